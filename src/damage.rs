@@ -1,0 +1,177 @@
+//! Everything that can be wrong with a trace, counted by kind, with the place of the first of each.
+//!
+//! A profiler's trace is rarely perfect, and a person still wants an answer from what is whole. So nothing here stops a
+//! load: it is counted, shown once at the end, and visible in SQL as the `stats` table. Kinds that Perfetto's importer counts
+//! as well carry its name and severity, so that the two can be compared number by number.
+
+/// One thing that can be wrong with a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+#[expect(missing_docs, reason = "the table below describes each")]
+pub enum Damage {
+    Truncated,
+    CorruptGzip,
+    BrokenStructure,
+    TrailingBytes,
+    HeaderSkipped,
+    ElementNotObject,
+    EventSyntax,
+    EventWithoutTimestamp,
+    InvalidDuration,
+    IncompleteEvent,
+    NegativeTimestamp,
+    NegativeDuration,
+    TooDeep,
+    AsyncOverlap,
+    MisplacedEnd,
+    Spilled,
+    PhaseNotShown,
+    FlowDuplicateId,
+    FlowInvalidId,
+    FlowNoEnclosingSlice,
+    FlowWithoutDirection,
+    FlowEndWithoutStart,
+    FlowStepWithoutStart,
+    DisplayTimeUnit,
+}
+
+/// What a kind of damage costs the user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cost {
+    /// Something in the file is missing from the tables. `--strict` fails on it.
+    Lost,
+    /// All is there, but some of it not where the file's author meant it.
+    Moved,
+    /// Normal in real traces; for the curious only.
+    None,
+}
+
+/// What there is to say of one kind of damage.
+#[derive(Debug)]
+pub struct Description {
+    /// The kind.
+    pub kind: Damage,
+    /// Its name in the `stats` table; Perfetto's where Perfetto counts it.
+    pub name: &'static str,
+    /// `info`, `notice`, `data_loss` or `error`, as Perfetto grades it.
+    pub severity: &'static str,
+    /// What it costs.
+    pub cost: Cost,
+    /// A phrase that goes after a count: `12 events without a valid timestamp`.
+    pub phrase: &'static str,
+}
+
+macro_rules! descriptions {
+    ($($kind:ident $name:literal $severity:literal $cost:ident $phrase:literal;)*) => {
+        /// All kinds, in the order in which they are shown.
+        pub const DESCRIPTIONS: &[Description] = &[$(Description {
+            kind: Damage::$kind, name: $name, severity: $severity, cost: Cost::$cost, phrase: $phrase,
+        }),*];
+    };
+}
+
+descriptions! {
+    Truncated "trace_truncated" "data_loss" Lost "end of the file is missing";
+    CorruptGzip "gzip_corrupt" "data_loss" Lost "part of the compressed data is corrupt";
+    BrokenStructure "json_structure" "data_loss" Lost "place where the file stops being JSON";
+    TrailingBytes "trailing_bytes" "data_loss" Lost "run of bytes after the end of the trace";
+    HeaderSkipped "header_skipped" "data_loss" Lost "header fields unreadable or too long to keep";
+    ElementNotObject "json_element_not_object" "error" Lost "elements of the event list that are no events";
+    EventSyntax "json_event_syntax" "error" Lost "events that are not valid JSON";
+    EventWithoutTimestamp "json_tokenizer_failure" "error" Lost "events without a phase or a valid timestamp";
+    InvalidDuration "json_invalid_duration" "error" Lost "events whose duration is not a number";
+    IncompleteEvent "json_parser_failure" "error" Lost "events that lack what their phase needs";
+    NegativeTimestamp "trace_sorter_negative_timestamp_dropped" "error" Lost "events before time zero";
+    NegativeDuration "slice_negative_duration" "error" Lost "slices of negative duration";
+    TooDeep "slice_max_depth_exceeded" "error" Lost "slices nested deeper than 512 levels";
+    AsyncOverlap "slice_drop_overlapping_complete_event" "error" Lost "slices that overlap another on an asynchronous track";
+    MisplacedEnd "misplaced_end_event" "data_loss" Moved "open slices ended early, because their parent ended";
+    Spilled "slice_spill_overlapping_complete_event" "error" Moved
+        "slices that partly overlap another on their thread, kept on a track of their own";
+    PhaseNotShown "phase_not_shown" "info" None "events of phases that no table shows (counters, samples, other metadata)";
+    FlowDuplicateId "flow_duplicate_id" "error" None "flow starts whose id was started before";
+    FlowInvalidId "flow_invalid_id" "error" None "flow events without a readable id";
+    FlowNoEnclosingSlice "flow_no_enclosing_slice" "error" None "flow events with no slice to bind to";
+    FlowWithoutDirection "flow_without_direction" "error" None "flow bindings that neither enter nor leave";
+    FlowEndWithoutStart "flow_end_without_start" "info" None "flow ends without a start (normal: calls that launch nothing)";
+    FlowStepWithoutStart "flow_step_without_start" "info" None "flow steps without a start";
+    DisplayTimeUnit "json_display_time_unit" "info" None "displayTimeUnit fields (ignored: times are microseconds)";
+}
+
+impl Damage {
+    /// What there is to say of this kind.
+    pub fn description(self) -> &'static Description {
+        &DESCRIPTIONS[self as usize]
+    }
+}
+
+/// How often one kind was met, and where first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// How often.
+    pub count: u64,
+    /// The byte offset of the first in the (decompressed) text, where it has one.
+    pub first_offset: Option<u64>,
+}
+
+/// The tallies of all kinds.
+#[derive(Debug, Clone, Default)]
+pub struct DamageReport {
+    tallies: [Tally; DESCRIPTIONS.len()],
+}
+
+impl DamageReport {
+    /// Counts one case; `offset` is its byte in the decompressed text.
+    pub fn count(&mut self, kind: Damage, offset: Option<u64>) {
+        let tally = &mut self.tallies[kind as usize];
+        tally.count += 1;
+        if tally.first_offset.is_none() {
+            tally.first_offset = offset;
+        }
+    }
+
+    /// Adds what another report counted; first places of this one stay first.
+    pub fn add(&mut self, other: &DamageReport) {
+        for (mine, theirs) in self.tallies.iter_mut().zip(&other.tallies) {
+            mine.count += theirs.count;
+            mine.first_offset = mine.first_offset.or(theirs.first_offset);
+        }
+    }
+
+    /// How often a kind was met.
+    pub fn get(&self, kind: Damage) -> Tally {
+        self.tallies[kind as usize]
+    }
+
+    /// All kinds with their tallies, also those at zero.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static Description, Tally)> + '_ {
+        DESCRIPTIONS.iter().map(|d| (d, self.tallies[d.kind as usize]))
+    }
+
+    /// The kinds that were met and lost something.
+    pub fn lost(&self) -> impl Iterator<Item = (&'static Description, Tally)> + '_ {
+        self.iter().filter(|(d, tally)| d.cost == Cost::Lost && tally.count > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_the_order_of_the_enum() {
+        for (i, description) in DESCRIPTIONS.iter().enumerate() {
+            assert_eq!(description.kind as usize, i, "{}", description.name);
+        }
+    }
+
+    #[test]
+    fn the_first_offset_is_kept() {
+        let mut report = DamageReport::default();
+        report.count(Damage::EventSyntax, Some(7));
+        report.count(Damage::EventSyntax, Some(9));
+        report.count(Damage::Spilled, None);
+        assert_eq!(report.get(Damage::EventSyntax), Tally { count: 2, first_offset: Some(7) });
+        assert_eq!(report.lost().map(|(d, _)| d.kind).collect::<Vec<_>>(), [Damage::EventSyntax]);
+    }
+}

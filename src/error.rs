@@ -1,0 +1,51 @@
+//! The one error type of the library. Each message names the file, the place where that makes sense, and what to do.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Anything that keeps a question from being answered.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages describe the variants and their fields")]
+pub enum Error {
+    #[error("{}: there is no such file", path.display())]
+    NoSuchFile { path: PathBuf },
+
+    #[error("{}: this is a directory; name the trace file in it, for example {}/trace.json.gz", path.display(), path.display())]
+    IsDirectory { path: PathBuf },
+
+    #[error("{name}: the file is empty (0 bytes); was the profiler stopped before it had written its trace?")]
+    Empty { name: String },
+
+    #[error("{name}: cannot be read: {source}")]
+    Read { name: String, source: io::Error },
+
+    #[error("{name}: {what}. Expected is a Chrome trace as the PyTorch profiler writes it: JSON with `traceEvents`, or a list of events, plain or gzipped")]
+    NotATrace { name: String, what: String },
+
+    #[error("{name}: {what}, which nccl-stacks cannot read yet. {advice}")]
+    Unsupported { name: String, what: &'static str, advice: &'static str },
+
+    #[error("{name}: the file breaks off at byte {offset} before the first whole event. Copy it again, or record again")]
+    NothingWhole { name: String, offset: u64 },
+
+    #[error("{name}: corrupt gzip data at byte {offset} of the file, before the first whole event ({message}). Copy it again; `gzip -t` tests a copy")]
+    CorruptBeforeFirstEvent { name: String, offset: u64, message: String },
+
+    #[error("{name}: damaged, and --strict was asked for:{list}")]
+    Strict { name: String, list: String },
+
+    #[error("{name}: more than 4,294,967,294 events, slices or distinct strings; cut the trace into parts")]
+    TooLarge { name: String },
+
+    #[error("--kernel-name {pattern}: {message}")]
+    BadPattern { pattern: String, message: String },
+
+    #[error("SQL: {0}")]
+    Sql(#[from] rusqlite::Error),
+
+    #[error("{}: cannot be written: {source}. Nothing was written", path.display())]
+    Write { path: PathBuf, source: io::Error },
+
+    #[error("standard output cannot be written: {0}")]
+    Stdout(io::Error),
+}

@@ -1,0 +1,77 @@
+//! Categories of slices: what runs on a GPU, what launches it, what is neither.
+
+/// What sort of work a category stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CategoryKind {
+    /// A kernel on a GPU.
+    Kernel,
+    /// Anything else on a GPU's tracks: copies, fills, waits, annotations projected onto it.
+    Gpu,
+    /// A call into the CUDA, HIP or another device's runtime or driver: what launches kernels.
+    Runtime,
+    /// Work of a CPU: operators, Python functions, annotations, and all that is not known.
+    Cpu,
+}
+
+/// Categories of GPU work that are no kernels: Kineto's activity types (`ActivityType.cpp`), and those of 2021.
+const GPU: &[&str] = &[
+    "gpu_memcpy",
+    "gpu_memset",
+    "gpu_user_annotation",
+    "cuda_sync",
+    "cuda_event",
+    "memcpy",
+    "memset",
+    "mtia_ccp_events",
+    "gpu_pm_counter",
+];
+
+impl CategoryKind {
+    /// The kind of a category. Case does not matter: Kineto of 2021 wrote `Kernel` and `Runtime`.
+    pub fn of(category: &str) -> Self {
+        let lower = category.to_ascii_lowercase();
+        match &*lower {
+            "kernel" => CategoryKind::Kernel,
+            _ if GPU.contains(&&*lower) => CategoryKind::Gpu,
+            // cuda_runtime, cuda_driver, Runtime, mtia_runtime, xpu_runtime, privateuse1_driver …
+            _ if lower.ends_with("runtime") || lower.ends_with("driver") => CategoryKind::Runtime,
+            _ => CategoryKind::Cpu,
+        }
+    }
+
+    /// Its name in SQL: the hidden column `kind` of `slice`.
+    pub fn name(self) -> &'static str {
+        match self {
+            CategoryKind::Kernel => "kernel",
+            CategoryKind::Gpu => "gpu",
+            CategoryKind::Runtime => "runtime",
+            CategoryKind::Cpu => "cpu",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn categories_of_all_generations() {
+        for (category, want) in [
+            ("kernel", CategoryKind::Kernel),
+            ("Kernel", CategoryKind::Kernel),
+            ("cuda_runtime", CategoryKind::Runtime),
+            ("cuda_driver", CategoryKind::Runtime),
+            ("Runtime", CategoryKind::Runtime),
+            ("mtia_runtime", CategoryKind::Runtime),
+            ("gpu_memcpy", CategoryKind::Gpu),
+            ("Memset", CategoryKind::Gpu),
+            ("gpu_user_annotation", CategoryKind::Gpu),
+            ("cpu_op", CategoryKind::Cpu),
+            ("python_function", CategoryKind::Cpu),
+            ("Operator", CategoryKind::Cpu),
+            ("overhead", CategoryKind::Cpu),
+        ] {
+            assert_eq!(CategoryKind::of(category), want, "{category}");
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Arguments, stored as sets of rows; equal sets are stored once.
+
+use hashbrown::HashTable;
+use std::hash::{BuildHasher, Hash, Hasher};
+
+use super::strings::{StringId, Strings};
+use crate::event::{ArgList, ArgValue};
+
+/// The number of a set of arguments. 0 stands for "no arguments".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ArgSetId(pub u32);
+
+impl ArgSetId {
+    /// No arguments.
+    pub const NONE: ArgSetId = ArgSetId(0);
+}
+
+/// One stored argument.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Arg {
+    /// `args.grid[0]`
+    pub key: StringId,
+    /// `args.grid`
+    pub flat_key: StringId,
+    /// Its value.
+    pub value: ArgValue<StringId>,
+}
+
+impl Copy for ArgValue<StringId> {}
+
+impl Arg {
+    /// The bits that tell values apart: type and content.
+    fn bits(&self) -> (u8, u64) {
+        match self.value {
+            ArgValue::Int(v) => (0, v as u64),
+            ArgValue::Real(v) => (1, v.to_bits()),
+            ArgValue::Bool(v) => (2, u64::from(v)),
+            ArgValue::Text(v) => (3, u64::from(v.0)),
+        }
+    }
+}
+
+/// All sets of arguments of a trace.
+#[derive(Default)]
+pub struct Args {
+    rows: Vec<Arg>,
+    /// Set `i` is `rows[ends[i - 1]..ends[i]]`.
+    ends: Vec<u32>,
+    index: HashTable<u32>,
+    hasher: foldhash::fast::FixedState,
+    scratch: Vec<Arg>,
+}
+
+impl std::fmt::Debug for Args {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Args").field("rows", &self.rows.len()).field("sets", &self.ends.len()).finish()
+    }
+}
+
+impl Args {
+    /// Stores an event's arguments. Of a key that comes twice the last value counts, at the first one's place.
+    pub(super) fn add(&mut self, list: &ArgList, strings: &mut Strings) -> ArgSetId {
+        if list.is_empty() {
+            return ArgSetId::NONE;
+        }
+        let mut set = std::mem::take(&mut self.scratch);
+        set.clear();
+        for (key, flat_key, value) in list.iter() {
+            let key_id = strings.intern(key);
+            let flat_key = if flat_key == key { key_id } else { strings.intern(flat_key) };
+            let value = match value {
+                ArgValue::Int(v) => ArgValue::Int(v),
+                ArgValue::Real(v) => ArgValue::Real(v),
+                ArgValue::Bool(v) => ArgValue::Bool(v),
+                ArgValue::Text(v) => ArgValue::Text(strings.intern(v)),
+            };
+            set.push(Arg { key: key_id, flat_key, value });
+        }
+        let id = self.add_set(&mut set);
+        self.scratch = set;
+        id
+    }
+
+    /// Stores rows as one set.
+    pub(super) fn add_set(&mut self, set: &mut Vec<Arg>) -> ArgSetId {
+        keep_last_of_each_key(set);
+        let hash = hash(&self.hasher, set);
+        let (rows, ends) = (&self.rows, &self.ends);
+        if let Some(id) = self.index.find(hash, |id| same(set_of(rows, ends, *id), set)) {
+            return ArgSetId(*id);
+        }
+        self.rows.extend_from_slice(set);
+        self.ends.push(self.rows.len() as u32);
+        let id = self.ends.len() as u32;
+        let (rows, ends, hasher) = (&self.rows, &self.ends, &self.hasher);
+        self.index.insert_unique(hash, id, |id| self::hash(hasher, set_of(rows, ends, *id)));
+        ArgSetId(id)
+    }
+
+    /// Both sets in one, `more` after `base`: what an end event adds to its slice.
+    pub(super) fn merge(&mut self, base: ArgSetId, more: ArgSetId) -> ArgSetId {
+        if base == ArgSetId::NONE || more == ArgSetId::NONE {
+            return if base == ArgSetId::NONE { more } else { base };
+        }
+        let mut set = [self.set(base), self.set(more)].concat();
+        self.add_set(&mut set)
+    }
+
+    /// The rows of a set.
+    pub fn set(&self, id: ArgSetId) -> &[Arg] {
+        if id == ArgSetId::NONE { &[] } else { set_of(&self.rows, &self.ends, id.0) }
+    }
+
+    /// All rows of all sets, in order.
+    pub fn rows(&self) -> &[Arg] {
+        &self.rows
+    }
+
+    /// The value of a key in a set.
+    pub fn get(&self, id: ArgSetId, key: StringId) -> Option<ArgValue<StringId>> {
+        self.set(id).iter().find(|arg| arg.key == key).map(|arg| arg.value)
+    }
+
+    /// The number of a set as SQL shows it: that of its first row. `None` for no arguments.
+    pub fn first_row(&self, id: ArgSetId) -> Option<u32> {
+        match id.0 {
+            0 => None,
+            1 => Some(0),
+            n => self.ends.get(n as usize - 2).copied(),
+        }
+    }
+
+    /// The set whose first row, as SQL shows it, is this.
+    pub fn set_at_row(&self, row: u32) -> ArgSetId {
+        if row == 0 && !self.ends.is_empty() {
+            return ArgSetId(1);
+        }
+        self.ends.binary_search(&row).map_or(ArgSetId::NONE, |i| {
+            if i + 1 < self.ends.len() { ArgSetId(i as u32 + 2) } else { ArgSetId::NONE }
+        })
+    }
+
+    /// The set to which a row belongs.
+    pub fn set_of_row(&self, row: u32) -> ArgSetId {
+        ArgSetId(self.ends.partition_point(|end| *end <= row) as u32 + 1)
+    }
+}
+
+fn set_of<'a>(rows: &'a [Arg], ends: &[u32], id: u32) -> &'a [Arg] {
+    let i = id as usize - 1;
+    let start = if i == 0 { 0 } else { ends[i - 1] };
+    &rows[start as usize..ends[i] as usize]
+}
+
+fn same(a: &[Arg], b: &[Arg]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.key == b.key && a.bits() == b.bits())
+}
+
+fn hash(hasher: &foldhash::fast::FixedState, set: &[Arg]) -> u64 {
+    let mut state = hasher.build_hasher();
+    for arg in set {
+        (arg.key.0, arg.bits()).hash(&mut state);
+    }
+    state.finish()
+}
+
+fn keep_last_of_each_key(set: &mut Vec<Arg>) {
+    // Small sets are searched; large ones (thousands of shapes in an array) only if sorting shows a key twice.
+    if set.len() > 64 {
+        let mut keys: Vec<u32> = set.iter().map(|arg| arg.key.0).collect();
+        keys.sort_unstable();
+        if keys.windows(2).all(|pair| pair[0] != pair[1]) {
+            return;
+        }
+    }
+    let mut at = 1;
+    while at < set.len() {
+        match set[..at].iter().position(|arg| arg.key == set[at].key) {
+            Some(first) => {
+                set[first].value = set[at].value;
+                set.remove(at);
+            }
+            None => at += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_are_stored_once_and_found_by_their_first_row() {
+        let mut strings = Strings::default();
+        let mut args = Args::default();
+        let mut add = |rows: &[(&str, i64)]| {
+            let mut list = ArgList::default();
+            for (key, value) in rows {
+                list.push(key, None, ArgValue::Int(*value));
+            }
+            args.add(&list, &mut strings)
+        };
+        let a = add(&[("x", 1), ("y", 2)]);
+        let b = add(&[("x", 3)]);
+        let c = add(&[("x", 4), ("y", 5), ("x", 6)]);
+        assert_eq!(add(&[("x", 1), ("y", 2)]), a);
+        assert_eq!(add(&[]), ArgSetId::NONE);
+        assert_eq!([a, b, c].map(|id| args.first_row(id)), [Some(0), Some(2), Some(3)]);
+        assert_eq!([0, 2, 3, 1, 4, 5, 9].map(|row| args.set_at_row(row).0), [1, 2, 3, 0, 0, 0, 0]);
+        assert_eq!([0, 1, 2, 3, 4].map(|row| args.set_of_row(row).0), [1, 1, 2, 3, 3]);
+        let x = strings.find("x").unwrap();
+        assert_eq!(args.get(c, x), Some(ArgValue::Int(6)));
+        assert_eq!(args.set(c).len(), 2);
+        let merged = args.merge(b, a);
+        assert_eq!(args.get(merged, x), Some(ArgValue::Int(1)));
+        assert_eq!(args.set(merged).len(), 2);
+    }
+}

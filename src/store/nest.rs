@@ -1,0 +1,210 @@
+//! Which slice encloses which: laying slices in time order onto stacks, one stack per track, as Perfetto does.
+//!
+//! A slice that partly overlaps an open one on its thread cannot be nested. It goes to a lane, a track of its own beside the
+//! thread's, with a stack of its own; so its parent can only be another such slice. That is how kernels which overlap
+//! on one stream (programmatic dependent launch) and Python frames that end a microsecond late come to stand apart.
+
+use std::collections::HashMap;
+
+use super::args::ArgSetId;
+use super::slices::{NO_PARENT, Slices, UNFINISHED};
+use super::strings::StringId;
+use super::tracks::Tracks;
+use crate::damage::{Damage, DamageReport};
+
+/// Perfetto drops what is nested deeper.
+const MAX_DEPTH: usize = 512;
+
+/// A slice to be laid.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NewSlice {
+    pub(super) ts: i64,
+    /// `None`: open until its end comes.
+    pub(super) dur: Option<i64>,
+    pub(super) track: u32,
+    pub(super) name: StringId,
+    pub(super) category: StringId,
+    pub(super) args: ArgSetId,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    row: u32,
+    ts: i64,
+    /// `None`: still open.
+    end: Option<i64>,
+}
+
+impl Entry {
+    fn is_instant(&self) -> bool {
+        self.end == Some(self.ts)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Stack {
+    entries: Vec<Entry>,
+    /// How many of them are still open.
+    open: usize,
+}
+
+/// Slices that partly overlap others of their thread: the ends of what lies on this lane.
+#[derive(Debug)]
+struct Lane {
+    track: u32,
+    ends: Vec<i64>,
+}
+
+enum Refusal {
+    Overlap,
+    TooDeep,
+}
+
+/// The stacks of all tracks, and the slices laid so far.
+pub(super) struct Layer {
+    pub(super) slices: Slices,
+    pub(super) tracks: Tracks,
+    stacks: Vec<Stack>,
+    lanes: HashMap<u32, Vec<Lane>>,
+}
+
+impl Layer {
+    pub(super) fn new(tracks: Tracks, capacity: usize) -> Self {
+        Layer { slices: Slices::with_capacity(capacity), tracks, stacks: Vec::new(), lanes: HashMap::new() }
+    }
+
+    /// The slice on top of a track, whether or not its time is over.
+    pub(super) fn top(&self, track: u32) -> Option<u32> {
+        self.stacks.get(track as usize)?.entries.last().map(|entry| entry.row)
+    }
+
+    /// Lays a slice. Returns its row and the track it came to lie on; `None` if it had to be left out.
+    pub(super) fn lay(&mut self, new: NewSlice, damage: &mut DamageReport) -> Option<(u32, u32)> {
+        let track = new.track;
+        match self.push(new, damage) {
+            Ok(row) => Some((row, track)),
+            Err(Refusal::TooDeep) => {
+                damage.count(Damage::TooDeep, None);
+                None
+            }
+            Err(Refusal::Overlap) => {
+                let Some(utid) = self.tracks.thread_of(track) else {
+                    damage.count(Damage::AsyncOverlap, None);
+                    return None;
+                };
+                damage.count(Damage::Spilled, None);
+                let lane = self.lane(utid, new.ts, new.ts + new.dur.unwrap_or(0));
+                match self.push(NewSlice { track: lane, ..new }, damage) {
+                    Ok(row) => Some((row, lane)),
+                    Err(_) => {
+                        damage.count(Damage::TooDeep, None);
+                        None
+                    }
+                }
+            }
+        }
+    }
+
+    /// Closes the innermost open slice on a track whose name and category are those given; NULL fits any. Returns its
+    /// row, `None` if there is no such slice.
+    pub(super) fn close(&mut self, track: u32, ts: i64, name: StringId, category: StringId, damage: &mut DamageReport) -> Option<u32> {
+        let stack = self.stacks.get_mut(track as usize)?;
+        // An overlap cannot come of an end: it has no length.
+        let _ = stack.make_room(ts, None, &mut self.slices, damage);
+        let fits = |wanted: StringId, is: StringId| wanted == StringId::NULL || wanted == is;
+        let at = stack.entries.iter().rposition(|entry| {
+            let row = entry.row as usize;
+            entry.end.is_none() && fits(name, self.slices.name[row]) && fits(category, self.slices.category[row])
+        })?;
+        let entry = &mut stack.entries[at];
+        self.slices.dur[entry.row as usize] = ts - entry.ts;
+        entry.end = Some(ts);
+        let row = entry.row;
+        stack.open -= 1;
+        if at + 1 == stack.entries.len() {
+            stack.entries.pop();
+        }
+        Some(row)
+    }
+
+    fn push(&mut self, new: NewSlice, damage: &mut DamageReport) -> Result<u32, Refusal> {
+        if self.stacks.len() <= new.track as usize {
+            self.stacks.resize_with(new.track as usize + 1, Stack::default);
+        }
+        let stack = &mut self.stacks[new.track as usize];
+        stack.make_room(new.ts, new.dur, &mut self.slices, damage)?;
+        let depth = stack.entries.len();
+        if depth >= MAX_DEPTH {
+            return Err(Refusal::TooDeep);
+        }
+        let row = self.slices.len() as u32;
+        self.slices.ts.push(new.ts);
+        self.slices.dur.push(new.dur.unwrap_or(UNFINISHED));
+        self.slices.track.push(new.track);
+        self.slices.name.push(new.name);
+        self.slices.category.push(new.category);
+        self.slices.depth.push(depth as u16);
+        self.slices.parent.push(stack.entries.last().map_or(NO_PARENT, |entry| entry.row));
+        self.slices.args.push(new.args);
+        stack.open += usize::from(new.dur.is_none());
+        stack.entries.push(Entry { row, ts: new.ts, end: new.dur.map(|dur| new.ts + dur) });
+        Ok(row)
+    }
+
+    /// The first lane of a thread that is free from `ts` on, or whose latest slice encloses all up to `end`.
+    fn lane(&mut self, utid: u32, ts: i64, end: i64) -> u32 {
+        let lanes = self.lanes.entry(utid).or_default();
+        for lane in lanes.iter_mut() {
+            while lane.ends.last().is_some_and(|last| *last <= ts) {
+                lane.ends.pop();
+            }
+            if lane.ends.last().is_none_or(|last| *last >= end) {
+                lane.ends.push(end);
+                return lane.track;
+            }
+        }
+        let track = self.tracks.new_lane(utid);
+        lanes.push(Lane { track, ends: vec![end] });
+        track
+    }
+}
+
+impl Stack {
+    /// Takes off what is over at `ts`. Refuses a slice of this length if it partly overlaps what is left.
+    fn make_room(&mut self, ts: i64, dur: Option<i64>, slices: &mut Slices, damage: &mut DamageReport) -> Result<(), Refusal> {
+        let mut open_above = false;
+        for at in (0..self.entries.len()).rev() {
+            let entry = self.entries[at];
+            let Some(end) = entry.end else {
+                open_above = true;
+                continue;
+            };
+            if open_above {
+                if ts > end {
+                    self.end_all_above(at, end, slices);
+                    damage.count(Damage::MisplacedEnd, None);
+                    open_above = false;
+                }
+                continue;
+            }
+            if end < ts || (end == ts && !(entry.is_instant() && dur == Some(0))) {
+                self.entries.truncate(at);
+            } else if dur.is_some_and(|dur| ts < end && ts + dur > end) {
+                return Err(Refusal::Overlap);
+            } else if self.open == 0 {
+                // Finished entries enclose each other, so what fits into this one fits into all below it.
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// A finished slice lies under open ones and is over: they ended with it at the latest.
+    fn end_all_above(&mut self, at: usize, end: i64, slices: &mut Slices) {
+        for entry in &self.entries[at + 1..] {
+            slices.dur[entry.row as usize] = end - entry.ts;
+            self.open -= usize::from(entry.end.is_none());
+        }
+        self.entries.truncate(at);
+    }
+}

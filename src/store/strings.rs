@@ -1,0 +1,104 @@
+//! Every distinct text of a trace once, under a small number.
+//!
+//! Names repeat massively (a trace of millions of slices has a few thousand), so columns hold 4-byte ids, comparing names is
+//! comparing ids, and whatever has to be found out about a name is found out once.
+
+use hashbrown::HashTable;
+use std::hash::BuildHasher;
+
+/// The number of a text. 0 stands for "no text" (NULL in SQL).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct StringId(pub u32);
+
+impl StringId {
+    /// No text.
+    pub const NULL: StringId = StringId(0);
+}
+
+/// The texts, in one buffer, and the index that finds them.
+pub struct Strings {
+    text: String,
+    /// Text `i` is `text[ends[i - 1]..ends[i]]`; text 0 is empty and stands for none.
+    ends: Vec<usize>,
+    index: HashTable<u32>,
+    hasher: foldhash::fast::FixedState,
+}
+
+impl std::fmt::Debug for Strings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Strings").field("count", &self.ends.len()).field("bytes", &self.text.len()).finish()
+    }
+}
+
+impl Default for Strings {
+    fn default() -> Self {
+        Strings {
+            text: String::new(),
+            ends: vec![0],
+            index: HashTable::new(),
+            // A fixed seed: the order of nothing depends on it, and runs stay comparable.
+            hasher: foldhash::fast::FixedState::default(),
+        }
+    }
+}
+
+impl Strings {
+    /// The id of a text, new if it has not been seen.
+    pub fn intern(&mut self, text: &str) -> StringId {
+        let hash = self.hasher.hash_one(text);
+        let (all, ends) = (&self.text, &self.ends);
+        if let Some(id) = self.index.find(hash, |id| slice(all, ends, *id) == text) {
+            return StringId(*id);
+        }
+        let id = u32::try_from(self.ends.len()).unwrap_or(0);
+        self.text.push_str(text);
+        self.ends.push(self.text.len());
+        let (all, ends, hasher) = (&self.text, &self.ends, &self.hasher);
+        self.index.insert_unique(hash, id, |id| hasher.hash_one(slice(all, ends, *id)));
+        StringId(id)
+    }
+
+    /// The id of a text if it has one.
+    pub fn find(&self, text: &str) -> Option<StringId> {
+        let hash = self.hasher.hash_one(text);
+        self.index.find(hash, |id| slice(&self.text, &self.ends, *id) == text).map(|id| StringId(*id))
+    }
+
+    /// The text of an id; `None` for [`StringId::NULL`].
+    pub fn get(&self, id: StringId) -> Option<&str> {
+        (id != StringId::NULL).then(|| slice(&self.text, &self.ends, id.0))
+    }
+
+    /// How many ids there are, [`StringId::NULL`] included.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Never: there is always the id that stands for none.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+}
+
+fn slice<'a>(text: &'a str, ends: &[usize], id: u32) -> &'a str {
+    let id = id as usize;
+    &text[ends[id - 1]..ends[id]]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_texts_have_one_id() {
+        let mut strings = Strings::default();
+        let a = strings.intern("aten::add");
+        let b = strings.intern("");
+        let c = strings.intern("aten::mul");
+        assert_eq!(strings.intern("aten::add"), a);
+        assert_eq!([strings.get(a), strings.get(b), strings.get(c)], [Some("aten::add"), Some(""), Some("aten::mul")]);
+        assert_eq!(strings.get(StringId::NULL), None);
+        assert_eq!(strings.find("aten::mul"), Some(c));
+        assert_eq!(strings.find("aten::div"), None);
+    }
+}

@@ -1,0 +1,289 @@
+//! Processes, threads, and the tracks on which slices lie.
+//!
+//! The rules are Perfetto's for JSON: a thread is its (pid, tid); seeing a process makes its main thread too; a missing or
+//! zero tid means the main thread; the process and thread numbered 0 are the idle ones of the operating system, and a
+//! trace's own pid 0 (Kineto's GPU 0) is another process. So rows are told apart by `upid` and `utid`, never by pid and tid.
+
+use std::collections::HashMap;
+
+use super::args::ArgSetId;
+use super::strings::{StringId, Strings};
+use crate::event::{AsyncId, Id, Scope};
+
+/// A process that the trace names or uses.
+#[derive(Debug, Clone)]
+pub struct Process {
+    /// Its pid; a number of our own above 2^32 where the trace has text.
+    pub pid: i64,
+    /// Its name.
+    pub name: StringId,
+    /// `process_sort_index_hint`, if the trace gives one.
+    pub args: ArgSetId,
+    named_at: i64,
+}
+
+/// A thread that the trace names or uses.
+#[derive(Debug, Clone)]
+pub struct Thread {
+    /// Its tid; a number of our own above 2^32 where the trace has text.
+    pub tid: i64,
+    /// Its process, as an index.
+    pub upid: u32,
+    /// Its name.
+    pub name: StringId,
+    /// `thread_sort_index_hint`, if the trace gives one.
+    pub args: ArgSetId,
+    named_at: i64,
+    track: Option<u32>,
+}
+
+/// What a track belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Owner {
+    /// The thread with this utid.
+    Thread(u32),
+    /// A lane for what partly overlaps on the thread with this utid.
+    ThreadOverlap(u32),
+    /// The process with this upid: instants.
+    Process(u32),
+    /// The process with this upid: an asynchronous operation.
+    AsyncProcess(u32),
+    /// The whole trace: instants.
+    Global,
+    /// The whole trace: an asynchronous operation.
+    AsyncGlobal,
+}
+
+impl Owner {
+    /// Perfetto's name for this type of track.
+    pub fn track_type(self) -> &'static str {
+        match self {
+            Owner::Thread(_) => "thread_execution",
+            Owner::ThreadOverlap(_) => "thread_overlapping_slice",
+            Owner::Process(_) => "chrome_process_instant",
+            Owner::AsyncProcess(_) => "legacy_async_process_slice",
+            Owner::Global => "legacy_chrome_global_instants",
+            Owner::AsyncGlobal => "legacy_async_global_slice",
+        }
+    }
+}
+
+/// A line on which slices lie.
+#[derive(Debug, Clone)]
+pub struct Track {
+    /// What it belongs to.
+    pub owner: Owner,
+    /// Its name; only asynchronous tracks have one: that of their first event.
+    pub name: StringId,
+}
+
+/// All processes, threads and tracks.
+#[derive(Debug)]
+pub struct Tracks {
+    /// By upid; 0 is the idle process.
+    pub processes: Vec<Process>,
+    /// By utid; 0 is the idle thread.
+    pub threads: Vec<Thread>,
+    /// By track id.
+    pub tracks: Vec<Track>,
+    upids: HashMap<i64, u32>,
+    utids: HashMap<(u32, i64), u32>,
+    text_ids: HashMap<String, i64>,
+    others: HashMap<(Owner, String), u32>,
+    /// Events come in runs of one thread: the last pair of numbers and its thread.
+    last: Option<(u32, u32, u32)>,
+}
+
+/// Numbers of our own for ids that are text start here, beyond any real pid.
+const FIRST_TEXT_ID: i64 = 1 << 32;
+
+impl Default for Tracks {
+    fn default() -> Self {
+        let idle_process = Process { pid: 0, name: StringId::NULL, args: ArgSetId::NONE, named_at: i64::MIN };
+        let idle_thread =
+            Thread { tid: 0, upid: 0, name: StringId::NULL, args: ArgSetId::NONE, named_at: i64::MIN, track: None };
+        Tracks {
+            processes: vec![idle_process],
+            threads: vec![idle_thread],
+            tracks: Vec::new(),
+            upids: HashMap::new(),
+            utids: HashMap::new(),
+            text_ids: HashMap::new(),
+            others: HashMap::new(),
+            last: None,
+        }
+    }
+}
+
+impl Tracks {
+    /// The thread of an event, new if it has not been seen.
+    pub(super) fn thread(&mut self, pid: &Id<'_>, tid: &Id<'_>, strings: &mut Strings) -> u32 {
+        let numbers = match (pid, tid) {
+            (Id::Number(pid), Id::Number(tid)) => Some((*pid, *tid)),
+            _ => None,
+        };
+        if let (Some((pid, tid)), Some((last_pid, last_tid, utid))) = (numbers, self.last) {
+            if (pid, tid) == (last_pid, last_tid) {
+                return utid;
+            }
+        }
+        let pid_number = self.number(pid);
+        let upid = self.process_numbered(pid_number, pid, strings);
+        let mut tid_number = self.number(tid);
+        if tid_number == 0 && !matches!(tid, Id::Text(_)) {
+            tid_number = pid_number;
+        }
+        let utid = self.thread_numbered(upid, tid_number);
+        if let Id::Text(text) = tid {
+            let name = strings.intern(text);
+            let thread = &mut self.threads[utid as usize];
+            if thread.name == StringId::NULL {
+                thread.name = name;
+            }
+        }
+        self.last = numbers.map(|(pid, tid)| (pid, tid, utid));
+        utid
+    }
+
+    fn number(&mut self, id: &Id<'_>) -> i64 {
+        match id {
+            Id::Absent => 0,
+            Id::Number(n) => i64::from(*n),
+            Id::Text(text) => {
+                let next = FIRST_TEXT_ID + self.text_ids.len() as i64;
+                *self.text_ids.entry(text.as_ref().to_owned()).or_insert(next)
+            }
+        }
+    }
+
+    fn process_numbered(&mut self, pid: i64, id: &Id<'_>, strings: &mut Strings) -> u32 {
+        if let Some(upid) = self.upids.get(&pid) {
+            return *upid;
+        }
+        let upid = self.processes.len() as u32;
+        let name = match id {
+            Id::Text(text) => strings.intern(text),
+            _ => StringId::NULL,
+        };
+        self.processes.push(Process { pid, name, args: ArgSetId::NONE, named_at: i64::MIN });
+        self.upids.insert(pid, upid);
+        self.thread_numbered(upid, pid);
+        upid
+    }
+
+    fn thread_numbered(&mut self, upid: u32, tid: i64) -> u32 {
+        let next = self.threads.len() as u32;
+        let utid = *self.utids.entry((upid, tid)).or_insert(next);
+        if utid == next {
+            self.threads.push(Thread {
+                tid,
+                upid,
+                name: StringId::NULL,
+                args: ArgSetId::NONE,
+                named_at: i64::MIN,
+                track: None,
+            });
+        }
+        utid
+    }
+
+    /// The main track of a thread.
+    pub(super) fn thread_track(&mut self, utid: u32) -> u32 {
+        if let Some(track) = self.threads[utid as usize].track {
+            return track;
+        }
+        let track = self.new_track(Owner::Thread(utid), StringId::NULL);
+        self.threads[utid as usize].track = Some(track);
+        track
+    }
+
+    /// The track of instants that stand on a process or on everything.
+    pub(super) fn instant_track(&mut self, scope: Scope, utid: u32) -> u32 {
+        match scope {
+            Scope::Thread => self.thread_track(utid),
+            Scope::Process => self.other(Owner::Process(self.threads[utid as usize].upid), String::new(), StringId::NULL),
+            Scope::Global => self.other(Owner::Global, String::new(), StringId::NULL),
+        }
+    }
+
+    /// The track of an asynchronous operation.
+    pub(super) fn async_track(&mut self, id: &AsyncId<'_>, category: &str, utid: u32, name: StringId) -> u32 {
+        let owner = if id.per_process {
+            Owner::AsyncProcess(self.threads[utid as usize].upid)
+        } else {
+            Owner::AsyncGlobal
+        };
+        self.other(owner, format!("{category}\0{}", id.id), name)
+    }
+
+    fn other(&mut self, owner: Owner, key: String, name: StringId) -> u32 {
+        if let Some(track) = self.others.get(&(owner, key.clone())) {
+            return *track;
+        }
+        let track = self.new_track(owner, name);
+        self.others.insert((owner, key), track);
+        track
+    }
+
+    /// A lane for slices of this thread that partly overlap others.
+    pub(super) fn new_lane(&mut self, utid: u32) -> u32 {
+        self.new_track(Owner::ThreadOverlap(utid), StringId::NULL)
+    }
+
+    fn new_track(&mut self, owner: Owner, name: StringId) -> u32 {
+        self.tracks.push(Track { owner, name });
+        (self.tracks.len() - 1) as u32
+    }
+
+    /// Names the process of a thread. Of several names the latest in time counts, at equal times the last in the file.
+    pub(super) fn name_process(&mut self, utid: u32, name: StringId, ts: i64) {
+        let process = &mut self.processes[self.threads[utid as usize].upid as usize];
+        if ts >= process.named_at {
+            (process.name, process.named_at) = (name, ts);
+        }
+    }
+
+    /// Names a thread, by the same rule.
+    pub(super) fn name_thread(&mut self, utid: u32, name: StringId, ts: i64) {
+        let thread = &mut self.threads[utid as usize];
+        if ts >= thread.named_at {
+            (thread.name, thread.named_at) = (name, ts);
+        }
+    }
+
+    /// The thread to which a track belongs, if it belongs to one.
+    pub fn thread_of(&self, track: u32) -> Option<u32> {
+        match self.tracks.get(track as usize)?.owner {
+            Owner::Thread(utid) | Owner::ThreadOverlap(utid) => Some(utid),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_and_zero_tids_mean_the_main_thread() {
+        let (mut tracks, mut strings) = (Tracks::default(), Strings::default());
+        let mut thread = |pid: Id<'_>, tid: Id<'_>| {
+            let utid = tracks.thread(&pid, &tid, &mut strings);
+            let thread = &tracks.threads[utid as usize];
+            (utid, tracks.processes[thread.upid as usize].pid, thread.tid)
+        };
+        let main = thread(Id::Number(33), Id::Absent);
+        assert_eq!((main.1, main.2), (33, 33));
+        assert_eq!(thread(Id::Number(33), Id::Number(0)), main);
+        assert_eq!(thread(Id::Number(33), Id::Number(33)), main);
+        assert_ne!(thread(Id::Number(33), Id::Number(7)), main);
+        let gpu = thread(Id::Number(0), Id::Number(0));
+        assert_eq!((gpu.1, gpu.2), (0, 0));
+        assert_ne!(gpu.0, 0, "the trace's pid 0 is not the idle process");
+        let spans = thread(Id::Text("Spans".into()), Id::Number(0));
+        assert_eq!(spans.1, spans.2);
+        assert_ne!(thread(Id::Text("123".into()), Id::Absent).1, 123);
+        let named = thread(Id::Number(1), Id::Text("stream 7".into())).0;
+        assert_eq!(strings.get(tracks.threads[named as usize].name), Some("stream 7"));
+    }
+}

@@ -1,0 +1,301 @@
+//! Nanoseconds: how decimal text becomes them, how people type and read them, and the half-open [`Window`].
+//!
+//! Inside the program every time is an `i64` count of nanoseconds. Trace files write microseconds with decimals, and
+//! timestamps since the epoch have more digits than a double can hold (a double near 1.7e15 µs steps by 0.25 µs), so
+//! text is turned into integers digit by digit and never passes through floating point. The one exception is
+//! [`TimeRule::Perfetto`], which repeats what Perfetto does, for comparing with it.
+
+use std::fmt;
+
+/// How the microseconds of a trace file become integer nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TimeRule {
+    /// The exact decimal value, rounded half away from zero below one nanosecond.
+    #[default]
+    Exact,
+    /// Perfetto's arithmetic: a double in microseconds, times 1000, `llround`. Off by up to 256 ns on epoch
+    /// timestamps; only of use to compare with a trace_processor bit for bit.
+    Perfetto,
+}
+
+impl TimeRule {
+    /// Converts a JSON number in microseconds to nanoseconds. `None` if it is no JSON number or does not fit.
+    pub fn micros_to_nanos(self, text: &[u8]) -> Option<i64> {
+        match self {
+            TimeRule::Exact => scaled_decimal(text, 3),
+            TimeRule::Perfetto => perfetto_micros_to_nanos(text),
+        }
+    }
+}
+
+/// The value of a JSON number times `10^scale`, rounded half away from zero. `None` for anything that is not exactly
+/// one JSON number (as in RFC 8259) or that does not fit an `i64`.
+pub fn scaled_decimal(text: &[u8], scale: i32) -> Option<i64> {
+    let number = Decimal::parse(text)?;
+    let shift = number.exponent.checked_add(scale)?.checked_sub(number.fraction.len() as i32)?;
+    let mut value: i128 = 0;
+    for &digit in number.integer.iter().chain(number.fraction) {
+        value = value.checked_mul(10)?.checked_add(i128::from(digit - b'0'))?;
+    }
+    if value != 0 {
+        for _ in 0..shift.max(0) {
+            value = value.checked_mul(10)?;
+        }
+    }
+    // 39 digits fill an i128: beyond them a division leaves nothing.
+    let divisor = 10i128.checked_pow(shift.min(0).unsigned_abs());
+    value = match divisor {
+        Some(divisor) => (value + divisor / 2) / divisor,
+        None => 0,
+    };
+    i64::try_from(if number.negative { -value } else { value }).ok()
+}
+
+/// The parts of a JSON number, split but not yet valued.
+struct Decimal<'a> {
+    negative: bool,
+    integer: &'a [u8],
+    fraction: &'a [u8],
+    exponent: i32,
+    is_integer: bool,
+}
+
+impl<'a> Decimal<'a> {
+    fn parse(text: &'a [u8]) -> Option<Self> {
+        let (negative, rest) = match text.strip_prefix(b"-") {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let (integer, rest) = digits(rest);
+        if integer.is_empty() || (integer.len() > 1 && integer[0] == b'0') {
+            return None;
+        }
+        let (fraction, rest) = match rest.strip_prefix(b".") {
+            Some(rest) => {
+                let (fraction, rest) = digits(rest);
+                if fraction.is_empty() {
+                    return None;
+                }
+                (fraction, rest)
+            }
+            None => (&rest[..0], rest),
+        };
+        let is_integer = fraction.is_empty() && rest.is_empty();
+        let exponent = match rest {
+            [] => 0,
+            [b'e' | b'E', rest @ ..] => {
+                let (minus, rest) = match rest {
+                    [b'-', rest @ ..] => (true, rest),
+                    [b'+', rest @ ..] => (false, rest),
+                    _ => (false, rest),
+                };
+                let (digits, rest) = digits(rest);
+                if digits.is_empty() || !rest.is_empty() {
+                    return None;
+                }
+                // A longer exponent means zero or infinity; 100,000 is far beyond either end of an i64.
+                let value = digits.iter().fold(0i32, |sum, d| (sum * 10 + i32::from(d - b'0')).min(100_000));
+                if minus { -value } else { value }
+            }
+            _ => return None,
+        };
+        Some(Decimal { negative, integer, fraction, exponent, is_integer })
+    }
+}
+
+fn digits(text: &[u8]) -> (&[u8], &[u8]) {
+    let end = text.iter().position(|b| !b.is_ascii_digit()).unwrap_or(text.len());
+    text.split_at(end)
+}
+
+/// Perfetto's number reader followed by its conversion: integers exactly, anything else through a double that is the
+/// integer part plus the fraction's digits over a power of ten, times 1000, rounded half away from zero.
+fn perfetto_micros_to_nanos(text: &[u8]) -> Option<i64> {
+    let number = Decimal::parse(text)?;
+    let wrapped = |digits: &[u8]| {
+        digits.iter().fold(0i64, |sum, d| sum.wrapping_mul(10).wrapping_add(i64::from(d - b'0')))
+    };
+    if number.is_integer && number.integer.len() <= 18 {
+        let value = wrapped(number.integer);
+        return if number.negative { -value } else { value }.checked_mul(1000);
+    }
+    let mut value = wrapped(number.integer) as f64;
+    if !number.fraction.is_empty() {
+        value += wrapped(number.fraction) as f64 / 10f64.powi(number.fraction.len() as i32);
+    }
+    if number.exponent < 0 {
+        value /= 10f64.powi(-number.exponent);
+    } else {
+        value *= 10f64.powi(number.exponent);
+    }
+    if number.negative {
+        value = -value;
+    }
+    if value.abs() > 9.2e15 {
+        return None;
+    }
+    if value.fract() == 0.0 {
+        return (value as i64).checked_mul(1000);
+    }
+    Some((value * 1000.0).round() as i64)
+}
+
+/// A half-open span of trace time `[start, end)`, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct Window {
+    /// First nanosecond inside.
+    pub start: i64,
+    /// First nanosecond after it.
+    pub end: i64,
+}
+
+impl Window {
+    /// The window that holds every possible time.
+    pub const ALL: Window = Window { start: i64::MIN, end: i64::MAX };
+
+    /// A window from a start and a length in nanoseconds; saturates at the ends of time.
+    pub fn new(start: i64, duration: i64) -> Self {
+        Window { start, end: start.saturating_add(duration.max(0)) }
+    }
+
+    /// Its length in nanoseconds.
+    pub fn duration(self) -> i64 {
+        self.end.saturating_sub(self.start)
+    }
+
+    /// Whether a moment lies inside: the start does, the end does not.
+    pub fn contains(self, ts: i64) -> bool {
+        self.start <= ts && ts < self.end
+    }
+}
+
+/// Reads a time or length as a person types it: `77500000`, `77_500_000`, `77.5ms`, `1.5s`, `250us`, `10ns`. A bare
+/// number is nanoseconds. The error says what is wrong with it.
+pub fn parse_nanos(text: &str) -> Result<i64, String> {
+    let text = text.trim();
+    let split = text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let scale = match unit {
+        "" | "ns" => 0,
+        "us" | "µs" | "μs" => 3,
+        "ms" => 6,
+        "s" => 9,
+        _ => return Err(format!("`{unit}` is no unit of time; use ns, us, ms or s")),
+    };
+    let number: Vec<u8> = number.trim().bytes().filter(|b| *b != b'_' && *b != b',').collect();
+    scaled_decimal(&number, scale).ok_or_else(|| {
+        format!("`{text}` is not a time; write nanoseconds (77500000) or a number with a unit (77.5ms)")
+    })
+}
+
+/// A length of time in the unit that a person would choose, with three decimals: `139.079 ms`.
+#[derive(Debug, Clone, Copy)]
+pub struct Nanos(pub i64);
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, name) = match self.0.unsigned_abs() {
+            0..1_000 => return write!(f, "{} ns", self.0),
+            1_000..1_000_000 => (1_000, "µs"),
+            1_000_000..1_000_000_000 => (1_000_000, "ms"),
+            _ => (1_000_000_000, "s"),
+        };
+        // Rounded to a thousandth of the unit in integers, so that equal times always print alike.
+        let thousandths = (i128::from(self.0) * 2000 + i128::from(unit) * i128::from(self.0.signum()))
+            / (i128::from(unit) * 2);
+        let sign = if thousandths < 0 { "-" } else { "" };
+        let thousandths = thousandths.unsigned_abs();
+        write!(f, "{sign}{}.{:03} {name}", thousandths / 1000, thousandths % 1000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exact_decimals_become_nanoseconds() {
+        for (text, want) in [
+            ("0", Some(0)),
+            ("-0", Some(0)),
+            ("41.407", Some(41_407)),
+            ("4458676416431.397", Some(4_458_676_416_431_397)),
+            ("1712195495501688.500", Some(1_712_195_495_501_688_500)),
+            ("0.0005", Some(1)),
+            ("0.00049999", Some(0)),
+            ("-0.0005", Some(-1)),
+            ("1.5e3", Some(1_500_000)),
+            ("15E-1", Some(1_500)),
+            ("1e-400", Some(0)),
+            ("0e99999999999", Some(0)),
+            ("9223372036854775.807", Some(i64::MAX)),
+            ("9223372036854775.808", None),
+            ("1e400", None),
+            ("", None),
+            ("-", None),
+            ("01", None),
+            ("1.", None),
+            (".5", None),
+            ("+1", None),
+            ("1e", None),
+            ("1x", None),
+            (" 5", None),
+            ("NaN", None),
+        ] {
+            assert_eq!(TimeRule::Exact.micros_to_nanos(text.as_bytes()), want, "{text}");
+        }
+    }
+
+    /// The figures of a real trace_processor for the same texts.
+    #[test]
+    fn perfetto_rounds_through_doubles() {
+        for (text, want) in [
+            ("4458676416431.397", 4_458_676_416_431_398),
+            ("1712195495501688.500", 1_712_195_495_501_688_576),
+            ("41.407", 41_407),
+            ("0.0005", 1),
+            ("5", 5_000),
+            ("500.1", 500_100),
+            ("1606910596297023", 1_606_910_596_297_023_000),
+        ] {
+            assert_eq!(TimeRule::Perfetto.micros_to_nanos(text.as_bytes()), Some(want), "{text}");
+        }
+    }
+
+    #[test]
+    fn typed_times_take_units() {
+        assert_eq!(parse_nanos("77500000"), Ok(77_500_000));
+        assert_eq!(parse_nanos("77_500_000"), Ok(77_500_000));
+        assert_eq!(parse_nanos("77.5ms"), Ok(77_500_000));
+        assert_eq!(parse_nanos("77.5 ms"), Ok(77_500_000));
+        assert_eq!(parse_nanos("1.5s"), Ok(1_500_000_000));
+        assert_eq!(parse_nanos("2us"), Ok(2_000));
+        assert!(parse_nanos("5 hours").unwrap_err().contains("no unit of time"));
+        assert!(parse_nanos("ms").unwrap_err().contains("not a time"));
+        assert!(parse_nanos("1.2.3ms").unwrap_err().contains("not a time"));
+    }
+
+    #[test]
+    fn a_window_holds_its_start_and_not_its_end() {
+        let window = Window::new(10, 5);
+        assert!(window.contains(10) && window.contains(14));
+        assert!(!window.contains(9) && !window.contains(15));
+        assert!(!Window::new(10, 0).contains(10));
+        assert_eq!(Window::new(i64::MAX - 1, 5).end, i64::MAX);
+    }
+
+    #[test]
+    fn lengths_print_in_a_fitting_unit() {
+        for (nanos, want) in [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (1_000, "1.000 µs"),
+            (139_078_775, "139.079 ms"),
+            (-1_500, "-1.500 µs"),
+            (999_999_999, "1000.000 ms"),
+            (2_000_000_000, "2.000 s"),
+        ] {
+            assert_eq!(Nanos(nanos).to_string(), want);
+        }
+    }
+}

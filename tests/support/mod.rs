@@ -1,0 +1,74 @@
+//! What several test files need: where the traces are, and reading the oracle's CSV.
+
+use std::path::{Path, PathBuf};
+
+/// The folder of real traces and of a trace_processor's answers on them, beside the checkout. It is not part of the project:
+/// without it the tests that need it say that they were skipped.
+pub(crate) fn shared() -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
+    let there = folder.join("traces").is_dir() && folder.join("oracle").is_dir();
+    if !there {
+        eprintln!("SKIPPED: no real traces in {}", folder.display());
+    }
+    there.then_some(folder)
+}
+
+/// The JSON traces in that folder, by name, less the one that is no trace.
+pub(crate) fn real_traces(shared: &Path) -> Vec<(String, PathBuf)> {
+    let mut traces: Vec<(String, PathBuf)> = std::fs::read_dir(shared.join("traces"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter_map(|path| {
+            let name = path.file_name()?.to_str()?;
+            let stem = name.strip_suffix(".json.gz").or_else(|| name.strip_suffix(".json"))?;
+            (stem != "TraceLens__rocprofv3_other_format").then(|| (stem.to_owned(), path.clone()))
+        })
+        .collect();
+    traces.sort();
+    traces
+}
+
+/// The text of a file, unpacked if its name says so.
+pub(crate) fn read_text(path: &Path) -> String {
+    let bytes = std::fs::read(path).unwrap();
+    let mut text = String::new();
+    if path.extension().is_some_and(|e| e == "gz") {
+        std::io::Read::read_to_string(&mut flate2::read::MultiGzDecoder::new(&bytes[..]), &mut text).unwrap();
+    } else {
+        text = String::from_utf8(bytes).unwrap();
+    }
+    text
+}
+
+/// The rows of a CSV file as trace_processor writes them, without the header. `[NULL]` is `None`.
+pub(crate) fn csv_rows(text: &str) -> impl Iterator<Item = Vec<Option<String>>> {
+    let mut chars = text.chars().peekable();
+    let rows = std::iter::from_fn(move || {
+        chars.peek()?;
+        let mut row = Vec::new();
+        loop {
+            let mut field = String::new();
+            if chars.peek() == Some(&'"') {
+                chars.next();
+                while let Some(c) = chars.next() {
+                    if c == '"' {
+                        if chars.peek() != Some(&'"') {
+                            break;
+                        }
+                        chars.next();
+                    }
+                    field.push(c);
+                }
+            } else {
+                while let Some(c) = chars.next_if(|c| *c != ',' && *c != '\n') {
+                    field.push(c);
+                }
+            }
+            row.push((field != "[NULL]").then_some(field));
+            if chars.next() != Some(',') {
+                return Some(row);
+            }
+        }
+    });
+    rows.skip(1)
+}
