@@ -19,16 +19,22 @@ pub enum Error {
     #[error("{name}: cannot be read: {source}")]
     Read { name: String, source: io::Error },
 
-    #[error("{name}: {what}. Expected is a Chrome trace as the PyTorch profiler writes it: JSON with `traceEvents`, or a list of events, plain or gzipped")]
+    #[error(
+        "{name}: {what}. Expected is a Chrome trace as the PyTorch profiler writes it: JSON with `traceEvents`, or a list of events, plain or gzipped"
+    )]
     NotATrace { name: String, what: String },
 
     #[error("{name}: {what}, which nccl-stacks cannot read yet. {advice}")]
     Unsupported { name: String, what: &'static str, advice: &'static str },
 
-    #[error("{name}: the file breaks off at byte {offset} before the first whole event. Copy it again, or record again")]
+    #[error(
+        "{name}: the file breaks off at byte {offset} before the first whole event. Copy it again, or record again"
+    )]
     NothingWhole { name: String, offset: u64 },
 
-    #[error("{name}: corrupt gzip data at byte {offset} of the file, before the first whole event ({message}). Copy it again; `gzip -t` tests a copy")]
+    #[error(
+        "{name}: corrupt gzip data at byte {offset} of the file, before the first whole event ({message}). Copy it again; `gzip -t` tests a copy"
+    )]
     CorruptBeforeFirstEvent { name: String, offset: u64, message: String },
 
     #[error("{name}: damaged, and --strict was asked for:{list}")]

@@ -5,8 +5,8 @@
 
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::Instant;
 
 use crate::damage::Damage;
@@ -78,10 +78,16 @@ pub fn load_input(input: Input, options: LoadOptions, mut progress: impl FnMut(P
         let (filled, to_parse) = sync_channel(QUEUE);
         let (used, to_fill) = channel();
         scope.spawn(move || fill_blocks(text, &filled, &to_fill));
-        let blocks = Blocks { incoming: to_parse, used, current: Vec::new(), at: 0, seen: |n| {
-            text_bytes += n as u64;
-            progress(Progress { taken: taken.load(Ordering::Relaxed), size });
-        } };
+        let blocks = Blocks {
+            incoming: to_parse,
+            used,
+            current: Vec::new(),
+            at: 0,
+            seen: |n| {
+                text_bytes += n as u64;
+                progress(Progress { taken: taken.load(Ordering::Relaxed), size });
+            },
+        };
         json::read(blocks, options.time, options.args, |event, offset| {
             full |= builder.is_full();
             if !full {
@@ -120,7 +126,9 @@ fn check(name: &str, mut summary: Summary) -> Result<Summary, Error> {
     let broken = summary.damage.get(Damage::BrokenStructure).first_offset;
     let what = match broken {
         Some(0) => "this is not JSON".to_owned(),
-        Some(offset) if !summary.has_event_list => format!("the JSON breaks at byte {offset}, and up to there is no event"),
+        Some(offset) if !summary.has_event_list => {
+            format!("the JSON breaks at byte {offset}, and up to there is no event")
+        }
         _ if summary.elements > 0 => format!("none of the {} elements of its list is an event", summary.elements),
         _ if summary.has_event_list && summary.cut_off_at.is_none() => return Ok(summary),
         _ => match summary.cut_off_at {

@@ -112,9 +112,8 @@ fn digits(text: &[u8]) -> (&[u8], &[u8]) {
 /// integer part plus the fraction's digits over a power of ten, times 1000, rounded half away from zero.
 fn perfetto_micros_to_nanos(text: &[u8]) -> Option<i64> {
     let number = Decimal::parse(text)?;
-    let wrapped = |digits: &[u8]| {
-        digits.iter().fold(0i64, |sum, d| sum.wrapping_mul(10).wrapping_add(i64::from(d - b'0')))
-    };
+    let wrapped =
+        |digits: &[u8]| digits.iter().fold(0i64, |sum, d| sum.wrapping_mul(10).wrapping_add(i64::from(d - b'0')));
     if number.is_integer && number.integer.len() <= 18 {
         let value = wrapped(number.integer);
         return if number.negative { -value } else { value }.checked_mul(1000);
@@ -183,9 +182,8 @@ pub fn parse_nanos(text: &str) -> Result<i64, String> {
         _ => return Err(format!("`{unit}` is no unit of time; use ns, us, ms or s")),
     };
     let number: Vec<u8> = number.trim().bytes().filter(|b| *b != b'_' && *b != b',').collect();
-    scaled_decimal(&number, scale).ok_or_else(|| {
-        format!("`{text}` is not a time; write nanoseconds (77500000) or a number with a unit (77.5ms)")
-    })
+    scaled_decimal(&number, scale)
+        .ok_or_else(|| format!("`{text}` is not a time; write nanoseconds (77500000) or a number with a unit (77.5ms)"))
 }
 
 /// A length of time in the unit that a person would choose, with three decimals: `139.079 ms`.
@@ -201,8 +199,8 @@ impl fmt::Display for Nanos {
             _ => (1_000_000_000, "s"),
         };
         // Rounded to a thousandth of the unit in integers, so that equal times always print alike.
-        let thousandths = (i128::from(self.0) * 2000 + i128::from(unit) * i128::from(self.0.signum()))
-            / (i128::from(unit) * 2);
+        let thousandths =
+            (i128::from(self.0) * 2000 + i128::from(unit) * i128::from(self.0.signum())) / (i128::from(unit) * 2);
         let sign = if thousandths < 0 { "-" } else { "" };
         let thousandths = thousandths.unsigned_abs();
         write!(f, "{sign}{}.{:03} {name}", thousandths / 1000, thousandths % 1000)

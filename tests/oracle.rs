@@ -68,9 +68,7 @@ fn compare_flows(name: &str, store: &Store, csv: Option<&str>) {
         .map(|i| [i as u64, flows.slice_out[i].into(), flows.slice_in[i].into(), flows.trace_id[i]])
         .collect();
     let want: Vec<[u64; 4]> = csv.map_or_else(Vec::new, |csv| {
-        support::csv_rows(csv)
-            .map(|row| [0, 1, 2, 3].map(|i| row[i].as_ref().unwrap().parse().unwrap()))
-            .collect()
+        support::csv_rows(csv).map(|row| [0, 1, 2, 3].map(|i| row[i].as_ref().unwrap().parse().unwrap())).collect()
     });
     assert!(got == want, "{name}: {} flows, {} wanted", got.len(), want.len());
 }
@@ -140,8 +138,7 @@ fn rounded_as_perfetto_does(text: &str, moved: &mut u64) -> String {
         let (whole, fraction) = (&found[2], &found[3]);
         let micros = whole.parse::<i64>().unwrap() as f64
             + fraction.parse::<i64>().unwrap() as f64 / 10f64.powi(fraction.len() as i32);
-        let nanos =
-            if micros.fract() == 0.0 { micros as i64 * 1000 } else { (micros * 1000.0).round() as i64 };
+        let nanos = if micros.fract() == 0.0 { micros as i64 * 1000 } else { (micros * 1000.0).round() as i64 };
         let exact = whole.parse::<i64>().unwrap() * 1000 + format!("{fraction:0<3}")[..3].parse::<i64>().unwrap();
         assert!((nanos - exact).abs() <= 256, "{whole}.{fraction}: {nanos}");
         *moved += u64::from(nanos != exact);
@@ -162,7 +159,8 @@ fn exact_times_differ_by_rounding_alone() {
         let mut moved = 0;
         let text = rounded_as_perfetto_does(&support::read_text(path), &mut moved);
         let input =
-            nccl_stacks::input::from_reader(name.clone(), None, Box::new(std::io::Cursor::new(text.into_bytes()))).unwrap();
+            nccl_stacks::input::from_reader(name.clone(), None, Box::new(std::io::Cursor::new(text.into_bytes())))
+                .unwrap();
         let options = LoadOptions { time: TimeRule::Exact, args: ArgsWanted::Keys(&[]) };
         let rounded = nccl_stacks::load::load_input(input, options, |_| {}).unwrap().store;
         let rows = |store: &Store| (0..store.slices.len()).map(|i| slice_row(store, i)).collect::<Vec<_>>();

@@ -170,7 +170,10 @@ mod tests {
     #[test]
     fn what_was_whole_comes_before_the_failure() {
         let whole = member("the whole text");
-        assert_eq!(read(&[&whole[..], b"junk"].concat()), ("the whole text".to_owned(), Some(GzipCause::TrailingBytes)));
+        assert_eq!(
+            read(&[&whole[..], b"junk"].concat()),
+            ("the whole text".to_owned(), Some(GzipCause::TrailingBytes))
+        );
         assert_eq!(read(&[&whole[..], &[0; 512]].concat()), ("the whole text".to_owned(), None));
         assert_eq!(read(&whole[..whole.len() - 4]).1, Some(GzipCause::CutOff));
         let mut wrong_sum = whole.clone();

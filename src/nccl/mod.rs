@@ -4,4 +4,8 @@
 //! other module holds a kernel's name, a category or an argument's key.
 
 pub mod args;
+pub mod calls;
 pub mod category;
+pub mod frames;
+pub mod kernels;
+pub mod steps;

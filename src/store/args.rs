@@ -135,9 +135,9 @@ impl Args {
         if row == 0 && !self.ends.is_empty() {
             return ArgSetId(1);
         }
-        self.ends.binary_search(&row).map_or(ArgSetId::NONE, |i| {
-            if i + 1 < self.ends.len() { ArgSetId(i as u32 + 2) } else { ArgSetId::NONE }
-        })
+        self.ends
+            .binary_search(&row)
+            .map_or(ArgSetId::NONE, |i| if i + 1 < self.ends.len() { ArgSetId(i as u32 + 2) } else { ArgSetId::NONE })
     }
 
     /// The set to which a row belongs.

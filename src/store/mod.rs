@@ -16,16 +16,16 @@ pub mod tracks;
 use std::collections::HashMap;
 
 use crate::damage::{Damage, DamageReport};
-use crate::event::{Bind, Event, HeaderField, Kind, Scope};
+use crate::event::{ArgValue, Bind, Event, HeaderField, Kind, Scope};
 use crate::nccl::args::CORRELATION;
 use crate::nccl::category::CategoryKind;
-use args::{ArgSetId, Args};
+use args::{Arg, ArgSetId, Args};
 use flows::Flows;
 use nest::Layer;
 use replay::{Extra, Raw, RawKind, Replay};
 use slices::Slices;
 use strings::{StringId, Strings};
-use tracks::Tracks;
+use tracks::{Owner, Tracks};
 
 /// A whole trace, ready to be asked.
 #[derive(Debug)]
@@ -42,12 +42,23 @@ pub struct Store {
     pub tracks: Tracks,
     /// The header's fields.
     pub header: Vec<HeaderField>,
+    /// The fields of the header's `metadata` object, under the names that Perfetto gives them.
+    pub metadata: Vec<HeaderField>,
     /// What was wrong with the trace.
     pub damage: DamageReport,
     /// How many events were read.
     pub events: u64,
+    /// The distinct names of slices.
+    pub names: Vec<StringId>,
+    /// The tracks that belong to threads, and those that belong to processes.
+    pub thread_tracks: Vec<u32>,
+    /// See [`Store::thread_tracks`].
+    pub process_tracks: Vec<u32>,
     correlation_key: Option<StringId>,
+    /// The distinct categories of slices and what they stand for.
     categories: Vec<(StringId, CategoryKind)>,
+    /// The arguments of flows: as many sets as there are pairs of name and category.
+    flow_args: Vec<((StringId, StringId), ArgSetId)>,
 }
 
 impl Store {
@@ -56,9 +67,15 @@ impl Store {
     pub fn correlation(&self, slice: usize) -> Option<i64> {
         let set = *self.slices.args.get(slice)?;
         match self.args.get(set, self.correlation_key?)? {
-            crate::event::ArgValue::Int(id) if id > 0 => Some(id),
+            ArgValue::Int(id) if id > 0 => Some(id),
             _ => None,
         }
+    }
+
+    /// The arguments of a flow: its name and category.
+    pub fn flow_args(&self, flow: usize) -> ArgSetId {
+        let label = self.flows.label.get(flow).copied().unwrap_or_default();
+        self.flow_args.iter().find(|(known, _)| *known == label).map_or(ArgSetId::NONE, |(_, set)| *set)
     }
 
     /// What sort of work a slice's category stands for.
@@ -122,7 +139,10 @@ impl Builder {
             Kind::FlowEnd { id, enclosing: false } => self.flow(RawKind::FlowEndAtNext, id, utid),
             _ => return self.metadata(&event, utid),
         };
-        let nameless = matches!(event.kind, Kind::Complete { .. } | Kind::Begin | Kind::AsyncBegin(_) | Kind::Instant(Scope::Thread));
+        let nameless = matches!(
+            event.kind,
+            Kind::Complete { .. } | Kind::Begin | Kind::AsyncBegin(_) | Kind::Instant(Scope::Thread)
+        );
         let name = if nameless && name == StringId::NULL { self.strings.intern("[No name]") } else { name };
         let row = self.raws.len() as u32;
         if let Some(bind) = event.bind {
@@ -169,11 +189,11 @@ impl Builder {
 
     fn hint(&mut self, key: &str, value: i64) -> ArgSetId {
         let key = self.strings.intern(key);
-        self.args.add_set(&mut vec![args::Arg { key, flat_key: key, value: crate::event::ArgValue::Int(value) }])
+        self.args.add_set(&mut vec![Arg { key, flat_key: key, value: ArgValue::Int(value) }])
     }
 
     /// Sorts the events, nests the slices and binds the flows. `header`, `events` and `damage` are what the reader found.
-    pub fn finish(self, header: Vec<HeaderField>, events: u64, mut damage: DamageReport) -> Store {
+    pub fn finish(mut self, header: Vec<HeaderField>, events: u64, mut damage: DamageReport) -> Store {
         damage.add(&self.damage);
         let sorted = self.order.sort(&self.raws, &self.kinds);
         let capacity = self.kinds.iter().filter(|kind| kind.is_slice()).count();
@@ -182,14 +202,61 @@ impl Builder {
             let extra = Extra { bind: self.binds.get(&i).copied(), thread_time: self.thread_times.get(&i).copied() };
             replay.event(self.kinds[i as usize], self.raws[i as usize], extra);
         }
-        let Replay { layer: Layer { slices, tracks, .. }, binder, args, damage } = replay;
-        let mut seen: Vec<StringId> = slices.category.clone();
-        seen.sort_unstable();
-        seen.dedup();
-        let categories =
-            seen.into_iter().map(|id| (id, self.strings.get(id).map_or(CategoryKind::Cpu, CategoryKind::of))).collect();
-        let correlation_key = self.strings.find(CORRELATION);
-        let (flows, strings) = (binder.flows, self.strings);
-        Store { slices, flows, strings, args, tracks, header, damage, events, correlation_key, categories }
+        let Replay { layer: Layer { slices, tracks, .. }, binder, mut args, damage } = replay;
+        let flows = binder.flows;
+        let categories = distinct(&slices.category)
+            .into_iter()
+            .map(|id| (id, self.strings.get(id).map_or(CategoryKind::Cpu, CategoryKind::of)))
+            .collect();
+        let flow_args = flow_args(&flows, &mut args, &mut self.strings);
+        let tracks_of = |wanted: fn(Owner) -> bool| -> Vec<u32> {
+            (0..tracks.tracks.len() as u32).filter(|track| wanted(tracks.tracks[*track as usize].owner)).collect()
+        };
+        Store {
+            names: distinct(&slices.name),
+            thread_tracks: tracks_of(|owner| matches!(owner, Owner::Thread(_) | Owner::ThreadOverlap(_))),
+            process_tracks: tracks_of(|owner| matches!(owner, Owner::Process(_) | Owner::AsyncProcess(_))),
+            correlation_key: self.strings.find(CORRELATION),
+            slices,
+            flows,
+            strings: self.strings,
+            args,
+            tracks,
+            metadata: header.iter().filter_map(metadata_field).collect(),
+            header,
+            damage,
+            events,
+            categories,
+            flow_args,
+        }
     }
+}
+
+fn metadata_field(field: &HeaderField) -> Option<HeaderField> {
+    let key = field.key.strip_prefix("metadata.")?;
+    Some(HeaderField { key: format!("json_metadata.{key}"), value: field.value.clone() })
+}
+
+/// The ids that occur in a column, in order, NULL left out.
+fn distinct(column: &[StringId]) -> Vec<StringId> {
+    let mut seen = vec![false; column.iter().map(|id| id.0 as usize + 1).max().unwrap_or(0)];
+    for id in column {
+        seen[id.0 as usize] = true;
+    }
+    (1..seen.len()).filter(|id| seen[*id]).map(|id| StringId(id as u32)).collect()
+}
+
+fn flow_args(flows: &Flows, args: &mut Args, strings: &mut Strings) -> Vec<((StringId, StringId), ArgSetId)> {
+    let mut labels = flows.label.clone();
+    labels.sort_unstable();
+    labels.dedup();
+    let keys = ["name", "cat"].map(|key| strings.intern(key));
+    labels.retain(|label| *label != (StringId::NULL, StringId::NULL));
+    labels
+        .into_iter()
+        .map(|label| {
+            let arg = |key, value| Arg { key, flat_key: key, value: ArgValue::Text(value) };
+            (label, args.add_set(&mut vec![arg(keys[0], label.0), arg(keys[1], label.1)]))
+        })
+        .collect()
 }

@@ -107,7 +107,14 @@ impl Layer {
 
     /// Closes the innermost open slice on a track whose name and category are those given; NULL fits any. Returns its
     /// row, `None` if there is no such slice.
-    pub(super) fn close(&mut self, track: u32, ts: i64, name: StringId, category: StringId, damage: &mut DamageReport) -> Option<u32> {
+    pub(super) fn close(
+        &mut self,
+        track: u32,
+        ts: i64,
+        name: StringId,
+        category: StringId,
+        damage: &mut DamageReport,
+    ) -> Option<u32> {
         let stack = self.stacks.get_mut(track as usize)?;
         // An overlap cannot come of an end: it has no length.
         let _ = stack.make_room(ts, None, &mut self.slices, damage);
@@ -171,7 +178,13 @@ impl Layer {
 
 impl Stack {
     /// Takes off what is over at `ts`. Refuses a slice of this length if it partly overlaps what is left.
-    fn make_room(&mut self, ts: i64, dur: Option<i64>, slices: &mut Slices, damage: &mut DamageReport) -> Result<(), Refusal> {
+    fn make_room(
+        &mut self,
+        ts: i64,
+        dur: Option<i64>,
+        slices: &mut Slices,
+        damage: &mut DamageReport,
+    ) -> Result<(), Refusal> {
         let mut open_above = false;
         for at in (0..self.entries.len()).rev() {
             let entry = self.entries[at];

@@ -201,18 +201,17 @@ impl Tracks {
     pub(super) fn instant_track(&mut self, scope: Scope, utid: u32) -> u32 {
         match scope {
             Scope::Thread => self.thread_track(utid),
-            Scope::Process => self.other(Owner::Process(self.threads[utid as usize].upid), String::new(), StringId::NULL),
+            Scope::Process => {
+                self.other(Owner::Process(self.threads[utid as usize].upid), String::new(), StringId::NULL)
+            }
             Scope::Global => self.other(Owner::Global, String::new(), StringId::NULL),
         }
     }
 
     /// The track of an asynchronous operation.
     pub(super) fn async_track(&mut self, id: &AsyncId<'_>, category: &str, utid: u32, name: StringId) -> u32 {
-        let owner = if id.per_process {
-            Owner::AsyncProcess(self.threads[utid as usize].upid)
-        } else {
-            Owner::AsyncGlobal
-        };
+        let owner =
+            if id.per_process { Owner::AsyncProcess(self.threads[utid as usize].upid) } else { Owner::AsyncGlobal };
         self.other(owner, format!("{category}\0{}", id.id), name)
     }
 

@@ -125,9 +125,11 @@ mod tests {
         let mut list = ArgList::default();
         read(object.as_bytes(), wanted, &mut list);
         list.iter()
-            .map(|(key, flat_key, value)| {
-                if key == flat_key { format!("{key} {value:?}") } else { format!("{key} {flat_key} {value:?}") }
-            })
+            .map(
+                |(key, flat_key, value)| {
+                    if key == flat_key { format!("{key} {value:?}") } else { format!("{key} {flat_key} {value:?}") }
+                },
+            )
             .collect()
     }
 
@@ -135,23 +137,26 @@ mod tests {
     #[test]
     fn flattened_as_perfetto_does() {
         let object = r#"{"grid":[512,1],"occupancy":{"limitingFactors":"REGS"},"Input Dims":[[],[2,null,3]],"ok":true,"none":null}"#;
-        assert_eq!(rows(object, ArgsWanted::All), [
-            "args.grid[0] args.grid Int(512)",
-            "args.grid[1] args.grid Int(1)",
-            r#"args.occupancy.limitingFactors Text("REGS")"#,
-            "args.Input Dims[1][0] args.Input Dims Int(2)",
-            "args.Input Dims[1][1] args.Input Dims Int(3)",
-            "args.ok Bool(true)",
-        ]);
+        assert_eq!(
+            rows(object, ArgsWanted::All),
+            [
+                "args.grid[0] args.grid Int(512)",
+                "args.grid[1] args.grid Int(1)",
+                r#"args.occupancy.limitingFactors Text("REGS")"#,
+                "args.Input Dims[1][0] args.Input Dims Int(2)",
+                "args.Input Dims[1][1] args.Input Dims Int(3)",
+                "args.ok Bool(true)",
+            ]
+        );
     }
 
     #[test]
     fn wanted_keys_alone_are_kept() {
         let object = r#"{"x":{"correlation":9},"correlation":7,"External id":18446744073709551615,"stream":7.5}"#;
-        assert_eq!(rows(object, ArgsWanted::Keys(&["correlation", "External id", "x"])), [
-            "args.correlation Int(7)",
-            r#"args.External id Text("18446744073709551615")"#,
-        ]);
+        assert_eq!(
+            rows(object, ArgsWanted::Keys(&["correlation", "External id", "x"])),
+            ["args.correlation Int(7)", r#"args.External id Text("18446744073709551615")"#,]
+        );
     }
 
     #[test]

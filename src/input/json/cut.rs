@@ -370,14 +370,18 @@ mod tests {
 
     #[test]
     fn events_may_stand_anywhere_in_the_object() {
-        let (found, end) = pieces(r#" {"a":1,"traceEvents":[{"x":"}"}, {"y":[{}]} ,],"b":{"c":[2]},"traceEvents":[{}]} "#);
+        let (found, end) =
+            pieces(r#" {"a":1,"traceEvents":[{"x":"}"}, {"y":[{}]} ,],"b":{"c":[2]},"traceEvents":[{}]} "#);
         assert_eq!(found, ["a=1", r#"{"x":"}"}"#, r#"{"y":[{}]}"#, r#"b={"c":[2]}"#, "{}"]);
         assert_eq!(end, End::Whole);
     }
 
     #[test]
     fn a_bare_list_needs_no_end() {
-        assert_eq!(pieces("\u{feff}[{\"a\":1},{\"b\":2}"), (vec![r#"{"a":1}"#.into(), r#"{"b":2}"#.into()], End::Whole));
+        assert_eq!(
+            pieces("\u{feff}[{\"a\":1},{\"b\":2}"),
+            (vec![r#"{"a":1}"#.into(), r#"{"b":2}"#.into()], End::Whole)
+        );
         assert_eq!(pieces("[{\"a\":1},{\"b\":").1, End::CutOff { offset: 9 });
         assert_eq!(pieces("[]"), (vec![], End::Whole));
     }
@@ -394,13 +398,10 @@ mod tests {
 
     #[test]
     fn elements_that_are_no_objects_are_named() {
-        assert_eq!(pieces(r#"[null,1,"a",[2],{}]"#).0, [
-            "not an object @1",
-            "not an object @6",
-            "not an object @8",
-            "not an object @12",
-            "{}"
-        ]);
+        assert_eq!(
+            pieces(r#"[null,1,"a",[2],{}]"#).0,
+            ["not an object @1", "not an object @6", "not an object @8", "not an object @12", "{}"]
+        );
     }
 
     #[test]

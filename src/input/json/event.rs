@@ -103,7 +103,12 @@ impl Parser {
         }
         let kind = self.kind(phase, &fields)?;
         let bind = match fields.bind_id {
-            Some(token) if matches!(kind, Kind::Complete { .. } | Kind::Begin | Kind::AsyncBegin(_) | Kind::AsyncInstant(_)) => {
+            Some(token)
+                if matches!(
+                    kind,
+                    Kind::Complete { .. } | Kind::Begin | Kind::AsyncBegin(_) | Kind::AsyncInstant(_)
+                ) =>
+            {
                 let flow_in = fields.flow_in == Some(Token::True);
                 let flow_out = fields.flow_out == Some(Token::True);
                 Some(Bind { id: flow_id(Some(token)), flow_in, flow_out })

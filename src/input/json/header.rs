@@ -55,10 +55,13 @@ mod tests {
         assert!(read("distributedInfo", br#"{"rank": 3, "pg_config": [{"pg_name": "0"}], "none": null}"#, &mut fields));
         assert!(!read("INFO", b"[NaN]", &mut fields));
         let shown: Vec<_> = fields.iter().map(|f| format!("{} {:?}", f.key, f.value)).collect();
-        assert_eq!(shown, [
-            r#"distributedInfo.pg_config[0].pg_name Text("0")"#,
-            "distributedInfo.rank Int(3)",
-            r#"INFO Text("[NaN]")"#,
-        ]);
+        assert_eq!(
+            shown,
+            [
+                r#"distributedInfo.pg_config[0].pg_name Text("0")"#,
+                "distributedInfo.rank Int(3)",
+                r#"INFO Text("[NaN]")"#,
+            ]
+        );
     }
 }

@@ -137,7 +137,11 @@ impl<'a> Walker<'a> {
         let start = self.at + 1;
         let mut at = start;
         loop {
-            at += self.text.get(at..).and_then(|rest| rest.iter().position(|b| matches!(b, b'"' | b'\\'))).ok_or(SyntaxError)?;
+            at += self
+                .text
+                .get(at..)
+                .and_then(|rest| rest.iter().position(|b| matches!(b, b'"' | b'\\')))
+                .ok_or(SyntaxError)?;
             if self.text[at] == b'"' {
                 self.at = at + 1;
                 return Ok(&self.text[start..at]);
@@ -211,7 +215,16 @@ mod tests {
 
     #[test]
     fn broken_objects_are_errors_and_never_panics() {
-        for text in [&br#"{"a" 1}"#[..], br#"{"a":}"#, br#"{a:1}"#, br#"{"a":NaN}"#, br#"{"a"#, b"{", br#"{"a\"#, br#"{"a":tru}"#] {
+        for text in [
+            &br#"{"a" 1}"#[..],
+            br#"{"a":}"#,
+            br#"{a:1}"#,
+            br#"{"a":NaN}"#,
+            br#"{"a"#,
+            b"{",
+            br#"{"a\"#,
+            br#"{"a":tru}"#,
+        ] {
             let mut walker = Walker::new(text);
             let end = loop {
                 match walker.member() {

@@ -1,0 +1,95 @@
+//! Why there are no stacks: what is in the window instead.
+
+use rusqlite::named_params;
+use serde::Serialize;
+
+use super::stacks::StackReport;
+use crate::error::Error;
+use crate::nccl::calls::GRAPH_LAUNCHES;
+use crate::nccl::kernels::is_related;
+use crate::sql::{Database, id_list, queries};
+use crate::store::strings::StringId;
+use crate::time::Window;
+
+/// A name and how often it occurs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NameCount {
+    /// The name.
+    pub name: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// The reasons for an answer without stacks.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub enum Missing {
+    /// The kernels ran in the window, and nothing ties them to a call.
+    NoLaunchLink {
+        /// How many ran.
+        kernels: u64,
+        /// Calls in the window that launch a graph.
+        graph_launches: Vec<NameCount>,
+    },
+    /// The kernels ran in the window, and were launched outside of it.
+    LaunchedElsewhere {
+        /// How many ran.
+        kernels: u64,
+    },
+    /// Other kernels ran in the window.
+    OtherKernels {
+        /// Those that have to do with collectives; the most frequent of all if there is none of these.
+        kernels: Vec<NameCount>,
+        /// Whether these have to do with collectives.
+        related: bool,
+        /// How many chosen kernels there are elsewhere in the trace.
+        elsewhere: u64,
+    },
+    /// No kernel ran in the window.
+    NoKernels {
+        /// Where the trace has kernels, and how many, if it has any.
+        span: Option<(Window, u64)>,
+    },
+}
+
+/// How many unrelated kernels are worth showing.
+const MOST_FREQUENT: usize = 10;
+
+/// Finds the reason why a report has no stacks.
+///
+/// # Errors
+/// What SQLite fails with.
+pub fn explain(database: &Database, window: Window, report: &StackReport) -> Result<Missing, Error> {
+    if report.without_launch > 0 {
+        return Ok(Missing::NoLaunchLink {
+            kernels: report.without_launch,
+            graph_launches: graph_launches(database, window)?,
+        });
+    }
+    if report.launched_elsewhere > 0 {
+        return Ok(Missing::LaunchedElsewhere { kernels: report.launched_elsewhere });
+    }
+    let params = named_params! { ":start": window.start, ":end": window.end };
+    let kernels = database
+        .rows(queries::KERNELS_IN_WINDOW, params, |row| Ok(NameCount { name: row.get(1)?, count: row.get(2)? }))?;
+    if kernels.is_empty() {
+        let spans = database.rows(queries::KERNEL_SPAN, [], |row| {
+            let span = row.get::<_, Option<i64>>(0)?.zip(row.get::<_, Option<i64>>(1)?);
+            Ok(span.map(|(start, end)| (Window { start, end }, row.get::<_, u64>(2).unwrap_or(0))))
+        })?;
+        return Ok(Missing::NoKernels { span: spans.first().copied().flatten() });
+    }
+    let elsewhere = report.kernels_in_trace;
+    let related: Vec<NameCount> = kernels.iter().filter(|k| is_related(&k.name)).cloned().collect();
+    if related.is_empty() {
+        let kernels = kernels.into_iter().take(MOST_FREQUENT).collect();
+        return Ok(Missing::OtherKernels { kernels, related: false, elsewhere });
+    }
+    Ok(Missing::OtherKernels { kernels: related, related: true, elsewhere })
+}
+
+fn graph_launches(database: &Database, window: Window) -> Result<Vec<NameCount>, Error> {
+    let id = |name: &&str| database.store().strings.find(name).map(|StringId(id)| i64::from(id));
+    let names = id_list(GRAPH_LAUNCHES.iter().filter_map(id));
+    let params = named_params! { ":start": window.start, ":end": window.end, ":names": names };
+    database.rows(queries::GRAPH_LAUNCHES, params, |row| Ok(NameCount { name: row.get(0)?, count: row.get(1)? }))
+}

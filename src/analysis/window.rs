@@ -1,0 +1,130 @@
+//! The span of time that is asked about: found by a function's name, or chosen among the slices that look like steps.
+
+use rusqlite::named_params;
+
+use super::launches::Launches;
+use crate::error::Error;
+use crate::nccl::steps;
+use crate::sql::{Database, id_list, queries};
+use crate::time::Window;
+
+/// A slice that could be the window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its slice id.
+    pub slice: i64,
+    /// Its name.
+    pub name: String,
+    /// Its start and end.
+    pub window: Window,
+    /// Its thread, by name, or by tid if it has none.
+    pub thread: String,
+    /// How many of the chosen kernels were launched in it.
+    pub kernels: u64,
+    /// How long these ran in all, in ns.
+    pub gpu_time: i64,
+}
+
+/// The CPU slices that a person means by a name, in time order: exactly this name, or if it holds `%` what SQL's LIKE finds.
+///
+/// # Errors
+/// What SQLite fails with.
+pub fn functions(database: &Database, name: &str, launches: &Launches) -> Result<Vec<Candidate>, Error> {
+    let params = named_params! { ":pattern": name, ":is_like": name.contains('%') };
+    let names = database.rows(queries::FUNCTION_NAMES, params, |row| row.get::<_, i64>(0))?;
+    slices(database, names, launches)
+}
+
+/// The slices that look like steps, what looks most like one first, then in time order.
+///
+/// # Errors
+/// What SQLite fails with.
+pub fn steps(database: &Database, launches: &Launches) -> Result<Vec<Candidate>, Error> {
+    let named = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?));
+    let annotations =
+        database.rows(queries::ANNOTATION_NAMES, named_params! { ":category": steps::ANNOTATION }, named)?;
+    let others = database.rows(queries::CPU_NAMES, [], named)?;
+    let annotated = annotations.iter().filter_map(|(id, name)| Some((*id, steps::rank(name, true)?)));
+    let plain = others.iter().filter_map(|(id, name)| Some((*id, steps::rank(name, false)?)));
+    let mut names: Vec<i64> = annotated.chain(plain).map(|(id, _)| id).collect();
+    names.sort_unstable();
+    names.dedup();
+    let mut found = slices(database, names, launches)?;
+    found.sort_by_key(|candidate| steps::rank(&candidate.name, true));
+    Ok(found)
+}
+
+fn slices(database: &Database, names: Vec<i64>, launches: &Launches) -> Result<Vec<Candidate>, Error> {
+    let kernels = KernelTime::new(launches);
+    database.rows(queries::FUNCTION_SLICES, named_params! { ":names": id_list(names) }, |row| {
+        let window = Window::new(row.get(1)?, row.get(2)?);
+        let thread = match (row.get::<_, Option<String>>(4)?, row.get::<_, Option<i64>>(5)?) {
+            (Some(name), _) => name,
+            (None, Some(tid)) => tid.to_string(),
+            (None, None) => "-".to_owned(),
+        };
+        let (kernels, gpu_time) = kernels.within(window);
+        Ok(Candidate { slice: row.get(0)?, name: row.get(3)?, window, thread, kernels, gpu_time })
+    })
+}
+
+/// How many kernels were launched up to a time, and how long they ran: looked up for any number of windows.
+struct KernelTime {
+    /// Launch times, sorted.
+    launched_at: Vec<i64>,
+    /// `sums[i]` is the GPU time of the first `i` launches.
+    sums: Vec<i64>,
+}
+
+impl KernelTime {
+    fn new(launches: &Launches) -> Self {
+        let mut pairs: Vec<(i64, i64)> =
+            launches.kernels.iter().filter_map(|l| Some((l.call?.ts, l.kernel_dur.max(0)))).collect();
+        pairs.sort_unstable();
+        let mut sums = vec![0];
+        sums.extend(pairs.iter().scan(0, |sum, (_, dur)| {
+            *sum += dur;
+            Some(*sum)
+        }));
+        KernelTime { launched_at: pairs.into_iter().map(|(ts, _)| ts).collect(), sums }
+    }
+
+    fn within(&self, window: Window) -> (u64, i64) {
+        let before = |ts: i64| self.launched_at.partition_point(|at| *at < ts);
+        let (from, to) = (before(window.start), before(window.end));
+        let to = to.max(from);
+        ((to - from) as u64, self.sums[to] - self.sums[from])
+    }
+}
+
+/// The names of CPU slices nearest to one that is not there: those that hold it, then those that are spelled alike.
+///
+/// # Errors
+/// What SQLite fails with.
+pub fn nearest_names(database: &Database, wanted: &str, limit: usize) -> Result<Vec<String>, Error> {
+    let names = database.rows(queries::CPU_NAMES, [], |row| row.get::<_, String>(1))?;
+    let wanted = wanted.replace('%', "").to_lowercase();
+    let score = |name: &str| {
+        let name = name.to_lowercase();
+        if name.contains(&wanted) {
+            return 2.0;
+        }
+        // A path may be given without its folders or with another line; the function's name counts most.
+        let function = |text: &str| text.rsplit_once("): ").map_or(text.to_owned(), |(_, f)| f.to_owned());
+        strsim::jaro_winkler(&function(&name), &function(&wanted)).max(strsim::jaro_winkler(&name, &wanted))
+    };
+    let mut scored: Vec<(f64, String)> =
+        names.into_iter().map(|name| (score(&name), name)).filter(|(s, _)| *s > 0.75).collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    Ok(scored.into_iter().take(limit).map(|(_, name)| name).collect())
+}
+
+/// The span of everything in the trace; `None` for a trace without slices.
+///
+/// # Errors
+/// What SQLite fails with.
+pub fn trace_span(database: &Database) -> Result<Option<Window>, Error> {
+    let span = database
+        .rows(queries::TRACE_SPAN, [], |row| Ok(row.get::<_, Option<i64>>(0)?.zip(row.get::<_, Option<i64>>(1)?)))?;
+    Ok(span.first().copied().flatten().map(|(start, end)| Window { start, end }))
+}

@@ -1,0 +1,74 @@
+//! The arguments, as typed.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use crate::time::parse_nanos;
+
+const EXAMPLES: &str = "\
+Examples:
+  All NCCL kernels of a trace, by the code that launched them:
+    nccl-stacks trace.json.gz
+  Those of one collective, launched within the first call of a function:
+    nccl-stacks trace.json.gz --kernel-name ncclDevKernel_AllReduce --function-name '%forward_batch_generation' --index 0
+  Choose a step from a list:
+    nccl-stacks trace.json.gz --interactive
+  A span of time, into a file:
+    nccl-stacks trace.json.gz --start-ts 3943797881407626 --duration 77.5ms --output stacks.txt
+  From another program:
+    curl -s https://host/trace.json.gz | nccl-stacks -";
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done, 1 failure, 2 wrong usage, 3 nothing found, 130 left the picker.
+Times are nanoseconds on the trace's own clock, the `ts` of its events times 1000; 250us, 77.5ms and 1.5s are understood.";
+
+/// Which code launched the NCCL kernels of a PyTorch profiler trace, from where, and how often.
+#[derive(Debug, Parser)]
+#[command(name = "nccl-stacks", version, before_help = EXAMPLES, after_help = EXIT_CODES)]
+pub struct Args {
+    /// The trace: Chrome JSON as the PyTorch profiler writes it, plain or gzipped; `-` for standard input
+    pub trace: PathBuf,
+
+    /// Kernels to look for [default: all of NCCL and RCCL]. Plain text finds names that begin with it; * and ? are wildcards for
+    /// a whole name; /.../ is a regular expression. Repeatable
+    #[arg(short, long, value_name = "PATTERN")]
+    pub kernel_name: Vec<String>,
+
+    /// Look only at launches within a slice of this name: exactly this name, or with % an SQL LIKE pattern
+    #[arg(short, long, value_name = "NAME")]
+    pub function_name: Option<String>,
+
+    /// Which of the slices of that name, counted from 0 by their start
+    #[arg(long, value_name = "N", requires = "function_name", conflicts_with = "interactive")]
+    pub index: Option<usize>,
+
+    /// Choose from a list: of the slices with that name, or of those that look like steps
+    #[arg(short, long)]
+    pub interactive: bool,
+
+    /// Look only at launches from this time on; overrides --function-name
+    #[arg(long, value_name = "TIME", value_parser = parse_nanos, requires = "duration")]
+    pub start_ts: Option<i64>,
+
+    /// ... and for this long
+    #[arg(long, value_name = "TIME", value_parser = parse_nanos, requires = "start_ts")]
+    pub duration: Option<i64>,
+
+    /// How many callers above the launch to show; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    pub stack_depth: usize,
+
+    /// Keep names as they are. Otherwise digits at the end of a caller's name (Linear_12) and addresses (object at 0x...) are
+    /// folded, so that layers and runs count together
+    #[arg(long)]
+    pub exact_names: bool,
+
+    /// Write the stacks to this file instead of standard output: whole, or not at all
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Fail if any part of the trace is damaged or had to be left out
+    #[arg(long)]
+    pub strict: bool,
+}

@@ -1,0 +1,56 @@
+//! The program around the library: arguments in, exit code out. The only part that knows of a terminal.
+
+pub mod args;
+mod notes;
+mod output;
+mod picker;
+mod progress;
+mod run;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::error::Error;
+
+/// Why a run ends without an answer. Each has an exit code of its own.
+#[derive(Debug)]
+enum Stop {
+    /// 1: something failed.
+    Failed(Error),
+    /// 2: the arguments do not say enough, or contradict each other or the trace.
+    Usage(String),
+    /// 3: what was asked for is not in the trace.
+    NotFound(String),
+    /// 130: the person left the picker.
+    Left,
+    /// 0: nobody reads the output any more, as after `| head -1`.
+    NobodyListens,
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Failed(error)
+    }
+}
+
+/// Runs the program with the arguments of the process.
+pub fn main() -> ExitCode {
+    let args = args::Args::parse();
+    let (message, code) = match run::run(&args) {
+        Ok(()) | Err(Stop::NobodyListens) => return ExitCode::SUCCESS,
+        Err(Stop::Failed(error)) => (format!("error: {error}"), 1),
+        Err(Stop::Usage(message)) => (format!("error: {message}"), 2),
+        Err(Stop::NotFound(message)) => (message, 3),
+        Err(Stop::Left) => ("Nothing was chosen.".to_owned(), 130),
+    };
+    say(&message);
+    ExitCode::from(code)
+}
+
+/// A line for the person, on standard error.
+fn say(message: &str) {
+    // If standard error is closed there is nobody to tell.
+    let _ = writeln!(std::io::stderr(), "{}", message.trim_end());
+}

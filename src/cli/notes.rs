@@ -1,0 +1,123 @@
+//! What is said beside the answer: how the load went, which window was taken, what is not in the stacks and why.
+
+use std::fmt::Write;
+
+use super::say;
+use crate::analysis::launches::Launches;
+use crate::analysis::missing::Missing;
+use crate::analysis::stacks::StackReport;
+use crate::damage::{Cost, DamageReport};
+use crate::load::Loaded;
+use crate::report::table::{count, name_counts};
+use crate::time::{Nanos, Window};
+
+/// `Trace loaded: 62.4 MB in 0.2 s (312 MB/s), 239,093 events`
+pub(super) fn loaded(loaded: &Loaded) {
+    let megabytes = loaded.text_bytes as f64 / 1e6;
+    let rate = megabytes / loaded.seconds.max(1e-6);
+    let events = count(loaded.store.events);
+    say(&format!("Trace loaded: {megabytes:.1} MB in {:.1} s ({rate:.0} MB/s), {events} events", loaded.seconds));
+}
+
+/// Which window was taken.
+pub(super) fn window(what: &str, window: Window) {
+    say(&format!("Window: {what}, {} from {} ns", Nanos(window.duration()), window.start));
+}
+
+/// What the counts leave out.
+pub(super) fn left_out(report: &StackReport, launches: &Launches, max_callers: Option<usize>) {
+    say(&format!(
+        "Kernels: {} match, {} launched in the window",
+        count(report.kernels_in_trace),
+        count(report.launched_in_window)
+    ));
+    if report.without_launch > 0 && report.launched_in_window > 0 {
+        say(&format!(
+            "Not in the stacks: {} that ran in the window and whose launch is not in the trace (launched before it began, or the \
+             record was dropped)",
+            kernels(report.without_launch)
+        ));
+    }
+    if report.launched_elsewhere > 0 && report.launched_in_window > 0 {
+        say(&format!(
+            "Not in the stacks: {} that ran in the window but were launched outside of it",
+            kernels(report.launched_elsewhere)
+        ));
+    }
+    if launches.ambiguous > 0 {
+        say(&format!(
+            "{} share their correlation id with several calls (several ranks in one file?); the latest call before each was taken",
+            kernels(launches.ambiguous as u64)
+        ));
+    }
+    let cut = report.stacks.iter().filter(|stack| stack.cut).count();
+    if let (Some(max), true) = (max_callers, cut > 0) {
+        say(&format!(
+            "{} of the stacks have more than {max} callers (marked ...); --stack-depth 0 shows all",
+            count(cut as u64)
+        ));
+    }
+}
+
+fn kernels(n: u64) -> String {
+    if n == 1 { "1 kernel".to_owned() } else { format!("{} kernels", count(n)) }
+}
+
+/// What is wrong with the trace, once, at the end.
+pub(super) fn damage(damage: &DamageReport) {
+    for (description, tally) in damage.iter().filter(|(d, tally)| d.cost != Cost::None && tally.count > 0) {
+        let place = tally.first_offset.map_or(String::new(), |at| format!(", first at byte {at} of the text"));
+        let verb = if description.cost == Cost::Lost { "Left out" } else { "Note" };
+        say(&format!("{verb}: {} {}{place}", count(tally.count), description.phrase));
+    }
+}
+
+/// The same as a list, for `--strict`.
+pub(super) fn damage_list(damage: &DamageReport) -> String {
+    damage.lost().fold(String::new(), |mut list, (description, tally)| {
+        let place = tally.first_offset.map_or(String::new(), |at| format!(", first at byte {at}"));
+        let _ = write!(list, "\n  {} {}{place}", count(tally.count), description.phrase);
+        list
+    })
+}
+
+/// Why there is nothing.
+pub(super) fn missing(missing: &Missing) -> String {
+    match missing {
+        Missing::NoLaunchLink { kernels: n, graph_launches } => no_launch_link(*n, graph_launches),
+        Missing::LaunchedElsewhere { kernels: n } => format!(
+            "Nothing found: {} ran in the window, but launched outside of it. The window is on the launch: begin it earlier.",
+            kernels(*n)
+        ),
+        Missing::OtherKernels { kernels: rows, related, elsewhere } => {
+            let what = if *related { "Related kernels that are" } else { "None there has to do with collectives; the most frequent" };
+            let hint = match elsewhere {
+                0 => String::new(),
+                n => format!(" The trace has {} of that name elsewhere.", kernels(*n)),
+            };
+            format!("Nothing found: no such kernel ran in the window.{hint} {what}:\n{}", name_counts(rows))
+        }
+        Missing::NoKernels { span: Some((span, n)) } => format!(
+            "Nothing found: no kernel at all ran in the window. The trace has {}, between {} ns and {} ns ({}).",
+            kernels(*n),
+            span.start,
+            span.end,
+            Nanos(span.duration())
+        ),
+        Missing::NoKernels { span: None } => {
+            "Nothing found: the trace has no GPU kernels. Was it recorded without ProfilerActivity.CUDA, or on another rank?".to_owned()
+        }
+    }
+}
+
+fn no_launch_link(n: u64, graph_launches: &[crate::analysis::missing::NameCount]) -> String {
+    let mut text =
+        format!("Nothing found: {} ran in the window, but no call in the trace is tied to them. ", kernels(n));
+    if graph_launches.is_empty() {
+        text.push_str("They were launched before the trace began, or the records of their launches were dropped.");
+    } else {
+        text.push_str("They were probably launched as part of a graph; the window has these graph launches:\n");
+        text.push_str(&name_counts(graph_launches));
+    }
+    text
+}

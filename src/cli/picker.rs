@@ -1,0 +1,84 @@
+//! Choosing a window from a list: type to filter, arrow keys to move, Enter to take, Esc to leave.
+
+use std::fmt;
+use std::io::IsTerminal;
+
+use inquire::{InquireError, Select};
+
+use super::{Stop, say};
+use crate::analysis::window::Candidate;
+use crate::report::table::{count, shorten};
+use crate::time::Nanos;
+
+/// Whether there is somebody to ask.
+pub(super) fn can_ask() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// A line of the list.
+struct Line {
+    index: usize,
+    text: String,
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// What the list leaves of a terminal's height to the lines around it.
+const OTHER_LINES: usize = 5;
+
+/// Asks which of the slices is meant; `origin` is the trace's first moment, from which starts are shown. Returns its number.
+pub(super) fn pick(found: &[Candidate], origin: i64) -> Result<usize, Stop> {
+    let (width, height) = match terminal_size::terminal_size_of(std::io::stderr()) {
+        Some((terminal_size::Width(width), terminal_size::Height(height))) => (width as usize, height as usize),
+        None => (80, 24),
+    };
+    // The list indents its lines by two; one more keeps the cursor from wrapping.
+    let width = width.saturating_sub(3);
+    let row = |cells: [String; 6]| {
+        let [index, start, duration, kernels, gpu, thread] = cells;
+        format!("{index:>5}  {start:>13}  {duration:>11}  {kernels:>7}  {gpu:>11}  {:<16}  ", shorten(&thread, 16))
+    };
+    let header = row(["index", "start", "duration", "kernels", "GPU time", "thread"].map(str::to_owned));
+    say(&format!("  {}", shorten_right(&format!("{header}name"), width)));
+    let lines: Vec<Line> = found
+        .iter()
+        .enumerate()
+        .map(|(index, candidate)| {
+            let left = row([
+                index.to_string(),
+                format!("+{}", Nanos(candidate.window.start - origin)),
+                Nanos(candidate.window.duration()).to_string(),
+                count(candidate.kernels),
+                Nanos(candidate.gpu_time).to_string(),
+                candidate.thread.trim_end().to_owned(),
+            ]);
+            let room = width.saturating_sub(left.chars().count()).max(12);
+            Line { index, text: format!("{left}{}", shorten(&candidate.name, room)) }
+        })
+        .collect();
+    let answer = Select::new("Look at which one?", lines)
+        .with_help_message("type to filter, ↑↓ to move, Enter to choose, Esc to leave")
+        .with_page_size(height.saturating_sub(OTHER_LINES).clamp(3, 25))
+        .with_scorer(&|typed, line, _, _| contains_all(&found[line.index], &line.text, typed).then_some(0))
+        .with_formatter(&|line| line.value.index.to_string())
+        .prompt();
+    match answer {
+        Ok(line) => Ok(line.index),
+        Err(InquireError::OperationCanceled | InquireError::OperationInterrupted) => Err(Stop::Left),
+        Err(e) => Err(Stop::Usage(format!("the list cannot be shown ({e}); choose with --index"))),
+    }
+}
+
+/// Whether every word that was typed is in the line or in the full name.
+fn contains_all(candidate: &Candidate, line: &str, typed: &str) -> bool {
+    let text = format!("{line} {}", candidate.name).to_lowercase();
+    typed.to_lowercase().split_whitespace().all(|word| text.contains(word))
+}
+
+fn shorten_right(text: &str, width: usize) -> String {
+    text.chars().take(width).collect()
+}

@@ -1,0 +1,36 @@
+//! The bar that shows how much of the file has been read; only on a terminal.
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::load::Progress;
+
+/// Shows the progress of a load.
+pub(super) struct Bar {
+    bar: Option<ProgressBar>,
+}
+
+impl Bar {
+    pub(super) fn new() -> Self {
+        Bar { bar: None }
+    }
+
+    pub(super) fn show(&mut self, progress: Progress) {
+        let bar = self.bar.get_or_insert_with(|| match progress.size {
+            Some(size) => ProgressBar::new(size).with_style(style("{bytes} of {total_bytes} [{bar:40}] {eta}")),
+            None => ProgressBar::new_spinner().with_style(style("{spinner} {bytes}")),
+        });
+        bar.set_position(progress.taken);
+    }
+
+    /// Takes the bar off the screen.
+    pub(super) fn clear(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    // The templates are constants above; one that is wrong shows indicatif's own bar.
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ")
+}

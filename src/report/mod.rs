@@ -1,0 +1,4 @@
+//! Results as text. Nothing is computed here, and nothing is written to a terminal: each form fills a `Write` or makes a String.
+
+pub mod table;
+pub mod text;

@@ -1,0 +1,415 @@
+//! One read-only virtual table over the store's columns; every table of the schema is an instance of it.
+//!
+//! SQLite asks `best_index` which of a query's conditions the table can serve. Three kinds are: equality on any column that says
+//! so (through an index that is built when first needed), a range on a column that is sorted, and nothing (a scan). Conditions
+//! are never taken off SQLite's hands (`omit` stays false): it checks each row again, so that what is served here need only
+//! be a superset, and SQLite's rules for comparing `5`, `'5'` and `5.0` hold without being repeated here.
+//!
+//! A panic in one of these callbacks would abort the process, so nothing in them indexes or unwraps.
+
+use std::borrow::Cow;
+use std::ffi::{CStr, CString, c_int};
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::vtab::{
+    Context, Filters, IndexConstraintOp as Op, IndexInfo, Module, VTab, VTabConnection, VTabCursor, sqlite3_vtab,
+    sqlite3_vtab_cursor,
+};
+use rusqlite::{Connection, Result};
+
+use super::index::Postings;
+use crate::store::Store;
+use crate::store::strings::StringId;
+
+/// One value of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Cell<'a> {
+    Null,
+    Int(i64),
+    Real(f64),
+    Text(&'a str),
+    Owned(String),
+}
+
+impl<'a> From<Option<i64>> for Cell<'a> {
+    fn from(value: Option<i64>) -> Self {
+        value.map_or(Cell::Null, Cell::Int)
+    }
+}
+
+impl<'a> From<Option<&'a str>> for Cell<'a> {
+    fn from(value: Option<&'a str>) -> Self {
+        value.map_or(Cell::Null, Cell::Text)
+    }
+}
+
+/// How the rows that hold a value can be found.
+pub(super) enum Lookup {
+    /// Only by looking at all of them.
+    Scan,
+    /// The value is the row's own number.
+    Row,
+    /// Integers that never fall from row to row.
+    Sorted,
+    /// Integers, in any order.
+    Integer,
+    /// Texts of the store, by their id.
+    Text(fn(&Store, usize) -> StringId),
+}
+
+/// A column of a table.
+pub(super) struct Column {
+    pub(super) name: &'static str,
+    pub(super) sql_type: &'static str,
+    /// Not in `SELECT *`: a column that PerfettoSQL does not have, for our own queries.
+    pub(super) hidden: bool,
+    pub(super) lookup: Lookup,
+    pub(super) cell: fn(&Store, usize) -> Cell<'_>,
+}
+
+/// A table: its rows are numbered from 0.
+pub(super) struct Table {
+    pub(super) name: &'static CStr,
+    pub(super) rows: fn(&Store) -> usize,
+    pub(super) columns: &'static [Column],
+}
+
+impl Table {
+    /// The statement that declares it to SQLite.
+    fn declaration(&self) -> String {
+        let columns: Vec<String> = self
+            .columns
+            .iter()
+            .map(|c| format!("\"{}\" {}{}", c.name, c.sql_type, if c.hidden { " HIDDEN" } else { "" }))
+            .collect();
+        format!("CREATE TABLE t({})", columns.join(", "))
+    }
+}
+
+/// Makes a table known to a connection.
+pub(super) fn register(connection: &Connection, store: &Arc<Store>, table: &'static Table) -> Result<()> {
+    const MODULE: &Module<'_, StoreTable> = &Module::eponymous_only_module();
+    let indexes = table.columns.iter().map(|_| OnceLock::new()).collect();
+    let shared = Shared { store: Arc::clone(store), table, indexes };
+    connection.create_module(table.name, MODULE, Some(Arc::new(shared)))
+}
+
+/// What a table and all its cursors share.
+pub(super) struct Shared {
+    store: Arc<Store>,
+    table: &'static Table,
+    indexes: Vec<OnceLock<Postings>>,
+}
+
+impl Shared {
+    fn rows(&self) -> usize {
+        (self.table.rows)(&self.store)
+    }
+
+    /// The index of a column, built now if this is the first time.
+    fn index(&self, column: usize) -> Option<&Postings> {
+        let definition = self.table.columns.get(column)?;
+        let build = || {
+            Postings::build(self.rows(), |row| match definition.lookup {
+                Lookup::Text(id) => {
+                    Some(id(&self.store, row)).filter(|id| *id != StringId::NULL).map(|id| i64::from(id.0))
+                }
+                _ => match (definition.cell)(&self.store, row) {
+                    Cell::Int(value) => Some(value),
+                    _ => None,
+                },
+            })
+        };
+        Some(self.indexes.get(column)?.get_or_init(build))
+    }
+
+    fn int(&self, column: usize, row: usize) -> i64 {
+        match self.table.columns.get(column).map(|c| (c.cell)(&self.store, row)) {
+            Some(Cell::Int(value)) => value,
+            _ => i64::MIN,
+        }
+    }
+
+    /// The first row of a sorted column for which `is_past` holds.
+    fn partition(&self, column: usize, is_past: impl Fn(i64) -> bool) -> usize {
+        let (mut low, mut high) = (0, self.rows());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if is_past(self.int(column, middle)) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        low
+    }
+}
+
+/// A table as SQLite sees it.
+#[repr(C)]
+pub(super) struct StoreTable {
+    base: sqlite3_vtab,
+    shared: Arc<Shared>,
+}
+
+/// What a plan does, in `idx_num`: the column in the low bits, the kind of search above them.
+const COLUMN_BITS: u32 = 8;
+const SCAN: c_int = 0;
+const EQUAL: c_int = 1;
+const RANGE: c_int = 2;
+
+// SAFETY: `repr(C)` with the base first, as the trait demands.
+unsafe impl<'vtab> VTab<'vtab> for StoreTable {
+    type Aux = Arc<Shared>;
+    type Cursor = Cursor;
+
+    fn connect(
+        _: &mut VTabConnection,
+        aux: Option<&Self::Aux>,
+        _: &[u8],
+        _: &[u8],
+        _: &[u8],
+        _: &[&[u8]],
+    ) -> Result<(Cow<'static, CStr>, Self)> {
+        let shared = aux.ok_or_else(|| rusqlite::Error::ModuleError("table without a store".to_owned()))?;
+        let declaration =
+            CString::new(shared.table.declaration()).map_err(|e| rusqlite::Error::ModuleError(e.to_string()))?;
+        Ok((Cow::Owned(declaration), StoreTable { base: sqlite3_vtab::default(), shared: Arc::clone(shared) }))
+    }
+
+    fn best_index(&self, info: &mut IndexInfo) -> Result<bool> {
+        let plan = self.plan(info)?;
+        let mut argument = 0;
+        for at in &plan.constraints {
+            argument += 1;
+            info.constraint_usage(*at).set_argv_index(argument);
+        }
+        info.set_idx_num((plan.search << COLUMN_BITS) | plan.column as c_int);
+        info.set_idx_str(&plan.operators);
+        info.set_estimated_rows(plan.rows as i64);
+        info.set_estimated_cost(plan.cost);
+        // Every search gives its rows in row order, which for these columns is the order of their values.
+        let ordered = info.num_of_order_by() == 1
+            && info.order_bys().all(|by| !by.is_order_by_desc() && self.is_in_row_order(by.column()));
+        info.set_order_by_consumed(ordered);
+        Ok(true)
+    }
+
+    fn open(&'vtab mut self) -> Result<Cursor> {
+        Ok(Cursor { base: sqlite3_vtab_cursor::default(), shared: Arc::clone(&self.shared), found: Found::Rows(0..0) })
+    }
+}
+
+/// A way to answer a query.
+struct Plan {
+    search: c_int,
+    column: usize,
+    constraints: Vec<usize>,
+    /// One letter for each constraint: how it compares.
+    operators: String,
+    rows: f64,
+    cost: f64,
+}
+
+impl StoreTable {
+    fn is_in_row_order(&self, column: c_int) -> bool {
+        match usize::try_from(column) {
+            Err(_) => true,
+            Ok(column) => {
+                matches!(self.shared.table.columns.get(column).map(|c| &c.lookup), Some(Lookup::Row | Lookup::Sorted))
+            }
+        }
+    }
+
+    /// The column that SQLite means. Its own number of a row, -1, is that of our row, if the table shows it.
+    fn column_for(&self, column: c_int) -> Option<usize> {
+        let shows_row = matches!(self.shared.table.columns.first()?.lookup, Lookup::Row);
+        usize::try_from(column).ok().or(shows_row.then_some(0))
+    }
+
+    fn plan(&self, info: &IndexInfo) -> Result<Plan> {
+        let total = (self.shared.rows() as f64).max(1.0);
+        let scan = Plan {
+            search: SCAN,
+            column: 0,
+            constraints: vec![],
+            operators: String::new(),
+            rows: total,
+            cost: total * 2.0,
+        };
+        let mut best = scan;
+        for (at, constraint) in info.constraints().enumerate() {
+            let Some(column) = self.column_for(constraint.column()) else { continue };
+            let Some(definition) = self.shared.table.columns.get(column) else { continue };
+            if !constraint.is_usable() {
+                continue;
+            }
+            let rows = match (constraint.operator(), &definition.lookup) {
+                (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::Row) => 1.0,
+                (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::Sorted) => 2.0,
+                // No statistics exist for virtual tables. A guess between "nearly unique" and "a few names for all".
+                (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::Integer) => total.sqrt().min(25.0),
+                (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::Text(_)) if info.collation(at)? == "BINARY" => total.sqrt(),
+                _ => continue,
+            };
+            let cost = rows + 4.0;
+            if cost < best.cost {
+                best = Plan { search: EQUAL, column, constraints: vec![at], operators: "=".to_owned(), rows, cost };
+            }
+        }
+        if best.search == SCAN {
+            best = self.range_plan(info, total).unwrap_or(best);
+        }
+        Ok(best)
+    }
+
+    fn range_plan(&self, info: &IndexInfo, total: f64) -> Option<Plan> {
+        let sorted = |column: c_int| self.is_in_row_order(column).then(|| self.column_for(column)).flatten();
+        let column = info
+            .constraints()
+            .filter(|c| c.is_usable() && is_range(c.operator()).is_some())
+            .find_map(|c| sorted(c.column()))?;
+        let mut plan =
+            Plan { search: RANGE, column, constraints: vec![], operators: String::new(), rows: total, cost: total };
+        for (at, constraint) in info.constraints().enumerate() {
+            if let (true, Some(sign)) = (constraint.is_usable(), is_range(constraint.operator())) {
+                if sorted(constraint.column()) == Some(column) {
+                    plan.constraints.push(at);
+                    plan.operators.push(sign);
+                    plan.rows = (plan.rows / 4.0).max(1.0);
+                }
+            }
+        }
+        plan.cost = plan.rows * 2.0;
+        Some(plan)
+    }
+}
+
+fn is_range(operator: Op) -> Option<char> {
+    match operator {
+        Op::SQLITE_INDEX_CONSTRAINT_GT => Some('>'),
+        Op::SQLITE_INDEX_CONSTRAINT_GE => Some('g'),
+        Op::SQLITE_INDEX_CONSTRAINT_LT => Some('<'),
+        Op::SQLITE_INDEX_CONSTRAINT_LE => Some('l'),
+        _ => None,
+    }
+}
+
+/// The rows that a cursor goes through.
+enum Found {
+    /// These.
+    Rows(Range<usize>),
+    /// Those at these places of a column's index.
+    Places { column: usize, places: Range<usize> },
+}
+
+/// A query's way through a table.
+#[repr(C)]
+pub(super) struct Cursor {
+    base: sqlite3_vtab_cursor,
+    shared: Arc<Shared>,
+    found: Found,
+}
+
+impl Cursor {
+    fn row(&self) -> usize {
+        match &self.found {
+            Found::Rows(rows) => rows.start,
+            Found::Places { column, places } => {
+                self.shared.index(*column).map_or(usize::MAX, |index| index.row(places.start) as usize)
+            }
+        }
+    }
+
+    /// The rows in which a column may equal a value, by SQLite's rules.
+    fn equal(&self, column: usize, value: ValueRef<'_>) -> Found {
+        let all = Found::Rows(0..self.shared.rows());
+        let Some(definition) = self.shared.table.columns.get(column) else { return all };
+        let wanted = match (&definition.lookup, value) {
+            (_, ValueRef::Null) => return Found::Rows(0..0),
+            (Lookup::Text(_), ValueRef::Text(text)) => {
+                match std::str::from_utf8(text).ok().and_then(|text| self.shared.store.strings.find(text)) {
+                    Some(id) => i64::from(id.0),
+                    None => return Found::Rows(0..0),
+                }
+            }
+            (Lookup::Row | Lookup::Sorted | Lookup::Integer, ValueRef::Integer(value)) => value,
+            // A number against text, text against a number: rare enough to let SQLite look at every row.
+            _ => return all,
+        };
+        match definition.lookup {
+            Lookup::Row => match usize::try_from(wanted) {
+                Ok(row) if row < self.shared.rows() => Found::Rows(row..row + 1),
+                _ => Found::Rows(0..0),
+            },
+            Lookup::Sorted => Found::Rows(
+                self.shared.partition(column, |v| v >= wanted)..self.shared.partition(column, |v| v > wanted),
+            ),
+            _ => Found::Places { column, places: self.shared.index(column).map_or(0..0, |index| index.find(wanted)) },
+        }
+    }
+
+    /// The rows of a sorted column within all the bounds given.
+    fn range(&self, column: usize, operators: &str, args: &Filters<'_>) -> Found {
+        let (mut start, mut end) = (0, self.shared.rows());
+        for (operator, value) in operators.chars().zip(args.iter()) {
+            let bound = match value {
+                ValueRef::Integer(value) => value,
+                ValueRef::Null => return Found::Rows(0..0),
+                _ => continue,
+            };
+            match operator {
+                '>' => start = start.max(self.shared.partition(column, |v| v > bound)),
+                'g' => start = start.max(self.shared.partition(column, |v| v >= bound)),
+                '<' => end = end.min(self.shared.partition(column, |v| v >= bound)),
+                _ => end = end.min(self.shared.partition(column, |v| v > bound)),
+            }
+        }
+        Found::Rows(start..end.max(start))
+    }
+}
+
+// SAFETY: `repr(C)` with the base first, as the trait demands.
+unsafe impl VTabCursor for Cursor {
+    fn filter(&mut self, idx_num: c_int, idx_str: Option<&str>, args: &Filters<'_>) -> Result<()> {
+        let column = (idx_num & ((1 << COLUMN_BITS) - 1)) as usize;
+        self.found = match (idx_num >> COLUMN_BITS, args.iter().next()) {
+            (EQUAL, Some(value)) => self.equal(column, value),
+            (RANGE, Some(_)) => self.range(column, idx_str.unwrap_or_default(), args),
+            _ => Found::Rows(0..self.shared.rows()),
+        };
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<()> {
+        match &mut self.found {
+            Found::Rows(range) | Found::Places { places: range, .. } => range.start = range.start.saturating_add(1),
+        }
+        Ok(())
+    }
+
+    fn eof(&self) -> bool {
+        match &self.found {
+            Found::Rows(range) | Found::Places { places: range, .. } => range.is_empty(),
+        }
+    }
+
+    fn column(&self, context: &mut Context, i: c_int) -> Result<()> {
+        let row = self.row();
+        let definition = usize::try_from(i).ok().and_then(|i| self.shared.table.columns.get(i));
+        let in_table = row < self.shared.rows();
+        match definition.filter(|_| in_table).map_or(Cell::Null, |c| (c.cell)(&self.shared.store, row)) {
+            Cell::Null => Ok(()),
+            Cell::Int(value) => context.set_result(value),
+            Cell::Real(value) => context.set_result(value),
+            Cell::Text(text) => context.set_result(ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes()))),
+            Cell::Owned(text) => context.set_result(text),
+        }
+    }
+
+    fn rowid(&self) -> Result<i64> {
+        Ok(self.row() as i64)
+    }
+}

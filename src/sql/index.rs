@@ -1,0 +1,101 @@
+//! Finding the rows that hold a value: built for a column when a query first asks for it.
+
+use std::ops::Range;
+
+/// The rows of a column by value. Rows of one value stay in row order.
+#[derive(Debug)]
+pub(super) enum Postings {
+    /// Values close together: the rows of value `v` are `rows[offsets[v - min]..offsets[v - min + 1]]`.
+    Dense { min: i64, offsets: Vec<u32>, rows: Vec<u32> },
+    /// Values far apart, sorted: the rows of `values[i]` is `rows[i]`.
+    Sparse { values: Vec<i64>, rows: Vec<u32> },
+}
+
+impl Postings {
+    /// Indexes a column; NULLs are in no list, because nothing is equal to NULL.
+    pub(super) fn build(count: usize, value: impl Fn(usize) -> Option<i64>) -> Self {
+        let (mut min, mut max, mut known) = (i64::MAX, i64::MIN, 0usize);
+        for value in (0..count).filter_map(&value) {
+            (min, max, known) = (min.min(value), max.max(value), known + 1);
+        }
+        let span = if known == 0 { 0 } else { max.abs_diff(min) };
+        if span < 4 * count as u64 + 1024 {
+            return Self::dense(count, value, if known == 0 { 0 } else { min }, span as usize);
+        }
+        let mut pairs: Vec<(i64, u32)> = Vec::with_capacity(known);
+        pairs.extend((0..count).filter_map(|row| value(row).map(|v| (v, row as u32))));
+        pairs.sort_unstable();
+        let (values, rows) = pairs.into_iter().unzip();
+        Postings::Sparse { values, rows }
+    }
+
+    fn dense(count: usize, value: impl Fn(usize) -> Option<i64>, min: i64, span: usize) -> Self {
+        // Counting sort: how many of each value, where each value's rows begin, then the rows.
+        let mut offsets = vec![0u32; span + 2];
+        let slot = |v: i64| v.abs_diff(min) as usize;
+        for v in (0..count).filter_map(&value) {
+            offsets[slot(v) + 1] += 1;
+        }
+        for i in 1..offsets.len() {
+            offsets[i] += offsets[i - 1];
+        }
+        let mut rows = vec![0u32; offsets[span + 1] as usize];
+        let mut next = offsets.clone();
+        for row in 0..count {
+            if let Some(v) = value(row) {
+                rows[next[slot(v)] as usize] = row as u32;
+                next[slot(v)] += 1;
+            }
+        }
+        Postings::Dense { min, offsets, rows }
+    }
+
+    /// The place of a value's rows in [`Postings::row`].
+    pub(super) fn find(&self, wanted: i64) -> Range<usize> {
+        match self {
+            Postings::Dense { min, offsets, .. } => {
+                let slot = if wanted < *min { u64::MAX } else { wanted.abs_diff(*min) };
+                match usize::try_from(slot).ok().filter(|slot| *slot + 1 < offsets.len()) {
+                    Some(slot) => offsets[slot] as usize..offsets[slot + 1] as usize,
+                    None => 0..0,
+                }
+            }
+            Postings::Sparse { values, .. } => {
+                values.partition_point(|v| *v < wanted)..values.partition_point(|v| *v <= wanted)
+            }
+        }
+    }
+
+    /// The row at a place.
+    pub(super) fn row(&self, at: usize) -> u32 {
+        match self {
+            Postings::Dense { rows, .. } | Postings::Sparse { rows, .. } => rows.get(at).copied().unwrap_or(u32::MAX),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows_of(values: &[Option<i64>], wanted: i64) -> Vec<u32> {
+        let postings = Postings::build(values.len(), |row| values[row]);
+        postings.find(wanted).map(|at| postings.row(at)).collect()
+    }
+
+    #[test]
+    fn rows_are_found_dense_and_sparse() {
+        for spread in [1, 1_000_000_000_000] {
+            let values = [Some(3 * spread), None, Some(-5 * spread), Some(3 * spread), Some(0)];
+            assert_eq!(rows_of(&values, 3 * spread), [0, 3]);
+            assert_eq!(rows_of(&values, -5 * spread), [2]);
+            assert_eq!(rows_of(&values, 0), [4]);
+            for missing in [1, -6 * spread, 4 * spread, i64::MIN, i64::MAX] {
+                assert!(rows_of(&values, missing).is_empty(), "{missing}");
+            }
+        }
+        assert!(rows_of(&[], 0).is_empty());
+        assert!(rows_of(&[None, None], 0).is_empty());
+        assert_eq!(rows_of(&[Some(i64::MIN), Some(i64::MAX)], i64::MAX), [1]);
+    }
+}

@@ -1,0 +1,75 @@
+//! The store as an SQLite database: read-only tables over its columns, functions, and the project's own queries.
+//!
+//! Nothing is copied into SQLite. The tables carry PerfettoSQL's names and columns, so that queries written for a
+//! trace_processor run here; the connection is an ordinary in-memory one.
+
+mod engine;
+mod functions;
+mod index;
+pub mod queries;
+mod tables;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, Params, Row};
+
+use crate::error::Error;
+use crate::store::Store;
+use queries::Query;
+
+/// A database over a store.
+#[derive(Debug)]
+pub struct Database {
+    connection: Connection,
+    store: Arc<Store>,
+}
+
+impl Database {
+    /// Opens an in-memory database whose tables are views of the store.
+    ///
+    /// # Errors
+    /// Only if SQLite itself cannot be started.
+    pub fn open(store: Store) -> Result<Self, Error> {
+        let store = Arc::new(store);
+        let connection = Connection::open_in_memory()?;
+        connection.set_prepared_statement_cache_capacity(queries::ALL.len());
+        rusqlite::vtab::array::load_module(&connection)?;
+        for table in tables::TABLES {
+            engine::register(&connection, &store, table)?;
+        }
+        functions::register(&connection, &store)?;
+        Ok(Database { connection, store })
+    }
+
+    /// The store behind it.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The connection, for queries of one's own.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Runs one of the project's queries and collects its rows.
+    ///
+    /// # Errors
+    /// What SQLite or `row` fails with.
+    pub fn rows<T>(
+        &self,
+        query: Query,
+        params: impl Params,
+        row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, Error> {
+        let mut statement = self.connection.prepare_cached(query.sql)?;
+        let rows = statement.query_map(params, row)?.collect::<rusqlite::Result<Vec<T>>>()?;
+        Ok(rows)
+    }
+}
+
+/// A list of ids as one parameter of a query: `… IN rarray(:ids)`.
+pub fn id_list(ids: impl IntoIterator<Item = i64>) -> Rc<Vec<Value>> {
+    Rc::new(ids.into_iter().map(Value::Integer).collect())
+}

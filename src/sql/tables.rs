@@ -1,0 +1,314 @@
+//! The schema: PerfettoSQL's tables with its names and order of columns, over the store, and two tables of our own.
+//!
+//! Columns at a table's end that are marked hidden are ours. They are not in `SELECT *`, so that queries written for
+//! Perfetto see what they know.
+
+use super::engine::Lookup::{Integer, Row, Scan, Sorted, Text};
+use super::engine::{Cell, Column, Lookup, Table};
+use crate::event::ArgValue;
+use crate::store::Store;
+use crate::store::args::ArgSetId;
+use crate::store::slices::NO_PARENT;
+use crate::store::strings::StringId;
+use crate::store::tracks::Owner;
+
+/// Every table.
+pub(super) const TABLES: &[&Table] = &[
+    &SLICE,
+    &FLOW,
+    &ARGS,
+    &THREAD,
+    &PROCESS,
+    &TRACK,
+    &THREAD_TRACK,
+    &PROCESS_TRACK,
+    &STATS,
+    &METADATA,
+    &HEADER,
+    &SLICE_NAME,
+];
+
+type CellOf = fn(&Store, usize) -> Cell<'_>;
+
+const fn int(name: &'static str, lookup: Lookup, cell: CellOf) -> Column {
+    Column { name, sql_type: "INTEGER", hidden: false, lookup, cell }
+}
+
+const fn text(name: &'static str, lookup: Lookup, cell: CellOf) -> Column {
+    Column { name, sql_type: "TEXT", hidden: false, lookup, cell }
+}
+
+const fn hidden(column: Column) -> Column {
+    Column { hidden: true, ..column }
+}
+
+/// A column that Perfetto has and a JSON trace never fills.
+const fn null(name: &'static str) -> Column {
+    int(name, Scan, |_, _| Cell::Null)
+}
+
+/// The row's number.
+const fn row(name: &'static str) -> Column {
+    int(name, Row, |_, i| Cell::Int(i as i64))
+}
+
+/// One machine: 0.
+const fn machine() -> Column {
+    int("machine_id", Scan, |_, _| Cell::Int(0))
+}
+
+fn string(store: &Store, id: StringId) -> Cell<'_> {
+    store.strings.get(id).into()
+}
+
+fn arg_set(store: &Store, set: ArgSetId) -> Cell<'static> {
+    store.args.first_row(set).map(i64::from).into()
+}
+
+static SLICE: Table = Table {
+    name: c"slice",
+    rows: |s| s.slices.len(),
+    columns: &[
+        row("id"),
+        int("ts", Sorted, |s, i| Cell::Int(s.slices.ts[i])),
+        int("dur", Scan, |s, i| Cell::Int(s.slices.dur[i])),
+        int("track_id", Integer, |s, i| Cell::Int(s.slices.track[i].into())),
+        text("category", Text(|s, i| s.slices.category[i]), |s, i| string(s, s.slices.category[i])),
+        text("name", Text(|s, i| s.slices.name[i]), |s, i| string(s, s.slices.name[i])),
+        int("depth", Integer, |s, i| Cell::Int(s.slices.depth[i].into())),
+        int("parent_id", Integer, |s, i| match s.slices.parent[i] {
+            NO_PARENT => Cell::Null,
+            parent => Cell::Int(parent.into()),
+        }),
+        int("arg_set_id", Integer, |s, i| arg_set(s, s.slices.args[i])),
+        int("thread_ts", Scan, |s, i| s.slices.thread_times.get(&(i as u32)).and_then(|t| t.0).into()),
+        int("thread_dur", Scan, |s, i| s.slices.thread_times.get(&(i as u32)).and_then(|t| t.1).into()),
+        null("thread_instruction_count"),
+        null("thread_instruction_delta"),
+        text("cat", Text(|s, i| s.slices.category[i]), |s, i| string(s, s.slices.category[i])),
+        row("slice_id"),
+        hidden(int("name_id", Integer, |s, i| Cell::Int(s.slices.name[i].0.into()))),
+        hidden(text("kind", Scan, |s, i| Cell::Text(s.category_kind(i).name()))),
+        hidden(int("correlation", Integer, |s, i| s.correlation(i).into())),
+    ],
+};
+
+static FLOW: Table = Table {
+    name: c"flow",
+    rows: |s| s.flows.len(),
+    columns: &[
+        row("id"),
+        int("slice_out", Integer, |s, i| Cell::Int(s.flows.slice_out[i].into())),
+        int("slice_in", Integer, |s, i| Cell::Int(s.flows.slice_in[i].into())),
+        int("trace_id", Integer, |s, i| Cell::Int(s.flows.trace_id[i] as i64)),
+        int("arg_set_id", Scan, |s, i| arg_set(s, s.flow_args(i))),
+    ],
+};
+
+static ARGS: Table = Table {
+    name: c"args",
+    rows: |s| s.args.rows().len(),
+    columns: &[
+        row("id"),
+        int("arg_set_id", Sorted, |s, i| arg_set(s, s.args.set_of_row(i as u32))),
+        text("flat_key", Text(|s, i| s.args.rows()[i].flat_key), |s, i| string(s, s.args.rows()[i].flat_key)),
+        text("key", Text(|s, i| s.args.rows()[i].key), |s, i| string(s, s.args.rows()[i].key)),
+        int("int_value", Scan, |s, i| match s.args.rows()[i].value {
+            ArgValue::Int(v) => Cell::Int(v),
+            ArgValue::Bool(v) => Cell::Int(v.into()),
+            _ => Cell::Null,
+        }),
+        text("string_value", Scan, |s, i| match s.args.rows()[i].value {
+            ArgValue::Text(v) => string(s, v),
+            _ => Cell::Null,
+        }),
+        Column {
+            name: "real_value",
+            sql_type: "REAL",
+            hidden: false,
+            lookup: Scan,
+            cell: |s, i| match s.args.rows()[i].value {
+                ArgValue::Real(v) => Cell::Real(v),
+                _ => Cell::Null,
+            },
+        },
+        text("value_type", Scan, |s, i| {
+            Cell::Text(match s.args.rows()[i].value {
+                ArgValue::Int(_) => "int",
+                ArgValue::Bool(_) => "bool",
+                ArgValue::Real(_) => "real",
+                ArgValue::Text(_) => "string",
+            })
+        }),
+        text("display_value", Scan, |s, i| match s.args.rows()[i].value {
+            ArgValue::Int(v) => Cell::Owned(v.to_string()),
+            ArgValue::Bool(v) => Cell::Text(if v { "true" } else { "false" }),
+            ArgValue::Real(v) => Cell::Owned(v.to_string()),
+            ArgValue::Text(v) => string(s, v),
+        }),
+    ],
+};
+
+static THREAD: Table = Table {
+    name: c"thread",
+    rows: |s| s.tracks.threads.len(),
+    columns: &[
+        row("utid"),
+        row("id"),
+        int("tid", Integer, |s, i| Cell::Int(s.tracks.threads[i].tid)),
+        text("name", Text(|s, i| s.tracks.threads[i].name), |s, i| string(s, s.tracks.threads[i].name)),
+        null("start_ts"),
+        null("end_ts"),
+        int("upid", Integer, |s, i| Cell::Int(s.tracks.threads[i].upid.into())),
+        int("is_main_thread", Scan, |s, i| {
+            let thread = &s.tracks.threads[i];
+            Cell::Int((s.tracks.processes[thread.upid as usize].pid == thread.tid).into())
+        }),
+        int("is_idle", Scan, |_, i| Cell::Int((i == 0).into())),
+        machine(),
+        int("arg_set_id", Scan, |s, i| arg_set(s, s.tracks.threads[i].args)),
+    ],
+};
+
+static PROCESS: Table = Table {
+    name: c"process",
+    rows: |s| s.tracks.processes.len(),
+    columns: &[
+        row("upid"),
+        row("id"),
+        int("pid", Integer, |s, i| Cell::Int(s.tracks.processes[i].pid)),
+        text("name", Text(|s, i| s.tracks.processes[i].name), |s, i| string(s, s.tracks.processes[i].name)),
+        null("start_ts"),
+        null("end_ts"),
+        null("parent_upid"),
+        null("uid"),
+        null("android_appid"),
+        null("android_user_id"),
+        null("cmdline"),
+        int("arg_set_id", Scan, |s, i| arg_set(s, s.tracks.processes[i].args)),
+        machine(),
+    ],
+};
+
+static TRACK: Table = Table {
+    name: c"track",
+    rows: |s| s.tracks.tracks.len(),
+    columns: &[
+        row("id"),
+        text("name", Scan, |s, i| string(s, s.tracks.tracks[i].name)),
+        text("type", Scan, |s, i| Cell::Text(s.tracks.tracks[i].owner.track_type())),
+        null("dimension_arg_set_id"),
+        null("parent_id"),
+        null("source_arg_set_id"),
+        machine(),
+        null("track_group_id"),
+    ],
+};
+
+/// The track behind row `i` of one of the two tables of tracks with an owner.
+fn track_at(tracks: &[u32], i: usize) -> usize {
+    tracks[i] as usize
+}
+
+static THREAD_TRACK: Table = Table {
+    name: c"thread_track",
+    rows: |s| s.thread_tracks.len(),
+    columns: &[
+        int("id", Sorted, |s, i| Cell::Int(track_at(&s.thread_tracks, i) as i64)),
+        text("name", Scan, |s, i| string(s, s.tracks.tracks[track_at(&s.thread_tracks, i)].name)),
+        text("type", Scan, |s, i| Cell::Text(s.tracks.tracks[track_at(&s.thread_tracks, i)].owner.track_type())),
+        null("parent_id"),
+        null("source_arg_set_id"),
+        machine(),
+        int("utid", Integer, |s, i| s.tracks.thread_of(s.thread_tracks[i]).map(i64::from).into()),
+    ],
+};
+
+static PROCESS_TRACK: Table = Table {
+    name: c"process_track",
+    rows: |s| s.process_tracks.len(),
+    columns: &[
+        int("id", Sorted, |s, i| Cell::Int(track_at(&s.process_tracks, i) as i64)),
+        text("name", Scan, |s, i| string(s, s.tracks.tracks[track_at(&s.process_tracks, i)].name)),
+        text("type", Scan, |s, i| Cell::Text(s.tracks.tracks[track_at(&s.process_tracks, i)].owner.track_type())),
+        null("parent_id"),
+        null("source_arg_set_id"),
+        machine(),
+        int("upid", Integer, |s, i| match s.tracks.tracks[track_at(&s.process_tracks, i)].owner {
+            Owner::Process(upid) | Owner::AsyncProcess(upid) => Cell::Int(upid.into()),
+            _ => Cell::Null,
+        }),
+    ],
+};
+
+static STATS: Table = Table {
+    name: c"stats",
+    rows: |s| s.damage.iter().count(),
+    columns: &[
+        row("id"),
+        text("name", Scan, |s, i| s.damage.iter().nth(i).map(|(d, _)| d.name).into()),
+        null("key"),
+        null("idx"),
+        text("severity", Scan, |s, i| s.damage.iter().nth(i).map(|(d, _)| d.severity).into()),
+        text("source", Scan, |_, _| Cell::Text("analysis")),
+        int("value", Scan, |s, i| s.damage.iter().nth(i).map(|(_, tally)| tally.count as i64).into()),
+        text("description", Scan, |s, i| s.damage.iter().nth(i).map(|(d, _)| d.phrase).into()),
+        machine(),
+        int("trace_id", Scan, |_, _| Cell::Int(0)),
+    ],
+};
+
+/// The fields of the header's `metadata` object, as Perfetto shows them; nested ones are flattened here.
+static METADATA: Table = Table {
+    name: c"metadata",
+    rows: |s| s.metadata.len(),
+    columns: &[
+        row("id"),
+        text("name", Scan, |s, i| Cell::Text(&s.metadata[i].key)),
+        text("key_type", Scan, |_, _| Cell::Text("single")),
+        int("int_value", Scan, |s, i| match &s.metadata[i].value {
+            ArgValue::Int(v) => Cell::Int(*v),
+            ArgValue::Bool(v) => Cell::Int((*v).into()),
+            _ => Cell::Null,
+        }),
+        text("str_value", Scan, |s, i| match &s.metadata[i].value {
+            ArgValue::Text(v) => Cell::Text(v),
+            ArgValue::Real(v) => Cell::Owned(v.to_string()),
+            _ => Cell::Null,
+        }),
+        machine(),
+        int("trace_id", Scan, |_, _| Cell::Int(0)),
+    ],
+};
+
+/// Ours: what stands beside the events, flattened: `distributedInfo.rank`, `deviceProperties[0].name`.
+static HEADER: Table = Table {
+    name: c"header",
+    rows: |s| s.header.len(),
+    columns: &[
+        row("id"),
+        text("key", Scan, |s, i| Cell::Text(&s.header[i].key)),
+        Column {
+            name: "value",
+            sql_type: "",
+            hidden: false,
+            lookup: Scan,
+            cell: |s, i| match &s.header[i].value {
+                ArgValue::Int(v) => Cell::Int(*v),
+                ArgValue::Bool(v) => Cell::Int((*v).into()),
+                ArgValue::Real(v) => Cell::Real(*v),
+                ArgValue::Text(v) => Cell::Text(v),
+            },
+        },
+    ],
+};
+
+/// Ours: the distinct names of slices, a few thousand where slices are millions.
+static SLICE_NAME: Table = Table {
+    name: c"slice_name",
+    rows: |s| s.names.len(),
+    columns: &[
+        int("name_id", Sorted, |s, i| Cell::Int(s.names[i].0.into())),
+        text("name", Text(|s, i| s.names[i]), |s, i| string(s, s.names[i])),
+    ],
+};
