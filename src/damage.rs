@@ -57,7 +57,7 @@ pub struct Description {
     pub severity: &'static str,
     /// What it costs.
     pub cost: Cost,
-    /// A phrase that goes after a count: `12 events without a valid timestamp`.
+    /// What it is about: `events without a phase or a valid timestamp`.
     pub phrase: &'static str,
 }
 
@@ -71,10 +71,10 @@ macro_rules! descriptions {
 }
 
 descriptions! {
-    Truncated "trace_truncated" "data_loss" Lost "end of the file is missing";
-    CorruptGzip "gzip_corrupt" "data_loss" Lost "part of the compressed data is corrupt";
-    BrokenStructure "json_structure" "data_loss" Lost "place where the file stops being JSON";
-    TrailingBytes "trailing_bytes" "data_loss" Lost "run of bytes after the end of the trace";
+    Truncated "trace_truncated" "data_loss" Lost "the end of the file, which breaks off";
+    CorruptGzip "gzip_corrupt" "data_loss" Lost "all behind corrupt compressed data";
+    BrokenStructure "json_structure" "data_loss" Lost "all behind the place where the file stops being JSON";
+    TrailingBytes "trailing_bytes" "data_loss" Lost "bytes behind the end of the trace";
     HeaderSkipped "header_skipped" "data_loss" Lost "header fields unreadable or too long to keep";
     ElementNotObject "json_element_not_object" "error" Lost "elements of the event list that are no events";
     EventSyntax "json_event_syntax" "error" Lost "events that are not valid JSON";
@@ -99,6 +99,12 @@ descriptions! {
 }
 
 impl Damage {
+    /// Whether this can be met once only, at one place, so that counting it says nothing.
+    pub fn is_place(self) -> bool {
+        use Damage::{BrokenStructure, CorruptGzip, TrailingBytes, Truncated};
+        matches!(self, Truncated | CorruptGzip | BrokenStructure | TrailingBytes)
+    }
+
     /// What there is to say of this kind.
     pub fn description(self) -> &'static Description {
         &DESCRIPTIONS[self as usize]
@@ -110,7 +116,7 @@ impl Damage {
 pub struct Tally {
     /// How often.
     pub count: u64,
-    /// The byte offset of the first in the (decompressed) text, where it has one.
+    /// The byte offset of the first, where it has one: in the (decompressed) text; of [`Damage::CorruptGzip`] in the file.
     pub first_offset: Option<u64>,
 }
 

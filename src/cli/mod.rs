@@ -54,3 +54,8 @@ fn say(message: &str) {
     // If standard error is closed there is nobody to tell.
     let _ = writeln!(std::io::stderr(), "{}", message.trim_end());
 }
+
+/// How many columns the screen has that standard error goes to, if it goes to one.
+fn screen_width() -> Option<usize> {
+    terminal_size::terminal_size_of(std::io::stderr()).map(|(width, _)| width.0.into())
+}

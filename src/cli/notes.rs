@@ -1,15 +1,16 @@
 //! What is said beside the answer: how the load went, which window was taken, what is not in the stacks and why.
 
-use std::fmt::Write;
-
-use super::say;
+use super::{say, screen_width};
 use crate::analysis::launches::Launches;
 use crate::analysis::missing::Missing;
 use crate::analysis::stacks::StackReport;
-use crate::damage::{Cost, DamageReport};
+use crate::damage::{Cost, Damage, DamageReport, Description, Tally};
 use crate::load::Loaded;
 use crate::report::table::{count, name_counts};
 use crate::time::{Nanos, Window};
+
+/// Wide enough for most names, short enough for a log.
+const WIDTH_WITHOUT_SCREEN: usize = 160;
 
 /// `Trace loaded: 62.4 MB in 0.2 s (312 MB/s), 239,093 events`
 pub(super) fn loaded(loaded: &Loaded) {
@@ -66,23 +67,30 @@ fn kernels(n: u64) -> String {
 /// What is wrong with the trace, once, at the end.
 pub(super) fn damage(damage: &DamageReport) {
     for (description, tally) in damage.iter().filter(|(d, tally)| d.cost != Cost::None && tally.count > 0) {
-        let place = tally.first_offset.map_or(String::new(), |at| format!(", first at byte {at} of the text"));
         let verb = if description.cost == Cost::Lost { "Left out" } else { "Note" };
-        say(&format!("{verb}: {} {}{place}", count(tally.count), description.phrase));
+        say(&format!("{verb}: {}", one_damage(description, tally)));
     }
 }
 
 /// The same as a list, for `--strict`.
 pub(super) fn damage_list(damage: &DamageReport) -> String {
-    damage.lost().fold(String::new(), |mut list, (description, tally)| {
-        let place = tally.first_offset.map_or(String::new(), |at| format!(", first at byte {at}"));
-        let _ = write!(list, "\n  {} {}{place}", count(tally.count), description.phrase);
-        list
-    })
+    damage.lost().map(|(description, tally)| format!("\n  {}", one_damage(description, tally))).collect()
 }
 
-/// Why there is nothing.
-pub(super) fn missing(missing: &Missing) -> String {
+/// `events without a phase or a valid timestamp: 3 (first at byte 181 of the text)`
+fn one_damage(description: &Description, tally: Tally) -> String {
+    let of = if description.kind == Damage::CorruptGzip { "compressed file" } else { "text" };
+    let place = tally.first_offset.map(|at| format!("at byte {at} of the {of}"));
+    match (description.kind.is_place(), place) {
+        (true, Some(place)) => format!("{}, {place}", description.phrase),
+        (true, None) => description.phrase.to_owned(),
+        (false, Some(place)) => format!("{}: {} (first {place})", description.phrase, count(tally.count)),
+        (false, None) => format!("{}: {}", description.phrase, count(tally.count)),
+    }
+}
+
+/// Why there is nothing. `what` are the kernels that were looked for: `NCCL or RCCL kernel`.
+pub(super) fn missing(missing: &Missing, what: &str) -> String {
     match missing {
         Missing::NoLaunchLink { kernels: n, graph_launches } => no_launch_link(*n, graph_launches),
         Missing::LaunchedElsewhere { kernels: n } => format!(
@@ -90,12 +98,13 @@ pub(super) fn missing(missing: &Missing) -> String {
             kernels(*n)
         ),
         Missing::OtherKernels { kernels: rows, related, elsewhere } => {
-            let what = if *related { "Related kernels that are" } else { "None there has to do with collectives; the most frequent" };
-            let hint = match elsewhere {
+            let elsewhere = match elsewhere {
                 0 => String::new(),
-                n => format!(" The trace has {} of that name elsewhere.", kernels(*n)),
+                n => format!(" The trace has {} of that name outside of it.", kernels(*n)),
             };
-            format!("Nothing found: no such kernel ran in the window.{hint} {what}:\n{}", name_counts(rows))
+            let these = if *related { "Related kernels that did" } else { "None that did has a related name; the most frequent" };
+            let table = name_counts(rows, screen_width().unwrap_or(WIDTH_WITHOUT_SCREEN));
+            format!("Nothing found: no {what} ran in the window.{elsewhere} {these}:\n{table}")
         }
         Missing::NoKernels { span: Some((span, n)) } => format!(
             "Nothing found: no kernel at all ran in the window. The trace has {}, between {} ns and {} ns ({}).",
@@ -117,7 +126,7 @@ fn no_launch_link(n: u64, graph_launches: &[crate::analysis::missing::NameCount]
         text.push_str("They were launched before the trace began, or the records of their launches were dropped.");
     } else {
         text.push_str("They were probably launched as part of a graph; the window has these graph launches:\n");
-        text.push_str(&name_counts(graph_launches));
+        text.push_str(&name_counts(graph_launches, WIDTH_WITHOUT_SCREEN));
     }
     text
 }

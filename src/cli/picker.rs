@@ -7,7 +7,7 @@ use inquire::{InquireError, Select};
 
 use super::{Stop, say};
 use crate::analysis::window::Candidate;
-use crate::report::table::{count, shorten};
+use crate::report::table::{count, shorten, shorten_right};
 use crate::time::Nanos;
 
 /// Whether there is somebody to ask.
@@ -77,8 +77,4 @@ pub(super) fn pick(found: &[Candidate], origin: i64) -> Result<usize, Stop> {
 fn contains_all(candidate: &Candidate, line: &str, typed: &str) -> bool {
     let text = format!("{line} {}", candidate.name).to_lowercase();
     typed.to_lowercase().split_whitespace().all(|word| text.contains(word))
-}
-
-fn shorten_right(text: &str, width: usize) -> String {
-    text.chars().take(width).collect()
 }

@@ -36,7 +36,8 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     if report.stacks.is_empty() {
         let missing = missing::explain(&database, window, &report)?;
         notes::damage(&database.store().damage);
-        return Err(Stop::NotFound(notes::missing(&missing)));
+        let what = if patterns.is_empty() { "NCCL or RCCL kernel" } else { "such kernel" };
+        return Err(Stop::NotFound(notes::missing(&missing, what)));
     }
     let mut answer = Vec::new();
     text::stacks(&report, &mut answer).map_err(Error::Stdout)?;

@@ -42,13 +42,14 @@ pub fn candidates(found: &[Candidate], limit: usize) -> String {
     text
 }
 
-/// Names and how often they occur.
-pub fn name_counts(rows: &[NameCount]) -> String {
+/// Names and how often they occur, in lines of at most `width`. Names of kernels are cut at their end: what is left finds
+/// them, since a pattern need only be a name's beginning.
+pub fn name_counts(rows: &[NameCount], width: usize) -> String {
     let mut table = table(&["count", "name"]);
     for row in rows {
         table.add_row(vec![right(count(row.count)), Cell::new(&row.name)]);
     }
-    lines(&table)
+    lines(&table).lines().map(|line| format!("{}\n", shorten_right(line, width))).collect()
 }
 
 /// A count with commas: `239,093`.
@@ -74,6 +75,15 @@ pub fn shorten(name: &str, width: usize) -> String {
     format!("…{kept}")
 }
 
+/// A text cut to a width at its end.
+pub fn shorten_right(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    format!("{kept}…")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,6 +102,7 @@ mod tests {
     #[test]
     fn tables_line_up() {
         let rows = [("ncclDevKernel_A", 97), ("gather", 1)].map(|(name, count)| NameCount { name: name.into(), count });
-        assert_eq!(name_counts(&rows), " count  name\n    97  ncclDevKernel_A\n     1  gather\n");
+        assert_eq!(name_counts(&rows, 80), " count  name\n    97  ncclDevKernel_A\n     1  gather\n");
+        assert_eq!(name_counts(&rows, 16), " count  name\n    97  ncclDev…\n     1  gather\n");
     }
 }

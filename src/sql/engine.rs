@@ -5,7 +5,8 @@
 //! are never taken off SQLite's hands (`omit` stays false): it checks each row again, so that what is served here need only
 //! be a superset, and SQLite's rules for comparing `5`, `'5'` and `5.0` hold without being repeated here.
 //!
-//! A panic in one of these callbacks would abort the process, so nothing in them indexes or unwraps.
+//! A panic that leaves one of these callbacks aborts the process, because SQLite's C code cannot unwind. Nothing in them is
+//! meant to panic; should it happen all the same, [`guarded`] turns it into an error of the query.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString, c_int};
@@ -147,6 +148,13 @@ impl Shared {
     }
 }
 
+/// Runs a callback's body; see the file's header. What a body leaves half done is thrown away with the query.
+fn guarded<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or_else(|_| {
+        Err(rusqlite::Error::ModuleError("internal error while reading the trace's tables".to_owned()))
+    })
+}
+
 /// A table as SQLite sees it.
 #[repr(C)]
 pub(super) struct StoreTable {
@@ -180,7 +188,7 @@ unsafe impl<'vtab> VTab<'vtab> for StoreTable {
     }
 
     fn best_index(&self, info: &mut IndexInfo) -> Result<bool> {
-        let plan = self.plan(info)?;
+        let plan = guarded(|| self.plan(info))?;
         let mut argument = 0;
         for at in &plan.constraints {
             argument += 1;
@@ -375,11 +383,13 @@ impl Cursor {
 unsafe impl VTabCursor for Cursor {
     fn filter(&mut self, idx_num: c_int, idx_str: Option<&str>, args: &Filters<'_>) -> Result<()> {
         let column = (idx_num & ((1 << COLUMN_BITS) - 1)) as usize;
-        self.found = match (idx_num >> COLUMN_BITS, args.iter().next()) {
-            (EQUAL, Some(value)) => self.equal(column, value),
-            (RANGE, Some(_)) => self.range(column, idx_str.unwrap_or_default(), args),
-            _ => Found::Rows(0..self.shared.rows()),
-        };
+        self.found = guarded(|| {
+            Ok(match (idx_num >> COLUMN_BITS, args.iter().next()) {
+                (EQUAL, Some(value)) => self.equal(column, value),
+                (RANGE, Some(_)) => self.range(column, idx_str.unwrap_or_default(), args),
+                _ => Found::Rows(0..self.shared.rows()),
+            })
+        })?;
         Ok(())
     }
 
@@ -400,7 +410,8 @@ unsafe impl VTabCursor for Cursor {
         let row = self.row();
         let definition = usize::try_from(i).ok().and_then(|i| self.shared.table.columns.get(i));
         let in_table = row < self.shared.rows();
-        match definition.filter(|_| in_table).map_or(Cell::Null, |c| (c.cell)(&self.shared.store, row)) {
+        match guarded(|| Ok(definition.filter(|_| in_table).map_or(Cell::Null, |c| (c.cell)(&self.shared.store, row))))?
+        {
             Cell::Null => Ok(()),
             Cell::Int(value) => context.set_result(value),
             Cell::Real(value) => context.set_result(value),

@@ -54,9 +54,9 @@ impl Postings {
     pub(super) fn find(&self, wanted: i64) -> Range<usize> {
         match self {
             Postings::Dense { min, offsets, .. } => {
-                let slot = if wanted < *min { u64::MAX } else { wanted.abs_diff(*min) };
-                match usize::try_from(slot).ok().filter(|slot| *slot + 1 < offsets.len()) {
-                    Some(slot) => offsets[slot] as usize..offsets[slot + 1] as usize,
+                let slot = (wanted >= *min).then(|| usize::try_from(wanted.abs_diff(*min)).ok()).flatten();
+                match slot.and_then(|slot| offsets.get(slot..slot.checked_add(2)?)) {
+                    Some(bounds) => bounds[0] as usize..bounds[1] as usize,
                     None => 0..0,
                 }
             }

@@ -1,5 +1,7 @@
 //! What several test files need: where the traces are, and reading the oracle's CSV.
 
+#![allow(dead_code, reason = "each test file is a program of its own and uses a part of this")]
+
 use std::path::{Path, PathBuf};
 
 /// The folder of real traces and of a trace_processor's answers on them, beside the checkout. It is not part of the project:

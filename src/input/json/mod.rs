@@ -84,9 +84,10 @@ impl Summary {
     }
 
     fn end(&mut self, end: End, failure: Option<io::Error>) {
-        let gzip = failure.as_ref().and_then(GzipFailure::of).map(|f| f.cause);
+        let gzip_failure = failure.as_ref().and_then(GzipFailure::of);
+        let gzip = gzip_failure.map(|f| f.cause);
         if gzip == Some(GzipCause::Corrupt) {
-            self.damage.count(Damage::CorruptGzip, None);
+            self.damage.count(Damage::CorruptGzip, gzip_failure.map(|f| f.offset));
         }
         match end {
             End::CutOff { offset } => {

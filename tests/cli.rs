@@ -1,0 +1,475 @@
+//! The program as a person runs it, on the traces of `testdata/`. Expected answers were worked out by hand; they stand in
+//! `testdata/README.md` with their reasons.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+fn testdata(name: &str) -> String {
+    format!("{}/testdata/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn program() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_nccl-stacks"))
+}
+
+fn run(args: &[&str]) -> Output {
+    program().args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// The stacks of an answer: count, then frames from the outermost caller to the launch.
+fn stacks(output: &Output) -> Vec<(u64, Vec<String>)> {
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
+    let text = stdout(output);
+    let (first, rest) = text.split_once('\n').unwrap();
+    let stacks: Vec<(u64, Vec<String>)> = rest
+        .trim()
+        .split("\n\n")
+        .map(|block| {
+            let (frames, count) = block.rsplit_once("\nAppeared ").unwrap();
+            let count = count.strip_suffix(" times").unwrap().parse().unwrap();
+            (count, frames.split("\n ->\n").map(str::to_owned).collect())
+        })
+        .collect();
+    assert_eq!(first, format!("Found {} unique call stacks:", stacks.len()));
+    stacks
+}
+
+fn stack(count: u64, frames: &[&str]) -> (u64, Vec<String>) {
+    (count, frames.iter().map(|frame| (*frame).to_owned()).collect())
+}
+
+/// A file of its own for one test.
+fn scratch(name: &str, bytes: &[u8]) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    std::fs::write(&path, bytes).unwrap();
+    (folder, path.to_str().unwrap().to_owned())
+}
+
+const REPLAY: &[&str] = &[
+    "...",
+    "multiprocessing/process.py(108): run",
+    "sglang/srt/managers/scheduler.py(2814): run_scheduler_process",
+    "torch/utils/_contextlib.py(120): decorate_context",
+    "sglang/srt/managers/scheduler.py(1042): event_loop_overlap",
+    "ProfilerStep#",
+    "sglang/srt/managers/scheduler.py(1987): run_batch",
+    "sglang/srt/managers/tp_worker.py(233): forward_batch_generation",
+    "sglang/srt/model_executor/model_runner.py(2177): forward",
+    "sglang/srt/model_executor/model_runner.py(2240): _forward_raw",
+    "sglang/srt/model_executor/cuda_graph_runner.py(793): replay",
+    "torch/cuda/graphs.py(137): replay",
+    "<built-in method replay of PyCapsule object at 0x…>",
+    "cudaGraphLaunch",
+];
+
+/// The stack of an all-reduce, below the function that called the layer.
+const ALL_REDUCE: &[&str] = &[
+    "nn.Module: RowParallelLinear_",
+    "torch/nn/modules/module.py(1783): _call_impl",
+    "sglang/srt/layers/linear.py(1389): forward",
+    "sglang/srt/distributed/communication_op.py(13): tensor_model_parallel_all_reduce",
+    "sglang/srt/distributed/parallel_state.py(497): all_reduce",
+    "torch/distributed/c10d_logger.py(81): wrapper",
+    "torch/distributed/distributed_c10d.py(2930): all_reduce",
+    "<built-in method allreduce of PyCapsule object at 0x…>",
+    "c10d::allreduce_",
+    "record_param_comms",
+    "nccl:all_reduce",
+    "cudaLaunchKernelExC",
+];
+
+#[test]
+fn stacks_of_a_server_eager_and_replayed() {
+    let trace = testdata("sglang_decode.json.gz");
+    let found = stacks(&run(&[&trace]));
+    let mlp = [&["...", "sglang/srt/models/llama.py(98): forward"], ALL_REDUCE].concat();
+    let attention = [&["...", "sglang/srt/models/llama.py(197): forward"], ALL_REDUCE].concat();
+    assert_eq!(found.len(), 4);
+    assert_eq!(found[0], stack(18, REPLAY));
+    // Equal counts stand in the order of their text, in which 197 comes before 98.
+    assert_eq!(found[1], stack(8, &attention));
+    assert_eq!(found[2], stack(8, &mlp));
+    assert_eq!((found[3].0, found[3].1.last().unwrap().as_str()), (2, "cudaLaunchKernelExC"));
+    assert_eq!(found[3].1[found[3].1.len() - 2], "nccl:_all_gather_base");
+
+    let all_gather = stacks(&run(&[&trace, "--kernel-name", "ncclDevKernel_AllGather"]));
+    assert_eq!(all_gather.iter().map(|(count, _)| *count).collect::<Vec<_>>(), [2, 2]);
+}
+
+#[test]
+fn depth_and_folding() {
+    let trace = testdata("sglang_decode.json.gz");
+    let counts = |args: &[&str]| -> Vec<u64> {
+        stacks(&run(&[&[trace.as_str()], args].concat())).iter().map(|(count, _)| *count).collect()
+    };
+    assert_eq!(counts(&["--stack-depth", "11"]), [18, 16, 2]);
+    assert_eq!(counts(&["--stack-depth", "0"]), [18, 4, 4, 4, 4, 1, 1]);
+    // 16 all-reduces and 2 all-gathers, each alone; the two replays hold 9 each.
+    let exact = counts(&["--exact-names"]);
+    assert_eq!(exact, [vec![9, 9], vec![1; 18]].concat());
+    let whole = stacks(&run(&[&trace, "--stack-depth", "0"]));
+    assert!(whole.iter().all(|(_, frames)| frames[0] != "..."));
+    let one = stacks(&run(&[&trace, "--stack-depth", "1", "-k", "ncclDevKernel_AllGather"]));
+    assert_eq!(one[0], stack(2, &["...", "<built-in method replay of PyCapsule object at 0x…>", "cudaGraphLaunch"]));
+}
+
+#[test]
+fn the_autograd_thread_and_launches_before_the_trace() {
+    let output = run(&[&testdata("ddp_backward.json.gz")]);
+    let found = stacks(&output);
+    let backward = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad";
+    let want = [
+        stack(12, &[backward, "c10d::allreduce_", "record_param_comms", "nccl:all_reduce", "cudaLaunchKernelExC"]),
+        stack(
+            3,
+            &[
+                "ProfilerStep#",
+                "DistributedDataParallel.forward",
+                "c10d::broadcast_",
+                "record_param_comms",
+                "nccl:broadcast",
+                "cudaLaunchKernelExC",
+            ],
+        ),
+    ];
+    assert_eq!(found, want);
+    assert!(stderr(&output).contains("Kernels: 18 match, 15 launched in the window"), "{}", stderr(&output));
+    assert!(
+        stderr(&output)
+            .contains("Not in the stacks: 3 kernels that ran in the window and whose launch is not in the trace")
+    );
+}
+
+#[test]
+fn a_window_is_on_the_launch() {
+    let trace = testdata("two_matches.json");
+    let step = "train.py(40): train_step";
+    let inside = |index: &str| run(&[&trace, "--function-name", step, "--index", index]);
+    let frames = |op| vec!["train.py(12): main", step, op, "cudaLaunchKernelExC"];
+    assert_eq!(stacks(&inside("0")), [stack(1, &frames("c10d::allreduce_"))]);
+    assert_eq!(
+        stacks(&inside("1")),
+        [stack(1, &frames("c10d::_allgather_base_")), stack(1, &frames("c10d::allreduce_"))]
+    );
+    let none = inside("2");
+    assert_eq!(none.status.code(), Some(3));
+    assert!(stderr(&none).contains("1 kernel ran in the window, but launched outside of it"), "{}", stderr(&none));
+    let beyond = inside("3");
+    assert_eq!(beyond.status.code(), Some(2));
+    assert!(stderr(&beyond).contains("there are 3 such slices, numbered from 0 to 2"), "{}", stderr(&beyond));
+}
+
+#[test]
+fn several_matches_without_a_terminal_are_listed() {
+    let trace = testdata("two_matches.json");
+    for name in ["train.py(40): train_step", "%TRAIN_step"] {
+        let output = run(&[&trace, "--function-name", name]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stdout(&output).is_empty());
+        let text = stderr(&output);
+        assert!(text.contains("3 slices have this name; choose one with --index"), "{text}");
+        // Index, start, duration, kernels launched inside and their time, as in the hand-worked table.
+        let rows: Vec<Vec<&str>> =
+            text.lines().rev().take(3).map(|line| line.split_whitespace().take(5).collect()).collect();
+        assert_eq!(rows[2], ["0", "1000000", "300.000", "µs", "1"]);
+        assert_eq!(rows[1], ["1", "2000000", "400.000", "µs", "2"]);
+        assert_eq!(rows[0], ["2", "3000000", "200.000", "µs", "0"]);
+    }
+    let output = run(&[&trace, "--interactive"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--interactive needs a terminal"));
+}
+
+#[test]
+fn windows_by_time() {
+    let trace = testdata("two_matches.json");
+    let count = |start: &str, duration: &str| -> u64 {
+        let output = run(&[&trace, "--start-ts", start, "--duration", duration]);
+        if output.status.code() == Some(3) { 0 } else { stacks(&output).iter().map(|(count, _)| count).sum() }
+    };
+    assert_eq!(count("2000000", "400us"), 2);
+    assert_eq!(count("2ms", "0.4ms"), 2);
+    assert_eq!(count("2.7ms", "1ns"), 1, "the launch at 2700 us starts on the window's first nanosecond");
+    assert_eq!(count("2.6ms", "100us"), 0, "the window's end is outside");
+    let both = run(&[&trace, "--start-ts", "2ms", "--duration", "1ms", "--function-name", "x"]);
+    assert!(stderr(&both).contains("--function-name is overridden"), "{}", stderr(&both));
+    for alone in [["--start-ts", "1"], ["--duration", "1"], ["--index", "1"], ["--start-ts", "-1"]] {
+        let output = run(&[&trace, alone[0], alone[1]]);
+        assert_eq!(output.status.code(), Some(2), "{alone:?}");
+    }
+    assert!(stderr(&run(&[&trace, "--start-ts", "2 hours", "--duration", "1"])).contains("no unit of time"));
+}
+
+#[test]
+fn an_unknown_function_gets_the_nearest_names() {
+    let output = run(&[&testdata("sglang_decode.json.gz"), "--function-name", "forward_batch_generation"]);
+    assert_eq!(output.status.code(), Some(3));
+    let name = "sglang/srt/managers/tp_worker.py(233): forward_batch_generation";
+    assert!(stderr(&output).contains(&format!("For example: --function-name '{name}'")), "{}", stderr(&output));
+    let typo = run(&[&testdata("two_matches.json"), "--function-name", "train.py(40): trian_step"]);
+    assert!(stderr(&typo).contains("  train.py(40): train_step\n"), "{}", stderr(&typo));
+}
+
+#[test]
+fn overlapping_kernels_keep_their_own_launches() {
+    let want = [
+        stack(1, &["model.py(80): forward", "model.py(21): attention", "cudaLaunchKernelExC"]),
+        stack(1, &["model.py(80): forward", "model.py(57): mlp", "cudaLaunchKernelExC"]),
+    ];
+    assert_eq!(stacks(&run(&[&testdata("overlap_pdl.json")])), want);
+}
+
+#[test]
+fn flows_tie_what_has_no_correlation() {
+    let want = [
+        stack(1, &["worker.py(19): second", "cudaLaunchKernelExC"]),
+        stack(1, &["worker.py(5): first", "cudaLaunchKernelExC"]),
+    ];
+    assert_eq!(stacks(&run(&[&testdata("flow_only.json")])), want);
+}
+
+#[test]
+fn old_and_split_files() {
+    let old = [stack(1, &["train_step", "nccl:all_reduce", "cudaLaunchKernel"])];
+    assert_eq!(stacks(&run(&[&testdata("bare_array_unclosed.json")])), old);
+    let split = [stack(1, &["serve.py(7): step", "c10d::allreduce_", "cudaLaunchKernelExC"])];
+    assert_eq!(stacks(&run(&[&testdata("merged_two_members.json.gz")])), split);
+}
+
+#[test]
+fn nothing_found_and_why() {
+    let unlinked = run(&[&testdata("no_launch_link.json")]);
+    assert_eq!(unlinked.status.code(), Some(3));
+    assert!(stderr(&unlinked).contains("2 kernels ran in the window, but no call in the trace is tied to them"));
+    assert!(stderr(&unlinked).contains("     1  cudaGraphLaunch"), "{}", stderr(&unlinked));
+
+    let related = run(&[&testdata("sglang_decode.json.gz"), "--kernel-name", "ncclDevKernel_SendRecv"]);
+    assert_eq!(related.status.code(), Some(3));
+    let text = stderr(&related);
+    assert!(text.contains("no such kernel ran in the window. Related kernels that did:"), "{text}");
+    assert!(text.contains("    32  ncclDevKernel_AllReduce"), "{text}");
+
+    let early = run(&[&testdata("two_matches.json"), "--start-ts", "1", "--duration", "10"]);
+    assert_eq!(early.status.code(), Some(3));
+    assert!(
+        stderr(&early).contains("no kernel at all ran in the window. The trace has 6 kernels"),
+        "{}",
+        stderr(&early)
+    );
+
+    let cpu_only = run(&[&testdata("begin_end_async.json")]);
+    assert!(stderr(&cpu_only).contains("the trace has no GPU kernels"), "{}", stderr(&cpu_only));
+}
+
+#[test]
+fn damage_is_counted_and_strict_fails_on_it() {
+    let trace = testdata("damaged.json");
+    let output = run(&[&trace]);
+    assert_eq!(stacks(&output), [stack(1, &["train.py(3): main", "c10d::allreduce_", "cudaLaunchKernelExC"])]);
+    let text = stderr(&output);
+    for line in [
+        "Left out: the end of the file, which breaks off, at byte",
+        "Left out: elements of the event list that are no events: 3 ",
+        "Left out: events without a phase or a valid timestamp: 3 ",
+        "Left out: events whose duration is not a number: 1 ",
+        "Left out: slices of negative duration: 1 ",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    let strict = run(&[&trace, "--strict"]);
+    assert_eq!(strict.status.code(), Some(1));
+    assert!(stdout(&strict).is_empty());
+    assert!(
+        stderr(&strict).contains("damaged, and --strict was asked for:\n  the end of the file"),
+        "{}",
+        stderr(&strict)
+    );
+    assert_eq!(run(&[&testdata("overlap_pdl.json"), "--strict"]).status.code(), Some(0), "an overlap is no damage");
+}
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn files_that_are_no_traces() {
+    let whole = std::fs::read(testdata("two_matches.json")).unwrap();
+    let packed = gzip(&whole);
+    let mut flipped = packed.clone();
+    flipped[20] ^= 0xff;
+    for (name, bytes, code, message) in [
+        ("empty.json", &b""[..], 1, "the file is empty (0 bytes)"),
+        ("image.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 1, "this is not JSON. Expected is a Chrome trace"),
+        (
+            "other.json",
+            br#"{"rocprofiler-sdk-tool":[{"metadata":{}}]}"#,
+            1,
+            "it has no `traceEvents`, but `rocprofiler-sdk-tool`",
+        ),
+        ("list.json", b"[1, 2, 3]", 1, "none of the 3 elements of its list is an event"),
+        ("objects.json", br#"[{"a":1}]"#, 1, "none of the 1 elements of its list is an event"),
+        ("text.json", b"hello", 1, "this is not JSON"),
+        ("half.json", br#"{"traceEvents": [{"ph": "X""#, 1, "breaks off at byte 17 before the first whole event"),
+        ("half.json.gz", &packed[..12], 1, "breaks off at byte 12 before the first whole event"),
+        ("flipped.json.gz", &flipped, 1, "corrupt gzip data at byte"),
+        (
+            "trace.json.zst",
+            b"\x28\xb5\x2f\xfd....",
+            1,
+            "this is zstd data, which nccl-stacks cannot read yet. Decompress it first: zstd -d",
+        ),
+        ("trace.zip", b"PK\x03\x04....", 1, "this is a zip archive"),
+        ("empty_list.json", br#"{"traceEvents": []}"#, 3, "the trace has no GPU kernels"),
+        ("named_gz_but_plain.json.gz", &whole, 0, "Kernels: 4 match"),
+        ("named_plain_but_gz.json", &packed, 0, "Kernels: 4 match"),
+    ] {
+        let (_folder, path) = scratch(name, bytes);
+        let output = run(&[&path]);
+        assert_eq!(output.status.code(), Some(code), "{name}: {}", stderr(&output));
+        assert!(stderr(&output).contains(message), "{name}: {}", stderr(&output));
+        assert!(code != 1 || stderr(&output).contains(&path), "{name}: the message names the file");
+    }
+    let missing = run(&["/no/such/trace.json.gz"]);
+    assert!(stderr(&missing).contains("/no/such/trace.json.gz: there is no such file"));
+    let folder = run(&[env!("CARGO_MANIFEST_DIR")]);
+    assert!(stderr(&folder).contains("this is a directory"));
+    assert_eq!((missing.status.code(), folder.status.code()), (Some(1), Some(1)));
+}
+
+#[test]
+fn a_cut_gzip_gives_what_was_whole() {
+    let packed = std::fs::read(testdata("sglang_decode.json.gz")).unwrap();
+    let (_folder, path) = scratch("cut.json.gz", &packed[..packed.len() - 2000]);
+    let output = run(&[&path]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("Left out: the end of the file, which breaks off, at byte"),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(run(&[&path, "--strict"]).status.code(), Some(1));
+    let mut trailing = packed.clone();
+    trailing.extend_from_slice(b"junk");
+    let (_folder, path) = scratch("trailing.json.gz", &trailing);
+    let output = run(&[&path]);
+    assert_eq!(stacks(&output).len(), 4);
+    assert!(stderr(&output).contains("Left out: bytes behind the end of the trace"), "{}", stderr(&output));
+}
+
+#[test]
+fn standard_input_is_a_trace_too() {
+    for file in ["two_matches.json", "sglang_decode.json.gz"] {
+        let from_file = run(&[&testdata(file)]);
+        let input = std::fs::File::open(testdata(file)).unwrap();
+        let piped = program().arg("-").stdin(input).output().unwrap();
+        assert_eq!(stdout(&piped), stdout(&from_file), "{file}");
+    }
+    let nothing = run(&["-"]);
+    assert!(stderr(&nothing).contains("<stdin>: the file is empty"), "{}", stderr(&nothing));
+}
+
+#[test]
+fn output_files_are_whole_or_not_there() {
+    let trace = testdata("two_matches.json");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("stacks.txt");
+    let path = file.to_str().unwrap();
+    std::fs::write(&file, "what was there before").unwrap();
+    let failed = run(&[&trace, "--output", path, "--kernel-name", "no_such_kernel"]);
+    assert_eq!(failed.status.code(), Some(3));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "what was there before");
+    let written = run(&[&trace, "--output", path]);
+    assert_eq!((written.status.code(), stdout(&written).as_str()), (Some(0), ""));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), stdout(&run(&[&trace])));
+    let left: Vec<PathBuf> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(left, [file], "no temporary file stays behind");
+    for (path, message) in [
+        ("/no/such/folder/out.txt", "/no/such/folder/out.txt: cannot be written"),
+        (folder.path().to_str().unwrap(), "this is a directory"),
+    ] {
+        let output = run(&[&trace, "--output", path]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains(message), "{}", stderr(&output));
+        assert!(!stderr(&output).contains("Trace loaded"), "fails before the load");
+    }
+    let itself = run(&[&trace, "--output", &trace]);
+    assert!(stderr(&itself).contains("this is the trace itself"));
+    assert_eq!(run(&[&trace, "--output", "/dev/null"]).status.code(), Some(0));
+}
+
+/// A reader that goes away, as `head -1` does, ends the program quietly.
+#[test]
+fn a_broken_pipe_is_no_error() {
+    let mut child =
+        program().arg(testdata("sglang_decode.json.gz")).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("error"), "{}", stderr(&output));
+}
+
+#[test]
+fn no_escape_codes_without_a_terminal() {
+    for args in [vec![testdata("sglang_decode.json.gz")], vec!["--help".to_owned()], vec!["--nonsense".to_owned()]] {
+        let output = program().args(&args).env("NO_COLOR", "1").output().unwrap();
+        assert!(!stdout(&output).contains('\u{1b}') && !stderr(&output).contains('\u{1b}'), "{args:?}");
+    }
+}
+
+#[test]
+fn help_begins_with_examples() {
+    let help = stdout(&run(&["--help"]));
+    assert!(help.starts_with("Examples:"), "{help}");
+    assert_eq!(help, stdout(&run(&["-h"])), "one help for both flags");
+}
+
+#[test]
+fn patterns_are_checked_before_the_trace_is_read() {
+    let output = run(&["/no/such/trace", "--kernel-name", "/(/"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--kernel-name /(/: not a regular expression"), "{}", stderr(&output));
+}
+
+/// The traces in `testdata/` are what the generator in the repository writes.
+#[test]
+fn testdata_is_what_the_generator_writes() {
+    let program = std::env::current_exe().unwrap();
+    let generator = program.parent().unwrap().parent().unwrap().join("examples/make_trace");
+    let folder = tempfile::tempdir().unwrap();
+    let status = Command::new(&generator).arg("testdata").arg(folder.path()).stdout(Stdio::null()).status();
+    assert!(
+        status.unwrap_or_else(|e| panic!("{}: {e}; `cargo build --example make_trace`", generator.display())).success()
+    );
+    let mut compared = 0;
+    for entry in std::fs::read_dir(folder.path()).unwrap() {
+        let made = entry.unwrap().path();
+        let name = made.file_name().unwrap().to_str().unwrap().to_owned();
+        // Compressed bytes depend on the compressor's version; what is inside does not.
+        assert!(unpacked(&made) == unpacked(&PathBuf::from(testdata(&name))), "{name} differs");
+        compared += 1;
+    }
+    assert_eq!(compared, 10);
+}
+
+fn unpacked(path: &std::path::Path) -> Vec<u8> {
+    let bytes = std::fs::read(path).unwrap();
+    let mut text = Vec::new();
+    match bytes.starts_with(&[0x1f, 0x8b]) {
+        true => std::io::Read::read_to_end(&mut flate2::read::MultiGzDecoder::new(&bytes[..]), &mut text)
+            .map(|_| text)
+            .unwrap(),
+        false => bytes,
+    }
+}

@@ -1,0 +1,170 @@
+//! The main job on real traces: the counts that are known of them, and the answers of the Python script that this tool follows.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use nccl_stacks::analysis::kernels::{Pattern, choose};
+use nccl_stacks::analysis::launches;
+use nccl_stacks::analysis::stacks::{Climb, StackReport, climb};
+use nccl_stacks::analysis::window;
+use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::load::{LoadOptions, load};
+use nccl_stacks::nccl::args::MAIN_JOB;
+use nccl_stacks::nccl::frames::fold;
+use nccl_stacks::sql::Database;
+use nccl_stacks::time::{TimeRule, Window};
+
+fn open(path: &Path, time: TimeRule) -> Database {
+    let options = LoadOptions { time, args: ArgsWanted::Keys(MAIN_JOB) };
+    Database::open(load(path, options, |_| {}).unwrap().store).unwrap()
+}
+
+fn ask(database: &Database, kernel: Option<&str>, window: Window, max_callers: usize) -> StackReport {
+    let patterns: Vec<Pattern> = kernel.iter().map(|k| Pattern::parse(k).unwrap()).collect();
+    let launches = launches::find(database, &choose(database, &patterns).unwrap()).unwrap();
+    climb(database, &launches, window, Climb { max_callers: Some(max_callers), exact_names: false }).unwrap()
+}
+
+/// One answer of the script: what was asked, and the stacks (the launch first) with their counts.
+struct Answer {
+    trace: String,
+    kernel: String,
+    window: Window,
+    depth: usize,
+    stacks: BTreeMap<Vec<String>, u64>,
+}
+
+fn parse_answer(text: &str) -> Answer {
+    let header = |key: &str| {
+        let start = format!("# {key}: ");
+        text.lines().find_map(|line| line.strip_prefix(&start)).unwrap_or_else(|| panic!("no {key}"))
+    };
+    let (start, rest) = header("start_ts").split_once(" duration: ").unwrap();
+    let (duration, depth) = rest.split_once(" depth: ").unwrap();
+    let rows = text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('\t'));
+    let mut stacks = BTreeMap::new();
+    for (count, stack) in rows {
+        let mut frames = stack.split(" <- ");
+        let launch = frames.next().unwrap().to_owned();
+        let folded: Vec<String> = std::iter::once(launch).chain(frames.map(|f| fold(f).into_owned())).collect();
+        *stacks.entry(folded).or_default() += count.parse::<u64>().unwrap();
+    }
+    Answer {
+        trace: header("trace").to_owned(),
+        kernel: header("kernel").to_owned(),
+        window: Window::new(start.parse().unwrap(), duration.parse().unwrap()),
+        depth: depth.parse().unwrap(),
+        stacks,
+    }
+}
+
+/// Takes out of the script's answer what is wrong in it, each kind with the reason, and returns how many kernels were to be
+/// found under graph launches. What is left must be ours to the letter.
+fn without_known_errors(name: &str, stacks: &mut BTreeMap<Vec<String>, u64>) -> u64 {
+    let (mut graph, mut strays, mut zero_length) = (0, 0, 0);
+    for (frames, count) in std::mem::take(stacks) {
+        if frames.len() > 1 && frames[0] == "cudaGraphLaunch" && frames[1] == "cudaGraphLaunch" {
+            // The ancestors of all kernels of a graph launch joined into one text, counted once per launch. Each of these
+            // graphs holds 97 all-reduces.
+            graph += 97 * count;
+        } else if frames[0] == "cudaLaunchKernelExC" && frames[1].ends_with(": fused_add_rmsnorm_cute") {
+            // The launch of another kernel: it overlaps the all-reduce on its stream, so its flow was bound to that.
+            strays += count;
+        } else if frames[0] == "cudaPointerGetAttributes" {
+            // Times in whole microseconds: the flow was bound to a call of length 0 that begins within the launch.
+            zero_length += count;
+            *stacks.entry(frames[1..].to_vec()).or_default() += count;
+        } else {
+            *stacks.entry(frames).or_default() += count;
+        }
+    }
+    let known = match name {
+        "sglang_A_rank0.fbg0" | "sglang_A_rank0.like_fbg0.depth30" => (0, 16, 0),
+        "sglang_A_rank0.whole" => (3 * 97, 16, 0),
+        "sglang_A_rank0.fbg1" | "sglang_A_rank0.fbg2" | "sglang_A_rank0.fbg3" => (97, 0, 0),
+        "sglang_A_rank1.like_fbg0.depth30" => (0, 2, 0),
+        "sglang_F_rank0.whole" | "sglang_F_compat_rank0.whole" => (5 * 97, 0, 0),
+        "HTA__trace_diff_control_a100.whole" => (0, 0, 1),
+        _ => (0, 0, 0),
+    };
+    assert_eq!((graph, strays, zero_length), known, "{name}");
+    graph
+}
+
+#[test]
+fn the_answers_of_the_script_less_its_errors() {
+    let Some(shared) = support::shared() else { return };
+    let mut compared = 0;
+    let mut files: Vec<_> =
+        std::fs::read_dir(shared.join("oracle")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    for file in files {
+        let Some(name) = file.file_name().and_then(|n| n.to_str()).and_then(|n| n.strip_suffix(".script.txt")) else {
+            continue;
+        };
+        let mut answer = parse_answer(&support::read_text(&file));
+        let under_graphs = without_known_errors(name, &mut answer.stacks);
+        // The script's windows are on Perfetto's clock.
+        let database = open(&shared.join("traces").join(&answer.trace), TimeRule::Perfetto);
+        let report = ask(&database, Some(&answer.kernel), answer.window, answer.depth);
+        let mut ours: BTreeMap<Vec<String>, u64> =
+            report.stacks.iter().map(|s| (s.frames.iter().rev().cloned().collect(), s.count)).collect();
+        if under_graphs > 0 {
+            let before: u64 = ours.values().sum();
+            ours.retain(|frames, _| frames[0] != "cudaGraphLaunch");
+            assert_eq!(before - ours.values().sum::<u64>(), under_graphs, "{name}: under graph launches");
+        }
+        assert_eq!(ours, answer.stacks, "{name}");
+        compared += 1;
+    }
+    assert_eq!(compared, 22);
+}
+
+/// How many kernels of a report were launched by a call of this name.
+fn launched_by(report: &StackReport, call: &str) -> u64 {
+    report.stacks.iter().filter(|s| s.frames.last().is_some_and(|f| f == call)).map(|s| s.count).sum()
+}
+
+#[test]
+fn known_counts() {
+    let Some(shared) = support::shared() else { return };
+    // Trace, NCCL kernels, launched, by graph launches.
+    for (trace, kernels, launched, by_graph) in [
+        ("lora-dev-script__sglang_tp4_A_mixed_rank0", 392, 392, 294),
+        ("lora-dev-script__sglang_tp4_A_mixed_rank1", 392, 392, 294),
+        ("lora-dev-script__sglang_tp4_A_mixed_rank2", 392, 392, 294),
+        ("lora-dev-script__sglang_tp4_A_mixed_rank3", 392, 392, 294),
+        ("lora-dev-script__sglang_tp4_F_decode_lora_rank0", 490, 490, 490),
+        ("lora-dev-script__sglang_tp4_F_decode_lora_compat_rank0", 490, 490, 490),
+        ("TraceLens__mi300_ddp_resnet_rank0", 17, 12, 0),
+        ("HTA__trace_diff_test_v100_cudagraph", 64, 60, 0),
+        ("HPCTrainingExamples__ddp_rccl_merged_4ranks", 84, 84, 0),
+        ("HPCTrainingExamples__rccl_only_merged", 84, 0, 0),
+        ("HTA__dlrm_sampled_rank0", 10, 10, 0),
+    ] {
+        let database = open(&shared.join("traces").join(format!("{trace}.json.gz")), TimeRule::Exact);
+        let report = ask(&database, None, Window::ALL, 12);
+        let got = (report.kernels_in_trace, report.launched_in_window, launched_by(&report, "cudaGraphLaunch"));
+        assert_eq!(got, (kernels, launched, by_graph), "{trace}");
+        assert_eq!(report.without_launch, kernels - launched, "{trace}");
+    }
+}
+
+#[test]
+fn one_step_of_sglang() {
+    let Some(shared) = support::shared() else { return };
+    for rank in 0..4 {
+        let path = shared.join("traces").join(format!("lora-dev-script__sglang_tp4_A_mixed_rank{rank}.json.gz"));
+        let database = open(&path, TimeRule::Exact);
+        let name = "sglang/srt/managers/tp_worker.py(447): forward_batch_generation";
+        let steps = window::functions(&database, name, &launches::Launches::default()).unwrap();
+        assert_eq!(steps.len(), 4, "rank {rank}");
+        let report = ask(&database, Some("ncclDevKernel_AllReduce"), steps[0].window, 12);
+        assert_eq!(report.launched_in_window, 97, "rank {rank}");
+        for stack in &report.stacks {
+            assert_eq!(stack.frames[stack.frames.len() - 2], "nccl:all_reduce", "rank {rank}");
+        }
+    }
+}
