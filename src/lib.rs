@@ -1,4 +1,50 @@
-//! nccl-stacks
+//! Which code launched the NCCL kernels of a PyTorch profiler trace, from where, and how often.
+//!
+//! A trace flows through once, in one direction:
+//!
+//! ```text
+//! file ─▶ input ─▶ Event ─▶ store (columns) ─▶ sql (virtual tables + queries/*.sql) ─▶ analysis ─▶ report ─▶ stdout / file
+//!         │ decompress, cut,    │ nesting, flows                                        ▲
+//!         │ parse               │                                                       └─ nccl: what a name means
+//!         └──── load: two threads, progress ────┘                                cli: arguments in, exit code out
+//! ```
+//!
+//! # Words
+//!
+//! - A **slice** is a named span of time on a **track**; a track belongs to a thread, or to a stream of a GPU.
+//! - A **kernel** is a slice of category `kernel`. The **launch** is the runtime call that put it onto the GPU.
+//! - A **flow** is an arrow between slices. A **stack** is a launch with its callers; each of them is a **frame**.
+//! - A **window** is the span of time that is asked about, half-open, in ns on the trace's own clock.
+//!
+//! # Modules
+//!
+//! - [`input`]: bytes to events. [`event`]: what they are.
+//! - [`store`]: events to columns of slices and flows. [`load`](mod@load): both together, on two threads.
+//! - [`sql`]: the columns as SQLite tables with PerfettoSQL's names, and the project's queries.
+//! - [`analysis`]: one question per file. [`report`]: one form of output per file.
+//! - [`nccl`]: every fact about names. [`damage`], [`error`], [`time`]: what their names say.
+//! - [`cli`]: the program around all this.
+//!
+//! # Example
+//!
+//! ```
+//! use nccl_stacks::analysis::stacks::{Climb, climb};
+//! use nccl_stacks::analysis::{kernels, launches};
+//! use nccl_stacks::load::{LoadOptions, load};
+//! use nccl_stacks::sql::Database;
+//! use nccl_stacks::time::Window;
+//!
+//! # fn main() -> Result<(), nccl_stacks::error::Error> {
+//! let loaded = load("testdata/sglang_decode.json.gz".as_ref(), LoadOptions::default(), |_| {})?;
+//! let database = Database::open(loaded.store)?;
+//! let names = kernels::choose(&database, &[kernels::Pattern::parse("ncclDevKernel_AllReduce")?])?;
+//! let launches = launches::find(&database, &names)?;
+//! let report = climb(&database, &launches, Window::ALL, Climb { max_callers: Some(12), exact_names: false })?;
+//! assert_eq!(report.stacks[0].count, 16);
+//! assert_eq!(report.stacks[0].frames.last().map(String::as_str), Some("cudaGraphLaunch"));
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod analysis;
 pub mod cli;

@@ -1,6 +1,12 @@
 //! The program as a person runs it, on the traces of `testdata/`. Expected answers were worked out by hand; they stand in
 //! `testdata/README.md` with their reasons.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on fails; its prints are for -- --nocapture"
+)]
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};

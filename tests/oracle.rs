@@ -3,6 +3,12 @@
 //! The comparison is bit for bit, with the load option that converts microseconds as Perfetto does. What the default load,
 //! which takes the exact digits, shows otherwise must come of that rounding and of nothing else.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on fails; its prints are for -- --nocapture"
+)]
+
 mod support;
 
 use std::collections::HashMap;

@@ -1,5 +1,11 @@
 //! The main job on real traces: the counts that are known of them, and the answers of the Python script that this tool follows.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on fails; its prints are for -- --nocapture"
+)]
+
 mod support;
 
 use std::collections::BTreeMap;

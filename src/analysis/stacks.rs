@@ -127,11 +127,11 @@ impl<'a> Tree<'a> {
 
     fn child(&mut self, caller: Node, name: String) -> Node {
         let next = self.places.len();
-        let node = *self.by_name.entry((caller, name)).or_insert_with_key(|key| {
-            self.places.push(key.clone());
+        let places = &mut self.places;
+        *self.by_name.entry((caller, name)).or_insert_with_key(|key| {
+            places.push(key.clone());
             next
-        });
-        node
+        })
     }
 
     /// A slice's name and parent.

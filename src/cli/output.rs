@@ -25,10 +25,10 @@ impl Output {
     pub(super) fn open(path: Option<&Path>, trace: &Path) -> Result<Self, Stop> {
         let Some(path) = path else { return Ok(Output::Stdout) };
         let failed = |source| Stop::Failed(Error::Write { path: path.to_owned(), source });
-        if let (Ok(a), Ok(b)) = (path.canonicalize(), trace.canonicalize()) {
-            if a == b {
-                return Err(Stop::Usage(format!("--output {}: this is the trace itself", path.display())));
-            }
+        if let (Ok(a), Ok(b)) = (path.canonicalize(), trace.canonicalize())
+            && a == b
+        {
+            return Err(Stop::Usage(format!("--output {}: this is the trace itself", path.display())));
         }
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => return Err(failed(io::Error::other("this is a directory"))),

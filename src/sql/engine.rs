@@ -282,12 +282,12 @@ impl StoreTable {
         let mut plan =
             Plan { search: RANGE, column, constraints: vec![], operators: String::new(), rows: total, cost: total };
         for (at, constraint) in info.constraints().enumerate() {
-            if let (true, Some(sign)) = (constraint.is_usable(), is_range(constraint.operator())) {
-                if sorted(constraint.column()) == Some(column) {
-                    plan.constraints.push(at);
-                    plan.operators.push(sign);
-                    plan.rows = (plan.rows / 4.0).max(1.0);
-                }
+            if let (true, Some(sign)) = (constraint.is_usable(), is_range(constraint.operator()))
+                && sorted(constraint.column()) == Some(column)
+            {
+                plan.constraints.push(at);
+                plan.operators.push(sign);
+                plan.rows = (plan.rows / 4.0).max(1.0);
             }
         }
         plan.cost = plan.rows * 2.0;

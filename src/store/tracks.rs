@@ -91,7 +91,7 @@ pub struct Tracks {
     text_ids: HashMap<String, i64>,
     others: HashMap<(Owner, String), u32>,
     /// Events come in runs of one thread: the last pair of numbers and its thread.
-    last: Option<(u32, u32, u32)>,
+    last: Option<((u32, u32), u32)>,
 }
 
 /// Numbers of our own for ids that are text start here, beyond any real pid.
@@ -122,10 +122,10 @@ impl Tracks {
             (Id::Number(pid), Id::Number(tid)) => Some((*pid, *tid)),
             _ => None,
         };
-        if let (Some((pid, tid)), Some((last_pid, last_tid, utid))) = (numbers, self.last) {
-            if (pid, tid) == (last_pid, last_tid) {
-                return utid;
-            }
+        if let (Some(numbers), Some((last, utid))) = (numbers, self.last)
+            && numbers == last
+        {
+            return utid;
         }
         let pid_number = self.number(pid);
         let upid = self.process_numbered(pid_number, pid, strings);
@@ -141,7 +141,7 @@ impl Tracks {
                 thread.name = name;
             }
         }
-        self.last = numbers.map(|(pid, tid)| (pid, tid, utid));
+        self.last = numbers.map(|numbers| (numbers, utid));
         utid
     }
 

@@ -47,10 +47,10 @@ impl<'a> Fields<'a> {
             empty = false;
             if let Some(slot) = fields.slot(key) {
                 *slot = Some(value);
-            } else if key.contains(&b'\\') {
-                if let Some(slot) = fields.slot(unescape(key).as_bytes()) {
-                    *slot = Some(value);
-                }
+            } else if key.contains(&b'\\')
+                && let Some(slot) = fields.slot(unescape(key).as_bytes())
+            {
+                *slot = Some(value);
             }
         }
         Ok((!empty).then_some(fields))

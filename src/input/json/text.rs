@@ -60,11 +60,12 @@ fn unicode_escape(text: &str) -> Option<(char, usize)> {
     if let Some(c) = char::from_u32(first) {
         return Some((c, 5));
     }
-    if first < 0xdc00 && text.get(5..7) == Some("\\u") {
-        if let Some(second @ 0xdc00..=0xdfff) = unit(7) {
-            let code = 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
-            return Some((char::from_u32(code)?, 11));
-        }
+    if first < 0xdc00
+        && text.get(5..7) == Some("\\u")
+        && let Some(second @ 0xdc00..=0xdfff) = unit(7)
+    {
+        let code = 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
+        return Some((char::from_u32(code)?, 11));
     }
     Some((char::REPLACEMENT_CHARACTER, 5))
 }
