@@ -79,7 +79,7 @@ descriptions! {
     ElementNotObject "json_element_not_object" "error" Lost "elements of the event list that are no events";
     EventSyntax "json_event_syntax" "error" Lost "events that are not valid JSON";
     EventWithoutTimestamp "json_tokenizer_failure" "error" Lost "events without a phase or a valid timestamp";
-    InvalidDuration "json_invalid_duration" "error" Lost "events whose duration is not a number";
+    InvalidDuration "json_invalid_duration" "error" Lost "events whose duration is not a number, or reaches beyond the end of time";
     IncompleteEvent "json_parser_failure" "error" Lost "events that lack what their phase needs";
     NegativeTimestamp "trace_sorter_negative_timestamp_dropped" "error" Lost "events before time zero";
     NegativeDuration "slice_negative_duration" "error" Lost "slices of negative duration";

@@ -287,7 +287,7 @@ fn damage_is_counted_and_strict_fails_on_it() {
         "Left out: the end of the file, which breaks off, at byte",
         "Left out: elements of the event list that are no events: 3 ",
         "Left out: events without a phase or a valid timestamp: 3 ",
-        "Left out: events whose duration is not a number: 1 ",
+        "Left out: events whose duration is not a number, or reaches beyond the end of time: 1 ",
         "Left out: slices of negative duration: 1 ",
     ] {
         assert!(text.contains(line), "{line}\n{text}");

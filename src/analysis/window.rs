@@ -83,7 +83,7 @@ impl KernelTime {
         pairs.sort_unstable();
         let mut sums = vec![0];
         sums.extend(pairs.iter().scan(0, |sum, (_, dur)| {
-            *sum += dur;
+            *sum = i64::saturating_add(*sum, *dur);
             Some(*sum)
         }));
         KernelTime { launched_at: pairs.into_iter().map(|(ts, _)| ts).collect(), sums }

@@ -119,6 +119,9 @@ impl Builder {
         let category = event.category.as_deref().map_or(StringId::NULL, |category| self.strings.intern(category));
         let (kind, value, track) = match event.kind {
             Kind::Complete { dur } if dur < 0 => return self.damage.count(Damage::NegativeDuration, Some(offset)),
+            Kind::Complete { dur } if event.ts.checked_add(dur).is_none() => {
+                return self.damage.count(Damage::InvalidDuration, Some(offset));
+            }
             Kind::Complete { dur } => (RawKind::Complete, dur, self.tracks.thread_track(utid)),
             Kind::Begin => (RawKind::Begin, 0, self.tracks.thread_track(utid)),
             Kind::End => (RawKind::End, 0, self.tracks.thread_track(utid)),

@@ -92,7 +92,7 @@ impl Replay {
         let set = &mut slices.args[row as usize];
         *set = self.args.merge(*set, raw.args);
         if let (Some(times), Some((Some(end), _))) = (slices.thread_times.get_mut(&row), extra.thread_time) {
-            times.1 = times.0.map(|start| end - start);
+            times.1 = times.0.map(|start| end.saturating_sub(start));
         }
     }
 
