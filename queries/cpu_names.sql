@@ -1,13 +1,8 @@
 -- The distinct names of CPU slices.
 -- Row: one name. No parameters. Order: by name.
 SELECT
-  n.name_id,
-  n.name
-FROM slice_name AS n
-WHERE
-  EXISTS (
-    SELECT 1
-    FROM slice AS s
-    WHERE s.name_id = n.name_id AND s.kind IN ('cpu', 'runtime')
-  )
-ORDER BY n.name, n.name_id;
+  name_id,
+  name
+FROM slice_name
+WHERE of_cpu
+ORDER BY name, name_id;

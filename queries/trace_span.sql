@@ -1,6 +1,6 @@
 -- The span of all slices.
--- Row: one; NULLs if there is none. No parameters. Order: there is one row.
+-- Row: the only one. No parameters. Order: there is one row.
 SELECT
-  MIN(ts) AS start,
-  MAX(ts + MAX(dur, 0)) AS end
-FROM slice;
+  start_ts,
+  end_ts
+FROM trace_bounds;

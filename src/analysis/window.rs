@@ -119,12 +119,11 @@ pub fn nearest_names(database: &Database, wanted: &str, limit: usize) -> Result<
     Ok(scored.into_iter().take(limit).map(|(_, name)| name).collect())
 }
 
-/// The span of everything in the trace; `None` for a trace without slices.
+/// The span of everything in the trace; empty for a trace without slices.
 ///
 /// # Errors
 /// What SQLite fails with.
-pub fn trace_span(database: &Database) -> Result<Option<Window>, Error> {
-    let span = database
-        .rows(queries::TRACE_SPAN, [], |row| Ok(row.get::<_, Option<i64>>(0)?.zip(row.get::<_, Option<i64>>(1)?)))?;
-    Ok(span.first().copied().flatten().map(|(start, end)| Window { start, end }))
+pub fn trace_span(database: &Database) -> Result<Window, Error> {
+    let span = database.rows(queries::TRACE_SPAN, [], |row| Ok(Window { start: row.get(0)?, end: row.get(1)? }))?;
+    Ok(span.first().copied().unwrap_or(Window { start: 0, end: 0 }))
 }

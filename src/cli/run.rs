@@ -63,7 +63,6 @@ fn open(args: &Args) -> Result<Database, Stop> {
 
 fn choose_window(args: &Args, database: &Database, launches: &Launches) -> Result<Window, Stop> {
     let trace = window::trace_span(database)?;
-    let origin = trace.map_or(0, |span| span.start);
     if let (Some(start), Some(duration)) = (args.start_ts, args.duration) {
         let window = Window::new(start, duration);
         let aside = if args.function_name.is_some() { " (--function-name is overridden)" } else { "" };
@@ -74,12 +73,11 @@ fn choose_window(args: &Args, database: &Database, launches: &Launches) -> Resul
         Some(name) => window::functions(database, name, launches)?,
         None if args.interactive => window::steps(database, launches)?,
         None => {
-            let span = trace.unwrap_or(Window { start: 0, end: 0 });
-            notes::window("the whole trace (choose a part with --function-name, --interactive or --start-ts)", span);
+            notes::window("the whole trace (choose a part with --function-name, --interactive or --start-ts)", trace);
             return Ok(Window::ALL);
         }
     };
-    let index = choose_index(args, database, &found, origin)?;
+    let index = choose_index(args, database, &found, trace.start)?;
     let Some(chosen) = found.get(index) else {
         return Err(Stop::Usage(format!(
             "--index {index}: there are {} such slices, numbered from 0 to {}\n{}",

@@ -24,6 +24,7 @@ pub(super) const TABLES: &[&Table] = &[
     &PROCESS_TRACK,
     &STATS,
     &METADATA,
+    &TRACE_BOUNDS,
     &HEADER,
     &SLICE_NAME,
 ];
@@ -281,6 +282,12 @@ static METADATA: Table = Table {
     ],
 };
 
+static TRACE_BOUNDS: Table = Table {
+    name: c"trace_bounds",
+    rows: |_| 1,
+    columns: &[int("start_ts", Scan, |s, _| Cell::Int(s.bounds.0)), int("end_ts", Scan, |s, _| Cell::Int(s.bounds.1))],
+};
+
 /// Ours: what stands beside the events, flattened: `distributedInfo.rank`, `deviceProperties[0].name`.
 static HEADER: Table = Table {
     name: c"header",
@@ -303,12 +310,14 @@ static HEADER: Table = Table {
     ],
 };
 
-/// Ours: the distinct names of slices, a few thousand where slices are millions.
+/// Ours: the distinct names of slices, a few thousand where slices are millions, and what such slices are.
 static SLICE_NAME: Table = Table {
     name: c"slice_name",
     rows: |s| s.names.len(),
     columns: &[
-        int("name_id", Sorted, |s, i| Cell::Int(s.names[i].0.into())),
-        text("name", Text(|s, i| s.names[i]), |s, i| string(s, s.names[i])),
+        int("name_id", Sorted, |s, i| Cell::Int(s.names[i].id.0.into())),
+        text("name", Text(|s, i| s.names[i].id), |s, i| string(s, s.names[i].id)),
+        int("of_kernel", Scan, |s, i| Cell::Int(s.names[i].of_kernel.into())),
+        int("of_cpu", Scan, |s, i| Cell::Int(s.names[i].of_cpu.into())),
     ],
 };

@@ -48,8 +48,10 @@ pub struct Store {
     pub damage: DamageReport,
     /// How many events were read.
     pub events: u64,
-    /// The distinct names of slices.
-    pub names: Vec<StringId>,
+    /// The distinct names of slices, and what such slices are.
+    pub names: Vec<Name>,
+    /// First start and last end of all slices, in ns: half-open, so that a trace of one moment ends 1 ns after it.
+    pub bounds: (i64, i64),
     /// The tracks that belong to threads, and those that belong to processes.
     pub thread_tracks: Vec<u32>,
     /// See [`Store::thread_tracks`].
@@ -59,6 +61,17 @@ pub struct Store {
     categories: Vec<(StringId, CategoryKind)>,
     /// The arguments of flows: as many sets as there are pairs of name and category.
     flow_args: Vec<((StringId, StringId), ArgSetId)>,
+}
+
+/// A name that slices have.
+#[derive(Debug, Clone, Copy)]
+pub struct Name {
+    /// The name.
+    pub id: StringId,
+    /// Whether a kernel has it.
+    pub of_kernel: bool,
+    /// Whether a slice of a CPU has it.
+    pub of_cpu: bool,
 }
 
 impl Store {
@@ -81,8 +94,7 @@ impl Store {
     /// What sort of work a slice's category stands for.
     pub fn category_kind(&self, slice: usize) -> CategoryKind {
         let category = self.slices.category.get(slice).copied().unwrap_or_default();
-        // A trace has a dozen categories: a short list is faster than hashing.
-        self.categories.iter().find(|(id, _)| *id == category).map_or(CategoryKind::Cpu, |(_, kind)| *kind)
+        kind_of(&self.categories, category)
     }
 }
 
@@ -207,7 +219,7 @@ impl Builder {
         }
         let Replay { layer: Layer { slices, tracks, .. }, binder, mut args, damage } = replay;
         let flows = binder.flows;
-        let categories = distinct(&slices.category)
+        let categories: Vec<(StringId, CategoryKind)> = distinct(&slices.category)
             .into_iter()
             .map(|id| (id, self.strings.get(id).map_or(CategoryKind::Cpu, CategoryKind::of)))
             .collect();
@@ -216,7 +228,8 @@ impl Builder {
             (0..tracks.tracks.len() as u32).filter(|track| wanted(tracks.tracks[*track as usize].owner)).collect()
         };
         Store {
-            names: distinct(&slices.name),
+            names: names(&slices, &categories),
+            bounds: bounds(&slices),
             thread_tracks: tracks_of(|owner| matches!(owner, Owner::Thread(_) | Owner::ThreadOverlap(_))),
             process_tracks: tracks_of(|owner| matches!(owner, Owner::Process(_) | Owner::AsyncProcess(_))),
             correlation_key: self.strings.find(CORRELATION),
@@ -238,6 +251,35 @@ impl Builder {
 fn metadata_field(field: &HeaderField) -> Option<HeaderField> {
     let key = field.key.strip_prefix("metadata.")?;
     Some(HeaderField { key: format!("json_metadata.{key}"), value: field.value.clone() })
+}
+
+fn kind_of(categories: &[(StringId, CategoryKind)], category: StringId) -> CategoryKind {
+    // A trace has a dozen categories: a short list is faster than hashing.
+    categories.iter().find(|(id, _)| *id == category).map_or(CategoryKind::Cpu, |(_, kind)| *kind)
+}
+
+fn names(slices: &Slices, categories: &[(StringId, CategoryKind)]) -> Vec<Name> {
+    let ids = distinct(&slices.name);
+    let mut places = vec![0u32; ids.last().map_or(0, |id| id.0 as usize + 1)];
+    for (place, id) in (0..).zip(&ids) {
+        places[id.0 as usize] = place;
+    }
+    let mut names: Vec<Name> = ids.into_iter().map(|id| Name { id, of_kernel: false, of_cpu: false }).collect();
+    for (name, category) in slices.name.iter().zip(&slices.category).filter(|(name, _)| **name != StringId::NULL) {
+        let name = &mut names[places[name.0 as usize] as usize];
+        match kind_of(categories, *category) {
+            CategoryKind::Kernel => name.of_kernel = true,
+            CategoryKind::Cpu | CategoryKind::Runtime => name.of_cpu = true,
+            CategoryKind::Gpu => {}
+        }
+    }
+    names
+}
+
+fn bounds(slices: &Slices) -> (i64, i64) {
+    let start = slices.ts.first().copied().unwrap_or(0);
+    let end = slices.ts.iter().zip(&slices.dur).map(|(ts, dur)| ts + dur.max(&0)).max().unwrap_or(0);
+    (start, if slices.is_empty() || end > start { end } else { start + 1 })
 }
 
 /// The ids that occur in a column, in order, NULL left out.
