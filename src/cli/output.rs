@@ -42,7 +42,8 @@ impl Output {
             _ => {}
         }
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let temporary = new_file(folder).map_err(failed)?;
+        // The library's error names the temporary file; the kind alone says what the person needs.
+        let temporary = new_file(folder).map_err(|e| failed(e.kind().into()))?;
         Ok(Output::File { temporary, path: path.to_owned() })
     }
 
