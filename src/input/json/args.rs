@@ -1,35 +1,71 @@
 //! Flattening an event's `args` the way Perfetto does, or picking the few keys that a command asks for.
 
-use super::scan::{SyntaxError, Token, Walker};
+use memchr::memmem::Finder;
+
+use super::marks::Marks;
+use super::scan::{SyntaxError, Token, Walker, value_behind_key};
 use super::text::unescape;
-use crate::event::{ArgList, ArgValue, ArgsWanted};
+use crate::event::{ArgList, ArgValue};
 
 /// Arguments nested deeper than this are left out; real ones have four levels.
 const MAX_DEPTH: usize = 64;
 
-/// Fills `list` from the text of an `args` object. Rows before a syntax error are kept, as in Perfetto.
-pub(super) fn read(object: &[u8], wanted: ArgsWanted, list: &mut ArgList) {
-    match wanted {
-        ArgsWanted::Keys(keys) => pick(object, keys, list),
-        ArgsWanted::All => {
-            let mut path = Path { key: "args".to_owned(), flat_key: "args".to_owned(), indexed: false };
-            // An error here ends the arguments and nothing else.
-            let _ = flatten_object(object, &mut path, list, 0);
+/// Fills `list` with all of an `args` object. Rows before a syntax error are kept, as in Perfetto.
+pub(super) fn flatten(object: &[u8], list: &mut ArgList) {
+    let mut path = Path { key: "args".to_owned(), flat_key: "args".to_owned(), indexed: false };
+    // An error here ends the arguments and nothing else.
+    let _ = flatten_object(object, &mut path, list, 0);
+}
+
+/// The keys that a load asks for.
+pub(super) struct Keys(Vec<Key>);
+
+struct Key {
+    /// As the `args` table shows it.
+    name: String,
+    /// Finds the key with its quotes.
+    finder: Finder<'static>,
+}
+
+impl Keys {
+    pub(super) fn new(keys: &[&str]) -> Self {
+        let key = |name: &&str| Key {
+            name: format!("args.{name}"),
+            finder: Finder::new(format!("\"{name}\"").as_bytes()).into_owned(),
+        };
+        Keys(keys.iter().map(key).collect())
+    }
+
+    /// Fills `list` with these keys of an `args` object within a marked text, by searching for the keys and looking at
+    /// nothing else: most events have none of them.
+    pub(super) fn pick(&self, text: &[u8], object: &[u8], marks: &mut Marks, list: &mut ArgList) {
+        let start = object.as_ptr().addr() - text.as_ptr().addr();
+        let text = &text[..start + object.len()];
+        for key in &self.0 {
+            for found in key.finder.find_iter(object) {
+                let at = start + found;
+                let last_quote = at + key.finder.needle().len() - 1;
+                // What looks like the key may be part of a longer text, or lie deeper.
+                let is_string = marks.quote(text, at) == Some(at) && marks.quote(text, at + 1) == Some(last_quote);
+                if !is_string || !is_at_top(text, start, at, marks) {
+                    continue;
+                }
+                if let Ok(token) = value_behind_key(text, last_quote + 1, marks) {
+                    with_scalar(token, |value| list.push(&key.name, None, value));
+                }
+            }
         }
     }
 }
 
-fn pick(object: &[u8], wanted: &[&str], list: &mut ArgList) {
-    let mut walker = Walker::new(object);
-    while let Ok(Some((key, token))) = walker.member() {
-        let Some(name) = wanted.iter().find(|name| name.as_bytes() == key) else { continue };
-        let key = format_key(name);
-        with_scalar(token, |value| list.push(&key, None, value));
+/// Whether a byte is directly within the object that begins at `start`.
+fn is_at_top(text: &[u8], start: usize, at: usize, marks: &mut Marks) -> bool {
+    let (mut depth, mut next) = (0i64, start);
+    while let Some(bracket) = marks.bracket(text, next).filter(|bracket| *bracket < at) {
+        depth += if matches!(text.get(bracket), Some(b'{' | b'[')) { 1 } else { -1 };
+        next = bracket + 1;
     }
-}
-
-fn format_key(name: &str) -> String {
-    ["args.", name].concat()
+    depth == 1
 }
 
 /// The key under construction; steps are taken back by cutting the text.
@@ -48,7 +84,7 @@ fn flatten_object(object: &[u8], path: &mut Path, list: &mut ArgList, depth: usi
         path.key.push_str(&name);
         path.flat_key.push('.');
         path.flat_key.push_str(&name);
-        let result = flatten(token, path, list, depth);
+        let result = flatten_value(token, path, list, depth);
         path.key.truncate(before);
         path.flat_key.truncate(flat_before);
         result?;
@@ -68,7 +104,7 @@ fn flatten_array(array: &[u8], path: &mut Path, list: &mut ArgList, depth: usize
         }
         let before = path.key.len();
         write!(path.key, "[{index}]").expect("writing to a String does not fail");
-        let result = flatten(token, path, list, depth);
+        let result = flatten_value(token, path, list, depth);
         path.key.truncate(before);
         result?;
         index += 1;
@@ -77,7 +113,7 @@ fn flatten_array(array: &[u8], path: &mut Path, list: &mut ArgList, depth: usize
     Ok(())
 }
 
-fn flatten(token: Token<'_>, path: &mut Path, list: &mut ArgList, depth: usize) -> Result<(), SyntaxError> {
+fn flatten_value(token: Token<'_>, path: &mut Path, list: &mut ArgList, depth: usize) -> Result<(), SyntaxError> {
     match token {
         Token::Object(_) | Token::Array(_) if depth >= MAX_DEPTH => Ok(()),
         Token::Object(object) => flatten_object(object, path, list, depth + 1),
@@ -121,9 +157,22 @@ pub(super) fn number(digits: &[u8]) -> Option<ArgValue<&str>> {
 mod tests {
     use super::*;
 
-    fn rows(object: &str, wanted: ArgsWanted) -> Vec<String> {
+    fn all_rows(object: &str) -> Vec<String> {
         let mut list = ArgList::default();
-        read(object.as_bytes(), wanted, &mut list);
+        flatten(object.as_bytes(), &mut list);
+        shown(&list)
+    }
+
+    fn wanted_rows(object: &str, keys: &[&str]) -> Vec<String> {
+        let text = format!(r#"{{"name":"x","args":{object}"#);
+        let mut marks = Marks::default();
+        let mut list = ArgList::default();
+        let object = &text.as_bytes()[text.len() - object.len()..];
+        Keys::new(keys).pick(text.as_bytes(), object, &mut marks, &mut list);
+        shown(&list)
+    }
+
+    fn shown(list: &ArgList) -> Vec<String> {
         list.iter()
             .map(
                 |(key, flat_key, value)| {
@@ -138,7 +187,7 @@ mod tests {
     fn flattened_as_perfetto_does() {
         let object = r#"{"grid":[512,1],"occupancy":{"limitingFactors":"REGS"},"Input Dims":[[],[2,null,3]],"ok":true,"none":null}"#;
         assert_eq!(
-            rows(object, ArgsWanted::All),
+            all_rows(object),
             [
                 "args.grid[0] args.grid Int(512)",
                 "args.grid[1] args.grid Int(1)",
@@ -154,16 +203,33 @@ mod tests {
     fn wanted_keys_alone_are_kept() {
         let object = r#"{"x":{"correlation":9},"correlation":7,"External id":18446744073709551615,"stream":7.5}"#;
         assert_eq!(
-            rows(object, ArgsWanted::Keys(&["correlation", "External id", "x"])),
-            ["args.correlation Int(7)", r#"args.External id Text("18446744073709551615")"#,]
+            wanted_rows(object, &["correlation", "External id", "x"]),
+            ["args.correlation Int(7)", r#"args.External id Text("18446744073709551615")"#]
         );
+    }
+
+    /// What only looks like the key: values, parts of texts, escaped quotes, deeper places.
+    #[test]
+    fn wanted_keys_are_keys() {
+        for (object, want) in [
+            (r#"{"a":"correlation","correlation" : 5}"#, vec!["args.correlation Int(5)"]),
+            (r#"{"a":"\"correlation\":3","b":["correlation",{"correlation":4}]}"#, vec![]),
+            (r#"{"correlation":1,"correlation":2}"#, vec!["args.correlation Int(1)", "args.correlation Int(2)"]),
+            (r#"{"a":{},"correlation":"text"}"#, vec![r#"args.correlation Text("text")"#]),
+            (r#"{"correlation":[1]}"#, vec![]),
+            (r#"{"correlation":}"#, vec![]),
+            (r#"{"correlations":1,"correlation":null}"#, vec![]),
+            ("{}", vec![]),
+        ] {
+            assert_eq!(wanted_rows(object, &["correlation"]), want, "{object}");
+        }
     }
 
     #[test]
     fn rows_before_a_fault_are_kept() {
-        assert_eq!(rows(r#"{"a":1,"b":NaN,"c":2}"#, ArgsWanted::All), ["args.a Int(1)"]);
-        assert_eq!(rows(r#"{"a":1.5e3,"b":-0}"#, ArgsWanted::All), ["args.a Real(1500.0)", "args.b Int(0)"]);
+        assert_eq!(all_rows(r#"{"a":1,"b":NaN,"c":2}"#), ["args.a Int(1)"]);
+        assert_eq!(all_rows(r#"{"a":1.5e3,"b":-0}"#), ["args.a Real(1500.0)", "args.b Int(0)"]);
         let deep = format!(r#"{{"a":{}1{},"b":2}}"#, "[".repeat(500), "]".repeat(500));
-        assert_eq!(rows(&deep, ArgsWanted::All), ["args.b Int(2)"]);
+        assert_eq!(all_rows(&deep), ["args.b Int(2)"]);
     }
 }

@@ -7,7 +7,8 @@
 
 use std::io::{self, Read};
 
-use super::scan::{Nesting, is_space};
+use super::marks::Marks;
+use super::scan::{Find, Nesting, is_space};
 
 /// The text is read in pieces of this size.
 const BLOCK: usize = 512 * 1024;
@@ -19,14 +20,25 @@ const MAX_HEADER_FIELD: usize = 4 << 20;
 const MAX_EVENT: usize = 64 << 20;
 
 /// What the cutter finds, in file order.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Piece<'a> {
-    /// One event object, with its braces.
-    Event { text: &'a [u8], offset: u64 },
+    /// One event object.
+    Event { event: Marked<'a>, offset: u64 },
     /// An element of the event list that is no object.
     NotObject { offset: u64 },
     /// A field beside the events, its key still escaped; `text` is `None` if it is too long to keep.
     Header { key: &'a [u8], text: Option<&'a [u8]>, offset: u64 },
+}
+
+/// An object in a marked text.
+#[derive(Debug)]
+pub(super) struct Marked<'a> {
+    /// The text up to the object's closing brace.
+    pub(super) text: &'a [u8],
+    /// Where its opening brace is.
+    pub(super) at: usize,
+    /// The text's marks.
+    pub(super) marks: &'a mut Marks,
 }
 
 /// How the text ended.
@@ -74,6 +86,7 @@ pub(super) struct Cutter<R> {
     seen_events: bool,
     end: End,
     key: Vec<u8>,
+    marks: Marks,
 }
 
 impl<R: Read> Cutter<R> {
@@ -90,6 +103,7 @@ impl<R: Read> Cutter<R> {
             seen_events: false,
             end: End::Whole,
             key: Vec::new(),
+            marks: Marks::default(),
         }
     }
 
@@ -115,7 +129,10 @@ impl<R: Read> Cutter<R> {
             // The borrow checker does not let a piece leave a loop that goes on otherwise; so the steps return ranges.
             let Some(found) = found else { continue };
             return Some(match found {
-                Found::Event { from, to, offset } => Piece::Event { text: &self.buffer[from..to], offset },
+                Found::Event { from, to, offset } => {
+                    let event = Marked { text: &self.buffer[..to], at: from, marks: &mut self.marks };
+                    Piece::Event { event, offset }
+                }
                 Found::NotObject { offset } => Piece::NotObject { offset },
                 Found::Header { value, offset } => {
                     Piece::Header { key: &self.key, text: value.map(|(from, to)| &self.buffer[from..to]), offset }
@@ -237,22 +254,30 @@ impl<R: Read> Cutter<R> {
 
     /// How long the value at the current place is. The buffer holds all of it if the length is known.
     fn value_length(&mut self, limit: usize) -> Length {
-        let mut scanned = 0;
-        let mut nesting = Nesting::default();
-        let is_scalar = !matches!(self.peek(), Some(b'{' | b'[' | b'"'));
+        let first = self.peek();
+        // A quote too many before this place would have turned the marks inside out; here no string is open.
+        if matches!(first, Some(b'{' | b'[')) {
+            if self.marks.bracket(&self.buffer[..self.filled], self.at) != Some(self.at) {
+                self.marks.restart(self.at);
+            }
+        } else {
+            self.marks.restart(self.at);
+        }
         loop {
-            let text = &self.buffer[self.at + scanned..self.filled];
-            let end = if is_scalar {
-                text.iter().position(|b| is_space(*b) || matches!(b, b',' | b']' | b'}'))
-            } else {
-                nesting.end(text)
+            let text = &self.buffer[..self.filled];
+            let end = match first {
+                Some(b'{' | b'[') => (&mut self.marks).container_end(text, self.at),
+                Some(b'"') => self.marks.quote(text, self.at + 1).map(|quote| quote + 1),
+                _ => {
+                    let rest = &text[self.at..];
+                    rest.iter().position(|b| is_space(*b) || matches!(b, b',' | b']' | b'}')).map(|end| self.at + end)
+                }
             };
             if let Some(end) = end {
-                return Length::Known(scanned + end);
+                return Length::Known(end - self.at);
             }
-            scanned = self.filled - self.at;
-            if scanned > limit {
-                return if self.pass_over(nesting, is_scalar) { Length::TooLong } else { Length::CutOff };
+            if self.filled - self.at > limit {
+                return if self.pass_over() { Length::TooLong } else { Length::CutOff };
             }
             if !self.fill() {
                 return Length::CutOff;
@@ -260,19 +285,20 @@ impl<R: Read> Cutter<R> {
         }
     }
 
-    /// Drops the rest of a value that is too long to keep. Whether its end was found.
-    fn pass_over(&mut self, mut nesting: Nesting, is_scalar: bool) -> bool {
-        if is_scalar {
+    /// Drops a value that is too long to keep. Whether its end was found.
+    fn pass_over(&mut self) -> bool {
+        let mut nesting = Nesting::default();
+        if !matches!(self.peek(), Some(b'{' | b'[' | b'"')) {
             return false;
         }
         loop {
-            self.at = self.filled;
-            if !self.fill() {
-                return false;
-            }
             if let Some(end) = nesting.end(&self.buffer[self.at..self.filled]) {
                 self.at += end;
                 return true;
+            }
+            self.at = self.filled;
+            if !self.fill() {
+                return false;
             }
         }
     }
@@ -310,6 +336,8 @@ impl<R: Read> Cutter<R> {
         self.base += self.at as u64;
         self.filled -= self.at;
         self.at = 0;
+        // Whoever reads on stands at the beginning of something, not within a string.
+        self.marks.restart(0);
         if self.buffer.len() < self.filled + BLOCK {
             self.buffer.resize(self.filled + BLOCK, 0);
         }
@@ -360,7 +388,7 @@ mod tests {
         while let Some(piece) = cutter.next() {
             let show = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
             out.push(match piece {
-                Piece::Event { text, .. } => show(text),
+                Piece::Event { event, .. } => show(&event.text[event.at..]),
                 Piece::NotObject { offset } => format!("not an object @{offset}"),
                 Piece::Header { key, text, .. } => format!("{}={}", show(key), show(text.unwrap())),
             });
@@ -409,8 +437,8 @@ mod tests {
         let long = format!(r#"{{"log":"{}","traceEvents":[{{}}]}}"#, "x".repeat(MAX_HEADER_FIELD + 2 * BLOCK));
         let mut cutter = Cutter::new(long.as_bytes());
         assert!(matches!(cutter.next(), Some(Piece::Header { key: b"log", text: None, offset: 1 })));
-        assert!(matches!(cutter.next(), Some(Piece::Event { text: b"{}", .. })));
-        assert_eq!(cutter.next(), None);
+        assert!(matches!(cutter.next(), Some(Piece::Event { event: Marked { .. }, .. })));
+        assert!(cutter.next().is_none());
         assert_eq!(cutter.into_end().0, End::Whole);
     }
 }

@@ -1,6 +1,8 @@
 //! One event's text to an [`Event`]: the rules of the Chrome trace format as Kineto writes it and Perfetto reads it.
 
 use super::args;
+use super::cut::Marked;
+use super::marks::Marks;
 use super::scan::{Token, Walker, is_space};
 use super::text::unescape;
 use crate::damage::Damage;
@@ -8,11 +10,16 @@ use crate::event::{ArgList, ArgsWanted, AsyncId, Bind, Event, Id, Kind, Scope};
 use crate::time::{TimeRule, scaled_decimal};
 
 /// Turns event texts into events. Keeps the buffers that they share.
-#[derive(Default)]
 pub(super) struct Parser {
     time: TimeRule,
-    wanted: ArgsWanted,
+    wanted: Wanted,
     args: ArgList,
+}
+
+/// Which arguments to read, made ready.
+enum Wanted {
+    All,
+    Keys(args::Keys),
 }
 
 /// The fields of one event as they stand in the text. Of a key that comes twice the last counts.
@@ -39,9 +46,9 @@ struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// `Ok(None)` for an empty object, which is no event and no damage either.
-    fn read(text: &'a [u8]) -> Result<Option<Self>, Damage> {
+    fn read(text: &'a [u8], at: usize, marks: &mut Marks) -> Result<Option<Self>, Damage> {
         let mut fields = Fields::default();
-        let mut walker = Walker::new(text);
+        let mut walker = Walker::marked(text, at, marks);
         let mut empty = true;
         while let Some((key, value)) = walker.member().map_err(|_| Damage::EventSyntax)? {
             empty = false;
@@ -82,12 +89,17 @@ impl<'a> Fields<'a> {
 
 impl Parser {
     pub(super) fn new(time: TimeRule, wanted: ArgsWanted) -> Self {
+        let wanted = match wanted {
+            ArgsWanted::All => Wanted::All,
+            ArgsWanted::Keys(keys) => Wanted::Keys(args::Keys::new(keys)),
+        };
         Parser { time, wanted, args: ArgList::default() }
     }
 
     /// Reads one event object. `Ok(None)` for `{}`; `Err` says what is wrong with an event that has to be left out.
-    pub(super) fn parse<'a>(&'a mut self, text: &'a [u8]) -> Result<Option<Event<'a>>, Damage> {
-        let Some(fields) = Fields::read(text)? else { return Ok(None) };
+    pub(super) fn parse<'a>(&'a mut self, event: Marked<'a>) -> Result<Option<Event<'a>>, Damage> {
+        let Marked { text, at, marks } = event;
+        let Some(fields) = Fields::read(text, at, marks)? else { return Ok(None) };
         let phase = match fields.ph {
             Some(Token::Text([phase, ..])) => *phase,
             _ => return Err(Damage::EventWithoutTimestamp),
@@ -99,7 +111,10 @@ impl Parser {
         };
         self.args.clear();
         if let (Some(Token::Object(object)), true) = (fields.args, phase != b'M') {
-            args::read(object, self.wanted, &mut self.args);
+            match &self.wanted {
+                Wanted::All => args::flatten(object, &mut self.args),
+                Wanted::Keys(keys) => keys.pick(text, object, marks, &mut self.args),
+            }
         }
         let kind = self.kind(phase, &fields)?;
         let bind = match fields.bind_id {
@@ -268,7 +283,8 @@ mod tests {
     use super::*;
 
     fn with<T>(text: &str, see: impl FnOnce(Result<Option<Event<'_>>, Damage>) -> T) -> T {
-        see(Parser::new(TimeRule::Exact, ArgsWanted::All).parse(text.as_bytes()))
+        let event = Marked { text: text.as_bytes(), at: 0, marks: &mut Marks::default() };
+        see(Parser::new(TimeRule::Exact, ArgsWanted::All).parse(event))
     }
 
     fn ids(pid: &str) -> Id<'static> {

@@ -7,6 +7,7 @@ mod args;
 mod cut;
 mod event;
 mod header;
+mod marks;
 mod scan;
 mod text;
 
@@ -46,9 +47,9 @@ pub fn read(source: impl Read, time: TimeRule, wanted: ArgsWanted, mut take: imp
     let mut summary = Summary::default();
     while let Some(piece) = cutter.next() {
         match piece {
-            Piece::Event { text, offset } => {
+            Piece::Event { event, offset } => {
                 summary.elements += 1;
-                match parser.parse(text) {
+                match parser.parse(event) {
                     Ok(Some(event)) => {
                         summary.events += 1;
                         take(event, offset);
