@@ -1,8 +1,9 @@
 -- The span in which the trace has kernels.
 -- Row: one; NULLs if there is no kernel. No parameters. Order: there is one row.
 SELECT
-  MIN(ts) AS start,
-  MAX(ts + dur) AS end,
+  MIN(s.ts) AS start,
+  MAX(s.ts + s.dur) AS end,
   COUNT(*) AS count
-FROM slice
-WHERE kind = 'kernel';
+FROM slice_name AS n
+CROSS JOIN slice AS s ON s.name_id = n.name_id AND s.kind = 'kernel'
+WHERE n.of_kernel;

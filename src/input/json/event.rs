@@ -189,13 +189,11 @@ fn thread_id<'a>(token: Option<Token<'a>>) -> Id<'a> {
     match token {
         Some(Token::Text(raw)) => Id::Text(unescape(raw)),
         Some(Token::Number(text)) => {
-            let value = if text.iter().all(u8::is_ascii_digit) {
-                std::str::from_utf8(text).ok().and_then(|digits| digits.parse().ok())
-            } else {
-                // Half a unit less rounds down what rounding to nearest would round up.
+            let value = scaled_decimal(text, 0).filter(|_| text.iter().all(u8::is_ascii_digit)).or_else(|| {
+                // A fraction is cut off, where the conversion above would round it.
                 std::str::from_utf8(text).ok().and_then(|t| t.parse::<f64>().ok()).map(|v| v.trunc() as i64)
-            };
-            Id::Number(value.and_then(|v: i64| u32::try_from(v).ok()).unwrap_or(0))
+            });
+            Id::Number(value.and_then(|v| u32::try_from(v).ok()).unwrap_or(0))
         }
         _ => Id::Absent,
     }

@@ -9,8 +9,11 @@ use std::borrow::Cow;
 /// a partner become U+FFFD, raw control characters pass. (Perfetto drops unknown escapes with the character after them, and
 /// gives up on any `\uD800`–`\uDFFF`, which Python writes for every emoji.)
 pub(super) fn unescape(raw: &[u8]) -> Cow<'_, str> {
-    let text = String::from_utf8_lossy(raw);
-    if !raw.contains(&b'\\') {
+    let text = match std::str::from_utf8(raw) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(raw),
+    };
+    if memchr::memchr(b'\\', raw).is_none() {
         return text;
     }
     let mut out = String::with_capacity(text.len());
