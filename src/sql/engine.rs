@@ -254,6 +254,11 @@ impl StoreTable {
             if !constraint.is_usable() {
                 continue;
             }
+            // For IN over a subquery SQLite would call the search once per value and check each row by other rules of
+            // comparison than IN has: rows with the text '5' would be found for 5 and for '5'.
+            if matches!(definition.lookup, Lookup::Text(_)) && info.is_in_constraint(at)? {
+                continue;
+            }
             let rows = match (constraint.operator(), &definition.lookup) {
                 (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::Row) => 1.0,
                 (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::Sorted) => 2.0,

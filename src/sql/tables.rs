@@ -6,6 +6,7 @@
 use super::engine::Lookup::{Integer, Row, Scan, Sorted, Text};
 use super::engine::{Cell, Column, Lookup, Table};
 use crate::event::ArgValue;
+use crate::nccl::category::CategoryKind;
 use crate::store::Store;
 use crate::store::args::ArgSetId;
 use crate::store::slices::NO_PARENT;
@@ -91,6 +92,11 @@ static SLICE: Table = Table {
         hidden(int("name_id", Integer, |s, i| Cell::Int(s.slices.name[i].0.into()))),
         hidden(text("kind", Scan, |s, i| Cell::Text(s.category_kind(i).name()))),
         hidden(int("correlation", Integer, |s, i| s.correlation(i).into())),
+        // The same, of runtime calls alone: all kernels of a graph share one id, and only the call is looked for by it.
+        hidden(int("call_correlation", Integer, |s, i| match s.category_kind(i) {
+            CategoryKind::Runtime => s.correlation(i).into(),
+            _ => Cell::Null,
+        })),
     ],
 };
 
@@ -144,7 +150,7 @@ static ARGS: Table = Table {
         text("display_value", Scan, |s, i| match s.args.rows()[i].value {
             ArgValue::Int(v) => Cell::Owned(v.to_string()),
             ArgValue::Bool(v) => Cell::Text(if v { "true" } else { "false" }),
-            ArgValue::Real(v) => Cell::Owned(v.to_string()),
+            ArgValue::Real(v) => Cell::Owned(format!("{v:?}")),
             ArgValue::Text(v) => string(s, v),
         }),
     ],
@@ -274,7 +280,7 @@ static METADATA: Table = Table {
         }),
         text("str_value", Scan, |s, i| match &s.metadata[i].value {
             ArgValue::Text(v) => Cell::Text(v),
-            ArgValue::Real(v) => Cell::Owned(v.to_string()),
+            ArgValue::Real(v) => Cell::Owned(format!("{v:?}")),
             _ => Cell::Null,
         }),
         machine(),
