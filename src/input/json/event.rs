@@ -3,7 +3,7 @@
 use super::args;
 use super::cut::Marked;
 use super::marks::Marks;
-use super::scan::{Token, Walker, is_space};
+use super::scan::{Token, Walker};
 use super::text::unescape;
 use crate::damage::Damage;
 use crate::event::{ArgList, ArgsWanted, AsyncId, Bind, Event, Id, Kind, Scope};
@@ -266,7 +266,7 @@ fn metadata<'a>(fields: &Fields<'a>) -> Result<Kind<'a>, Damage> {
     Ok(match (name, value) {
         (b"process_name", Some(Token::Text(raw))) if !raw.is_empty() => Kind::ProcessName(unescape(raw)),
         (b"thread_name", Some(Token::Text(raw))) if !raw.is_empty() => Kind::ThreadName(unescape(raw)),
-        (b"process_sort_index", Some(Token::Number(text))) if !text.iter().any(|b| is_space(*b)) => {
+        (b"process_sort_index", Some(Token::Number(text))) => {
             Kind::ProcessSortIndex(scaled_decimal(text, 0).ok_or(Damage::IncompleteEvent)?)
         }
         (b"thread_sort_index", Some(Token::Number(text))) => {

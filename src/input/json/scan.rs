@@ -157,7 +157,7 @@ impl<'a, 'm> Walker<'a, &'m mut Marks> {
 impl<'a, F: Find> Walker<'a, F> {
     /// The next key, still escaped, and its value; `None` at the closing brace. A comma before the brace is let pass, as
     /// Perfetto does.
-    #[inline]
+    #[inline(always)]
     pub(super) fn member(&mut self) -> Result<Option<(&'a [u8], Token<'a>)>, SyntaxError> {
         match self.skip_separators()? {
             b'}' => return Ok(None),
@@ -201,7 +201,7 @@ impl<'a, F: Find> Walker<'a, F> {
         self.skip_space()
     }
 
-    #[inline]
+    #[inline(always)]
     fn string(&mut self) -> Result<&'a [u8], SyntaxError> {
         let start = self.at + 1;
         let end = self.find.quote(self.text, start).ok_or(SyntaxError)?;
@@ -210,7 +210,8 @@ impl<'a, F: Find> Walker<'a, F> {
         Ok(string)
     }
 
-    #[inline]
+    // Called from one place per event; a call would pass each token through memory, which costs more than the rest.
+    #[inline(always)]
     fn value(&mut self) -> Result<Token<'a>, SyntaxError> {
         let rest = self.text.get(self.at..).ok_or(SyntaxError)?;
         let token = match rest.first() {
