@@ -16,6 +16,7 @@ pub enum Damage {
     HeaderSkipped,
     ElementNotObject,
     EventSyntax,
+    EventTooLong,
     EventWithoutTimestamp,
     InvalidDuration,
     IncompleteEvent,
@@ -71,13 +72,14 @@ macro_rules! descriptions {
 }
 
 descriptions! {
-    Truncated "trace_truncated" "data_loss" Lost "the end of the file, which breaks off";
+    Truncated "trace_truncated" "data_loss" Lost "all from an element whose end is missing (the file breaks off, or a quote or bracket is stray)";
     CorruptGzip "gzip_corrupt" "data_loss" Lost "all behind corrupt compressed data";
     BrokenStructure "json_structure" "data_loss" Lost "all behind the place where the file stops being JSON";
     TrailingBytes "trailing_bytes" "data_loss" Lost "bytes behind the end of the trace";
     HeaderSkipped "header_skipped" "data_loss" Lost "header fields unreadable or too long to keep";
     ElementNotObject "json_element_not_object" "error" Lost "elements of the event list that are no events";
     EventSyntax "json_event_syntax" "error" Lost "events that are not valid JSON";
+    EventTooLong "json_event_too_long" "error" Lost "events longer than 64 MiB";
     EventWithoutTimestamp "json_tokenizer_failure" "error" Lost "events without a phase or a valid timestamp";
     InvalidDuration "json_invalid_duration" "error" Lost "events whose duration is not a number, or reaches beyond the end of time";
     IncompleteEvent "json_parser_failure" "error" Lost "events that lack what their phase needs";

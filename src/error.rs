@@ -52,6 +52,9 @@ pub enum Error {
     #[error("{}: cannot be written: {source}. Nothing was written", path.display())]
     Write { path: PathBuf, source: io::Error },
 
+    #[error("{}: cannot be written: {source}", path.display())]
+    WriteDevice { path: PathBuf, source: io::Error },
+
     #[error("standard output cannot be written: {0}")]
     Stdout(io::Error),
 }

@@ -135,6 +135,7 @@ fn check(name: &str, mut summary: Summary) -> Result<Summary, Error> {
             Some(offset) if offset == 0 || summary.has_event_list || summary.keys.is_empty() => {
                 return Err(Error::NothingWhole { name, offset });
             }
+            _ if summary.keys.iter().any(|key| key == "traceEvents") => "its `traceEvents` is not a list".to_owned(),
             _ => format!("this is another tool's JSON: it has no `traceEvents`, but {}", some_keys(&summary.keys)),
         },
     };
@@ -144,7 +145,7 @@ fn check(name: &str, mut summary: Summary) -> Result<Summary, Error> {
 fn some_keys(keys: &[String]) -> String {
     let shown: Vec<String> = keys.iter().take(4).map(|key| format!("`{key}`")).collect();
     match keys.len() {
-        0 => "nothing".to_owned(),
+        0 => "nothing at all".to_owned(),
         n if n > shown.len() => format!("{} and {} more fields", shown.join(", "), n - shown.len()),
         _ => shown.join(", "),
     }

@@ -73,7 +73,8 @@ fn any_decimal(text: &[u8], scale: i32) -> Option<i64> {
     // 39 digits fill an i128: beyond them a division leaves nothing.
     let divisor = 10i128.checked_pow(shift.min(0).unsigned_abs());
     value = match divisor {
-        Some(divisor) => (value + divisor / 2) / divisor,
+        // Half away from zero without adding to the value, which may fill its type already.
+        Some(divisor) => value / divisor + i128::from(value % divisor >= divisor - value % divisor),
         None => 0,
     };
     i64::try_from(if number.negative { -value } else { value }).ok()
@@ -209,6 +210,9 @@ pub fn parse_nanos(text: &str) -> Result<i64, String> {
         "s" => 9,
         _ => return Err(format!("`{unit}` is no unit of time; use ns, us, ms or s")),
     };
+    if unit.is_empty() && number.contains('.') {
+        return Err(format!("`{text}` has a fraction and no unit; a trace's own `ts` are microseconds: {text}us"));
+    }
     let number: Vec<u8> = number.trim().bytes().filter(|b| *b != b'_' && *b != b',').collect();
     scaled_decimal(&number, scale)
         .ok_or_else(|| format!("`{text}` is not a time; write nanoseconds (77500000) or a number with a unit (77.5ms)"))
@@ -256,6 +260,7 @@ mod tests {
             ("0e99999999999", Some(0)),
             ("9223372036854775.807", Some(i64::MAX)),
             ("9223372036854775.808", None),
+            ("0.00170141183460469231731687303715884105727", Some(2)),
             ("1e400", None),
             ("", None),
             ("-", None),
@@ -307,6 +312,7 @@ mod tests {
         assert_eq!(parse_nanos("1.5s"), Ok(1_500_000_000));
         assert_eq!(parse_nanos("2us"), Ok(2_000));
         assert!(parse_nanos("5 hours").unwrap_err().contains("no unit of time"));
+        assert!(parse_nanos("20.5").unwrap_err().contains("20.5us"));
         assert!(parse_nanos("ms").unwrap_err().contains("not a time"));
         assert!(parse_nanos("1.2.3ms").unwrap_err().contains("not a time"));
     }

@@ -284,7 +284,7 @@ fn damage_is_counted_and_strict_fails_on_it() {
     assert_eq!(stacks(&output), [stack(1, &["train.py(3): main", "c10d::allreduce_", "cudaLaunchKernelExC"])]);
     let text = stderr(&output);
     for line in [
-        "Left out: the end of the file, which breaks off, at byte",
+        "Left out: all from an element whose end is missing (the file breaks off, or a quote or bracket is stray), at byte",
         "Left out: elements of the event list that are no events: 3 ",
         "Left out: events without a phase or a valid timestamp: 3 ",
         "Left out: events whose duration is not a number, or reaches beyond the end of time: 1 ",
@@ -296,7 +296,7 @@ fn damage_is_counted_and_strict_fails_on_it() {
     assert_eq!(strict.status.code(), Some(1));
     assert!(stdout(&strict).is_empty());
     assert!(
-        stderr(&strict).contains("damaged, and --strict was asked for:\n  the end of the file"),
+        stderr(&strict).contains("damaged, and --strict was asked for:\n  all from an element whose end is missing"),
         "{}",
         stderr(&strict)
     );
@@ -337,6 +337,8 @@ fn files_that_are_no_traces() {
             "this is zstd data, which nccl-stacks cannot read yet. Decompress it first: zstd -d",
         ),
         ("trace.zip", b"PK\x03\x04....", 1, "this is a zip archive"),
+        ("object.json", br#"{"traceEvents":{}}"#, 1, "its `traceEvents` is not a list"),
+        ("trace.pftrace", b"\x0a\x05\x08\x01\x10\x02\x18", 1, "this looks like Perfetto's protobuf format"),
         ("empty_list.json", br#"{"traceEvents": []}"#, 3, "the trace has no GPU kernels"),
         ("named_gz_but_plain.json.gz", &whole, 0, "Kernels: 4 match"),
         ("named_plain_but_gz.json", &packed, 0, "Kernels: 4 match"),
@@ -361,7 +363,7 @@ fn a_cut_gzip_gives_what_was_whole() {
     let output = run(&[&path]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(
-        stderr(&output).contains("Left out: the end of the file, which breaks off, at byte"),
+        stderr(&output).contains("Left out: all from an element whose end is missing (the file breaks off, or a quote or bracket is stray), at byte"),
         "{}",
         stderr(&output)
     );
@@ -446,6 +448,124 @@ fn patterns_are_checked_before_the_trace_is_read() {
     let output = run(&["/no/such/trace", "--kernel-name", "/(/"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("--kernel-name /(/: not a regular expression"), "{}", stderr(&output));
+}
+
+/// A trace of these events, each without its braces.
+fn trace_of(events: &[&str]) -> (tempfile::TempDir, String) {
+    let events: Vec<String> = events.iter().map(|event| format!("{{{event}}}")).collect();
+    scratch("trace.json", format!(r#"{{"traceEvents":[{}]}}"#, events.join(",\n")).as_bytes())
+}
+
+const RANK_0_MAIN: &str = r#""ph":"X","name":"rank0_main","cat":"cpu_op","pid":100,"tid":100,"ts":0,"dur":1000"#;
+const RANK_1_MAIN: &str = r#""ph":"X","name":"rank1_main","cat":"cpu_op","pid":200,"tid":200,"ts":0,"dur":1000"#;
+
+/// Two ranks in one file count their correlation ids alike. Their flows tell them apart.
+#[test]
+fn equal_correlation_ids_are_told_apart_by_flows() {
+    let flow = |ph: &str, id: u32, place: &str| {
+        format!(r#""ph":"{ph}","name":"ac2g","cat":"ac2g","bp":"e","id":{id},{place}"#)
+    };
+    let call = |pid: u32, ts: u32| {
+        format!(
+            r#""ph":"X","name":"cudaLaunchKernel","cat":"cuda_runtime","pid":{pid},"tid":{pid},"ts":{ts},"dur":5,"args":{{"correlation":1}}"#
+        )
+    };
+    let kernel = |pid: u32, ts: u32| {
+        format!(
+            r#""ph":"X","name":"ncclDevKernel_X","cat":"kernel","pid":{pid},"tid":7,"ts":{ts},"dur":50,"args":{{"correlation":1}}"#
+        )
+    };
+    let events = [
+        RANK_0_MAIN.to_owned(),
+        RANK_1_MAIN.to_owned(),
+        call(100, 10),
+        flow("s", 71, r#""pid":100,"tid":100,"ts":10"#),
+        call(200, 20),
+        flow("s", 72, r#""pid":200,"tid":200,"ts":20"#),
+        kernel(0, 30),
+        flow("f", 71, r#""pid":0,"tid":7,"ts":30"#),
+        kernel(1, 31),
+        flow("f", 72, r#""pid":1,"tid":7,"ts":31"#),
+    ];
+    let (_folder, path) = trace_of(&events.each_ref().map(String::as_str));
+    let output = run(&[&path]);
+    let want = [stack(1, &["rank0_main", "cudaLaunchKernel"]), stack(1, &["rank1_main", "cudaLaunchKernel"])];
+    assert_eq!(stacks(&output), want);
+    assert!(!stderr(&output).contains("Uncertain"));
+
+    // Without flows the latest call before each kernel has to do, and it is said.
+    let (_folder, path) = trace_of(&[0, 1, 2, 4, 6, 8].map(|i| events[i].as_str()));
+    let output = run(&[&path]);
+    assert_eq!(stacks(&output), [stack(2, &["rank1_main", "cudaLaunchKernel"])]);
+    assert!(
+        stderr(&output).contains("Uncertain: 2 kernels whose correlation id several calls have"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn a_call_long_after_its_kernel_did_not_launch_it() {
+    let kernel = r#""ph":"X","name":"ncclX","cat":"kernel","pid":0,"tid":7,"ts":5,"dur":5,"args":{"correlation":1}"#;
+    let call = |ts: &str| {
+        format!(
+            r#""ph":"X","name":"cudaLaunchKernel","cat":"cuda_runtime","pid":9,"tid":9,"ts":{ts},"dur":1,"args":{{"correlation":"1"}}"#
+        )
+    };
+    // 10 ms are let pass for clocks that differ; a correlation id that is text is one too.
+    let (_folder, path) = trace_of(&[kernel, &call("10005")]);
+    assert_eq!(stacks(&run(&[&path])), [stack(1, &["cudaLaunchKernel"])]);
+    let (_folder, path) = trace_of(&[kernel, &call("10005.001")]);
+    let output = run(&[&path]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("no call in the trace is tied to them"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_function_that_never_ended_lasts_to_the_end() {
+    let (_folder, path) = trace_of(&[
+        r#""ph":"B","name":"loop","pid":9,"tid":9,"ts":1"#,
+        r#""ph":"X","name":"cudaLaunchKernel","cat":"cuda_runtime","pid":9,"tid":9,"ts":10,"dur":1,"args":{"correlation":1}"#,
+        r#""ph":"X","name":"ncclX","cat":"kernel","pid":0,"tid":7,"ts":20,"dur":5,"args":{"correlation":1}"#,
+    ]);
+    let output = run(&[&path, "--function-name", "loop"]);
+    assert_eq!(stacks(&output), [stack(1, &["loop", "cudaLaunchKernel"])]);
+    assert!(stderr(&output).contains("(--start-ts 1000 --duration 24000)"), "{}", stderr(&output));
+}
+
+#[test]
+fn names_cannot_forge_an_answer() {
+    let (_folder, path) = trace_of(&[
+        r#""ph":"X","name":"evil\nAppeared 99 times\u001b[31m","pid":9,"tid":9,"ts":1,"dur":50"#,
+        r#""ph":"X","name":"cudaLaunchKernel","cat":"cuda_runtime","pid":9,"tid":9,"ts":10,"dur":1,"args":{"correlation":1}"#,
+        r#""ph":"X","name":"ncclX","cat":"kernel","pid":0,"tid":7,"ts":20,"dur":5,"args":{"correlation":1}"#,
+    ]);
+    let want = [stack(1, &[r"evil\nAppeared 99 times\u{1b}[31m", "cudaLaunchKernel"])];
+    assert_eq!(stacks(&run(&[&path])), want);
+}
+
+/// A link stays a link, permissions stay as they were, and what is open already is written where it stands.
+#[cfg(unix)]
+#[test]
+fn output_goes_where_links_lead() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let trace = testdata("two_matches.json");
+    let folder = tempfile::tempdir().unwrap();
+    let (target, link) = (folder.path().join("target"), folder.path().join("link"));
+    std::fs::write(&target, "old").unwrap();
+    std::fs::set_permissions(&target, std::fs::Permissions::from_mode(0o600)).unwrap();
+    symlink("target", &link).unwrap();
+    assert_eq!(run(&[&trace, "-o", link.to_str().unwrap()]).status.code(), Some(0));
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(std::fs::read_to_string(&target).unwrap().starts_with("Found 3"));
+    assert_eq!(std::fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o600);
+    if std::path::Path::new("/proc/self/fd").is_dir() {
+        let redirected = folder.path().join("redirected");
+        let file = std::fs::File::create(&redirected).unwrap();
+        let status = program().args([&trace, "-o", "/proc/self/fd/1"]).stdout(file).stderr(Stdio::null()).status();
+        assert!(status.unwrap().success());
+        assert!(std::fs::read_to_string(&redirected).unwrap().starts_with("Found 3"));
+    }
 }
 
 /// The traces in `testdata/` are what the generator in the repository writes.

@@ -23,7 +23,7 @@ impl Pattern {
     /// An empty pattern, and a regular expression that is none.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let bad = |message: String| Error::BadPattern { pattern: text.to_owned(), message };
-        let regex = if text.is_empty() {
+        let regex = if text.is_empty() || text == "//" {
             return Err(bad("the pattern is empty; leave the flag out for all NCCL kernels".to_owned()));
         } else if let Some(inner) = text.strip_prefix('/').and_then(|rest| rest.strip_suffix('/')) {
             Some(Regex::new(inner).map_err(|e| bad(format!("not a regular expression: {e}")))?)
@@ -86,6 +86,7 @@ mod tests {
             );
         }
         assert!(Pattern::parse("/(/").unwrap_err().to_string().contains("not a regular expression"));
+        assert!(Pattern::parse("//").unwrap_err().to_string().contains("empty"));
         assert!(Pattern::parse("").unwrap_err().to_string().contains("empty"));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use rusqlite::named_params;
 use serde::Serialize;
 
-use super::launches::Launches;
+use super::launches::{Evidence, Launches};
 use crate::error::Error;
 use crate::nccl::frames::fold;
 use crate::sql::{Database, queries};
@@ -41,6 +41,8 @@ pub struct StackReport {
     pub kernels_in_trace: u64,
     /// How many of them were launched in the window: the sum of all counts.
     pub launched_in_window: u64,
+    /// How many of these share their correlation id with several calls, so that time alone decided for one of them.
+    pub uncertain: u64,
     /// How many of them started in the window and have no launch in the trace.
     pub without_launch: u64,
     /// How many of them started in the window and were launched before or after it.
@@ -61,6 +63,7 @@ pub fn climb(database: &Database, launches: &Launches, window: Window, climb: Cl
             Some(call) if window.contains(call.ts) => {
                 *counts.entry(tree.launch(call.slice)?).or_default() += 1;
                 report.launched_in_window += 1;
+                report.uncertain += u64::from(launched.evidence == Evidence::LatestOfSeveral);
             }
             Some(_) => report.launched_elsewhere += runs_in_window,
             None => report.without_launch += runs_in_window,

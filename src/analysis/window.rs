@@ -1,15 +1,17 @@
 //! The span of time that is asked about: found by a function's name, or chosen among the slices that look like steps.
 
 use rusqlite::named_params;
+use serde::Serialize;
 
 use super::launches::Launches;
 use crate::error::Error;
 use crate::nccl::steps;
 use crate::sql::{Database, id_list, queries};
+use crate::store::slices::UNFINISHED;
 use crate::time::Window;
 
 /// A slice that could be the window.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Candidate {
     /// Its slice id.
     pub slice: i64,
@@ -19,6 +21,8 @@ pub struct Candidate {
     pub window: Window,
     /// Its thread, by name, or by tid if it has none.
     pub thread: String,
+    /// The process of this thread.
+    pub pid: Option<i64>,
     /// How many of the chosen kernels were launched in it.
     pub kernels: u64,
     /// How long these ran in all, in ns.
@@ -30,8 +34,13 @@ pub struct Candidate {
 /// # Errors
 /// What SQLite fails with.
 pub fn functions(database: &Database, name: &str, launches: &Launches) -> Result<Vec<Candidate>, Error> {
-    let params = named_params! { ":pattern": name, ":is_like": name.contains('%') };
-    let names = database.rows(queries::FUNCTION_NAMES, params, |row| row.get::<_, i64>(0))?;
+    let named = |is_like: bool| {
+        let params = named_params! { ":pattern": name, ":is_like": is_like };
+        database.rows(queries::FUNCTION_NAMES, params, |row| row.get::<_, i64>(0))
+    };
+    // A name may hold a `%` itself.
+    let exact = named(false)?;
+    let names = if exact.is_empty() && name.contains('%') { named(true)? } else { exact };
     slices(database, names, launches)
 }
 
@@ -56,15 +65,18 @@ pub fn steps(database: &Database, launches: &Launches) -> Result<Vec<Candidate>,
 
 fn slices(database: &Database, names: Vec<i64>, launches: &Launches) -> Result<Vec<Candidate>, Error> {
     let kernels = KernelTime::new(launches);
+    let trace = trace_span(database)?;
     database.rows(queries::FUNCTION_SLICES, named_params! { ":names": id_list(names) }, |row| {
-        let window = Window::new(row.get(1)?, row.get(2)?);
+        let (start, dur) = (row.get(1)?, row.get(2)?);
+        // One that was never closed was open to the end.
+        let window = if dur == UNFINISHED { Window { start, end: trace.end } } else { Window::new(start, dur) };
         let thread = match (row.get::<_, Option<String>>(4)?, row.get::<_, Option<i64>>(5)?) {
             (Some(name), _) => name,
             (None, Some(tid)) => tid.to_string(),
             (None, None) => "-".to_owned(),
         };
         let (kernels, gpu_time) = kernels.within(window);
-        Ok(Candidate { slice: row.get(0)?, name: row.get(3)?, window, thread, kernels, gpu_time })
+        Ok(Candidate { slice: row.get(0)?, name: row.get(3)?, window, thread, pid: row.get(6)?, kernels, gpu_time })
     })
 }
 

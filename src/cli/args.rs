@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
+use clap::builder::NonEmptyStringValueParser;
 
 use crate::time::parse_nanos;
 
@@ -36,7 +37,7 @@ pub struct Args {
     pub kernel_name: Vec<String>,
 
     /// Look only at launches within a slice of this name: exactly this name, or with % an SQL LIKE pattern
-    #[arg(short, long, value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub function_name: Option<String>,
 
     /// Which of the slices of that name, counted from 0 by their start

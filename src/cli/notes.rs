@@ -1,7 +1,6 @@
 //! What is said beside the answer: how the load went, which window was taken, what is not in the stacks and why.
 
 use super::{say, screen_width};
-use crate::analysis::launches::Launches;
 use crate::analysis::missing::Missing;
 use crate::analysis::stacks::StackReport;
 use crate::damage::{Cost, Damage, DamageReport, Description, Tally};
@@ -20,13 +19,18 @@ pub(super) fn loaded(loaded: &Loaded) {
     say(&format!("Trace loaded: {megabytes:.1} MB in {:.1} s ({rate:.0} MB/s), {events} events", loaded.seconds));
 }
 
-/// Which window was taken.
+/// Which window was taken, in a form that asks for it again.
 pub(super) fn window(what: &str, window: Window) {
-    say(&format!("Window: {what}, {} from {} ns", Nanos(window.duration()), window.start));
+    let Window { start, .. } = window;
+    let length = window.duration();
+    say(&format!("Window: {what}, {} (--start-ts {start} --duration {length})", Nanos(length)));
+    if length == 0 {
+        say("The window is empty: it has no length, so no launch can lie in it.");
+    }
 }
 
 /// What the counts leave out.
-pub(super) fn left_out(report: &StackReport, launches: &Launches, max_callers: Option<usize>) {
+pub(super) fn left_out(report: &StackReport, max_callers: Option<usize>) {
     say(&format!(
         "Kernels: {} match, {} launched in the window",
         count(report.kernels_in_trace),
@@ -45,16 +49,16 @@ pub(super) fn left_out(report: &StackReport, launches: &Launches, max_callers: O
             kernels(report.launched_elsewhere)
         ));
     }
-    if launches.ambiguous > 0 {
+    if report.uncertain > 0 {
         say(&format!(
-            "{} share their correlation id with several calls (several ranks in one file?); the latest call before each was taken",
-            kernels(launches.ambiguous as u64)
+            "Uncertain: {} whose correlation id several calls have (several ranks in one file?); the latest call before each was taken",
+            kernels(report.uncertain)
         ));
     }
     let cut = report.stacks.iter().filter(|stack| stack.cut).count();
     if let (Some(max), true) = (max_callers, cut > 0) {
         say(&format!(
-            "{} of the stacks have more than {max} callers (marked ...); --stack-depth 0 shows all",
+            "Stacks with more than {max} callers (marked ...): {}; --stack-depth 0 shows all",
             count(cut as u64)
         ));
     }
@@ -100,9 +104,9 @@ pub(super) fn missing(missing: &Missing, what: &str) -> String {
         Missing::OtherKernels { kernels: rows, related, elsewhere } => {
             let elsewhere = match elsewhere {
                 0 => String::new(),
-                n => format!(" The trace has {} of that name outside of it.", kernels(*n)),
+                n => format!(" The trace has {} outside of it.", kernels(*n)),
             };
-            let these = if *related { "Related kernels that did" } else { "None that did has a related name; the most frequent" };
+            let these = if *related { "Related kernels that did" } else { "None of those that did has a related name. The most frequent" };
             let table = name_counts(rows, screen_width().unwrap_or(WIDTH_WITHOUT_SCREEN));
             format!("Nothing found: no {what} ran in the window.{elsewhere} {these}:\n{table}")
         }

@@ -14,9 +14,9 @@ use crate::error::Error;
 pub(super) enum Output {
     /// Standard output.
     Stdout,
-    /// A new file beside the one that it will replace.
-    File { temporary: NamedTempFile, path: PathBuf },
-    /// Something that is no regular file, such as /dev/null or a named pipe: written in place.
+    /// A regular file, there already or not, with all links followed.
+    File { path: PathBuf },
+    /// Something that is no regular file, such as /dev/null, /dev/stdout or a named pipe: written in place.
     Device { file: fs::File, path: PathBuf },
 }
 
@@ -25,15 +25,15 @@ impl Output {
     pub(super) fn open(path: Option<&Path>, trace: &Path) -> Result<Self, Stop> {
         let Some(path) = path else { return Ok(Output::Stdout) };
         let failed = |source| Stop::Failed(Error::Write { path: path.to_owned(), source });
-        if let (Ok(a), Ok(b)) = (path.canonicalize(), trace.canonicalize())
-            && a == b
-        {
+        let target = follow_links(path);
+        if trace.canonicalize().is_ok_and(|trace| trace == target) {
             return Err(Stop::Usage(format!("--output {}: this is the trace itself", path.display())));
         }
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => return Err(failed(io::Error::other("this is a directory"))),
-            Ok(metadata) if !metadata.is_file() => {
-                let file = fs::OpenOptions::new().write(true).open(path).map_err(failed)?;
+            // What a link of /proc leads to is open already, by its number and not by the name that it has there.
+            Ok(metadata) if !metadata.is_file() || is_open_already(path) => {
+                let file = fs::OpenOptions::new().append(true).open(path).map_err(failed)?;
                 return Ok(Output::Device { file, path: path.to_owned() });
             }
             Ok(metadata) if metadata.permissions().readonly() => {
@@ -41,10 +41,10 @@ impl Output {
             }
             _ => {}
         }
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // The library's error names the temporary file; the kind alone says what the person needs.
-        let temporary = new_file(folder).map_err(|e| failed(e.kind().into()))?;
-        Ok(Output::File { temporary, path: path.to_owned() })
+        // Whether a file can be made there is tried and not asked; it is gone again at once, so that nothing stays behind
+        // if the load is interrupted. The library's error names the temporary file; the kind says what a person needs.
+        new_file_beside(&target).map_err(|e| failed(e.kind().into()))?;
+        Ok(Output::File { path: target })
     }
 
     /// Writes the results and makes the file visible under its name.
@@ -57,22 +57,55 @@ impl Output {
                     _ => Stop::Failed(Error::Stdout(e)),
                 })
             }
-            Output::File { mut temporary, path } => {
-                let result = temporary
-                    .write_all(text)
-                    .and_then(|()| temporary.as_file().sync_all())
-                    .and_then(|()| temporary.persist(&path).map(drop).map_err(|e| e.error));
-                result.map_err(|source| Stop::Failed(Error::Write { path, source }))
-            }
+            Output::File { path } => replace(&path, text).map_err(|source| Stop::Failed(Error::Write { path, source })),
             Output::Device { mut file, path } => {
-                file.write_all(text).map_err(|source| Stop::Failed(Error::Write { path, source }))
+                file.write_all(text).map_err(|source| Stop::Failed(Error::WriteDevice { path, source }))
             }
         }
     }
 }
 
+/// Writes a new file and puts it in the place of the old one, whose permissions it takes over.
+fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+    let mut temporary = new_file_beside(path).map_err(|e| io::Error::from(e.kind()))?;
+    if let Ok(old) = fs::metadata(path) {
+        temporary.as_file().set_permissions(old.permissions())?;
+    }
+    temporary.write_all(text)?;
+    temporary.as_file().sync_all()?;
+    temporary.persist(path).map(drop).map_err(|e| e.error)
+}
+
+/// The file to which a path leads, also where it is not there yet.
+fn follow_links(path: &Path) -> PathBuf {
+    /// As many as Linux follows.
+    const MAX_LINKS: usize = 40;
+    let mut target = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        match fs::read_link(&target) {
+            Ok(link) => target = target.parent().unwrap_or(Path::new("")).join(link),
+            Err(_) => break,
+        }
+    }
+    target.canonicalize().unwrap_or(target)
+}
+
+/// Whether a path leads through the kernel's list of open files, as /dev/stdout does.
+fn is_open_already(path: &Path) -> bool {
+    let mut target = path.to_owned();
+    while let Ok(link) = fs::read_link(&target) {
+        let folder = target.parent().and_then(|folder| folder.canonicalize().ok());
+        if folder.is_some_and(|folder| folder.starts_with("/proc")) {
+            return true;
+        }
+        target = target.parent().unwrap_or(Path::new("")).join(link);
+    }
+    false
+}
+
 /// A new file with the permissions that any new file gets; temporary files are private otherwise.
-fn new_file(folder: &Path) -> io::Result<NamedTempFile> {
+fn new_file_beside(path: &Path) -> io::Result<NamedTempFile> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     builder.prefix(".nccl-stacks-");
     #[cfg(unix)]

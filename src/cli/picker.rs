@@ -7,7 +7,8 @@ use inquire::{InquireError, Select};
 
 use super::{Stop, say};
 use crate::analysis::window::Candidate;
-use crate::report::table::{count, shorten, shorten_right};
+use crate::report::table::{count, several_processes, shorten, shorten_right, thread};
+use crate::report::text::visible;
 use crate::time::Nanos;
 
 /// Whether there is somebody to ask.
@@ -44,6 +45,7 @@ pub(super) fn pick(found: &[Candidate], origin: i64) -> Result<usize, Stop> {
     };
     let header = row(["index", "start", "duration", "kernels", "GPU time", "thread"].map(str::to_owned));
     say(&format!("  {}", shorten_right(&format!("{header}name"), width)));
+    let several = several_processes(found);
     let lines: Vec<Line> = found
         .iter()
         .enumerate()
@@ -54,10 +56,10 @@ pub(super) fn pick(found: &[Candidate], origin: i64) -> Result<usize, Stop> {
                 Nanos(candidate.window.duration()).to_string(),
                 count(candidate.kernels),
                 Nanos(candidate.gpu_time).to_string(),
-                candidate.thread.trim_end().to_owned(),
+                thread(candidate, several),
             ]);
             let room = width.saturating_sub(left.chars().count()).max(12);
-            Line { index, text: format!("{left}{}", shorten(&candidate.name, room)) }
+            Line { index, text: format!("{left}{}", shorten(&visible(&candidate.name), room)) }
         })
         .collect();
     let answer = Select::new("Look at which one?", lines)

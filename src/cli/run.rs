@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::event::ArgsWanted;
 use crate::load::{LoadOptions, load};
 use crate::nccl::args::MAIN_JOB;
+use crate::report::text::visible;
 use crate::report::{table, text};
 use crate::sql::Database;
 use crate::time::{TimeRule, Window};
@@ -42,7 +43,7 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     let mut answer = Vec::new();
     text::stacks(&report, &mut answer).map_err(Error::Stdout)?;
     output.finish(&answer)?;
-    notes::left_out(&report, &launches, max_callers);
+    notes::left_out(&report, max_callers);
     notes::damage(&database.store().damage);
     Ok(())
 }
@@ -87,7 +88,7 @@ fn choose_window(args: &Args, database: &Database, launches: &Launches) -> Resul
         )));
     };
     notes::window(
-        &format!("{} [{index} of {}] on {}", chosen.name, found.len(), chosen.thread.trim_end()),
+        &format!("{} [{index} of {}] on {}", visible(&chosen.name), found.len(), table::thread(chosen, true)),
         chosen.window,
     );
     Ok(chosen.window)
@@ -118,7 +119,7 @@ fn no_such_function(database: &Database, name: &str) -> Result<String, Stop> {
         None => text.push_str(" No name in the trace comes near it; --interactive lists what looks like a step."),
         Some(first) => {
             text.push_str(" The nearest names in the trace:\n");
-            nearest.iter().for_each(|name| text.push_str(&format!("  {name}\n")));
+            nearest.iter().for_each(|name| text.push_str(&format!("  {}\n", visible(name))));
             text.push_str(&format!("For example: --function-name '{first}'"));
         }
     }

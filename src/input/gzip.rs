@@ -68,15 +68,20 @@ impl<R: Read> Members<R> {
     fn next_member(&mut self) -> io::Result<bool> {
         let Some(decoder) = self.decoder.take() else { return Ok(false) };
         let mut source = decoder.into_inner();
-        let head = source.fill_buf()?;
-        if head.is_empty() {
-            return Ok(false);
-        }
-        if !head.starts_with(&[0x1f, 0x8b]) && head != [0x1f] {
-            // Zero padding up to a block's end is what tapes and some object stores leave behind; gzip ignores it too.
-            if head.iter().all(|b| *b == 0) {
+        // Zero padding up to a block's end is what tapes and some object stores leave behind; gzip passes over it too.
+        loop {
+            let head = source.fill_buf()?;
+            if head.is_empty() {
                 return Ok(false);
             }
+            let zeros = head.iter().take_while(|b| **b == 0).count();
+            if zeros == 0 {
+                break;
+            }
+            source.consume(zeros);
+        }
+        let head = source.fill_buf()?;
+        if !head.starts_with(&[0x1f, 0x8b]) && head != [0x1f] {
             let message = "after the end of the gzip data follow bytes that are no gzip".to_owned();
             let failure = GzipFailure { cause: GzipCause::TrailingBytes, offset: source.used, message };
             self.failure = Some(failure.clone());
@@ -175,6 +180,10 @@ mod tests {
             ("the whole text".to_owned(), Some(GzipCause::TrailingBytes))
         );
         assert_eq!(read(&[&whole[..], &[0; 512]].concat()), ("the whole text".to_owned(), None));
+        let padded = [&whole[..], &[0; 300_000], b"junk"].concat();
+        assert_eq!(read(&padded), ("the whole text".to_owned(), Some(GzipCause::TrailingBytes)));
+        let two = [&whole[..], &[0; 300_000], &member(", twice")[..]].concat();
+        assert_eq!(read(&two), ("the whole text, twice".to_owned(), None));
         assert_eq!(read(&whole[..whole.len() - 4]).1, Some(GzipCause::CutOff));
         let mut wrong_sum = whole.clone();
         let at = whole.len() - 8;

@@ -115,6 +115,12 @@ pub fn from_reader(name: String, size: Option<u64>, source: Box<dyn Read + Send>
     if head.is_empty() {
         return Err(Error::Empty { name });
     }
+    // A protobuf message of packets begins with the number of its field, 10, which is a newline in text.
+    let first_visible = head.iter().find(|byte| !byte.is_ascii_whitespace());
+    if head[0] == 0x0a && !matches!(first_visible, Some(b'{' | b'[')) {
+        let advice = "Record with the PyTorch profiler, which writes JSON";
+        return Err(Error::Unsupported { name, what: "this looks like Perfetto's protobuf format", advice });
+    }
     let format = FORMATS.iter().find(|f| head.get(f.offset..).is_some_and(|rest| rest.starts_with(f.magic)));
     let text: Box<dyn Read + Send> = match format.map(|f| &f.read_as) {
         None => Box::new(io::Cursor::new(head).chain(counted)),

@@ -3,6 +3,7 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 
+use super::text::visible;
 use crate::analysis::missing::NameCount;
 use crate::analysis::window::Candidate;
 use crate::time::Nanos;
@@ -24,6 +25,7 @@ fn lines(table: &Table) -> String {
 /// The slices that match a name, with the number by which `--index` chooses and the times that `--start-ts` takes.
 pub fn candidates(found: &[Candidate], limit: usize) -> String {
     let mut table = table(&["index", "start (ns)", "duration", "kernels", "GPU time", "thread", "name"]);
+    let several = several_processes(found);
     for (index, candidate) in found.iter().take(limit).enumerate() {
         table.add_row(vec![
             right(index),
@@ -31,8 +33,8 @@ pub fn candidates(found: &[Candidate], limit: usize) -> String {
             right(Nanos(candidate.window.duration())),
             right(count(candidate.kernels)),
             right(Nanos(candidate.gpu_time)),
-            Cell::new(candidate.thread.trim_end()),
-            Cell::new(&candidate.name),
+            Cell::new(thread(candidate, several)),
+            Cell::new(visible(&candidate.name)),
         ]);
     }
     let mut text = lines(&table);
@@ -42,12 +44,26 @@ pub fn candidates(found: &[Candidate], limit: usize) -> String {
     text
 }
 
+/// Whether these slices are of several processes, as where ranks share a file.
+pub fn several_processes(found: &[Candidate]) -> bool {
+    found.windows(2).any(|pair| pair[0].pid != pair[1].pid)
+}
+
+/// A slice's thread, with its process where there are several.
+pub fn thread(candidate: &Candidate, several_processes: bool) -> String {
+    let name = visible(candidate.thread.trim_end());
+    match candidate.pid {
+        Some(pid) if several_processes => format!("{name}, pid {pid}"),
+        _ => name.into_owned(),
+    }
+}
+
 /// Names and how often they occur, in lines of at most `width`. Names of kernels are cut at their end: what is left finds
 /// them, since a pattern need only be a name's beginning.
 pub fn name_counts(rows: &[NameCount], width: usize) -> String {
     let mut table = table(&["count", "name"]);
     for row in rows {
-        table.add_row(vec![right(count(row.count)), Cell::new(&row.name)]);
+        table.add_row(vec![right(count(row.count)), Cell::new(visible(&row.name))]);
     }
     lines(&table).lines().map(|line| format!("{}\n", shorten_right(line, width))).collect()
 }

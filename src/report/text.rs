@@ -1,5 +1,6 @@
 //! Stacks as text, in the form that `get_call_stacks.py` made known: the outermost caller first, the launch last.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use crate::analysis::stacks::StackReport;
@@ -18,16 +19,33 @@ pub fn stacks(report: &StackReport, out: &mut impl Write) -> io::Result<()> {
         if stack.cut {
             writeln!(out, "{CUT}\n ->")?;
         }
-        writeln!(out, "{}", stack.frames.join("\n ->\n"))?;
+        let frames: Vec<_> = stack.frames.iter().map(|frame| visible(frame)).collect();
+        writeln!(out, "{}", frames.join("\n ->\n"))?;
         writeln!(out, "Appeared {} times", stack.count)?;
     }
     Ok(())
+}
+
+/// A name as it can be shown: control characters, which could move a terminal's cursor or forge a line of the answer, are
+/// written as escapes.
+pub fn visible(name: &str) -> Cow<'_, str> {
+    if !name.contains(char::is_control) {
+        return Cow::Borrowed(name);
+    }
+    let escaped = name.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() });
+    Cow::Owned(escaped.collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::analysis::stacks::Stack;
+
+    #[test]
+    fn control_characters_are_shown_as_escapes() {
+        assert_eq!(visible("evil\nAppeared 9 times\u{1b}[31m"), "evil\\nAppeared 9 times\\u{1b}[31m");
+        assert!(matches!(visible("naïve …"), Cow::Borrowed(_)));
+    }
 
     #[test]
     fn the_form_that_scripts_read() {

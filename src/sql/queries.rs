@@ -21,8 +21,10 @@ macro_rules! queries {
 queries! {
     /// The distinct names of kernels.
     KERNEL_NAMES = "kernel_names";
-    /// The chosen kernels, each with the calls that may have launched it.
-    LAUNCHES = "launches";
+    /// The chosen kernels.
+    KERNELS = "kernels";
+    /// The runtime calls with a correlation id.
+    CALLS = "calls";
     /// The calls from which a flow leads to a kernel.
     FLOW_LAUNCHES = "flow_launches";
     /// One slice, on the way up a stack.

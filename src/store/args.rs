@@ -1,7 +1,9 @@
 //! Arguments, stored as sets of rows; equal sets are stored once.
 
-use hashbrown::HashTable;
+use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher};
+
+use hashbrown::HashTable;
 
 use super::strings::{StringId, Strings};
 use crate::event::{ArgList, ArgValue};
@@ -165,24 +167,22 @@ fn hash(hasher: &foldhash::fast::FixedState, set: &[Arg]) -> u64 {
 }
 
 fn keep_last_of_each_key(set: &mut Vec<Arg>) {
-    // Small sets are searched; large ones (thousands of shapes in an array) only if sorting shows a key twice.
-    if set.len() > 64 {
-        let mut keys: Vec<u32> = set.iter().map(|arg| arg.key.0).collect();
-        keys.sort_unstable();
-        if keys.windows(2).all(|pair| pair[0] != pair[1]) {
-            return;
-        }
-    }
-    let mut at = 1;
-    while at < set.len() {
-        match set[..at].iter().position(|arg| arg.key == set[at].key) {
-            Some(first) => {
-                set[first].value = set[at].value;
-                set.remove(at);
+    // Small sets, which is to say almost all, are searched faster than hashed.
+    if set.len() <= 64 {
+        let mut at = 1;
+        while at < set.len() {
+            match set[..at].iter().position(|arg| arg.key == set[at].key) {
+                Some(first) => {
+                    set[first].value = set[at].value;
+                    set.remove(at);
+                }
+                None => at += 1,
             }
-            None => at += 1,
         }
+        return;
     }
+    let mut last: HashMap<StringId, ArgValue<StringId>> = set.iter().map(|arg| (arg.key, arg.value)).collect();
+    set.retain_mut(|arg| last.remove(&arg.key).map(|value| arg.value = value).is_some());
 }
 
 #[cfg(test)]
@@ -211,6 +211,12 @@ mod tests {
         let x = strings.find("x").unwrap();
         assert_eq!(args.get(c, x), Some(ArgValue::Int(6)));
         assert_eq!(args.set(c).len(), 2);
+        let mut list = ArgList::default();
+        (0..100).for_each(|i| list.push(&format!("k{}", i % 80), None, ArgValue::Int(i)));
+        let long = args.add(&list, &mut strings);
+        assert_eq!(args.set(long).len(), 80);
+        assert_eq!(args.get(long, strings.find("k5").unwrap()), Some(ArgValue::Int(85)));
+        assert_eq!(args.get(long, strings.find("k20").unwrap()), Some(ArgValue::Int(20)));
         let merged = args.merge(b, a);
         assert_eq!(args.get(merged, x), Some(ArgValue::Int(1)));
         assert_eq!(args.set(merged).len(), 2);

@@ -79,10 +79,14 @@ impl Store {
     /// counts from 1; 0 and below mean that there is none.
     pub fn correlation(&self, slice: usize) -> Option<i64> {
         let set = *self.slices.args.get(slice)?;
-        match self.args.get(set, self.correlation_key?)? {
-            ArgValue::Int(id) if id > 0 => Some(id),
-            _ => None,
-        }
+        let id = match self.args.get(set, self.correlation_key?)? {
+            ArgValue::Int(id) => id,
+            ArgValue::Real(id) if id.fract() == 0.0 && id.abs() < 9.0e15 => id as i64,
+            // Tools that rewrite traces turn numbers into text.
+            ArgValue::Text(id) => self.strings.get(id)?.parse().ok()?,
+            ArgValue::Real(_) | ArgValue::Bool(_) => return None,
+        };
+        (id > 0).then_some(id)
     }
 
     /// The arguments of a flow: its name and category.

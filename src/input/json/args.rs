@@ -42,12 +42,13 @@ impl Keys {
         let start = object.as_ptr().addr() - text.as_ptr().addr();
         let text = &text[..start + object.len()];
         for key in &self.0 {
+            let mut depth = Depth { next: start, depth: 0 };
             for found in key.finder.find_iter(object) {
                 let at = start + found;
                 let last_quote = at + key.finder.needle().len() - 1;
                 // What looks like the key may be part of a longer text, or lie deeper.
                 let is_string = marks.quote(text, at) == Some(at) && marks.quote(text, at + 1) == Some(last_quote);
-                if !is_string || !is_at_top(text, start, at, marks) {
+                if !is_string || depth.at(text, at, marks) != 1 {
                     continue;
                 }
                 if let Ok(token) = value_behind_key(text, last_quote + 1, marks) {
@@ -58,14 +59,20 @@ impl Keys {
     }
 }
 
-/// Whether a byte is directly within the object that begins at `start`.
-fn is_at_top(text: &[u8], start: usize, at: usize, marks: &mut Marks) -> bool {
-    let (mut depth, mut next) = (0i64, start);
-    while let Some(bracket) = marks.bracket(text, next).filter(|bracket| *bracket < at) {
-        depth += if matches!(text.get(bracket), Some(b'{' | b'[')) { 1 } else { -1 };
-        next = bracket + 1;
+/// How deep places of a text lie, asked for from left to right: each bracket is looked at once.
+struct Depth {
+    next: usize,
+    depth: i64,
+}
+
+impl Depth {
+    fn at(&mut self, text: &[u8], place: usize, marks: &mut Marks) -> i64 {
+        while let Some(bracket) = marks.bracket(text, self.next).filter(|bracket| *bracket < place) {
+            self.depth += if matches!(text.get(bracket), Some(b'{' | b'[')) { 1 } else { -1 };
+            self.next = bracket + 1;
+        }
+        self.depth
     }
-    depth == 1
 }
 
 /// The key under construction; steps are taken back by cutting the text.

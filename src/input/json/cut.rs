@@ -2,8 +2,8 @@
 //!
 //! The cutter knows the container only: an object with `traceEvents` anywhere in it, or a bare list, perhaps without its
 //! closing bracket. It finds where each event begins and ends and leaves its meaning to the parser. What
-//! stands beside the events (the header) is handed out field by field. Cutting first keeps one broken event from taking its
-//! neighbours along, and keeps memory at one block and one event.
+//! stands beside the events (the header) is handed out field by field. Cutting first keeps an event with wrong fields from taking
+//! its neighbours along (a stray quote or bracket still does), and keeps memory at one block and one event.
 
 use std::io::{self, Read};
 
@@ -16,7 +16,7 @@ const BLOCK: usize = 512 * 1024;
 /// A header field longer than this is passed over: it is no header (some tools append tables of their own).
 const MAX_HEADER_FIELD: usize = 4 << 20;
 
-/// No event is this long; a stray quote that makes the rest of the file one string is.
+/// No event is longer; a stray quote makes strings that are.
 const MAX_EVENT: usize = 64 << 20;
 
 /// What the cutter finds, in file order.
@@ -26,6 +26,8 @@ pub(super) enum Piece<'a> {
     Event { event: Marked<'a>, offset: u64 },
     /// An element of the event list that is no object.
     NotObject { offset: u64 },
+    /// An element that is too long to keep.
+    TooLong { offset: u64 },
     /// A field beside the events, its key still escaped; `text` is `None` if it is too long to keep.
     Header { key: &'a [u8], text: Option<&'a [u8]>, offset: u64 },
 }
@@ -134,6 +136,7 @@ impl<R: Read> Cutter<R> {
                     Piece::Event { event, offset }
                 }
                 Found::NotObject { offset } => Piece::NotObject { offset },
+                Found::TooLong { offset } => Piece::TooLong { offset },
                 Found::Header { value, offset } => {
                     Piece::Header { key: &self.key, text: value.map(|(from, to)| &self.buffer[from..to]), offset }
                 }
@@ -230,7 +233,7 @@ impl<R: Read> Cutter<R> {
                     Some(Found::NotObject { offset })
                 }
             }
-            Length::TooLong => self.stop(End::Broken { offset }),
+            Length::TooLong => Some(Found::TooLong { offset }),
             Length::CutOff => self.stop(End::CutOff { offset }),
         }
     }
@@ -363,6 +366,7 @@ impl<R: Read> Cutter<R> {
 enum Found {
     Event { from: usize, to: usize, offset: u64 },
     NotObject { offset: u64 },
+    TooLong { offset: u64 },
     Header { value: Option<(usize, usize)>, offset: u64 },
 }
 
@@ -390,6 +394,7 @@ mod tests {
             out.push(match piece {
                 Piece::Event { event, .. } => show(&event.text[event.at..]),
                 Piece::NotObject { offset } => format!("not an object @{offset}"),
+                Piece::TooLong { offset } => format!("too long @{offset}"),
                 Piece::Header { key, text, .. } => format!("{}={}", show(key), show(text.unwrap())),
             });
         }
@@ -430,6 +435,15 @@ mod tests {
             pieces(r#"[null,1,"a",[2],{}]"#).0,
             ["not an object @1", "not an object @6", "not an object @8", "not an object @12", "{}"]
         );
+    }
+
+    #[test]
+    fn a_long_event_is_passed_over() {
+        let long = format!(r#"[{{"a":"{}"}},{{}}"#, "x".repeat(MAX_EVENT + 2 * BLOCK));
+        let mut cutter = Cutter::new(long.as_bytes());
+        assert!(matches!(cutter.next(), Some(Piece::TooLong { offset: 1 })));
+        assert!(matches!(cutter.next(), Some(Piece::Event { .. })));
+        assert!(cutter.next().is_none());
     }
 
     #[test]

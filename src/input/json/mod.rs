@@ -62,6 +62,10 @@ pub fn read(source: impl Read, time: TimeRule, wanted: ArgsWanted, mut take: imp
                 summary.elements += 1;
                 summary.damage.count(Damage::ElementNotObject, Some(offset));
             }
+            Piece::TooLong { offset } => {
+                summary.elements += 1;
+                summary.damage.count(Damage::EventTooLong, Some(offset));
+            }
             Piece::Header { key, text, offset } => summary.header_field(key, text, offset),
         }
     }
