@@ -2,7 +2,7 @@
 -- Row: the slice. Order: there is one row at most.
 -- :slice  its id
 SELECT
-  name_id,
+  name,
   parent_id
 FROM slice
 WHERE id = :slice;

@@ -2,12 +2,12 @@
 -- Row: one name. Order: by count, then by name.
 -- :start  the window's first nanosecond
 -- :end    the first nanosecond after it
--- :names  the ids of the calls' names, as an array
+-- :names  the calls' names, as an array
 SELECT
   s.name,
   COUNT(*) AS count
 FROM rarray(:names) AS wanted
-CROSS JOIN slice AS s ON s.name_id = wanted.value AND s.kind = 'runtime'
+CROSS JOIN slice AS s ON s.name = wanted.value AND s.kind = 'runtime'
 WHERE s.ts >= :start AND s.ts < :end
 GROUP BY s.name
 ORDER BY count DESC, s.name;

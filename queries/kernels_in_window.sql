@@ -3,7 +3,6 @@
 -- :start  the window's first nanosecond
 -- :end    the first nanosecond after it
 SELECT
-  n.name_id,
   n.name,
   COUNT(*) AS count
 FROM slice_name AS n

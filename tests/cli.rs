@@ -404,7 +404,7 @@ fn output_files_are_whole_or_not_there() {
     let left: Vec<PathBuf> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(left, [file], "no temporary file stays behind");
     for (path, message) in [
-        ("/no/such/folder/out.txt", "/no/such/folder/out.txt: cannot be written"),
+        ("/no/such/folder/out.txt", "/no/such/folder/out.txt: cannot be written: the folder does not exist"),
         (folder.path().to_str().unwrap(), "this is a directory"),
     ] {
         let output = run(&[&trace, "--output", path]);

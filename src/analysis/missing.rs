@@ -7,8 +7,7 @@ use super::stacks::StackReport;
 use crate::error::Error;
 use crate::nccl::calls::GRAPH_LAUNCHES;
 use crate::nccl::kernels::is_related;
-use crate::sql::{Database, id_list, queries};
-use crate::store::strings::StringId;
+use crate::sql::{Database, queries, text_list};
 use crate::time::Window;
 
 /// A name and how often it occurs.
@@ -27,6 +26,8 @@ pub enum Missing {
     NoLaunchLink {
         /// How many ran.
         kernels: u64,
+        /// How many others ran and were launched outside of the window.
+        elsewhere: u64,
         /// Calls in the window that launch a graph.
         graph_launches: Vec<NameCount>,
     },
@@ -62,6 +63,7 @@ pub fn explain(database: &Database, window: Window, report: &StackReport) -> Res
     if report.without_launch > 0 {
         return Ok(Missing::NoLaunchLink {
             kernels: report.without_launch,
+            elsewhere: report.launched_elsewhere,
             graph_launches: graph_launches(database, window)?,
         });
     }
@@ -70,7 +72,7 @@ pub fn explain(database: &Database, window: Window, report: &StackReport) -> Res
     }
     let params = named_params! { ":start": window.start, ":end": window.end };
     let kernels = database
-        .rows(queries::KERNELS_IN_WINDOW, params, |row| Ok(NameCount { name: row.get(1)?, count: row.get(2)? }))?;
+        .rows(queries::KERNELS_IN_WINDOW, params, |row| Ok(NameCount { name: row.get(0)?, count: row.get(1)? }))?;
     if kernels.is_empty() {
         let spans = database.rows(queries::KERNEL_SPAN, [], |row| {
             let span = row.get::<_, Option<i64>>(0)?.zip(row.get::<_, Option<i64>>(1)?);
@@ -88,8 +90,7 @@ pub fn explain(database: &Database, window: Window, report: &StackReport) -> Res
 }
 
 fn graph_launches(database: &Database, window: Window) -> Result<Vec<NameCount>, Error> {
-    let id = |name: &&str| database.store().strings.find(name).map(|StringId(id)| i64::from(id));
-    let names = id_list(GRAPH_LAUNCHES.iter().filter_map(id));
+    let names = text_list(GRAPH_LAUNCHES);
     let params = named_params! { ":start": window.start, ":end": window.end, ":names": names };
     database.rows(queries::GRAPH_LAUNCHES, params, |row| Ok(NameCount { name: row.get(0)?, count: row.get(1)? }))
 }

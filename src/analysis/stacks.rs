@@ -9,7 +9,6 @@ use super::launches::{Evidence, Launches};
 use crate::error::Error;
 use crate::nccl::frames::fold;
 use crate::sql::{Database, queries};
-use crate::store::strings::StringId;
 use crate::time::Window;
 
 /// How to climb.
@@ -140,10 +139,9 @@ impl<'a> Tree<'a> {
     /// A slice's name and parent.
     fn look(&self, slice: i64) -> Result<(String, Option<i64>), Error> {
         let rows = self.database.rows(queries::CALLER, named_params! { ":slice": slice }, |row| {
-            Ok((row.get::<_, u32>(0)?, row.get::<_, Option<i64>>(1)?))
+            Ok((row.get::<_, Option<String>>(0)?.unwrap_or_default(), row.get(1)?))
         })?;
-        let (name, parent) = rows.first().copied().unwrap_or_default();
-        Ok((self.database.store().strings.get(StringId(name)).unwrap_or("[No name]").to_owned(), parent))
+        Ok(rows.into_iter().next().unwrap_or_default())
     }
 
     /// The frames down to a place, and whether callers were cut off.

@@ -96,7 +96,13 @@ fn one_damage(description: &Description, tally: Tally) -> String {
 /// Why there is nothing. `what` are the kernels that were looked for: `NCCL or RCCL kernel`.
 pub(super) fn missing(missing: &Missing, what: &str) -> String {
     match missing {
-        Missing::NoLaunchLink { kernels: n, graph_launches } => no_launch_link(*n, graph_launches),
+        Missing::NoLaunchLink { kernels: n, elsewhere, graph_launches } => {
+            let mut text = no_launch_link(*n, graph_launches);
+            if *elsewhere > 0 {
+                text.push_str(&format!("\n{} more ran in the window and were launched outside of it.", kernels(*elsewhere)));
+            }
+            text
+        }
         Missing::LaunchedElsewhere { kernels: n } => format!(
             "Nothing found: {} ran in the window, but launched outside of it. The window is on the launch: begin it earlier.",
             kernels(*n)

@@ -43,7 +43,10 @@ impl Output {
         }
         // Whether a file can be made there is tried and not asked; it is gone again at once, so that nothing stays behind
         // if the load is interrupted. The library's error names the temporary file; the kind says what a person needs.
-        new_file_beside(&target).map_err(|e| failed(e.kind().into()))?;
+        new_file_beside(&target).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => failed(io::Error::other("the folder does not exist")),
+            kind => failed(kind.into()),
+        })?;
         Ok(Output::File { path: target })
     }
 

@@ -59,7 +59,8 @@ pub(super) fn pick(found: &[Candidate], origin: i64) -> Result<usize, Stop> {
                 thread(candidate, several),
             ]);
             let room = width.saturating_sub(left.chars().count()).max(12);
-            Line { index, text: format!("{left}{}", shorten(&visible(&candidate.name), room)) }
+            let text = format!("{left}{}", shorten(&visible(&candidate.name), room));
+            Line { index, text: shorten_right(&text, width) }
         })
         .collect();
     let answer = Select::new("Look at which one?", lines)

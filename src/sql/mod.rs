@@ -73,3 +73,8 @@ impl Database {
 pub fn id_list(ids: impl IntoIterator<Item = i64>) -> Rc<Vec<Value>> {
     Rc::new(ids.into_iter().map(Value::Integer).collect())
 }
+
+/// A list of texts as one parameter of a query.
+pub fn text_list(texts: &[&str]) -> Rc<Vec<Value>> {
+    Rc::new(texts.iter().map(|text| Value::Text((*text).to_owned())).collect())
+}

@@ -42,7 +42,7 @@ impl Keys {
         let start = object.as_ptr().addr() - text.as_ptr().addr();
         let text = &text[..start + object.len()];
         for key in &self.0 {
-            let mut depth = Depth { next: start, depth: 0 };
+            let mut depth = Depth { bracket: Some(start), depth: 0 };
             for found in key.finder.find_iter(object) {
                 let at = start + found;
                 let last_quote = at + key.finder.needle().len() - 1;
@@ -61,15 +61,15 @@ impl Keys {
 
 /// How deep places of a text lie, asked for from left to right: each bracket is looked at once.
 struct Depth {
-    next: usize,
+    bracket: Option<usize>,
     depth: i64,
 }
 
 impl Depth {
     fn at(&mut self, text: &[u8], place: usize, marks: &mut Marks) -> i64 {
-        while let Some(bracket) = marks.bracket(text, self.next).filter(|bracket| *bracket < place) {
+        while let Some(bracket) = self.bracket.filter(|bracket| *bracket < place) {
             self.depth += if matches!(text.get(bracket), Some(b'{' | b'[')) { 1 } else { -1 };
-            self.next = bracket + 1;
+            self.bracket = marks.bracket(text, bracket + 1);
         }
         self.depth
     }
