@@ -363,7 +363,8 @@ fn a_cut_gzip_gives_what_was_whole() {
     let output = run(&[&path]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(
-        stderr(&output).contains("Left out: all from an element whose end is missing (the file breaks off, or a quote or bracket is stray), at byte"),
+        stderr(&output)
+            .contains("Left out: the rest of a file that is cut off (copy it again, or record again), at byte"),
         "{}",
         stderr(&output)
     );

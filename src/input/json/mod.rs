@@ -89,25 +89,24 @@ impl Summary {
     }
 
     fn end(&mut self, end: End, failure: Option<io::Error>) {
-        let gzip_failure = failure.as_ref().and_then(GzipFailure::of);
-        let gzip = gzip_failure.map(|f| f.cause);
-        if gzip == Some(GzipCause::Corrupt) {
-            self.damage.count(Damage::CorruptGzip, gzip_failure.map(|f| f.offset));
+        let gzip = failure.as_ref().and_then(GzipFailure::of);
+        match gzip.map(|failure| failure.cause) {
+            Some(GzipCause::CutOff) => self.damage.count(Damage::GzipCutOff, gzip.map(|f| f.offset)),
+            Some(GzipCause::Corrupt) => self.damage.count(Damage::CorruptGzip, gzip.map(|f| f.offset)),
+            Some(GzipCause::TrailingBytes) => self.damage.count(Damage::TrailingBytes, None),
+            None => {}
         }
         match end {
+            End::Whole => {}
             End::CutOff { offset } => {
                 self.cut_off_at = Some(offset);
-                if gzip != Some(GzipCause::Corrupt) {
+                // What the decompressor has said already need not be said of the text too.
+                if gzip.is_none() {
                     self.damage.count(Damage::Truncated, Some(offset));
                 }
             }
             End::Broken { offset } => self.damage.count(Damage::BrokenStructure, Some(offset)),
             End::Trailing { offset } => self.damage.count(Damage::TrailingBytes, Some(offset)),
-            End::Whole => match gzip {
-                Some(GzipCause::TrailingBytes) => self.damage.count(Damage::TrailingBytes, None),
-                Some(GzipCause::CutOff) => self.damage.count(Damage::Truncated, None),
-                Some(GzipCause::Corrupt) | None => {}
-            },
         }
         self.failure = failure;
     }
