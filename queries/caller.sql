@@ -2,7 +2,9 @@
 -- Row: the slice. Order: there is one row at most.
 -- :slice  its id
 SELECT
-  name,
-  parent_id
-FROM slice
-WHERE id = :slice;
+  s.name,
+  s.parent_id,
+  t.type = 'thread_overlapping_slice' AS is_beside_thread
+FROM slice AS s
+CROSS JOIN track AS t ON t.id = s.track_id
+WHERE s.id = :slice;

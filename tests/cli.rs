@@ -534,6 +534,20 @@ fn a_function_that_never_ended_lasts_to_the_end() {
     assert!(stderr(&output).contains("(--start-ts 1000 --duration 24000)"), "{}", stderr(&output));
 }
 
+/// A call that ends after the slice around it cannot be nested; that its callers are missing is said.
+#[test]
+fn a_launch_beside_its_thread_has_no_callers() {
+    let (_folder, path) = trace_of(&[
+        r#""ph":"X","name":"outer","pid":9,"tid":9,"ts":0,"dur":100"#,
+        r#""ph":"X","name":"cudaLaunchKernel","cat":"cuda_runtime","pid":9,"tid":9,"ts":99,"dur":2,"args":{"correlation":1}"#,
+        r#""ph":"X","name":"ncclX","cat":"kernel","pid":0,"tid":7,"ts":200,"dur":5,"args":{"correlation":1}"#,
+    ]);
+    let output = run(&[&path]);
+    assert_eq!(stacks(&output), [stack(1, &["cudaLaunchKernel"])]);
+    assert!(stderr(&output).contains("Callers unknown: 1 kernel whose launch partly overlaps"), "{}", stderr(&output));
+    assert!(!stderr(&run(&[&testdata("sglang_decode.json.gz")])).contains("Callers unknown"));
+}
+
 #[test]
 fn names_cannot_forge_an_answer() {
     let (_folder, path) = trace_of(&[

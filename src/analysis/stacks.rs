@@ -42,6 +42,9 @@ pub struct StackReport {
     pub launched_in_window: u64,
     /// How many of these share their correlation id with several calls, so that time alone decided for one of them.
     pub uncertain: u64,
+    /// How many of these were launched by a call that partly overlaps another slice of its thread: it stands on a track of its
+    /// own, and its callers are not known.
+    pub without_callers: u64,
     /// How many of them started in the window and have no launch in the trace.
     pub without_launch: u64,
     /// How many of them started in the window and were launched before or after it.
@@ -60,8 +63,10 @@ pub fn climb(database: &Database, launches: &Launches, window: Window, climb: Cl
         let runs_in_window = u64::from(window.contains(launched.kernel_ts));
         match launched.call {
             Some(call) if window.contains(call.ts) => {
-                *counts.entry(tree.launch(call.slice)?).or_default() += 1;
+                let (node, is_beside_thread) = tree.launch(call.slice)?;
+                *counts.entry(node).or_default() += 1;
                 report.launched_in_window += 1;
+                report.without_callers += u64::from(is_beside_thread);
                 report.uncertain += u64::from(launched.evidence == Evidence::LatestOfSeveral);
             }
             Some(_) => report.launched_elsewhere += runs_in_window,
@@ -76,6 +81,14 @@ pub fn climb(database: &Database, launches: &Launches, window: Window, climb: Cl
     report.stacks = groups.into_iter().map(|((frames, cut), count)| Stack { frames, cut, count }).collect();
     report.stacks.sort_by_key(|stack| std::cmp::Reverse(stack.count));
     Ok(report)
+}
+
+/// One slice on the way up.
+#[derive(Default)]
+struct Frame {
+    name: String,
+    parent: Option<i64>,
+    is_beside_thread: bool,
 }
 
 /// A place in the tree of callers.
@@ -98,11 +111,11 @@ impl<'a> Tree<'a> {
         Tree { database, exact_names, places: vec![root], by_name: HashMap::new(), by_slice: HashMap::new() }
     }
 
-    /// The place of a launch: its own name stays as it is.
-    fn launch(&mut self, slice: i64) -> Result<Node, Error> {
-        let (name, parent) = self.look(slice)?;
+    /// The place of a launch, whose own name stays as it is, and whether it stands beside its thread.
+    fn launch(&mut self, slice: i64) -> Result<(Node, bool), Error> {
+        let Frame { name, parent, is_beside_thread } = self.look(slice)?;
         let caller = self.place_of(parent)?;
-        Ok(self.child(caller, name))
+        Ok((self.child(caller, name), is_beside_thread))
     }
 
     /// The place of a slice among the callers, climbing until one is known.
@@ -115,7 +128,7 @@ impl<'a> Tree<'a> {
                 place = *known;
                 break;
             }
-            let (name, parent) = self.look(slice)?;
+            let Frame { name, parent, .. } = self.look(slice)?;
             let name = if self.exact_names { name } else { fold(&name).into_owned() };
             below.push((slice, name));
             next = parent;
@@ -136,10 +149,10 @@ impl<'a> Tree<'a> {
         })
     }
 
-    /// A slice's name and parent.
-    fn look(&self, slice: i64) -> Result<(String, Option<i64>), Error> {
+    fn look(&self, slice: i64) -> Result<Frame, Error> {
         let rows = self.database.rows(queries::CALLER, named_params! { ":slice": slice }, |row| {
-            Ok((row.get::<_, Option<String>>(0)?.unwrap_or_default(), row.get(1)?))
+            let name = row.get::<_, Option<String>>(0)?.unwrap_or_default();
+            Ok(Frame { name, parent: row.get(1)?, is_beside_thread: row.get(2)? })
         })?;
         Ok(rows.into_iter().next().unwrap_or_default())
     }

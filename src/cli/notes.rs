@@ -55,6 +55,12 @@ pub(super) fn left_out(report: &StackReport, max_callers: Option<usize>) {
             kernels(report.uncertain)
         ));
     }
+    if report.without_callers > 0 {
+        say(&format!(
+            "Callers unknown: {} whose launch partly overlaps another slice of its thread",
+            kernels(report.without_callers)
+        ));
+    }
     let cut = report.stacks.iter().filter(|stack| stack.cut).count();
     if let (Some(max), true) = (max_callers, cut > 0) {
         say(&format!(
