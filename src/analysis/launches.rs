@@ -3,7 +3,7 @@
 //! A kernel and the runtime call that launched it carry the same correlation id in their arguments; that is CUPTI's and ROCm's
 //! own record of the fact. The `flow` table says the same by arrows, but binds an arrow to whatever lies on the stream at that
 //! moment, which for overlapping kernels is another kernel. So an arrow is believed only where one of the two has no
-//! correlation id.
+//! correlation id, and to choose between several calls that have the kernel's.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

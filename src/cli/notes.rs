@@ -36,14 +36,14 @@ pub(super) fn left_out(report: &StackReport, max_callers: Option<usize>) {
         count(report.kernels_in_trace),
         count(report.launched_in_window)
     ));
-    if report.without_launch > 0 && report.launched_in_window > 0 {
+    if report.without_launch > 0 {
         say(&format!(
             "Not in the stacks: {} that ran in the window and whose launch is not in the trace (launched before it began, or the \
              record was dropped)",
             kernels(report.without_launch)
         ));
     }
-    if report.launched_elsewhere > 0 && report.launched_in_window > 0 {
+    if report.launched_elsewhere > 0 {
         say(&format!(
             "Not in the stacks: {} that ran in the window but were launched outside of it",
             kernels(report.launched_elsewhere)

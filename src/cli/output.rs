@@ -25,14 +25,14 @@ impl Output {
     pub(super) fn open(path: Option<&Path>, trace: &Path) -> Result<Self, Stop> {
         let Some(path) = path else { return Ok(Output::Stdout) };
         let failed = |source| Stop::Failed(Error::Write { path: path.to_owned(), source });
-        let target = follow_links(path);
+        let (target, is_open_already) = follow_links(path);
         if trace.canonicalize().is_ok_and(|trace| trace == target) {
             return Err(Stop::Usage(format!("--output {}: this is the trace itself", path.display())));
         }
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => return Err(failed(io::Error::other("this is a directory"))),
             // What a link of /proc leads to is open already, by its number and not by the name that it has there.
-            Ok(metadata) if !metadata.is_file() || is_open_already(path) => {
+            Ok(metadata) if !metadata.is_file() || is_open_already => {
                 let file = fs::OpenOptions::new().append(true).open(path).map_err(failed)?;
                 return Ok(Output::Device { file, path: path.to_owned() });
             }
@@ -79,31 +79,19 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     temporary.persist(path).map(drop).map_err(|e| e.error)
 }
 
-/// The file to which a path leads, also where it is not there yet.
-fn follow_links(path: &Path) -> PathBuf {
+/// The file to which a path leads, also where it is not there yet, and whether the way goes through the kernel's list of open
+/// files, as that of /dev/stdout does.
+fn follow_links(path: &Path) -> (PathBuf, bool) {
     /// As many as Linux follows.
     const MAX_LINKS: usize = 40;
-    let mut target = path.to_owned();
+    let (mut target, mut is_open_already) = (path.to_owned(), false);
     for _ in 0..MAX_LINKS {
-        match fs::read_link(&target) {
-            Ok(link) => target = target.parent().unwrap_or(Path::new("")).join(link),
-            Err(_) => break,
-        }
+        let Ok(link) = fs::read_link(&target) else { break };
+        let folder = target.parent().unwrap_or(Path::new(""));
+        is_open_already |= folder.canonicalize().is_ok_and(|folder| folder.starts_with("/proc"));
+        target = folder.join(link);
     }
-    target.canonicalize().unwrap_or(target)
-}
-
-/// Whether a path leads through the kernel's list of open files, as /dev/stdout does.
-fn is_open_already(path: &Path) -> bool {
-    let mut target = path.to_owned();
-    while let Ok(link) = fs::read_link(&target) {
-        let folder = target.parent().and_then(|folder| folder.canonicalize().ok());
-        if folder.is_some_and(|folder| folder.starts_with("/proc")) {
-            return true;
-        }
-        target = target.parent().unwrap_or(Path::new("")).join(link);
-    }
-    false
+    (target.canonicalize().unwrap_or(target), is_open_already)
 }
 
 /// A new file with the permissions that any new file gets; temporary files are private otherwise.
