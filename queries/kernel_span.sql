@@ -5,5 +5,5 @@ SELECT
   MAX(s.ts + s.dur) AS end,
   COUNT(*) AS count
 FROM slice_name AS n
-CROSS JOIN slice AS s ON s.name_id = n.name_id AND s.kind = 'kernel'
+CROSS JOIN slice AS s ON s.kernel_name_id = n.name_id
 WHERE n.of_kernel;

@@ -7,5 +7,5 @@ SELECT
   k.dur,
   k.correlation
 FROM rarray(:names) AS wanted
-CROSS JOIN slice AS k ON k.name_id = wanted.value AND k.kind = 'kernel'
+CROSS JOIN slice AS k ON k.kernel_name_id = wanted.value
 ORDER BY k.id;

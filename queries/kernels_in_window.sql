@@ -6,7 +6,7 @@ SELECT
   n.name,
   COUNT(*) AS count
 FROM slice_name AS n
-CROSS JOIN slice AS s ON s.name_id = n.name_id AND s.kind = 'kernel'
+CROSS JOIN slice AS s ON s.kernel_name_id = n.name_id
 WHERE n.of_kernel AND s.ts >= :start AND s.ts < :end
 GROUP BY n.name_id, n.name
 ORDER BY count DESC, n.name, n.name_id;

@@ -18,15 +18,33 @@ pub struct Event<'a> {
     /// The thread; for GPU work of Kineto the stream's number.
     pub tid: Id<'a>,
     /// Its name; `None` if missing, empty or not text.
-    pub name: Option<Cow<'a, str>>,
+    pub name: Option<Text<'a>>,
     /// Its category; `None` if missing, empty or not text.
-    pub category: Option<Cow<'a, str>>,
+    pub category: Option<Text<'a>>,
+    /// The id that ties GPU work to the call that launched it: `correlation` in its arguments. 0: it has none.
+    pub correlation: i64,
     /// CPU time of the thread, in ns: at the start, and how much of it passed (`tts`, `tdur`).
     pub thread_time: (Option<i64>, Option<i64>),
     /// A flow that is tied to the slice itself (`bind_id`), rather than to a place on its track.
     pub bind: Option<Bind>,
     /// Its arguments, flattened; only those that the load asked for.
     pub args: &'a ArgList,
+}
+
+/// A text as it stands in the file. Most are never looked at but to be recognised, which their bytes are good for.
+#[derive(Debug, Clone, Copy)]
+pub struct Text<'a> {
+    /// The bytes in the file. Those without a backslash that are UTF-8 mean themselves.
+    pub raw: &'a [u8],
+    /// What all others mean.
+    pub decode: fn(&[u8]) -> Cow<'_, str>,
+}
+
+impl<'a> Text<'a> {
+    /// What the text says.
+    pub fn decoded(self) -> Cow<'a, str> {
+        (self.decode)(self.raw)
+    }
 }
 
 /// The kind of an [`Event`].
@@ -197,8 +215,8 @@ pub enum ArgsWanted {
     /// Every argument of every event: for SQL and export.
     #[default]
     All,
-    /// Only these keys at the top level of `args`, if their value is a number, text or a boolean.
-    Keys(&'static [&'static str]),
+    /// None but what [`Event`] has a field for: for the main job.
+    Ids,
 }
 
 /// A file's header: what stands beside the events.

@@ -39,7 +39,7 @@
 //! let database = Database::open(loaded.store)?;
 //! let names = kernels::choose(&database, &[kernels::Pattern::parse("ncclDevKernel_AllReduce")?])?;
 //! let launches = launches::find(&database, &names)?;
-//! let report = climb(&database, &launches, Window::ALL, Climb { max_callers: Some(12), exact_names: false })?;
+//! let report = climb(database.store(), &launches, Window::ALL, Climb { max_callers: Some(12), exact_names: false });
 //! assert_eq!(report.stacks[0].count, 16);
 //! assert_eq!(report.stacks[0].frames.last().map(String::as_str), Some("cudaGraphLaunch"));
 //! # Ok(())

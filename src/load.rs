@@ -1,28 +1,36 @@
-//! The pipeline: one thread reads and decompresses, this one cuts, parses and fills the store.
+//! The pipeline: threads take turns at reading and decompressing, and each cuts and parses what it has just read.
 //!
-//! Decompressing takes about as long as all the rest, so two threads are the first and largest gain. Blocks travel
-//! through a short queue and come back to be filled again; memory stays at a few blocks whatever the trace's size.
+//! A gzip stream can be decompressed by one thread at a time only, and parsing takes about as long. So whoever has the baton
+//! decompresses the next chunk into its own memory, where it stays in that processor's cache, hands the baton on, and parses
+//! the chunk while another thread decompresses. There is no queue, and the load balances itself. What was parsed is put
+//! together in file order; since nothing is numbered before that, the result does not depend on the threads.
 
-use std::io::{self, Read};
+use std::collections::{BTreeMap, HashSet};
+use std::io::Read;
+use std::num::NonZero;
 use std::path::Path;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::damage::Damage;
 use crate::error::Error;
 use crate::event::ArgsWanted;
 use crate::input::gzip::{GzipCause, GzipFailure};
-use crate::input::json::Summary;
-use crate::input::{self, Input, json};
+use crate::input::json::{Buffer, Chunk, Joiner, Part, Reader, Splitter, Summary};
+use crate::input::{self, Input};
+use crate::store::batch::{Batch, Shard};
 use crate::store::{Builder, Store};
 use crate::time::TimeRule;
 
-/// A block of text on its way from the reading thread.
-const BLOCK: usize = 512 * 1024;
+/// More threads than this have nothing to do: they would wait for the one that decompresses.
+const MAX_THREADS: usize = 16;
 
-/// Blocks in the queue: enough to keep both threads busy, few enough to stay in the cache.
-const QUEUE: usize = 4;
+/// How many chunks per thread may wait for one before them.
+const MAX_AHEAD: u64 = 4;
+
+/// After so many wrong guesses the file is read without guessing.
+const MAX_WRONG: usize = 16;
 
 /// How to load.
 #[derive(Debug, Clone, Copy, Default)]
@@ -31,6 +39,8 @@ pub struct LoadOptions {
     pub time: TimeRule,
     /// Which arguments to keep.
     pub args: ArgsWanted,
+    /// How many threads read; `None`: as many as the machine has, up to 16. The result is the same.
+    pub threads: Option<NonZero<usize>>,
 }
 
 /// A trace and how it was loaded.
@@ -60,7 +70,7 @@ pub struct Progress {
 /// # Errors
 /// What [`input::open`] fails with; a file that is no trace; a file that is damaged before the first whole event. Damage
 /// further on is counted in [`Store::damage`] instead.
-pub fn load(path: &Path, options: LoadOptions, progress: impl FnMut(Progress)) -> Result<Loaded, Error> {
+pub fn load(path: &Path, options: LoadOptions, progress: impl FnMut(Progress) + Send) -> Result<Loaded, Error> {
     load_input(input::open(path)?, options, progress)
 }
 
@@ -68,39 +78,178 @@ pub fn load(path: &Path, options: LoadOptions, progress: impl FnMut(Progress)) -
 ///
 /// # Errors
 /// As [`load`], less what concerns paths.
-pub fn load_input(input: Input, options: LoadOptions, mut progress: impl FnMut(Progress)) -> Result<Loaded, Error> {
+pub fn load_input(input: Input, options: LoadOptions, progress: impl FnMut(Progress) + Send) -> Result<Loaded, Error> {
     let start = Instant::now();
     let Input { name, size, taken, text } = input;
-    let mut builder = Builder::default();
-    let mut full = false;
-    let mut text_bytes = 0;
-    let summary = std::thread::scope(|scope| {
-        let (filled, to_parse) = sync_channel(QUEUE);
-        let (used, to_fill) = channel();
-        scope.spawn(move || fill_blocks(text, &filled, &to_fill));
-        let blocks = Blocks {
-            incoming: to_parse,
-            used,
-            current: Vec::new(),
-            at: 0,
-            seen: |n| {
-                text_bytes += n as u64;
-                progress(Progress { taken: taken.load(Ordering::Relaxed), size });
-            },
-        };
-        json::read(blocks, options.time, options.args, |event, offset| {
-            full |= builder.is_full();
-            if !full {
-                builder.add(event, offset);
-            }
-        })
+    let available = || std::thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = options.threads.map_or_else(available, NonZero::get).clamp(1, MAX_THREADS);
+    let work = Work {
+        options,
+        baton: Mutex::new(Baton { splitter: Splitter::new(text), progress, taken, size }),
+        assembly: Mutex::new(Assembly { shards: threads, ..Assembly::default() }),
+        moved_on: Condvar::new(),
+        ahead: MAX_AHEAD * threads as u64,
+        guessing: AtomicBool::new(true),
+    };
+    std::thread::scope(|scope| {
+        for number in 1..threads {
+            let work = &work;
+            scope.spawn(move || work.run(number));
+        }
+        work.run(0);
     });
+    let text_bytes = lock(&work.baton).splitter.bytes();
+    let Assembly { joiner, builder, full, .. } = work.assembly.into_inner().unwrap_or_else(PoisonError::into_inner);
     if full {
         return Err(Error::TooLarge { name });
     }
-    let Summary { header, events, damage, .. } = check(&name, summary)?;
+    let Summary { header, events, damage, .. } = check(&name, joiner.into_summary())?;
     let store = builder.finish(header, events, damage);
     Ok(Loaded { store, name, text_bytes, seconds: start.elapsed().as_secs_f64() })
+}
+
+/// What the threads share.
+struct Work<F> {
+    options: LoadOptions,
+    baton: Mutex<Baton<F>>,
+    assembly: Mutex<Assembly>,
+    /// Told when the assembly has taken a chunk.
+    moved_on: Condvar,
+    ahead: u64,
+    guessing: AtomicBool,
+}
+
+/// What only one thread at a time can do: reading.
+struct Baton<F> {
+    splitter: Splitter<Box<dyn Read + Send>>,
+    progress: F,
+    taken: Arc<AtomicU64>,
+    size: Option<u64>,
+}
+
+/// What has been read so far, in file order.
+#[derive(Default)]
+struct Assembly {
+    joiner: Joiner,
+    builder: Builder,
+    /// Chunks that came before their turn.
+    waiting: BTreeMap<u64, (Chunk, Option<(Part, Batch)>)>,
+    /// Whose turn it is.
+    next: u64,
+    /// How many shards there have been.
+    shards: usize,
+    /// Those that have read from a wrong guess: they may have met what is not in the file, and tell no more of it.
+    wrong: HashSet<usize>,
+    /// There is no room for more events, or a thread has failed.
+    stopped: bool,
+    full: bool,
+}
+
+impl<F: FnMut(Progress) + Send> Work<F> {
+    /// What each thread does.
+    fn run(&self, number: usize) {
+        let _guard = StopIfPanicking(self);
+        let mut reader = Reader::new(self.options.time, self.options.args);
+        let mut shard = Shard::new(number);
+        let mut buffer = Buffer::default();
+        while let Some(chunk) = self.next_chunk(buffer) {
+            let part = if self.guessing.load(Ordering::Relaxed) {
+                let part = reader.read(&chunk, |event, offset| shard.add(event, offset));
+                part.map(|part| (part, shard.take()))
+            } else {
+                None
+            };
+            let Some(used) = self.assemble(chunk, part, &mut reader, &mut shard) else { return };
+            buffer = used;
+        }
+    }
+
+    fn next_chunk(&self, buffer: Buffer) -> Option<Chunk> {
+        let mut baton = lock(&self.baton);
+        let chunk = baton.splitter.next(buffer)?;
+        let progress = Progress { taken: baton.taken.load(Ordering::Relaxed), size: baton.size };
+        (baton.progress)(progress);
+        Some(chunk)
+    }
+
+    /// Puts a chunk where it belongs, and all that have waited for it. Memory to read on into, or `None` if all is to stop.
+    fn assemble(
+        &self,
+        chunk: Chunk,
+        part: Option<(Part, Batch)>,
+        reader: &mut Reader,
+        shard: &mut Shard,
+    ) -> Option<Buffer> {
+        let mut assembly = lock(&self.assembly);
+        let number = chunk.number;
+        assembly.waiting.insert(number, (chunk, part));
+        let mut buffer = Buffer::default();
+        while let Some((chunk, part)) = assembly.take_next() {
+            buffer = assembly.add(chunk, part, reader, shard);
+            self.moved_on.notify_all();
+        }
+        if assembly.wrong.len() > MAX_WRONG {
+            self.guessing.store(false, Ordering::Relaxed);
+        }
+        assembly.renew(shard);
+        // Nobody waits whose turn it is, so somebody always goes on.
+        while !assembly.stopped && number >= assembly.next + self.ahead {
+            assembly = self.moved_on.wait(assembly).unwrap_or_else(PoisonError::into_inner);
+        }
+        (!assembly.stopped).then_some(buffer)
+    }
+}
+
+impl Assembly {
+    fn take_next(&mut self) -> Option<(Chunk, Option<(Part, Batch)>)> {
+        let next = self.waiting.remove(&self.next)?;
+        self.next += 1;
+        Some(next)
+    }
+
+    /// Adds the next chunk. One that was read from a wrong guess is read again, by the thread that has come upon it.
+    fn add(&mut self, mut chunk: Chunk, part: Option<(Part, Batch)>, reader: &mut Reader, shard: &mut Shard) -> Buffer {
+        match part {
+            Some((part, batch)) if self.joiner.accepts(&chunk) && !self.wrong.contains(&batch.shard()) => {
+                self.joiner.add(&mut chunk, part);
+                self.builder.add(batch);
+            }
+            part => {
+                self.wrong.extend(part.map(|(_, batch)| batch.shard()));
+                self.renew(shard);
+                self.joiner.read(&mut chunk, reader, |event, offset| shard.add(event, offset));
+                self.builder.add(shard.take());
+            }
+        }
+        self.full |= self.builder.is_full();
+        self.stopped |= self.full;
+        chunk.into_buffer()
+    }
+
+    /// Lets a thread whose shard has read from a wrong guess begin anew.
+    fn renew(&mut self, shard: &mut Shard) {
+        if self.wrong.contains(&shard.number()) {
+            *shard = Shard::new(self.shards);
+            self.shards += 1;
+        }
+    }
+}
+
+/// Lets the other threads stop if one panics, rather than wait for it for ever.
+struct StopIfPanicking<'a, F>(&'a Work<F>);
+
+impl<F> Drop for StopIfPanicking<'_, F> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            lock(&self.0.assembly).stopped = true;
+            self.0.moved_on.notify_all();
+        }
+    }
+}
+
+/// What a panicking thread leaves behind is never looked at: the panic goes on where the threads are joined.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Refuses what is no trace, and what broke before anything was whole.
@@ -148,53 +297,5 @@ fn some_keys(keys: &[String]) -> String {
         0 => "nothing at all".to_owned(),
         n if n > shown.len() => format!("{} and {} more fields", shown.join(", "), n - shown.len()),
         _ => shown.join(", "),
-    }
-}
-
-/// The reading thread: fills blocks until the source ends, fails, or nobody wants more.
-fn fill_blocks(mut text: impl Read, filled: &SyncSender<io::Result<Vec<u8>>>, to_fill: &Receiver<Vec<u8>>) {
-    loop {
-        let mut block = to_fill.try_recv().unwrap_or_default();
-        block.clear();
-        let result = text.by_ref().take(BLOCK as u64).read_to_end(&mut block);
-        let ended = block.is_empty();
-        if !ended && filled.send(Ok(block)).is_err() {
-            return;
-        }
-        match result {
-            Ok(_) if ended => return,
-            Ok(_) => {}
-            Err(e) => {
-                // If nobody listens any more, nobody misses the error.
-                let _ = filled.send(Err(e));
-                return;
-            }
-        }
-    }
-}
-
-/// The queue's other end, as a source of text.
-struct Blocks<F> {
-    incoming: Receiver<io::Result<Vec<u8>>>,
-    used: Sender<Vec<u8>>,
-    current: Vec<u8>,
-    at: usize,
-    seen: F,
-}
-
-impl<F: FnMut(usize)> Read for Blocks<F> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        while self.at == self.current.len() {
-            let Ok(block) = self.incoming.recv() else { return Ok(0) };
-            let used = std::mem::replace(&mut self.current, block?);
-            self.at = 0;
-            (self.seen)(self.current.len());
-            // The reading thread may have ended already; the block is then freed here.
-            let _ = self.used.send(used);
-        }
-        let n = buf.len().min(self.current.len() - self.at);
-        buf[..n].copy_from_slice(&self.current[self.at..self.at + n]);
-        self.at += n;
-        Ok(n)
     }
 }

@@ -19,6 +19,16 @@ pub enum TimeRule {
 }
 
 impl TimeRule {
+    /// Converts a time in microseconds that is `digits / 10^decimals` to nanoseconds. `None` if it has to be read as text.
+    #[inline]
+    pub fn digits_to_nanos(self, digits: i64, decimals: u8) -> Option<i64> {
+        const POWERS: [i64; 4] = [1000, 100, 10, 1];
+        match self {
+            TimeRule::Exact => digits.checked_mul(*POWERS.get(usize::from(decimals))?),
+            TimeRule::Perfetto => None,
+        }
+    }
+
     /// Converts a JSON number in microseconds to nanoseconds. `None` if it is no JSON number or does not fit.
     pub fn micros_to_nanos(self, text: &[u8]) -> Option<i64> {
         match self {
@@ -34,7 +44,7 @@ pub fn scaled_decimal(text: &[u8], scale: i32) -> Option<i64> {
     short_decimal(text, scale).or_else(|| any_decimal(text, scale))
 }
 
-/// The common case, on which loading spends a good part of its time: digits with at most `scale` digits behind the point and
+/// The common case: digits with at most `scale` digits behind the point and
 /// at most 18 in all. `None` for everything else, valid or not.
 #[inline]
 fn short_decimal(text: &[u8], scale: i32) -> Option<i64> {

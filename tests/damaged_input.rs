@@ -107,7 +107,7 @@ fn ask(store: Store) {
     let database = Database::open(store).unwrap();
     for patterns in [vec![], vec![Pattern::parse("*").unwrap()]] {
         let found = launches::find(&database, &choose(&database, &patterns).unwrap()).unwrap();
-        let report = climb(&database, &found, Window::ALL, Climb { max_callers: Some(3), exact_names: false }).unwrap();
+        let report = climb(database.store(), &found, Window::ALL, Climb { max_callers: Some(3), exact_names: false });
         let counted: u64 = report.stacks.iter().map(|stack| stack.count).sum();
         assert_eq!(counted, report.launched_in_window);
         assert_eq!(counted + report.without_launch, report.kernels_in_trace);

@@ -17,7 +17,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("damage", &[]),
     ("event", &[]),
     ("error", &[]),
-    ("input", &["damage", "error", "event", "time"]),
+    ("input", &["damage", "error", "event", "nccl", "time"]),
     ("store", &["damage", "event", "nccl", "time"]),
     ("load", &["damage", "error", "event", "input", "store", "time"]),
     ("sql", &["damage", "error", "event", "nccl", "store", "time"]),

@@ -17,20 +17,19 @@ use nccl_stacks::analysis::stacks::{Climb, StackReport, climb};
 use nccl_stacks::analysis::window;
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
-use nccl_stacks::nccl::args::MAIN_JOB;
 use nccl_stacks::nccl::frames::fold;
 use nccl_stacks::sql::Database;
 use nccl_stacks::time::{TimeRule, Window};
 
 fn open(path: &Path, time: TimeRule) -> Database {
-    let options = LoadOptions { time, args: ArgsWanted::Keys(MAIN_JOB) };
+    let options = LoadOptions { time, args: ArgsWanted::Ids, threads: None };
     Database::open(load(path, options, |_| {}).unwrap().store).unwrap()
 }
 
 fn ask(database: &Database, kernel: Option<&str>, window: Window, max_callers: usize) -> StackReport {
     let patterns: Vec<Pattern> = kernel.iter().map(|k| Pattern::parse(k).unwrap()).collect();
     let launches = launches::find(database, &choose(database, &patterns).unwrap()).unwrap();
-    climb(database, &launches, window, Climb { max_callers: Some(max_callers), exact_names: false }).unwrap()
+    climb(database.store(), &launches, window, Climb { max_callers: Some(max_callers), exact_names: false })
 }
 
 /// One answer of the script: what was asked, and the stacks (the launch first) with their counts.

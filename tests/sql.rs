@@ -988,8 +988,7 @@ fn the_projects_queries_look_up_their_rows() {
     let kernel = rows(connection, "SELECT max(slice_in) FROM flow", &[])[0][0].clone();
     let call = rows(connection, "SELECT max(call_correlation) FROM slice", &[])[0][0].clone();
     for (query, params, want, most) in [
-        (queries::CALLER, &[(":slice", &1000 as &dyn ToSql)][..], 1, 100),
-        (queries::KERNELS, &[(":names", &kernels)], 228, 20_000),
+        (queries::KERNELS, &[(":names", &kernels as &dyn ToSql)][..], 228, 20_000),
         (queries::CALLS, &[(":correlation", &call)], 1, 100),
         (queries::FLOW_LAUNCHES, &[(":kernel", &kernel)], 1, 300),
         (queries::FUNCTION_SLICES, &[(":names", &step)], 4, 1_000),

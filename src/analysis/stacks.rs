@@ -1,14 +1,18 @@
 //! The call stacks above the launches, grouped and counted.
+//!
+//! Parents and names are read from the store's columns: a climb takes a step for every slice on the way, and an SQL statement for
+//! each would take longer than all else together.
 
 use std::collections::{BTreeMap, HashMap};
 
-use rusqlite::named_params;
 use serde::Serialize;
 
 use super::launches::{Evidence, Launches};
-use crate::error::Error;
 use crate::nccl::frames::fold;
-use crate::sql::{Database, queries};
+use crate::store::Store;
+use crate::store::slices::NO_PARENT;
+use crate::store::strings::{StringId, Strings};
+use crate::store::tracks::Owner;
 use crate::time::Window;
 
 /// How to climb.
@@ -52,18 +56,15 @@ pub struct StackReport {
 }
 
 /// Climbs from every launch in the window, and groups.
-///
-/// # Errors
-/// What SQLite fails with.
-pub fn climb(database: &Database, launches: &Launches, window: Window, climb: Climb) -> Result<StackReport, Error> {
+pub fn climb(store: &Store, launches: &Launches, window: Window, climb: Climb) -> StackReport {
     let mut report = StackReport { kernels_in_trace: launches.kernels.len() as u64, ..StackReport::default() };
-    let mut tree = Tree::new(database, climb.exact_names);
+    let mut tree = Tree::new(store, climb.exact_names);
     let mut counts: BTreeMap<Node, u64> = BTreeMap::new();
     for launched in &launches.kernels {
         let runs_in_window = u64::from(window.contains(launched.kernel_ts));
         match launched.call {
             Some(call) if window.contains(call.ts) => {
-                let (node, is_beside_thread) = tree.launch(call.slice)?;
+                let (node, is_beside_thread) = tree.launch(call.slice);
                 *counts.entry(node).or_default() += 1;
                 report.launched_in_window += 1;
                 report.without_callers += u64::from(is_beside_thread);
@@ -80,15 +81,7 @@ pub fn climb(database: &Database, launches: &Launches, window: Window, climb: Cl
     }
     report.stacks = groups.into_iter().map(|((frames, cut), count)| Stack { frames, cut, count }).collect();
     report.stacks.sort_by_key(|stack| std::cmp::Reverse(stack.count));
-    Ok(report)
-}
-
-/// One slice on the way up.
-#[derive(Default)]
-struct Frame {
-    name: String,
-    parent: Option<i64>,
-    is_beside_thread: bool,
+    report
 }
 
 /// A place in the tree of callers.
@@ -97,64 +90,97 @@ type Node = usize;
 /// All callers seen so far as one tree, the outermost at its root. Two slices whose callers have the same names, after
 /// folding, are at the same place; so each slice is looked at once, however many launches are below it.
 struct Tree<'a> {
-    database: &'a Database,
+    store: &'a Store,
     exact_names: bool,
     /// The caller and the name of every place but the root, which is place 0.
-    places: Vec<(Node, String)>,
-    by_name: HashMap<(Node, String), Node>,
-    by_slice: HashMap<i64, Node>,
+    places: Vec<(Node, FrameName)>,
+    by_name: HashMap<(Node, FrameName), Node, foldhash::fast::FixedState>,
+    by_slice: HashMap<u32, Node, foldhash::fast::FixedState>,
+    /// What callers' names are folded to.
+    folded: HashMap<StringId, FrameName, foldhash::fast::FixedState>,
+    /// Folded names that no slice has.
+    made_up: Strings,
+}
+
+/// A name as a stack shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum FrameName {
+    /// That of slices.
+    Own(StringId),
+    /// What is left of others.
+    MadeUp(StringId),
 }
 
 impl<'a> Tree<'a> {
-    fn new(database: &'a Database, exact_names: bool) -> Self {
-        let root = (0, String::new());
-        Tree { database, exact_names, places: vec![root], by_name: HashMap::new(), by_slice: HashMap::new() }
+    fn new(store: &'a Store, exact_names: bool) -> Self {
+        Tree {
+            store,
+            exact_names,
+            places: vec![(0, FrameName::Own(StringId::NULL))],
+            by_name: HashMap::default(),
+            by_slice: HashMap::default(),
+            folded: HashMap::default(),
+            made_up: Strings::default(),
+        }
     }
 
     /// The place of a launch, whose own name stays as it is, and whether it stands beside its thread.
-    fn launch(&mut self, slice: i64) -> Result<(Node, bool), Error> {
-        let Frame { name, parent, is_beside_thread } = self.look(slice)?;
-        let caller = self.place_of(parent)?;
-        Ok((self.child(caller, name), is_beside_thread))
+    fn launch(&mut self, slice: i64) -> (Node, bool) {
+        let slices = &self.store.slices;
+        let at = usize::try_from(slice).unwrap_or(usize::MAX);
+        let Some((name, track)) = slices.name.get(at).zip(slices.track.get(at)) else { return (0, false) };
+        let owner = self.store.tracks.tracks.get(*track as usize).map(|track| track.owner);
+        let caller = self.place_of(slices.parent[at]);
+        (self.child(caller, FrameName::Own(*name)), matches!(owner, Some(Owner::ThreadOverlap(_))))
     }
 
     /// The place of a slice among the callers, climbing until one is known.
-    fn place_of(&mut self, slice: Option<i64>) -> Result<Node, Error> {
+    fn place_of(&mut self, slice: u32) -> Node {
         let mut below = Vec::new();
-        let mut next = slice;
-        let mut place = 0;
-        while let Some(slice) = next {
-            if let Some(known) = self.by_slice.get(&slice) {
+        let (mut next, mut place) = (slice, 0);
+        while next != NO_PARENT {
+            if let Some(known) = self.by_slice.get(&next) {
                 place = *known;
                 break;
             }
-            let Frame { name, parent, .. } = self.look(slice)?;
-            let name = if self.exact_names { name } else { fold(&name).into_owned() };
-            below.push((slice, name));
-            next = parent;
+            below.push(next);
+            next = self.store.slices.parent[next as usize];
         }
-        for (slice, name) in below.into_iter().rev() {
+        for slice in below.into_iter().rev() {
+            let name = self.name_of(self.store.slices.name[slice as usize]);
             place = self.child(place, name);
             self.by_slice.insert(slice, place);
         }
-        Ok(place)
+        place
     }
 
-    fn child(&mut self, caller: Node, name: String) -> Node {
+    /// A caller's name as it is shown. Equal texts are one name, whether slices have it or it was made here.
+    fn name_of(&mut self, name: StringId) -> FrameName {
+        if self.exact_names {
+            return FrameName::Own(name);
+        }
+        if let Some(known) = self.folded.get(&name) {
+            return *known;
+        }
+        let text = self.store.strings.get(name).unwrap_or_default();
+        let folded = match fold(text) {
+            folded if folded == text => FrameName::Own(name),
+            folded => match self.store.strings.find(&folded) {
+                Some(id) => FrameName::Own(id),
+                None => FrameName::MadeUp(self.made_up.intern(&folded)),
+            },
+        };
+        self.folded.insert(name, folded);
+        folded
+    }
+
+    fn child(&mut self, caller: Node, name: FrameName) -> Node {
         let next = self.places.len();
-        let places = &mut self.places;
-        *self.by_name.entry((caller, name)).or_insert_with_key(|key| {
-            places.push(key.clone());
-            next
-        })
-    }
-
-    fn look(&self, slice: i64) -> Result<Frame, Error> {
-        let rows = self.database.rows(queries::CALLER, named_params! { ":slice": slice }, |row| {
-            let name = row.get::<_, Option<String>>(0)?.unwrap_or_default();
-            Ok(Frame { name, parent: row.get(1)?, is_beside_thread: row.get(2)? })
-        })?;
-        Ok(rows.into_iter().next().unwrap_or_default())
+        let node = *self.by_name.entry((caller, name)).or_insert(next);
+        if node == next {
+            self.places.push((caller, name));
+        }
+        node
     }
 
     /// The frames down to a place, and whether callers were cut off.
@@ -162,9 +188,13 @@ impl<'a> Tree<'a> {
         let mut frames = Vec::new();
         let mut place = launch;
         while place != 0 && max_callers.is_none_or(|max| frames.len() <= max) {
-            let (caller, name) = &self.places[place];
-            frames.push(name.clone());
-            place = *caller;
+            let (caller, name) = self.places[place];
+            let name = match name {
+                FrameName::Own(id) => self.store.strings.get(id),
+                FrameName::MadeUp(id) => self.made_up.get(id),
+            };
+            frames.push(name.unwrap_or_default().to_owned());
+            place = caller;
         }
         frames.reverse();
         (frames, place != 0)

@@ -1,5 +1,6 @@
 //! The arguments, as typed.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::Parser;
@@ -68,6 +69,10 @@ pub struct Args {
     /// Write the stacks to this file instead of standard output: whole, or not at all
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+
+    /// How many threads read the trace [default: all of the machine, up to 16]. The answer is the same
+    #[arg(long, value_name = "N")]
+    pub threads: Option<NonZero<usize>>,
 
     /// Fail if any part of the trace is damaged or had to be left out
     #[arg(long)]

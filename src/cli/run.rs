@@ -11,7 +11,6 @@ use crate::analysis::window::{self, Candidate};
 use crate::error::Error;
 use crate::event::ArgsWanted;
 use crate::load::{LoadOptions, load};
-use crate::nccl::args::MAIN_JOB;
 use crate::report::text::visible;
 use crate::report::{table, text};
 use crate::sql::Database;
@@ -33,7 +32,8 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     let launches = launches::find(&database, &choose(&database, &patterns)?)?;
     let window = choose_window(args, &database, &launches)?;
     let max_callers = (args.stack_depth > 0).then_some(args.stack_depth);
-    let report = climb(&database, &launches, window, Climb { max_callers, exact_names: args.exact_names })?;
+    let how = Climb { max_callers, exact_names: args.exact_names };
+    let report = climb(database.store(), &launches, window, how);
     if report.stacks.is_empty() {
         let missing = missing::explain(&database, window, &report)?;
         notes::damage(&database.store().damage);
@@ -49,7 +49,7 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
 }
 
 fn open(args: &Args) -> Result<Database, Stop> {
-    let options = LoadOptions { time: TimeRule::Exact, args: ArgsWanted::Keys(MAIN_JOB) };
+    let options = LoadOptions { time: TimeRule::Exact, args: ArgsWanted::Ids, threads: args.threads };
     let mut bar = progress::Bar::new();
     let result = load(&args.trace, options, |progress| bar.show(progress));
     bar.clear();

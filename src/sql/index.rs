@@ -14,38 +14,39 @@ pub(super) enum Postings {
 impl Postings {
     /// Indexes a column; NULLs are in no list, because nothing is equal to NULL.
     pub(super) fn build(count: usize, value: impl Fn(usize) -> Option<i64>) -> Self {
-        let (mut min, mut max, mut known) = (i64::MAX, i64::MIN, 0usize);
-        for value in (0..count).filter_map(&value) {
-            (min, max, known) = (min.min(value), max.max(value), known + 1);
+        let (mut min, mut max) = (i64::MAX, i64::MIN);
+        let mut pairs: Vec<(i64, u32)> = Vec::new();
+        for row in 0..count {
+            if let Some(value) = value(row) {
+                (min, max) = (min.min(value), max.max(value));
+                pairs.push((value, row as u32));
+            }
         }
-        let span = if known == 0 { 0 } else { max.abs_diff(min) };
-        if span < 4 * count as u64 + 1024 {
-            return Self::dense(count, value, if known == 0 { 0 } else { min }, span as usize);
+        let span = if pairs.is_empty() { 0 } else { max.abs_diff(min) };
+        if span < 4 * pairs.len() as u64 + 1024 {
+            return Self::dense(&pairs, if pairs.is_empty() { 0 } else { min }, span as usize);
         }
-        let mut pairs: Vec<(i64, u32)> = Vec::with_capacity(known);
-        pairs.extend((0..count).filter_map(|row| value(row).map(|v| (v, row as u32))));
         pairs.sort_unstable();
         let (values, rows) = pairs.into_iter().unzip();
         Postings::Sparse { values, rows }
     }
 
-    fn dense(count: usize, value: impl Fn(usize) -> Option<i64>, min: i64, span: usize) -> Self {
+    fn dense(pairs: &[(i64, u32)], min: i64, span: usize) -> Self {
         // Counting sort: how many of each value, where each value's rows begin, then the rows.
         let mut offsets = vec![0u32; span + 2];
         let slot = |v: i64| v.abs_diff(min) as usize;
-        for v in (0..count).filter_map(&value) {
-            offsets[slot(v) + 1] += 1;
+        for (value, _) in pairs {
+            offsets[slot(*value) + 1] += 1;
         }
         for i in 1..offsets.len() {
             offsets[i] += offsets[i - 1];
         }
-        let mut rows = vec![0u32; offsets[span + 1] as usize];
+        let mut rows = vec![0u32; pairs.len()];
         let mut next = offsets.clone();
-        for row in 0..count {
-            if let Some(v) = value(row) {
-                rows[next[slot(v)] as usize] = row as u32;
-                next[slot(v)] += 1;
-            }
+        for (value, row) in pairs {
+            let next = &mut next[slot(*value)];
+            rows[*next as usize] = *row;
+            *next += 1;
         }
         Postings::Dense { min, offsets, rows }
     }

@@ -27,8 +27,6 @@ queries! {
     CALLS = "calls";
     /// The calls from which a flow leads to a kernel.
     FLOW_LAUNCHES = "flow_launches";
-    /// One slice, on the way up a stack.
-    CALLER = "caller";
     /// Names that a pattern finds.
     FUNCTION_NAMES = "function_names";
     /// The CPU slices of some names.

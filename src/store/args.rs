@@ -5,8 +5,8 @@ use std::hash::{BuildHasher, Hash, Hasher};
 
 use hashbrown::HashTable;
 
-use super::strings::{StringId, Strings};
-use crate::event::{ArgList, ArgValue};
+use super::strings::StringId;
+use crate::event::ArgValue;
 
 /// The number of a set of arguments. 0 stands for "no arguments".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,7 +50,6 @@ pub struct Args {
     ends: Vec<u32>,
     index: HashTable<u32>,
     hasher: foldhash::fast::FixedState,
-    scratch: Vec<Arg>,
 }
 
 impl std::fmt::Debug for Args {
@@ -60,30 +59,7 @@ impl std::fmt::Debug for Args {
 }
 
 impl Args {
-    /// Stores an event's arguments. Of a key that comes twice the last value counts, at the first one's place.
-    pub(super) fn add(&mut self, list: &ArgList, strings: &mut Strings) -> ArgSetId {
-        if list.is_empty() {
-            return ArgSetId::NONE;
-        }
-        let mut set = std::mem::take(&mut self.scratch);
-        set.clear();
-        for (key, flat_key, value) in list.iter() {
-            let key_id = strings.intern(key);
-            let flat_key = if flat_key == key { key_id } else { strings.intern(flat_key) };
-            let value = match value {
-                ArgValue::Int(v) => ArgValue::Int(v),
-                ArgValue::Real(v) => ArgValue::Real(v),
-                ArgValue::Bool(v) => ArgValue::Bool(v),
-                ArgValue::Text(v) => ArgValue::Text(strings.intern(v)),
-            };
-            set.push(Arg { key: key_id, flat_key, value });
-        }
-        let id = self.add_set(&mut set);
-        self.scratch = set;
-        id
-    }
-
-    /// Stores rows as one set.
+    /// Stores rows as one set. Of a key that comes twice the last value counts, at the first one's place.
     pub(super) fn add_set(&mut self, set: &mut Vec<Arg>) -> ArgSetId {
         keep_last_of_each_key(set);
         let hash = hash(&self.hasher, set);
@@ -189,36 +165,29 @@ fn keep_last_of_each_key(set: &mut Vec<Arg>) {
 mod tests {
     use super::*;
 
+    fn rows(keys_and_values: impl IntoIterator<Item = (u32, i64)>) -> Vec<Arg> {
+        let arg = |(key, value)| Arg { key: StringId(key), flat_key: StringId(key), value: ArgValue::Int(value) };
+        keys_and_values.into_iter().map(arg).collect()
+    }
+
     #[test]
     fn sets_are_stored_once_and_found_by_their_first_row() {
-        let mut strings = Strings::default();
         let mut args = Args::default();
-        let mut add = |rows: &[(&str, i64)]| {
-            let mut list = ArgList::default();
-            for (key, value) in rows {
-                list.push(key, None, ArgValue::Int(*value));
-            }
-            args.add(&list, &mut strings)
-        };
-        let a = add(&[("x", 1), ("y", 2)]);
-        let b = add(&[("x", 3)]);
-        let c = add(&[("x", 4), ("y", 5), ("x", 6)]);
-        assert_eq!(add(&[("x", 1), ("y", 2)]), a);
-        assert_eq!(add(&[]), ArgSetId::NONE);
+        let a = args.add_set(&mut rows([(1, 1), (2, 2)]));
+        let b = args.add_set(&mut rows([(1, 3)]));
+        let c = args.add_set(&mut rows([(1, 4), (2, 5), (1, 6)]));
+        assert_eq!(args.add_set(&mut rows([(1, 1), (2, 2)])), a);
         assert_eq!([a, b, c].map(|id| args.first_row(id)), [Some(0), Some(2), Some(3)]);
         assert_eq!([0, 2, 3, 1, 4, 5, 9].map(|row| args.set_at_row(row).0), [1, 2, 3, 0, 0, 0, 0]);
         assert_eq!([0, 1, 2, 3, 4].map(|row| args.set_of_row(row).0), [1, 1, 2, 3, 3]);
-        let x = strings.find("x").unwrap();
-        assert_eq!(args.get(c, x), Some(ArgValue::Int(6)));
+        assert_eq!(args.get(c, StringId(1)), Some(ArgValue::Int(6)));
         assert_eq!(args.set(c).len(), 2);
-        let mut list = ArgList::default();
-        (0..100).for_each(|i| list.push(&format!("k{}", i % 80), None, ArgValue::Int(i)));
-        let long = args.add(&list, &mut strings);
+        let long = args.add_set(&mut rows((0..100).map(|i| (i % 80, i.into()))));
         assert_eq!(args.set(long).len(), 80);
-        assert_eq!(args.get(long, strings.find("k5").unwrap()), Some(ArgValue::Int(85)));
-        assert_eq!(args.get(long, strings.find("k20").unwrap()), Some(ArgValue::Int(20)));
+        assert_eq!(args.get(long, StringId(5)), Some(ArgValue::Int(85)));
+        assert_eq!(args.get(long, StringId(20)), Some(ArgValue::Int(20)));
         let merged = args.merge(b, a);
-        assert_eq!(args.get(merged, x), Some(ArgValue::Int(1)));
+        assert_eq!(args.get(merged, StringId(1)), Some(ArgValue::Int(1)));
         assert_eq!(args.set(merged).len(), 2);
     }
 }

@@ -1,10 +1,11 @@
 //! The trace in memory: columns of slices and flows, interned strings, argument sets, threads and tracks.
 //!
-//! [`Builder`] takes events in file order. Nothing can be nested yet then, because files are in no order of time; so it keeps
-//! 33 bytes per event, and [`Builder::finish`] sorts them and lays them as slices and flows. What comes out is
-//! [`Store`]: read-only, in id order, shared by whoever asks.
+//! [`batch`] takes events from the threads that read them, [`Builder`] takes batches in file order. Nothing can be nested yet
+//! then, because files are in no order of time; so 40 bytes per event are kept, and [`Builder::finish`] goes through them in
+//! order and lays them as slices and flows. What comes out is [`Store`]: read-only, in id order, shared by whoever asks.
 
 pub mod args;
+pub mod batch;
 pub mod flows;
 mod nest;
 mod order;
@@ -13,16 +14,14 @@ pub mod slices;
 pub mod strings;
 pub mod tracks;
 
-use std::collections::HashMap;
-
-use crate::damage::{Damage, DamageReport};
-use crate::event::{ArgValue, Bind, Event, HeaderField, Kind, Scope};
-use crate::nccl::args::CORRELATION;
+use crate::damage::DamageReport;
+use crate::event::{ArgValue, HeaderField};
 use crate::nccl::category::CategoryKind;
 use args::{Arg, ArgSetId, Args};
+use batch::{Batch, IdKey, News};
 use flows::Flows;
 use nest::Layer;
-use replay::{Extra, Raw, RawKind, Replay};
+use replay::Replay;
 use slices::Slices;
 use strings::{StringId, Strings};
 use tracks::{Owner, Tracks};
@@ -56,15 +55,14 @@ pub struct Store {
     pub thread_tracks: Vec<u32>,
     /// See [`Store::thread_tracks`].
     pub process_tracks: Vec<u32>,
-    correlation_key: Option<StringId>,
-    /// The distinct categories of slices and what they stand for.
-    categories: Vec<(StringId, CategoryKind)>,
+    /// What each text stands for if it is a category.
+    kinds: Vec<CategoryKind>,
     /// The arguments of flows: as many sets as there are pairs of name and category.
     flow_args: Vec<((StringId, StringId), ArgSetId)>,
 }
 
 /// A name that slices have.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Name {
     /// The name.
     pub id: StringId,
@@ -75,20 +73,6 @@ pub struct Name {
 }
 
 impl Store {
-    /// The correlation id in a slice's arguments: the number that a kernel shares with the call that launched it. CUPTI
-    /// counts from 1; 0 and below mean that there is none.
-    pub fn correlation(&self, slice: usize) -> Option<i64> {
-        let set = *self.slices.args.get(slice)?;
-        let id = match self.args.get(set, self.correlation_key?)? {
-            ArgValue::Int(id) => id,
-            ArgValue::Real(id) if id.fract() == 0.0 && id.abs() < 9.0e15 => id as i64,
-            // Tools that rewrite traces turn numbers into text.
-            ArgValue::Text(id) => self.strings.get(id)?.parse().ok()?,
-            ArgValue::Real(_) | ArgValue::Bool(_) => return None,
-        };
-        (id > 0).then_some(id)
-    }
-
     /// The arguments of a flow: its name and category.
     pub fn flow_args(&self, flow: usize) -> ArgSetId {
         let label = self.flows.label.get(flow).copied().unwrap_or_default();
@@ -98,145 +82,163 @@ impl Store {
     /// What sort of work a slice's category stands for.
     pub fn category_kind(&self, slice: usize) -> CategoryKind {
         let category = self.slices.category.get(slice).copied().unwrap_or_default();
-        kind_of(&self.categories, category)
+        self.kinds.get(category.0 as usize).copied().unwrap_or(CategoryKind::Cpu)
     }
 }
 
-/// Collects events; see the file's header.
+/// Collects batches; see the file's header.
 #[derive(Debug, Default)]
 pub struct Builder {
-    raws: Vec<Raw>,
-    kinds: Vec<RawKind>,
+    batches: Vec<Batch>,
+    events: usize,
+    dictionaries: Vec<Dictionary>,
     strings: Strings,
     args: Args,
     tracks: Tracks,
     damage: DamageReport,
     order: order::Watch,
-    binds: HashMap<u32, Bind>,
-    thread_times: HashMap<u32, (Option<i64>, Option<i64>)>,
+}
+
+/// What the numbers of a shard are here.
+#[derive(Debug, Default)]
+struct Dictionary {
+    strings: Vec<StringId>,
+    threads: Vec<u32>,
+    tracks: Vec<u32>,
+}
+
+impl Dictionary {
+    fn string(&self, id: StringId) -> StringId {
+        self.strings[id.0 as usize]
+    }
+
+    fn id(&self, id: IdKey) -> IdKey {
+        if let IdKey::Text(text) = id { IdKey::Text(self.string(text)) } else { id }
+    }
 }
 
 impl Builder {
-    /// Whether another event would make ids overflow.
+    /// Whether ids would overflow if there were much more.
     pub fn is_full(&self) -> bool {
-        // A safe distance below 2^32: one event may bring many argument rows and strings.
-        const LIMIT: usize = u32::MAX as usize - (1 << 26);
-        self.raws.len() > LIMIT || self.args.rows().len() > LIMIT || self.strings.len() > LIMIT
+        // A safe distance below 2^32: one batch may bring many events, argument rows and strings.
+        const LIMIT: usize = u32::MAX as usize - (1 << 28);
+        self.events > LIMIT || self.args.rows().len() > LIMIT || self.strings.len() > LIMIT
     }
 
-    /// Takes an event; `offset` is its byte in the text.
-    pub fn add(&mut self, event: Event<'_>, offset: u64) {
-        let utid = self.tracks.thread(&event.pid, &event.tid, &mut self.strings);
-        self.order.see(event.ts, matches!(event.kind, Kind::Complete { .. }));
-        if event.ts < 0 {
-            return self.damage.count(Damage::NegativeTimestamp, Some(offset));
+    /// Takes the next batch of the file.
+    pub fn add(&mut self, mut batch: Batch) {
+        if self.dictionaries.len() <= batch.shard {
+            self.dictionaries.resize_with(batch.shard + 1, Dictionary::default);
         }
-        let name = event.name.as_deref().map_or(StringId::NULL, |name| self.strings.intern(name));
-        let category = event.category.as_deref().map_or(StringId::NULL, |category| self.strings.intern(category));
-        let (kind, value, track) = match event.kind {
-            Kind::Complete { dur } if dur < 0 => return self.damage.count(Damage::NegativeDuration, Some(offset)),
-            Kind::Complete { dur } if event.ts.checked_add(dur).is_none() => {
-                return self.damage.count(Damage::InvalidDuration, Some(offset));
-            }
-            Kind::Complete { dur } => (RawKind::Complete, dur, self.tracks.thread_track(utid)),
-            Kind::Begin => (RawKind::Begin, 0, self.tracks.thread_track(utid)),
-            Kind::End => (RawKind::End, 0, self.tracks.thread_track(utid)),
-            Kind::Instant(scope) => (RawKind::Instant, 0, self.tracks.instant_track(scope, utid)),
-            Kind::AsyncBegin(ref id) | Kind::AsyncEnd(ref id) | Kind::AsyncInstant(ref id) => {
-                let category = event.category.as_deref().unwrap_or_default();
-                let track = self.tracks.async_track(id, category, utid, name);
-                let kind = match event.kind {
-                    Kind::AsyncBegin(_) => RawKind::Begin,
-                    Kind::AsyncEnd(_) => RawKind::End,
-                    _ => RawKind::Instant,
-                };
-                (kind, 0, track)
-            }
-            Kind::FlowStart(id) => self.flow(RawKind::FlowStart, id, utid),
-            Kind::FlowStep(id) => self.flow(RawKind::FlowStep, id, utid),
-            Kind::FlowEnd { id, enclosing: true } => self.flow(RawKind::FlowEnd, id, utid),
-            Kind::FlowEnd { id, enclosing: false } => self.flow(RawKind::FlowEndAtNext, id, utid),
-            _ => return self.metadata(&event, utid),
-        };
-        let nameless = matches!(
-            event.kind,
-            Kind::Complete { .. } | Kind::Begin | Kind::AsyncBegin(_) | Kind::Instant(Scope::Thread)
-        );
-        let name = if nameless && name == StringId::NULL { self.strings.intern("[No name]") } else { name };
-        let row = self.raws.len() as u32;
-        if let Some(bind) = event.bind {
-            self.binds.insert(row, bind);
+        let dictionary = &mut self.dictionaries[batch.shard];
+        if dictionary.strings.is_empty() {
+            dictionary.strings.push(StringId::NULL);
         }
-        if event.thread_time != (None, None) {
-            self.thread_times.insert(row, event.thread_time);
+        let mut start = 0;
+        for end in batch.text_ends.drain(..) {
+            dictionary.strings.push(self.strings.intern(&batch.texts[start..end]));
+            start = end;
         }
-        let has_args = kind.is_slice() || kind == RawKind::End;
-        let args = if has_args { self.args.add(event.args, &mut self.strings) } else { ArgSetId::NONE };
-        self.raws.push(Raw { ts: event.ts, value, track, name, category, args });
-        self.kinds.push(kind);
+        self.damage.add(&batch.damage);
+        self.order.join(&batch.watch);
+        self.events += batch.raws.len();
+        let args = self.args_of(&mut batch);
+        for news in std::mem::take(&mut batch.news) {
+            self.news(batch.shard, news, &args);
+        }
+        (batch.texts, batch.text_ends) = (String::new(), Vec::new());
+        self.batches.push(batch);
     }
 
-    fn flow(&mut self, kind: RawKind, id: Option<u64>, utid: u32) -> (RawKind, i64, u32) {
-        let track = self.tracks.thread_track(utid);
-        match id {
-            Some(id) => (kind, id as i64, track),
-            None => (RawKind::FlowInvalid, 0, track),
+    /// Stores the argument sets of a batch, and gives its events their numbers. All sets, by their number in the batch.
+    fn args_of(&mut self, batch: &mut Batch) -> Vec<ArgSetId> {
+        let dictionary = &self.dictionaries[batch.shard];
+        let mut sets = vec![ArgSetId::NONE];
+        let (mut start, mut set) = (0, Vec::new());
+        for end in batch.args_ends.drain(..) {
+            set.clear();
+            set.extend(batch.args[start as usize..end as usize].iter().map(|arg| Arg {
+                key: dictionary.string(arg.key),
+                flat_key: dictionary.string(arg.flat_key),
+                value: match arg.value {
+                    ArgValue::Text(id) => ArgValue::Text(dictionary.string(id)),
+                    other => other,
+                },
+            }));
+            sets.push(self.args.add_set(&mut set));
+            start = end;
+        }
+        batch.args = Vec::new();
+        if sets.len() > 1 {
+            batch.raws.iter_mut().for_each(|raw| raw.args = sets[raw.args.0 as usize]);
+        }
+        sets
+    }
+
+    fn news(&mut self, shard: usize, news: News, args: &[ArgSetId]) {
+        let dictionary = &mut self.dictionaries[shard];
+        let utid = |thread: u32| dictionary.threads[thread as usize];
+        match news {
+            News::Thread { pid, tid } => {
+                let utid = self.tracks.thread(dictionary.id(pid), dictionary.id(tid));
+                dictionary.threads.push(utid);
+            }
+            News::ThreadTrack { thread } => {
+                let track = self.tracks.thread_track(utid(thread));
+                dictionary.tracks.push(track);
+            }
+            News::InstantTrack { scope, thread } => {
+                let track = self.tracks.instant_track(scope, utid(thread));
+                dictionary.tracks.push(track);
+            }
+            News::AsyncTrack { per_process, thread, key, name } => {
+                let name = dictionary.string(name);
+                let track = self.tracks.async_track(per_process, key, utid(thread), name);
+                dictionary.tracks.push(track);
+            }
+            News::ProcessName { thread, name, ts } => {
+                self.tracks.name_process(utid(thread), dictionary.string(name), ts);
+            }
+            News::ThreadName { thread, name, ts } => {
+                self.tracks.name_thread(utid(thread), dictionary.string(name), ts);
+            }
+            News::ProcessArgs { thread, args: set } => {
+                let upid = self.tracks.threads[utid(thread) as usize].upid;
+                self.tracks.processes[upid as usize].args = args[set.0 as usize];
+            }
+            News::ThreadArgs { thread, args: set } => {
+                self.tracks.threads[utid(thread) as usize].args = args[set.0 as usize];
+            }
         }
     }
 
-    fn metadata(&mut self, event: &Event<'_>, utid: u32) {
-        match &event.kind {
-            Kind::ProcessName(name) => {
-                let name = self.strings.intern(name);
-                self.tracks.name_process(utid, name, event.ts);
-            }
-            Kind::ThreadName(name) => {
-                let name = self.strings.intern(name);
-                self.tracks.name_thread(utid, name, event.ts);
-            }
-            Kind::ProcessSortIndex(index) => {
-                let args = self.hint("process_sort_index_hint", *index);
-                let upid = self.tracks.threads[utid as usize].upid;
-                self.tracks.processes[upid as usize].args = args;
-            }
-            Kind::ThreadSortIndex(index) => {
-                self.tracks.threads[utid as usize].args = self.hint("thread_sort_index_hint", *index);
-            }
-            _ => self.damage.count(Damage::PhaseNotShown, None),
-        }
-    }
-
-    fn hint(&mut self, key: &str, value: i64) -> ArgSetId {
-        let key = self.strings.intern(key);
-        self.args.add_set(&mut vec![Arg { key, flat_key: key, value: ArgValue::Int(value) }])
-    }
-
-    /// Sorts the events, nests the slices and binds the flows. `header`, `events` and `damage` are what the reader found.
+    /// Nests the slices and binds the flows. `header`, `events` and `damage` are what the reader found.
     pub fn finish(mut self, header: Vec<HeaderField>, events: u64, mut damage: DamageReport) -> Store {
         damage.add(&self.damage);
-        let sorted = self.order.sort(&self.raws, &self.kinds);
-        let capacity = self.kinds.iter().filter(|kind| kind.is_slice()).count();
+        let raws = self.batches.iter().flat_map(|batch| &batch.raws);
+        let capacity = raws.filter(|raw| raw.kind.is_slice()).count();
         let mut replay = Replay::new(self.tracks, self.args, damage, capacity);
-        for i in sorted {
-            let extra = Extra { bind: self.binds.get(&i).copied(), thread_time: self.thread_times.get(&i).copied() };
-            replay.event(self.kinds[i as usize], self.raws[i as usize], extra);
-        }
+        order::in_order(&self.batches, self.order.rule_from(), |batch, raw| {
+            let dictionary = &self.dictionaries[batch.shard];
+            let mut here = *raw;
+            here.name = dictionary.string(raw.name);
+            here.category = dictionary.string(raw.category);
+            here.track = dictionary.tracks[raw.track as usize];
+            let extra = if raw.has_extra { batch.extras.get(raw.correlation as usize) } else { None };
+            replay.event(here, extra);
+        });
         let Replay { layer: Layer { slices, tracks, .. }, binder, mut args, damage } = replay;
         let flows = binder.flows;
-        let categories: Vec<(StringId, CategoryKind)> = distinct(&slices.category)
-            .into_iter()
-            .map(|id| (id, self.strings.get(id).map_or(CategoryKind::Cpu, CategoryKind::of)))
-            .collect();
+        let kinds = kinds(&slices.category, &self.strings);
         let flow_args = flow_args(&flows, &mut args, &mut self.strings);
         let tracks_of = |wanted: fn(Owner) -> bool| -> Vec<u32> {
             (0..tracks.tracks.len() as u32).filter(|track| wanted(tracks.tracks[*track as usize].owner)).collect()
         };
         Store {
-            names: names(&slices, &categories),
+            names: names(&slices, &kinds),
             bounds: bounds(&slices),
             thread_tracks: tracks_of(|owner| matches!(owner, Owner::Thread(_) | Owner::ThreadOverlap(_))),
             process_tracks: tracks_of(|owner| matches!(owner, Owner::Process(_) | Owner::AsyncProcess(_))),
-            correlation_key: self.strings.find(CORRELATION),
             slices,
             flows,
             strings: self.strings,
@@ -246,7 +248,7 @@ impl Builder {
             header,
             damage,
             events,
-            categories,
+            kinds,
             flow_args,
         }
     }
@@ -257,27 +259,28 @@ fn metadata_field(field: &HeaderField) -> Option<HeaderField> {
     Some(HeaderField { key: format!("json_metadata.{key}"), value: field.value.clone() })
 }
 
-fn kind_of(categories: &[(StringId, CategoryKind)], category: StringId) -> CategoryKind {
-    // A trace has a dozen categories: a short list is faster than hashing.
-    categories.iter().find(|(id, _)| *id == category).map_or(CategoryKind::Cpu, |(_, kind)| *kind)
+/// By text: what it stands for as a category.
+fn kinds(categories: &[StringId], strings: &Strings) -> Vec<CategoryKind> {
+    let distinct = distinct(categories);
+    let mut kinds = vec![CategoryKind::Cpu; distinct.last().map_or(1, |id| id.0 as usize + 1)];
+    for id in distinct {
+        kinds[id.0 as usize] = strings.get(id).map_or(CategoryKind::Cpu, CategoryKind::of);
+    }
+    kinds
 }
 
-fn names(slices: &Slices, categories: &[(StringId, CategoryKind)]) -> Vec<Name> {
+fn names(slices: &Slices, kinds: &[CategoryKind]) -> Vec<Name> {
     let ids = distinct(&slices.name);
-    let mut places = vec![0u32; ids.last().map_or(0, |id| id.0 as usize + 1)];
-    for (place, id) in (0..).zip(&ids) {
-        places[id.0 as usize] = place;
-    }
-    let mut names: Vec<Name> = ids.into_iter().map(|id| Name { id, of_kernel: false, of_cpu: false }).collect();
-    for (name, category) in slices.name.iter().zip(&slices.category).filter(|(name, _)| **name != StringId::NULL) {
-        let name = &mut names[places[name.0 as usize] as usize];
-        match kind_of(categories, *category) {
+    let mut names: Vec<Name> = vec![Name::default(); ids.last().map_or(1, |id| id.0 as usize + 1)];
+    for (name, category) in slices.name.iter().zip(&slices.category) {
+        let name = &mut names[name.0 as usize];
+        match kinds[category.0 as usize] {
             CategoryKind::Kernel => name.of_kernel = true,
             CategoryKind::Cpu | CategoryKind::Runtime => name.of_cpu = true,
             CategoryKind::Gpu => {}
         }
     }
-    names
+    ids.into_iter().map(|id| Name { id, ..names[id.0 as usize] }).collect()
 }
 
 fn bounds(slices: &Slices) -> (i64, i64) {

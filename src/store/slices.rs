@@ -1,6 +1,6 @@
 //! The slices of a trace as columns, in the order of their ids, which is time order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::args::ArgSetId;
 use super::strings::StringId;
@@ -30,6 +30,8 @@ pub struct Slices {
     pub parent: Vec<u32>,
     /// Its arguments.
     pub args: Vec<ArgSetId>,
+    /// Its correlation id.
+    pub correlation: Correlations,
     /// CPU time of its thread, in ns: at its start, and how much of it passed. Few traces have it.
     pub thread_times: BTreeMap<u32, (Option<i64>, Option<i64>)>,
 }
@@ -55,7 +57,72 @@ impl Slices {
             depth: Vec::with_capacity(n),
             parent: Vec::with_capacity(n),
             args: Vec::with_capacity(n),
+            correlation: Correlations { small: Vec::with_capacity(n), large: HashMap::new() },
             thread_times: BTreeMap::new(),
         }
+    }
+}
+
+/// The numbers that GPU work shares with the calls that launched it. They fit 32 bits, unless somebody made them up.
+#[derive(Debug, Default)]
+pub struct Correlations {
+    /// 0: none; [`LARGE`]: in the other column.
+    small: Vec<u32>,
+    large: HashMap<u32, i64>,
+}
+
+const LARGE: u32 = u32::MAX;
+
+impl Correlations {
+    /// The id of a slice; CUPTI counts from 1.
+    pub fn get(&self, slice: usize) -> Option<i64> {
+        match self.small.get(slice).copied()? {
+            0 => None,
+            LARGE => self.large.get(&(slice as u32)).copied(),
+            id => Some(id.into()),
+        }
+    }
+
+    /// Adds the next slice's; 0 for none.
+    #[inline]
+    pub(super) fn push(&mut self, id: u32) {
+        if id == LARGE {
+            self.large.insert(self.small.len() as u32, id.into());
+        }
+        self.small.push(id);
+    }
+
+    /// Sets that of a slice, which may be the next one.
+    pub(super) fn set(&mut self, slice: u32, id: i64) {
+        if slice as usize == self.small.len() {
+            self.small.push(0);
+        }
+        match u32::try_from(id) {
+            Ok(small) if small != LARGE => self.small[slice as usize] = small,
+            _ => {
+                self.small[slice as usize] = LARGE;
+                self.large.insert(slice, id);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn correlation_ids_may_be_of_any_size() {
+        let mut ids = Correlations::default();
+        ids.push(0);
+        ids.push(7);
+        ids.push(u32::MAX);
+        ids.set(3, i64::MAX);
+        ids.set(4, 0);
+        ids.set(1, 8);
+        ids.set(2, 9);
+        assert_eq!([0, 1, 2, 3, 4, 5].map(|i| ids.get(i)), [None, Some(8), Some(9), Some(i64::MAX), None, None]);
+        ids.set(4, u32::MAX.into());
+        assert_eq!(ids.get(4), Some(u32::MAX.into()));
     }
 }

@@ -4,7 +4,9 @@
 //! comparing ids, and whatever has to be found out about a name is found out once.
 
 use hashbrown::HashTable;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hasher};
+
+use crate::event::Text;
 
 /// The number of a text. 0 stands for "no text" (NULL in SQL).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -45,23 +47,42 @@ impl Default for Strings {
 impl Strings {
     /// The id of a text, new if it has not been seen.
     pub fn intern(&mut self, text: &str) -> StringId {
-        let hash = self.hasher.hash_one(text);
-        let (all, ends) = (&self.text, &self.ends);
-        if let Some(id) = self.index.find(hash, |id| slice(all, ends, *id) == text) {
-            return StringId(*id);
+        let hash = self.hash(text.as_bytes());
+        self.find_bytes(hash, text.as_bytes()).unwrap_or_else(|| self.insert(hash, text))
+    }
+
+    /// The same for a text as it stands in the file. Almost all are known and mean what their bytes say.
+    #[inline]
+    pub fn intern_text(&mut self, text: Text<'_>) -> StringId {
+        let hash = self.hash(text.raw);
+        match self.find_bytes(hash, text.raw) {
+            Some(id) if memchr::memchr(b'\\', text.raw).is_none() => id,
+            _ => self.intern(&text.decoded()),
         }
+    }
+
+    fn insert(&mut self, hash: u64, text: &str) -> StringId {
         let id = u32::try_from(self.ends.len()).unwrap_or(0);
         self.text.push_str(text);
         self.ends.push(self.text.len());
         let (all, ends, hasher) = (&self.text, &self.ends, &self.hasher);
-        self.index.insert_unique(hash, id, |id| hasher.hash_one(slice(all, ends, *id)));
+        self.index.insert_unique(hash, id, |id| hash_bytes(hasher, slice(all, ends, *id).as_bytes()));
         StringId(id)
+    }
+
+    #[inline]
+    fn hash(&self, bytes: &[u8]) -> u64 {
+        hash_bytes(&self.hasher, bytes)
+    }
+
+    #[inline]
+    fn find_bytes(&self, hash: u64, bytes: &[u8]) -> Option<StringId> {
+        self.index.find(hash, |id| slice(&self.text, &self.ends, *id).as_bytes() == bytes).map(|id| StringId(*id))
     }
 
     /// The id of a text if it has one.
     pub fn find(&self, text: &str) -> Option<StringId> {
-        let hash = self.hasher.hash_one(text);
-        self.index.find(hash, |id| slice(&self.text, &self.ends, *id) == text).map(|id| StringId(*id))
+        self.find_bytes(self.hash(text.as_bytes()), text.as_bytes())
     }
 
     /// The text of an id; `None` for [`StringId::NULL`].
@@ -80,6 +101,13 @@ impl Strings {
     }
 }
 
+#[inline]
+fn hash_bytes(hasher: &foldhash::fast::FixedState, bytes: &[u8]) -> u64 {
+    let mut state = hasher.build_hasher();
+    state.write(bytes);
+    state.finish()
+}
+
 fn slice<'a>(text: &'a str, ends: &[usize], id: u32) -> &'a str {
     let id = id as usize;
     &text[ends[id - 1]..ends[id]]
@@ -88,6 +116,7 @@ fn slice<'a>(text: &'a str, ends: &[usize], id: u32) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::borrow::Cow;
 
     #[test]
     fn equal_texts_have_one_id() {
@@ -100,5 +129,18 @@ mod tests {
         assert_eq!(strings.get(StringId::NULL), None);
         assert_eq!(strings.find("aten::mul"), Some(c));
         assert_eq!(strings.find("aten::div"), None);
+    }
+
+    #[test]
+    fn texts_of_a_file_mean_what_they_decode_to() {
+        let decode = |raw: &[u8]| Cow::Owned(String::from_utf8_lossy(raw).replace("\\n", "\n"));
+        let mut strings = Strings::default();
+        let backslash = strings.intern("a\\n");
+        let newline = strings.intern_text(Text { raw: b"a\\n", decode });
+        assert_ne!(newline, backslash, "its bytes are known as another text");
+        assert_eq!(strings.get(newline), Some("a\n"));
+        assert_eq!(strings.intern_text(Text { raw: b"a\n", decode }), newline);
+        let broken = strings.intern_text(Text { raw: b"\xff", decode });
+        assert_eq!(strings.get(broken), Some("\u{fffd}"));
     }
 }

@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 
 use super::args::ArgSetId;
-use super::strings::{StringId, Strings};
-use crate::event::{AsyncId, Id, Scope};
+use super::batch::IdKey;
+use super::strings::StringId;
+use crate::event::Scope;
 
 /// A process that the trace names or uses.
 #[derive(Debug, Clone)]
@@ -88,10 +89,8 @@ pub struct Tracks {
     pub tracks: Vec<Track>,
     upids: HashMap<i64, u32>,
     utids: HashMap<(u32, i64), u32>,
-    text_ids: HashMap<String, i64>,
+    text_ids: HashMap<StringId, i64>,
     others: HashMap<(Owner, String), u32>,
-    /// Events come in runs of one thread: the last pair of numbers and its thread.
-    last: Option<((u32, u32), u32)>,
 }
 
 /// Numbers of our own for ids that are text start here, beyond any real pid.
@@ -110,61 +109,46 @@ impl Default for Tracks {
             utids: HashMap::new(),
             text_ids: HashMap::new(),
             others: HashMap::new(),
-            last: None,
         }
     }
 }
 
 impl Tracks {
     /// The thread of an event, new if it has not been seen.
-    pub(super) fn thread(&mut self, pid: &Id<'_>, tid: &Id<'_>, strings: &mut Strings) -> u32 {
-        let numbers = match (pid, tid) {
-            (Id::Number(pid), Id::Number(tid)) => Some((*pid, *tid)),
-            _ => None,
-        };
-        if let (Some(numbers), Some((last, utid))) = (numbers, self.last)
-            && numbers == last
-        {
-            return utid;
-        }
+    pub(super) fn thread(&mut self, pid: IdKey, tid: IdKey) -> u32 {
         let pid_number = self.number(pid);
-        let upid = self.process_numbered(pid_number, pid, strings);
+        let upid = self.process_numbered(pid_number, pid);
         let mut tid_number = self.number(tid);
-        if tid_number == 0 && !matches!(tid, Id::Text(_)) {
+        if tid_number == 0 && !matches!(tid, IdKey::Text(_)) {
             tid_number = pid_number;
         }
         let utid = self.thread_numbered(upid, tid_number);
-        if let Id::Text(text) = tid {
-            let name = strings.intern(text);
+        if let IdKey::Text(name) = tid {
             let thread = &mut self.threads[utid as usize];
             if thread.name == StringId::NULL {
                 thread.name = name;
             }
         }
-        self.last = numbers.map(|numbers| (numbers, utid));
         utid
     }
 
-    fn number(&mut self, id: &Id<'_>) -> i64 {
+    fn number(&mut self, id: IdKey) -> i64 {
         match id {
-            Id::Absent => 0,
-            Id::Number(n) => i64::from(*n),
-            Id::Text(text) => {
+            IdKey::Absent => 0,
+            IdKey::Number(n) => i64::from(n),
+            IdKey::Text(text) => {
                 let next = FIRST_TEXT_ID + self.text_ids.len() as i64;
-                *self.text_ids.entry(text.as_ref().to_owned()).or_insert(next)
+                *self.text_ids.entry(text).or_insert(next)
             }
         }
     }
 
-    fn process_numbered(&mut self, pid: i64, id: &Id<'_>, strings: &mut Strings) -> u32 {
+    fn process_numbered(&mut self, pid: i64, id: IdKey) -> u32 {
         if let Some(upid) = self.upids.get(&pid) {
             return *upid;
         }
         let upid = self.processes.len() as u32;
-        let name = match id {
-            Id::Text(text) => strings.intern(text),
-            _ => StringId::NULL,
-        };
+        let name = if let IdKey::Text(name) = id { name } else { StringId::NULL };
         self.processes.push(Process { pid, name, args: ArgSetId::NONE, named_at: i64::MIN });
         self.upids.insert(pid, upid);
         self.thread_numbered(upid, pid);
@@ -208,11 +192,11 @@ impl Tracks {
         }
     }
 
-    /// The track of an asynchronous operation.
-    pub(super) fn async_track(&mut self, id: &AsyncId<'_>, category: &str, utid: u32, name: StringId) -> u32 {
+    /// The track of an asynchronous operation; `key` tells it from others.
+    pub(super) fn async_track(&mut self, per_process: bool, key: String, utid: u32, name: StringId) -> u32 {
         let owner =
-            if id.per_process { Owner::AsyncProcess(self.threads[utid as usize].upid) } else { Owner::AsyncGlobal };
-        self.other(owner, format!("{category}\0{}", id.id), name)
+            if per_process { Owner::AsyncProcess(self.threads[utid as usize].upid) } else { Owner::AsyncGlobal };
+        self.other(owner, key, name)
     }
 
     fn other(&mut self, owner: Owner, key: String, name: StringId) -> u32 {
@@ -265,24 +249,24 @@ mod tests {
 
     #[test]
     fn missing_and_zero_tids_mean_the_main_thread() {
-        let (mut tracks, mut strings) = (Tracks::default(), Strings::default());
-        let mut thread = |pid: Id<'_>, tid: Id<'_>| {
-            let utid = tracks.thread(&pid, &tid, &mut strings);
+        let mut tracks = Tracks::default();
+        let mut thread = |pid, tid| {
+            let utid = tracks.thread(pid, tid);
             let thread = &tracks.threads[utid as usize];
             (utid, tracks.processes[thread.upid as usize].pid, thread.tid)
         };
-        let main = thread(Id::Number(33), Id::Absent);
+        let main = thread(IdKey::Number(33), IdKey::Absent);
         assert_eq!((main.1, main.2), (33, 33));
-        assert_eq!(thread(Id::Number(33), Id::Number(0)), main);
-        assert_eq!(thread(Id::Number(33), Id::Number(33)), main);
-        assert_ne!(thread(Id::Number(33), Id::Number(7)), main);
-        let gpu = thread(Id::Number(0), Id::Number(0));
+        assert_eq!(thread(IdKey::Number(33), IdKey::Number(0)), main);
+        assert_eq!(thread(IdKey::Number(33), IdKey::Number(33)), main);
+        assert_ne!(thread(IdKey::Number(33), IdKey::Number(7)), main);
+        let gpu = thread(IdKey::Number(0), IdKey::Number(0));
         assert_eq!((gpu.1, gpu.2), (0, 0));
         assert_ne!(gpu.0, 0, "the trace's pid 0 is not the idle process");
-        let spans = thread(Id::Text("Spans".into()), Id::Number(0));
+        let spans = thread(IdKey::Text(StringId(5)), IdKey::Number(0));
         assert_eq!(spans.1, spans.2);
-        assert_ne!(thread(Id::Text("123".into()), Id::Absent).1, 123);
-        let named = thread(Id::Number(1), Id::Text("stream 7".into())).0;
-        assert_eq!(strings.get(tracks.threads[named as usize].name), Some("stream 7"));
+        assert!(thread(IdKey::Text(StringId(123)), IdKey::Absent).1 >= FIRST_TEXT_ID);
+        let named = thread(IdKey::Number(1), IdKey::Text(StringId(9))).0;
+        assert_eq!(tracks.threads[named as usize].name, StringId(9));
     }
 }

@@ -1,17 +1,15 @@
-//! Cutting a JSON trace into its events, as the text streams by.
+//! Cutting a JSON trace into its events, chunk by chunk.
 //!
 //! The cutter knows the container only: an object with `traceEvents` anywhere in it, or a bare list, perhaps without its
 //! closing bracket. It finds where each event begins and ends and leaves its meaning to the parser. What
 //! stands beside the events (the header) is handed out field by field. Cutting first keeps an event with wrong fields from taking
-//! its neighbours along (a stray quote or bracket still does), and keeps memory at one block and one event.
-
-use std::io::{self, Read};
+//! its neighbours along (a stray quote or bracket still does).
+//!
+//! A chunk may end anywhere. What passes from one to the next is a [`State`] and the text of what was begun and not ended; where
+//! the chunks are cut changes nothing in what is found.
 
 use super::marks::Marks;
-use super::scan::{Find, Nesting, is_space};
-
-/// The text is read in pieces of this size.
-const BLOCK: usize = 512 * 1024;
+use super::scan::{Nesting, is_space};
 
 /// A header field longer than this is passed over: it is no header (some tools append tables of their own).
 const MAX_HEADER_FIELD: usize = 4 << 20;
@@ -22,8 +20,8 @@ const MAX_EVENT: usize = 64 << 20;
 /// What the cutter finds, in file order.
 #[derive(Debug)]
 pub(super) enum Piece<'a> {
-    /// One event object.
-    Event { event: Marked<'a>, offset: u64 },
+    /// One event object, and whether it was recognised.
+    Event { event: Marked<'a>, offset: u64, recognised: bool },
     /// An element of the event list that is no object.
     NotObject { offset: u64 },
     /// An element that is too long to keep.
@@ -56,57 +54,40 @@ pub(super) enum End {
     Trailing { offset: u64 },
 }
 
+/// What a cutter has to know of all text before its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct State {
+    place: Place,
+    seen_events: bool,
+}
+
 /// Where in the container the cutter is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Place {
     Start,
     Object,
-    List { in_object: bool },
-    Over,
+    List {
+        in_object: bool,
+    },
+    /// Within a value that is too long to keep; `key` is its key if it is a header's.
+    TooLong {
+        nesting: Nesting,
+        offset: u64,
+        key: Option<Vec<u8>>,
+        in_object: bool,
+    },
+    /// Behind the container's closing bracket.
+    Closed,
+    Over(End),
 }
 
-/// How long a value is.
-enum Length {
-    Known(usize),
-    /// Over the limit; it has been passed over, or the text ended in it.
-    TooLong,
-    CutOff,
-}
+impl State {
+    /// That of a file's beginning.
+    pub(super) const START: State = State { place: Place::Start, seen_events: false };
 
-/// See the file's header.
-pub(super) struct Cutter<R> {
-    source: R,
-    buffer: Vec<u8>,
-    /// What is read and not yet handed out is `buffer[at..filled]`; refilling keeps it and nothing before it.
-    at: usize,
-    filled: usize,
-    /// The place of the buffer's first byte in the text.
-    base: u64,
-    source_ended: bool,
-    failure: Option<io::Error>,
-    place: Place,
-    seen_events: bool,
-    end: End,
-    key: Vec<u8>,
-    marks: Marks,
-}
-
-impl<R: Read> Cutter<R> {
-    pub(super) fn new(source: R) -> Self {
-        Cutter {
-            source,
-            buffer: Vec::new(),
-            at: 0,
-            filled: 0,
-            base: 0,
-            source_ended: false,
-            failure: None,
-            place: Place::Start,
-            seen_events: false,
-            end: End::Whole,
-            key: Vec::new(),
-            marks: Marks::default(),
-        }
+    /// That between two events of the list.
+    pub(super) fn in_list(in_object: bool) -> State {
+        State { place: Place::List { in_object }, seen_events: true }
     }
 
     /// Whether a list of events was met at all.
@@ -114,201 +95,315 @@ impl<R: Read> Cutter<R> {
         self.seen_events
     }
 
-    /// How the text ended, and the error with which the source did. Final once [`Cutter::next`] has returned `None`.
-    pub(super) fn into_end(self) -> (End, Option<io::Error>) {
-        (self.end, self.failure)
+    /// How the text ended. Known once a cutter was told that its text is the last.
+    pub(super) fn end(&self) -> Option<End> {
+        if let Place::Over(end) = self.place { Some(end) } else { None }
+    }
+}
+
+/// What comes behind a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Behind {
+    /// More text.
+    More,
+    /// The file's end.
+    Nothing,
+    /// Nobody knows: reading failed.
+    Failure,
+}
+
+/// How long a value is.
+enum Length {
+    Known(usize),
+    /// Over the limit.
+    TooLong,
+    /// Its end is not in the text.
+    Open,
+}
+
+/// What one step led to.
+enum Step {
+    Found(Found),
+    Again,
+    /// The text is over; what begins at the cutter's place is not.
+    Pause,
+}
+
+/// A [`Piece`] by its place in the text.
+enum Found {
+    Event { from: usize, to: usize, offset: u64, recognised: bool },
+    NotObject { offset: u64 },
+    TooLong { offset: u64 },
+    Header { value: Option<(usize, usize)>, offset: u64 },
+}
+
+/// See the file's header.
+pub(super) struct Cutter<'t> {
+    text: &'t [u8],
+    at: usize,
+    /// The place of the text's first byte in the file's.
+    base: u64,
+    behind: Behind,
+    state: State,
+    key: Vec<u8>,
+    marks: &'t mut Marks,
+}
+
+impl<'t> Cutter<'t> {
+    pub(super) fn new(text: &'t [u8], base: u64, behind: Behind, state: State, marks: &'t mut Marks) -> Self {
+        marks.restart(0);
+        Cutter { text, at: 0, base, behind, state, key: Vec::new(), marks }
     }
 
-    /// The next piece, or `None` at the end.
-    pub(super) fn next(&mut self) -> Option<Piece<'_>> {
+    /// The state behind this text, and how much of the text was used: the rest belongs in front of the next.
+    pub(super) fn into_rest(self) -> (State, usize) {
+        (self.state, self.at)
+    }
+
+    /// The next piece, or `None` at the text's end. `recognise` may know where an event ends that begins at a byte.
+    #[inline]
+    pub(super) fn next(
+        &mut self,
+        mut recognise: impl FnMut(&[u8], usize, &mut Marks) -> Option<usize>,
+    ) -> Option<Piece<'_>> {
         loop {
-            let found = match self.place {
+            let step = match &self.state.place {
+                Place::List { in_object } => self.element(*in_object, &mut recognise),
                 Place::Start => self.start(),
                 Place::Object => self.field(),
-                Place::List { in_object } => self.element(in_object),
-                Place::Over => return None,
+                Place::TooLong { .. } => self.pass_over(),
+                Place::Closed => self.closed(),
+                Place::Over(_) => Step::Pause,
             };
-            // The borrow checker does not let a piece leave a loop that goes on otherwise; so the steps return ranges.
-            let Some(found) = found else { continue };
-            return Some(match found {
-                Found::Event { from, to, offset } => {
-                    let event = Marked { text: &self.buffer[..to], at: from, marks: &mut self.marks };
-                    Piece::Event { event, offset }
+            // The borrow checker does not let a piece leave a loop that goes on otherwise; so the steps return places.
+            return Some(match step {
+                Step::Again => continue,
+                Step::Pause => return None,
+                Step::Found(Found::Event { from, to, offset, recognised }) => {
+                    let event = Marked { text: self.text.get(..to)?, at: from, marks: self.marks };
+                    Piece::Event { event, offset, recognised }
                 }
-                Found::NotObject { offset } => Piece::NotObject { offset },
-                Found::TooLong { offset } => Piece::TooLong { offset },
-                Found::Header { value, offset } => {
-                    Piece::Header { key: &self.key, text: value.map(|(from, to)| &self.buffer[from..to]), offset }
+                Step::Found(Found::NotObject { offset }) => Piece::NotObject { offset },
+                Step::Found(Found::TooLong { offset }) => Piece::TooLong { offset },
+                Step::Found(Found::Header { value, offset }) => {
+                    Piece::Header { key: &self.key, text: value.map(|(from, to)| &self.text[from..to]), offset }
                 }
             });
         }
     }
 
-    fn start(&mut self) -> Option<Found> {
-        while self.filled < 3 && self.fill() {}
-        if self.buffer[..self.filled].starts_with(b"\xef\xbb\xbf") {
+    fn start(&mut self) -> Step {
+        if self.text.len() < 3 && self.behind == Behind::More {
+            return Step::Pause;
+        }
+        if self.text.starts_with(b"\xef\xbb\xbf") {
             self.at = 3;
         }
         match self.skip_separators() {
-            Some(b'{') => self.place = Place::Object,
-            Some(b'[') => {
-                self.seen_events = true;
-                self.place = Place::List { in_object: false };
-            }
+            Some(b'{') => self.state.place = Place::Object,
+            Some(b'[') => self.state = State::in_list(false),
             Some(_) => return self.stop(End::Broken { offset: self.offset() }),
-            None => return self.stop(End::CutOff { offset: self.offset() }),
+            None => {
+                let end = self.offset();
+                return self.wait_from(0, end);
+            }
         }
         self.at += 1;
-        None
+        Step::Again
     }
 
     /// One field of the top-level object.
-    fn field(&mut self) -> Option<Found> {
+    fn field(&mut self) -> Step {
         match self.skip_separators() {
             Some(b'"') => {}
-            Some(b'}') => return self.finish(),
+            Some(b'}') => {
+                self.at += 1;
+                self.state.place = Place::Closed;
+                return Step::Again;
+            }
             Some(_) => return self.stop(End::Broken { offset: self.offset() }),
-            None => return self.stop(End::CutOff { offset: self.offset() }),
+            None => {
+                let end = self.offset();
+                return self.wait_from(self.at, end);
+            }
         }
-        let offset = self.offset();
+        let (offset, begin) = (self.offset(), self.at);
         let Length::Known(length) = self.value_length(MAX_HEADER_FIELD) else {
-            return self.stop(End::CutOff { offset });
+            // A key that is too long will not get better with more text.
+            let is_hopeless = self.text.len() - begin > MAX_HEADER_FIELD;
+            return if is_hopeless { self.stop(End::CutOff { offset }) } else { self.wait_from(begin, offset) };
         };
         self.key.clear();
-        self.key.extend_from_slice(&self.buffer[self.at + 1..self.at + length - 1]);
+        self.key.extend_from_slice(&self.text[self.at + 1..self.at + length - 1]);
         self.at += length;
         match self.skip_separators() {
             Some(b':') => self.at += 1,
             Some(_) => return self.stop(End::Broken { offset: self.offset() }),
-            None => return self.stop(End::CutOff { offset }),
+            None => return self.wait_from(begin, offset),
         }
         match self.skip_separators() {
             Some(b'[') if self.key == b"traceEvents" => {
                 self.at += 1;
-                self.seen_events = true;
-                self.place = Place::List { in_object: true };
-                return None;
+                self.state = State::in_list(true);
+                return Step::Again;
             }
             Some(b'}' | b']' | b':') => return self.stop(End::Broken { offset: self.offset() }),
             Some(_) => {}
-            None => return self.stop(End::CutOff { offset }),
+            None => return self.wait_from(begin, offset),
         }
         match self.value_length(MAX_HEADER_FIELD) {
             Length::Known(length) => {
                 let from = self.at;
                 self.at += length;
-                Some(Found::Header { value: Some((from, from + length)), offset })
+                Step::Found(Found::Header { value: Some((from, from + length)), offset })
             }
-            Length::TooLong => Some(Found::Header { value: None, offset }),
-            Length::CutOff => self.stop(End::CutOff { offset }),
+            Length::TooLong => self.too_long(offset, true, true),
+            Length::Open => self.wait_from(begin, offset),
         }
     }
 
     /// One element of the event list.
-    fn element(&mut self, in_object: bool) -> Option<Found> {
+    #[inline]
+    fn element(
+        &mut self,
+        in_object: bool,
+        recognise: &mut impl FnMut(&[u8], usize, &mut Marks) -> Option<usize>,
+    ) -> Step {
         let first = self.skip_separators();
-        let offset = self.offset();
+        let (offset, from) = (self.offset(), self.at);
+        if first == Some(b'{') {
+            self.align_marks(b'{');
+            if let Some(to) = recognise(self.text, from, self.marks) {
+                self.at = to;
+                return Step::Found(Found::Event { from, to, offset, recognised: true });
+            }
+        }
+        self.any_element(first, in_object)
+    }
+
+    fn any_element(&mut self, first: Option<u8>, in_object: bool) -> Step {
+        let (offset, from) = (self.offset(), self.at);
         match first {
             Some(b']') => {
-                if !in_object {
-                    return self.finish();
-                }
                 self.at += 1;
-                self.place = Place::Object;
-                return None;
+                self.state.place = if in_object { Place::Object } else { Place::Closed };
+                return Step::Again;
             }
             Some(b'}' | b':') => return self.stop(End::Broken { offset }),
             Some(_) => {}
             // A list without its closing bracket is how programs that may crash write traces: legal, if nothing failed.
-            None if in_object || self.failure.is_some() => return self.stop(End::CutOff { offset }),
-            None => return self.stop(End::Whole),
+            None if !in_object && self.behind == Behind::Nothing => return self.stop(End::Whole),
+            None => return self.wait_from(from, offset),
         }
         match self.value_length(MAX_EVENT) {
             Length::Known(length) => {
-                let from = self.at;
-                self.at += length;
-                if first == Some(b'{') {
-                    Some(Found::Event { from, to: from + length, offset })
+                let to = from + length;
+                self.at = to;
+                Step::Found(if first == Some(b'{') {
+                    Found::Event { from, to, offset, recognised: false }
                 } else {
-                    Some(Found::NotObject { offset })
-                }
+                    Found::NotObject { offset }
+                })
             }
-            Length::TooLong => Some(Found::TooLong { offset }),
-            Length::CutOff => self.stop(End::CutOff { offset }),
+            Length::TooLong => self.too_long(offset, false, in_object),
+            Length::Open => self.wait_from(from, offset),
         }
     }
 
-    /// At the container's closing bracket: what follows it?
-    fn finish(&mut self) -> Option<Found> {
-        self.at += 1;
-        let mut rest = self.peek();
-        while rest.is_some_and(|b| is_space(b) || b == 0) {
+    /// Behind the container: what follows it?
+    fn closed(&mut self) -> Step {
+        while let Some(byte) = self.peek() {
+            if !is_space(byte) && byte != 0 {
+                return self.stop(End::Trailing { offset: self.offset() });
+            }
             self.at += 1;
-            rest = self.peek();
         }
-        self.stop(if rest.is_some() { End::Trailing { offset: self.offset() } } else { End::Whole })
+        if self.behind == Behind::More { Step::Pause } else { self.stop(End::Whole) }
     }
 
-    fn stop(&mut self, end: End) -> Option<Found> {
-        self.end = end;
-        self.place = Place::Over;
-        None
+    /// The text is over in the middle of something that begins at a byte. If there is no more text, the file was cut off at
+    /// `offset`.
+    fn wait_from(&mut self, at: usize, offset: u64) -> Step {
+        if self.behind != Behind::More {
+            return self.stop(End::CutOff { offset });
+        }
+        self.at = at;
+        Step::Pause
     }
 
-    /// How long the value at the current place is. The buffer holds all of it if the length is known.
-    fn value_length(&mut self, limit: usize) -> Length {
-        let first = self.peek();
-        // A quote too many before this place would have turned the marks inside out; here no string is open.
-        let text = &self.buffer[..self.filled];
-        let marked = match first {
-            Some(b'{' | b'[') => self.marks.bracket(text, self.at) == Some(self.at),
-            Some(b'"') => self.marks.quote(text, self.at) == Some(self.at),
-            _ => true,
+    fn stop(&mut self, end: End) -> Step {
+        self.at = self.text.len();
+        self.state.place = Place::Over(end);
+        Step::Pause
+    }
+
+    /// A quote too many before this place would have turned the marks inside out; here no string is open.
+    #[inline]
+    fn align_marks(&mut self, first: u8) {
+        let mark = match first {
+            b'{' | b'[' => self.marks.bracket(self.text, self.at),
+            _ => self.marks.quote(self.text, self.at),
         };
-        if !marked {
+        if mark != Some(self.at) {
             self.marks.restart(self.at);
         }
-        loop {
-            let text = &self.buffer[..self.filled];
-            let end = match first {
-                Some(b'{' | b'[') => (&mut self.marks).container_end(text, self.at),
-                Some(b'"') => self.marks.quote(text, self.at + 1).map(|quote| quote + 1),
-                _ => {
-                    let rest = &text[self.at..];
-                    rest.iter().position(|b| is_space(*b) || matches!(b, b',' | b']' | b'}')).map(|end| self.at + end)
-                }
-            };
-            if let Some(end) = end {
-                return Length::Known(end - self.at);
+    }
+
+    /// How long the value at the current place is.
+    fn value_length(&mut self, limit: usize) -> Length {
+        let rest = &self.text[self.at..];
+        let first = rest.first().copied().unwrap_or_default();
+        let end = match first {
+            b'{' | b'[' => {
+                self.align_marks(first);
+                self.marks.container_end(self.text, self.at)
             }
-            if self.filled - self.at > limit {
-                return if self.pass_over() { Length::TooLong } else { Length::CutOff };
+            b'"' => {
+                self.align_marks(first);
+                self.marks.quote(self.text, self.at + 1).map(|quote| quote + 1)
             }
-            if !self.fill() {
-                return Length::CutOff;
-            }
+            _ => rest.iter().position(|b| is_space(*b) || matches!(b, b',' | b']' | b'}')).map(|end| self.at + end),
+        };
+        match end {
+            Some(end) if end - self.at <= limit => Length::Known(end - self.at),
+            None if rest.len() <= limit => Length::Open,
+            _ => Length::TooLong,
         }
     }
 
-    /// Drops a value that is too long to keep. Whether its end was found.
-    fn pass_over(&mut self) -> bool {
-        let mut nesting = Nesting::default();
+    fn too_long(&mut self, offset: u64, is_header: bool, in_object: bool) -> Step {
         if !matches!(self.peek(), Some(b'{' | b'[' | b'"')) {
-            return false;
+            return self.stop(End::CutOff { offset });
         }
-        loop {
-            if let Some(end) = nesting.end(&self.buffer[self.at..self.filled]) {
-                self.at += end;
-                return true;
+        let key = is_header.then(|| self.key.clone());
+        self.state.place = Place::TooLong { nesting: Nesting::default(), offset, key, in_object };
+        Step::Again
+    }
+
+    /// Drops a value that is too long to keep.
+    fn pass_over(&mut self) -> Step {
+        let Place::TooLong { nesting, offset, key, in_object } = &mut self.state.place else { return Step::Again };
+        let offset = *offset;
+        let Some(length) = nesting.end(&self.text[self.at..]) else {
+            self.at = self.text.len();
+            return self.wait_from(self.at, offset);
+        };
+        self.at += length;
+        match key.take() {
+            Some(key) => {
+                self.key = key;
+                self.state.place = Place::Object;
+                Step::Found(Found::Header { value: None, offset })
             }
-            self.at = self.filled;
-            if !self.fill() {
-                return false;
+            None => {
+                self.state.place = Place::List { in_object: *in_object };
+                Step::Found(Found::TooLong { offset })
             }
         }
     }
 
     /// Past white space and commas; the byte that follows.
+    #[inline]
     fn skip_separators(&mut self) -> Option<u8> {
         loop {
             let byte = self.peek()?;
@@ -319,93 +414,62 @@ impl<R: Read> Cutter<R> {
         }
     }
 
-    fn peek(&mut self) -> Option<u8> {
-        while self.at == self.filled {
-            if !self.fill() {
-                return None;
-            }
-        }
-        Some(self.buffer[self.at])
+    #[inline]
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
     }
 
     fn offset(&self) -> u64 {
         self.base + self.at as u64
     }
-
-    /// Reads on, keeping what is not yet handed out. `false` at the end of the source.
-    fn fill(&mut self) -> bool {
-        if self.source_ended {
-            return false;
-        }
-        self.buffer.copy_within(self.at..self.filled, 0);
-        self.base += self.at as u64;
-        self.filled -= self.at;
-        self.at = 0;
-        // Whoever reads on stands at the beginning of something, not within a string.
-        self.marks.restart(0);
-        // The end of a value that goes on and on is looked for from its start each time; a quarter more text each time keeps
-        // that linear.
-        let wanted = self.filled + BLOCK.max(self.filled / 4);
-        if self.buffer.len() < wanted {
-            self.buffer.resize(wanted, 0);
-        }
-        let before = self.filled;
-        while self.filled < wanted && !self.source_ended {
-            match self.source.read(&mut self.buffer[self.filled..wanted]) {
-                Ok(0) => self.source_ended = true,
-                Ok(n) => self.filled += n,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => {
-                    self.failure = Some(e);
-                    self.source_ended = true;
-                }
-            }
-            // The usual case: a block has come, and a little is left of the one before.
-            if before < BLOCK && self.filled > before {
-                break;
-            }
-        }
-        self.filled > before
-    }
-}
-
-/// A [`Piece`] by its place in the buffer.
-enum Found {
-    Event { from: usize, to: usize, offset: u64 },
-    NotObject { offset: u64 },
-    TooLong { offset: u64 },
-    Header { value: Option<(usize, usize)>, offset: u64 },
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Hands out a byte at a time, so that every buffer boundary is tried.
-    struct Trickle<'a>(&'a [u8]);
-
-    impl Read for Trickle<'_> {
-        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-            let n = self.0.len().min(1);
-            buf[..n].copy_from_slice(&self.0[..n]);
-            self.0 = &self.0[n..];
-            Ok(n)
+    /// Cuts a text that comes in chunks of this size.
+    fn pieces_of(text: &[u8], chunk: usize) -> (Vec<String>, End) {
+        let (mut out, mut marks, mut state) = (Vec::new(), Marks::default(), State::START);
+        let (mut from, mut to) = (0, 0);
+        loop {
+            to = text.len().min(to + chunk);
+            let behind = if to == text.len() { Behind::Nothing } else { Behind::More };
+            let mut cutter = Cutter::new(&text[from..to], from as u64, behind, state, &mut marks);
+            while let Some(piece) = cutter.next(|_, _, _| None) {
+                let show = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                out.push(match piece {
+                    Piece::Event { event, .. } => show(&event.text[event.at..]),
+                    Piece::NotObject { offset } => format!("not an object @{offset}"),
+                    Piece::TooLong { offset } => format!("too long @{offset}"),
+                    Piece::Header { key, text, offset } => match text {
+                        Some(text) => format!("{}={}", show(key), show(text)),
+                        None => format!("{} too long @{offset}", show(key)),
+                    },
+                });
+            }
+            let (after, used) = cutter.into_rest();
+            if let Some(end) = after.end() {
+                return (out, end);
+            }
+            (state, from) = (after, from + used);
         }
     }
 
+    /// The same whatever the chunks are.
     fn pieces(text: &str) -> (Vec<String>, End) {
-        let mut cutter = Cutter::new(Trickle(text.as_bytes()));
-        let mut out = Vec::new();
-        while let Some(piece) = cutter.next() {
-            let show = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-            out.push(match piece {
-                Piece::Event { event, .. } => show(&event.text[event.at..]),
-                Piece::NotObject { offset } => format!("not an object @{offset}"),
-                Piece::TooLong { offset } => format!("too long @{offset}"),
-                Piece::Header { key, text, .. } => format!("{}={}", show(key), show(text.unwrap())),
-            });
+        let whole = pieces_of(text.as_bytes(), text.len().max(1));
+        for chunk in 1..text.len() {
+            assert_eq!(pieces_of(text.as_bytes(), chunk), whole, "chunks of {chunk} bytes");
         }
-        (out, cutter.into_end().0)
+        whole
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn chunks_change_nothing(text in "[\\[{]([{}\\[\\]\",:a\\\\ ]|\"traceEvents\":\\[|\\{\"a\":1\\},){0,40}") {
+            pieces(&text);
+        }
     }
 
     #[test]
@@ -445,21 +509,12 @@ mod tests {
     }
 
     #[test]
-    fn a_long_event_is_passed_over() {
-        let long = format!(r#"[{{"a":"{}"}},{{}}"#, "x".repeat(MAX_EVENT / 2 * 3));
-        let mut cutter = Cutter::new(long.as_bytes());
-        assert!(matches!(cutter.next(), Some(Piece::TooLong { offset: 1 })));
-        assert!(matches!(cutter.next(), Some(Piece::Event { .. })));
-        assert!(cutter.next().is_none());
-    }
-
-    #[test]
-    fn a_long_header_field_is_passed_over() {
-        let long = format!(r#"{{"log":"{}","traceEvents":[{{}}]}}"#, "x".repeat(MAX_HEADER_FIELD * 2));
-        let mut cutter = Cutter::new(long.as_bytes());
-        assert!(matches!(cutter.next(), Some(Piece::Header { key: b"log", text: None, offset: 1 })));
-        assert!(matches!(cutter.next(), Some(Piece::Event { event: Marked { .. }, .. })));
-        assert!(cutter.next().is_none());
-        assert_eq!(cutter.into_end().0, End::Whole);
+    fn what_is_too_long_is_passed_over() {
+        let event = format!(r#"[{{"a":"{}"}},{{}}"#, "x".repeat(MAX_EVENT / 2 * 3));
+        let header = format!(r#"{{"log":"{}","traceEvents":[{{}}]}}"#, "x".repeat(MAX_HEADER_FIELD * 2));
+        for chunk in [1 << 20, usize::MAX / 2] {
+            assert_eq!(pieces_of(event.as_bytes(), chunk), (vec!["too long @1".into(), "{}".into()], End::Whole));
+            assert_eq!(pieces_of(header.as_bytes(), chunk), (vec!["log too long @1".into(), "{}".into()], End::Whole));
+        }
     }
 }

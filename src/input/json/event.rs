@@ -2,196 +2,173 @@
 
 use super::args;
 use super::cut::Marked;
+use super::fields::{Field, Fields};
+use super::layout::Layouts;
 use super::marks::Marks;
+use super::number::Digits;
 use super::scan::{Token, Walker};
 use super::text::unescape;
 use crate::damage::Damage;
-use crate::event::{ArgList, ArgsWanted, AsyncId, Bind, Event, Id, Kind, Scope};
+use crate::event::{ArgList, ArgsWanted, AsyncId, Bind, Event, Id, Kind, Scope, Text};
 use crate::time::{TimeRule, scaled_decimal};
 
 /// Turns event texts into events. Keeps the buffers that they share.
 pub(super) struct Parser {
     time: TimeRule,
-    wanted: Wanted,
+    wanted: ArgsWanted,
+    correlation: args::Correlation,
     args: ArgList,
-}
-
-/// Which arguments to read, made ready.
-enum Wanted {
-    All,
-    Keys(args::Keys),
-}
-
-/// The fields of one event as they stand in the text. Of a key that comes twice the last counts.
-#[derive(Default)]
-struct Fields<'a> {
-    ph: Option<Token<'a>>,
-    cat: Option<Token<'a>>,
-    name: Option<Token<'a>>,
-    pid: Option<Token<'a>>,
-    tid: Option<Token<'a>>,
-    ts: Option<Token<'a>>,
-    dur: Option<Token<'a>>,
-    tts: Option<Token<'a>>,
-    tdur: Option<Token<'a>>,
-    id: Option<Token<'a>>,
-    id2: Option<Token<'a>>,
-    bp: Option<Token<'a>>,
-    s: Option<Token<'a>>,
-    args: Option<Token<'a>>,
-    bind_id: Option<Token<'a>>,
-    flow_in: Option<Token<'a>>,
-    flow_out: Option<Token<'a>>,
-}
-
-impl<'a> Fields<'a> {
-    /// `Ok(None)` for an empty object, which is no event and no damage either.
-    fn read(text: &'a [u8], at: usize, marks: &mut Marks) -> Result<Option<Self>, Damage> {
-        let mut fields = Fields::default();
-        let mut walker = Walker::marked(text, at, marks);
-        let mut empty = true;
-        while let Some((key, value)) = walker.member().map_err(|_| Damage::EventSyntax)? {
-            empty = false;
-            if let Some(slot) = fields.slot(key) {
-                *slot = Some(value);
-            } else if key.contains(&b'\\')
-                && let Some(slot) = fields.slot(unescape(key).as_bytes())
-            {
-                *slot = Some(value);
-            }
-        }
-        Ok((!empty).then_some(fields))
-    }
-
-    fn slot(&mut self, key: &[u8]) -> Option<&mut Option<Token<'a>>> {
-        Some(match key {
-            b"ph" => &mut self.ph,
-            b"cat" => &mut self.cat,
-            b"name" => &mut self.name,
-            b"pid" => &mut self.pid,
-            b"tid" => &mut self.tid,
-            b"ts" => &mut self.ts,
-            b"dur" => &mut self.dur,
-            b"tts" => &mut self.tts,
-            b"tdur" => &mut self.tdur,
-            b"id" => &mut self.id,
-            b"id2" => &mut self.id2,
-            b"bp" => &mut self.bp,
-            b"s" => &mut self.s,
-            b"args" => &mut self.args,
-            b"bind_id" => &mut self.bind_id,
-            b"flow_in" => &mut self.flow_in,
-            b"flow_out" => &mut self.flow_out,
-            _ => return None,
-        })
-    }
+    layouts: Layouts,
+    /// Those of an event that has none of the known layouts.
+    fields: Fields,
 }
 
 impl Parser {
     pub(super) fn new(time: TimeRule, wanted: ArgsWanted) -> Self {
-        let wanted = match wanted {
-            ArgsWanted::All => Wanted::All,
-            ArgsWanted::Keys(keys) => Wanted::Keys(args::Keys::new(keys)),
-        };
-        Parser { time, wanted, args: ArgList::default() }
+        Parser {
+            time,
+            wanted,
+            correlation: args::Correlation::new(),
+            args: ArgList::default(),
+            layouts: Layouts::default(),
+            fields: Fields::default(),
+        }
     }
 
-    /// Reads one event object. `Ok(None)` for `{}`; `Err` says what is wrong with an event that has to be left out.
+    /// Whether the event that begins at a byte is laid out like one before; the byte behind it. [`Parser::parse_known`] reads it
+    /// then.
+    #[inline]
+    pub(super) fn recognise(&mut self, text: &[u8], at: usize, marks: &mut Marks) -> Option<usize> {
+        self.layouts.recognise(text, at, marks)
+    }
+
+    /// Reads the event that was recognised last. `Err` says what is wrong with an event that has to be left out.
+    pub(super) fn parse_known<'a>(&'a mut self, event: Marked<'a>) -> Result<Event<'a>, Damage> {
+        let Marked { text, marks, .. } = event;
+        meaning(self.time, self.wanted, &self.correlation, &mut self.args, self.layouts.fields(), text, marks)
+    }
+
+    /// Reads any event object. `Ok(None)` for `{}`.
     pub(super) fn parse<'a>(&'a mut self, event: Marked<'a>) -> Result<Option<Event<'a>>, Damage> {
         let Marked { text, at, marks } = event;
-        let Some(fields) = Fields::read(text, at, marks)? else { return Ok(None) };
-        let phase = match fields.ph {
-            Some(Token::Text([phase, ..])) => *phase,
-            _ => return Err(Damage::EventWithoutTimestamp),
-        };
-        let ts = match self.nanos(fields.ts) {
-            Some(ts) => ts,
-            None if phase == b'M' => 0,
-            None => return Err(Damage::EventWithoutTimestamp),
-        };
-        self.args.clear();
-        if let (Some(Token::Object(object)), true) = (fields.args, phase != b'M') {
-            match &self.wanted {
-                Wanted::All => args::flatten(object, &mut self.args),
-                Wanted::Keys(keys) => keys.pick(text, object, marks, &mut self.args),
-            }
+        if !self.fields.read(text, at, marks)? {
+            return Ok(None);
         }
-        let kind = self.kind(phase, &fields)?;
-        let bind = match fields.bind_id {
-            Some(token)
-                if matches!(
-                    kind,
-                    Kind::Complete { .. } | Kind::Begin | Kind::AsyncBegin(_) | Kind::AsyncInstant(_)
-                ) =>
-            {
-                let flow_in = fields.flow_in == Some(Token::True);
-                let flow_out = fields.flow_out == Some(Token::True);
-                Some(Bind { id: flow_id(Some(token)), flow_in, flow_out })
-            }
-            _ => None,
-        };
-        Ok(Some(Event {
-            kind,
-            ts,
-            pid: thread_id(fields.pid),
-            tid: thread_id(fields.tid),
-            name: nonempty(fields.name),
-            category: nonempty(fields.cat),
-            thread_time: (self.nanos(fields.tts), self.nanos(fields.tdur)),
-            bind,
-            args: &self.args,
-        }))
-    }
-
-    fn kind<'a>(&self, phase: u8, fields: &Fields<'a>) -> Result<Kind<'a>, Damage> {
-        Ok(match phase {
-            b'X' => match fields.dur {
-                None => return Err(Damage::IncompleteEvent),
-                some => Kind::Complete { dur: self.nanos(some).ok_or(Damage::InvalidDuration)? },
-            },
-            b'B' => Kind::Begin,
-            b'E' => Kind::End,
-            b'b' => Kind::AsyncBegin(async_id(fields)?),
-            b'e' => Kind::AsyncEnd(async_id(fields)?),
-            b'n' => Kind::AsyncInstant(async_id(fields)?),
-            b'i' | b'I' | b'R' => match (fields.s, fields.pid, fields.tid) {
-                (Some(Token::Text([b'g', ..])), _, _) => Kind::Instant(Scope::Global),
-                (Some(Token::Text([b'p', ..])), Some(_), _) => Kind::Instant(Scope::Process),
-                (Some(Token::Text([b'p', ..])), None, _) | (_, _, None) => return Err(Damage::IncompleteEvent),
-                _ => Kind::Instant(Scope::Thread),
-            },
-            b's' => Kind::FlowStart(flow_id(fields.id)),
-            b't' => Kind::FlowStep(flow_id(fields.id)),
-            b'f' => Kind::FlowEnd { id: flow_id(fields.id), enclosing: fields.bp == Some(Token::Text(b"e")) },
-            b'M' => metadata(fields)?,
-            _ => Kind::Other,
-        })
-    }
-
-    /// A time in microseconds: a number, or text that is nothing but a number.
-    fn nanos(&self, token: Option<Token<'_>>) -> Option<i64> {
-        match token? {
-            Token::Number(text) | Token::Text(text) => self.time.micros_to_nanos(text),
-            _ => None,
-        }
+        self.layouts.learn(text, at, &self.fields);
+        meaning(self.time, self.wanted, &self.correlation, &mut self.args, &self.fields, text, marks).map(Some)
     }
 }
 
-fn nonempty<'a>(token: Option<Token<'a>>) -> Option<std::borrow::Cow<'a, str>> {
+/// What an event's fields mean.
+#[inline]
+fn meaning<'a>(
+    time: TimeRule,
+    wanted: ArgsWanted,
+    correlation: &args::Correlation,
+    args: &'a mut ArgList,
+    fields: &Fields,
+    text: &'a [u8],
+    marks: &mut Marks,
+) -> Result<Event<'a>, Damage> {
+    let get = |field| fields.get(text, field);
+    // A time in microseconds: a number, or text that is nothing but a number.
+    let nanos = |field| {
+        let Digits { value, decimals } = fields.digits(field);
+        time.digits_to_nanos(value, decimals).or_else(|| match fields.get(text, field)? {
+            Token::Number(text) | Token::Text(text) => time.micros_to_nanos(text),
+            _ => None,
+        })
+    };
+    let phase = match get(Field::Ph) {
+        Some(Token::Text([phase, ..])) => *phase,
+        _ => return Err(Damage::EventWithoutTimestamp),
+    };
+    let ts = match nanos(Field::Ts) {
+        Some(ts) => ts,
+        None if phase == b'M' => 0,
+        None => return Err(Damage::EventWithoutTimestamp),
+    };
+    args.clear();
+    let mut id = 0;
+    if let (Some(Token::Object(object)), true) = (get(Field::Args), phase != b'M') {
+        id = correlation.find(text, fields.range(Field::Args), marks);
+        if wanted == ArgsWanted::All {
+            args::flatten(object, args);
+        }
+    }
+    let kind = match phase {
+        b'X' => match get(Field::Dur) {
+            None => return Err(Damage::IncompleteEvent),
+            Some(_) => Kind::Complete { dur: nanos(Field::Dur).ok_or(Damage::InvalidDuration)? },
+        },
+        _ => other_kind(phase, fields, text)?,
+    };
+    let bind = match get(Field::BindId) {
+        Some(token)
+            if matches!(kind, Kind::Complete { .. } | Kind::Begin | Kind::AsyncBegin(_) | Kind::AsyncInstant(_)) =>
+        {
+            let flow_in = get(Field::FlowIn) == Some(Token::True);
+            let flow_out = get(Field::FlowOut) == Some(Token::True);
+            Some(Bind { id: flow_id(Some(token)), flow_in, flow_out })
+        }
+        _ => None,
+    };
+    Ok(Event {
+        kind,
+        ts,
+        pid: thread_id(fields, text, Field::Pid),
+        tid: thread_id(fields, text, Field::Tid),
+        name: nonempty(get(Field::Name)),
+        category: nonempty(get(Field::Cat)),
+        correlation: id,
+        thread_time: (nanos(Field::Tts), nanos(Field::Tdur)),
+        bind,
+        args,
+    })
+}
+
+fn other_kind<'a>(phase: u8, fields: &Fields, text: &'a [u8]) -> Result<Kind<'a>, Damage> {
+    let get = |field| fields.get(text, field);
+    Ok(match phase {
+        b'B' => Kind::Begin,
+        b'E' => Kind::End,
+        b'b' => Kind::AsyncBegin(async_id(fields, text)?),
+        b'e' => Kind::AsyncEnd(async_id(fields, text)?),
+        b'n' => Kind::AsyncInstant(async_id(fields, text)?),
+        b'i' | b'I' | b'R' => match (get(Field::S), get(Field::Pid), get(Field::Tid)) {
+            (Some(Token::Text([b'g', ..])), _, _) => Kind::Instant(Scope::Global),
+            (Some(Token::Text([b'p', ..])), Some(_), _) => Kind::Instant(Scope::Process),
+            (Some(Token::Text([b'p', ..])), None, _) | (_, _, None) => return Err(Damage::IncompleteEvent),
+            _ => Kind::Instant(Scope::Thread),
+        },
+        b's' => Kind::FlowStart(flow_id(get(Field::Id))),
+        b't' => Kind::FlowStep(flow_id(get(Field::Id))),
+        b'f' => Kind::FlowEnd { id: flow_id(get(Field::Id)), enclosing: get(Field::Bp) == Some(Token::Text(b"e")) },
+        b'M' => metadata(fields, text)?,
+        _ => Kind::Other,
+    })
+}
+
+fn nonempty(token: Option<Token<'_>>) -> Option<Text<'_>> {
     match token {
-        Some(Token::Text(raw)) if !raw.is_empty() => Some(unescape(raw)),
+        Some(Token::Text(raw)) if !raw.is_empty() => Some(Text { raw, decode: unescape }),
         _ => None,
     }
 }
 
 /// Process and thread ids: whole numbers of 32 bits; negative and larger ones count as 0, fractions are cut off.
-fn thread_id<'a>(token: Option<Token<'a>>) -> Id<'a> {
-    match token {
+#[inline]
+fn thread_id<'a>(fields: &Fields, text: &'a [u8], field: Field) -> Id<'a> {
+    match fields.get(text, field) {
         Some(Token::Text(raw)) => Id::Text(unescape(raw)),
-        Some(Token::Number(text)) => {
-            let value = scaled_decimal(text, 0).filter(|_| text.iter().all(u8::is_ascii_digit)).or_else(|| {
+        Some(Token::Number(digits)) => {
+            let value = fields.digits(field).whole().or_else(|| {
+                let is_whole = digits.iter().all(u8::is_ascii_digit);
+                if is_whole { scaled_decimal(digits, 0) } else { None }
+            });
+            let value = value.or_else(|| {
                 // A fraction is cut off, where the conversion above would round it.
-                std::str::from_utf8(text).ok().and_then(|t| t.parse::<f64>().ok()).map(|v| v.trunc() as i64)
+                std::str::from_utf8(digits).ok().and_then(|t| t.parse::<f64>().ok()).map(|v| v.trunc() as i64)
             });
             Id::Number(value.and_then(|v| u32::try_from(v).ok()).unwrap_or(0))
         }
@@ -221,8 +198,8 @@ fn flow_id(token: Option<Token<'_>>) -> Option<u64> {
 }
 
 /// The track of an asynchronous event. It needs a process and an id; `id` goes before `id2`, `global` before `local`.
-fn async_id<'a>(fields: &Fields<'a>) -> Result<AsyncId<'a>, Damage> {
-    if fields.pid.is_none() {
+fn async_id<'a>(fields: &Fields, text: &'a [u8]) -> Result<AsyncId<'a>, Damage> {
+    if fields.get(text, Field::Pid).is_none() {
         return Err(Damage::IncompleteEvent);
     }
     // Text and number stay apart by the quotes that stand around the one and not around the other.
@@ -231,10 +208,10 @@ fn async_id<'a>(fields: &Fields<'a>) -> Result<AsyncId<'a>, Damage> {
         Token::Number(raw) => Some(String::from_utf8_lossy(raw)),
         _ => None,
     };
-    if let Some(id) = fields.id.and_then(as_text) {
+    if let Some(id) = fields.get(text, Field::Id).and_then(as_text) {
         return Ok(AsyncId { id, per_process: false });
     }
-    let Some(Token::Object(object)) = fields.id2 else { return Err(Damage::IncompleteEvent) };
+    let Some(Token::Object(object)) = fields.get(text, Field::Id2) else { return Err(Damage::IncompleteEvent) };
     let (mut global, mut local) = (None, None);
     let mut walker = Walker::new(object);
     while let Ok(Some((key, value))) = walker.member() {
@@ -248,9 +225,9 @@ fn async_id<'a>(fields: &Fields<'a>) -> Result<AsyncId<'a>, Damage> {
     global.or(local).map(|id| AsyncId { id, per_process }).ok_or(Damage::IncompleteEvent)
 }
 
-fn metadata<'a>(fields: &Fields<'a>) -> Result<Kind<'a>, Damage> {
-    let Some(Token::Text(name)) = fields.name else { return Ok(Kind::Other) };
-    let Some(Token::Object(object)) = fields.args else { return Ok(Kind::Other) };
+fn metadata<'a>(fields: &Fields, text: &'a [u8]) -> Result<Kind<'a>, Damage> {
+    let Some(Token::Text(name)) = fields.get(text, Field::Name) else { return Ok(Kind::Other) };
+    let Some(Token::Object(object)) = fields.get(text, Field::Args) else { return Ok(Kind::Other) };
     let wanted: &[u8] = match name {
         b"process_name" | b"thread_name" => b"name",
         b"process_sort_index" | b"thread_sort_index" => b"sort_index",
@@ -355,7 +332,7 @@ mod tests {
     #[test]
     fn the_last_of_equal_keys_counts_and_escaped_keys_are_keys() {
         with(r#"{"ph":"X","ts":1,"dur":1,"name":"a","n\u0061me":"b"}"#, |event| {
-            assert_eq!(event.unwrap().unwrap().name.unwrap(), "b");
+            assert_eq!(event.unwrap().unwrap().name.unwrap().decoded(), "b");
         });
     }
 }

@@ -1,23 +1,33 @@
 //! The Chrome trace format: JSON as Kineto, Perfetto's tools and Chrome write it.
 //!
-//! `cut` finds the events in the stream, `event` gives each its meaning, `args` and `header` flatten what hangs on
-//! them; `scan` and `text` know JSON's grammar.
+//! `split` divides the text into chunks, `cut` finds the events in them, `event` gives each its meaning with the help of
+//! `fields` and `layout`, `args` and `header` flatten what hangs on them; `scan`, `marks`, `number` and `text` know JSON's
+//! grammar.
+//!
+//! One thread after the other takes a chunk from the [`Splitter`], each reads its own with a [`Reader`], and the
+//! [`Joiner`] is given the parts in file order. What comes out is the same whatever the number of threads.
 
 mod args;
 mod cut;
 mod event;
+mod fields;
 mod header;
+mod layout;
 mod marks;
+mod number;
 mod scan;
+mod split;
 mod text;
 
-use std::io::{self, Read};
+use std::io;
 
 use crate::damage::{Damage, DamageReport};
 use crate::event::{ArgsWanted, Event, HeaderField};
 use crate::input::gzip::{GzipCause, GzipFailure};
 use crate::time::TimeRule;
-use cut::{Cutter, End, Piece};
+use cut::{Behind, Cutter, End, Piece, State};
+use marks::Marks;
+pub use split::{Buffer, CHUNK, Chunk, Splitter};
 
 /// What was read besides the events.
 #[derive(Debug, Default)]
@@ -40,42 +50,147 @@ pub struct Summary {
     pub failure: Option<io::Error>,
 }
 
-/// Reads a whole trace and hands each event to `take`, in file order, with its byte offset in the text.
-pub fn read(source: impl Read, time: TimeRule, wanted: ArgsWanted, mut take: impl FnMut(Event<'_>, u64)) -> Summary {
-    let mut cutter = Cutter::new(source);
-    let mut parser = event::Parser::new(time, wanted);
-    let mut summary = Summary::default();
-    while let Some(piece) = cutter.next() {
-        match piece {
-            Piece::Event { event, offset } => {
-                summary.elements += 1;
-                match parser.parse(event) {
-                    Ok(Some(event)) => {
-                        summary.events += 1;
-                        take(event, offset);
+/// Reads chunks. Each thread has its own.
+pub struct Reader {
+    parser: event::Parser,
+    marks: Marks,
+}
+
+/// What was read of a chunk besides its events.
+#[derive(Debug)]
+pub struct Part {
+    summary: Summary,
+    /// The state behind the text that was used.
+    state: State,
+    used: usize,
+}
+
+impl Reader {
+    /// A reader with these rules.
+    pub fn new(time: TimeRule, wanted: ArgsWanted) -> Self {
+        Reader { parser: event::Parser::new(time, wanted), marks: Marks::default() }
+    }
+
+    /// Reads a chunk, without knowing what is before it, and hands each event to `take`, in file order, with its byte offset in
+    /// the text. `None` if a chunk cannot be read so.
+    pub fn read(&mut self, chunk: &Chunk, take: impl FnMut(Event<'_>, u64)) -> Option<Part> {
+        Some(self.read_from(chunk.text(), chunk.base, chunk.behind, chunk.start.clone()?, take))
+    }
+
+    fn read_from(
+        &mut self,
+        text: &[u8],
+        base: u64,
+        behind: Behind,
+        state: State,
+        mut take: impl FnMut(Event<'_>, u64),
+    ) -> Part {
+        let Reader { parser, marks } = self;
+        let mut cutter = Cutter::new(text, base, behind, state, marks);
+        let mut summary = Summary::default();
+        while let Some(piece) = cutter.next(|text, at, marks| parser.recognise(text, at, marks)) {
+            match piece {
+                Piece::Event { event, offset, recognised } => {
+                    summary.elements += 1;
+                    let event = if recognised { parser.parse_known(event).map(Some) } else { parser.parse(event) };
+                    match event {
+                        Ok(Some(event)) => {
+                            summary.events += 1;
+                            take(event, offset);
+                        }
+                        Ok(None) => {}
+                        Err(kind) => summary.damage.count(kind, Some(offset)),
                     }
-                    Ok(None) => {}
-                    Err(kind) => summary.damage.count(kind, Some(offset)),
                 }
+                Piece::NotObject { offset } => {
+                    summary.elements += 1;
+                    summary.damage.count(Damage::ElementNotObject, Some(offset));
+                }
+                Piece::TooLong { offset } => {
+                    summary.elements += 1;
+                    summary.damage.count(Damage::EventTooLong, Some(offset));
+                }
+                Piece::Header { key, text, offset } => summary.header_field(key, text, offset),
             }
-            Piece::NotObject { offset } => {
-                summary.elements += 1;
-                summary.damage.count(Damage::ElementNotObject, Some(offset));
-            }
-            Piece::TooLong { offset } => {
-                summary.elements += 1;
-                summary.damage.count(Damage::EventTooLong, Some(offset));
-            }
-            Piece::Header { key, text, offset } => summary.header_field(key, text, offset),
+        }
+        let (state, used) = cutter.into_rest();
+        Part { summary, state, used }
+    }
+}
+
+/// Puts parts together, in file order.
+pub struct Joiner {
+    state: State,
+    /// The text of what was begun and not ended, and where it begins.
+    rest: Vec<u8>,
+    base: u64,
+    /// How much of the rest has been looked at in vain.
+    searched: usize,
+    summary: Summary,
+}
+
+impl Default for Joiner {
+    fn default() -> Self {
+        Joiner { state: State::START, rest: Vec::new(), base: 0, searched: 0, summary: Summary::default() }
+    }
+}
+
+impl Joiner {
+    /// Whether what was read of the next chunk stands, because it begins as was thought.
+    pub fn accepts(&self, chunk: &Chunk) -> bool {
+        self.rest.is_empty() && chunk.start.as_ref() == Some(&self.state)
+    }
+
+    /// Adds the next chunk, whose part stands.
+    pub fn add(&mut self, chunk: &mut Chunk, part: Part) {
+        self.rest.extend_from_slice(&chunk.text()[part.used..]);
+        self.base = chunk.base + part.used as u64;
+        self.state = part.state;
+        self.summary.add(part.summary);
+        self.end(chunk);
+    }
+
+    /// Adds the next chunk by reading it, with what is left of those before it.
+    pub fn read(&mut self, chunk: &mut Chunk, reader: &mut Reader, take: impl FnMut(Event<'_>, u64)) {
+        self.rest.extend_from_slice(chunk.text());
+        // The end of a value that goes on and on is looked for from its start each time; a quarter more text each time keeps
+        // that linear.
+        if chunk.behind == Behind::More && self.rest.len() - self.searched < self.searched / 4 {
+            return;
+        }
+        let Part { summary, state, used } =
+            reader.read_from(&self.rest, self.base, chunk.behind, self.state.clone(), take);
+        self.rest.drain(..used);
+        self.searched = self.rest.len();
+        self.base += used as u64;
+        self.state = state;
+        self.summary.add(summary);
+        self.end(chunk);
+    }
+
+    fn end(&mut self, chunk: &mut Chunk) {
+        if chunk.behind != Behind::More {
+            self.summary.end(self.state.end().unwrap_or(End::Whole), chunk.failure.take());
         }
     }
-    summary.has_event_list = cutter.seen_events();
-    let (end, failure) = cutter.into_end();
-    summary.end(end, failure);
-    summary
+
+    /// All that was read besides the events.
+    pub fn into_summary(mut self) -> Summary {
+        self.summary.has_event_list = self.state.seen_events();
+        self.summary
+    }
 }
 
 impl Summary {
+    /// Adds what comes behind it.
+    fn add(&mut self, more: Summary) {
+        self.header.extend(more.header);
+        self.keys.extend(more.keys);
+        self.elements += more.elements;
+        self.events += more.events;
+        self.damage.add(&more.damage);
+    }
+
     fn header_field(&mut self, key: &[u8], value: Option<&[u8]>, offset: u64) {
         let key = text::unescape(key);
         if key == "displayTimeUnit" {

@@ -1,9 +1,10 @@
 //! Finding where JSON values end, and walking through the keys of one object, without building anything.
 
 use super::marks::Marks;
+use super::number::is_part;
 
 /// How far into a value the search for its end has come; lets the search go on when more text arrives.
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Nesting {
     depth: u32,
     in_string: bool,
@@ -117,19 +118,7 @@ impl Find for &mut Marks {
 
     #[inline]
     fn container_end(&mut self, text: &[u8], at: usize) -> Option<usize> {
-        let (mut depth, mut next) = (0u32, at);
-        loop {
-            let bracket = self.bracket(text, next)?;
-            if matches!(text.get(bracket), Some(b'{' | b'[')) {
-                depth += 1;
-            } else {
-                depth = depth.saturating_sub(1);
-            }
-            next = bracket + 1;
-            if depth == 0 {
-                return Some(next);
-            }
-        }
+        Marks::container_end(self, text, at)
     }
 }
 
@@ -171,6 +160,11 @@ impl<'a, F: Find> Walker<'a, F> {
         self.at += 1;
         self.skip_space()?;
         Ok(Some((key, self.value()?)))
+    }
+
+    /// The byte behind what was read last.
+    pub(super) fn place(&self) -> usize {
+        self.at
     }
 
     /// The next element; `None` at the closing bracket.
@@ -223,7 +217,7 @@ impl<'a, F: Find> Walker<'a, F> {
                 return Ok(if *open == b'{' { Token::Object(container) } else { Token::Array(container) });
             }
             Some(b'-' | b'0'..=b'9') => {
-                let end = rest.iter().position(|b| !matches!(b, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9'));
+                let end = rest.iter().position(|byte| !is_part(*byte));
                 let end = end.unwrap_or(rest.len());
                 self.at += end;
                 return Ok(Token::Number(&rest[..end]));
@@ -291,7 +285,7 @@ mod tests {
     fn marked_text_is_walked_alike() {
         let text = br#"[{"skipped":1}, {"a":"x\"}","b":{"c":[1,"]"]},"d":[{}],"e":12}]"#;
         let mut marks = Marks::default();
-        let end = (&mut marks).container_end(text, 16).unwrap();
+        let end = marks.container_end(text, 16).unwrap();
         assert_eq!(end, text.len() - 1);
         let mut marked = Walker::marked(&text[..end], 16, &mut marks);
         let mut plain = Walker::new(&text[16..end]);

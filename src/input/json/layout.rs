@@ -1,0 +1,236 @@
+//! Recognising events by their layout.
+//!
+//! A program writes all events of one kind alike: the same keys in the same order, with the same spaces between. So what an
+//! event looked like says where the next one's values are: what stands between them is compared, sixteen bytes at
+//! once, and nothing is looked at byte by byte. An event that matches a layout is read just as the walker would read it, because the
+//! same text between the same sorts of values means the same; one that matches none is read by the walker, and teaches a layout.
+
+use super::fields::{Field, Fields, Place, Sort};
+use super::marks::Marks;
+use super::number::{Digits, Number, number};
+
+/// How many layouts are kept. Kineto writes four or five.
+const MAX_LAYOUTS: usize = 8;
+
+/// Events with more fields are left to the walker.
+const MAX_STEPS: usize = 24;
+
+/// Longer texts between two values are left to the walker.
+const MAX_BETWEEN: usize = 96;
+
+/// The layouts met so far.
+#[derive(Debug, Default)]
+pub(super) struct Layouts {
+    known: Vec<Layout>,
+    /// The one that was recognised last.
+    last: usize,
+    /// The one that is forgotten next when there are too many.
+    oldest: usize,
+}
+
+/// How events of one kind look.
+#[derive(Debug)]
+struct Layout {
+    steps: Vec<Step>,
+    /// What stands behind the last value.
+    tail: Between,
+    /// Texts between values beyond their first sixteen bytes.
+    more: Vec<Piece>,
+    /// The values of the event that was recognised last.
+    fields: Fields,
+    /// The layout of the event that came after one like this: events come in patterns, a call, its arrow, the next call.
+    followed_by: usize,
+}
+
+/// A value and the text before it.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    before: Between,
+    field: Field,
+    sort: Sort,
+    /// The last value here, if it is a short whole number: events come in runs of one thread.
+    last: Repeated,
+}
+
+/// Text that is the same in all events of a layout.
+#[derive(Debug, Clone, Copy)]
+struct Between {
+    first: Piece,
+    length: u32,
+    /// Its other pieces, in [`Layout::more`].
+    more: (u32, u32),
+}
+
+/// Up to sixteen bytes of a text: `text & mask == value`.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    value: u128,
+    mask: u128,
+}
+
+/// A number of up to seven bytes and the byte behind it: `text & mask == bytes`.
+#[derive(Debug, Clone, Copy, Default)]
+struct Repeated {
+    bytes: u64,
+    /// 0: there is none.
+    mask: u64,
+    length: u32,
+    value: i64,
+}
+
+impl Layouts {
+    /// Compares the event that begins at a byte with the layouts. The byte behind it if it has one of them.
+    #[inline]
+    pub(super) fn recognise(&mut self, text: &[u8], at: usize, marks: &mut Marks) -> Option<usize> {
+        // Places are kept in 32 bits.
+        u32::try_from(text.len()).ok()?;
+        let expected = self.known.get(self.last)?.followed_by;
+        if let Some(end) = self.known.get_mut(expected)?.matches(text, at, marks) {
+            self.last = expected;
+            return Some(end);
+        }
+        self.recognise_another(expected, text, at, marks)
+    }
+
+    #[cold]
+    fn recognise_another(&mut self, not: usize, text: &[u8], at: usize, marks: &mut Marks) -> Option<usize> {
+        let found = (0..self.known.len()).filter(|i| *i != not);
+        let (i, end) = found.into_iter().find_map(|i| Some((i, self.known[i].matches(text, at, marks)?)))?;
+        self.known[self.last].followed_by = i;
+        self.last = i;
+        Some(end)
+    }
+
+    /// The values of the event that was recognised last.
+    #[inline]
+    pub(super) fn fields(&self) -> &Fields {
+        const NONE: &Fields = &Fields::NONE;
+        self.known.get(self.last).map_or(NONE, |layout| &layout.fields)
+    }
+
+    /// Learns from an event that begins at a byte and has these fields.
+    pub(super) fn learn(&mut self, text: &[u8], at: usize, fields: &Fields) {
+        let Some(layout) = Layout::of(text, at, fields) else { return };
+        let place = if self.known.len() < MAX_LAYOUTS {
+            self.known.push(layout);
+            self.known.len() - 1
+        } else {
+            let place = self.oldest;
+            self.oldest = (self.oldest + 1) % MAX_LAYOUTS;
+            self.known[place] = layout;
+            place
+        };
+        self.known[place].followed_by = place;
+        self.known[self.last].followed_by = place;
+        self.last = place;
+    }
+}
+
+impl Layout {
+    fn of(text: &[u8], at: usize, fields: &Fields) -> Option<Layout> {
+        if fields.members.len() > MAX_STEPS {
+            return None;
+        }
+        let (mut steps, mut more) = (Vec::new(), Vec::new());
+        let mut from = at;
+        for member in &fields.members {
+            let Place { sort, start, end, .. } = member.value;
+            // Of these the length is not known from where they begin.
+            if !matches!(sort, Sort::Text | Sort::Number | Sort::Object | Sort::Array) {
+                return None;
+            }
+            let before = Between::of(text.get(from..start as usize)?, &mut more)?;
+            steps.push(Step { before, field: member.field, sort, last: Repeated::default() });
+            from = end as usize;
+        }
+        let tail = Between::of(text.get(from..)?, &mut more)?;
+        Some(Layout { steps, tail, more, fields: Fields::default(), followed_by: 0 })
+    }
+
+    #[inline]
+    fn matches(&mut self, text: &[u8], at: usize, marks: &mut Marks) -> Option<usize> {
+        let Layout { steps, tail, more, fields, .. } = self;
+        let mut at = at;
+        for step in steps {
+            at = step.before.pass(text, at, more)?;
+            let start = at;
+            let mut digits = Digits::UNKNOWN;
+            at = match step.sort {
+                Sort::Text => marks.quote(text, at)?,
+                Sort::Number => {
+                    let number = step.last.number(text, at)?;
+                    digits = number.digits;
+                    number.end
+                }
+                Sort::Object if text.get(at) == Some(&b'{') => marks.container_end(text, at)?,
+                Sort::Array if text.get(at) == Some(&b'[') => marks.container_end(text, at)?,
+                _ => return None,
+            };
+            fields.set(step.field, Place { sort: step.sort, start: start as u32, end: at as u32, digits });
+        }
+        tail.pass(text, at, more)
+    }
+}
+
+impl Between {
+    fn of(text: &[u8], more: &mut Vec<Piece>) -> Option<Between> {
+        if text.len() > MAX_BETWEEN {
+            return None;
+        }
+        let (first, rest) = text.split_at(text.len().min(16));
+        let from = more.len() as u32;
+        more.extend(rest.chunks(16).map(Piece::of));
+        Some(Between { first: Piece::of(first), length: text.len() as u32, more: (from, more.len() as u32) })
+    }
+
+    /// The byte behind this text, if it stands at a byte.
+    #[inline]
+    fn pass(&self, text: &[u8], at: usize, more: &[Piece]) -> Option<usize> {
+        if !self.first.stands_at(text, at) {
+            return None;
+        }
+        if self.length > 16 {
+            let more = more.get(self.more.0 as usize..self.more.1 as usize)?;
+            if !more.iter().enumerate().all(|(i, piece)| piece.stands_at(text, at + 16 * (i + 1))) {
+                return None;
+            }
+        }
+        Some(at + self.length as usize)
+    }
+}
+
+impl Piece {
+    /// At most sixteen bytes.
+    fn of(text: &[u8]) -> Piece {
+        let (mut value, mut mask) = ([0; 16], [0; 16]);
+        value[..text.len()].copy_from_slice(text);
+        mask[..text.len()].fill(0xff);
+        Piece { value: u128::from_le_bytes(value), mask: u128::from_le_bytes(mask) }
+    }
+
+    #[inline]
+    fn stands_at(&self, text: &[u8], at: usize) -> bool {
+        let found = text.get(at..at + 16).and_then(|found| found.try_into().ok());
+        found.is_some_and(|found| u128::from_le_bytes(found) & self.mask == self.value)
+    }
+}
+
+impl Repeated {
+    /// The number at a byte.
+    #[inline]
+    fn number(&mut self, text: &[u8], at: usize) -> Option<Number> {
+        let bytes = u64::from_le_bytes(text.get(at..at + 8)?.try_into().ok()?);
+        if bytes & self.mask == self.bytes && self.mask != 0 {
+            let digits = Digits { value: self.value, decimals: 0 };
+            return Some(Number { end: at + self.length as usize, digits });
+        }
+        let number = number(text, at)?;
+        let length = number.end - at;
+        if let (Some(value), 1..=7) = (number.digits.whole(), length) {
+            // With the byte behind it, which says that the number does not go on.
+            let mask = u64::MAX >> (8 * (7 - length));
+            *self = Repeated { bytes: bytes & mask, mask, length: length as u32, value };
+        }
+        Some(number)
+    }
+}

@@ -1,0 +1,167 @@
+//! Numbers, read eight digits at a time as they are met.
+
+/// A number that has been passed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Number {
+    /// The byte behind it.
+    pub(super) end: usize,
+    /// What it is, if it is a simple one.
+    pub(super) digits: Digits,
+}
+
+/// A number that is `value / 10^decimals`; [`Digits::UNKNOWN`] stands for any that is not made of digits and a point, or has
+/// more digits than fit, or is not read yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Digits {
+    pub(super) value: i64,
+    pub(super) decimals: u8,
+}
+
+impl Digits {
+    pub(super) const UNKNOWN: Digits = Digits { value: 0, decimals: u8::MAX };
+
+    /// The value of a whole number.
+    #[inline]
+    pub(super) fn whole(self) -> Option<i64> {
+        (self.decimals == 0).then_some(self.value)
+    }
+}
+
+impl Default for Digits {
+    fn default() -> Self {
+        Digits::UNKNOWN
+    }
+}
+
+/// Passes over what may be a number: a digit or a minus, and all of the bytes behind it that numbers are made of. `None` if there
+/// is none, or it goes on to within eight bytes of the text's end.
+#[inline]
+pub(super) fn number(text: &[u8], at: usize) -> Option<Number> {
+    let (value, end) = digits(text, at, 0)?;
+    let whole = end - at;
+    // JSON writes no zero before other digits.
+    let is_simple = whole > 0 && (whole == 1 || text[at] != b'0');
+    let (value, end, decimals) = match text.get(end)? {
+        b'.' => {
+            let (value, after) = digits(text, end + 1, value)?;
+            (value, after, after - end - 1)
+        }
+        _ => (value, end, 0),
+    };
+    let last = *text.get(end)?;
+    let has_no_fraction = decimals == 0 && end > at + whole;
+    // Nineteen digits fit unless the first is a 9: times since 1970 with three decimals have as many.
+    let fits = whole + decimals <= if text[at] == b'9' { 18 } else { 19 };
+    if !is_simple || has_no_fraction || !fits || is_part(last) {
+        return other_number(text, at);
+    }
+    Some(Number { end, digits: Digits { value, decimals: decimals as u8 } })
+}
+
+#[cold]
+fn other_number(text: &[u8], at: usize) -> Option<Number> {
+    if !matches!(text.get(at)?, b'-' | b'0'..=b'9') {
+        return None;
+    }
+    let length = text.get(at..)?.iter().position(|byte| !is_part(*byte))?;
+    Some(Number { end: at + length, digits: Digits::UNKNOWN })
+}
+
+/// Whether numbers have this byte.
+#[inline]
+pub(super) fn is_part(byte: u8) -> bool {
+    matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9')
+}
+
+/// Appends the digits at a byte to a value, which wraps where there are too many. The byte behind them.
+#[inline]
+fn digits(text: &[u8], mut at: usize, mut value: i64) -> Option<(i64, usize)> {
+    const POWERS: [i64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
+    loop {
+        let eight = u64::from_le_bytes(text.get(at..at + 8)?.try_into().ok()?);
+        let digits = eight ^ u64::from_ne_bytes([b'0'; 8]);
+        // A digit is now 0 to 9; to anything else adding 0x76 sets the highest bit, if it was not set before.
+        let seven_bits = digits & u64::from_ne_bytes([0x7f; 8]);
+        let others = ((seven_bits + u64::from_ne_bytes([0x76; 8])) | digits) & u64::from_ne_bytes([0x80; 8]);
+        if others == 0 {
+            value = value.wrapping_mul(100_000_000).wrapping_add(joined(digits));
+            at += 8;
+            continue;
+        }
+        let count = others.trailing_zeros() as usize / 8;
+        if count > 0 {
+            // Moved to the end, the digits have zeros before them.
+            value = value.wrapping_mul(POWERS[count]).wrapping_add(joined(digits << (64 - 8 * count)));
+        }
+        return Some((value, at + count));
+    }
+}
+
+/// The number of eight digits, the first of which is the highest. Neighbours are joined: to pairs, to fours, to eight.
+#[inline]
+fn joined(digits: u64) -> i64 {
+    let pairs = (digits * 10 + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
+    ((fours * 10_000 + (fours >> 32)) & 0xffff_ffff) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::{TimeRule, scaled_decimal};
+
+    fn read(number: &str) -> Option<(usize, Digits)> {
+        let text = format!("\"ts\": {number}, \"next\"");
+        super::number(text.as_bytes(), 6).map(|number| (number.end - 6, number.digits))
+    }
+
+    #[test]
+    fn simple_numbers_are_read() {
+        let known = |value, decimals| Digits { value, decimals };
+        for (text, want) in [
+            ("0", known(0, 0)),
+            ("7", known(7, 0)),
+            ("12345678", known(12_345_678, 0)),
+            ("123456789012345678", known(123_456_789_012_345_678, 0)),
+            ("3412907118310.153", known(3_412_907_118_310_153, 3)),
+            ("1712195495501688.500", known(1_712_195_495_501_688_500, 3)),
+            ("0.5", known(5, 1)),
+            ("0.123456789", known(123_456_789, 9)),
+        ] {
+            assert_eq!(read(text), Some((text.len(), want)), "{text}");
+        }
+        for text in [
+            "-1",
+            "01",
+            "1.",
+            "1.5e3",
+            "1e3",
+            "9234567890123456789",
+            "12345678901234567890",
+            "1.2.3",
+            "1-2",
+            "1234567890123456.7890",
+        ] {
+            assert_eq!(read(text), Some((text.len(), Digits::UNKNOWN)), "{text}");
+        }
+        for text in ["x", ".5", "+1", "\"5\""] {
+            assert_eq!(read(text), None, "{text}");
+        }
+        assert_eq!(number(b"12345678", 0), None, "the text may go on");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn digits_are_what_the_text_says(text in "-?[0-9]{0,19}([.:/e][0-9]{0,6})?") {
+            if let Some((length, digits)) = read(&text) {
+                let number = &text.as_bytes()[..length];
+                let slowly = TimeRule::Exact.micros_to_nanos(number);
+                if let Some(nanos) = TimeRule::Exact.digits_to_nanos(digits.value, digits.decimals) {
+                    proptest::prop_assert_eq!(Some(nanos), slowly);
+                }
+                let integer = text[..length].parse::<i64>().ok().filter(|_| scaled_decimal(number, 0).is_some() && digits != Digits::UNKNOWN);
+                proptest::prop_assert_eq!(digits.whole(), integer);
+            }
+        }
+    }
+}

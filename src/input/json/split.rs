@@ -1,0 +1,241 @@
+//! Dividing the text into chunks that several threads can read at once.
+//!
+//! A chunk should begin where an event does; but to know that for sure, all text before it has to be read. So the splitter
+//! guesses, by looking for what only stands between two events, and says from which state its guess may be read. Whoever puts
+//! the parts together ([`super::Joiner`]) knows the true state and has a chunk read again if the guess was wrong: a wrong guess
+//! costs time and changes nothing.
+
+use std::io::{self, Read};
+
+use super::cut::{Behind, State};
+use super::scan::is_space;
+
+/// A chunk's usual size: that of a processor's own cache, less what the parser needs besides.
+pub const CHUNK: usize = 512 * 1024;
+
+/// A chunk in which no event begins grows up to this, and is cut anywhere then.
+const MAX_CHUNK: usize = 8 << 20;
+
+/// With one of these keys an event begins.
+const FIRST_KEYS: &[&[u8]] = &[b"ph", b"name", b"cat", b"pid", b"tid", b"ts", b"dur", b"id", b"args"];
+
+/// A stretch of the text.
+#[derive(Debug)]
+pub struct Chunk {
+    /// How many chunks are before it.
+    pub number: u64,
+    pub(super) buffer: Buffer,
+    /// The place of its first byte in the file's text.
+    pub(super) base: u64,
+    pub(super) behind: Behind,
+    /// The state in which it probably begins, if it can be read without knowing what is before it.
+    pub(super) start: Option<State>,
+    /// What reading failed with, behind this chunk.
+    pub(super) failure: Option<io::Error>,
+}
+
+impl Chunk {
+    pub(super) fn text(&self) -> &[u8] {
+        self.buffer.text()
+    }
+
+    /// The memory, to be used again.
+    pub fn into_buffer(self) -> Buffer {
+        self.buffer
+    }
+}
+
+/// Memory for a chunk's text.
+#[derive(Debug, Default)]
+pub struct Buffer {
+    /// Once grown it is not shrunk, so that it is not filled with zeros again each time.
+    bytes: Vec<u8>,
+    filled: usize,
+}
+
+impl Buffer {
+    fn text(&self) -> &[u8] {
+        &self.bytes[..self.filled]
+    }
+
+    fn set(&mut self, text: &[u8]) {
+        self.filled = 0;
+        self.room(text.len())[..text.len()].copy_from_slice(text);
+        self.filled = text.len();
+    }
+
+    /// At least `n` bytes behind the text.
+    fn room(&mut self, n: usize) -> &mut [u8] {
+        if self.bytes.len() < self.filled + n {
+            self.bytes.resize(self.filled + n, 0);
+        }
+        &mut self.bytes[self.filled..]
+    }
+
+    /// Reads up to `n` bytes behind the text; fewer only at the source's end. `Ok(false)`: it has ended.
+    fn read(&mut self, source: &mut impl Read, n: usize) -> io::Result<bool> {
+        let wanted = self.filled + n;
+        while self.filled < wanted {
+            let left = wanted - self.filled;
+            match source.read(&mut self.room(left)[..left]) {
+                Ok(0) => return Ok(false),
+                Ok(read) => self.filled += read,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Reads the source and divides it.
+pub struct Splitter<R> {
+    source: R,
+    /// What is read and belongs to the next chunk.
+    carry: Vec<u8>,
+    base: u64,
+    number: u64,
+    start: Option<State>,
+    /// Whether the file begins with an object, in which the list of events is.
+    in_object: bool,
+    ended: bool,
+}
+
+impl<R: Read> Splitter<R> {
+    /// Begins with the source's first byte.
+    pub fn new(source: R) -> Self {
+        Splitter {
+            source,
+            carry: Vec::new(),
+            base: 0,
+            number: 0,
+            start: Some(State::START),
+            in_object: false,
+            ended: false,
+        }
+    }
+
+    /// How many bytes the chunks had so far.
+    pub fn bytes(&self) -> u64 {
+        self.base
+    }
+
+    /// The next chunk, in the memory given. `None` behind the last.
+    pub fn next(&mut self, mut buffer: Buffer) -> Option<Chunk> {
+        if self.ended {
+            return None;
+        }
+        buffer.set(&self.carry);
+        self.carry.clear();
+        let mut failure = None;
+        let mut behind = Behind::More;
+        let mut cut = None;
+        let mut searched = 0;
+        while cut.is_none() && behind == Behind::More && buffer.filled < MAX_CHUNK {
+            match buffer.read(&mut self.source, CHUNK) {
+                Ok(true) => {
+                    cut = last_event(buffer.text(), searched);
+                    // What looks like an event's beginning may lie across the end of what has been searched.
+                    searched = buffer.filled.saturating_sub(CHUNK / 8);
+                }
+                Ok(false) => behind = Behind::Nothing,
+                Err(e) => (behind, failure) = (Behind::Failure, Some(e)),
+            }
+        }
+        if self.number == 0 {
+            let text = buffer.text();
+            let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+            self.in_object = text.iter().find(|b| !is_space(**b)) == Some(&b'{');
+        }
+        let next_start = cut.map(|_| State::in_list(self.in_object));
+        if let Some(cut) = cut {
+            self.carry.extend_from_slice(&buffer.text()[cut..]);
+            buffer.filled = cut;
+        }
+        self.ended = behind != Behind::More;
+        let start = std::mem::replace(&mut self.start, next_start);
+        let chunk = Chunk { number: self.number, base: self.base, buffer, behind, start, failure };
+        self.number += 1;
+        self.base += chunk.text().len() as u64;
+        Some(chunk)
+    }
+}
+
+/// Where in a text, at `from` or behind it, the last event probably begins.
+fn last_event(text: &[u8], from: usize) -> Option<usize> {
+    let mut end = text.len();
+    while let Some(brace) = memchr::memrchr(b'{', text.get(from..end)?) {
+        end = from + brace;
+        let (before, after) = text.split_at(end);
+        if end > 0 && ends_an_event(before) && begins_an_event(&after[1..]) {
+            return Some(end);
+        }
+    }
+    None
+}
+
+/// Whether a text ends with `},`, white space aside.
+fn ends_an_event(text: &[u8]) -> bool {
+    let mut visible = text.iter().rev().filter(|b| !is_space(**b));
+    visible.next() == Some(&b',') && visible.next() == Some(&b'}')
+}
+
+/// Whether a text begins with a key that events begin with, white space aside.
+fn begins_an_event(text: &[u8]) -> bool {
+    let text = text.trim_ascii_start();
+    FIRST_KEYS.iter().any(|key| {
+        let rest = text.strip_prefix(b"\"").and_then(|text| text.strip_prefix(*key));
+        rest.and_then(|rest| rest.strip_prefix(b"\"")).is_some_and(|rest| rest.trim_ascii_start().starts_with(b":"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_begin_behind_others_and_with_their_keys() {
+        for (text, want) in [
+            (r#"{"a":1}, {"ph":"X"}"#, Some(9)),
+            ("},\n  {\n  \"name\" : 1", Some(5)),
+            (r#"},{"ph":1},{"other":1}"#, Some(2)),
+            (r#"[{"ph":1}"#, None),
+            (r#"},{"ph"#, None),
+            ("", None),
+        ] {
+            assert_eq!(last_event(text.as_bytes(), 0), want, "{text}");
+        }
+        assert_eq!(last_event(br#"},{"ph":1}"#, 3), None);
+    }
+
+    #[test]
+    fn chunks_are_the_text() {
+        let event = r#"{"ph":"X","ts":1,"dur":1,"name":"a"},"#;
+        let text = format!("{{\"traceEvents\":[{}{{}}]}}", event.repeat(3 * CHUNK / event.len()));
+        let mut splitter = Splitter::new(text.as_bytes());
+        let (mut all, mut numbers) = (Vec::new(), Vec::new());
+        while let Some(chunk) = splitter.next(Buffer::default()) {
+            assert_eq!(chunk.base, all.len() as u64);
+            assert!(chunk.start.is_some());
+            assert!(chunk.number == 0 || chunk.text().starts_with(br#"{"ph""#));
+            assert_eq!(chunk.number, numbers.len() as u64);
+            assert_eq!(chunk.behind == Behind::More, all.len() + chunk.text().len() < text.len());
+            all.extend_from_slice(chunk.text());
+            numbers.push(chunk.number);
+        }
+        assert_eq!(all, text.as_bytes());
+        assert!(numbers.len() >= 3);
+    }
+
+    #[test]
+    fn text_without_events_is_cut_anywhere() {
+        let text = "x".repeat(MAX_CHUNK + CHUNK / 2);
+        let mut splitter = Splitter::new(text.as_bytes());
+        let first = splitter.next(Buffer::default()).unwrap();
+        assert_eq!(first.text().len(), MAX_CHUNK);
+        let second = splitter.next(first.into_buffer()).unwrap();
+        assert_eq!((second.text().len(), second.base), (CHUNK / 2, MAX_CHUNK as u64));
+        assert_eq!(second.start, None);
+        assert!(splitter.next(second.into_buffer()).is_none());
+    }
+}

@@ -1,0 +1,368 @@
+//! Events on their way into the store: read by one of several threads, in ids of its own.
+//!
+//! Each thread that reads a part of the file has a [`Shard`], which gives its own numbers to the texts, threads and tracks that it
+//! meets; so the threads need not wait for each other. What a stretch of the file held comes out of a shard as a [`Batch`], and
+//! [`super::Builder`] takes the batches in file order. A batch tells of everything that its shard had not met before, in
+//! the order in which it was met; the builder numbers anew what no batch before has told of. So in the end all has the numbers
+//! that one thread alone would have given.
+
+use std::collections::HashMap;
+
+use super::args::{Arg, ArgSetId};
+use super::order::Watch;
+use super::strings::{StringId, Strings};
+use crate::damage::{Damage, DamageReport};
+use crate::event::{ArgList, ArgValue, AsyncId, Bind, Event, Id, Kind, Scope};
+
+/// An event as kept until the trace is complete.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Raw {
+    pub(super) ts: i64,
+    /// The length of a slice, the id of a flow.
+    pub(super) value: i64,
+    pub(super) track: u32,
+    pub(super) name: StringId,
+    pub(super) category: StringId,
+    pub(super) args: ArgSetId,
+    /// The correlation id, 0 if there is none. If the event has an [`Extra`], its place among them instead.
+    pub(super) correlation: u32,
+    pub(super) kind: RawKind,
+    pub(super) has_extra: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RawKind {
+    Complete,
+    Begin,
+    End,
+    Instant,
+    FlowStart,
+    FlowStep,
+    FlowEnd,
+    FlowEndAtNext,
+    /// A flow event whose id cannot be read.
+    FlowInvalid,
+}
+
+impl RawKind {
+    /// Whether the event makes a slice of its own.
+    pub(super) fn is_slice(self) -> bool {
+        matches!(self, RawKind::Complete | RawKind::Begin | RawKind::Instant)
+    }
+}
+
+/// What few events have.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Extra {
+    pub(super) bind: Option<Bind>,
+    pub(super) thread_time: (Option<i64>, Option<i64>),
+    /// The correlation id, however large.
+    pub(super) correlation: i64,
+}
+
+/// The id of a process or thread; texts by their number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum IdKey {
+    Absent,
+    Number(u32),
+    Text(StringId),
+}
+
+/// What a shard met for the first time, and what an event says of a process or thread. Threads and tracks are numbered as they
+/// come.
+#[derive(Debug)]
+pub(super) enum News {
+    Thread { pid: IdKey, tid: IdKey },
+    ThreadTrack { thread: u32 },
+    InstantTrack { scope: Scope, thread: u32 },
+    AsyncTrack { per_process: bool, thread: u32, key: String, name: StringId },
+    ProcessName { thread: u32, name: StringId, ts: i64 },
+    ThreadName { thread: u32, name: StringId, ts: i64 },
+    ProcessArgs { thread: u32, args: ArgSetId },
+    ThreadArgs { thread: u32, args: ArgSetId },
+}
+
+/// The events of one stretch of the file, in time order, equal times in file order.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// The shard whose numbers these are.
+    pub(super) shard: usize,
+    pub(super) raws: Vec<Raw>,
+    pub(super) extras: Vec<Extra>,
+    /// Sets of arguments: set `i` is `args[args_ends[i - 1]..args_ends[i]]`, and events have them as `i + 1`.
+    pub(super) args: Vec<Arg>,
+    pub(super) args_ends: Vec<u32>,
+    /// New texts, one behind the other, and where each ends.
+    pub(super) texts: String,
+    pub(super) text_ends: Vec<usize>,
+    pub(super) news: Vec<News>,
+    pub(super) damage: DamageReport,
+    pub(super) watch: Watch,
+}
+
+impl Batch {
+    /// The number of the shard that it comes from.
+    pub fn shard(&self) -> usize {
+        self.shard
+    }
+}
+
+/// Takes the events that one thread reads.
+#[derive(Debug)]
+pub struct Shard {
+    number: usize,
+    strings: Strings,
+    /// Texts from this one on have not been told of.
+    untold: usize,
+    tracks: ShardTracks,
+    batch: Batch,
+}
+
+impl Shard {
+    /// The shard with this number; no two may have the same.
+    pub fn new(number: usize) -> Self {
+        let strings = Strings::default();
+        let untold = strings.len();
+        let batch = Batch { shard: number, ..Batch::default() };
+        Shard { number, strings, untold, tracks: ShardTracks::default(), batch }
+    }
+
+    /// Its number.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Takes an event; `offset` is its byte in the text.
+    #[inline]
+    pub fn add(&mut self, event: Event<'_>, offset: u64) {
+        let batch = &mut self.batch;
+        let thread = self.tracks.thread(&event.pid, &event.tid, &mut self.strings, &mut batch.news);
+        batch.watch.see(event.ts, matches!(event.kind, Kind::Complete { .. }));
+        if event.ts < 0 {
+            return batch.damage.count(Damage::NegativeTimestamp, Some(offset));
+        }
+        let mut name = event.name.map_or(StringId::NULL, |name| self.strings.intern_text(name));
+        let category = event.category.map_or(StringId::NULL, |category| self.strings.intern_text(category));
+        let (kind, value, track) = match event.kind {
+            Kind::Complete { dur } if dur < 0 => return batch.damage.count(Damage::NegativeDuration, Some(offset)),
+            Kind::Complete { dur } if event.ts.checked_add(dur).is_none() => {
+                return batch.damage.count(Damage::InvalidDuration, Some(offset));
+            }
+            Kind::Complete { dur } => (RawKind::Complete, dur, self.tracks.of_thread(thread, &mut batch.news)),
+            Kind::Begin => (RawKind::Begin, 0, self.tracks.of_thread(thread, &mut batch.news)),
+            Kind::End => (RawKind::End, 0, self.tracks.of_thread(thread, &mut batch.news)),
+            Kind::Instant(scope) => (RawKind::Instant, 0, self.tracks.of_instant(scope, thread, &mut batch.news)),
+            Kind::AsyncBegin(ref id) | Kind::AsyncEnd(ref id) | Kind::AsyncInstant(ref id) => {
+                let category = event.category.map(|category| category.decoded()).unwrap_or_default();
+                let kind = match event.kind {
+                    Kind::AsyncBegin(_) => RawKind::Begin,
+                    Kind::AsyncEnd(_) => RawKind::End,
+                    _ => RawKind::Instant,
+                };
+                (kind, 0, self.tracks.of_operation(id, &category, thread, name, &mut batch.news))
+            }
+            Kind::FlowStart(id) => self.flow(RawKind::FlowStart, id, thread),
+            Kind::FlowStep(id) => self.flow(RawKind::FlowStep, id, thread),
+            Kind::FlowEnd { id, enclosing: true } => self.flow(RawKind::FlowEnd, id, thread),
+            Kind::FlowEnd { id, enclosing: false } => self.flow(RawKind::FlowEndAtNext, id, thread),
+            _ => return self.metadata(&event, thread),
+        };
+        let may_not_be_nameless = matches!(
+            event.kind,
+            Kind::Complete { .. } | Kind::Begin | Kind::AsyncBegin(_) | Kind::Instant(Scope::Thread)
+        );
+        if may_not_be_nameless && name == StringId::NULL {
+            name = self.strings.intern("[No name]");
+        }
+        let has_args = kind.is_slice() || kind == RawKind::End;
+        let args = if has_args { self.args(event.args) } else { ArgSetId::NONE };
+        let batch = &mut self.batch;
+        let small = u32::try_from(event.correlation);
+        let has_extra = event.bind.is_some() || event.thread_time != (None, None) || small.is_err();
+        let correlation = match small {
+            Ok(id) if !has_extra => id,
+            _ => {
+                let (bind, thread_time) = (event.bind, event.thread_time);
+                batch.extras.push(Extra { bind, thread_time, correlation: event.correlation });
+                (batch.extras.len() - 1) as u32
+            }
+        };
+        batch.raws.push(Raw { ts: event.ts, value, track, name, category, args, correlation, kind, has_extra });
+    }
+
+    fn flow(&mut self, kind: RawKind, id: Option<u64>, thread: u32) -> (RawKind, i64, u32) {
+        let track = self.tracks.of_thread(thread, &mut self.batch.news);
+        match id {
+            Some(id) => (kind, id as i64, track),
+            None => (RawKind::FlowInvalid, 0, track),
+        }
+    }
+
+    #[cold]
+    fn metadata(&mut self, event: &Event<'_>, thread: u32) {
+        let ts = event.ts;
+        let news = match &event.kind {
+            Kind::ProcessName(name) => News::ProcessName { thread, name: self.strings.intern(name), ts },
+            Kind::ThreadName(name) => News::ThreadName { thread, name: self.strings.intern(name), ts },
+            Kind::ProcessSortIndex(index) => {
+                News::ProcessArgs { thread, args: self.hint("process_sort_index_hint", *index) }
+            }
+            Kind::ThreadSortIndex(index) => {
+                News::ThreadArgs { thread, args: self.hint("thread_sort_index_hint", *index) }
+            }
+            _ => return self.batch.damage.count(Damage::PhaseNotShown, None),
+        };
+        self.batch.news.push(news);
+    }
+
+    fn hint(&mut self, key: &str, value: i64) -> ArgSetId {
+        let key = self.strings.intern(key);
+        self.batch.args.push(Arg { key, flat_key: key, value: ArgValue::Int(value) });
+        self.end_of_args()
+    }
+
+    fn args(&mut self, list: &ArgList) -> ArgSetId {
+        if list.is_empty() {
+            return ArgSetId::NONE;
+        }
+        for (key, flat_key, value) in list.iter() {
+            let key_id = self.strings.intern(key);
+            let flat_key = if flat_key == key { key_id } else { self.strings.intern(flat_key) };
+            let value = match value {
+                ArgValue::Int(v) => ArgValue::Int(v),
+                ArgValue::Real(v) => ArgValue::Real(v),
+                ArgValue::Bool(v) => ArgValue::Bool(v),
+                ArgValue::Text(v) => ArgValue::Text(self.strings.intern(v)),
+            };
+            self.batch.args.push(Arg { key: key_id, flat_key, value });
+        }
+        self.end_of_args()
+    }
+
+    fn end_of_args(&mut self) -> ArgSetId {
+        self.batch.args_ends.push(self.batch.args.len() as u32);
+        ArgSetId(self.batch.args_ends.len() as u32)
+    }
+
+    /// What was added since the last batch was taken.
+    pub fn take(&mut self) -> Batch {
+        let next = Batch {
+            shard: self.number,
+            // Batches are alike; the next one will hardly be larger.
+            raws: Vec::with_capacity(self.batch.raws.len() + self.batch.raws.len() / 16),
+            ..Batch::default()
+        };
+        let mut batch = std::mem::replace(&mut self.batch, next);
+        for id in self.untold..self.strings.len() {
+            batch.texts.push_str(self.strings.get(StringId(id as u32)).unwrap_or_default());
+            batch.text_ends.push(batch.texts.len());
+        }
+        self.untold = self.strings.len();
+        // Most files are in time order, or nearly.
+        if !batch.raws.is_sorted_by_key(|raw| raw.ts) {
+            batch.raws.sort_by_key(|raw| raw.ts);
+        }
+        batch
+    }
+}
+
+/// Threads and tracks in a shard's own numbers.
+#[derive(Debug, Default)]
+struct ShardTracks {
+    threads: HashMap<(IdKey, IdKey), u32, foldhash::fast::FixedState>,
+    /// The track of each thread, once it has one.
+    of_threads: Vec<Option<u32>>,
+    others: HashMap<OtherTrack, u32>,
+    /// Events come in runs of one thread.
+    last: Option<((u32, u32), u32)>,
+    tracks: u32,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum OtherTrack {
+    Process(u32),
+    Global,
+    /// The thread, or `None` if the operation's id counts for the whole trace.
+    Operation(Option<u32>, String),
+}
+
+impl ShardTracks {
+    /// The thread of an event.
+    #[inline]
+    fn thread(&mut self, pid: &Id<'_>, tid: &Id<'_>, strings: &mut Strings, news: &mut Vec<News>) -> u32 {
+        let numbers = match (pid, tid) {
+            (Id::Number(pid), Id::Number(tid)) => Some((*pid, *tid)),
+            _ => None,
+        };
+        if let (Some(numbers), Some((last, thread))) = (numbers, self.last)
+            && numbers == last
+        {
+            return thread;
+        }
+        let mut key = |id: &Id<'_>| match id {
+            Id::Absent => IdKey::Absent,
+            Id::Number(n) => IdKey::Number(*n),
+            Id::Text(text) => IdKey::Text(strings.intern(text)),
+        };
+        let (pid, tid) = (key(pid), key(tid));
+        let next = self.of_threads.len() as u32;
+        let thread = *self.threads.entry((pid, tid)).or_insert(next);
+        if thread == next {
+            self.of_threads.push(None);
+            news.push(News::Thread { pid, tid });
+        }
+        self.last = numbers.map(|numbers| (numbers, thread));
+        thread
+    }
+
+    /// The track on which a thread's slices lie.
+    #[inline]
+    fn of_thread(&mut self, thread: u32, news: &mut Vec<News>) -> u32 {
+        let track = &mut self.of_threads[thread as usize];
+        if let Some(track) = *track {
+            return track;
+        }
+        let next = self.tracks;
+        *track = Some(next);
+        self.tracks += 1;
+        news.push(News::ThreadTrack { thread });
+        next
+    }
+
+    fn of_instant(&mut self, scope: Scope, thread: u32, news: &mut Vec<News>) -> u32 {
+        let key = match scope {
+            Scope::Thread => return self.of_thread(thread, news),
+            Scope::Process => OtherTrack::Process(thread),
+            Scope::Global => OtherTrack::Global,
+        };
+        self.other(key, news, || News::InstantTrack { scope, thread })
+    }
+
+    fn of_operation(
+        &mut self,
+        id: &AsyncId<'_>,
+        category: &str,
+        thread: u32,
+        name: StringId,
+        news: &mut Vec<News>,
+    ) -> u32 {
+        let per_process = id.per_process;
+        let key = format!("{category}\0{}", id.id);
+        self.other(OtherTrack::Operation(per_process.then_some(thread), key.clone()), news, || News::AsyncTrack {
+            per_process,
+            thread,
+            key,
+            name,
+        })
+    }
+
+    fn other(&mut self, key: OtherTrack, news: &mut Vec<News>, tell: impl FnOnce() -> News) -> u32 {
+        let next = self.tracks;
+        let track = *self.others.entry(key).or_insert(next);
+        if track == next {
+            self.tracks += 1;
+            news.push(tell());
+        }
+        track
+    }
+}
