@@ -12,7 +12,7 @@ use super::args::{Arg, ArgSetId};
 use super::order::Watch;
 use super::strings::{StringId, Strings};
 use crate::damage::{Damage, DamageReport};
-use crate::event::{ArgList, ArgValue, AsyncId, Bind, Event, Id, Kind, Scope};
+use crate::event::{ArgList, ArgValue, AsyncId, Bind, Event, Id, Kind, Scope, Text};
 
 /// An event as kept until the trace is complete.
 #[derive(Debug, Clone, Copy)]
@@ -115,6 +115,8 @@ pub struct Shard {
     /// Texts from this one on have not been told of.
     untold: usize,
     tracks: ShardTracks,
+    /// As it stood in the file, and its number.
+    last_category: (Vec<u8>, StringId),
     batch: Batch,
 }
 
@@ -124,7 +126,8 @@ impl Shard {
         let strings = Strings::default();
         let untold = strings.len();
         let batch = Batch { shard: number, ..Batch::default() };
-        Shard { number, strings, untold, tracks: ShardTracks::default(), batch }
+        let last_category = (Vec::new(), StringId::NULL);
+        Shard { number, strings, untold, tracks: ShardTracks::default(), last_category, batch }
     }
 
     /// Its number.
@@ -134,7 +137,7 @@ impl Shard {
 
     /// Takes an event; `offset` is its byte in the text.
     #[inline]
-    pub fn add(&mut self, event: Event<'_>, offset: u64) {
+    pub fn add(&mut self, event: &Event<'_>, offset: u64) {
         let batch = &mut self.batch;
         let thread = self.tracks.thread(&event.pid, &event.tid, &mut self.strings, &mut batch.news);
         batch.watch.see(event.ts, matches!(event.kind, Kind::Complete { .. }));
@@ -142,7 +145,8 @@ impl Shard {
             return batch.damage.count(Damage::NegativeTimestamp, Some(offset));
         }
         let mut name = event.name.map_or(StringId::NULL, |name| self.strings.intern_text(name));
-        let category = event.category.map_or(StringId::NULL, |category| self.strings.intern_text(category));
+        let category = event.category.map_or(StringId::NULL, |category| self.category(category));
+        let batch = &mut self.batch;
         let (kind, value, track) = match event.kind {
             Kind::Complete { dur } if dur < 0 => return batch.damage.count(Damage::NegativeDuration, Some(offset)),
             Kind::Complete { dur } if event.ts.checked_add(dur).is_none() => {
@@ -165,7 +169,7 @@ impl Shard {
             Kind::FlowStep(id) => self.flow(RawKind::FlowStep, id, thread),
             Kind::FlowEnd { id, enclosing: true } => self.flow(RawKind::FlowEnd, id, thread),
             Kind::FlowEnd { id, enclosing: false } => self.flow(RawKind::FlowEndAtNext, id, thread),
-            _ => return self.metadata(&event, thread),
+            _ => return self.metadata(event, thread),
         };
         let may_not_be_nameless = matches!(
             event.kind,
@@ -188,6 +192,17 @@ impl Shard {
             }
         };
         batch.raws.push(Raw { ts: event.ts, value, track, name, category, args, correlation, kind, has_extra });
+    }
+
+    /// The number of a category. Mostly it is that of the event before.
+    #[inline]
+    fn category(&mut self, category: Text<'_>) -> StringId {
+        if category.raw != self.last_category.0 {
+            self.last_category.0.clear();
+            self.last_category.0.extend_from_slice(category.raw);
+            self.last_category.1 = self.strings.intern_text(category);
+        }
+        self.last_category.1
     }
 
     fn flow(&mut self, kind: RawKind, id: Option<u64>, thread: u32) -> (RawKind, i64, u32) {

@@ -77,7 +77,9 @@ impl Strings {
 
     #[inline]
     fn find_bytes(&self, hash: u64, bytes: &[u8]) -> Option<StringId> {
-        self.index.find(hash, |id| slice(&self.text, &self.ends, *id).as_bytes() == bytes).map(|id| StringId(*id))
+        let all = self.text.as_bytes();
+        let is_same = |id: &u32| all[self.ends[*id as usize - 1]..self.ends[*id as usize]] == *bytes;
+        self.index.find(hash, is_same).map(|id| StringId(*id))
     }
 
     /// The id of a text if it has one.

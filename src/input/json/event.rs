@@ -42,34 +42,36 @@ impl Parser {
         self.layouts.recognise(text, at, marks)
     }
 
-    /// Reads the event that was recognised last. `Err` says what is wrong with an event that has to be left out.
-    pub(super) fn parse_known<'a>(&'a mut self, event: Marked<'a>) -> Result<Event<'a>, Damage> {
-        let Marked { text, marks, .. } = event;
-        meaning(self.time, self.wanted, &self.correlation, &mut self.args, self.layouts.fields(), text, marks)
+    /// Hands the event that was recognised last to `take`. `Err` says what is wrong with an event that has to be left out.
+    #[inline]
+    pub(super) fn parse_known(&mut self, event: Marked<'_>, take: impl FnOnce(&Event<'_>)) -> Result<(), Damage> {
+        let Parser { time, wanted, correlation, args, layouts, .. } = self;
+        meaning(*time, *wanted, correlation, args, layouts.fields(), event, take)
     }
 
-    /// Reads any event object. `Ok(None)` for `{}`.
-    pub(super) fn parse<'a>(&'a mut self, event: Marked<'a>) -> Result<Option<Event<'a>>, Damage> {
-        let Marked { text, at, marks } = event;
-        if !self.fields.read(text, at, marks)? {
-            return Ok(None);
+    /// Hands any event to `take`, but for `{}`, which is none.
+    pub(super) fn parse(&mut self, event: Marked<'_>, take: impl FnOnce(&Event<'_>)) -> Result<(), Damage> {
+        let Parser { time, wanted, correlation, args, layouts, fields } = self;
+        if !fields.read(event.text, event.at, event.marks)? {
+            return Ok(());
         }
-        self.layouts.learn(text, at, &self.fields);
-        meaning(self.time, self.wanted, &self.correlation, &mut self.args, &self.fields, text, marks).map(Some)
+        layouts.learn(event.text, event.at, fields);
+        meaning(*time, *wanted, correlation, args, fields, event, take)
     }
 }
 
-/// What an event's fields mean.
+/// Hands what an event's fields mean to `take`. (An event is too large to be passed from hand to hand by value.)
 #[inline]
-fn meaning<'a>(
+fn meaning(
     time: TimeRule,
     wanted: ArgsWanted,
     correlation: &args::Correlation,
-    args: &'a mut ArgList,
+    args: &mut ArgList,
     fields: &Fields,
-    text: &'a [u8],
-    marks: &mut Marks,
-) -> Result<Event<'a>, Damage> {
+    event: Marked<'_>,
+    take: impl FnOnce(&Event<'_>),
+) -> Result<(), Damage> {
+    let Marked { text, marks, .. } = event;
     let get = |field| fields.get(text, field);
     // A time in microseconds: a number, or text that is nothing but a number.
     let nanos = |field| {
@@ -113,7 +115,7 @@ fn meaning<'a>(
         }
         _ => None,
     };
-    Ok(Event {
+    take(&Event {
         kind,
         ts,
         pid: thread_id(fields, text, Field::Pid),
@@ -124,7 +126,8 @@ fn meaning<'a>(
         thread_time: (nanos(Field::Tts), nanos(Field::Tdur)),
         bind,
         args,
-    })
+    });
+    Ok(())
 }
 
 fn other_kind<'a>(phase: u8, fields: &Fields, text: &'a [u8]) -> Result<Kind<'a>, Damage> {
@@ -257,17 +260,29 @@ fn metadata<'a>(fields: &Fields, text: &'a [u8]) -> Result<Kind<'a>, Damage> {
 mod tests {
     use super::*;
 
-    fn with<T>(text: &str, see: impl FnOnce(Result<Option<Event<'_>>, Damage>) -> T) -> T {
+    /// Sees the event of a text, if it is one.
+    fn with(text: &str, mut see: impl FnMut(Result<&Event<'_>, Damage>)) -> bool {
         let event = Marked { text: text.as_bytes(), at: 0, marks: &mut Marks::default() };
-        see(Parser::new(TimeRule::Exact, ArgsWanted::All).parse(event))
+        let mut seen = false;
+        let mut parser = Parser::new(TimeRule::Exact, ArgsWanted::All);
+        let result = parser.parse(event, |event| {
+            seen = true;
+            see(Ok(event));
+        });
+        result.unwrap_or_else(|damage| see(Err(damage)));
+        seen
     }
 
     fn ids(pid: &str) -> Id<'static> {
-        with(&format!(r#"{{"ph":"X","ts":1,"dur":1,"pid":{pid}}}"#), |event| match event.unwrap().unwrap().pid {
-            Id::Text(text) => Id::Text(text.into_owned().into()),
-            Id::Number(n) => Id::Number(n),
-            Id::Absent => Id::Absent,
-        })
+        let mut id = Id::Absent;
+        with(&format!(r#"{{"ph":"X","ts":1,"dur":1,"pid":{pid}}}"#), |event| {
+            id = match &event.unwrap().pid {
+                Id::Text(text) => Id::Text(text.clone().into_owned().into()),
+                Id::Number(n) => Id::Number(*n),
+                Id::Absent => Id::Absent,
+            }
+        });
+        id
     }
 
     #[test]
@@ -283,7 +298,7 @@ mod tests {
     #[test]
     fn times_may_be_text_and_must_be_numbers() {
         with(r#"{"ph":"X","ts":"5.1","dur":"2","name":"a"}"#, |event| {
-            let event = event.unwrap().unwrap();
+            let event = event.unwrap();
             assert_eq!(event.ts, 5_100);
             assert!(matches!(event.kind, Kind::Complete { dur: 2_000 }));
         });
@@ -301,11 +316,11 @@ mod tests {
             (r#"{"ph":"i","ts":1,"tid":1,"s":"p"}"#, Damage::IncompleteEvent),
             (r#"{"ph":"M","name":"thread_name","args":{"name":""}}"#, Damage::IncompleteEvent),
         ] {
-            with(text, |event| assert_eq!(event.unwrap_err(), want, "{text}"));
+            assert!(!with(text, |event| assert_eq!(event.unwrap_err(), want, "{text}")));
         }
-        with("{ }", |event| assert!(event.unwrap().is_none()));
+        assert!(!with("{ }", |_| panic!("an empty object is neither an event nor damaged")));
         with(r#"{"ph":"M","name":"process_labels","args":{"labels":"GPU 0"}}"#, |event| {
-            assert!(matches!(event.unwrap().unwrap().kind, Kind::Other));
+            assert!(matches!(event.unwrap().kind, Kind::Other));
         });
     }
 
@@ -323,7 +338,7 @@ mod tests {
             ("null", None),
         ] {
             with(&format!(r#"{{"ph":"s","ts":1,"id":{id}}}"#), |event| {
-                let Kind::FlowStart(got) = event.unwrap().unwrap().kind else { panic!() };
+                let Kind::FlowStart(got) = event.unwrap().kind else { panic!() };
                 assert_eq!(got, want, "{id}");
             });
         }
@@ -332,7 +347,7 @@ mod tests {
     #[test]
     fn the_last_of_equal_keys_counts_and_escaped_keys_are_keys() {
         with(r#"{"ph":"X","ts":1,"dur":1,"name":"a","n\u0061me":"b"}"#, |event| {
-            assert_eq!(event.unwrap().unwrap().name.unwrap().decoded(), "b");
+            assert_eq!(event.unwrap().name.unwrap().decoded(), "b");
         });
     }
 }

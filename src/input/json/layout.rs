@@ -64,8 +64,8 @@ struct Between {
 /// Up to sixteen bytes of a text: `text & mask == value`.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
-    value: u128,
-    mask: u128,
+    value: [u64; 2],
+    mask: [u64; 2],
 }
 
 /// A number of up to seven bytes and the byte behind it: `text & mask == bytes`.
@@ -205,14 +205,21 @@ impl Piece {
         let (mut value, mut mask) = ([0; 16], [0; 16]);
         value[..text.len()].copy_from_slice(text);
         mask[..text.len()].fill(0xff);
-        Piece { value: u128::from_le_bytes(value), mask: u128::from_le_bytes(mask) }
+        Piece { value: halves(value), mask: halves(mask) }
     }
 
     #[inline]
     fn stands_at(&self, text: &[u8], at: usize) -> bool {
-        let found = text.get(at..at + 16).and_then(|found| found.try_into().ok());
-        found.is_some_and(|found| u128::from_le_bytes(found) & self.mask == self.value)
+        let Some(Ok(found)) = text.get(at..at + 16).map(TryInto::try_into) else { return false };
+        let ([low, high], [low_mask, high_mask], [low_value, high_value]) = (halves(found), self.mask, self.value);
+        ((low & low_mask) ^ low_value) | ((high & high_mask) ^ high_value) == 0
     }
+}
+
+#[inline]
+fn halves(bytes: [u8; 16]) -> [u64; 2] {
+    let all = u128::from_le_bytes(bytes);
+    [all as u64, (all >> 64) as u64]
 }
 
 impl Repeated {

@@ -73,7 +73,7 @@ impl Reader {
 
     /// Reads a chunk, without knowing what is before it, and hands each event to `take`, in file order, with its byte offset in
     /// the text. `None` if a chunk cannot be read so.
-    pub fn read(&mut self, chunk: &Chunk, take: impl FnMut(Event<'_>, u64)) -> Option<Part> {
+    pub fn read(&mut self, chunk: &Chunk, take: impl FnMut(&Event<'_>, u64)) -> Option<Part> {
         Some(self.read_from(chunk.text(), chunk.base, chunk.behind, chunk.start.clone()?, take))
     }
 
@@ -83,7 +83,7 @@ impl Reader {
         base: u64,
         behind: Behind,
         state: State,
-        mut take: impl FnMut(Event<'_>, u64),
+        mut take: impl FnMut(&Event<'_>, u64),
     ) -> Part {
         let Reader { parser, marks } = self;
         let mut cutter = Cutter::new(text, base, behind, state, marks);
@@ -92,14 +92,13 @@ impl Reader {
             match piece {
                 Piece::Event { event, offset, recognised } => {
                     summary.elements += 1;
-                    let event = if recognised { parser.parse_known(event).map(Some) } else { parser.parse(event) };
-                    match event {
-                        Ok(Some(event)) => {
-                            summary.events += 1;
-                            take(event, offset);
-                        }
-                        Ok(None) => {}
-                        Err(kind) => summary.damage.count(kind, Some(offset)),
+                    let take = |event: &Event<'_>| {
+                        summary.events += 1;
+                        take(event, offset);
+                    };
+                    let result = if recognised { parser.parse_known(event, take) } else { parser.parse(event, take) };
+                    if let Err(kind) = result {
+                        summary.damage.count(kind, Some(offset));
                     }
                 }
                 Piece::NotObject { offset } => {
@@ -151,7 +150,7 @@ impl Joiner {
     }
 
     /// Adds the next chunk by reading it, with what is left of those before it.
-    pub fn read(&mut self, chunk: &mut Chunk, reader: &mut Reader, take: impl FnMut(Event<'_>, u64)) {
+    pub fn read(&mut self, chunk: &mut Chunk, reader: &mut Reader, take: impl FnMut(&Event<'_>, u64)) {
         self.rest.extend_from_slice(chunk.text());
         // The end of a value that goes on and on is looked for from its start each time; a quarter more text each time keeps
         // that linear.
