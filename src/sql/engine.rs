@@ -56,6 +56,8 @@ pub(super) enum Lookup {
     Sorted,
     /// Integers, in any order.
     Integer,
+    /// Integers in these rows, NULL in all others.
+    IntegerIn(fn(&Store) -> &[u32]),
     /// Texts of the store, by their id.
     Text(fn(&Store, usize) -> StringId),
 }
@@ -113,7 +115,7 @@ impl Shared {
     fn index(&self, column: usize) -> Option<&Postings> {
         let definition = self.table.columns.get(column)?;
         let build = || {
-            Postings::build(self.rows(), |row| match definition.lookup {
+            let value = |row| match definition.lookup {
                 Lookup::Text(id) => {
                     Some(id(&self.store, row)).filter(|id| *id != StringId::NULL).map(|id| i64::from(id.0))
                 }
@@ -121,7 +123,11 @@ impl Shared {
                     Cell::Int(value) => Some(value),
                     _ => None,
                 },
-            })
+            };
+            match definition.lookup {
+                Lookup::IntegerIn(rows) => Postings::build(rows(&self.store).iter().copied(), value),
+                _ => Postings::build(0..self.rows() as u32, value),
+            }
         };
         Some(self.indexes.get(column)?.get_or_init(build))
     }
@@ -263,7 +269,7 @@ impl StoreTable {
                 (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::Row) => 1.0,
                 (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::Sorted) => 2.0,
                 // No statistics exist for virtual tables. A guess between "nearly unique" and "a few names for all".
-                (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::Integer) => total.sqrt().min(25.0),
+                (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::Integer | Lookup::IntegerIn(_)) => total.sqrt().min(25.0),
                 (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::Text(_)) if info.collation(at)? == "BINARY" => total.sqrt(),
                 _ => continue,
             };
@@ -348,7 +354,7 @@ impl Cursor {
                     None => return Found::Rows(0..0),
                 }
             }
-            (Lookup::Row | Lookup::Sorted | Lookup::Integer, ValueRef::Integer(value)) => value,
+            (Lookup::Row | Lookup::Sorted | Lookup::Integer | Lookup::IntegerIn(_), ValueRef::Integer(value)) => value,
             // A number against text, text against a number: rare enough to let SQLite look at every row.
             _ => return all,
         };

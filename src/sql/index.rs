@@ -12,14 +12,14 @@ pub(super) enum Postings {
 }
 
 impl Postings {
-    /// Indexes a column; NULLs are in no list, because nothing is equal to NULL.
-    pub(super) fn build(count: usize, value: impl Fn(usize) -> Option<i64>) -> Self {
+    /// Indexes a column, given the rows to look at; NULLs are in no list, because nothing is equal to NULL.
+    pub(super) fn build(rows: impl Iterator<Item = u32>, value: impl Fn(usize) -> Option<i64>) -> Self {
         let (mut min, mut max) = (i64::MAX, i64::MIN);
         let mut pairs: Vec<(i64, u32)> = Vec::new();
-        for row in 0..count {
-            if let Some(value) = value(row) {
+        for row in rows {
+            if let Some(value) = value(row as usize) {
                 (min, max) = (min.min(value), max.max(value));
-                pairs.push((value, row as u32));
+                pairs.push((value, row));
             }
         }
         let span = if pairs.is_empty() { 0 } else { max.abs_diff(min) };
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     fn rows_of(values: &[Option<i64>], wanted: i64) -> Vec<u32> {
-        let postings = Postings::build(values.len(), |row| values[row]);
+        let postings = Postings::build(0..values.len() as u32, |row| values[row]);
         postings.find(wanted).map(|at| postings.row(at)).collect()
     }
 

@@ -3,7 +3,7 @@
 //! Columns at a table's end that are marked hidden are ours. They are not in `SELECT *`, so that queries written for
 //! Perfetto see what they know.
 
-use super::engine::Lookup::{Integer, Row, Scan, Sorted, Text};
+use super::engine::Lookup::{Integer, IntegerIn, Row, Scan, Sorted, Text};
 use super::engine::{Cell, Column, Lookup, Table};
 use crate::event::ArgValue;
 use crate::nccl::category::CategoryKind;
@@ -93,11 +93,11 @@ static SLICE: Table = Table {
         hidden(text("kind", Scan, |s, i| Cell::Text(s.category_kind(i).name()))),
         hidden(int("correlation", Integer, |s, i| s.slices.correlation.get(i).into())),
         // Parts of columns, so that an index over what is looked for need not hold all slices.
-        hidden(int("kernel_name_id", Integer, |s, i| match s.category_kind(i) {
+        hidden(int("kernel_name_id", IntegerIn(|s| &s.kernels), |s, i| match s.category_kind(i) {
             CategoryKind::Kernel => Cell::Int(s.slices.name[i].0.into()),
             _ => Cell::Null,
         })),
-        hidden(int("call_correlation", Integer, |s, i| match s.category_kind(i) {
+        hidden(int("call_correlation", IntegerIn(|s| &s.runtime_calls), |s, i| match s.category_kind(i) {
             CategoryKind::Runtime => s.slices.correlation.get(i).into(),
             _ => Cell::Null,
         })),

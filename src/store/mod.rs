@@ -49,6 +49,10 @@ pub struct Store {
     pub events: u64,
     /// The distinct names of slices, and what such slices are.
     pub names: Vec<Name>,
+    /// The slices that are kernels, in order.
+    pub kernels: Vec<u32>,
+    /// The slices that are calls into a runtime or driver, in order.
+    pub runtime_calls: Vec<u32>,
     /// First start and last end of all slices, in ns: half-open, so that a trace of one moment ends 1 ns after it.
     pub bounds: (i64, i64),
     /// The tracks that belong to threads, and those that belong to processes.
@@ -70,6 +74,8 @@ pub struct Name {
     pub of_kernel: bool,
     /// Whether a slice of a CPU has it.
     pub of_cpu: bool,
+    /// Whether GPU work that is no kernel has it.
+    pub of_gpu: bool,
 }
 
 impl Store {
@@ -234,8 +240,11 @@ impl Builder {
         let tracks_of = |wanted: fn(Owner) -> bool| -> Vec<u32> {
             (0..tracks.tracks.len() as u32).filter(|track| wanted(tracks.tracks[*track as usize].owner)).collect()
         };
+        let Roles { names, kernels, runtime_calls } = roles(&slices, &kinds);
         Store {
-            names: names(&slices, &kinds),
+            names,
+            kernels,
+            runtime_calls,
             bounds: bounds(&slices),
             thread_tracks: tracks_of(|owner| matches!(owner, Owner::Thread(_) | Owner::ThreadOverlap(_))),
             process_tracks: tracks_of(|owner| matches!(owner, Owner::Process(_) | Owner::AsyncProcess(_))),
@@ -269,18 +278,35 @@ fn kinds(categories: &[StringId], strings: &Strings) -> Vec<CategoryKind> {
     kinds
 }
 
-fn names(slices: &Slices, kinds: &[CategoryKind]) -> Vec<Name> {
-    let ids = distinct(&slices.name);
-    let mut names: Vec<Name> = vec![Name::default(); ids.last().map_or(1, |id| id.0 as usize + 1)];
-    for (name, category) in slices.name.iter().zip(&slices.category) {
+/// Slices and their names by what they are.
+#[derive(Default)]
+struct Roles {
+    names: Vec<Name>,
+    kernels: Vec<u32>,
+    runtime_calls: Vec<u32>,
+}
+
+fn roles(slices: &Slices, kinds: &[CategoryKind]) -> Roles {
+    let mut roles = Roles::default();
+    let mut names = vec![Name::default(); slices.name.iter().map(|id| id.0 as usize + 1).max().unwrap_or(0)];
+    for (row, (name, category)) in (0..).zip(slices.name.iter().zip(&slices.category)) {
         let name = &mut names[name.0 as usize];
         match kinds[category.0 as usize] {
-            CategoryKind::Kernel => name.of_kernel = true,
-            CategoryKind::Cpu | CategoryKind::Runtime => name.of_cpu = true,
-            CategoryKind::Gpu => {}
+            CategoryKind::Kernel => {
+                name.of_kernel = true;
+                roles.kernels.push(row);
+            }
+            CategoryKind::Runtime => {
+                name.of_cpu = true;
+                roles.runtime_calls.push(row);
+            }
+            CategoryKind::Cpu => name.of_cpu = true,
+            CategoryKind::Gpu => name.of_gpu = true,
         }
     }
-    ids.into_iter().map(|id| Name { id, ..names[id.0 as usize] }).collect()
+    let known = (0..).zip(names).skip(1).filter(|(_, name)| name.of_kernel || name.of_cpu || name.of_gpu);
+    roles.names = known.map(|(id, name)| Name { id: StringId(id), ..name }).collect();
+    roles
 }
 
 fn bounds(slices: &Slices) -> (i64, i64) {
