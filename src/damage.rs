@@ -10,8 +10,8 @@
 #[expect(missing_docs, reason = "the table below describes each")]
 pub enum Damage {
     Truncated,
-    GzipCutOff,
-    CorruptGzip,
+    PackedCutOff,
+    PackedCorrupt,
     BrokenStructure,
     TrailingBytes,
     HeaderSkipped,
@@ -74,8 +74,8 @@ macro_rules! descriptions {
 
 descriptions! {
     Truncated "trace_truncated" "data_loss" Lost "all from an element whose end is missing (the file breaks off, or a quote or bracket is stray)";
-    GzipCutOff "gzip_cut_off" "data_loss" Lost "the rest of a file that is cut off (copy it again, or record again)";
-    CorruptGzip "gzip_corrupt" "data_loss" Lost "all behind corrupt data (copy the file again; gzip -t tests a copy)";
+    PackedCutOff "compressed_cut_off" "data_loss" Lost "the rest of a file that is cut off (copy it again, or record again)";
+    PackedCorrupt "compressed_corrupt" "data_loss" Lost "all behind corrupt data (copy the file again; gzip -t or zstd -t tests a copy)";
     BrokenStructure "json_structure" "data_loss" Lost "all behind the place where the file stops being JSON";
     TrailingBytes "trailing_bytes" "data_loss" Lost "bytes behind the end of the trace";
     HeaderSkipped "header_skipped" "data_loss" Lost "header fields unreadable or too long to keep";
@@ -105,8 +105,8 @@ descriptions! {
 impl Damage {
     /// Whether this can be met once only, at one place, so that counting it says nothing.
     pub fn is_place(self) -> bool {
-        use Damage::{BrokenStructure, CorruptGzip, GzipCutOff, TrailingBytes, Truncated};
-        matches!(self, Truncated | GzipCutOff | CorruptGzip | BrokenStructure | TrailingBytes)
+        use Damage::{BrokenStructure, PackedCorrupt, PackedCutOff, TrailingBytes, Truncated};
+        matches!(self, Truncated | PackedCutOff | PackedCorrupt | BrokenStructure | TrailingBytes)
     }
 
     /// What there is to say of this kind.
@@ -120,7 +120,7 @@ impl Damage {
 pub struct Tally {
     /// How often.
     pub count: u64,
-    /// The byte offset of the first, where it has one: in the (decompressed) text; of what is wrong with gzip in the file.
+    /// The byte offset of the first, where it has one: in the (decompressed) text; of what is wrong with its compression in the file.
     pub first_offset: Option<u64>,
 }
 

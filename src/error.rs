@@ -20,7 +20,7 @@ pub enum Error {
     Read { name: String, source: io::Error },
 
     #[error(
-        "{name}: {what}. Expected is a Chrome trace as the PyTorch profiler writes it: JSON with `traceEvents`, or a list of events, plain or gzipped"
+        "{name}: {what}. Expected is a Chrome trace as the PyTorch profiler writes it: JSON with `traceEvents`, or a list of events, plain or compressed with gzip or zstd"
     )]
     NotATrace { name: String, what: String },
 
@@ -33,7 +33,7 @@ pub enum Error {
     NothingWhole { name: String, offset: u64 },
 
     #[error(
-        "{name}: corrupt gzip data at byte {offset} of the file, before the first whole event ({message}). Copy it again; `gzip -t` tests a copy"
+        "{name}: corrupt compressed data at byte {offset} of the file, before the first whole event ({message}). Copy it again; `gzip -t` or `zstd -t` tests a copy"
     )]
     CorruptBeforeFirstEvent { name: String, offset: u64, message: String },
 

@@ -16,8 +16,8 @@ use std::time::Instant;
 use crate::damage::Damage;
 use crate::error::Error;
 use crate::event::ArgsWanted;
-use crate::input::gzip::{GzipCause, GzipFailure};
-use crate::input::json::{Buffer, Chunk, Joiner, Part, Reader, Splitter, Summary};
+use crate::input::json::{Buffer, CHUNK, Chunk, Joiner, Part, Reader, Splitter, Summary};
+use crate::input::packed::{PackedCause, PackedFailure};
 use crate::input::{self, Input};
 use crate::store::batch::{Batch, Shard};
 use crate::store::{Builder, Store};
@@ -41,6 +41,8 @@ pub struct LoadOptions {
     pub args: ArgsWanted,
     /// How many threads read; `None`: as many as the machine has, up to 16. The result is the same.
     pub threads: Option<NonZero<usize>>,
+    /// How many bytes of text a thread takes at a time; `None`: 512 KiB, which is best. The result is the same.
+    pub chunk: Option<NonZero<usize>>,
 }
 
 /// A trace and how it was loaded.
@@ -80,12 +82,13 @@ pub fn load(path: &Path, options: LoadOptions, progress: impl FnMut(Progress) + 
 /// As [`load`], less what concerns paths.
 pub fn load_input(input: Input, options: LoadOptions, progress: impl FnMut(Progress) + Send) -> Result<Loaded, Error> {
     let start = Instant::now();
-    let Input { name, size, taken, text } = input;
+    let (name, size, taken) = (input.name.clone(), input.size, Arc::clone(&input.taken));
     let available = || std::thread::available_parallelism().map_or(1, NonZero::get);
     let threads = options.threads.map_or_else(available, NonZero::get).clamp(1, MAX_THREADS);
+    let chunk = options.chunk.map_or(CHUNK, NonZero::get);
     let work = Work {
         options,
-        baton: Mutex::new(Baton { splitter: Splitter::new(text), progress, taken, size }),
+        baton: Mutex::new(Baton { splitter: Splitter::new(input.into_text(threads), chunk), progress, taken, size }),
         assembly: Mutex::new(Assembly { shards: threads, ..Assembly::default() }),
         moved_on: Condvar::new(),
         ahead: MAX_AHEAD * threads as u64,
@@ -257,12 +260,12 @@ fn check(name: &str, mut summary: Summary) -> Result<Summary, Error> {
     let name = name.to_owned();
     let failure = summary.failure.take();
     if let Some(source) = failure {
-        match GzipFailure::of(&source) {
+        match PackedFailure::of(&source) {
             None => return Err(Error::Read { name, source }),
-            Some(gzip) if summary.events == 0 && gzip.cause != GzipCause::TrailingBytes => {
-                let (offset, message) = (gzip.offset, gzip.message.clone());
-                return Err(match gzip.cause {
-                    GzipCause::CutOff => Error::NothingWhole { name, offset },
+            Some(packed) if summary.events == 0 && packed.cause != PackedCause::TrailingBytes => {
+                let (offset, message) = (packed.offset, packed.message.clone());
+                return Err(match packed.cause {
+                    PackedCause::CutOff => Error::NothingWhole { name, offset },
                     _ => Error::CorruptBeforeFirstEvent { name, offset, message },
                 });
             }

@@ -313,6 +313,7 @@ fn gzip(text: &[u8]) -> Vec<u8> {
 fn files_that_are_no_traces() {
     let whole = std::fs::read(testdata("two_matches.json")).unwrap();
     let packed = gzip(&whole);
+    let zstd = zstd::encode_all(&whole[..], 3).unwrap();
     let mut flipped = packed.clone();
     flipped[20] ^= 0xff;
     for (name, bytes, code, message) in [
@@ -329,13 +330,10 @@ fn files_that_are_no_traces() {
         ("text.json", b"hello", 1, "this is not JSON"),
         ("half.json", br#"{"traceEvents": [{"ph": "X""#, 1, "breaks off at byte 17 before the first whole event"),
         ("half.json.gz", &packed[..12], 1, "breaks off at byte 12 before the first whole event"),
-        ("flipped.json.gz", &flipped, 1, "corrupt gzip data at byte"),
-        (
-            "trace.json.zst",
-            b"\x28\xb5\x2f\xfd....",
-            1,
-            "this is zstd data, which nccl-stacks cannot read yet. Decompress it first: zstd -d",
-        ),
+        ("flipped.json.gz", &flipped, 1, "corrupt compressed data at byte"),
+        ("half.json.zst", &zstd[..20], 1, "breaks off at byte 20 before the first whole event"),
+        ("no_frame.json.zst", b"\x28\xb5\x2f\xfd....", 1, "corrupt compressed data at byte"),
+        ("named_gz_but_zstd.json.gz", &zstd, 0, "Kernels: 4 match"),
         ("trace.zip", b"PK\x03\x04....", 1, "this is a zip archive"),
         ("object.json", br#"{"traceEvents":{}}"#, 1, "its `traceEvents` is not a list"),
         ("trace.pftrace", b"\x0a\x05\x08\x01\x10\x02\x18", 1, "this looks like Perfetto's protobuf format"),

@@ -22,7 +22,7 @@ use nccl_stacks::sql::Database;
 use nccl_stacks::time::{TimeRule, Window};
 
 fn open(path: &Path, time: TimeRule) -> Database {
-    let options = LoadOptions { time, args: ArgsWanted::Ids, threads: None };
+    let options = LoadOptions { time, args: ArgsWanted::Ids, ..LoadOptions::default() };
     Database::open(load(path, options, |_| {}).unwrap().store).unwrap()
 }
 

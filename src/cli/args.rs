@@ -29,7 +29,7 @@ Times are nanoseconds on the trace's own clock, the `ts` of its events times 100
 #[derive(Debug, Parser)]
 #[command(name = "nccl-stacks", version, before_help = EXAMPLES, after_help = EXIT_CODES)]
 pub struct Args {
-    /// The trace: Chrome JSON as the PyTorch profiler writes it, plain or gzipped; `-` for standard input
+    /// The trace: Chrome JSON as the PyTorch profiler writes it, plain or compressed with gzip or zstd; `-` for standard input
     pub trace: PathBuf,
 
     /// Kernels to look for [default: all of NCCL and RCCL]. Plain text finds names that begin with it; * and ? are wildcards for

@@ -89,8 +89,11 @@ pub(super) fn damage_list(damage: &DamageReport) -> String {
 
 /// `events without a phase or a valid timestamp: 3 (first at byte 181 of the text)`
 fn one_damage(description: &Description, tally: Tally) -> String {
-    let of =
-        if matches!(description.kind, Damage::GzipCutOff | Damage::CorruptGzip) { "compressed file" } else { "text" };
+    let of = if matches!(description.kind, Damage::PackedCutOff | Damage::PackedCorrupt) {
+        "compressed file"
+    } else {
+        "text"
+    };
     let place = tally.first_offset.map(|at| format!("at byte {at} of the {of}"));
     match (description.kind.is_place(), place) {
         (true, Some(place)) => format!("{}, {place}", description.phrase),

@@ -14,7 +14,7 @@ use crate::load::{LoadOptions, load};
 use crate::report::text::visible;
 use crate::report::{table, text};
 use crate::sql::Database;
-use crate::time::{TimeRule, Window};
+use crate::time::Window;
 
 /// How many slices an error lists.
 const MAX_LISTED: usize = 40;
@@ -49,7 +49,7 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
 }
 
 fn open(args: &Args) -> Result<Database, Stop> {
-    let options = LoadOptions { time: TimeRule::Exact, args: ArgsWanted::Ids, threads: args.threads };
+    let options = LoadOptions { args: ArgsWanted::Ids, threads: args.threads, ..LoadOptions::default() };
     let mut bar = progress::Bar::new();
     let result = load(&args.trace, options, |progress| bar.show(progress));
     bar.clear();

@@ -4,8 +4,11 @@
 //! files that end in `.json`. [`open`] looks at the first bytes only. Memory never holds more than a block of the text and
 //! the event that is being read.
 
+pub mod bgzip;
 pub mod gzip;
 pub mod json;
+pub mod packed;
+pub mod zstd;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -23,8 +26,33 @@ pub struct Input {
     pub size: Option<u64>,
     /// Counts the bytes taken from the file so far, for progress.
     pub taken: Arc<AtomicU64>,
-    /// The text, decompressed.
-    pub text: Box<dyn Read + Send>,
+    /// How the text is packed.
+    packing: Packing,
+    /// All of the file's bytes.
+    bytes: Box<dyn Read + Send>,
+}
+
+/// How a text is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Packing {
+    None,
+    Gzip,
+    /// Gzip whose members say how long they are.
+    Bgzip,
+    Zstd,
+}
+
+impl Input {
+    /// The text, decompressed. More threads than one help only where the file allows it.
+    pub fn into_text(self, threads: usize) -> Box<dyn Read + Send> {
+        match self.packing {
+            Packing::None => self.bytes,
+            // Two threads are kept busy by one that decompresses and both parsing; there a third and fourth would be in the way.
+            Packing::Bgzip if threads > 2 => Box::new(bgzip::Groups::new(self.bytes, threads / 2)),
+            Packing::Gzip | Packing::Bgzip => Box::new(gzip::Members::new(self.bytes, 0)),
+            Packing::Zstd => Box::new(zstd::Frames::new(self.bytes, 0)),
+        }
+    }
 }
 
 impl std::fmt::Debug for Input {
@@ -44,18 +72,14 @@ struct Format {
 }
 
 enum Reading {
-    Gzip,
+    As(Packing),
     Not { what: &'static str, advice: &'static str },
 }
 
 /// Formats with a mark. What has none of these marks is taken for JSON text, which the JSON reader checks.
 const FORMATS: &[Format] = &[
-    Format { offset: 0, magic: b"\x1f\x8b", read_as: Reading::Gzip },
-    Format {
-        offset: 0,
-        magic: b"\x28\xb5\x2f\xfd",
-        read_as: Reading::Not { what: "this is zstd data", advice: "Decompress it first: zstd -d" },
-    },
+    Format { offset: 0, magic: gzip::MAGIC, read_as: Reading::As(Packing::Gzip) },
+    Format { offset: 0, magic: zstd::MAGIC, read_as: Reading::As(Packing::Zstd) },
     Format {
         offset: 0,
         magic: b"PK\x03\x04",
@@ -122,12 +146,13 @@ pub fn from_reader(name: String, size: Option<u64>, source: Box<dyn Read + Send>
         return Err(Error::Unsupported { name, what: "this looks like Perfetto's protobuf format", advice });
     }
     let format = FORMATS.iter().find(|f| head.get(f.offset..).is_some_and(|rest| rest.starts_with(f.magic)));
-    let text: Box<dyn Read + Send> = match format.map(|f| &f.read_as) {
-        None => Box::new(io::Cursor::new(head).chain(counted)),
-        Some(Reading::Gzip) => Box::new(gzip::Members::new(io::Cursor::new(head).chain(counted))),
+    let packing = match format.map(|f| &f.read_as) {
+        None => Packing::None,
+        Some(Reading::As(Packing::Gzip)) if bgzip::member_length(&head).is_some() => Packing::Bgzip,
+        Some(Reading::As(packing)) => *packing,
         Some(Reading::Not { what, advice }) => return Err(Error::Unsupported { name, what, advice }),
     };
-    Ok(Input { name, size, taken, text })
+    Ok(Input { name, size, taken, packing, bytes: Box::new(io::Cursor::new(head).chain(counted)) })
 }
 
 /// Counts what passes through.

@@ -3,6 +3,9 @@
 #![allow(dead_code, reason = "each test file is a program of its own and uses a part of this")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+pub(crate) mod facts;
+pub(crate) mod random;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 

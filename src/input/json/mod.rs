@@ -23,7 +23,7 @@ use std::io;
 
 use crate::damage::{Damage, DamageReport};
 use crate::event::{ArgsWanted, Event, HeaderField};
-use crate::input::gzip::{GzipCause, GzipFailure};
+use crate::input::packed::{PackedCause, PackedFailure};
 use crate::time::TimeRule;
 use cut::{Behind, Cutter, End, Piece, State};
 use marks::Marks;
@@ -203,11 +203,11 @@ impl Summary {
     }
 
     fn end(&mut self, end: End, failure: Option<io::Error>) {
-        let gzip = failure.as_ref().and_then(GzipFailure::of);
-        match gzip.map(|failure| failure.cause) {
-            Some(GzipCause::CutOff) => self.damage.count(Damage::GzipCutOff, gzip.map(|f| f.offset)),
-            Some(GzipCause::Corrupt) => self.damage.count(Damage::CorruptGzip, gzip.map(|f| f.offset)),
-            Some(GzipCause::TrailingBytes) => self.damage.count(Damage::TrailingBytes, None),
+        let packed = failure.as_ref().and_then(PackedFailure::of);
+        match packed.map(|failure| failure.cause) {
+            Some(PackedCause::CutOff) => self.damage.count(Damage::PackedCutOff, packed.map(|f| f.offset)),
+            Some(PackedCause::Corrupt) => self.damage.count(Damage::PackedCorrupt, packed.map(|f| f.offset)),
+            Some(PackedCause::TrailingBytes) => self.damage.count(Damage::TrailingBytes, None),
             None => {}
         }
         match end {
@@ -215,7 +215,7 @@ impl Summary {
             End::CutOff { offset } => {
                 self.cut_off_at = Some(offset);
                 // What the decompressor has said already need not be said of the text too.
-                if gzip.is_none() {
+                if packed.is_none() {
                     self.damage.count(Damage::Truncated, Some(offset));
                 }
             }

@@ -13,8 +13,11 @@ use super::scan::is_space;
 /// A chunk's usual size: that of a processor's own cache, less what the parser needs besides.
 pub const CHUNK: usize = 512 * 1024;
 
-/// A chunk in which no event begins grows up to this, and is cut anywhere then.
-const MAX_CHUNK: usize = 8 << 20;
+/// A chunk in which no event begins grows up to so many times the usual size, and is cut anywhere then.
+const MAX_GROWTH: usize = 16;
+
+/// What looks like an event's beginning is not longer than this.
+const LOOK_BACK: usize = 1024;
 
 /// With one of these keys an event begins.
 const FIRST_KEYS: &[&[u8]] = &[b"ph", b"name", b"cat", b"pid", b"tid", b"ts", b"dur", b"id", b"args"];
@@ -91,6 +94,8 @@ impl Buffer {
 /// Reads the source and divides it.
 pub struct Splitter<R> {
     source: R,
+    /// The size that chunks should have.
+    size: usize,
     /// What is read and belongs to the next chunk.
     carry: Vec<u8>,
     base: u64,
@@ -102,10 +107,11 @@ pub struct Splitter<R> {
 }
 
 impl<R: Read> Splitter<R> {
-    /// Begins with the source's first byte.
-    pub fn new(source: R) -> Self {
+    /// Begins with the source's first byte. `size` is what chunks should have, in bytes; [`CHUNK`] is best.
+    pub fn new(source: R, size: usize) -> Self {
         Splitter {
             source,
+            size,
             carry: Vec::new(),
             base: 0,
             number: 0,
@@ -131,12 +137,12 @@ impl<R: Read> Splitter<R> {
         let mut behind = Behind::More;
         let mut cut = None;
         let mut searched = 0;
-        while cut.is_none() && behind == Behind::More && buffer.filled < MAX_CHUNK {
-            match buffer.read(&mut self.source, CHUNK) {
+        while cut.is_none() && behind == Behind::More && buffer.filled < MAX_GROWTH * self.size {
+            match buffer.read(&mut self.source, self.size) {
                 Ok(true) => {
                     cut = last_event(buffer.text(), searched);
                     // What looks like an event's beginning may lie across the end of what has been searched.
-                    searched = buffer.filled.saturating_sub(CHUNK / 8);
+                    searched = buffer.filled.saturating_sub(LOOK_BACK);
                 }
                 Ok(false) => behind = Behind::Nothing,
                 Err(e) => (behind, failure) = (Behind::Failure, Some(e)),
@@ -212,7 +218,7 @@ mod tests {
     fn chunks_are_the_text() {
         let event = r#"{"ph":"X","ts":1,"dur":1,"name":"a"},"#;
         let text = format!("{{\"traceEvents\":[{}{{}}]}}", event.repeat(3 * CHUNK / event.len()));
-        let mut splitter = Splitter::new(text.as_bytes());
+        let mut splitter = Splitter::new(text.as_bytes(), CHUNK);
         let (mut all, mut numbers) = (Vec::new(), Vec::new());
         while let Some(chunk) = splitter.next(Buffer::default()) {
             assert_eq!(chunk.base, all.len() as u64);
@@ -229,12 +235,12 @@ mod tests {
 
     #[test]
     fn text_without_events_is_cut_anywhere() {
-        let text = "x".repeat(MAX_CHUNK + CHUNK / 2);
-        let mut splitter = Splitter::new(text.as_bytes());
+        let text = "x".repeat(MAX_GROWTH * 1000 + 500);
+        let mut splitter = Splitter::new(text.as_bytes(), 1000);
         let first = splitter.next(Buffer::default()).unwrap();
-        assert_eq!(first.text().len(), MAX_CHUNK);
+        assert_eq!(first.text().len(), MAX_GROWTH * 1000);
         let second = splitter.next(first.into_buffer()).unwrap();
-        assert_eq!((second.text().len(), second.base), (CHUNK / 2, MAX_CHUNK as u64));
+        assert_eq!((second.text().len(), second.base), (500, MAX_GROWTH as u64 * 1000));
         assert_eq!(second.start, None);
         assert!(splitter.next(second.into_buffer()).is_none());
     }

@@ -1,0 +1,187 @@
+//! Compressed streams of any number of parts, read as one text.
+//!
+//! A gzip file consists of members, a zstd file of frames. Tools that compress in parallel (pigz, bgzip, pzstd) and plain
+//! `cat a.gz b.gz` write several, all of which count. The libraries' own readers fail on whatever follows the last one; here
+//! that is told apart from corrupt data, so that what was whole before it is kept and the rest is named.
+
+use std::error::Error;
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Read};
+
+/// Compressed bytes are read in pieces of this size.
+const BLOCK: usize = 256 * 1024;
+
+/// Why a compressed stream ended early. Travels inside an [`io::Error`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackedFailure {
+    /// What is wrong.
+    pub cause: PackedCause,
+    /// How many compressed bytes had been used.
+    pub offset: u64,
+    /// What the decompressor says.
+    pub message: String,
+}
+
+/// The ways in which a compressed stream ends early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PackedCause {
+    /// The file ends in the middle of a part.
+    CutOff,
+    /// The data contradict themselves or their checksum.
+    Corrupt,
+    /// After a whole part follows something that is none.
+    TrailingBytes,
+}
+
+impl fmt::Display for PackedFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (byte {} of the compressed file)", self.message, self.offset)
+    }
+}
+
+impl Error for PackedFailure {}
+
+impl PackedFailure {
+    /// The failure inside an error that [`Parts`] returned, if it is one.
+    pub fn of(error: &io::Error) -> Option<&PackedFailure> {
+        error.get_ref()?.downcast_ref()
+    }
+}
+
+impl From<PackedFailure> for io::Error {
+    fn from(failure: PackedFailure) -> Self {
+        io::Error::new(io::ErrorKind::InvalidData, failure)
+    }
+}
+
+/// A decompressor of one part.
+pub trait Unpack: Read + Sized {
+    /// What it reads.
+    type Input: Read;
+
+    /// What it decompresses, for messages.
+    const FORMAT: &'static str;
+
+    /// Whether a part begins so. A head shorter than a mark may be that of a part which was cut off.
+    fn may_begin(head: &[u8]) -> bool;
+
+    /// Starts at a part's first byte.
+    fn start(source: Source<Self::Input>) -> io::Result<Self>;
+
+    /// Where it is.
+    fn source(&self) -> &Source<Self::Input>;
+
+    /// The source, behind the part.
+    fn into_source(self) -> Source<Self::Input>;
+}
+
+/// Reads the text of all parts.
+pub struct Parts<D: Unpack> {
+    state: State<D>,
+    failure: Option<PackedFailure>,
+}
+
+enum State<D: Unpack> {
+    Within(D),
+    Between(Source<D::Input>),
+    Over,
+}
+
+impl<D: Unpack> Parts<D> {
+    /// Starts where a part begins, `offset` bytes into the file.
+    pub fn new(source: D::Input, offset: u64) -> Self {
+        let source = Source { source: BufReader::with_capacity(BLOCK, source), used: offset };
+        Parts { state: State::Between(source), failure: None }
+    }
+
+    /// On to the next part, or to the end. `Ok(true)` if there is a next one.
+    fn next_part(&mut self) -> io::Result<bool> {
+        let mut source = match std::mem::replace(&mut self.state, State::Over) {
+            State::Within(decoder) => decoder.into_source(),
+            State::Between(source) => source,
+            State::Over => return Ok(false),
+        };
+        // Zero padding up to a block's end is what tapes and some object stores leave behind; gzip passes over it too.
+        loop {
+            let head = source.fill_buf()?;
+            if head.is_empty() {
+                return Ok(false);
+            }
+            let zeros = head.iter().take_while(|b| **b == 0).count();
+            if zeros == 0 {
+                break;
+            }
+            source.consume(zeros);
+        }
+        if !D::may_begin(source.fill_buf()?) {
+            let message = format!("after the end of the {0} data follow bytes that are no {0}", D::FORMAT);
+            return Err(self.fail(PackedCause::TrailingBytes, source.used, message));
+        }
+        self.state = State::Within(D::start(source)?);
+        Ok(true)
+    }
+
+    fn fail(&mut self, cause: PackedCause, offset: u64, message: String) -> io::Error {
+        let failure = PackedFailure { cause, offset, message };
+        self.failure = Some(failure.clone());
+        failure.into()
+    }
+}
+
+impl<D: Unpack> Read for Parts<D> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone().into());
+        }
+        loop {
+            let State::Within(decoder) = &mut self.state else {
+                if self.next_part()? {
+                    continue;
+                }
+                return Ok(0);
+            };
+            match decoder.read(buf) {
+                Ok(0) if !buf.is_empty() => {
+                    if !self.next_part()? {
+                        return Ok(0);
+                    }
+                }
+                Ok(n) => return Ok(n),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                // An error of the file's, not of its contents.
+                Err(e) if e.raw_os_error().is_some() => return Err(e),
+                Err(e) => {
+                    let is_cut_off = e.kind() == io::ErrorKind::UnexpectedEof;
+                    let cause = if is_cut_off { PackedCause::CutOff } else { PackedCause::Corrupt };
+                    let offset = decoder.source().used;
+                    return Err(self.fail(cause, offset, e.to_string()));
+                }
+            }
+        }
+    }
+}
+
+/// Compressed bytes, and how many of them the decoder has used, for messages.
+pub struct Source<R> {
+    source: BufReader<R>,
+    used: u64,
+}
+
+impl<R: Read> Read for Source<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.source.read(buf)?;
+        self.used += n as u64;
+        Ok(n)
+    }
+}
+
+impl<R: Read> BufRead for Source<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.source.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.used += amount as u64;
+        self.source.consume(amount);
+    }
+}
