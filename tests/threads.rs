@@ -138,18 +138,18 @@ impl Written {
             let plain = serde_json::to_string(text).unwrap();
             // As Python writes it: all but ASCII as \uXXXX.
             let ascii = plain.chars().map(|c| if c.is_ascii() { c.to_string() } else { escaped(c) }).collect();
-            if self.style % 2 == 0 { plain } else { ascii }
+            if self.style.is_multiple_of(2) { plain } else { ascii }
         };
         let micros = |nanos: i64| format!("{}.{:03}", nanos / 1000, nanos % 1000);
         let mut args = vec![format!(r#""other": {}"#, self.other)];
         args.extend(self.correlation.map(|id| format!(r#""correlation": {id}"#)));
-        let mut fields = vec![
+        let mut fields = [
             r#""ph": "X""#.to_owned(),
             format!(r#""cat": {}"#, json(&self.category)),
             format!(r#""name": {}"#, json(&self.name)),
             format!(r#""pid": {}, "tid": {}"#, self.pid, self.tid),
             format!(r#""ts": {}, "dur": {}"#, micros(self.ts), micros(self.dur)),
-            format!(r#""args": {{{}}}"#, args.join(if self.style % 3 == 0 { ", " } else { ",\n      " })),
+            format!(r#""args": {{{}}}"#, args.join(if self.style.is_multiple_of(3) { ", " } else { ",\n      " })),
         ];
         fields.rotate_left(self.style % 5);
         let between = [", ", ",", ",\n    ", " ,\t"][self.style % 4];
