@@ -26,15 +26,15 @@ use support::random::{Random, damage};
 fn check(store: &Store) {
     let slices = &store.slices;
     for i in 0..slices.len() {
-        assert!(i == 0 || slices.ts[i - 1] <= slices.ts[i]);
-        let parent = slices.parent[i];
+        assert!(i == 0 || slices.ts(i - 1) <= slices.ts(i));
+        let parent = slices.parent(i);
         if parent == NO_PARENT {
-            assert_eq!(slices.depth[i], 0);
+            assert_eq!(slices.depth(i), 0);
             continue;
         }
         let p = parent as usize;
-        assert!(p < i && slices.track[p] == slices.track[i] && slices.depth[p] + 1 == slices.depth[i]);
-        assert!(slices.ts[p] <= slices.ts[i]);
+        assert!(p < i && slices.track(p) == slices.track(i) && slices.depth(p) + 1 == slices.depth(i));
+        assert!(slices.ts(p) <= slices.ts(i));
     }
     let rows = slices.len() as u32;
     assert!(store.flows.slice_in.iter().chain(&store.flows.slice_out).all(|slice| *slice < rows));

@@ -30,19 +30,19 @@ fn load_with(path: &Path, time: TimeRule) -> Store {
 fn slice_row(store: &Store, i: usize) -> Vec<Option<String>> {
     let slices = &store.slices;
     let text = |id| store.strings.get(id).map(str::to_owned);
-    let owner = store.tracks.tracks[slices.track[i] as usize].owner;
+    let owner = store.tracks.tracks[slices.track(i) as usize].owner;
     let thread = match owner {
         Owner::Thread(utid) | Owner::ThreadOverlap(utid) => Some(&store.tracks.threads[utid as usize]),
         _ => None,
     };
-    let parent = slices.parent[i];
+    let parent = slices.parent(i);
     vec![
         Some(i.to_string()),
-        Some(slices.ts[i].to_string()),
-        Some(slices.dur[i].to_string()),
-        text(slices.category[i]),
-        text(slices.name[i]),
-        Some(slices.depth[i].to_string()),
+        Some(slices.ts(i).to_string()),
+        Some(slices.dur(i).to_string()),
+        text(slices.category(i)),
+        text(slices.name(i)),
+        Some(slices.depth(i).to_string()),
         (parent != NO_PARENT).then(|| parent.to_string()),
         Some(owner.track_type().to_owned()),
         thread.map(|thread| thread.tid.to_string()),
@@ -84,15 +84,15 @@ fn compare_summary(name: &str, store: &Store, csv: &str) {
     let want = |i: usize| row[i].as_ref().map(|n| n.parse::<i64>().unwrap());
     let slices = &store.slices;
     assert_eq!(Some(slices.len() as i64), want(0), "{name}: slices");
-    assert_eq!(slices.dur.iter().copied().reduce(|a, b| a + b), want(1), "{name}: sum of dur");
-    assert_eq!(slices.depth.iter().max().map(|d| i64::from(*d)), want(2), "{name}: depth");
-    let nested = slices.parent.iter().filter(|p| **p != NO_PARENT).count();
+    assert_eq!((0..slices.len()).map(|i| slices.dur(i)).reduce(|a, b| a + b), want(1), "{name}: sum of dur");
+    assert_eq!((0..slices.len()).map(|i| i64::from(slices.depth(i))).max(), want(2), "{name}: depth");
+    let nested = (0..slices.len()).filter(|i| slices.parent(*i) != NO_PARENT).count();
     assert_eq!(Some(nested as i64), want(3), "{name}: slices with a parent");
     assert_eq!(Some(store.flows.len() as i64), want(4), "{name}: flows");
-    assert_eq!(slices.ts.first().copied(), want(7), "{name}: first ts");
-    assert_eq!(slices.ts.iter().zip(&slices.dur).map(|(ts, dur)| ts + dur).max(), want(8), "{name}: last end");
-    let on_lane = |track: &&u32| matches!(store.tracks.tracks[**track as usize].owner, Owner::ThreadOverlap(_));
-    assert_eq!(Some(slices.track.iter().filter(on_lane).count() as i64), want(9), "{name}: slices on lanes");
+    assert_eq!((!slices.is_empty()).then(|| slices.ts(0)), want(7), "{name}: first ts");
+    assert_eq!((0..slices.len()).map(|i| slices.ts(i) + slices.dur(i)).max(), want(8), "{name}: last end");
+    let on_lane = |i: &usize| matches!(store.tracks.tracks[slices.track(*i) as usize].owner, Owner::ThreadOverlap(_));
+    assert_eq!(Some((0..slices.len()).filter(on_lane).count() as i64), want(9), "{name}: slices on lanes");
 }
 
 fn compare_stats(name: &str, store: &Store, csv: &str) {

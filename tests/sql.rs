@@ -949,7 +949,7 @@ fn joins_look_up_their_rows() {
                    JOIN process p USING (upid)";
     let flows = "SELECT l.id FROM flow f JOIN slice l ON l.id = f.slice_out JOIN slice k ON k.id = f.slice_in";
     let slices = &database.store().slices;
-    let nested = slices.parent.iter().filter(|parent| **parent != NO_PARENT).count();
+    let nested = (0..slices.len()).filter(|i| slices.parent(*i) != NO_PARENT).count();
     assert_eq!(slices.len(), 1867);
     assert_eq!(lines(connection, "SELECT count(*) FROM slice WHERE kind = 'kernel'"), ["228"]);
     for (sql, want, most) in [

@@ -199,10 +199,10 @@ fn rows_of(store: &Store) -> Vec<Row> {
     let mut rows: Vec<Row> = (0..slices.len())
         .map(|i| {
             let text = |id| store.strings.get(id).unwrap().to_owned();
-            let thread = store.tracks.thread_of(slices.track[i]).unwrap();
+            let thread = store.tracks.thread_of(slices.track(i)).unwrap();
             let tid = store.tracks.threads[thread as usize].tid;
-            let (name, category) = (text(slices.name[i]), text(slices.category[i]));
-            (slices.ts[i], slices.dur[i], name, category, tid, slices.correlation.get(i))
+            let (name, category) = (text(slices.name(i)), text(slices.category(i)));
+            (slices.ts(i), slices.dur(i), name, category, tid, slices.correlation(i))
         })
         .collect();
     rows.sort();

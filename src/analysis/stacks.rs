@@ -128,10 +128,12 @@ impl<'a> Tree<'a> {
     fn launch(&mut self, slice: i64) -> (Node, bool) {
         let slices = &self.store.slices;
         let at = usize::try_from(slice).unwrap_or(usize::MAX);
-        let Some((name, track)) = slices.name.get(at).zip(slices.track.get(at)) else { return (0, false) };
-        let owner = self.store.tracks.tracks.get(*track as usize).map(|track| track.owner);
-        let caller = self.place_of(slices.parent[at]);
-        (self.child(caller, FrameName::Own(*name)), matches!(owner, Some(Owner::ThreadOverlap(_))))
+        if at >= slices.len() {
+            return (0, false);
+        }
+        let owner = self.store.tracks.tracks.get(slices.track(at) as usize).map(|track| track.owner);
+        let caller = self.place_of(slices.parent(at));
+        (self.child(caller, FrameName::Own(slices.name(at))), matches!(owner, Some(Owner::ThreadOverlap(_))))
     }
 
     /// The place of a slice among the callers, climbing until one is known.
@@ -144,10 +146,10 @@ impl<'a> Tree<'a> {
                 break;
             }
             below.push(next);
-            next = self.store.slices.parent[next as usize];
+            next = self.store.slices.parent(next as usize);
         }
         for slice in below.into_iter().rev() {
-            let name = self.name_of(self.store.slices.name[slice as usize]);
+            let name = self.name_of(self.store.slices.name(slice as usize));
             place = self.child(place, name);
             self.by_slice.insert(slice, place);
         }

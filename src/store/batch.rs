@@ -15,7 +15,7 @@ use crate::damage::{Damage, DamageReport};
 use crate::event::{ArgList, ArgValue, AsyncId, Bind, Event, Id, Kind, Scope, Text};
 
 /// An event as kept until the trace is complete.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Raw {
     pub(super) ts: i64,
     /// The length of a slice, the id of a flow.
@@ -30,8 +30,9 @@ pub(super) struct Raw {
     pub(super) has_extra: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum RawKind {
+    #[default]
     Complete,
     Begin,
     End,

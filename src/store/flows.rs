@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use super::slices::Slices;
 use super::strings::StringId;
 use crate::damage::{Damage, DamageReport};
 
@@ -71,35 +72,35 @@ impl Binder {
     }
 
     /// `t`: the arrow arrives at the slice on top of the track, and leaves it again.
-    pub(super) fn step(&mut self, id: u64, label: Label, top: Option<u32>, ts: &[i64], damage: &mut DamageReport) {
+    pub(super) fn step(&mut self, id: u64, label: Label, top: Option<u32>, slices: &Slices, damage: &mut DamageReport) {
         let number = self.number(id, label);
         match top {
             None => damage.count(Damage::FlowNoEnclosingSlice, None),
-            Some(slice) => self.step_at(number, label, slice, ts, damage),
+            Some(slice) => self.step_at(number, label, slice, slices, damage),
         }
     }
 
-    fn step_at(&mut self, number: u64, label: Label, slice: u32, ts: &[i64], damage: &mut DamageReport) {
+    fn step_at(&mut self, number: u64, label: Label, slice: u32, slices: &Slices, damage: &mut DamageReport) {
         let Some(latest) = self.started.get_mut(&number) else {
             return damage.count(Damage::FlowStepWithoutStart, None);
         };
         let from = std::mem::replace(latest, slice);
-        self.arrow(number, label, from, slice, ts);
+        self.arrow(number, label, from, slice, slices);
     }
 
     /// `f` with `bp: e`: the arrow arrives at the slice on top of the track. It stays started, so that any number of ends
     /// may follow: one graph launch, hundreds of kernels.
-    pub(super) fn end(&mut self, id: u64, label: Label, top: Option<u32>, ts: &[i64], damage: &mut DamageReport) {
+    pub(super) fn end(&mut self, id: u64, label: Label, top: Option<u32>, slices: &Slices, damage: &mut DamageReport) {
         let number = self.number(id, label);
         match top {
             None => damage.count(Damage::FlowNoEnclosingSlice, None),
-            Some(slice) => self.end_at(number, label, slice, ts, damage),
+            Some(slice) => self.end_at(number, label, slice, slices, damage),
         }
     }
 
-    fn end_at(&mut self, number: u64, label: Label, slice: u32, ts: &[i64], damage: &mut DamageReport) {
+    fn end_at(&mut self, number: u64, label: Label, slice: u32, slices: &Slices, damage: &mut DamageReport) {
         match self.started.get(&number) {
-            Some(&from) => self.arrow(number, label, from, slice, ts),
+            Some(&from) => self.arrow(number, label, from, slice, slices),
             None => damage.count(Damage::FlowEndWithoutStart, None),
         }
     }
@@ -123,20 +124,20 @@ impl Binder {
     }
 
     /// `bind_id` on a slice.
-    pub(super) fn bind(&mut self, bind: crate::event::Bind, slice: u32, ts: &[i64], damage: &mut DamageReport) {
+    pub(super) fn bind(&mut self, bind: crate::event::Bind, slice: u32, slices: &Slices, damage: &mut DamageReport) {
         let Some(id) = bind.id else { return damage.count(Damage::FlowInvalidId, None) };
         let label = (StringId::NULL, StringId::NULL);
         match (bind.flow_in, bind.flow_out) {
-            (true, true) => self.step_at(id, label, slice, ts, damage),
+            (true, true) => self.step_at(id, label, slice, slices, damage),
             (false, true) => self.start_at(id, slice, damage),
-            (true, false) => self.end_at(id, label, slice, ts, damage),
+            (true, false) => self.end_at(id, label, slice, slices, damage),
             (false, false) => damage.count(Damage::FlowWithoutDirection, None),
         }
     }
 
     /// The slice that starts earlier is the one that the arrow leaves, whichever end was met first.
-    fn arrow(&mut self, number: u64, label: Label, from: u32, to: u32, ts: &[i64]) {
-        let flipped = ts[from as usize] > ts[to as usize];
+    fn arrow(&mut self, number: u64, label: Label, from: u32, to: u32, slices: &Slices) {
+        let flipped = slices.ts(from as usize) > slices.ts(to as usize);
         let (from, to) = if flipped { (to, from) } else { (from, to) };
         self.push(number, label, from, to);
     }

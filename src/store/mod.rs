@@ -1,8 +1,9 @@
 //! The trace in memory: columns of slices and flows, interned strings, argument sets, threads and tracks.
 //!
 //! [`batch`] takes events from the threads that read them, [`Builder`] takes batches in file order. Nothing can be nested yet
-//! then, because files are in no order of time; so 40 bytes per event are kept, and [`Builder::finish`] goes through them in
-//! order and lays them as slices and flows. What comes out is [`Store`]: read-only, in id order, shared by whoever asks.
+//! then, because files are in no order of time; so the builder keeps rows in the file's order, and [`Builder::finish`] goes through
+//! them in order of time and lays them as slices and flows. What comes out is [`Store`]: read-only, in id order, shared by
+//! whoever asks.
 
 pub mod args;
 pub mod batch;
@@ -18,10 +19,11 @@ use crate::damage::DamageReport;
 use crate::event::{ArgValue, HeaderField};
 use crate::nccl::category::CategoryKind;
 use args::{Arg, ArgSetId, Args};
-use batch::{Batch, IdKey, News};
-use flows::Flows;
+use batch::{Batch, Extra, IdKey, News, Raw, RawKind};
+use flows::{Binder, Flows};
 use nest::Layer;
-use replay::Replay;
+use order::{Sequence, Stretch};
+use replay::{Extras, Mark, Replay};
 use slices::Slices;
 use strings::{StringId, Strings};
 use tracks::{Owner, Tracks};
@@ -87,16 +89,17 @@ impl Store {
 
     /// What sort of work a slice's category stands for.
     pub fn category_kind(&self, slice: usize) -> CategoryKind {
-        let category = self.slices.category.get(slice).copied().unwrap_or_default();
-        self.kinds.get(category.0 as usize).copied().unwrap_or(CategoryKind::Cpu)
+        self.kinds.get(self.slices.category(slice).0 as usize).copied().unwrap_or(CategoryKind::Cpu)
     }
 }
 
 /// Collects batches; see the file's header.
 #[derive(Debug, Default)]
 pub struct Builder {
-    batches: Vec<Batch>,
-    events: usize,
+    slices: Slices,
+    marks: Vec<Mark>,
+    extras: Extras,
+    stretches: Vec<Stretch>,
     dictionaries: Vec<Dictionary>,
     strings: Strings,
     args: Args,
@@ -128,7 +131,8 @@ impl Builder {
     pub fn is_full(&self) -> bool {
         // A safe distance below 2^32: one batch may bring many events, argument rows and strings.
         const LIMIT: usize = u32::MAX as usize - (1 << 28);
-        self.events > LIMIT || self.args.rows().len() > LIMIT || self.strings.len() > LIMIT
+        let events = self.slices.rows.len().max(self.marks.len());
+        events > LIMIT || self.args.rows().len() > LIMIT || self.strings.len() > LIMIT
     }
 
     /// Takes the next batch of the file.
@@ -147,13 +151,43 @@ impl Builder {
         }
         self.damage.add(&batch.damage);
         self.order.join(&batch.watch);
-        self.events += batch.raws.len();
         let args = self.args_of(&mut batch);
         for news in std::mem::take(&mut batch.news) {
             self.news(batch.shard, news, &args);
         }
-        (batch.texts, batch.text_ends) = (String::new(), Vec::new());
-        self.batches.push(batch);
+        self.events(&batch, &args);
+    }
+
+    /// Adds the events of a batch, in the numbers used here.
+    fn events(&mut self, batch: &Batch, args: &[ArgSetId]) {
+        let dictionary = &self.dictionaries[batch.shard];
+        let rows = &mut self.slices.rows;
+        let (first_row, first_mark) = (rows.len() as u32, self.marks.len() as u32);
+        for raw in &batch.raws {
+            let extra = if raw.has_extra { batch.extras.get(raw.correlation as usize) } else { None };
+            let raw = Raw {
+                name: dictionary.string(raw.name),
+                category: dictionary.string(raw.category),
+                track: dictionary.tracks[raw.track as usize],
+                args: args[raw.args.0 as usize],
+                ..*raw
+            };
+            if raw.kind.is_slice() {
+                if let Some(bind) = extra.and_then(|extra| extra.bind) {
+                    self.extras.binds.insert(rows.len() as u32, bind);
+                }
+                rows.push(&raw, extra);
+                continue;
+            }
+            if raw.kind == RawKind::End && (raw.has_extra || raw.correlation != 0) {
+                let correlation = raw.correlation.into();
+                let extra = extra.copied().unwrap_or(Extra { correlation, ..Extra::default() });
+                self.extras.ends.insert(self.marks.len() as u32, extra);
+            }
+            self.marks.push(Mark::new(&raw, rows.len() as u32));
+        }
+        let (rows, marks) = (first_row..rows.len() as u32, first_mark..self.marks.len() as u32);
+        self.stretches.push(Stretch { rows, marks });
     }
 
     /// Stores the argument sets of a batch, and gives its events their numbers. All sets, by their number in the batch.
@@ -173,10 +207,6 @@ impl Builder {
             }));
             sets.push(self.args.add_set(&mut set));
             start = end;
-        }
-        batch.args = Vec::new();
-        if sets.len() > 1 {
-            batch.raws.iter_mut().for_each(|raw| raw.args = sets[raw.args.0 as usize]);
         }
         sets
     }
@@ -221,21 +251,19 @@ impl Builder {
     /// Nests the slices and binds the flows. `header`, `events` and `damage` are what the reader found.
     pub fn finish(mut self, header: Vec<HeaderField>, events: u64, mut damage: DamageReport) -> Store {
         damage.add(&self.damage);
-        let raws = self.batches.iter().flat_map(|batch| &batch.raws);
-        let capacity = raws.filter(|raw| raw.kind.is_slice()).count();
-        let mut replay = Replay::new(self.tracks, self.args, damage, capacity);
-        order::in_order(&self.batches, self.order.rule_from(), |batch, raw| {
-            let dictionary = &self.dictionaries[batch.shard];
-            let mut here = *raw;
-            here.name = dictionary.string(raw.name);
-            here.category = dictionary.string(raw.category);
-            here.track = dictionary.tracks[raw.track as usize];
-            let extra = if raw.has_extra { batch.extras.get(raw.correlation as usize) } else { None };
-            replay.event(here, extra);
-        });
-        let Replay { layer: Layer { slices, tracks, .. }, binder, mut args, damage } = replay;
+        let mut replay = Replay {
+            layer: Layer::new(self.tracks, self.slices),
+            binder: Binder::default(),
+            args: self.args,
+            damage,
+            marks: &self.marks,
+            extras: &self.extras,
+        };
+        let (stretches, rule_from) = (self.stretches, self.order.rule_from());
+        replay.run(|events| Sequence::new(stretches, rule_from, events));
+        let Replay { layer: Layer { slices, tracks, .. }, binder, mut args, damage, .. } = replay;
         let flows = binder.flows;
-        let kinds = kinds(&slices.category, &self.strings);
+        let kinds = kinds(&slices.rows.category, &self.strings);
         let flow_args = flow_args(&flows, &mut args, &mut self.strings);
         let tracks_of = |wanted: fn(Owner) -> bool| -> Vec<u32> {
             (0..tracks.tracks.len() as u32).filter(|track| wanted(tracks.tracks[*track as usize].owner)).collect()
@@ -288,17 +316,17 @@ struct Roles {
 
 fn roles(slices: &Slices, kinds: &[CategoryKind]) -> Roles {
     let mut roles = Roles::default();
-    let mut names = vec![Name::default(); slices.name.iter().map(|id| id.0 as usize + 1).max().unwrap_or(0)];
-    for (row, (name, category)) in (0..).zip(slices.name.iter().zip(&slices.category)) {
-        let name = &mut names[name.0 as usize];
-        match kinds[category.0 as usize] {
+    let mut names = vec![Name::default(); slices.rows.name.iter().map(|id| id.0 as usize + 1).max().unwrap_or(0)];
+    for slice in 0..slices.len() {
+        let name = &mut names[slices.name(slice).0 as usize];
+        match kinds[slices.category(slice).0 as usize] {
             CategoryKind::Kernel => {
                 name.of_kernel = true;
-                roles.kernels.push(row);
+                roles.kernels.push(slice as u32);
             }
             CategoryKind::Runtime => {
                 name.of_cpu = true;
-                roles.runtime_calls.push(row);
+                roles.runtime_calls.push(slice as u32);
             }
             CategoryKind::Cpu => name.of_cpu = true,
             CategoryKind::Gpu => name.of_gpu = true,
@@ -310,8 +338,8 @@ fn roles(slices: &Slices, kinds: &[CategoryKind]) -> Roles {
 }
 
 fn bounds(slices: &Slices) -> (i64, i64) {
-    let start = slices.ts.first().copied().unwrap_or(0);
-    let end = slices.ts.iter().zip(&slices.dur).map(|(ts, dur)| ts + dur.max(&0)).max().unwrap_or(0);
+    let start = if slices.is_empty() { 0 } else { slices.ts(0) };
+    let end = (0..slices.len()).map(|slice| slices.ts(slice) + slices.dur(slice).max(0)).max().unwrap_or(0);
     (start, if slices.is_empty() || end > start { end } else { start + 1 })
 }
 

@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 
-use super::args::ArgSetId;
 use super::slices::{NO_PARENT, Slices, UNFINISHED};
 use super::strings::StringId;
 use super::tracks::Tracks;
@@ -17,19 +16,17 @@ const MAX_DEPTH: usize = 512;
 
 /// A slice to be laid.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct NewSlice {
-    pub(super) ts: i64,
+struct NewSlice {
+    row: u32,
+    ts: i64,
     /// `None`: open until its end comes.
-    pub(super) dur: Option<i64>,
-    pub(super) track: u32,
-    pub(super) name: StringId,
-    pub(super) category: StringId,
-    pub(super) args: ArgSetId,
+    dur: Option<i64>,
+    track: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    row: u32,
+    slice: u32,
     ts: i64,
     /// `None`: still open.
     end: Option<i64>,
@@ -69,20 +66,25 @@ pub(super) struct Layer {
 }
 
 impl Layer {
-    pub(super) fn new(tracks: Tracks, capacity: usize) -> Self {
-        Layer { slices: Slices::with_capacity(capacity), tracks, stacks: Vec::new(), lanes: HashMap::new() }
+    /// Lays slices that have rows and no ids yet.
+    pub(super) fn new(tracks: Tracks, mut slices: Slices) -> Self {
+        slices.reserve_ids();
+        Layer { slices, tracks, stacks: Vec::new(), lanes: HashMap::new() }
     }
 
     /// The slice on top of a track, whether or not its time is over.
     pub(super) fn top(&self, track: u32) -> Option<u32> {
-        self.stacks.get(track as usize)?.entries.last().map(|entry| entry.row)
+        self.stacks.get(track as usize)?.entries.last().map(|entry| entry.slice)
     }
 
-    /// Lays a slice. Returns its row and the track it came to lie on; `None` if it had to be left out.
-    pub(super) fn lay(&mut self, new: NewSlice, damage: &mut DamageReport) -> Option<(u32, u32)> {
-        let track = new.track;
+    /// Lays the slice of a row. Returns its id and the track it came to lie on; `None` if it had to be left out.
+    #[inline]
+    pub(super) fn lay(&mut self, row: u32, damage: &mut DamageReport) -> Option<(u32, u32)> {
+        let rows = &self.slices.rows;
+        let (ts, track, dur) = (rows.ts[row as usize], rows.track[row as usize], rows.dur.get(row as usize));
+        let new = NewSlice { row, ts, dur: (dur != UNFINISHED).then_some(dur), track };
         match self.push(new, damage) {
-            Ok(row) => Some((row, track)),
+            Ok(slice) => Some((slice, track)),
             Err(Refusal::TooDeep) => {
                 damage.count(Damage::TooDeep, None);
                 None
@@ -94,8 +96,9 @@ impl Layer {
                 };
                 damage.count(Damage::Spilled, None);
                 let lane = self.lane(utid, new.ts, new.ts + new.dur.unwrap_or(0));
+                self.slices.rows.track[row as usize] = lane;
                 match self.push(NewSlice { track: lane, ..new }, damage) {
-                    Ok(row) => Some((row, lane)),
+                    Ok(slice) => Some((slice, lane)),
                     Err(_) => {
                         damage.count(Damage::TooDeep, None);
                         None
@@ -106,7 +109,7 @@ impl Layer {
     }
 
     /// Closes the innermost open slice on a track whose name and category are those given; NULL fits any. Returns its
-    /// row, `None` if there is no such slice.
+    /// id, `None` if there is no such slice.
     pub(super) fn close(
         &mut self,
         track: u32,
@@ -120,18 +123,18 @@ impl Layer {
         let _ = stack.make_room(ts, None, &mut self.slices, damage);
         let fits = |wanted: StringId, is: StringId| wanted == StringId::NULL || wanted == is;
         let at = stack.entries.iter().rposition(|entry| {
-            let row = entry.row as usize;
-            entry.end.is_none() && fits(name, self.slices.name[row]) && fits(category, self.slices.category[row])
+            let slice = entry.slice as usize;
+            entry.end.is_none() && fits(name, self.slices.name(slice)) && fits(category, self.slices.category(slice))
         })?;
         let entry = &mut stack.entries[at];
-        self.slices.dur[entry.row as usize] = ts - entry.ts;
+        self.slices.set_dur(entry.slice, ts - entry.ts);
         entry.end = Some(ts);
-        let row = entry.row;
+        let slice = entry.slice;
         stack.open -= 1;
         if at + 1 == stack.entries.len() {
             stack.entries.pop();
         }
-        Some(row)
+        Some(slice)
     }
 
     fn push(&mut self, new: NewSlice, damage: &mut DamageReport) -> Result<u32, Refusal> {
@@ -144,18 +147,11 @@ impl Layer {
         if depth >= MAX_DEPTH {
             return Err(Refusal::TooDeep);
         }
-        let row = self.slices.len() as u32;
-        self.slices.ts.push(new.ts);
-        self.slices.dur.push(new.dur.unwrap_or(UNFINISHED));
-        self.slices.track.push(new.track);
-        self.slices.name.push(new.name);
-        self.slices.category.push(new.category);
-        self.slices.depth.push(depth as u16);
-        self.slices.parent.push(stack.entries.last().map_or(NO_PARENT, |entry| entry.row));
-        self.slices.args.push(new.args);
+        let parent = stack.entries.last().map_or(NO_PARENT, |entry| entry.slice);
+        let slice = self.slices.push_id(new.row, depth as u16, parent);
         stack.open += usize::from(new.dur.is_none());
-        stack.entries.push(Entry { row, ts: new.ts, end: new.dur.map(|dur| new.ts + dur) });
-        Ok(row)
+        stack.entries.push(Entry { slice, ts: new.ts, end: new.dur.map(|dur| new.ts + dur) });
+        Ok(slice)
     }
 
     /// The first lane of a thread that is free from `ts` on, or whose latest slice encloses all up to `end`.
@@ -215,7 +211,7 @@ impl Stack {
     /// A finished slice lies under open ones and is over: they ended with it at the latest.
     fn end_all_above(&mut self, at: usize, end: i64, slices: &mut Slices) {
         for entry in &self.entries[at + 1..] {
-            slices.dur[entry.row as usize] = end - entry.ts;
+            slices.set_dur(entry.slice, end - entry.ts);
             self.open -= usize::from(entry.end.is_none());
         }
         self.entries.truncate(at);

@@ -6,8 +6,11 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
-use super::batch::{Batch, Raw, RawKind};
+use super::batch::RawKind;
+use super::replay::Mark;
+use super::slices::Narrow;
 
 /// Watches the times of the events of a stretch of the file.
 #[derive(Debug, Clone)]
@@ -81,91 +84,167 @@ impl Watch {
     }
 }
 
-/// Hands out all events in order, each with its batch. Batches are in order each; files consist of a few long stretches in order,
-/// which are merged here by always going on with the one whose next event is the earliest.
-pub(super) fn in_order<'a>(batches: &'a [Batch], rule_from: i64, each: impl FnMut(&'a Batch, &'a Raw)) {
-    let mut group = Group { rule_from, events: Vec::new(), each };
-    let mut runs = runs(batches);
-    let mut heads: BinaryHeap<Reverse<Head>> = BinaryHeap::new();
-    for (number, run) in runs.iter_mut().enumerate() {
-        heads.extend(run.first().map(|batch| Reverse(((batches[*batch].raws[0].ts, *batch), number, 0))));
-        run.reverse();
-    }
-    while let Some(Reverse((_, number, mut from))) = heads.pop() {
-        // Up to here no other run has anything to say; at equal times the earlier batch goes first.
-        let limit = heads.peek().map_or((i64::MAX, usize::MAX), |Reverse((key, ..))| *key);
-        let run = &mut runs[number];
-        while let Some(batch) = run.last().copied() {
-            let raws = &batches[batch].raws;
-            let taken = raws[from..].iter().take_while(|raw| (raw.ts, batch) <= limit);
-            from += taken.map(|raw| group.add(&batches[batch], raw)).count();
-            if let Some(next) = raws.get(from) {
-                heads.push(Reverse(((next.ts, batch), number, from)));
-                break;
-            }
-            run.pop();
-            from = 0;
-        }
-    }
-    group.hand_out();
+/// A stretch of the file: the events that it brought, in order of time, equal times in the file's order.
+#[derive(Debug, Clone)]
+pub(super) struct Stretch {
+    pub(super) rows: Range<u32>,
+    pub(super) marks: Range<u32>,
 }
 
-/// The next event of a run: its time and batch; the run's number; the event's place in the batch.
-type Head = ((i64, usize), usize, usize);
+/// The next event: a slice by its row, or anything else by its place among the marks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    Slice(u32),
+    Mark(u32),
+}
 
-/// The batches that have events, as few runs: each batch follows one that it does not overlap.
-fn runs(batches: &[Batch]) -> Vec<Vec<usize>> {
+/// All events in order. Files consist of a few long runs in order, which are merged here by always going on with the one whose
+/// next event is the earliest.
+pub(super) struct Sequence {
+    stretches: Vec<Stretch>,
+    /// The stretches that follow each other in order, the next one last.
+    runs: Vec<Vec<usize>>,
+    heads: BinaryHeap<Reverse<Head>>,
+    /// The run that is being gone through, and how far: no other has anything to say up to there.
+    current: Option<(usize, Key)>,
+    rule_from: i64,
+    group: Vec<Next>,
+}
+
+/// The time of an event and the number of its stretch: at equal times the earlier stretch goes first.
+type Key = (i64, usize);
+
+/// The next event of a run, and the run's number.
+type Head = (Key, usize);
+
+/// What is known of the events while they are put in order.
+#[derive(Clone, Copy)]
+pub(super) struct Events<'a> {
+    pub(super) ts: &'a [i64],
+    pub(super) dur: &'a Narrow,
+    pub(super) marks: &'a [Mark],
+}
+
+impl Stretch {
+    /// A mark knows how many rows are before it.
+    #[inline]
+    fn next(&self, events: Events<'_>) -> Option<(i64, Next)> {
+        let Range { start, end } = self.marks;
+        if start < end {
+            let mark = &events.marks[start as usize];
+            if mark.rows_before <= self.rows.start {
+                return Some((mark.ts, Next::Mark(start)));
+            }
+        }
+        let Range { start, end } = self.rows;
+        (start < end).then(|| (events.ts[start as usize], Next::Slice(start)))
+    }
+
+    #[inline]
+    fn pass(&mut self, next: Next) {
+        match next {
+            Next::Slice(_) => self.rows.start += 1,
+            Next::Mark(_) => self.marks.start += 1,
+        }
+    }
+
+    fn last(&self, events: Events<'_>) -> Option<i64> {
+        let row = self.rows.clone().last().map(|row| events.ts[row as usize]);
+        row.max(self.marks.clone().last().map(|mark| events.marks[mark as usize].ts))
+    }
+}
+
+impl Sequence {
+    pub(super) fn new(stretches: Vec<Stretch>, rule_from: i64, events: Events<'_>) -> Self {
+        let mut runs = runs(&stretches, events);
+        let mut heads = BinaryHeap::new();
+        for (number, run) in runs.iter_mut().enumerate() {
+            run.reverse();
+            if let Some(stretch) = run.last().copied()
+                && let Some((ts, _)) = stretches[stretch].next(events)
+            {
+                heads.push(Reverse(((ts, stretch), number)));
+            }
+        }
+        Sequence { stretches, runs, heads, current: None, rule_from, group: Vec::new() }
+    }
+
+    /// The events of the next moment, in order. None are left if there are none.
+    #[inline]
+    pub(super) fn next_group(&mut self, events: Events<'_>) -> &[Next] {
+        self.group.clear();
+        let mut now = None;
+        while let Some((ts, next)) = self.peek(events)
+            && now.is_none_or(|now| now == ts)
+        {
+            now = Some(ts);
+            self.group.push(next);
+            self.pass(next);
+        }
+        if self.group.len() > 1 && now.is_some_and(|now| now >= self.rule_from) {
+            self.group.sort_by_key(|next| match next {
+                Next::Mark(mark) if events.marks[*mark as usize].kind == RawKind::End => i64::MIN,
+                Next::Mark(_) => i64::MAX,
+                // Those of unknown length count as if they had none.
+                Next::Slice(row) => i64::MAX - events.dur.get(*row as usize).max(0),
+            });
+        }
+        &self.group
+    }
+
+    #[inline]
+    fn peek(&mut self, events: Events<'_>) -> Option<(i64, Next)> {
+        loop {
+            if let Some((run, limit)) = self.current {
+                while let Some(stretch) = self.runs[run].last().copied() {
+                    match self.stretches[stretch].next(events) {
+                        Some((ts, next)) if (ts, stretch) <= limit => return Some((ts, next)),
+                        Some((ts, _)) => {
+                            self.heads.push(Reverse(((ts, stretch), run)));
+                            break;
+                        }
+                        None => drop(self.runs[run].pop()),
+                    }
+                }
+            }
+            let Reverse((_, run)) = self.heads.pop()?;
+            let limit = self.heads.peek().map_or((i64::MAX, usize::MAX), |Reverse((key, _))| *key);
+            self.current = Some((run, limit));
+        }
+    }
+
+    #[inline]
+    fn pass(&mut self, next: Next) {
+        if let Some((run, _)) = self.current
+            && let Some(stretch) = self.runs[run].last()
+        {
+            self.stretches[*stretch].pass(next);
+        }
+    }
+}
+
+/// The stretches that have events, as few runs: each stretch follows one that it does not overlap.
+fn runs(stretches: &[Stretch], events: Events<'_>) -> Vec<Vec<usize>> {
     let mut runs: Vec<(i64, Vec<usize>)> = Vec::new();
-    for (number, batch) in batches.iter().enumerate() {
-        let (Some(first), Some(last)) = (batch.raws.first(), batch.raws.last()) else { continue };
+    for (number, stretch) in stretches.iter().enumerate() {
+        let (Some((first, _)), Some(last)) = (stretch.next(events), stretch.last(events)) else { continue };
         // Of those that it may follow the one that ends last, so that the others are left for earlier ones.
-        match runs.iter_mut().filter(|(end, _)| *end <= first.ts).max_by_key(|(end, _)| *end) {
+        match runs.iter_mut().filter(|(end, _)| *end <= first).max_by_key(|(end, _)| *end) {
             Some((end, run)) => {
-                *end = last.ts;
+                *end = last;
                 run.push(number);
             }
-            None => runs.push((last.ts, vec![number])),
+            None => runs.push((last, vec![number])),
         }
     }
     runs.into_iter().map(|(_, run)| run).collect()
 }
 
-/// Events of one time, which may have to change places.
-struct Group<'a, F> {
-    rule_from: i64,
-    events: Vec<(&'a Batch, &'a Raw)>,
-    each: F,
-}
-
-impl<'a, F: FnMut(&'a Batch, &'a Raw)> Group<'a, F> {
-    #[inline]
-    fn add(&mut self, batch: &'a Batch, raw: &'a Raw) {
-        if self.events.last().is_some_and(|(_, last)| last.ts != raw.ts) {
-            self.hand_out();
-        }
-        self.events.push((batch, raw));
-    }
-
-    #[inline]
-    fn hand_out(&mut self) {
-        if self.events.len() > 1 && self.events[0].1.ts >= self.rule_from {
-            self.events.sort_by_key(|(_, raw)| match raw.kind {
-                RawKind::End => i64::MIN,
-                RawKind::Complete => i64::MAX - raw.value,
-                _ => i64::MAX,
-            });
-        }
-        for (batch, raw) in self.events.drain(..) {
-            (self.each)(batch, raw);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::args::ArgSetId;
-    use crate::store::strings::StringId;
+    use crate::store::batch::Raw;
+    use crate::store::slices::Rows;
     use proptest::prelude::*;
 
     /// The rule as it reads, event by event.
@@ -179,11 +258,6 @@ mod tests {
             latest = latest.max(*ts);
         }
         rule_from
-    }
-
-    fn raw(ts: i64, value: i64, kind: RawKind, track: u32) -> Raw {
-        let (name, category, args) = (StringId::NULL, StringId::NULL, ArgSetId::NONE);
-        Raw { ts, value, track, name, category, args, correlation: 0, kind, has_extra: false }
     }
 
     proptest! {
@@ -202,35 +276,42 @@ mod tests {
 
         #[test]
         fn merging_is_sorting(
-            batches in prop::collection::vec(prop::collection::vec((0i64..30, 0i64..3, 0..3), 0..9), 0..9),
+            stretches in prop::collection::vec(prop::collection::vec((0i64..30, 0i64..3, 0..3), 0..9), 0..9),
             rule_from in 0i64..40,
         ) {
-            let kinds = [RawKind::Complete, RawKind::End, RawKind::FlowStart];
-            let mut track = 0;
-            let batches: Vec<Batch> = batches
-                .iter()
-                .map(|events| {
-                    let mut raws: Vec<Raw> = events
-                        .iter()
-                        .map(|(ts, value, kind)| {
-                            track += 1;
-                            raw(*ts, *value, kinds[*kind as usize], track)
-                        })
-                        .collect();
-                    raws.sort_by_key(|raw| raw.ts);
-                    Batch { raws, ..Batch::default() }
-                })
-                .collect();
-            let mut want: Vec<Raw> = batches.iter().flat_map(|batch| batch.raws.iter().copied()).collect();
-            want.sort_by_key(|raw| (raw.ts, match raw.kind {
+            let (mut rows, mut marks, mut all, mut bounds) = (Rows::default(), Vec::new(), Vec::new(), Vec::new());
+            for events in &stretches {
+                let mut events = events.clone();
+                events.sort_by_key(|(ts, ..)| *ts);
+                let (first_row, first_mark) = (rows.len() as u32, marks.len() as u32);
+                for (ts, dur, kind) in events {
+                    let kind = [RawKind::Complete, RawKind::End, RawKind::FlowStart][kind as usize];
+                    let raw = Raw { ts, value: dur, kind, ..Raw::default() };
+                    if kind == RawKind::Complete {
+                        all.push((raw, Next::Slice(rows.len() as u32)));
+                        rows.push(&raw, None);
+                    } else {
+                        all.push((raw, Next::Mark(marks.len() as u32)));
+                        marks.push(Mark::new(&raw, rows.len() as u32));
+                    }
+                }
+                bounds.push(Stretch { rows: first_row..rows.len() as u32, marks: first_mark..marks.len() as u32 });
+            }
+            all.sort_by_key(|(raw, _)| (raw.ts, match raw.kind {
                 _ if raw.ts < rule_from => 0,
                 RawKind::End => 0,
                 RawKind::Complete => 100 - raw.value,
                 _ => 100,
             }));
+            let events = Events { ts: &rows.ts, dur: &rows.dur, marks: &marks };
+            let mut sequence = Sequence::new(bounds, rule_from, events);
             let mut got = Vec::new();
-            in_order(&batches, rule_from, |_, raw| got.push(raw.track));
-            prop_assert_eq!(got, want.iter().map(|raw| raw.track).collect::<Vec<_>>());
+            while let group = sequence.next_group(events)
+                && !group.is_empty()
+            {
+                got.extend_from_slice(group);
+            }
+            prop_assert_eq!(got, all.iter().map(|(_, next)| *next).collect::<Vec<_>>());
         }
     }
 }

@@ -1,81 +1,121 @@
 //! Running through the events in time order: slices are laid, open ones closed, flows bound.
 
-use super::args::Args;
+use std::collections::HashMap;
+
+use super::args::{ArgSetId, Args};
 use super::batch::{Extra, Raw, RawKind};
 use super::flows::Binder;
-use super::nest::{Layer, NewSlice};
-use super::tracks::Tracks;
+use super::nest::Layer;
+use super::order::{Events, Next, Sequence};
+use super::strings::StringId;
 use crate::damage::{Damage, DamageReport};
+use crate::event::Bind;
+
+/// An event that makes no slice: an end, or an arrow's.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mark {
+    pub(super) ts: i64,
+    /// The id of a flow.
+    id: u64,
+    track: u32,
+    name: StringId,
+    category: StringId,
+    args: ArgSetId,
+    /// How many rows of slices came before it.
+    pub(super) rows_before: u32,
+    pub(super) kind: RawKind,
+}
+
+impl Mark {
+    pub(super) fn new(raw: &Raw, rows_before: u32) -> Self {
+        let Raw { ts, value, track, name, category, args, kind, .. } = *raw;
+        Mark { ts, id: value as u64, track, name, category, args, rows_before, kind }
+    }
+}
+
+/// What few events have.
+#[derive(Debug, Default)]
+pub(super) struct Extras {
+    /// Of slices, by row.
+    pub(super) binds: HashMap<u32, Bind>,
+    /// Of marks, by their place.
+    pub(super) ends: HashMap<u32, Extra>,
+}
 
 /// See the file's header.
-pub(super) struct Replay {
+pub(super) struct Replay<'a> {
     pub(super) layer: Layer,
     pub(super) binder: Binder,
     pub(super) args: Args,
     pub(super) damage: DamageReport,
+    pub(super) marks: &'a [Mark],
+    pub(super) extras: &'a Extras,
 }
 
-impl Replay {
-    pub(super) fn new(tracks: Tracks, args: Args, damage: DamageReport, capacity: usize) -> Self {
-        Replay { layer: Layer::new(tracks, capacity), binder: Binder::default(), args, damage }
-    }
-
-    /// The next event in order.
-    pub(super) fn event(&mut self, raw: Raw, extra: Option<&Extra>) {
-        match raw.kind {
-            RawKind::Complete => self.slice(raw, Some(raw.value), extra),
-            RawKind::Instant => self.slice(raw, Some(0), extra),
-            RawKind::Begin => self.slice(raw, None, extra),
-            RawKind::End => self.end(raw, extra),
-            RawKind::FlowInvalid => self.damage.count(Damage::FlowInvalidId, None),
-            RawKind::FlowStart | RawKind::FlowStep | RawKind::FlowEnd | RawKind::FlowEndAtNext => self.flow(raw),
-        }
-    }
-
-    fn slice(&mut self, raw: Raw, dur: Option<i64>, extra: Option<&Extra>) {
-        let Raw { ts, track, name, category, args, .. } = raw;
-        let new = NewSlice { ts, dur, track, name, category, args };
-        let Some((row, track)) = self.layer.lay(new, &mut self.damage) else { return };
-        let slices = &mut self.layer.slices;
-        match extra {
-            None => slices.correlation.push(raw.correlation),
-            Some(extra) => {
-                slices.correlation.set(row, extra.correlation);
-                if extra.thread_time != (None, None) {
-                    slices.thread_times.insert(row, extra.thread_time);
+impl Replay<'_> {
+    /// Runs through all events. `sequence` makes their order of them.
+    pub(super) fn run(&mut self, sequence: impl FnOnce(Events<'_>) -> Sequence) {
+        let mut sequence = sequence(self.events());
+        loop {
+            let group = sequence.next_group(self.events());
+            if group.is_empty() {
+                return;
+            }
+            for next in group {
+                match *next {
+                    Next::Slice(row) => self.slice(row),
+                    Next::Mark(at) => self.mark(at),
                 }
             }
         }
-        self.binder.opened(track, row);
-        if let Some(bind) = extra.and_then(|extra| extra.bind) {
-            self.binder.bind(bind, row, &self.layer.slices.ts, &mut self.damage);
+    }
+
+    fn events(&self) -> Events<'_> {
+        let rows = &self.layer.slices.rows;
+        Events { ts: &rows.ts, dur: &rows.dur, marks: self.marks }
+    }
+
+    #[inline]
+    fn slice(&mut self, row: u32) {
+        let Some((slice, track)) = self.layer.lay(row, &mut self.damage) else { return };
+        self.binder.opened(track, slice);
+        if !self.extras.binds.is_empty()
+            && let Some(bind) = self.extras.binds.get(&row)
+        {
+            self.binder.bind(*bind, slice, &self.layer.slices, &mut self.damage);
         }
     }
 
-    fn end(&mut self, raw: Raw, extra: Option<&Extra>) {
-        let Some(row) = self.layer.close(raw.track, raw.ts, raw.name, raw.category, &mut self.damage) else { return };
-        let slices = &mut self.layer.slices;
-        let set = &mut slices.args[row as usize];
-        *set = self.args.merge(*set, raw.args);
-        let correlation = extra.map_or(raw.correlation.into(), |extra| extra.correlation);
-        if correlation != 0 {
-            slices.correlation.set(row, correlation);
+    fn mark(&mut self, at: u32) {
+        let mark = self.marks[at as usize];
+        if mark.kind == RawKind::End {
+            return self.end(mark, self.extras.ends.get(&at));
         }
-        let times = extra.map(|extra| extra.thread_time);
-        if let (Some(known), Some((Some(end), _))) = (slices.thread_times.get_mut(&row), times) {
-            known.1 = known.0.map(|start| end.saturating_sub(start));
-        }
-    }
-
-    fn flow(&mut self, raw: Raw) {
-        let (id, label) = (raw.value as u64, (raw.name, raw.category));
-        let top = self.layer.top(raw.track);
-        let (ts, damage) = (&self.layer.slices.ts, &mut self.damage);
-        match raw.kind {
+        let (id, label) = (mark.id, (mark.name, mark.category));
+        let top = self.layer.top(mark.track);
+        let (slices, damage) = (&self.layer.slices, &mut self.damage);
+        match mark.kind {
             RawKind::FlowStart => self.binder.start(id, label, top, damage),
-            RawKind::FlowStep => self.binder.step(id, label, top, ts, damage),
-            RawKind::FlowEnd => self.binder.end(id, label, top, ts, damage),
-            _ => self.binder.park(id, label, raw.track),
+            RawKind::FlowStep => self.binder.step(id, label, top, slices, damage),
+            RawKind::FlowEnd => self.binder.end(id, label, top, slices, damage),
+            RawKind::FlowEndAtNext => self.binder.park(id, label, mark.track),
+            _ => damage.count(Damage::FlowInvalidId, None),
+        }
+    }
+
+    fn end(&mut self, mark: Mark, extra: Option<&Extra>) {
+        let Mark { ts, track, name, category, .. } = mark;
+        let Some(slice) = self.layer.close(track, ts, name, category, &mut self.damage) else { return };
+        let slices = &mut self.layer.slices;
+        if mark.args != ArgSetId::NONE {
+            slices.set_args(slice, self.args.merge(slices.args(slice as usize), mark.args));
+        }
+        let Some(extra) = extra else { return };
+        if extra.correlation != 0 {
+            slices.set_correlation(slice, extra.correlation);
+        }
+        if let (Some(end), _) = extra.thread_time {
+            slices.set_thread_end(slice, end);
         }
     }
 }

@@ -1,8 +1,13 @@
-//! The slices of a trace as columns, in the order of their ids, which is time order.
+//! The slices of a trace as columns.
+//!
+//! Memory is what limits how large a trace can be asked, and providing it is a good part of the time of a load. So a slice's
+//! facts are written once, into rows, as the file brings them; its id, which is its place in time, leads to its row. Only what
+//! cannot be known before all is read (that order, depths, parents) is added at the end.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::args::ArgSetId;
+use super::batch::{Extra, Raw, RawKind};
 use super::strings::StringId;
 
 /// A slice that is at the top of its track has this for its parent.
@@ -11,119 +16,220 @@ pub const NO_PARENT: u32 = u32::MAX;
 /// The length of a slice that was opened and never closed.
 pub const UNFINISHED: i64 = -1;
 
-/// The slices; slice `i` is row `i` of every column.
+/// The slices, by id. Ids follow the time of their starts.
 #[derive(Debug, Default)]
 pub struct Slices {
-    /// Start, in ns; never falls from one row to the next.
-    pub ts: Vec<i64>,
-    /// Length in ns, or [`UNFINISHED`].
-    pub dur: Vec<i64>,
-    /// The track it lies on.
-    pub track: Vec<u32>,
-    /// Its name.
-    pub name: Vec<StringId>,
-    /// Its category.
-    pub category: Vec<StringId>,
-    /// How many slices enclose it on its track.
-    pub depth: Vec<u16>,
-    /// The innermost of these, or [`NO_PARENT`].
-    pub parent: Vec<u32>,
-    /// Its arguments.
-    pub args: Vec<ArgSetId>,
-    /// Its correlation id.
-    pub correlation: Correlations,
-    /// CPU time of its thread, in ns: at its start, and how much of it passed. Few traces have it.
-    pub thread_times: BTreeMap<u32, (Option<i64>, Option<i64>)>,
+    pub(super) rows: Rows,
+    /// The row of each slice.
+    order: Vec<u32>,
+    depth: Vec<u16>,
+    parent: Vec<u32>,
 }
 
+/// Facts of slices as the file brings them.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    pub(super) ts: Vec<i64>,
+    pub(super) dur: Narrow,
+    pub(super) track: Vec<u32>,
+    pub(super) name: Vec<StringId>,
+    pub(super) category: Vec<StringId>,
+    /// Shorter than the others if the last slices have none.
+    args: Vec<ArgSetId>,
+    /// 0: none.
+    correlation: Narrow,
+    /// Few traces have them.
+    thread_times: BTreeMap<u32, ThreadTimes>,
+}
+
+/// CPU time of a slice's thread, in ns: at its start, and how much of it passed.
+pub type ThreadTimes = (Option<i64>, Option<i64>);
+
+/// An id that is none.
+const NOTHING: usize = usize::MAX;
+
 impl Slices {
-    /// How many slices there are.
+    /// How many slices there are; their ids are all numbers below it. All that follows is asked by id.
     pub fn len(&self) -> usize {
-        self.ts.len()
+        self.order.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.ts.is_empty()
+        self.order.is_empty()
     }
 
-    pub(super) fn with_capacity(n: usize) -> Self {
-        Slices {
-            ts: column(n),
-            dur: column(n),
-            track: column(n),
-            name: column(n),
-            category: column(n),
-            depth: column(n),
-            parent: column(n),
-            args: column(n),
-            correlation: Correlations { small: column(n), large: HashMap::new() },
-            thread_times: BTreeMap::new(),
-        }
-    }
-}
-
-/// An empty column with room for `n` values.
-///
-/// Columns are tens of megabytes that are written once from end to end; on virtual machines half of the time for that goes into
-/// providing pages of 4 KiB one by one. Linux gives pages of 2 MiB where it is asked to.
-fn column<T>(n: usize) -> Vec<T> {
-    let column: Vec<T> = Vec::with_capacity(n);
-    #[cfg(target_os = "linux")]
-    {
-        const PAGE: usize = 4096;
-        let start = column.as_ptr().addr().next_multiple_of(PAGE);
-        let end = (column.as_ptr().addr() + n * size_of::<T>()) & !(PAGE - 1);
-        if end > start {
-            // SAFETY: the range lies within the column's own memory, and the advice changes neither its contents nor what may be
-            // done with it. That it may be refused is no harm.
-            unsafe {
-                libc::madvise(column.as_ptr().cast_mut().with_addr(start).cast(), end - start, libc::MADV_HUGEPAGE)
-            };
-        }
-    }
-    column
-}
-
-/// The numbers that GPU work shares with the calls that launched it. They fit 32 bits, unless somebody made them up.
-#[derive(Debug, Default)]
-pub struct Correlations {
-    /// 0: none; [`LARGE`]: in the other column.
-    small: Vec<u32>,
-    large: HashMap<u32, i64>,
-}
-
-const LARGE: u32 = u32::MAX;
-
-impl Correlations {
-    /// The id of a slice; CUPTI counts from 1.
-    pub fn get(&self, slice: usize) -> Option<i64> {
-        match self.small.get(slice).copied()? {
-            0 => None,
-            LARGE => self.large.get(&(slice as u32)).copied(),
-            id => Some(id.into()),
-        }
-    }
-
-    /// Adds the next slice's; 0 for none.
     #[inline]
-    pub(super) fn push(&mut self, id: u32) {
-        if id == LARGE {
-            self.large.insert(self.small.len() as u32, id.into());
-        }
-        self.small.push(id);
+    fn row(&self, id: usize) -> usize {
+        self.order.get(id).map_or(NOTHING, |row| *row as usize)
     }
 
-    /// Sets that of a slice, which may be the next one.
-    pub(super) fn set(&mut self, slice: u32, id: i64) {
-        if slice as usize == self.small.len() {
-            self.small.push(0);
+    /// Start, in ns; never falls from one id to the next.
+    #[inline]
+    pub fn ts(&self, id: usize) -> i64 {
+        self.rows.ts[self.row(id)]
+    }
+
+    /// Length in ns, or [`UNFINISHED`].
+    #[inline]
+    pub fn dur(&self, id: usize) -> i64 {
+        self.rows.dur.get(self.row(id))
+    }
+
+    /// The track it lies on.
+    #[inline]
+    pub fn track(&self, id: usize) -> u32 {
+        self.rows.track[self.row(id)]
+    }
+
+    /// Its name.
+    #[inline]
+    pub fn name(&self, id: usize) -> StringId {
+        self.rows.name[self.row(id)]
+    }
+
+    /// Its category.
+    #[inline]
+    pub fn category(&self, id: usize) -> StringId {
+        self.rows.category[self.row(id)]
+    }
+
+    /// How many slices enclose it on its track.
+    pub fn depth(&self, id: usize) -> u16 {
+        self.depth[id]
+    }
+
+    /// The innermost of these, or [`NO_PARENT`].
+    #[inline]
+    pub fn parent(&self, id: usize) -> u32 {
+        self.parent[id]
+    }
+
+    /// Its arguments.
+    pub fn args(&self, id: usize) -> ArgSetId {
+        self.rows.args.get(self.row(id)).copied().unwrap_or_default()
+    }
+
+    /// The number that GPU work shares with the call that launched it; CUPTI counts from 1.
+    pub fn correlation(&self, id: usize) -> Option<i64> {
+        Some(self.rows.correlation.get(self.row(id))).filter(|id| *id != 0)
+    }
+
+    /// CPU time of its thread.
+    pub fn thread_times(&self, id: usize) -> ThreadTimes {
+        self.rows.thread_times.get(&(self.row(id) as u32)).copied().unwrap_or_default()
+    }
+
+    /// Room for the ids of all rows.
+    pub(super) fn reserve_ids(&mut self) {
+        let count = self.rows.ts.len();
+        self.order = Vec::with_capacity(count);
+        self.depth = Vec::with_capacity(count);
+        self.parent = Vec::with_capacity(count);
+    }
+
+    /// Gives the next id to a row.
+    #[inline]
+    pub(super) fn push_id(&mut self, row: u32, depth: u16, parent: u32) -> u32 {
+        let id = self.order.len() as u32;
+        self.order.push(row);
+        self.depth.push(depth);
+        self.parent.push(parent);
+        id
+    }
+
+    /// Sets what the end of a slice tells of it.
+    pub(super) fn set_dur(&mut self, id: u32, dur: i64) {
+        let row = self.row(id as usize);
+        self.rows.dur.set(row, dur);
+    }
+
+    /// The same for its arguments.
+    pub(super) fn set_args(&mut self, id: u32, args: ArgSetId) {
+        let row = self.row(id as usize);
+        self.rows.set_args(row, args);
+    }
+
+    /// The same for its correlation id.
+    pub(super) fn set_correlation(&mut self, id: u32, correlation: i64) {
+        let row = self.row(id as usize);
+        self.rows.correlation.set(row, correlation);
+    }
+
+    /// The same for its thread's time.
+    pub(super) fn set_thread_end(&mut self, id: u32, end: i64) {
+        if let Some(times) = self.rows.thread_times.get_mut(&(self.row(id as usize) as u32)) {
+            times.1 = times.0.map(|start| end.saturating_sub(start));
         }
-        match u32::try_from(id) {
-            Ok(small) if small != LARGE => self.small[slice as usize] = small,
+    }
+}
+
+impl Rows {
+    pub(super) fn len(&self) -> usize {
+        self.ts.len()
+    }
+
+    /// Adds a row. A slice that has only been opened is unfinished, a moment has no length.
+    #[inline]
+    pub(super) fn push(&mut self, raw: &Raw, extra: Option<&Extra>) {
+        if raw.args != ArgSetId::NONE {
+            self.set_args(self.ts.len(), raw.args);
+        }
+        if let Some(extra) = extra.filter(|extra| extra.thread_time != (None, None)) {
+            self.thread_times.insert(self.ts.len() as u32, extra.thread_time);
+        }
+        self.correlation.push(extra.map_or(raw.correlation.into(), |extra| extra.correlation));
+        self.dur.push(if raw.kind == RawKind::Begin { UNFINISHED } else { raw.value });
+        self.ts.push(raw.ts);
+        self.track.push(raw.track);
+        self.name.push(raw.name);
+        self.category.push(raw.category);
+    }
+
+    fn set_args(&mut self, row: usize, args: ArgSetId) {
+        if self.args.len() <= row {
+            self.args.resize(row + 1, ArgSetId::NONE);
+        }
+        self.args[row] = args;
+    }
+}
+
+/// Numbers that almost always fit 32 bits: lengths in ns (four seconds), correlation ids.
+#[derive(Debug, Default)]
+pub(super) struct Narrow {
+    /// [`WIDE`]: in the other column.
+    small: Vec<u32>,
+    wide: HashMap<usize, i64>,
+}
+
+const WIDE: u32 = u32::MAX;
+
+impl Narrow {
+    #[inline]
+    pub(super) fn get(&self, at: usize) -> i64 {
+        match self.small[at] {
+            WIDE => self.wide.get(&at).copied().unwrap_or_default(),
+            small => small.into(),
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, value: i64) {
+        match u32::try_from(value) {
+            Ok(small) if small != WIDE => self.small.push(small),
             _ => {
-                self.small[slice as usize] = LARGE;
-                self.large.insert(slice, id);
+                self.wide.insert(self.small.len(), value);
+                self.small.push(WIDE);
+            }
+        }
+    }
+
+    fn set(&mut self, at: usize, value: i64) {
+        match u32::try_from(value) {
+            Ok(small) if small != WIDE => self.small[at] = small,
+            _ => {
+                self.wide.insert(at, value);
+                self.small[at] = WIDE;
             }
         }
     }
@@ -134,17 +240,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn correlation_ids_may_be_of_any_size() {
-        let mut ids = Correlations::default();
-        ids.push(0);
-        ids.push(7);
-        ids.push(u32::MAX);
-        ids.set(3, i64::MAX);
-        ids.set(4, 0);
-        ids.set(1, 8);
-        ids.set(2, 9);
-        assert_eq!([0, 1, 2, 3, 4, 5].map(|i| ids.get(i)), [None, Some(8), Some(9), Some(i64::MAX), None, None]);
-        ids.set(4, u32::MAX.into());
-        assert_eq!(ids.get(4), Some(u32::MAX.into()));
+    fn numbers_may_be_of_any_size() {
+        let mut column = Narrow::default();
+        let numbers = [0, 7, -1, u32::MAX.into(), i64::from(u32::MAX) - 1, i64::MAX, i64::MIN];
+        numbers.iter().for_each(|number| column.push(*number));
+        assert_eq!([0, 1, 2, 3, 4, 5, 6].map(|at| column.get(at)), numbers);
+        numbers.iter().rev().enumerate().for_each(|(at, number)| column.set(at, *number));
+        assert_eq!([6, 5, 4, 3, 2, 1, 0].map(|at| column.get(at)), numbers);
     }
 }

@@ -14,16 +14,16 @@ pub(crate) fn facts(store: &Store) -> String {
         writeln!(
             out,
             "slice {i} {} {} {} {:?} {:?} {} {} {:?} {:?} {:?}",
-            slices.ts[i],
-            slices.dur[i],
-            slices.track[i],
-            text(slices.name[i]),
-            text(slices.category[i]),
-            slices.depth[i],
-            slices.parent[i],
-            slices.args[i],
-            slices.correlation.get(i),
-            slices.thread_times.get(&(i as u32)),
+            slices.ts(i),
+            slices.dur(i),
+            slices.track(i),
+            text(slices.name(i)),
+            text(slices.category(i)),
+            slices.depth(i),
+            slices.parent(i),
+            slices.args(i),
+            slices.correlation(i),
+            slices.thread_times(i),
         )
         .unwrap();
     }
