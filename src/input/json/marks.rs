@@ -1,6 +1,6 @@
 //! Where quotes and brackets are in a stretch of text, as bits: what both cutting and parsing look for.
 //!
-//! Up to 64 bytes are compared at a time, so that the text is gone through at memory speed, once, and everything after jumps
+//! Up to 32 bytes are compared at a time, so that the text is gone through at memory speed, once, and everything after jumps
 //! from mark to mark. A stretch is marked piece by piece, only as far as somebody looks: where a stray quote has turned
 //! strings inside out, marking starts anew at the next event and has little to do again.
 
@@ -148,8 +148,6 @@ enum Level {
     Sse2,
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
 }
 
 impl Default for Level {
@@ -160,22 +158,12 @@ impl Default for Level {
 
     #[cfg(target_arch = "x86_64")]
     fn default() -> Self {
-        if is_x86_feature_detected!("avx512bw") && Level::has_avx2() {
-            Level::Avx512
-        } else if Level::has_avx2() {
-            Level::Avx2
-        } else {
-            Level::Sse2
-        }
+        let has_avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt");
+        if has_avx2 && is_x86_feature_detected!("bmi1") { Level::Avx2 } else { Level::Sse2 }
     }
 }
 
 impl Level {
-    #[cfg(target_arch = "x86_64")]
-    fn has_avx2() -> bool {
-        is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") && is_x86_feature_detected!("bmi1")
-    }
-
     fn mark(self, blocks: &[[u8; WORD]], state: &mut State, words: &mut Vec<Word>) {
         match self {
             Level::Portable => mark_with(compare_portably, blocks, state, words),
@@ -185,9 +173,6 @@ impl Level {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: this level is chosen only where the processor was asked for these features.
             Level::Avx2 => unsafe { mark_avx2(blocks, state, words) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: as above.
-            Level::Avx512 => unsafe { mark_avx512(blocks, state, words) },
         }
     }
 }
@@ -202,12 +187,6 @@ fn mark_sse2(blocks: &[[u8; WORD]], state: &mut State, words: &mut Vec<Word>) {
 #[target_feature(enable = "avx2,popcnt,bmi1")]
 fn mark_avx2(blocks: &[[u8; WORD]], state: &mut State, words: &mut Vec<Word>) {
     mark_with(|block| compare_avx2(block), blocks, state, words);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512bw,avx2,popcnt,bmi1")]
-fn mark_avx512(blocks: &[[u8; WORD]], state: &mut State, words: &mut Vec<Word>) {
-    mark_with(|block| compare_avx512(block), blocks, state, words);
 }
 
 /// Inlined into each of the functions above, so that all of it is made for their instructions.
@@ -329,24 +308,6 @@ fn compare_avx2(block: &[u8; WORD]) -> Found {
     found
 }
 
-/// All at a time; the comparison gives the bits itself.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512bw")]
-#[inline]
-fn compare_avx512(block: &[u8; WORD]) -> Found {
-    use std::arch::x86_64::{_mm512_cmpeq_epi8_mask, _mm512_loadu_si512, _mm512_or_si512, _mm512_set1_epi8};
-    // SAFETY: `block` is 64 bytes long, and the instruction asks for no alignment.
-    let bytes = unsafe { _mm512_loadu_si512(block.as_ptr().cast()) };
-    let lower = _mm512_or_si512(bytes, _mm512_set1_epi8(CASE as i8));
-    let equal = |bytes, byte: u8| _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(byte as i8));
-    Found {
-        quotes: equal(bytes, b'"'),
-        backslashes: equal(bytes, b'\\'),
-        opens: equal(lower, b'{'),
-        closes: equal(lower, b'}'),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -425,11 +386,8 @@ mod tests {
         #[cfg(target_arch = "x86_64")]
         {
             levels.push(Level::Sse2);
-            if Level::has_avx2() {
+            if Level::default() == Level::Avx2 {
                 levels.push(Level::Avx2);
-            }
-            if Level::default() == Level::Avx512 {
-                levels.push(Level::Avx512);
             }
         }
         levels
