@@ -288,7 +288,8 @@ struct ShardTracks {
     threads: HashMap<(IdKey, IdKey), u32, foldhash::fast::FixedState>,
     /// The track of each thread, once it has one.
     of_threads: Vec<Option<u32>>,
-    others: HashMap<OtherTrack, u32>,
+    /// Tracks of other things: by their sort, the thread if it matters, and the operation's key.
+    others: HashMap<(OtherTrack, Option<u32>, String), u32>,
     /// Events come in runs of one thread.
     last: Option<((u32, u32), u32)>,
     tracks: u32,
@@ -296,10 +297,9 @@ struct ShardTracks {
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum OtherTrack {
-    Process(u32),
+    Process,
     Global,
-    /// The thread, or `None` if the operation's id counts for the whole trace.
-    Operation(Option<u32>, String),
+    Operation,
 }
 
 impl ShardTracks {
@@ -348,8 +348,8 @@ impl ShardTracks {
     fn of_instant(&mut self, scope: Scope, thread: u32, news: &mut Vec<News>) -> u32 {
         let key = match scope {
             Scope::Thread => return self.of_thread(thread, news),
-            Scope::Process => OtherTrack::Process(thread),
-            Scope::Global => OtherTrack::Global,
+            Scope::Process => (OtherTrack::Process, Some(thread), String::new()),
+            Scope::Global => (OtherTrack::Global, None, String::new()),
         };
         self.other(key, news, || News::InstantTrack { scope, thread })
     }
@@ -364,7 +364,9 @@ impl ShardTracks {
     ) -> u32 {
         let per_process = id.per_process;
         let key = format!("{category}\0{}", id.id);
-        self.other(OtherTrack::Operation(per_process.then_some(thread), key.clone()), news, || News::AsyncTrack {
+        // Otherwise the operation's id counts for the whole trace.
+        let its_thread = per_process.then_some(thread);
+        self.other((OtherTrack::Operation, its_thread, key.clone()), news, || News::AsyncTrack {
             per_process,
             thread,
             key,
@@ -372,7 +374,12 @@ impl ShardTracks {
         })
     }
 
-    fn other(&mut self, key: OtherTrack, news: &mut Vec<News>, tell: impl FnOnce() -> News) -> u32 {
+    fn other(
+        &mut self,
+        key: (OtherTrack, Option<u32>, String),
+        news: &mut Vec<News>,
+        tell: impl FnOnce() -> News,
+    ) -> u32 {
         let next = self.tracks;
         let track = *self.others.entry(key).or_insert(next);
         if track == next {
