@@ -1,7 +1,8 @@
-//! Where the time goes: loading (bytes of JSON per second) and asking, on a made-up trace of a server.
+//! Where the time goes, stage by stage, on a made-up trace of a server: bytes of JSON per second on one thread.
 //!
-//! `cargo bench` runs all; `cargo bench -- load` those of loading. The numbers are for comparing a change with the commit before it on
-//! one machine, not for comparing machines.
+//! Stages of reading include those before them: what "parse" takes more than "cut" is what parsing costs. `cargo bench` runs all;
+//! `cargo bench -- stage/nest` one. The numbers are for comparing a change with the commit before it on one machine, not for
+//! comparing machines; `benches/compare.sh` is for those.
 
 #![allow(
     clippy::unwrap_used,
@@ -24,17 +25,23 @@ mod sglang;
 
 use std::hint::black_box;
 use std::io::{Cursor, Read, Write};
+use std::num::NonZero;
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::measurement::WallTime;
+use criterion::{BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 
 use nccl_stacks::analysis::kernels::choose;
 use nccl_stacks::analysis::launches;
 use nccl_stacks::analysis::stacks::{Climb, climb};
+use nccl_stacks::damage::DamageReport;
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::input::from_reader;
+use nccl_stacks::input::gzip::Members;
+use nccl_stacks::input::json::{Buffer, CHUNK, Chunk, Reader, Splitter};
 use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::sql::Database;
-use nccl_stacks::store::Store;
+use nccl_stacks::store::batch::{Batch, Shard};
+use nccl_stacks::store::{Builder, Store};
 use nccl_stacks::time::{TimeRule, Window};
 
 const SIZE: u64 = 30_000_000;
@@ -51,9 +58,84 @@ fn gzip(text: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+fn chunks(text: &[u8]) -> Vec<Chunk> {
+    let mut splitter = Splitter::new(text, CHUNK);
+    std::iter::from_fn(|| splitter.next(Buffer::default())).collect()
+}
+
+fn batches(chunks: &[Chunk]) -> Vec<Batch> {
+    let (mut reader, mut shard) = (Reader::new(TimeRule::Exact, ArgsWanted::Ids), Shard::new(0));
+    let read = |chunk| {
+        reader.read(chunk, |event, offset| shard.add(event, offset)).unwrap();
+        shard.take()
+    };
+    chunks.iter().map(read).collect()
+}
+
+fn builder(chunks: &[Chunk]) -> Builder {
+    let mut builder = Builder::default();
+    batches(chunks).into_iter().for_each(|batch| builder.add(batch));
+    builder
+}
+
+/// The trace without the lines that are arrows.
+fn without_flows(text: &[u8]) -> Vec<u8> {
+    let text = std::str::from_utf8(text).unwrap();
+    let is_arrow = |event: &&str| event.contains("\"ph\": \"s\"") || event.contains("\"ph\": \"f\"");
+    let kept: Vec<&str> = text.split("\n  },\n").filter(|event| !is_arrow(event)).collect();
+    kept.join("\n  },\n").into_bytes()
+}
+
 fn load_bytes(bytes: &[u8], args: ArgsWanted) -> Store {
     let input = from_reader("bench".to_owned(), None, Box::new(Cursor::new(bytes.to_vec()))).unwrap();
-    load_input(input, LoadOptions { time: TimeRule::Exact, args, ..LoadOptions::default() }, |_| {}).unwrap().store
+    let options = LoadOptions { args, threads: NonZero::new(1), ..LoadOptions::default() };
+    load_input(input, options, |_| {}).unwrap().store
+}
+
+fn stages(c: &mut Criterion) {
+    let text = trace();
+    let packed = gzip(&text);
+    let mut group = c.benchmark_group("stage");
+    group.throughput(Throughput::Bytes(text.len() as u64)).sample_size(10);
+    group.bench_function("decompress", |b| {
+        let mut out = vec![0; CHUNK];
+        b.iter(|| {
+            let mut members = Members::new(&packed[..], 0);
+            while members.read(&mut out).unwrap() > 0 {}
+            black_box(out[0])
+        });
+    });
+    let chunks = chunks(&text);
+    group.bench_function("cut", |b| {
+        let mut reader = Reader::new(TimeRule::Exact, ArgsWanted::Ids);
+        b.iter(|| chunks.iter().map(|chunk| reader.count(chunk).unwrap()).sum::<u64>());
+    });
+    group.bench_function("parse", |b| {
+        let mut reader = Reader::new(TimeRule::Exact, ArgsWanted::Ids);
+        b.iter(|| {
+            let mut sum = 0i64;
+            for chunk in &chunks {
+                reader.read(chunk, |event, _| sum = sum.wrapping_add(event.ts)).unwrap();
+            }
+            black_box(sum)
+        });
+    });
+    group.bench_function("parse, number", |b| b.iter(|| black_box(batches(&chunks).len())));
+    group.bench_function("parse, number, collect", |b| b.iter(|| black_box(builder(&chunks))));
+    finish(&mut group, "nest", &self::chunks(&without_flows(&text)));
+    finish(&mut group, "nest, bind flows", &chunks);
+    group.finish();
+}
+
+/// What is to be done once all is read.
+fn finish(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, chunks: &[Chunk]) {
+    group.bench_function(name, |b| {
+        b.iter_batched(
+            || builder(chunks),
+            |builder| builder.finish(Vec::new(), 0, DamageReport::default()),
+            BatchSize::PerIteration,
+        );
+    });
 }
 
 fn load(c: &mut Criterion) {
@@ -61,16 +143,9 @@ fn load(c: &mut Criterion) {
     let packed = gzip(&text);
     let mut group = c.benchmark_group("load");
     group.throughput(Throughput::Bytes(text.len() as u64)).sample_size(10);
-    group.bench_function("decompress only", |b| {
-        b.iter(|| {
-            let mut out = Vec::with_capacity(text.len());
-            nccl_stacks::input::gzip::Members::new(&packed[..], 0).read_to_end(&mut out).unwrap();
-            black_box(out.len())
-        });
-    });
-    group.bench_function("gzip, main job", |b| b.iter(|| black_box(load_bytes(&packed, ArgsWanted::Ids).events)));
-    group.bench_function("plain, main job", |b| b.iter(|| black_box(load_bytes(&text, ArgsWanted::Ids).events)));
-    group.bench_function("plain, all args", |b| b.iter(|| black_box(load_bytes(&text, ArgsWanted::All).events)));
+    group.bench_function("gzip, main job", |b| b.iter(|| load_bytes(&packed, ArgsWanted::Ids)));
+    group.bench_function("plain, main job", |b| b.iter(|| load_bytes(&text, ArgsWanted::Ids)));
+    group.bench_function("plain, all args", |b| b.iter(|| load_bytes(&text, ArgsWanted::All)));
     group.finish();
 }
 
@@ -90,11 +165,11 @@ fn query(c: &mut Criterion) {
                 // Freeing the store is not part of the question.
                 database
             },
-            criterion::BatchSize::PerIteration,
+            BatchSize::PerIteration,
         );
     });
     group.finish();
 }
 
-criterion_group!(benches, load, query);
+criterion_group!(benches, stages, load, query);
 criterion_main!(benches);

@@ -35,6 +35,8 @@ impl Database {
         let store = Arc::new(store);
         let connection = Connection::open_in_memory()?;
         connection.set_prepared_statement_cache_capacity(queries::ALL.len());
+        // Sorting goes to files otherwise as soon as there is a little more of it.
+        connection.pragma_update(None, "temp_store", "MEMORY")?;
         rusqlite::vtab::array::load_module(&connection)?;
         for table in tables::TABLES {
             engine::register(&connection, &store, table)?;

@@ -77,6 +77,16 @@ impl Reader {
         Some(self.read_from(chunk.text(), chunk.base, chunk.behind, chunk.start.clone()?, take))
     }
 
+    /// How many elements a chunk has, found without reading them: for measuring what cutting alone costs.
+    pub fn count(&mut self, chunk: &Chunk) -> Option<u64> {
+        let mut cutter = Cutter::new(chunk.text(), chunk.base, chunk.behind, chunk.start.clone()?, &mut self.marks);
+        let mut elements = 0;
+        while let Some(piece) = cutter.next(|_, _, _| None) {
+            elements += u64::from(!matches!(piece, Piece::Header { .. }));
+        }
+        Some(elements)
+    }
+
     fn read_from(
         &mut self,
         text: &[u8],
