@@ -45,24 +45,31 @@ fi
 has() { command -v "$1" > /dev/null 2>&1; }
 imports() { has python3 && python3 -c "import $1" > /dev/null 2>&1; }
 
-# One line a run: seconds and peak KiB (0 if there is no GNU time to ask).
+# One line a run: seconds, peak KiB (0 if there is no GNU time to ask), exit status.
 measure() {
-    local name=$1 start end peak=0
+    local name=$1 start end peak=0 status=0
     shift
     start=$EPOCHREALTIME
     if [ -x /usr/bin/time ]; then
-        /usr/bin/time -f %M -o "$work/peak" "$@" > /dev/null 2> /dev/null || true
+        /usr/bin/time -f %M -o "$work/peak" "$@" > /dev/null 2> "$work/$name.stderr" || status=$?
         end=$EPOCHREALTIME
         peak=$(tail -1 "$work/peak")
     else
-        "$@" > /dev/null 2> /dev/null || true
+        "$@" > /dev/null 2> "$work/$name.stderr" || status=$?
         end=$EPOCHREALTIME
     fi
-    awk -v s="$start" -v e="$end" -v p="$peak" 'BEGIN { printf "%.4f %d\n", e - s, p }' >> "$work/$name.runs"
+    # A trace without NCCL kernels is read like any other, and 3 says that it has none.
+    case $name-$status in nccl-stacks*-3) status=0 ;; esac
+    awk -v s="$start" -v e="$end" -v p="$peak" -v x="$status" 'BEGIN { printf "%.4f %d %d\n", e - s, p, x }' \
+        >> "$work/$name.runs"
 }
 
-# The median second and the largest peak of a command's runs.
-median() { sort -n "$work/$1.runs" | awk '{ t[NR] = $1; if ($2 > p) p = $2 } END { print t[int((NR + 1) / 2)], p }'; }
+# The median second, the largest peak and the worst exit status of a command's runs.
+median() {
+    sort -n "$work/$1.runs" | awk '
+        { t[NR] = $1; if ($2 > p) p = $2; if ($3 > x) x = $3 }
+        END { print t[int((NR + 1) / 2)], p + 0, x + 0 }'
+}
 
 # Peers load the whole trace, which is what takes their time; none of them prints launch stacks.
 peer_json='import gzip, json, sys; p = sys.argv[1]; json.load(gzip.open(p) if p.endswith(".gz") else open(p))'
@@ -70,7 +77,8 @@ peer_hta='import sys; from hta.trace_analysis import TraceAnalysis; TraceAnalysi
 peer_perfetto='import sys; from perfetto.trace_processor import TraceProcessor as T; T(trace=sys.argv[1]).query("select count(*) from slice")'
 
 compare() {
-    local trace=$1 bytes text base baseline name
+    local trace bytes text base baseline name
+    trace=$(realpath "$1")
     rm -f "$work"/*.runs
     bytes=$(stat -c %s "$trace")
     declare -A commands
@@ -104,11 +112,15 @@ compare() {
         for name in "${fast[@]}"; do eval "measure $name ${commands[$name]}"; done
     done
     for name in ${slow[@]+"${slow[@]}"}; do eval "measure $name ${commands[$name]}"; done
-    read -r base _ < <(median "$baseline")
+    read -r base _ _ < <(median "$baseline")
     printf '\n%s: %d MB of text in %d MB\n' "$(basename "$trace")" $((text / 1000000)) $((bytes / 1000000))
     printf '%-22s %9s %10s %9s %9s %9s\n' command seconds "of $baseline" GB/s 'peak MB' 'of text'
     for name in "${fast[@]}" ${slow[@]+"${slow[@]}"}; do
-        read -r seconds peak < <(median "$name")
+        read -r seconds peak status < <(median "$name")
+        if [ "$status" -ne 0 ]; then
+            printf '%-22s failed (%d): %s\n' "$name" "$status" "$(tail -1 "$work/$name.stderr" | cut -c 1-70)"
+            continue
+        fi
         awk -v n="$name" -v s="$seconds" -v b="$base" -v t="$text" -v p="$peak" 'BEGIN {
             printf "%-22s %9.3f %10.3f %9.2f %9.0f %9.3f\n", n, s, s / b, t / s / 1e9, p * 1024 / 1e6, p * 1024 / t
         }'

@@ -241,3 +241,91 @@ impl Repeated {
         Some(number)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::json::scan::Token;
+    use proptest::prelude::*;
+
+    const FIELDS: [Field; 6] = [Field::Ph, Field::Name, Field::Pid, Field::Ts, Field::Args, Field::Bp];
+
+    /// Learns the events one after the other, as the reader does, and returns how many were recognised. Whatever is recognised
+    /// must be what the walker reads.
+    fn recognised(events: &[String]) -> usize {
+        let (mut layouts, mut count) = (Layouts::default(), 0);
+        for (at, event) in events.iter().enumerate() {
+            // Layouts look ahead; what stands around an event may be anything.
+            let text = format!("{}{event},{}", " ".repeat(at), "{\"next\": 1234567890}".repeat(4));
+            let mut walked = Fields::default();
+            // An event whose quotes or brackets are wrong ends somewhere else.
+            let Some(end) = Marks::default().container_end(text.as_bytes(), at) else { continue };
+            let is_event = walked.read(&text.as_bytes()[..end], at, &mut Marks::default()) == Ok(true);
+            match layouts.recognise(text.as_bytes(), at, &mut Marks::default()) {
+                Some(found) => {
+                    count += 1;
+                    assert!(is_event, "{event}");
+                    assert_eq!(found, end, "{event}");
+                    for field in FIELDS {
+                        let got = layouts.fields().get(text.as_bytes(), field);
+                        assert_eq!(got, walked.get(text.as_bytes(), field), "{field:?} of {event}");
+                        if let Some(value) = layouts.fields().digits(field).whole() {
+                            let Some(Token::Number(digits)) = got else { panic!("{got:?}") };
+                            assert_eq!(value.to_string().as_bytes(), digits, "{event}");
+                        }
+                    }
+                }
+                None if is_event => layouts.learn(&text.as_bytes()[..end], at, &walked),
+                None => {}
+            }
+        }
+        count
+    }
+
+    #[test]
+    fn events_that_look_alike_are_recognised() {
+        let event = |pid: &str, name: &str, args: &str| {
+            format!(r#"{{"ph": "X", "name": "{name}", "pid": {pid}, "ts": 17.25,  "args": {{{args}}} }}"#)
+        };
+        let events = [
+            event("12", "a", r#""x": 1"#),
+            event("123", r#"b\"c"#, ""),
+            event("1", "", r#""x": {"y": [1, "}"]}"#),
+            event("1.5", "d", ""),
+            event("1", "e", ""),
+            event("1e5", "f", ""),
+            event("-1", "g", ""),
+            event("1234567", "h", ""),
+            event("12345678", "i", ""),
+        ];
+        assert_eq!(recognised(&events), events.len() - 1);
+        assert_eq!(recognised(&[event("1", "a", ""), event("\"1\"", "a", ""), event("null", "a", "")]), 0);
+        let twice = r#"{"pid": 1, "pid": 2}"#.to_owned();
+        assert_eq!(recognised(&[twice.clone(), twice]), 1, "of equal keys the last counts");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_recognised_is_what_the_walker_reads(
+            events in prop::collection::vec(
+                (
+                    prop::sample::select(vec!["1", "12", "123", "1.5", "1-2", "1e5", "-1", "1234567", "12345678", "01"]),
+                    "[a-z\\\\\"{}\\[\\]]{0,9}",
+                    prop::sample::select(vec!["{}", "{\"a\":[1]}", "{\"a\":{\"b\":\"}\"}}", "[]", "{", "\"\"", "nul"]),
+                    0usize..3,
+                ),
+                1..12,
+            )
+        ) {
+            let events: Vec<String> = events
+                .iter()
+                .map(|(pid, name, args, style)| match style {
+                    0 => format!(r#"{{"ph":"X","name":"{name}","pid":{pid},"args":{args}}}"#),
+                    1 => format!(r#"{{"ph": "X", "pid": {pid}, "args": {args}, "n\u0061me": "{name}"}}"#),
+                    _ => format!(r#"{{"ts":{pid} ,"bp":"{name}","ts":{pid}}}"#),
+                })
+                .collect();
+            recognised(&events);
+        }
+    }
+}
