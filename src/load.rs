@@ -97,7 +97,8 @@ pub fn load_input(input: Input, options: LoadOptions, progress: impl FnMut(Progr
     std::thread::scope(|scope| {
         for number in 1..threads {
             let work = &work;
-            scope.spawn(move || work.run(number));
+            // If the system gives no more threads, those that there are do the work.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, move || work.run(number));
         }
         work.run(0);
     });
@@ -139,6 +140,8 @@ struct Assembly {
     waiting: BTreeMap<u64, (Chunk, Option<(Part, Batch)>)>,
     /// Whose turn it is.
     next: u64,
+    /// Memory of chunks that have been added.
+    spare: Vec<Buffer>,
     /// How many shards there have been.
     shards: usize,
     /// Those that have read from a wrong guess: they may have met what is not in the file, and tell no more of it.
@@ -162,8 +165,8 @@ impl<F: FnMut(Progress) + Send> Work<F> {
             } else {
                 None
             };
-            let Some(used) = self.assemble(chunk, part, &mut reader, &mut shard) else { return };
-            buffer = used;
+            let Some(spare) = self.assemble(chunk, part, &mut reader, &mut shard) else { return };
+            buffer = spare;
         }
     }
 
@@ -186,9 +189,9 @@ impl<F: FnMut(Progress) + Send> Work<F> {
         let mut assembly = lock(&self.assembly);
         let number = chunk.number;
         assembly.waiting.insert(number, (chunk, part));
-        let mut buffer = Buffer::default();
         while let Some((chunk, part)) = assembly.take_next() {
-            buffer = assembly.add(chunk, part, reader, shard);
+            let used = assembly.add(chunk, part, reader, shard);
+            assembly.spare.push(used);
             self.moved_on.notify_all();
         }
         if assembly.wrong.len() > MAX_WRONG {
@@ -199,7 +202,7 @@ impl<F: FnMut(Progress) + Send> Work<F> {
         while !assembly.stopped && number >= assembly.next + self.ahead {
             assembly = self.moved_on.wait(assembly).unwrap_or_else(PoisonError::into_inner);
         }
-        (!assembly.stopped).then_some(buffer)
+        (!assembly.stopped).then(|| assembly.spare.pop().unwrap_or_default())
     }
 }
 

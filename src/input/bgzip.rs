@@ -58,9 +58,9 @@ pub struct Groups<R: Read> {
 }
 
 impl<R: Read> Groups<R> {
-    /// Decompresses in so many threads.
+    /// Decompresses in so many threads, or as many as the system gives.
     pub fn new(source: R, threads: usize) -> Self {
-        let threads = (0..threads.max(1)).map(|_| start_thread()).collect();
+        let threads = (0..threads).map_while(|_| start_thread().ok()).collect();
         Groups {
             source: Some(source),
             pending: Vec::new(),
@@ -134,6 +134,10 @@ impl<R: Read> Read for Groups<R> {
             if let Some(rest) = &mut self.rest {
                 return rest.read(buf);
             }
+            if self.threads.is_empty() {
+                self.read_in_sequence(Vec::new())?;
+                continue;
+            }
             self.hand_out()?;
             let Some(thread) = self.busy.pop_front() else {
                 if self.pending.is_empty() {
@@ -154,10 +158,10 @@ impl<R: Read> Read for Groups<R> {
 }
 
 /// Starts a thread that decompresses until nobody gives it anything more.
-fn start_thread() -> Thread {
+fn start_thread() -> io::Result<Thread> {
     let (give, groups) = sync_channel::<Group>(GROUPS_PER_THREAD);
     let (done, take) = sync_channel(GROUPS_PER_THREAD);
-    std::thread::spawn(move || {
+    std::thread::Builder::new().spawn(move || {
         for group in groups {
             let mut text = Vec::with_capacity(group.len() * 8);
             let whole = Members::new(&group[..], 0).read_to_end(&mut text);
@@ -166,8 +170,8 @@ fn start_thread() -> Thread {
                 return;
             }
         }
-    });
-    (give, take)
+    })?;
+    Ok((give, take))
 }
 
 #[cfg(test)]
@@ -243,7 +247,7 @@ mod tests {
         ] {
             let want = read_in_sequence(&bytes);
             assert_eq!(want == (text.clone(), None), is_whole);
-            for threads in [1, 2, 5] {
+            for threads in [0, 1, 2, 5] {
                 let got = read(&bytes, threads);
                 assert_eq!((got.0.len(), got.1), (want.0.len(), want.1), "{} bytes, {threads} threads", bytes.len());
                 assert!(got.0 == want.0);
