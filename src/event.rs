@@ -1,7 +1,7 @@
 //! What a reader of any format hands to the store: one [`Event`] at a time, in file order.
 //!
 //! This is the only thing that passes from `input` to `store`. It borrows from the reader's buffer, its times are integer
-//! nanoseconds, and nothing in it is JSON any more. The kinds follow the phases of the Chrome trace format.
+//! nanoseconds, and its texts know how they are to be read. The kinds follow the phases of the Chrome trace format.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -6,7 +6,7 @@
 //! file ─▶ input ─▶ Event ─▶ store (columns) ─▶ sql (virtual tables + queries/*.sql) ─▶ analysis ─▶ report ─▶ stdout / file
 //!         │ decompress, cut,    │ nesting, flows                                        ▲
 //!         │ parse               │                                                       └─ nccl: what a name means
-//!         └──── load: two threads, progress ────┘                                cli: arguments in, exit code out
+//!         └─ load: threads in turn, progress ─┘                                  cli: arguments in, exit code out
 //! ```
 //!
 //! # Words
@@ -19,7 +19,7 @@
 //! # Modules
 //!
 //! - [`input`]: bytes to events. [`event`]: what they are.
-//! - [`store`]: events to columns of slices and flows. [`load`](mod@load): both together, on two threads.
+//! - [`store`]: events to columns of slices and flows. [`load`](mod@load): both together, on several threads.
 //! - [`sql`]: the columns as SQLite tables with PerfettoSQL's names, and the project's queries.
 //! - [`analysis`]: one question per file. [`report`]: one form of output per file.
 //! - [`nccl`]: every fact about names. [`damage`], [`error`], [`time`]: what their names say.

@@ -26,6 +26,9 @@ use crate::time::TimeRule;
 /// More threads than this have nothing to do: they would wait for the one that decompresses.
 const MAX_THREADS: usize = 16;
 
+/// Chunks are no larger, whatever was asked for.
+const MAX_CHUNK: usize = 64 << 20;
+
 /// How many chunks per thread may wait for one before them.
 const MAX_AHEAD: u64 = 4;
 
@@ -85,7 +88,7 @@ pub fn load_input(input: Input, options: LoadOptions, progress: impl FnMut(Progr
     let (name, size, taken) = (input.name.clone(), input.size, Arc::clone(&input.taken));
     let available = || std::thread::available_parallelism().map_or(1, NonZero::get);
     let threads = options.threads.map_or_else(available, NonZero::get).clamp(1, MAX_THREADS);
-    let chunk = options.chunk.map_or(CHUNK, NonZero::get);
+    let chunk = options.chunk.map_or(CHUNK, NonZero::get).min(MAX_CHUNK);
     let work = Work {
         options,
         baton: Mutex::new(Baton { splitter: Splitter::new(input.into_text(threads), chunk), progress, taken, size }),
@@ -102,11 +105,11 @@ pub fn load_input(input: Input, options: LoadOptions, progress: impl FnMut(Progr
         }
         work.run(0);
     });
-    let text_bytes = lock(&work.baton).splitter.bytes();
     let Assembly { joiner, builder, full, .. } = work.assembly.into_inner().unwrap_or_else(PoisonError::into_inner);
     if full {
         return Err(Error::TooLarge { name });
     }
+    let text_bytes = joiner.text_bytes();
     let Summary { header, events, damage, .. } = check(&name, joiner.into_summary())?;
     let store = builder.finish(header, events, damage);
     Ok(Loaded { store, name, text_bytes, seconds: start.elapsed().as_secs_f64() })
@@ -146,7 +149,7 @@ struct Assembly {
     shards: usize,
     /// Those that have read from a wrong guess: they may have met what is not in the file, and tell no more of it.
     wrong: HashSet<usize>,
-    /// There is no room for more events, or a thread has failed.
+    /// The trace is over, or there is no room for more of it, or a thread has failed.
     stopped: bool,
     full: bool,
 }
@@ -189,7 +192,9 @@ impl<F: FnMut(Progress) + Send> Work<F> {
         let mut assembly = lock(&self.assembly);
         let number = chunk.number;
         assembly.waiting.insert(number, (chunk, part));
-        while let Some((chunk, part)) = assembly.take_next() {
+        while !assembly.stopped
+            && let Some((chunk, part)) = assembly.take_next()
+        {
             let used = assembly.add(chunk, part, reader, shard);
             assembly.spare.push(used);
             self.moved_on.notify_all();
@@ -228,7 +233,7 @@ impl Assembly {
             }
         }
         self.full |= self.builder.is_full();
-        self.stopped |= self.full;
+        self.stopped |= self.full || self.joiner.is_over();
         chunk.into_buffer()
     }
 

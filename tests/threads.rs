@@ -11,6 +11,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
+use nccl_stacks::damage::Damage;
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::input::from_reader;
 use nccl_stacks::load::{LoadOptions, load, load_input};
@@ -99,6 +100,27 @@ fn wrong_guesses_leave_nothing_behind() {
             assert!(got == want, "{threads} threads, chunks of {chunk}");
         }
     }
+}
+
+/// What follows the trace is named and not read, however it is divided.
+#[test]
+fn the_trace_ends_where_it_ends() {
+    let trace = r#"{"traceEvents":[{"ph":"X","ts":1,"dur":1,"pid":1,"tid":1,"name":"a"}]}"#;
+    let text = format!("{trace}{}", trace.repeat(1_000));
+    for (threads, chunk) in [(1, WHOLE), (1, 200), (4, 100)] {
+        let store = read(text.as_bytes(), ArgsWanted::Ids, threads, chunk).unwrap();
+        assert_eq!(store.slices.len(), 1);
+        assert_eq!(store.damage.get(Damage::TrailingBytes).first_offset, Some(trace.len() as u64));
+    }
+}
+
+/// pzstd writes a frame that holds no text before each that does.
+#[test]
+fn zstd_may_begin_with_a_frame_to_skip() {
+    let text = r#"[{"ph":"X","ts":1,"dur":1,"pid":1,"tid":1,"name":"a"}]"#;
+    let skipped = b"\x50\x2a\x4d\x18\x04\0\0\0size";
+    let bytes = [&skipped[..], &zstd::encode_all(text.as_bytes(), 1).unwrap()].concat();
+    assert_eq!(read(&bytes, ArgsWanted::Ids, 1, WHOLE).unwrap().slices.len(), 1);
 }
 
 #[test]

@@ -58,7 +58,7 @@ pub struct Groups<R: Read> {
 }
 
 impl<R: Read> Groups<R> {
-    /// Decompresses in so many threads, or as many as the system gives.
+    /// Decompresses in so many threads, or as many as the system gives; with none, when it is read.
     pub fn new(source: R, threads: usize) -> Self {
         let threads = (0..threads).map_while(|_| start_thread().ok()).collect();
         Groups {
@@ -105,6 +105,18 @@ impl<R: Read> Groups<R> {
         Ok(())
     }
 
+    /// The next group and its text; `None` if there is no other.
+    fn next_text(&mut self) -> io::Result<Option<(Group, Option<Vec<u8>>)>> {
+        if self.threads.is_empty() {
+            return Ok(self.next_group()?.map(|group| {
+                let text = unpack(&group);
+                (group, text)
+            }));
+        }
+        self.hand_out()?;
+        self.busy.pop_front().map(|thread| self.take_back(thread)).transpose()
+    }
+
     fn take_back(&self, thread: usize) -> io::Result<(Group, Option<Vec<u8>>)> {
         self.threads[thread].1.recv().map_err(|_| io::Error::other("a decompressing thread has failed"))
     }
@@ -134,27 +146,24 @@ impl<R: Read> Read for Groups<R> {
             if let Some(rest) = &mut self.rest {
                 return rest.read(buf);
             }
-            if self.threads.is_empty() {
-                self.read_in_sequence(Vec::new())?;
-                continue;
-            }
-            self.hand_out()?;
-            let Some(thread) = self.busy.pop_front() else {
-                if self.pending.is_empty() {
-                    return Ok(0);
-                }
-                self.read_in_sequence(Vec::new())?;
-                continue;
-            };
-            match self.take_back(thread)? {
-                (group, Some(text)) => {
+            match self.next_text()? {
+                Some((group, Some(text))) => {
                     self.offset += group.len() as u64;
                     (self.text, self.at) = (text, 0);
                 }
-                (group, None) => self.read_in_sequence(group)?,
+                Some((group, None)) => self.read_in_sequence(group)?,
+                None if self.pending.is_empty() => return Ok(0),
+                None => self.read_in_sequence(Vec::new())?,
             }
         }
     }
+}
+
+/// The text of a group, if it is whole.
+fn unpack(group: &[u8]) -> Option<Vec<u8>> {
+    let mut text = Vec::with_capacity(group.len() * 8);
+    Members::new(group, 0).read_to_end(&mut text).ok()?;
+    Some(text)
 }
 
 /// Starts a thread that decompresses until nobody gives it anything more.
@@ -163,10 +172,9 @@ fn start_thread() -> io::Result<Thread> {
     let (done, take) = sync_channel(GROUPS_PER_THREAD);
     std::thread::Builder::new().spawn(move || {
         for group in groups {
-            let mut text = Vec::with_capacity(group.len() * 8);
-            let whole = Members::new(&group[..], 0).read_to_end(&mut text);
+            let text = unpack(&group);
             // Nobody takes it any more once reading has been given up.
-            if done.send((group, whole.ok().map(|_| text))).is_err() {
+            if done.send((group, text)).is_err() {
                 return;
             }
         }

@@ -59,6 +59,24 @@ mod tests {
         assert_eq!(read(&[member("one "), member(""), member("two")].concat()), ("one two".to_owned(), None));
     }
 
+    /// Is interrupted before every read, as by a signal.
+    struct Interrupted<'a>(&'a [u8], bool);
+
+    impl Read for Interrupted<'_> {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            self.1 = !self.1;
+            if self.1 { Err(io::ErrorKind::Interrupted.into()) } else { self.0.read(&mut buf[..1]) }
+        }
+    }
+
+    #[test]
+    fn interruptions_lose_nothing() {
+        let bytes = [member("one "), member("two")].concat();
+        let mut text = String::new();
+        Members::new(Interrupted(&bytes, false), 0).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "one two");
+    }
+
     #[test]
     fn what_was_whole_comes_before_the_failure() {
         let whole = member("the whole text");

@@ -1,8 +1,8 @@
 //! Bytes to events: opening a trace, telling its format by its first bytes, and reading it as a stream.
 //!
 //! What a file is called does not matter: browsers unpack downloads without renaming them, and tools write gzip into
-//! files that end in `.json`. [`open`] looks at the first bytes only. Memory never holds more than a block of the text and
-//! the event that is being read.
+//! files that end in `.json`. [`open`] looks at the first bytes only. Memory never holds more of the text than a few
+//! chunks for each thread, and the event that is being read.
 
 pub mod bgzip;
 pub mod gzip;
@@ -47,9 +47,9 @@ impl Input {
     pub fn into_text(self, threads: usize) -> Box<dyn Read + Send> {
         match self.packing {
             Packing::None => self.bytes,
-            // Two threads are kept busy by one that decompresses and both parsing; there a third and fourth would be in the way.
-            Packing::Bgzip if threads > 2 => Box::new(bgzip::Groups::new(self.bytes, threads / 2)),
-            Packing::Gzip | Packing::Bgzip => Box::new(gzip::Members::new(self.bytes, 0)),
+            // Two threads have enough to do with parsing; there a third and fourth would be in the way.
+            Packing::Bgzip => Box::new(bgzip::Groups::new(self.bytes, if threads > 2 { threads / 2 } else { 0 })),
+            Packing::Gzip => Box::new(gzip::Members::new(self.bytes, 0)),
             Packing::Zstd => Box::new(zstd::Frames::new(self.bytes, 0)),
         }
     }
@@ -80,6 +80,8 @@ enum Reading {
 const FORMATS: &[Format] = &[
     Format { offset: 0, magic: gzip::MAGIC, read_as: Reading::As(Packing::Gzip) },
     Format { offset: 0, magic: zstd::MAGIC, read_as: Reading::As(Packing::Zstd) },
+    // One of sixteen bytes before it.
+    Format { offset: 1, magic: zstd::SKIPPABLE, read_as: Reading::As(Packing::Zstd) },
     Format {
         offset: 0,
         magic: b"PK\x03\x04",

@@ -102,18 +102,17 @@ impl<D: Unpack> Parts<D> {
             State::Over => return Ok(false),
         };
         // Zero padding up to a block's end is what tapes and some object stores leave behind; gzip passes over it too.
-        loop {
-            let head = source.fill_buf()?;
-            if head.is_empty() {
-                return Ok(false);
-            }
-            let zeros = head.iter().take_while(|b| **b == 0).count();
-            if zeros == 0 {
-                break;
-            }
+        let head = loop {
+            let zeros = match source.fill_buf() {
+                Ok([]) => return Ok(false),
+                Ok(head) if head[0] != 0 => break head,
+                Ok(head) => head.iter().take_while(|b| **b == 0).count(),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => 0,
+                Err(e) => return Err(e),
+            };
             source.consume(zeros);
-        }
-        if !D::may_begin(source.fill_buf()?) {
+        };
+        if !D::may_begin(head) {
             let message = format!("after the end of the {0} data follow bytes that are no {0}", D::FORMAT);
             return Err(self.fail(PackedCause::TrailingBytes, source.used, message));
         }
@@ -148,8 +147,7 @@ impl<D: Unpack> Read for Parts<D> {
                 }
                 Ok(n) => return Ok(n),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                // An error of the file's, not of its contents.
-                Err(e) if e.raw_os_error().is_some() => return Err(e),
+                Err(e) if !is_of_contents(&e) => return Err(e),
                 Err(e) => {
                     let is_cut_off = e.kind() == io::ErrorKind::UnexpectedEof;
                     let cause = if is_cut_off { PackedCause::CutOff } else { PackedCause::Corrupt };
@@ -159,6 +157,12 @@ impl<D: Unpack> Read for Parts<D> {
             }
         }
     }
+}
+
+/// Whether an error is the decompressor's, who does not like what it reads, rather than that of reading.
+fn is_of_contents(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
+    error.raw_os_error().is_none() && matches!(error.kind(), UnexpectedEof | InvalidData | InvalidInput | Other)
 }
 
 /// Compressed bytes, and how many of them the decoder has used, for messages.

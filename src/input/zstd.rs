@@ -13,7 +13,7 @@ pub type Frames<R> = Parts<Decoder<'static, Source<R>>>;
 pub(super) const MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
 /// Frames that hold no text (pzstd writes sizes into them) begin with one of sixteen bytes, and this.
-const SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
+pub(super) const SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
 
 impl<R: Read> Unpack for Decoder<'static, Source<R>> {
     type Input = R;

@@ -14,7 +14,7 @@ use super::strings::{StringId, Strings};
 use crate::damage::{Damage, DamageReport};
 use crate::event::{ArgList, ArgValue, AsyncId, Bind, Event, Id, Kind, Scope, Text};
 
-/// An event as kept until the trace is complete.
+/// An event on its way.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Raw {
     pub(super) ts: i64,

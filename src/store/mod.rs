@@ -190,7 +190,7 @@ impl Builder {
         self.stretches.push(Stretch { rows, marks });
     }
 
-    /// Stores the argument sets of a batch, and gives its events their numbers. All sets, by their number in the batch.
+    /// Stores the argument sets of a batch. What they are numbered here, by their number in the batch.
     fn args_of(&mut self, batch: &mut Batch) -> Vec<ArgSetId> {
         let dictionary = &self.dictionaries[batch.shard];
         let mut sets = vec![ArgSetId::NONE];

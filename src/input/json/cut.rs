@@ -14,6 +14,9 @@ use super::scan::{Nesting, is_space};
 /// A header field longer than this is passed over: it is no header (some tools append tables of their own).
 const MAX_HEADER_FIELD: usize = 4 << 20;
 
+/// A key and the white space around its colon are not longer than this: they are kept until the value is whole.
+const MAX_BEFORE_VALUE: usize = 2 * MAX_HEADER_FIELD;
+
 /// No event is longer; a stray quote makes strings that are.
 const MAX_EVENT: usize = 64 << 20;
 
@@ -157,7 +160,8 @@ impl<'t> Cutter<'t> {
 
     /// The state behind this text, and how much of the text was used: the rest belongs in front of the next.
     pub(super) fn into_rest(self) -> (State, usize) {
-        (self.state, self.at)
+        let used = if self.state.end().is_some() { self.text.len() } else { self.at };
+        (self.state, used)
     }
 
     /// The next piece, or `None` at the text's end. `recognise` may know where an event ends that begins at a byte.
@@ -193,11 +197,13 @@ impl<'t> Cutter<'t> {
     }
 
     fn start(&mut self) -> Step {
-        if self.text.len() < 3 && self.behind == Behind::More {
-            return Step::Pause;
-        }
-        if self.text.starts_with(b"\xef\xbb\xbf") {
-            self.at = 3;
+        if self.base == 0 && self.at == 0 {
+            if self.text.len() < 3 && self.behind == Behind::More {
+                return Step::Pause;
+            }
+            if self.text.starts_with(b"\xef\xbb\xbf") {
+                self.at = 3;
+            }
         }
         match self.skip_separators() {
             Some(b'{') => self.state.place = Place::Object,
@@ -205,7 +211,7 @@ impl<'t> Cutter<'t> {
             Some(_) => return self.stop(End::Broken { offset: self.offset() }),
             None => {
                 let end = self.offset();
-                return self.wait_from(0, end);
+                return self.wait_from(self.at, end);
             }
         }
         self.at += 1;
@@ -236,12 +242,20 @@ impl<'t> Cutter<'t> {
         self.key.clear();
         self.key.extend_from_slice(&self.text[self.at + 1..self.at + length - 1]);
         self.at += length;
-        match self.skip_separators() {
+        let colon = self.skip_separators();
+        if self.at - begin > MAX_BEFORE_VALUE {
+            return self.stop(End::Broken { offset });
+        }
+        match colon {
             Some(b':') => self.at += 1,
             Some(_) => return self.stop(End::Broken { offset: self.offset() }),
             None => return self.wait_from(begin, offset),
         }
-        match self.skip_separators() {
+        let first = self.skip_separators();
+        if self.at - begin > MAX_BEFORE_VALUE {
+            return self.stop(End::Broken { offset });
+        }
+        match first {
             Some(b'[') if self.key == b"traceEvents" => {
                 self.at += 1;
                 self.state = State::in_list(true);
@@ -273,7 +287,7 @@ impl<'t> Cutter<'t> {
         let (offset, from) = (self.offset(), self.at);
         if first == Some(b'{') {
             self.align_marks(b'{');
-            if let Some(to) = recognise(self.text, from, self.marks) {
+            if let Some(to) = recognise(self.text, from, self.marks).filter(|to| to - from <= MAX_EVENT) {
                 self.at = to;
                 return Step::Found(Found::Event { from, to, offset, recognised: true });
             }
@@ -516,5 +530,9 @@ mod tests {
             assert_eq!(pieces_of(event.as_bytes(), chunk), (vec!["too long @1".into(), "{}".into()], End::Whole));
             assert_eq!(pieces_of(header.as_bytes(), chunk), (vec!["log too long @1".into(), "{}".into()], End::Whole));
         }
+        let mut marks = Marks::default();
+        let mut cutter = Cutter::new(event.as_bytes(), 0, Behind::Nothing, State::START, &mut marks);
+        let piece = cutter.next(|text, at, marks| marks.container_end(text, at));
+        assert!(matches!(piece, Some(Piece::TooLong { offset: 1 })), "recognised or not");
     }
 }

@@ -53,7 +53,7 @@ struct Step {
 }
 
 /// Text that is the same in all events of a layout.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Between {
     first: Piece,
     length: u32,
@@ -62,7 +62,7 @@ struct Between {
 }
 
 /// Up to sixteen bytes of a text: `text & mask == value`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Piece {
     value: [u64; 2],
     mask: [u64; 2],
@@ -111,6 +111,11 @@ impl Layouts {
     /// Learns from an event that begins at a byte and has these fields.
     pub(super) fn learn(&mut self, text: &[u8], at: usize, fields: &Fields) {
         let Some(layout) = Layout::of(text, at, fields) else { return };
+        // The last event of a text is not recognised, because there is nothing behind it to look ahead to.
+        if let Some(known) = self.known.iter().position(|known| known.is_like(&layout)) {
+            self.last = known;
+            return;
+        }
         let place = if self.known.len() < MAX_LAYOUTS {
             self.known.push(layout);
             self.known.len() - 1
@@ -145,6 +150,11 @@ impl Layout {
         }
         let tail = Between::of(text.get(from..)?, &mut more)?;
         Some(Layout { steps, tail, more, fields: Fields::default(), followed_by: 0 })
+    }
+
+    fn is_like(&self, other: &Layout) -> bool {
+        let steps = |layout: &Layout| layout.steps.iter().map(|s| (s.before, s.field, s.sort)).collect::<Vec<_>>();
+        self.tail == other.tail && self.more == other.more && steps(self) == steps(other)
     }
 
     #[inline]

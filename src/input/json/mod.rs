@@ -136,11 +136,21 @@ pub struct Joiner {
     /// How much of the rest has been looked at in vain.
     searched: usize,
     summary: Summary,
+    failure: Option<io::Error>,
+    text_bytes: u64,
 }
 
 impl Default for Joiner {
     fn default() -> Self {
-        Joiner { state: State::START, rest: Vec::new(), base: 0, searched: 0, summary: Summary::default() }
+        Joiner {
+            state: State::START,
+            rest: Vec::new(),
+            base: 0,
+            searched: 0,
+            summary: Summary::default(),
+            failure: None,
+            text_bytes: 0,
+        }
     }
 }
 
@@ -156,12 +166,13 @@ impl Joiner {
         self.base = chunk.base + part.used as u64;
         self.state = part.state;
         self.summary.add(part.summary);
-        self.end(chunk);
+        self.take_end(chunk);
     }
 
     /// Adds the next chunk by reading it, with what is left of those before it.
     pub fn read(&mut self, chunk: &mut Chunk, reader: &mut Reader, take: impl FnMut(&Event<'_>, u64)) {
         self.rest.extend_from_slice(chunk.text());
+        self.take_end(chunk);
         // The end of a value that goes on and on is looked for from its start each time; a quarter more text each time keeps
         // that linear.
         if chunk.behind == Behind::More && self.rest.len() - self.searched < self.searched / 4 {
@@ -174,18 +185,27 @@ impl Joiner {
         self.base += used as u64;
         self.state = state;
         self.summary.add(summary);
-        self.end(chunk);
     }
 
-    fn end(&mut self, chunk: &mut Chunk) {
-        if chunk.behind != Behind::More {
-            self.summary.end(self.state.end().unwrap_or(End::Whole), chunk.failure.take());
-        }
+    fn take_end(&mut self, chunk: &mut Chunk) {
+        self.text_bytes += chunk.text().len() as u64;
+        self.failure = self.failure.take().or(chunk.failure.take());
+    }
+
+    /// Whether the trace is over, whatever else the file holds.
+    pub fn is_over(&self) -> bool {
+        self.state.end().is_some()
+    }
+
+    /// How many bytes of text the chunks had.
+    pub fn text_bytes(&self) -> u64 {
+        self.text_bytes
     }
 
     /// All that was read besides the events.
     pub fn into_summary(mut self) -> Summary {
         self.summary.has_event_list = self.state.seen_events();
+        self.summary.end(self.state.end().unwrap_or(End::Whole), self.failure);
         self.summary
     }
 }

@@ -17,8 +17,9 @@ impl Nesting {
     pub(super) fn end(&mut self, text: &[u8]) -> Option<usize> {
         let mut at = 0;
         while at < text.len() {
-            if self.escaped {
-                self.escaped = false;
+            // Outside of strings, where no backslash may stand, it hides a quote all the same: the marks see it so, and both
+            // have to find the same end.
+            if std::mem::take(&mut self.escaped) && (self.in_string || matches!(text[at], b'"' | b'\\')) {
                 at += 1;
                 continue;
             }
@@ -38,6 +39,7 @@ impl Nesting {
             at += text[at..].iter().position(|b| STRUCTURAL[*b as usize])?;
             match text[at] {
                 b'"' => self.in_string = true,
+                b'\\' => self.escaped = true,
                 b'{' | b'[' => self.depth += 1,
                 _ => {
                     self.depth = self.depth.saturating_sub(1);
@@ -55,6 +57,7 @@ impl Nesting {
 const STRUCTURAL: [bool; 256] = {
     let mut table = [false; 256];
     table[b'"' as usize] = true;
+    table[b'\\' as usize] = true;
     table[b'{' as usize] = true;
     table[b'}' as usize] = true;
     table[b'[' as usize] = true;
@@ -263,6 +266,18 @@ mod tests {
         }
         assert_eq!(Nesting::default().end(b"\"a\\\"b\" tail"), Some(6));
         assert_eq!(Nesting::default().end(b"{\"a\":1"), None);
+    }
+
+    proptest::proptest! {
+        /// What is too long to keep is passed over with the one, after its end was looked for with the other.
+        #[test]
+        fn both_ways_find_the_same_end(text in "[\\[{][a\"\\\\{}\\[\\]]{0,60}", cut in 0usize..60) {
+            let text = text.as_bytes();
+            let cut = cut.min(text.len());
+            let mut nesting = Nesting::default();
+            let end = nesting.end(&text[..cut]).or_else(|| nesting.end(&text[cut..]).map(|end| end + cut));
+            proptest::prop_assert_eq!(end, Marks::default().container_end(text, 0));
+        }
     }
 
     #[test]

@@ -121,15 +121,14 @@ impl<R: Read> Splitter<R> {
         }
     }
 
-    /// How many bytes the chunks had so far.
-    pub fn bytes(&self) -> u64 {
-        self.base
-    }
-
     /// The next chunk, in the memory given. `None` behind the last.
     pub fn next(&mut self, mut buffer: Buffer) -> Option<Chunk> {
         if self.ended {
             return None;
+        }
+        if buffer.bytes.len() > 4 * self.size {
+            // It has held something unusual.
+            buffer = Buffer::default();
         }
         buffer.set(&self.carry);
         self.carry.clear();
