@@ -44,7 +44,8 @@ pub struct LoadOptions {
     pub args: ArgsWanted,
     /// How many threads read; `None`: as many as the machine has, up to 16. The result is the same.
     pub threads: Option<NonZero<usize>>,
-    /// How many bytes of text a thread takes at a time; `None`: 512 KiB, which is best. The result is the same.
+    /// How many bytes of text a thread takes at a time; `None`: 512 KiB, which is best. The result is the same, but for how much
+    /// text is saved before a place where compressed data are corrupt.
     pub chunk: Option<NonZero<usize>>,
 }
 

@@ -112,6 +112,17 @@ fn the_trace_ends_where_it_ends() {
         assert_eq!(store.slices.len(), 1);
         assert_eq!(store.damage.get(Damage::TrailingBytes).first_offset, Some(trace.len() as u64));
     }
+    // Nor does it matter what is wrong there.
+    let mut packed = Vec::new();
+    let mut encoder = flate2::write::GzEncoder::new(&mut packed, flate2::Compression::default());
+    std::io::Write::write_all(&mut encoder, text.as_bytes()).unwrap();
+    encoder.finish().unwrap();
+    packed.truncate(packed.len() - 6);
+    for chunk in [WHOLE, 100] {
+        let store = read(&packed, ArgsWanted::Ids, 2, chunk).unwrap();
+        assert_eq!(store.damage.get(Damage::PackedCutOff).count, 0);
+        assert_eq!(store.damage.get(Damage::TrailingBytes).count, 1);
+    }
 }
 
 /// pzstd writes a frame that holds no text before each that does.

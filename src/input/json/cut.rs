@@ -237,7 +237,7 @@ impl<'t> Cutter<'t> {
         let Length::Known(length) = self.value_length(MAX_HEADER_FIELD) else {
             // A key that is too long will not get better with more text.
             let is_hopeless = self.text.len() - begin > MAX_HEADER_FIELD;
-            return if is_hopeless { self.stop(End::CutOff { offset }) } else { self.wait_from(begin, offset) };
+            return if is_hopeless { self.stop(End::Broken { offset }) } else { self.wait_from(begin, offset) };
         };
         self.key.clear();
         self.key.extend_from_slice(&self.text[self.at + 1..self.at + length - 1]);
@@ -387,7 +387,7 @@ impl<'t> Cutter<'t> {
 
     fn too_long(&mut self, offset: u64, is_header: bool, in_object: bool) -> Step {
         if !matches!(self.peek(), Some(b'{' | b'[' | b'"')) {
-            return self.stop(End::CutOff { offset });
+            return self.stop(End::Broken { offset });
         }
         let key = is_header.then(|| self.key.clone());
         self.state.place = Place::TooLong { nesting: Nesting::default(), offset, key, in_object };
