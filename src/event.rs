@@ -21,14 +21,28 @@ pub struct Event<'a> {
     pub name: Option<Text<'a>>,
     /// Its category; `None` if missing, empty or not text.
     pub category: Option<Text<'a>>,
-    /// The id that ties GPU work to the call that launched it: `correlation` in its arguments. 0: it has none.
-    pub correlation: i64,
+    /// The numbers among its arguments that tie it to other events.
+    pub ids: Ids,
     /// CPU time of the thread, in ns: at the start, and how much of it passed (`tts`, `tdur`).
     pub thread_time: (Option<i64>, Option<i64>),
     /// A flow that is tied to the slice itself (`bind_id`), rather than to a place on its track.
     pub bind: Option<Bind>,
     /// Its arguments, flattened; only those that the load asked for.
     pub args: &'a ArgList,
+}
+
+/// The numbers that tie an event to others, by what its category has. In all of them 0 is none, since all are counted from 1,
+/// but for what is said otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ids {
+    /// Of GPU work, of calls that launch it, and of what has no category: the correlation id. Of a Python function: its own
+    /// number. Of other CPU work: its External id.
+    pub own: i64,
+    /// Of GPU work: its External id. Of a Python function: one more than its caller's number, 1 if it is said to have no caller. Of
+    /// other CPU work: one more than its sequence number.
+    pub other: i64,
+    /// Of GPU work: the ids of its graph and of its node there. Of other CPU work: the thread of its forward pass, and 0.
+    pub more: (i64, i64),
 }
 
 /// A text as it stands in the file. Most are never looked at but to be recognised, which their bytes are good for.

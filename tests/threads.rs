@@ -159,8 +159,10 @@ struct Written {
     tid: u32,
     ts: i64,
     dur: i64,
-    correlation: Option<u32>,
-    other: serde_json::Value,
+    /// Keys of ids and their values.
+    ids: Vec<(&'static str, u64)>,
+    /// Another argument: where among these it stands, and its value.
+    other: Option<(usize, serde_json::Value)>,
     /// How keys are ordered and spaces are set.
     style: usize,
 }
@@ -174,8 +176,10 @@ impl Written {
             if self.style.is_multiple_of(2) { plain } else { ascii }
         };
         let micros = |nanos: i64| format!("{}.{:03}", nanos / 1000, nanos % 1000);
-        let mut args = vec![format!(r#""other": {}"#, self.other)];
-        args.extend(self.correlation.map(|id| format!(r#""correlation": {id}"#)));
+        let mut args: Vec<String> = self.ids.iter().map(|(key, id)| format!(r#""{key}": {id}"#)).collect();
+        if let Some((at, other)) = &self.other {
+            args.insert(at % (args.len() + 1), format!(r#""other": {other}"#));
+        }
         let mut fields = [
             r#""ph": "X""#.to_owned(),
             format!(r#""cat": {}"#, json(&self.category)),
@@ -190,6 +194,37 @@ impl Written {
     }
 }
 
+/// The keys that are asked for.
+const IDS: &[&str] = &[
+    "External id",
+    "correlation",
+    "Python id",
+    "Python parent id",
+    "Sequence number",
+    "Fwd thread id",
+    "graph id",
+    "graph node id",
+];
+
+/// What an event of a category has of them; what does not fit is none.
+fn ids_of(category: &str, args: &serde_json::Value) -> (i64, i64, (i64, i64)) {
+    let number = |key: &str| args[key].as_i64();
+    let id = |key: &str| number(key).unwrap_or(0);
+    let one_more = |key: &str| number(key).map_or(0, |number| number.saturating_add(1));
+    match category {
+        "python_function" => (id("Python id"), one_more("Python parent id"), (0, 0)),
+        "cuda_runtime" => (id("correlation"), 0, (0, 0)),
+        "kernel" | "gpu_memcpy" => {
+            let graph = if id("graph node id") == 0 { (0, 0) } else { (id("graph id"), id("graph node id")) };
+            (id("correlation"), id("External id"), graph)
+        }
+        _ => {
+            let sequence = one_more("Sequence number");
+            (id("External id"), sequence, (if sequence == 0 { 0 } else { id("Fwd thread id") }, 0))
+        }
+    }
+}
+
 fn escaped(c: char) -> String {
     c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
 }
@@ -201,31 +236,41 @@ fn written() -> impl Strategy<Value = Written> {
         any::<i64>().prop_map(Into::into),
         ".{0,6}".prop_map(Into::into),
         Just("correlation".into()),
+        Just("\"Python id\": 7, ".into()),
     ];
     let other = leaf.prop_recursive(3, 12, 4, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(serde_json::Value::from),
-            prop::collection::hash_map("[a-z]{1,3}|correlation|ph", inner, 0..4)
+            prop::collection::hash_map("[a-z]{1,3}|correlation|External id|ph", inner, 0..4)
                 .prop_map(|map| serde_json::Value::Object(map.into_iter().collect())),
         ]
     });
     let times = (0i64..1_000_000_000_000_000, 0i64..10_000_000);
-    (name, "[a-z_]{1,9}", 0u32..5, 1u32..4, times, proptest::option::of(1u32..99), other, 0usize..60).prop_map(
-        |(name, category, pid, tid, (ts, dur), correlation, other, style)| Written {
+    let category = prop_oneof![
+        prop::sample::select(vec!["python_function", "cpu_op", "cuda_runtime", "kernel", "gpu_memcpy"])
+            .prop_map(str::to_owned),
+        "[a-z_]{1,9}",
+    ];
+    let id = prop_oneof![0u64..99, 4_000_000_000u64..5_000_000_000, any::<u64>()];
+    let ids = (prop::sample::subsequence(IDS.to_vec(), 0..6).prop_shuffle(), prop::collection::vec(id, 6))
+        .prop_map(|(keys, values)| keys.into_iter().zip(values).collect());
+    let other = proptest::option::of((0usize..6, other));
+    (name, category, 0u32..5, 1u32..4, times, ids, other, 0usize..60).prop_map(
+        |(name, category, pid, tid, (ts, dur), ids, other, style)| Written {
             name,
             category,
             pid,
             tid,
             ts,
             dur,
-            correlation,
+            ids,
             other,
             style,
         },
     )
 }
 
-type Row = (i64, i64, String, String, i64, Option<i64>);
+type Row = (i64, i64, String, String, i64, (i64, i64, (i64, i64)));
 
 fn rows_of(store: &Store) -> Vec<Row> {
     let slices = &store.slices;
@@ -235,7 +280,8 @@ fn rows_of(store: &Store) -> Vec<Row> {
             let thread = store.tracks.thread_of(slices.track(i)).unwrap();
             let tid = store.tracks.threads[thread as usize].tid;
             let (name, category) = (text(slices.name(i)), text(slices.category(i)));
-            (slices.ts(i), slices.dur(i), name, category, tid, slices.correlation(i))
+            let ids = slices.ids(i);
+            (slices.ts(i), slices.dur(i), name, category, tid, (ids.own, ids.other, ids.more))
         })
         .collect();
     rows.sort();
@@ -243,12 +289,12 @@ fn rows_of(store: &Store) -> Vec<Row> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
     fn events_are_what_serde_json_reads(
         kinds in prop::collection::vec(written(), 1..6),
-        order in prop::collection::vec(0usize..6, 1..30),
+        order in prop::collection::vec(0usize..6, 1..60),
         chunk in 1usize..3000,
     ) {
         // The same few events again and again, as in real traces, so that layouts are recognised.
@@ -260,8 +306,8 @@ proptest! {
             .iter()
             .map(|event| {
                 let text = |key: &str| event[key].as_str().unwrap().to_owned();
-                let correlation = event["args"]["correlation"].as_i64();
-                (nanos(&event["ts"]), nanos(&event["dur"]), text("name"), text("cat"), event["tid"].as_i64().unwrap(), correlation)
+                let ids = ids_of(&text("cat"), &event["args"]);
+                (nanos(&event["ts"]), nanos(&event["dur"]), text("name"), text("cat"), event["tid"].as_i64().unwrap(), ids)
             })
             .collect();
         want.sort();

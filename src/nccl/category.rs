@@ -9,7 +9,9 @@ pub enum CategoryKind {
     Gpu,
     /// A call into the CUDA, HIP or another device's runtime or driver: what launches kernels.
     Runtime,
-    /// Work of a CPU: operators, Python functions, annotations, and all that is not known.
+    /// A call of a Python function, or of a C function by Python.
+    Frame,
+    /// Other work of a CPU: operators, annotations, and all that is not known.
     Cpu,
 }
 
@@ -32,6 +34,7 @@ impl CategoryKind {
         let lower = category.to_ascii_lowercase();
         match &*lower {
             "kernel" => CategoryKind::Kernel,
+            "python_function" => CategoryKind::Frame,
             _ if GPU.contains(&&*lower) => CategoryKind::Gpu,
             // cuda_runtime, cuda_driver, Runtime, mtia_runtime, xpu_runtime, privateuse1_driver …
             _ if lower.ends_with("runtime") || lower.ends_with("driver") => CategoryKind::Runtime,
@@ -45,7 +48,7 @@ impl CategoryKind {
             CategoryKind::Kernel => "kernel",
             CategoryKind::Gpu => "gpu",
             CategoryKind::Runtime => "runtime",
-            CategoryKind::Cpu => "cpu",
+            CategoryKind::Frame | CategoryKind::Cpu => "cpu",
         }
     }
 }
@@ -67,7 +70,7 @@ mod tests {
             ("Memset", CategoryKind::Gpu),
             ("gpu_user_annotation", CategoryKind::Gpu),
             ("cpu_op", CategoryKind::Cpu),
-            ("python_function", CategoryKind::Cpu),
+            ("python_function", CategoryKind::Frame),
             ("Operator", CategoryKind::Cpu),
             ("overhead", CategoryKind::Cpu),
         ] {

@@ -12,7 +12,7 @@ use super::args::{Arg, ArgSetId};
 use super::order::Watch;
 use super::strings::{StringId, Strings};
 use crate::damage::{Damage, DamageReport};
-use crate::event::{ArgList, ArgValue, AsyncId, Bind, Event, Id, Kind, Scope, Text};
+use crate::event::{ArgList, ArgValue, AsyncId, Bind, Event, Id, Ids, Kind, Scope, Text};
 
 /// An event on its way.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,8 +24,8 @@ pub(super) struct Raw {
     pub(super) name: StringId,
     pub(super) category: StringId,
     pub(super) args: ArgSetId,
-    /// The correlation id, 0 if there is none. If the event has an [`Extra`], its place among them instead.
-    pub(super) correlation: u32,
+    /// Its ids, see [`Ids`]. If the event has an [`Extra`], its place among them instead.
+    pub(super) ids: (u32, u32),
     pub(super) kind: RawKind,
     pub(super) has_extra: bool,
 }
@@ -57,8 +57,15 @@ impl RawKind {
 pub(super) struct Extra {
     pub(super) bind: Option<Bind>,
     pub(super) thread_time: (Option<i64>, Option<i64>),
-    /// The correlation id, however large.
-    pub(super) correlation: i64,
+    /// All ids, however large.
+    pub(super) ids: Ids,
+}
+
+impl Raw {
+    /// The ids of an event without [`Extra`].
+    pub(super) fn small_ids(&self) -> Ids {
+        Ids { own: self.ids.0.into(), other: self.ids.1.into(), more: (0, 0) }
+    }
 }
 
 /// The id of a process or thread; texts by their number.
@@ -182,17 +189,20 @@ impl Shard {
         let has_args = kind.is_slice() || kind == RawKind::End;
         let args = if has_args { self.args(event.args) } else { ArgSetId::NONE };
         let batch = &mut self.batch;
-        let small = u32::try_from(event.correlation);
-        let has_extra = event.bind.is_some() || event.thread_time != (None, None) || small.is_err();
-        let correlation = match small {
-            Ok(id) if !has_extra => id,
+        let small = match (u32::try_from(event.ids.own), u32::try_from(event.ids.other)) {
+            (Ok(own), Ok(other)) if event.ids.more == (0, 0) => Some((own, other)),
+            _ => None,
+        };
+        let has_extra = event.bind.is_some() || event.thread_time != (None, None) || small.is_none();
+        let ids = match small {
+            Some(ids) if !has_extra => ids,
             _ => {
                 let (bind, thread_time) = (event.bind, event.thread_time);
-                batch.extras.push(Extra { bind, thread_time, correlation: event.correlation });
-                (batch.extras.len() - 1) as u32
+                batch.extras.push(Extra { bind, thread_time, ids: event.ids });
+                ((batch.extras.len() - 1) as u32, 0)
             }
         };
-        batch.raws.push(Raw { ts: event.ts, value, track, name, category, args, correlation, kind, has_extra });
+        batch.raws.push(Raw { ts: event.ts, value, track, name, category, args, ids, kind, has_extra });
     }
 
     /// The number of a category. Mostly it is that of the event before.

@@ -93,6 +93,76 @@ impl Store {
     }
 }
 
+/// What ties slices to others.
+impl Store {
+    /// The number that GPU work shares with the call that launched it; CUPTI counts from 1. Slices without a category may have it
+    /// too.
+    pub fn correlation(&self, slice: usize) -> Option<i64> {
+        let has_one = match self.category_kind(slice) {
+            CategoryKind::Kernel | CategoryKind::Gpu | CategoryKind::Runtime => true,
+            CategoryKind::Frame => false,
+            CategoryKind::Cpu => self.slices.category(slice) == StringId::NULL,
+        };
+        Some(self.slices.own_id(slice)).filter(|id| has_one && *id != 0)
+    }
+
+    /// The number of an operator, and of the GPU work beneath it.
+    pub fn external_id(&self, slice: usize) -> Option<i64> {
+        let id = match self.category_kind(slice) {
+            CategoryKind::Kernel | CategoryKind::Gpu => self.slices.other_id(slice),
+            CategoryKind::Cpu if self.slices.category(slice) != StringId::NULL => self.slices.own_id(slice),
+            _ => 0,
+        };
+        Some(id).filter(|id| *id != 0)
+    }
+
+    /// The number of a Python function's call, and that of its caller as the profiler has it.
+    pub fn python_ids(&self, slice: usize) -> Option<(i64, PythonCaller)> {
+        if self.category_kind(slice) != CategoryKind::Frame {
+            return None;
+        }
+        let caller = match self.slices.other_id(slice) {
+            0 => PythonCaller::Unknown,
+            1 => PythonCaller::Nobody,
+            more => PythonCaller::Frame(more - 1),
+        };
+        Some((self.slices.own_id(slice), caller))
+    }
+
+    /// What autograd says of an operator.
+    pub fn autograd(&self, slice: usize) -> Option<Autograd> {
+        let ids = self.slices.ids(slice);
+        (self.category_kind(slice) == CategoryKind::Cpu && ids.other != 0)
+            .then_some(Autograd { sequence: ids.other - 1, forward_thread: ids.more.0 })
+    }
+
+    /// The graph by which GPU work was launched, and the node of this graph.
+    pub fn graph_node(&self, slice: usize) -> Option<(i64, i64)> {
+        let is_work = matches!(self.category_kind(slice), CategoryKind::Kernel | CategoryKind::Gpu);
+        Some(self.slices.ids(slice).more).filter(|(_, node)| is_work && *node != 0)
+    }
+}
+
+/// Who called a Python function, by the profiler's own account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PythonCaller {
+    /// It does not say.
+    Unknown,
+    /// Nobody: the function is the first of its thread.
+    Nobody,
+    /// The call with this number.
+    Frame(i64),
+}
+
+/// What ties an operator of the backward pass to that of the forward pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Autograd {
+    /// The number that both have.
+    pub sequence: i64,
+    /// The thread of the forward pass in PyTorch's own count; 0 if this operator is of the forward pass itself.
+    pub forward_thread: i64,
+}
+
 /// Collects batches; see the file's header.
 #[derive(Debug, Default)]
 pub struct Builder {
@@ -164,7 +234,7 @@ impl Builder {
         let rows = &mut self.slices.rows;
         let (first_row, first_mark) = (rows.len() as u32, self.marks.len() as u32);
         for raw in &batch.raws {
-            let extra = if raw.has_extra { batch.extras.get(raw.correlation as usize) } else { None };
+            let extra = if raw.has_extra { batch.extras.get(raw.ids.0 as usize) } else { None };
             let raw = Raw {
                 name: dictionary.string(raw.name),
                 category: dictionary.string(raw.category),
@@ -179,9 +249,8 @@ impl Builder {
                 rows.push(&raw, extra);
                 continue;
             }
-            if raw.kind == RawKind::End && (raw.has_extra || raw.correlation != 0) {
-                let correlation = raw.correlation.into();
-                let extra = extra.copied().unwrap_or(Extra { correlation, ..Extra::default() });
+            if raw.kind == RawKind::End && (raw.has_extra || raw.ids != (0, 0)) {
+                let extra = extra.copied().unwrap_or(Extra { ids: raw.small_ids(), ..Extra::default() });
                 self.extras.ends.insert(self.marks.len() as u32, extra);
             }
             self.marks.push(Mark::new(&raw, rows.len() as u32));
@@ -328,7 +397,7 @@ fn roles(slices: &Slices, kinds: &[CategoryKind]) -> Roles {
                 name.of_cpu = true;
                 roles.runtime_calls.push(slice as u32);
             }
-            CategoryKind::Cpu => name.of_cpu = true,
+            CategoryKind::Frame | CategoryKind::Cpu => name.of_cpu = true,
             CategoryKind::Gpu => name.of_gpu = true,
         }
     }

@@ -111,9 +111,7 @@ impl Replay<'_> {
             slices.set_args(slice, self.args.merge(slices.args(slice as usize), mark.args));
         }
         let Some(extra) = extra else { return };
-        if extra.correlation != 0 {
-            slices.set_correlation(slice, extra.correlation);
-        }
+        slices.add_ids(slice, extra.ids);
         if let (Some(end), _) = extra.thread_time {
             slices.set_thread_end(slice, end);
         }

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::args::ArgSetId;
 use super::batch::{Extra, Raw, RawKind};
 use super::strings::StringId;
+use crate::event::Ids;
 
 /// A slice that is at the top of its track has this for its parent.
 pub const NO_PARENT: u32 = u32::MAX;
@@ -36,8 +37,11 @@ pub(super) struct Rows {
     pub(super) category: Vec<StringId>,
     /// Shorter than the others if the last slices have none.
     args: Vec<ArgSetId>,
-    /// 0: none.
-    correlation: Narrow,
+    /// See [`Ids`].
+    own_ids: Narrow,
+    other_ids: Narrow,
+    /// Of few slices: the row and the ids, in order.
+    more_ids: Vec<(u32, (i64, i64))>,
     /// Few traces have them.
     thread_times: BTreeMap<u32, ThreadTimes>,
 }
@@ -110,9 +114,26 @@ impl Slices {
         self.rows.args.get(self.row(id)).copied().unwrap_or_default()
     }
 
-    /// The number that GPU work shares with the call that launched it; CUPTI counts from 1.
-    pub fn correlation(&self, id: usize) -> Option<i64> {
-        Some(self.rows.correlation.get(self.row(id))).filter(|id| *id != 0)
+    /// The numbers that tie it to others; its category says what they are.
+    pub fn ids(&self, id: usize) -> Ids {
+        let row = self.row(id);
+        let more = match self.rows.find_more_ids(row) {
+            Ok(at) => self.rows.more_ids[at].1,
+            Err(_) => (0, 0),
+        };
+        Ids { own: self.rows.own_ids.get(row), other: self.rows.other_ids.get(row), more }
+    }
+
+    /// The first of these.
+    #[inline]
+    pub(super) fn own_id(&self, id: usize) -> i64 {
+        self.rows.own_ids.get(self.row(id))
+    }
+
+    /// The second of these.
+    #[inline]
+    pub(super) fn other_id(&self, id: usize) -> i64 {
+        self.rows.other_ids.get(self.row(id))
     }
 
     /// CPU time of its thread.
@@ -150,10 +171,21 @@ impl Slices {
         self.rows.set_args(row, args);
     }
 
-    /// The same for its correlation id.
-    pub(super) fn set_correlation(&mut self, id: u32, correlation: i64) {
+    /// The same for its ids, as far as there are any.
+    pub(super) fn add_ids(&mut self, id: u32, ids: Ids) {
         let row = self.row(id as usize);
-        self.rows.correlation.set(row, correlation);
+        if ids.own != 0 {
+            self.rows.own_ids.set(row, ids.own);
+        }
+        if ids.other != 0 {
+            self.rows.other_ids.set(row, ids.other);
+        }
+        if ids.more != (0, 0) {
+            match self.rows.find_more_ids(row) {
+                Ok(at) => self.rows.more_ids[at].1 = ids.more,
+                Err(at) => self.rows.more_ids.insert(at, (row as u32, ids.more)),
+            }
+        }
     }
 
     /// The same for its thread's time.
@@ -178,12 +210,21 @@ impl Rows {
         if let Some(extra) = extra.filter(|extra| extra.thread_time != (None, None)) {
             self.thread_times.insert(self.ts.len() as u32, extra.thread_time);
         }
-        self.correlation.push(extra.map_or(raw.correlation.into(), |extra| extra.correlation));
+        let ids = extra.map_or_else(|| raw.small_ids(), |extra| extra.ids);
+        self.own_ids.push(ids.own);
+        self.other_ids.push(ids.other);
+        if ids.more != (0, 0) {
+            self.more_ids.push((self.ts.len() as u32, ids.more));
+        }
         self.dur.push(if raw.kind == RawKind::Begin { UNFINISHED } else { raw.value });
         self.ts.push(raw.ts);
         self.track.push(raw.track);
         self.name.push(raw.name);
         self.category.push(raw.category);
+    }
+
+    fn find_more_ids(&self, row: usize) -> Result<usize, usize> {
+        self.more_ids.binary_search_by_key(&(row as u32), |(row, _)| *row)
     }
 
     fn set_args(&mut self, row: usize, args: ArgSetId) {

@@ -1,14 +1,8 @@
-//! Flattening an event's `args` the way Perfetto does, or picking the one key that every command asks for.
+//! Flattening an event's `args` the way Perfetto does.
 
-use std::ops::Range;
-
-use memchr::memmem::Finder;
-
-use super::marks::Marks;
-use super::scan::{SyntaxError, Token, Walker, value_behind_key};
+use super::scan::{SyntaxError, Token, Walker};
 use super::text::unescape;
 use crate::event::{ArgList, ArgValue};
-use crate::nccl::args::CORRELATION;
 
 /// Arguments nested deeper than this are left out; real ones have four levels.
 const MAX_DEPTH: usize = 64;
@@ -18,76 +12,6 @@ pub(super) fn flatten(object: &[u8], list: &mut ArgList) {
     let mut path = Path { key: "args".to_owned(), flat_key: "args".to_owned(), indexed: false };
     // An error here ends the arguments and nothing else.
     let _ = flatten_object(object, &mut path, list, 0);
-}
-
-/// Finds the correlation id in `args`.
-pub(super) struct Correlation {
-    /// Finds the key with its quotes.
-    key: Finder<'static>,
-}
-
-impl Correlation {
-    pub(super) fn new() -> Self {
-        Correlation { key: Finder::new(format!("\"{CORRELATION}\"").as_bytes()).into_owned() }
-    }
-
-    /// The id in an `args` object within a marked text, by searching for the key and looking at nothing else: most events have
-    /// none. 0 if there is none; CUPTI counts from 1. Of two the last counts.
-    #[inline]
-    pub(super) fn find(&self, text: &[u8], object: Range<usize>, marks: &mut Marks) -> i64 {
-        let Some(found) = text.get(object.clone()).and_then(|args| self.key.find(args)) else { return 0 };
-        self.find_from(object.start + found, text, object, marks)
-    }
-
-    fn find_from(&self, first: usize, text: &[u8], object: Range<usize>, marks: &mut Marks) -> i64 {
-        let mut depth = Depth { bracket: Some(object.start), depth: 0 };
-        let mut id = 0;
-        let (rest, text) = (&text[first..object.end], &text[..object.end]);
-        for found in self.key.find_iter(rest) {
-            let at = first + found;
-            let last_quote = at + self.key.needle().len() - 1;
-            // What looks like the key may be part of a longer text, or lie deeper.
-            let is_string = marks.quote(text, at) == Some(at) && marks.quote(text, at + 1) == Some(last_quote);
-            if !is_string || depth.at(text, at, marks) != 1 {
-                continue;
-            }
-            let value = value_behind_key(text, last_quote + 1, marks);
-            if let Ok(token @ (Token::Number(_) | Token::Text(_) | Token::True | Token::False)) = value {
-                id = as_id(token);
-            }
-        }
-        id
-    }
-}
-
-/// The id that a value is. Tools that rewrite traces turn numbers into text, or into 5.0.
-fn as_id(token: Token<'_>) -> i64 {
-    let id = match token {
-        Token::Number(digits) => match number(digits) {
-            Some(ArgValue::Int(id)) => id,
-            Some(ArgValue::Real(id)) if id.fract() == 0.0 && id.abs() < 9.0e15 => id as i64,
-            _ => 0,
-        },
-        Token::Text(raw) => unescape(raw).parse().unwrap_or(0),
-        _ => 0,
-    };
-    id.max(0)
-}
-
-/// How deep places of a text lie, asked for from left to right: each bracket is looked at once.
-struct Depth {
-    bracket: Option<usize>,
-    depth: i64,
-}
-
-impl Depth {
-    fn at(&mut self, text: &[u8], place: usize, marks: &mut Marks) -> i64 {
-        while let Some(bracket) = self.bracket.filter(|bracket| *bracket < place) {
-            self.depth += if matches!(text.get(bracket), Some(b'{' | b'[')) { 1 } else { -1 };
-            self.bracket = marks.bracket(text, bracket + 1);
-        }
-        self.depth
-    }
 }
 
 /// The key under construction; steps are taken back by cutting the text.
@@ -185,12 +109,6 @@ mod tests {
         shown(&list)
     }
 
-    fn correlation(object: &str) -> i64 {
-        let text = format!(r#"{{"name":"x","args":{object}}}"#);
-        let object = text.len() - 1 - object.len()..text.len() - 1;
-        Correlation::new().find(text.as_bytes(), object, &mut Marks::default())
-    }
-
     fn shown(list: &ArgList) -> Vec<String> {
         list.iter()
             .map(
@@ -216,32 +134,6 @@ mod tests {
                 "args.ok Bool(true)",
             ]
         );
-    }
-
-    /// Among them what only looks like the key: values, parts of texts, escaped quotes, deeper places.
-    #[test]
-    fn the_correlation_id_is_found() {
-        for (object, want) in [
-            (r#"{"x":{"correlation":9},"correlation":7,"External id":1,"stream":7.5}"#, 7),
-            (r#"{"a":"correlation","correlation" : 5}"#, 5),
-            (r#"{"a":"\"correlation\":3","b":["correlation",{"correlation":4}]}"#, 0),
-            (r#"{"correlation":1,"correlation":2}"#, 2),
-            (r#"{"correlation":1,"correlation":null}"#, 1),
-            (r#"{"correlation":1,"correlation":true}"#, 0),
-            (r#"{"a":{},"correlation":"6"}"#, 6),
-            (r#"{"a":{},"correlation":"text"}"#, 0),
-            (r#"{"correlation":5.0}"#, 5),
-            (r#"{"correlation":5.5}"#, 0),
-            (r#"{"correlation":-5}"#, 0),
-            (r#"{"correlation":9223372036854775807}"#, i64::MAX),
-            (r#"{"correlation":18446744073709551615}"#, 0),
-            (r#"{"correlation":[1]}"#, 0),
-            (r#"{"correlation":}"#, 0),
-            (r#"{"correlations":1,"correlation":null}"#, 0),
-            ("{}", 0),
-        ] {
-            assert_eq!(correlation(object), want, "{object}");
-        }
     }
 
     #[test]

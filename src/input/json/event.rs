@@ -3,20 +3,21 @@
 use super::args;
 use super::cut::Marked;
 use super::fields::{Field, Fields};
+use super::ids::IdFinder;
 use super::layout::Layouts;
 use super::marks::Marks;
 use super::number::Digits;
 use super::scan::{Token, Walker};
 use super::text::unescape;
 use crate::damage::Damage;
-use crate::event::{ArgList, ArgsWanted, AsyncId, Bind, Event, Id, Kind, Scope, Text};
+use crate::event::{ArgList, ArgsWanted, AsyncId, Bind, Event, Id, Ids, Kind, Scope, Text};
 use crate::time::{TimeRule, scaled_decimal};
 
 /// Turns event texts into events. Keeps the buffers that they share.
 pub(super) struct Parser {
     time: TimeRule,
     wanted: ArgsWanted,
-    correlation: args::Correlation,
+    ids: IdFinder,
     args: ArgList,
     layouts: Layouts,
     /// Those of an event that has none of the known layouts.
@@ -28,7 +29,7 @@ impl Parser {
         Parser {
             time,
             wanted,
-            correlation: args::Correlation::new(),
+            ids: IdFinder::new(),
             args: ArgList::default(),
             layouts: Layouts::default(),
             fields: Fields::default(),
@@ -45,18 +46,19 @@ impl Parser {
     /// Hands the event that was recognised last to `take`. `Err` says what is wrong with an event that has to be left out.
     #[inline]
     pub(super) fn parse_known(&mut self, event: Marked<'_>, take: impl FnOnce(&Event<'_>)) -> Result<(), Damage> {
-        let Parser { time, wanted, correlation, args, layouts, .. } = self;
-        meaning(*time, *wanted, correlation, args, layouts.fields(), event, take)
+        let Parser { time, wanted, ids, args, layouts, .. } = self;
+        ids.know(layouts.flats());
+        meaning(*time, *wanted, ids, args, layouts.fields(), event, take)
     }
 
     /// Hands any event to `take`, but for `{}`, which is none.
     pub(super) fn parse(&mut self, event: Marked<'_>, take: impl FnOnce(&Event<'_>)) -> Result<(), Damage> {
-        let Parser { time, wanted, correlation, args, layouts, fields } = self;
+        let Parser { time, wanted, ids, args, layouts, fields } = self;
         if !fields.read(event.text, event.at, event.marks)? {
             return Ok(());
         }
         layouts.learn(event.text, event.at, fields);
-        meaning(*time, *wanted, correlation, args, fields, event, take)
+        meaning(*time, *wanted, ids, args, fields, event, take)
     }
 }
 
@@ -65,7 +67,7 @@ impl Parser {
 fn meaning(
     time: TimeRule,
     wanted: ArgsWanted,
-    correlation: &args::Correlation,
+    finder: &mut IdFinder,
     args: &mut ArgList,
     fields: &Fields,
     event: Marked<'_>,
@@ -91,9 +93,13 @@ fn meaning(
         None => return Err(Damage::EventWithoutTimestamp),
     };
     args.clear();
-    let mut id = 0;
+    let mut ids = Ids::default();
     if let (Some(Token::Object(object)), true) = (get(Field::Args), phase != b'M') {
-        id = correlation.find(text, fields.range(Field::Args), marks);
+        let category = match get(Field::Cat) {
+            Some(Token::Text(raw)) if !raw.is_empty() => Some(fields.range(Field::Cat)),
+            _ => None,
+        };
+        ids = finder.find(category, text, fields.range(Field::Args), &fields.flat, marks);
         if wanted == ArgsWanted::All {
             args::flatten(object, args);
         }
@@ -122,7 +128,7 @@ fn meaning(
         tid: thread_id(fields, text, Field::Tid),
         name: nonempty(get(Field::Name)),
         category: nonempty(get(Field::Cat)),
-        correlation: id,
+        ids,
         thread_time: (nanos(Field::Tts), nanos(Field::Tdur)),
         bind,
         args,

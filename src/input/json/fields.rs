@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::flat::FlatValues;
 use super::marks::Marks;
 use super::number::Digits;
 use super::scan::{Token, Walker};
@@ -107,17 +108,21 @@ pub(super) struct Fields {
     places: [Place; COUNT],
     /// All of them in order.
     pub(super) members: Vec<Member>,
+    /// The numbers of its arguments, if these are known to be nothing else.
+    pub(super) flat: FlatValues,
 }
 
 impl Fields {
     /// No fields.
-    pub(super) const NONE: Fields = Fields { places: [Place::NONE; COUNT], members: Vec::new() };
+    pub(super) const NONE: Fields =
+        Fields { places: [Place::NONE; COUNT], members: Vec::new(), flat: FlatValues::NONE };
 
     /// Reads all fields of the object that begins at a byte. `Ok(false)` for an empty object, which is no event and no damage
     /// either.
     pub(super) fn read(&mut self, text: &[u8], at: usize, marks: &mut Marks) -> Result<bool, Damage> {
         self.places = [Place::NONE; COUNT];
         self.members.clear();
+        self.flat = FlatValues::NONE;
         let mut walker = Walker::marked(text, at, marks);
         while let Some((key, token)) = walker.member().map_err(|_| Damage::EventSyntax)? {
             let value = place(text, token, walker.place());

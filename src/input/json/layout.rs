@@ -6,6 +6,7 @@
 //! same text between the same sorts of values means the same; one that matches none is read by the walker, and teaches a layout.
 
 use super::fields::{Field, Fields, Place, Sort};
+use super::flat::Flats;
 use super::marks::Marks;
 use super::number::{Digits, Number, number};
 
@@ -26,6 +27,8 @@ pub(super) struct Layouts {
     last: usize,
     /// The one that is forgotten next when there are too many.
     oldest: usize,
+    /// The forms of simple arguments, which events of all layouts may have.
+    flats: Flats,
 }
 
 /// How events of one kind look.
@@ -62,8 +65,8 @@ struct Between {
 }
 
 /// Up to sixteen bytes of a text: `text & mask == value`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Piece {
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Piece {
     value: [u64; 2],
     mask: [u64; 2],
 }
@@ -85,7 +88,7 @@ impl Layouts {
         // Places are kept in 32 bits.
         u32::try_from(text.len()).ok()?;
         let expected = self.known.get(self.last)?.followed_by;
-        if let Some(end) = self.known.get_mut(expected)?.matches(text, at, marks) {
+        if let Some(end) = self.known.get_mut(expected)?.matches(text, at, marks, &mut self.flats) {
             self.last = expected;
             return Some(end);
         }
@@ -95,7 +98,8 @@ impl Layouts {
     #[cold]
     fn recognise_another(&mut self, not: usize, text: &[u8], at: usize, marks: &mut Marks) -> Option<usize> {
         let found = (0..self.known.len()).filter(|i| *i != not);
-        let (i, end) = found.into_iter().find_map(|i| Some((i, self.known[i].matches(text, at, marks)?)))?;
+        let flats = &mut self.flats;
+        let (i, end) = found.into_iter().find_map(|i| Some((i, self.known[i].matches(text, at, marks, flats)?)))?;
         self.known[self.last].followed_by = i;
         self.last = i;
         Some(end)
@@ -106,6 +110,12 @@ impl Layouts {
     pub(super) fn fields(&self) -> &Fields {
         const NONE: &Fields = &Fields::NONE;
         self.known.get(self.last).map_or(NONE, |layout| &layout.fields)
+    }
+
+    /// The forms of simple arguments.
+    #[inline]
+    pub(super) fn flats(&self) -> &Flats {
+        &self.flats
     }
 
     /// Learns from an event that begins at a byte and has these fields.
@@ -158,8 +168,9 @@ impl Layout {
     }
 
     #[inline]
-    fn matches(&mut self, text: &[u8], at: usize, marks: &mut Marks) -> Option<usize> {
+    fn matches(&mut self, text: &[u8], at: usize, marks: &mut Marks, flats: &mut Flats) -> Option<usize> {
         let Layout { steps, tail, more, fields, .. } = self;
+        fields.flat.form = None;
         let mut at = at;
         for step in steps {
             at = step.before.pass(text, at, more)?;
@@ -172,7 +183,17 @@ impl Layout {
                     digits = number.digits;
                     number.end
                 }
-                Sort::Object if text.get(at) == Some(&b'{') => marks.container_end(text, at)?,
+                Sort::Object if text.get(at) == Some(&b'{') => {
+                    if step.field != Field::Args {
+                        marks.container_end(text, at)?
+                    } else if let Some(end) = flats.recognise(text, at, &mut fields.flat) {
+                        end
+                    } else {
+                        let end = marks.container_end(text, at)?;
+                        flats.learn(text, at..end, marks);
+                        end
+                    }
+                }
                 Sort::Array if text.get(at) == Some(&b'[') => marks.container_end(text, at)?,
                 _ => return None,
             };
@@ -211,7 +232,7 @@ impl Between {
 
 impl Piece {
     /// At most sixteen bytes.
-    fn of(text: &[u8]) -> Piece {
+    pub(super) fn of(text: &[u8]) -> Piece {
         let (mut value, mut mask) = ([0; 16], [0; 16]);
         value[..text.len()].copy_from_slice(text);
         mask[..text.len()].fill(0xff);
@@ -219,7 +240,7 @@ impl Piece {
     }
 
     #[inline]
-    fn stands_at(&self, text: &[u8], at: usize) -> bool {
+    pub(super) fn stands_at(&self, text: &[u8], at: usize) -> bool {
         let Some(Ok(found)) = text.get(at..at + 16).map(TryInto::try_into) else { return false };
         let ([low, high], [low_mask, high_mask], [low_value, high_value]) = (halves(found), self.mask, self.value);
         ((low & low_mask) ^ low_value) | ((high & high_mask) ^ high_value) == 0

@@ -1,7 +1,7 @@
 //! The Chrome trace format: JSON as Kineto, Perfetto's tools and Chrome write it.
 //!
 //! `split` divides the text into chunks, `cut` finds the events in them, `event` gives each its meaning with the help of
-//! `fields` and `layout`, `args` and `header` flatten what hangs on them; `scan`, `marks`, `number` and `text` know JSON's
+//! `fields` and `layout`, `ids` and `flat` find what ties it to others, `args` and `header` flatten the rest; `scan`, `marks`, `number` and `text` know JSON's
 //! grammar.
 //!
 //! One thread after the other takes a chunk from the [`Splitter`], each reads its own with a [`Reader`], and the
@@ -11,7 +11,9 @@ mod args;
 mod cut;
 mod event;
 mod fields;
+mod flat;
 mod header;
+mod ids;
 mod layout;
 mod marks;
 mod number;

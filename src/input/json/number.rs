@@ -35,7 +35,7 @@ impl Default for Digits {
 
 /// Passes over what may be a number: a digit or a minus, and all of the bytes behind it that numbers are made of. `None` if there
 /// is none, or it goes on to within eight bytes of the text's end.
-#[inline]
+#[inline(always)]
 pub(super) fn number(text: &[u8], at: usize) -> Option<Number> {
     let (value, end) = digits(text, at, 0)?;
     let whole = end - at;
@@ -71,6 +71,14 @@ fn other_number(text: &[u8], at: usize) -> Option<Number> {
 #[inline]
 pub(super) fn is_part(byte: u8) -> bool {
     matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9')
+}
+
+/// The digits at a byte as a whole number and the byte behind them, whatever that is; `None` if there are none, or more than
+/// sixteen.
+#[inline(always)]
+pub(super) fn short_whole_number(text: &[u8], at: usize) -> Option<(i64, usize)> {
+    let (value, end) = digits(text, at, 0)?;
+    (end > at && end <= at + 16).then_some((value, end))
 }
 
 /// Appends the digits at a byte to a value, which wraps where there are too many. The byte behind them.

@@ -1,0 +1,431 @@
+//! Finding the numbers in an event's `args` that tie it to other events, without looking at anything else.
+//!
+//! Every event that has arguments is looked at, so this must cost next to nothing. Kineto writes the keys that are asked for at
+//! the beginning, or one behind the other: where a value ends the next key is tried first, and only if it is not there is the
+//! rest searched for it. What an event is (its category) says which keys it can have.
+
+use std::ops::Range;
+
+use memchr::memmem::Finder;
+
+use super::args::number;
+use super::flat::{FlatValues, Flats, Prefix};
+use super::layout::Piece;
+use super::marks::Marks;
+use super::number::{is_part, short_whole_number};
+use super::scan::{Token, is_space, value_behind_key};
+use super::text::unescape;
+use crate::event::{ArgValue, Ids};
+use crate::nccl::args;
+use crate::nccl::category::CategoryKind;
+
+/// Categories are remembered up to this many; Kineto has a dozen.
+const MAX_KINDS: usize = 16;
+
+/// Finds ids in `args`.
+pub(super) struct IdFinder {
+    correlation: Key,
+    external: Key,
+    python: Key,
+    python_parent: Key,
+    sequence: Key,
+    forward_thread: Key,
+    graph: Key,
+    graph_node: Key,
+    /// Categories as they stand in the file, and what they stand for.
+    kinds: Vec<(Vec<u8>, CategoryKind)>,
+    /// The one that was asked for last, if it has at most 16 bytes: events come in runs.
+    last: (Piece, usize, CategoryKind),
+    /// By the forms of flat arguments, which member each key is.
+    forms: Vec<Members>,
+}
+
+/// A key that is asked for.
+struct Key {
+    /// Finds it with its quotes.
+    finder: Finder<'static>,
+    /// What stood between the value before it and its own value when it was the next key the last time.
+    before: Option<Prefix>,
+}
+
+impl Key {
+    fn new(key: &str) -> Self {
+        Key { finder: Finder::new(format!("\"{key}\"").as_bytes()).into_owned(), before: None }
+    }
+
+    fn text(&self) -> &[u8] {
+        self.finder.needle()
+    }
+}
+
+impl IdFinder {
+    pub(super) fn new() -> Self {
+        IdFinder {
+            correlation: Key::new(args::CORRELATION),
+            external: Key::new(args::EXTERNAL_ID),
+            python: Key::new(args::PYTHON_ID),
+            python_parent: Key::new(args::PYTHON_PARENT_ID),
+            sequence: Key::new(args::SEQUENCE_NUMBER),
+            forward_thread: Key::new(args::FORWARD_THREAD),
+            graph: Key::new(args::GRAPH_ID),
+            graph_node: Key::new(args::GRAPH_NODE_ID),
+            kinds: Vec::new(),
+            last: (Piece::default(), 0, CategoryKind::Cpu),
+            forms: Vec::new(),
+        }
+    }
+
+    /// Looks at forms of flat arguments that were learned since the last time.
+    #[inline]
+    pub(super) fn know(&mut self, flats: &Flats) {
+        if self.forms.len() < flats.len() {
+            self.learn(flats);
+        }
+    }
+
+    #[cold]
+    fn learn(&mut self, flats: &Flats) {
+        for form in self.forms.len()..flats.len() {
+            let member = |key: &Key| {
+                let name = &key.text()[1..key.text().len() - 1];
+                flats.keys(form).position(|key| key == name).map(|member| member as u8)
+            };
+            self.forms.push(Members {
+                correlation: member(&self.correlation),
+                external: member(&self.external),
+                python: member(&self.python),
+                python_parent: member(&self.python_parent),
+                sequence: member(&self.sequence),
+                forward_thread: member(&self.forward_thread),
+                graph: member(&self.graph),
+                graph_node: member(&self.graph_node),
+            });
+        }
+    }
+
+    /// The ids in an `args` object within a marked text. No key is looked for twice. `flat` are the numbers that are known
+    /// already.
+    #[inline]
+    pub(super) fn find(
+        &mut self,
+        category: Option<Range<usize>>,
+        text: &[u8],
+        object: Range<usize>,
+        flat: &FlatValues,
+        marks: &mut Marks,
+    ) -> Ids {
+        let kind = category.map_or(CategoryKind::Runtime, |category| self.kind(text, category));
+        if let Some(members) = flat.form.and_then(|form| self.forms.get(usize::from(form))) {
+            return members.ids(kind, flat);
+        }
+        self.search(kind, text, object, marks)
+    }
+
+    fn search(&mut self, kind: CategoryKind, text: &[u8], object: Range<usize>, marks: &mut Marks) -> Ids {
+        let depth = Depth { bracket: Some(object.start), depth: 0 };
+        let mut search = Search { text, at: object.start + 1, object, depth, marks };
+        match kind {
+            CategoryKind::Frame => {
+                let other = search.one_more(&mut self.python_parent);
+                Ids { own: search.id(&mut self.python), other, more: (0, 0) }
+            }
+            CategoryKind::Cpu => {
+                let own = search.id(&mut self.external);
+                let other = search.one_more(&mut self.sequence);
+                let thread = if other == 0 { 0 } else { search.id(&mut self.forward_thread) };
+                Ids { own, other, more: (thread, 0) }
+            }
+            CategoryKind::Kernel | CategoryKind::Gpu => {
+                let other = search.id(&mut self.external);
+                let own = search.id(&mut self.correlation);
+                let graph = search.id(&mut self.graph);
+                let node = search.id(&mut self.graph_node);
+                Ids { own, other, more: if node == 0 { (0, 0) } else { (graph, node) } }
+            }
+            CategoryKind::Runtime => Ids { own: search.id(&mut self.correlation), ..Ids::default() },
+        }
+    }
+
+    /// What the category at a place stands for.
+    #[inline]
+    fn kind(&mut self, text: &[u8], category: Range<usize>) -> CategoryKind {
+        let (piece, length, kind) = self.last;
+        if category.len() == length && piece.stands_at(text, category.start) {
+            return kind;
+        }
+        self.another_kind(text.get(category).unwrap_or_default())
+    }
+
+    fn another_kind(&mut self, category: &[u8]) -> CategoryKind {
+        let known = self.kinds.iter().find(|(known, _)| known == category).map(|(_, kind)| *kind);
+        let kind = known.unwrap_or_else(|| {
+            // Forgetting all is rarer than it is worth to choose.
+            if self.kinds.len() == MAX_KINDS {
+                self.kinds.clear();
+            }
+            let kind = CategoryKind::of(&unescape(category));
+            self.kinds.push((category.to_owned(), kind));
+            kind
+        });
+        if category.len() <= 16 {
+            self.last = (Piece::of(category), category.len(), kind);
+        }
+        kind
+    }
+}
+
+/// Which member of a flat object has which key.
+struct Members {
+    correlation: Option<u8>,
+    external: Option<u8>,
+    python: Option<u8>,
+    python_parent: Option<u8>,
+    sequence: Option<u8>,
+    forward_thread: Option<u8>,
+    graph: Option<u8>,
+    graph_node: Option<u8>,
+}
+
+impl Members {
+    #[inline]
+    fn ids(&self, kind: CategoryKind, flat: &FlatValues) -> Ids {
+        let id = |member| flat.get(member).unwrap_or(0);
+        let one_more = |member| flat.get(member).map_or(0, |number| number.saturating_add(1));
+        match kind {
+            CategoryKind::Frame => Ids { own: id(self.python), other: one_more(self.python_parent), more: (0, 0) },
+            CategoryKind::Cpu => {
+                let other = one_more(self.sequence);
+                let thread = if other == 0 { 0 } else { id(self.forward_thread) };
+                Ids { own: id(self.external), other, more: (thread, 0) }
+            }
+            CategoryKind::Kernel | CategoryKind::Gpu => {
+                let node = id(self.graph_node);
+                let graph = if node == 0 { 0 } else { id(self.graph) };
+                Ids { own: id(self.correlation), other: id(self.external), more: (graph, node) }
+            }
+            CategoryKind::Runtime => Ids { own: id(self.correlation), ..Ids::default() },
+        }
+    }
+}
+
+/// A way through the members of an object.
+struct Search<'a, 'm> {
+    text: &'a [u8],
+    object: Range<usize>,
+    /// Behind the value that was found last.
+    at: usize,
+    /// How deep that is.
+    depth: Depth,
+    marks: &'m mut Marks,
+}
+
+impl<'a> Search<'a, '_> {
+    /// The id behind a key, 0 if there is none.
+    #[inline]
+    fn id(&mut self, key: &mut Key) -> i64 {
+        match self.next_number(key) {
+            Some(id) => id,
+            None => self.value(key).map_or(0, as_id),
+        }
+    }
+
+    /// One more than the number behind a key, 1 if it is null, 0 if there is none.
+    #[inline]
+    fn one_more(&mut self, key: &mut Key) -> i64 {
+        match self.next_number(key) {
+            Some(id) => id.saturating_add(1),
+            None => match self.value(key) {
+                Some(Token::Null) => 1,
+                Some(token) => as_number(token).map_or(0, |number| number.saturating_add(1).max(0)),
+                None => 0,
+            },
+        }
+    }
+
+    /// The number behind a key that comes next, if all looks as it did the last time.
+    #[inline]
+    fn next_number(&mut self, key: &Key) -> Option<i64> {
+        let start = key.before.as_ref()?.pass(self.text, self.at)?;
+        let (id, end) = short_whole_number(self.text, start)?;
+        if is_part(*self.text.get(end)?) {
+            return None;
+        }
+        self.at = end;
+        Some(id)
+    }
+
+    /// The value behind a key: the next member's if that has it, otherwise that of the first with this key.
+    fn value(&mut self, key: &mut Key) -> Option<Token<'a>> {
+        let text: &'a [u8] = &self.text[..self.object.end];
+        let next = self.colon_of_next(key);
+        let colon = next.or_else(|| self.find(key))?;
+        let value = value_behind_key(text, colon, self.marks).ok()?;
+        if let Token::Number(digits) = value {
+            let start = colon + 1 + text[colon + 1..].iter().position(|byte| !is_space(*byte))?;
+            if next.is_some() {
+                key.before = Prefix::of(&text[self.at..start]);
+            }
+            self.at = start + digits.len();
+        }
+        Some(value)
+    }
+
+    /// Where the colon stands behind a key, if that comes next.
+    fn colon_of_next(&self, key: &Key) -> Option<usize> {
+        let text = self.text;
+        let mut at = self.at;
+        while is_space(*text.get(at)?) || text[at] == b',' {
+            at += 1;
+        }
+        at += text.get(at..)?.starts_with(key.text()).then_some(key.text().len())?;
+        (*text.get(at)? == b':').then_some(at)
+    }
+
+    /// The place behind a key, wherever it is: it is looked for from here on, then from the start.
+    fn find(&mut self, key: &Key) -> Option<usize> {
+        if let Some(found) = self.find_between(key, self.at..self.object.end) {
+            return Some(found);
+        }
+        self.depth = Depth { bracket: Some(self.object.start), depth: 0 };
+        let end = (self.at + key.text().len()).min(self.object.end);
+        self.find_between(key, self.object.start..end)
+    }
+
+    fn find_between(&mut self, key: &Key, within: Range<usize>) -> Option<usize> {
+        let text = self.text.get(..within.end)?;
+        let mut from = within.start;
+        loop {
+            let at = from + key.finder.find(text.get(from..)?)?;
+            let behind = at + key.text().len();
+            // What looks like the key may be part of a longer text, or lie deeper.
+            let is_string =
+                self.marks.quote(text, at) == Some(at) && self.marks.quote(text, at + 1) == Some(behind - 1);
+            if is_string && self.depth.at(text, at, self.marks) == 1 && is_key(self.text, behind) {
+                return Some(behind);
+            }
+            from = at + 1;
+        }
+    }
+}
+
+/// Whether a colon stands behind a text.
+fn is_key(text: &[u8], behind: usize) -> bool {
+    text[behind..].iter().find(|byte| !is_space(**byte)) == Some(&b':')
+}
+
+/// The id that a value is. Tools that rewrite traces turn numbers into text, or into 5.0.
+fn as_id(token: Token<'_>) -> i64 {
+    as_number(token).unwrap_or(0).max(0)
+}
+
+fn as_number(token: Token<'_>) -> Option<i64> {
+    match token {
+        Token::Number(digits) => match number(digits) {
+            Some(ArgValue::Int(id)) => Some(id),
+            Some(ArgValue::Real(id)) if id.fract() == 0.0 && id.abs() < 9.0e15 => Some(id as i64),
+            _ => None,
+        },
+        Token::Text(raw) => unescape(raw).parse().ok(),
+        _ => None,
+    }
+}
+
+/// How deep places of a text lie, asked for from left to right: each bracket is looked at once.
+struct Depth {
+    bracket: Option<usize>,
+    depth: i64,
+}
+
+impl Depth {
+    fn at(&mut self, text: &[u8], place: usize, marks: &mut Marks) -> i64 {
+        while let Some(bracket) = self.bracket.filter(|bracket| *bracket < place) {
+            self.depth += if matches!(text.get(bracket), Some(b'{' | b'[')) { 1 } else { -1 };
+            self.bracket = marks.bracket(text, bracket + 1);
+        }
+        self.depth
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(category: &str, object: &str) -> Ids {
+        let text = format!(r#"{{"cat":"{category}","args":{object}}}"#);
+        let object = text.len() - 1 - object.len()..text.len() - 1;
+        IdFinder::new().find(
+            Some(8..8 + category.len()),
+            text.as_bytes(),
+            object,
+            &FlatValues::NONE,
+            &mut Marks::default(),
+        )
+    }
+
+    /// Among them what only looks like the key: values, parts of texts, escaped quotes, deeper places.
+    #[test]
+    fn the_correlation_id_is_found() {
+        for (object, want) in [
+            (r#"{"x":{"correlation":9},"correlation":7,"External id":1,"stream":7.5}"#, 7),
+            (r#"{"a":"correlation","correlation" : 5}"#, 5),
+            (r#"{"a":"\"correlation\":3","b":["correlation",{"correlation":4}]}"#, 0),
+            (r#"{"correlation":1,"correlation":2}"#, 1),
+            (r#"{"correlation":1,"correlation":null}"#, 1),
+            (r#"{"correlation":true,"correlation":1}"#, 0),
+            (r#"{"a":{},"correlation":"6"}"#, 6),
+            (r#"{"a":{},"correlation":"text"}"#, 0),
+            (r#"{"correlation":5.0}"#, 5),
+            (r#"{"correlation":5.5}"#, 0),
+            (r#"{"correlation":-5}"#, 0),
+            (r#"{"correlation":9223372036854775807}"#, i64::MAX),
+            (r#"{"correlation":18446744073709551615}"#, 0),
+            (r#"{"correlation":[1]}"#, 0),
+            (r#"{"correlation":}"#, 0),
+            (r#"{"correlations":1,"correlation":null}"#, 0),
+            ("{}", 0),
+        ] {
+            assert_eq!(ids("cuda_runtime", object).own, want, "{object}");
+            assert_eq!(ids("kernel", object).own, want, "{object}");
+        }
+    }
+
+    #[test]
+    fn each_category_has_its_own_ids() {
+        let found = |own, other, more| Ids { own, other, more };
+        for (category, object, want) in [
+            ("python_function", r#"{"Python parent id": 4, "Python id": 5, "Ev Idx": 6}"#, found(5, 5, (0, 0))),
+            ("python_function", r#"{ "Python parent id": null, "Python id": 5 }"#, found(5, 1, (0, 0))),
+            ("python_function", r#"{"Python id":5,"Ev Idx":1,"Python parent id":0}"#, found(5, 1, (0, 0))),
+            ("python_function", r#"{"Python id":5}"#, found(5, 0, (0, 0))),
+            ("python_function", r#"{"Ev Idx":{"Python id":5}}"#, found(0, 0, (0, 0))),
+            ("python_function", r#"{"Python parent id":"7","Python id":8.0,"correlation":3}"#, found(8, 8, (0, 0))),
+            (
+                "cpu_op",
+                r#"{"External id": 3,"Record function id": 0, "Sequence number": 9, "Fwd thread id": 1}"#,
+                found(3, 10, (1, 0)),
+            ),
+            ("cpu_op", r#"{"External id":3,"Fwd thread id":2,"Sequence number":0,"x":1}"#, found(3, 1, (2, 0))),
+            ("cpu_op", r#"{"Ev Idx":1,"External id":3,"Fwd thread id":2}"#, found(3, 0, (0, 0))),
+            ("cpu_op", r#"{"External id":3,"Sequence number":-1}"#, found(3, 0, (0, 0))),
+            ("cpu_op", r#"{"External id":3,"Call stack":"a \"Sequence number\": 4"}"#, found(3, 0, (0, 0))),
+            (
+                "kernel",
+                r#"{"External id":3,"correlation":4,"stream":7,"graph id":5,"graph node id":6}"#,
+                found(4, 3, (5, 6)),
+            ),
+            ("kernel", r#"{"correlation":4,"graph node id":0,"graph id":5}"#, found(4, 0, (0, 0))),
+            ("gpu_memcpy", r#"{"graph node id":7,"correlation":4}"#, found(4, 0, (0, 7))),
+            ("cuda_runtime", r#"{"External id":3,"cbid":1,"correlation":4}"#, found(4, 0, (0, 0))),
+        ] {
+            assert_eq!(ids(category, object), want, "{category} {object}");
+        }
+        let finder = &mut IdFinder::new();
+        for i in 0..40 {
+            assert_eq!(finder.kind(format!("category {i}").as_bytes(), 0..10), CategoryKind::Cpu);
+        }
+        assert_eq!(finder.kind(b"Kernel, or a longer text", 0..6), CategoryKind::Kernel);
+        assert_eq!(finder.kind(b"Kernel, or a longer text", 0..6), CategoryKind::Kernel);
+        assert_eq!(finder.kind(b"Kernel, or a longer text", 0..7), CategoryKind::Cpu);
+        assert!(finder.kinds.len() <= MAX_KINDS);
+    }
+}
