@@ -30,7 +30,8 @@ use std::num::NonZero;
 use criterion::measurement::WallTime;
 use criterion::{BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 
-use nccl_stacks::analysis::kernels::choose;
+use nccl_stacks::analysis::capture::Captured;
+use nccl_stacks::analysis::kernels::{OwnFamilies, Wanted, choose};
 use nccl_stacks::analysis::launches;
 use nccl_stacks::analysis::stacks::{Climb, climb};
 use nccl_stacks::damage::DamageReport;
@@ -157,10 +158,11 @@ fn query(c: &mut Criterion) {
         b.iter_batched(
             || Database::open(load_bytes(&text, ArgsWanted::Ids)).unwrap(),
             |database| {
-                let launches = launches::find(&database, &choose(&database, &[]).unwrap()).unwrap();
-                let how = Climb { max_callers: Some(12), exact_names: false };
-                let report = climb(database.store(), &launches, Window::ALL, how);
-                assert!(report.launched_in_window > 0);
+                let wanted = Wanted::parse(&[], &[], &OwnFamilies::default()).unwrap();
+                let launches = launches::find(database.store(), &choose(&database, &wanted).unwrap());
+                let how = Climb { max_callers: Some(12), ..Climb::default() };
+                let report = climb(database.store(), &launches, Captured::default(), Window::ALL, how);
+                assert!(report.coverage.attributed() > 0);
                 black_box(report.stacks.len());
                 // Freeing the store is not part of the question.
                 database

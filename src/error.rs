@@ -46,6 +46,14 @@ pub enum Error {
     #[error("--kernel-name {pattern}: {message}")]
     BadPattern { pattern: String, message: String },
 
+    #[error("--family {name}: there is no such family; known are {known}")]
+    NoSuchFamily { name: String, known: String },
+
+    #[error(
+        "--family-file {name}: {message}. Expected is a JSON object of families, each a list of patterns: {{\"mine\": [\"myAllReduce\", \"/regex/\"]}}"
+    )]
+    BadFamilies { name: String, message: String },
+
     #[error("SQL: {0}")]
     Sql(#[from] rusqlite::Error),
 

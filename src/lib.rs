@@ -28,8 +28,10 @@
 //! # Example
 //!
 //! ```
+//! use nccl_stacks::analysis::capture::Captured;
+//! use nccl_stacks::analysis::kernels::{OwnFamilies, Wanted, choose};
+//! use nccl_stacks::analysis::launches;
 //! use nccl_stacks::analysis::stacks::{Climb, climb};
-//! use nccl_stacks::analysis::{kernels, launches};
 //! use nccl_stacks::load::{LoadOptions, load};
 //! use nccl_stacks::sql::Database;
 //! use nccl_stacks::time::Window;
@@ -37,9 +39,10 @@
 //! # fn main() -> Result<(), nccl_stacks::error::Error> {
 //! let loaded = load("testdata/sglang_decode.json.gz".as_ref(), LoadOptions::default(), |_| {})?;
 //! let database = Database::open(loaded.store)?;
-//! let names = kernels::choose(&database, &[kernels::Pattern::parse("ncclDevKernel_AllReduce")?])?;
-//! let launches = launches::find(&database, &names)?;
-//! let report = climb(database.store(), &launches, Window::ALL, Climb { max_callers: Some(12), exact_names: false });
+//! let wanted = Wanted::parse(&["ncclDevKernel_AllReduce".to_owned()], &[], &OwnFamilies::default())?;
+//! let launches = launches::find(database.store(), &choose(&database, &wanted)?);
+//! let how = Climb { max_callers: Some(12), ..Climb::default() };
+//! let report = climb(database.store(), &launches, Captured::default(), Window::ALL, how);
 //! assert_eq!(report.stacks[0].count, 16);
 //! assert_eq!(report.stacks[0].frames.last().map(String::as_str), Some("cudaGraphLaunch"));
 //! # Ok(())

@@ -8,7 +8,9 @@
 use std::io::Cursor;
 use std::path::Path;
 
-use nccl_stacks::analysis::kernels::{Pattern, choose};
+use nccl_stacks::analysis::capture::Captures;
+use nccl_stacks::analysis::kernels::{OwnFamilies, Wanted, choose};
+use nccl_stacks::analysis::launches::WindowOn;
 use nccl_stacks::analysis::stacks::{Climb, climb};
 use nccl_stacks::analysis::{launches, missing, window};
 use nccl_stacks::input::from_reader;
@@ -42,14 +44,20 @@ fn check(store: &Store) {
 
 fn ask(store: Store) {
     let database = Database::open(store).unwrap();
-    for patterns in [vec![], vec![Pattern::parse("*").unwrap()]] {
-        let found = launches::find(&database, &choose(&database, &patterns).unwrap()).unwrap();
-        let report = climb(database.store(), &found, Window::ALL, Climb { max_callers: Some(3), exact_names: false });
+    for patterns in [vec![], vec!["*".to_owned()]] {
+        let wanted = Wanted::parse(&patterns, &[], &OwnFamilies::default()).unwrap();
+        let mut found = launches::find(database.store(), &choose(&database, &wanted).unwrap());
+        // As good a capture as any.
+        let mut captures = Captures::new(true);
+        captures.add(database.store());
+        let captured = captures.stacks(database.store(), &mut found, Some(3));
+        let how = Climb { max_callers: Some(3), ..Climb::default() };
+        let report = climb(database.store(), &found, captured, Window::ALL, how);
         let counted: u64 = report.stacks.iter().map(|stack| stack.count).sum();
-        assert_eq!(counted, report.launched_in_window);
-        assert_eq!(counted + report.without_launch, report.kernels_in_trace);
+        assert_eq!(counted, report.coverage.attributed());
+        assert_eq!(counted + report.coverage.without_launch(), report.kernels_in_trace);
         missing::explain(&database, Window::ALL, &report).unwrap();
-        window::steps(&database, &found).unwrap();
+        window::steps(&database, &found, WindowOn::Kernel).unwrap();
         window::nearest_names(&database, "train_step", 3).unwrap();
     }
     let args: i64 =

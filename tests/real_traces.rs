@@ -11,14 +11,18 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use nccl_stacks::analysis::kernels::{Pattern, choose};
-use nccl_stacks::analysis::launches;
+use nccl_stacks::analysis::callers::Callers;
+use nccl_stacks::analysis::capture::Captured;
+use nccl_stacks::analysis::kernels::{OwnFamilies, Wanted, choose};
+use nccl_stacks::analysis::launches::{self, Launches, WindowOn};
 use nccl_stacks::analysis::stacks::{Climb, StackReport, climb};
 use nccl_stacks::analysis::window;
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::nccl::frames::fold;
 use nccl_stacks::sql::Database;
+use nccl_stacks::store::slices::NO_PARENT;
+use nccl_stacks::store::{PythonCaller, Store};
 use nccl_stacks::time::{TimeRule, Window};
 
 fn open(path: &Path, time: TimeRule) -> Database {
@@ -27,9 +31,30 @@ fn open(path: &Path, time: TimeRule) -> Database {
 }
 
 fn ask(database: &Database, kernel: Option<&str>, window: Window, max_callers: usize) -> StackReport {
-    let patterns: Vec<Pattern> = kernel.iter().map(|k| Pattern::parse(k).unwrap()).collect();
-    let launches = launches::find(database, &choose(database, &patterns).unwrap()).unwrap();
-    climb(database.store(), &launches, window, Climb { max_callers: Some(max_callers), exact_names: false })
+    let patterns: Vec<String> = kernel.iter().map(|k| (*k).to_owned()).collect();
+    let wanted = Wanted::parse(&patterns, &[], &OwnFamilies::default()).unwrap();
+    let launches = launches::find(database.store(), &choose(database, &wanted).unwrap());
+    let how = Climb { max_callers: Some(max_callers), forward: false, ..Climb::default() };
+    climb(database.store(), &launches, Captured::default(), window, how)
+}
+
+/// The stacks that Perfetto's nesting gives, the launch first: what the script climbs.
+fn by_parent_id(database: &Database, kernel: &str, window: Window, max_callers: usize) -> BTreeMap<Vec<String>, u64> {
+    let store = database.store();
+    let wanted = Wanted::parse(&[kernel.to_owned()], &[], &OwnFamilies::default()).unwrap();
+    let launches = launches::find(store, &choose(database, &wanted).unwrap());
+    let mut stacks = BTreeMap::new();
+    for call in launches.within(window, WindowOn::Launch).filter_map(|launched| launched.call) {
+        let name = |slice: u32| store.strings.get(store.slices.name(slice as usize)).unwrap();
+        let mut frames = vec![name(call.slice).to_owned()];
+        let mut slice = store.slices.parent(call.slice as usize);
+        while slice != NO_PARENT && frames.len() <= max_callers {
+            frames.push(fold(name(slice)).into_owned());
+            slice = store.slices.parent(slice as usize);
+        }
+        *stacks.entry(frames).or_default() += 1;
+    }
+    stacks
 }
 
 /// One answer of the script: what was asked, and the stacks (the launch first) with their counts.
@@ -113,9 +138,7 @@ fn the_answers_of_the_script_less_its_errors() {
         let under_graphs = without_known_errors(name, &mut answer.stacks);
         // The script's windows are on Perfetto's clock.
         let database = open(&shared.join("traces").join(&answer.trace), TimeRule::Perfetto);
-        let report = ask(&database, Some(&answer.kernel), answer.window, answer.depth);
-        let mut ours: BTreeMap<Vec<String>, u64> =
-            report.stacks.iter().map(|s| (s.frames.iter().rev().cloned().collect(), s.count)).collect();
+        let mut ours = by_parent_id(&database, &answer.kernel, answer.window, answer.depth);
         if under_graphs > 0 {
             let before: u64 = ours.values().sum();
             ours.retain(|frames, _| frames[0] != "cudaGraphLaunch");
@@ -151,9 +174,9 @@ fn known_counts() {
     ] {
         let database = open(&shared.join("traces").join(format!("{trace}.json.gz")), TimeRule::Exact);
         let report = ask(&database, None, Window::ALL, 12);
-        let got = (report.kernels_in_trace, report.launched_in_window, launched_by(&report, "cudaGraphLaunch"));
+        let got = (report.kernels_in_trace, report.coverage.attributed(), launched_by(&report, "cudaGraphLaunch"));
         assert_eq!(got, (kernels, launched, by_graph), "{trace}");
-        assert_eq!(report.without_launch, kernels - launched, "{trace}");
+        assert_eq!(report.coverage.without_launch(), kernels - launched, "{trace}");
     }
 }
 
@@ -164,12 +187,67 @@ fn one_step_of_sglang() {
         let path = shared.join("traces").join(format!("lora-dev-script__sglang_tp4_A_mixed_rank{rank}.json.gz"));
         let database = open(&path, TimeRule::Exact);
         let name = "sglang/srt/managers/tp_worker.py(447): forward_batch_generation";
-        let steps = window::functions(&database, name, &launches::Launches::default()).unwrap();
+        let steps = window::functions(&database, name, &Launches::default(), WindowOn::Launch).unwrap();
         assert_eq!(steps.len(), 4, "rank {rank}");
         let report = ask(&database, Some("ncclDevKernel_AllReduce"), steps[0].window, 12);
-        assert_eq!(report.launched_in_window, 97, "rank {rank}");
+        assert_eq!(report.coverage.attributed(), 97, "rank {rank}");
         for stack in &report.stacks {
             assert_eq!(stack.frames[stack.frames.len() - 2], "nccl:all_reduce", "rank {rank}");
         }
     }
+}
+
+/// All that holds a call on its thread by its times, whatever track it lies on, the outermost first; what lies above the first
+/// function of the thread, as the profiler has it, belongs to others.
+fn by_time(store: &Store, call: u32) -> Vec<u32> {
+    let slices = &store.slices;
+    let thread = |slice: usize| store.tracks.thread_of(slices.track(slice));
+    let end = |slice: usize| slices.ts(slice) + slices.dur(slice);
+    let call = call as usize;
+    let holds = |slice: &usize| thread(*slice) == thread(call) && end(*slice) >= end(call);
+    let mut found: Vec<u32> = (0..call).filter(holds).map(|slice| slice as u32).collect();
+    let is_first = |slice: &u32| store.python_ids(*slice as usize).is_some_and(|(_, c)| c == PythonCaller::Nobody);
+    if let Some(first) = found.iter().rposition(is_first) {
+        found.drain(..first);
+    }
+    found
+}
+
+/// The callers of every launch of a collective, and of many others, in every real trace, against a search through all slices by
+/// their times.
+#[test]
+fn callers_are_what_runs_around_a_launch() {
+    let Some(shared) = support::shared() else { return };
+    let mut checked = 0;
+    for (name, path) in support::real_traces(&shared) {
+        let database = open(&path, TimeRule::Exact);
+        let store = database.store();
+        let calls_of = |families: &[&str], patterns: &[&str]| {
+            let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+            let wanted = Wanted::parse(&texts(patterns), &texts(families), &OwnFamilies::default()).unwrap();
+            let launches = launches::find(store, &choose(&database, &wanted).unwrap());
+            let mut calls: Vec<u32> = launches.kernels.iter().filter_map(|l| Some(l.call?.slice)).collect();
+            calls.dedup();
+            calls
+        };
+        // All launches of collectives, and some of all others.
+        let mut calls = calls_of(&["all-collectives"], &[]);
+        let others = calls_of(&[], &["*"]);
+        calls.extend(others.iter().step_by(others.len() / 100 + 1));
+        let mut callers = Callers::new(store);
+        for call in calls {
+            let mut found = Vec::new();
+            while let Some(caller) = callers.caller(*found.last().unwrap_or(&call)) {
+                found.push(caller);
+            }
+            found.reverse();
+            let want = by_time(store, call);
+            checked += 1;
+            let names = |slices: &[u32]| -> Vec<&str> {
+                slices.iter().map(|slice| store.strings.get(store.slices.name(*slice as usize)).unwrap()).collect()
+            };
+            assert!(found == want, "{name}, slice {call}:\n{:?}\n{:?}", names(&found), names(&want));
+        }
+    }
+    assert!(checked > 3_000, "{checked}");
 }

@@ -1,10 +1,14 @@
 //! Which kernels are asked about.
 
+use std::collections::BTreeMap;
+
 use regex::Regex;
+use regex::bytes::{RegexSet, RegexSetBuilder};
 
 use crate::error::Error;
-use crate::nccl::kernels::is_collective;
+use crate::nccl::families::{FAMILIES, Family};
 use crate::sql::{Database, queries};
+use crate::store::strings::StringId;
 
 /// A kernel name as a person gives it.
 ///
@@ -43,18 +47,106 @@ impl Pattern {
     }
 }
 
-/// The names of kernels in the trace that any of the patterns fits, as ids; without patterns those of NCCL and RCCL.
+/// Which kernels are asked for.
+#[derive(Debug, Default)]
+pub struct Wanted {
+    patterns: Vec<Pattern>,
+    families: Vec<Names>,
+}
+
+/// The family of all that the others hold.
+pub const ALL_FAMILIES: &str = "all-collectives";
+
+/// Families that are taken if nothing is asked for.
+const DEFAULT_FAMILIES: &[&str] = &["nccl", "rccl"];
+
+impl Wanted {
+    /// Kernels that any of the patterns fits or that are of any of the families; without both, those of NCCL and RCCL. `own` are
+    /// families that a person has made, by name; they go before those that are known.
+    ///
+    /// # Errors
+    /// A pattern that is none, a family that is not known.
+    pub fn parse(patterns: &[String], families: &[String], own: &OwnFamilies) -> Result<Self, Error> {
+        let mut wanted = Wanted::default();
+        for pattern in patterns {
+            wanted.patterns.push(Pattern::parse(pattern)?);
+        }
+        let defaults: Vec<String> = DEFAULT_FAMILIES.iter().map(|name| (*name).to_owned()).collect();
+        let families = if patterns.is_empty() && families.is_empty() { &defaults } else { families };
+        for name in families {
+            if let Some(patterns) = own.0.get(name) {
+                wanted.patterns.extend(patterns.iter().cloned());
+                continue;
+            }
+            let before = wanted.families.len();
+            let known = FAMILIES.iter().filter(|family| family.name == name || name == ALL_FAMILIES);
+            wanted.families.extend(known.map(Names::of));
+            if name == ALL_FAMILIES {
+                wanted.patterns.extend(own.0.values().flatten().cloned());
+            } else if wanted.families.len() == before {
+                return Err(Error::NoSuchFamily { name: name.clone(), known: own.known().join(", ") });
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// Whether a kernel of this name is.
+    pub fn fits(&self, name: &str) -> bool {
+        self.patterns.iter().any(|pattern| pattern.fits(name)) || self.families.iter().any(|names| names.fit(name))
+    }
+}
+
+/// Families that a person has made.
+#[derive(Debug, Default)]
+pub struct OwnFamilies(BTreeMap<String, Vec<Pattern>>);
+
+impl OwnFamilies {
+    /// Reads them: `{"mine": ["myAllReduce", "/reduce.*ring/"]}`, patterns as [`Pattern`] has them.
+    ///
+    /// # Errors
+    /// A text that is not so, or has a pattern that is none; `file` is what it is called in the message.
+    pub fn parse(&mut self, file: &str, text: &str) -> Result<(), Error> {
+        let bad = |message: String| Error::BadFamilies { name: file.to_owned(), message };
+        let families: BTreeMap<String, Vec<String>> = serde_json::from_str(text).map_err(|e| bad(e.to_string()))?;
+        for (name, patterns) in families {
+            let patterns = patterns.iter().map(|pattern| Pattern::parse(pattern)).collect::<Result<Vec<_>, _>>();
+            self.0.entry(name).or_default().extend(patterns.map_err(|e| bad(e.to_string()))?);
+        }
+        Ok(())
+    }
+
+    fn known(&self) -> Vec<&str> {
+        let known = FAMILIES.iter().map(|family| family.name).chain([ALL_FAMILIES]);
+        self.0.keys().map(String::as_str).chain(known).collect()
+    }
+}
+
+/// The names of a family's kernels.
+#[derive(Debug)]
+pub struct Names(RegexSet);
+
+impl Names {
+    /// Those of a known family.
+    pub fn of(family: &Family) -> Self {
+        // Without Unicode's tables the expressions are made in a tenth of the time.
+        let set = RegexSetBuilder::new(family.patterns).unicode(false).build();
+        Names(set.expect("the patterns of all families are compiled in a test"))
+    }
+
+    /// Whether a name is one of them.
+    pub fn fit(&self, name: &str) -> bool {
+        self.0.is_match(name.as_bytes())
+    }
+}
+
+/// The names of kernels in the trace that are asked for.
 ///
 /// # Errors
 /// What SQLite fails with.
-pub fn choose(database: &Database, patterns: &[Pattern]) -> Result<Vec<i64>, Error> {
+pub fn choose(database: &Database, wanted: &Wanted) -> Result<Vec<StringId>, Error> {
     let names =
-        database.rows(queries::KERNEL_NAMES, [], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
-    let fits = |name: &str| match patterns {
-        [] => is_collective(name),
-        _ => patterns.iter().any(|pattern| pattern.fits(name)),
-    };
-    Ok(names.into_iter().filter(|(_, name)| fits(name)).map(|(id, _)| id).collect())
+        database.rows(queries::KERNEL_NAMES, [], |row| Ok((row.get::<_, u32>(0)?, row.get::<_, String>(1)?)))?;
+    Ok(names.into_iter().filter(|(_, name)| wanted.fits(name)).map(|(id, _)| StringId(id)).collect())
 }
 
 #[cfg(test)]
@@ -88,5 +180,35 @@ mod tests {
         assert!(Pattern::parse("/(/").unwrap_err().to_string().contains("not a regular expression"));
         assert!(Pattern::parse("//").unwrap_err().to_string().contains("empty"));
         assert!(Pattern::parse("").unwrap_err().to_string().contains("empty"));
+    }
+
+    #[test]
+    fn families_are_known_or_made() {
+        let wanted = |patterns: &[&str], families: &[&str], own: &OwnFamilies| {
+            let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+            Wanted::parse(&texts(patterns), &texts(families), own)
+        };
+        let custom = "void sglang::cross_device_reduce_1stage<__nv_bfloat16, 4>(sglang::RankData*)";
+        let none = OwnFamilies::default();
+        for family in FAMILIES {
+            Names::of(family);
+        }
+        let default = wanted(&[], &[], &none).unwrap();
+        assert!(default.fits("ncclDevKernel_AllReduce") && default.fits("mscclKernel_Sum") && !default.fits(custom));
+        assert!(wanted(&[], &["custom-allreduce"], &none).unwrap().fits(custom));
+        assert!(!wanted(&[], &["custom-allreduce"], &none).unwrap().fits("ncclDevKernel_AllReduce"));
+        assert!(wanted(&["ncclDev"], &["custom-allreduce"], &none).unwrap().fits("ncclDevKernel_AllReduce"));
+        assert!(wanted(&[], &[ALL_FAMILIES], &none).unwrap().fits(custom));
+        let error = wanted(&[], &["mine"], &none).unwrap_err().to_string();
+        assert!(error.contains("mine") && error.contains("deepep"), "{error}");
+        let mut own = OwnFamilies::default();
+        own.parse("f.json", r#"{"mine": ["my*Reduce", "/(?i)ring/"]}"#).unwrap();
+        let mine = wanted(&[], &["mine"], &own).unwrap();
+        assert!(mine.fits("myAllReduce") && mine.fits("a_RING") && !mine.fits("ncclDevKernel_AllReduce"));
+        assert!(wanted(&[], &[ALL_FAMILIES], &own).unwrap().fits("a_RING"));
+        for (text, message) in [("{\"a\": [\"/(/\"]}", "not a regular expression"), ("[]", "invalid type")] {
+            let error = own.parse("f.json", text).unwrap_err().to_string();
+            assert!(error.contains("f.json") && error.contains(message), "{error}");
+        }
     }
 }

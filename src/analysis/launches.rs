@@ -1,18 +1,23 @@
-//! Which call launched a kernel.
+//! Which call launched a kernel, by the strongest evidence there is.
 //!
 //! A kernel and the runtime call that launched it carry the same correlation id in their arguments; that is CUPTI's and ROCm's
 //! own record of the fact. The `flow` table says the same by arrows, but binds an arrow to whatever lies on the stream at that
 //! moment, which for overlapping kernels is another kernel. So an arrow is believed only where one of the two has no
-//! correlation id, and to choose between several calls that have the kernel's.
+//! correlation id, and to choose between several calls that have the kernel's. Where neither helps there is the External id, which a
+//! kernel shares with the operator that it belongs to.
+//!
+//! Calls, flows and operators are looked through once for all chosen kernels, in the store's columns: a question to SQLite for
+//! each kernel would take longer than all else together.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
-use rusqlite::named_params;
 use serde::Serialize;
 
-use crate::error::Error;
-use crate::sql::{Database, id_list, queries};
+use crate::nccl::calls::GRAPH_LAUNCHES;
+use crate::nccl::category::CategoryKind;
+use crate::store::Store;
+use crate::store::strings::StringId;
+use crate::time::Window;
 
 /// How much later than its kernel a call may begin and still be its launch: the clocks of CPU and GPU are aligned by the
 /// profiler to well under this. A call that is later still has the id by chance, or because ids were used again.
@@ -22,7 +27,7 @@ const MAX_CLOCK_SKEW: i64 = 10_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Launched {
     /// The kernel's slice id.
-    pub kernel: i64,
+    pub kernel: u32,
     /// When the kernel started, in ns.
     pub kernel_ts: i64,
     /// How long it ran, in ns.
@@ -31,28 +36,60 @@ pub struct Launched {
     pub call: Option<Call>,
     /// What ties the two.
     pub evidence: Evidence,
+    /// Whether several calls have the same claim, so that the latest before the kernel was taken.
+    pub uncertain: bool,
+    /// Whether the `flow` table says that another call launched it.
+    pub flow_disagrees: bool,
 }
 
-/// What ties a kernel to the call that launched it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// What ties a kernel to the code that launched it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Evidence {
-    /// The correlation id, which no other call has.
+    /// The correlation id.
     Correlation,
-    /// The correlation id, which several calls have, and a flow from one of them.
-    CorrelationAndFlow,
-    /// The correlation id, which several calls have: the latest that began before the kernel.
-    LatestOfSeveral,
     /// A flow.
     Flow,
-    /// Nothing.
-    None,
+    /// The External id: the call is the operator that the kernel belongs to.
+    ExternalId,
+    /// The call launched a graph, by correlation id or flow: the kernel was recorded into it earlier.
+    GraphReplay,
+    /// The ids of its graph and node alone, which the trace of a capture has: the call is there.
+    Capture,
+    /// Nothing, and why.
+    None(NoLaunch),
+}
+
+impl Evidence {
+    /// All that tie, in the order of their strength.
+    pub const TIES: [Evidence; 5] =
+        [Evidence::Correlation, Evidence::Flow, Evidence::ExternalId, Evidence::GraphReplay, Evidence::Capture];
+}
+
+/// Why a kernel has no launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoLaunch {
+    /// No call into a runtime is in the trace: it was recorded without the CPU.
+    NoCalls,
+    /// It was launched before the first call that is in the trace.
+    BeforeTrace,
+    /// Nothing in its arguments ties it to anything.
+    NoId,
+    /// There are calls before and after, but the one with its id is not in the trace.
+    NotRecorded,
+}
+
+impl NoLaunch {
+    /// All reasons.
+    pub const ALL: [NoLaunch; 4] = [NoLaunch::NoCalls, NoLaunch::BeforeTrace, NoLaunch::NoId, NoLaunch::NotRecorded];
 }
 
 /// A call that launched a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Call {
     /// Its slice id.
-    pub slice: i64,
+    pub slice: u32,
     /// When it started, in ns.
     pub ts: i64,
 }
@@ -64,60 +101,163 @@ pub struct Launches {
     pub kernels: Vec<Launched>,
 }
 
+/// By which of the two a kernel lies in a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub enum WindowOn {
+    /// The start of the call that launched it; of the kernel itself if there is none.
+    #[default]
+    Launch,
+    /// The start of the kernel.
+    Kernel,
+}
+
+impl Launched {
+    /// When it counts, in ns.
+    pub fn at(&self, on: WindowOn) -> i64 {
+        match (on, self.call) {
+            (WindowOn::Launch, Some(call)) => call.ts,
+            _ => self.kernel_ts,
+        }
+    }
+}
+
+impl Launches {
+    /// The kernels that lie in a window.
+    pub fn within(&self, window: Window, on: WindowOn) -> impl Iterator<Item = &Launched> {
+        self.kernels.iter().filter(move |launched| window.contains(launched.at(on)))
+    }
+}
+
 /// Finds the launches of all kernels with these names.
-///
-/// # Errors
-/// What SQLite fails with.
-pub fn find(database: &Database, names: &[i64]) -> Result<Launches, Error> {
-    let names = id_list(names.iter().copied());
-    let kernels = database.rows(queries::KERNELS, named_params! { ":names": names }, |row| {
-        let kernel_ts = row.get(1)?;
-        let none = Evidence::None;
-        let launched = Launched { kernel: row.get(0)?, kernel_ts, kernel_dur: row.get(2)?, call: None, evidence: none };
-        Ok((launched, row.get::<_, Option<i64>>(3)?))
-    })?;
-    // All kernels of a graph ask for the same id.
-    let mut calls: HashMap<i64, Vec<Call>> = HashMap::new();
-    let mut launches = Launches::default();
-    for (mut launched, correlation) in kernels {
-        let candidates = match correlation {
-            None => &[][..],
-            Some(id) => match calls.entry(id) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(new) => new.insert(calls_with(database, id)?),
+pub fn find(store: &Store, names: &[StringId]) -> Launches {
+    let mut is_chosen = vec![false; store.strings.len()];
+    names.iter().for_each(|name| is_chosen[name.0 as usize] = true);
+    let chosen = |slice: &u32| is_chosen[store.slices.name(*slice as usize).0 as usize];
+    let kernels: Vec<u32> = store.kernels.iter().copied().filter(chosen).collect();
+    let finder = Finder::new(store, &kernels);
+    let mut launches = Launches { kernels: kernels.into_iter().map(|kernel| finder.launched(kernel)).collect() };
+    by_external_id(store, &mut launches);
+    launches
+}
+
+/// What ties the chosen kernels to calls.
+struct Finder<'a> {
+    store: &'a Store,
+    /// By correlation id: the calls that have it, in order.
+    calls: HashMap<i64, Vec<Call>, foldhash::fast::FixedState>,
+    /// Kernels and the slices from which a flow arrives, by kernel; flows of one kernel as they were bound.
+    flows: Vec<(u32, u32)>,
+    /// The names of calls that launch graphs.
+    graph_launches: Vec<StringId>,
+    /// The lowest correlation id of all calls, and when the first of them began.
+    first_call: Option<(i64, i64)>,
+}
+
+impl<'a> Finder<'a> {
+    fn new(store: &'a Store, kernels: &[u32]) -> Self {
+        let ids = kernels.iter().filter_map(|kernel| Some((store.correlation(*kernel as usize)?, Vec::new())));
+        let mut calls: HashMap<i64, Vec<Call>, _> = ids.collect();
+        let mut first_id = i64::MAX;
+        for slice in store.runtime_calls.iter().copied() {
+            let Some(id) = store.correlation(slice as usize) else { continue };
+            first_id = first_id.min(id);
+            if let Some(with_id) = calls.get_mut(&id) {
+                with_id.push(Call { slice, ts: store.slices.ts(slice as usize) });
+            }
+        }
+        let first_call = store.runtime_calls.first().map(|first| (first_id, store.slices.ts(*first as usize)));
+        let graph_launches = GRAPH_LAUNCHES.iter().filter_map(|name| store.strings.find(name)).collect();
+        Finder { store, calls, flows: flows_into(store, kernels), graph_launches, first_call }
+    }
+
+    fn launched(&self, kernel: u32) -> Launched {
+        let slices = &self.store.slices;
+        let (kernel_ts, kernel_dur) = (slices.ts(kernel as usize), slices.dur(kernel as usize));
+        let latest_start = kernel_ts.saturating_add(MAX_CLOCK_SKEW);
+        let correlation = self.store.correlation(kernel as usize);
+        let candidates = correlation.and_then(|id| self.calls.get(&id)).map_or(&[][..], Vec::as_slice);
+        let candidates = &candidates[..candidates.partition_point(|call| call.ts <= latest_start)];
+        let first = self.flows.partition_point(|(to, _)| *to < kernel);
+        let flows = self.flows[first..].iter().take_while(|(to, _)| *to == kernel).map(|(_, from)| *from);
+        let (call, evidence, uncertain) = match candidates {
+            [] => match flows.clone().find(|from| self.is_only_tie(*from, correlation)) {
+                Some(slice) => (Some(self.call(slice)), Evidence::Flow, false),
+                None => (None, Evidence::None(self.reason(kernel_ts, correlation)), false),
             },
+            [only] => (Some(*only), Evidence::Correlation, false),
+            [.., latest] => {
+                let of_flow = flows.clone().find_map(|from| candidates.iter().find(|call| call.slice == from));
+                let before = candidates.partition_point(|call| call.ts <= kernel_ts);
+                let call = of_flow.or(candidates[..before].last()).unwrap_or(latest);
+                (Some(*call), Evidence::Correlation, of_flow.is_none())
+            }
         };
-        let may_be = candidates.partition_point(|call| call.ts <= launched.kernel_ts.saturating_add(MAX_CLOCK_SKEW));
-        (launched.call, launched.evidence) = choose(database, &launched, &candidates[..may_be])?;
-        launches.kernels.push(launched);
+        let is_graph = call.is_some_and(|call| self.graph_launches.contains(&slices.name(call.slice as usize)));
+        let evidence = if is_graph { Evidence::GraphReplay } else { evidence };
+        let flow_disagrees = call.is_some_and(|call| flows.clone().any(|from| from != call.slice));
+        Launched { kernel, kernel_ts, kernel_dur, call, evidence, uncertain, flow_disagrees }
     }
-    Ok(launches)
+
+    fn call(&self, slice: u32) -> Call {
+        Call { slice, ts: self.store.slices.ts(slice as usize) }
+    }
+
+    /// Whether a flow may be believed: one of its ends has no correlation id.
+    fn is_only_tie(&self, from: u32, correlation: Option<i64>) -> bool {
+        correlation.is_none() || self.store.correlation(from as usize).is_none()
+    }
+
+    fn reason(&self, kernel_ts: i64, correlation: Option<i64>) -> NoLaunch {
+        match (self.first_call, correlation) {
+            (None, _) => NoLaunch::NoCalls,
+            // Ids rise with time.
+            (Some((first_id, _)), Some(id)) if id < first_id => NoLaunch::BeforeTrace,
+            (Some((_, first_ts)), _) if kernel_ts < first_ts => NoLaunch::BeforeTrace,
+            (_, None) => NoLaunch::NoId,
+            _ => NoLaunch::NotRecorded,
+        }
+    }
 }
 
-/// Which of the calls with a kernel's correlation id launched it; if there is none, which call a flow comes from.
-fn choose(database: &Database, kernel: &Launched, candidates: &[Call]) -> Result<(Option<Call>, Evidence), Error> {
-    if let [only] = candidates {
-        return Ok((Some(*only), Evidence::Correlation));
-    }
-    let flows = database.rows(queries::FLOW_LAUNCHES, named_params! { ":kernel": kernel.kernel }, |row| {
-        Ok((Call { slice: row.get(0)?, ts: row.get(1)? }, row.get::<_, bool>(2)?))
-    })?;
-    let Some(latest) = candidates.last() else {
-        let tied = flows.into_iter().find(|(_, is_only_tie)| *is_only_tie);
-        return Ok(tied.map_or((None, Evidence::None), |(call, _)| (Some(call), Evidence::Flow)));
+/// The flows from slices of a CPU that arrive at some kernels, by kernel.
+fn flows_into(store: &Store, kernels: &[u32]) -> Vec<(u32, u32)> {
+    let mut is_wanted = vec![false; store.slices.len()];
+    kernels.iter().for_each(|kernel| is_wanted[*kernel as usize] = true);
+    let of_cpu = |slice: u32| !matches!(store.category_kind(slice as usize), CategoryKind::Kernel | CategoryKind::Gpu);
+    let ends = store.flows.slice_in.iter().zip(&store.flows.slice_out);
+    let wanted = ends.filter(|(to, from)| is_wanted[**to as usize] && of_cpu(**from));
+    let mut flows: Vec<(u32, u32)> = wanted.map(|(to, from)| (*to, *from)).collect();
+    flows.sort_by_key(|(to, _)| *to);
+    flows
+}
+
+/// Ties what is left to the operators whose External id it has. Traces of before October 2024 write the correlation id there
+/// if there is no operator.
+fn by_external_id(store: &Store, launches: &mut Launches) {
+    let wanted = |launched: &Launched| {
+        let id = store.external_id(launched.kernel as usize)?;
+        (launched.call.is_none() && store.correlation(launched.kernel as usize) != Some(id)).then_some(id)
     };
-    if let Some((call, _)) =
-        flows.into_iter().find(|(call, _)| candidates.binary_search_by_key(&call.slice, |c| c.slice).is_ok())
-    {
-        return Ok((Some(call), Evidence::CorrelationAndFlow));
+    let ids = launches.kernels.iter().filter_map(|launched| Some((wanted(launched)?, Vec::new())));
+    let mut operators: HashMap<i64, Vec<Call>> = ids.collect();
+    if operators.is_empty() {
+        return;
     }
-    let before = candidates.partition_point(|call| call.ts <= kernel.kernel_ts);
-    let call = candidates[..before].last().unwrap_or(latest);
-    Ok((Some(*call), Evidence::LatestOfSeveral))
-}
-
-fn calls_with(database: &Database, correlation: i64) -> Result<Vec<Call>, Error> {
-    database.rows(queries::CALLS, named_params! { ":correlation": correlation }, |row| {
-        Ok(Call { slice: row.get(0)?, ts: row.get(1)? })
-    })
+    for slice in 0..store.slices.len() {
+        if store.category_kind(slice) == CategoryKind::Cpu
+            && let Some(id) = store.external_id(slice)
+            && let Some(with_id) = operators.get_mut(&id)
+        {
+            with_id.push(Call { slice: slice as u32, ts: store.slices.ts(slice) });
+        }
+    }
+    for launched in &mut launches.kernels {
+        let Some(with_id) = wanted(launched).and_then(|id| operators.get(&id)) else { continue };
+        let latest_start = launched.kernel_ts.saturating_add(MAX_CLOCK_SKEW);
+        let before = &with_id[..with_id.partition_point(|call| call.ts <= latest_start)];
+        if let Some(latest) = before.last() {
+            (launched.call, launched.evidence) = (Some(*latest), Evidence::ExternalId);
+            launched.uncertain = before.len() > 1;
+        }
+    }
 }

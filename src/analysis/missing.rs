@@ -3,9 +3,12 @@
 use rusqlite::named_params;
 use serde::Serialize;
 
+use super::kernels::Names;
+use super::launches::NoLaunch;
 use super::stacks::StackReport;
 use crate::error::Error;
 use crate::nccl::calls::GRAPH_LAUNCHES;
+use crate::nccl::families::FAMILIES;
 use crate::nccl::kernels::is_related;
 use crate::sql::{Database, queries, text_list};
 use crate::time::Window;
@@ -26,6 +29,8 @@ pub enum Missing {
     NoLaunchLink {
         /// How many ran.
         kernels: u64,
+        /// Why, and how many for each reason.
+        reasons: Vec<(NoLaunch, u64)>,
         /// How many others ran and were launched outside of the window.
         elsewhere: u64,
         /// Calls in the window that launch a graph.
@@ -44,6 +49,8 @@ pub enum Missing {
         related: bool,
         /// How many chosen kernels there are elsewhere in the trace.
         elsewhere: u64,
+        /// The families of collective kernels that did.
+        families: Vec<NameCount>,
     },
     /// No kernel ran in the window.
     NoKernels {
@@ -60,15 +67,17 @@ const MOST_FREQUENT: usize = 10;
 /// # Errors
 /// What SQLite fails with.
 pub fn explain(database: &Database, window: Window, report: &StackReport) -> Result<Missing, Error> {
-    if report.without_launch > 0 {
+    if report.coverage.without_launch() > 0 {
+        let reasons = report.coverage.without.iter().map(|(reason, missed)| (*reason, missed.count));
         return Ok(Missing::NoLaunchLink {
-            kernels: report.without_launch,
-            elsewhere: report.launched_elsewhere,
+            kernels: report.coverage.without_launch(),
+            reasons: reasons.collect(),
+            elsewhere: report.elsewhere,
             graph_launches: graph_launches(database, window)?,
         });
     }
-    if report.launched_elsewhere > 0 {
-        return Ok(Missing::LaunchedElsewhere { kernels: report.launched_elsewhere });
+    if report.elsewhere > 0 {
+        return Ok(Missing::LaunchedElsewhere { kernels: report.elsewhere });
     }
     let params = named_params! { ":start": window.start, ":end": window.end };
     let kernels = database
@@ -81,12 +90,25 @@ pub fn explain(database: &Database, window: Window, report: &StackReport) -> Res
         return Ok(Missing::NoKernels { span: spans.first().copied().flatten() });
     }
     let elsewhere = report.kernels_in_trace;
+    let families = families(&kernels);
     let related: Vec<NameCount> = kernels.iter().filter(|k| is_related(&k.name)).cloned().collect();
     if related.is_empty() {
         let kernels = kernels.into_iter().take(MOST_FREQUENT).collect();
-        return Ok(Missing::OtherKernels { kernels, related: false, elsewhere });
+        return Ok(Missing::OtherKernels { kernels, related: false, elsewhere, families });
     }
-    Ok(Missing::OtherKernels { kernels: related, related: true, elsewhere })
+    Ok(Missing::OtherKernels { kernels: related, related: true, elsewhere, families })
+}
+
+/// The families that some kernels are of, in the order of the table; of those that find the same the first.
+fn families(kernels: &[NameCount]) -> Vec<NameCount> {
+    let all = FAMILIES.iter().map(|family| {
+        let names = Names::of(family);
+        let count = kernels.iter().filter(|kernel| names.fit(&kernel.name)).map(|kernel| kernel.count).sum();
+        NameCount { name: family.name.to_owned(), count }
+    });
+    let mut found: Vec<NameCount> = all.filter(|family| family.count > 0).collect();
+    found.dedup_by_key(|family| family.count);
+    found
 }
 
 fn graph_launches(database: &Database, window: Window) -> Result<Vec<NameCount>, Error> {

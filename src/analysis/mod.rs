@@ -1,10 +1,16 @@
 //! Questions and their answers: one file per question, each a result struct that holds numbers and names and no formatting.
 //!
-//! The order of a whole run: `kernels` chooses the kernels, `launches` finds the call that launched each, `window` finds the
-//! span of time that is asked about, `stacks` climbs from the calls in it; `missing` says why there is nothing.
+//! The order of a whole run: `kernels` chooses the kernels, `launches` finds the call that launched each, `capture` the stacks of
+//! those that a graph replays, `window` the span of time that is asked about; `stacks` climbs from the calls in it, with
+//! `callers` from slice to slice into a `tree`, and with `forward` from the backward pass to the forward pass; `missing`
+//! says why there is nothing.
 
+pub mod callers;
+pub mod capture;
+pub mod forward;
 pub mod kernels;
 pub mod launches;
 pub mod missing;
 pub mod stacks;
+pub mod tree;
 pub mod window;

@@ -1,18 +1,19 @@
 //! The call stacks above the launches, grouped and counted.
 //!
-//! Parents and names are read from the store's columns: a climb takes a step for every slice on the way, and an SQL statement for
-//! each would take longer than all else together.
+//! A stack has up to three parts: who launched the kernel; if a graph's replay did, who put it into the graph; if autograd did,
+//! which code of the forward pass made that necessary.
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use super::launches::{Evidence, Launches};
-use crate::nccl::frames::fold;
+use super::capture::{CaptureTally, Captured};
+use super::forward::{Forward, Forwards};
+use super::launches::{Evidence, Launched, Launches, NoLaunch, WindowOn};
+pub use super::tree::Trail;
+use super::tree::{Climber, Node, Tree};
 use crate::store::Store;
-use crate::store::slices::NO_PARENT;
-use crate::store::strings::{StringId, Strings};
-use crate::store::tracks::Owner;
+use crate::store::strings::StringId;
 use crate::time::Window;
 
 /// How to climb.
@@ -22,17 +23,106 @@ pub struct Climb {
     pub max_callers: Option<usize>,
     /// Keep names as they are, so that layers and objects stay apart.
     pub exact_names: bool,
+    /// Which kernels lie in the window.
+    pub window_on: WindowOn,
+    /// Whether to show the code of the forward pass for kernels of the backward pass.
+    pub forward: bool,
+}
+
+impl Default for Climb {
+    fn default() -> Self {
+        Climb { max_callers: None, exact_names: false, window_on: WindowOn::Launch, forward: true }
+    }
 }
 
 /// One stack and how many kernels were launched from it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Stack {
-    /// From the outermost caller to the launch.
+    /// From the outermost caller to the launch. Empty if the launch is not in the trace, but its graph's capture is.
     pub frames: Vec<String>,
     /// Whether there are more callers above, which were cut off.
     pub cut: bool,
+    /// The thread, if it is not its process's main thread.
+    pub thread: Option<String>,
+    /// The stack with which the kernel was captured into its graph.
+    pub captured: Option<Trail>,
+    /// The stack of the operator of the forward pass.
+    pub forward: Option<Trail>,
     /// How many kernels.
     pub count: u64,
+}
+
+/// What is known of the kernels that lie in a window.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Coverage {
+    /// How many there are.
+    pub kernels: u64,
+    /// By what those were attributed that were.
+    pub by: BTreeMap<Evidence, u64>,
+    /// How many of these share their tie with several calls, so that time alone decided for one of them.
+    pub uncertain: u64,
+    /// How many of these have a flow from another call.
+    pub flow_disagrees: u64,
+    /// Those without a launch, by reason.
+    pub without: BTreeMap<NoLaunch, Missed>,
+    /// What the captures gave for kernels of graphs, if there are any captures; of the whole trace.
+    pub captures: Option<CaptureTally>,
+    /// How many have the stack of their capture.
+    pub with_capture: u64,
+    /// How many of the backward pass have the stack of their forward pass.
+    pub with_forward: u64,
+    /// How many have a number of autograd, but no or several operators of the forward pass have it.
+    pub forward_unknown: u64,
+}
+
+/// Kernels without a launch.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Missed {
+    /// How many.
+    pub count: u64,
+    /// The first of them.
+    pub first: Vec<MissedKernel>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MissedKernel {
+    /// Its name.
+    pub name: String,
+    /// When it started, in ns.
+    pub ts: i64,
+}
+
+/// How many kernels without a launch are named for each reason.
+const NAMED: usize = 3;
+
+impl Coverage {
+    /// How many kernels were attributed.
+    pub fn attributed(&self) -> u64 {
+        self.by.values().sum()
+    }
+
+    /// How many have no launch.
+    pub fn without_launch(&self) -> u64 {
+        self.without.values().map(|missed| missed.count).sum()
+    }
+
+    fn add(&mut self, store: &Store, launched: &Launched) {
+        self.kernels += 1;
+        self.uncertain += u64::from(launched.uncertain);
+        self.flow_disagrees += u64::from(launched.flow_disagrees);
+        match launched.evidence {
+            Evidence::None(reason) => {
+                let missed = self.without.entry(reason).or_default();
+                missed.count += 1;
+                if missed.first.len() < NAMED {
+                    let name = store.strings.get(store.slices.name(launched.kernel as usize)).unwrap_or_default();
+                    missed.first.push(MissedKernel { name: name.to_owned(), ts: launched.kernel_ts });
+                }
+            }
+            evidence => *self.by.entry(evidence).or_default() += 1,
+        }
+    }
 }
 
 /// The stacks of a window.
@@ -42,163 +132,114 @@ pub struct StackReport {
     pub stacks: Vec<Stack>,
     /// How many chosen kernels the whole trace has.
     pub kernels_in_trace: u64,
-    /// How many of them were launched in the window: the sum of all counts.
-    pub launched_in_window: u64,
-    /// How many of these share their correlation id with several calls, so that time alone decided for one of them.
-    pub uncertain: u64,
-    /// How many of these were launched by a call that partly overlaps another slice of its thread: it stands on a track of its
-    /// own, and its callers are not known.
-    pub without_callers: u64,
-    /// How many of them started in the window and have no launch in the trace.
-    pub without_launch: u64,
-    /// How many of them started in the window and were launched before or after it.
-    pub launched_elsewhere: u64,
+    /// What is known of those that lie in the window. The sum of all stacks' counts is how many were attributed.
+    pub coverage: Coverage,
+    /// How many chosen kernels started in the window and were launched before or after it, or the other way round: they do not lie
+    /// in it by what was asked for.
+    pub elsewhere: u64,
 }
 
-/// Climbs from every launch in the window, and groups.
-pub fn climb(store: &Store, launches: &Launches, window: Window, climb: Climb) -> StackReport {
+/// What tells stacks apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    launch: Node,
+    thread: Option<u32>,
+    captured: Option<Node>,
+    forward: Option<Node>,
+}
+
+/// Climbs from every launch in the window, and groups. `captured` are the stacks of captures, if there are any.
+pub fn climb(store: &Store, launches: &Launches, captured: Captured, window: Window, climb: Climb) -> StackReport {
+    let Captured { mut tree, stacks: captures, tally } = captured;
     let mut report = StackReport { kernels_in_trace: launches.kernels.len() as u64, ..StackReport::default() };
-    let mut tree = Tree::new(store, climb.exact_names);
-    let mut counts: BTreeMap<Node, u64> = BTreeMap::new();
+    report.coverage.captures = (tally.graphs > 0).then_some(tally);
+    let mut climber = Climber::new(store, climb.exact_names);
+    let mut forwards = Forwards::new(store);
+    let mut counts: BTreeMap<Place, u64> = BTreeMap::new();
+    let main = main_threads(store);
+    let other = if climb.window_on == WindowOn::Launch { WindowOn::Kernel } else { WindowOn::Launch };
     for launched in &launches.kernels {
-        let runs_in_window = u64::from(window.contains(launched.kernel_ts));
-        match launched.call {
-            Some(call) if window.contains(call.ts) => {
-                let (node, is_beside_thread) = tree.launch(call.slice);
-                *counts.entry(node).or_default() += 1;
-                report.launched_in_window += 1;
-                report.without_callers += u64::from(is_beside_thread);
-                report.uncertain += u64::from(launched.evidence == Evidence::LatestOfSeveral);
-            }
-            Some(_) => report.launched_elsewhere += runs_in_window,
-            None => report.without_launch += runs_in_window,
+        if !window.contains(launched.at(climb.window_on)) {
+            report.elsewhere += u64::from(window.contains(launched.at(other)));
+            continue;
         }
+        report.coverage.add(store, launched);
+        let stack = captures.get(&launched.kernel).copied();
+        report.coverage.with_capture += u64::from(stack.is_some());
+        let mut place = Place { launch: 0, thread: None, captured: stack, forward: None };
+        if let Some(call) = launched.call {
+            let found = climber.launch(&mut tree, call.slice);
+            (place.launch, place.thread) = (found.node, helper_thread(store, &main, call.slice));
+            if let Some(backward) = found.backward.filter(|_| climb.forward) {
+                match forwards.of(backward, &mut climber.callers) {
+                    Forward::Operator(operator) => {
+                        report.coverage.with_forward += 1;
+                        place.forward = Some(climber.place(&mut tree, operator).node);
+                    }
+                    Forward::NotRecorded | Forward::Ambiguous => report.coverage.forward_unknown += 1,
+                }
+            }
+        } else if stack.is_none() {
+            continue;
+        }
+        *counts.entry(place).or_default() += 1;
     }
-    // Stacks that differ only above the cut are one.
-    let mut groups: BTreeMap<(Vec<String>, bool), u64> = BTreeMap::new();
-    for (node, count) in counts {
-        *groups.entry(tree.frames(node, climb.max_callers)).or_default() += count;
-    }
-    report.stacks = groups.into_iter().map(|((frames, cut), count)| Stack { frames, cut, count }).collect();
-    report.stacks.sort_by_key(|stack| std::cmp::Reverse(stack.count));
+    report.stacks = grouped(store, &tree, counts, climb);
     report
 }
 
-/// A place in the tree of callers.
-type Node = usize;
-
-/// All callers seen so far as one tree, the outermost at its root. Two slices whose callers have the same names, after
-/// folding, are at the same place; so each slice is looked at once, however many launches are below it.
-struct Tree<'a> {
-    store: &'a Store,
-    exact_names: bool,
-    /// The caller and the name of every place but the root, which is place 0.
-    places: Vec<(Node, FrameName)>,
-    by_name: HashMap<(Node, FrameName), Node, foldhash::fast::FixedState>,
-    by_slice: HashMap<u32, Node, foldhash::fast::FixedState>,
-    /// What callers' names are folded to.
-    folded: HashMap<StringId, FrameName, foldhash::fast::FixedState>,
-    /// Folded names that no slice has.
-    made_up: Strings,
+/// Stacks that differ only above the cut are one.
+fn grouped(store: &Store, tree: &Tree, counts: BTreeMap<Place, u64>, climb: Climb) -> Vec<Stack> {
+    let mut groups: BTreeMap<Stack, u64> = BTreeMap::new();
+    for (place, count) in counts {
+        let trail = |node| tree.trail(node, climb.max_callers);
+        let Trail { frames, cut } = trail(place.launch);
+        let thread = place.thread.map(|thread| thread_name(store, thread, climb.exact_names));
+        let (captured, forward) = (place.captured.map(trail), place.forward.map(trail));
+        *groups.entry(Stack { frames, cut, thread, captured, forward, count: 0 }).or_default() += count;
+    }
+    let mut stacks: Vec<Stack> = groups.into_iter().map(|(stack, count)| Stack { count, ..stack }).collect();
+    stacks.sort_by_key(|stack| std::cmp::Reverse(stack.count));
+    stacks
 }
 
-/// A name as a stack shows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum FrameName {
-    /// That of slices.
-    Own(StringId),
-    /// What is left of others.
-    MadeUp(StringId),
+/// The main thread of each process: the one with the process's number; if that has no slices, as where a tool has given the
+/// processes of several ranks new numbers, the one with the lowest, because the others were started by it.
+fn main_threads(store: &Store) -> HashMap<u32, u32> {
+    let mut main: HashMap<u32, u32> = HashMap::new();
+    let of_thread = |utid: u32| &store.tracks.threads[utid as usize];
+    for utid in store.thread_tracks.iter().filter_map(|track| store.tracks.thread_of(*track)) {
+        let thread = of_thread(utid);
+        let pid = store.tracks.processes[thread.upid as usize].pid;
+        let rank = |utid: u32| (of_thread(utid).tid != pid, of_thread(utid).tid);
+        let known = main.entry(thread.upid).or_insert(utid);
+        if rank(utid) < rank(*known) {
+            *known = utid;
+        }
+    }
+    main
 }
 
-impl<'a> Tree<'a> {
-    fn new(store: &'a Store, exact_names: bool) -> Self {
-        Tree {
-            store,
-            exact_names,
-            places: vec![(0, FrameName::Own(StringId::NULL))],
-            by_name: HashMap::default(),
-            by_slice: HashMap::default(),
-            folded: HashMap::default(),
-            made_up: Strings::default(),
-        }
-    }
+/// The thread of a launch, if it is not the main one of its process.
+fn helper_thread(store: &Store, main: &HashMap<u32, u32>, slice: u32) -> Option<u32> {
+    let utid = store.tracks.thread_of(store.slices.track(slice as usize))?;
+    let upid = store.tracks.threads[utid as usize].upid;
+    (main.get(&upid) != Some(&utid)).then_some(utid)
+}
 
-    /// The place of a launch, whose own name stays as it is, and whether it stands beside its thread.
-    fn launch(&mut self, slice: i64) -> (Node, bool) {
-        let slices = &self.store.slices;
-        let at = usize::try_from(slice).unwrap_or(usize::MAX);
-        if at >= slices.len() {
-            return (0, false);
-        }
-        let owner = self.store.tracks.tracks.get(slices.track(at) as usize).map(|track| track.owner);
-        let caller = self.place_of(slices.parent(at));
-        (self.child(caller, FrameName::Own(slices.name(at))), matches!(owner, Some(Owner::ThreadOverlap(_))))
-    }
-
-    /// The place of a slice among the callers, climbing until one is known.
-    fn place_of(&mut self, slice: u32) -> Node {
-        let mut below = Vec::new();
-        let (mut next, mut place) = (slice, 0);
-        while next != NO_PARENT {
-            if let Some(known) = self.by_slice.get(&next) {
-                place = *known;
-                break;
-            }
-            below.push(next);
-            next = self.store.slices.parent(next as usize);
-        }
-        for slice in below.into_iter().rev() {
-            let name = self.name_of(self.store.slices.name(slice as usize));
-            place = self.child(place, name);
-            self.by_slice.insert(slice, place);
-        }
-        place
-    }
-
-    /// A caller's name as it is shown. Equal texts are one name, whether slices have it or it was made here.
-    fn name_of(&mut self, name: StringId) -> FrameName {
-        if self.exact_names {
-            return FrameName::Own(name);
-        }
-        if let Some(known) = self.folded.get(&name) {
-            return *known;
-        }
-        let text = self.store.strings.get(name).unwrap_or_default();
-        let folded = match fold(text) {
-            folded if folded == text => FrameName::Own(name),
-            folded => match self.store.strings.find(&folded) {
-                Some(id) => FrameName::Own(id),
-                None => FrameName::MadeUp(self.made_up.intern(&folded)),
-            },
-        };
-        self.folded.insert(name, folded);
-        folded
-    }
-
-    fn child(&mut self, caller: Node, name: FrameName) -> Node {
-        let next = self.places.len();
-        let node = *self.by_name.entry((caller, name)).or_insert(next);
-        if node == next {
-            self.places.push((caller, name));
-        }
-        node
-    }
-
-    /// The frames down to a place, and whether callers were cut off.
-    fn frames(&self, launch: Node, max_callers: Option<usize>) -> (Vec<String>, bool) {
-        let mut frames = Vec::new();
-        let mut place = launch;
-        while place != 0 && max_callers.is_none_or(|max| frames.len() <= max) {
-            let (caller, name) = self.places[place];
-            let name = match name {
-                FrameName::Own(id) => self.store.strings.get(id),
-                FrameName::MadeUp(id) => self.made_up.get(id),
-            };
-            frames.push(name.unwrap_or_default().to_owned());
-            place = caller;
-        }
-        frames.reverse();
-        (frames, place != 0)
+/// A thread as a stack shows it: by its name, as Kineto writes it (`thread 639 (pt_autograd_0)`), and without what tells it from
+/// others that do the same, unless that is asked for.
+fn thread_name(store: &Store, utid: u32, exact: bool) -> String {
+    let thread = &store.tracks.threads[utid as usize];
+    let name = store.strings.get(thread.name).filter(|_| thread.name != StringId::NULL).unwrap_or_default().trim();
+    let inner = name.strip_prefix(&format!("thread {} (", thread.tid)).and_then(|rest| rest.strip_suffix(')'));
+    match (inner.unwrap_or(name), exact) {
+        ("", _) => thread.tid.to_string(),
+        (inner, true) => format!("{} ({inner})", thread.tid),
+        // `pt_autograd_0`, but `python3.8`.
+        (inner, false) => match inner.trim_end_matches(|c: char| c.is_ascii_digit()) {
+            folded if folded.ends_with(['_', '-', '#']) => folded.to_owned(),
+            _ => inner.to_owned(),
+        },
     }
 }

@@ -3,7 +3,7 @@
 use rusqlite::named_params;
 use serde::Serialize;
 
-use super::launches::Launches;
+use super::launches::{Launches, WindowOn};
 use crate::error::Error;
 use crate::nccl::steps;
 use crate::sql::{Database, id_list, queries};
@@ -23,7 +23,7 @@ pub struct Candidate {
     pub thread: String,
     /// The process of this thread.
     pub pid: Option<i64>,
-    /// How many of the chosen kernels were launched in it.
+    /// How many of the chosen kernels lie in it.
     pub kernels: u64,
     /// How long these ran in all, in ns.
     pub gpu_time: i64,
@@ -33,7 +33,7 @@ pub struct Candidate {
 ///
 /// # Errors
 /// What SQLite fails with.
-pub fn functions(database: &Database, name: &str, launches: &Launches) -> Result<Vec<Candidate>, Error> {
+pub fn functions(database: &Database, name: &str, launches: &Launches, on: WindowOn) -> Result<Vec<Candidate>, Error> {
     let named = |is_like: bool| {
         let params = named_params! { ":pattern": name, ":is_like": is_like };
         database.rows(queries::FUNCTION_NAMES, params, |row| row.get::<_, i64>(0))
@@ -41,14 +41,14 @@ pub fn functions(database: &Database, name: &str, launches: &Launches) -> Result
     // A name may hold a `%` itself.
     let exact = named(false)?;
     let names = if exact.is_empty() && name.contains('%') { named(true)? } else { exact };
-    slices(database, names, launches)
+    slices(database, names, launches, on)
 }
 
 /// The slices that look like steps, what looks most like one first, then in time order.
 ///
 /// # Errors
 /// What SQLite fails with.
-pub fn steps(database: &Database, launches: &Launches) -> Result<Vec<Candidate>, Error> {
+pub fn steps(database: &Database, launches: &Launches, on: WindowOn) -> Result<Vec<Candidate>, Error> {
     let named = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?));
     let annotations =
         database.rows(queries::ANNOTATION_NAMES, named_params! { ":category": steps::ANNOTATION }, named)?;
@@ -58,13 +58,13 @@ pub fn steps(database: &Database, launches: &Launches) -> Result<Vec<Candidate>,
     let mut names: Vec<i64> = annotated.chain(plain).map(|(id, _)| id).collect();
     names.sort_unstable();
     names.dedup();
-    let mut found = slices(database, names, launches)?;
+    let mut found = slices(database, names, launches, on)?;
     found.sort_by_key(|candidate| steps::rank(&candidate.name, true));
     Ok(found)
 }
 
-fn slices(database: &Database, names: Vec<i64>, launches: &Launches) -> Result<Vec<Candidate>, Error> {
-    let kernels = KernelTime::new(launches);
+fn slices(database: &Database, names: Vec<i64>, launches: &Launches, on: WindowOn) -> Result<Vec<Candidate>, Error> {
+    let kernels = KernelTime::new(launches, on);
     let trace = trace_span(database)?;
     database.rows(queries::FUNCTION_SLICES, named_params! { ":names": id_list(names) }, |row| {
         let (start, dur) = (row.get(1)?, row.get(2)?);
@@ -80,18 +80,18 @@ fn slices(database: &Database, names: Vec<i64>, launches: &Launches) -> Result<V
     })
 }
 
-/// How many kernels were launched up to a time, and how long they ran: looked up for any number of windows.
+/// How many kernels there were up to a time, and how long they ran: looked up for any number of windows.
 struct KernelTime {
-    /// Launch times, sorted.
+    /// The times by which they count, sorted.
     launched_at: Vec<i64>,
     /// `sums[i]` is the GPU time of the first `i` launches.
     sums: Vec<i64>,
 }
 
 impl KernelTime {
-    fn new(launches: &Launches) -> Self {
+    fn new(launches: &Launches, on: WindowOn) -> Self {
         let mut pairs: Vec<(i64, i64)> =
-            launches.kernels.iter().filter_map(|l| Some((l.call?.ts, l.kernel_dur.max(0)))).collect();
+            launches.kernels.iter().map(|launched| (launched.at(on), launched.kernel_dur.max(0))).collect();
         pairs.sort_unstable();
         let mut sums = vec![0];
         sums.extend(pairs.iter().scan(0, |sum, (_, dur)| {

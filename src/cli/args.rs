@@ -18,12 +18,30 @@ Examples:
     nccl-stacks trace.json.gz --interactive
   A span of time, into a file:
     nccl-stacks trace.json.gz --start-ts 3943797881407626 --duration 77.5ms --output stacks.txt
+  SGLang's and vLLM's own all-reduce kernels, with the stacks of the CUDA graphs' capture:
+    nccl-stacks trace.json.gz --family custom-allreduce --capture-trace capture.json.gz
   From another program:
     curl -s https://host/trace.json.gz | nccl-stacks -";
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 failure, 2 wrong usage, 3 nothing found, 130 left the picker.
 Times are nanoseconds on the trace's own clock, the `ts` of its events times 1000; 250us, 77.5ms and 1.5s are understood.";
+
+/// By what a kernel lies in the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[expect(missing_docs, reason = "clap would show the docs of each value, and make of one help two")]
+pub enum On {
+    Launch,
+    Kernel,
+}
+
+/// Whether to do something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[expect(missing_docs, reason = "as above")]
+pub enum Switch {
+    On,
+    Off,
+}
 
 /// Which code launched the NCCL kernels of a PyTorch profiler trace, from where, and how often.
 #[derive(Debug, Parser)]
@@ -32,10 +50,19 @@ pub struct Args {
     /// The trace: Chrome JSON as the PyTorch profiler writes it, plain or compressed with gzip or zstd; `-` for standard input
     pub trace: PathBuf,
 
-    /// Kernels to look for [default: all of NCCL and RCCL]. Plain text finds names that begin with it; * and ? are wildcards for
+    /// Kernels to look for [default: those of --family nccl and rccl]. Plain text finds names that begin with it; * and ? are wildcards for
     /// a whole name; /.../ is a regular expression. Repeatable
     #[arg(short, long, value_name = "PATTERN")]
     pub kernel_name: Vec<String>,
+
+    /// Kernels of a family: nccl, rccl, custom-allreduce (vLLM, SGLang, FlashInfer, TensorRT-LLM, symmetric memory), deepep,
+    /// nvshmem, mscclpp, all-collectives, or one of --family-file. Repeatable; adds to --kernel-name
+    #[arg(long, value_name = "NAME")]
+    pub family: Vec<String>,
+
+    /// Families of your own, as JSON: {"mine": ["myAllReduce", "/regex/"]}, patterns as in --kernel-name. Repeatable
+    #[arg(long, value_name = "FILE")]
+    pub family_file: Vec<PathBuf>,
 
     /// Look only at launches within a slice of this name: exactly this name, or with % an SQL LIKE pattern
     #[arg(short, long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
@@ -56,6 +83,19 @@ pub struct Args {
     /// ... and for this long
     #[arg(long, value_name = "TIME", value_parser = parse_nanos, requires = "start_ts")]
     pub duration: Option<i64>,
+
+    /// What has to lie in the window: the launch of a kernel, or the kernel itself
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = On::Launch)]
+    pub window_on: On,
+
+    /// A trace of the capture of CUDA graphs that this trace replays: replayed kernels get the stack with which they were captured.
+    /// Repeatable [default: all traces in a folder capture_traces beside the trace]
+    #[arg(long, value_name = "FILE")]
+    pub capture_trace: Vec<PathBuf>,
+
+    /// For kernels of the backward pass, show the code of the forward pass that made them necessary
+    #[arg(long, value_name = "WHETHER", value_enum, default_value_t = Switch::On)]
+    pub forward_stacks: Switch,
 
     /// How many callers above the launch to show; 0 for all
     #[arg(long, value_name = "N", default_value_t = 12)]

@@ -1,6 +1,7 @@
 //! The program around the library: arguments in, exit code out. The only part that knows of a terminal.
 
 pub mod args;
+mod captures;
 mod notes;
 mod output;
 mod picker;

@@ -1,15 +1,21 @@
 //! What is said beside the answer: how the load went, which window was taken, what is not in the stacks and why.
 
 use super::{say, screen_width};
-use crate::analysis::missing::Missing;
-use crate::analysis::stacks::StackReport;
+use crate::analysis::capture::CaptureTally;
+use crate::analysis::launches::{Evidence, NoLaunch, WindowOn};
+use crate::analysis::missing::{Missing, NameCount};
+use crate::analysis::stacks::{Climb, Coverage, Missed, Stack, StackReport};
 use crate::damage::{Cost, Damage, DamageReport, Description, Tally};
 use crate::load::Loaded;
-use crate::report::table::{count, name_counts};
+use crate::report::table::{count, name_counts, shorten_right};
+use crate::report::text::visible;
 use crate::time::{Nanos, Window};
 
 /// Wide enough for most names, short enough for a log.
 const WIDTH_WITHOUT_SCREEN: usize = 160;
+
+/// Of a kernel's name in a note: what tells it from others comes first.
+const NAME_WIDTH: usize = 60;
 
 /// `Trace loaded: 62.4 MB in 0.2 s (312 MB/s), 239,093 events`
 pub(super) fn loaded(loaded: &Loaded) {
@@ -29,45 +35,129 @@ pub(super) fn window(what: &str, window: Window) {
     }
 }
 
-/// What the counts leave out.
-pub(super) fn left_out(report: &StackReport, max_callers: Option<usize>) {
+/// What the counts hold and what they leave out.
+pub(super) fn left_out(report: &StackReport, how: &Climb) {
+    let coverage = &report.coverage;
+    let on_launch = how.window_on == WindowOn::Launch;
+    let lie = if on_launch { "were launched" } else { "ran" };
     say(&format!(
-        "Kernels: {} match, {} launched in the window",
+        "Kernels: {} match, {} of them {lie} in the window",
         count(report.kernels_in_trace),
-        count(report.launched_in_window)
+        count(coverage.kernels)
     ));
-    if report.without_launch > 0 {
+    say(&format!("Coverage: {}", covered(coverage)));
+    for (reason, missed) in &coverage.without {
+        say(&format!("Without a launch: {}", without_launch(*reason, missed)));
+    }
+    if report.elsewhere > 0 {
+        let how = if on_launch {
+            "ran in the window but were launched outside of it"
+        } else {
+            "were launched in the window but ran outside of it"
+        };
+        say(&format!("Not in the stacks: {} that {how}", kernels(report.elsewhere)));
+    }
+    if coverage.uncertain > 0 {
         say(&format!(
-            "Not in the stacks: {} that ran in the window and whose launch is not in the trace (launched before it began, or the \
-             record was dropped)",
-            kernels(report.without_launch)
+            "Uncertain: {} whose correlation id or External id several calls have (several ranks in one file?); the latest call before each was taken",
+            kernels(coverage.uncertain)
         ));
     }
-    if report.launched_elsewhere > 0 {
+    if coverage.flow_disagrees > 0 {
         say(&format!(
-            "Not in the stacks: {} that ran in the window but were launched outside of it",
-            kernels(report.launched_elsewhere)
+            "Flows disagree for {}: an arrow leads there from another call than the one with the same correlation id, which was taken",
+            kernels(coverage.flow_disagrees)
         ));
     }
-    if report.uncertain > 0 {
+    if let Some(captures) = &coverage.captures {
+        say(&format!("Graph captures: {}", captured(captures)));
+    }
+    if coverage.forward_unknown > 0 {
         say(&format!(
-            "Uncertain: {} whose correlation id several calls have (several ranks in one file?); the latest call before each was taken",
-            kernels(report.uncertain)
+            "Forward pass: {} of the backward pass without a stack of the forward pass (its operator is not in the trace, or several have its number)",
+            kernels(coverage.forward_unknown)
         ));
     }
-    if report.without_callers > 0 {
-        say(&format!(
-            "Callers unknown: {} whose launch partly overlaps another slice of its thread",
-            kernels(report.without_callers)
-        ));
-    }
-    let cut = report.stacks.iter().filter(|stack| stack.cut).count();
-    if let (Some(max), true) = (max_callers, cut > 0) {
+    let cut = report.stacks.iter().filter(|stack| is_cut(stack)).count();
+    if let (Some(max), true) = (how.max_callers, cut > 0) {
         say(&format!(
             "Stacks with more than {max} callers (marked ...): {}; --stack-depth 0 shows all",
             count(cut as u64)
         ));
     }
+}
+
+fn is_cut(stack: &Stack) -> bool {
+    let parts = [&stack.captured, &stack.forward];
+    stack.cut || parts.into_iter().flatten().any(|trail| trail.cut)
+}
+
+/// `392 of 392 kernels attributed: 98 by correlation, 294 by graph replay; 0 without a launch`
+fn covered(coverage: &Coverage) -> String {
+    let by: Vec<String> = Evidence::TIES
+        .iter()
+        .filter_map(|evidence| Some(format!("{} by {}", count(*coverage.by.get(evidence)?), tie(*evidence))))
+        .collect();
+    let by = if by.is_empty() { String::new() } else { format!(": {}", by.join(", ")) };
+    format!(
+        "{} of {} attributed{by}; {} without a launch",
+        count(coverage.attributed()),
+        kernels(coverage.kernels),
+        count(coverage.without_launch())
+    )
+}
+
+fn tie(evidence: Evidence) -> &'static str {
+    match evidence {
+        Evidence::Correlation => "correlation",
+        Evidence::Flow => "flow",
+        Evidence::ExternalId => "External id",
+        Evidence::GraphReplay => "graph replay",
+        Evidence::Capture => "graph capture alone",
+        Evidence::None(_) => "nothing",
+    }
+}
+
+/// `5 launched before the trace began: ncclDevKernel_AllReduce at 1000 ns, … and 2 more`
+fn without_launch(reason: NoLaunch, missed: &Missed) -> String {
+    let named: Vec<String> = missed
+        .first
+        .iter()
+        .map(|kernel| format!("{} at {} ns", shorten_right(&visible(&kernel.name), NAME_WIDTH), kernel.ts))
+        .collect();
+    let more = match missed.count - missed.first.len() as u64 {
+        0 => String::new(),
+        more => format!(" and {} more", count(more)),
+    };
+    format!("{} {}: {}{more}", count(missed.count), why(reason), named.join(", "))
+}
+
+fn why(reason: NoLaunch) -> &'static str {
+    match reason {
+        NoLaunch::NoCalls => "because the trace has no calls into a runtime (recorded without ProfilerActivity.CPU?)",
+        NoLaunch::BeforeTrace => "launched before the first call that was recorded",
+        NoLaunch::NoId => "with nothing that ties them to a call: no correlation id, no flow",
+        NoLaunch::NotRecorded => "whose call is not in the trace, though earlier ones are (records dropped?)",
+    }
+}
+
+/// `1 captured graph; 294 kernels have the stack of their capture, 0 ambiguous, 3 of a graph that was not captured`
+fn captured(tally: &CaptureTally) -> String {
+    let graphs = if tally.graphs == 1 {
+        "1 captured graph".to_owned()
+    } else {
+        format!("{} captured graphs", count(tally.graphs))
+    };
+    let order = match tally.by_order {
+        0 => String::new(),
+        n => format!(" ({} by their place in it, because its calls do not name their kernels)", count(n)),
+    };
+    format!(
+        "{graphs}; {} have the stack of their capture{order}; {} ambiguous (captured in several places), {} of a graph that no capture holds",
+        kernels(tally.matched),
+        count(tally.ambiguous),
+        count(tally.unknown)
+    )
 }
 
 fn kernels(n: u64) -> String {
@@ -106,8 +196,8 @@ fn one_damage(description: &Description, tally: Tally) -> String {
 /// Why there is nothing. `what` are the kernels that were looked for: `NCCL or RCCL kernel`.
 pub(super) fn missing(missing: &Missing, what: &str) -> String {
     match missing {
-        Missing::NoLaunchLink { kernels: n, elsewhere, graph_launches } => {
-            let mut text = no_launch_link(*n, graph_launches);
+        Missing::NoLaunchLink { kernels: n, reasons, elsewhere, graph_launches } => {
+            let mut text = no_launch_link(*n, reasons, graph_launches);
             if *elsewhere > 0 {
                 text.push_str(&format!("\n{} more ran in the window and were launched outside of it.", kernels(*elsewhere)));
             }
@@ -117,14 +207,18 @@ pub(super) fn missing(missing: &Missing, what: &str) -> String {
             "Nothing found: {} ran in the window, but launched outside of it. The window is on the launch: begin it earlier.",
             kernels(*n)
         ),
-        Missing::OtherKernels { kernels: rows, related, elsewhere } => {
+        Missing::OtherKernels { kernels: rows, related, elsewhere, families } => {
             let elsewhere = match elsewhere {
                 0 => String::new(),
                 n => format!(" The trace has {} outside of it.", kernels(*n)),
             };
             let these = if *related { "Related kernels that did" } else { "None of those that did has a related name. The most frequent" };
             let table = name_counts(rows, screen_width().unwrap_or(WIDTH_WITHOUT_SCREEN));
-            format!("Nothing found: no {what} ran in the window.{elsewhere} {these}:\n{table}")
+            let families: Vec<String> = families
+                .iter()
+                .map(|family| format!("  --family {} finds {}\n", family.name, kernels(family.count)))
+                .collect();
+            format!("Nothing found: no {what} ran in the window.{elsewhere} {these}:\n{table}{}", families.concat())
         }
         Missing::NoKernels { span: Some((span, n)) } => format!(
             "Nothing found: no kernel at all ran in the window. The trace has {}, between {} ns and {} ns ({}).",
@@ -139,13 +233,14 @@ pub(super) fn missing(missing: &Missing, what: &str) -> String {
     }
 }
 
-fn no_launch_link(n: u64, graph_launches: &[crate::analysis::missing::NameCount]) -> String {
+fn no_launch_link(n: u64, reasons: &[(NoLaunch, u64)], graph_launches: &[NameCount]) -> String {
     let mut text =
-        format!("Nothing found: {} ran in the window, but no call in the trace is tied to them. ", kernels(n));
-    if graph_launches.is_empty() {
-        text.push_str("They were launched before the trace began, or the records of their launches were dropped.");
-    } else {
-        text.push_str("They were probably launched as part of a graph; the window has these graph launches:\n");
+        format!("Nothing found: {} ran in the window, but no call in the trace is tied to them:\n", kernels(n));
+    for (reason, n) in reasons {
+        text.push_str(&format!("  {} {}\n", count(*n), why(*reason)));
+    }
+    if !graph_launches.is_empty() {
+        text.push_str("They may have been launched as part of a graph; the window has these graph launches:\n");
         text.push_str(&name_counts(graph_launches, WIDTH_WITHOUT_SCREEN));
     }
     text

@@ -1,10 +1,11 @@
 //! One run, from the arguments to the answer.
 
-use super::args::Args;
+use super::args::{Args, On, Switch};
 use super::output::Output;
-use super::{Stop, notes, picker, progress};
-use crate::analysis::kernels::{Pattern, choose};
-use crate::analysis::launches::{self, Launches};
+use super::{Stop, captures, notes, picker, progress};
+use crate::analysis::capture::Captured;
+use crate::analysis::kernels::{OwnFamilies, Wanted, choose};
+use crate::analysis::launches::{self, Evidence, Launched, Launches, WindowOn};
 use crate::analysis::missing;
 use crate::analysis::stacks::{Climb, climb};
 use crate::analysis::window::{self, Candidate};
@@ -20,36 +21,72 @@ use crate::time::Window;
 const MAX_LISTED: usize = 40;
 
 pub(super) fn run(args: &Args) -> Result<(), Stop> {
-    let patterns = args.kernel_name.iter().map(|p| Pattern::parse(p)).collect::<Result<Vec<_>, _>>();
-    let patterns = patterns.map_err(|e| Stop::Usage(e.to_string()))?;
+    let wanted = wanted(args)?;
     if args.interactive && args.start_ts.is_none() && !picker::can_ask() {
         return Err(Stop::Usage(
             "--interactive needs a terminal; choose with --function-name and --index, or with --start-ts and --duration".to_owned(),
         ));
     }
     let output = Output::open(args.output.as_deref(), &args.trace)?;
-    let database = open(args)?;
-    let launches = launches::find(&database, &choose(&database, &patterns)?)?;
-    let window = choose_window(args, &database, &launches)?;
-    let max_callers = (args.stack_depth > 0).then_some(args.stack_depth);
-    let how = Climb { max_callers, exact_names: args.exact_names };
-    let report = climb(database.store(), &launches, window, how);
+    let options = LoadOptions { args: ArgsWanted::Ids, threads: args.threads, ..LoadOptions::default() };
+    let database = open(args, options)?;
+    let mut launches = launches::find(database.store(), &choose(&database, &wanted)?);
+    let window_on = if args.window_on == On::Launch { WindowOn::Launch } else { WindowOn::Kernel };
+    let window = choose_window(args, &database, &launches, window_on)?;
+    let how = Climb {
+        max_callers: (args.stack_depth > 0).then_some(args.stack_depth),
+        exact_names: args.exact_names,
+        window_on,
+        forward: args.forward_stacks == Switch::On,
+    };
+    let captured = captured(args, options, &database, &mut launches, &how)?;
+    let report = climb(database.store(), &launches, captured, window, how);
     if report.stacks.is_empty() {
         let missing = missing::explain(&database, window, &report)?;
         notes::damage(&database.store().damage);
-        let what = if patterns.is_empty() { "NCCL or RCCL kernel" } else { "such kernel" };
+        let asked = !args.kernel_name.is_empty() || !args.family.is_empty();
+        let what = if asked { "such kernel" } else { "NCCL or RCCL kernel" };
         return Err(Stop::NotFound(notes::missing(&missing, what)));
     }
     let mut answer = Vec::new();
     text::stacks(&report, &mut answer).map_err(Error::Stdout)?;
     output.finish(&answer)?;
-    notes::left_out(&report, max_callers);
+    notes::left_out(&report, &how);
     notes::damage(&database.store().damage);
     Ok(())
 }
 
-fn open(args: &Args) -> Result<Database, Stop> {
-    let options = LoadOptions { args: ArgsWanted::Ids, threads: args.threads, ..LoadOptions::default() };
+/// The kernels that the arguments ask for.
+fn wanted(args: &Args) -> Result<Wanted, Stop> {
+    let mut own = OwnFamilies::default();
+    for path in &args.family_file {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|source| Error::Read { name: name.clone(), source })?;
+        own.parse(&name, &text)?;
+    }
+    Wanted::parse(&args.kernel_name, &args.family, &own).map_err(|e| Stop::Usage(e.to_string()))
+}
+
+/// The stacks with which replayed kernels were captured. Captures are read only if there is something to find in them.
+fn captured(
+    args: &Args,
+    options: LoadOptions,
+    database: &Database,
+    launches: &mut Launches,
+    how: &Climb,
+) -> Result<Captured, Stop> {
+    let store = database.store();
+    let may_be_captured = |launched: &Launched| {
+        launched.evidence == Evidence::GraphReplay || store.graph_node(launched.kernel as usize).is_some()
+    };
+    if args.capture_trace.is_empty() && !launches.kernels.iter().any(may_be_captured) {
+        return Ok(Captured::default());
+    }
+    let captures = captures::read(&args.capture_trace, &args.trace, options, args.exact_names)?;
+    Ok(captures.stacks(store, launches, how.max_callers))
+}
+
+fn open(args: &Args, options: LoadOptions) -> Result<Database, Stop> {
     let mut bar = progress::Bar::new();
     let result = load(&args.trace, options, |progress| bar.show(progress));
     bar.clear();
@@ -62,7 +99,7 @@ fn open(args: &Args) -> Result<Database, Stop> {
     Ok(Database::open(loaded.store)?)
 }
 
-fn choose_window(args: &Args, database: &Database, launches: &Launches) -> Result<Window, Stop> {
+fn choose_window(args: &Args, database: &Database, launches: &Launches, on: WindowOn) -> Result<Window, Stop> {
     let trace = window::trace_span(database)?;
     if let (Some(start), Some(duration)) = (args.start_ts, args.duration) {
         let window = Window::new(start, duration);
@@ -71,8 +108,8 @@ fn choose_window(args: &Args, database: &Database, launches: &Launches) -> Resul
         return Ok(window);
     }
     let found = match &args.function_name {
-        Some(name) => window::functions(database, name, launches)?,
-        None if args.interactive => window::steps(database, launches)?,
+        Some(name) => window::functions(database, name, launches, on)?,
+        None if args.interactive => window::steps(database, launches, on)?,
         None => {
             notes::window("the whole trace (choose a part with --function-name, --interactive or --start-ts)", trace);
             return Ok(Window::ALL);

@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+/// The category of Kineto's arrows from the forward pass to the backward pass.
+pub const FORWARD_BACKWARD: &str = "fwdbwd";
+
 /// What Python's `repr` puts before an object's address.
 const OBJECT: &str = "object at 0x";
 
@@ -25,6 +28,31 @@ pub fn fold(name: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Whether this is the first function of a thread that Python started: `threading.py(1030): _bootstrap`.
+pub fn is_thread_entry(name: &str) -> bool {
+    function(name).is_some_and(|(file, function)| function == "_bootstrap" && file.ends_with("threading.py"))
+}
+
+/// Whether this is how Python runs a program or a process of `multiprocessing`: `<frozen runpy>(198): _run_module_as_main`,
+/// `<string>(1): <module>`. Code that a program makes and runs may be called the same.
+pub fn is_program_entry(name: &str) -> bool {
+    function(name).is_some_and(|(file, function)| {
+        function == "_run_module_as_main" || (function == "<module>" && file == "<string>")
+    })
+}
+
+/// Whether this is a function in C that Python called: `<built-in method run_backward of …>`.
+pub fn is_c_function(name: &str) -> bool {
+    name.starts_with("<built-in ") || name.starts_with("<method ")
+}
+
+/// File and function of `file.py(line): function`.
+fn function(name: &str) -> Option<(&str, &str)> {
+    let (place, function) = name.rsplit_once("): ")?;
+    let (file, line) = place.rsplit_once('(')?;
+    line.bytes().all(|byte| byte.is_ascii_digit()).then_some((file, function))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,5 +71,24 @@ mod tests {
         ] {
             assert_eq!(fold(name), want);
         }
+    }
+
+    #[test]
+    fn entries_are_known_by_name() {
+        for (name, thread, program) in [
+            ("threading.py(1030): _bootstrap", true, false),
+            ("/usr/lib/python3.12/threading.py(1030): _bootstrap", true, false),
+            ("threading.py(1073): _bootstrap_inner", false, false),
+            ("multiprocessing/process.py(314): _bootstrap", false, false),
+            ("<string>(1): <module>", false, true),
+            ("<frozen runpy>(198): _run_module_as_main", false, true),
+            ("train.py(1): <module>", false, false),
+            ("threading.py: _bootstrap", false, false),
+            ("", false, false),
+        ] {
+            assert_eq!((is_thread_entry(name), is_program_entry(name)), (thread, program), "{name}");
+        }
+        assert!(is_c_function("<built-in method run_backward of torch._C._EngineBase object at 0x7f>"));
+        assert!(!is_c_function("a.py(1): <built-in>"));
     }
 }

@@ -21,12 +21,6 @@ macro_rules! queries {
 queries! {
     /// The distinct names of kernels.
     KERNEL_NAMES = "kernel_names";
-    /// The chosen kernels.
-    KERNELS = "kernels";
-    /// The runtime calls with a correlation id.
-    CALLS = "calls";
-    /// The calls from which a flow leads to a kernel.
-    FLOW_LAUNCHES = "flow_launches";
     /// Names that a pattern finds.
     FUNCTION_NAMES = "function_names";
     /// The CPU slices of some names.

@@ -92,13 +92,9 @@ static SLICE: Table = Table {
         hidden(int("name_id", Integer, |s, i| Cell::Int(s.slices.name(i).0.into()))),
         hidden(text("kind", Scan, |s, i| Cell::Text(s.category_kind(i).name()))),
         hidden(int("correlation", Integer, |s, i| s.correlation(i).into())),
-        // Parts of columns, so that an index over what is looked for need not hold all slices.
+        // A part of a column, so that an index over what is looked for need not hold all slices.
         hidden(int("kernel_name_id", IntegerIn(|s| &s.kernels), |s, i| match s.category_kind(i) {
             CategoryKind::Kernel => Cell::Int(s.slices.name(i).0.into()),
-            _ => Cell::Null,
-        })),
-        hidden(int("call_correlation", IntegerIn(|s| &s.runtime_calls), |s, i| match s.category_kind(i) {
-            CategoryKind::Runtime => s.correlation(i).into(),
             _ => Cell::Null,
         })),
     ],

@@ -55,6 +55,8 @@ pub struct Store {
     pub kernels: Vec<u32>,
     /// The slices that are calls into a runtime or driver, in order.
     pub runtime_calls: Vec<u32>,
+    /// The slices that lie on lanes beside their thread's track, in order.
+    pub spilled: Vec<u32>,
     /// First start and last end of all slices, in ns: half-open, so that a trace of one moment ends 1 ns after it.
     pub bounds: (i64, i64),
     /// The tracks that belong to threads, and those that belong to processes.
@@ -330,7 +332,7 @@ impl Builder {
         };
         let (stretches, rule_from) = (self.stretches, self.order.rule_from());
         replay.run(|events| Sequence::new(stretches, rule_from, events));
-        let Replay { layer: Layer { slices, tracks, .. }, binder, mut args, damage, .. } = replay;
+        let Replay { layer: Layer { slices, tracks, spilled, .. }, binder, mut args, damage, .. } = replay;
         let flows = binder.flows;
         let kinds = kinds(&slices.rows.category, &self.strings);
         let flow_args = flow_args(&flows, &mut args, &mut self.strings);
@@ -342,6 +344,7 @@ impl Builder {
             names,
             kernels,
             runtime_calls,
+            spilled,
             bounds: bounds(&slices),
             thread_tracks: tracks_of(|owner| matches!(owner, Owner::Thread(_) | Owner::ThreadOverlap(_))),
             process_tracks: tracks_of(|owner| matches!(owner, Owner::Process(_) | Owner::AsyncProcess(_))),

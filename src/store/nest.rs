@@ -61,6 +61,8 @@ enum Refusal {
 pub(super) struct Layer {
     pub(super) slices: Slices,
     pub(super) tracks: Tracks,
+    /// The slices that came to lie on lanes, in order.
+    pub(super) spilled: Vec<u32>,
     stacks: Vec<Stack>,
     lanes: HashMap<u32, Vec<Lane>>,
 }
@@ -69,7 +71,7 @@ impl Layer {
     /// Lays slices that have rows and no ids yet.
     pub(super) fn new(tracks: Tracks, mut slices: Slices) -> Self {
         slices.reserve_ids();
-        Layer { slices, tracks, stacks: Vec::new(), lanes: HashMap::new() }
+        Layer { slices, tracks, spilled: Vec::new(), stacks: Vec::new(), lanes: HashMap::new() }
     }
 
     /// The slice on top of a track, whether or not its time is over.
@@ -98,7 +100,10 @@ impl Layer {
                 let lane = self.lane(utid, new.ts, new.ts + new.dur.unwrap_or(0));
                 self.slices.rows.track[row as usize] = lane;
                 match self.push(NewSlice { track: lane, ..new }, damage) {
-                    Ok(slice) => Some((slice, lane)),
+                    Ok(slice) => {
+                        self.spilled.push(slice);
+                        Some((slice, lane))
+                    }
                     Err(_) => {
                         damage.count(Damage::TooDeep, None);
                         None

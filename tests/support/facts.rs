@@ -47,6 +47,7 @@ pub(crate) fn facts(store: &Store) -> String {
     writeln!(out, "{:#?}\n{:#?}\n{:#?}", tracks.processes, tracks.threads, tracks.tracks).unwrap();
     writeln!(out, "{:#?}\n{:#?}\n{:#?}", store.header, store.metadata, store.names).unwrap();
     writeln!(out, "{} {:?} {:?} {:?}", store.events, store.bounds, store.kernels, store.runtime_calls).unwrap();
+    writeln!(out, "{:?}", store.spilled).unwrap();
     for (description, tally) in store.damage.iter() {
         writeln!(out, "{} {tally:?}", description.name).unwrap();
     }

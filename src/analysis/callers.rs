@@ -1,0 +1,257 @@
+//! Who called a slice on its thread, in spite of clocks that differ, frames that overlap, and strangers' frames.
+//!
+//! `slice.parent_id` follows Perfetto's rule: a slice is nested or it stands on a lane beside its thread, and whoever lies around
+//! it is its parent. That loses the frame that ends a microsecond after the operator it lies in, and takes for a caller whatever
+//! a profiler puts around. So callers are found here, from slice to slice, by all that is known of both:
+//!
+//! - A caller runs when its callee begins. All that does on the thread is looked at, on its track and on the lanes beside it, the
+//!   innermost first.
+//! - A callee ends before its caller, but for what clocks differ by ([`TOLERANCE`]).
+//! - A Python function knows its caller's number. That decides where a function may just have ended. Where times are clear they
+//!   stand against the number: the profiler made it from times itself, by taking off its stack whatever an operator's end
+//!   was met before, and then frames are missing between a function and the one that it calls its caller.
+//! - A C function that Python called and whose end was never seen is written as if it had lasted to the end of the recording. It
+//!   called nothing from the next Python function on.
+//! - The first function of a thread has no caller. The profiler writes the start stacks of all Python threads onto one, number by
+//!   number: what lies above such a function is another thread's.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use crate::nccl::category::CategoryKind;
+use crate::nccl::frames;
+use crate::store::slices::{NO_PARENT, UNFINISHED};
+use crate::store::tracks::Owner;
+use crate::store::{PythonCaller, Store};
+
+/// By how much, in ns, the ends of caller and callee may differ for no other reason than that their times were taken in different
+/// ways: traces of before March 2024 are cut to whole microseconds, twice, start and length; later ones differ by less than one.
+pub const TOLERANCE: i64 = 2_000;
+
+/// Finds callers. Everything that takes a pass over the trace is made when it is first needed.
+#[derive(Debug)]
+pub struct Callers<'a> {
+    store: &'a Store,
+    /// By thread: the slices on each of its lanes, in order.
+    lanes: HashMap<u32, Vec<Vec<u32>>>,
+    /// By thread and number: calls of Python functions.
+    frames: Option<HashMap<(u32, i64), u32, foldhash::fast::FixedState>>,
+    /// Of C functions whose end is in doubt: when they were over for sure.
+    ends: HashMap<u32, i64, foldhash::fast::FixedState>,
+    /// Memory for what runs at a time.
+    running: Vec<u32>,
+}
+
+impl<'a> Callers<'a> {
+    /// For the slices of a trace.
+    pub fn new(store: &'a Store) -> Self {
+        let mut lanes: HashMap<u32, Vec<(u32, Vec<u32>)>> = HashMap::new();
+        for slice in &store.spilled {
+            let track = store.slices.track(*slice as usize);
+            let Some(Owner::ThreadOverlap(thread)) = store.tracks.tracks.get(track as usize).map(|t| t.owner) else {
+                continue;
+            };
+            let of_thread = lanes.entry(thread).or_default();
+            match of_thread.iter_mut().find(|(known, _)| *known == track) {
+                Some((_, slices)) => slices.push(*slice),
+                None => of_thread.push((track, vec![*slice])),
+            }
+        }
+        let lanes = lanes.into_iter().map(|(thread, lanes)| (thread, lanes.into_iter().map(|(_, s)| s).collect()));
+        Callers { store, lanes: lanes.collect(), frames: None, ends: HashMap::default(), running: Vec::new() }
+    }
+
+    /// The slice from which this one was called.
+    pub fn caller(&mut self, slice: u32) -> Option<u32> {
+        let kind = self.kind(slice);
+        let python = if kind == CategoryKind::Frame { self.store.python_ids(slice as usize) } else { None };
+        let known = python.map_or(PythonCaller::Unknown, |(_, caller)| caller);
+        if kind == CategoryKind::Frame && self.is_entry(slice, known) {
+            return None;
+        }
+        let thread = self.store.tracks.thread_of(self.store.slices.track(slice as usize));
+        if let (CategoryKind::Runtime, Some(thread)) = (kind, thread)
+            && let Some(late) = self.late_caller(slice, thread)
+        {
+            return Some(late);
+        }
+        // What runs when the slice begins, the innermost on the thread's track and on each of its lanes.
+        let mut running = std::mem::take(&mut self.running);
+        running.clear();
+        running.push(self.innermost(slice));
+        if let Some(lanes) = thread.and_then(|thread| self.lanes.get(&thread)) {
+            running.extend(lanes.iter().map(|lane| {
+                let before = lane.partition_point(|other| *other < slice);
+                self.running_at(before.checked_sub(1).map_or(NO_PARENT, |at| lane[at]), slice)
+            }));
+        }
+        let mut caller = None;
+        while let Some(place) = (0..running.len()).filter(|at| running[*at] != NO_PARENT).max_by_key(|at| running[*at])
+        {
+            let candidate = running[place];
+            if self.may_call(candidate, slice, known) {
+                caller = Some(candidate);
+                break;
+            }
+            running[place] = self.store.slices.parent(candidate as usize);
+        }
+        self.running = running;
+        caller
+    }
+
+    fn kind(&self, slice: u32) -> CategoryKind {
+        self.store.category_kind(slice as usize)
+    }
+
+    fn end(&self, slice: u32) -> i64 {
+        match self.store.slices.dur(slice as usize) {
+            UNFINISHED => i64::MAX,
+            dur => self.store.slices.ts(slice as usize) + dur,
+        }
+    }
+
+    fn name(&self, slice: u32) -> &'a str {
+        self.store.strings.get(self.store.slices.name(slice as usize)).unwrap_or_default()
+    }
+
+    fn is_entry(&self, slice: u32, known: PythonCaller) -> bool {
+        match known {
+            PythonCaller::Unknown => {
+                frames::is_thread_entry(self.name(slice)) || frames::is_program_entry(self.name(slice))
+            }
+            // One without a caller in Python may have been called by an operator: a hook on autograd's thread.
+            PythonCaller::Nobody | PythonCaller::Frame(_) => frames::is_thread_entry(self.name(slice)),
+        }
+    }
+
+    /// The innermost slice on the thread's own track that runs when a slice begins.
+    fn innermost(&self, slice: u32) -> u32 {
+        let slices = &self.store.slices;
+        let track = slices.track(slice as usize);
+        let Some(Owner::ThreadOverlap(thread)) = self.store.tracks.tracks.get(track as usize).map(|t| t.owner) else {
+            return slices.parent(slice as usize);
+        };
+        let own = Owner::Thread(thread);
+        let is_own = |other: &u32| {
+            let track = slices.track(*other as usize);
+            self.store.tracks.tracks.get(track as usize).is_some_and(|track| track.owner == own)
+        };
+        self.running_at((0..slice).rev().find(is_own).unwrap_or(NO_PARENT), slice)
+    }
+
+    /// The first of a slice and those around it that runs when another begins.
+    fn running_at(&self, mut candidate: u32, slice: u32) -> u32 {
+        let at = self.store.slices.ts(slice as usize);
+        while candidate != NO_PARENT && self.end(candidate) <= at {
+            candidate = self.store.slices.parent(candidate as usize);
+        }
+        candidate
+    }
+
+    /// Whether a slice that runs when another begins may have called it.
+    fn may_call(&mut self, caller: u32, slice: u32, known: PythonCaller) -> bool {
+        let start = self.store.slices.ts(slice as usize);
+        if !holds((self.store.slices.ts(caller as usize), self.end(caller)), (start, self.end(slice))) {
+            return false;
+        }
+        match self.kind(caller) {
+            CategoryKind::Frame => {}
+            // What begins in a call into the runtime and ends after it may be its caller, see `late_caller`.
+            CategoryKind::Runtime => return self.end(slice) <= self.end(caller),
+            _ => return true,
+        }
+        if frames::is_c_function(self.name(caller)) && self.sure_end(caller) <= start {
+            return false;
+        }
+        let (Some((number, _)), Some(thread)) = (
+            self.store.python_ids(caller as usize),
+            self.store.tracks.thread_of(self.store.slices.track(slice as usize)),
+        ) else {
+            return true;
+        };
+        match known {
+            PythonCaller::Unknown => true,
+            PythonCaller::Nobody => false,
+            PythonCaller::Frame(wanted) if wanted == number => true,
+            // It surely runs.
+            PythonCaller::Frame(_) if start < self.end(caller).saturating_sub(TOLERANCE) => true,
+            PythonCaller::Frame(wanted) => match self.frame(thread, wanted) {
+                // Another one is meant, if that can be.
+                Some(meant) => {
+                    let runs = self.store.slices.ts(meant as usize) <= start && start < self.end(meant);
+                    !runs || (frames::is_c_function(self.name(meant)) && self.sure_end(meant) <= start)
+                }
+                None => true,
+            },
+        }
+    }
+
+    /// The call of a Python function by its number.
+    fn frame(&mut self, thread: u32, number: i64) -> Option<u32> {
+        let store = self.store;
+        let frames = self.frames.get_or_insert_with(|| {
+            let all = (0..store.slices.len()).filter_map(|slice| {
+                let (number, _) = store.python_ids(slice)?;
+                Some(((store.tracks.thread_of(store.slices.track(slice))?, number), slice as u32))
+            });
+            all.collect()
+        });
+        frames.get(&(thread, number)).copied()
+    }
+
+    /// When a C function was over: at its end, or when the next Python function began if that end was never seen.
+    fn sure_end(&mut self, slice: u32) -> i64 {
+        let end = match self.ends.entry(slice) {
+            Entry::Occupied(known) => return *known.get(),
+            Entry::Vacant(_) => self.find_sure_end(slice),
+        };
+        self.ends.insert(slice, end);
+        end
+    }
+
+    fn find_sure_end(&self, slice: u32) -> i64 {
+        let (store, end) = (self.store, self.end(slice));
+        let slices = &store.slices;
+        let thread = store.tracks.thread_of(slices.track(slice as usize));
+        let mut around = self.innermost(slice);
+        let mut outermost = around;
+        let mut caller_ended = false;
+        while around != NO_PARENT {
+            caller_ended |=
+                self.kind(around) == CategoryKind::Frame && self.end(around) < end.saturating_sub(TOLERANCE);
+            outermost = around;
+            around = slices.parent(around as usize);
+        }
+        let lasts_to_the_stop = outermost != NO_PARENT && self.end(outermost) == end;
+        if !caller_ended && !lasts_to_the_stop {
+            return end;
+        }
+        let next = (slice as usize + 1..slices.len()).take_while(|next| slices.ts(*next) < end).find(|next| {
+            store.category_kind(*next) == CategoryKind::Frame && store.tracks.thread_of(slices.track(*next)) == thread
+        });
+        next.map_or(end, |next| slices.ts(next))
+    }
+
+    /// The innermost slice that begins a little after a call into the runtime, holds most of it and ends after it: the clock
+    /// by which such calls are timed is another than that of operators.
+    fn late_caller(&self, call: u32, thread: u32) -> Option<u32> {
+        let slices = &self.store.slices;
+        let (start, end) = (slices.ts(call as usize), self.end(call));
+        let begin_soon = (call as usize + 1..slices.len()).take_while(|other| slices.ts(*other) <= start + TOLERANCE);
+        let holding = begin_soon.filter(|other| {
+            let span = (slices.ts(*other), self.end(*other as u32));
+            matches!(self.store.category_kind(*other), CategoryKind::Cpu | CategoryKind::Frame)
+                && span.0 > start
+                && span.1 > end
+                && end - span.0 > span.0 - start
+                && self.store.tracks.thread_of(slices.track(*other)) == Some(thread)
+        });
+        holding.last().map(|slice| slice as u32)
+    }
+}
+
+/// Whether a span that begins earlier holds another: up to its end, or but for what clocks differ by, and then most of it.
+fn holds(caller: (i64, i64), callee: (i64, i64)) -> bool {
+    let over = callee.1.saturating_sub(caller.1);
+    over <= 0 || (over <= TOLERANCE && caller.1.saturating_sub(callee.0) > over)
+}

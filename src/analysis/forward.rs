@@ -1,0 +1,101 @@
+//! From the backward pass to the forward pass: which operator made the node of autograd that launched a kernel.
+//!
+//! Autograd numbers the nodes that a thread makes. The operator of the forward pass has this number, and so have the node's
+//! operators of the backward pass, with the thread that made it, in PyTorch's own count. Kineto draws an arrow (`fwdbwd`) from the
+//! one to the first of the others; where there is none, the number itself has to do. Nodes without an operator, such as
+//! AccumulateGrad, have no number.
+
+use std::collections::HashMap;
+
+use super::callers::Callers;
+use crate::nccl::category::CategoryKind;
+use crate::nccl::frames::FORWARD_BACKWARD;
+use crate::store::Store;
+
+/// What was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forward {
+    /// The operator of the forward pass.
+    Operator(u32),
+    /// The operator of the forward pass is not in the trace.
+    NotRecorded,
+    /// Several threads have an operator with this number, and nothing says which is meant.
+    Ambiguous,
+}
+
+/// Finds operators of the forward pass. What takes a pass over the trace is made when it is first needed.
+#[derive(Debug)]
+pub struct Forwards<'a> {
+    store: &'a Store,
+    index: Option<Index>,
+}
+
+#[derive(Debug)]
+struct Index {
+    /// By operator of the backward pass: where its arrow comes from.
+    arrows: HashMap<u32, u32>,
+    /// By number: the operators of the forward pass, in order.
+    operators: HashMap<i64, Vec<u32>>,
+}
+
+impl<'a> Forwards<'a> {
+    /// For the slices of a trace.
+    pub fn new(store: &'a Store) -> Self {
+        Forwards { store, index: None }
+    }
+
+    /// The operator of the forward pass to which one of the backward pass belongs.
+    pub fn of(&mut self, backward: u32, callers: &mut Callers<'_>) -> Forward {
+        let store = self.store;
+        let number = |slice: u32| store.autograd(slice as usize).map(|number| number.sequence);
+        let Some(sequence) = number(backward) else { return Forward::NotRecorded };
+        // A node's operators are nested: `evaluate_function: MulBackward0` around `MulBackward0`.
+        let mut node = vec![backward];
+        while let Some(caller) = node.last().and_then(|slice| callers.caller(*slice))
+            && number(caller) == Some(sequence)
+        {
+            node.push(caller);
+        }
+        let index = self.index.get_or_insert_with(|| Index::new(store));
+        if let Some(from) = node.iter().find_map(|slice| index.arrows.get(slice)) {
+            return Forward::Operator(*from);
+        }
+        let outermost = node.last().copied().unwrap_or(backward);
+        let process = |slice: u32| {
+            let thread = store.tracks.thread_of(store.slices.track(slice as usize));
+            thread.map(|thread| (store.tracks.threads[thread as usize].upid, thread))
+        };
+        let of_process = process(outermost).map(|(upid, _)| upid);
+        let all = index.operators.get(&sequence).map_or(&[][..], Vec::as_slice);
+        let mut before = all
+            .iter()
+            .copied()
+            .filter(|operator| *operator < outermost && process(*operator).map(|(upid, _)| upid) == of_process);
+        // Operators within operators may have the same number; the innermost made the node. It starts last.
+        let Some(first) = before.next() else { return Forward::NotRecorded };
+        match before.try_fold(first, |before, next| (process(before) == process(next)).then_some(next)) {
+            Some(last) => Forward::Operator(last),
+            None => Forward::Ambiguous,
+        }
+    }
+}
+
+impl Index {
+    fn new(store: &Store) -> Self {
+        let mut operators: HashMap<i64, Vec<u32>> = HashMap::new();
+        for slice in 0..store.slices.len() {
+            if store.category_kind(slice) == CategoryKind::Cpu
+                && let Some(number) = store.autograd(slice)
+                && number.forward_thread == 0
+            {
+                operators.entry(number.sequence).or_default().push(slice as u32);
+            }
+        }
+        let label = store.strings.find(FORWARD_BACKWARD);
+        let flows = &store.flows;
+        let arrows = (0..flows.len())
+            .filter(|flow| label.is_some() && Some(flows.label[*flow].1) == label)
+            .map(|flow| (flows.slice_in[flow], flows.slice_out[flow]));
+        Index { arrows: arrows.collect(), operators }
+    }
+}

@@ -1,0 +1,47 @@
+//! The traces of graphs' captures: those that are named, or those in a folder beside the trace.
+
+use std::path::{Path, PathBuf};
+
+use super::{Stop, say};
+use crate::analysis::capture::Captures;
+use crate::event::ArgsWanted;
+use crate::load::{LoadOptions, load};
+
+/// The folder that is looked into, beside the trace.
+const FOLDER: &str = "capture_traces";
+
+/// Endings of files that are traces.
+const ENDINGS: &[&str] = &[".json", ".json.gz", ".json.zst"];
+
+/// Reads the captures that belong to a trace. One that was found and not named is left out if it cannot be read.
+pub(super) fn read(named: &[PathBuf], trace: &Path, options: LoadOptions, exact_names: bool) -> Result<Captures, Stop> {
+    let found = if named.is_empty() { beside(trace) } else { named.to_vec() };
+    let mut captures = Captures::new(exact_names);
+    for path in found {
+        let options = LoadOptions { args: ArgsWanted::All, ..options };
+        match load(&path, options, |_| {}) {
+            Ok(loaded) => {
+                let graphs = captures.add(&loaded.store);
+                if graphs == 0 {
+                    say(&format!("Note: {}: no call in this trace puts anything into a graph", path.display()));
+                }
+            }
+            Err(error) if named.is_empty() => say(&format!("Note: left out as a capture: {error}")),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(captures)
+}
+
+/// The traces in the folder beside a trace, by name.
+fn beside(trace: &Path) -> Vec<PathBuf> {
+    let folder = trace.parent().unwrap_or(Path::new("")).join(FOLDER);
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let is_trace = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        ENDINGS.iter().any(|ending| name.ends_with(ending)) && path.is_file()
+    };
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_trace).collect();
+    paths.sort();
+    paths
+}

@@ -1,0 +1,321 @@
+//! Families of kernels that move or combine data between GPUs, each as regular expressions over kernels' names.
+//!
+//! NCCL is not the only one: inference engines, MoE libraries and PyTorch bring kernels of their own, and those say
+//! neither `nccl` nor, often, which library they are of. So a family is a list of names taken from the sources, each
+//! with the file that has it. A name stands in a trace demangled (`void vllm::f<int>(int*)`), bare (Triton,
+//! `extern "C"`) or mangled (`_ZN4vllm1fIiEEvPi`).
+
+/// The kernel's own name begins so. Anchored: what a name holds further right are template arguments and parameters,
+/// and what Inductor names a fused kernel after (`triton_poi_fused_one_shot_all_reduce_0`) is an operator, not
+/// the kernel.
+macro_rules! own {
+    ($name:literal) => {
+        concat!(r"^(?:void )?(?:(?:\w+|\(anonymous namespace\)|<unnamed>)::)*(?:_Z\w*?\d)?(?:", $name, ")")
+    };
+}
+
+/// The kernel lies in a namespace called so, at whatever depth.
+macro_rules! within {
+    ($namespace:literal) => {
+        concat!(r"^(?:void )?(?:\w+::)*(?:", $namespace, r")::|^_ZN\w*?\d(?:", $namespace, r")L?\d")
+    };
+}
+
+/// A family of kernels: whose they are and what they are called.
+#[derive(Debug, Clone, Copy)]
+pub struct Family {
+    /// What a person calls the family by.
+    pub name: &'static str,
+    /// One line on what is in it.
+    pub about: &'static str,
+    /// Regular expressions, each searched for anywhere in a kernel's name; one match is enough.
+    pub patterns: &'static [&'static str],
+}
+
+/// All families. A kernel may be of several: RCCL's bear NCCL's names.
+pub const FAMILIES: &[Family] = &[
+    Family {
+        name: "nccl",
+        about: "NCCL's kernels, of all its generations",
+        patterns: &[
+            // NVIDIA/nccl `src/device/generate.py`, `src/device/symmetric/generate.py`; before 2.19 `ncclKernel_…`,
+            // before 2.8 `ncclAllReduceRingLLKernel_…`. Also `nccl_ep_jit_…` (NCCL EP) and ctran's
+            // `ncclKernelAllReduce…`. No namespace before it: in `c10d::nccl_extension::` the word is PyTorch's.
+            r"^(?:void )?(?:_ZN?L?\d+)?nccl",
+        ],
+    },
+    Family {
+        name: "rccl",
+        about: "RCCL's kernels; most bear NCCL's names, so NCCL's are found too",
+        patterns: &[
+            // ROCm/rccl `src/device/common.cu` (`ncclDevKernel_Generic_4`), `src/device/symmetric/generate.py`
+            r"^(?:void )?(?:_ZN?L?\d+)?nccl",
+            // ROCm/rccl, older: `rccl_main_kernel`; the first RCCL: `rcclAllReduce…`, `RcclKernelScalarReduce`
+            r"^(?:void )?(?:_ZN?L?\d+)?[rR]ccl",
+            // ROCm/rccl `msccl/msccl_kernel.h`
+            r"^(?:void )?(?:_ZN?L?\d+)?mscclKernel",
+        ],
+    },
+    Family {
+        name: "custom-allreduce",
+        about: "all-reduces (and kin: all-gathers, barriers) of vLLM, SGLang, FlashInfer, TensorRT-LLM, aiter, PyTorch",
+        patterns: &[
+            // vllm `csrc/custom_all_reduce.cuh`, `csrc/custom_all_gather_reduce_scatter.cuh`; sglang
+            // `sgl-kernel/csrc/allreduce/custom_all_reduce.cuh`; aiter `csrc/include/custom_all_reduce.cuh`; flashinfer
+            // `include/flashinfer/comm/vllm_custom_all_reduce.cuh`
+            own!("cross_device_(?:reduce|all_gather)"),
+            // vllm `csrc/custom_all_gather_reduce_scatter.cuh`
+            own!("mnnvl_lamport_"),
+            // sglang `python/sglang/kernels/jit/csrc/distributed/custom_all_reduce.cuh`, `all_reduce_fusion.cuh`,
+            // `all_reduce_mhc_hip.cuh`, `kimi_k3/comm/ar_fusion.cuh`
+            own!("all_reduce_(?:one_shot|two_shot|[12]shot)_(?:push_|pull_)?kernel"),
+            own!("all_reduce_(?:kernel|mhc_post_kernel|(?:push|pull)_(?:res|norm)_)"),
+            own!("moe_finalize_all_reduce_kernel"),
+            // sglang, same folders: `nvlink_comm.cuh`, `tp_qknorm.cuh`, `beam_all_reduce.cuh`, `ipc_a2a.cuh`,
+            // `inkling/inkling_all_reduce.cuh`
+            own!("nvlink_(?:push|pull)_kernel|parallel_qknorm_across_head"),
+            own!("inkling_(?:two_shot_all_reduce|multimem)_"),
+            within!("beam_ar|ipc_a2a"),
+            // sglang `kimi_k3/comm/sp_collective.cuh`, `muse_spark/all_gather.cuh`, `all_gather_norm_residual.cuh`
+            own!("all_gather_(?:direct_)?kernel|muse_spark_all_gather_|reduce_scatter_(?:pull|res)_kernel"),
+            // quick-reduce: vllm `csrc/quickreduce/`, sglang `sgl-kernel/csrc/allreduce/quick_all_reduce.cuh`, aiter
+            // `csrc/include/quick_all_reduce.cuh`
+            own!("allreduce_prototype_(?:one|two)shot"),
+            within!("quickreduce"),
+            // pytorch `torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu` (in an anonymous namespace)
+            own!("multimem_(?:all_?reduce|all_gather|one_shot)"),
+            // pytorch, same file (`one_shot_all_reduce_kernel`, `two_shot_all_reduce_kernel_inplace`) and
+            // `intra_node_comm.cu` (`oneShotAllReduceKernel`); TensorRT-LLM `kernels/customAllReduceKernels.cu`,
+            // `communicationKernels/mnnvlAllreduceKernels.cu` (`oneshotAllreduceFusionKernel`); flashinfer
+            // `comm/trtllm_allreduce.cuh`, `comm/trtllm_mnnvl_allreduce.cuh`
+            own!("(?:one|two)_?[sS]hot_?(?:prenorm_)?[aA]ll_?[rR]educe"),
+            // pytorch `intra_node_comm.cu`; TensorRT-LLM `communicationKernels/customLowPrecisionAllReduceKernels.cu`
+            own!("hybridCubeMeshAllReduceKernel|lowPrecisionTwoShotAllReduceKernel"),
+            // TensorRT-LLM `communicationKernels/allReduceFusionKernels.cu`, `moeAllReduceFusionKernels.cu`; flashinfer
+            // `comm/trtllm_allreduce_fusion.cuh`, `comm/trtllm_moe_allreduce_fusion.cuh`; aiter
+            // (`allreduce_fusion_kernel_1stage`)
+            own!("(?:moereduce_|moefinalize_)?allreduce_fusion_kernel"),
+            // flashinfer `comm/trtllm_allreduce.cuh` (`lamport_style_…`, `lamport_initialize_kernel`); aiter
+            // (`lamport_prefill_sentinel`)
+            own!("lamport_"),
+            // The second half of a two-shot all-reduce, waiting for peers: TensorRT-LLM, flashinfer
+            // `comm/trtllm_mnnvl_allreduce.cuh`
+            own!("rmsNormLamport"),
+            // TensorRT-LLM `communicationKernels/mnnvlAllreduceKernels.cu`, `mnnvlAllGatherKernels.cu`
+            within!("mnnvl"),
+            // flashinfer `include/flashinfer/comm/`: namespaces that hold nothing else, and whose kernels' names
+            // (`allreduce_kernel`, `flat_push_kernel`) say too little
+            within!("mixed_comm|pcie_ipc|trtllm_mnnvl_allreduce|trtllm_(?:moe_)?allreduce_fusion"),
+            // flashinfer `comm/ulysses_all_to_all.cuh`, `comm/dcp_lse_reduce.cuh`
+            r"^(?:void )?flashinfer::comm::|^_ZN10flashinfer4comm",
+            // flashinfer `csrc/cake_trtllm_moe_allreduce_union/`, `csrc/cake_moe_finalize_allreduce_fusion/`; Triton:
+            // `flashinfer/comm/quantized_allreduce.py`
+            own!("kernel_cake_trtllm_moe_(?:allreduce|finalize)_|_fp8_blockscale_2shot_kernel"),
+            // aiter `csrc/include/custom_all_reduce.cuh`
+            own!(
+                "allgather_(?:naive|vec|lastdim)|reduce_scatter_(?:cross_device_store|split_)|fused_allreduce_rmsnorm"
+            ),
+            // pytorch `symm_mem/CUDASymmetricMemory.cu`: barriers and signals, waiting for peers as collectives do.
+            // Of names as common as these, only with that namespace or with its signal pads as first parameter.
+            within!("symmetric_memory|intra_node_comm"),
+            own!(r"(?:barrier|put_signal|wait_signal)_kernel\(unsigned int ?\*\*, int, int, int"),
+            // pytorch `symm_mem/nccl_extension.cu`
+            own!("lsa_put_signal_kernel"),
+        ],
+    },
+    Family {
+        name: "deepep",
+        about: "DeepEP's dispatch and combine, and what prepares them",
+        patterns: &[
+            // deepseek-ai/DeepEP `csrc/kernels/` (`intranode`, `internode`, `internode_ll`, `layout`), newer
+            // `deep_ep/include/deep_ep/impls/` (`elastic`). Of the names only the namespace is its own: `dispatch` and
+            // `combine` are anyone's. Forks keep it (`primus_turbo::deep_ep::`).
+            within!("deep_ep"),
+            // DeepEP, branch hybrid-ep: `csrc/hybrid_ep/backend/hybrid_ep_backend.cuh`
+            within!("hybrid_ep"),
+        ],
+    },
+    Family {
+        name: "nvshmem",
+        about: "NVSHMEM's own kernels, and PyTorch's on NVSHMEM",
+        patterns: &[
+            // NVIDIA/nvshmem `src/host/stream/comm/` (`nvshmemi_signal_op_kernel`); `nvshmemi_proxy_rma_entrypoint…`
+            own!("nvshmem"),
+            // NVIDIA/nvshmem `src/host/stream/coll/`; once with the type within (`alltoall_float_on_stream_kernel`)
+            own!(r"(?:barrier|sync|alltoall|broadcast|fcollect|rdxn|reducescatter)(?:_[a-z0-9_]+)?_on_stream_kernel"),
+            // pytorch `symm_mem/nvshmem_extension.cu` (`allToAllV`, `exchangeSplitAndOffset`)
+            within!("nvshmem_extension"),
+        ],
+    },
+    Family {
+        name: "mscclpp",
+        about: "MSCCL++'s kernels, and those that take its channels",
+        patterns: &[
+            // microsoft/mscclpp `src/ext/collectives/`, `src/core/executor/`, `src/ext/ep/`. Anywhere in the name:
+            // kernels outside the namespace (`apps/nccl/src/allreduce.hpp`) show by their parameters what they are.
+            r"\bmscclpp::",
+            r"^_Z\w*?7mscclpp",
+            // sglang `sgl-kernel/csrc/allreduce/mscclpp_allreduce.cuh`
+            own!("allreduce_LL_[12]node"),
+        ],
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use regex::Regex;
+
+    use super::*;
+
+    /// Names and the families they are of.
+    const NAMES: &[(&str, &[&str])] = &[
+        // NCCL and RCCL
+        ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", &["nccl", "rccl"]),
+        ("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)", &["nccl", "rccl"]),
+        ("_Z40ncclDevKernel_AllReduce_Sum_bf16_RING_LL24ncclDevKernelArgsStorageILm4096EE", &["nccl", "rccl"]),
+        ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", &["nccl", "rccl"]),
+        ("ncclAllReduceRingLLKernel_sum_f32(ncclColl)", &["nccl", "rccl"]),
+        ("ncclSymkDevKernel_AllReduce_RSxLDMC_AGxSTMC_sum_bf16(ncclSymkDevWorkArgs4K)", &["nccl", "rccl"]),
+        ("ncclSymDevKernel_ReduceScatter_LL_sum_f8e4m3(ncclSymDevArgs)", &["nccl", "rccl"]),
+        ("void ncclKernelAllReduceARG<float, float, (commRedOp_t)0>(int*, CtranAlgoDeviceState*)", &["nccl", "rccl"]),
+        ("nccl_ep_jit_ht_dispatch_kernel", &["nccl", "rccl"]),
+        ("ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)", &["nccl", "rccl"]),
+        ("mscclKernel_Sum_half_Simple_false(ncclDevComm*, mscclAlgo*, mscclWork*)", &["rccl"]),
+        ("rccl_main_kernel(ncclDevComm*, unsigned long, ncclWork*)", &["rccl"]),
+        // vLLM, SGLang, aiter
+        (
+            "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 2>(vllm::RankData*, vllm::RankSignals)",
+            &["custom-allreduce"],
+        ),
+        ("_ZN4vllm26cross_device_reduce_1stageI13__nv_bfloat16Li2EEEvPNS_8RankDataE", &["custom-allreduce"]),
+        ("void sglang::cross_device_reduce_2stage<__nv_bfloat16, 4>(sglang::RankData*)", &["custom-allreduce"]),
+        ("void aiter::cross_device_reduce_1stage_naive<std::bfloat16_t, 8>(aiter::RankData*)", &["custom-allreduce"]),
+        ("void vllm::cross_device_all_gather<8>(vllm::RankData*, vllm::RankSignals)", &["custom-allreduce"]),
+        ("void vllm::mnnvl_lamport_reduce_scatter_kernel<float, 4>(vllm::RankData*)", &["custom-allreduce"]),
+        ("void (anonymous namespace)::all_reduce_one_shot_kernel<__nv_bfloat16, 8u, true>()", &["custom-allreduce"]),
+        ("void sglang::all_reduce_2shot_pull_kernel<__nv_bfloat16, 8u, true>()", &["custom-allreduce"]),
+        ("void sglang::all_reduce_pull_res_kernel<8u, false, true>()", &["custom-allreduce"]),
+        ("void sglang::nvlink_push_kernel<4u>(sglang::NVLinkCommPushParams<4u>)", &["custom-allreduce"]),
+        ("inkling_multimem_push_oneshot_kernel", &["custom-allreduce"]),
+        (
+            "void quickreduce::allreduce_prototype_twoshot<AllReduceTwoshot<__half, CodecQ4<__half, 8>, true>>()",
+            &["custom-allreduce"],
+        ),
+        (
+            "void aiter::allreduce_fusion_kernel_1stage<std::bfloat16_t, 4, true>(aiter::RankData*)",
+            &["custom-allreduce"],
+        ),
+        ("_ZN5aiter33reduce_scatter_cross_device_storeIDF16bLi8EEEvPNS_8RankDataE", &["custom-allreduce"]),
+        ("void aiter::allgather_lastdim<std::bfloat16_t, 8>(aiter::RankData*)", &["custom-allreduce"]),
+        ("void sglang::moe_finalize_all_reduce_kernel<__nv_bfloat16, 4096, 8>()", &["custom-allreduce"]),
+        ("void sglang::beam_ar::kernel<__nv_bfloat16, 4096, 4>()", &["custom-allreduce"]),
+        ("sglang::ipc_a2a::bump_signal_kernel(int*, int volatile*)", &["custom-allreduce"]),
+        ("void sglang::reduce_scatter_pull_kernel<8u>()", &["custom-allreduce"]),
+        // FlashInfer, TensorRT-LLM
+        (
+            "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<__half, 8>()",
+            &["custom-allreduce"],
+        ),
+        (
+            "void tensorrt_llm::kernels::ar_fusion::allreduce_fusion_kernel_twoshot_sync<__half, 8>()",
+            &["custom-allreduce"],
+        ),
+        (
+            "void tensorrt_llm::_v1::kernels::ar_fusion::moe::moefinalize_allreduce_fusion_kernel_oneshot_lamport<T>()",
+            &["custom-allreduce"],
+        ),
+        (
+            "void flashinfer::trtllm_moe_allreduce_fusion::moereduce_allreduce_fusion_kernel_oneshot_lamport<T>()",
+            &["custom-allreduce"],
+        ),
+        ("void flashinfer::trtllm_mnnvl_allreduce::rmsNormLamport<__nv_bfloat16, 4>()", &["custom-allreduce"]),
+        ("void tensorrt_llm::kernels::mnnvl::twoshot_allreduce_kernel<8, float>(float*)", &["custom-allreduce"]),
+        ("void tensorrt_llm::kernels::twoShotAllReduceKernel<__half, 8, true>()", &["custom-allreduce"]),
+        (
+            "void flashinfer::trtllm_allreduce::lamport_style_one_shot_all_reduce_norm_kernel<float, 2>()",
+            &["custom-allreduce"],
+        ),
+        ("void flashinfer::mixed_comm::allreduce_kernel<float>()", &["custom-allreduce"]),
+        ("kernel_cake_trtllm_moe_allreduce_union_ws8_bf16_generic", &["custom-allreduce"]),
+        ("void flashinfer::comm::ulysses::ulysses_a2a_kernel<float>()", &["custom-allreduce"]),
+        ("void tensorrt_llm::kernels::lowPrecisionTwoShotAllReduceKernel<8, float>()", &["custom-allreduce"]),
+        // PyTorch
+        (
+            "void (anonymous namespace)::two_shot_all_reduce_kernel_inplace<c10::BFloat16, 16, 2>(c10::BFloat16**)",
+            &["custom-allreduce"],
+        ),
+        ("void <unnamed>::multimem_all_reduce_kernel<c10::BFloat16, (int)16>(T1 *)", &["custom-allreduce"]),
+        ("_ZN12_GLOBAL__N_1L26one_shot_all_reduce_kernelIfLi16ELi8EEEvPPT_S2_S2_m", &["custom-allreduce"]),
+        ("c10d::symmetric_memory::barrier_kernel(unsigned int**, int, int, int, unsigned long)", &["custom-allreduce"]),
+        ("_ZN4c10d16symmetric_memoryL14barrier_kernelEPPjiiim", &["custom-allreduce"]),
+        ("put_signal_kernel(unsigned int**, int, int, int, int, unsigned long)", &["custom-allreduce"]),
+        ("two_shot_all_reduce_kernel", &["custom-allreduce"]),
+        ("lsa_put_signal_kernel(void**, void**, int, unsigned long)", &["custom-allreduce"]),
+        ("sync_all_on_stream_kernel()", &["nvshmem"]),
+        // DeepEP
+        ("void deep_ep::intranode::dispatch<8, 768, 8192>(int4*, float*, int*)", &["deepep"]),
+        ("void deep_ep::internode_ll::combine<(bool)0, (int)6144, (int)11, (int)4>(void *, void *)", &["deepep"]),
+        ("void deep_ep::intranode::cached_notify_combine<8>(void**, int*)", &["deepep"]),
+        ("void deep_ep::layout::get_dispatch_layout<256, 4, 8>(long const*, int*)", &["deepep"]),
+        ("void primus_turbo::deep_ep::internode::notify_dispatch<false, 2>(int const*)", &["deepep"]),
+        ("_ZN7deep_ep7elastic13dispatch_implILb1ELi3EEEvPv", &["deepep"]),
+        (
+            "void hybrid_ep::dispatch_kernel<unsigned char>(hybrid_ep::dispatch_kernel_param_t<unsigned char>)",
+            &["deepep"],
+        ),
+        // NVSHMEM
+        ("nvshmemi_proxy_rma_entrypoint_blocking(void*, void*, rma_bytesdesc, int, nvshmemi_op_t)", &["nvshmem"]),
+        ("nvshmemi_signal_wait_until_on_stream_kernel(unsigned long volatile*, int, unsigned long)", &["nvshmem"]),
+        ("void barrier_on_stream_kernel_threadgroup<(threadgroup_t)1>(int, int)", &["nvshmem"]),
+        ("_Z36barrier_on_stream_kernel_threadgroupIL13threadgroup_t1EEvii", &["nvshmem"]),
+        ("alltoall_float_on_stream_kernel(float*, float const*, unsigned long, int, int, int, long*)", &["nvshmem"]),
+        ("c10d::nvshmem_extension::allToAllV(void*, void*, long*, unsigned long, int)", &["nvshmem"]),
+        // MSCCL++
+        (
+            "void mscclpp::collective::allreduceAllPairs<(mscclpp::ReduceOp)0, __half, false>(__half*, __half*)",
+            &["mscclpp"],
+        ),
+        ("void mscclpp::executionKernel<__half, mscclpp::LL8Packet, true>(int, __half*)", &["mscclpp"]),
+        ("_ZN7mscclpp15executionKernelIiNS_9LL8PacketELb1EEEviPi", &["mscclpp"]),
+        ("void allreduce_LL_1node<__half>(mscclpp::MemoryChannelDeviceHandle*, __half*)", &["mscclpp"]),
+        ("void allreduceAllPairs<(Op)0, int>(int*, mscclpp::DeviceHandle<mscclpp::MemoryChannel>*)", &["mscclpp"]),
+        // Not between GPUs
+        ("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::SumOps<float>>>()", &[]),
+        ("void cub::CUB_200700_900_NS::DeviceReduceKernel<cub::Policy, float*, int>(float*)", &[]),
+        ("void cub::DeviceReduceSingleTileKernel<cub::Policy, float*>(float*)", &[]),
+        ("void cublasLt::splitKreduce_kernel<32, 16, int, float, __nv_bfloat16>(cublasSplitKParams)", &[]),
+        ("void splitKreduce_kernel<32, 16, int, float>(cublasSplitKParams<float>)", &[]),
+        ("void paged_attention_ll4mi_reduce_kernel<__hip_bfloat16, 128, 128, 256>(__hip_bfloat16*)", &[]),
+        ("void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*)", &[]),
+        ("void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_gather_bf16_128x64>(cutlass::Params)", &[]),
+        ("cross_entropy_fwd_kernel", &[]),
+        ("void vllm::moe::dispatch_kernel<__nv_bfloat16>(int*)", &[]),
+        ("void tensorrt_llm::kernels::combine<8>(void*)", &[]),
+        ("void flash_fwd_splitkv_combine_kernel<Flash_fwd_kernel_traits<128>>(Flash_fwd_params)", &[]),
+        ("void flashinfer::trtllm_allreduce::rms_norm_kernel<float>()", &[]),
+        ("triton_poi_fused_one_shot_all_reduce_0", &[]),
+        ("triton_red_fused_all_reduce_wait_tensor_native_layer_norm_1", &[]),
+        ("void copy_kernel<ncclDevKernelArgs>(ncclDevKernelArgs)", &[]),
+        ("not_nccl_but_alike(int)", &[]),
+        ("barrier_kernel(unsigned int const*, unsigned int*)", &[]),
+        ("block_all_reduce_kernel(float*)", &[]),
+        ("void at::native::index_elementwise_kernel<128, deep_ep::Token>(deep_ep::Token*)", &[]),
+        ("ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn", &[]),
+    ];
+
+    #[test]
+    fn names_of_all_families() {
+        let families: Vec<(&str, Vec<Regex>)> = FAMILIES
+            .iter()
+            .map(|family| (family.name, family.patterns.iter().map(|pattern| Regex::new(pattern).unwrap()).collect()))
+            .collect();
+        for &(kernel, expected) in NAMES {
+            let found: Vec<&str> = families
+                .iter()
+                .filter(|(_, patterns)| patterns.iter().any(|pattern| pattern.is_match(kernel)))
+                .map(|&(name, _)| name)
+                .collect();
+            assert_eq!(found, expected, "{kernel}");
+        }
+    }
+}
