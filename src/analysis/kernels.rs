@@ -129,7 +129,7 @@ impl Names {
     /// Those of a known family.
     pub fn of(family: &Family) -> Self {
         // Without Unicode's tables the expressions are made in a tenth of the time.
-        let set = RegexSetBuilder::new(family.patterns).unicode(false).build();
+        let set = RegexSetBuilder::new(family.expressions()).unicode(false).build();
         Names(set.expect("the patterns of all families are compiled in a test"))
     }
 

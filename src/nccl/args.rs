@@ -27,5 +27,9 @@ pub const GRAPH_ID: &str = "graph id";
 /// The node of this graph.
 pub const GRAPH_NODE_ID: &str = "graph node id";
 
+/// All of these.
+pub const IDS: &[&str] =
+    &[CORRELATION, EXTERNAL_ID, PYTHON_ID, PYTHON_PARENT_ID, SEQUENCE_NUMBER, FORWARD_THREAD, GRAPH_ID, GRAPH_NODE_ID];
+
 /// What ROCm's launching calls say of the kernel that they launch: its name, as the kernel's own slice has it.
 pub const KERNEL: &str = "args.kernel";

@@ -5,22 +5,6 @@
 //! with the file that has it. A name stands in a trace demangled (`void vllm::f<int>(int*)`), bare (Triton,
 //! `extern "C"`) or mangled (`_ZN4vllm1fIiEEvPi`).
 
-/// The kernel's own name begins so. Anchored: what a name holds further right are template arguments and parameters,
-/// and what Inductor names a fused kernel after (`triton_poi_fused_one_shot_all_reduce_0`) is an operator, not
-/// the kernel.
-macro_rules! own {
-    ($name:literal) => {
-        concat!(r"^(?:void )?(?:(?:\w+|\(anonymous namespace\)|<unnamed>)::)*(?:_Z\w*?\d)?(?:", $name, ")")
-    };
-}
-
-/// The kernel lies in a namespace called so, at whatever depth.
-macro_rules! within {
-    ($namespace:literal) => {
-        concat!(r"^(?:void )?(?:\w+::)*(?:", $namespace, r")::|^_ZN\w*?\d(?:", $namespace, r")L?\d")
-    };
-}
-
 /// A family of kernels: whose they are and what they are called.
 #[derive(Debug, Clone, Copy)]
 pub struct Family {
@@ -28,8 +12,32 @@ pub struct Family {
     pub name: &'static str,
     /// One line on what is in it.
     pub about: &'static str,
-    /// Regular expressions, each searched for anywhere in a kernel's name; one match is enough.
-    pub patterns: &'static [&'static str],
+    /// Regular expressions for what a kernel's own name begins with. What a name holds further right are template arguments and
+    /// parameters, and what Inductor names a fused kernel after (`triton_poi_fused_one_shot_all_reduce_0`) is an operator, not the
+    /// kernel.
+    own: &'static [&'static str],
+    /// The same for namespaces that a kernel lies in, at whatever depth.
+    within: &'static [&'static str],
+    /// Regular expressions that are searched for anywhere in a kernel's name.
+    patterns: &'static [&'static str],
+}
+
+impl Family {
+    /// The family as regular expressions, each searched for anywhere in a kernel's name; one match is enough. As few as can be:
+    /// what takes time is to make them.
+    pub fn expressions(&self) -> Vec<String> {
+        let mut all: Vec<String> = self.patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
+        if !self.own.is_empty() {
+            let names = self.own.join("|");
+            let namespaces = r"(?:(?:\w+|\(anonymous namespace\)|<unnamed>)::)*";
+            all.push(format!(r"^(?:void )?{namespaces}(?:_Z\w*?\d)?(?:{names})"));
+        }
+        if !self.within.is_empty() {
+            let namespaces = self.within.join("|");
+            all.push(format!(r"^(?:void )?(?:\w+::)*(?:{namespaces})::|^_ZN\w*?\d(?:{namespaces})L?\d"));
+        }
+        all
+    }
 }
 
 /// All families. A kernel may be of several: RCCL's bear NCCL's names.
@@ -37,6 +45,8 @@ pub const FAMILIES: &[Family] = &[
     Family {
         name: "nccl",
         about: "NCCL's kernels, of all its generations",
+        own: &[],
+        within: &[],
         patterns: &[
             // NVIDIA/nccl `src/device/generate.py`, `src/device/symmetric/generate.py`; before 2.19 `ncclKernel_…`,
             // before 2.8 `ncclAllReduceRingLLKernel_…`. Also `nccl_ep_jit_…` (NCCL EP) and ctran's
@@ -47,6 +57,8 @@ pub const FAMILIES: &[Family] = &[
     Family {
         name: "rccl",
         about: "RCCL's kernels; most bear NCCL's names, so NCCL's are found too",
+        own: &[],
+        within: &[],
         patterns: &[
             // ROCm/rccl `src/device/common.cu` (`ncclDevKernel_Generic_4`), `src/device/symmetric/generate.py`
             r"^(?:void )?(?:_ZN?L?\d+)?nccl",
@@ -59,104 +71,114 @@ pub const FAMILIES: &[Family] = &[
     Family {
         name: "custom-allreduce",
         about: "all-reduces (and kin: all-gathers, barriers) of vLLM, SGLang, FlashInfer, TensorRT-LLM, aiter, PyTorch",
-        patterns: &[
+        own: &[
             // vllm `csrc/custom_all_reduce.cuh`, `csrc/custom_all_gather_reduce_scatter.cuh`; sglang
             // `sgl-kernel/csrc/allreduce/custom_all_reduce.cuh`; aiter `csrc/include/custom_all_reduce.cuh`; flashinfer
             // `include/flashinfer/comm/vllm_custom_all_reduce.cuh`
-            own!("cross_device_(?:reduce|all_gather)"),
+            "cross_device_(?:reduce|all_gather)",
             // vllm `csrc/custom_all_gather_reduce_scatter.cuh`
-            own!("mnnvl_lamport_"),
+            "mnnvl_lamport_",
             // sglang `python/sglang/kernels/jit/csrc/distributed/custom_all_reduce.cuh`, `all_reduce_fusion.cuh`,
             // `all_reduce_mhc_hip.cuh`, `kimi_k3/comm/ar_fusion.cuh`
-            own!("all_reduce_(?:one_shot|two_shot|[12]shot)_(?:push_|pull_)?kernel"),
-            own!("all_reduce_(?:kernel|mhc_post_kernel|(?:push|pull)_(?:res|norm)_)"),
-            own!("moe_finalize_all_reduce_kernel"),
+            "all_reduce_(?:one_shot|two_shot|[12]shot)_(?:push_|pull_)?kernel",
+            "all_reduce_(?:kernel|mhc_post_kernel|(?:push|pull)_(?:res|norm)_)",
+            "moe_finalize_all_reduce_kernel",
             // sglang, same folders: `nvlink_comm.cuh`, `tp_qknorm.cuh`, `beam_all_reduce.cuh`, `ipc_a2a.cuh`,
             // `inkling/inkling_all_reduce.cuh`
-            own!("nvlink_(?:push|pull)_kernel|parallel_qknorm_across_head"),
-            own!("inkling_(?:two_shot_all_reduce|multimem)_"),
-            within!("beam_ar|ipc_a2a"),
+            "nvlink_(?:push|pull)_kernel|parallel_qknorm_across_head",
+            "inkling_(?:two_shot_all_reduce|multimem)_",
             // sglang `kimi_k3/comm/sp_collective.cuh`, `muse_spark/all_gather.cuh`, `all_gather_norm_residual.cuh`
-            own!("all_gather_(?:direct_)?kernel|muse_spark_all_gather_|reduce_scatter_(?:pull|res)_kernel"),
+            "all_gather_(?:direct_)?kernel|muse_spark_all_gather_|reduce_scatter_(?:pull|res)_kernel",
             // quick-reduce: vllm `csrc/quickreduce/`, sglang `sgl-kernel/csrc/allreduce/quick_all_reduce.cuh`, aiter
             // `csrc/include/quick_all_reduce.cuh`
-            own!("allreduce_prototype_(?:one|two)shot"),
-            within!("quickreduce"),
+            "allreduce_prototype_(?:one|two)shot",
             // pytorch `torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu` (in an anonymous namespace)
-            own!("multimem_(?:all_?reduce|all_gather|one_shot)"),
+            "multimem_(?:all_?reduce|all_gather|one_shot)",
             // pytorch, same file (`one_shot_all_reduce_kernel`, `two_shot_all_reduce_kernel_inplace`) and
             // `intra_node_comm.cu` (`oneShotAllReduceKernel`); TensorRT-LLM `kernels/customAllReduceKernels.cu`,
             // `communicationKernels/mnnvlAllreduceKernels.cu` (`oneshotAllreduceFusionKernel`); flashinfer
             // `comm/trtllm_allreduce.cuh`, `comm/trtllm_mnnvl_allreduce.cuh`
-            own!("(?:one|two)_?[sS]hot_?(?:prenorm_)?[aA]ll_?[rR]educe"),
+            "(?:one|two)_?[sS]hot_?(?:prenorm_)?[aA]ll_?[rR]educe",
             // pytorch `intra_node_comm.cu`; TensorRT-LLM `communicationKernels/customLowPrecisionAllReduceKernels.cu`
-            own!("hybridCubeMeshAllReduceKernel|lowPrecisionTwoShotAllReduceKernel"),
+            "hybridCubeMeshAllReduceKernel|lowPrecisionTwoShotAllReduceKernel",
             // TensorRT-LLM `communicationKernels/allReduceFusionKernels.cu`, `moeAllReduceFusionKernels.cu`; flashinfer
             // `comm/trtllm_allreduce_fusion.cuh`, `comm/trtllm_moe_allreduce_fusion.cuh`; aiter
             // (`allreduce_fusion_kernel_1stage`)
-            own!("(?:moereduce_|moefinalize_)?allreduce_fusion_kernel"),
+            "(?:moereduce_|moefinalize_)?allreduce_fusion_kernel",
             // flashinfer `comm/trtllm_allreduce.cuh` (`lamport_style_…`, `lamport_initialize_kernel`); aiter
             // (`lamport_prefill_sentinel`)
-            own!("lamport_"),
+            "lamport_",
             // The second half of a two-shot all-reduce, waiting for peers: TensorRT-LLM, flashinfer
             // `comm/trtllm_mnnvl_allreduce.cuh`
-            own!("rmsNormLamport"),
-            // TensorRT-LLM `communicationKernels/mnnvlAllreduceKernels.cu`, `mnnvlAllGatherKernels.cu`
-            within!("mnnvl"),
-            // flashinfer `include/flashinfer/comm/`: namespaces that hold nothing else, and whose kernels' names
-            // (`allreduce_kernel`, `flat_push_kernel`) say too little
-            within!("mixed_comm|pcie_ipc|trtllm_mnnvl_allreduce|trtllm_(?:moe_)?allreduce_fusion"),
-            // flashinfer `comm/ulysses_all_to_all.cuh`, `comm/dcp_lse_reduce.cuh`
-            r"^(?:void )?flashinfer::comm::|^_ZN10flashinfer4comm",
+            "rmsNormLamport",
             // flashinfer `csrc/cake_trtllm_moe_allreduce_union/`, `csrc/cake_moe_finalize_allreduce_fusion/`; Triton:
             // `flashinfer/comm/quantized_allreduce.py`
-            own!("kernel_cake_trtllm_moe_(?:allreduce|finalize)_|_fp8_blockscale_2shot_kernel"),
+            "kernel_cake_trtllm_moe_(?:allreduce|finalize)_|_fp8_blockscale_2shot_kernel",
             // aiter `csrc/include/custom_all_reduce.cuh`
-            own!(
-                "allgather_(?:naive|vec|lastdim)|reduce_scatter_(?:cross_device_store|split_)|fused_allreduce_rmsnorm"
-            ),
+            "allgather_(?:naive|vec|lastdim)|reduce_scatter_(?:cross_device_store|split_)|fused_allreduce_rmsnorm",
+            r"(?:barrier|put_signal|wait_signal)_kernel\(unsigned int ?\*\*, int, int, int",
+            // pytorch `symm_mem/nccl_extension.cu`
+            "lsa_put_signal_kernel",
+        ],
+        within: &[
+            "beam_ar|ipc_a2a",
+            "quickreduce",
+            // TensorRT-LLM `communicationKernels/mnnvlAllreduceKernels.cu`, `mnnvlAllGatherKernels.cu`
+            "mnnvl",
+            // flashinfer `include/flashinfer/comm/`: namespaces that hold nothing else, and whose kernels' names
+            // (`allreduce_kernel`, `flat_push_kernel`) say too little
+            "mixed_comm|pcie_ipc|trtllm_mnnvl_allreduce|trtllm_(?:moe_)?allreduce_fusion",
             // pytorch `symm_mem/CUDASymmetricMemory.cu`: barriers and signals, waiting for peers as collectives do.
             // Of names as common as these, only with that namespace or with its signal pads as first parameter.
-            within!("symmetric_memory|intra_node_comm"),
-            own!(r"(?:barrier|put_signal|wait_signal)_kernel\(unsigned int ?\*\*, int, int, int"),
-            // pytorch `symm_mem/nccl_extension.cu`
-            own!("lsa_put_signal_kernel"),
+            "symmetric_memory|intra_node_comm",
+        ],
+        patterns: &[
+            // flashinfer `comm/ulysses_all_to_all.cuh`, `comm/dcp_lse_reduce.cuh`
+            r"^(?:void )?flashinfer::comm::|^_ZN10flashinfer4comm",
         ],
     },
     Family {
         name: "deepep",
         about: "DeepEP's dispatch and combine, and what prepares them",
-        patterns: &[
+        own: &[],
+        within: &[
             // deepseek-ai/DeepEP `csrc/kernels/` (`intranode`, `internode`, `internode_ll`, `layout`), newer
             // `deep_ep/include/deep_ep/impls/` (`elastic`). Of the names only the namespace is its own: `dispatch` and
             // `combine` are anyone's. Forks keep it (`primus_turbo::deep_ep::`).
-            within!("deep_ep"),
+            "deep_ep",
             // DeepEP, branch hybrid-ep: `csrc/hybrid_ep/backend/hybrid_ep_backend.cuh`
-            within!("hybrid_ep"),
+            "hybrid_ep",
         ],
+        patterns: &[],
     },
     Family {
         name: "nvshmem",
         about: "NVSHMEM's own kernels, and PyTorch's on NVSHMEM",
-        patterns: &[
+        own: &[
             // NVIDIA/nvshmem `src/host/stream/comm/` (`nvshmemi_signal_op_kernel`); `nvshmemi_proxy_rma_entrypoint…`
-            own!("nvshmem"),
+            "nvshmem",
             // NVIDIA/nvshmem `src/host/stream/coll/`; once with the type within (`alltoall_float_on_stream_kernel`)
-            own!(r"(?:barrier|sync|alltoall|broadcast|fcollect|rdxn|reducescatter)(?:_[a-z0-9_]+)?_on_stream_kernel"),
-            // pytorch `symm_mem/nvshmem_extension.cu` (`allToAllV`, `exchangeSplitAndOffset`)
-            within!("nvshmem_extension"),
+            r"(?:barrier|sync|alltoall|broadcast|fcollect|rdxn|reducescatter)(?:_[a-z0-9_]+)?_on_stream_kernel",
         ],
+        within: &[
+            // pytorch `symm_mem/nvshmem_extension.cu` (`allToAllV`, `exchangeSplitAndOffset`)
+            "nvshmem_extension",
+        ],
+        patterns: &[],
     },
     Family {
         name: "mscclpp",
         about: "MSCCL++'s kernels, and those that take its channels",
+        own: &[
+            // sglang `sgl-kernel/csrc/allreduce/mscclpp_allreduce.cuh`
+            "allreduce_LL_[12]node",
+        ],
+        within: &[],
         patterns: &[
             // microsoft/mscclpp `src/ext/collectives/`, `src/core/executor/`, `src/ext/ep/`. Anywhere in the name:
             // kernels outside the namespace (`apps/nccl/src/allreduce.hpp`) show by their parameters what they are.
             r"\bmscclpp::",
             r"^_Z\w*?7mscclpp",
-            // sglang `sgl-kernel/csrc/allreduce/mscclpp_allreduce.cuh`
-            own!("allreduce_LL_[12]node"),
         ],
     },
 ];
@@ -307,7 +329,7 @@ mod tests {
     fn names_of_all_families() {
         let families: Vec<(&str, Vec<Regex>)> = FAMILIES
             .iter()
-            .map(|family| (family.name, family.patterns.iter().map(|pattern| Regex::new(pattern).unwrap()).collect()))
+            .map(|family| (family.name, family.expressions().iter().map(|e| Regex::new(e).unwrap()).collect()))
             .collect();
         for &(kernel, expected) in NAMES {
             let found: Vec<&str> = families

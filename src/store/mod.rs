@@ -133,9 +133,9 @@ impl Store {
 
     /// What autograd says of an operator.
     pub fn autograd(&self, slice: usize) -> Option<Autograd> {
-        let ids = self.slices.ids(slice);
-        (self.category_kind(slice) == CategoryKind::Cpu && ids.other != 0)
-            .then_some(Autograd { sequence: ids.other - 1, forward_thread: ids.more.0 })
+        let number = self.slices.other_id(slice);
+        (number != 0 && self.category_kind(slice) == CategoryKind::Cpu)
+            .then(|| Autograd { sequence: number - 1, forward_thread: self.slices.ids(slice).more.0 })
     }
 
     /// The graph by which GPU work was launched, and the node of this graph.

@@ -24,7 +24,12 @@ pub struct Strings {
     ends: Vec<usize>,
     index: HashTable<u32>,
     hasher: foldhash::fast::FixedState,
+    /// Ids of texts as they stood in the file, by [`place_of`]: most are found here, without being hashed as a whole.
+    recent: Vec<u32>,
 }
+
+/// How many places there are for recent texts: as many as traces have names, or a few times fewer.
+const RECENT: usize = 4096;
 
 impl std::fmt::Debug for Strings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -40,6 +45,7 @@ impl Default for Strings {
             index: HashTable::new(),
             // A fixed seed: the order of nothing depends on it, and runs stay comparable.
             hasher: foldhash::fast::FixedState::default(),
+            recent: Vec::new(),
         }
     }
 }
@@ -54,11 +60,31 @@ impl Strings {
     /// The same for a text as it stands in the file. Almost all are known and mean what their bytes say.
     #[inline]
     pub fn intern_text(&mut self, text: Text<'_>) -> StringId {
-        let hash = self.hash(text.raw);
-        match self.find_bytes(hash, text.raw) {
-            Some(id) if memchr::memchr(b'\\', text.raw).is_none() => id,
-            _ => self.intern(&text.decoded()),
+        let place = place_of(text.raw);
+        if let Some(&id) = self.recent.get(place)
+            && id != 0
+            && self.text.as_bytes()[self.ends[id as usize - 1]..self.ends[id as usize]] == *text.raw
+        {
+            return StringId(id);
         }
+        self.intern_rare_text(text, place)
+    }
+
+    fn intern_rare_text(&mut self, text: Text<'_>, place: usize) -> StringId {
+        // One with escapes does not mean what its bytes say, and is never looked for by them.
+        if memchr::memchr(b'\\', text.raw).is_some() {
+            return self.intern(&text.decoded());
+        }
+        let hash = self.hash(text.raw);
+        let id = self.find_bytes(hash, text.raw).unwrap_or_else(|| self.intern(&text.decoded()));
+        if self.recent.is_empty() {
+            self.recent = vec![0; RECENT];
+        }
+        // Bytes that are no UTF-8 do not mean themselves either.
+        if self.get(id).is_some_and(|known| known.as_bytes() == text.raw) {
+            self.recent[place] = id.0;
+        }
+        id
     }
 
     fn insert(&mut self, hash: u64, text: &str) -> StringId {
@@ -103,6 +129,18 @@ impl Strings {
     }
 }
 
+/// Where a text is remembered: by its length, its beginning and its end, in which names differ.
+#[inline]
+fn place_of(text: &[u8]) -> usize {
+    let (first, last) = match (text.first_chunk::<8>(), text.last_chunk::<8>()) {
+        (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+        _ => (text.iter().fold(0, |all, byte| all << 8 | u64::from(*byte)), 0),
+    };
+    // The highest bits of a product depend on all bits of its factor.
+    let mixed = (first ^ last.rotate_left(23) ^ text.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> (64 - RECENT.ilog2())) as usize
+}
+
 #[inline]
 fn hash_bytes(hasher: &foldhash::fast::FixedState, bytes: &[u8]) -> u64 {
     let mut state = hasher.build_hasher();
@@ -142,7 +180,27 @@ mod tests {
         assert_ne!(newline, backslash, "its bytes are known as another text");
         assert_eq!(strings.get(newline), Some("a\n"));
         assert_eq!(strings.intern_text(Text { raw: b"a\n", decode }), newline);
-        let broken = strings.intern_text(Text { raw: b"\xff", decode });
-        assert_eq!(strings.get(broken), Some("\u{fffd}"));
+        for _ in 0..2 {
+            let broken = strings.intern_text(Text { raw: b"\xff", decode });
+            assert_eq!(strings.get(broken), Some("\u{fffd}"));
+            assert_eq!(strings.intern_text(Text { raw: b"a\\n", decode }), newline);
+        }
+    }
+
+    /// Texts that share a place do not take each other's.
+    #[test]
+    fn recent_texts_are_found_again() {
+        let decode = |raw: &[u8]| Cow::Owned(String::from_utf8_lossy(raw).into_owned());
+        let mut strings = Strings::default();
+        let texts: Vec<String> = (0..3 * RECENT)
+            .map(|i| format!("common beginning {i:05} common end"))
+            .chain(["".to_owned(), "a".to_owned()])
+            .collect();
+        let ids: Vec<StringId> =
+            texts.iter().map(|text| strings.intern_text(Text { raw: text.as_bytes(), decode })).collect();
+        for (text, id) in texts.iter().zip(&ids).rev().chain(texts.iter().zip(&ids)) {
+            assert_eq!(strings.intern_text(Text { raw: text.as_bytes(), decode }), *id);
+            assert_eq!(strings.get(*id), Some(text.as_str()));
+        }
     }
 }

@@ -8,8 +8,9 @@ use std::ops::Range;
 
 use super::layout::Piece;
 use super::marks::Marks;
-use super::number::short_whole_number;
+use super::number::{digits_end, short_whole_number};
 use super::scan::{Token, Walker};
+use crate::nccl::args;
 
 /// Objects with more members are not flat.
 const MAX_MEMBERS: usize = 6;
@@ -35,9 +36,16 @@ pub(super) struct Flats {
 /// Objects with the same text between their numbers.
 #[derive(Debug, PartialEq, Eq)]
 struct Form {
-    before: Vec<Prefix>,
+    before: Vec<(Prefix, Use)>,
     tail: Prefix,
     keys: Vec<Box<[u8]>>,
+}
+
+/// What a member's number is good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Value,
+    Nothing,
 }
 
 /// The numbers of a flat object.
@@ -123,7 +131,8 @@ impl Form {
             if keys.iter().any(|known| **known == *key) {
                 return None;
             }
-            before.push(Prefix::of(&text[from..end - digits.len()])?);
+            let wanted = if args::IDS.iter().any(|id| id.as_bytes() == key) { Use::Value } else { Use::Nothing };
+            before.push((Prefix::of(&text[from..end - digits.len()])?, wanted));
             keys.push(key.into());
             from = end;
         }
@@ -135,35 +144,46 @@ impl Form {
     #[inline]
     fn read(&self, text: &[u8], at: usize, found: &mut FlatValues) -> Option<usize> {
         let mut at = at;
-        for (before, value) in self.before.iter().zip(&mut found.values) {
-            (*value, at) = short_whole_number(text, before.pass(text, at)?)?;
+        for ((before, wanted), value) in self.before.iter().zip(&mut found.values) {
+            let start = before.pass(text, at)?;
+            if *wanted == Use::Value {
+                (*value, at) = short_whole_number(text, start)?;
+            } else {
+                at = digits_end(text, start)?;
+            }
         }
         self.tail.pass(text, at)
     }
 }
 
-/// Up to 32 bytes that are compared at once.
+/// Up to 96 bytes that are compared sixteen at once.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Prefix {
     pieces: [Piece; 2],
+    more: Box<[Piece]>,
     length: usize,
 }
 
 impl Prefix {
     /// `None` if the text is empty or longer.
     pub(super) fn of(text: &[u8]) -> Option<Self> {
-        if text.is_empty() || text.len() > 32 {
+        if text.is_empty() || text.len() > 96 {
             return None;
         }
-        let (first, second) = text.split_at(text.len().min(16));
-        Some(Prefix { pieces: [Piece::of(first), Piece::of(second)], length: text.len() })
+        let mut pieces = text.chunks(16).map(Piece::of);
+        let first_two = [pieces.next().unwrap_or_default(), pieces.next().unwrap_or_default()];
+        Some(Prefix { pieces: first_two, more: pieces.collect(), length: text.len() })
     }
 
     /// The byte behind it, if it stands at a byte.
     #[inline]
     pub(super) fn pass(&self, text: &[u8], at: usize) -> Option<usize> {
+        let [first, second] = &self.pieces;
+        if !first.stands_at(text, at) || (self.length > 16 && !second.stands_at(text, at + 16)) {
+            return None;
+        }
         let stands =
-            self.pieces[0].stands_at(text, at) && (self.length <= 16 || self.pieces[1].stands_at(text, at + 16));
+            self.length <= 32 || self.more.iter().enumerate().all(|(i, piece)| piece.stands_at(text, at + 32 + 16 * i));
         stands.then_some(at + self.length)
     }
 }
@@ -209,5 +229,11 @@ mod tests {
             assert_eq!(read(other), None, "{other}");
         }
         assert_eq!(read(r#"{"Python parent id": 9}"#), Some([9, 0, 0, 0, 0, 0]));
+        assert_eq!(read(r#"{"Ev Idx": 9, "Python id": 8}"#), None);
+        assert_eq!(
+            read(r#"{"Ev Idx": 12345678, "Python id": 7}"#),
+            Some([0, 7, 0, 0, 0, 0]),
+            "nobody asks for the first"
+        );
     }
 }

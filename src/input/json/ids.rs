@@ -19,6 +19,9 @@ use crate::event::{ArgValue, Ids};
 use crate::nccl::args;
 use crate::nccl::category::CategoryKind;
 
+/// What stands before a key is looked at anew when it was something else so often.
+const RELEARN: u32 = 16;
+
 /// Categories are remembered up to this many; Kineto has a dozen.
 const MAX_KINDS: usize = 16;
 
@@ -44,13 +47,17 @@ pub(super) struct IdFinder {
 struct Key {
     /// Finds it with its quotes.
     finder: Finder<'static>,
-    /// What stood between the value before it and its own value when it was the next key the last time.
+    /// What stood between the value before it and its own value, when it was looked at.
     before: Option<Prefix>,
+    /// Whether there were other members between.
+    skips: bool,
+    /// How often something else stood there.
+    misses: u32,
 }
 
 impl Key {
     fn new(key: &str) -> Self {
-        Key { finder: Finder::new(format!("\"{key}\"").as_bytes()).into_owned(), before: None }
+        Key { finder: Finder::new(format!("\"{key}\"").as_bytes()).into_owned(), before: None, skips: false, misses: 0 }
     }
 
     fn text(&self) -> &[u8] {
@@ -122,8 +129,7 @@ impl IdFinder {
     }
 
     fn search(&mut self, kind: CategoryKind, text: &[u8], object: Range<usize>, marks: &mut Marks) -> Ids {
-        let depth = Depth { bracket: Some(object.start), depth: 0 };
-        let mut search = Search { text, at: object.start + 1, object, depth, marks };
+        let mut search = Search { text, at: object.start + 1, object, skipped: false, marks };
         match kind {
             CategoryKind::Frame => {
                 let other = search.one_more(&mut self.python_parent);
@@ -214,8 +220,8 @@ struct Search<'a, 'm> {
     object: Range<usize>,
     /// Behind the value that was found last.
     at: usize,
-    /// How deep that is.
-    depth: Depth,
+    /// Whether members before it were passed over, which may have keys that are asked for later.
+    skipped: bool,
     marks: &'m mut Marks,
 }
 
@@ -251,6 +257,7 @@ impl<'a> Search<'a, '_> {
             return None;
         }
         self.at = end;
+        self.skipped |= key.skips;
         Some(id)
     }
 
@@ -262,11 +269,14 @@ impl<'a> Search<'a, '_> {
         let value = value_behind_key(text, colon, self.marks).ok()?;
         if let Token::Number(digits) = value {
             let start = colon + 1 + text[colon + 1..].iter().position(|byte| !is_space(*byte))?;
-            if next.is_some() {
+            key.misses += 1;
+            if key.misses % RELEARN == 1 && start > self.at {
                 key.before = Prefix::of(&text[self.at..start]);
+                key.skips = next.is_none();
             }
             self.at = start + digits.len();
         }
+        self.skipped |= next.is_none();
         Some(value)
     }
 
@@ -286,9 +296,26 @@ impl<'a> Search<'a, '_> {
         if let Some(found) = self.find_between(key, self.at..self.object.end) {
             return Some(found);
         }
-        self.depth = Depth { bracket: Some(self.object.start), depth: 0 };
+        if !self.skipped {
+            return None;
+        }
         let end = (self.at + key.text().len()).min(self.object.end);
         self.find_between(key, self.object.start..end)
+    }
+
+    /// Whether all of the object up to a place is its own: no other object begins there.
+    fn is_without_objects(&self, place: usize) -> bool {
+        memchr::memchr(b'{', &self.text[self.object.start + 1..place]).is_none()
+    }
+
+    /// How deep a place lies: the brackets before it are counted.
+    fn depth(&mut self, place: usize) -> i64 {
+        let (mut depth, mut bracket) = (0, Some(self.object.start));
+        while let Some(at) = bracket.filter(|at| *at < place) {
+            depth += if matches!(self.text.get(at), Some(b'{' | b'[')) { 1 } else { -1 };
+            bracket = self.marks.bracket(self.text, at + 1);
+        }
+        depth
     }
 
     fn find_between(&mut self, key: &Key, within: Range<usize>) -> Option<usize> {
@@ -300,7 +327,7 @@ impl<'a> Search<'a, '_> {
             // What looks like the key may be part of a longer text, or lie deeper.
             let is_string =
                 self.marks.quote(text, at) == Some(at) && self.marks.quote(text, at + 1) == Some(behind - 1);
-            if is_string && self.depth.at(text, at, self.marks) == 1 && is_key(self.text, behind) {
+            if is_string && is_key(self.text, behind) && (self.is_without_objects(at) || self.depth(at) == 1) {
                 return Some(behind);
             }
             from = at + 1;
@@ -327,22 +354,6 @@ fn as_number(token: Token<'_>) -> Option<i64> {
         },
         Token::Text(raw) => unescape(raw).parse().ok(),
         _ => None,
-    }
-}
-
-/// How deep places of a text lie, asked for from left to right: each bracket is looked at once.
-struct Depth {
-    bracket: Option<usize>,
-    depth: i64,
-}
-
-impl Depth {
-    fn at(&mut self, text: &[u8], place: usize, marks: &mut Marks) -> i64 {
-        while let Some(bracket) = self.bracket.filter(|bracket| *bracket < place) {
-            self.depth += if matches!(text.get(bracket), Some(b'{' | b'[')) { 1 } else { -1 };
-            self.bracket = marks.bracket(text, bracket + 1);
-        }
-        self.depth
     }
 }
 

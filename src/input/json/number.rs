@@ -81,16 +81,37 @@ pub(super) fn short_whole_number(text: &[u8], at: usize) -> Option<(i64, usize)>
     (end > at && end <= at + 16).then_some((value, end))
 }
 
+/// The byte behind up to eight digits; `None` if there are none or more.
+#[inline(always)]
+pub(super) fn digits_end(text: &[u8], at: usize) -> Option<usize> {
+    let eight = u64::from_le_bytes(text.get(at..at + 8)?.try_into().ok()?);
+    let count = others(eight ^ ZEROS).trailing_zeros() as usize / 8;
+    match count {
+        0 => None,
+        8 => text.get(at + 8).filter(|byte| !byte.is_ascii_digit()).map(|_| at + 8),
+        _ => Some(at + count),
+    }
+}
+
+/// Eight times the digit 0.
+const ZEROS: u64 = u64::from_ne_bytes([b'0'; 8]);
+
+/// The highest bit of each byte that is no digit, of bytes from which [`ZEROS`] were taken: a digit is now 0 to 9; to anything else
+/// adding 0x76 sets the highest bit, if it was not set before.
+#[inline(always)]
+fn others(digits: u64) -> u64 {
+    let seven_bits = digits & u64::from_ne_bytes([0x7f; 8]);
+    ((seven_bits + u64::from_ne_bytes([0x76; 8])) | digits) & u64::from_ne_bytes([0x80; 8])
+}
+
 /// Appends the digits at a byte to a value, which wraps where there are too many. The byte behind them.
 #[inline]
 fn digits(text: &[u8], mut at: usize, mut value: i64) -> Option<(i64, usize)> {
     const POWERS: [i64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
     loop {
         let eight = u64::from_le_bytes(text.get(at..at + 8)?.try_into().ok()?);
-        let digits = eight ^ u64::from_ne_bytes([b'0'; 8]);
-        // A digit is now 0 to 9; to anything else adding 0x76 sets the highest bit, if it was not set before.
-        let seven_bits = digits & u64::from_ne_bytes([0x7f; 8]);
-        let others = ((seven_bits + u64::from_ne_bytes([0x76; 8])) | digits) & u64::from_ne_bytes([0x80; 8]);
+        let digits = eight ^ ZEROS;
+        let others = others(digits);
         if others == 0 {
             value = value.wrapping_mul(100_000_000).wrapping_add(joined(digits));
             at += 8;
