@@ -7,59 +7,13 @@
     reason = "a test that cannot go on fails; its prints are for -- --nocapture"
 )]
 
+mod support;
+
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
-fn testdata(name: &str) -> String {
-    format!("{}/testdata/{name}", env!("CARGO_MANIFEST_DIR"))
-}
-
-fn program() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_nccl-stacks"))
-}
-
-fn run(args: &[&str]) -> Output {
-    program().args(args).stdin(Stdio::null()).output().unwrap()
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-/// The stacks of an answer: count, then frames from the outermost caller to the launch.
-fn stacks(output: &Output) -> Vec<(u64, Vec<String>)> {
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
-    let text = stdout(output);
-    let (first, rest) = text.split_once('\n').unwrap();
-    let stacks: Vec<(u64, Vec<String>)> = rest
-        .trim()
-        .split("\n\n")
-        .map(|block| {
-            let (frames, count) = block.rsplit_once("\nAppeared ").unwrap();
-            let count = count.strip_suffix(" times").unwrap().parse().unwrap();
-            (count, frames.split("\n ->\n").map(str::to_owned).collect())
-        })
-        .collect();
-    assert_eq!(first, format!("Found {} unique call stacks:", stacks.len()));
-    stacks
-}
-
-fn stack(count: u64, frames: &[&str]) -> (u64, Vec<String>) {
-    (count, frames.iter().map(|frame| (*frame).to_owned()).collect())
-}
-
-/// A file of its own for one test.
-fn scratch(name: &str, bytes: &[u8]) -> (tempfile::TempDir, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join(name);
-    std::fs::write(&path, bytes).unwrap();
-    (folder, path.to_str().unwrap().to_owned())
-}
+use support::program::{program, run, scratch, stack, stacks, stderr, stdout, testdata, trace_of};
 
 const REPLAY: &[&str] = &[
     "...",
@@ -460,12 +414,6 @@ fn patterns_are_checked_before_the_trace_is_read() {
     assert!(stderr(&output).contains("--kernel-name /(/: not a regular expression"), "{}", stderr(&output));
 }
 
-/// A trace of these events, each without its braces.
-fn trace_of(events: &[&str]) -> (tempfile::TempDir, String) {
-    let events: Vec<String> = events.iter().map(|event| format!("{{{event}}}")).collect();
-    scratch("trace.json", format!(r#"{{"traceEvents":[{}]}}"#, events.join(",\n")).as_bytes())
-}
-
 const RANK_0_MAIN: &str = r#""ph":"X","name":"rank0_main","cat":"cpu_op","pid":100,"tid":100,"ts":0,"dur":1000"#;
 const RANK_1_MAIN: &str = r#""ph":"X","name":"rank1_main","cat":"cpu_op","pid":200,"tid":200,"ts":0,"dur":1000"#;
 
@@ -607,15 +555,21 @@ fn testdata_is_what_the_generator_writes() {
     assert!(
         status.unwrap_or_else(|e| panic!("{}: {e}; `cargo build --example make_trace`", generator.display())).success()
     );
-    let mut compared = 0;
-    for entry in std::fs::read_dir(folder.path()).unwrap() {
-        let made = entry.unwrap().path();
-        let name = made.file_name().unwrap().to_str().unwrap().to_owned();
-        // Compressed bytes depend on the compressor's version; what is inside does not.
-        assert!(unpacked(&made) == unpacked(&PathBuf::from(testdata(&name))), "{name} differs");
-        compared += 1;
+    let (mut compared, mut folders) = (0, vec![folder.path().to_owned()]);
+    while let Some(made_in) = folders.pop() {
+        for entry in std::fs::read_dir(made_in).unwrap() {
+            let made = entry.unwrap().path();
+            if made.is_dir() {
+                folders.push(made);
+                continue;
+            }
+            let name = made.strip_prefix(folder.path()).unwrap().to_str().unwrap();
+            // Compressed bytes depend on the compressor's version; what is inside does not.
+            assert!(unpacked(&made) == unpacked(&PathBuf::from(testdata(name))), "{name} differs");
+            compared += 1;
+        }
     }
-    assert_eq!(compared, 10);
+    assert_eq!(compared, 15);
 }
 
 fn unpacked(path: &std::path::Path) -> Vec<u8> {

@@ -9,6 +9,7 @@
 //! from the recipe, and because anyone may have them. The same arguments give the same bytes.
 
 mod ddp;
+mod hard;
 mod kineto;
 mod llama;
 mod oddities;
@@ -64,10 +65,11 @@ fn testdata(args: &[String]) -> Result<String, String> {
         return Err(format!("`testdata` takes exactly one folder\n{USAGE}"));
     };
     let directory = Path::new(directory);
-    fs::create_dir_all(directory).map_err(|error| failed(directory, &error))?;
     let mut report = String::new();
     for (name, bytes) in recipes::all().map_err(|error| failed(directory, &error))? {
         let path = directory.join(name);
+        let folder = path.parent().unwrap_or(directory);
+        fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
         fs::write(&path, &bytes).map_err(|error| failed(&path, &error))?;
         report.push_str(&format!("{:>7} bytes  {}\n", bytes.len(), path.display()));
     }

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use flate2::Compression;
 
 use super::ddp::Training;
+use super::hard;
 use super::oddities;
 use super::profile::{Workload, write_trace};
 use super::sglang::{Serving, Step};
@@ -24,6 +25,11 @@ pub(crate) fn all() -> io::Result<Vec<(&'static str, Vec<u8>)>> {
         ("merged_two_members.json.gz", merged_two_members()?),
         ("damaged.json", oddities::DAMAGED.into()),
         ("begin_end_async.json", oddities::BEGIN_END_ASYNC.into()),
+        ("strangers.json", hard::STRANGERS.into()),
+        ("evidence.json", hard::EVIDENCE.into()),
+        ("forward_backward.json", hard::FORWARD_BACKWARD.into()),
+        ("replay/trace.json", hard::REPLAY.into()),
+        ("replay/capture_traces/capture.json", hard::CAPTURE.into()),
     ])
 }
 

@@ -72,9 +72,9 @@ impl Captures {
         Captures { exact_names, ..Captures::default() }
     }
 
-    /// Takes what a trace of captures holds, which must have been loaded with all arguments. Returns how many graphs it has.
+    /// Takes what a trace of captures holds, which must have been loaded with all arguments. Returns how many captures it has.
     pub fn add(&mut self, store: &Store) -> usize {
-        let before = self.recordings.len() + self.nodes.len();
+        let before = self.recordings.len();
         let mut climber = Climber::new(store, self.exact_names);
         for calls in recordings(store) {
             let stacks: Vec<Node> = calls.iter().map(|(call, _)| climber.launch(&mut self.tree, *call).node).collect();
@@ -84,7 +84,7 @@ impl Captures {
             let work = calls.into_iter().map(|(call, work)| (work, kernel_name(store, call).map(str::to_owned)));
             self.recordings.push(Recording { work: work.collect(), stacks });
         }
-        self.recordings.len() + self.nodes.len() - before
+        self.recordings.len() - before
     }
 
     /// Remembers the node that a call made, if it says so.
@@ -106,7 +106,7 @@ impl Captures {
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.recordings.is_empty() && self.nodes.is_empty()
+        self.recordings.is_empty()
     }
 
     /// Finds the stacks of all replayed kernels among the launches. Two stacks are alike if they are so up to this many callers.

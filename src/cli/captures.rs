@@ -6,6 +6,7 @@ use super::{Stop, say};
 use crate::analysis::capture::Captures;
 use crate::event::ArgsWanted;
 use crate::load::{LoadOptions, load};
+use crate::report::table::count;
 
 /// The folder that is looked into, beside the trace.
 const FOLDER: &str = "capture_traces";
@@ -22,9 +23,11 @@ pub(super) fn read(named: &[PathBuf], trace: &Path, options: LoadOptions, exact_
         match load(&path, options, |_| {}) {
             Ok(loaded) => {
                 let graphs = captures.add(&loaded.store);
-                if graphs == 0 {
-                    say(&format!("Note: {}: no call in this trace puts anything into a graph", path.display()));
-                }
+                say(&match graphs {
+                    0 => format!("Note: {}: no call in this trace puts anything into a graph", path.display()),
+                    1 => format!("Capture loaded: {}, 1 graph", path.display()),
+                    n => format!("Capture loaded: {}, {} graphs", path.display(), count(n as u64)),
+                });
             }
             Err(error) if named.is_empty() => say(&format!("Note: left out as a capture: {error}")),
             Err(error) => return Err(error.into()),

@@ -39,23 +39,17 @@ pub(super) fn window(what: &str, window: Window) {
 pub(super) fn left_out(report: &StackReport, how: &Climb) {
     let coverage = &report.coverage;
     let on_launch = how.window_on == WindowOn::Launch;
-    let lie = if on_launch { "were launched" } else { "ran" };
-    say(&format!(
-        "Kernels: {} match, {} of them {lie} in the window",
-        count(report.kernels_in_trace),
-        count(coverage.kernels)
-    ));
+    say(&format!("Kernels: {} match, {} in the window", count(report.kernels_in_trace), count(coverage.kernels)));
     say(&format!("Coverage: {}", covered(coverage)));
     for (reason, missed) in &coverage.without {
         say(&format!("Without a launch: {}", without_launch(*reason, missed)));
     }
     if report.elsewhere > 0 {
-        let how = if on_launch {
-            "ran in the window but were launched outside of it"
-        } else {
-            "were launched in the window but ran outside of it"
-        };
-        say(&format!("Not in the stacks: {} that {how}", kernels(report.elsewhere)));
+        let (inside, outside) = if on_launch { ("run", "launched") } else { ("launched", "run") };
+        say(&format!(
+            "Not in the stacks: {}, {inside} in the window, {outside} outside of it",
+            kernels(report.elsewhere)
+        ));
     }
     if coverage.uncertain > 0 {
         say(&format!(
@@ -141,19 +135,14 @@ fn why(reason: NoLaunch) -> &'static str {
     }
 }
 
-/// `1 captured graph; 294 kernels have the stack of their capture, 0 ambiguous, 3 of a graph that was not captured`
+/// `stacks for 294 kernels, 0 ambiguous (captured in several places), 3 of a graph that no capture holds`
 fn captured(tally: &CaptureTally) -> String {
-    let graphs = if tally.graphs == 1 {
-        "1 captured graph".to_owned()
-    } else {
-        format!("{} captured graphs", count(tally.graphs))
-    };
     let order = match tally.by_order {
         0 => String::new(),
-        n => format!(" ({} by their place in it, because its calls do not name their kernels)", count(n)),
+        n => format!(" ({} by order alone, because the calls name no kernels)", count(n)),
     };
     format!(
-        "{graphs}; {} have the stack of their capture{order}; {} ambiguous (captured in several places), {} of a graph that no capture holds",
+        "stacks for {}{order}, {} ambiguous (captured in several places), {} of a graph that no capture holds",
         kernels(tally.matched),
         count(tally.ambiguous),
         count(tally.unknown)
