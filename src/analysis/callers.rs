@@ -28,12 +28,17 @@ use crate::store::{PythonCaller, Store};
 /// ways: traces of before March 2024 are cut to whole microseconds, twice, start and length; later ones differ by less than one.
 pub const TOLERANCE: i64 = 2_000;
 
+/// How many slices that begin soon after a call are looked at: only traces with broken times have more.
+const MAX_SOON: usize = 256;
+
 /// Finds callers. Everything that takes a pass over the trace is made when it is first needed.
 #[derive(Debug)]
 pub struct Callers<'a> {
     store: &'a Store,
     /// By thread: the slices on each of its lanes, in order.
     lanes: HashMap<u32, Vec<Vec<u32>>>,
+    /// By thread, of those that have lanes: the slices on its own track, in order.
+    own_tracks: Option<HashMap<u32, Vec<u32>>>,
     /// By thread and number: calls of Python functions.
     frames: Option<HashMap<(u32, i64), u32, foldhash::fast::FixedState>>,
     /// Of C functions whose end is in doubt: when they were over for sure.
@@ -58,7 +63,8 @@ impl<'a> Callers<'a> {
             }
         }
         let lanes = lanes.into_iter().map(|(thread, lanes)| (thread, lanes.into_iter().map(|(_, s)| s).collect()));
-        Callers { store, lanes: lanes.collect(), frames: None, ends: HashMap::default(), running: Vec::new() }
+        let lanes = lanes.collect();
+        Callers { store, lanes, own_tracks: None, frames: None, ends: HashMap::default(), running: Vec::new() }
     }
 
     /// The slice from which this one was called.
@@ -125,18 +131,28 @@ impl<'a> Callers<'a> {
     }
 
     /// The innermost slice on the thread's own track that runs when a slice begins.
-    fn innermost(&self, slice: u32) -> u32 {
-        let slices = &self.store.slices;
-        let track = slices.track(slice as usize);
-        let Some(Owner::ThreadOverlap(thread)) = self.store.tracks.tracks.get(track as usize).map(|t| t.owner) else {
-            return slices.parent(slice as usize);
+    fn innermost(&mut self, slice: u32) -> u32 {
+        let store = self.store;
+        let owner = |slice: u32| store.tracks.tracks.get(store.slices.track(slice as usize) as usize).map(|t| t.owner);
+        let Some(Owner::ThreadOverlap(thread)) = owner(slice) else {
+            return store.slices.parent(slice as usize);
         };
-        let own = Owner::Thread(thread);
-        let is_own = |other: &u32| {
-            let track = slices.track(*other as usize);
-            self.store.tracks.tracks.get(track as usize).is_some_and(|track| track.owner == own)
-        };
-        self.running_at((0..slice).rev().find(is_own).unwrap_or(NO_PARENT), slice)
+        let lanes = &self.lanes;
+        let own_tracks = self.own_tracks.get_or_insert_with(|| {
+            let mut own_tracks: HashMap<u32, Vec<u32>> = lanes.keys().map(|thread| (*thread, Vec::new())).collect();
+            for slice in 0..store.slices.len() as u32 {
+                if let Some(Owner::Thread(thread)) = owner(slice)
+                    && let Some(of_thread) = own_tracks.get_mut(&thread)
+                {
+                    of_thread.push(slice);
+                }
+            }
+            own_tracks
+        });
+        let own = own_tracks.get(&thread).map_or(&[][..], Vec::as_slice);
+        let before = own.partition_point(|other| *other < slice);
+        let latest = before.checked_sub(1).map_or(NO_PARENT, |at| own[at]);
+        self.running_at(latest, slice)
     }
 
     /// The first of a slice and those around it that runs when another begins.
@@ -209,7 +225,7 @@ impl<'a> Callers<'a> {
         end
     }
 
-    fn find_sure_end(&self, slice: u32) -> i64 {
+    fn find_sure_end(&mut self, slice: u32) -> i64 {
         let (store, end) = (self.store, self.end(slice));
         let slices = &store.slices;
         let thread = store.tracks.thread_of(slices.track(slice as usize));
@@ -237,7 +253,8 @@ impl<'a> Callers<'a> {
     fn late_caller(&self, call: u32, thread: u32) -> Option<u32> {
         let slices = &self.store.slices;
         let (start, end) = (slices.ts(call as usize), self.end(call));
-        let begin_soon = (call as usize + 1..slices.len()).take_while(|other| slices.ts(*other) <= start + TOLERANCE);
+        let soon = start.saturating_add(TOLERANCE);
+        let begin_soon = (call as usize + 1..slices.len()).take(MAX_SOON).take_while(|other| slices.ts(*other) <= soon);
         let holding = begin_soon.filter(|other| {
             let span = (slices.ts(*other), self.end(*other as u32));
             matches!(self.store.category_kind(*other), CategoryKind::Cpu | CategoryKind::Frame)

@@ -12,6 +12,10 @@ use crate::nccl::category::CategoryKind;
 use crate::nccl::frames::FORWARD_BACKWARD;
 use crate::store::Store;
 
+/// How many operators with a node's number are looked at, the latest before it first. A node's are a handful; if there are more,
+/// the numbers do not count what they should.
+const MAX_OPERATORS: usize = 1_000;
+
 /// What was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forward {
@@ -67,16 +71,12 @@ impl<'a> Forwards<'a> {
         };
         let of_process = process(outermost).map(|(upid, _)| upid);
         let all = index.operators.get(&sequence).map_or(&[][..], Vec::as_slice);
-        let mut before = all
-            .iter()
-            .copied()
-            .filter(|operator| *operator < outermost && process(*operator).map(|(upid, _)| upid) == of_process);
+        let before = &all[..all.partition_point(|operator| *operator < outermost)];
+        let nearest = before.iter().rev().take(MAX_OPERATORS).copied();
+        let mut before = nearest.filter(|operator| process(*operator).map(|(upid, _)| upid) == of_process);
         // Operators within operators may have the same number; the innermost made the node. It starts last.
-        let Some(first) = before.next() else { return Forward::NotRecorded };
-        match before.try_fold(first, |before, next| (process(before) == process(next)).then_some(next)) {
-            Some(last) => Forward::Operator(last),
-            None => Forward::Ambiguous,
-        }
+        let Some(last) = before.next() else { return Forward::NotRecorded };
+        if before.all(|other| process(other) == process(last)) { Forward::Operator(last) } else { Forward::Ambiguous }
     }
 }
 

@@ -186,7 +186,10 @@ impl<'a> Finder<'a> {
             },
             [only] => (Some(*only), Evidence::Correlation, false),
             [.., latest] => {
-                let of_flow = flows.clone().find_map(|from| candidates.iter().find(|call| call.slice == from));
+                let of_flow = flows.clone().find_map(|from| {
+                    let at = candidates.binary_search_by_key(&from, |call| call.slice).ok()?;
+                    Some(&candidates[at])
+                });
                 let before = candidates.partition_point(|call| call.ts <= kernel_ts);
                 let call = of_flow.or(candidates[..before].last()).unwrap_or(latest);
                 (Some(*call), Evidence::Correlation, of_flow.is_none())

@@ -4,7 +4,6 @@ use rusqlite::named_params;
 use serde::Serialize;
 
 use super::kernels::Names;
-use super::launches::NoLaunch;
 use super::stacks::StackReport;
 use crate::error::Error;
 use crate::nccl::calls::GRAPH_LAUNCHES;
@@ -29,8 +28,6 @@ pub enum Missing {
     NoLaunchLink {
         /// How many ran.
         kernels: u64,
-        /// Why, and how many for each reason.
-        reasons: Vec<(NoLaunch, u64)>,
         /// How many others ran and were launched outside of the window.
         elsewhere: u64,
         /// Calls in the window that launch a graph.
@@ -68,10 +65,8 @@ const MOST_FREQUENT: usize = 10;
 /// What SQLite fails with.
 pub fn explain(database: &Database, window: Window, report: &StackReport) -> Result<Missing, Error> {
     if report.coverage.without_launch() > 0 {
-        let reasons = report.coverage.without.iter().map(|(reason, missed)| (*reason, missed.count));
         return Ok(Missing::NoLaunchLink {
             kernels: report.coverage.without_launch(),
-            reasons: reasons.collect(),
             elsewhere: report.elsewhere,
             graph_launches: graph_launches(database, window)?,
         });

@@ -50,6 +50,8 @@ pub struct Stack {
     pub forward: Option<Trail>,
     /// How many kernels.
     pub count: u64,
+    /// By what these were attributed.
+    pub by: BTreeMap<Evidence, u64>,
 }
 
 /// What is known of the kernels that lie in a window.
@@ -155,7 +157,7 @@ pub fn climb(store: &Store, launches: &Launches, captured: Captured, window: Win
     report.coverage.captures = (tally.graphs > 0).then_some(tally);
     let mut climber = Climber::new(store, climb.exact_names);
     let mut forwards = Forwards::new(store);
-    let mut counts: BTreeMap<Place, u64> = BTreeMap::new();
+    let mut counts: BTreeMap<Place, BTreeMap<Evidence, u64>> = BTreeMap::new();
     let main = main_threads(store);
     let other = if climb.window_on == WindowOn::Launch { WindowOn::Kernel } else { WindowOn::Launch };
     for launched in &launches.kernels {
@@ -182,23 +184,25 @@ pub fn climb(store: &Store, launches: &Launches, captured: Captured, window: Win
         } else if stack.is_none() {
             continue;
         }
-        *counts.entry(place).or_default() += 1;
+        *counts.entry(place).or_default().entry(launched.evidence).or_default() += 1;
     }
     report.stacks = grouped(store, &tree, counts, climb);
     report
 }
 
 /// Stacks that differ only above the cut are one.
-fn grouped(store: &Store, tree: &Tree, counts: BTreeMap<Place, u64>, climb: Climb) -> Vec<Stack> {
-    let mut groups: BTreeMap<Stack, u64> = BTreeMap::new();
-    for (place, count) in counts {
+fn grouped(store: &Store, tree: &Tree, counts: BTreeMap<Place, BTreeMap<Evidence, u64>>, climb: Climb) -> Vec<Stack> {
+    let mut groups: BTreeMap<Stack, BTreeMap<Evidence, u64>> = BTreeMap::new();
+    for (place, by) in counts {
         let trail = |node| tree.trail(node, climb.max_callers);
         let Trail { frames, cut } = trail(place.launch);
         let thread = place.thread.map(|thread| thread_name(store, thread, climb.exact_names));
         let (captured, forward) = (place.captured.map(trail), place.forward.map(trail));
-        *groups.entry(Stack { frames, cut, thread, captured, forward, count: 0 }).or_default() += count;
+        let group = groups.entry(Stack { frames, cut, thread, captured, forward, ..Stack::default() }).or_default();
+        by.into_iter().for_each(|(evidence, count)| *group.entry(evidence).or_default() += count);
     }
-    let mut stacks: Vec<Stack> = groups.into_iter().map(|(stack, count)| Stack { count, ..stack }).collect();
+    let with_counts = |(stack, by): (Stack, BTreeMap<Evidence, u64>)| Stack { count: by.values().sum(), by, ..stack };
+    let mut stacks: Vec<Stack> = groups.into_iter().map(with_counts).collect();
     stacks.sort_by_key(|stack| std::cmp::Reverse(stack.count));
     stacks
 }

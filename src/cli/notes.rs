@@ -35,15 +35,20 @@ pub(super) fn window(what: &str, window: Window) {
     }
 }
 
-/// What the counts hold and what they leave out.
-pub(super) fn left_out(report: &StackReport, how: &Climb) {
+/// How many kernels there are, and by what each was attributed, or why it was not.
+pub(super) fn coverage(report: &StackReport) {
     let coverage = &report.coverage;
-    let on_launch = how.window_on == WindowOn::Launch;
     say(&format!("Kernels: {} match, {} in the window", count(report.kernels_in_trace), count(coverage.kernels)));
     say(&format!("Coverage: {}", covered(coverage)));
     for (reason, missed) in &coverage.without {
         say(&format!("Without a launch: {}", without_launch(*reason, missed)));
     }
+}
+
+/// What the counts leave out, and what is not sure.
+pub(super) fn left_out(report: &StackReport, how: &Climb) {
+    let coverage = &report.coverage;
+    let on_launch = how.window_on == WindowOn::Launch;
     if report.elsewhere > 0 {
         let (inside, outside) = if on_launch { ("run", "launched") } else { ("launched", "run") };
         say(&format!(
@@ -185,8 +190,8 @@ fn one_damage(description: &Description, tally: Tally) -> String {
 /// Why there is nothing. `what` are the kernels that were looked for: `NCCL or RCCL kernel`.
 pub(super) fn missing(missing: &Missing, what: &str) -> String {
     match missing {
-        Missing::NoLaunchLink { kernels: n, reasons, elsewhere, graph_launches } => {
-            let mut text = no_launch_link(*n, reasons, graph_launches);
+        Missing::NoLaunchLink { kernels: n, elsewhere, graph_launches } => {
+            let mut text = no_launch_link(*n, graph_launches);
             if *elsewhere > 0 {
                 text.push_str(&format!("\n{} more ran in the window and were launched outside of it.", kernels(*elsewhere)));
             }
@@ -222,14 +227,11 @@ pub(super) fn missing(missing: &Missing, what: &str) -> String {
     }
 }
 
-fn no_launch_link(n: u64, reasons: &[(NoLaunch, u64)], graph_launches: &[NameCount]) -> String {
+fn no_launch_link(n: u64, graph_launches: &[NameCount]) -> String {
     let mut text =
-        format!("Nothing found: {} ran in the window, but no call in the trace is tied to them:\n", kernels(n));
-    for (reason, n) in reasons {
-        text.push_str(&format!("  {} {}\n", count(*n), why(*reason)));
-    }
+        format!("Nothing found: {} ran in the window, but no call in the trace is tied to them.", kernels(n));
     if !graph_launches.is_empty() {
-        text.push_str("They may have been launched as part of a graph; the window has these graph launches:\n");
+        text.push_str(" They may have been launched as part of a graph; the window has these graph launches:\n");
         text.push_str(&name_counts(graph_launches, WIDTH_WITHOUT_SCREEN));
     }
     text

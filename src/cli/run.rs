@@ -43,6 +43,9 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     let report = climb(database.store(), &launches, captured, window, how);
     if report.stacks.is_empty() {
         let missing = missing::explain(&database, window, &report)?;
+        if report.coverage.kernels > 0 {
+            notes::coverage(&report);
+        }
         notes::damage(&database.store().damage);
         let asked = !args.kernel_name.is_empty() || !args.family.is_empty();
         let what = if asked { "such kernel" } else { "NCCL or RCCL kernel" };
@@ -51,6 +54,7 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     let mut answer = Vec::new();
     text::stacks(&report, &mut answer).map_err(Error::Stdout)?;
     output.finish(&answer)?;
+    notes::coverage(&report);
     notes::left_out(&report, &how);
     notes::damage(&database.store().damage);
     Ok(())
