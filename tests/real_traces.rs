@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use nccl_stacks::analysis::callers::Callers;
-use nccl_stacks::analysis::capture::Captured;
+use nccl_stacks::analysis::capture::{Captured, Captures};
 use nccl_stacks::analysis::kernels::{OwnFamilies, Wanted, choose};
-use nccl_stacks::analysis::launches::{self, Launches, WindowOn};
+use nccl_stacks::analysis::launches::{self, Evidence, Launches, WindowOn};
 use nccl_stacks::analysis::stacks::{Climb, StackReport, climb};
 use nccl_stacks::analysis::window;
 use nccl_stacks::event::ArgsWanted;
@@ -250,4 +250,97 @@ fn callers_are_what_runs_around_a_launch() {
         }
     }
     assert!(checked > 3_000, "{checked}");
+}
+
+fn trace(shared: &Path, name: &str) -> Database {
+    open(&shared.join("traces").join(format!("{name}.json.gz")), TimeRule::Exact)
+}
+
+/// The whole answer for some kernels, with captures from another trace if one is named.
+fn answer(shared: &Path, database: &Database, patterns: &[&str], capture: Option<&str>) -> StackReport {
+    let patterns: Vec<String> = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
+    let families = if patterns.is_empty() { vec!["all-collectives".to_owned()] } else { vec![] };
+    let wanted = Wanted::parse(&patterns, &families, &OwnFamilies::default()).unwrap();
+    let mut launches = launches::find(database.store(), &choose(database, &wanted).unwrap());
+    let mut captures = Captures::new(false);
+    if let Some(capture) = capture {
+        let path = shared.join("traces").join(format!("{capture}.json.gz"));
+        assert_eq!(captures.add(&load(&path, LoadOptions::default(), |_| {}).unwrap().store), 1);
+    }
+    let captured = captures.stacks(database.store(), &mut launches, None);
+    climb(database.store(), &launches, captured, Window::ALL, Climb::default())
+}
+
+#[test]
+fn every_collective_is_accounted_for() {
+    let Some(shared) = support::shared() else { return };
+    let mut with_collectives = 0;
+    for (name, path) in support::real_traces(&shared) {
+        let database = open(&path, TimeRule::Exact);
+        let report = answer(&shared, &database, &[], None);
+        // None of these traces has collective kernels of other names.
+        let sql = "SELECT count(*) FROM slice WHERE kind = 'kernel' AND name GLOB 'nccl*'";
+        let kernels: u64 = database.connection().query_row(sql, [], |row| row.get(0)).unwrap();
+        let coverage = &report.coverage;
+        assert_eq!((report.kernels_in_trace, coverage.kernels), (kernels, kernels), "{name}");
+        assert_eq!(coverage.attributed() + coverage.without_launch(), kernels, "{name}");
+        assert_eq!(report.stacks.iter().map(|stack| stack.count).sum::<u64>(), coverage.attributed(), "{name}");
+        with_collectives += u64::from(kernels > 0);
+    }
+    assert_eq!(with_collectives, 23);
+}
+
+/// One recording, written twice: as it was, and by a tool that moved what overlaps and gave threads texts for numbers.
+#[test]
+fn twins_give_the_same_answer() {
+    let Some(shared) = support::shared() else { return };
+    let stacks = |name: &str| answer(&shared, &trace(&shared, name), &[], None).stacks;
+    let original = stacks("lora-dev-script__sglang_tp4_F_decode_lora_rank0");
+    assert_eq!(original.iter().map(|stack| stack.count).collect::<Vec<_>>(), [392, 98]);
+    assert_eq!(original, stacks("lora-dev-script__sglang_tp4_F_decode_lora_compat_rank0"));
+}
+
+/// The profiler put the start stacks of all Python threads around the scheduler's.
+#[test]
+fn a_schedulers_stacks_are_its_own() {
+    let Some(shared) = support::shared() else { return };
+    for (name, disagree) in [
+        ("A_mixed_rank0", 16),
+        ("A_mixed_rank1", 2),
+        ("A_mixed_rank2", 0),
+        ("A_mixed_rank3", 0),
+        ("F_decode_lora_rank0", 0),
+    ] {
+        let report = answer(&shared, &trace(&shared, &format!("lora-dev-script__sglang_tp4_{name}")), &[], None);
+        // As many as the arrows that trace_processor binds to kernels from launches of other kernels.
+        assert_eq!(report.coverage.flow_disagrees, disagree, "{name}");
+        for stack in &report.stacks {
+            assert_eq!(
+                stack.frames[..2],
+                ["<string>(1): <module>", "multiprocessing/spawn.py(122): spawn_main"],
+                "{name}"
+            );
+            let strangers = ["watchdog.py", "_monitor.py", "timer.py", "subproc_pool.py", "fused_add_rmsnorm"];
+            assert!(!stack.frames.iter().any(|frame| strangers.iter().any(|s| frame.contains(s))), "{name}");
+        }
+    }
+}
+
+#[test]
+fn graphs_have_the_stacks_of_their_capture() {
+    let Some(shared) = support::shared() else { return };
+    // Trace, its capture; kernels launched by graphs, of these with the capture's stack. The last trace replays graphs of
+    // other sizes than the one that was captured.
+    for (replay, capture, kernels, matched) in [
+        ("mi_sglang_decode", "mi_sglang_capture_bs32", 544, 544),
+        ("mi_vllm_graph_execution", "mi_vllm_capture", 421, 421),
+        ("mi_vllm_piecewise_execution", "mi_vllm_capture", 361, 0),
+    ] {
+        let database = trace(&shared, &format!("TraceLens__{replay}"));
+        let report = answer(&shared, &database, &["*"], Some(&format!("TraceLens__{capture}")));
+        assert_eq!(report.coverage.by[&Evidence::GraphReplay], kernels, "{replay}");
+        let tally = report.coverage.captures.unwrap();
+        assert_eq!((tally.matched, tally.unknown, tally.ambiguous), (matched, kernels - matched, 0), "{replay}");
+        assert_eq!(tally.by_order, 0, "ROCm names the kernels");
+    }
 }
