@@ -21,8 +21,9 @@ use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::nccl::frames::fold;
 use nccl_stacks::sql::Database;
+use nccl_stacks::store::Store;
 use nccl_stacks::store::slices::NO_PARENT;
-use nccl_stacks::store::{PythonCaller, Store};
+use nccl_stacks::store::ties::PythonCaller;
 use nccl_stacks::time::{TimeRule, Window};
 
 fn open(path: &Path, time: TimeRule) -> Database {

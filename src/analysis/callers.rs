@@ -20,9 +20,10 @@ use std::collections::hash_map::Entry;
 
 use crate::nccl::category::CategoryKind;
 use crate::nccl::frames;
+use crate::store::Store;
 use crate::store::slices::{NO_PARENT, UNFINISHED};
+use crate::store::ties::PythonCaller;
 use crate::store::tracks::Owner;
-use crate::store::{PythonCaller, Store};
 
 /// By how much, in ns, the ends of caller and callee may differ for no other reason than that their times were taken in different
 /// ways: traces of before March 2024 are cut to whole microseconds, twice, start and length; later ones differ by less than one.
