@@ -303,23 +303,10 @@ impl<'a> Search<'a, '_> {
         self.find_between(key, self.object.start..end)
     }
 
-    /// Whether all of the object up to a place is its own: no other object begins there.
-    fn is_without_objects(&self, place: usize) -> bool {
-        memchr::memchr(b'{', &self.text[self.object.start + 1..place]).is_none()
-    }
-
-    /// How deep a place lies: the brackets before it are counted.
-    fn depth(&mut self, place: usize) -> i64 {
-        let (mut depth, mut bracket) = (0, Some(self.object.start));
-        while let Some(at) = bracket.filter(|at| *at < place) {
-            depth += if matches!(self.text.get(at), Some(b'{' | b'[')) { 1 } else { -1 };
-            bracket = self.marks.bracket(self.text, at + 1);
-        }
-        depth
-    }
-
     fn find_between(&mut self, key: &Key, within: Range<usize>) -> Option<usize> {
         let text = self.text.get(..within.end)?;
+        let start = self.object.start;
+        let mut depth = Depth { searched: start + 1, object: None, bracket: Some(start), depth: 0 };
         let mut from = within.start;
         loop {
             let at = from + key.finder.find(text.get(from..)?)?;
@@ -327,11 +314,39 @@ impl<'a> Search<'a, '_> {
             // What looks like the key may be part of a longer text, or lie deeper.
             let is_string =
                 self.marks.quote(text, at) == Some(at) && self.marks.quote(text, at + 1) == Some(behind - 1);
-            if is_string && is_key(self.text, behind) && (self.is_without_objects(at) || self.depth(at) == 1) {
+            if is_string && is_key(self.text, behind) && depth.is_one(text, at, self.marks) {
                 return Some(behind);
             }
             from = at + 1;
         }
+    }
+}
+
+/// How deep keys of an object lie, asked for from left to right: nothing is looked at twice.
+struct Depth {
+    /// So far there is no other object.
+    searched: usize,
+    object: Option<usize>,
+    /// Brackets before this one are counted.
+    bracket: Option<usize>,
+    depth: i64,
+}
+
+impl Depth {
+    /// Whether a key is one of the object itself: if no other object begins before it, it must be.
+    fn is_one(&mut self, text: &[u8], place: usize, marks: &mut Marks) -> bool {
+        if self.object.is_none() {
+            self.object = memchr::memchr(b'{', &text[self.searched..place]);
+            self.searched = place;
+        }
+        if self.object.is_none() {
+            return true;
+        }
+        while let Some(bracket) = self.bracket.filter(|bracket| *bracket < place) {
+            self.depth += if matches!(text.get(bracket), Some(b'{' | b'[')) { 1 } else { -1 };
+            self.bracket = marks.bracket(text, bracket + 1);
+        }
+        self.depth == 1
     }
 }
 
