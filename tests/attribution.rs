@@ -117,18 +117,19 @@ fn captures_without_names_are_matched_by_order() {
     ];
     let capture: Vec<&str> = capture.iter().map(String::as_str).collect();
     let (_folder, capture) = trace_of(&capture);
-    let work = |name: &str, category: &str, stream: u32, ts: u32| {
+    let work = |name: &str, category: &str, stream: u32, ts: u32, dur: u32| {
         format!(
-            r#""ph":"X","name":"{name}","cat":"{category}","pid":0,"tid":{stream},"ts":{ts},"dur":5,"args":{{"correlation":1}}"#
+            r#""ph":"X","name":"{name}","cat":"{category}","pid":0,"tid":{stream},"ts":{ts},"dur":{dur},"args":{{"correlation":1}}"#
         )
     };
     let replay = |streams: [u32; 3], first: &str| {
         let launch = r#""ph":"X","name":"cudaGraphLaunch","cat":"cuda_runtime","pid":9,"tid":9,"ts":10,"dur":1,"args":{"correlation":1}"#;
         let events = [
             launch.to_owned(),
-            work("gemm", first, streams[0], 20),
-            work("Memset (Device)", "gpu_memset", streams[1], 30),
-            work("ncclDevKernel_X", "kernel", streams[2], 40),
+            // The second begins before the first has ended, as kernels on one stream may.
+            work("gemm", first, streams[0], 20, 15),
+            work("Memset (Device)", "gpu_memset", streams[1], 30, 10),
+            work("ncclDevKernel_X", "kernel", streams[2], 40, 5),
         ];
         let (_folder, replay) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
         run(&[&replay, "--capture-trace", &capture])

@@ -17,11 +17,12 @@ use serde::Serialize;
 use super::launches::{Evidence, Launches};
 use super::tree::{Climber, Node, Tree};
 use crate::event::ArgValue;
-use crate::nccl::args::KERNEL;
+use crate::nccl::args::{GRAPH_ID, GRAPH_NODE_ID, KERNEL, in_table};
 use crate::nccl::calls::{CAPTURE_BEGIN, CAPTURE_END, GRAPH_LAUNCHES, Work};
 use crate::nccl::category::CategoryKind;
 use crate::store::Store;
 use crate::store::slices::UNFINISHED;
+use crate::store::strings::StringId;
 
 /// All captures that are at hand.
 #[derive(Debug, Default)]
@@ -89,12 +90,11 @@ impl Captures {
 
     /// Remembers the node that a call made, if it says so.
     fn add_node(&mut self, store: &Store, call: u32, stack: Node) {
-        let id =
-            |key| match store.strings.find(key).and_then(|key| store.args.get(store.slices.args(call as usize), key)) {
-                Some(ArgValue::Int(id)) => id,
-                _ => 0,
-            };
-        let ids = (id("args.graph id"), id("args.graph node id"));
+        let id = |key| match arg(store, call, key) {
+            Some(ArgValue::Int(id)) => id,
+            _ => 0,
+        };
+        let ids = (id(GRAPH_ID), id(GRAPH_NODE_ID));
         if ids.1 != 0 {
             // Two stacks for one node are as good as none.
             self.nodes
@@ -184,9 +184,9 @@ impl Recording {
         if self.work.len() != replay.len() {
             return false;
         }
-        let track = |slice: &u32| store.slices.track(*slice as usize);
+        let stream = |slice: &u32| store.tracks.thread_of(store.slices.track(*slice as usize));
         let has_names = self.work.iter().any(|(_, name)| name.is_some());
-        let in_order = has_names || replay.windows(2).all(|pair| track(&pair[0]) == track(&pair[1]));
+        let in_order = has_names || replay.windows(2).all(|pair| stream(&pair[0]) == stream(&pair[1]));
         in_order
             && self.work.iter().zip(replay).all(|((work, name), slice)| {
                 let slice_name = name_of(store, *slice);
@@ -276,8 +276,12 @@ fn name_of(store: &Store, slice: u32) -> &str {
 
 /// The name of the kernel that a call launches, if it says so.
 fn kernel_name(store: &Store, call: u32) -> Option<&str> {
-    match store.args.get(store.slices.args(call as usize), store.strings.find(KERNEL)?)? {
+    match arg(store, call, KERNEL)? {
         ArgValue::Text(name) => store.strings.get(name),
         _ => None,
     }
+}
+
+fn arg(store: &Store, slice: u32, key: &str) -> Option<ArgValue<StringId>> {
+    store.args.get(store.slices.args(slice as usize), store.strings.find(&in_table(key))?)
 }

@@ -32,4 +32,9 @@ pub const IDS: &[&str] =
     &[CORRELATION, EXTERNAL_ID, PYTHON_ID, PYTHON_PARENT_ID, SEQUENCE_NUMBER, FORWARD_THREAD, GRAPH_ID, GRAPH_NODE_ID];
 
 /// What ROCm's launching calls say of the kernel that they launch: its name, as the kernel's own slice has it.
-pub const KERNEL: &str = "args.kernel";
+pub const KERNEL: &str = "kernel";
+
+/// A key as the table `args` has it.
+pub fn in_table(key: &str) -> String {
+    format!("args.{key}")
+}
