@@ -236,3 +236,145 @@ fn families_of_kernels() {
     assert_eq!(missing.status.code(), Some(1));
     assert!(stderr(&missing).contains("no_such_file.json"), "{}", stderr(&missing));
 }
+
+/// A slice of a trace, without its braces: category, name, process and thread, start and length in µs, arguments.
+fn slice(category: &str, name: &str, (pid, tid): (u32, u32), (ts, dur): (&str, &str), args: &str) -> String {
+    format!(
+        r#""ph":"X","cat":"{category}","name":"{name}","pid":{pid},"tid":{tid},"ts":{ts},"dur":{dur},"args":{{{args}}}"#
+    )
+}
+
+fn flow(phase: &str, category: &str, id: u32, (pid, tid): (u32, u32), ts: u32) -> String {
+    format!(
+        r#""ph":"{phase}","cat":"{category}","name":"{category}","id":{id},"pid":{pid},"tid":{tid},"ts":{ts},"bp":"e""#
+    )
+}
+
+fn trace(events: &[String]) -> (tempfile::TempDir, String) {
+    trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+const CALL: &str = "cuda_runtime";
+const ONE: &str = r#""correlation":1"#;
+
+/// An operator that begins a little after the launch is its caller only where nothing else can be.
+#[test]
+fn operators_that_begin_late_are_the_last_resort() {
+    let (main, other, stream) = ((9, 9), (9, 0), (0, 7));
+    let launch = slice(CALL, "cudaLaunchKernel", main, ("10", "6"), ONE);
+    let kernel = slice("kernel", "ncclX", stream, ("90", "5"), ONE);
+    // What lies in the call, and reaches out of it by no more than clocks differ, may not call it: the climb would go round.
+    let within = [
+        slice(CALL, "cudaLaunchKernel", main, ("10", "10"), ONE),
+        slice("cpu_op", "within", main, ("10.2", "9.8"), ""),
+        slice("cpu_op", "reaching_out", main, ("10.5", "10"), ""),
+        kernel.clone(),
+    ];
+    assert_eq!(stacks(&run(&[&trace(&within).1])), [stack(1, &["cudaLaunchKernel"])]);
+    // Another thread's function, which has tid 0 and so lies on the main thread; an operator holds the call.
+    let held = [
+        slice("cpu_op", "c10d::allreduce_", main, ("9", "20"), ""),
+        launch.clone(),
+        slice("python_function", "poll.py(7): poll", other, ("11", "40"), ""),
+        kernel.clone(),
+    ];
+    assert_eq!(stacks(&run(&[&trace(&held).1])), [stack(1, &["c10d::allreduce_", "cudaLaunchKernel"])]);
+    let alone = [launch, slice("cpu_op", "c10d::allreduce_", main, ("11", "20"), ""), kernel];
+    assert_eq!(stacks(&run(&[&trace(&alone).1])), [stack(1, &["c10d::allreduce_", "cudaLaunchKernel"])]);
+}
+
+/// In a container a process may have the number of a device, and a thread that of a stream.
+#[test]
+fn work_on_a_gpu_calls_nothing() {
+    let events = [
+        slice("kernel", "gemm", (7, 7), ("0", "500"), ""),
+        slice("cpu_op", "aten::x", (7, 7), ("10", "50"), ""),
+        slice(CALL, "cudaLaunchKernel", (7, 7), ("20", "5"), ONE),
+        slice("kernel", "ncclX", (7, 8), ("90", "5"), ONE),
+    ];
+    assert_eq!(stacks(&run(&[&trace(&events).1])), [stack(1, &["aten::x", "cudaLaunchKernel"])]);
+}
+
+/// Ranks in one file that number everything alike: what cannot be told apart is said to be uncertain, and no rank gets another's
+/// forward pass.
+#[test]
+fn ranks_in_one_file_are_not_taken_for_each_other() {
+    let mut events = Vec::new();
+    for (rank, pid) in [(0, 100), (1, 200)] {
+        let (at, lane, stream) = (100 + 5 * rank, (pid, pid), (rank, 7));
+        events.push(slice("cpu_op", &format!("rank{rank}"), lane, ("0", "500"), ""));
+        events.push(slice(CALL, "cudaLaunchKernel", lane, (&at.to_string(), "2"), ONE));
+        events.push(flow("s", "ac2g", 1, lane, at));
+        events.push(slice("kernel", "ncclX", stream, (&(at + 10).to_string(), "2"), ONE));
+        events.push(flow("f", "ac2g", 1, stream, at + 10));
+    }
+    let output = run(&[&trace(&events).1]);
+    assert!(stderr(&output).contains("Uncertain: 2 kernels"), "{}", stderr(&output));
+
+    let mut events = Vec::new();
+    for (rank, pid, sequence) in [(0, 100, 9), (1, 200, 30)] {
+        let (lane, backward, id) = ((pid, pid), (pid, pid + 1), rank + 1);
+        let number = |thread: u32| format!(r#""Sequence number":{sequence},"Fwd thread id":{thread}"#);
+        events.push(slice("cpu_op", &format!("forward of {rank}."), lane, ("10", "20"), &number(0)));
+        events.push(flow("s", "fwdbwd", 1, lane, 10));
+        events.push(slice("cpu_op", "backward", backward, ("100", "50"), &number(1)));
+        events.push(flow("f", "fwdbwd", 1, backward, 100));
+        events.push(slice(CALL, "cudaLaunchKernel", backward, ("110", "2"), &format!(r#""correlation":{id}"#)));
+        events.push(slice("kernel", "ncclX", (rank, 7), ("200", "2"), &format!(r#""correlation":{id}"#)));
+    }
+    let text = stdout(&run(&[&trace(&events).1]));
+    let (first, second) = (text.find("forward of 0."), text.find("forward of 1."));
+    assert!(first.is_some() && second.is_some(), "{text}");
+}
+
+/// On several streams kernels of a replay may start in any order.
+#[test]
+fn captures_of_several_streams_are_matched_by_name() {
+    let main = (9, 9);
+    let call = |ts: &str, name: &str| slice(CALL, name, main, (ts, "1"), "");
+    let launch =
+        |ts: &str, kernel: &str| slice(CALL, "hipLaunchKernel", main, (ts, "1"), &format!(r#""kernel":"{kernel}""#));
+    let capture = [
+        call("1", "hipStreamBeginCapture"),
+        slice("cpu_op", "branch_a", main, ("10", "9"), ""),
+        launch("11", "ncclX"),
+        launch("15", "ncclY"),
+        slice("cpu_op", "branch_b", main, ("20", "9"), ""),
+        launch("21", "ncclX"),
+        call("40", "hipStreamEndCapture"),
+    ];
+    let (_folder, capture) = trace(&capture);
+    let replay = |kernels: [(&str, u32); 3]| {
+        let mut events = vec![slice(CALL, "hipGraphLaunch", main, ("5", "1"), ONE)];
+        for ((kernel, stream), ts) in kernels.into_iter().zip(["20", "30", "40"]) {
+            events.push(slice("kernel", kernel, (0, stream), (ts, "5"), ONE));
+        }
+        run(&[&trace(&events).1, "--capture-trace", &capture])
+    };
+    // X was launched from two places, Y from one.
+    let output = replay([("ncclX", 8), ("ncclX", 7), ("ncclY", 7)]);
+    let want = ["[graph capture]", "branch_a", "hipLaunchKernel", "[graph replay]", "hipGraphLaunch"];
+    assert_eq!(stacks(&output), [stack(2, &["hipGraphLaunch"]), stack(1, &want)]);
+    assert!(stderr(&output).contains("stacks for 1 kernel, 2 ambiguous"), "{}", stderr(&output));
+    // On one stream the order tells all.
+    let output = replay([("ncclX", 7), ("ncclY", 7), ("ncclX", 7)]);
+    assert!(stderr(&output).contains("stacks for 3 kernels, 0 ambiguous"), "{}", stderr(&output));
+    let output = replay([("ncclX", 7), ("ncclX", 7), ("ncclY", 7)]);
+    assert!(stderr(&output).contains("stacks for 0 kernels, 0 ambiguous"), "{}", stderr(&output));
+}
+
+/// Of two `args` the last counts, however many events of the same form were read before.
+#[test]
+fn the_last_of_two_args_counts() {
+    let twice = |id: u32| {
+        let last = format!(r#""args":{{"list":[{id}],"correlation":{id}}}"#);
+        format!(
+            r#""ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":{id},"dur":1,"args":{{"cbid":1,"correlation":999999}},{last}"#
+        )
+    };
+    let mut events: Vec<String> = (1..200).map(twice).collect();
+    events.extend((1..200).map(|id| {
+        slice("kernel", "ncclX", (0, 7), (&(1000 + 10 * id).to_string(), "5"), &format!(r#""correlation":{id}"#))
+    }));
+    assert_eq!(stacks(&run(&[&trace(&events).1])), [stack(199, &["cudaLaunchKernel"])]);
+}

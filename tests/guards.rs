@@ -21,7 +21,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("store", &["damage", "event", "nccl", "time"]),
     ("load", &["damage", "error", "event", "input", "store", "time"]),
     ("sql", &["damage", "error", "event", "nccl", "store", "time"]),
-    ("analysis", &["error", "event", "nccl", "sql", "store", "time"]),
+    ("analysis", &["damage", "error", "event", "nccl", "sql", "store", "time"]),
     ("report", &["analysis", "time"]),
     ("cli", &["analysis", "damage", "error", "event", "load", "nccl", "report", "sql", "store", "time"]),
 ];

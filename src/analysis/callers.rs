@@ -68,7 +68,18 @@ impl<'a> Callers<'a> {
         Callers { store, lanes, own_tracks: None, frames: None, ends: HashMap::default(), running: Vec::new() }
     }
 
-    /// The slice from which this one was called.
+    /// The slice from which a launch was called. Where no operator is around it, it may be one that begins a little later.
+    pub fn caller_of_launch(&mut self, call: u32) -> Option<u32> {
+        let caller = self.caller(call);
+        if caller.is_some_and(|caller| self.kind(caller) == CategoryKind::Cpu)
+            || self.kind(call) != CategoryKind::Runtime
+        {
+            return caller;
+        }
+        self.late_caller(call).or(caller)
+    }
+
+    /// The slice from which this one was called: always one before it.
     pub fn caller(&mut self, slice: u32) -> Option<u32> {
         let kind = self.kind(slice);
         let python = if kind == CategoryKind::Frame { self.store.python_ids(slice as usize) } else { None };
@@ -77,11 +88,6 @@ impl<'a> Callers<'a> {
             return None;
         }
         let thread = self.store.tracks.thread_of(self.store.slices.track(slice as usize));
-        if let (CategoryKind::Runtime, Some(thread)) = (kind, thread)
-            && let Some(late) = self.late_caller(slice, thread)
-        {
-            return Some(late);
-        }
         // What runs when the slice begins, the innermost on the thread's track and on each of its lanes.
         let mut running = std::mem::take(&mut self.running);
         running.clear();
@@ -175,7 +181,9 @@ impl<'a> Callers<'a> {
             CategoryKind::Frame => {}
             // What begins in a call into the runtime and ends after it may be its caller, see `late_caller`.
             CategoryKind::Runtime => return self.end(slice) <= self.end(caller),
-            _ => return true,
+            // A device and its stream may be numbered like a process and its thread.
+            CategoryKind::Kernel | CategoryKind::Gpu => return false,
+            CategoryKind::Cpu => return true,
         }
         if frames::is_c_function(self.name(caller)) && self.sure_end(caller) <= start {
             return false;
@@ -249,22 +257,32 @@ impl<'a> Callers<'a> {
         next.map_or(end, |next| slices.ts(next))
     }
 
-    /// The innermost slice that begins a little after a call into the runtime, holds most of it and ends after it: the clock
-    /// by which such calls are timed is another than that of operators.
-    fn late_caller(&self, call: u32, thread: u32) -> Option<u32> {
-        let slices = &self.store.slices;
+    /// The innermost operator that begins a little after a call into the runtime, holds most of it and ends after it: the clock by
+    /// which such calls are timed is another than that of operators.
+    fn late_caller(&mut self, call: u32) -> Option<u32> {
+        let (store, slices) = (self.store, &self.store.slices);
+        let thread = store.tracks.thread_of(slices.track(call as usize))?;
         let (start, end) = (slices.ts(call as usize), self.end(call));
         let soon = start.saturating_add(TOLERANCE);
         let begin_soon = (call as usize + 1..slices.len()).take(MAX_SOON).take_while(|other| slices.ts(*other) <= soon);
         let holding = begin_soon.filter(|other| {
             let span = (slices.ts(*other), self.end(*other as u32));
-            matches!(self.store.category_kind(*other), CategoryKind::Cpu | CategoryKind::Frame)
+            store.category_kind(*other) == CategoryKind::Cpu
                 && span.0 > start
                 && span.1 > end
                 && end - span.0 > span.0 - start
-                && self.store.tracks.thread_of(slices.track(*other)) == Some(thread)
+                && store.tracks.thread_of(slices.track(*other)) == Some(thread)
         });
-        holding.last().map(|slice| slice as u32)
+        let late = holding.last()? as u32;
+        // It must not have been called by what lies in the call.
+        let mut above = Some(late);
+        while let Some(slice) = above.filter(|slice| *slice >= call) {
+            if slice == call {
+                return None;
+            }
+            above = self.caller(slice);
+        }
+        Some(late)
     }
 }
 

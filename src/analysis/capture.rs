@@ -4,8 +4,9 @@
 //! During a capture nothing runs on the GPU, but the launching calls are there, with their callers, between a call that begins the
 //! capture and one that ends it. They are what the graph holds, in their order. So a graph of a replay and a capture belong
 //! together if they hold the same: as many kernels, copies and fills in the same order, and the same names where the capture has
-//! names. ROCm writes the kernel's name to the call that launches it; CUDA does not, and then the order has to do, which is only
-//! sure if the graph runs on one stream. Where both traces have the ids of the graph's nodes, these decide.
+//! names. ROCm writes the kernel's name to the call that launches it; CUDA does not, and then the order has to do. On several streams
+//! the order of a replay says nothing: there names alone decide, if all launches of a name were made from the same place. Where
+//! both traces have the ids of the graph's nodes, these decide.
 //!
 //! Several captures may hold the same: a model's layers, or the same model twice. If all of them say the same stack it is the
 //! kernel's; otherwise the kernel is ambiguous, and gets none.
@@ -29,13 +30,22 @@ use crate::store::strings::StringId;
 pub struct Captures {
     exact_names: bool,
     tree: Tree,
+    graphs: u64,
     recordings: Vec<Recording>,
     /// By the ids of graph and node.
-    nodes: HashMap<(i64, i64), Option<Node>>,
+    nodes: HashMap<(i64, i64), Made>,
+}
+
+/// A node of a graph and where it was made.
+#[derive(Debug)]
+struct Made {
+    /// `None`: in several places.
+    stack: Option<Node>,
+    kernel: Option<String>,
 }
 
 /// What one capture put into its graph, in order.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct Recording {
     work: Vec<(Work, Option<String>)>,
     stacks: Vec<Node>,
@@ -75,17 +85,22 @@ impl Captures {
 
     /// Takes what a trace of captures holds, which must have been loaded with all arguments. Returns how many captures it has.
     pub fn add(&mut self, store: &Store) -> usize {
-        let before = self.recordings.len();
         let mut climber = Climber::new(store, self.exact_names);
-        for calls in recordings(store) {
+        let captures = captures(store);
+        self.graphs += captures.len() as u64;
+        for calls in captures.iter().flat_map(|Calls { own, all }| std::iter::once(own).chain(all)) {
             let stacks: Vec<Node> = calls.iter().map(|(call, _)| climber.launch(&mut self.tree, *call).node).collect();
             for ((call, _), stack) in calls.iter().zip(&stacks) {
                 self.add_node(store, *call, *stack);
             }
-            let work = calls.into_iter().map(|(call, work)| (work, kernel_name(store, call).map(str::to_owned)));
-            self.recordings.push(Recording { work: work.collect(), stacks });
+            let work = calls.iter().map(|(call, work)| (*work, kernel_name(store, *call).map(str::to_owned)));
+            let recording = Recording { work: work.collect(), stacks };
+            // The same graph is captured again for every worker and every trial.
+            if !self.recordings.contains(&recording) {
+                self.recordings.push(recording);
+            }
         }
-        self.recordings.len() - before
+        captures.len()
     }
 
     /// Remembers the node that a call made, if it says so.
@@ -96,11 +111,11 @@ impl Captures {
         };
         let ids = (id(GRAPH_ID), id(GRAPH_NODE_ID));
         if ids.1 != 0 {
-            // Two stacks for one node are as good as none.
+            let kernel = kernel_name(store, call).map(str::to_owned);
             self.nodes
                 .entry(ids)
-                .and_modify(|known| *known = known.filter(|known| *known == stack))
-                .or_insert(Some(stack));
+                .and_modify(|known| known.stack = known.stack.filter(|known| *known == stack))
+                .or_insert(Made { stack: Some(stack), kernel });
         }
     }
 
@@ -109,29 +124,43 @@ impl Captures {
         self.recordings.is_empty()
     }
 
+    /// By stack: a number that those have in common which are the same up to this many callers.
+    fn alike(&self, max_callers: Option<usize>) -> HashMap<Node, usize> {
+        let mut trails = HashMap::new();
+        let stacks = self.recordings.iter().flat_map(|recording| &recording.stacks);
+        let mut alike = HashMap::new();
+        for stack in stacks {
+            alike.entry(*stack).or_insert_with(|| {
+                let next = trails.len();
+                *trails.entry(self.tree.trail(*stack, max_callers)).or_insert(next)
+            });
+        }
+        alike
+    }
+
     /// Finds the stacks of all replayed kernels among the launches. Two stacks are alike if they are so up to this many callers.
     /// Kernels that only their node ties to a capture get that for evidence.
     pub fn stacks(self, store: &Store, launches: &mut Launches, max_callers: Option<usize>) -> Captured {
-        let alike = |a, b| a == b || self.tree.trail(a, max_callers) == self.tree.trail(b, max_callers);
         let mut captured = Captured::default();
-        captured.tally.graphs = self.recordings.len() as u64;
+        captured.tally.graphs = self.graphs;
         if self.is_empty() {
             return captured;
         }
+        let alike = self.alike(max_callers);
         let replays: HashMap<u32, Replay<'_>> = replays(store, launches)
             .into_iter()
-            .map(|(call, work)| {
-                let same = self.recordings.iter().filter(|recording| recording.is_of(store, &work)).collect();
-                (call, Replay { work, same })
-            })
+            .map(|(call, work)| (call, Replay::new(store, work, &self.recordings)))
             .collect();
         for launched in &mut launches.kernels {
-            let by_node = store.graph_node(launched.kernel as usize).and_then(|ids| self.nodes.get(&ids)).copied();
+            let name = name_of(store, launched.kernel);
+            let by_node = store.graph_node(launched.kernel as usize).and_then(|ids| self.nodes.get(&ids));
+            // Another process may have the same ids.
+            let by_node = by_node.filter(|made| made.kernel.as_deref().is_none_or(|kernel| kernel == name));
             let is_replay = launched.evidence == Evidence::GraphReplay;
-            let found = match (by_node, launched.call) {
+            let found = match (by_node.map(|made| made.stack), launched.call) {
                 (Some(Some(stack)), _) => Match::Stack { stack, by_order: false },
                 (Some(None), _) => Match::Ambiguous,
-                (None, Some(call)) if is_replay => replays[&call.slice].stack(launched.kernel, &alike),
+                (None, Some(call)) if is_replay => replays[&call.slice].stack(launched.kernel, name, &alike),
                 _ => continue,
             };
             match found {
@@ -155,20 +184,45 @@ impl Captures {
 /// What one launch of a graph put onto the GPU, in order, and the captures that hold the same.
 struct Replay<'a> {
     work: Vec<u32>,
+    /// Whether all ran on one stream.
+    in_order: bool,
     same: Vec<&'a Recording>,
 }
 
-impl Replay<'_> {
-    /// The stack of a kernel by its place.
-    fn stack(&self, kernel: u32, alike: &impl Fn(Node, Node) -> bool) -> Match {
-        let (Ok(place), [first, others @ ..]) = (self.work.binary_search(&kernel), &self.same[..]) else {
+impl<'a> Replay<'a> {
+    fn new(store: &Store, work: Vec<u32>, recordings: &'a [Recording]) -> Self {
+        let stream = |slice: &u32| store.tracks.thread_of(store.slices.track(*slice as usize));
+        let in_order = work.windows(2).all(|pair| stream(&pair[0]) == stream(&pair[1]));
+        let mut held: Vec<(Option<Work>, &str)> =
+            work.iter().map(|slice| (work_of(store, *slice), name_of(store, *slice))).collect();
+        let same = if in_order {
+            recordings.iter().filter(|recording| recording.holds_in_order(&held)).collect()
+        } else {
+            held.sort_unstable();
+            recordings.iter().filter(|recording| recording.holds_in_any_order(&held)).collect()
+        };
+        Replay { work, in_order, same }
+    }
+
+    /// The stack of a kernel: by its place among all, or by its name where there is no order. `alike`: what a stack is to the one
+    /// who asks.
+    fn stack(&self, kernel: u32, name: &str, alike: &HashMap<Node, usize>) -> Match {
+        let (Ok(place), [first, ..]) = (self.work.binary_search(&kernel), &self.same[..]) else {
             return Match::Unknown;
         };
-        let stack = first.stacks[place];
-        if !others.iter().all(|other| alike(other.stacks[place], stack)) {
+        let of_recording = |recording: &'a Recording| -> Vec<Node> {
+            if self.in_order {
+                return vec![recording.stacks[place]];
+            }
+            let all = recording.work.iter().zip(&recording.stacks);
+            all.filter(|((_, of), _)| of.as_deref() == Some(name)).map(|(_, stack)| *stack).collect()
+        };
+        let mut stacks = self.same.iter().flat_map(|recording| of_recording(recording));
+        let Some(stack) = stacks.next() else { return Match::Unknown };
+        if !stacks.all(|other| alike.get(&other) == alike.get(&stack)) {
             return Match::Ambiguous;
         }
-        Match::Stack { stack, by_order: first.work[place].1.is_none() }
+        Match::Stack { stack, by_order: self.in_order && first.work[place].1.is_none() }
     }
 }
 
@@ -179,20 +233,29 @@ enum Match {
 }
 
 impl Recording {
-    /// Whether a replay holds the same.
-    fn is_of(&self, store: &Store, replay: &[u32]) -> bool {
-        if self.work.len() != replay.len() {
+    /// Whether a replay on one stream holds the same. Copies and fills have no names here.
+    fn holds_in_order(&self, replay: &[(Option<Work>, &str)]) -> bool {
+        self.work.len() == replay.len()
+            && self.work.iter().zip(replay).all(|((work, name), (other, other_name))| {
+                let is_same_kernel = *work != Work::Kernel || name.as_deref().is_none_or(|name| name == *other_name);
+                *other == Some(*work) && is_same_kernel
+            })
+    }
+
+    /// The same for one on several streams, sorted: as many kernels of each name, and as many copies and fills.
+    fn holds_in_any_order(&self, replay: &[(Option<Work>, &str)]) -> bool {
+        let is_named = self.work.iter().all(|(work, name)| *work != Work::Kernel || name.is_some());
+        if !is_named || self.work.len() != replay.len() {
             return false;
         }
-        let stream = |slice: &u32| store.tracks.thread_of(store.slices.track(*slice as usize));
-        let has_names = self.work.iter().any(|(_, name)| name.is_some());
-        let in_order = has_names || replay.windows(2).all(|pair| stream(&pair[0]) == stream(&pair[1]));
-        in_order
-            && self.work.iter().zip(replay).all(|((work, name), slice)| {
-                let slice_name = name_of(store, *slice);
-                work_of(store, *slice) == Some(*work)
-                    && (*work != Work::Kernel || name.as_deref().is_none_or(|name| name == slice_name))
-            })
+        let kernels =
+            self.work.iter().filter(|(work, _)| *work == Work::Kernel).filter_map(|(_, name)| name.as_deref());
+        let mut kernels: Vec<&str> = kernels.collect();
+        kernels.sort_unstable();
+        let others = replay.iter().filter(|(work, _)| *work == Some(Work::Kernel)).map(|(_, name)| *name);
+        let count = |wanted| self.work.iter().filter(|(work, _)| *work == wanted).count();
+        let replayed = |wanted| replay.iter().filter(|(work, _)| *work == Some(wanted)).count();
+        others.eq(kernels) && [Work::Copy, Work::Fill].into_iter().all(|work| count(work) == replayed(work))
     }
 }
 
@@ -205,7 +268,11 @@ fn replays(store: &Store, launches: &Launches) -> HashMap<u32, Vec<u32>> {
         replays.entry(call.slice).or_default();
         if let Some(id) = store.correlation(launched.kernel as usize) {
             // Ids that several calls have say nothing of what belongs together.
-            by_id.entry(id).and_modify(|(known, only)| *only &= *known == call.slice).or_insert((call.slice, true));
+            let sure = !launched.uncertain;
+            by_id
+                .entry(id)
+                .and_modify(|(known, only)| *only &= sure && *known == call.slice)
+                .or_insert((call.slice, sure));
         }
     }
     for slice in 0..store.slices.len() {
@@ -222,34 +289,60 @@ fn replays(store: &Store, launches: &Launches) -> HashMap<u32, Vec<u32>> {
     replays
 }
 
-/// The launching calls of each capture in a trace, in order. If no call says that a capture begins, those are taken, thread by
-/// thread, that nothing ran for.
-fn recordings(store: &Store) -> Vec<Vec<(u32, Work)>> {
+/// The launching calls of one capture, in order.
+#[derive(Debug, Default)]
+struct Calls {
+    /// Those of the thread that began it.
+    own: Vec<(u32, Work)>,
+    /// With those of other threads of its process, if there were any and no other capture was open: autograd's thread works for
+    /// the one that waits for it.
+    all: Option<Vec<(u32, Work)>>,
+}
+
+/// The captures in a trace, in order. If no call says that a capture begins, those calls are taken, thread by thread, that
+/// nothing ran for.
+fn captures(store: &Store) -> Vec<Calls> {
+    struct Open {
+        utid: Option<u32>,
+        own: Vec<(u32, Work)>,
+        all: Vec<(u32, Work)>,
+        is_alone: bool,
+    }
     let thread = |slice: u32| store.tracks.thread_of(store.slices.track(slice as usize));
-    let mut open: HashMap<Option<u32>, Vec<(u32, Work)>> = HashMap::new();
-    let mut all = Vec::new();
+    let process = |utid: Option<u32>| utid.map(|utid| store.tracks.threads[utid as usize].upid);
+    let (mut open, mut closed): (Vec<Open>, Vec<Calls>) = (Vec::new(), Vec::new());
     let mut has_ends = false;
     for call in store.runtime_calls.iter().copied() {
-        let name = name_of(store, call);
+        let (name, utid) = (name_of(store, call), thread(call));
         if name.contains(CAPTURE_BEGIN) {
             has_ends = true;
-            open.insert(thread(call), Vec::new());
+            open.retain(|capture| capture.utid != utid);
+            open.push(Open { utid, own: Vec::new(), all: Vec::new(), is_alone: true });
+            if open.len() > 1 {
+                open.iter_mut().for_each(|capture| capture.is_alone = false);
+            }
         } else if name.contains(CAPTURE_END) {
-            all.extend(open.remove(&thread(call)));
-        } else if let Some(work) = Work::of_call(name)
-            && let Some(calls) = open.get_mut(&thread(call))
-        {
-            calls.push((call, work));
+            let Some(at) = open.iter().position(|capture| capture.utid == utid) else { continue };
+            let Open { own, all, is_alone, .. } = open.remove(at);
+            let has_more = is_alone && all.len() > own.len();
+            closed.push(Calls { own, all: has_more.then_some(all) });
+        } else if let Some(work) = Work::of_call(name) {
+            for capture in open.iter_mut().filter(|capture| process(capture.utid) == process(utid)) {
+                capture.all.push((call, work));
+                if capture.utid == utid {
+                    capture.own.push((call, work));
+                }
+            }
         }
     }
     if !has_ends {
-        all = without_ends(store);
+        closed = without_ends(store);
     }
-    all.retain(|calls| !calls.is_empty());
-    all
+    closed.retain(|calls| !calls.own.is_empty() || calls.all.is_some());
+    closed
 }
 
-fn without_ends(store: &Store) -> Vec<Vec<(u32, Work)>> {
+fn without_ends(store: &Store) -> Vec<Calls> {
     if store.runtime_calls.iter().any(|call| GRAPH_LAUNCHES.contains(&name_of(store, *call))) {
         return Vec::new();
     }
@@ -261,7 +354,7 @@ fn without_ends(store: &Store) -> Vec<Vec<(u32, Work)>> {
             by_thread.entry(store.tracks.thread_of(store.slices.track(call as usize))).or_default().push((call, work));
         }
     }
-    by_thread.into_values().collect()
+    by_thread.into_values().map(|own| Calls { own, all: None }).collect()
 }
 
 fn work_of(store: &Store, slice: u32) -> Option<Work> {

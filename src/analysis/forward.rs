@@ -32,6 +32,8 @@ pub enum Forward {
 pub struct Forwards<'a> {
     store: &'a Store,
     index: Option<Index>,
+    /// By operator of the backward pass.
+    known: HashMap<u32, Forward>,
 }
 
 #[derive(Debug)]
@@ -45,11 +47,20 @@ struct Index {
 impl<'a> Forwards<'a> {
     /// For the slices of a trace.
     pub fn new(store: &'a Store) -> Self {
-        Forwards { store, index: None }
+        Forwards { store, index: None, known: HashMap::new() }
     }
 
     /// The operator of the forward pass to which one of the backward pass belongs.
     pub fn of(&mut self, backward: u32, callers: &mut Callers<'_>) -> Forward {
+        if let Some(known) = self.known.get(&backward) {
+            return *known;
+        }
+        let found = self.find(backward, callers);
+        self.known.insert(backward, found);
+        found
+    }
+
+    fn find(&mut self, backward: u32, callers: &mut Callers<'_>) -> Forward {
         let store = self.store;
         let number = |slice: u32| store.autograd(slice as usize).map(|number| number.sequence);
         let Some(sequence) = number(backward) else { return Forward::NotRecorded };
@@ -61,15 +72,18 @@ impl<'a> Forwards<'a> {
             node.push(caller);
         }
         let index = self.index.get_or_insert_with(|| Index::new(store));
-        if let Some(from) = node.iter().find_map(|slice| index.arrows.get(slice)) {
-            return Forward::Operator(*from);
-        }
         let outermost = node.last().copied().unwrap_or(backward);
         let process = |slice: u32| {
             let thread = store.tracks.thread_of(store.slices.track(slice as usize));
             thread.map(|thread| (store.tracks.threads[thread as usize].upid, thread))
         };
         let of_process = process(outermost).map(|(upid, _)| upid);
+        // Ranks that share a file number their arrows alike; one that leads elsewhere is another rank's.
+        let mut arrows = node.iter().filter_map(|slice| index.arrows.get(slice)).copied();
+        let is_its = |from: &u32| number(*from) == Some(sequence) && process(*from).map(|(upid, _)| upid) == of_process;
+        if let Some(from) = arrows.find(is_its) {
+            return Forward::Operator(from);
+        }
         let all = index.operators.get(&sequence).map_or(&[][..], Vec::as_slice);
         let before = &all[..all.partition_point(|operator| *operator < outermost)];
         let nearest = before.iter().rev().take(MAX_OPERATORS).copied();

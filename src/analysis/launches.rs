@@ -13,6 +13,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
+use crate::damage::Damage;
 use crate::nccl::calls::GRAPH_LAUNCHES;
 use crate::nccl::category::CategoryKind;
 use crate::store::Store;
@@ -150,17 +151,17 @@ struct Finder<'a> {
     /// The names of calls that launch graphs.
     graph_launches: Vec<StringId>,
     /// The lowest correlation id of all calls, and when the first of them began.
-    first_call: Option<(i64, i64)>,
+    first_call: Option<(Option<i64>, i64)>,
 }
 
 impl<'a> Finder<'a> {
     fn new(store: &'a Store, kernels: &[u32]) -> Self {
         let ids = kernels.iter().filter_map(|kernel| Some((store.correlation(*kernel as usize)?, Vec::new())));
         let mut calls: HashMap<i64, Vec<Call>, _> = ids.collect();
-        let mut first_id = i64::MAX;
+        let mut first_id: Option<i64> = None;
         for slice in store.runtime_calls.iter().copied() {
             let Some(id) = store.correlation(slice as usize) else { continue };
-            first_id = first_id.min(id);
+            first_id = Some(first_id.map_or(id, |first| first.min(id)));
             if let Some(with_id) = calls.get_mut(&id) {
                 with_id.push(Call { slice, ts: store.slices.ts(slice as usize) });
             }
@@ -185,13 +186,13 @@ impl<'a> Finder<'a> {
                 None => (None, Evidence::None(self.reason(kernel_ts, correlation)), false),
             },
             [only] => (Some(*only), Evidence::Correlation, false),
-            [.., latest] => {
-                let of_flow = flows.clone().find_map(|from| {
+            [first, ..] => {
+                let of_flow = flows.clone().filter(|_| self.may_trust_flows(candidates)).find_map(|from| {
                     let at = candidates.binary_search_by_key(&from, |call| call.slice).ok()?;
                     Some(&candidates[at])
                 });
                 let before = candidates.partition_point(|call| call.ts <= kernel_ts);
-                let call = of_flow.or(candidates[..before].last()).unwrap_or(latest);
+                let call = of_flow.or(candidates[..before].last()).unwrap_or(first);
                 (Some(*call), Evidence::Correlation, of_flow.is_none())
             }
         };
@@ -205,16 +206,28 @@ impl<'a> Finder<'a> {
         Call { slice, ts: self.store.slices.ts(slice as usize) }
     }
 
-    /// Whether a flow may be believed: one of its ends has no correlation id.
+    /// Whether a flow may be believed: one of its ends has no correlation id, or both have the same.
     fn is_only_tie(&self, from: u32, correlation: Option<i64>) -> bool {
-        correlation.is_none() || self.store.correlation(from as usize).is_none()
+        let other = self.store.correlation(from as usize);
+        correlation.is_none() || other.is_none() || other == correlation
+    }
+
+    /// Whether flows can tell calls of one id apart. If several ranks use the ids of flows alike, all ends of one are bound to the
+    /// first rank's start, and the other starts are counted as damage.
+    fn may_trust_flows(&self, candidates: &[Call]) -> bool {
+        let process = |call: &Call| {
+            let thread = self.store.tracks.thread_of(self.store.slices.track(call.slice as usize))?;
+            Some(self.store.tracks.threads[thread as usize].upid)
+        };
+        self.store.damage.get(Damage::FlowDuplicateId).count == 0
+            || candidates.windows(2).all(|pair| process(&pair[0]) == process(&pair[1]))
     }
 
     fn reason(&self, kernel_ts: i64, correlation: Option<i64>) -> NoLaunch {
         match (self.first_call, correlation) {
             (None, _) => NoLaunch::NoCalls,
             // Ids rise with time.
-            (Some((first_id, _)), Some(id)) if id < first_id => NoLaunch::BeforeTrace,
+            (Some((Some(first_id), _)), Some(id)) if id < first_id => NoLaunch::BeforeTrace,
             (Some((_, first_ts)), _) if kernel_ts < first_ts => NoLaunch::BeforeTrace,
             (_, None) => NoLaunch::NoId,
             _ => NoLaunch::NotRecorded,

@@ -24,7 +24,7 @@ pub struct Tree {
 }
 
 /// A way from a launch to its outermost callers.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct Trail {
     /// From the outermost caller to the launch.
     pub frames: Vec<String>,
@@ -79,6 +79,8 @@ pub struct Climber<'a> {
     store: &'a Store,
     exact_names: bool,
     by_slice: HashMap<u32, Found, foldhash::fast::FixedState>,
+    /// The same for launches, whose own names stay as they are: a graph's has many kernels.
+    by_launch: HashMap<u32, Found, foldhash::fast::FixedState>,
     /// What callers' names are in the tree.
     folded: HashMap<StringId, StringId, foldhash::fast::FixedState>,
 }
@@ -91,15 +93,21 @@ impl<'a> Climber<'a> {
             store,
             exact_names,
             by_slice: HashMap::default(),
+            by_launch: HashMap::default(),
             folded: HashMap::default(),
         }
     }
 
     /// What is found of a launch, whose own name stays as it is.
     pub fn launch(&mut self, tree: &mut Tree, slice: u32) -> Found {
-        let caller = self.callers.caller(slice).map_or(Found::default(), |caller| self.place(tree, caller));
+        if let Some(known) = self.by_launch.get(&slice) {
+            return *known;
+        }
+        let caller = self.callers.caller_of_launch(slice).map_or(Found::default(), |caller| self.place(tree, caller));
         let name = tree.names.intern(self.name(self.store.slices.name(slice as usize)));
-        Found { node: tree.child(caller.node, name), backward: self.backward(slice).or(caller.backward) }
+        let found = Found { node: tree.child(caller.node, name), backward: self.backward(slice).or(caller.backward) };
+        self.by_launch.insert(slice, found);
+        found
     }
 
     fn backward(&self, slice: u32) -> Option<u32> {

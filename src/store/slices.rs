@@ -42,6 +42,8 @@ pub(super) struct Rows {
     other_ids: Narrow,
     /// Of few slices: the row and the ids, in order.
     more_ids: Vec<(u32, (i64, i64))>,
+    /// By row: those that the end of a slice told.
+    late_ids: HashMap<u32, (i64, i64)>,
     /// Few traces have them.
     thread_times: BTreeMap<u32, ThreadTimes>,
 }
@@ -117,9 +119,9 @@ impl Slices {
     /// The numbers that tie it to others; its category says what they are.
     pub fn ids(&self, id: usize) -> Ids {
         let row = self.row(id);
-        let more = match self.rows.find_more_ids(row) {
-            Ok(at) => self.rows.more_ids[at].1,
-            Err(_) => (0, 0),
+        let more = match self.rows.late_ids.get(&(row as u32)) {
+            Some(late) => *late,
+            None => self.rows.find_more_ids(row).map_or((0, 0), |at| self.rows.more_ids[at].1),
         };
         Ids { own: self.rows.own_ids.get(row), other: self.rows.other_ids.get(row), more }
     }
@@ -181,10 +183,7 @@ impl Slices {
             self.rows.other_ids.set(row, ids.other);
         }
         if ids.more != (0, 0) {
-            match self.rows.find_more_ids(row) {
-                Ok(at) => self.rows.more_ids[at].1 = ids.more,
-                Err(at) => self.rows.more_ids.insert(at, (row as u32, ids.more)),
-            }
+            self.rows.late_ids.insert(row as u32, ids.more);
         }
     }
 
@@ -223,8 +222,8 @@ impl Rows {
         self.category.push(raw.category);
     }
 
-    fn find_more_ids(&self, row: usize) -> Result<usize, usize> {
-        self.more_ids.binary_search_by_key(&(row as u32), |(row, _)| *row)
+    fn find_more_ids(&self, row: usize) -> Option<usize> {
+        self.more_ids.binary_search_by_key(&(row as u32), |(row, _)| *row).ok()
     }
 
     fn set_args(&mut self, row: usize, args: ArgSetId) {

@@ -189,6 +189,8 @@ impl Layout {
                     } else if let Some(end) = flats.recognise(text, at, &mut fields.flat) {
                         end
                     } else {
+                        // Of two `args` the last counts.
+                        fields.flat.form = None;
                         let end = marks.container_end(text, at)?;
                         flats.learn(text, at..end, marks);
                         end
