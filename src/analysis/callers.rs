@@ -23,7 +23,7 @@ use crate::nccl::frames;
 use crate::store::Store;
 use crate::store::slices::{NO_PARENT, UNFINISHED};
 use crate::store::ties::PythonCaller;
-use crate::store::tracks::Owner;
+use crate::store::tracks::{Owner, Track};
 
 /// By how much, in ns, the ends of caller and callee may differ for no other reason than that their times were taken in different
 /// ways: traces of before March 2024 are cut to whole microseconds, twice, start and length; later ones differ by less than one.
@@ -145,17 +145,7 @@ impl<'a> Callers<'a> {
             return store.slices.parent(slice as usize);
         };
         let lanes = &self.lanes;
-        let own_tracks = self.own_tracks.get_or_insert_with(|| {
-            let mut own_tracks: HashMap<u32, Vec<u32>> = lanes.keys().map(|thread| (*thread, Vec::new())).collect();
-            for slice in 0..store.slices.len() as u32 {
-                if let Some(Owner::Thread(thread)) = owner(slice)
-                    && let Some(of_thread) = own_tracks.get_mut(&thread)
-                {
-                    of_thread.push(slice);
-                }
-            }
-            own_tracks
-        });
+        let own_tracks = self.own_tracks.get_or_insert_with(|| slices_of_tracks(store, lanes.keys()));
         let own = own_tracks.get(&thread).map_or(&[][..], Vec::as_slice);
         let before = own.partition_point(|other| *other < slice);
         let latest = before.checked_sub(1).map_or(NO_PARENT, |at| own[at]);
@@ -284,6 +274,27 @@ impl<'a> Callers<'a> {
         }
         Some(late)
     }
+}
+
+/// The slices on the own tracks of some threads, in order, by thread.
+fn slices_of_tracks<'a>(store: &Store, threads: impl Iterator<Item = &'a u32>) -> HashMap<u32, Vec<u32>> {
+    let mut by_thread: HashMap<u32, Vec<u32>> = threads.map(|thread| (*thread, Vec::new())).collect();
+    let of_track = |track: &Track| match track.owner {
+        Owner::Thread(thread) => by_thread.contains_key(&thread).then(Vec::new),
+        _ => None,
+    };
+    let mut by_track: Vec<Option<Vec<u32>>> = store.tracks.tracks.iter().map(of_track).collect();
+    for slice in 0..store.slices.len() {
+        if let Some(of_track) = &mut by_track[store.slices.track(slice) as usize] {
+            of_track.push(slice as u32);
+        }
+    }
+    for (track, slices) in store.tracks.tracks.iter().zip(by_track) {
+        if let (Owner::Thread(thread), Some(slices)) = (track.owner, slices) {
+            by_thread.insert(thread, slices);
+        }
+    }
+    by_thread
 }
 
 /// Whether a span that begins earlier holds another: up to its end, or but for what clocks differ by, and then most of it.
