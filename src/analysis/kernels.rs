@@ -51,7 +51,7 @@ impl Pattern {
 #[derive(Debug, Default)]
 pub struct Wanted {
     patterns: Vec<Pattern>,
-    families: Vec<Names>,
+    families: Option<Names>,
 }
 
 /// The family of all that the others hold.
@@ -73,26 +73,28 @@ impl Wanted {
         }
         let defaults: Vec<String> = DEFAULT_FAMILIES.iter().map(|name| (*name).to_owned()).collect();
         let families = if patterns.is_empty() && families.is_empty() { &defaults } else { families };
+        let mut known: Vec<&Family> = Vec::new();
         for name in families {
             if let Some(patterns) = own.0.get(name) {
                 wanted.patterns.extend(patterns.iter().cloned());
                 continue;
             }
-            let before = wanted.families.len();
-            let known = FAMILIES.iter().filter(|family| family.name == name || name == ALL_FAMILIES);
-            wanted.families.extend(known.map(Names::of));
+            let before = known.len();
+            known.extend(FAMILIES.iter().filter(|family| family.name == name || name == ALL_FAMILIES));
             if name == ALL_FAMILIES {
                 wanted.patterns.extend(own.0.values().flatten().cloned());
-            } else if wanted.families.len() == before {
+            } else if known.len() == before {
                 return Err(Error::NoSuchFamily { name: name.clone(), known: own.known().join(", ") });
             }
         }
+        wanted.families = (!known.is_empty()).then(|| Names::of(&known));
         Ok(wanted)
     }
 
     /// Whether a kernel of this name is.
     pub fn fits(&self, name: &str) -> bool {
-        self.patterns.iter().any(|pattern| pattern.fits(name)) || self.families.iter().any(|names| names.fit(name))
+        self.patterns.iter().any(|pattern| pattern.fits(name))
+            || self.families.as_ref().is_some_and(|names| names.fit(name))
     }
 }
 
@@ -121,16 +123,19 @@ impl OwnFamilies {
     }
 }
 
-/// The names of a family's kernels.
+/// The names of the kernels of some families.
 #[derive(Debug)]
 pub struct Names(RegexSet);
 
 impl Names {
-    /// Those of a known family.
-    pub fn of(family: &Family) -> Self {
+    /// Those of known families.
+    pub fn of(families: &[&Family]) -> Self {
+        let mut expressions: Vec<String> = families.iter().flat_map(|family| family.expressions()).collect();
+        expressions.sort_unstable();
+        expressions.dedup();
         // Without Unicode's tables the expressions are made in a tenth of the time.
-        let set = RegexSetBuilder::new(family.expressions()).unicode(false).build();
-        Names(set.expect("the patterns of all families are compiled in a test"))
+        let set = RegexSetBuilder::new(expressions).unicode(false).build();
+        Names(set.expect("the expressions of all families are compiled in a test"))
     }
 
     /// Whether a name is one of them.
@@ -191,7 +196,7 @@ mod tests {
         let custom = "void sglang::cross_device_reduce_1stage<__nv_bfloat16, 4>(sglang::RankData*)";
         let none = OwnFamilies::default();
         for family in FAMILIES {
-            Names::of(family);
+            Names::of(&[family]);
         }
         let default = wanted(&[], &[], &none).unwrap();
         assert!(default.fits("ncclDevKernel_AllReduce") && default.fits("mscclKernel_Sum") && !default.fits(custom));

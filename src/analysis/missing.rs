@@ -97,7 +97,7 @@ pub fn explain(database: &Database, window: Window, report: &StackReport) -> Res
 /// The families that some kernels are of, in the order of the table; of those that find the same the first.
 fn families(kernels: &[NameCount]) -> Vec<NameCount> {
     let all = FAMILIES.iter().map(|family| {
-        let names = Names::of(family);
+        let names = Names::of(&[family]);
         let count = kernels.iter().filter(|kernel| names.fit(&kernel.name)).map(|kernel| kernel.count).sum();
         NameCount { name: family.name.to_owned(), count }
     });
