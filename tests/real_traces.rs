@@ -45,7 +45,7 @@ fn by_parent_id(database: &Database, kernel: &str, window: Window, max_callers: 
     let wanted = Wanted::parse(&[kernel.to_owned()], &[], &OwnFamilies::default()).unwrap();
     let launches = launches::find(store, &choose(database, &wanted).unwrap());
     let mut stacks = BTreeMap::new();
-    for call in launches.within(window, WindowOn::Launch).filter_map(|launched| launched.call) {
+    for call in launches.kernels.iter().filter_map(|launched| launched.call).filter(|call| window.contains(call.ts)) {
         let name = |slice: u32| store.strings.get(store.slices.name(slice as usize)).unwrap();
         let mut frames = vec![name(call.slice).to_owned()];
         let mut slice = store.slices.parent(call.slice as usize);

@@ -87,7 +87,7 @@ impl<'a> Callers<'a> {
         if kind == CategoryKind::Frame && self.is_entry(slice, known) {
             return None;
         }
-        let thread = self.store.tracks.thread_of(self.store.slices.track(slice as usize));
+        let thread = self.store.thread_of(slice as usize);
         // What runs when the slice begins, the innermost on the thread's track and on each of its lanes.
         let mut running = std::mem::take(&mut self.running);
         running.clear();
@@ -124,7 +124,7 @@ impl<'a> Callers<'a> {
     }
 
     fn name(&self, slice: u32) -> &'a str {
-        self.store.strings.get(self.store.slices.name(slice as usize)).unwrap_or_default()
+        self.store.slice_name(slice as usize)
     }
 
     fn is_entry(&self, slice: u32, known: PythonCaller) -> bool {
@@ -178,10 +178,9 @@ impl<'a> Callers<'a> {
         if frames::is_c_function(self.name(caller)) && self.sure_end(caller) <= start {
             return false;
         }
-        let (Some((number, _)), Some(thread)) = (
-            self.store.python_ids(caller as usize),
-            self.store.tracks.thread_of(self.store.slices.track(slice as usize)),
-        ) else {
+        let (Some((number, _)), Some(thread)) =
+            (self.store.python_ids(caller as usize), self.store.thread_of(slice as usize))
+        else {
             return true;
         };
         match known {
@@ -207,7 +206,7 @@ impl<'a> Callers<'a> {
         let frames = self.frames.get_or_insert_with(|| {
             let all = (0..store.slices.len()).filter_map(|slice| {
                 let (number, _) = store.python_ids(slice)?;
-                Some(((store.tracks.thread_of(store.slices.track(slice))?, number), slice as u32))
+                Some(((store.thread_of(slice)?, number), slice as u32))
             });
             all.collect()
         });
@@ -227,7 +226,7 @@ impl<'a> Callers<'a> {
     fn find_sure_end(&mut self, slice: u32) -> i64 {
         let (store, end) = (self.store, self.end(slice));
         let slices = &store.slices;
-        let thread = store.tracks.thread_of(slices.track(slice as usize));
+        let thread = store.thread_of(slice as usize);
         let mut around = self.innermost(slice);
         let mut outermost = around;
         let mut caller_ended = false;
@@ -241,9 +240,9 @@ impl<'a> Callers<'a> {
         if !caller_ended && !lasts_to_the_stop {
             return end;
         }
-        let next = (slice as usize + 1..slices.len()).take_while(|next| slices.ts(*next) < end).find(|next| {
-            store.category_kind(*next) == CategoryKind::Frame && store.tracks.thread_of(slices.track(*next)) == thread
-        });
+        let next = (slice as usize + 1..slices.len())
+            .take_while(|next| slices.ts(*next) < end)
+            .find(|next| store.category_kind(*next) == CategoryKind::Frame && store.thread_of(*next) == thread);
         next.map_or(end, |next| slices.ts(next))
     }
 
@@ -251,7 +250,7 @@ impl<'a> Callers<'a> {
     /// which such calls are timed is another than that of operators.
     fn late_caller(&mut self, call: u32) -> Option<u32> {
         let (store, slices) = (self.store, &self.store.slices);
-        let thread = store.tracks.thread_of(slices.track(call as usize))?;
+        let thread = store.thread_of(call as usize)?;
         let (start, end) = (slices.ts(call as usize), self.end(call));
         let soon = start.saturating_add(TOLERANCE);
         let begin_soon = (call as usize + 1..slices.len()).take(MAX_SOON).take_while(|other| slices.ts(*other) <= soon);
@@ -261,7 +260,7 @@ impl<'a> Callers<'a> {
                 && span.0 > start
                 && span.1 > end
                 && end - span.0 > span.0 - start
-                && store.tracks.thread_of(slices.track(*other)) == Some(thread)
+                && store.thread_of(*other) == Some(thread)
         });
         let late = holding.last()? as u32;
         // It must not have been called by what lies in the call.

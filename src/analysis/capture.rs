@@ -191,7 +191,7 @@ struct Replay<'a> {
 
 impl<'a> Replay<'a> {
     fn new(store: &Store, work: Vec<u32>, recordings: &'a [Recording]) -> Self {
-        let stream = |slice: &u32| store.tracks.thread_of(store.slices.track(*slice as usize));
+        let stream = |slice: &u32| store.thread_of(*slice as usize);
         let in_order = work.windows(2).all(|pair| stream(&pair[0]) == stream(&pair[1]));
         let mut held: Vec<(Option<Work>, &str)> =
             work.iter().map(|slice| (work_of(store, *slice), name_of(store, *slice))).collect();
@@ -304,12 +304,12 @@ struct Calls {
 fn captures(store: &Store) -> Vec<Calls> {
     struct Open {
         utid: Option<u32>,
+        upid: Option<u32>,
         own: Vec<(u32, Work)>,
         all: Vec<(u32, Work)>,
         is_alone: bool,
     }
-    let thread = |slice: u32| store.tracks.thread_of(store.slices.track(slice as usize));
-    let process = |utid: Option<u32>| utid.map(|utid| store.tracks.threads[utid as usize].upid);
+    let thread = |slice: u32| store.thread_of(slice as usize);
     let (mut open, mut closed): (Vec<Open>, Vec<Calls>) = (Vec::new(), Vec::new());
     let mut has_ends = false;
     for call in store.runtime_calls.iter().copied() {
@@ -317,7 +317,13 @@ fn captures(store: &Store) -> Vec<Calls> {
         if name.contains(CAPTURE_BEGIN) {
             has_ends = true;
             open.retain(|capture| capture.utid != utid);
-            open.push(Open { utid, own: Vec::new(), all: Vec::new(), is_alone: true });
+            open.push(Open {
+                utid,
+                upid: store.process_of(call as usize),
+                own: Vec::new(),
+                all: Vec::new(),
+                is_alone: true,
+            });
             if open.len() > 1 {
                 open.iter_mut().for_each(|capture| capture.is_alone = false);
             }
@@ -327,7 +333,7 @@ fn captures(store: &Store) -> Vec<Calls> {
             let has_more = is_alone && all.len() > own.len();
             closed.push(Calls { own, all: has_more.then_some(all) });
         } else if let Some(work) = Work::of_call(name) {
-            for capture in open.iter_mut().filter(|capture| process(capture.utid) == process(utid)) {
+            for capture in open.iter_mut().filter(|capture| capture.upid == store.process_of(call as usize)) {
                 capture.all.push((call, work));
                 if capture.utid == utid {
                     capture.own.push((call, work));
@@ -351,7 +357,7 @@ fn without_ends(store: &Store) -> Vec<Calls> {
     for call in store.runtime_calls.iter().copied() {
         let has_run = store.correlation(call as usize).is_some_and(|id| ran.contains(&id));
         if let (Some(work), false) = (Work::of_call(name_of(store, call)), has_run) {
-            by_thread.entry(store.tracks.thread_of(store.slices.track(call as usize))).or_default().push((call, work));
+            by_thread.entry(store.thread_of(call as usize)).or_default().push((call, work));
         }
     }
     by_thread.into_values().map(|own| Calls { own, all: None }).collect()
@@ -364,7 +370,7 @@ fn work_of(store: &Store, slice: u32) -> Option<Work> {
 }
 
 fn name_of(store: &Store, slice: u32) -> &str {
-    store.strings.get(store.slices.name(slice as usize)).unwrap_or_default()
+    store.slice_name(slice as usize)
 }
 
 /// The name of the kernel that a call launches, if it says so.

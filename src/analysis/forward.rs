@@ -73,24 +73,22 @@ impl<'a> Forwards<'a> {
         }
         let index = self.index.get_or_insert_with(|| Index::new(store));
         let outermost = node.last().copied().unwrap_or(backward);
-        let process = |slice: u32| {
-            let thread = store.tracks.thread_of(store.slices.track(slice as usize));
-            thread.map(|thread| (store.tracks.threads[thread as usize].upid, thread))
-        };
-        let of_process = process(outermost).map(|(upid, _)| upid);
+        let process = |slice: u32| store.process_of(slice as usize);
+        let of_process = process(outermost);
         // Ranks that share a file number their arrows alike; one that leads elsewhere is another rank's.
         let mut arrows = node.iter().filter_map(|slice| index.arrows.get(slice)).copied();
-        let is_its = |from: &u32| number(*from) == Some(sequence) && process(*from).map(|(upid, _)| upid) == of_process;
+        let is_its = |from: &u32| number(*from) == Some(sequence) && process(*from) == of_process;
         if let Some(from) = arrows.find(is_its) {
             return Forward::Operator(from);
         }
         let all = index.operators.get(&sequence).map_or(&[][..], Vec::as_slice);
         let before = &all[..all.partition_point(|operator| *operator < outermost)];
         let nearest = before.iter().rev().take(MAX_OPERATORS).copied();
-        let mut before = nearest.filter(|operator| process(*operator).map(|(upid, _)| upid) == of_process);
+        let mut before = nearest.filter(|operator| process(*operator) == of_process);
         // Operators within operators may have the same number; the innermost made the node. It starts last.
         let Some(last) = before.next() else { return Forward::NotRecorded };
-        if before.all(|other| process(other) == process(last)) { Forward::Operator(last) } else { Forward::Ambiguous }
+        let thread = |slice: u32| store.thread_of(slice as usize);
+        if before.all(|other| thread(other) == thread(last)) { Forward::Operator(last) } else { Forward::Ambiguous }
     }
 }
 

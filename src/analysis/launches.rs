@@ -18,7 +18,6 @@ use crate::nccl::calls::GRAPH_LAUNCHES;
 use crate::nccl::category::CategoryKind;
 use crate::store::Store;
 use crate::store::strings::StringId;
-use crate::time::Window;
 
 /// How much later than its kernel a call may begin and still be its launch: the clocks of CPU and GPU are aligned by the
 /// profiler to well under this. A call that is later still has the id by chance, or because ids were used again.
@@ -81,11 +80,6 @@ pub enum NoLaunch {
     NotRecorded,
 }
 
-impl NoLaunch {
-    /// All reasons.
-    pub const ALL: [NoLaunch; 4] = [NoLaunch::NoCalls, NoLaunch::BeforeTrace, NoLaunch::NoId, NoLaunch::NotRecorded];
-}
-
 /// A call that launched a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Call {
@@ -119,13 +113,6 @@ impl Launched {
             (WindowOn::Launch, Some(call)) => call.ts,
             _ => self.kernel_ts,
         }
-    }
-}
-
-impl Launches {
-    /// The kernels that lie in a window.
-    pub fn within(&self, window: Window, on: WindowOn) -> impl Iterator<Item = &Launched> {
-        self.kernels.iter().filter(move |launched| window.contains(launched.at(on)))
     }
 }
 
@@ -215,10 +202,7 @@ impl<'a> Finder<'a> {
     /// Whether flows can tell calls of one id apart. If several ranks use the ids of flows alike, all ends of one are bound to the
     /// first rank's start, and the other starts are counted as damage.
     fn may_trust_flows(&self, candidates: &[Call]) -> bool {
-        let process = |call: &Call| {
-            let thread = self.store.tracks.thread_of(self.store.slices.track(call.slice as usize))?;
-            Some(self.store.tracks.threads[thread as usize].upid)
-        };
+        let process = |call: &Call| self.store.process_of(call.slice as usize);
         self.store.damage.get(Damage::FlowDuplicateId).count == 0
             || candidates.windows(2).all(|pair| process(&pair[0]) == process(&pair[1]))
     }

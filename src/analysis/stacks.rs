@@ -69,10 +69,6 @@ pub struct Coverage {
     pub without: BTreeMap<NoLaunch, Missed>,
     /// What the captures gave for kernels of graphs, if there are any captures; of the whole trace.
     pub captures: Option<CaptureTally>,
-    /// How many have the stack of their capture.
-    pub with_capture: u64,
-    /// How many of the backward pass have the stack of their forward pass.
-    pub with_forward: u64,
     /// How many have a number of autograd, but no or several operators of the forward pass have it.
     pub forward_unknown: u64,
 }
@@ -118,7 +114,7 @@ impl Coverage {
                 let missed = self.without.entry(reason).or_default();
                 missed.count += 1;
                 if missed.first.len() < NAMED {
-                    let name = store.strings.get(store.slices.name(launched.kernel as usize)).unwrap_or_default();
+                    let name = store.slice_name(launched.kernel as usize);
                     missed.first.push(MissedKernel { name: name.to_owned(), ts: launched.kernel_ts });
                 }
             }
@@ -167,7 +163,6 @@ pub fn climb(store: &Store, launches: &Launches, captured: Captured, window: Win
         }
         report.coverage.add(store, launched);
         let stack = captures.get(&launched.kernel).copied();
-        report.coverage.with_capture += u64::from(stack.is_some());
         let mut place = Place { launch: 0, thread: None, captured: stack, forward: None };
         if let Some(call) = launched.call {
             let found = climber.launch(&mut tree, call.slice);
@@ -175,7 +170,6 @@ pub fn climb(store: &Store, launches: &Launches, captured: Captured, window: Win
             if let Some(backward) = found.backward.filter(|_| climb.forward) {
                 match forwards.of(backward, &mut climber.callers) {
                     Forward::Operator(operator) => {
-                        report.coverage.with_forward += 1;
                         place.forward = Some(climber.place(&mut tree, operator).node);
                     }
                     Forward::NotRecorded | Forward::Ambiguous => report.coverage.forward_unknown += 1,
@@ -226,7 +220,7 @@ fn main_threads(store: &Store) -> HashMap<u32, u32> {
 
 /// The thread of a launch, if it is not the main one of its process.
 fn helper_thread(store: &Store, main: &HashMap<u32, u32>, slice: u32) -> Option<u32> {
-    let utid = store.tracks.thread_of(store.slices.track(slice as usize))?;
+    let utid = store.thread_of(slice as usize)?;
     let upid = store.tracks.threads[utid as usize].upid;
     (main.get(&upid) != Some(&utid)).then_some(utid)
 }

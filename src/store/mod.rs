@@ -90,6 +90,21 @@ impl Store {
         self.flow_args.iter().find(|(known, _)| *known == label).map_or(ArgSetId::NONE, |(_, set)| *set)
     }
 
+    /// A slice's name; empty if it has none.
+    pub fn slice_name(&self, slice: usize) -> &str {
+        self.strings.get(self.slices.name(slice)).unwrap_or_default()
+    }
+
+    /// The thread that a slice lies on, on its own track or on a lane beside it.
+    pub fn thread_of(&self, slice: usize) -> Option<u32> {
+        self.tracks.thread_of(self.slices.track(slice))
+    }
+
+    /// The process of this thread.
+    pub fn process_of(&self, slice: usize) -> Option<u32> {
+        self.thread_of(slice).map(|thread| self.tracks.threads[thread as usize].upid)
+    }
+
     /// What sort of work a slice's category stands for.
     pub fn category_kind(&self, slice: usize) -> CategoryKind {
         self.kinds.get(self.slices.category(slice).0 as usize).copied().unwrap_or(CategoryKind::Cpu)
