@@ -1,11 +1,13 @@
 //! The arguments, as typed.
 
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::Parser;
 use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, Parser, Subcommand};
 
+use super::Stop;
+use crate::analysis::launches::WindowOn;
 use crate::time::parse_nanos;
 
 const EXAMPLES: &str = "\
@@ -43,50 +45,47 @@ pub enum Switch {
     Off,
 }
 
+impl From<On> for WindowOn {
+    fn from(on: On) -> Self {
+        match on {
+            On::Launch => WindowOn::Launch,
+            On::Kernel => WindowOn::Kernel,
+        }
+    }
+}
+
 /// Which code launched the NCCL kernels of a PyTorch profiler trace, from where, and how often.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-stacks", version, before_help = EXAMPLES, after_help = EXIT_CODES)]
-pub struct Args {
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_subcommand = true)]
+pub struct Cli {
+    /// What to do other than the main job.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
+    /// The main job.
+    #[command(flatten)]
+    pub stacks: Stacks,
+}
+
+/// What to do other than the main job.
+#[derive(Debug, Subcommand)]
+pub enum Command {}
+
+/// The main job: the stacks of a trace.
+#[derive(Debug, Args)]
+pub struct Stacks {
     /// The trace: Chrome JSON as the PyTorch profiler writes it, plain or compressed with gzip or zstd; `-` for standard input
-    pub trace: PathBuf,
+    #[arg(required = true)]
+    pub trace: Option<PathBuf>,
 
-    /// Kernels to look for [default: those of --family nccl and rccl]. Plain text finds names that begin with it; * and ? are wildcards for
-    /// a whole name; /.../ is a regular expression. Repeatable
-    #[arg(short, long, value_name = "PATTERN")]
-    pub kernel_name: Vec<String>,
+    /// Which kernels.
+    #[command(flatten)]
+    pub selection: Selection,
 
-    /// Kernels of a family: nccl, rccl, custom-allreduce (vLLM, SGLang, FlashInfer, TensorRT-LLM, symmetric memory), deepep,
-    /// nvshmem, mscclpp, all-collectives, or one of --family-file. Repeatable; adds to --kernel-name
-    #[arg(long, value_name = "NAME")]
-    pub family: Vec<String>,
-
-    /// Families of your own, as JSON: {"mine": ["myAllReduce", "/regex/"]}, patterns as in --kernel-name. Repeatable
-    #[arg(long, value_name = "FILE")]
-    pub family_file: Vec<PathBuf>,
-
-    /// Look only at launches within a slice of this name: exactly this name, or with % an SQL LIKE pattern
-    #[arg(short, long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
-    pub function_name: Option<String>,
-
-    /// Which of the slices of that name, counted from 0 by their start
-    #[arg(long, value_name = "N", requires = "function_name", conflicts_with = "interactive")]
-    pub index: Option<usize>,
-
-    /// Choose from a list: of the slices with that name, or of those that look like steps
-    #[arg(short, long)]
-    pub interactive: bool,
-
-    /// Look only at launches from this time on; overrides --function-name
-    #[arg(long, value_name = "TIME", value_parser = parse_nanos, requires = "duration")]
-    pub start_ts: Option<i64>,
-
-    /// ... and for this long
-    #[arg(long, value_name = "TIME", value_parser = parse_nanos, requires = "start_ts")]
-    pub duration: Option<i64>,
-
-    /// What has to lie in the window: the launch of a kernel, or the kernel itself
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = On::Launch)]
-    pub window_on: On,
+    /// Which part of the trace.
+    #[command(flatten)]
+    pub span: Span,
 
     /// A trace of the capture of CUDA graphs that this trace replays: replayed kernels get the stack with which they were captured.
     /// Repeatable [default: all traces in a folder capture_traces beside the trace]
@@ -110,6 +109,67 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
+    /// How to read the trace.
+    #[command(flatten)]
+    pub reading: Reading,
+}
+
+impl Stacks {
+    /// The trace, which clap has made sure of.
+    pub(super) fn trace(&self) -> Result<&Path, Stop> {
+        self.trace.as_deref().ok_or_else(|| Stop::Usage("name a trace; --help shows examples".to_owned()))
+    }
+}
+
+/// Which kernels.
+#[derive(Debug, Args)]
+pub struct Selection {
+    /// Kernels to look for [default: those of --family nccl and rccl]. Plain text finds names that begin with it; * and ? are wildcards for
+    /// a whole name; /.../ is a regular expression. Repeatable
+    #[arg(short, long, value_name = "PATTERN")]
+    pub kernel_name: Vec<String>,
+
+    /// Kernels of a family: nccl, rccl, custom-allreduce (vLLM, SGLang, FlashInfer, TensorRT-LLM, symmetric memory), deepep,
+    /// nvshmem, mscclpp, all-collectives, or one of --family-file. Repeatable; adds to --kernel-name
+    #[arg(long, value_name = "NAME")]
+    pub family: Vec<String>,
+
+    /// Families of your own, as JSON: {"mine": ["myAllReduce", "/regex/"]}, patterns as in --kernel-name. Repeatable
+    #[arg(long, value_name = "FILE")]
+    pub family_file: Vec<PathBuf>,
+}
+
+/// Which part of a trace.
+#[derive(Debug, Args)]
+pub struct Span {
+    /// Look only at launches within a slice of this name: exactly this name, or with % an SQL LIKE pattern
+    #[arg(short, long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub function_name: Option<String>,
+
+    /// Which of the slices of that name, counted from 0 by their start
+    #[arg(long, value_name = "N", requires = "function_name", conflicts_with = "interactive")]
+    pub index: Option<usize>,
+
+    /// Choose from a list: of the slices with that name, or of those that look like steps
+    #[arg(short, long)]
+    pub interactive: bool,
+
+    /// Look only at launches from this time on; overrides --function-name
+    #[arg(long, value_name = "TIME", value_parser = parse_nanos, requires = "duration")]
+    pub start_ts: Option<i64>,
+
+    /// ... and for this long
+    #[arg(long, value_name = "TIME", value_parser = parse_nanos, requires = "start_ts")]
+    pub duration: Option<i64>,
+
+    /// What has to lie in the window: the launch of a kernel, or the kernel itself
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = On::Launch)]
+    pub window_on: On,
+}
+
+/// How to read a trace.
+#[derive(Debug, Args)]
+pub struct Reading {
     /// How many threads read the trace [default: all of the machine, up to 16]. The answer is the same
     #[arg(long, value_name = "N")]
     pub threads: Option<NonZero<usize>>,

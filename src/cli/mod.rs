@@ -3,10 +3,12 @@
 pub mod args;
 mod captures;
 mod notes;
+mod opening;
 mod output;
 mod picker;
 mod progress;
-mod run;
+mod span;
+mod stacks;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -38,8 +40,12 @@ impl From<Error> for Stop {
 
 /// Runs the program with the arguments of the process.
 pub fn main() -> ExitCode {
-    let args = args::Args::parse();
-    let (message, code) = match run::run(&args) {
+    let cli = args::Cli::parse();
+    let result = match &cli.command {
+        None => stacks::run(&cli.stacks),
+        Some(command) => match *command {},
+    };
+    let (message, code) = match result {
         Ok(()) | Err(Stop::NobodyListens) => return ExitCode::SUCCESS,
         Err(Stop::Failed(error)) => (format!("error: {error}"), 1),
         Err(Stop::Usage(message)) => (format!("error: {message}"), 2),

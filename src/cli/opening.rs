@@ -1,0 +1,47 @@
+//! What all commands do first: reading the trace, and which kernels they are asked for.
+
+use std::path::Path;
+
+use super::args::{Reading, Selection};
+use super::{Stop, notes, progress};
+use crate::analysis::kernels::{OwnFamilies, Wanted};
+use crate::error::Error;
+use crate::event::ArgsWanted;
+use crate::load::{LoadOptions, load};
+use crate::sql::Database;
+
+/// How the arguments say that a trace is to be loaded.
+pub(super) fn options(reading: &Reading, args: ArgsWanted) -> LoadOptions {
+    LoadOptions { args, threads: reading.threads, ..LoadOptions::default() }
+}
+
+/// Loads a trace, and tells how that went.
+pub(super) fn open(trace: &Path, reading: &Reading, options: LoadOptions) -> Result<Database, Stop> {
+    let mut bar = progress::Bar::new();
+    let result = load(trace, options, |progress| bar.show(progress));
+    bar.clear();
+    let loaded = result?;
+    notes::loaded(&loaded);
+    let list = notes::damage_list(&loaded.store.damage);
+    if reading.strict && !list.is_empty() {
+        return Err(Stop::Failed(Error::Strict { name: loaded.name, list }));
+    }
+    Ok(Database::open(loaded.store)?)
+}
+
+/// The kernels that the arguments ask for.
+pub(super) fn wanted(selection: &Selection) -> Result<Wanted, Stop> {
+    let mut own = OwnFamilies::default();
+    for path in &selection.family_file {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|source| Error::Read { name: name.clone(), source })?;
+        own.parse(&name, &text)?;
+    }
+    Wanted::parse(&selection.kernel_name, &selection.family, &own).map_err(|e| Stop::Usage(e.to_string()))
+}
+
+/// What these kernels are called where none is found.
+pub(super) fn what(selection: &Selection) -> &'static str {
+    let asked = !selection.kernel_name.is_empty() || !selection.family.is_empty();
+    if asked { "such kernel" } else { "NCCL or RCCL kernel" }
+}

@@ -1,0 +1,89 @@
+//! The window: as given, the slice of a function, or chosen from a list.
+
+use super::args::Span;
+use super::{Stop, notes, picker};
+use crate::analysis::launches::{Launches, WindowOn};
+use crate::analysis::window::{self, Candidate};
+use crate::report::table;
+use crate::report::text::visible;
+use crate::sql::Database;
+use crate::time::Window;
+
+/// How many slices an error lists.
+const MAX_LISTED: usize = 40;
+
+/// Refuses, before anything is read, what could only be asked on a terminal.
+pub(super) fn check(span: &Span) -> Result<(), Stop> {
+    if span.interactive && span.start_ts.is_none() && !picker::can_ask() {
+        return Err(Stop::Usage(
+            "--interactive needs a terminal; choose with --function-name and --index, or with --start-ts and --duration".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// The window that the arguments mean, told to the person.
+pub(super) fn choose(span: &Span, database: &Database, launches: &Launches) -> Result<Window, Stop> {
+    let on: WindowOn = span.window_on.into();
+    let trace = window::trace_span(database)?;
+    if let (Some(start), Some(duration)) = (span.start_ts, span.duration) {
+        let window = Window::new(start, duration);
+        let aside = if span.function_name.is_some() { " (--function-name is overridden)" } else { "" };
+        notes::window(&format!("as given{aside}"), window);
+        return Ok(window);
+    }
+    let found = match &span.function_name {
+        Some(name) => window::functions(database, name, launches, on)?,
+        None if span.interactive => window::steps(database, launches, on)?,
+        None => {
+            notes::window("the whole trace (choose a part with --function-name, --interactive or --start-ts)", trace);
+            return Ok(Window::ALL);
+        }
+    };
+    let index = choose_index(span, database, &found, trace.start)?;
+    let Some(chosen) = found.get(index) else {
+        return Err(Stop::Usage(format!(
+            "--index {index}: there are {} such slices, numbered from 0 to {}\n{}",
+            found.len(),
+            found.len() - 1,
+            table::candidates(&found, MAX_LISTED)
+        )));
+    };
+    notes::window(
+        &format!("{} [{index} of {}] on {}", visible(&chosen.name), found.len(), table::thread(chosen, true)),
+        chosen.window,
+    );
+    Ok(chosen.window)
+}
+
+/// Which of the slices is meant: by `--index`, because there is only one, or by asking.
+fn choose_index(span: &Span, database: &Database, found: &[Candidate], origin: i64) -> Result<usize, Stop> {
+    match (found.len(), span.index, &span.function_name) {
+        (0, _, Some(name)) => Err(Stop::NotFound(no_such_function(database, name)?)),
+        (0, _, None) => Err(Stop::NotFound(
+            "Nothing in the trace looks like a step. Choose with --function-name, or with --start-ts and --duration."
+                .to_owned(),
+        )),
+        (_, Some(index), _) => Ok(index),
+        (1, None, Some(_)) => Ok(0),
+        _ if picker::can_ask() => picker::pick(found, origin),
+        (n, None, _) => Err(Stop::Usage(format!(
+            "{n} slices have this name; choose one with --index\n{}",
+            table::candidates(found, MAX_LISTED)
+        ))),
+    }
+}
+
+fn no_such_function(database: &Database, name: &str) -> Result<String, Stop> {
+    let nearest = window::nearest_names(database, name, 5)?;
+    let mut text = format!("Nothing found: no CPU slice is named `{name}`.");
+    match nearest.first() {
+        None => text.push_str(" No name in the trace comes near it; --interactive lists what looks like a step."),
+        Some(first) => {
+            text.push_str(" The nearest names in the trace:\n");
+            nearest.iter().for_each(|name| text.push_str(&format!("  {}\n", visible(name))));
+            text.push_str(&format!("For example: --function-name '{first}'"));
+        }
+    }
+    Ok(text)
+}
