@@ -33,7 +33,7 @@ use criterion::{BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_grou
 use nccl_stacks::analysis::capture::Captured;
 use nccl_stacks::analysis::kernels::{OwnFamilies, Wanted, choose};
 use nccl_stacks::analysis::launches;
-use nccl_stacks::analysis::stacks::{Climb, climb};
+use nccl_stacks::analysis::stacks::{Climb, Ground, climb};
 use nccl_stacks::damage::DamageReport;
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::input::from_reader;
@@ -65,7 +65,7 @@ fn chunks(text: &[u8]) -> Vec<Chunk> {
 }
 
 fn batches(chunks: &[Chunk]) -> Vec<Batch> {
-    let (mut reader, mut shard) = (Reader::new(TimeRule::Exact, ArgsWanted::Ids), Shard::new(0));
+    let (mut reader, mut shard) = (Reader::new(TimeRule::Exact, ArgsWanted::Collectives), Shard::new(0));
     let read = |chunk| {
         reader.read(chunk, |event, offset| shard.add(event, offset)).unwrap();
         shard.take()
@@ -108,11 +108,11 @@ fn stages(c: &mut Criterion) {
     });
     let chunks = chunks(&text);
     group.bench_function("cut", |b| {
-        let mut reader = Reader::new(TimeRule::Exact, ArgsWanted::Ids);
+        let mut reader = Reader::new(TimeRule::Exact, ArgsWanted::Collectives);
         b.iter(|| chunks.iter().map(|chunk| reader.count(chunk).unwrap()).sum::<u64>());
     });
     group.bench_function("parse", |b| {
-        let mut reader = Reader::new(TimeRule::Exact, ArgsWanted::Ids);
+        let mut reader = Reader::new(TimeRule::Exact, ArgsWanted::Collectives);
         b.iter(|| {
             let mut sum = 0i64;
             for chunk in &chunks {
@@ -144,8 +144,8 @@ fn load(c: &mut Criterion) {
     let packed = gzip(&text);
     let mut group = c.benchmark_group("load");
     group.throughput(Throughput::Bytes(text.len() as u64)).sample_size(10);
-    group.bench_function("gzip, main job", |b| b.iter(|| load_bytes(&packed, ArgsWanted::Ids)));
-    group.bench_function("plain, main job", |b| b.iter(|| load_bytes(&text, ArgsWanted::Ids)));
+    group.bench_function("gzip, main job", |b| b.iter(|| load_bytes(&packed, ArgsWanted::Collectives)));
+    group.bench_function("plain, main job", |b| b.iter(|| load_bytes(&text, ArgsWanted::Collectives)));
     group.bench_function("plain, all args", |b| b.iter(|| load_bytes(&text, ArgsWanted::All)));
     group.finish();
 }
@@ -156,12 +156,13 @@ fn query(c: &mut Criterion) {
     group.sample_size(20);
     group.bench_function("launch stacks of all collectives, indexes included", |b| {
         b.iter_batched(
-            || Database::open(load_bytes(&text, ArgsWanted::Ids)).unwrap(),
+            || Database::open(load_bytes(&text, ArgsWanted::Collectives)).unwrap(),
             |database| {
                 let wanted = Wanted::parse(&[], &[], &OwnFamilies::default()).unwrap();
                 let launches = launches::find(database.store(), &choose(&database, &wanted).unwrap());
                 let how = Climb { max_callers: Some(12), ..Climb::default() };
-                let report = climb(database.store(), &launches, Captured::default(), Window::ALL, how);
+                let report =
+                    climb(Ground::new(database.store(), &wanted, Captured::default()), &launches, Window::ALL, how);
                 assert!(report.coverage.attributed() > 0);
                 black_box(report.stacks.len());
                 // Freeing the store is not part of the question.

@@ -229,8 +229,8 @@ pub enum ArgsWanted {
     /// Every argument of every event: for SQL and export.
     #[default]
     All,
-    /// None but what [`Event`] has a field for: for the main job.
-    Ids,
+    /// None but what tells of collectives ([`crate::nccl::args::OF_COLLECTIVES`]): for the main job.
+    Collectives,
 }
 
 /// A file's header: what stands beside the events.

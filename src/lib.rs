@@ -31,7 +31,7 @@
 //! use nccl_stacks::analysis::capture::Captured;
 //! use nccl_stacks::analysis::kernels::{OwnFamilies, Wanted, choose};
 //! use nccl_stacks::analysis::launches;
-//! use nccl_stacks::analysis::stacks::{Climb, climb};
+//! use nccl_stacks::analysis::stacks::{Climb, Ground, climb};
 //! use nccl_stacks::load::{LoadOptions, load};
 //! use nccl_stacks::sql::Database;
 //! use nccl_stacks::time::Window;
@@ -42,7 +42,8 @@
 //! let wanted = Wanted::parse(&["ncclDevKernel_AllReduce".to_owned()], &[], &OwnFamilies::default())?;
 //! let launches = launches::find(database.store(), &choose(&database, &wanted)?);
 //! let how = Climb { max_callers: Some(12), ..Climb::default() };
-//! let report = climb(database.store(), &launches, Captured::default(), Window::ALL, how);
+//! let ground = Ground::new(database.store(), &wanted, Captured::default());
+//! let report = climb(ground, &launches, Window::ALL, how);
 //! assert_eq!(report.stacks[0].count, 16);
 //! assert_eq!(report.stacks[0].frames.last().map(String::as_str), Some("cudaGraphLaunch"));
 //! # Ok(())

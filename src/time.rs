@@ -179,7 +179,7 @@ fn perfetto_micros_to_nanos(text: &[u8]) -> Option<i64> {
 }
 
 /// A half-open span of trace time `[start, end)`, in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Window {
     /// First nanosecond inside.
     pub start: i64,

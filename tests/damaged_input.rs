@@ -11,7 +11,7 @@ use std::path::Path;
 use nccl_stacks::analysis::capture::Captures;
 use nccl_stacks::analysis::kernels::{OwnFamilies, Wanted, choose};
 use nccl_stacks::analysis::launches::WindowOn;
-use nccl_stacks::analysis::stacks::{Climb, climb};
+use nccl_stacks::analysis::stacks::{Climb, Ground, climb};
 use nccl_stacks::analysis::{launches, missing, window};
 use nccl_stacks::input::from_reader;
 use nccl_stacks::load::{LoadOptions, load_input};
@@ -52,7 +52,7 @@ fn ask(store: Store) {
         captures.add(database.store());
         let captured = captures.stacks(database.store(), &mut found, Some(3));
         let how = Climb { max_callers: Some(3), ..Climb::default() };
-        let report = climb(database.store(), &found, captured, Window::ALL, how);
+        let report = climb(Ground::new(database.store(), &wanted, captured), &found, Window::ALL, how);
         let counted: u64 = report.stacks.iter().map(|stack| stack.count).sum();
         assert_eq!(counted, report.coverage.attributed());
         assert_eq!(counted + report.coverage.without_launch(), report.kernels_in_trace);

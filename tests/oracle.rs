@@ -23,7 +23,7 @@ use nccl_stacks::store::tracks::Owner;
 use nccl_stacks::time::TimeRule;
 
 fn load_with(path: &Path, time: TimeRule) -> Store {
-    load(path, LoadOptions { time, args: ArgsWanted::Ids, ..LoadOptions::default() }, |_| {}).unwrap().store
+    load(path, LoadOptions { time, args: ArgsWanted::Collectives, ..LoadOptions::default() }, |_| {}).unwrap().store
 }
 
 /// The columns that the oracle has of a slice, less its numbers for threads.
@@ -167,7 +167,7 @@ fn exact_times_differ_by_rounding_alone() {
         let input =
             nccl_stacks::input::from_reader(name.clone(), None, Box::new(std::io::Cursor::new(text.into_bytes())))
                 .unwrap();
-        let options = LoadOptions { time: TimeRule::Exact, args: ArgsWanted::Ids, ..LoadOptions::default() };
+        let options = LoadOptions { time: TimeRule::Exact, args: ArgsWanted::Collectives, ..LoadOptions::default() };
         let rounded = nccl_stacks::load::load_input(input, options, |_| {}).unwrap().store;
         let rows = |store: &Store| (0..store.slices.len()).map(|i| slice_row(store, i)).collect::<Vec<_>>();
         assert!(rows(&rounded) == rows(&perfetto), "{name}: slices");

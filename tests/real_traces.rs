@@ -15,7 +15,7 @@ use nccl_stacks::analysis::callers::Callers;
 use nccl_stacks::analysis::capture::{Captured, Captures};
 use nccl_stacks::analysis::kernels::{OwnFamilies, Wanted, choose};
 use nccl_stacks::analysis::launches::{self, Evidence, Launches, WindowOn};
-use nccl_stacks::analysis::stacks::{Climb, StackReport, climb};
+use nccl_stacks::analysis::stacks::{Climb, Ground, StackReport, climb};
 use nccl_stacks::analysis::window;
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
@@ -27,7 +27,7 @@ use nccl_stacks::store::ties::PythonCaller;
 use nccl_stacks::time::{TimeRule, Window};
 
 fn open(path: &Path, time: TimeRule) -> Database {
-    let options = LoadOptions { time, args: ArgsWanted::Ids, ..LoadOptions::default() };
+    let options = LoadOptions { time, args: ArgsWanted::Collectives, ..LoadOptions::default() };
     Database::open(load(path, options, |_| {}).unwrap().store).unwrap()
 }
 
@@ -36,7 +36,7 @@ fn ask(database: &Database, kernel: Option<&str>, window: Window, max_callers: u
     let wanted = Wanted::parse(&patterns, &[], &OwnFamilies::default()).unwrap();
     let launches = launches::find(database.store(), &choose(database, &wanted).unwrap());
     let how = Climb { max_callers: Some(max_callers), forward: false, ..Climb::default() };
-    climb(database.store(), &launches, Captured::default(), window, how)
+    climb(Ground::new(database.store(), &wanted, Captured::default()), &launches, window, how)
 }
 
 /// The stacks that Perfetto's nesting gives, the launch first: what the script climbs.
@@ -269,7 +269,7 @@ fn answer(shared: &Path, database: &Database, patterns: &[&str], capture: Option
         assert_eq!(captures.add(&load(&path, LoadOptions::default(), |_| {}).unwrap().store), 1);
     }
     let captured = captures.stacks(database.store(), &mut launches, None);
-    climb(database.store(), &launches, captured, Window::ALL, Climb::default())
+    climb(Ground::new(database.store(), &wanted, captured), &launches, Window::ALL, Climb::default())
 }
 
 #[test]

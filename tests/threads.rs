@@ -46,7 +46,7 @@ fn testdata() -> Vec<Vec<u8>> {
 fn every_way_of_dividing_reads_the_same() {
     let mut random = Random(7);
     for bytes in testdata() {
-        for args in [ArgsWanted::All, ArgsWanted::Ids] {
+        for args in [ArgsWanted::All, ArgsWanted::Collectives] {
             let want = facts_of(&bytes, args, 1, WHOLE);
             assert!(want.is_ok());
             for threads in [1, 2, 3, 8] {
@@ -91,12 +91,12 @@ fn wrong_guesses_leave_nothing_behind() {
         ));
     }
     let text = format!(r#"{{"traceEvents":[{}],"trailer":[{late},{late}]}}"#, events.join(",\n"));
-    let want = facts_of(text.as_bytes(), ArgsWanted::Ids, 1, WHOLE);
+    let want = facts_of(text.as_bytes(), ArgsWanted::Collectives, 1, WHOLE);
     assert!(want.as_ref().is_ok_and(|facts| !facts.contains("ghost") && !facts.contains("decoys")));
     assert!(want.as_ref().is_ok_and(|facts| !facts.contains("pid: 777")));
     for threads in [1, 2, 5] {
         for chunk in [10, 100, 300, 999, 5_000] {
-            let got = facts_of(text.as_bytes(), ArgsWanted::Ids, threads, chunk);
+            let got = facts_of(text.as_bytes(), ArgsWanted::Collectives, threads, chunk);
             assert!(got == want, "{threads} threads, chunks of {chunk}");
         }
     }
@@ -108,7 +108,7 @@ fn the_trace_ends_where_it_ends() {
     let trace = r#"{"traceEvents":[{"ph":"X","ts":1,"dur":1,"pid":1,"tid":1,"name":"a"}]}"#;
     let text = format!("{trace}{}", trace.repeat(1_000));
     for (threads, chunk) in [(1, WHOLE), (1, 200), (4, 100)] {
-        let store = read(text.as_bytes(), ArgsWanted::Ids, threads, chunk).unwrap();
+        let store = read(text.as_bytes(), ArgsWanted::Collectives, threads, chunk).unwrap();
         assert_eq!(store.slices.len(), 1);
         assert_eq!(store.damage.get(Damage::TrailingBytes).first_offset, Some(trace.len() as u64));
     }
@@ -119,7 +119,7 @@ fn the_trace_ends_where_it_ends() {
     encoder.finish().unwrap();
     packed.truncate(packed.len() - 6);
     for chunk in [WHOLE, 100] {
-        let store = read(&packed, ArgsWanted::Ids, 2, chunk).unwrap();
+        let store = read(&packed, ArgsWanted::Collectives, 2, chunk).unwrap();
         assert_eq!(store.damage.get(Damage::PackedCutOff).count, 0);
         assert_eq!(store.damage.get(Damage::TrailingBytes).count, 1);
     }
@@ -131,7 +131,7 @@ fn zstd_may_begin_with_a_frame_to_skip() {
     let text = r#"[{"ph":"X","ts":1,"dur":1,"pid":1,"tid":1,"name":"a"}]"#;
     let skipped = b"\x50\x2a\x4d\x18\x04\0\0\0size";
     let bytes = [&skipped[..], &zstd::encode_all(text.as_bytes(), 1).unwrap()].concat();
-    assert_eq!(read(&bytes, ArgsWanted::Ids, 1, WHOLE).unwrap().slices.len(), 1);
+    assert_eq!(read(&bytes, ArgsWanted::Collectives, 1, WHOLE).unwrap().slices.len(), 1);
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn real_traces_read_the_same() {
     for (name, path) in support::real_traces(&shared) {
         let facts_with = |threads| {
             let options =
-                LoadOptions { args: ArgsWanted::Ids, threads: NonZero::new(threads), ..LoadOptions::default() };
+                LoadOptions { args: ArgsWanted::Collectives, threads: NonZero::new(threads), ..LoadOptions::default() };
             facts(&load(&path, options, |_| {}).unwrap().store)
         };
         let want = facts_with(1);
@@ -311,7 +311,7 @@ proptest! {
             })
             .collect();
         want.sort();
-        let store = read(text.as_bytes(), ArgsWanted::Ids, 2, chunk).unwrap();
+        let store = read(text.as_bytes(), ArgsWanted::Collectives, 2, chunk).unwrap();
         prop_assert_eq!(rows_of(&store), want);
     }
 }

@@ -1,13 +1,15 @@
 //! Which kernels are asked about.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use regex::Regex;
 use regex::bytes::{RegexSet, RegexSetBuilder};
 
 use crate::error::Error;
-use crate::nccl::families::{FAMILIES, Family};
+use crate::nccl::families::{FAMILIES, Family, may_be_of_any};
 use crate::sql::{Database, queries};
+use crate::store::Store;
 use crate::store::strings::StringId;
 
 /// A kernel name as a person gives it.
@@ -52,6 +54,8 @@ impl Pattern {
 pub struct Wanted {
     patterns: Vec<Pattern>,
     families: Option<Names>,
+    /// Those of a person's own families, asked for or not.
+    own: Vec<Pattern>,
 }
 
 /// The family of all that the others hold.
@@ -67,7 +71,7 @@ impl Wanted {
     /// # Errors
     /// A pattern that is none, a family that is not known.
     pub fn parse(patterns: &[String], families: &[String], own: &OwnFamilies) -> Result<Self, Error> {
-        let mut wanted = Wanted::default();
+        let mut wanted = Wanted { own: own.0.values().flatten().cloned().collect(), ..Wanted::default() };
         for pattern in patterns {
             wanted.patterns.push(Pattern::parse(pattern)?);
         }
@@ -96,6 +100,21 @@ impl Wanted {
         self.patterns.iter().any(|pattern| pattern.fits(name))
             || self.families.as_ref().is_some_and(|names| names.fit(name))
     }
+}
+
+/// By name: whether its kernels move data between GPUs, as far as is known, or are asked for. All other kernels compute.
+pub fn collectives(store: &Store, wanted: &Wanted) -> Vec<bool> {
+    let known = OnceCell::new();
+    let of_family = |text: &str| {
+        may_be_of_any(text) && known.get_or_init(|| Names::of(&FAMILIES.iter().collect::<Vec<_>>())).fit(text)
+    };
+    let mut is_collective = vec![false; store.strings.len()];
+    for name in store.names.iter().filter(|name| name.of_kernel) {
+        let text = store.strings.get(name.id).unwrap_or_default();
+        is_collective[name.id.0 as usize] =
+            wanted.fits(text) || wanted.own.iter().any(|pattern| pattern.fits(text)) || of_family(text);
+    }
+    is_collective
 }
 
 /// Families that a person has made.

@@ -5,12 +5,17 @@
 //! `callers` from slice to slice into a `tree`, and with `forward` from the backward pass to the forward pass; `missing`
 //! says why there is nothing.
 
+pub mod busy;
 pub mod callers;
 pub mod capture;
+pub mod cost;
+pub mod devices;
 pub mod forward;
 pub mod kernels;
 pub mod launches;
+pub mod messages;
 pub mod missing;
 pub mod stacks;
+pub mod summary;
 pub mod tree;
 pub mod window;

@@ -1,15 +1,21 @@
-//! The call stacks above the launches, grouped and counted.
+//! The call stacks above the launches, grouped, counted and with what they cost.
 //!
 //! A stack has up to three parts: who launched the kernel; if a graph's replay did, who put it into the graph; if autograd did,
 //! which code of the forward pass made that necessary.
 
 use std::collections::{BTreeMap, HashMap};
 
+use foldhash::fast::FixedState;
 use serde::Serialize;
 
 use super::capture::{CaptureTally, Captured};
+use super::cost::Cost;
+use super::devices::Devices;
 use super::forward::{Forward, Forwards};
+use super::kernels::{Wanted, collectives};
 use super::launches::{Evidence, Launched, Launches, NoLaunch, WindowOn};
+use super::messages::{Messages, Records, Sender};
+use super::summary::{Summary, summarise};
 pub use super::tree::Trail;
 use super::tree::{Climber, Node, Tree};
 use crate::store::Store;
@@ -35,8 +41,8 @@ impl Default for Climb {
     }
 }
 
-/// One stack and how many kernels were launched from it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+/// One stack, how many kernels were launched from it, and what these cost.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Stack {
     /// From the outermost caller to the launch. Empty if the launch is not in the trace, but its graph's capture is.
     pub frames: Vec<String>,
@@ -52,6 +58,26 @@ pub struct Stack {
     pub count: u64,
     /// By what these were attributed.
     pub by: BTreeMap<Evidence, u64>,
+    /// Their names, and how many have each.
+    pub kernels: BTreeMap<String, u64>,
+    /// How long they took.
+    pub cost: Cost,
+    /// What they moved.
+    pub messages: Messages,
+}
+
+/// By what stacks are put in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub enum Order {
+    /// How many kernels.
+    #[default]
+    Count,
+    /// How long these ran in all.
+    GpuTime,
+    /// How long of that nothing hid them.
+    Exposed,
+    /// How long one of them ran.
+    Mean,
 }
 
 /// What is known of the kernels that lie in a window.
@@ -126,8 +152,12 @@ impl Coverage {
 /// The stacks of a window.
 #[derive(Debug, Default, Serialize)]
 pub struct StackReport {
-    /// By count, the largest first; equal counts by text.
+    /// By count, the largest first; equal counts by text. [`StackReport::arrange`] makes another order of it.
     pub stacks: Vec<Stack>,
+    /// How many stacks there are in all, those included that were left out.
+    pub stacks_found: u64,
+    /// How many kernels the stacks have that were left out.
+    pub left_out: u64,
     /// How many chosen kernels the whole trace has.
     pub kernels_in_trace: u64,
     /// What is known of those that lie in the window. The sum of all stacks' counts is how many were attributed.
@@ -135,6 +165,31 @@ pub struct StackReport {
     /// How many chosen kernels started in the window and were launched before or after it, or the other way round: they do not lie
     /// in it by what was asked for.
     pub elsewhere: u64,
+    /// The window as a whole.
+    pub summary: Summary,
+}
+
+impl StackReport {
+    /// Puts the stacks in order, the largest first, and leaves out those that have less than a share of the GPU time of all, and
+    /// those behind the first so many.
+    pub fn arrange(&mut self, order: Order, min_share: f64, limit: Option<usize>) {
+        let by = |cost: fn(&Stack) -> f64| move |a: &Stack, b: &Stack| cost(b).total_cmp(&cost(a));
+        match order {
+            Order::Count => self.stacks.sort_by_key(|stack| std::cmp::Reverse(stack.count)),
+            Order::GpuTime => self.stacks.sort_by_key(|stack| std::cmp::Reverse(stack.cost.gpu_time.total)),
+            Order::Exposed => self.stacks.sort_by_key(|stack| std::cmp::Reverse(stack.cost.exposed)),
+            Order::Mean => self.stacks.sort_by(by(|stack| stack.cost.gpu_time.mean)),
+        }
+        let all = self.gpu_time() as f64;
+        self.stacks.retain(|stack| min_share <= 0.0 || stack.cost.gpu_time.total as f64 >= min_share * all);
+        self.stacks.truncate(limit.unwrap_or(usize::MAX));
+        self.left_out = self.coverage.attributed() - self.stacks.iter().map(|stack| stack.count).sum::<u64>();
+    }
+
+    /// How long the kernels of all stacks ran, in ns.
+    fn gpu_time(&self) -> i64 {
+        self.stacks.iter().fold(0, |sum, stack| sum.saturating_add(stack.cost.gpu_time.total))
+    }
 }
 
 /// What tells stacks apart.
@@ -146,16 +201,36 @@ struct Place {
     forward: Option<Node>,
 }
 
-/// Climbs from every launch in the window, and groups. `captured` are the stacks of captures, if there are any.
-pub fn climb(store: &Store, launches: &Launches, captured: Captured, window: Window, climb: Climb) -> StackReport {
+/// What a climb is made of, beside the kernels.
+#[derive(Debug)]
+pub struct Ground<'a> {
+    /// The trace.
+    pub store: &'a Store,
+    /// What ran on its GPUs.
+    pub devices: Devices,
+    /// The stacks of captures, if there are any.
+    pub captured: Captured,
+}
+
+impl<'a> Ground<'a> {
+    /// For a trace and the kernels that are asked for.
+    pub fn new(store: &'a Store, wanted: &Wanted, captured: Captured) -> Self {
+        Ground { store, devices: Devices::new(store, &collectives(store, wanted)), captured }
+    }
+}
+
+/// Climbs from every launch in the window, groups, and adds up what the kernels cost.
+pub fn climb(ground: Ground<'_>, launches: &Launches, window: Window, climb: Climb) -> StackReport {
+    let Ground { store, devices, captured } = ground;
     let Captured { mut tree, stacks: captures, tally } = captured;
     let mut report = StackReport { kernels_in_trace: launches.kernels.len() as u64, ..StackReport::default() };
     report.coverage.captures = (tally.graphs > 0).then_some(tally);
     let mut climber = Climber::new(store, climb.exact_names);
     let mut forwards = Forwards::new(store);
-    let mut counts: BTreeMap<Place, BTreeMap<Evidence, u64>> = BTreeMap::new();
+    let mut places: BTreeMap<Place, Vec<Sender<'_>>> = BTreeMap::new();
     let main = main_threads(store);
     let other = if climb.window_on == WindowOn::Launch { WindowOn::Kernel } else { WindowOn::Launch };
+    let mut sweep = devices.sweep(store);
     for launched in &launches.kernels {
         if !window.contains(launched.at(climb.window_on)) {
             report.elsewhere += u64::from(window.contains(launched.at(other)));
@@ -164,9 +239,11 @@ pub fn climb(store: &Store, launches: &Launches, captured: Captured, window: Win
         report.coverage.add(store, launched);
         let stack = captures.get(&launched.kernel).copied();
         let mut place = Place { launch: 0, thread: None, captured: stack, forward: None };
+        let mut record = None;
         if let Some(call) = launched.call {
             let found = climber.launch(&mut tree, call.slice);
             (place.launch, place.thread) = (found.node, helper_thread(store, &main, call.slice));
+            record = found.record;
             if let Some(backward) = found.backward.filter(|_| climb.forward) {
                 match forwards.of(backward, &mut climber.callers) {
                     Forward::Operator(operator) => {
@@ -178,27 +255,77 @@ pub fn climb(store: &Store, launches: &Launches, captured: Captured, window: Win
         } else if stack.is_none() {
             continue;
         }
-        *counts.entry(place).or_default().entry(launched.evidence).or_default() += 1;
+        places.entry(place).or_default().push(Sender { launched, record, exposed: sweep.exposed(launched) });
     }
-    report.stacks = grouped(store, &tree, counts, climb);
+    report.summary = summarise(store, &devices, window);
+    let mut pricing = Pricing { store, wall: report.summary.wall, records: Records::new(store, &launches.kernels) };
+    let groups = grouped(store, &tree, places, climb);
+    report.stacks = groups.into_iter().map(|(shape, kernels)| pricing.stack(shape, &kernels)).collect();
+    report.stacks_found = report.stacks.len() as u64;
+    report.arrange(Order::Count, 0.0, None);
     report
 }
 
+/// What is shown of a place. Stacks that are shown alike are one.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Shape {
+    launch: Trail,
+    thread: Option<String>,
+    captured: Option<Trail>,
+    forward: Option<Trail>,
+}
+
 /// Stacks that differ only above the cut are one.
-fn grouped(store: &Store, tree: &Tree, counts: BTreeMap<Place, BTreeMap<Evidence, u64>>, climb: Climb) -> Vec<Stack> {
-    let mut groups: BTreeMap<Stack, BTreeMap<Evidence, u64>> = BTreeMap::new();
-    for (place, by) in counts {
-        let trail = |node| tree.trail(node, climb.max_callers);
-        let Trail { frames, cut } = trail(place.launch);
-        let thread = place.thread.map(|thread| thread_name(store, thread, climb.exact_names));
-        let (captured, forward) = (place.captured.map(trail), place.forward.map(trail));
-        let group = groups.entry(Stack { frames, cut, thread, captured, forward, ..Stack::default() }).or_default();
-        by.into_iter().for_each(|(evidence, count)| *group.entry(evidence).or_default() += count);
+fn grouped<'l>(
+    store: &Store,
+    tree: &Tree,
+    places: BTreeMap<Place, Vec<Sender<'l>>>,
+    climb: Climb,
+) -> BTreeMap<Shape, Vec<Sender<'l>>> {
+    let mut groups: BTreeMap<Shape, Vec<Sender<'l>>> = BTreeMap::new();
+    let trail = |node| tree.trail(node, climb.max_callers);
+    for (place, kernels) in places {
+        let shape = Shape {
+            launch: trail(place.launch),
+            thread: place.thread.map(|thread| thread_name(store, thread, climb.exact_names)),
+            captured: place.captured.map(trail),
+            forward: place.forward.map(trail),
+        };
+        groups.entry(shape).or_default().extend(kernels);
     }
-    let with_counts = |(stack, by): (Stack, BTreeMap<Evidence, u64>)| Stack { count: by.values().sum(), by, ..stack };
-    let mut stacks: Vec<Stack> = groups.into_iter().map(with_counts).collect();
-    stacks.sort_by_key(|stack| std::cmp::Reverse(stack.count));
-    stacks
+    groups
+}
+
+/// Adds up what kernels cost.
+struct Pricing<'a> {
+    store: &'a Store,
+    wall: i64,
+    records: Records<'a>,
+}
+
+impl Pricing<'_> {
+    fn stack(&mut self, shape: Shape, kernels: &[Sender<'_>]) -> Stack {
+        let Shape { launch: Trail { frames, cut }, thread, captured, forward } = shape;
+        let store = self.store;
+        let (mut by, mut names): (BTreeMap<_, u64>, HashMap<StringId, u64, FixedState>) = Default::default();
+        for Sender { launched, .. } in kernels {
+            *by.entry(launched.evidence).or_default() += 1;
+            *names.entry(store.slices.name(launched.kernel as usize)).or_default() += 1;
+        }
+        let named = |(id, count)| (store.strings.get(id).unwrap_or_default().to_owned(), count);
+        Stack {
+            frames,
+            cut,
+            thread,
+            captured,
+            forward,
+            count: kernels.len() as u64,
+            by,
+            kernels: names.into_iter().map(named).collect(),
+            cost: Cost::of(store, kernels, self.wall),
+            messages: self.records.messages(kernels.iter().copied()),
+        }
+    }
 }
 
 /// The main thread of each process: the one with the process's number; if that has no slices, as where a tool has given the

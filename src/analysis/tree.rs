@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use super::callers::Callers;
+use crate::nccl::args::COLLECTIVE_RECORD;
 use crate::nccl::frames::fold;
 use crate::store::Store;
 use crate::store::strings::{StringId, Strings};
@@ -69,6 +70,15 @@ pub struct Found {
     pub node: Node,
     /// The innermost operator of the backward pass that it is or lies in.
     pub backward: Option<u32>,
+    /// The innermost record of a collective that it is or lies in.
+    pub record: Option<u32>,
+}
+
+impl Found {
+    /// What is found of a slice, given what is found of its caller.
+    fn below(self, node: Node, backward: Option<u32>, record: Option<u32>) -> Self {
+        Found { node, backward: backward.or(self.backward), record: record.or(self.record) }
+    }
 }
 
 /// Climbs from the slices of one trace, and finds their places in a tree.
@@ -78,6 +88,7 @@ pub struct Climber<'a> {
     pub callers: Callers<'a>,
     store: &'a Store,
     exact_names: bool,
+    record_name: Option<StringId>,
     by_slice: HashMap<u32, Found, foldhash::fast::FixedState>,
     /// The same for launches, whose own names stay as they are: a graph's has many kernels.
     by_launch: HashMap<u32, Found, foldhash::fast::FixedState>,
@@ -92,6 +103,7 @@ impl<'a> Climber<'a> {
             callers: Callers::new(store),
             store,
             exact_names,
+            record_name: store.strings.find(COLLECTIVE_RECORD),
             by_slice: HashMap::default(),
             by_launch: HashMap::default(),
             folded: HashMap::default(),
@@ -105,13 +117,17 @@ impl<'a> Climber<'a> {
         }
         let caller = self.callers.caller_of_launch(slice).map_or(Found::default(), |caller| self.place(tree, caller));
         let name = tree.names.intern(self.name(self.store.slices.name(slice as usize)));
-        let found = Found { node: tree.child(caller.node, name), backward: self.backward(slice).or(caller.backward) };
+        let found = caller.below(tree.child(caller.node, name), self.backward(slice), self.record(slice));
         self.by_launch.insert(slice, found);
         found
     }
 
     fn backward(&self, slice: u32) -> Option<u32> {
         self.store.autograd(slice as usize).filter(|number| number.forward_thread != 0).map(|_| slice)
+    }
+
+    fn record(&self, slice: u32) -> Option<u32> {
+        (self.record_name == Some(self.store.slices.name(slice as usize))).then_some(slice)
     }
 
     /// The same for a slice among the callers, climbing until one is known.
@@ -128,7 +144,7 @@ impl<'a> Climber<'a> {
         }
         for slice in below.into_iter().rev() {
             let name = self.folded_name(tree, self.store.slices.name(slice as usize));
-            place = Found { node: tree.child(place.node, name), backward: self.backward(slice).or(place.backward) };
+            place = place.below(tree.child(place.node, name), self.backward(slice), self.record(slice));
             self.by_slice.insert(slice, place);
         }
         place

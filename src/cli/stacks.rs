@@ -9,7 +9,7 @@ use crate::analysis::capture::Captured;
 use crate::analysis::kernels::choose;
 use crate::analysis::launches::{self, Evidence, Launched, Launches};
 use crate::analysis::missing;
-use crate::analysis::stacks::{Climb, climb};
+use crate::analysis::stacks::{Climb, Ground, climb};
 use crate::error::Error;
 use crate::event::ArgsWanted;
 use crate::load::LoadOptions;
@@ -21,7 +21,7 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     let wanted = opening::wanted(&args.selection)?;
     span::check(&args.span)?;
     let output = Output::open(args.output.as_deref(), trace)?;
-    let options = opening::options(&args.reading, ArgsWanted::Ids);
+    let options = opening::options(&args.reading, ArgsWanted::Collectives);
     let database = opening::open(trace, &args.reading, options)?;
     let mut launches = launches::find(database.store(), &choose(&database, &wanted)?);
     let window_on = args.span.window_on.into();
@@ -33,7 +33,7 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
         forward: args.forward_stacks == Switch::On,
     };
     let captured = captured(args, trace, options, &database, &mut launches, &how)?;
-    let report = climb(database.store(), &launches, captured, window, how);
+    let report = climb(Ground::new(database.store(), &wanted, captured), &launches, window, how);
     if report.stacks.is_empty() {
         let missing = missing::explain(&database, window, &report)?;
         if report.coverage.kernels > 0 {

@@ -31,6 +31,38 @@ pub const GRAPH_NODE_ID: &str = "graph node id";
 pub const IDS: &[&str] =
     &[CORRELATION, EXTERNAL_ID, PYTHON_ID, PYTHON_PARENT_ID, SEQUENCE_NUMBER, FORWARD_THREAD, GRAPH_ID, GRAPH_NODE_ID];
 
+/// The operator under which PyTorch records what a collective was asked to do (`ParamCommsUtils.hpp`). Kineto copies most of it to
+/// the kernels that are linked to it.
+pub const COLLECTIVE_RECORD: &str = "record_param_comms";
+
+/// Which collective, in the words of PyTorch's process group: `allreduce`, `_allgather_base`, `send`.
+pub const COLLECTIVE: &str = "Collective name";
+
+/// How many elements this rank gives.
+pub const IN_ELEMENTS: &str = "In msg nelems";
+
+/// How many elements this rank gets.
+pub const OUT_ELEMENTS: &str = "Out msg nelems";
+
+/// How many ranks take part.
+pub const GROUP_SIZE: &str = "Group size";
+
+/// The type of the elements, in PyTorch's words: `BFloat16`.
+pub const DTYPE: &str = "dtype";
+
+/// The process group's name: a number as text, mostly.
+pub const GROUP_NAME: &str = "Process Group Name";
+
+/// What the process group is for: `default_pg`, `mesh_tp`.
+pub const GROUP_DESCRIPTION: &str = "Process Group Description";
+
+/// Its ranks, as text: `[0, 1, 2, 3]`; from 30 on with an ellipsis.
+pub const GROUP_RANKS: &str = "Process Group Ranks";
+
+/// All that tell of a collective.
+pub const OF_COLLECTIVES: &[&str] =
+    &[COLLECTIVE, IN_ELEMENTS, OUT_ELEMENTS, GROUP_SIZE, DTYPE, GROUP_NAME, GROUP_DESCRIPTION, GROUP_RANKS];
+
 /// What ROCm's launching calls say of the kernel that they launch: its name, as the kernel's own slice has it.
 pub const KERNEL: &str = "kernel";
 

@@ -6,6 +6,7 @@
 pub mod args;
 pub mod calls;
 pub mod category;
+pub mod collectives;
 pub mod families;
 pub mod frames;
 pub mod kernels;

@@ -9,7 +9,7 @@ use super::strings::StringId;
 use crate::event::ArgValue;
 
 /// The number of a set of arguments. 0 stands for "no arguments".
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct ArgSetId(pub u32);
 
 impl ArgSetId {

@@ -71,7 +71,8 @@ fn flatten_value(token: Token<'_>, path: &mut Path, list: &mut ArgList, depth: u
     }
 }
 
-fn with_scalar(token: Token<'_>, push: impl FnOnce(ArgValue<&str>)) {
+/// Hands on what a value says, if it is no object and no array.
+pub(super) fn with_scalar(token: Token<'_>, push: impl FnOnce(ArgValue<&str>)) {
     match token {
         Token::Text(raw) => push(ArgValue::Text(&unescape(raw))),
         Token::True => push(ArgValue::Bool(true)),

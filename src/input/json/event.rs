@@ -99,9 +99,12 @@ fn meaning(
             Some(Token::Text(raw)) if !raw.is_empty() => Some(fields.range(Field::Cat)),
             _ => None,
         };
-        ids = finder.find(category, text, fields.range(Field::Args), &fields.flat, marks);
+        let kind = finder.kind_of(text, category);
+        ids = finder.find(kind, text, fields.range(Field::Args), &fields.flat, marks);
         if wanted == ArgsWanted::All {
             args::flatten(object, args);
+        } else if fields.flat.form.is_none() && finder.tells_of_collective(kind, get(Field::Name), object) {
+            finder.collective(text, fields.range(Field::Args), marks, args);
         }
     }
     let kind = match phase {

@@ -8,14 +8,14 @@ use std::ops::Range;
 
 use memchr::memmem::Finder;
 
-use super::args::number;
+use super::args::{number, with_scalar};
 use super::flat::{FlatValues, Flats, Prefix};
 use super::layout::Piece;
 use super::marks::Marks;
 use super::number::{is_part, short_whole_number};
 use super::scan::{Token, is_space, value_behind_key};
 use super::text::unescape;
-use crate::event::{ArgValue, Ids};
+use crate::event::{ArgList, ArgValue, Ids};
 use crate::nccl::args;
 use crate::nccl::category::CategoryKind;
 
@@ -24,6 +24,9 @@ const RELEARN: u32 = 16;
 
 /// Categories are remembered up to this many; Kineto has a dozen.
 const MAX_KINDS: usize = 16;
+
+/// How much of a kernel's name is looked at: a mangled one begins with `_ZN` and a number.
+const NAME_START: usize = 16;
 
 /// Finds ids in `args`.
 pub(super) struct IdFinder {
@@ -35,6 +38,10 @@ pub(super) struct IdFinder {
     forward_thread: Key,
     graph: Key,
     graph_node: Key,
+    /// Finds what all records of collectives have.
+    collective: Finder<'static>,
+    /// What these tell, each with its key in the table of arguments.
+    of_collectives: Vec<(Key, String)>,
     /// Categories as they stand in the file, and what they stand for.
     kinds: Vec<(Vec<u8>, CategoryKind)>,
     /// The one that was asked for last, if it has at most 16 bytes: events come in runs.
@@ -76,6 +83,8 @@ impl IdFinder {
             forward_thread: Key::new(args::FORWARD_THREAD),
             graph: Key::new(args::GRAPH_ID),
             graph_node: Key::new(args::GRAPH_NODE_ID),
+            collective: Finder::new(args::COLLECTIVE.as_bytes()).into_owned(),
+            of_collectives: args::OF_COLLECTIVES.iter().map(|key| (Key::new(key), args::in_table(key))).collect(),
             kinds: Vec::new(),
             last: (Piece::default(), 0, CategoryKind::Cpu),
             forms: Vec::new(),
@@ -110,18 +119,17 @@ impl IdFinder {
         }
     }
 
-    /// The ids in an `args` object within a marked text. No key is looked for twice. `flat` are the numbers that are known
-    /// already.
+    /// The ids in an `args` object within a marked text, by what its event is. No key is looked for twice. `flat` are the numbers
+    /// that are known already.
     #[inline]
     pub(super) fn find(
         &mut self,
-        category: Option<Range<usize>>,
+        kind: CategoryKind,
         text: &[u8],
         object: Range<usize>,
         flat: &FlatValues,
         marks: &mut Marks,
     ) -> Ids {
-        let kind = category.map_or(CategoryKind::Runtime, |category| self.kind(text, category));
         if let Some(members) = flat.form.and_then(|form| self.forms.get(usize::from(form))) {
             return members.ids(kind, flat);
         }
@@ -150,6 +158,39 @@ impl IdFinder {
             }
             CategoryKind::Runtime => Ids { own: search.id(&mut self.correlation), ..Ids::default() },
         }
+    }
+
+    /// Whether an `args` object may tell of a collective: it is the record of one, or a kernel's that Kineto has copied one to.
+    #[inline]
+    pub(super) fn tells_of_collective(&self, kind: CategoryKind, name: Option<Token<'_>>, object: &[u8]) -> bool {
+        match kind {
+            CategoryKind::Kernel => match name {
+                // NCCL's and RCCL's kernels say what they are, if not with the first letter, then soon.
+                Some(Token::Text(name)) => {
+                    name[..name.len().min(NAME_START)].windows(3).any(|part| part == b"ccl")
+                        && self.collective.find(object).is_some()
+                }
+                _ => false,
+            },
+            CategoryKind::Cpu => name == Some(Token::Text(args::COLLECTIVE_RECORD.as_bytes())),
+            _ => false,
+        }
+    }
+
+    /// What such an object within a marked text tells of the collective.
+    pub(super) fn collective(&mut self, text: &[u8], object: Range<usize>, marks: &mut Marks, list: &mut ArgList) {
+        let mut search = Search { text, at: object.start + 1, object, skipped: false, marks };
+        for (key, in_table) in &mut self.of_collectives {
+            if let Some(token) = search.value(key) {
+                with_scalar(token, |value| list.push(in_table, None, value));
+            }
+        }
+    }
+
+    /// What the category at a place stands for. Without one an event may be a call.
+    #[inline]
+    pub(super) fn kind_of(&mut self, text: &[u8], category: Option<Range<usize>>) -> CategoryKind {
+        category.map_or(CategoryKind::Runtime, |category| self.kind(text, category))
     }
 
     /// What the category at a place stands for.
@@ -379,13 +420,9 @@ mod tests {
     fn ids(category: &str, object: &str) -> Ids {
         let text = format!(r#"{{"cat":"{category}","args":{object}}}"#);
         let object = text.len() - 1 - object.len()..text.len() - 1;
-        IdFinder::new().find(
-            Some(8..8 + category.len()),
-            text.as_bytes(),
-            object,
-            &FlatValues::NONE,
-            &mut Marks::default(),
-        )
+        let mut finder = IdFinder::new();
+        let kind = finder.kind_of(text.as_bytes(), Some(8..8 + category.len()));
+        finder.find(kind, text.as_bytes(), object, &FlatValues::NONE, &mut Marks::default())
     }
 
     /// Among them what only looks like the key: values, parts of texts, escaped quotes, deeper places.

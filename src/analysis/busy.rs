@@ -1,0 +1,118 @@
+//! When something ran: overlapping spans of time as one, asked how much of another span they cover.
+
+/// Spans of time, put together where they overlap or touch; in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Busy {
+    /// Start and end in ns, half-open.
+    spans: Vec<(i64, i64)>,
+    /// `before[i]` is the length of all spans before the `i`th.
+    before: Vec<i64>,
+}
+
+impl Busy {
+    /// The union of spans, given as start and length in ns, in any order.
+    pub fn of(spans: impl IntoIterator<Item = (i64, i64)>) -> Self {
+        let mut sorted: Vec<(i64, i64)> = spans.into_iter().collect();
+        sorted.sort_unstable();
+        let mut busy = Busy::default();
+        sorted.into_iter().for_each(|(start, dur)| busy.push(start, dur));
+        busy
+    }
+
+    /// Adds a span that starts no earlier than those before it. One without a length covers nothing.
+    pub fn push(&mut self, start: i64, dur: i64) {
+        let end = start.saturating_add(dur);
+        match self.spans.last_mut() {
+            _ if dur <= 0 => {}
+            Some((_, last)) if start <= *last => *last = (*last).max(end),
+            Some((first, last)) => {
+                let before = self.before.last().copied().unwrap_or(0);
+                self.before.push(before.saturating_add(last.saturating_sub(*first)));
+                self.spans.push((start, end));
+            }
+            None => {
+                self.before.push(0);
+                self.spans.push((start, end));
+            }
+        }
+    }
+
+    /// How many ns of a span are covered.
+    pub fn within(&self, start: i64, end: i64) -> i64 {
+        if end <= start { 0 } else { self.until(end).saturating_sub(self.until(start)) }
+    }
+
+    /// How many ns of a span are covered, for spans in order of their starts. `from` is where the last one was found, 0 at first.
+    pub fn sweep(&self, from: &mut usize, start: i64, end: i64) -> i64 {
+        while self.spans.get(*from).is_some_and(|(_, last)| *last <= start) {
+            *from += 1;
+        }
+        // What begins later is near: it is looked for in steps that double.
+        let mut step = 1;
+        while self.spans.get(*from + step).is_some_and(|(first, _)| *first < end) {
+            step *= 2;
+        }
+        let near = &self.spans[*from..self.spans.len().min(*from + step + 1)];
+        let Some(last) = near.partition_point(|(first, _)| *first < end).checked_sub(1) else { return 0 };
+        let covered = |at: usize| near[at].1.min(end).saturating_sub(near[at].0.max(start)).max(0);
+        match last {
+            0 => covered(0),
+            // All between the first and the last are covered whole.
+            _ => covered(0) + covered(last) + self.before[*from + last] - self.before[*from + 1],
+        }
+    }
+
+    /// How many ns before a time are covered.
+    fn until(&self, time: i64) -> i64 {
+        match self.spans.partition_point(|(start, _)| *start < time) {
+            0 => 0,
+            after => {
+                let (start, end) = self.spans[after - 1];
+                self.before[after - 1].saturating_add(end.min(time).saturating_sub(start))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn spans_are_put_together() {
+        let busy = Busy::of([(10, 5), (0, 2), (12, 8), (30, 0), (20, 1), (40, 10)]);
+        assert_eq!(busy.spans, [(0, 2), (10, 21), (40, 50)]);
+        for (start, end, covered) in
+            [(0, 100, 23), (1, 11, 2), (2, 10, 0), (15, 45, 11), (45, 45, 0), (46, 44, 0), (-5, 0, 0), (50, 60, 0)]
+        {
+            assert_eq!(busy.within(start, end), covered, "{start}..{end}");
+        }
+        assert_eq!(Busy::of([(i64::MAX - 1, 5), (i64::MIN, 3)]).within(i64::MIN, i64::MAX), 4);
+        assert_eq!(Busy::of([]).within(0, 9), 0);
+    }
+
+    proptest! {
+        /// Against a program that knows nothing of spans: it looks at every nanosecond.
+        #[test]
+        fn covered_time_is_what_counting_every_nanosecond_gives(
+            spans in prop::collection::vec((0_i64..200, -3_i64..30), 0..20),
+            kernels in prop::collection::vec((-20_i64..250, 0_i64..60), 1..10),
+        ) {
+            let mut is_covered = [false; 400];
+            for (ts, dur) in &spans {
+                (*ts..ts + dur).for_each(|ns| is_covered[ns as usize] = true);
+            }
+            let busy = Busy::of(spans);
+            let mut kernels = kernels;
+            kernels.sort_unstable();
+            let mut from = 0;
+            for (ts, dur) in kernels {
+                let ns = (ts..ts + dur).filter(|ns| *ns >= 0 && is_covered[*ns as usize]).count();
+                prop_assert_eq!(busy.within(ts, ts + dur), ns as i64);
+                prop_assert_eq!(busy.sweep(&mut from, ts, ts + dur), ns as i64);
+            }
+        }
+    }
+}

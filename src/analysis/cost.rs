@@ -1,0 +1,112 @@
+//! What kernels cost: how long they ran, how much of that nothing hid, how long they waited to start.
+
+use serde::Serialize;
+
+use super::launches::{Evidence, Launched};
+use super::messages::Sender;
+use crate::store::Store;
+use crate::store::slices::UNFINISHED;
+
+/// How numbers spread, in their own unit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Spread {
+    /// Their sum.
+    pub total: i64,
+    /// Their mean.
+    pub mean: f64,
+    /// The one in the middle, or the mean of the two there.
+    pub median: f64,
+    /// The smallest that 95 % of them do not exceed.
+    pub p95: i64,
+    /// The smallest.
+    pub min: i64,
+    /// The largest.
+    pub max: i64,
+    /// The standard deviation of a sample, as `nsys stats` has it; 0 for one number.
+    pub std_dev: f64,
+}
+
+impl Spread {
+    /// Of some numbers; `None` if there are none.
+    pub fn of(mut numbers: Vec<i64>) -> Option<Self> {
+        let n = numbers.len();
+        let (min, max) = (*numbers.iter().min()?, *numbers.iter().max()?);
+        let total = numbers.iter().fold(0_i64, |sum, number| sum.saturating_add(*number));
+        let mean = total as f64 / n as f64;
+        let squares: f64 = numbers.iter().map(|number| (*number as f64 - mean).powi(2)).sum();
+        let std_dev = if n > 1 { (squares / (n - 1) as f64).sqrt() } else { 0.0 };
+        // Finding a place takes less time than putting all in order.
+        let (below, p95, _) = numbers.select_nth_unstable((n * 95).div_ceil(100) - 1);
+        let p95 = *p95;
+        let median = if n < 3 {
+            mean
+        } else {
+            let (lower, middle, _) = below.select_nth_unstable(n / 2);
+            let before = if n % 2 == 1 { *middle } else { lower.iter().copied().max()? };
+            f64::midpoint(before as f64, *middle as f64)
+        };
+        Some(Spread { total, mean, median, p95, min, max, std_dev })
+    }
+}
+
+/// What a stack's kernels cost. All times in ns.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Cost {
+    /// How long they ran.
+    pub gpu_time: Spread,
+    /// This, of the window's length times the number of GPUs; `None` for a window without a length.
+    pub share: Option<f64>,
+    /// How long no compute kernel ran on their GPU meanwhile.
+    pub exposed: i64,
+    /// The rest.
+    pub overlapped: i64,
+    /// From the end of the launching call to the kernel's start, 0 for kernels that start before that. Not of kernels in graphs, of
+    /// which one call launches many, and not where the call is not known.
+    pub queue_delay: Option<Spread>,
+}
+
+impl Cost {
+    /// Of some kernels. `wall` is the window's length times the number of GPUs.
+    pub fn of(store: &Store, kernels: &[Sender<'_>], wall: i64) -> Self {
+        let (mut durations, mut delays, mut exposed) = (Vec::new(), Vec::new(), 0_i64);
+        for sender in kernels {
+            durations.push(sender.launched.kernel_dur.max(0));
+            delays.extend(queue_delay(store, sender.launched));
+            exposed = exposed.saturating_add(sender.exposed);
+        }
+        let gpu_time = Spread::of(durations).unwrap_or_default();
+        Cost {
+            gpu_time,
+            share: (wall > 0).then(|| gpu_time.total as f64 / wall as f64),
+            exposed,
+            overlapped: gpu_time.total.saturating_sub(exposed),
+            queue_delay: Spread::of(delays),
+        }
+    }
+}
+
+fn queue_delay(store: &Store, launched: &Launched) -> Option<i64> {
+    let call = launched.call.filter(|_| matches!(launched.evidence, Evidence::Correlation | Evidence::Flow))?;
+    let dur = store.slices.dur(call.slice as usize);
+    (dur != UNFINISHED).then(|| launched.kernel_ts.saturating_sub(call.ts.saturating_add(dur)).max(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The deviation is that of two calls in a report of `nsys stats`.
+    #[test]
+    fn numbers_spread() {
+        let two = Spread::of(vec![333_015_608, 2_971_823]).unwrap();
+        assert_eq!((two.mean, two.median, two.p95), (167_993_715.5, 167_993_715.5, 333_015_608));
+        assert_eq!(format!("{:.1}", two.std_dev), "233376198.5");
+        let one_to_hundred = Spread::of((1..=100).rev().collect()).unwrap();
+        assert_eq!((one_to_hundred.total, one_to_hundred.median, one_to_hundred.p95), (5_050, 50.5, 95));
+        assert_eq!((one_to_hundred.min, one_to_hundred.max), (1, 100));
+        let three = Spread::of(vec![5, 1, 3]).unwrap();
+        assert_eq!((three.median, three.p95, three.std_dev), (3.0, 5, 2.0));
+        assert_eq!(Spread::of(vec![7]).unwrap().std_dev, 0.0);
+        assert_eq!(Spread::of(vec![]), None);
+    }
+}

@@ -1,0 +1,311 @@
+//! What the collectives of a stack move: which, how much, between whom, how fast.
+//!
+//! Kineto copies what PyTorch recorded of a collective to its kernel's arguments; where it did not, the record stands among the
+//! launch's callers. A kernel that a graph replays has neither: then only its name tells a little. What is not known is counted
+//! as unknown and never guessed.
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use foldhash::fast::FixedState;
+use serde::Serialize;
+
+use super::launches::Launched;
+use crate::event::ArgValue;
+use crate::nccl::args;
+use crate::nccl::collectives::{Collective, Method, element_bytes};
+use crate::store::Store;
+use crate::store::args::ArgSetId;
+use crate::store::strings::StringId;
+
+/// What is known of a stack's collectives. Maps hold how many kernels each value is of; the rest, up to the stack's count, are
+/// unknown.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Messages {
+    /// Names of collectives, as nccl-tests has them, or as recorded if it has none like it.
+    pub collectives: BTreeMap<String, u64>,
+    /// Algorithms, as far as kernels' names tell.
+    pub algorithms: BTreeMap<String, u64>,
+    /// Protocols, as far as kernels' names tell.
+    pub protocols: BTreeMap<String, u64>,
+    /// Types of elements, in PyTorch's words.
+    pub dtypes: BTreeMap<String, u64>,
+    /// Process groups.
+    pub groups: Vec<Group>,
+    /// The sizes of messages in bytes, as nccl-tests counts them: the smallest and the largest.
+    pub bytes: Option<(u64, u64)>,
+    /// How fast they went.
+    pub bandwidth: Option<Bandwidth>,
+}
+
+/// A process group.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Group {
+    /// PyTorch's name for it, mostly a number.
+    pub name: Option<String>,
+    /// What it is for.
+    pub description: Option<String>,
+    /// How many ranks it has.
+    pub size: Option<u64>,
+    /// These, as recorded: `[0, 1, 2, 3]`.
+    pub ranks: Option<String>,
+    /// How many kernels of the stack are of it.
+    pub kernels: u64,
+}
+
+/// Bandwidths in GB/s, of 10⁹ bytes: what the kernels moved in all, by the time they took in all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Bandwidth {
+    /// Size by time.
+    pub algorithm: f64,
+    /// The same times the collective's factor.
+    pub bus: f64,
+    /// That of the fastest kernel, which waited least for other ranks.
+    pub best_bus: f64,
+    /// How many kernels this is of. One record with several kernels tells of none of them.
+    pub kernels: u64,
+}
+
+/// What a record tells.
+#[derive(Debug, Clone, Default)]
+struct Record {
+    name: Option<String>,
+    collective: Option<Collective>,
+    dtype: Option<String>,
+    bytes: Option<u64>,
+    group: Group,
+}
+
+/// Reads the records of a trace, each set of arguments once.
+#[derive(Debug)]
+pub struct Records<'a> {
+    store: &'a Store,
+    sets: HashMap<ArgSetId, Option<Rc<Record>>, FixedState>,
+    keys: Keys,
+    /// How many of the chosen kernels have this External id, by GPU.
+    sharers: HashMap<(Option<u32>, i64), u64, FixedState>,
+}
+
+/// The keys that are asked for, as the trace's texts; [`StringId::NULL`] for what it does not have.
+#[derive(Debug)]
+struct Keys {
+    collective: StringId,
+    given: StringId,
+    got: StringId,
+    ranks: StringId,
+    dtype: StringId,
+    group_name: StringId,
+    group_description: StringId,
+    group_ranks: StringId,
+}
+
+/// One kernel of a stack.
+#[derive(Debug, Clone, Copy)]
+pub struct Sender<'a> {
+    /// The kernel.
+    pub launched: &'a Launched,
+    /// The record among its launch's callers.
+    pub record: Option<u32>,
+    /// How many ns of it nothing hid.
+    pub exposed: i64,
+}
+
+impl<'a> Records<'a> {
+    /// For the chosen kernels of a trace.
+    pub fn new(store: &'a Store, kernels: &[Launched]) -> Self {
+        let key = |key| store.strings.find(&args::in_table(key)).unwrap_or(StringId::NULL);
+        let keys = Keys {
+            collective: key(args::COLLECTIVE),
+            given: key(args::IN_ELEMENTS),
+            got: key(args::OUT_ELEMENTS),
+            ranks: key(args::GROUP_SIZE),
+            dtype: key(args::DTYPE),
+            group_name: key(args::GROUP_NAME),
+            group_description: key(args::GROUP_DESCRIPTION),
+            group_ranks: key(args::GROUP_RANKS),
+        };
+        let mut sharers: HashMap<_, u64, _> = HashMap::default();
+        if keys.collective != StringId::NULL {
+            for kernel in kernels.iter().map(|launched| launched.kernel as usize) {
+                if let Some(id) = store.external_id(kernel) {
+                    *sharers.entry((store.process_of(kernel), id)).or_default() += 1;
+                }
+            }
+        }
+        Records { store, sets: HashMap::default(), keys, sharers }
+    }
+
+    /// What is known of some kernels. Kernels with the same name and record, as most are, are looked at together.
+    pub fn messages<'k>(&mut self, kernels: impl Iterator<Item = Sender<'k>>) -> Messages {
+        let mut alike: HashMap<(StringId, ArgSetId), Alike, FixedState> = HashMap::default();
+        let mut last: Option<((StringId, ArgSetId), Alike)> = None;
+        for Sender { launched, record, .. } in kernels {
+            let kernel = launched.kernel as usize;
+            let key = (self.store.slices.name(kernel), self.set_with_record(kernel, record));
+            match &mut last {
+                Some((known, alike)) if *known == key => alike.add(launched, self.is_shared(kernel)),
+                _ => {
+                    alike.extend(last.take());
+                    let mut of_key = alike.remove(&key).unwrap_or_default();
+                    of_key.add(launched, self.is_shared(kernel));
+                    last = Some((key, of_key));
+                }
+            }
+        }
+        alike.extend(last);
+        self.sum_up(alike)
+    }
+
+    fn sum_up(&mut self, alike: HashMap<(StringId, ArgSetId), Alike, FixedState>) -> Messages {
+        let mut messages = Messages::default();
+        let mut groups: BTreeMap<Group, u64> = BTreeMap::new();
+        let mut flow = Flow::default();
+        for ((name, set), alike) in alike {
+            let name = self.store.strings.get(name).unwrap_or_default();
+            let Method { algorithm, protocol } = Method::of_kernel(name);
+            count(&mut messages.algorithms, algorithm, alike.kernels);
+            count(&mut messages.protocols, protocol, alike.kernels);
+            let Some(record) = self.record(set) else {
+                count(&mut messages.collectives, Collective::of_kernel(name).map(Collective::name), alike.kernels);
+                continue;
+            };
+            let collective = record.collective.map(Collective::name).or(record.name.as_deref());
+            count(&mut messages.collectives, collective, alike.kernels);
+            count(&mut messages.dtypes, record.dtype.as_deref(), alike.kernels);
+            if record.group != Group::default() {
+                *groups.entry(record.group.clone()).or_default() += alike.kernels;
+            }
+            let Some(bytes) = record.bytes else { continue };
+            let (least, most) = messages.bytes.unwrap_or((bytes, bytes));
+            messages.bytes = Some((least.min(bytes), most.max(bytes)));
+            if let (Some(collective), Some(ranks)) = (record.collective, record.group.size) {
+                flow.add(bytes, &alike, collective.bus_factor(ranks));
+            }
+        }
+        messages.groups = groups.into_iter().map(|(group, kernels)| Group { kernels, ..group }).collect();
+        messages.bandwidth = flow.bandwidth();
+        messages
+    }
+
+    /// The arguments that tell of a kernel's collective: its own, or those of the record among its callers.
+    fn set_with_record(&mut self, kernel: usize, record: Option<u32>) -> ArgSetId {
+        let own = self.store.slices.args(kernel);
+        if self.record(own).is_some() {
+            return own;
+        }
+        record.map_or(ArgSetId::NONE, |slice| self.store.slices.args(slice as usize))
+    }
+
+    /// Whether several kernels carry out what one record tells of.
+    fn is_shared(&self, kernel: usize) -> bool {
+        let id = self.store.external_id(kernel);
+        id.is_some_and(|id| self.sharers.get(&(self.store.process_of(kernel), id)).is_some_and(|n| *n > 1))
+    }
+
+    fn record(&mut self, set: ArgSetId) -> Option<Rc<Record>> {
+        if set == ArgSetId::NONE {
+            return None;
+        }
+        if let Some(known) = self.sets.get(&set) {
+            return known.clone();
+        }
+        let record = self.read(set).map(Rc::new);
+        self.sets.insert(set, record.clone());
+        record
+    }
+
+    fn read(&self, set: ArgSetId) -> Option<Record> {
+        let keys = &self.keys;
+        let text = |key| match self.store.args.get(set, key)? {
+            ArgValue::Text(id) => self.store.strings.get(id).map(str::to_owned),
+            ArgValue::Int(number) => Some(number.to_string()),
+            _ => None,
+        };
+        let number = |key| match self.store.args.get(set, key)? {
+            ArgValue::Int(number) => u64::try_from(number).ok(),
+            _ => None,
+        };
+        let name = text(keys.collective)?;
+        let collective = Collective::of_record(&name);
+        let (dtype, ranks) = (text(keys.dtype), number(keys.ranks));
+        let bytes = || {
+            let each = element_bytes(dtype.as_deref()?)?;
+            let bytes = |key| Some(number(key)?.saturating_mul(each));
+            Some(collective?.size(bytes(keys.given)?, bytes(keys.got)?, ranks?))
+        };
+        Some(Record {
+            bytes: bytes(),
+            group: Group {
+                name: text(keys.group_name),
+                description: text(keys.group_description),
+                size: ranks,
+                ranks: text(keys.group_ranks),
+                kernels: 0,
+            },
+            name: Some(name),
+            collective,
+            dtype,
+        })
+    }
+}
+
+fn count(values: &mut BTreeMap<String, u64>, value: Option<&str>, kernels: u64) {
+    if let Some(value) = value {
+        *values.entry(value.to_owned()).or_default() += kernels;
+    }
+}
+
+/// Kernels with the same name and record.
+#[derive(Debug, Default)]
+struct Alike {
+    kernels: u64,
+    /// Of those that took time and are alone in carrying out their record: how many, how long they took in all, and the least.
+    timed: u64,
+    nanos: i64,
+    least: i64,
+}
+
+impl Alike {
+    fn add(&mut self, launched: &Launched, is_shared: bool) {
+        self.kernels += 1;
+        if launched.kernel_dur > 0 && !is_shared {
+            self.least = if self.timed == 0 { launched.kernel_dur } else { self.least.min(launched.kernel_dur) };
+            self.timed += 1;
+            self.nanos = self.nanos.saturating_add(launched.kernel_dur);
+        }
+    }
+}
+
+/// What was moved and how long that took.
+#[derive(Default)]
+struct Flow {
+    bytes: f64,
+    bus_bytes: f64,
+    nanos: f64,
+    best: f64,
+    kernels: u64,
+}
+
+impl Flow {
+    /// One byte in a nanosecond is 10⁹ bytes in a second.
+    fn add(&mut self, each: u64, alike: &Alike, factor: f64) {
+        if alike.timed == 0 {
+            return;
+        }
+        let bytes = each as f64 * alike.timed as f64;
+        self.bytes += bytes;
+        self.bus_bytes += bytes * factor;
+        self.nanos += alike.nanos as f64;
+        self.best = self.best.max(each as f64 * factor / alike.least as f64);
+        self.kernels += alike.timed;
+    }
+
+    fn bandwidth(&self) -> Option<Bandwidth> {
+        (self.kernels > 0).then(|| Bandwidth {
+            algorithm: self.bytes / self.nanos,
+            bus: self.bus_bytes / self.nanos,
+            best_bus: self.best,
+            kernels: self.kernels,
+        })
+    }
+}

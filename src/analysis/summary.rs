@@ -1,0 +1,115 @@
+//! The window as a whole: how busy the GPUs were, with what, and what of that nothing hid.
+
+use serde::Serialize;
+
+use super::cost::Spread;
+use super::devices::Devices;
+use crate::store::Store;
+use crate::store::strings::StringId;
+use crate::time::Window;
+
+/// A window in numbers. Times in ns, summed over the GPUs; work that begins or ends outside of the window counts as far as
+/// it lies in it. What runs at once on one GPU counts once.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Summary {
+    /// The window; the whole trace has its own start and end here.
+    pub window: Window,
+    /// How many GPUs ran kernels, anywhere in the trace.
+    pub gpus: u64,
+    /// The window's length times these: what the other times are shares of.
+    pub wall: i64,
+    /// When any kernel ran.
+    pub busy: i64,
+    /// When compute kernels ran.
+    pub compute: i64,
+    /// When collectives ran.
+    pub collectives: i64,
+    /// When collectives ran and nothing else did.
+    pub exposed: i64,
+    /// The kernels that ran longest in all, of those that start in the window.
+    pub top_kernels: Vec<KernelRow>,
+    /// How many different names these kernels have.
+    pub kernel_names: u64,
+}
+
+/// All kernels of one name, as a row of `nsys stats -r cuda_gpu_kern_sum`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct KernelRow {
+    /// Their name.
+    pub name: String,
+    /// How many.
+    pub instances: u64,
+    /// How long they ran, in ns.
+    pub time: Spread,
+    /// This, of the time of all kernels of the table.
+    pub share: f64,
+}
+
+/// How many kernels a summary names.
+const TOP: usize = 5;
+
+/// Sums up a window. `is_collective` says which names are collectives'.
+pub fn summarise(store: &Store, devices: &Devices, window: Window) -> Summary {
+    let window = within_trace(store, window);
+    let gpus = devices.0.len() as u64;
+    let mut summary = Summary { window, gpus, wall: wall(devices, window), ..Summary::default() };
+    for device in devices.0.values() {
+        let (start, end) = (window.start, window.end);
+        let (any, compute) = (device.any.within(start, end), device.compute.within(start, end));
+        summary.busy += any;
+        summary.compute += compute;
+        summary.collectives += device.collectives.within(start, end);
+        summary.exposed += any - compute;
+    }
+    let slices = &store.slices;
+    let kernels = store.kernels.iter().map(|kernel| *kernel as usize);
+    let inside = kernels.filter(|kernel| window.contains(slices.ts(*kernel)));
+    let table = kernel_table(store, inside.map(|kernel| (slices.name(kernel), slices.dur(kernel))), TOP);
+    (summary.top_kernels, summary.kernel_names) = (table.rows, table.names);
+    summary
+}
+
+/// The window, cut to the trace if it is the whole trace.
+pub fn within_trace(store: &Store, window: Window) -> Window {
+    let (start, end) = store.bounds;
+    if window == Window::ALL { Window { start, end } } else { window }
+}
+
+/// A window's length times the number of GPUs, in ns.
+pub fn wall(devices: &Devices, window: Window) -> i64 {
+    window.duration().saturating_mul(devices.0.len() as i64)
+}
+
+/// Kernels by name.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct KernelTable {
+    /// By time in all, the longest first; equal times by name.
+    pub rows: Vec<KernelRow>,
+    /// How many names there are in all.
+    pub names: u64,
+    /// How many kernels there are in all.
+    pub kernels: u64,
+    /// How long these ran, in ns.
+    pub time: i64,
+}
+
+/// Kernels by name: at most `limit` rows. `kernels` are names and lengths in ns.
+pub fn kernel_table(store: &Store, kernels: impl Iterator<Item = (StringId, i64)>, limit: usize) -> KernelTable {
+    let mut lengths: Vec<Vec<i64>> = vec![Vec::new(); store.strings.len()];
+    kernels.for_each(|(name, dur)| lengths[name.0 as usize].push(dur.max(0)));
+    let text = |id: usize| store.strings.get(StringId(id as u32)).unwrap_or_default();
+    let total = |lengths: &[i64]| lengths.iter().fold(0_i64, |sum, dur| sum.saturating_add(*dur));
+    let with_total = |(id, lengths): (usize, Vec<i64>)| (total(&lengths), id, lengths);
+    let all = lengths.into_iter().enumerate().filter(|(_, lengths)| !lengths.is_empty());
+    let mut names: Vec<(i64, usize, Vec<i64>)> = all.map(with_total).collect();
+    names.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| text(a.1).cmp(text(b.1))));
+    let time = names.iter().fold(0_i64, |sum, (total, ..)| sum.saturating_add(*total));
+    let kernels = names.iter().map(|(.., lengths)| lengths.len() as u64).sum();
+    let row = |(total, id, lengths): (i64, usize, Vec<i64>)| KernelRow {
+        name: text(id).to_owned(),
+        instances: lengths.len() as u64,
+        share: if time > 0 { total as f64 / time as f64 } else { 0.0 },
+        time: Spread::of(lengths).unwrap_or_default(),
+    };
+    KernelTable { names: names.len() as u64, kernels, time, rows: names.into_iter().take(limit).map(row).collect() }
+}

@@ -1,0 +1,280 @@
+//! What a collective moves, and how fast that is, in the terms of nccl-tests (`doc/PERFORMANCE.md` and each test's `…GetBw`).
+//!
+//! The time of one kernel on one rank holds the waiting for the other ranks, which nccl-tests' loops do not have; so a bandwidth
+//! from a trace is what this rank saw, and at most what the links can do.
+
+/// A collective operation, as far as its bandwidth goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Collective {
+    /// Everyone gets the sum of all.
+    AllReduce,
+    /// Everyone gets the parts of all.
+    AllGather,
+    /// Everyone gets a part of the sum of all.
+    ReduceScatter,
+    /// Everyone sends everyone a part.
+    AllToAll,
+    /// Everyone gets what one has.
+    Broadcast,
+    /// One gets the sum of all.
+    Reduce,
+    /// One gets the parts of all.
+    Gather,
+    /// Everyone gets a part of what one has.
+    Scatter,
+    /// This rank sends to another.
+    Send,
+    /// This rank receives from another.
+    Recv,
+    /// One of the two, or several at once: their kernel is the same.
+    SendRecv,
+}
+
+/// Parts of names, lower case and without what separates words, and what they stand for; the first that is found counts.
+const WORDS: &[(&str, Collective)] = &[
+    ("allreduce", Collective::AllReduce),
+    ("reducescatter", Collective::ReduceScatter),
+    ("allgather", Collective::AllGather),
+    ("alltoall", Collective::AllToAll),
+    ("broadcast", Collective::Broadcast),
+    ("sendrecv", Collective::SendRecv),
+    ("gather", Collective::Gather),
+    ("scatter", Collective::Scatter),
+    ("reduce", Collective::Reduce),
+    ("send", Collective::Send),
+    ("recv", Collective::Recv),
+];
+
+impl Collective {
+    /// By the name that PyTorch's process groups record: `allreduce`, `_allgather_base`, `reduce_scatter_tensor_coalesced`,
+    /// `all_to_allv`, `send` (`ProcessGroupNCCL.cpp`, the calls of `RECORD_PARAM_COMMS_DATA`).
+    pub fn of_record(name: &str) -> Option<Self> {
+        let letters: String =
+            name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+        WORDS.iter().find(|(word, _)| letters.contains(word)).map(|(_, collective)| *collective)
+    }
+
+    /// By a kernel's name, if it is one of NCCL's or RCCL's and not the one for everything.
+    pub fn of_kernel(name: &str) -> Option<Self> {
+        let own = own_name(name);
+        own.starts_with("nccl").then(|| Self::of_record(own.split_once('_').map_or(own, |(_, rest)| rest))).flatten()
+    }
+
+    /// What it is called: as nccl-tests calls its programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Collective::AllReduce => "all_reduce",
+            Collective::AllGather => "all_gather",
+            Collective::ReduceScatter => "reduce_scatter",
+            Collective::AllToAll => "alltoall",
+            Collective::Broadcast => "broadcast",
+            Collective::Reduce => "reduce",
+            Collective::Gather => "gather",
+            Collective::Scatter => "scatter",
+            Collective::Send => "send",
+            Collective::Recv => "recv",
+            Collective::SendRecv => "sendrecv",
+        }
+    }
+
+    /// The size S by which nccl-tests measures, in bytes: of all that a rank gives, or gets where that is more. `given` and `got`
+    /// are what this rank gives and gets, in bytes; `ranks` take part.
+    ///
+    /// PyTorch records for each rank its own tensors: a gather's output only where it is collected, a scatter's input only
+    /// where it comes from.
+    pub fn size(self, given: u64, got: u64, ranks: u64) -> u64 {
+        match self {
+            Collective::AllGather => got,
+            Collective::Gather => given.saturating_mul(ranks),
+            Collective::Scatter => got.saturating_mul(ranks),
+            Collective::Send | Collective::Recv | Collective::SendRecv => given.max(got),
+            _ => given,
+        }
+    }
+
+    /// By what S/t is multiplied to give the bus bandwidth, which can be compared with what the hardware can do, whatever the
+    /// number of ranks.
+    pub fn bus_factor(self, ranks: u64) -> f64 {
+        let n = ranks as f64;
+        match self {
+            Collective::AllReduce => 2.0 * (n - 1.0) / n,
+            Collective::AllGather
+            | Collective::ReduceScatter
+            | Collective::AllToAll
+            | Collective::Gather
+            | Collective::Scatter => (n - 1.0) / n,
+            Collective::Broadcast | Collective::Reduce | Collective::Send | Collective::Recv | Collective::SendRecv => {
+                1.0
+            }
+        }
+    }
+}
+
+/// PyTorch's element types (`c10/core/ScalarType.h`) and their bytes.
+const ELEMENT_BYTES: &[(&str, u64)] = &[
+    ("Byte", 1),
+    ("Char", 1),
+    ("Short", 2),
+    ("Int", 4),
+    ("Long", 8),
+    ("Half", 2),
+    ("Float", 4),
+    ("Double", 8),
+    ("ComplexHalf", 4),
+    ("ComplexFloat", 8),
+    ("ComplexDouble", 16),
+    ("Bool", 1),
+    ("BFloat16", 2),
+    ("UInt16", 2),
+    ("UInt32", 4),
+    ("UInt64", 8),
+];
+
+/// How many bytes an element of a type has. All types of eight bits are called `Float8_…`; one of four bits comes in pairs.
+pub fn element_bytes(dtype: &str) -> Option<u64> {
+    if dtype.starts_with("Float8_") || dtype == "Float4_e2m1fn_x2" {
+        return Some(1);
+    }
+    ELEMENT_BYTES.iter().find(|(name, _)| *name == dtype).map(|(_, bytes)| *bytes)
+}
+
+/// A kernel's name without its parameters.
+fn own_name(name: &str) -> &str {
+    let own = &name[..name.find(['(', '<']).unwrap_or(name.len())];
+    own.strip_prefix("void ").unwrap_or(own)
+}
+
+/// What a kernel's name tells of how it works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Method<'a> {
+    /// `Ring`, `Tree`, `NVLS` …, or the parts of a symmetric kernel: `RSxLDMC_AGxSTMC`.
+    pub algorithm: Option<&'a str>,
+    /// `LL`, `LL128` or `Simple`.
+    pub protocol: Option<&'a str>,
+}
+
+const ALGORITHMS: &[&str] = &["COLLNET_DIRECT", "COLLNET_CHAIN", "COLLNET", "NVLS_TREE", "NVLS", "PAT", "TREE", "RING"];
+
+const PROTOCOLS: &[&str] = &["LL128", "SIMPLE", "LL"];
+
+/// Reductions, behind which a symmetric kernel's name goes on with the type.
+const REDUCTIONS: &[&str] = &["_sum_", "_prod_", "_min_", "_max_", "_minmax_", "_premulsum_", "_sumpostdiv_"];
+
+impl<'a> Method<'a> {
+    /// By the kernel's name, which tells less than it seems to: NCCL builds kernels for the protocol LL only, and runs the others
+    /// from them, so `…_LL` is no protocol; and from 2.19 on those that are not of the algorithm Tree are all called
+    /// `…_RING_LL` (NVIDIA/nccl `src/device/generate.py`, `best_kernel`; before that `enqueue.cc`, `NCCL_FUNC5`). Any other name
+    /// is meant as it is.
+    pub fn of_kernel(name: &'a str) -> Self {
+        let own = own_name(name);
+        if let Some(rest) = own.strip_prefix("ncclSymkDevKernel_").or_else(|| own.strip_prefix("ncclSymDevKernel_")) {
+            return Self::of_symmetric(rest);
+        }
+        // Before 2.19 the algorithm of a name is the one that runs.
+        let (rest, ring_is_ring) = match (own.strip_prefix("ncclDevKernel_"), own.strip_prefix("ncclKernel_")) {
+            (Some(rest), _) => (rest, false),
+            (None, Some(rest)) => (rest, true),
+            (None, None) => return Method::default(),
+        };
+        if rest.starts_with("SendRecv") {
+            return Method::default();
+        }
+        let has = |word: &str| format!("_{rest}_").contains(&format!("_{word}_"));
+        let algorithm = ALGORITHMS.iter().copied().find(|word| has(word));
+        let protocol = PROTOCOLS.iter().copied().find(|word| has(word)).filter(|word| *word != "LL");
+        // A ring with another protocol than LL is of a library that was built to tell all.
+        Method { algorithm: algorithm.filter(|word| *word != "RING" || ring_is_ring || protocol.is_some()), protocol }
+    }
+
+    /// `AllReduce_RSxLDMC_AGxSTMC_Sum_bf16`: how the parts go, between the collective and the reduction.
+    fn of_symmetric(rest: &'a str) -> Self {
+        let Some((_, how)) = rest.split_once('_') else { return Method::default() };
+        let lower = how.to_ascii_lowercase();
+        let end = REDUCTIONS.iter().filter_map(|word| lower.find(word)).min().unwrap_or(how.len());
+        let how = &how[..end];
+        Method { algorithm: Some(how).filter(|how| !how.is_empty()), protocol: how.contains("LL").then_some("LL") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hand-worked: 1 MB (10^6 bytes) of its own from each rank in 100 us. A bandwidth of 1 GB/s is 1 byte in a nanosecond.
+    #[test]
+    fn bandwidths_are_those_of_nccl_tests() {
+        const MB: u64 = 1_000_000;
+        // Name, bytes given and got by this rank, ranks; algorithm and bus bandwidth in GB/s.
+        for (name, given, got, ranks, algorithm, bus) in [
+            ("allreduce", MB, MB, 8, 10.0, 17.5),
+            ("allreduce", MB, MB, 2, 10.0, 10.0),
+            ("allreduce_coalesced", MB, MB, 4, 10.0, 15.0),
+            ("_allgather_base", MB, 8 * MB, 8, 80.0, 70.0),
+            ("all_gather", MB, 4 * MB, 4, 40.0, 30.0),
+            ("reduce_scatter", 8 * MB, MB, 8, 80.0, 70.0),
+            ("_reduce_scatter_base", 4 * MB, MB, 4, 40.0, 30.0),
+            ("all_to_all", MB, MB, 8, 10.0, 8.75),
+            ("all_to_allv", MB, 2 * MB, 4, 10.0, 7.5),
+            ("broadcast", MB, MB, 8, 10.0, 10.0),
+            ("_broadcast_oop", MB, MB, 3, 10.0, 10.0),
+            ("reduce", MB, MB, 8, 10.0, 10.0),
+            ("gather", MB, 0, 8, 80.0, 70.0),
+            ("scatter", 0, MB, 8, 80.0, 70.0),
+            ("send", MB, MB, 2, 10.0, 10.0),
+            ("recv", 0, MB, 2, 10.0, 10.0),
+            ("allreduce", MB, MB, 1, 10.0, 0.0),
+        ] {
+            let collective = Collective::of_record(name).unwrap();
+            let measured = collective.size(given, got, ranks) as f64 / 100_000.0;
+            assert!((measured - algorithm).abs() < 1e-9, "{name}: {measured}");
+            let measured = measured * collective.bus_factor(ranks);
+            assert!((measured - bus).abs() < 1e-9, "{name}: {measured}");
+        }
+        for (name, collective) in [
+            ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", Some(Collective::AllReduce)),
+            ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", Some(Collective::SendRecv)),
+            ("ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)", None),
+            ("void vllm::cross_device_reduce_1stage<float>(int*)", None),
+        ] {
+            assert_eq!(Collective::of_kernel(name), collective, "{name}");
+        }
+        for name in ["wait", "barrier", "init", "coalesced", ""] {
+            assert_eq!(Collective::of_record(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn types_have_their_sizes() {
+        for (dtype, bytes) in [
+            ("BFloat16", Some(2)),
+            ("Float", Some(4)),
+            ("Float8_e4m3fn", Some(1)),
+            ("ComplexDouble", Some(16)),
+            ("?", None),
+        ] {
+            assert_eq!(element_bytes(dtype), bytes, "{dtype}");
+        }
+    }
+
+    #[test]
+    fn a_kernels_name_tells_less_than_it_seems_to() {
+        for (name, algorithm, protocol) in [
+            ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", None, None),
+            ("ncclDevKernel_AllReduce_Sum_f32_TREE_LL(ncclDevComm*, unsigned long, ncclWork*)", Some("TREE"), None),
+            ("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", None, None),
+            ("ncclDevKernel_AllReduce_Sum_f32_NVLS_SIMPLE(…)", Some("NVLS"), Some("SIMPLE")),
+            ("ncclDevKernel_AllReduce_Sum_f32_NVLS_TREE_SIMPLE(…)", Some("NVLS_TREE"), Some("SIMPLE")),
+            ("ncclDevKernel_AllReduce_Sum_f32_RING_LL128(…)", Some("RING"), Some("LL128")),
+            ("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", Some("RING"), None),
+            ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", None, None),
+            ("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", None, None),
+            ("ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)", None, None),
+            ("void ncclSymkDevKernel_AllReduce_RSxLDMC_AGxSTMC_sum_bf16(x)", Some("RSxLDMC_AGxSTMC"), None),
+            ("ncclSymDevKernel_AllGather_LLMC(ncclSymDevArgs)", Some("LLMC"), Some("LL")),
+            ("ncclSymDevKernel_AllReduce_AGxLL_R_Sum_f32(ncclSymDevArgs)", Some("AGxLL_R"), Some("LL")),
+            ("ampere_bf16_s16816gemm", None, None),
+        ] {
+            assert_eq!(Method::of_kernel(name), Method { algorithm, protocol }, "{name}");
+        }
+    }
+}
