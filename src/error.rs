@@ -63,6 +63,9 @@ pub enum Error {
     #[error("{}: cannot be written: {source}", path.display())]
     WriteDevice { path: PathBuf, source: io::Error },
 
+    #[error("the answer cannot be put into this form: {source}")]
+    Form { source: io::Error },
+
     #[error("standard output cannot be written: {0}")]
     Stdout(io::Error),
 }

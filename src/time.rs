@@ -182,8 +182,10 @@ fn perfetto_micros_to_nanos(text: &[u8]) -> Option<i64> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Window {
     /// First nanosecond inside.
+    #[serde(rename = "start_ns")]
     pub start: i64,
     /// First nanosecond after it.
+    #[serde(rename = "end_ns")]
     pub end: i64,
 }
 

@@ -22,7 +22,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("load", &["damage", "error", "event", "input", "store", "time"]),
     ("sql", &["damage", "error", "event", "nccl", "store", "time"]),
     ("analysis", &["damage", "error", "event", "nccl", "sql", "store", "time"]),
-    ("report", &["analysis", "time"]),
+    ("report", &["analysis", "nccl", "time"]),
     ("cli", &["analysis", "damage", "error", "event", "load", "nccl", "report", "sql", "store", "time"]),
 ];
 

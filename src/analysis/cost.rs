@@ -7,22 +7,29 @@ use super::messages::Sender;
 use crate::store::Store;
 use crate::store::slices::UNFINISHED;
 
-/// How numbers spread, in their own unit.
+/// How lengths of time spread, in ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Spread {
     /// Their sum.
+    #[serde(rename = "total_ns")]
     pub total: i64,
     /// Their mean.
+    #[serde(rename = "mean_ns")]
     pub mean: f64,
     /// The one in the middle, or the mean of the two there.
+    #[serde(rename = "median_ns")]
     pub median: f64,
     /// The smallest that 95 % of them do not exceed.
+    #[serde(rename = "p95_ns")]
     pub p95: i64,
     /// The smallest.
+    #[serde(rename = "min_ns")]
     pub min: i64,
     /// The largest.
+    #[serde(rename = "max_ns")]
     pub max: i64,
     /// The standard deviation of a sample, as `nsys stats` has it; 0 for one number.
+    #[serde(rename = "std_dev_ns")]
     pub std_dev: f64,
 }
 
@@ -57,8 +64,10 @@ pub struct Cost {
     /// This, of the window's length times the number of GPUs; `None` for a window without a length.
     pub share: Option<f64>,
     /// How long no compute kernel ran on their GPU meanwhile.
+    #[serde(rename = "exposed_ns")]
     pub exposed: i64,
     /// The rest.
+    #[serde(rename = "overlapped_ns")]
     pub overlapped: i64,
     /// From the end of the launching call to the kernel's start, 0 for kernels that start before that. Not of kernels in graphs, of
     /// which one call launches many, and not where the call is not known.

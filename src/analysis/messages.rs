@@ -33,9 +33,18 @@ pub struct Messages {
     /// Process groups.
     pub groups: Vec<Group>,
     /// The sizes of messages in bytes, as nccl-tests counts them: the smallest and the largest.
-    pub bytes: Option<(u64, u64)>,
+    pub bytes: Option<Bytes>,
     /// How fast they went.
     pub bandwidth: Option<Bandwidth>,
+}
+
+/// Sizes of messages, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Bytes {
+    /// The smallest.
+    pub min: u64,
+    /// The largest.
+    pub max: u64,
 }
 
 /// A process group.
@@ -57,10 +66,13 @@ pub struct Group {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Bandwidth {
     /// Size by time.
+    #[serde(rename = "algorithm_gb_per_s")]
     pub algorithm: f64,
     /// The same times the collective's factor.
+    #[serde(rename = "bus_gb_per_s")]
     pub bus: f64,
     /// That of the fastest kernel, which waited least for other ranks.
+    #[serde(rename = "best_bus_gb_per_s")]
     pub best_bus: f64,
     /// How many kernels this is of. One record with several kernels tells of none of them.
     pub kernels: u64,
@@ -176,8 +188,8 @@ impl<'a> Records<'a> {
                 *groups.entry(record.group.clone()).or_default() += alike.kernels;
             }
             let Some(bytes) = record.bytes else { continue };
-            let (least, most) = messages.bytes.unwrap_or((bytes, bytes));
-            messages.bytes = Some((least.min(bytes), most.max(bytes)));
+            let Bytes { min, max } = messages.bytes.unwrap_or(Bytes { min: bytes, max: bytes });
+            messages.bytes = Some(Bytes { min: min.min(bytes), max: max.max(bytes) });
             if let (Some(collective), Some(ranks)) = (record.collective, record.group.size) {
                 flow.add(bytes, &alike, collective.bus_factor(ranks));
             }

@@ -18,6 +18,7 @@ use super::messages::{Messages, Records, Sender};
 use super::summary::{Summary, summarise};
 pub use super::tree::Trail;
 use super::tree::{Climber, Node, Tree};
+use crate::nccl::frames::is_own_code;
 use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::Window;
@@ -64,6 +65,18 @@ pub struct Stack {
     pub cost: Cost,
     /// What they moved.
     pub messages: Messages,
+}
+
+impl Stack {
+    /// The frames that tell most of where it comes from, the innermost first: those of a person's own Python, or any if there are
+    /// none.
+    pub fn told_by(&self) -> Vec<&str> {
+        let trails = [self.forward.as_ref(), self.captured.as_ref()];
+        let frames = trails.into_iter().flatten().flat_map(|trail| &trail.frames).chain(&self.frames);
+        let all: Vec<&str> = frames.map(String::as_str).rev().collect();
+        let own: Vec<&str> = all.iter().copied().filter(|frame| is_own_code(frame)).collect();
+        if own.is_empty() { all } else { own }
+    }
 }
 
 /// By what stacks are put in order.
@@ -114,6 +127,7 @@ pub struct MissedKernel {
     /// Its name.
     pub name: String,
     /// When it started, in ns.
+    #[serde(rename = "ts_ns")]
     pub ts: i64,
 }
 

@@ -17,14 +17,19 @@ pub struct Summary {
     /// How many GPUs ran kernels, anywhere in the trace.
     pub gpus: u64,
     /// The window's length times these: what the other times are shares of.
+    #[serde(rename = "wall_ns")]
     pub wall: i64,
     /// When any kernel ran.
+    #[serde(rename = "busy_ns")]
     pub busy: i64,
     /// When compute kernels ran.
+    #[serde(rename = "compute_ns")]
     pub compute: i64,
     /// When collectives ran.
+    #[serde(rename = "collectives_ns")]
     pub collectives: i64,
     /// When collectives ran and nothing else did.
+    #[serde(rename = "exposed_ns")]
     pub exposed: i64,
     /// The kernels that ran longest in all, of those that start in the window.
     pub top_kernels: Vec<KernelRow>,
@@ -90,6 +95,7 @@ pub struct KernelTable {
     /// How many kernels there are in all.
     pub kernels: u64,
     /// How long these ran, in ns.
+    #[serde(rename = "time_ns")]
     pub time: i64,
 }
 

@@ -8,6 +8,8 @@ use clap::{Args, Parser, Subcommand};
 
 use super::Stop;
 use crate::analysis::launches::WindowOn;
+use crate::analysis::stacks::Order;
+use crate::report::{Form, Weight};
 use crate::time::parse_nanos;
 
 const EXAMPLES: &str = "\
@@ -45,6 +47,91 @@ pub enum Switch {
     Off,
 }
 
+/// A form of the stacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[expect(missing_docs, reason = "as above")]
+pub enum Format {
+    Text,
+    Table,
+    Json,
+    Csv,
+    Folded,
+    Speedscope,
+    Svg,
+}
+
+impl From<Format> for Form {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Text => Form::Text,
+            Format::Table => Form::Table,
+            Format::Json => Form::Json,
+            Format::Csv => Form::Csv,
+            Format::Folded => Form::Folded,
+            Format::Speedscope => Form::Speedscope,
+            Format::Svg => Form::Svg,
+        }
+    }
+}
+
+/// A form of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[expect(missing_docs, reason = "as above")]
+pub enum TableFormat {
+    Table,
+    Csv,
+    Json,
+}
+
+/// An order of the stacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[expect(missing_docs, reason = "as above")]
+pub enum Sort {
+    Count,
+    Gpu,
+    Exposed,
+    Mean,
+}
+
+impl From<Sort> for Order {
+    fn from(sort: Sort) -> Self {
+        match sort {
+            Sort::Count => Order::Count,
+            Sort::Gpu => Order::GpuTime,
+            Sort::Exposed => Order::Exposed,
+            Sort::Mean => Order::Mean,
+        }
+    }
+}
+
+/// What weighs in a flame graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[expect(missing_docs, reason = "as above")]
+pub enum Weigh {
+    Count,
+    Gpu,
+    Exposed,
+}
+
+impl From<Weigh> for Weight {
+    fn from(weigh: Weigh) -> Self {
+        match weigh {
+            Weigh::Count => Weight::Count,
+            Weigh::Gpu => Weight::Gpu,
+            Weigh::Exposed => Weight::Exposed,
+        }
+    }
+}
+
+/// A share in percent, with or without the sign; what it is of one.
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim_end();
+    match number.parse::<f64>() {
+        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("expected is a number from 0 to 100, such as 5 or 5%".to_owned()),
+    }
+}
+
 impl From<On> for WindowOn {
     fn from(on: On) -> Self {
         match on {
@@ -70,7 +157,10 @@ pub struct Cli {
 
 /// What to do other than the main job.
 #[derive(Debug, Subcommand)]
-pub enum Command {}
+pub enum Command {
+    /// Kernels by name, with nsys's columns: how many, how long in all, mean, median, least, most
+    Kernels(Kernels),
+}
 
 /// The main job: the stacks of a trace.
 #[derive(Debug, Args)]
@@ -105,7 +195,27 @@ pub struct Stacks {
     #[arg(long)]
     pub exact_names: bool,
 
-    /// Write the stacks to this file instead of standard output: whole, or not at all
+    /// Form of the answer: text, table, json, csv, folded, speedscope or svg
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = Format::Text, hide_possible_values = true)]
+    pub format: Format,
+
+    /// Order of the stacks: by count, GPU time, exposed time or mean time, the largest first
+    #[arg(long, value_name = "BY", value_enum, default_value_t = Sort::Count)]
+    pub sort: Sort,
+
+    /// Show only the first N stacks
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+
+    /// Show only stacks with at least this share of all stacks' GPU time, in percent
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    pub min_share: Option<f64>,
+
+    /// What the widths of flame graphs (folded, speedscope, svg) stand for
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Weigh::Gpu)]
+    pub weight: Weigh,
+
+    /// Write the answer to this file instead of standard output: whole, or not at all
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
@@ -119,6 +229,45 @@ impl Stacks {
     pub(super) fn trace(&self) -> Result<&Path, Stop> {
         self.trace.as_deref().ok_or_else(|| Stop::Usage("name a trace; --help shows examples".to_owned()))
     }
+}
+
+/// Kernels by name.
+#[derive(Debug, Args)]
+pub struct Kernels {
+    /// The trace, as in the main job
+    pub trace: PathBuf,
+
+    /// Kernels to look for, all if none are named: patterns as in the main job. Repeatable
+    #[arg(short, long, value_name = "PATTERN")]
+    pub kernel_name: Vec<String>,
+
+    /// Kernels of a family, as in the main job. Repeatable
+    #[arg(long, value_name = "NAME")]
+    pub family: Vec<String>,
+
+    /// Families of your own, as in the main job. Repeatable
+    #[arg(long, value_name = "FILE")]
+    pub family_file: Vec<PathBuf>,
+
+    /// Which part of the trace.
+    #[command(flatten)]
+    pub span: Span,
+
+    /// Form of the answer
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = TableFormat::Table)]
+    pub format: TableFormat,
+
+    /// Show only the first N names
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+
+    /// Write the answer to this file instead of standard output: whole, or not at all
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// How to read the trace.
+    #[command(flatten)]
+    pub reading: Reading,
 }
 
 /// Which kernels.

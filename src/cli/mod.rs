@@ -2,6 +2,7 @@
 
 pub mod args;
 mod captures;
+mod kernels;
 mod notes;
 mod opening;
 mod output;
@@ -13,6 +14,7 @@ mod stacks;
 use std::io::Write;
 use std::process::ExitCode;
 
+use args::Command;
 use clap::Parser;
 
 use crate::error::Error;
@@ -43,7 +45,7 @@ pub fn main() -> ExitCode {
     let cli = args::Cli::parse();
     let result = match &cli.command {
         None => stacks::run(&cli.stacks),
-        Some(command) => match *command {},
+        Some(Command::Kernels(args)) => kernels::run(args),
     };
     let (message, code) = match result {
         Ok(()) | Err(Stop::NobodyListens) => return ExitCode::SUCCESS,

@@ -5,14 +5,12 @@ use crate::analysis::capture::CaptureTally;
 use crate::analysis::launches::{Evidence, NoLaunch, WindowOn};
 use crate::analysis::missing::{Missing, NameCount};
 use crate::analysis::stacks::{Climb, Coverage, Missed, Stack, StackReport};
+use crate::analysis::summary::KernelTable;
 use crate::damage::{Cost, Damage, DamageReport, Description, Tally};
 use crate::load::Loaded;
 use crate::report::table::{count, name_counts, shorten_right};
-use crate::report::text::visible;
+use crate::report::text::{WIDTH_WITHOUT_SCREEN, visible};
 use crate::time::{Nanos, Window};
-
-/// Wide enough for most names, short enough for a log.
-const WIDTH_WITHOUT_SCREEN: usize = 160;
 
 /// Of a kernel's name in a note: what tells it from others comes first.
 const NAME_WIDTH: usize = 60;
@@ -45,10 +43,25 @@ pub(super) fn coverage(report: &StackReport) {
     }
 }
 
+/// How many kernels a table of them has.
+pub(super) fn kernel_table(table: &KernelTable, in_trace: u64) {
+    let (inside, names, time) = (count(table.kernels), count(table.names), Nanos(table.time));
+    say(&format!("Kernels: {} match, {inside} in the window, of {names} names, {time} in all", count(in_trace)));
+}
+
 /// What the counts leave out, and what is not sure.
 pub(super) fn left_out(report: &StackReport, how: &Climb) {
     let coverage = &report.coverage;
     let on_launch = how.window_on == WindowOn::Launch;
+    let shown = report.stacks.len() as u64;
+    if shown < report.stacks_found {
+        say(&format!(
+            "Not shown: {} of {} stacks, with {}",
+            count(report.stacks_found - shown),
+            count(report.stacks_found),
+            kernels(report.left_out)
+        ));
+    }
     if report.elsewhere > 0 {
         let (inside, outside) = if on_launch { ("run", "launched") } else { ("launched", "run") };
         say(&format!(

@@ -1,6 +1,6 @@
 //! What all commands do first: reading the trace, and which kernels they are asked for.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::args::{Reading, Selection};
 use super::{Stop, notes, progress};
@@ -31,13 +31,19 @@ pub(super) fn open(trace: &Path, reading: &Reading, options: LoadOptions) -> Res
 
 /// The kernels that the arguments ask for.
 pub(super) fn wanted(selection: &Selection) -> Result<Wanted, Stop> {
+    let own = own_families(&selection.family_file)?;
+    Wanted::parse(&selection.kernel_name, &selection.family, &own).map_err(|e| Stop::Usage(e.to_string()))
+}
+
+/// The families of some files.
+pub(super) fn own_families(files: &[PathBuf]) -> Result<OwnFamilies, Stop> {
     let mut own = OwnFamilies::default();
-    for path in &selection.family_file {
+    for path in files {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|source| Error::Read { name: name.clone(), source })?;
         own.parse(&name, &text)?;
     }
-    Wanted::parse(&selection.kernel_name, &selection.family, &own).map_err(|e| Stop::Usage(e.to_string()))
+    Ok(own)
 }
 
 /// What these kernels are called where none is found.

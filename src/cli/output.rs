@@ -50,6 +50,14 @@ impl Output {
         Ok(Output::File { path: target })
     }
 
+    /// How many columns there are, if it is a screen.
+    pub(super) fn width(&self) -> Option<usize> {
+        match self {
+            Output::Stdout => terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0.into()),
+            Output::File { .. } | Output::Device { .. } => None,
+        }
+    }
+
     /// Writes the results and makes the file visible under its name.
     pub(super) fn finish(self, text: &[u8]) -> Result<(), Stop> {
         match self {

@@ -13,7 +13,7 @@ use crate::analysis::stacks::{Climb, Ground, climb};
 use crate::error::Error;
 use crate::event::ArgsWanted;
 use crate::load::LoadOptions;
-use crate::report::text;
+use crate::report::Answer;
 use crate::sql::Database;
 
 pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
@@ -33,7 +33,7 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
         forward: args.forward_stacks == Switch::On,
     };
     let captured = captured(args, trace, options, &database, &mut launches, &how)?;
-    let report = climb(Ground::new(database.store(), &wanted, captured), &launches, window, how);
+    let mut report = climb(Ground::new(database.store(), &wanted, captured), &launches, window, how);
     if report.stacks.is_empty() {
         let missing = missing::explain(&database, window, &report)?;
         if report.coverage.kernels > 0 {
@@ -42,9 +42,12 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
         notes::damage(&database.store().damage);
         return Err(Stop::NotFound(notes::missing(&missing, opening::what(&args.selection))));
     }
-    let mut answer = Vec::new();
-    text::stacks(&report, &mut answer).map_err(Error::Stdout)?;
-    output.finish(&answer)?;
+    report.arrange(args.sort.into(), args.min_share.unwrap_or(0.0), args.limit);
+    let name = trace.display().to_string();
+    let answer = Answer { report: &report, trace: &name, weight: args.weight.into(), width: output.width() };
+    let mut bytes = Vec::new();
+    answer.write(args.format.into(), &mut bytes).map_err(|source| Error::Form { source })?;
+    output.finish(&bytes)?;
     notes::coverage(&report);
     notes::left_out(&report, &how);
     notes::damage(&database.store().damage);

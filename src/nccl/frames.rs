@@ -28,6 +28,14 @@ pub fn fold(name: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Whether this is a Python function that is no part of PyTorch or of Python itself.
+pub fn is_own_code(name: &str) -> bool {
+    function(name).is_some_and(|(file, _)| !LIBRARIES.iter().any(|library| file.starts_with(library)))
+}
+
+/// What paths of PyTorch and Python begin with, as Kineto shortens them.
+const LIBRARIES: &[&str] = &["torch/", "threading.py", "multiprocessing/", "contextlib.py", "<frozen ", "<string>"];
+
 /// Whether this is the first function of a thread that Python started: `threading.py(1030): _bootstrap`.
 pub fn is_thread_entry(name: &str) -> bool {
     function(name).is_some_and(|(file, function)| function == "_bootstrap" && file.ends_with("threading.py"))
@@ -46,11 +54,16 @@ pub fn is_c_function(name: &str) -> bool {
     name.starts_with("<built-in ") || name.starts_with("<method ")
 }
 
-/// File and function of `file.py(line): function`.
-fn function(name: &str) -> Option<(&str, &str)> {
+/// File, line and function of `file.py(line): function`.
+pub fn place(name: &str) -> Option<(&str, &str, &str)> {
     let (place, function) = name.rsplit_once("): ")?;
     let (file, line) = place.rsplit_once('(')?;
-    line.bytes().all(|byte| byte.is_ascii_digit()).then_some((file, function))
+    line.bytes().all(|byte| byte.is_ascii_digit()).then_some((file, line, function))
+}
+
+/// The first and the last of these.
+fn function(name: &str) -> Option<(&str, &str)> {
+    place(name).map(|(file, _, function)| (file, function))
 }
 
 #[cfg(test)]

@@ -1,11 +1,18 @@
-//! Small tables for people: the slices to choose from, the kernels that are there instead.
+//! Tables for people: stacks, kernels, the slices to choose from, the kernels that are there instead.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 
 use super::text::visible;
+use crate::analysis::cost::Cost;
 use crate::analysis::missing::NameCount;
+use crate::analysis::stacks::{Stack, StackReport};
+use crate::analysis::summary::KernelRow;
 use crate::analysis::window::Candidate;
+use crate::nccl::frames::place;
 use crate::time::Nanos;
 
 fn table(header: &[&str]) -> Table {
@@ -21,6 +28,88 @@ fn right(value: impl ToString) -> Cell {
 fn lines(table: &Table) -> String {
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
+
+/// Stacks, one row each, in lines of at most `width`. A stack shows the frames that tell most of where it comes from.
+///
+/// # Errors
+/// What the writer fails with.
+pub fn stacks(report: &StackReport, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
+    const HEADER: [&str; 10] = [
+        "#",
+        "count",
+        "GPU time",
+        "share",
+        "exposed",
+        "mean",
+        "max",
+        "collective",
+        "busbw (GB/s)",
+        "called from, innermost first",
+    ];
+    let cells = |stack: &Stack| {
+        let Cost { gpu_time, share, exposed, .. } = &stack.cost;
+        let bandwidth = stack.messages.bandwidth.map_or("?".to_owned(), |bandwidth| format!("{:.1}", bandwidth.bus));
+        [
+            count(stack.count),
+            Nanos(gpu_time.total).to_string(),
+            share.map_or("?".to_owned(), percent),
+            Nanos(*exposed).to_string(),
+            Nanos(gpu_time.mean.round() as i64).to_string(),
+            Nanos(gpu_time.max).to_string(),
+            values(&stack.messages.collectives, stack.count),
+            bandwidth,
+        ]
+    };
+    let rows: Vec<[String; 8]> = report.stacks.iter().map(cells).collect();
+    let widest = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    // Each column has a blank before and behind.
+    let taken: usize = (0..8).map(|column| widest(column).max(HEADER[column + 1].chars().count()) + 2).sum();
+    let left = width.map(|width| width.saturating_sub(taken + rows.len().to_string().len() + 4).max(MIN_FRAME));
+    let mut table = table(&HEADER);
+    for (number, (stack, cells)) in report.stacks.iter().zip(rows).enumerate() {
+        let frames = stack.told_by();
+        let shown = frames.iter().take(FRAMES).map(|frame| match left {
+            Some(width) => shorten_frame(&visible(frame), width),
+            None => visible(frame).into_owned(),
+        });
+        let mut row = vec![right(number + 1)];
+        row.extend(cells.into_iter().enumerate().map(|(at, cell)| if at == 6 { Cell::new(cell) } else { right(cell) }));
+        row.push(Cell::new(shown.collect::<Vec<_>>().join("\n")));
+        table.add_row(row);
+    }
+    out.write_all(lines(&table).as_bytes())
+}
+
+/// How many frames of a stack a row shows.
+const FRAMES: usize = 3;
+
+/// However narrow the screen is, so much of a frame is shown.
+const MIN_FRAME: usize = 24;
+
+/// Kernels by name, with the columns of `nsys stats -r cuda_gpu_kern_sum`, in lines of at most `width`.
+pub fn kernels(rows: &[KernelRow], width: Option<usize>) -> String {
+    let mut table = table(&KERNEL_COLUMNS);
+    for row in rows {
+        let KernelRow { name, instances, time, share } = row;
+        let numbers = [
+            format!("{:.1}", share * 100.0),
+            grouped(time.total as f64, 0),
+            count(*instances),
+            grouped(time.mean, 1),
+            grouped(time.median, 1),
+            grouped(time.min as f64, 0),
+            grouped(time.max as f64, 0),
+            grouped(time.std_dev, 1),
+        ];
+        table.add_row(numbers.into_iter().map(right).chain([Cell::new(visible(name))]).collect::<Vec<_>>());
+    }
+    let cut = |line: &str| width.map_or(line.to_owned(), |width| shorten_right(line, width));
+    lines(&table).lines().map(|line| format!("{}\n", cut(line))).collect()
+}
+
+/// The columns of `nsys stats -r cuda_gpu_kern_sum`, which scripts know by these names.
+pub const KERNEL_COLUMNS: [&str; 9] =
+    ["Time (%)", "Total Time (ns)", "Instances", "Avg (ns)", "Med (ns)", "Min (ns)", "Max (ns)", "StdDev (ns)", "Name"];
 
 /// The slices that match a name, with the number by which `--index` chooses and the times that `--start-ts` takes.
 pub fn candidates(found: &[Candidate], limit: usize) -> String {
@@ -81,6 +170,48 @@ pub fn count(n: u64) -> String {
     text
 }
 
+/// A number with commas and so many decimals.
+fn grouped(number: f64, decimals: usize) -> String {
+    let text = format!("{number:.decimals$}");
+    let (whole, rest) =
+        text.split_once('.').map_or((&*text, String::new()), |(whole, rest)| (whole, format!(".{rest}")));
+    whole.parse::<u64>().map_or(text.clone(), |whole| format!("{}{rest}", count(whole)))
+}
+
+/// A share: `12.3 %`.
+pub fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// Values and of how many kernels each is; the number is left out if it is all of them. What is missing is unknown.
+pub fn values(values: &BTreeMap<String, u64>, all: u64) -> String {
+    let known: u64 = values.values().sum();
+    let one = |(value, kernels): (&String, &u64)| match *kernels == all {
+        true => visible(value).into_owned(),
+        false => format!("{} ×{}", visible(value), count(*kernels)),
+    };
+    let mut parts: Vec<String> = values.iter().map(one).collect();
+    match all.saturating_sub(known) {
+        0 => {}
+        missing if known > 0 => parts.push(format!("unknown ×{}", count(missing))),
+        _ => parts.push("unknown".to_owned()),
+    }
+    parts.join(", ")
+}
+
+/// A frame cut to a width. Of a path the folders go first, from the left, while `file.py(line): function` stays whole; only then the
+/// rest, from its end.
+pub fn shorten_frame(frame: &str, width: usize) -> String {
+    if frame.chars().count() <= width {
+        return frame.to_owned();
+    }
+    let Some((file, ..)) = place(frame) else { return shorten_right(frame, width) };
+    let folders = file.match_indices('/').map(|(at, _)| format!("…{}", &frame[at..]));
+    let mut shorter = folders.chain([frame[file.rfind('/').map_or(0, |at| at + 1)..].to_owned()]);
+    let fitting = shorter.find(|text| text.chars().count() <= width);
+    fitting.unwrap_or_else(|| shorten_right(&frame[file.rfind('/').map_or(0, |at| at + 1)..], width))
+}
+
 /// A name cut to a width, from the left: the function at its end says more than the folders at its beginning.
 pub fn shorten(name: &str, width: usize) -> String {
     let length = name.chars().count();
@@ -113,6 +244,33 @@ mod tests {
     fn names_are_cut_from_the_left() {
         assert_eq!(shorten("a/b.py(1): run", 20), "a/b.py(1): run");
         assert_eq!(shorten("a/b.py(1): run", 8), "…1): run");
+    }
+
+    #[test]
+    fn numbers_and_values_read_well() {
+        assert_eq!(grouped(1_234_567.25, 1), "1,234,567.2");
+        assert_eq!(grouped(999.96, 1), "1,000.0");
+        assert_eq!((grouped(0.0, 0), percent(0.1234)), ("0".to_owned(), "12.3 %".to_owned()));
+        let some = |pairs: &[(&str, u64)]| pairs.iter().map(|(value, n)| ((*value).to_owned(), *n)).collect();
+        assert_eq!(values(&some(&[("a", 3)]), 3), "a");
+        assert_eq!(values(&some(&[("a", 2), ("b", 1)]), 5), "a ×2, b ×1, unknown ×2");
+        assert_eq!(values(&some(&[]), 5), "unknown");
+    }
+
+    #[test]
+    fn frames_lose_their_folders_first() {
+        let frame = "sglang/srt/layers/linear.py(1389): forward";
+        for (width, want) in [
+            (42, frame),
+            (41, "…/srt/layers/linear.py(1389): forward"),
+            (31, "…/linear.py(1389): forward"),
+            (25, "linear.py(1389): forward"),
+            (24, "linear.py(1389): forward"),
+            (12, "linear.py(1…"),
+        ] {
+            assert_eq!(shorten_frame(frame, width), want);
+        }
+        assert_eq!(shorten_frame("<built-in method run_backward of x>", 10), "<built-in…");
     }
 
     #[test]

@@ -3,27 +3,169 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
+use super::table::{self, count, percent, values};
+use crate::analysis::cost::{Cost, Spread};
+use crate::analysis::messages::{Bandwidth, Bytes, Group, Messages};
 use crate::analysis::stacks::{Stack, StackReport};
+use crate::analysis::summary::Summary;
+use crate::time::Nanos;
+
+/// Wide enough for most names, short enough for a log.
+pub const WIDTH_WITHOUT_SCREEN: usize = 160;
 
 /// Stands for callers that were cut off.
 const CUT: &str = "...";
+
+/// Writes the window as a whole: a sentence on what it costs, then in numbers. Lines of the table of kernels are at most `width`.
+///
+/// # Errors
+/// What the writer fails with.
+pub fn summary(report: &StackReport, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
+    let Summary { wall, busy, compute, collectives, exposed, gpus, top_kernels, kernel_names, .. } = &report.summary;
+    writeln!(out, "{}\n", verdict(report))?;
+    for (what, time) in [("GPU busy", busy), ("Compute", compute), ("Collectives", collectives), ("Exposed", exposed)] {
+        let share = if *wall > 0 { percent(*time as f64 / *wall as f64) } else { "?".to_owned() };
+        writeln!(out, " {what:<12}{:>12}{share:>10}", Nanos(*time).to_string())?;
+    }
+    let of = if *gpus == 1 { String::new() } else { format!(" on {gpus} GPUs, summed") };
+    writeln!(out, " {:<12}{:>12}{of}\n", "Window", Nanos(*wall).to_string())?;
+    writeln!(out, "{}", table::kernels(top_kernels, Some(width.unwrap_or(WIDTH_WITHOUT_SCREEN))).trim_end())?;
+    match kernel_names.saturating_sub(top_kernels.len() as u64) {
+        0 => writeln!(out),
+        more => writeln!(out, " … and {} more names\n", count(more)),
+    }
+}
+
+/// What the window costs, in one sentence.
+fn verdict(report: &StackReport) -> String {
+    let Summary { wall, collectives, exposed, .. } = report.summary;
+    if collectives == 0 {
+        return "No collective ran in the window.".to_owned();
+    }
+    let share = |time: i64, of: i64| percent(time as f64 / of.max(1) as f64);
+    let mut text = format!(
+        "Collectives ran for {} of the window; during {} of that ({}, {} of the window) nothing else ran on the GPU.",
+        share(collectives, wall),
+        share(exposed, collectives),
+        Nanos(exposed),
+        share(exposed, wall)
+    );
+    let of_stacks = report.stacks.iter().fold(0_i64, |sum, stack| sum.saturating_add(stack.cost.exposed));
+    let most = report.stacks.iter().max_by_key(|stack| stack.cost.exposed).filter(|stack| stack.cost.exposed > 0);
+    if let (Some(stack), true) = (most, report.stacks.len() > 1) {
+        let from = stack.told_by().first().map_or(String::new(), |frame| format!(", from {}", visible(frame)));
+        text.push_str(&format!(
+            "\nOne stack has {} of what the stacks below have of that{from}.",
+            share(stack.cost.exposed, of_stacks)
+        ));
+    }
+    text
+}
 
 /// Writes the stacks.
 ///
 /// # Errors
 /// What the writer fails with.
 pub fn stacks(report: &StackReport, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "Found {} unique call stacks:", report.stacks.len())?;
+    writeln!(out, "Found {} unique call stacks:", report.stacks_found)?;
     for stack in &report.stacks {
         writeln!(out, "\n{}", lines(stack).join("\n ->\n"))?;
         writeln!(out, "Appeared {} times", stack.count)?;
+        cost(stack, out)?;
     }
     Ok(())
 }
 
+/// The lines under a stack: its cost, and what its collectives move.
+fn cost(stack: &Stack, out: &mut impl Write) -> io::Result<()> {
+    let Cost { gpu_time, share, exposed, overlapped, queue_delay } = &stack.cost;
+    let mean = |spread: &Spread| Nanos(spread.mean.round() as i64);
+    let median = |spread: &Spread| Nanos(spread.median.round() as i64);
+    let share = share.map_or(String::new(), |share| format!(", {} of the window", percent(share)));
+    write!(out, "  GPU time {}{share}", Nanos(gpu_time.total))?;
+    if stack.count > 1 {
+        write!(out, ": mean {}, median {}, p95 {}", mean(gpu_time), median(gpu_time), Nanos(gpu_time.p95))?;
+        write!(out, ", min {}, max {}", Nanos(gpu_time.min), Nanos(gpu_time.max))?;
+    }
+    writeln!(out)?;
+    let of_it = if gpu_time.total > 0 {
+        format!(" ({})", percent(*exposed as f64 / gpu_time.total as f64))
+    } else {
+        String::new()
+    };
+    write!(out, "  Exposed {}{of_it}, overlapped {}", Nanos(*exposed), Nanos(*overlapped))?;
+    match queue_delay {
+        Some(delay) => {
+            writeln!(out, "; launch to start: median {}, p95 {}", median(delay), Nanos(delay.p95))?;
+        }
+        None => writeln!(out)?,
+    }
+    moved(stack, out)?;
+    writeln!(out, "  Kernels: {}", values(&stack.kernels, stack.count))
+}
+
+/// What the collectives of a stack move, as far as anything is known of it.
+fn moved(stack: &Stack, out: &mut impl Write) -> io::Result<()> {
+    let Messages { collectives, algorithms, protocols, dtypes, groups, bytes, bandwidth } = &stack.messages;
+    if collectives.is_empty() && algorithms.is_empty() {
+        return Ok(());
+    }
+    let mut parts = vec![values(collectives, stack.count)];
+    match bytes {
+        Some(Bytes { min, max }) if min == max => parts.push(format!("{} each", size(*min))),
+        Some(Bytes { min, max }) => parts.push(format!("{} to {} each", size(*min), size(*max))),
+        None => parts.push("size unknown".to_owned()),
+    }
+    if !dtypes.is_empty() {
+        parts.push(values(dtypes, stack.count));
+    }
+    for (what, found) in [("algorithm", algorithms), ("protocol", protocols)] {
+        if !found.is_empty() {
+            parts.push(format!("{what} {}", values(found, stack.count)));
+        }
+    }
+    writeln!(out, "  Collective: {}", parts.join(", "))?;
+    for group in groups {
+        writeln!(out, "  Process group: {}", process_group(group, stack.count))?;
+    }
+    if let Some(Bandwidth { algorithm, bus, best_bus, kernels }) = bandwidth {
+        let of = if *kernels == stack.count { String::new() } else { format!(", of {} kernels", count(*kernels)) };
+        writeln!(out, "  Bandwidth: algbw {algorithm:.2} GB/s, busbw {bus:.2} GB/s, at best {best_bus:.2} GB/s{of}")?;
+    }
+    Ok(())
+}
+
+/// `3 (tp), 4 ranks [0, 1, 2, 3]`
+pub fn process_group(group: &Group, all: u64) -> String {
+    let mut text = group.name.as_deref().map_or("unnamed".into(), visible).into_owned();
+    if let Some(description) = &group.description {
+        text.push_str(&format!(" ({})", visible(description)));
+    }
+    if let Some(size) = group.size {
+        text.push_str(&format!(", {size} ranks"));
+    }
+    if let Some(ranks) = &group.ranks {
+        text.push_str(&format!(" {}", visible(ranks)));
+    }
+    if group.kernels != all {
+        text.push_str(&format!(" ×{}", count(group.kernels)));
+    }
+    text
+}
+
+/// A number of bytes, in powers of ten as bandwidths are: `8.39 MB`.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{:.2} kB", bytes as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.2} MB", bytes as f64 / 1e6),
+        _ => format!("{:.2} GB", bytes as f64 / 1e9),
+    }
+}
+
 /// All lines of a stack. What is no function stands in brackets: where a capture or the forward pass ends and the launch's own
 /// stack begins, and on which thread.
-fn lines(stack: &Stack) -> Vec<Cow<'_, str>> {
+pub fn lines(stack: &Stack) -> Vec<Cow<'_, str>> {
     let mut lines: Vec<Cow<'_, str>> = Vec::new();
     if let Some(captured) = &stack.captured {
         lines.push("[graph capture]".into());
@@ -87,12 +229,14 @@ mod tests {
         };
         let stacks_found =
             vec![stack(&["function_a", "function_b", "ncclLaunchKernel"], false, 15), stack(&["b"], true, 1)];
-        let report = StackReport { stacks: stacks_found, ..StackReport::default() };
+        let report = StackReport { stacks: stacks_found, stacks_found: 2, ..StackReport::default() };
         let mut out = Vec::new();
         stacks(&report, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let without_cost: Vec<&str> = text.lines().filter(|line| !line.starts_with("  ")).collect();
         let want = "Found 2 unique call stacks:\n\nfunction_a\n ->\nfunction_b\n ->\nncclLaunchKernel\nAppeared 15 times\n\
-                    \n...\n ->\nb\nAppeared 1 times\n";
-        assert_eq!(String::from_utf8(out).unwrap(), want);
+                    \n...\n ->\nb\nAppeared 1 times";
+        assert_eq!(without_cost.join("\n"), want);
     }
 
     #[test]

@@ -26,13 +26,15 @@ pub(crate) fn stderr(output: &Output) -> String {
 pub(crate) fn stacks(output: &Output) -> Vec<(u64, Vec<String>)> {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
     let text = stdout(output);
+    // The summary stands before the stacks.
+    let text = &text[text.find("Found ").unwrap()..];
     let (first, rest) = text.split_once('\n').unwrap();
     let stacks: Vec<(u64, Vec<String>)> = rest
         .trim()
         .split("\n\n")
         .map(|block| {
             let (frames, count) = block.rsplit_once("\nAppeared ").unwrap();
-            let count = count.strip_suffix(" times").unwrap().parse().unwrap();
+            let count = count.split_once(" times\n").unwrap().0.parse().unwrap();
             (count, frames.split("\n ->\n").map(str::to_owned).collect())
         })
         .collect();

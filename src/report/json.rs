@@ -1,0 +1,53 @@
+//! Answers for programs. What is in them is said by `schema/stacks.schema.json` and `schema/kernels.schema.json` in the
+//! repository; a change that could break a reader makes another version of it.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::analysis::stacks::StackReport;
+use crate::analysis::summary::KernelTable;
+
+/// The version of what is written here.
+const VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct Document<'a, T> {
+    schema: &'static str,
+    version: u32,
+    program: &'static str,
+    trace: &'a str,
+    #[serde(flatten)]
+    answer: &'a T,
+}
+
+/// Writes stacks.
+///
+/// # Errors
+/// What the writer fails with.
+pub fn stacks(report: &StackReport, trace: &str, out: &mut impl Write) -> io::Result<()> {
+    document("nccl-stacks/stacks", trace, report, out)
+}
+
+/// Writes a table of kernels.
+///
+/// # Errors
+/// What the writer fails with.
+pub fn kernels(table: &KernelTable, trace: &str, out: &mut impl Write) -> io::Result<()> {
+    document("nccl-stacks/kernels", trace, table, out)
+}
+
+/// Writes any answer.
+///
+/// # Errors
+/// What the writer fails with.
+pub(super) fn document<T: Serialize>(
+    schema: &'static str,
+    trace: &str,
+    answer: &T,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let program = concat!("nccl-stacks ", env!("CARGO_PKG_VERSION"));
+    serde_json::to_writer_pretty(&mut *out, &Document { schema, version: VERSION, program, trace, answer })?;
+    writeln!(out)
+}

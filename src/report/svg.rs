@@ -1,0 +1,32 @@
+//! Stacks as a flame graph that a browser shows: wide is what costs, above each frame stands what it called.
+
+use std::io::{self, Write};
+
+use inferno::flamegraph::{self, Options};
+
+use super::Weight;
+use super::folded::line;
+use super::table::shorten;
+use crate::analysis::stacks::StackReport;
+
+/// How many characters of a trace's name fit a title.
+const TITLE: usize = 80;
+
+/// Writes the picture.
+///
+/// # Errors
+/// What the writer fails with; that no stack weighs anything.
+pub fn stacks(report: &StackReport, trace: &str, weight: Weight, out: &mut impl Write) -> io::Result<()> {
+    let weighed = report.stacks.iter().filter(|stack| weight.of(stack) > 0);
+    let folded: Vec<String> = weighed.map(|stack| format!("{} {}", line(stack), weight.of(stack))).collect();
+    if folded.is_empty() {
+        return Err(io::Error::other(format!("no stack has any {}, so there is nothing to draw", weight.name())));
+    }
+    let mut options = Options::default();
+    options.title = format!("Launches of collectives by {}", weight.name());
+    options.subtitle = Some(shorten(trace, TITLE));
+    options.count_name = if weight == Weight::Count { "kernels" } else { "ns" }.to_owned();
+    // The same answer is the same picture: no colours by chance.
+    options.deterministic = true;
+    flamegraph::from_lines(&mut options, folded.iter().map(String::as_str), out).map_err(io::Error::other)
+}
