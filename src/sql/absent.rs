@@ -13,9 +13,18 @@ use crate::store::Store;
 pub(super) const TABLES: &[&Table] =
     &[&COUNTER, &COUNTER_TRACK, &PROCESS_COUNTER_TRACK, &SCHED, &CPU, &THREAD_STATE, &TRACE_IMPORT_LOGS];
 
+fn find(table: &str) -> Option<&'static Table> {
+    TABLES.iter().copied().find(|known| known.name.to_bytes().eq_ignore_ascii_case(table.as_bytes()))
+}
+
+/// Whether a table is one of these.
+pub(super) fn is_absent(table: &str) -> bool {
+    find(table).is_some()
+}
+
 /// Why a table is empty, if it is one of these and there is a reason to ask.
 pub fn why_empty(table: &str, store: &Store) -> Option<String> {
-    let known = TABLES.iter().find(|known| known.name.to_bytes().eq_ignore_ascii_case(table.as_bytes()))?;
+    let known = find(table)?;
     let name = known.name.to_string_lossy();
     if name == "_trace_import_logs" {
         return Some(format!(

@@ -5,11 +5,14 @@
 //! (`views.sql`), its functions, and its functions that are used as tables.
 
 pub mod absent;
+pub mod catalog;
 mod engine;
 mod functions;
 mod index;
 pub mod queries;
 mod relations;
+pub mod restrict;
+pub mod script;
 mod table_functions;
 mod tables;
 mod text_functions;
@@ -23,6 +26,9 @@ use rusqlite::{Connection, Params, Row};
 use crate::error::Error;
 use crate::store::Store;
 use queries::Query;
+
+/// The views of `views.sql`.
+const VIEWS: &[&str] = &["slices", "instant", "thread_slice", "process_slice", "thread_or_process_slice"];
 
 /// A database over a store.
 #[derive(Debug)]
