@@ -169,8 +169,11 @@ impl Session<'_> {
                 return Err(Stop::Interrupted);
             }
             if most == Some(count) {
-                say(&format!("Note: only the first {count} rows are shown; add LIMIT, or count them"));
-                break;
+                sets.end().and_then(|()| sets.flush()).map_err(not_written)?;
+                say(&format!(
+                    "Note: only the first {count} rows are shown; given as an argument, a query shows all of them"
+                ));
+                return Ok(());
             }
             let values: Result<Vec<ValueRef<'_>>, _> = (0..columns).map(|i| row.get_ref(i)).collect();
             sets.row(&values.map_err(failed)?).map_err(not_written)?;
