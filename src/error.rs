@@ -57,6 +57,9 @@ pub enum Error {
     #[error("SQL: {0}")]
     Sql(#[from] rusqlite::Error),
 
+    #[error("SQL statement {number} (line {line}): {message}")]
+    Statement { number: usize, line: usize, message: String },
+
     #[error("{}: cannot be written: {source}. Nothing was written", path.display())]
     Write { path: PathBuf, source: io::Error },
 

@@ -229,7 +229,7 @@ pub enum ArgsWanted {
     /// Every argument of every event: for SQL and export.
     #[default]
     All,
-    /// None but what tells of collectives ([`crate::nccl::args::OF_COLLECTIVES`]): for the main job.
+    /// None but what tells of collectives (`OF_COLLECTIVES` of the module `nccl`): for the main job.
     Collectives,
 }
 

@@ -160,6 +160,47 @@ pub struct Cli {
 pub enum Command {
     /// Kernels by name, with nsys's columns: how many, how long in all, mean, median, least, most
     Kernels(Kernels),
+    /// Ask a trace in SQL: SQLite's, over tables with the names and columns of Perfetto's trace_processor
+    ///
+    /// Statements end with a semicolon and run one after the other; a blank line parts their answers. Without a query it is
+    /// read from standard input, or asked for on a terminal. The trace's tables cannot be changed; tables and views of your
+    /// own live in memory until the end.
+    Sql(Sql),
+}
+
+/// What to ask a trace in SQL.
+#[derive(Debug, Args)]
+pub struct Sql {
+    /// The trace: Chrome JSON, plain or compressed; `-` for standard input
+    pub trace: PathBuf,
+
+    /// What to ask, for example 'SELECT name, count(*) FROM slice GROUP BY name ORDER BY 2 DESC LIMIT 20'
+    #[arg(allow_hyphen_values = true, value_parser = parse_query)]
+    pub query: Option<String>,
+
+    /// Read what to ask from this file; `-` for standard input
+    #[arg(short, long, value_name = "FILE", conflicts_with = "query")]
+    pub file: Option<PathBuf>,
+
+    /// How to write the answer [default: table on a terminal, csv otherwise]
+    #[arg(long, value_name = "FORM", value_enum)]
+    pub format: Option<TableFormat>,
+
+    /// Write the answer to this file instead of standard output: whole, or not at all
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// How to read the trace.
+    #[command(flatten)]
+    pub reading: Reading,
+}
+
+/// A query may begin with a comment, `-- …`, and so look like an option; an option that is written wrong has no blanks.
+fn parse_query(text: &str) -> Result<String, String> {
+    if text.starts_with('-') && !text.contains(char::is_whitespace) {
+        return Err(format!("{text} is neither an option nor a query"));
+    }
+    Ok(text.to_owned())
 }
 
 /// The main job: the stacks of a trace.

@@ -2,13 +2,16 @@
 
 pub mod args;
 mod captures;
+mod interrupt;
 mod kernels;
 mod notes;
 mod opening;
 mod output;
 mod picker;
 mod progress;
+mod prompt;
 mod span;
+mod sql;
 mod stacks;
 
 use std::io::Write;
@@ -30,6 +33,8 @@ enum Stop {
     NotFound(String),
     /// 130: the person left the picker.
     Left,
+    /// 130: the person stopped what was running.
+    Interrupted,
     /// 0: nobody reads the output any more, as after `| head -1`.
     NobodyListens,
 }
@@ -46,12 +51,14 @@ pub fn main() -> ExitCode {
     let result = match &cli.command {
         None => stacks::run(&cli.stacks),
         Some(Command::Kernels(args)) => kernels::run(args),
+        Some(Command::Sql(args)) => sql::run(args),
     };
     let (message, code) = match result {
         Ok(()) | Err(Stop::NobodyListens) => return ExitCode::SUCCESS,
         Err(Stop::Failed(error)) => (format!("error: {error}"), 1),
         Err(Stop::Usage(message)) => (format!("error: {message}"), 2),
         Err(Stop::NotFound(message)) => (message, 3),
+        Err(Stop::Interrupted) => ("Interrupted.".to_owned(), 130),
         Err(Stop::Left) => ("Nothing was chosen.".to_owned(), 130),
     };
     say(&message);

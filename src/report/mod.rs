@@ -4,6 +4,7 @@
 pub mod csv;
 pub mod folded;
 pub mod json;
+pub mod results;
 pub mod speedscope;
 pub mod svg;
 pub mod table;

@@ -46,6 +46,19 @@ impl<'a> From<Option<&'a str>> for Cell<'a> {
     }
 }
 
+impl Cell<'_> {
+    /// Hands the value to SQLite.
+    pub(super) fn give(self, context: &mut Context) -> Result<()> {
+        match self {
+            Cell::Null => Ok(()),
+            Cell::Int(value) => context.set_result(value),
+            Cell::Real(value) => context.set_result(value),
+            Cell::Text(text) => context.set_result(ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes()))),
+            Cell::Owned(text) => context.set_result(text),
+        }
+    }
+}
+
 /// How the rows that hold a value can be found.
 pub(super) enum Lookup {
     /// Only by looking at all of them.
@@ -56,6 +69,8 @@ pub(super) enum Lookup {
     Sorted,
     /// Integers, in any order.
     Integer,
+    /// The same, where many rows share a value; how many values there are, at most.
+    Few(fn(&Store) -> usize),
     /// Integers in these rows, NULL in all others.
     IntegerIn(fn(&Store) -> &[u32]),
     /// Texts of the store, by their id.
@@ -155,7 +170,7 @@ impl Shared {
 }
 
 /// Runs a callback's body; see the file's header. What a body leaves half done is thrown away with the query.
-fn guarded<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(super) fn guarded<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or_else(|_| {
         Err(rusqlite::Error::ModuleError("internal error while reading the trace's tables".to_owned()))
     })
@@ -270,6 +285,10 @@ impl StoreTable {
                 (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::Sorted) => 2.0,
                 // No statistics exist for virtual tables. A guess between "nearly unique" and "a few names for all".
                 (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::Integer | Lookup::IntegerIn(_)) => total.sqrt().min(25.0),
+                // Taken for less than it is, a track would be looked through before a name or a thread is.
+                (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::Few(values)) => {
+                    total / (values(&self.shared.store).max(1) as f64)
+                }
                 (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::Text(_)) if info.collation(at)? == "BINARY" => total.sqrt(),
                 _ => continue,
             };
@@ -354,7 +373,10 @@ impl Cursor {
                     None => return Found::Rows(0..0),
                 }
             }
-            (Lookup::Row | Lookup::Sorted | Lookup::Integer | Lookup::IntegerIn(_), ValueRef::Integer(value)) => value,
+            (
+                Lookup::Row | Lookup::Sorted | Lookup::Integer | Lookup::Few(_) | Lookup::IntegerIn(_),
+                ValueRef::Integer(value),
+            ) => value,
             // A number against text, text against a number: rare enough to let SQLite look at every row.
             _ => return all,
         };
@@ -421,14 +443,9 @@ unsafe impl VTabCursor for Cursor {
         let row = self.row();
         let definition = usize::try_from(i).ok().and_then(|i| self.shared.table.columns.get(i));
         let in_table = row < self.shared.rows();
-        match guarded(|| Ok(definition.filter(|_| in_table).map_or(Cell::Null, |c| (c.cell)(&self.shared.store, row))))?
-        {
-            Cell::Null => Ok(()),
-            Cell::Int(value) => context.set_result(value),
-            Cell::Real(value) => context.set_result(value),
-            Cell::Text(text) => context.set_result(ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes()))),
-            Cell::Owned(text) => context.set_result(text),
-        }
+        let cell =
+            guarded(|| Ok(definition.filter(|_| in_table).map_or(Cell::Null, |c| (c.cell)(&self.shared.store, row))))?;
+        cell.give(context)
     }
 
     fn rowid(&self) -> Result<i64> {

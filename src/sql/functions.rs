@@ -1,33 +1,96 @@
-//! SQL functions over the store.
+//! SQL functions over the store, and those of PerfettoSQL that cannot be had here, which say so.
 
 use std::sync::Arc;
 
-use rusqlite::functions::FunctionFlags;
-use rusqlite::types::Value;
-use rusqlite::{Connection, Result};
+use rusqlite::functions::{Context, FunctionFlags};
+use rusqlite::types::{Value, ValueRef};
+use rusqlite::{Connection, Error, Result};
 
 use crate::event::ArgValue;
 use crate::store::Store;
 
+/// Functions of Perfetto that are refused, and what to do instead.
+const REFUSED: &[(&str, &str)] = &[
+    ("demangle", "there is no demangler here; the PyTorch profiler writes demangled names already"),
+    ("run_metric", "there are no metrics here; write the query itself"),
+    ("create_function", "functions cannot be defined here; write the expression itself, or a view"),
+    ("create_view_function", "functions cannot be defined here; write a view: CREATE VIEW name AS SELECT …"),
+    ("import", "there are no modules here; what slices.with_context brings is always there"),
+];
+
+/// The flags of a function whose result depends on its arguments alone; a trace never changes while it is asked.
+pub(super) const PURE: FunctionFlags = FunctionFlags::SQLITE_UTF8.union(FunctionFlags::SQLITE_DETERMINISTIC);
+
 /// Adds the functions to a connection.
 pub(super) fn register(connection: &Connection, store: &Arc<Store>) -> Result<()> {
-    let store = Arc::clone(store);
-    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
-    // EXTRACT_ARG(arg_set_id, key): the value of exactly this key, NULL if there is none, as in Perfetto.
-    connection.create_scalar_function("EXTRACT_ARG", 2, flags, move |context| {
-        let (Some(row), Some(key)) = (context.get::<Option<i64>>(0)?, context.get::<Option<String>>(1)?) else {
-            return Ok(Value::Null);
-        };
-        let value = u32::try_from(row)
-            .ok()
-            .zip(store.strings.find(&key))
-            .and_then(|(row, key)| store.args.get(store.args.set_at_row(row), key));
-        Ok(match value {
-            None => Value::Null,
-            Some(ArgValue::Int(value)) => Value::Integer(value),
-            Some(ArgValue::Bool(value)) => Value::Integer(value.into()),
-            Some(ArgValue::Real(value)) => Value::Real(value),
-            Some(ArgValue::Text(id)) => store.strings.get(id).map_or(Value::Null, |text| Value::Text(text.to_owned())),
-        })
+    let of = |function: fn(&Store, &Context<'_>) -> Result<Value>| {
+        let store = Arc::clone(store);
+        move |context: &Context<'_>| function(&store, context)
+    };
+    connection.create_scalar_function("EXTRACT_ARG", 2, PURE, of(extract_arg))?;
+    connection.create_scalar_function("slice_is_ancestor", 2, PURE, of(slice_is_ancestor))?;
+    connection.create_scalar_function("trace_start", 0, PURE, of(|store, _| Ok(Value::Integer(store.bounds.0))))?;
+    connection.create_scalar_function("trace_end", 0, PURE, of(|store, _| Ok(Value::Integer(store.bounds.1))))?;
+    connection.create_scalar_function("trace_dur", 0, PURE, of(|store, _| Ok(Value::Integer(duration(store)))))?;
+    connection.create_scalar_function("to_timecode", 1, PURE, to_timecode)?;
+    for (name, advice) in REFUSED {
+        connection.create_scalar_function(*name, -1, PURE, move |_| -> Result<Value> { Err(failed(name, advice)) })?;
+    }
+    Ok(())
+}
+
+/// The error of a function.
+pub(super) fn failed(function: &str, message: &str) -> Error {
+    Error::UserFunctionError(format!("{function}: {message}").into())
+}
+
+fn duration(store: &Store) -> i64 {
+    store.bounds.1.saturating_sub(store.bounds.0)
+}
+
+/// `EXTRACT_ARG(arg_set_id, key)`: the value of exactly this key, NULL if there is none, as in Perfetto.
+fn extract_arg(store: &Store, context: &Context<'_>) -> Result<Value> {
+    let (Some(row), Some(key)) = (context.get::<Option<i64>>(0)?, context.get::<Option<String>>(1)?) else {
+        return Ok(Value::Null);
+    };
+    let value = u32::try_from(row)
+        .ok()
+        .zip(store.strings.find(&key))
+        .and_then(|(row, key)| store.args.get(store.args.set_at_row(row), key));
+    Ok(match value {
+        None => Value::Null,
+        Some(ArgValue::Int(value)) => Value::Integer(value),
+        Some(ArgValue::Bool(value)) => Value::Integer(value.into()),
+        Some(ArgValue::Real(value)) => Value::Real(value),
+        Some(ArgValue::Text(id)) => store.strings.get(id).map_or(Value::Null, |text| Value::Text(text.to_owned())),
     })
+}
+
+/// `slice_is_ancestor(ancestor, descendant)`: whether the first encloses the second on the same track, NULL if there is no
+/// such slice. One that was never closed encloses all that begins after it.
+fn slice_is_ancestor(store: &Store, context: &Context<'_>) -> Result<Value> {
+    let slices = &store.slices;
+    let slice = |i| -> Result<Option<usize>> {
+        let id = context.get::<Option<i64>>(i)?;
+        Ok(id.and_then(|id| usize::try_from(id).ok()).filter(|id| *id < slices.len()))
+    };
+    let (Some(above), Some(below)) = (slice(0)?, slice(1)?) else { return Ok(Value::Null) };
+    let end = |slice| slices.ts(slice).saturating_add(slices.dur(slice));
+    let encloses = slices.track(above) == slices.track(below)
+        && slices.depth(above) < slices.depth(below)
+        && slices.ts(above) <= slices.ts(below)
+        && (slices.dur(above) < 0 || end(above) >= end(below));
+    Ok(Value::Integer(encloses.into()))
+}
+
+/// `to_timecode(ns)`: `01:02:03 004 005 006`, hours to nanoseconds.
+fn to_timecode(context: &Context<'_>) -> Result<Value> {
+    let ns = match context.get_raw(0) {
+        ValueRef::Null => return Ok(Value::Null),
+        ValueRef::Integer(ns) => ns,
+        _ => return Err(failed("to_timecode", "a time is an integer, in ns")),
+    };
+    let [hours, minutes, seconds] = [ns / 3_600_000_000_000, ns / 60_000_000_000 % 60, ns / 1_000_000_000 % 60];
+    let [ms, us, ns] = [ns / 1_000_000 % 1000, ns / 1000 % 1000, ns % 1000];
+    Ok(Value::Text(format!("{hours:02}:{minutes:02}:{seconds:02} {ms:03} {us:03} {ns:03}")))
 }

@@ -1,13 +1,21 @@
 //! The store as an SQLite database: read-only tables over its columns, functions, and the project's own queries.
 //!
 //! Nothing is copied into SQLite. The tables carry PerfettoSQL's names and columns, so that queries written for a
-//! trace_processor run here; the connection is an ordinary in-memory one.
+//! trace_processor run here; the connection is an ordinary in-memory one. What is beside PerfettoSQL's tables: its views
+//! (`views.sql`), its functions, and its functions that are used as tables.
 
+pub mod absent;
+pub mod catalog;
 mod engine;
 mod functions;
 mod index;
 pub mod queries;
+mod relations;
+pub mod restrict;
+pub mod script;
+mod table_functions;
 mod tables;
+mod text_functions;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,6 +26,9 @@ use rusqlite::{Connection, Params, Row};
 use crate::error::Error;
 use crate::store::Store;
 use queries::Query;
+
+/// The views of `views.sql`.
+const VIEWS: &[&str] = &["slices", "instant", "thread_slice", "process_slice", "thread_or_process_slice"];
 
 /// A database over a store.
 #[derive(Debug)]
@@ -38,10 +49,13 @@ impl Database {
         // Sorting goes to files otherwise as soon as there is a little more of it.
         connection.pragma_update(None, "temp_store", "MEMORY")?;
         rusqlite::vtab::array::load_module(&connection)?;
-        for table in tables::TABLES {
+        for table in tables::TABLES.iter().chain(absent::TABLES) {
             engine::register(&connection, &store, table)?;
         }
         functions::register(&connection, &store)?;
+        text_functions::register(&connection)?;
+        table_functions::register(&connection, &store)?;
+        connection.execute_batch(include_str!("views.sql"))?;
         Ok(Database { connection, store })
     }
 

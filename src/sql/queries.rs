@@ -37,4 +37,8 @@ queries! {
     GRAPH_LAUNCHES = "graph_launches";
     /// The span of all slices.
     TRACE_SPAN = "trace_span";
+    /// The columns of all tables and views.
+    TABLE_COLUMNS = "table_columns";
+    /// The functions of SQL.
+    SQL_FUNCTIONS = "sql_functions";
 }

@@ -3,7 +3,7 @@
 //! Columns at a table's end that are marked hidden are ours. They are not in `SELECT *`, so that queries written for
 //! Perfetto see what they know.
 
-use super::engine::Lookup::{Integer, IntegerIn, Row, Scan, Sorted, Text};
+use super::engine::Lookup::{Few, Integer, IntegerIn, Row, Scan, Sorted, Text};
 use super::engine::{Cell, Column, Lookup, Table};
 use crate::event::ArgValue;
 use crate::nccl::category::CategoryKind;
@@ -67,17 +67,20 @@ fn arg_set(store: &Store, set: ArgSetId) -> Cell<'static> {
     store.args.first_row(set).map(i64::from).into()
 }
 
-static SLICE: Table = Table {
+/// How deep stacks are where they are deep, for a guess at how many slices share a depth.
+const USUAL_DEPTH: usize = 64;
+
+pub(super) static SLICE: Table = Table {
     name: c"slice",
     rows: |s| s.slices.len(),
     columns: &[
         row("id"),
         int("ts", Sorted, |s, i| Cell::Int(s.slices.ts(i))),
         int("dur", Scan, |s, i| Cell::Int(s.slices.dur(i))),
-        int("track_id", Integer, |s, i| Cell::Int(s.slices.track(i).into())),
+        int("track_id", Few(|s| s.tracks.tracks.len()), |s, i| Cell::Int(s.slices.track(i).into())),
         text("category", Text(|s, i| s.slices.category(i)), |s, i| string(s, s.slices.category(i))),
         text("name", Text(|s, i| s.slices.name(i)), |s, i| string(s, s.slices.name(i))),
-        int("depth", Integer, |s, i| Cell::Int(s.slices.depth(i).into())),
+        int("depth", Few(|_| USUAL_DEPTH), |s, i| Cell::Int(s.slices.depth(i).into())),
         int("parent_id", Integer, |s, i| match s.slices.parent(i) {
             NO_PARENT => Cell::Null,
             parent => Cell::Int(parent.into()),
@@ -100,7 +103,7 @@ static SLICE: Table = Table {
     ],
 };
 
-static FLOW: Table = Table {
+pub(super) static FLOW: Table = Table {
     name: c"flow",
     rows: |s| s.flows.len(),
     columns: &[

@@ -1,0 +1,47 @@
+//! CSV in the shape of trace_processor's shell: a line of names, texts always in quotes, numbers never, NULL as `"[NULL]"`.
+//!
+//! No style of quoting of the `csv` crate is this one: those that leave numbers bare do so with texts that look like numbers too. Reals
+//! are written with all their digits, where the shell cuts them to six decimals; bytes as `"x'0aff'"`, where it writes none.
+
+use std::io::{self, Write};
+
+use rusqlite::types::ValueRef;
+
+use super::hexadecimal;
+
+pub(super) fn header(columns: &[&str], out: &mut impl Write) -> io::Result<()> {
+    for (i, name) in columns.iter().enumerate() {
+        separate(i, out)?;
+        quoted(name.as_bytes(), out)?;
+    }
+    out.write_all(b"\n")
+}
+
+pub(super) fn row(values: &[ValueRef<'_>], out: &mut impl Write) -> io::Result<()> {
+    for (i, value) in values.iter().enumerate() {
+        separate(i, out)?;
+        match value {
+            ValueRef::Null => out.write_all(b"\"[NULL]\"")?,
+            ValueRef::Integer(value) => write!(out, "{value}")?,
+            ValueRef::Real(value) => write!(out, "{value:?}")?,
+            ValueRef::Text(text) => quoted(text, out)?,
+            ValueRef::Blob(bytes) => quoted(hexadecimal(bytes).as_bytes(), out)?,
+        }
+    }
+    out.write_all(b"\n")
+}
+
+fn separate(column: usize, out: &mut impl Write) -> io::Result<()> {
+    if column > 0 { out.write_all(b",") } else { Ok(()) }
+}
+
+fn quoted(text: &[u8], out: &mut impl Write) -> io::Result<()> {
+    out.write_all(b"\"")?;
+    for (i, part) in text.split(|byte| *byte == b'"').enumerate() {
+        if i > 0 {
+            out.write_all(b"\"\"")?;
+        }
+        out.write_all(part)?;
+    }
+    out.write_all(b"\"")
+}

@@ -1,0 +1,190 @@
+//! The answers of SQL statements, one result set after the other, in one of three forms. A blank line stands between sets.
+//!
+//! CSV and JSON are written row by row, so that an answer of any size needs no memory; a table has to know all rows first.
+
+mod csv;
+mod json;
+mod table;
+
+use std::io::{self, Write};
+
+use rusqlite::types::ValueRef;
+
+/// How a result set is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// For people: columns that line up, not wider than the screen if there is one.
+    Table {
+        /// The screen's columns.
+        width: Option<u16>,
+    },
+    /// For programs: as a trace_processor writes it.
+    Csv,
+    /// For programs: an array of objects for each set.
+    Json,
+}
+
+/// The set that is being written.
+enum Open {
+    Table(table::Table),
+    Csv,
+    Json(json::Json),
+}
+
+/// Writes result sets.
+pub struct ResultSets<W> {
+    out: W,
+    form: Form,
+    open: Option<Open>,
+    /// How many sets have been begun.
+    begun: usize,
+}
+
+impl<W: Write> ResultSets<W> {
+    /// Writes to `out`.
+    pub fn new(out: W, form: Form) -> Self {
+        ResultSets { out, form, open: None, begun: 0 }
+    }
+
+    /// Begins a set with columns of these names.
+    ///
+    /// # Errors
+    /// As all that follows: what the writer fails with.
+    pub fn begin(&mut self, columns: &[&str]) -> io::Result<()> {
+        if self.begun > 0 {
+            self.out.write_all(b"\n")?;
+        }
+        self.begun += 1;
+        self.open = Some(match self.form {
+            Form::Table { width } => Open::Table(table::Table::new(columns, width)),
+            Form::Csv => {
+                csv::header(columns, &mut self.out)?;
+                Open::Csv
+            }
+            Form::Json => Open::Json(json::Json::new(columns)),
+        });
+        Ok(())
+    }
+
+    /// Adds a row.
+    ///
+    /// # Errors
+    /// See above.
+    pub fn row(&mut self, values: &[ValueRef<'_>]) -> io::Result<()> {
+        match &mut self.open {
+            Some(Open::Table(table)) => {
+                table.row(values);
+                Ok(())
+            }
+            Some(Open::Json(json)) => json.row(values, &mut self.out),
+            Some(Open::Csv) | None => csv::row(values, &mut self.out),
+        }
+    }
+
+    /// Ends the set.
+    ///
+    /// # Errors
+    /// See above.
+    pub fn end(&mut self) -> io::Result<()> {
+        match self.open.take() {
+            Some(Open::Table(table)) => self.out.write_all(table.text().as_bytes()),
+            Some(Open::Json(json)) => json.end(&mut self.out),
+            Some(Open::Csv) | None => Ok(()),
+        }
+    }
+
+    /// Passes on what has been written.
+    ///
+    /// # Errors
+    /// See above.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Bytes, as SQL writes them: `x'0aff'`.
+fn hexadecimal(bytes: &[u8]) -> String {
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("x'{digits}'")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(form: Form, columns: &[&str], rows: &[&[ValueRef<'_>]]) -> String {
+        let mut out = Vec::new();
+        let mut sets = ResultSets::new(&mut out, form);
+        sets.begin(columns).unwrap();
+        rows.iter().for_each(|row| sets.row(row).unwrap());
+        sets.end().unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    const ODD: &[&[ValueRef<'_>]] = &[
+        &[ValueRef::Integer(i64::MIN), ValueRef::Text(b"a \"b\",\nc\x1b[0m"), ValueRef::Null],
+        &[ValueRef::Integer(7), ValueRef::Text(b"5"), ValueRef::Real(5.0)],
+        &[ValueRef::Null, ValueRef::Blob(&[0, 255]), ValueRef::Real(f64::NEG_INFINITY)],
+    ];
+
+    #[test]
+    fn csv_has_a_trace_processors_shape() {
+        assert_eq!(
+            written(Form::Csv, &["n", "a \"name\"", "n"], ODD),
+            "\"n\",\"a \"\"name\"\"\",\"n\"\n-9223372036854775808,\"a \"\"b\"\",\nc\u{1b}[0m\",\"[NULL]\"\n\
+             7,\"5\",5.0\n\"[NULL]\",\"x'00ff'\",-inf\n"
+        );
+        assert_eq!(written(Form::Csv, &["n"], &[]), "\"n\"\n");
+    }
+
+    #[test]
+    fn json_loses_nothing() {
+        assert_eq!(
+            written(Form::Json, &["n", "a \"name\"", "n"], ODD),
+            "[\n{\"n\":-9223372036854775808,\"a \\\"name\\\"\":\"a \\\"b\\\",\\nc\\u001b[0m\",\"n:1\":null},\n\
+             {\"n\":7,\"a \\\"name\\\"\":\"5\",\"n:1\":5.0},\n\
+             {\"n\":null,\"a \\\"name\\\"\":\"x'00ff'\",\"n:1\":-9e999}\n]\n"
+        );
+        assert_eq!(written(Form::Json, &["n"], &[]), "[]\n");
+        assert_eq!(
+            written(Form::Json, &["n", "n", "n:1", "n"], &[&[ValueRef::Integer(1); 4]]),
+            "[\n{\"n\":1,\"n:2\":1,\"n:1\":1,\"n:3\":1}\n]\n"
+        );
+    }
+
+    #[test]
+    fn tables_line_up() {
+        let line = |n: &str, text: &str, last: &str| format!("{n:>20}  {text:<18}  {last:>6}\n");
+        let want = [
+            line("n", "text", "n"),
+            format!("{}\n", "─".repeat(48)),
+            line("-9223372036854775808", "a \"b\",\\nc\\u{1b}[0m", "[NULL]"),
+            line("7", "5", "5.0"),
+            line("[NULL]", "x'00ff'", "-inf"),
+        ];
+        assert_eq!(written(Form::Table { width: None }, &["n", "text", "n"], ODD), want.concat());
+        assert_eq!(written(Form::Table { width: None }, &["n"], &[]), "n\n─\n");
+    }
+
+    #[test]
+    fn tables_fit_the_screen() {
+        let name = "torch/distributed/distributed_c10d.py(2930): all_reduce".repeat(3);
+        let row = [ValueRef::Integer(1_234_567_890), ValueRef::Text(name.as_bytes())];
+        let text = written(Form::Table { width: Some(60) }, &["ts", "name"], &[&row]);
+        assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+        assert!(text.contains("1234567890") && text.lines().count() > 3, "{text}");
+    }
+
+    #[test]
+    fn rows_become_records_where_the_screen_is_too_narrow() {
+        let row = [ValueRef::Integer(7), ValueRef::Text(b"a text that is long enough"), ValueRef::Null];
+        let columns = ["id", "name", "thread_instruction_count"];
+        let text = written(Form::Table { width: Some(46) }, &columns, &[&row, &row]);
+        let record = "id                        7\n\
+                      name                      a text that is long\n\
+                      \u{20}                         enough\n\
+                      thread_instruction_count  [NULL]\n";
+        assert_eq!(text, format!("── row 1 ──\n{record}── row 2 ──\n{record}"));
+        assert!(written(Form::Table { width: Some(52) }, &columns, &[&row]).starts_with("id  name"));
+    }
+}

@@ -1,0 +1,98 @@
+//! What there is to name in a query: tables and views with their columns, and functions. For completion and for suggestions.
+
+use std::collections::BTreeMap;
+
+use super::{Database, absent, queries, table_functions, tables, text_list};
+use crate::error::Error;
+
+/// The names that a database knows.
+#[derive(Debug, Default, Clone)]
+pub struct Catalog {
+    /// Tables, views and functions that are used as tables, with their columns in order.
+    pub tables: BTreeMap<String, Vec<String>>,
+    /// Functions.
+    pub functions: Vec<String>,
+}
+
+impl Catalog {
+    /// Reads the names, also those of tables and views that were made since.
+    ///
+    /// # Errors
+    /// What SQLite fails with.
+    pub fn read(database: &Database) -> Result<Self, Error> {
+        let ours = tables::TABLES.iter().chain(absent::TABLES).map(|table| table.name);
+        let ours = ours.chain(table_functions::FUNCTIONS.iter().map(|function| function.name));
+        let ours: Vec<&str> = ours.filter_map(|name| name.to_str().ok()).collect();
+        let mut catalog = Catalog::default();
+        let columns = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let params: &[(&str, &dyn rusqlite::ToSql)] = &[(":tables", &text_list(&ours))];
+        for (table, column) in database.rows::<(String, String)>(queries::TABLE_COLUMNS, params, columns)? {
+            catalog.tables.entry(table).or_default().push(column);
+        }
+        catalog.functions = database.rows(queries::SQL_FUNCTIONS, [], |row| row.get(0))?;
+        Ok(catalog)
+    }
+
+    /// The known name that comes nearest to the unknown one that an error of SQLite's is about, if one comes near at all.
+    /// `statement` is where it stands: columns of tables that are named there come first.
+    pub fn nearest(&self, message: &str, statement: &str) -> Option<&str> {
+        let (kind, name) = message.strip_prefix("no such ")?.split_once(": ")?;
+        // `s.nmae`, and what SQLite adds: `nmae - should this be a string literal in single-quotes?`
+        let name = name.split(" - ").next()?.trim();
+        let name = name.rsplit('.').next()?;
+        match kind {
+            "table" => nearest(name, self.tables.keys().map(String::as_str)),
+            "function" => nearest(name, self.functions.iter().map(String::as_str)),
+            "column" => {
+                let words: Vec<&str> = statement.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+                let is_named = |table: &str| words.iter().any(|word| word.eq_ignore_ascii_case(table));
+                let of = |named: bool| {
+                    let tables = self.tables.iter().filter(move |(table, _)| is_named(table) || !named);
+                    tables.flat_map(|(_, columns)| columns.iter().map(String::as_str))
+                };
+                nearest(name, of(true)).or_else(|| nearest(name, of(false)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The nearest of some names, of several the first by alphabet; none if too many letters differ.
+fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let name = name.to_lowercase();
+    let most = 1 + name.chars().count() / 4;
+    known
+        .map(|known| (strsim::damerau_levenshtein(&name, &known.to_lowercase()), known))
+        .filter(|(distance, _)| *distance <= most)
+        .min()
+        .map(|(_, known)| known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suggestions_come_near() {
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let tables = BTreeMap::from([
+            ("slice".to_owned(), list(&["id", "ts", "name"])),
+            ("thread".to_owned(), list(&["utid", "tid", "named_at"])),
+        ]);
+        let catalog = Catalog { tables, functions: list(&["regexp_extract"]) };
+        for (message, want) in [
+            ("no such table: slces", Some("slice")),
+            ("no such table: main.slise", Some("slice")),
+            ("no such column: nmae", Some("name")),
+            ("no such column: s.nam", Some("name")),
+            ("no such column: utdi", Some("utid")),
+            ("no such column: nme - should this be a string literal in single-quotes?", Some("name")),
+            ("no such function: regex_extract", Some("regexp_extract")),
+            ("no such table: absolutely_not", None),
+            ("no such module: x", None),
+            ("syntax error", None),
+        ] {
+            assert_eq!(catalog.nearest(message, "SELECT s.nam FROM slice s"), want, "{message}");
+        }
+    }
+}

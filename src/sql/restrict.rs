@@ -1,0 +1,102 @@
+//! What a person's statements may do: ask, and make tables and views in memory. Nothing that writes a file.
+//!
+//! SQLite asks an authorizer about every action of a statement while it prepares it. That is also where one learns which
+//! tables a statement reads, whoever names them: a view, a subquery, a common table expression.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+
+use super::{Database, VIEWS, absent};
+use crate::error::Error;
+
+/// Pragmas that tell something, and how SQLite compares texts. Of all others only the value may be asked.
+const PRAGMAS: &[&str] = &[
+    "case_sensitive_like",
+    "collation_list",
+    "compile_options",
+    "database_list",
+    "foreign_key_list",
+    "function_list",
+    "index_info",
+    "index_list",
+    "index_xinfo",
+    "integrity_check",
+    "module_list",
+    "pragma_list",
+    "quick_check",
+    "table_info",
+    "table_list",
+    "table_xinfo",
+];
+
+/// What statements wanted since this was last asked.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Why one was refused.
+    pub refused: Option<String>,
+    /// The tables they read that are empty in every trace.
+    pub absent: BTreeSet<String>,
+}
+
+/// Watches over a restricted database.
+#[derive(Debug, Default, Clone)]
+pub struct Watch(Arc<Mutex<Seen>>);
+
+impl Watch {
+    /// What was seen since the last call.
+    pub fn take(&self) -> Seen {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn authorize(&self, action: &AuthAction<'_>) -> Authorization {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let AuthAction::Read { table_name, .. } = action
+            && absent::is_absent(table_name)
+        {
+            seen.absent.insert((*table_name).to_owned());
+        }
+        match refusal(action) {
+            None => Authorization::Allow,
+            Some(reason) => {
+                seen.refused = Some(reason);
+                Authorization::Deny
+            }
+        }
+    }
+}
+
+/// Why an action is refused.
+fn refusal(action: &AuthAction<'_>) -> Option<String> {
+    match action {
+        AuthAction::Attach { .. } | AuthAction::Detach { .. } => {
+            Some("ATTACH, DETACH and VACUUM INTO are refused: statements here read the trace and write no files; --output writes an answer".to_owned())
+        }
+        AuthAction::Function { function_name } if function_name.eq_ignore_ascii_case("load_extension") => {
+            Some("load_extension is refused: no code is loaded here".to_owned())
+        }
+        AuthAction::Pragma { pragma_name, pragma_value: Some(_) }
+            if !PRAGMAS.iter().any(|known| pragma_name.eq_ignore_ascii_case(known)) =>
+        {
+            Some(format!("PRAGMA {pragma_name} may be read here, not set"))
+        }
+        AuthAction::DropView { view_name } if VIEWS.iter().any(|known| view_name.eq_ignore_ascii_case(known)) => {
+            Some(format!("{view_name} belongs to the trace and cannot be dropped"))
+        }
+        _ => None,
+    }
+}
+
+impl Database {
+    /// From now on statements may only ask, and make tables and views in memory.
+    ///
+    /// # Errors
+    /// Only if SQLite fails.
+    pub fn restrict(&mut self) -> Result<Watch, Error> {
+        let watch = Watch::default();
+        let authorizer = watch.clone();
+        self.connection.authorizer(Some(move |context: AuthContext<'_>| authorizer.authorize(&context.action)))?;
+        Ok(watch)
+    }
+}
