@@ -4,7 +4,7 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 
 use super::Stop;
 use crate::analysis::launches::WindowOn;
@@ -70,7 +70,10 @@ pub struct Cli {
 
 /// What to do other than the main job.
 #[derive(Debug, Subcommand)]
-pub enum Command {}
+pub enum Command {
+    /// Write the whole trace as an SQLite database or as Parquet files, or a window of it as a smaller trace
+    Export(Box<Export>),
+}
 
 /// The main job: the stacks of a trace.
 #[derive(Debug, Args)]
@@ -119,6 +122,39 @@ impl Stacks {
     pub(super) fn trace(&self) -> Result<&Path, Stop> {
         self.trace.as_deref().ok_or_else(|| Stop::Usage("name a trace; --help shows examples".to_owned()))
     }
+}
+
+/// A trace in other forms.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("forms").args(["sqlite", "parquet", "cut"]).required(true).multiple(true))]
+pub struct Export {
+    /// The trace, as for the main job
+    pub trace: PathBuf,
+
+    /// Write all tables into this SQLite database, which any sqlite3 opens
+    #[arg(long, value_name = "FILE")]
+    pub sqlite: Option<PathBuf>,
+
+    /// Write one Parquet file for each table into this folder, which must be empty or not there
+    #[arg(long, value_name = "FOLDER")]
+    pub parquet: Option<PathBuf>,
+
+    /// Write a window of the trace as a trace (JSON, gzip) with the kernels marked that match: what overlaps the window, the GPU
+    /// work that was launched in it, and the callers of these launches. The options below choose the kernels and the window
+    #[arg(long = "trace", value_name = "FILE")]
+    pub cut: Option<PathBuf>,
+
+    /// Which kernels.
+    #[command(flatten)]
+    pub selection: Selection,
+
+    /// Which part of the trace.
+    #[command(flatten)]
+    pub span: Span,
+
+    /// How to read the trace.
+    #[command(flatten)]
+    pub reading: Reading,
 }
 
 /// Which kernels.

@@ -2,6 +2,7 @@
 
 pub mod args;
 mod captures;
+mod export;
 mod notes;
 mod opening;
 mod output;
@@ -43,7 +44,7 @@ pub fn main() -> ExitCode {
     let cli = args::Cli::parse();
     let result = match &cli.command {
         None => stacks::run(&cli.stacks),
-        Some(command) => match *command {},
+        Some(args::Command::Export(args)) => export::run(args),
     };
     let (message, code) = match result {
         Ok(()) | Err(Stop::NobodyListens) => return ExitCode::SUCCESS,

@@ -1,5 +1,8 @@
 //! What is said beside the answer: how the load went, which window was taken, what is not in the stacks and why.
 
+use std::path::Path;
+use std::time::Duration;
+
 use super::{say, screen_width};
 use crate::analysis::capture::CaptureTally;
 use crate::analysis::launches::{Evidence, NoLaunch, WindowOn};
@@ -33,6 +36,11 @@ pub(super) fn window(what: &str, window: Window) {
     if length == 0 {
         say("The window is empty: it has no length, so no launch can lie in it.");
     }
+}
+
+/// `Written: trace.db, 64.3 MB in 1.2 s`
+pub(super) fn written(path: &Path, size: u64, time: Duration) {
+    say(&format!("Written: {}, {:.1} MB in {:.1} s", path.display(), size as f64 / 1e6, time.as_secs_f64()));
 }
 
 /// How many kernels there are, and by what each was attributed, or why it was not.

@@ -9,15 +9,15 @@ mod index;
 pub mod queries;
 mod tables;
 
-use std::rc::Rc;
 use std::sync::Arc;
 
-use rusqlite::types::Value;
 use rusqlite::{Connection, Params, Row};
 
 use crate::error::Error;
 use crate::store::Store;
+pub use engine::{Cell, Column, Table};
 use queries::Query;
+pub use tables::TABLES;
 
 /// A database over a store.
 #[derive(Debug)]
@@ -37,7 +37,6 @@ impl Database {
         connection.set_prepared_statement_cache_capacity(queries::ALL.len());
         // Sorting goes to files otherwise as soon as there is a little more of it.
         connection.pragma_update(None, "temp_store", "MEMORY")?;
-        rusqlite::vtab::array::load_module(&connection)?;
         for table in tables::TABLES {
             engine::register(&connection, &store, table)?;
         }
@@ -69,14 +68,4 @@ impl Database {
         let rows = statement.query_map(params, row)?.collect::<rusqlite::Result<Vec<T>>>()?;
         Ok(rows)
     }
-}
-
-/// A list of ids as one parameter of a query: `… IN rarray(:ids)`.
-pub fn id_list(ids: impl IntoIterator<Item = i64>) -> Rc<Vec<Value>> {
-    Rc::new(ids.into_iter().map(Value::Integer).collect())
-}
-
-/// A list of texts as one parameter of a query.
-pub fn text_list(texts: &[&str]) -> Rc<Vec<Value>> {
-    Rc::new(texts.iter().map(|text| Value::Text((*text).to_owned())).collect())
 }

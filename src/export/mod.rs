@@ -1,0 +1,3 @@
+//! A whole trace, or a window of it, in other forms: for other programs to read.
+
+pub mod sqlite;
