@@ -24,7 +24,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("analysis", &["damage", "error", "event", "nccl", "sql", "store", "time"]),
     ("report", &["analysis", "time"]),
     ("export", &["analysis", "damage", "error", "event", "input", "nccl", "sql", "store", "time"]),
-    ("cli", &["analysis", "damage", "error", "event", "export", "load", "nccl", "report", "sql", "store", "time"]),
+    (
+        "cli",
+        &["analysis", "damage", "error", "event", "export", "input", "load", "nccl", "report", "sql", "store", "time"],
+    ),
 ];
 
 fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) {

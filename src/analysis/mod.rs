@@ -8,6 +8,7 @@
 pub mod callers;
 pub mod capture;
 pub mod forward;
+pub mod keep;
 pub mod kernels;
 pub mod launches;
 pub mod missing;

@@ -9,6 +9,7 @@ use crate::analysis::launches::{Evidence, NoLaunch, WindowOn};
 use crate::analysis::missing::{Missing, NameCount};
 use crate::analysis::stacks::{Climb, Coverage, Missed, Stack, StackReport};
 use crate::damage::{Cost, Damage, DamageReport, Description, Tally};
+use crate::export::cut::Copied;
 use crate::load::Loaded;
 use crate::report::table::{count, name_counts, shorten_right};
 use crate::report::text::visible;
@@ -41,6 +42,18 @@ pub(super) fn window(what: &str, window: Window) {
 /// `Written: trace.db, 64.3 MB in 1.2 s`
 pub(super) fn written(path: &Path, size: u64, time: Duration) {
     say(&format!("Written: {}, {:.1} MB in {:.1} s", path.display(), size as f64 / 1e6, time.as_secs_f64()));
+}
+
+/// `Cut: 1,234 of 66,322 events, 98 kernels marked`
+pub(super) fn cut(copied: &Copied, what: &str) {
+    let Copied { events, kept, marked, not_json } = *copied;
+    say(&format!("Cut: {} of {} events, {} marked", count(kept), count(events), kernels(marked)));
+    if marked == 0 {
+        say(&format!("Note: no {what} lies in the window, so that nothing is marked"));
+    }
+    if not_json > 0 {
+        say(&format!("Left out: events and header fields that are not valid JSON: {}", count(not_json)));
+    }
 }
 
 /// How many kernels there are, and by what each was attributed, or why it was not.
