@@ -556,3 +556,101 @@ fn what_cannot_be_exported_is_said_before_anything_is_read() {
         nothing.notes
     );
 }
+
+#[cfg(not(feature = "parquet"))]
+#[test]
+fn a_build_without_parquet_says_so() {
+    let output = run(&["export", &testdata("evidence.json"), "--parquet", "/no/such/folder"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("this build was made without Parquet; `cargo install"), "{}", stderr(&output));
+}
+
+#[cfg(feature = "parquet")]
+mod parquet_files {
+    use ::parquet::basic::Encoding;
+    use ::parquet::file::reader::{FileReader, SerializedFileReader};
+    use ::parquet::record::Field;
+
+    use super::*;
+
+    /// The rows of a file as text, with its columns' names first.
+    fn lines(file: &Path) -> Vec<String> {
+        let reader = SerializedFileReader::new(std::fs::File::open(file).unwrap()).unwrap();
+        let names = reader.metadata().file_metadata().schema().get_fields().iter().map(|field| field.name().to_owned());
+        let field = |field: &Field| match field {
+            Field::Null => "NULL".to_owned(),
+            Field::Long(value) => value.to_string(),
+            Field::Double(value) => format!("{value:?}"),
+            Field::Str(text) => text.clone(),
+            other => panic!("{other:?}"),
+        };
+        let rows = reader.get_row_iter(None).unwrap().map(|row| {
+            let row = row.unwrap();
+            row.get_column_iter().map(|(_, value)| field(value)).collect::<Vec<_>>().join("|")
+        });
+        [names.collect::<Vec<_>>().join("|")].into_iter().chain(rows).collect()
+    }
+
+    fn check(trace: &str) {
+        let (folder, _) = scratch("x", b"");
+        let folder = folder.path().join("tables");
+        let output = run(&["export", trace, "--parquet", folder.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), TABLES.len());
+        assert_eq!(std::fs::read_dir(folder.parent().unwrap()).unwrap().count(), 2, "nothing is left behind");
+        let database = database(trace);
+        let value = |value: &Value| {
+            if let Value::Real(v) = value { format!("{v:?}") } else { shown(std::slice::from_ref(value)) }
+        };
+        for table in TABLES {
+            let columns: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
+            let quoted = columns.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+            let rows =
+                rows(database.connection(), &format!("SELECT {quoted} FROM {} ORDER BY rowid", table.name()), &[]);
+            let rows = rows.iter().map(|row| row.iter().map(value).collect::<Vec<_>>().join("|"));
+            let want: Vec<String> = [columns.join("|")].into_iter().chain(rows).collect();
+            assert_eq!(lines(&folder.join(format!("{}.parquet", table.name()))), want, "{}", table.name());
+        }
+    }
+
+    #[test]
+    fn hold_the_rows_of_the_tables() {
+        check(&testdata("sglang_decode.json.gz"));
+        check(&testdata("begin_end_async.json"));
+        let Some(shared) = shared() else { return };
+        check(shared.join("traces/TraceLens__mi300_ddp_resnet_rank0.json.gz").to_str().unwrap());
+    }
+
+    #[test]
+    fn a_row_is_where_it_was_put() {
+        let (folder, trace) = trace_of(&[
+            r#""ph":"X","cat":"kernel","name":"nccl","pid":0,"tid":7,"ts":1.5,"dur":2,"args":{"correlation":9,"x":[0.5,true]}"#,
+        ]);
+        let tables = folder.path().join("tables");
+        std::fs::create_dir(&tables).unwrap();
+        let output = run(&["export", &trace, "--parquet", tables.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let slice = lines(&tables.join("slice.parquet"));
+        assert_eq!(slice.len(), 2);
+        assert!(slice[1].starts_with("0|1500|2000|0|kernel|nccl|0|NULL|0|NULL"), "{}", slice[1]);
+        assert_eq!(
+            lines(&tables.join("args.parquet"))[2..],
+            ["1|0|args.x|args.x[0]|NULL|NULL|0.5|real|0.5", "2|0|args.x|args.x[1]|1|NULL|NULL|bool|true"]
+        );
+        let reader = SerializedFileReader::new(std::fs::File::open(tables.join("slice.parquet")).unwrap()).unwrap();
+        let names =
+            reader.metadata().row_group(0).columns().iter().find(|c| c.column_path().string() == "name").unwrap();
+        assert!(names.encodings().any(|encoding| encoding == Encoding::RLE_DICTIONARY));
+        // What is there is not written over.
+        let again = run(&["export", &trace, "--parquet", tables.to_str().unwrap()]);
+        assert_eq!(again.status.code(), Some(2));
+        assert!(stderr(&again).contains("this folder is not empty"), "{}", stderr(&again));
+        for (folder, want) in
+            [("/no/such/folder", "the folder around it does not exist"), (&trace, "cannot be written")]
+        {
+            let output = run(&["export", &trace, "--parquet", folder]);
+            assert_eq!(output.status.code(), Some(1));
+            assert!(stderr(&output).contains(want), "{}", stderr(&output));
+        }
+    }
+}

@@ -23,11 +23,15 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
     let place = |flag, path: Option<&Path>| path.map(|path| Place::open(flag, path, &args.trace)).transpose();
     let sqlite = place("--sqlite", args.sqlite.as_deref())?;
     let cut = place("--trace", args.cut.as_deref())?;
+    let parquet = args.parquet.as_deref().map(parquet::Folder::open).transpose()?;
     let all = if args.sqlite.is_some() || args.parquet.is_some() { ArgsWanted::All } else { ArgsWanted::Ids };
     let options = LoadOptions { places: args.cut.is_some(), ..opening::options(&args.reading, all) };
     let database = opening::open(&args.trace, &args.reading, options)?;
     if let Some(place) = sqlite {
         write_sqlite(&database, &place)?;
+    }
+    if let Some(folder) = parquet {
+        folder.write(&database)?;
     }
     if let Some(place) = cut {
         write_cut(args, &wanted, &database, &place)?;
@@ -92,4 +96,64 @@ fn write_cut(args: &Export, wanted: &Wanted, database: &Database, place: &Place)
     notes::written(place.name(), size, start.elapsed());
     notes::cut(&copied, opening::what(&args.selection));
     Ok(())
+}
+
+#[cfg(feature = "parquet")]
+mod parquet {
+    //! A folder of Parquet files.
+
+    use std::io;
+    use std::path::Path;
+    use std::time::Instant;
+
+    use super::super::output::Place;
+    use super::super::{Stop, notes};
+    use crate::error::Error;
+    use crate::export::parquet;
+    use crate::sql::Database;
+
+    pub(super) struct Folder(Place);
+
+    impl Folder {
+        pub(super) fn open(path: &Path) -> Result<Self, Stop> {
+            Place::folder("--parquet", path).map(Folder)
+        }
+
+        pub(super) fn write(&self, database: &Database) -> Result<(), Error> {
+            let start = Instant::now();
+            let size = self.0.fill_folder(|folder| {
+                parquet::write(database.store(), folder)
+                    .map_err(|e| Error::Write { path: self.0.name().to_owned(), source: io::Error::other(e) })
+            })?;
+            notes::written(self.0.name(), size, start.elapsed());
+            Ok(())
+        }
+    }
+}
+
+#[cfg(not(feature = "parquet"))]
+mod parquet {
+    //! What is said of Parquet by a program that was built without it.
+
+    use std::convert::Infallible;
+    use std::path::Path;
+
+    use super::super::Stop;
+    use crate::error::Error;
+    use crate::sql::Database;
+
+    pub(super) struct Folder(Infallible);
+
+    impl Folder {
+        pub(super) fn open(_: &Path) -> Result<Self, Stop> {
+            Err(Stop::Usage(
+                "this build was made without Parquet; `cargo install --path . --features parquet` makes one with it"
+                    .to_owned(),
+            ))
+        }
+
+        pub(super) fn write(&self, _: &Database) -> Result<(), Error> {
+            match self.0 {}
+        }
+    }
 }

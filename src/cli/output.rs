@@ -121,6 +121,43 @@ impl Place {
         Ok(size)
     }
 
+    /// Prepares the place of a folder, which must be empty or not there.
+    #[cfg(feature = "parquet")]
+    pub(super) fn folder(flag: &str, path: &Path) -> Result<Self, Stop> {
+        let failed = |source| Stop::Failed(Error::Write { path: path.to_owned(), source });
+        let (target, _) = follow_links(path);
+        match fs::read_dir(&target).map(|mut entries| entries.next().is_none()) {
+            Ok(true) => {}
+            Ok(false) => {
+                return Err(Stop::Usage(format!("{flag} {}: this folder is not empty", path.display())));
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(failed(io::Error::from(e.kind()))),
+        }
+        // As for files: tried and gone again.
+        new_folder_beside(&target).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => failed(io::Error::other("the folder around it does not exist")),
+            kind => failed(kind.into()),
+        })?;
+        Ok(Place { name: path.to_owned(), target })
+    }
+
+    /// Lets `write` fill a new folder beside the place, then puts it there. What `write` gives.
+    #[cfg(feature = "parquet")]
+    pub(super) fn fill_folder<T>(&self, write: impl FnOnce(&Path) -> Result<T, Error>) -> Result<T, Error> {
+        let failed = |source| Error::Write { path: self.name.clone(), source };
+        let temporary = new_folder_beside(&self.target).map_err(|e| failed(e.kind().into()))?;
+        let result = write(temporary.path())?;
+        if self.target.exists() {
+            // Only if it is empty still.
+            fs::remove_dir(&self.target).map_err(failed)?;
+        }
+        fs::rename(temporary.path(), &self.target).map_err(failed)?;
+        // It is not there any more under its old name, where it would be looked for to be removed.
+        let _ = temporary.keep();
+        Ok(result)
+    }
+
     /// Its name, as it was given.
     pub(super) fn name(&self) -> &Path {
         &self.name
@@ -153,4 +190,18 @@ fn new_file_beside(path: &Path) -> io::Result<NamedTempFile> {
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
     builder.tempfile_in(folder)
+}
+
+/// The same for a folder.
+#[cfg(feature = "parquet")]
+fn new_folder_beside(path: &Path) -> io::Result<tempfile::TempDir> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".nccl-stacks-");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(fs::Permissions::from_mode(0o777));
+    }
+    builder.tempdir_in(folder)
 }
