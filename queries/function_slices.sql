@@ -1,6 +1,6 @@
 -- The CPU slices of some names, with their threads.
 -- Row: one slice. Order: by start, which is by id.
--- :names  the ids of the names, as an array
+-- :names  the ids of the names, as a JSON array
 SELECT
   s.id,
   s.ts,
@@ -9,7 +9,7 @@ SELECT
   t.name AS thread_name,
   t.tid,
   p.pid
-FROM rarray(:names) AS wanted
+FROM json_each(:names) AS wanted
 CROSS JOIN slice AS s ON s.name_id = wanted.value AND s.kind IN ('cpu', 'runtime')
 LEFT JOIN thread_track AS tt ON tt.id = s.track_id
 LEFT JOIN thread AS t ON t.utid = tt.utid

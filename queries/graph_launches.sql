@@ -2,11 +2,11 @@
 -- Row: one name. Order: by count, then by name.
 -- :start  the window's first nanosecond
 -- :end    the first nanosecond after it
--- :names  the calls' names, as an array
+-- :names  the calls' names, as a JSON array
 SELECT
   s.name,
   COUNT(*) AS count
-FROM rarray(:names) AS wanted
+FROM json_each(:names) AS wanted
 CROSS JOIN slice AS s ON s.name = wanted.value AND s.kind = 'runtime'
 WHERE s.ts >= :start AND s.ts < :end
 GROUP BY s.name

@@ -1,10 +1,10 @@
 -- The columns of the trace's tables, of its views, and of whatever was made since.
 -- Row: a table's name and the name of one of its columns.
--- :tables: the names of the trace's own tables, which SQLite's schema does not list.
+-- :tables  the names of the trace's own tables, as a JSON array; SQLite's schema does not list them.
 -- Order: by table, then the columns in their order. Hidden columns are left out.
 SELECT t.value AS table_name, c.name AS column_name
 FROM (
-  SELECT value FROM rarray(:tables)
+  SELECT value FROM json_each(:tables)
   UNION
   SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')
   UNION

@@ -100,7 +100,9 @@ pub enum Kind<'a> {
     ProcessSortIndex(i64),
     /// `M thread_sort_index`
     ThreadSortIndex(i64),
-    /// A phase that no table shows (counters, samples, memory dumps, other metadata). Its process and thread exist.
+    /// `M` of any other name. Its process and thread exist.
+    Metadata,
+    /// A phase that no table shows (counters, samples, memory dumps). Its process and thread exist.
     Other,
 }
 

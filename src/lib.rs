@@ -21,7 +21,7 @@
 //! - [`input`]: bytes to events. [`event`]: what they are.
 //! - [`store`]: events to columns of slices and flows. [`load`](mod@load): both together, on several threads.
 //! - [`sql`]: the columns as SQLite tables with PerfettoSQL's names, and the project's queries.
-//! - [`analysis`]: one question per file. [`report`]: one form of output per file.
+//! - [`analysis`]: one question per file. [`report`]: one form of output per file. [`export`]: a whole trace in other forms.
 //! - [`nccl`]: every fact about names. [`damage`], [`error`], [`time`]: what their names say.
 //! - [`cli`]: the program around all this.
 //!
@@ -55,6 +55,7 @@ pub mod cli;
 pub mod damage;
 pub mod error;
 pub mod event;
+pub mod export;
 pub mod input;
 pub mod load;
 pub mod nccl;

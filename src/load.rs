@@ -47,6 +47,8 @@ pub struct LoadOptions {
     /// How many bytes of text a thread takes at a time; `None`: 512 KiB, which is best. The result is the same, but for how much
     /// text is saved before a place where compressed data are corrupt.
     pub chunk: Option<NonZero<usize>>,
+    /// Whether to keep where in the text the events stand, so that they can be copied: eight bytes for each.
+    pub places: bool,
 }
 
 /// A trace and how it was loaded.
@@ -160,7 +162,7 @@ impl<F: FnMut(Progress) + Send> Work<F> {
     fn run(&self, number: usize) {
         let _guard = StopIfPanicking(self);
         let mut reader = Reader::new(self.options.time, self.options.args);
-        let mut shard = Shard::new(number);
+        let mut shard = Shard::new(number).keep_places(self.options.places);
         let mut buffer = Buffer::default();
         while let Some(chunk) = self.next_chunk(buffer) {
             let part = if self.guessing.load(Ordering::Relaxed) {
@@ -241,7 +243,7 @@ impl Assembly {
     /// Lets a thread whose shard has read from a wrong guess begin anew.
     fn renew(&mut self, shard: &mut Shard) {
         if self.wrong.contains(&shard.number()) {
-            *shard = Shard::new(self.shards);
+            *shard = shard.renewed(self.shards);
             self.shards += 1;
         }
     }

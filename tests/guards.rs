@@ -23,7 +23,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("sql", &["damage", "error", "event", "nccl", "store", "time"]),
     ("analysis", &["damage", "error", "event", "nccl", "sql", "store", "time"]),
     ("report", &["analysis", "nccl", "time"]),
-    ("cli", &["analysis", "damage", "error", "event", "load", "nccl", "report", "sql", "store", "time"]),
+    ("export", &["analysis", "damage", "error", "event", "input", "nccl", "sql", "store", "time"]),
+    (
+        "cli",
+        &["analysis", "damage", "error", "event", "export", "input", "load", "nccl", "report", "sql", "store", "time"],
+    ),
 ];
 
 fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) {

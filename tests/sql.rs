@@ -17,7 +17,7 @@ use std::path::Path;
 
 use nccl_stacks::input::from_reader;
 use nccl_stacks::load::{LoadOptions, load, load_input};
-use nccl_stacks::sql::{Database, id_list, queries};
+use nccl_stacks::sql::{Database, queries};
 use nccl_stacks::store::slices::NO_PARENT;
 use rusqlite::types::Value;
 use rusqlite::{Connection, StatementStatus, ToSql, params_from_iter};
@@ -818,7 +818,6 @@ fn columns_are_those_of_perfettosql_in_its_order() {
     }
     // No table is left out above, and so none from the comparisons.
     let plain = Connection::open_in_memory().unwrap();
-    rusqlite::vtab::array::load_module(&plain).unwrap();
     let ours = &modules(database.connection()) - &modules(&plain);
     let known = VISIBLE.iter().map(|(name, _)| *name).chain(FUNCTIONS.iter().copied());
     assert_eq!(ours, known.map(str::to_owned).collect());
@@ -991,10 +990,8 @@ fn the_projects_queries_look_up_their_rows() {
     let database = sglang_decode();
     let connection = database.connection();
     let names = |sql: &str| {
-        id_list(rows(connection, sql, &[]).into_iter().map(|row| match row[0] {
-            Value::Integer(id) => id,
-            ref other => panic!("{other:?}"),
-        }))
+        let ids: Vec<String> = rows(connection, sql, &[]).iter().map(|row| shown(row)).collect();
+        format!("[{}]", ids.join(","))
     };
     let step = names("SELECT name_id FROM slice_name WHERE name LIKE '%: forward_batch_generation'");
     for (query, params, want, most) in [

@@ -32,6 +32,13 @@ pub const TOLERANCE: i64 = 2_000;
 /// How many slices that begin soon after a call are looked at: only traces with broken times have more.
 const MAX_SOON: usize = 256;
 
+/// When a C function was over, and the Python function that tells so.
+#[derive(Debug, Clone, Copy)]
+struct SureEnd {
+    at: i64,
+    witness: Option<u32>,
+}
+
 /// Finds callers. Everything that takes a pass over the trace is made when it is first needed.
 #[derive(Debug)]
 pub struct Callers<'a> {
@@ -43,7 +50,7 @@ pub struct Callers<'a> {
     /// By thread and number: calls of Python functions.
     frames: Option<HashMap<(u32, i64), u32, foldhash::fast::FixedState>>,
     /// Of C functions whose end is in doubt: when they were over for sure.
-    ends: HashMap<u32, i64, foldhash::fast::FixedState>,
+    ends: HashMap<u32, SureEnd, foldhash::fast::FixedState>,
     /// Memory for what runs at a time.
     running: Vec<u32>,
 }
@@ -216,14 +223,20 @@ impl<'a> Callers<'a> {
     /// When a C function was over: at its end, or when the next Python function began if that end was never seen.
     fn sure_end(&mut self, slice: u32) -> i64 {
         let end = match self.ends.entry(slice) {
-            Entry::Occupied(known) => return *known.get(),
+            Entry::Occupied(known) => return known.get().at,
             Entry::Vacant(_) => self.find_sure_end(slice),
         };
         self.ends.insert(slice, end);
-        end
+        end.at
     }
 
-    fn find_sure_end(&mut self, slice: u32) -> i64 {
+    /// The Python functions from whose start it was told that a C function before them was over. Who copies a part of a trace has
+    /// to take them along, or callers are others there.
+    pub fn witnesses(&self) -> impl Iterator<Item = u32> {
+        self.ends.values().filter_map(|end| end.witness)
+    }
+
+    fn find_sure_end(&mut self, slice: u32) -> SureEnd {
         let (store, end) = (self.store, self.end(slice));
         let slices = &store.slices;
         let thread = store.thread_of(slice as usize);
@@ -238,12 +251,12 @@ impl<'a> Callers<'a> {
         }
         let lasts_to_the_stop = outermost != NO_PARENT && self.end(outermost) == end;
         if !caller_ended && !lasts_to_the_stop {
-            return end;
+            return SureEnd { at: end, witness: None };
         }
         let next = (slice as usize + 1..slices.len())
             .take_while(|next| slices.ts(*next) < end)
             .find(|next| store.category_kind(*next) == CategoryKind::Frame && store.thread_of(*next) == thread);
-        next.map_or(end, |next| slices.ts(next))
+        SureEnd { at: next.map_or(end, |next| slices.ts(next)), witness: next.map(|next| next as u32) }
     }
 
     /// The innermost operator that begins a little after a call into the runtime, holds most of it and ends after it: the clock by

@@ -121,9 +121,13 @@ pub fn find(store: &Store, names: &[StringId]) -> Launches {
     let mut is_chosen = vec![false; store.strings.len()];
     names.iter().for_each(|name| is_chosen[name.0 as usize] = true);
     let chosen = |slice: &u32| is_chosen[store.slices.name(*slice as usize).0 as usize];
-    let kernels: Vec<u32> = store.kernels.iter().copied().filter(chosen).collect();
-    let finder = Finder::new(store, &kernels);
-    let mut launches = Launches { kernels: kernels.into_iter().map(|kernel| finder.launched(kernel)).collect() };
+    of(store, store.kernels.iter().copied().filter(chosen).collect())
+}
+
+/// Finds the launches of this GPU work: slices in order, kernels or not.
+pub fn of(store: &Store, work: Vec<u32>) -> Launches {
+    let finder = Finder::new(store, &work);
+    let mut launches = Launches { kernels: work.into_iter().map(|kernel| finder.launched(kernel)).collect() };
     by_external_id(store, &mut launches);
     launches
 }

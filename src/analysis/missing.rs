@@ -2,6 +2,7 @@
 
 use rusqlite::named_params;
 use serde::Serialize;
+use serde_json::json;
 
 use super::kernels::Names;
 use super::stacks::StackReport;
@@ -9,7 +10,7 @@ use crate::error::Error;
 use crate::nccl::calls::GRAPH_LAUNCHES;
 use crate::nccl::families::FAMILIES;
 use crate::nccl::kernels::is_related;
-use crate::sql::{Database, queries, text_list};
+use crate::sql::{Database, queries};
 use crate::time::Window;
 
 /// A name and how often it occurs.
@@ -107,7 +108,7 @@ fn families(kernels: &[NameCount]) -> Vec<NameCount> {
 }
 
 fn graph_launches(database: &Database, window: Window) -> Result<Vec<NameCount>, Error> {
-    let names = text_list(GRAPH_LAUNCHES);
+    let names = json!(GRAPH_LAUNCHES).to_string();
     let params = named_params! { ":start": window.start, ":end": window.end, ":names": names };
     database.rows(queries::GRAPH_LAUNCHES, params, |row| Ok(NameCount { name: row.get(0)?, count: row.get(1)? }))
 }

@@ -11,6 +11,7 @@ pub mod capture;
 pub mod cost;
 pub mod devices;
 pub mod forward;
+pub mod keep;
 pub mod kernels;
 pub mod launches;
 pub mod messages;

@@ -344,10 +344,10 @@ impl Pricing<'_> {
 
 /// The main thread of each process: the one with the process's number; if that has no slices, as where a tool has given the
 /// processes of several ranks new numbers, the one with the lowest, because the others were started by it.
-fn main_threads(store: &Store) -> HashMap<u32, u32> {
+pub(super) fn main_threads(store: &Store) -> HashMap<u32, u32> {
     let mut main: HashMap<u32, u32> = HashMap::new();
     let of_thread = |utid: u32| &store.tracks.threads[utid as usize];
-    for utid in store.thread_tracks.iter().filter_map(|track| store.tracks.thread_of(*track)) {
+    for utid in threads_with_slices(store) {
         let thread = of_thread(utid);
         let pid = store.tracks.processes[thread.upid as usize].pid;
         let rank = |utid: u32| (of_thread(utid).tid != pid, of_thread(utid).tid);
@@ -357,6 +357,25 @@ fn main_threads(store: &Store) -> HashMap<u32, u32> {
         }
     }
     main
+}
+
+/// The threads that have slices, in order of their first. Arrows alone make tracks, too: Kineto of 2021 wrote them with numbers of
+/// threads that it wrote nowhere else.
+fn threads_with_slices(store: &Store) -> Vec<u32> {
+    let mut is_seen = vec![false; store.tracks.tracks.len()];
+    let mut left = is_seen.len();
+    let tracks = (0..store.slices.len()).map(|slice| store.slices.track(slice));
+    let mut threads = Vec::new();
+    for track in tracks {
+        if !std::mem::replace(&mut is_seen[track as usize], true) {
+            threads.extend(store.tracks.thread_of(track));
+            left -= 1;
+            if left == 0 {
+                break;
+            }
+        }
+    }
+    threads
 }
 
 /// The thread of a launch, if it is not the main one of its process.

@@ -2,11 +2,12 @@
 
 use rusqlite::named_params;
 use serde::Serialize;
+use serde_json::json;
 
 use super::launches::{Launches, WindowOn};
 use crate::error::Error;
 use crate::nccl::steps;
-use crate::sql::{Database, id_list, queries};
+use crate::sql::{Database, queries};
 use crate::store::slices::UNFINISHED;
 use crate::time::Window;
 
@@ -66,7 +67,7 @@ pub fn steps(database: &Database, launches: &Launches, on: WindowOn) -> Result<V
 fn slices(database: &Database, names: Vec<i64>, launches: &Launches, on: WindowOn) -> Result<Vec<Candidate>, Error> {
     let kernels = KernelTime::new(launches, on);
     let trace = trace_span(database)?;
-    database.rows(queries::FUNCTION_SLICES, named_params! { ":names": id_list(names) }, |row| {
+    database.rows(queries::FUNCTION_SLICES, named_params! { ":names": json!(names).to_string() }, |row| {
         let (start, dur) = (row.get(1)?, row.get(2)?);
         // One that was never closed was open to the end.
         let window = if dur == UNFINISHED { Window { start, end: trace.end } } else { Window::new(start, dur) };

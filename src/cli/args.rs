@@ -4,7 +4,7 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 
 use super::Stop;
 use crate::analysis::launches::WindowOn;
@@ -166,6 +166,8 @@ pub enum Command {
     /// read from standard input, or asked for on a terminal. The trace's tables cannot be changed; tables and views of your
     /// own live in memory until the end.
     Sql(Sql),
+    /// Write the whole trace as an SQLite database or as Parquet files, or a window of it as a smaller trace
+    Export(Box<Export>),
 }
 
 /// What to ask a trace in SQL.
@@ -305,6 +307,39 @@ pub struct Kernels {
     /// Write the answer to this file instead of standard output: whole, or not at all
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+
+    /// How to read the trace.
+    #[command(flatten)]
+    pub reading: Reading,
+}
+
+/// A trace in other forms.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("forms").args(["sqlite", "parquet", "cut"]).required(true).multiple(true))]
+pub struct Export {
+    /// The trace, as for the main job
+    pub trace: PathBuf,
+
+    /// Write all tables into this SQLite database, which any sqlite3 opens
+    #[arg(long, value_name = "FILE")]
+    pub sqlite: Option<PathBuf>,
+
+    /// Write one Parquet file for each table into this folder, which must be empty or not there
+    #[arg(long, value_name = "FOLDER")]
+    pub parquet: Option<PathBuf>,
+
+    /// Write a window of the trace as a trace (JSON, gzip) with the kernels marked that match: what overlaps the window, the GPU
+    /// work that was launched in it, and the callers of these launches. The options below choose the kernels and the window
+    #[arg(long = "trace", value_name = "FILE")]
+    pub cut: Option<PathBuf>,
+
+    /// Which kernels.
+    #[command(flatten)]
+    pub selection: Selection,
+
+    /// Which part of the trace.
+    #[command(flatten)]
+    pub span: Span,
 
     /// How to read the trace.
     #[command(flatten)]

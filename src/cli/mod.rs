@@ -2,6 +2,7 @@
 
 pub mod args;
 mod captures;
+mod export;
 mod interrupt;
 mod kernels;
 mod notes;
@@ -51,6 +52,7 @@ pub fn main() -> ExitCode {
     let result = match &cli.command {
         None => stacks::run(&cli.stacks),
         Some(Command::Kernels(args)) => kernels::run(args),
+        Some(Command::Export(args)) => export::run(args),
         Some(Command::Sql(args)) => sql::run(args),
     };
     let (message, code) = match result {

@@ -1,5 +1,8 @@
 //! What is said beside the answer: how the load went, which window was taken, what is not in the stacks and why.
 
+use std::path::Path;
+use std::time::Duration;
+
 use super::{say, screen_width};
 use crate::analysis::capture::CaptureTally;
 use crate::analysis::launches::{Evidence, NoLaunch, WindowOn};
@@ -7,6 +10,7 @@ use crate::analysis::missing::{Missing, NameCount};
 use crate::analysis::stacks::{Climb, Coverage, Missed, Stack, StackReport};
 use crate::analysis::summary::KernelTable;
 use crate::damage::{Cost, Damage, DamageReport, Description, Tally};
+use crate::export::cut::Copied;
 use crate::load::Loaded;
 use crate::report::table::{count, name_counts, shorten_right};
 use crate::report::text::{WIDTH_WITHOUT_SCREEN, visible};
@@ -30,6 +34,23 @@ pub(super) fn window(what: &str, window: Window) {
     say(&format!("Window: {what}, {} (--start-ts {start} --duration {length})", Nanos(length)));
     if length == 0 {
         say("The window is empty: it has no length, so no launch can lie in it.");
+    }
+}
+
+/// `Written: trace.db, 64.3 MB in 1.2 s`
+pub(super) fn written(path: &Path, size: u64, time: Duration) {
+    say(&format!("Written: {}, {:.1} MB in {:.1} s", path.display(), size as f64 / 1e6, time.as_secs_f64()));
+}
+
+/// `Cut: 1,234 of 66,322 events, 98 kernels marked`
+pub(super) fn cut(copied: &Copied, what: &str) {
+    let Copied { events, kept, marked, not_json } = *copied;
+    say(&format!("Cut: {} of {} events, {} marked", count(kept), count(events), kernels(marked)));
+    if marked == 0 {
+        say(&format!("Note: no {what} lies in the window, so that nothing is marked"));
+    }
+    if not_json > 0 {
+        say(&format!("Left out: events and header fields that are not valid JSON: {}", count(not_json)));
     }
 }
 

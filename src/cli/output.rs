@@ -1,4 +1,4 @@
-//! Where results go: standard output, or a file that is written whole or not at all.
+//! Where results go: standard output, or files that are written whole or not at all.
 
 use std::fs;
 use std::io::{self, Write};
@@ -23,11 +23,15 @@ pub(super) enum Output {
 impl Output {
     /// Prepares the output. `trace` is the file that is read, which must not be overwritten.
     pub(super) fn open(path: Option<&Path>, trace: &Path) -> Result<Self, Stop> {
-        let Some(path) = path else { return Ok(Output::Stdout) };
+        path.map_or(Ok(Output::Stdout), |path| Output::at("--output", path, trace))
+    }
+
+    /// The same for a path that was given with this flag.
+    fn at(flag: &str, path: &Path, trace: &Path) -> Result<Self, Stop> {
         let failed = |source| Stop::Failed(Error::Write { path: path.to_owned(), source });
         let (target, is_open_already) = follow_links(path);
         if trace.canonicalize().is_ok_and(|trace| trace == target) {
-            return Err(Stop::Usage(format!("--output {}: this is the trace itself", path.display())));
+            return Err(Stop::Usage(format!("{flag} {}: this is the trace itself", path.display())));
         }
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => return Err(failed(io::Error::other("this is a directory"))),
@@ -79,12 +83,93 @@ impl Output {
 /// Writes a new file and puts it in the place of the old one, whose permissions it takes over.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut temporary = new_file_beside(path).map_err(|e| io::Error::from(e.kind()))?;
+    temporary.write_all(text)?;
+    put(temporary, path)
+}
+
+/// Puts a file that is whole in the place of the old one.
+fn put(temporary: NamedTempFile, path: &Path) -> io::Result<()> {
     if let Ok(old) = fs::metadata(path) {
         temporary.as_file().set_permissions(old.permissions())?;
     }
-    temporary.write_all(text)?;
     temporary.as_file().sync_all()?;
     temporary.persist(path).map(drop).map_err(|e| e.error)
+}
+
+/// The place of a large result, which is written bit by bit: a file, there already or not.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// As it was given.
+    name: PathBuf,
+    /// With all links followed.
+    target: PathBuf,
+}
+
+impl Place {
+    /// Prepares the place, before the trace is read, as [`Output::open`] does. What is no file cannot be replaced.
+    pub(super) fn open(flag: &str, path: &Path, trace: &Path) -> Result<Self, Stop> {
+        let no_file = || Stop::Usage(format!("{flag} {}: this is no regular file", path.display()));
+        if fs::metadata(path).is_ok_and(|metadata| !metadata.is_dir() && !metadata.is_file()) {
+            return Err(no_file());
+        }
+        match Output::at(flag, path, trace)? {
+            Output::File { path: target } => Ok(Place { name: path.to_owned(), target }),
+            Output::Stdout | Output::Device { .. } => Err(no_file()),
+        }
+    }
+
+    /// Lets `write` fill a new file beside the place, then puts it there. How large it became, in bytes.
+    pub(super) fn fill(&self, write: impl FnOnce(&Path, &mut fs::File) -> Result<(), Error>) -> Result<u64, Error> {
+        let failed = |source| Error::Write { path: self.name.clone(), source };
+        let mut temporary = new_file_beside(&self.target).map_err(|e| failed(e.kind().into()))?;
+        let path = temporary.path().to_owned();
+        write(&path, temporary.as_file_mut())?;
+        let size = temporary.as_file().metadata().map_err(failed)?.len();
+        put(temporary, &self.target).map_err(failed)?;
+        Ok(size)
+    }
+
+    /// Prepares the place of a folder, which must be empty or not there.
+    #[cfg(feature = "parquet")]
+    pub(super) fn folder(flag: &str, path: &Path) -> Result<Self, Stop> {
+        let failed = |source| Stop::Failed(Error::Write { path: path.to_owned(), source });
+        let (target, _) = follow_links(path);
+        match fs::read_dir(&target).map(|mut entries| entries.next().is_none()) {
+            Ok(true) => {}
+            Ok(false) => {
+                return Err(Stop::Usage(format!("{flag} {}: this folder is not empty", path.display())));
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(failed(io::Error::from(e.kind()))),
+        }
+        // As for files: tried and gone again.
+        new_folder_beside(&target).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => failed(io::Error::other("the folder around it does not exist")),
+            kind => failed(kind.into()),
+        })?;
+        Ok(Place { name: path.to_owned(), target })
+    }
+
+    /// Lets `write` fill a new folder beside the place, then puts it there. What `write` gives.
+    #[cfg(feature = "parquet")]
+    pub(super) fn fill_folder<T>(&self, write: impl FnOnce(&Path) -> Result<T, Error>) -> Result<T, Error> {
+        let failed = |source| Error::Write { path: self.name.clone(), source };
+        let temporary = new_folder_beside(&self.target).map_err(|e| failed(e.kind().into()))?;
+        let result = write(temporary.path())?;
+        if self.target.exists() {
+            // Only if it is empty still.
+            fs::remove_dir(&self.target).map_err(failed)?;
+        }
+        fs::rename(temporary.path(), &self.target).map_err(failed)?;
+        // It is not there any more under its old name, where it would be looked for to be removed.
+        let _ = temporary.keep();
+        Ok(result)
+    }
+
+    /// Its name, as it was given.
+    pub(super) fn name(&self) -> &Path {
+        &self.name
+    }
 }
 
 /// The file to which a path leads, also where it is not there yet, and whether the way goes through the kernel's list of open
@@ -113,4 +198,18 @@ fn new_file_beside(path: &Path) -> io::Result<NamedTempFile> {
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
     builder.tempfile_in(folder)
+}
+
+/// The same for a folder.
+#[cfg(feature = "parquet")]
+fn new_folder_beside(path: &Path) -> io::Result<tempfile::TempDir> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".nccl-stacks-");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(fs::Permissions::from_mode(0o777));
+    }
+    builder.tempdir_in(folder)
 }

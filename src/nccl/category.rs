@@ -15,6 +15,9 @@ pub enum CategoryKind {
     Cpu,
 }
 
+/// The category of the copies of kernels by which an exported trace shows which of them matched.
+pub const MARKED: &str = "nccl-stacks";
+
 /// Categories of GPU work that are no kernels: Kineto's activity types (`ActivityType.cpp`), and those of 2021.
 const GPU: &[&str] = &[
     "gpu_memcpy",
@@ -26,6 +29,7 @@ const GPU: &[&str] = &[
     "memset",
     "mtia_ccp_events",
     "gpu_pm_counter",
+    MARKED,
 ];
 
 impl CategoryKind {

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Database, absent, queries, table_functions, tables, text_list};
+use rusqlite::named_params;
+use serde_json::json;
+
+use super::{Database, absent, queries, table_functions, tables};
 use crate::error::Error;
 
 /// The names that a database knows.
@@ -25,7 +28,7 @@ impl Catalog {
         let ours: Vec<&str> = ours.filter_map(|name| name.to_str().ok()).collect();
         let mut catalog = Catalog::default();
         let columns = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
-        let params: &[(&str, &dyn rusqlite::ToSql)] = &[(":tables", &text_list(&ours))];
+        let params = named_params! { ":tables": json!(ours).to_string() };
         for (table, column) in database.rows::<(String, String)>(queries::TABLE_COLUMNS, params, columns)? {
             catalog.tables.entry(table).or_default().push(column);
         }

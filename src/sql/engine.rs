@@ -26,11 +26,16 @@ use crate::store::strings::StringId;
 
 /// One value of a table.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Cell<'a> {
+pub enum Cell<'a> {
+    /// NULL.
     Null,
+    /// An integer.
     Int(i64),
+    /// A floating-point number.
     Real(f64),
+    /// A text of the store.
     Text(&'a str),
+    /// A text that was made for this cell.
     Owned(String),
 }
 
@@ -78,20 +83,37 @@ pub(super) enum Lookup {
 }
 
 /// A column of a table.
-pub(super) struct Column {
-    pub(super) name: &'static str,
-    pub(super) sql_type: &'static str,
+pub struct Column {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type as SQLite knows it; empty if it has values of several.
+    pub sql_type: &'static str,
     /// Not in `SELECT *`: a column that PerfettoSQL does not have, for our own queries.
-    pub(super) hidden: bool,
+    pub hidden: bool,
     pub(super) lookup: Lookup,
-    pub(super) cell: fn(&Store, usize) -> Cell<'_>,
+    /// Its value in a row.
+    pub cell: fn(&Store, usize) -> Cell<'_>,
 }
 
 /// A table: its rows are numbered from 0.
-pub(super) struct Table {
+pub struct Table {
     pub(super) name: &'static CStr,
-    pub(super) rows: fn(&Store) -> usize,
-    pub(super) columns: &'static [Column],
+    /// How many rows it has.
+    pub rows: fn(&Store) -> usize,
+    /// Its columns, in order.
+    pub columns: &'static [Column],
+}
+
+impl Table {
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.name.to_str().expect("the names of all tables are ASCII literals")
+    }
+
+    /// The column that tells its rows apart, if it has one: the first, if the rows are in its order.
+    pub fn key(&self) -> Option<&'static Column> {
+        self.columns.first().filter(|column| matches!(column.lookup, Lookup::Row | Lookup::Sorted))
+    }
 }
 
 impl Table {

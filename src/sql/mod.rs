@@ -17,15 +17,15 @@ mod table_functions;
 mod tables;
 mod text_functions;
 
-use std::rc::Rc;
 use std::sync::Arc;
 
-use rusqlite::types::Value;
 use rusqlite::{Connection, Params, Row};
 
 use crate::error::Error;
 use crate::store::Store;
+pub use engine::{Cell, Column, Table};
 use queries::Query;
+pub use tables::TABLES;
 
 /// The views of `views.sql`.
 const VIEWS: &[&str] = &["slices", "instant", "thread_slice", "process_slice", "thread_or_process_slice"];
@@ -48,7 +48,6 @@ impl Database {
         connection.set_prepared_statement_cache_capacity(queries::ALL.len());
         // Sorting goes to files otherwise as soon as there is a little more of it.
         connection.pragma_update(None, "temp_store", "MEMORY")?;
-        rusqlite::vtab::array::load_module(&connection)?;
         for table in tables::TABLES.iter().chain(absent::TABLES) {
             engine::register(&connection, &store, table)?;
         }
@@ -83,14 +82,4 @@ impl Database {
         let rows = statement.query_map(params, row)?.collect::<rusqlite::Result<Vec<T>>>()?;
         Ok(rows)
     }
-}
-
-/// A list of ids as one parameter of a query: `… IN rarray(:ids)`.
-pub fn id_list(ids: impl IntoIterator<Item = i64>) -> Rc<Vec<Value>> {
-    Rc::new(ids.into_iter().map(Value::Integer).collect())
-}
-
-/// A list of texts as one parameter of a query.
-pub fn text_list(texts: &[&str]) -> Rc<Vec<Value>> {
-    Rc::new(texts.iter().map(|text| Value::Text((*text).to_owned())).collect())
 }

@@ -14,7 +14,7 @@ use crate::store::strings::StringId;
 use crate::store::tracks::Owner;
 
 /// Every table.
-pub(super) const TABLES: &[&Table] = &[
+pub const TABLES: &[&Table] = &[
     &SLICE,
     &FLOW,
     &ARGS,

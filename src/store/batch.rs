@@ -96,6 +96,8 @@ pub struct Batch {
     /// The shard whose numbers these are.
     pub(super) shard: usize,
     pub(super) raws: Vec<Raw>,
+    /// Where each of them begins in the text, if that was asked for.
+    pub(super) places: Vec<u64>,
     pub(super) extras: Vec<Extra>,
     /// Sets of arguments: set `i` is `args[args_ends[i - 1]..args_ends[i]]`, and events have them as `i + 1`.
     pub(super) args: Vec<Arg>,
@@ -125,6 +127,7 @@ pub struct Shard {
     tracks: ShardTracks,
     /// As it stood in the file, and its number.
     last_category: (Vec<u8>, StringId),
+    keep_places: bool,
     batch: Batch,
 }
 
@@ -135,7 +138,17 @@ impl Shard {
         let untold = strings.len();
         let batch = Batch { shard: number, ..Batch::default() };
         let last_category = (Vec::new(), StringId::NULL);
-        Shard { number, strings, untold, tracks: ShardTracks::default(), last_category, batch }
+        Shard { number, strings, untold, tracks: ShardTracks::default(), last_category, keep_places: false, batch }
+    }
+
+    /// The same one, which also keeps where in the text its events stand if that is wanted.
+    pub fn keep_places(self, wanted: bool) -> Self {
+        Shard { keep_places: wanted, ..self }
+    }
+
+    /// A new one that keeps what this one keeps.
+    pub fn renewed(&self, number: usize) -> Self {
+        Shard::new(number).keep_places(self.keep_places)
     }
 
     /// Its number.
@@ -203,6 +216,9 @@ impl Shard {
             }
         };
         batch.raws.push(Raw { ts: event.ts, value, track, name, category, args, ids, kind, has_extra });
+        if self.keep_places {
+            batch.places.push(offset);
+        }
     }
 
     /// The number of a category. Mostly it is that of the event before.
@@ -286,6 +302,11 @@ impl Shard {
         self.untold = self.strings.len();
         // Most files are in time order, or nearly.
         if !batch.raws.is_sorted_by_key(|raw| raw.ts) {
+            if self.keep_places {
+                let mut order: Vec<usize> = (0..batch.raws.len()).collect();
+                order.sort_by_key(|at| batch.raws[*at].ts);
+                batch.places = order.into_iter().map(|at| batch.places[at]).collect();
+            }
             batch.raws.sort_by_key(|raw| raw.ts);
         }
         batch

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use super::places::ArrowEnd;
 use super::slices::Slices;
 use super::strings::StringId;
 use crate::damage::{Damage, DamageReport};
@@ -45,8 +46,15 @@ pub(super) struct Binder {
     /// The latest slice of each arrow that has been started.
     started: HashMap<u64, u32, foldhash::fast::FixedState>,
     /// Ends that wait for the next slice on their track.
-    parked: HashMap<u32, Vec<(u64, Label)>>,
+    parked: HashMap<u32, Vec<Parked>>,
+    /// Where the event stands that is being bound, if that is to be kept.
+    pub(super) place: Option<u64>,
+    /// The events that were bound, if their places are to be kept.
+    pub(super) ends: Vec<ArrowEnd>,
 }
+
+/// An arrow's number, its label, and where its end stands if that is to be kept.
+type Parked = (u64, Label, Option<u64>);
 
 impl Binder {
     /// Perfetto's number for an arrow of `s`, `t`, `f`: the same id, category and name are the same arrow.
@@ -69,6 +77,7 @@ impl Binder {
             return damage.count(Damage::FlowDuplicateId, None);
         }
         self.started.insert(number, slice);
+        self.bound(self.place, number, slice, true);
     }
 
     /// `t`: the arrow arrives at the slice on top of the track, and leaves it again.
@@ -85,6 +94,7 @@ impl Binder {
             return damage.count(Damage::FlowStepWithoutStart, None);
         };
         let from = std::mem::replace(latest, slice);
+        self.bound(self.place, number, slice, false);
         self.arrow(number, label, from, slice, slices);
     }
 
@@ -100,7 +110,10 @@ impl Binder {
 
     fn end_at(&mut self, number: u64, label: Label, slice: u32, slices: &Slices, damage: &mut DamageReport) {
         match self.started.get(&number) {
-            Some(&from) => self.arrow(number, label, from, slice, slices),
+            Some(&from) => {
+                self.bound(self.place, number, slice, false);
+                self.arrow(number, label, from, slice, slices);
+            }
             None => damage.count(Damage::FlowEndWithoutStart, None),
         }
     }
@@ -108,7 +121,7 @@ impl Binder {
     /// `f` without `bp`: the arrow arrives at the next slice on the track.
     pub(super) fn park(&mut self, id: u64, label: Label, track: u32) {
         let number = self.number(id, label);
-        self.parked.entry(track).or_default().push((number, label));
+        self.parked.entry(track).or_default().push((number, label, self.place));
     }
 
     /// A slice was opened on a track: the arrows that waited for it arrive. One that was never started leaves slice 0, as
@@ -117,10 +130,15 @@ impl Binder {
         if self.parked.is_empty() {
             return;
         }
-        for (number, label) in self.parked.remove(&track).unwrap_or_default() {
+        for (number, label, place) in self.parked.remove(&track).unwrap_or_default() {
             let from = *self.started.entry(number).or_insert(0);
+            self.bound(place, number, slice, false);
             self.push(number, label, from, slice);
         }
+    }
+
+    fn bound(&mut self, place: Option<u64>, arrow: u64, slice: u32, is_start: bool) {
+        self.ends.extend(place.map(|place| ArrowEnd { place, arrow, slice, is_start }));
     }
 
     /// `bind_id` on a slice.

@@ -10,6 +10,7 @@ pub mod batch;
 pub mod flows;
 mod nest;
 mod order;
+pub mod places;
 mod replay;
 pub mod slices;
 pub mod strings;
@@ -24,6 +25,7 @@ use batch::{Batch, Extra, IdKey, News, Raw, RawKind};
 use flows::{Binder, Flows};
 use nest::Layer;
 use order::{Sequence, Stretch};
+use places::Places;
 use replay::{Extras, Mark, Replay};
 use slices::Slices;
 use strings::{StringId, Strings};
@@ -58,6 +60,8 @@ pub struct Store {
     pub runtime_calls: Vec<u32>,
     /// The slices that lie on lanes beside their thread's track, in order.
     pub spilled: Vec<u32>,
+    /// Where in the text the events stand, if the load was asked to keep that.
+    pub places: Places,
     /// First start and last end of all slices, in ns: half-open, so that a trace of one moment ends 1 ns after it.
     pub bounds: (i64, i64),
     /// The tracks that belong to threads, and those that belong to processes.
@@ -116,6 +120,8 @@ impl Store {
 pub struct Builder {
     slices: Slices,
     marks: Vec<Mark>,
+    /// Where each mark stands in the text, if that was asked for.
+    mark_places: Vec<u64>,
     extras: Extras,
     stretches: Vec<Stretch>,
     dictionaries: Vec<Dictionary>,
@@ -181,7 +187,9 @@ impl Builder {
         let dictionary = &self.dictionaries[batch.shard];
         let rows = &mut self.slices.rows;
         let (first_row, first_mark) = (rows.len() as u32, self.marks.len() as u32);
+        let mut places = batch.places.iter().copied();
         for raw in &batch.raws {
+            let place = places.next();
             let extra = if raw.has_extra { batch.extras.get(raw.ids.0 as usize) } else { None };
             let raw = Raw {
                 name: dictionary.string(raw.name),
@@ -195,6 +203,7 @@ impl Builder {
                     self.extras.binds.insert(rows.len() as u32, bind);
                 }
                 rows.push(&raw, extra);
+                rows.places.extend(place);
                 continue;
             }
             if raw.kind == RawKind::End && (raw.has_extra || raw.ids != (0, 0)) {
@@ -202,6 +211,7 @@ impl Builder {
                 self.extras.ends.insert(self.marks.len() as u32, extra);
             }
             self.marks.push(Mark::new(&raw, rows.len() as u32));
+            self.mark_places.extend(place);
         }
         let (rows, marks) = (first_row..rows.len() as u32, first_mark..self.marks.len() as u32);
         self.stretches.push(Stretch { rows, marks });
@@ -274,11 +284,14 @@ impl Builder {
             args: self.args,
             damage,
             marks: &self.marks,
+            mark_places: &self.mark_places,
             extras: &self.extras,
+            places: Places::default(),
         };
         let (stretches, rule_from) = (self.stretches, self.order.rule_from());
         replay.run(|events| Sequence::new(stretches, rule_from, events));
-        let Replay { layer: Layer { slices, tracks, spilled, .. }, binder, mut args, damage, .. } = replay;
+        let Replay { layer: Layer { slices, tracks, spilled, .. }, binder, mut args, damage, mut places, .. } = replay;
+        places.arrows = binder.ends;
         let flows = binder.flows;
         let kinds = kinds(&slices.rows.category, &self.strings);
         let flow_args = flow_args(&flows, &mut args, &mut self.strings);
@@ -291,6 +304,7 @@ impl Builder {
             kernels,
             runtime_calls,
             spilled,
+            places,
             bounds: bounds(&slices),
             thread_tracks: tracks_of(|owner| matches!(owner, Owner::Thread(_) | Owner::ThreadOverlap(_))),
             process_tracks: tracks_of(|owner| matches!(owner, Owner::Process(_) | Owner::AsyncProcess(_))),

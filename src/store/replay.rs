@@ -7,6 +7,7 @@ use super::batch::{Extra, Raw, RawKind};
 use super::flows::Binder;
 use super::nest::Layer;
 use super::order::{Events, Next, Sequence};
+use super::places::Places;
 use super::strings::StringId;
 use crate::damage::{Damage, DamageReport};
 use crate::event::Bind;
@@ -49,7 +50,10 @@ pub(super) struct Replay<'a> {
     pub(super) args: Args,
     pub(super) damage: DamageReport,
     pub(super) marks: &'a [Mark],
+    /// Where they stand in the text, if that was asked for.
+    pub(super) mark_places: &'a [u64],
     pub(super) extras: &'a Extras,
+    pub(super) places: Places,
 }
 
 impl Replay<'_> {
@@ -89,11 +93,12 @@ impl Replay<'_> {
     fn mark(&mut self, at: u32) {
         let mark = self.marks[at as usize];
         if mark.kind == RawKind::End {
-            return self.end(mark, self.extras.ends.get(&at));
+            return self.end(mark, self.extras.ends.get(&at), self.mark_places.get(at as usize).copied());
         }
         let (id, label) = (mark.id, (mark.name, mark.category));
         let top = self.layer.top(mark.track);
         let (slices, damage) = (&self.layer.slices, &mut self.damage);
+        self.binder.place = self.mark_places.get(at as usize).copied();
         match mark.kind {
             RawKind::FlowStart => self.binder.start(id, label, top, damage),
             RawKind::FlowStep => self.binder.step(id, label, top, slices, damage),
@@ -101,11 +106,13 @@ impl Replay<'_> {
             RawKind::FlowEndAtNext => self.binder.park(id, label, mark.track),
             _ => damage.count(Damage::FlowInvalidId, None),
         }
+        self.binder.place = None;
     }
 
-    fn end(&mut self, mark: Mark, extra: Option<&Extra>) {
+    fn end(&mut self, mark: Mark, extra: Option<&Extra>, place: Option<u64>) {
         let Mark { ts, track, name, category, .. } = mark;
         let Some(slice) = self.layer.close(track, ts, name, category, &mut self.damage) else { return };
+        self.places.ends.extend(place.map(|place| (slice, place)));
         let slices = &mut self.layer.slices;
         if mark.args != ArgSetId::NONE {
             slices.set_args(slice, self.args.merge(slices.args(slice as usize), mark.args));

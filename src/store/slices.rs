@@ -44,6 +44,8 @@ pub(super) struct Rows {
     more_ids: Vec<(u32, (i64, i64))>,
     /// By row: those that the end of a slice told.
     late_ids: HashMap<u32, (i64, i64)>,
+    /// Where each event begins in the text, if that was asked for.
+    pub(super) places: Vec<u64>,
     /// Few traces have them.
     thread_times: BTreeMap<u32, ThreadTimes>,
 }
@@ -114,6 +116,11 @@ impl Slices {
     /// Its arguments.
     pub fn args(&self, id: usize) -> ArgSetId {
         self.rows.args.get(self.row(id)).copied().unwrap_or_default()
+    }
+
+    /// Where in the text the event begins that made or opened it, if the load was asked to keep that.
+    pub fn place(&self, id: usize) -> Option<u64> {
+        self.rows.places.get(self.row(id)).copied()
     }
 
     /// The numbers that tie it to others; its category says what they are.

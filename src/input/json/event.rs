@@ -238,12 +238,12 @@ fn async_id<'a>(fields: &Fields, text: &'a [u8]) -> Result<AsyncId<'a>, Damage> 
 }
 
 fn metadata<'a>(fields: &Fields, text: &'a [u8]) -> Result<Kind<'a>, Damage> {
-    let Some(Token::Text(name)) = fields.get(text, Field::Name) else { return Ok(Kind::Other) };
-    let Some(Token::Object(object)) = fields.get(text, Field::Args) else { return Ok(Kind::Other) };
+    let Some(Token::Text(name)) = fields.get(text, Field::Name) else { return Ok(Kind::Metadata) };
+    let Some(Token::Object(object)) = fields.get(text, Field::Args) else { return Ok(Kind::Metadata) };
     let wanted: &[u8] = match name {
         b"process_name" | b"thread_name" => b"name",
         b"process_sort_index" | b"thread_sort_index" => b"sort_index",
-        _ => return Ok(Kind::Other),
+        _ => return Ok(Kind::Metadata),
     };
     let mut value = None;
     let mut walker = Walker::new(object);
@@ -329,7 +329,7 @@ mod tests {
         }
         assert!(!with("{ }", |_| panic!("an empty object is neither an event nor damaged")));
         with(r#"{"ph":"M","name":"process_labels","args":{"labels":"GPU 0"}}"#, |event| {
-            assert!(matches!(event.unwrap().kind, Kind::Other));
+            assert!(matches!(event.unwrap().kind, Kind::Metadata));
         });
     }
 

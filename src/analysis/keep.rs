@@ -1,0 +1,178 @@
+//! What has to be kept of a trace so that a window of it can be looked at, and asked again, without the rest.
+//!
+//! That is more than what lies in the window: kernels run later than they are launched, functions began before it, the code of the
+//! forward pass ran long ago. And a few slices are kept for what they tell of others: callers are found by them.
+
+use std::collections::HashSet;
+
+use super::busy::Busy;
+use super::callers::Callers;
+use super::forward::{Forward, Forwards};
+use super::launches::{self, Evidence, Launched, Launches, WindowOn};
+use super::stacks::main_threads;
+use crate::nccl::category::CategoryKind;
+use crate::store::Store;
+use crate::store::slices::{NO_PARENT, UNFINISHED};
+use crate::time::Window;
+
+/// The slices to keep.
+#[derive(Debug)]
+pub struct Kept {
+    /// By slice id: whether it is kept.
+    pub slices: Vec<bool>,
+    /// The chosen kernels that lie in the window, in order.
+    pub matched: Vec<u32>,
+}
+
+/// Finds what to keep for a window, if these are the launches of the chosen kernels:
+///
+/// - all that overlaps the window;
+/// - the chosen kernels that lie in it, and the kernels that ran meanwhile, which say how much of them was exposed;
+/// - all GPU work that was launched in it, and what the same replays of graphs launched;
+/// - the launches of all this GPU work, with their callers, and the operators of the forward pass behind the chosen kernels.
+pub fn keep(store: &Store, chosen: &Launches, window: Window, on: WindowOn) -> Kept {
+    let in_window = |launched: &&Launched| window.contains(launched.at(on));
+    let matched: Vec<&Launched> = chosen.kernels.iter().filter(in_window).collect();
+    let mut keeper = Keeper::new(store, window);
+    matched.iter().for_each(|launched| keeper.slices[launched.kernel as usize] = true);
+    let meanwhile = Busy::of(matched.iter().map(|launched| (launched.kernel_ts, launched.kernel_dur)));
+    for kernel in store.kernels.iter().map(|kernel| *kernel as usize) {
+        let (start, dur) = (store.slices.ts(kernel), store.slices.dur(kernel));
+        keeper.slices[kernel] |= meanwhile.within(start, start.saturating_add(dur)) > 0;
+    }
+    let work = (0..store.slices.len() as u32).filter(|slice| is_work(store, *slice as usize)).collect();
+    let work = launches::of(store, work).kernels;
+    let calls = || work.iter().filter_map(|launched| Some((launched, launched.call?)));
+    // What a replay launched is known by its order; it is kept as a whole.
+    let is_replayed = |launched: &Launched| launched.evidence == Evidence::GraphReplay;
+    let shown = calls().filter(|(launched, _)| is_replayed(launched) && keeper.slices[launched.kernel as usize]);
+    let replays: HashSet<u32> = shown.map(|(_, call)| call.slice).collect();
+    for (launched, call) in calls() {
+        let kernel = &mut keeper.slices[launched.kernel as usize];
+        *kernel |= window.contains(call.ts) || replays.contains(&call.slice);
+        if *kernel {
+            keeper.launch(call.slice);
+        }
+    }
+    for launched in &matched {
+        if let Some(call) = launched.call {
+            keeper.launch(call.slice);
+            keeper.forward(call.slice);
+        }
+    }
+    Kept { slices: keeper.finish(), matched: matched.iter().map(|launched| launched.kernel).collect() }
+}
+
+/// Whether a slice is work that was launched onto a GPU.
+fn is_work(store: &Store, slice: usize) -> bool {
+    match store.category_kind(slice) {
+        CategoryKind::Kernel => true,
+        CategoryKind::Gpu => store.correlation(slice).is_some(),
+        _ => false,
+    }
+}
+
+/// Marks slices as kept.
+struct Keeper<'a> {
+    store: &'a Store,
+    slices: Vec<bool>,
+    callers: Callers<'a>,
+    forwards: Forwards<'a>,
+    /// Whose callers are kept already.
+    climbed: Vec<bool>,
+    /// The processes of the launches.
+    processes: HashSet<u32>,
+}
+
+impl<'a> Keeper<'a> {
+    fn new(store: &'a Store, window: Window) -> Self {
+        let count = store.slices.len();
+        let slices = (0..count).map(|slice| overlaps(store, slice, window)).collect();
+        let (callers, forwards) = (Callers::new(store), Forwards::new(store));
+        Keeper { store, slices, callers, forwards, climbed: vec![false; count], processes: HashSet::new() }
+    }
+
+    /// Keeps a launch and its callers.
+    fn launch(&mut self, call: u32) {
+        if !std::mem::replace(&mut self.climbed[call as usize], true) {
+            self.processes.extend(self.store.process_of(call as usize));
+            self.with_parents(call);
+            if let Some(caller) = self.callers.caller_of_launch(call) {
+                self.with_callers(caller);
+            }
+        }
+    }
+
+    fn with_callers(&mut self, slice: u32) {
+        let mut next = Some(slice);
+        while let Some(slice) = next
+            && !std::mem::replace(&mut self.climbed[slice as usize], true)
+        {
+            self.with_parents(slice);
+            next = self.callers.caller(slice);
+        }
+    }
+
+    /// What lies around a slice on its track is kept even if it did not call it: a person sees the one in the other.
+    fn with_parents(&mut self, slice: u32) {
+        let mut next = slice;
+        while next != NO_PARENT {
+            self.slices[next as usize] = true;
+            next = self.store.slices.parent(next as usize);
+        }
+    }
+
+    /// Keeps the operator of the forward pass for which a launch of the backward pass was made.
+    fn forward(&mut self, call: u32) {
+        let store = self.store;
+        let is_backward = |slice: u32| store.autograd(slice as usize).is_some_and(|number| number.forward_thread != 0);
+        let mut next = Some(call);
+        while let Some(slice) = next.filter(|slice| !is_backward(*slice)) {
+            next = if slice == call { self.callers.caller_of_launch(slice) } else { self.callers.caller(slice) };
+        }
+        if let Some(backward) = next
+            && let Forward::Operator(operator) = self.forwards.of(backward, &mut self.callers)
+        {
+            self.with_callers(operator);
+        }
+    }
+
+    /// Keeps what tells of others, too.
+    fn finish(mut self) -> Vec<bool> {
+        let store = self.store;
+        let mut telling: Vec<u32> = self.callers.witnesses().collect();
+        // Why a kernel has no launch is told by the first of all calls.
+        telling.extend(store.runtime_calls.first());
+        let with_id = store.runtime_calls.iter().filter(|call| store.correlation(**call as usize).is_some());
+        telling.extend(with_id.min_by_key(|call| store.correlation(**call as usize)));
+        // A launch on another thread than the main one names its thread; the main one is one that has slices.
+        let mut main: Vec<u32> = main_threads(store)
+            .into_iter()
+            .filter(|(process, _)| self.processes.contains(process))
+            .map(|(_, t)| t)
+            .collect();
+        main.sort_unstable();
+        let threads = (0..store.slices.len()).map(|slice| (slice, store.thread_of(slice)));
+        for (slice, thread) in threads {
+            if main.is_empty() {
+                break;
+            }
+            if let Some(place) = thread.and_then(|thread| main.binary_search(&thread).ok()) {
+                main.remove(place);
+                telling.push(slice as u32);
+            }
+        }
+        telling.into_iter().for_each(|slice| self.slices[slice as usize] = true);
+        self.slices
+    }
+}
+
+/// Whether a slice has a moment in common with a window; one without length if it stands in it.
+fn overlaps(store: &Store, slice: usize, window: Window) -> bool {
+    let start = store.slices.ts(slice);
+    let end = match store.slices.dur(slice) {
+        UNFINISHED => i64::MAX,
+        dur => start + dur,
+    };
+    start < window.end && (end > window.start || start >= window.start)
+}

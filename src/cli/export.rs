@@ -1,0 +1,159 @@
+//! A trace in other forms: an SQLite database, Parquet files, a smaller trace.
+
+use std::io;
+use std::path::Path;
+use std::time::Instant;
+
+use super::args::{Export, On};
+use super::output::Place;
+use super::{Stop, notes, opening, span};
+use crate::analysis::keep::keep;
+use crate::analysis::kernels::{Wanted, choose};
+use crate::analysis::launches;
+use crate::error::Error;
+use crate::event::ArgsWanted;
+use crate::export::{cut, sqlite};
+use crate::input;
+use crate::load::LoadOptions;
+use crate::sql::Database;
+
+pub(super) fn run(args: &Export) -> Result<(), Stop> {
+    check(args)?;
+    let wanted = opening::wanted(&args.selection)?;
+    let place = |flag, path: Option<&Path>| path.map(|path| Place::open(flag, path, &args.trace)).transpose();
+    let sqlite = place("--sqlite", args.sqlite.as_deref())?;
+    let cut = place("--trace", args.cut.as_deref())?;
+    let parquet = args.parquet.as_deref().map(parquet::Folder::open).transpose()?;
+    let all = if args.sqlite.is_some() || args.parquet.is_some() { ArgsWanted::All } else { ArgsWanted::Collectives };
+    let options = LoadOptions { places: args.cut.is_some(), ..opening::options(&args.reading, all) };
+    let database = opening::open(&args.trace, &args.reading, options)?;
+    if let Some(place) = sqlite {
+        write_sqlite(&database, &place)?;
+    }
+    if let Some(folder) = parquet {
+        folder.write(&database)?;
+    }
+    if let Some(place) = cut {
+        write_cut(args, &wanted, &database, &place)?;
+    }
+    notes::damage(&database.store().damage);
+    Ok(())
+}
+
+/// Refuses what cannot be done, before anything is read.
+fn check(args: &Export) -> Result<(), Stop> {
+    span::check(&args.span)?;
+    let usage = |message: &str| Err(Stop::Usage(message.to_owned()));
+    if args.cut.is_none() && chooses(args) {
+        return usage("which kernels and which window is for --trace; --sqlite and --parquet write the whole trace");
+    }
+    // Opening a named pipe again would wait for a writer that will not come.
+    let is_pipe = std::fs::metadata(&args.trace).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());
+    if args.cut.is_some() && (args.trace.as_os_str() == "-" || is_pipe) {
+        return usage(
+            "--trace reads the trace twice, which standard input and pipes do not allow; save it to a file first",
+        );
+    }
+    let paths = [&args.sqlite, &args.parquet, &args.cut].map(|path| path.as_ref());
+    if (1..paths.len()).any(|at| paths[at].is_some() && paths[..at].contains(&paths[at])) {
+        return usage("two results cannot have the same name");
+    }
+    Ok(())
+}
+
+/// Whether the arguments choose kernels or a window.
+fn chooses(args: &Export) -> bool {
+    let (selection, span) = (&args.selection, &args.span);
+    let kernels =
+        !selection.kernel_name.is_empty() || !selection.family.is_empty() || !selection.family_file.is_empty();
+    let window = span.function_name.is_some() || span.interactive || span.start_ts.is_some();
+    kernels || window || span.window_on != On::Launch
+}
+
+fn write_sqlite(database: &Database, place: &Place) -> Result<(), Error> {
+    let start = Instant::now();
+    let size = place.fill(|file, _| {
+        sqlite::write(database, file)
+            .map_err(|e| Error::Write { path: place.name().to_owned(), source: io::Error::other(e) })
+    })?;
+    notes::written(place.name(), size, start.elapsed());
+    Ok(())
+}
+
+fn write_cut(args: &Export, wanted: &Wanted, database: &Database, place: &Place) -> Result<(), Stop> {
+    let store = database.store();
+    let launches = launches::find(store, &choose(database, wanted)?);
+    let window = span::choose(&args.span, database, &launches)?;
+    let start = Instant::now();
+    let kept = keep(store, &launches, window, args.span.window_on.into());
+    let plan = cut::plan(store, &kept, window);
+    let mut copied = cut::Copied::default();
+    let size = place.fill(|_, file| {
+        let failed = |source| Error::Write { path: place.name().to_owned(), source };
+        copied = cut::write(input::open(&args.trace)?, &plan, file, failed)?;
+        Ok(())
+    })?;
+    notes::written(place.name(), size, start.elapsed());
+    notes::cut(&copied, opening::what(&args.selection));
+    Ok(())
+}
+
+#[cfg(feature = "parquet")]
+mod parquet {
+    //! A folder of Parquet files.
+
+    use std::io;
+    use std::path::Path;
+    use std::time::Instant;
+
+    use super::super::output::Place;
+    use super::super::{Stop, notes};
+    use crate::error::Error;
+    use crate::export::parquet;
+    use crate::sql::Database;
+
+    pub(super) struct Folder(Place);
+
+    impl Folder {
+        pub(super) fn open(path: &Path) -> Result<Self, Stop> {
+            Place::folder("--parquet", path).map(Folder)
+        }
+
+        pub(super) fn write(&self, database: &Database) -> Result<(), Error> {
+            let start = Instant::now();
+            let size = self.0.fill_folder(|folder| {
+                parquet::write(database.store(), folder)
+                    .map_err(|e| Error::Write { path: self.0.name().to_owned(), source: io::Error::other(e) })
+            })?;
+            notes::written(self.0.name(), size, start.elapsed());
+            Ok(())
+        }
+    }
+}
+
+#[cfg(not(feature = "parquet"))]
+mod parquet {
+    //! What is said of Parquet by a program that was built without it.
+
+    use std::convert::Infallible;
+    use std::path::Path;
+
+    use super::super::Stop;
+    use crate::error::Error;
+    use crate::sql::Database;
+
+    pub(super) struct Folder(Infallible);
+
+    impl Folder {
+        pub(super) fn open(_: &Path) -> Result<Self, Stop> {
+            Err(Stop::Usage(
+                "this build was made without Parquet; `cargo install --path . --features parquet` makes one with it"
+                    .to_owned(),
+            ))
+        }
+
+        pub(super) fn write(&self, _: &Database) -> Result<(), Error> {
+            match self.0 {}
+        }
+    }
+}

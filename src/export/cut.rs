@@ -1,0 +1,164 @@
+//! A window of a trace as a smaller trace, which viewers open and which this program answers as it does the whole one.
+//!
+//! What to keep is known from the store; where that stands in the file, too, if the load kept places. So the file is gone through a
+//! second time, and what is kept is copied. Chosen kernels get an argument that says so, and a copy on a track of their own
+//! beneath their GPU, where a person sees them at once.
+
+use std::collections::HashMap;
+use std::io::{BufWriter, Write};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use crate::analysis::keep::Kept;
+use crate::error::Error;
+use crate::event::{Event, Kind};
+use crate::input::Input;
+pub use crate::input::json::copy::Copied;
+use crate::input::json::copy::{Choice, CopyError, copy};
+use crate::nccl::category::MARKED;
+use crate::store::Store;
+use crate::time::Window;
+
+/// The numbers of tracks of marks are counted from here, those left out that a process or thread has: larger than what Linux
+/// gives to either, and small enough for all viewers.
+const FIRST_TID: u32 = 1_000_000_000;
+
+/// What to copy of a file.
+#[derive(Debug)]
+pub struct Plan {
+    /// Where the kept events begin, in order; those that are kept without being here are told by their kind.
+    places: Vec<u64>,
+    /// Of these, the chosen kernels, by place: on which track of marks they come.
+    marks: HashMap<u64, usize>,
+    tracks: Vec<Track>,
+    window: Window,
+}
+
+/// A track of marks.
+#[derive(Debug)]
+struct Track {
+    tid: u32,
+    name: String,
+    /// When its last mark ends, in ns.
+    end: i64,
+}
+
+/// Plans the copy of what is to be kept. The store must have been loaded with places.
+pub fn plan(store: &Store, kept: &Kept, window: Window) -> Plan {
+    let is_kept = |slice: u32| kept.slices[slice as usize];
+    let slices = (0..store.slices.len() as u32).filter(|slice| is_kept(*slice));
+    let mut places: Vec<u64> = slices.filter_map(|slice| store.slices.place(slice as usize)).collect();
+    places.extend(store.places.ends.iter().filter(|(slice, _)| is_kept(*slice)).map(|(_, place)| *place));
+    places.extend(arrows(store, is_kept));
+    places.sort_unstable();
+    let (tracks, marks) = tracks(store, &kept.matched);
+    Plan { places, marks, tracks, window }
+}
+
+/// Where the ends of arrows stand that are whole: where they leave and one place where they arrive are kept.
+fn arrows(store: &Store, is_kept: impl Fn(u32) -> bool) -> Vec<u64> {
+    let ends = &store.places.arrows;
+    let mut has: HashMap<u64, (bool, bool), foldhash::fast::FixedState> = HashMap::default();
+    for end in ends.iter().filter(|end| is_kept(end.slice)) {
+        let (start, arrival) = has.entry(end.arrow).or_default();
+        *(if end.is_start { start } else { arrival }) = true;
+    }
+    let is_whole = |arrow: u64| has.get(&arrow) == Some(&(true, true));
+    ends.iter().filter(|end| is_kept(end.slice) && is_whole(end.arrow)).map(|end| end.place).collect()
+}
+
+/// The tracks of marks, and on which of them each kernel comes. Kernels that overlap come on different ones.
+fn tracks(store: &Store, kernels: &[u32]) -> (Vec<Track>, HashMap<u64, usize>) {
+    let threads = &store.tracks.threads;
+    let processes = &store.tracks.processes;
+    let mut used: Vec<i64> = threads.iter().map(|t| t.tid).chain(processes.iter().map(|p| p.pid)).collect();
+    used.sort_unstable();
+    let mut tids = (FIRST_TID..).filter(|tid| used.binary_search(&i64::from(*tid)).is_err());
+    let (mut tracks, mut marks) = (Vec::<Track>::new(), HashMap::new());
+    let mut of_streams: HashMap<u32, Vec<usize>> = HashMap::new();
+    for kernel in kernels {
+        let slice = *kernel as usize;
+        let (Some(place), Some(stream)) = (store.slices.place(slice), store.thread_of(slice)) else { continue };
+        let (start, end) = (store.slices.ts(slice), store.slices.ts(slice) + store.slices.dur(slice).max(0));
+        let of_stream = of_streams.entry(stream).or_default();
+        let free = of_stream.iter().copied().find(|track| tracks[*track].end <= start);
+        let track = free.unwrap_or(tracks.len());
+        if free.is_none() {
+            let Some(tid) = tids.next() else { continue };
+            let name = name(threads[stream as usize].tid, of_stream.len());
+            tracks.push(Track { tid, name, end });
+            of_stream.push(track);
+        }
+        tracks[track].end = end;
+        marks.insert(place, track);
+    }
+    (tracks, marks)
+}
+
+fn name(stream: i64, before: usize) -> String {
+    match (u32::try_from(stream), before) {
+        (Ok(stream), 0) => format!("matched kernels on stream {stream}"),
+        (Ok(stream), n) => format!("matched kernels on stream {stream} ({})", n + 1),
+        // A stream whose number is a text in the file; the text may be anything.
+        (Err(_), 0) => "matched kernels".to_owned(),
+        (Err(_), n) => format!("matched kernels ({})", n + 1),
+    }
+}
+
+/// Copies what was planned from the file that was loaded, packed with gzip.
+///
+/// # Errors
+/// Those of reading; `failed` makes one of what writing fails with.
+pub fn write(
+    input: Input,
+    plan: &Plan,
+    out: impl Write,
+    failed: impl Fn(std::io::Error) -> Error,
+) -> Result<Copied, Error> {
+    let name = input.name.clone();
+    let mut packed = GzEncoder::new(BufWriter::new(out), Compression::default());
+    let mut places = plan.places.iter().copied().peekable();
+    let mut is_named = vec![false; plan.tracks.len()];
+    let choose = |event: &Event<'_>, offset: u64| {
+        while places.next_if(|place| *place < offset).is_some() {}
+        let is_planned = places.next_if_eq(&offset).is_some();
+        if let Some(mark) = plan.marks.get(&offset) {
+            let Track { tid, name, .. } = &plan.tracks[*mark];
+            let is_first = !std::mem::replace(&mut is_named[*mark], true);
+            return Choice::Mark { tid: *tid, name: is_first.then_some(name.as_str()) };
+        }
+        if is_planned && !is_mark(event) || plan.keeps(event) { Choice::Copy } else { Choice::LeaveOut }
+    };
+    let copied = copy(input.into_text(1), &mut packed, choose).map_err(|error| match error {
+        CopyError::Read(source) => Error::Read { name: name.clone(), source },
+        CopyError::Write(source) => failed(source),
+    })?;
+    packed.finish().and_then(|mut out| out.flush()).map_err(failed)?;
+    Ok(copied)
+}
+
+/// Whether an event is a mark of an earlier cut, which means nothing any more.
+fn is_mark(event: &Event<'_>) -> bool {
+    event.category.is_some_and(|category| category.raw == MARKED.as_bytes())
+}
+
+impl Plan {
+    /// Whether an event is kept for what it is: all that tells of processes and threads, and what no table shows if it lies in
+    /// the window. A window of everything keeps arrows that lead nowhere, too, and ends of nothing.
+    fn keeps(&self, event: &Event<'_>) -> bool {
+        let is_kept = match event.kind {
+            Kind::ProcessName(_)
+            | Kind::ThreadName(_)
+            | Kind::ProcessSortIndex(_)
+            | Kind::ThreadSortIndex(_)
+            | Kind::Metadata => true,
+            Kind::Other => self.window.contains(event.ts),
+            Kind::FlowStart(_) | Kind::FlowStep(_) | Kind::FlowEnd { .. } | Kind::End | Kind::AsyncEnd(_) => {
+                self.window == Window::ALL
+            }
+            _ => false,
+        };
+        !is_mark(event) && is_kept
+    }
+}

@@ -1,0 +1,6 @@
+//! A whole trace, or a window of it, in other forms: for other programs to read.
+
+pub mod cut;
+#[cfg(feature = "parquet")]
+pub mod parquet;
+pub mod sqlite;

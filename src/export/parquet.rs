@@ -1,0 +1,145 @@
+//! The tables as Parquet files, one for each, for data frames and whatever reads columns.
+//!
+//! The store holds columns and Parquet holds columns, so each is written from the one into the other, without SQLite between
+//! them. A file has groups of about a million rows, which are written one after the other: memory holds a part of one column.
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::errors::Result;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::{ColumnPath, Type};
+
+use crate::sql::{Cell, Column, TABLES, Table};
+use crate::store::Store;
+
+/// How many rows a group has.
+const GROUP: usize = 1 << 20;
+
+/// How many rows are handed over at a time.
+const BATCH: usize = 1 << 14;
+
+/// The names of a million slices fit into a dictionary of this many bytes, or they are hardly names.
+const DICTIONARY: usize = 16 << 20;
+
+/// What stands in a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Int,
+    Real,
+    /// Text; also what has values of several types, of which each is written as text.
+    Text,
+}
+
+impl Kind {
+    fn of(column: &Column) -> Kind {
+        match column.sql_type {
+            "INTEGER" => Kind::Int,
+            "REAL" => Kind::Real,
+            _ => Kind::Text,
+        }
+    }
+}
+
+/// Writes `<table>.parquet` for every table into a folder. How many bytes they have in all.
+///
+/// # Errors
+/// What writing fails with.
+pub fn write(store: &Store, folder: &Path) -> Result<u64> {
+    let mut size = 0;
+    for table in TABLES {
+        let file = File::create_new(folder.join(format!("{}.parquet", table.name())))?;
+        write_table(store, table, file.try_clone()?)?;
+        size += file.metadata()?.len();
+    }
+    Ok(size)
+}
+
+fn write_table(store: &Store, table: &Table, file: File) -> Result<()> {
+    let rows = (table.rows)(store);
+    let mut writer = SerializedFileWriter::new(file, Arc::new(schema(table)?), Arc::new(properties(table)?))?;
+    for start in (0..rows).step_by(GROUP) {
+        let mut group = writer.next_row_group()?;
+        for column in table.columns {
+            let Some(mut out) = group.next_column()? else { break };
+            for at in (start..rows.min(start + GROUP)).step_by(BATCH) {
+                write_batch(store, column, at..rows.min(start + GROUP).min(at + BATCH), &mut out)?;
+            }
+            out.close()?;
+        }
+        group.close()?;
+    }
+    writer.close().map(drop)
+}
+
+/// The same columns, all of which may be NULL.
+fn schema(table: &Table) -> Result<Type> {
+    let field = |column: &Column| {
+        let (physical, logical) = match Kind::of(column) {
+            Kind::Int => (Physical::INT64, None),
+            Kind::Real => (Physical::DOUBLE, None),
+            Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+        };
+        let field = Type::primitive_type_builder(column.name, physical);
+        field.with_logical_type(logical).with_repetition(Repetition::OPTIONAL).build().map(Arc::new)
+    };
+    let fields = table.columns.iter().map(field).collect::<Result<Vec<_>>>()?;
+    Type::group_type_builder(table.name()).with_fields(fields).build()
+}
+
+/// Texts come by a dictionary. Numbers, too, as long as there are few of them; then as differences, which for times are small.
+fn properties(table: &Table) -> Result<WriterProperties> {
+    let level = ZstdLevel::try_new(3)?;
+    let mut properties = WriterProperties::builder()
+        .set_created_by(format!("nccl-stacks version {}", env!("CARGO_PKG_VERSION")))
+        .set_compression(Compression::ZSTD(level));
+    for column in table.columns {
+        let path = ColumnPath::from(column.name);
+        properties = match Kind::of(column) {
+            Kind::Int => properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
+            Kind::Real => properties,
+            Kind::Text => properties.set_column_dictionary_page_size_limit(path, DICTIONARY),
+        };
+    }
+    Ok(properties.build())
+}
+
+fn write_batch(store: &Store, column: &Column, rows: Range<usize>, out: &mut SerializedColumnWriter<'_>) -> Result<()> {
+    let cells = rows.map(|row| (column.cell)(store, row));
+    match Kind::of(column) {
+        Kind::Int => write_values::<Int64Type>(out, cells, |cell| if let Cell::Int(v) = cell { Some(v) } else { None }),
+        Kind::Real => {
+            write_values::<DoubleType>(out, cells, |cell| if let Cell::Real(v) = cell { Some(v) } else { None })
+        }
+        Kind::Text => write_values::<ByteArrayType>(out, cells, |cell| text(cell).map(ByteArray::from)),
+    }
+}
+
+fn text(cell: Cell<'_>) -> Option<Vec<u8>> {
+    match cell {
+        Cell::Null => None,
+        Cell::Int(value) => Some(value.to_string().into_bytes()),
+        Cell::Real(value) => Some(format!("{value:?}").into_bytes()),
+        Cell::Text(text) => Some(text.as_bytes().to_vec()),
+        Cell::Owned(text) => Some(text.into_bytes()),
+    }
+}
+
+fn write_values<'a, T: DataType>(
+    out: &mut SerializedColumnWriter<'_>,
+    cells: impl Iterator<Item = Cell<'a>>,
+    value: impl Fn(Cell<'a>) -> Option<T::T>,
+) -> Result<()> {
+    let (mut values, mut levels) = (Vec::new(), Vec::new());
+    for cell in cells {
+        let value = value(cell);
+        levels.push(i16::from(value.is_some()));
+        values.extend(value);
+    }
+    out.typed::<T>().write_batch(&values, Some(&levels), None).map(drop)
+}
