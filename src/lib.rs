@@ -45,7 +45,7 @@
 //! let ground = Ground::new(database.store(), &wanted, Captured::default());
 //! let report = climb(ground, &launches, Window::ALL, how);
 //! assert_eq!(report.stacks[0].count, 16);
-//! assert_eq!(report.stacks[0].frames.last().map(String::as_str), Some("cudaGraphLaunch"));
+//! assert_eq!(report.stacks[0].shape.frames.last().map(String::as_str), Some("cudaGraphLaunch"));
 //! # Ok(())
 //! # }
 //! ```

@@ -153,7 +153,7 @@ fn the_answers_of_the_script_less_its_errors() {
 
 /// How many kernels of a report were launched by a call of this name.
 fn launched_by(report: &StackReport, call: &str) -> u64 {
-    report.stacks.iter().filter(|s| s.frames.last().is_some_and(|f| f == call)).map(|s| s.count).sum()
+    report.stacks.iter().filter(|s| s.shape.frames.last().is_some_and(|f| f == call)).map(|s| s.count).sum()
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn one_step_of_sglang() {
         let report = ask(&database, Some("ncclDevKernel_AllReduce"), steps[0].window, 12);
         assert_eq!(report.coverage.attributed(), 97, "rank {rank}");
         for stack in &report.stacks {
-            assert_eq!(stack.frames[stack.frames.len() - 2], "nccl:all_reduce", "rank {rank}");
+            assert_eq!(stack.shape.frames[stack.shape.frames.len() - 2], "nccl:all_reduce", "rank {rank}");
         }
     }
 }
@@ -317,12 +317,12 @@ fn a_schedulers_stacks_are_its_own() {
         assert_eq!(report.coverage.flow_disagrees, disagree, "{name}");
         for stack in &report.stacks {
             assert_eq!(
-                stack.frames[..2],
+                stack.shape.frames[..2],
                 ["<string>(1): <module>", "multiprocessing/spawn.py(122): spawn_main"],
                 "{name}"
             );
             let strangers = ["watchdog.py", "_monitor.py", "timer.py", "subproc_pool.py", "fused_add_rmsnorm"];
-            assert!(!stack.frames.iter().any(|frame| strangers.iter().any(|s| frame.contains(s))), "{name}");
+            assert!(!stack.shape.frames.iter().any(|frame| strangers.iter().any(|s| frame.contains(s))), "{name}");
         }
     }
 }

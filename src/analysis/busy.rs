@@ -37,6 +37,11 @@ impl Busy {
         }
     }
 
+    /// Where the last span ends.
+    pub fn end(&self) -> Option<i64> {
+        self.spans.last().map(|(_, end)| *end)
+    }
+
     /// How many ns of a span are covered.
     pub fn within(&self, start: i64, end: i64) -> i64 {
         if end <= start { 0 } else { self.until(end).saturating_sub(self.until(start)) }

@@ -1,8 +1,9 @@
 //! What ran on each GPU when: the collectives, and the compute kernels that may hide them.
 //!
 //! A collective's time is **exposed** as far as no compute kernel runs on its GPU meanwhile, on whatever stream; the rest is
-//! overlapped. Exposed time is what faster communication, or more overlap, could win. A GPU is a process of the trace: Kineto
-//! writes the device's number where other events have their process.
+//! overlapped. Exposed time is what faster communication, or more overlap, could win. Of a compute kernel, for who asks for one, it is
+//! the time in which no other compute kernel runs. A GPU is a process of the trace: Kineto writes the device's number where
+//! other events have their process.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +11,22 @@ use super::busy::Busy;
 use super::launches::Launched;
 use crate::store::Store;
 
-/// All GPUs of a trace that ran kernels, by upid.
+/// All GPUs of a trace that ran kernels.
 #[derive(Debug, Default)]
-pub struct Devices(pub BTreeMap<u32, Device>);
+pub struct Devices {
+    /// By upid.
+    pub of: BTreeMap<u32, Device>,
+    /// By name: whether its kernels are collectives.
+    is_collective: Vec<bool>,
+}
 
 /// What ran on a GPU.
 #[derive(Debug, Default)]
 pub struct Device {
     /// When compute kernels ran.
     pub compute: Busy,
+    /// When two compute kernels ran, or more.
+    pub several: Busy,
     /// When collectives ran.
     pub collectives: Busy,
     /// When any kernel ran.
@@ -27,17 +35,23 @@ pub struct Device {
 
 impl Devices {
     /// Of all kernels of a trace. `is_collective` says by name which are collectives; the others compute.
-    pub fn new(store: &Store, is_collective: &[bool]) -> Self {
-        let mut devices: BTreeMap<u32, Device> = BTreeMap::new();
+    pub fn new(store: &Store, is_collective: Vec<bool>) -> Self {
+        let mut of: BTreeMap<u32, Device> = BTreeMap::new();
         for kernel in store.kernels.iter().map(|kernel| *kernel as usize) {
-            let device = devices.entry(store.process_of(kernel).unwrap_or(0)).or_default();
+            let device = of.entry(store.process_of(kernel).unwrap_or(0)).or_default();
             let (ts, dur) = (store.slices.ts(kernel), store.slices.dur(kernel));
-            let is_collective = is_collective[store.slices.name(kernel).0 as usize];
             // Slices are numbered in the order of their starts.
-            if is_collective { &mut device.collectives } else { &mut device.compute }.push(ts, dur);
             device.any.push(ts, dur);
+            if is_collective[store.slices.name(kernel).0 as usize] {
+                device.collectives.push(ts, dur);
+                continue;
+            }
+            if let Some(before) = device.compute.end().filter(|before| *before > ts) {
+                device.several.push(ts, dur.min(before - ts));
+            }
+            device.compute.push(ts, dur);
         }
-        Devices(devices)
+        Devices { of, is_collective }
     }
 
     /// Asks for the exposed time of kernels in order of their starts.
@@ -51,16 +65,22 @@ impl Devices {
 pub struct Sweep<'a> {
     devices: &'a Devices,
     store: &'a Store,
-    /// How far it has come on each GPU.
-    at: BTreeMap<u32, usize>,
+    /// How far it has come on each GPU: in what runs, and in what runs at once.
+    at: BTreeMap<u32, (usize, usize)>,
 }
 
 impl Sweep<'_> {
-    /// How many ns of a kernel no compute kernel overlaps. It starts no earlier than those asked for before.
+    /// How many ns of a kernel no compute kernel overlaps but itself. It starts no earlier than those asked for before.
     pub fn exposed(&mut self, launched: &Launched) -> i64 {
         let (start, dur) = (launched.kernel_ts, launched.kernel_dur.max(0));
         let process = self.store.process_of(launched.kernel as usize).unwrap_or(0);
-        let Some(device) = self.devices.0.get(&process) else { return dur };
-        dur - device.compute.sweep(self.at.entry(process).or_default(), start, start.saturating_add(dur))
+        let Some(device) = self.devices.of.get(&process) else { return dur };
+        let (in_compute, in_several) = self.at.entry(process).or_default();
+        let name = self.store.slices.name(launched.kernel as usize);
+        let (busy, from) = match self.devices.is_collective[name.0 as usize] {
+            true => (&device.compute, in_compute),
+            false => (&device.several, in_several),
+        };
+        dur - busy.sweep(from, start, start.saturating_add(dur))
     }
 }

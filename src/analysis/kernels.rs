@@ -8,6 +8,7 @@ use regex::bytes::{RegexSet, RegexSetBuilder};
 
 use crate::error::Error;
 use crate::nccl::families::{FAMILIES, Family, may_be_of_any};
+use crate::nccl::kernels::says_collective;
 use crate::sql::{Database, queries};
 use crate::store::Store;
 use crate::store::strings::StringId;
@@ -102,7 +103,8 @@ impl Wanted {
     }
 }
 
-/// By name: whether its kernels move data between GPUs, as far as is known, or are asked for. All other kernels compute.
+/// By name: whether its kernels move data between GPUs: those of a family, and those that are asked for and have a name that says
+/// so. All other kernels compute.
 pub fn collectives(store: &Store, wanted: &Wanted) -> Vec<bool> {
     let known = OnceCell::new();
     let of_family = |text: &str| {
@@ -111,8 +113,9 @@ pub fn collectives(store: &Store, wanted: &Wanted) -> Vec<bool> {
     let mut is_collective = vec![false; store.strings.len()];
     for name in store.names.iter().filter(|name| name.of_kernel) {
         let text = store.strings.get(name.id).unwrap_or_default();
-        is_collective[name.id.0 as usize] =
-            wanted.fits(text) || wanted.own.iter().any(|pattern| pattern.fits(text)) || of_family(text);
+        is_collective[name.id.0 as usize] = wanted.fits(text) && says_collective(text)
+            || wanted.own.iter().any(|pattern| pattern.fits(text))
+            || of_family(text);
     }
     is_collective
 }

@@ -15,10 +15,10 @@ use super::forward::{Forward, Forwards};
 use super::kernels::{Wanted, collectives};
 use super::launches::{Evidence, Launched, Launches, NoLaunch, WindowOn};
 use super::messages::{Messages, Records, Sender};
+use super::shape::Shape;
 use super::summary::{Summary, summarise};
 pub use super::tree::Trail;
 use super::tree::{Climber, Node, Tree};
-use crate::nccl::frames::is_own_code;
 use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::Window;
@@ -45,16 +45,9 @@ impl Default for Climb {
 /// One stack, how many kernels were launched from it, and what these cost.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Stack {
-    /// From the outermost caller to the launch. Empty if the launch is not in the trace, but its graph's capture is.
-    pub frames: Vec<String>,
-    /// Whether there are more callers above, which were cut off.
-    pub cut: bool,
-    /// The thread, if it is not its process's main thread.
-    pub thread: Option<String>,
-    /// The stack with which the kernel was captured into its graph.
-    pub captured: Option<Trail>,
-    /// The stack of the operator of the forward pass.
-    pub forward: Option<Trail>,
+    /// What is shown of it.
+    #[serde(flatten)]
+    pub shape: Shape,
     /// How many kernels.
     pub count: u64,
     /// By what these were attributed.
@@ -65,18 +58,6 @@ pub struct Stack {
     pub cost: Cost,
     /// What they moved.
     pub messages: Messages,
-}
-
-impl Stack {
-    /// The frames that tell most of where it comes from, the innermost first: those of a person's own Python, or any if there are
-    /// none.
-    pub fn told_by(&self) -> Vec<&str> {
-        let trails = [self.forward.as_ref(), self.captured.as_ref()];
-        let frames = trails.into_iter().flatten().flat_map(|trail| &trail.frames).chain(&self.frames);
-        let all: Vec<&str> = frames.map(String::as_str).rev().collect();
-        let own: Vec<&str> = all.iter().copied().filter(|frame| is_own_code(frame)).collect();
-        if own.is_empty() { all } else { own }
-    }
 }
 
 /// By what stacks are put in order.
@@ -117,6 +98,12 @@ pub struct Coverage {
 pub struct Missed {
     /// How many.
     pub count: u64,
+    /// How long they ran, in ns.
+    #[serde(rename = "gpu_time_ns")]
+    pub gpu_time: i64,
+    /// How long of that nothing hid them, in ns.
+    #[serde(rename = "exposed_ns")]
+    pub exposed: i64,
     /// The first of them.
     pub first: Vec<MissedKernel>,
 }
@@ -145,7 +132,7 @@ impl Coverage {
         self.without.values().map(|missed| missed.count).sum()
     }
 
-    fn add(&mut self, store: &Store, launched: &Launched) {
+    fn add(&mut self, store: &Store, launched: &Launched, exposed: i64) {
         self.kernels += 1;
         self.uncertain += u64::from(launched.uncertain);
         self.flow_disagrees += u64::from(launched.flow_disagrees);
@@ -153,6 +140,8 @@ impl Coverage {
             Evidence::None(reason) => {
                 let missed = self.without.entry(reason).or_default();
                 missed.count += 1;
+                missed.gpu_time = missed.gpu_time.saturating_add(launched.kernel_dur.max(0));
+                missed.exposed = missed.exposed.saturating_add(exposed);
                 if missed.first.len() < NAMED {
                     let name = store.slice_name(launched.kernel as usize);
                     missed.first.push(MissedKernel { name: name.to_owned(), ts: launched.kernel_ts });
@@ -229,7 +218,7 @@ pub struct Ground<'a> {
 impl<'a> Ground<'a> {
     /// For a trace and the kernels that are asked for.
     pub fn new(store: &'a Store, wanted: &Wanted, captured: Captured) -> Self {
-        Ground { store, devices: Devices::new(store, &collectives(store, wanted)), captured }
+        Ground { store, devices: Devices::new(store, collectives(store, wanted)), captured }
     }
 }
 
@@ -250,7 +239,8 @@ pub fn climb(ground: Ground<'_>, launches: &Launches, window: Window, climb: Cli
             report.elsewhere += u64::from(window.contains(launched.at(other)));
             continue;
         }
-        report.coverage.add(store, launched);
+        let exposed = sweep.exposed(launched);
+        report.coverage.add(store, launched, exposed);
         let stack = captures.get(&launched.kernel).copied();
         let mut place = Place { launch: 0, thread: None, captured: stack, forward: None };
         let mut record = None;
@@ -269,7 +259,7 @@ pub fn climb(ground: Ground<'_>, launches: &Launches, window: Window, climb: Cli
         } else if stack.is_none() {
             continue;
         }
-        places.entry(place).or_default().push(Sender { launched, record, exposed: sweep.exposed(launched) });
+        places.entry(place).or_default().push(Sender { launched, record, exposed });
     }
     report.summary = summarise(store, &devices, window);
     let mut pricing = Pricing { store, wall: report.summary.wall, records: Records::new(store, &launches.kernels) };
@@ -278,15 +268,6 @@ pub fn climb(ground: Ground<'_>, launches: &Launches, window: Window, climb: Cli
     report.stacks_found = report.stacks.len() as u64;
     report.arrange(Order::Count, 0.0, None);
     report
-}
-
-/// What is shown of a place. Stacks that are shown alike are one.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Shape {
-    launch: Trail,
-    thread: Option<String>,
-    captured: Option<Trail>,
-    forward: Option<Trail>,
 }
 
 /// Stacks that differ only above the cut are one.
@@ -299,8 +280,10 @@ fn grouped<'l>(
     let mut groups: BTreeMap<Shape, Vec<Sender<'l>>> = BTreeMap::new();
     let trail = |node| tree.trail(node, climb.max_callers);
     for (place, kernels) in places {
+        let Trail { frames, cut } = trail(place.launch);
         let shape = Shape {
-            launch: trail(place.launch),
+            frames,
+            cut,
             thread: place.thread.map(|thread| thread_name(store, thread, climb.exact_names)),
             captured: place.captured.map(trail),
             forward: place.forward.map(trail),
@@ -319,7 +302,6 @@ struct Pricing<'a> {
 
 impl Pricing<'_> {
     fn stack(&mut self, shape: Shape, kernels: &[Sender<'_>]) -> Stack {
-        let Shape { launch: Trail { frames, cut }, thread, captured, forward } = shape;
         let store = self.store;
         let (mut by, mut names): (BTreeMap<_, u64>, HashMap<StringId, u64, FixedState>) = Default::default();
         for Sender { launched, .. } in kernels {
@@ -328,11 +310,7 @@ impl Pricing<'_> {
         }
         let named = |(id, count)| (store.strings.get(id).unwrap_or_default().to_owned(), count);
         Stack {
-            frames,
-            cut,
-            thread,
-            captured,
-            forward,
+            shape,
             count: kernels.len() as u64,
             by,
             kernels: names.into_iter().map(named).collect(),

@@ -56,9 +56,9 @@ const TOP: usize = 5;
 /// Sums up a window. `is_collective` says which names are collectives'.
 pub fn summarise(store: &Store, devices: &Devices, window: Window) -> Summary {
     let window = within_trace(store, window);
-    let gpus = devices.0.len() as u64;
+    let gpus = devices.of.len() as u64;
     let mut summary = Summary { window, gpus, wall: wall(devices, window), ..Summary::default() };
-    for device in devices.0.values() {
+    for device in devices.of.values() {
         let (start, end) = (window.start, window.end);
         let (any, compute) = (device.any.within(start, end), device.compute.within(start, end));
         summary.busy += any;
@@ -82,7 +82,7 @@ pub fn within_trace(store: &Store, window: Window) -> Window {
 
 /// A window's length times the number of GPUs, in ns.
 pub fn wall(devices: &Devices, window: Window) -> i64 {
-    window.duration().saturating_mul(devices.0.len() as i64)
+    window.duration().saturating_mul(devices.of.len() as i64)
 }
 
 /// Kernels by name.

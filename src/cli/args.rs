@@ -7,8 +7,10 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgGroup, Args, Parser, Subcommand};
 
 use super::Stop;
+use crate::analysis::diff::Bound;
 use crate::analysis::launches::WindowOn;
 use crate::analysis::stacks::Order;
+use crate::report::diff::DiffForm;
 use crate::report::{Form, Weight};
 use crate::time::parse_nanos;
 
@@ -28,7 +30,7 @@ Examples:
     curl -s https://host/trace.json.gz | nccl-stacks -";
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done, 1 failure, 2 wrong usage, 3 nothing found, 130 left the picker.
+Exit codes: 0 done, 1 failure, 2 wrong usage, 3 nothing found, 5 beyond --fail-if, 130 interrupted.
 Times are nanoseconds on the trace's own clock, the `ts` of its events times 1000; 250us, 77.5ms and 1.5s are understood.";
 
 /// By what a kernel lies in the window.
@@ -81,6 +83,27 @@ pub enum TableFormat {
     Table,
     Csv,
     Json,
+}
+
+/// A form of two traces side by side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[expect(missing_docs, reason = "as above")]
+pub enum DiffFormat {
+    Table,
+    Text,
+    Csv,
+    Json,
+}
+
+impl From<DiffFormat> for DiffForm {
+    fn from(format: DiffFormat) -> Self {
+        match format {
+            DiffFormat::Table => DiffForm::Table,
+            DiffFormat::Text => DiffForm::Text,
+            DiffFormat::Csv => DiffForm::Csv,
+            DiffFormat::Json => DiffForm::Json,
+        }
+    }
 }
 
 /// An order of the stacks.
@@ -160,6 +183,8 @@ pub struct Cli {
 pub enum Command {
     /// Kernels by name, with nsys's columns: how many, how long in all, mean, median, least, most
     Kernels(Kernels),
+    /// Two traces side by side: which stacks cost more in the second, which are new, which are gone
+    Diff(Box<Diff>),
     /// Ask a trace in SQL: SQLite's, over tables with the names and columns of Perfetto's trace_processor
     ///
     /// Statements end with a semicolon and run one after the other; a blank line parts their answers. Without a query it is
@@ -225,18 +250,9 @@ pub struct Stacks {
     #[arg(long, value_name = "FILE")]
     pub capture_trace: Vec<PathBuf>,
 
-    /// For kernels of the backward pass, show the code of the forward pass that made them necessary
-    #[arg(long, value_name = "WHETHER", value_enum, default_value_t = Switch::On)]
-    pub forward_stacks: Switch,
-
-    /// How many callers above the launch to show; 0 for all
-    #[arg(long, value_name = "N", default_value_t = 12)]
-    pub stack_depth: usize,
-
-    /// Keep names as they are. Otherwise digits at the end of a caller's name (Linear_12) and addresses (object at 0x...) are
-    /// folded, so that layers and runs count together
-    #[arg(long)]
-    pub exact_names: bool,
+    /// How to climb.
+    #[command(flatten)]
+    pub climbing: Climbing,
 
     /// Form of the answer: text, table, json, csv, folded, speedscope or svg
     #[arg(long, value_name = "FORM", value_enum, default_value_t = Format::Text, hide_possible_values = true)]
@@ -309,6 +325,53 @@ pub struct Kernels {
     pub output: Option<PathBuf>,
 
     /// How to read the trace.
+    #[command(flatten)]
+    pub reading: Reading,
+}
+
+/// Two traces side by side.
+#[derive(Debug, Args)]
+pub struct Diff {
+    /// The first trace
+    pub before: PathBuf,
+
+    /// The second trace
+    pub after: PathBuf,
+
+    /// Which kernels.
+    #[command(flatten)]
+    pub selection: Selection,
+
+    /// Which part of each trace.
+    #[command(flatten)]
+    pub span: Span,
+
+    /// How to climb.
+    #[command(flatten)]
+    pub climbing: Climbing,
+
+    /// Form of the answer
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = DiffFormat::Table)]
+    pub format: DiffFormat,
+
+    /// Order of the stacks: by how much their count, GPU time, exposed time or mean time changed, the most first
+    #[arg(long, value_name = "BY", value_enum, default_value_t = Sort::Gpu)]
+    pub sort: Sort,
+
+    /// Show only the first N stacks
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+
+    /// Exit with 5 if the kernels of the second trace cost more than those of the first by this: 'exposed>+5%', 'gpu>+2ms',
+    /// 'mean>+10us', 'count>+0'. Repeatable
+    #[arg(long, value_name = "BOUND", value_parser = Bound::parse)]
+    pub fail_if: Vec<Bound>,
+
+    /// Write the answer to this file instead of standard output: whole, or not at all
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// How to read the traces.
     #[command(flatten)]
     pub reading: Reading,
 }
@@ -390,6 +453,23 @@ pub struct Span {
     /// What has to lie in the window: the launch of a kernel, or the kernel itself
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = On::Launch)]
     pub window_on: On,
+}
+
+/// What stacks are made of.
+#[derive(Debug, Args)]
+pub struct Climbing {
+    /// For kernels of the backward pass, show the code of the forward pass that made them necessary
+    #[arg(long, value_name = "WHETHER", value_enum, default_value_t = Switch::On)]
+    pub forward_stacks: Switch,
+
+    /// How many callers above the launch to show; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    pub stack_depth: usize,
+
+    /// Keep names as they are. Otherwise digits at the end of a caller's name (Linear_12) and addresses (object at 0x...) are
+    /// folded, so that layers and runs count together
+    #[arg(long)]
+    pub exact_names: bool,
 }
 
 /// How to read a trace.

@@ -2,6 +2,7 @@
 
 pub mod args;
 mod captures;
+mod diff;
 mod export;
 mod interrupt;
 mod kernels;
@@ -11,6 +12,7 @@ mod output;
 mod picker;
 mod progress;
 mod prompt;
+mod question;
 mod span;
 mod sql;
 mod stacks;
@@ -32,6 +34,8 @@ enum Stop {
     Usage(String),
     /// 3: what was asked for is not in the trace.
     NotFound(String),
+    /// 5: a trace costs more than the arguments allow.
+    Exceeded(String),
     /// 130: the person left the picker.
     Left,
     /// 130: the person stopped what was running.
@@ -52,6 +56,7 @@ pub fn main() -> ExitCode {
     let result = match &cli.command {
         None => stacks::run(&cli.stacks),
         Some(Command::Kernels(args)) => kernels::run(args),
+        Some(Command::Diff(args)) => diff::run(args),
         Some(Command::Export(args)) => export::run(args),
         Some(Command::Sql(args)) => sql::run(args),
     };
@@ -60,6 +65,7 @@ pub fn main() -> ExitCode {
         Err(Stop::Failed(error)) => (format!("error: {error}"), 1),
         Err(Stop::Usage(message)) => (format!("error: {message}"), 2),
         Err(Stop::NotFound(message)) => (message, 3),
+        Err(Stop::Exceeded(message)) => (message, 5),
         Err(Stop::Interrupted) => ("Interrupted.".to_owned(), 130),
         Err(Stop::Left) => ("Nothing was chosen.".to_owned(), 130),
     };

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use super::{say, screen_width};
 use crate::analysis::capture::CaptureTally;
+use crate::analysis::diff::{Bound, Diff};
 use crate::analysis::launches::{Evidence, NoLaunch, WindowOn};
 use crate::analysis::missing::{Missing, NameCount};
-use crate::analysis::stacks::{Climb, Coverage, Missed, Stack, StackReport};
+use crate::analysis::stacks::{Climb, Coverage, Missed, StackReport};
 use crate::analysis::summary::KernelTable;
 use crate::damage::{Cost, Damage, DamageReport, Description, Tally};
 use crate::export::cut::Copied;
 use crate::load::Loaded;
+use crate::report::diff;
 use crate::report::table::{count, name_counts, shorten_right};
 use crate::report::text::{WIDTH_WITHOUT_SCREEN, visible};
 use crate::time::{Nanos, Window};
@@ -70,6 +72,39 @@ pub(super) fn kernel_table(table: &KernelTable, in_trace: u64) {
     say(&format!("Kernels: {} match, {inside} in the window, of {names} names, {time} in all", count(in_trace)));
 }
 
+/// What a diff leaves out, and what makes its traces hard to compare.
+pub(super) fn diff(diff: &Diff) {
+    let (before, after) = (diff.before.summary.wall, diff.after.summary.wall);
+    let shown = diff.changes.len() as u64;
+    if diff.unchanged > 0 {
+        say(&format!("Unchanged: {} stacks", count(diff.unchanged)));
+    }
+    if shown < diff.changed {
+        say(&format!("Not shown: {} of {} stacks", count(diff.changed - shown), count(diff.changed)));
+    }
+    if before.min(after) as f64 * ALIKE < before.max(after) as f64 {
+        say(&format!(
+            "Note: the windows differ in length ({} before, {} after); --function-name and --index choose one step of each",
+            Nanos(before),
+            Nanos(after)
+        ));
+    }
+}
+
+/// Windows that differ by more than this factor are hardly of the same work.
+const ALIKE: f64 = 1.25;
+
+/// `Exceeded: exposed>+5%: 120.000 ms before, 128.100 ms after (+6.8 %)`
+pub(super) fn exceeded(diff: &Diff, bounds: &[&Bound]) -> String {
+    let line = |bound: &&Bound| {
+        let [before, after] = [diff.before.kernels, diff.after.kernels].map(|kernels| kernels.by(bound.measure));
+        let value = |number| diff::value(bound.measure, number);
+        let change = diff::change(bound.measure, before, after);
+        format!("Exceeded: {}: {} before, {} after, {change}", bound.text, value(before), value(after))
+    };
+    bounds.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
 /// What the counts leave out, and what is not sure.
 pub(super) fn left_out(report: &StackReport, how: &Climb) {
     let coverage = &report.coverage;
@@ -111,18 +146,13 @@ pub(super) fn left_out(report: &StackReport, how: &Climb) {
             kernels(coverage.forward_unknown)
         ));
     }
-    let cut = report.stacks.iter().filter(|stack| is_cut(stack)).count();
+    let cut = report.stacks.iter().filter(|stack| stack.shape.is_cut()).count();
     if let (Some(max), true) = (how.max_callers, cut > 0) {
         say(&format!(
             "Stacks with more than {max} callers (marked ...): {}; --stack-depth 0 shows all",
             count(cut as u64)
         ));
     }
-}
-
-fn is_cut(stack: &Stack) -> bool {
-    let parts = [&stack.captured, &stack.forward];
-    stack.cut || parts.into_iter().flatten().any(|trail| trail.cut)
 }
 
 /// `392 of 392 kernels attributed: 98 by correlation, 294 by graph replay; 0 without a launch`

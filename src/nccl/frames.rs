@@ -61,6 +61,11 @@ pub fn place(name: &str) -> Option<(&str, &str, &str)> {
     line.bytes().all(|byte| byte.is_ascii_digit()).then_some((file, line, function))
 }
 
+/// A name without the number of its line: `file.py: function`. Others as they are.
+pub fn without_line(name: &str) -> Cow<'_, str> {
+    place(name).map_or(Cow::Borrowed(name), |(file, _, function)| Cow::Owned(format!("{file}: {function}")))
+}
+
 /// The first and the last of these.
 fn function(name: &str) -> Option<(&str, &str)> {
     place(name).map(|(file, _, function)| (file, function))
@@ -87,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_known_by_name() {
+    fn names_of_functions_are_taken_apart() {
         for (name, thread, program) in [
             ("threading.py(1030): _bootstrap", true, false),
             ("/usr/lib/python3.12/threading.py(1030): _bootstrap", true, false),
@@ -100,6 +105,14 @@ mod tests {
             ("", false, false),
         ] {
             assert_eq!((is_thread_entry(name), is_program_entry(name)), (thread, program), "{name}");
+        }
+        for (name, want) in [
+            ("a/b.py(12): forward", "a/b.py: forward"),
+            ("<string>(1): <module>", "<string>: <module>"),
+            ("f(3)", "f(3)"),
+            ("a.py(x): f", "a.py(x): f"),
+        ] {
+            assert_eq!(without_line(name), want);
         }
         assert!(is_c_function("<built-in method run_backward of torch._C._EngineBase object at 0x7f>"));
         assert!(!is_c_function("a.py(1): <built-in>"));

@@ -21,20 +21,31 @@ pub fn is_related(kernel: &str) -> bool {
     RELATED.iter().any(|part| lower.contains(part))
 }
 
+/// Names of collectives, lower case, without what people put between their words.
+const COLLECTIVES: &[&str] =
+    &["nccl", "rccl", "allreduce", "allgather", "reducescatter", "alltoall", "all2all", "sendrecv"];
+
+/// Whether a kernel's name says that it is a collective. `reduce_kernel` and `gather` alone may be anything.
+pub fn says_collective(kernel: &str) -> bool {
+    let plain: String = kernel.chars().filter(|c| !"_- ".contains(*c)).map(|c| c.to_ascii_lowercase()).collect();
+    COLLECTIVES.iter().any(|name| plain.contains(name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn kernels_that_are_worth_showing() {
-        for (name, related) in [
-            ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", true),
-            ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", true),
-            ("void at::native::vectorized_gather_kernel<16, long>(char*)", true),
-            ("void at::native::reduce_kernel<512, 1>()", true),
-            ("ampere_bf16_s16816gemm_bf16_128x64", false),
+        for (name, related, collective) in [
+            ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", true, true),
+            ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", true, true),
+            ("my_all_to_all<float>", true, true),
+            ("void at::native::vectorized_gather_kernel<16, long>(char*)", true, false),
+            ("void at::native::reduce_kernel<512, 1>()", true, false),
+            ("ampere_bf16_s16816gemm_bf16_128x64", false, false),
         ] {
-            assert_eq!(is_related(name), related, "{name}");
+            assert_eq!((is_related(name), says_collective(name)), (related, collective), "{name}");
         }
     }
 }

@@ -39,7 +39,7 @@ const COLUMNS: [&str; 22] = [
 /// # Errors
 /// What the writer fails with.
 pub fn stacks(report: &StackReport, out: &mut impl Write) -> io::Result<()> {
-    write(&COLUMNS, report.stacks.iter().map(stack), out)
+    write_rows(&COLUMNS, report.stacks.iter().map(stack), out)
 }
 
 /// Writes a table of kernels, with the columns of `nsys stats -r cuda_gpu_kern_sum --format csv`.
@@ -60,7 +60,7 @@ pub fn kernels(table: &KernelTable, out: &mut impl Write) -> io::Result<()> {
             row.name.clone(),
         ]
     });
-    write(&KERNEL_COLUMNS, rows, out)
+    write_rows(&KERNEL_COLUMNS, rows, out)
 }
 
 fn stack(stack: &Stack) -> [String; 22] {
@@ -91,9 +91,9 @@ fn stack(stack: &Stack) -> [String; 22] {
         number(bandwidth.map(|bandwidth| bandwidth.algorithm)),
         number(bandwidth.map(|bandwidth| bandwidth.bus)),
         number(bandwidth.map(|bandwidth| bandwidth.best_bus)),
-        stack.thread.clone().unwrap_or_default(),
+        stack.shape.thread.clone().unwrap_or_default(),
         several(&stack.kernels),
-        folded::line(stack),
+        folded::line(&stack.shape),
     ]
 }
 
@@ -101,7 +101,11 @@ fn number(value: Option<f64>) -> String {
     value.map_or(String::new(), |value| value.to_string())
 }
 
-fn write<const N: usize>(
+/// Writes a table with these columns.
+///
+/// # Errors
+/// What the writer fails with.
+pub(super) fn write_rows<const N: usize>(
     columns: &[&str; N],
     rows: impl Iterator<Item = [String; N]>,
     out: &mut impl Write,

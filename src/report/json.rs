@@ -1,10 +1,10 @@
-//! Answers for programs. What is in them is said by `schema/stacks.schema.json` and `schema/kernels.schema.json` in the
-//! repository; a change that could break a reader makes another version of it.
+//! Answers for programs. What is in them is said by the files of `schema/` in the repository; a change that could break a reader makes another version of it.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::analysis::diff::Diff;
 use crate::analysis::stacks::StackReport;
 use crate::analysis::summary::KernelTable;
 
@@ -16,7 +16,8 @@ struct Document<'a, T> {
     schema: &'static str,
     version: u32,
     program: &'static str,
-    trace: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace: Option<&'a str>,
     #[serde(flatten)]
     answer: &'a T,
 }
@@ -26,7 +27,7 @@ struct Document<'a, T> {
 /// # Errors
 /// What the writer fails with.
 pub fn stacks(report: &StackReport, trace: &str, out: &mut impl Write) -> io::Result<()> {
-    document("nccl-stacks/stacks", trace, report, out)
+    document("nccl-stacks/stacks", Some(trace), report, out)
 }
 
 /// Writes a table of kernels.
@@ -34,16 +35,24 @@ pub fn stacks(report: &StackReport, trace: &str, out: &mut impl Write) -> io::Re
 /// # Errors
 /// What the writer fails with.
 pub fn kernels(table: &KernelTable, trace: &str, out: &mut impl Write) -> io::Result<()> {
-    document("nccl-stacks/kernels", trace, table, out)
+    document("nccl-stacks/kernels", Some(trace), table, out)
+}
+
+/// Writes two traces side by side.
+///
+/// # Errors
+/// What the writer fails with.
+pub fn diff(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
+    document("nccl-stacks/diff", None, diff, out)
 }
 
 /// Writes any answer.
 ///
 /// # Errors
 /// What the writer fails with.
-pub(super) fn document<T: Serialize>(
+fn document<T: Serialize>(
     schema: &'static str,
-    trace: &str,
+    trace: Option<&str>,
     answer: &T,
     out: &mut impl Write,
 ) -> io::Result<()> {

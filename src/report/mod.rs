@@ -2,6 +2,7 @@
 //! `Write` or makes a String.
 
 pub mod csv;
+pub mod diff;
 pub mod folded;
 pub mod json;
 pub mod results;

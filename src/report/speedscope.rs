@@ -65,7 +65,7 @@ pub fn stacks(report: &StackReport, trace: &str, weight: Weight, out: &mut impl 
         })
     };
     let samples: Vec<Vec<usize>> =
-        report.stacks.iter().map(|stack| lines(stack).iter().map(|name| frame(name)).collect()).collect();
+        report.stacks.iter().map(|stack| lines(&stack.shape).iter().map(|name| frame(name)).collect()).collect();
     let profile = |weight: Weight| {
         let weights: Vec<u64> = report.stacks.iter().map(|stack| weight.of(stack)).collect();
         let unit = if weight == Weight::Count { "none" } else { "nanoseconds" };

@@ -18,7 +18,7 @@ const TITLE: usize = 80;
 /// What the writer fails with; that no stack weighs anything.
 pub fn stacks(report: &StackReport, trace: &str, weight: Weight, out: &mut impl Write) -> io::Result<()> {
     let weighed = report.stacks.iter().filter(|stack| weight.of(stack) > 0);
-    let folded: Vec<String> = weighed.map(|stack| format!("{} {}", line(stack), weight.of(stack))).collect();
+    let folded: Vec<String> = weighed.map(|stack| format!("{} {}", line(&stack.shape), weight.of(stack))).collect();
     if folded.is_empty() {
         return Err(io::Error::other(format!("no stack has any {}, so there is nothing to draw", weight.name())));
     }

@@ -15,17 +15,17 @@ use crate::analysis::window::Candidate;
 use crate::nccl::frames::place;
 use crate::time::Nanos;
 
-fn table(header: &[&str]) -> Table {
+pub(super) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(header.to_vec());
     table
 }
 
-fn right(value: impl ToString) -> Cell {
+pub(super) fn right(value: impl ToString) -> Cell {
     Cell::new(value).set_alignment(CellAlignment::Right)
 }
 
-fn lines(table: &Table) -> String {
+pub(super) fn lines(table: &Table) -> String {
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
@@ -67,7 +67,7 @@ pub fn stacks(report: &StackReport, width: Option<usize>, out: &mut impl Write) 
     let left = width.map(|width| width.saturating_sub(taken + rows.len().to_string().len() + 4).max(MIN_FRAME));
     let mut table = table(&HEADER);
     for (number, (stack, cells)) in report.stacks.iter().zip(rows).enumerate() {
-        let frames = stack.told_by();
+        let frames = stack.shape.told_by();
         let shown = frames.iter().take(FRAMES).map(|frame| match left {
             Some(width) => shorten_frame(&visible(frame), width),
             None => visible(frame).into_owned(),
@@ -84,7 +84,7 @@ pub fn stacks(report: &StackReport, width: Option<usize>, out: &mut impl Write) 
 const FRAMES: usize = 3;
 
 /// However narrow the screen is, so much of a frame is shown.
-const MIN_FRAME: usize = 24;
+pub(super) const MIN_FRAME: usize = 24;
 
 /// Kernels by name, with the columns of `nsys stats -r cuda_gpu_kern_sum`, in lines of at most `width`.
 pub fn kernels(rows: &[KernelRow], width: Option<usize>) -> String {

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use super::table::{self, count, percent, values};
 use crate::analysis::cost::{Cost, Spread};
 use crate::analysis::messages::{Bandwidth, Bytes, Group, Messages};
+use crate::analysis::shape::Shape;
 use crate::analysis::stacks::{Stack, StackReport};
 use crate::analysis::summary::Summary;
 use crate::time::Nanos;
@@ -53,7 +54,7 @@ fn verdict(report: &StackReport) -> String {
     let of_stacks = report.stacks.iter().fold(0_i64, |sum, stack| sum.saturating_add(stack.cost.exposed));
     let most = report.stacks.iter().max_by_key(|stack| stack.cost.exposed).filter(|stack| stack.cost.exposed > 0);
     if let (Some(stack), true) = (most, report.stacks.len() > 1) {
-        let from = stack.told_by().first().map_or(String::new(), |frame| format!(", from {}", visible(frame)));
+        let from = stack.shape.told_by().first().map_or(String::new(), |frame| format!(", from {}", visible(frame)));
         text.push_str(&format!(
             "\nOne stack has {} of what the stacks below have of that{from}.",
             share(stack.cost.exposed, of_stacks)
@@ -69,7 +70,7 @@ fn verdict(report: &StackReport) -> String {
 pub fn stacks(report: &StackReport, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "Found {} unique call stacks:", report.stacks_found)?;
     for stack in &report.stacks {
-        writeln!(out, "\n{}", lines(stack).join("\n ->\n"))?;
+        writeln!(out, "\n{}", lines(&stack.shape).join("\n ->\n"))?;
         writeln!(out, "Appeared {} times", stack.count)?;
         cost(stack, out)?;
     }
@@ -165,21 +166,21 @@ fn size(bytes: u64) -> String {
 
 /// All lines of a stack. What is no function stands in brackets: where a capture or the forward pass ends and the launch's own
 /// stack begins, and on which thread.
-pub fn lines(stack: &Stack) -> Vec<Cow<'_, str>> {
+pub fn lines(shape: &Shape) -> Vec<Cow<'_, str>> {
     let mut lines: Vec<Cow<'_, str>> = Vec::new();
-    if let Some(captured) = &stack.captured {
+    if let Some(captured) = &shape.captured {
         lines.push("[graph capture]".into());
         add(&mut lines, &captured.frames, captured.cut);
     }
-    if let Some(forward) = &stack.forward {
+    if let Some(forward) = &shape.forward {
         lines.push("[forward]".into());
         add(&mut lines, &forward.frames, forward.cut);
     }
-    if stack.frames.is_empty() {
+    if shape.frames.is_empty() {
         return lines;
     }
-    let thread = stack.thread.as_deref().map(visible);
-    match (&stack.captured, &stack.forward, thread) {
+    let thread = shape.thread.as_deref().map(visible);
+    match (&shape.captured, &shape.forward, thread) {
         (_, Some(_), Some(thread)) => lines.push(format!("[backward on thread {thread}]").into()),
         (_, Some(_), None) => lines.push("[backward]".into()),
         (Some(_), None, Some(thread)) => lines.push(format!("[graph replay on thread {thread}]").into()),
@@ -187,7 +188,7 @@ pub fn lines(stack: &Stack) -> Vec<Cow<'_, str>> {
         (None, None, Some(thread)) => lines.push(format!("[thread {thread}]").into()),
         (None, None, None) => {}
     }
-    add(&mut lines, &stack.frames, stack.cut);
+    add(&mut lines, &shape.frames, shape.cut);
     lines
 }
 
@@ -222,8 +223,7 @@ mod tests {
     #[test]
     fn the_form_that_scripts_read() {
         let stack = |frames: &[&str], cut, count| Stack {
-            frames: frames.iter().map(|f| (*f).to_owned()).collect(),
-            cut,
+            shape: Shape { frames: frames.iter().map(|f| (*f).to_owned()).collect(), cut, ..Shape::default() },
             count,
             ..Stack::default()
         };
@@ -243,18 +243,17 @@ mod tests {
     fn parts_of_a_stack_are_marked() {
         let trail = |frames: &[&str], cut| Trail { frames: frames.iter().map(|f| (*f).to_owned()).collect(), cut };
         let frames = vec!["replay".to_owned(), "cudaGraphLaunch".to_owned()];
-        let replayed =
-            Stack { frames, captured: Some(trail(&["model", "launch"], true)), count: 1, ..Stack::default() };
-        let captured = Stack { frames: Vec::new(), ..replayed.clone() };
-        let hop = Stack { captured: None, thread: Some("pt_autograd_".to_owned()), ..replayed.clone() };
-        let backward = Stack { forward: Some(trail(&["aten::mul"], false)), ..hop.clone() };
-        for (stack, want) in [
+        let replayed = Shape { frames, captured: Some(trail(&["model", "launch"], true)), ..Shape::default() };
+        let captured = Shape { frames: Vec::new(), ..replayed.clone() };
+        let hop = Shape { captured: None, thread: Some("pt_autograd_".to_owned()), ..replayed.clone() };
+        let backward = Shape { forward: Some(trail(&["aten::mul"], false)), ..hop.clone() };
+        for (shape, want) in [
             (&replayed, "[graph capture] ... model launch [graph replay] replay cudaGraphLaunch"),
             (&captured, "[graph capture] ... model launch"),
             (&hop, "[thread pt_autograd_] replay cudaGraphLaunch"),
             (&backward, "[forward] aten::mul [backward on thread pt_autograd_] replay cudaGraphLaunch"),
         ] {
-            assert_eq!(lines(stack).join(" "), want);
+            assert_eq!(lines(shape).join(" "), want);
         }
     }
 }

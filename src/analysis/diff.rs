@@ -1,0 +1,332 @@
+//! Two traces side by side: which stacks cost more in the one than in the other, which are new, which are gone.
+//!
+//! Stacks are matched by what is shown of them less the numbers of lines: another version of a program has the same functions in the
+//! same files, on other lines.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::shape::Shape;
+use super::stacks::{Order, Stack, StackReport};
+use super::summary::Summary;
+use crate::time::parse_nanos;
+
+/// Kernels and what they cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Amount {
+    /// How many.
+    pub count: u64,
+    /// How long they ran, in ns.
+    #[serde(rename = "gpu_time_ns")]
+    pub gpu_time: i64,
+    /// How long of that nothing hid them, in ns.
+    #[serde(rename = "exposed_ns")]
+    pub exposed: i64,
+}
+
+impl Amount {
+    fn add(&mut self, other: Amount) {
+        self.count += other.count;
+        self.gpu_time = self.gpu_time.saturating_add(other.gpu_time);
+        self.exposed = self.exposed.saturating_add(other.exposed);
+    }
+
+    fn of(stack: &Stack) -> Amount {
+        Amount { count: stack.count, gpu_time: stack.cost.gpu_time.total, exposed: stack.cost.exposed }
+    }
+
+    /// How long one of them ran, in ns.
+    pub fn mean(&self) -> f64 {
+        if self.count > 0 { self.gpu_time as f64 / self.count as f64 } else { 0.0 }
+    }
+
+    /// What they amount to by this measure.
+    pub fn by(&self, order: Order) -> f64 {
+        match order {
+            Order::Count => self.count as f64,
+            Order::GpuTime => self.gpu_time as f64,
+            Order::Exposed => self.exposed as f64,
+            Order::Mean => self.mean(),
+        }
+    }
+}
+
+/// One of the two traces.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Side {
+    /// Its name.
+    pub trace: String,
+    /// Its window as a whole.
+    pub summary: Summary,
+    /// How many stacks it has.
+    pub stacks: u64,
+    /// All chosen kernels in its window.
+    pub kernels: Amount,
+    /// Those of them that have no launch, and so no stack.
+    pub without_launch: Amount,
+}
+
+/// A stack of either or both.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Change {
+    /// What is shown of it: as the second trace has it, if it is there.
+    #[serde(flatten)]
+    pub shape: Shape,
+    /// Its kernels in the first trace; `None` if it is new.
+    pub before: Option<Amount>,
+    /// Its kernels in the second trace; `None` if it vanished.
+    pub after: Option<Amount>,
+}
+
+impl Change {
+    /// By how much it grew.
+    pub fn growth(&self, order: Order) -> f64 {
+        let amount = |side: Option<Amount>| side.map_or(0.0, |amount| amount.by(order));
+        amount(self.after) - amount(self.before)
+    }
+}
+
+/// Two traces side by side.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Diff {
+    /// The first trace.
+    pub before: Side,
+    /// The second trace.
+    pub after: Side,
+    /// How many stacks only the second has.
+    pub new: u64,
+    /// How many stacks only the first has.
+    pub vanished: u64,
+    /// How many stacks have the same kernels at the same cost in both.
+    pub unchanged: u64,
+    /// How many stacks changed, those included that were left out.
+    pub changed: u64,
+    /// The stacks that changed, those first that changed most.
+    pub changes: Vec<Change>,
+}
+
+impl Diff {
+    /// Puts what two traces answer side by side. Stacks of one trace that differ by numbers of lines alone are one here.
+    pub fn new(before: (&str, StackReport), after: (&str, StackReport)) -> Diff {
+        let mut changes: BTreeMap<Shape, Change> = BTreeMap::new();
+        let (before, left) = side(before);
+        let (after, right) = side(after);
+        // The second comes last, so that its frames are those that are shown.
+        for (stacks, is_after) in [(left, false), (right, true)] {
+            for stack in stacks {
+                let amount = Amount::of(&stack);
+                let key = stack.shape.without_lines();
+                let change =
+                    changes.entry(key).or_insert(Change { shape: Shape::default(), before: None, after: None });
+                let known = if is_after { &mut change.after } else { &mut change.before };
+                // Of several the first is the most frequent.
+                if known.is_none() {
+                    change.shape = stack.shape;
+                }
+                known.get_or_insert_default().add(amount);
+            }
+        }
+        let stacks = changes.len() as u64;
+        let changes: Vec<Change> = changes.into_values().filter(|change| change.before != change.after).collect();
+        let count = |is: fn(&Change) -> bool| changes.iter().filter(|change| is(change)).count() as u64;
+        let (new, vanished) = (count(|change| change.before.is_none()), count(|change| change.after.is_none()));
+        let changed = changes.len() as u64;
+        let mut diff = Diff { before, after, new, vanished, unchanged: stacks - changed, changed, changes };
+        diff.arrange(Order::GpuTime, None);
+        diff
+    }
+
+    /// Puts the stacks that changed most by a measure first, by text if they changed alike, and leaves out those behind the first
+    /// so many.
+    pub fn arrange(&mut self, order: Order, limit: Option<usize>) {
+        self.changes.sort_by(|a, b| {
+            b.growth(order).abs().total_cmp(&a.growth(order).abs()).then_with(|| a.shape.cmp(&b.shape))
+        });
+        self.changes.truncate(limit.unwrap_or(usize::MAX));
+    }
+}
+
+fn side((trace, report): (&str, StackReport)) -> (Side, Vec<Stack>) {
+    let StackReport { stacks, coverage, summary, .. } = report;
+    let mut without_launch = Amount::default();
+    for missed in coverage.without.values() {
+        without_launch.add(Amount { count: missed.count, gpu_time: missed.gpu_time, exposed: missed.exposed });
+    }
+    let mut kernels = without_launch;
+    stacks.iter().for_each(|stack| kernels.add(Amount::of(stack)));
+    (Side { trace: trace.to_owned(), summary, stacks: stacks.len() as u64, kernels, without_launch }, stacks)
+}
+
+/// How much more the second trace may cost: `exposed>+5%`, `gpu>+2ms`, `count>+10`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bound {
+    /// By what.
+    pub measure: Order,
+    /// The most by which it may grow.
+    pub growth: Growth,
+    /// As it was written.
+    pub text: String,
+}
+
+/// A growth from the first trace to the second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Growth {
+    /// As a share of the first: 0.05 for 5 %.
+    Share(f64),
+    /// In kernels, or in ns.
+    Absolute(i64),
+}
+
+impl Bound {
+    /// Reads a bound. The error says what is wrong with it.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn parse(text: &str) -> Result<Bound, String> {
+        let expected = || {
+            format!(
+                "`{text}` is no bound; write what and by how much it may grow: 'exposed>+5%', 'gpu>+2ms', 'mean>+10us', 'count>+0'"
+            )
+        };
+        let (measure, growth) = text.split_once('>').ok_or_else(expected)?;
+        let measure = match measure.trim() {
+            "count" => Order::Count,
+            "gpu" => Order::GpuTime,
+            "exposed" => Order::Exposed,
+            "mean" => Order::Mean,
+            _ => return Err(expected()),
+        };
+        // Without the sign it could be read as a bound on the whole and not on its growth.
+        let growth = growth.trim().strip_prefix('+').ok_or_else(expected)?.trim();
+        let growth = match growth.strip_suffix('%') {
+            Some(percent) => match percent.trim().parse::<f64>() {
+                Ok(percent) if percent.is_finite() && percent >= 0.0 => Growth::Share(percent / 100.0),
+                _ => return Err(expected()),
+            },
+            None if measure == Order::Count => match growth.parse::<u32>() {
+                Ok(count) => Growth::Absolute(count.into()),
+                Err(_) => return Err(expected()),
+            },
+            None => match parse_nanos(growth)? {
+                time @ 0.. => Growth::Absolute(time),
+                _ => return Err(expected()),
+            },
+        };
+        Ok(Bound { measure, growth, text: text.to_owned() })
+    }
+
+    /// Whether the second trace goes beyond it. What the first trace has none of may not grow by any share.
+    pub fn is_exceeded(&self, diff: &Diff) -> bool {
+        let (before, after) = (diff.before.kernels.by(self.measure), diff.after.kernels.by(self.measure));
+        let most = match self.growth {
+            Growth::Share(share) => before * share,
+            Growth::Absolute(most) => most as f64,
+        };
+        after - before > most
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::cost::{Cost, Spread};
+    use crate::analysis::launches::NoLaunch;
+    use crate::analysis::stacks::Missed;
+
+    fn stack(frames: &str, count: u64, gpu_time: i64, exposed: i64) -> Stack {
+        let gpu_time = Spread { total: gpu_time, ..Spread::default() };
+        Stack {
+            shape: Shape { frames: frames.split(';').map(str::to_owned).collect(), ..Shape::default() },
+            count,
+            cost: Cost { gpu_time, exposed, ..Cost::default() },
+            ..Stack::default()
+        }
+    }
+
+    fn report(stacks: Vec<Stack>) -> StackReport {
+        StackReport { stacks, ..StackReport::default() }
+    }
+
+    fn amount(count: u64, gpu_time: i64, exposed: i64) -> Option<Amount> {
+        Some(Amount { count, gpu_time, exposed })
+    }
+
+    #[test]
+    fn stacks_are_matched_by_file_and_function() {
+        let before = vec![
+            stack("a.py(1): f;launch", 4, 400, 100),
+            stack("a.py(1): g;launch", 1, 50, 50),
+            stack("same", 1, 9, 9),
+        ];
+        let after = vec![
+            stack("a.py(9): f;launch", 3, 330, 200),
+            stack("a.py(11): f;launch", 1, 70, 0),
+            stack("b.py(1): f;launch", 2, 20, 20),
+            stack("same", 1, 9, 9),
+        ];
+        let mut missed = report(before);
+        missed
+            .coverage
+            .without
+            .insert(NoLaunch::NoId, Missed { count: 1, gpu_time: 7, exposed: 5, ..Missed::default() });
+        let mut diff = Diff::new(("before.json", missed), ("after.json", report(after)));
+        let found: Vec<(&str, Option<Amount>, Option<Amount>)> =
+            diff.changes.iter().map(|change| (change.shape.frames[0].as_str(), change.before, change.after)).collect();
+        assert_eq!(
+            found,
+            [
+                ("a.py(1): g", amount(1, 50, 50), None),
+                ("b.py(1): f", None, amount(2, 20, 20)),
+                ("a.py(9): f", amount(4, 400, 100), amount(4, 400, 200)),
+            ]
+        );
+        assert_eq!((diff.new, diff.vanished, diff.unchanged, diff.changed), (1, 1, 1, 3));
+        assert_eq!((Some(diff.before.kernels), Some(diff.after.kernels)), (amount(7, 466, 164), amount(7, 429, 229)));
+        assert_eq!((Some(diff.before.without_launch), diff.before.stacks, diff.after.stacks), (amount(1, 7, 5), 3, 4));
+        diff.arrange(Order::Exposed, Some(1));
+        assert_eq!(diff.changes[0].shape.frames[0], "a.py(9): f");
+        assert_eq!((diff.changes.len(), diff.changed), (1, 3));
+    }
+
+    #[test]
+    fn bounds_are_on_growth() {
+        let diff = |before, after| {
+            let all = |amount| report(vec![stack("a", 10, amount, amount)]);
+            Diff::new(("b", all(before)), ("a", all(after)))
+        };
+        for (text, before, after, exceeded) in [
+            ("exposed>+5%", 1000, 1050, false),
+            ("exposed>+5%", 1000, 1051, true),
+            ("exposed > +5 %", 1000, 900, false),
+            ("gpu>+0%", 1000, 1000, false),
+            ("gpu>+0%", 0, 1, true),
+            ("gpu>+900%", 0, 1, true),
+            ("gpu>+1us", 0, 1000, false),
+            ("gpu>+1us", 0, 1001, true),
+            ("mean>+99", 0, 1000, true),
+            ("mean>+100", 0, 1000, false),
+            ("count>+0", 0, 1000, false),
+        ] {
+            assert_eq!(
+                Bound::parse(text).unwrap().is_exceeded(&diff(before, after)),
+                exceeded,
+                "{text} {before} {after}"
+            );
+        }
+        for text in [
+            "",
+            "exposed",
+            "exposed>5%",
+            "exposed<+5%",
+            "cost>+5%",
+            "exposed>+x%",
+            "exposed>+-5%",
+            "count>+1ms",
+            "gpu>+-1",
+            "gpu>+NaN%",
+        ] {
+            assert!(Bound::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What is shown of a stack: its frames, and the other stacks behind them. Stacks that are shown alike are one.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+
+use super::tree::Trail;
+use crate::nccl::frames::{is_own_code, without_line};
+
+/// The frames of a stack, in up to three parts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Shape {
+    /// From the outermost caller to the launch. Empty if the launch is not in the trace, but its graph's capture is.
+    pub frames: Vec<String>,
+    /// Whether there are more callers above, which were cut off.
+    pub cut: bool,
+    /// The thread, if it is not its process's main thread.
+    pub thread: Option<String>,
+    /// The stack with which the kernel was captured into its graph.
+    pub captured: Option<Trail>,
+    /// The stack of the operator of the forward pass.
+    pub forward: Option<Trail>,
+}
+
+impl Shape {
+    /// The frames that tell most of where it comes from, the innermost first: those of a person's own Python, or any if there are
+    /// none.
+    pub fn told_by(&self) -> Vec<&str> {
+        let trails = [self.forward.as_ref(), self.captured.as_ref()];
+        let frames = trails.into_iter().flatten().flat_map(|trail| &trail.frames).chain(&self.frames);
+        let all: Vec<&str> = frames.map(String::as_str).rev().collect();
+        let own: Vec<&str> = all.iter().copied().filter(|frame| is_own_code(frame)).collect();
+        if own.is_empty() { all } else { own }
+    }
+
+    /// Whether callers were cut off anywhere.
+    pub fn is_cut(&self) -> bool {
+        self.cut || [&self.captured, &self.forward].into_iter().flatten().any(|trail| trail.cut)
+    }
+
+    /// The same without the numbers of lines, which drift from one version of a program to the next, and without the marks of
+    /// what was cut off.
+    pub fn without_lines(&self) -> Shape {
+        let frames =
+            |frames: &[String]| frames.iter().map(|frame| without_line(frame)).map(Cow::into_owned).collect::<Vec<_>>();
+        let trail = |trail: &Trail| Trail { frames: frames(&trail.frames), cut: false };
+        Shape {
+            frames: frames(&self.frames),
+            cut: false,
+            thread: self.thread.clone(),
+            captured: self.captured.as_ref().map(trail),
+            forward: self.forward.as_ref().map(trail),
+        }
+    }
+}

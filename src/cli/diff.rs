@@ -1,0 +1,54 @@
+//! Two traces side by side.
+
+use std::path::Path;
+
+use super::args::Diff as Args;
+use super::output::Output;
+use super::question::{Asked, Question};
+use super::{Stop, notes, opening, span};
+use crate::analysis::diff::{Bound, Diff};
+use crate::analysis::stacks::StackReport;
+use crate::error::Error;
+use crate::report::diff;
+
+pub(super) fn run(args: &Args) -> Result<(), Stop> {
+    let question = Question {
+        wanted: opening::wanted(&args.selection)?,
+        span: &args.span,
+        climbing: &args.climbing,
+        captures: &[],
+        reading: &args.reading,
+    };
+    span::check(&args.span)?;
+    for trace in [&args.before, &args.after] {
+        if trace.as_os_str() == "-" {
+            return Err(Stop::Usage("diff reads two files; standard input is none of them".to_owned()));
+        }
+    }
+    let output = Output::open(args.output.as_deref(), &args.before)?;
+    Output::open(args.output.as_deref(), &args.after)?;
+    let before = ask(&question, "Before", &args.before)?;
+    let after = ask(&question, "After", &args.after)?;
+    if before.coverage.kernels + after.coverage.kernels == 0 {
+        let what = opening::what(&args.selection);
+        return Err(Stop::NotFound(format!("Nothing found: no {what} ran in the window of either trace.")));
+    }
+    let names = [&args.before, &args.after].map(|trace| trace.display().to_string());
+    let mut found = Diff::new((&names[0], before), (&names[1], after));
+    found.arrange(args.sort.into(), args.limit);
+    let mut bytes = Vec::new();
+    diff::write(&found, args.format.into(), output.width(), &mut bytes).map_err(|source| Error::Form { source })?;
+    output.finish(&bytes)?;
+    notes::diff(&found);
+    let exceeded: Vec<&Bound> = args.fail_if.iter().filter(|bound| bound.is_exceeded(&found)).collect();
+    if exceeded.is_empty() { Ok(()) } else { Err(Stop::Exceeded(notes::exceeded(&found, &exceeded))) }
+}
+
+/// What one of the traces answers. The trace itself is let go of: two of them may not fit into memory.
+fn ask(question: &Question<'_>, which: &str, trace: &Path) -> Result<StackReport, Stop> {
+    super::say(&format!("{which}: {}", trace.display()));
+    let Asked { database, report, .. } = question.ask(trace)?;
+    notes::coverage(&report);
+    notes::damage(&database.store().damage);
+    Ok(report)
+}

@@ -1,0 +1,74 @@
+//! A question for stacks, asked of one trace: what the main job and `diff` share.
+
+use std::path::{Path, PathBuf};
+
+use super::args::{Climbing, Reading, Span, Switch};
+use super::{Stop, captures, opening, span};
+use crate::analysis::capture::Captured;
+use crate::analysis::kernels::{Wanted, choose};
+use crate::analysis::launches::{self, Evidence, Launched, Launches};
+use crate::analysis::stacks::{Climb, Ground, StackReport, climb};
+use crate::event::ArgsWanted;
+use crate::load::LoadOptions;
+use crate::sql::Database;
+use crate::time::Window;
+
+/// What is asked.
+pub(super) struct Question<'a> {
+    pub(super) wanted: Wanted,
+    pub(super) span: &'a Span,
+    pub(super) climbing: &'a Climbing,
+    /// Captures that were named; none for those that lie beside the trace.
+    pub(super) captures: &'a [PathBuf],
+    pub(super) reading: &'a Reading,
+}
+
+/// What a trace answers. There may be no stacks.
+pub(super) struct Asked {
+    pub(super) database: Database,
+    pub(super) window: Window,
+    pub(super) report: StackReport,
+}
+
+impl Question<'_> {
+    /// How to climb.
+    pub(super) fn how(&self) -> Climb {
+        let Climbing { forward_stacks, stack_depth, exact_names } = *self.climbing;
+        Climb {
+            max_callers: (stack_depth > 0).then_some(stack_depth),
+            exact_names,
+            window_on: self.span.window_on.into(),
+            forward: forward_stacks == Switch::On,
+        }
+    }
+
+    /// Loads a trace and asks it.
+    pub(super) fn ask(&self, trace: &Path) -> Result<Asked, Stop> {
+        let options = opening::options(self.reading, ArgsWanted::Collectives);
+        let database = opening::open(trace, self.reading, options)?;
+        let mut launches = launches::find(database.store(), &choose(&database, &self.wanted)?);
+        let window = span::choose(self.span, &database, &launches)?;
+        let captured = self.captured(trace, options, &database, &mut launches)?;
+        let report = climb(Ground::new(database.store(), &self.wanted, captured), &launches, window, self.how());
+        Ok(Asked { database, window, report })
+    }
+
+    /// The stacks with which replayed kernels were captured. Captures are read only if there is something to find in them.
+    fn captured(
+        &self,
+        trace: &Path,
+        options: LoadOptions,
+        database: &Database,
+        launches: &mut Launches,
+    ) -> Result<Captured, Stop> {
+        let store = database.store();
+        let may_be_captured = |launched: &Launched| {
+            launched.evidence == Evidence::GraphReplay || store.graph_node(launched.kernel as usize).is_some()
+        };
+        if self.captures.is_empty() && !launches.kernels.iter().any(may_be_captured) {
+            return Ok(Captured::default());
+        }
+        let captures = captures::read(self.captures, trace, options, self.climbing.exact_names)?;
+        Ok(captures.stacks(store, launches, self.how().max_callers))
+    }
+}
