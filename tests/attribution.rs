@@ -53,9 +53,9 @@ fn each_kernel_by_the_strongest_evidence() {
     let notes = stderr(&output);
     for line in [
         "Coverage: 6 of 10 kernels attributed: 2 by correlation, 1 by flow, 1 by External id, 2 by graph replay; 4 without a launch\n",
-        "Without a launch: 1 launched before the first call that was recorded: ncclDevKernel_AllReduce",
-        "Without a launch: 1 with nothing that ties them to a call: no correlation id, no flow: ncclDevKernel_AllReduce",
-        "Without a launch: 2 whose call is not in the trace, though earlier ones are (records dropped?): nccl",
+        "Without a launch: 1 (5.000 µs) launched before the first call that was recorded: ncclDevKernel_AllReduce",
+        "Without a launch: 1 (5.000 µs) with nothing that ties them to a call: no correlation id, no flow: ncclDevKernel_AllReduce",
+        "Without a launch: 2 (10.000 µs) whose call is not in the trace, though earlier ones are (records dropped?): nccl",
         "at 760000 ns, nccl",
         "at 780000 ns\n",
         "Flows disagree for 1 kernel: ",

@@ -118,7 +118,10 @@ fn the_autograd_thread_and_launches_before_the_trace() {
         notes.contains("Coverage: 15 of 18 kernels attributed: 15 by correlation; 3 without a launch\n"),
         "{notes}"
     );
-    assert!(notes.contains("Without a launch: 3 launched before the first call that was recorded: nccl"), "{notes}");
+    assert!(
+        notes.contains("Without a launch: 3 (582.108 µs) launched before the first call that was recorded: nccl"),
+        "{notes}"
+    );
 }
 
 #[test]
@@ -179,6 +182,9 @@ fn windows_by_time() {
         assert_eq!(output.status.code(), Some(2), "{alone:?}");
     }
     assert!(stderr(&run(&[&trace, "--start-ts", "2 hours", "--duration", "1"])).contains("no unit of time"));
+    let negative = run(&[&trace, "--start-ts", "1", "--duration=-5"]);
+    assert_eq!(negative.status.code(), Some(2));
+    assert!(stderr(&negative).contains("a length of time is not negative"), "{}", stderr(&negative));
 }
 
 #[test]
@@ -535,6 +541,7 @@ fn output_goes_where_links_lead() {
     assert_eq!(run(&[&trace, "-o", link.to_str().unwrap()]).status.code(), Some(0));
     assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
     assert!(std::fs::read_to_string(&target).unwrap().contains("\nFound 3"));
+    assert!(stdout(&run(&[&trace, "-o", "-"])).contains("\nFound 3"), "a lone dash is standard output");
     assert_eq!(std::fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o600);
     if std::path::Path::new("/proc/self/fd").is_dir() {
         let redirected = folder.path().join("redirected");

@@ -289,9 +289,14 @@ fn check_marks(cut: &Cut) {
         keys
     };
     let slices: Vec<_> = marks.iter().copied().filter(is_slice).collect();
+    let named = |event: &serde_json::Value| {
+        let [name, rest @ ..] = key(event);
+        let [pid, ts, dur] = rest;
+        [name.replacen('"', "\"match: ", 1), pid, ts, dur]
+    };
     assert_eq!(
         sorted(slices.iter().map(|event| key(event)).collect()),
-        sorted(marked.iter().map(|event| key(event)).collect())
+        sorted(marked.iter().map(|event| named(event)).collect())
     );
     let tid = |event: &serde_json::Value| event["tid"].as_i64();
     let of_marks: BTreeSet<_> = marks.iter().map(|event| tid(event).unwrap()).collect();
@@ -500,7 +505,13 @@ fn marks_of_kernels_that_overlap_stay_apart() {
     let (first, second) = (1_000_000_001, 1_000_000_002);
     assert_eq!(
         marks,
-        [("thread_name", first), ("nccl a", first), ("thread_name", second), ("nccl b", second), ("nccl c", first)]
+        [
+            ("thread_name", first),
+            ("match: nccl a", first),
+            ("thread_name", second),
+            ("match: nccl b", second),
+            ("match: nccl c", first)
+        ]
     );
     let names: Vec<_> = cut.marks().iter().filter_map(|event| event["args"]["name"].as_str()).collect();
     assert_eq!(names, ["matched kernels on stream 7", "matched kernels on stream 7 (2)"]);
@@ -511,8 +522,9 @@ fn what_is_damaged_gives_a_trace_that_is_not() {
     let damaged = Cut::of(&testdata("damaged.json"), &[]);
     let names: Vec<_> = damaged.events().iter().map(|event| event["name"].as_str().unwrap()).collect();
     let kernel = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
+    let mark = format!("match: {kernel}");
     let operators = ["train.py(3): main", "c10d::allreduce_", "cudaLaunchKernelExC"];
-    assert_eq!(names, [&operators[..], &[kernel, "thread_name", kernel, "gemm_bf16_128x64_tn"]].concat());
+    assert_eq!(names, [&operators[..], &[kernel, "thread_name", &mark, "gemm_bf16_128x64_tn"]].concat());
     assert_eq!(damaged.json["schemaVersion"], 1);
     let whole = std::fs::read(testdata("sglang_decode.json.gz")).unwrap();
     for length in [whole.len() / 3, whole.len() / 2, whole.len() - 1] {
@@ -540,6 +552,8 @@ fn what_cannot_be_exported_is_said_before_anything_is_read() {
         (&[&trace, "--sqlite", missing, "--trace", missing], "two results cannot have the same name"),
         (&[&trace, "--trace", missing, "--family", "none"], "there is no such family"),
         (&[&trace, "--trace", &trace], "--trace "),
+        (&[&trace, "--trace", "-"], "--trace -: this is no regular file"),
+        (&[&trace, "--sqlite", "-"], "--sqlite -: this is no regular file"),
     ] {
         let output = run(&[&["export"], args].concat());
         assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
@@ -551,12 +565,33 @@ fn what_cannot_be_exported_is_said_before_anything_is_read() {
     let both = run(&["export", &trace, "--sqlite", database.to_str().unwrap(), "--trace", cut.to_str().unwrap()]);
     assert_eq!(both.status.code(), Some(0), "{}", stderr(&both));
     assert!(database.is_file() && cut.is_file());
+    let outside = folder.path().join("outside.json.gz");
+    let window = ["--start-ts", "9s", "--duration", "1us"];
+    let output = run(&[&["export", &trace, "--trace", outside.to_str().unwrap()], &window[..]].concat());
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains("the window lies outside of the trace, which goes from "), "{}", stderr(&output));
+    assert!(!outside.exists());
     let nothing = Cut::of(&trace, &["--kernel-name", "no such kernel"]);
     assert!(
         nothing.notes.contains("no such kernel lies in the window, so that nothing is marked"),
         "{}",
         nothing.notes
     );
+}
+
+/// Other programs choose by the name whether to unpack.
+#[test]
+fn a_cut_is_packed_unless_its_name_says_json() {
+    let (folder, plain) = scratch("cut.json", b"");
+    let packed = folder.path().join("cut.gz");
+    let trace = testdata("two_matches.json");
+    for path in [&plain, packed.to_str().unwrap()] {
+        let output = run(&["export", &trace, "--trace", path]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    }
+    assert!(std::fs::read_to_string(&plain).unwrap().starts_with('{'));
+    assert!(std::fs::read(&packed).unwrap().starts_with(b"\x1f\x8b"));
+    assert_eq!(read_text(Path::new(&plain)), read_text(&packed));
 }
 
 #[cfg(not(feature = "parquet"))]

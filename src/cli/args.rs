@@ -146,6 +146,22 @@ impl From<Weigh> for Weight {
     }
 }
 
+/// A length of time in ns.
+fn parse_length(text: &str) -> Result<i64, String> {
+    match parse_nanos(text)? {
+        length @ 0.. => Ok(length),
+        _ => Err("a length of time is not negative".to_owned()),
+    }
+}
+
+/// How many to show.
+fn parse_limit(text: &str) -> Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(limit @ 1..) => Ok(limit),
+        _ => Err("expected is a whole number from 1 on; without the flag all are shown".to_owned()),
+    }
+}
+
 /// A share in percent, with or without the sign; what it is of one.
 fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim_end();
@@ -263,7 +279,7 @@ pub struct Stacks {
     pub sort: Sort,
 
     /// Show only the first N stacks
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_limit)]
     pub limit: Option<usize>,
 
     /// Show only stacks with at least this share of all stacks' GPU time, in percent
@@ -317,7 +333,7 @@ pub struct Kernels {
     pub format: TableFormat,
 
     /// Show only the first N names
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_limit)]
     pub limit: Option<usize>,
 
     /// Write the answer to this file instead of standard output: whole, or not at all
@@ -359,7 +375,7 @@ pub struct Diff {
     pub sort: Sort,
 
     /// Show only the first N stacks
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_limit)]
     pub limit: Option<usize>,
 
     /// Exit with 5 if the kernels of the second trace cost more than those of the first by this: 'exposed>+5%', 'gpu>+2ms',
@@ -391,8 +407,9 @@ pub struct Export {
     #[arg(long, value_name = "FOLDER")]
     pub parquet: Option<PathBuf>,
 
-    /// Write a window of the trace as a trace (JSON, gzip) with the kernels marked that match: what overlaps the window, the GPU
-    /// work that was launched in it, and the callers of these launches. The options below choose the kernels and the window
+    /// Write a window of the trace as a trace (JSON; packed with gzip unless the name ends in .json) with the kernels marked that
+    /// match: what overlaps the window, the GPU work that was launched in it or ran beside these kernels, and the callers of
+    /// these launches. The options below choose the kernels and the window
     #[arg(long = "trace", value_name = "FILE")]
     pub cut: Option<PathBuf>,
 
@@ -447,7 +464,7 @@ pub struct Span {
     pub start_ts: Option<i64>,
 
     /// ... and for this long
-    #[arg(long, value_name = "TIME", value_parser = parse_nanos, requires = "start_ts")]
+    #[arg(long, value_name = "TIME", value_parser = parse_length, requires = "start_ts")]
     pub duration: Option<i64>,
 
     /// What has to lie in the window: the launch of a kernel, or the kernel itself

@@ -84,17 +84,25 @@ fn write_cut(args: &Export, wanted: &Wanted, database: &Database, place: &Place)
     let store = database.store();
     let launches = launches::find(store, &choose(database, wanted)?);
     let window = span::choose(&args.span, database, &launches)?;
+    let (first, last) = store.bounds;
+    if window.end <= first || window.start > last {
+        return Err(Stop::NotFound(format!(
+            "Nothing found: the window lies outside of the trace, which goes from {first} ns to {last} ns."
+        )));
+    }
     let start = Instant::now();
     let kept = keep(store, &launches, window, args.span.window_on.into());
     let plan = cut::plan(store, &kept, window);
+    // Other programs go by the name, too.
+    let pack = place.name().extension().is_none_or(|extension| extension != "json");
     let mut copied = cut::Copied::default();
     let size = place.fill(|_, file| {
         let failed = |source| Error::Write { path: place.name().to_owned(), source };
-        copied = cut::write(input::open(&args.trace)?, &plan, file, failed)?;
+        copied = cut::write(input::open(&args.trace)?, &plan, file, pack, failed)?;
         Ok(())
     })?;
-    notes::written(place.name(), size, start.elapsed());
     notes::cut(&copied, opening::what(&args.selection));
+    notes::written(place.name(), size, start.elapsed());
     Ok(())
 }
 

@@ -15,7 +15,7 @@ use crate::export::cut::Copied;
 use crate::load::Loaded;
 use crate::report::diff;
 use crate::report::table::{count, name_counts, shorten_right};
-use crate::report::text::{WIDTH_WITHOUT_SCREEN, visible};
+use crate::report::text::{WIDTH_WITHOUT_SCREEN, size as bytes, visible};
 use crate::time::{Nanos, Window};
 
 /// Of a kernel's name in a note: what tells it from others comes first.
@@ -39,9 +39,9 @@ pub(super) fn window(what: &str, window: Window) {
     }
 }
 
-/// `Written: trace.db, 64.3 MB in 1.2 s`
+/// `Written: trace.db, 64.30 MB in 1.2 s`
 pub(super) fn written(path: &Path, size: u64, time: Duration) {
-    say(&format!("Written: {}, {:.1} MB in {:.1} s", path.display(), size as f64 / 1e6, time.as_secs_f64()));
+    say(&format!("Written: {}, {} in {:.1} s", path.display(), bytes(size), time.as_secs_f64()));
 }
 
 /// `Cut: 1,234 of 66,322 events, 98 kernels marked`
@@ -181,7 +181,7 @@ fn tie(evidence: Evidence) -> &'static str {
     }
 }
 
-/// `5 launched before the trace began: ncclDevKernel_AllReduce at 1000 ns, … and 2 more`
+/// `5 (24.316 ms) launched before the trace began: ncclDevKernel_AllReduce at 1000 ns, … and 2 more`
 fn without_launch(reason: NoLaunch, missed: &Missed) -> String {
     let named: Vec<String> = missed
         .first
@@ -192,7 +192,7 @@ fn without_launch(reason: NoLaunch, missed: &Missed) -> String {
         0 => String::new(),
         more => format!(" and {} more", count(more)),
     };
-    format!("{} {}: {}{more}", count(missed.count), why(reason), named.join(", "))
+    format!("{} ({}) {}: {}{more}", count(missed.count), Nanos(missed.gpu_time), why(reason), named.join(", "))
 }
 
 fn why(reason: NoLaunch) -> &'static str {

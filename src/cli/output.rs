@@ -21,8 +21,9 @@ pub(super) enum Output {
 }
 
 impl Output {
-    /// Prepares the output. `trace` is the file that is read, which must not be overwritten.
+    /// Prepares the output; `-` is standard output, as for other programs. `trace` is the file that is read, which must not be overwritten.
     pub(super) fn open(path: Option<&Path>, trace: &Path) -> Result<Self, Stop> {
+        let path = path.filter(|path| path.as_os_str() != "-");
         path.map_or(Ok(Output::Stdout), |path| Output::at("--output", path, trace))
     }
 
@@ -109,7 +110,8 @@ impl Place {
     /// Prepares the place, before the trace is read, as [`Output::open`] does. What is no file cannot be replaced.
     pub(super) fn open(flag: &str, path: &Path, trace: &Path) -> Result<Self, Stop> {
         let no_file = || Stop::Usage(format!("{flag} {}: this is no regular file", path.display()));
-        if fs::metadata(path).is_ok_and(|metadata| !metadata.is_dir() && !metadata.is_file()) {
+        let is_special = || fs::metadata(path).is_ok_and(|metadata| !metadata.is_dir() && !metadata.is_file());
+        if path.as_os_str() == "-" || is_special() {
             return Err(no_file());
         }
         match Output::at(flag, path, trace)? {

@@ -66,7 +66,7 @@ pub(super) fn pick(found: &[Candidate], origin: i64) -> Result<usize, Stop> {
     let answer = Select::new("Look at which one?", lines)
         .with_help_message("type to filter, ↑↓ to move, Enter to choose, Esc to leave")
         .with_page_size(height.saturating_sub(OTHER_LINES).clamp(3, 25))
-        .with_scorer(&|typed, line, _, _| contains_all(&found[line.index], &line.text, typed).then_some(0))
+        .with_scorer(&|typed, line, _, _| score(&found[line.index], line, typed))
         .with_formatter(&|line| line.value.index.to_string())
         .prompt();
     match answer {
@@ -74,6 +74,13 @@ pub(super) fn pick(found: &[Candidate], origin: i64) -> Result<usize, Stop> {
         Err(InquireError::OperationCanceled | InquireError::OperationInterrupted) => Err(Stop::Left),
         Err(e) => Err(Stop::Usage(format!("the list cannot be shown ({e}); choose with --index"))),
     }
+}
+
+/// Lines that fit what was typed, the one first whose index that is: who types 4 means the fourth line, and not the first with a 4
+/// in its times.
+fn score(candidate: &Candidate, line: &Line, typed: &str) -> Option<i64> {
+    let is_index = typed.trim().parse() == Ok(line.index);
+    contains_all(candidate, &line.text, typed).then_some(i64::from(is_index))
 }
 
 /// Whether every word that was typed is in the line or in the full name.

@@ -106,7 +106,7 @@ fn name(stream: i64, before: usize) -> String {
     }
 }
 
-/// Copies what was planned from the file that was loaded, packed with gzip.
+/// Copies what was planned from the file that was loaded, and packs it with gzip if that is wanted.
 ///
 /// # Errors
 /// Those of reading; `failed` makes one of what writing fails with.
@@ -114,26 +114,17 @@ pub fn write(
     input: Input,
     plan: &Plan,
     out: impl Write,
+    pack: bool,
     failed: impl Fn(std::io::Error) -> Error,
 ) -> Result<Copied, Error> {
-    let name = input.name.clone();
-    let mut packed = GzEncoder::new(BufWriter::new(out), Compression::default());
-    let mut places = plan.places.iter().copied().peekable();
-    let mut is_named = vec![false; plan.tracks.len()];
-    let choose = |event: &Event<'_>, offset: u64| {
-        while places.next_if(|place| *place < offset).is_some() {}
-        let is_planned = places.next_if_eq(&offset).is_some();
-        if let Some(mark) = plan.marks.get(&offset) {
-            let Track { tid, name, .. } = &plan.tracks[*mark];
-            let is_first = !std::mem::replace(&mut is_named[*mark], true);
-            return Choice::Mark { tid: *tid, name: is_first.then_some(name.as_str()) };
-        }
-        if is_planned && !is_mark(event) || plan.keeps(event) { Choice::Copy } else { Choice::LeaveOut }
-    };
-    let copied = copy(input.into_text(1), &mut packed, choose).map_err(|error| match error {
-        CopyError::Read(source) => Error::Read { name: name.clone(), source },
-        CopyError::Write(source) => failed(source),
-    })?;
+    let mut out = BufWriter::new(out);
+    if !pack {
+        let copied = plan.copy(input, &mut out, &failed)?;
+        out.flush().map_err(failed)?;
+        return Ok(copied);
+    }
+    let mut packed = GzEncoder::new(out, Compression::default());
+    let copied = plan.copy(input, &mut packed, &failed)?;
     packed.finish().and_then(|mut out| out.flush()).map_err(failed)?;
     Ok(copied)
 }
@@ -144,6 +135,31 @@ fn is_mark(event: &Event<'_>) -> bool {
 }
 
 impl Plan {
+    fn copy(
+        &self,
+        input: Input,
+        out: &mut impl Write,
+        failed: impl Fn(std::io::Error) -> Error,
+    ) -> Result<Copied, Error> {
+        let name = input.name.clone();
+        let mut places = self.places.iter().copied().peekable();
+        let mut is_named = vec![false; self.tracks.len()];
+        let choose = |event: &Event<'_>, offset: u64| {
+            while places.next_if(|place| *place < offset).is_some() {}
+            let is_planned = places.next_if_eq(&offset).is_some();
+            if let Some(mark) = self.marks.get(&offset) {
+                let Track { tid, name, .. } = &self.tracks[*mark];
+                let is_first = !std::mem::replace(&mut is_named[*mark], true);
+                return Choice::Mark { tid: *tid, name: is_first.then_some(name.as_str()) };
+            }
+            if is_planned && !is_mark(event) || self.keeps(event) { Choice::Copy } else { Choice::LeaveOut }
+        };
+        copy(input.into_text(1), out, choose).map_err(|error| match error {
+            CopyError::Read(source) => Error::Read { name: name.clone(), source },
+            CopyError::Write(source) => failed(source),
+        })
+    }
+
     /// Whether an event is kept for what it is: all that tells of processes and threads, and what no table shows if it lies in
     /// the window. A window of everything keeps arrows that lead nowhere, too, and ends of nothing.
     fn keeps(&self, event: &Event<'_>) -> bool {

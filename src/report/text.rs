@@ -155,7 +155,7 @@ pub fn process_group(group: &Group, all: u64) -> String {
 }
 
 /// A number of bytes, in powers of ten as bandwidths are: `8.39 MB`.
-fn size(bytes: u64) -> String {
+pub fn size(bytes: u64) -> String {
     match bytes {
         0..1_000 => format!("{bytes} B"),
         1_000..1_000_000 => format!("{:.2} kB", bytes as f64 / 1e3),
