@@ -47,6 +47,14 @@ impl Busy {
         if end <= start { 0 } else { self.until(end).saturating_sub(self.until(start)) }
     }
 
+    /// How many ns of a span are covered that others do not cover.
+    pub fn without(&self, others: &Busy, start: i64, end: i64) -> i64 {
+        let spans = self.spans.iter().map(|(first, last)| ((*first).max(start), (*last).min(end)));
+        let mut from = 0;
+        let alone = |(first, last): (i64, i64)| last.saturating_sub(first) - others.sweep(&mut from, first, last);
+        spans.filter(|(first, last)| first < last).map(alone).fold(0, i64::saturating_add)
+    }
+
     /// How many ns of a span are covered, for spans in order of their starts. `from` is where the last one was found, 0 at first.
     pub fn sweep(&self, from: &mut usize, start: i64, end: i64) -> i64 {
         while self.spans.get(*from).is_some_and(|(_, last)| *last <= start) {
@@ -103,13 +111,18 @@ mod tests {
         #[test]
         fn covered_time_is_what_counting_every_nanosecond_gives(
             spans in prop::collection::vec((0_i64..200, -3_i64..30), 0..20),
+            others in prop::collection::vec((0_i64..200, -3_i64..30), 0..20),
             kernels in prop::collection::vec((-20_i64..250, 0_i64..60), 1..10),
         ) {
-            let mut is_covered = [false; 400];
-            for (ts, dur) in &spans {
-                (*ts..ts + dur).for_each(|ns| is_covered[ns as usize] = true);
-            }
-            let busy = Busy::of(spans);
+            let covered = |spans: &[(i64, i64)]| {
+                let mut is_covered = [false; 400];
+                for (ts, dur) in spans {
+                    (*ts..ts + dur).for_each(|ns| is_covered[ns as usize] = true);
+                }
+                is_covered
+            };
+            let (is_covered, by_others) = (covered(&spans), covered(&others));
+            let (busy, others) = (Busy::of(spans), Busy::of(others));
             let mut kernels = kernels;
             kernels.sort_unstable();
             let mut from = 0;
@@ -117,6 +130,8 @@ mod tests {
                 let ns = (ts..ts + dur).filter(|ns| *ns >= 0 && is_covered[*ns as usize]).count();
                 prop_assert_eq!(busy.within(ts, ts + dur), ns as i64);
                 prop_assert_eq!(busy.sweep(&mut from, ts, ts + dur), ns as i64);
+                let alone = (ts.max(0)..ts + dur).filter(|ns| is_covered[*ns as usize] && !by_others[*ns as usize]);
+                prop_assert_eq!(busy.without(&others, ts, ts + dur), alone.count() as i64);
             }
         }
     }

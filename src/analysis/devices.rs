@@ -29,8 +29,6 @@ pub struct Device {
     pub several: Busy,
     /// When collectives ran.
     pub collectives: Busy,
-    /// When any kernel ran.
-    pub any: Busy,
 }
 
 impl Devices {
@@ -41,13 +39,12 @@ impl Devices {
             let device = of.entry(store.process_of(kernel).unwrap_or(0)).or_default();
             let (ts, dur) = (store.slices.ts(kernel), store.slices.dur(kernel));
             // Slices are numbered in the order of their starts.
-            device.any.push(ts, dur);
             if is_collective[store.slices.name(kernel).0 as usize] {
                 device.collectives.push(ts, dur);
                 continue;
             }
             if let Some(before) = device.compute.end().filter(|before| *before > ts) {
-                device.several.push(ts, dur.min(before - ts));
+                device.several.push(ts, dur.min(before.saturating_sub(ts)));
             }
             device.compute.push(ts, dur);
         }

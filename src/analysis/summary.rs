@@ -60,11 +60,12 @@ pub fn summarise(store: &Store, devices: &Devices, window: Window) -> Summary {
     let mut summary = Summary { window, gpus, wall: wall(devices, window), ..Summary::default() };
     for device in devices.of.values() {
         let (start, end) = (window.start, window.end);
-        let (any, compute) = (device.any.within(start, end), device.compute.within(start, end));
-        summary.busy += any;
+        let compute = device.compute.within(start, end);
+        let exposed = device.collectives.without(&device.compute, start, end);
+        summary.busy += compute + exposed;
         summary.compute += compute;
         summary.collectives += device.collectives.within(start, end);
-        summary.exposed += any - compute;
+        summary.exposed += exposed;
     }
     let slices = &store.slices;
     let kernels = store.kernels.iter().map(|kernel| *kernel as usize);

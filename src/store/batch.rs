@@ -200,7 +200,7 @@ impl Shard {
             name = self.strings.intern("[No name]");
         }
         let has_args = kind.is_slice() || kind == RawKind::End;
-        let args = if has_args { self.args(event.args) } else { ArgSetId::NONE };
+        let args = if has_args && !event.args.is_empty() { self.args(event.args) } else { ArgSetId::NONE };
         let batch = &mut self.batch;
         let small = match (u32::try_from(event.ids.own), u32::try_from(event.ids.other)) {
             (Ok(own), Ok(other)) if event.ids.more == (0, 0) => Some((own, other)),
@@ -264,9 +264,6 @@ impl Shard {
     }
 
     fn args(&mut self, list: &ArgList) -> ArgSetId {
-        if list.is_empty() {
-            return ArgSetId::NONE;
-        }
         for (key, flat_key, value) in list.iter() {
             let key_id = self.strings.intern(key);
             let flat_key = if flat_key == key { key_id } else { self.strings.intern(flat_key) };

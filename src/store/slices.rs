@@ -35,8 +35,7 @@ pub(super) struct Rows {
     pub(super) track: Vec<u32>,
     pub(super) name: Vec<StringId>,
     pub(super) category: Vec<StringId>,
-    /// Shorter than the others if the last slices have none.
-    args: Vec<ArgSetId>,
+    args: ArgColumn,
     /// See [`Ids`].
     own_ids: Narrow,
     other_ids: Narrow,
@@ -115,7 +114,7 @@ impl Slices {
 
     /// Its arguments.
     pub fn args(&self, id: usize) -> ArgSetId {
-        self.rows.args.get(self.row(id)).copied().unwrap_or_default()
+        self.rows.args.get(self.row(id))
     }
 
     /// Where in the text the event begins that made or opened it, if the load was asked to keep that.
@@ -177,7 +176,7 @@ impl Slices {
     /// The same for its arguments.
     pub(super) fn set_args(&mut self, id: u32, args: ArgSetId) {
         let row = self.row(id as usize);
-        self.rows.set_args(row, args);
+        self.rows.args.set(row, args);
     }
 
     /// The same for its ids, as far as there are any.
@@ -211,7 +210,7 @@ impl Rows {
     #[inline]
     pub(super) fn push(&mut self, raw: &Raw, extra: Option<&Extra>) {
         if raw.args != ArgSetId::NONE {
-            self.set_args(self.ts.len(), raw.args);
+            self.args.set(self.ts.len(), raw.args);
         }
         if let Some(extra) = extra.filter(|extra| extra.thread_time != (None, None)) {
             self.thread_times.insert(self.ts.len() as u32, extra.thread_time);
@@ -232,12 +231,51 @@ impl Rows {
     fn find_more_ids(&self, row: usize) -> Option<usize> {
         self.more_ids.binary_search_by_key(&(row as u32), |(row, _)| *row).ok()
     }
+}
 
-    fn set_args(&mut self, row: usize, args: ArgSetId) {
-        if self.args.len() <= row {
-            self.args.resize(row + 1, ArgSetId::NONE);
+/// The sets of arguments of rows: a list of the rows that have one, as long as these are few and come in order, as in the main job,
+/// which keeps almost none; then a column.
+#[derive(Debug)]
+enum ArgColumn {
+    Few(Vec<(u32, ArgSetId)>),
+    /// Shorter than the other columns if the last slices have none.
+    Many(Vec<ArgSetId>),
+}
+
+impl Default for ArgColumn {
+    fn default() -> Self {
+        ArgColumn::Few(Vec::new())
+    }
+}
+
+impl ArgColumn {
+    fn get(&self, row: usize) -> ArgSetId {
+        match self {
+            ArgColumn::Few(few) => {
+                few.binary_search_by_key(&row, |(row, _)| *row as usize).map_or(ArgSetId::NONE, |at| few[at].1)
+            }
+            ArgColumn::Many(column) => column.get(row).copied().unwrap_or_default(),
         }
-        self.args[row] = args;
+    }
+
+    fn set(&mut self, row: usize, args: ArgSetId) {
+        if let ArgColumn::Few(few) = self {
+            let in_order = few.last().is_none_or(|(last, _)| (*last as usize) < row);
+            // A pair takes the room of two rows.
+            if in_order && few.len() * 2 <= row {
+                few.push((row as u32, args));
+                return;
+            }
+            let mut column = vec![ArgSetId::NONE; few.last().map_or(0, |(last, _)| *last as usize + 1)];
+            few.iter().for_each(|(row, args)| column[*row as usize] = *args);
+            *self = ArgColumn::Many(column);
+        }
+        if let ArgColumn::Many(column) = self {
+            if column.len() <= row {
+                column.resize(row + 1, ArgSetId::NONE);
+            }
+            column[row] = args;
+        }
     }
 }
 
@@ -285,6 +323,24 @@ impl Narrow {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn arguments_may_be_of_few_rows_or_of_many() {
+        let sets: [&[(usize, u32)]; 4] = [
+            &[(0, 1), (1, 2), (2, 3), (3, 4)],
+            &[(1, 1), (7, 2), (100, 3)],
+            &[(50, 1), (100, 2), (60, 3)],
+            &[(50, 1), (100, 2), (100, 3), (101, 4)],
+        ];
+        for set in sets {
+            let (mut column, mut plain) = (ArgColumn::default(), [ArgSetId::NONE; 200]);
+            for (row, args) in set {
+                column.set(*row, ArgSetId(*args));
+                plain[*row] = ArgSetId(*args);
+            }
+            plain.iter().enumerate().for_each(|(row, want)| assert_eq!(column.get(row), *want, "{set:?} {row}"));
+        }
+    }
 
     #[test]
     fn numbers_may_be_of_any_size() {
