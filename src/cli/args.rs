@@ -1,16 +1,19 @@
 //! The arguments, as typed.
 
+mod families;
+mod words;
+
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{ArgGroup, Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueHint};
+use clap_complete::Shell;
 
 use super::Stop;
-use crate::analysis::launches::WindowOn;
-use crate::analysis::stacks::Order;
-use crate::report::{Form, Weight};
 use crate::time::parse_nanos;
+use families::FamilyName;
+pub use words::{Format, On, Sort, Switch, TableFormat, Weigh};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,113 +34,12 @@ const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 failure, 2 wrong usage, 3 nothing found, 130 left the picker.
 Times are nanoseconds on the trace's own clock, the `ts` of its events times 1000; 250us, 77.5ms and 1.5s are understood.";
 
-/// By what a kernel lies in the window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-#[expect(missing_docs, reason = "clap would show the docs of each value, and make of one help two")]
-pub enum On {
-    Launch,
-    Kernel,
-}
-
-/// Whether to do something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-#[expect(missing_docs, reason = "as above")]
-pub enum Switch {
-    On,
-    Off,
-}
-
-/// A form of the stacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-#[expect(missing_docs, reason = "as above")]
-pub enum Format {
-    Text,
-    Table,
-    Json,
-    Csv,
-    Folded,
-    Speedscope,
-    Svg,
-}
-
-impl From<Format> for Form {
-    fn from(format: Format) -> Self {
-        match format {
-            Format::Text => Form::Text,
-            Format::Table => Form::Table,
-            Format::Json => Form::Json,
-            Format::Csv => Form::Csv,
-            Format::Folded => Form::Folded,
-            Format::Speedscope => Form::Speedscope,
-            Format::Svg => Form::Svg,
-        }
-    }
-}
-
-/// A form of a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-#[expect(missing_docs, reason = "as above")]
-pub enum TableFormat {
-    Table,
-    Csv,
-    Json,
-}
-
-/// An order of the stacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-#[expect(missing_docs, reason = "as above")]
-pub enum Sort {
-    Count,
-    Gpu,
-    Exposed,
-    Mean,
-}
-
-impl From<Sort> for Order {
-    fn from(sort: Sort) -> Self {
-        match sort {
-            Sort::Count => Order::Count,
-            Sort::Gpu => Order::GpuTime,
-            Sort::Exposed => Order::Exposed,
-            Sort::Mean => Order::Mean,
-        }
-    }
-}
-
-/// What weighs in a flame graph.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-#[expect(missing_docs, reason = "as above")]
-pub enum Weigh {
-    Count,
-    Gpu,
-    Exposed,
-}
-
-impl From<Weigh> for Weight {
-    fn from(weigh: Weigh) -> Self {
-        match weigh {
-            Weigh::Count => Weight::Count,
-            Weigh::Gpu => Weight::Gpu,
-            Weigh::Exposed => Weight::Exposed,
-        }
-    }
-}
-
 /// A share in percent, with or without the sign; what it is of one.
 fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim_end();
     match number.parse::<f64>() {
         Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),
         _ => Err("expected is a number from 0 to 100, such as 5 or 5%".to_owned()),
-    }
-}
-
-impl From<On> for WindowOn {
-    fn from(on: On) -> Self {
-        match on {
-            On::Launch => WindowOn::Launch,
-            On::Kernel => WindowOn::Kernel,
-        }
     }
 }
 
@@ -168,10 +70,26 @@ pub enum Command {
     Sql(Sql),
     /// Write the whole trace as an SQLite database or as Parquet files, or a window of it as a smaller trace
     Export(Box<Export>),
+    /// Write the script with which a shell completes this program's options
+    Completions(Completions),
+    /// Write the manual, as pages for man
+    Man(Man),
 }
+
+const SQL_EXAMPLES: &str = "\
+Examples:
+  The names that took the most time:
+    nccl-stacks sql trace.json.gz 'SELECT name, count(*), sum(dur) FROM slice GROUP BY name ORDER BY 3 DESC LIMIT 20'
+  What a table has:
+    nccl-stacks sql trace.json.gz \"SELECT name, type FROM pragma_table_info('slice')\"
+  Statements of a file, as JSON into a file:
+    nccl-stacks sql trace.json.gz --file questions.sql --format json --output answers.json
+  Question after question, on a terminal:
+    nccl-stacks sql trace.json.gz";
 
 /// What to ask a trace in SQL.
 #[derive(Debug, Args)]
+#[command(before_help = SQL_EXAMPLES)]
 pub struct Sql {
     /// The trace: Chrome JSON, plain or compressed; `-` for standard input
     pub trace: PathBuf,
@@ -274,8 +192,18 @@ impl Stacks {
     }
 }
 
+const KERNELS_EXAMPLES: &str = "\
+Examples:
+  All kernels of a trace, by name:
+    nccl-stacks kernels trace.json.gz
+  Only those of NCCL, launched within the first call of a function:
+    nccl-stacks kernels trace.json.gz --family nccl --function-name '%forward_batch_generation' --index 0
+  The ten that take the most time, for a spreadsheet:
+    nccl-stacks kernels trace.json.gz --limit 10 --format csv --output kernels.csv";
+
 /// Kernels by name.
 #[derive(Debug, Args)]
+#[command(before_help = KERNELS_EXAMPLES)]
 pub struct Kernels {
     /// The trace, as in the main job
     pub trace: PathBuf,
@@ -285,7 +213,7 @@ pub struct Kernels {
     pub kernel_name: Vec<String>,
 
     /// Kernels of a family, as in the main job. Repeatable
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = FamilyName, hide_possible_values = true)]
     pub family: Vec<String>,
 
     /// Families of your own, as in the main job. Repeatable
@@ -313,8 +241,18 @@ pub struct Kernels {
     pub reading: Reading,
 }
 
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  A database that any sqlite3 opens:
+    nccl-stacks export trace.json.gz --sqlite trace.db
+  One Parquet file for each table:
+    nccl-stacks export trace.json.gz --parquet trace.parquet
+  The first call of a function, as a small trace for a viewer:
+    nccl-stacks export trace.json.gz --trace step.json.gz --function-name '%forward_batch_generation' --index 0";
+
 /// A trace in other forms.
 #[derive(Debug, Args)]
+#[command(before_help = EXPORT_EXAMPLES)]
 #[command(group = ArgGroup::new("forms").args(["sqlite", "parquet", "cut"]).required(true).multiple(true))]
 pub struct Export {
     /// The trace, as for the main job
@@ -325,7 +263,7 @@ pub struct Export {
     pub sqlite: Option<PathBuf>,
 
     /// Write one Parquet file for each table into this folder, which must be empty or not there
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub parquet: Option<PathBuf>,
 
     /// Write a window of the trace as a trace (JSON, gzip) with the kernels marked that match: what overlaps the window, the GPU
@@ -346,6 +284,48 @@ pub struct Export {
     pub reading: Reading,
 }
 
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  bash, for one session:
+    source <(nccl-stacks completions bash)
+  bash, from now on:
+    nccl-stacks completions bash > ~/.local/share/bash-completion/completions/nccl-stacks
+  zsh, into a folder that is in $fpath:
+    nccl-stacks completions zsh > ~/.zfunc/_nccl-stacks
+  fish:
+    nccl-stacks completions fish > ~/.config/fish/completions/nccl-stacks.fish";
+
+/// The completions of a shell.
+#[derive(Debug, Args)]
+#[command(before_help = COMPLETIONS_EXAMPLES)]
+pub struct Completions {
+    /// Whose
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  Read the manual:
+    nccl-stacks man | man -l -
+  The page of a command:
+    nccl-stacks man sql | man -l -
+  All pages, into a folder where man looks:
+    nccl-stacks man --dir ~/.local/share/man/man1";
+
+/// The manual.
+#[derive(Debug, Args)]
+#[command(before_help = MAN_EXAMPLES)]
+pub struct Man {
+    /// The page of this command [default: the page of the program]
+    #[arg(value_name = "COMMAND")]
+    pub page: Option<String>,
+
+    /// Write all pages into this folder, one file for each, instead of one to standard output
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, conflicts_with = "page")]
+    pub dir: Option<PathBuf>,
+}
+
 /// Which kernels.
 #[derive(Debug, Args)]
 pub struct Selection {
@@ -356,7 +336,7 @@ pub struct Selection {
 
     /// Kernels of a family: nccl, rccl, custom-allreduce (vLLM, SGLang, FlashInfer, TensorRT-LLM, symmetric memory), deepep,
     /// nvshmem, mscclpp, all-collectives, or one of --family-file. Repeatable; adds to --kernel-name
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = FamilyName, hide_possible_values = true)]
     pub family: Vec<String>,
 
     /// Families of your own, as JSON: {"mine": ["myAllReduce", "/regex/"]}, patterns as in --kernel-name. Repeatable

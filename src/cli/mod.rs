@@ -2,9 +2,11 @@
 
 pub mod args;
 mod captures;
+mod completions;
 mod export;
 mod interrupt;
 mod kernels;
+mod man;
 mod notes;
 mod opening;
 mod output;
@@ -54,6 +56,8 @@ pub fn main() -> ExitCode {
         Some(Command::Kernels(args)) => kernels::run(args),
         Some(Command::Export(args)) => export::run(args),
         Some(Command::Sql(args)) => sql::run(args),
+        Some(Command::Completions(args)) => completions::run(args),
+        Some(Command::Man(args)) => man::run(args),
     };
     let (message, code) = match result {
         Ok(()) | Err(Stop::NobodyListens) => return ExitCode::SUCCESS,

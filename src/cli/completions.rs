@@ -1,0 +1,54 @@
+//! `nccl-stacks completions`: how a shell completes the program's options.
+//!
+//! clap_complete's scripts take the first word that is no option for a command. Here it is a trace as a rule, behind which the main
+//! job's options follow, so some scripts are mended. Each mend does nothing where it finds nothing to mend; the tests ask the shells.
+
+use clap::{Arg, CommandFactory, ValueHint};
+use clap_complete::Shell;
+
+use super::Stop;
+use super::args::{Cli, Completions};
+use super::output::Output;
+use crate::error::Error;
+
+pub(super) fn run(args: &Completions) -> Result<(), Stop> {
+    let command = Cli::command();
+    let name = command.get_name().to_owned();
+    let mut command = command.mut_args(hint).mut_subcommands(|command| command.mut_args(hint));
+    let commands: Vec<String> = command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    // Not straight to standard output: clap panics if that cannot be written.
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut command, name, &mut script);
+    let script = String::from_utf8(script).map_err(|e| Error::Form { source: std::io::Error::other(e) })?;
+    let script = match args.shell {
+        Shell::Bash => bash(&script),
+        Shell::Fish => fish(&script, &commands),
+        _ => script,
+    };
+    Output::Stdout.finish(script.as_bytes())
+}
+
+/// Shells offer files for values of which they know nothing. Clap knows which values are paths; the others are numbers, times
+/// and names that only the trace has.
+fn hint(arg: Arg) -> Arg {
+    let is_free = arg.get_action().takes_values() && arg.get_possible_values().is_empty();
+    if is_free && arg.get_value_hint() == ValueHint::Unknown { arg.value_hint(ValueHint::Other) } else { arg }
+}
+
+/// The script sets a variable to `nccl__stacks__subcmd__sql` and then compares it with `nccl__subcmd__stacks__subcmd__sql`, because of
+/// the hyphen in the program's name.
+fn bash(script: &str) -> String {
+    script.replace("nccl__subcmd__stacks", "nccl__stacks")
+}
+
+/// The main job's options hold wherever no command stands, and not only before the first word.
+fn fish(script: &str, commands: &[String]) -> String {
+    let before_any_word = "-n \"__fish_nccl_stacks_needs_command\" -";
+    let without_command = format!("-n \"not __fish_seen_subcommand_from {}\" -", commands.join(" "));
+    let lines = script.split_inclusive('\n').map(|line| {
+        let is_option =
+            !line.contains(&format!("{before_any_word}a")) && !line.contains(&format!("{before_any_word}f"));
+        if is_option { line.replace(before_any_word, &without_command) } else { line.to_owned() }
+    });
+    lines.collect()
+}
