@@ -118,7 +118,7 @@ pub fn collectives(store: &Store, wanted: &Wanted) -> Vec<bool> {
 }
 
 /// Families that a person has made.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct OwnFamilies(BTreeMap<String, Vec<Pattern>>);
 
 impl OwnFamilies {
@@ -130,9 +130,21 @@ impl OwnFamilies {
         let bad = |message: String| Error::BadFamilies { name: file.to_owned(), message };
         let families: BTreeMap<String, Vec<String>> = serde_json::from_str(text).map_err(|e| bad(e.to_string()))?;
         for (name, patterns) in families {
-            let patterns = patterns.iter().map(|pattern| Pattern::parse(pattern)).collect::<Result<Vec<_>, _>>();
-            self.0.entry(name).or_default().extend(patterns.map_err(|e| bad(e.to_string()))?);
+            for pattern in &patterns {
+                self.add(&name, pattern).map_err(|e| bad(e.to_string()))?;
+            }
+            self.0.entry(name).or_default();
         }
+        Ok(())
+    }
+
+    /// Adds a pattern to a family, which is made if it is not there.
+    ///
+    /// # Errors
+    /// A pattern that is none.
+    pub fn add(&mut self, family: &str, pattern: &str) -> Result<(), Error> {
+        let pattern = Pattern::parse(pattern)?;
+        self.0.entry(family.to_owned()).or_default().push(pattern);
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 
 use super::Stop;
+use crate::analysis::kernels::OwnFamilies;
 use crate::time::parse_nanos;
 use families::FamilyName;
 pub use words::{Format, On, Sort, Switch, TableFormat, Weigh};
@@ -55,6 +56,19 @@ pub struct Cli {
     /// The main job.
     #[command(flatten)]
     pub stacks: Stacks,
+}
+
+impl Cli {
+    /// How to read the trace, for what reads one.
+    pub(super) fn reading_mut(&mut self) -> Option<&mut Reading> {
+        match &mut self.command {
+            None => Some(&mut self.stacks.reading),
+            Some(Command::Kernels(args)) => Some(&mut args.reading),
+            Some(Command::Sql(args)) => Some(&mut args.reading),
+            Some(Command::Export(args)) => Some(&mut args.reading),
+            Some(Command::Completions(_) | Command::Man(_)) => None,
+        }
+    }
 }
 
 /// What to do other than the main job.
@@ -153,8 +167,12 @@ pub struct Stacks {
 
     /// Keep names as they are. Otherwise digits at the end of a caller's name (Linear_12) and addresses (object at 0x...) are
     /// folded, so that layers and runs count together
-    #[arg(long)]
+    #[arg(long, overrides_with = "no_exact_names")]
     pub exact_names: bool,
+
+    /// Undoes --exact-names, as --no-strict does --strict.
+    #[arg(long, hide = true, overrides_with = "exact_names")]
+    pub no_exact_names: bool,
 
     /// Form of the answer: text, table, json, csv, folded, speedscope or svg
     #[arg(long, value_name = "FORM", value_enum, default_value_t = Format::Text, hide_possible_values = true)]
@@ -356,8 +374,12 @@ pub struct Span {
     pub index: Option<usize>,
 
     /// Choose from a list: of the slices with that name, or of those that look like steps
-    #[arg(short, long)]
+    #[arg(short, long, overrides_with = "no_interactive")]
     pub interactive: bool,
+
+    /// Undoes --interactive, as --no-strict does --strict.
+    #[arg(long, hide = true, overrides_with = "interactive")]
+    pub no_interactive: bool,
 
     /// Look only at launches from this time on; overrides --function-name
     #[arg(long, value_name = "TIME", value_parser = parse_nanos, requires = "duration")]
@@ -380,6 +402,23 @@ pub struct Reading {
     pub threads: Option<NonZero<usize>>,
 
     /// Fail if any part of the trace is damaged or had to be left out
-    #[arg(long)]
+    #[arg(long, overrides_with = "no_strict")]
     pub strict: bool,
+
+    /// Undoes --strict, also that of a config file.
+    #[arg(long, hide = true, overrides_with = "strict")]
+    pub no_strict: bool,
+
+    /// Defaults for options, and families of your own, as TOML; what is typed wins [default: what $NCCL_STACKS_CONFIG names, or
+    /// nccl-stacks.toml in this folder or in ~/.config/nccl-stacks]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_config")]
+    pub config: Option<PathBuf>,
+
+    /// Read no config file. --no-strict and the like turn off what it turns on
+    #[arg(long)]
+    pub no_config: bool,
+
+    /// The families of the config file.
+    #[arg(skip)]
+    pub families: OwnFamilies,
 }

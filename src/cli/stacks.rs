@@ -18,7 +18,7 @@ use crate::sql::Database;
 
 pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     let trace = args.trace()?;
-    let wanted = opening::wanted(&args.selection)?;
+    let wanted = opening::wanted(&args.selection, &args.reading)?;
     span::check(&args.span)?;
     let output = Output::open(args.output.as_deref(), trace)?;
     let options = opening::options(&args.reading, ArgsWanted::Collectives);
