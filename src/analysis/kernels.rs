@@ -49,7 +49,7 @@ impl Pattern {
     }
 }
 
-/// Which kernels are asked for.
+/// Which kernels are asked for; by default none.
 #[derive(Debug, Default)]
 pub struct Wanted {
     patterns: Vec<Pattern>,
@@ -93,6 +93,20 @@ impl Wanted {
         }
         wanted.families = (!known.is_empty()).then(|| Names::of(&known));
         Ok(wanted)
+    }
+
+    /// The kernels of NCCL and RCCL.
+    pub fn nccl() -> Self {
+        Wanted::parse(&[], &[], &OwnFamilies::default()).expect("the default families are among those that are known")
+    }
+
+    /// Kernels that any of the patterns fits, as [`Pattern`] has them; without any, those of NCCL and RCCL.
+    ///
+    /// # Errors
+    /// A pattern that is none.
+    pub fn patterns(patterns: &[&str]) -> Result<Self, Error> {
+        let patterns: Vec<String> = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
+        Wanted::parse(&patterns, &[], &OwnFamilies::default())
     }
 
     /// Whether a kernel of this name is.
