@@ -127,3 +127,39 @@ fn fish_completes() {
     assert_eq!(offered("nccl-stacks export t.json --parquet fo").unwrap(), ["folder/"]);
     assert_eq!(offered("nccl-stacks expo").unwrap(), ["export"]);
 }
+
+/// Zsh completes on a terminal only: this makes one, types a line and a tab, and gives what is shown after that.
+const ASK_ZSH: &str = r#"
+    zmodload zsh/zpty
+    zpty asked zsh -f -i
+    zpty -w asked "PS1='>'; cd $PWD; fpath=($PWD \$fpath); autoload -Uz compinit; compinit -u -D; setopt no_beep; print rea'dy'"
+    zpty -r asked seen '*ready*'
+    zpty -n -w asked "$1"$'\t'
+    shown=''
+    for i in {1..100}; do
+        sleep 0.1
+        while zpty -r -t asked part; do shown+=$part; done
+        [[ $shown == *$2* ]] && break
+    done
+    print -r -- "$shown"
+    zpty -d asked"#;
+
+#[test]
+fn zsh_completes() {
+    let folder = folder("zsh");
+    std::fs::rename(folder.path().join("script"), folder.path().join("_nccl-stacks")).unwrap();
+    for (line, completed) in [
+        ("nccl-stacks expo", "nccl-stacks export"),
+        ("nccl-stacks --ker", "nccl-stacks --kernel-name"),
+        ("nccl-stacks fam", "nccl-stacks families.json"),
+        // Behind a trace, too, which is no command.
+        ("nccl-stacks t.json --ker", "nccl-stacks t.json --kernel-name"),
+        ("nccl-stacks t.json --sort exp", "nccl-stacks t.json --sort exposed"),
+        ("nccl-stacks t.json --family-file fam", "--family-file families.json"),
+        ("nccl-stacks export --sq", "nccl-stacks export --sqlite"),
+        ("nccl-stacks sql fam", "nccl-stacks sql families.json"),
+    ] {
+        let Some(shown) = shell("zsh", &["-f", "-c", ASK_ZSH, "zsh", line, completed], folder.path()) else { return };
+        assert!(shown.contains(completed), "{line}: {shown:?}");
+    }
+}

@@ -275,8 +275,22 @@ fn help_and_commands_without_a_trace_leave_it_alone() {
         assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{args:?}");
     }
     // What is wrong with the arguments alone is told as ever.
-    let with_file = with("[defaults]\nsort = 'gpu'", &["--bogus"]);
-    let without = with("", &["--bogus", "--no-config"]);
-    assert_eq!(with_file.status.code(), Some(2));
-    assert_eq!(stderr(&with_file), stderr(&without));
+    for args in
+        [&["--bogus"][..], &["t.json", "--sort", "size"], &["sql"], &["kernels", "--limit"], &["t.json", "u.json"]]
+    {
+        let (with_file, without) = (with("[defaults]\nsort = 'gpu'", args), run(args));
+        assert_eq!((with_file.status.code(), without.status.code()), (Some(2), Some(2)), "{args:?}");
+        assert_eq!(stderr(&with_file), stderr(&without), "{args:?}");
+    }
+}
+
+#[test]
+fn the_manual_shows_a_config_file() {
+    let page = stdout(&run(&["man"]));
+    let example = page.split_once("For example:\n.RS 4\n.nf\n").unwrap().1.split_once(".fi\n").unwrap().0;
+    let example = example.replace("\\-", "-").replace("\\*(Aq", "'");
+    let trace = testdata("two_matches.json");
+    assert_eq!(said(&with(&example, &[&trace])).unwrap(), "nccl-stacks.toml (--family, --sort, --stack-depth)");
+    let sql = with(&example, &["sql", &trace, "SELECT 1"]);
+    assert_eq!(said(&sql).unwrap(), "nccl-stacks.toml (--format)");
 }

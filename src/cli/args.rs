@@ -317,7 +317,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(before_help = COMPLETIONS_EXAMPLES)]
 pub struct Completions {
-    /// Whose
+    /// The shell
     #[arg(value_enum)]
     pub shell: Shell,
 }

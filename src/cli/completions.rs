@@ -23,6 +23,7 @@ pub(super) fn run(args: &Completions) -> Result<(), Stop> {
     let script = match args.shell {
         Shell::Bash => bash(&script),
         Shell::Fish => fish(&script, &commands),
+        Shell::Zsh => zsh(&script, &commands),
         _ => script,
     };
     Output::Stdout.finish(script.as_bytes())
@@ -51,4 +52,33 @@ fn fish(script: &str, commands: &[String]) -> String {
         if is_option { line.replace(before_any_word, &without_command) } else { line.to_owned() }
     });
     lines.collect()
+}
+
+/// The script wants a trace and behind it a command. Here a command is the first word, and what else stands there is a trace.
+fn zsh(script: &str, commands: &[String]) -> String {
+    const MAIN: &str = "_nccl-stacks() {\n";
+    const FIRST_WORD: &str = "\
+_nccl-stacks_first_word() {
+    (( CURRENT == 2 )) && _nccl-stacks_commands
+    _files
+}
+
+";
+    const OPTIONS: &str = "    _arguments \"${_arguments_options[@]}\" : \\\n";
+    const COMMAND_LAST: &str = "\":: :_nccl-stacks_commands\" \\\n\"*::: :->nccl-stacks\" \\\n&& ret=0\n";
+    let command_first = format!(
+        "    if (( CURRENT > 2 )) && [[ $words[2] == ({}) ]]; then
+        line=('' \"$words[2]\")
+        words=(\"${{(@)words[3,-1]}}\")
+        (( CURRENT -= 2 ))
+        state=nccl-stacks
+    else
+{OPTIONS}",
+        commands.join("|")
+    );
+    let (before, after) = script.split_once("':trace -- ").unwrap_or((script, ""));
+    let after =
+        after.replacen(":_files'", ":_nccl-stacks_first_word'", 1).replacen(COMMAND_LAST, "&& ret=0\n    fi\n", 1);
+    let before = before.replacen(OPTIONS, &command_first, 1).replacen(MAIN, &format!("{FIRST_WORD}{MAIN}"), 1);
+    format!("{before}':trace -- {after}")
 }

@@ -11,9 +11,9 @@ use clap::builder::PossibleValue;
 use clap::{Arg, Command, CommandFactory};
 use clap_mangen::roff::{Roff, bold, roman};
 
-use super::Stop;
 use super::args::{Cli, Man};
 use super::output::Output;
+use super::{Stop, config};
 use crate::error::Error;
 
 /// The exit codes and what they mean.
@@ -29,7 +29,35 @@ const EXIT_STATUS: &[(&str, &str)] = &[
 ];
 
 /// The variables that are read and what they do.
-const ENVIRONMENT: &[(&str, &str)] = &[("NO_COLOR", "If it is set and not empty, nothing is coloured.")];
+const ENVIRONMENT: &[(&str, &str)] = &[
+    ("NCCL_STACKS_CONFIG", "The config file; if it is set and empty, none is read."),
+    ("XDG_CONFIG_HOME", "The folder of settings, in place of ~/.config."),
+    ("NO_COLOR", "If it is set and not empty, nothing is coloured."),
+];
+
+/// What a config file is.
+const CONFIG_FILE: &[&str] = &[
+    "A config file has families of kernels of your own, and defaults for the options of the program and of its commands. The first is \
+     read of: what --config names, what $NCCL_STACKS_CONFIG names, nccl-stacks.toml in the working directory, \
+     nccl-stacks/nccl-stacks.toml in $XDG_CONFIG_HOME or ~/.config. Which one was read, and what was taken of it, is said on \
+     standard error.",
+    "What is typed wins: a list that is typed takes the place of the file's, and --no-strict, --no-interactive and \
+     --no-exact-names turn off what the file turns on. Keys are the names of options; those that name a file or a time of one run \
+     cannot be given. A command takes those that it has, and values that it knows; a table with its name is for it alone.",
+];
+
+/// A config file.
+const CONFIG_EXAMPLE: &str = "\
+[families]
+mine = [\"myAllReduce*\", \"/(?i)ring/\"]
+
+[defaults]
+family = [\"nccl\", \"mine\"]
+stack-depth = 20
+sort = \"exposed\"
+
+[defaults.sql]
+format = \"table\"";
 
 pub(super) fn run(args: &Man) -> Result<(), Stop> {
     let mut command = Cli::command();
@@ -89,6 +117,9 @@ fn write_page(program: &Command, command: &Command, page: &mut Vec<u8>) -> io::R
         man.render_subcommands_section(page)?;
     }
     let mut after = Roff::default();
+    if config::reads_traces(command) {
+        config_file(&mut after);
+    }
     exit_status(&mut after);
     notes(&mut after, program);
     environment(&mut after);
@@ -138,6 +169,21 @@ fn notes(roff: &mut Roff, program: &Command) {
     for line in text.lines().filter(|line| !line.starts_with("Exit codes:")) {
         roff.text([roman(line)]);
     }
+}
+
+fn config_file(roff: &mut Roff) {
+    roff.control("SH", ["CONFIG FILE"]);
+    for (i, paragraph) in CONFIG_FILE.iter().enumerate() {
+        if i > 0 {
+            roff.control("PP", []);
+        }
+        roff.text([roman(*paragraph)]);
+    }
+    roff.control("PP", []).text([roman("For example:")]).control("RS", ["4"]).control("nf", []);
+    CONFIG_EXAMPLE.lines().for_each(|line| {
+        roff.text([roman(line)]);
+    });
+    roff.control("fi", []).control("RE", []);
 }
 
 fn environment(roff: &mut Roff) {

@@ -125,7 +125,8 @@ fn defaults<'a>(table: &DeTable<'_>, program: &'a Command, running: &'a Command)
     Ok(of_all)
 }
 
-fn reads_traces(command: &Command) -> bool {
+/// Whether a command reads traces, and so a config file.
+pub(in crate::cli) fn reads_traces(command: &Command) -> bool {
     command.get_arguments().any(|arg| arg.get_id() == "config")
 }
 

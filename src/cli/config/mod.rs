@@ -15,6 +15,7 @@ use clap::{Arg, ArgMatches, Command, CommandFactory, Parser};
 use super::args::Cli;
 use super::{Stop, notes};
 use file::Default;
+pub(super) use file::reads_traces;
 
 /// What is not taken of a file where an option is typed, because both answer one question: which kernels, or which window.
 const ANSWERED: &[(&str, &[&str])] =

@@ -13,7 +13,8 @@ const NAME: &str = "nccl-stacks.toml";
 /// if there is none, if the arguments or the environment want none, and for commands that read no trace.
 pub(super) fn find(matches: &ArgMatches) -> Option<PathBuf> {
     matches.try_contains_id("config").ok()?;
-    if matches.get_flag("no_config") {
+    // Where the arguments are wrong, not all switches have got a value.
+    if matches.get_one("no_config").is_some_and(|is_typed| *is_typed) {
         return None;
     }
     if let Some(path) = matches.get_one::<PathBuf>("config") {
