@@ -128,6 +128,24 @@ fn fish_completes() {
     assert_eq!(offered("nccl-stacks expo").unwrap(), ["export"]);
 }
 
+#[test]
+fn elvish_completes() {
+    let folder = folder("elvish");
+    let script = std::fs::read_to_string(folder.path().join("script")).unwrap();
+    let offered = |words: &str| {
+        let ask = format!("{script}\n$edit:completion:arg-completer[nccl-stacks] nccl-stacks {words} ''\n");
+        std::fs::write(folder.path().join("script"), ask).unwrap();
+        let answer = shell("elvish", &["-norc", "script"], folder.path())?;
+        Some(answer.lines().map(|line| line.trim_start_matches("▶ ").to_owned()).collect::<Vec<_>>())
+    };
+    let Some(first) = offered("") else { return };
+    let has = |offered: &[String], word: &str| offered.iter().any(|other| other == word);
+    assert!(has(&first, "--kernel-name") && has(&first, "kernels"), "{first:?}");
+    assert!(has(&offered("t.json").unwrap(), "--kernel-name"));
+    let export = offered("export t.json").unwrap();
+    assert!(has(&export, "--sqlite") && !has(&export, "--sort"), "{export:?}");
+}
+
 /// Zsh completes on a terminal only: this makes one, types a line and a tab, and gives what is shown after that.
 const ASK_ZSH: &str = r#"
     zmodload zsh/zpty

@@ -1,7 +1,7 @@
 //! `nccl-stacks completions`: how a shell completes the program's options.
 //!
 //! clap_complete's scripts take the first word that is no option for a command. Here it is a trace as a rule, behind which the main
-//! job's options follow, so some scripts are mended. Each mend does nothing where it finds nothing to mend; the tests ask the shells.
+//! job's options follow, so the scripts are mended. Each mend does nothing where it finds nothing to mend; the tests ask the shells.
 
 use clap::{Arg, CommandFactory, ValueHint};
 use clap_complete::Shell;
@@ -24,6 +24,8 @@ pub(super) fn run(args: &Completions) -> Result<(), Stop> {
         Shell::Bash => bash(&script),
         Shell::Fish => fish(&script, &commands),
         Shell::Zsh => zsh(&script, &commands),
+        Shell::Elvish => elvish(&script, &commands),
+        Shell::PowerShell => powershell(&script, &commands),
         _ => script,
     };
     Output::Stdout.finish(script.as_bytes())
@@ -81,4 +83,25 @@ _nccl-stacks_first_word() {
         after.replacen(":_files'", ":_nccl-stacks_first_word'", 1).replacen(COMMAND_LAST, "&& ret=0\n    fi\n", 1);
     let before = before.replacen(OPTIONS, &command_first, 1).replacen(MAIN, &format!("{FIRST_WORD}{MAIN}"), 1);
     format!("{before}':trace -- {after}")
+}
+
+/// The script joins all words before an option to the name of a command. Words that are no command are none of it.
+fn elvish(script: &str, commands: &[String]) -> String {
+    let joined = "        set command = $command';'$word\n";
+    let only_commands = format!(
+        "        if (not (builtin:has-value [{}] $word)) {{
+            break
+        }}
+{joined}",
+        commands.join(" ")
+    );
+    script.replacen(joined, &only_commands, 1)
+}
+
+/// As in elvish.
+fn powershell(script: &str, commands: &[String]) -> String {
+    let option = "$element.Value.StartsWith('-') -or\n";
+    let indent = " ".repeat(16);
+    let only_commands = format!("{option}{indent}$element.Value -notin @('{}') -or\n", commands.join("', '"));
+    script.replacen(option, &only_commands, 1)
 }

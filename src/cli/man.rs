@@ -21,7 +21,7 @@ const EXIT_STATUS: &[(&str, &str)] = &[
     ("0", "Done; also if nobody read the output to its end."),
     (
         "1",
-        "Something failed: a file cannot be read or written, a query is wrong, or a trace is damaged and --strict was given.",
+        "Something failed: a file cannot be read or written, a query or a config file is wrong, or a trace is damaged and --strict was given.",
     ),
     ("2", "Wrong usage: the arguments do not say enough, or contradict each other or the trace."),
     ("3", "Nothing was found."),
@@ -37,8 +37,8 @@ const ENVIRONMENT: &[(&str, &str)] = &[
 
 /// What a config file is.
 const CONFIG_FILE: &[&str] = &[
-    "A config file has families of kernels of your own, and defaults for the options of the program and of its commands. The first is \
-     read of: what --config names, what $NCCL_STACKS_CONFIG names, nccl-stacks.toml in the working directory, \
+    "A config file has families of kernels of your own, and defaults for the options of the program and of its commands. It \
+     is what --config names; else what $NCCL_STACKS_CONFIG names; else nccl-stacks.toml in the working directory; else \
      nccl-stacks/nccl-stacks.toml in $XDG_CONFIG_HOME or ~/.config. Which one was read, and what was taken of it, is said on \
      standard error.",
     "What is typed wins: a list that is typed takes the place of the file's, and --no-strict, --no-interactive and \
