@@ -230,6 +230,8 @@ fn mistakes_are_told_with_their_place() {
         ("[families]\nfine = ['a*']\nnot = ['b*', '/(/']", "3:14", &["not: \"/(/\": not a regular expression"]),
         ("[families]\nmine = 4", "2:8", &["mine: expected are patterns in quotes"]),
         ("[families]\nmine = []", "2:1", &["mine: a family needs a pattern"]),
+        ("[defaults]\nkernel-name = ['nccl', '/(/']", "2:24", &["kernel-name = \"/(/\": not a regular expression"]),
+        ("[defaults]\nfunction-name = ''", "2:17", &["function-name = \"\": it is empty"]),
         // Columns are letters, not bytes.
         ("[families]\n'ä' = ['ö', '']", "2:13", &["the pattern is empty"]),
     ] {

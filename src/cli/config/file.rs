@@ -13,7 +13,7 @@ use clap::{Arg, ArgAction, Command, ValueHint};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::analysis::kernels::OwnFamilies;
+use crate::analysis::kernels::{OwnFamilies, Pattern};
 use crate::error::Error;
 
 /// What a file says to the running command.
@@ -93,12 +93,17 @@ fn families(table: &DeTable<'_>, families: &mut OwnFamilies) -> Result<(), Wrong
                 return wrong(pattern.span(), format!("{name}: expected are patterns in quotes"));
             };
             families.add(name, text).map_err(|e| {
-                let why = if let Error::BadPattern { message, .. } = e { message } else { e.to_string() };
-                Wrong { at: pattern.span(), message: format!("{name}: {text:?}: {why}") }
+                let message = format!("{name}: {text:?}: {}", why_no_pattern(e));
+                Wrong { at: pattern.span(), message }
             })?;
         }
     }
     Ok(())
+}
+
+/// What is wrong with a pattern, without the flag that it was not given with.
+fn why_no_pattern(error: Error) -> String {
+    if let Error::BadPattern { message, .. } = error { message } else { error.to_string() }
 }
 
 /// Defaults for all commands, and in tables with their names those for one, which win.
@@ -230,8 +235,11 @@ fn text(value: &DeValue<'_>) -> Option<String> {
     }
 }
 
-/// Asks the option's own parser.
+/// Asks the option's own parser, and for patterns, which clap takes for any text, theirs.
 fn why_no_value(arg: &Arg, text: &str) -> Option<String> {
+    if arg.get_id() == "kernel_name" {
+        return Pattern::parse(text).err().map(why_no_pattern);
+    }
     let alone = Arg::new("value").long("value").value_parser(arg.get_value_parser().clone());
     let asked =
         Command::new("config").arg(alone).try_get_matches_from(["config".to_owned(), format!("--value={text}")]);
@@ -241,6 +249,7 @@ fn why_no_value(arg: &Arg, text: &str) -> Option<String> {
             Some(format!("expected is one of {}", known.join(", ")))
         }
         (_, Some(source)) => Some(source.to_string()),
+        _ if text.is_empty() => Some("it is empty".to_owned()),
         _ => Some("this is no value for it".to_owned()),
     }
 }
