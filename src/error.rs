@@ -54,6 +54,9 @@ pub enum Error {
     )]
     BadFamilies { name: String, message: String },
 
+    #[error("{name}:{line}:{column}: {message}")]
+    Config { name: String, line: usize, column: usize, message: String },
+
     #[error("SQL: {0}")]
     Sql(#[from] rusqlite::Error),
 

@@ -28,27 +28,34 @@
 //! # Example
 //!
 //! ```
-//! use nccl_stacks::analysis::capture::Captured;
-//! use nccl_stacks::analysis::kernels::{OwnFamilies, Wanted, choose};
-//! use nccl_stacks::analysis::launches;
-//! use nccl_stacks::analysis::stacks::{Climb, Ground, climb};
-//! use nccl_stacks::load::{LoadOptions, load};
-//! use nccl_stacks::sql::Database;
-//! use nccl_stacks::time::Window;
+//! use nccl_stacks::analysis::stacks::Order;
+//! use nccl_stacks::{Climb, Database, LoadOptions, Wanted, Window, load, stacks};
 //!
-//! # fn main() -> Result<(), nccl_stacks::error::Error> {
-//! let loaded = load("testdata/sglang_decode.json.gz".as_ref(), LoadOptions::default(), |_| {})?;
+//! # fn main() -> Result<(), nccl_stacks::Error> {
+//! let loaded = load("testdata/sglang_decode.json.gz", LoadOptions::default(), |_| {})?;
 //! let database = Database::open(loaded.store)?;
-//! let wanted = Wanted::parse(&["ncclDevKernel_AllReduce".to_owned()], &[], &OwnFamilies::default())?;
-//! let launches = launches::find(database.store(), &choose(&database, &wanted)?);
+//!
+//! // The stacks above the launches of all all-reduces of the trace, each with at most 12 callers.
+//! let wanted = Wanted::patterns(&["ncclDevKernel_AllReduce"])?;
 //! let how = Climb { max_callers: Some(12), ..Climb::default() };
-//! let ground = Ground::new(database.store(), &wanted, Captured::default());
-//! let report = climb(ground, &launches, Window::ALL, how);
-//! assert_eq!(report.stacks[0].count, 16);
-//! assert_eq!(report.stacks[0].shape.frames.last().map(String::as_str), Some("cudaGraphLaunch"));
+//! let mut report = stacks(&database, &wanted, Window::ALL, how)?;
+//!
+//! report.arrange(Order::Exposed, 0.0, None);
+//! for stack in &report.stacks {
+//!     println!("{} times, {} ns exposed: {}", stack.count, stack.cost.exposed, stack.shape.frames.join(" -> "));
+//! }
+//! # assert_eq!(report.coverage.attributed(), 32);
+//!
+//! // Anything else is a question in SQL.
+//! let sql = "SELECT count(*) FROM slice WHERE name = 'cudaGraphLaunch'";
+//! let replays: i64 = database.connection().query_row(sql, [], |row| row.get(0))?;
+//! assert_eq!(replays, 2);
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! [`fn@stacks`] is the short way. `examples/stacks.rs` goes the same way step by step, which is what it takes to give a trace's
+//! captures of CUDA graphs or to keep what is found between the steps.
 
 pub mod analysis;
 pub mod cli;
@@ -63,3 +70,10 @@ pub mod report;
 pub mod sql;
 pub mod store;
 pub mod time;
+
+pub use analysis::kernels::Wanted;
+pub use analysis::stacks::{Climb, StackReport, stacks};
+pub use error::Error;
+pub use load::{LoadOptions, load};
+pub use sql::Database;
+pub use time::Window;

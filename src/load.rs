@@ -78,8 +78,12 @@ pub struct Progress {
 /// # Errors
 /// What [`input::open`] fails with; a file that is no trace; a file that is damaged before the first whole event. Damage
 /// further on is counted in [`Store::damage`] instead.
-pub fn load(path: &Path, options: LoadOptions, progress: impl FnMut(Progress) + Send) -> Result<Loaded, Error> {
-    load_input(input::open(path)?, options, progress)
+pub fn load(
+    path: impl AsRef<Path>,
+    options: LoadOptions,
+    progress: impl FnMut(Progress) + Send,
+) -> Result<Loaded, Error> {
+    load_input(input::open(path.as_ref())?, options, progress)
 }
 
 /// The same for an opened input.

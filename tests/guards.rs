@@ -88,6 +88,7 @@ fn readme_blocks(language: &str) -> Vec<String> {
 fn program(args: &[String]) -> (String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_nccl-stacks"))
         .args(args)
+        .env("NCCL_STACKS_CONFIG", "")
         .current_dir(root())
         .stdin(std::process::Stdio::null())
         .output()

@@ -50,7 +50,7 @@ impl Pattern {
     }
 }
 
-/// Which kernels are asked for.
+/// Which kernels are asked for; by default none.
 #[derive(Debug, Default)]
 pub struct Wanted {
     patterns: Vec<Pattern>,
@@ -96,6 +96,20 @@ impl Wanted {
         Ok(wanted)
     }
 
+    /// The kernels of NCCL and RCCL.
+    pub fn nccl() -> Self {
+        Wanted::parse(&[], &[], &OwnFamilies::default()).expect("the default families are among those that are known")
+    }
+
+    /// Kernels that any of the patterns fits, as [`Pattern`] has them; without any, those of NCCL and RCCL.
+    ///
+    /// # Errors
+    /// A pattern that is none.
+    pub fn patterns(patterns: &[&str]) -> Result<Self, Error> {
+        let patterns: Vec<String> = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
+        Wanted::parse(&patterns, &[], &OwnFamilies::default())
+    }
+
     /// Whether a kernel of this name is.
     pub fn fits(&self, name: &str) -> bool {
         self.patterns.iter().any(|pattern| pattern.fits(name))
@@ -121,7 +135,7 @@ pub fn collectives(store: &Store, wanted: &Wanted) -> Vec<bool> {
 }
 
 /// Families that a person has made.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct OwnFamilies(BTreeMap<String, Vec<Pattern>>);
 
 impl OwnFamilies {
@@ -133,9 +147,21 @@ impl OwnFamilies {
         let bad = |message: String| Error::BadFamilies { name: file.to_owned(), message };
         let families: BTreeMap<String, Vec<String>> = serde_json::from_str(text).map_err(|e| bad(e.to_string()))?;
         for (name, patterns) in families {
-            let patterns = patterns.iter().map(|pattern| Pattern::parse(pattern)).collect::<Result<Vec<_>, _>>();
-            self.0.entry(name).or_default().extend(patterns.map_err(|e| bad(e.to_string()))?);
+            for pattern in &patterns {
+                self.add(&name, pattern).map_err(|e| bad(e.to_string()))?;
+            }
+            self.0.entry(name).or_default();
         }
+        Ok(())
+    }
+
+    /// Adds a pattern to a family, which is made if it is not there.
+    ///
+    /// # Errors
+    /// A pattern that is none.
+    pub fn add(&mut self, family: &str, pattern: &str) -> Result<(), Error> {
+        let pattern = Pattern::parse(pattern)?;
+        self.0.entry(family.to_owned()).or_default().push(pattern);
         Ok(())
     }
 

@@ -12,13 +12,15 @@ use super::capture::{CaptureTally, Captured};
 use super::cost::Cost;
 use super::devices::Devices;
 use super::forward::{Forward, Forwards};
-use super::kernels::{Wanted, collectives};
-use super::launches::{Evidence, Launched, Launches, NoLaunch, WindowOn};
+use super::kernels::{Wanted, choose, collectives};
+use super::launches::{self, Evidence, Launched, Launches, NoLaunch, WindowOn};
 use super::messages::{Messages, Records, Sender};
 use super::shape::Shape;
 use super::summary::{Summary, summarise};
 pub use super::tree::Trail;
 use super::tree::{Climber, Node, Tree};
+use crate::error::Error;
+use crate::sql::Database;
 use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::Window;
@@ -220,6 +222,17 @@ impl<'a> Ground<'a> {
     pub fn new(store: &'a Store, wanted: &Wanted, captured: Captured) -> Self {
         Ground { store, devices: Devices::new(store, collectives(store, wanted)), captured }
     }
+}
+
+/// The stacks above the launches of some kernels in a window, without captures of CUDA graphs: a replayed kernel has the stack of
+/// its replay. What is done is [`choose`], then [`launches::find`], then [`climb`].
+///
+/// # Errors
+/// What SQLite fails with.
+pub fn stacks(database: &Database, wanted: &Wanted, window: Window, how: Climb) -> Result<StackReport, Error> {
+    let store = database.store();
+    let launches = launches::find(store, &choose(database, wanted)?);
+    Ok(climb(Ground::new(store, wanted, Captured::default()), &launches, window, how))
 }
 
 /// Climbs from every launch in the window, groups, and adds up what the kernels cost.

@@ -1,18 +1,21 @@
 //! The arguments, as typed.
 
+mod families;
+mod words;
+
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{ArgGroup, Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueHint};
+use clap_complete::Shell;
 
 use super::Stop;
 use crate::analysis::diff::Bound;
-use crate::analysis::launches::WindowOn;
-use crate::analysis::stacks::Order;
-use crate::report::diff::DiffForm;
-use crate::report::{Form, Weight};
+use crate::analysis::kernels::OwnFamilies;
 use crate::time::parse_nanos;
+use families::FamilyName;
+pub use words::{DiffFormat, Format, On, Sort, Switch, TableFormat, Weigh};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,119 +35,6 @@ Examples:
 const EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 failure, 2 wrong usage, 3 nothing found, 5 beyond --fail-if, 130 interrupted.
 Times are nanoseconds on the trace's own clock, the `ts` of its events times 1000; 250us, 77.5ms and 1.5s are understood.";
-
-/// By what a kernel lies in the window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-#[expect(missing_docs, reason = "clap would show the docs of each value, and make of one help two")]
-pub enum On {
-    Launch,
-    Kernel,
-}
-
-/// Whether to do something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-#[expect(missing_docs, reason = "as above")]
-pub enum Switch {
-    On,
-    Off,
-}
-
-/// A form of the stacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-#[expect(missing_docs, reason = "as above")]
-pub enum Format {
-    Text,
-    Table,
-    Json,
-    Csv,
-    Folded,
-    Speedscope,
-    Svg,
-}
-
-impl From<Format> for Form {
-    fn from(format: Format) -> Self {
-        match format {
-            Format::Text => Form::Text,
-            Format::Table => Form::Table,
-            Format::Json => Form::Json,
-            Format::Csv => Form::Csv,
-            Format::Folded => Form::Folded,
-            Format::Speedscope => Form::Speedscope,
-            Format::Svg => Form::Svg,
-        }
-    }
-}
-
-/// A form of a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-#[expect(missing_docs, reason = "as above")]
-pub enum TableFormat {
-    Table,
-    Csv,
-    Json,
-}
-
-/// A form of two traces side by side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-#[expect(missing_docs, reason = "as above")]
-pub enum DiffFormat {
-    Table,
-    Text,
-    Csv,
-    Json,
-}
-
-impl From<DiffFormat> for DiffForm {
-    fn from(format: DiffFormat) -> Self {
-        match format {
-            DiffFormat::Table => DiffForm::Table,
-            DiffFormat::Text => DiffForm::Text,
-            DiffFormat::Csv => DiffForm::Csv,
-            DiffFormat::Json => DiffForm::Json,
-        }
-    }
-}
-
-/// An order of the stacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-#[expect(missing_docs, reason = "as above")]
-pub enum Sort {
-    Count,
-    Gpu,
-    Exposed,
-    Mean,
-}
-
-impl From<Sort> for Order {
-    fn from(sort: Sort) -> Self {
-        match sort {
-            Sort::Count => Order::Count,
-            Sort::Gpu => Order::GpuTime,
-            Sort::Exposed => Order::Exposed,
-            Sort::Mean => Order::Mean,
-        }
-    }
-}
-
-/// What weighs in a flame graph.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-#[expect(missing_docs, reason = "as above")]
-pub enum Weigh {
-    Count,
-    Gpu,
-    Exposed,
-}
-
-impl From<Weigh> for Weight {
-    fn from(weigh: Weigh) -> Self {
-        match weigh {
-            Weigh::Count => Weight::Count,
-            Weigh::Gpu => Weight::Gpu,
-            Weigh::Exposed => Weight::Exposed,
-        }
-    }
-}
 
 /// A length of time in ns.
 fn parse_length(text: &str) -> Result<i64, String> {
@@ -171,15 +61,6 @@ fn parse_percent(text: &str) -> Result<f64, String> {
     }
 }
 
-impl From<On> for WindowOn {
-    fn from(on: On) -> Self {
-        match on {
-            On::Launch => WindowOn::Launch,
-            On::Kernel => WindowOn::Kernel,
-        }
-    }
-}
-
 /// Which code launched the NCCL kernels of a PyTorch profiler trace, from where, and how often.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-stacks", version, before_help = EXAMPLES, after_help = EXIT_CODES)]
@@ -192,6 +73,20 @@ pub struct Cli {
     /// The main job.
     #[command(flatten)]
     pub stacks: Stacks,
+}
+
+impl Cli {
+    /// How to read the trace, for what reads one.
+    pub(super) fn reading_mut(&mut self) -> Option<&mut Reading> {
+        match &mut self.command {
+            None => Some(&mut self.stacks.reading),
+            Some(Command::Kernels(args)) => Some(&mut args.reading),
+            Some(Command::Diff(args)) => Some(&mut args.reading),
+            Some(Command::Sql(args)) => Some(&mut args.reading),
+            Some(Command::Export(args)) => Some(&mut args.reading),
+            Some(Command::Completions(_) | Command::Man(_)) => None,
+        }
+    }
 }
 
 /// What to do other than the main job.
@@ -209,10 +104,26 @@ pub enum Command {
     Sql(Sql),
     /// Write the whole trace as an SQLite database or as Parquet files, or a window of it as a smaller trace
     Export(Box<Export>),
+    /// Write the script with which a shell completes this program's options
+    Completions(Completions),
+    /// Write the manual, as pages for man
+    Man(Man),
 }
+
+const SQL_EXAMPLES: &str = "\
+Examples:
+  The names that took the most time:
+    nccl-stacks sql trace.json.gz 'SELECT name, count(*), sum(dur) FROM slice GROUP BY name ORDER BY 3 DESC LIMIT 20'
+  What a table has:
+    nccl-stacks sql trace.json.gz \"SELECT name, type FROM pragma_table_info('slice')\"
+  Statements of a file, as JSON into a file:
+    nccl-stacks sql trace.json.gz --file questions.sql --format json --output answers.json
+  Question after question, on a terminal:
+    nccl-stacks sql trace.json.gz";
 
 /// What to ask a trace in SQL.
 #[derive(Debug, Args)]
+#[command(before_help = SQL_EXAMPLES)]
 pub struct Sql {
     /// The trace: Chrome JSON, plain or compressed; `-` for standard input
     pub trace: PathBuf,
@@ -306,8 +217,18 @@ impl Stacks {
     }
 }
 
+const KERNELS_EXAMPLES: &str = "\
+Examples:
+  All kernels of a trace, by name:
+    nccl-stacks kernels trace.json.gz
+  Only those of NCCL, launched within the first call of a function:
+    nccl-stacks kernels trace.json.gz --family nccl --function-name '%forward_batch_generation' --index 0
+  The ten that take the most time, for a spreadsheet:
+    nccl-stacks kernels trace.json.gz --limit 10 --format csv --output kernels.csv";
+
 /// Kernels by name.
 #[derive(Debug, Args)]
+#[command(before_help = KERNELS_EXAMPLES)]
 pub struct Kernels {
     /// The trace, as in the main job
     pub trace: PathBuf,
@@ -317,7 +238,7 @@ pub struct Kernels {
     pub kernel_name: Vec<String>,
 
     /// Kernels of a family, as in the main job. Repeatable
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = FamilyName, hide_possible_values = true)]
     pub family: Vec<String>,
 
     /// Families of your own, as in the main job. Repeatable
@@ -345,8 +266,18 @@ pub struct Kernels {
     pub reading: Reading,
 }
 
+const DIFF_EXAMPLES: &str = "\
+Examples:
+  What changed from one version of a program to the next:
+    nccl-stacks diff before.json.gz after.json.gz
+  The same for one step of each:
+    nccl-stacks diff before.json.gz after.json.gz --function-name 'ProfilerStep#%' --index 2
+  For CI, with exit code 5 if collectives are exposed for 5 % longer:
+    nccl-stacks diff before.json.gz after.json.gz --fail-if 'exposed>+5%'";
+
 /// Two traces side by side.
 #[derive(Debug, Args)]
+#[command(before_help = DIFF_EXAMPLES)]
 pub struct Diff {
     /// The first trace
     pub before: PathBuf,
@@ -392,8 +323,18 @@ pub struct Diff {
     pub reading: Reading,
 }
 
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  A database that any sqlite3 opens:
+    nccl-stacks export trace.json.gz --sqlite trace.db
+  One Parquet file for each table:
+    nccl-stacks export trace.json.gz --parquet trace.parquet
+  The first call of a function, as a small trace for a viewer:
+    nccl-stacks export trace.json.gz --trace step.json.gz --function-name '%forward_batch_generation' --index 0";
+
 /// A trace in other forms.
 #[derive(Debug, Args)]
+#[command(before_help = EXPORT_EXAMPLES)]
 #[command(group = ArgGroup::new("forms").args(["sqlite", "parquet", "cut"]).required(true).multiple(true))]
 pub struct Export {
     /// The trace, as for the main job
@@ -404,7 +345,7 @@ pub struct Export {
     pub sqlite: Option<PathBuf>,
 
     /// Write one Parquet file for each table into this folder, which must be empty or not there
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub parquet: Option<PathBuf>,
 
     /// Write a window of the trace as a trace (JSON; packed with gzip unless the name ends in .json) with the kernels marked that
@@ -426,6 +367,48 @@ pub struct Export {
     pub reading: Reading,
 }
 
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  bash, for one session:
+    source <(nccl-stacks completions bash)
+  bash, from now on:
+    nccl-stacks completions bash > ~/.local/share/bash-completion/completions/nccl-stacks
+  zsh, into a folder that is in $fpath:
+    nccl-stacks completions zsh > ~/.zfunc/_nccl-stacks
+  fish:
+    nccl-stacks completions fish > ~/.config/fish/completions/nccl-stacks.fish";
+
+/// The completions of a shell.
+#[derive(Debug, Args)]
+#[command(before_help = COMPLETIONS_EXAMPLES)]
+pub struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  Read the manual:
+    nccl-stacks man | man -l -
+  The page of a command:
+    nccl-stacks man sql | man -l -
+  All pages, into a folder where man looks:
+    nccl-stacks man --dir ~/.local/share/man/man1";
+
+/// The manual.
+#[derive(Debug, Args)]
+#[command(before_help = MAN_EXAMPLES)]
+pub struct Man {
+    /// The page of this command [default: the page of the program]
+    #[arg(value_name = "COMMAND")]
+    pub page: Option<String>,
+
+    /// Write all pages into this folder, one file for each, instead of one to standard output
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, conflicts_with = "page")]
+    pub dir: Option<PathBuf>,
+}
+
 /// Which kernels.
 #[derive(Debug, Args)]
 pub struct Selection {
@@ -436,7 +419,7 @@ pub struct Selection {
 
     /// Kernels of a family: nccl, rccl, custom-allreduce (vLLM, SGLang, FlashInfer, TensorRT-LLM, symmetric memory), deepep,
     /// nvshmem, mscclpp, all-collectives, or one of --family-file. Repeatable; adds to --kernel-name
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = FamilyName, hide_possible_values = true)]
     pub family: Vec<String>,
 
     /// Families of your own, as JSON: {"mine": ["myAllReduce", "/regex/"]}, patterns as in --kernel-name. Repeatable
@@ -456,8 +439,12 @@ pub struct Span {
     pub index: Option<usize>,
 
     /// Choose from a list: of the slices with that name, or of those that look like steps
-    #[arg(short, long)]
+    #[arg(short, long, overrides_with = "no_interactive")]
     pub interactive: bool,
+
+    /// Undoes --interactive, as --no-strict does --strict.
+    #[arg(long, hide = true, overrides_with = "interactive")]
+    pub no_interactive: bool,
 
     /// Look only at launches from this time on; overrides --function-name
     #[arg(long, value_name = "TIME", value_parser = parse_nanos, requires = "duration")]
@@ -485,8 +472,12 @@ pub struct Climbing {
 
     /// Keep names as they are. Otherwise digits at the end of a caller's name (Linear_12) and addresses (object at 0x...) are
     /// folded, so that layers and runs count together
-    #[arg(long)]
+    #[arg(long, overrides_with = "no_exact_names")]
     pub exact_names: bool,
+
+    /// Undoes --exact-names, as --no-strict does --strict.
+    #[arg(long, hide = true, overrides_with = "exact_names")]
+    pub no_exact_names: bool,
 }
 
 /// How to read a trace.
@@ -497,6 +488,23 @@ pub struct Reading {
     pub threads: Option<NonZero<usize>>,
 
     /// Fail if any part of the trace is damaged or had to be left out
-    #[arg(long)]
+    #[arg(long, overrides_with = "no_strict")]
     pub strict: bool,
+
+    /// Undoes --strict, also that of a config file.
+    #[arg(long, hide = true, overrides_with = "strict")]
+    pub no_strict: bool,
+
+    /// Defaults for options, and families of your own, as TOML; what is typed wins [default: what $NCCL_STACKS_CONFIG names, or
+    /// nccl-stacks.toml in this folder or in ~/.config/nccl-stacks]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_config")]
+    pub config: Option<PathBuf>,
+
+    /// Read no config file. --no-strict and the like turn off what it turns on
+    #[arg(long)]
+    pub no_config: bool,
+
+    /// The families of the config file.
+    #[arg(skip)]
+    pub families: OwnFamilies,
 }

@@ -13,7 +13,7 @@ use crate::report::diff;
 
 pub(super) fn run(args: &Args) -> Result<(), Stop> {
     let question = Question {
-        wanted: opening::wanted(&args.selection)?,
+        wanted: opening::wanted(&args.selection, &args.reading)?,
         span: &args.span,
         climbing: &args.climbing,
         captures: &[],

@@ -19,7 +19,7 @@ use crate::sql::Database;
 
 pub(super) fn run(args: &Export) -> Result<(), Stop> {
     check(args)?;
-    let wanted = opening::wanted(&args.selection)?;
+    let wanted = opening::wanted(&args.selection, &args.reading)?;
     let place = |flag, path: Option<&Path>| path.map(|path| Place::open(flag, path, &args.trace)).transpose();
     let sqlite = place("--sqlite", args.sqlite.as_deref())?;
     let cut = place("--trace", args.cut.as_deref())?;

@@ -14,7 +14,7 @@ use crate::report::{csv, json, table};
 const ALL: &str = "*";
 
 pub(super) fn run(args: &Kernels) -> Result<(), Stop> {
-    let own = opening::own_families(&args.family_file)?;
+    let own = opening::own_families(&args.family_file, &args.reading)?;
     let mut patterns = args.kernel_name.clone();
     if patterns.is_empty() && args.family.is_empty() {
         patterns.push(ALL.to_owned());

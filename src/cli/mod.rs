@@ -2,10 +2,13 @@
 
 pub mod args;
 mod captures;
+mod completions;
+mod config;
 mod diff;
 mod export;
 mod interrupt;
 mod kernels;
+mod man;
 mod notes;
 mod opening;
 mod output;
@@ -20,8 +23,7 @@ mod stacks;
 use std::io::Write;
 use std::process::ExitCode;
 
-use args::Command;
-use clap::Parser;
+use args::{Cli, Command};
 
 use crate::error::Error;
 
@@ -52,15 +54,7 @@ impl From<Error> for Stop {
 
 /// Runs the program with the arguments of the process.
 pub fn main() -> ExitCode {
-    let cli = args::Cli::parse();
-    let result = match &cli.command {
-        None => stacks::run(&cli.stacks),
-        Some(Command::Kernels(args)) => kernels::run(args),
-        Some(Command::Diff(args)) => diff::run(args),
-        Some(Command::Export(args)) => export::run(args),
-        Some(Command::Sql(args)) => sql::run(args),
-    };
-    let (message, code) = match result {
+    let (message, code) = match config::arguments().and_then(|cli| run(&cli)) {
         Ok(()) | Err(Stop::NobodyListens) => return ExitCode::SUCCESS,
         Err(Stop::Failed(error)) => (format!("error: {error}"), 1),
         Err(Stop::Usage(message)) => (format!("error: {message}"), 2),
@@ -71,6 +65,19 @@ pub fn main() -> ExitCode {
     };
     say(&message);
     ExitCode::from(code)
+}
+
+/// Does what the arguments ask for.
+fn run(cli: &Cli) -> Result<(), Stop> {
+    match &cli.command {
+        None => stacks::run(&cli.stacks),
+        Some(Command::Kernels(args)) => kernels::run(args),
+        Some(Command::Diff(args)) => diff::run(args),
+        Some(Command::Export(args)) => export::run(args),
+        Some(Command::Sql(args)) => sql::run(args),
+        Some(Command::Completions(args)) => completions::run(args),
+        Some(Command::Man(args)) => man::run(args),
+    }
 }
 
 /// A line for the person, on standard error.

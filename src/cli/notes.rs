@@ -29,6 +29,13 @@ pub(super) fn loaded(loaded: &Loaded) {
     say(&format!("Trace loaded: {megabytes:.1} MB in {:.1} s ({rate:.0} MB/s), {events} events", loaded.seconds));
 }
 
+/// `Config: nccl-stacks.toml (--sort, --stack-depth)`
+pub(super) fn config<'a>(path: &Path, keys: impl Iterator<Item = &'a str>) {
+    let flags: Vec<String> = keys.map(|key| format!("--{key}")).collect();
+    let taken = if flags.is_empty() { String::new() } else { format!(" ({})", flags.join(", ")) };
+    say(&format!("Config: {}{taken}", path.display()));
+}
+
 /// Which window was taken, in a form that asks for it again.
 pub(super) fn window(what: &str, window: Window) {
     let Window { start, .. } = window;

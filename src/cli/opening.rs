@@ -30,14 +30,14 @@ pub(super) fn open(trace: &Path, reading: &Reading, options: LoadOptions) -> Res
 }
 
 /// The kernels that the arguments ask for.
-pub(super) fn wanted(selection: &Selection) -> Result<Wanted, Stop> {
-    let own = own_families(&selection.family_file)?;
+pub(super) fn wanted(selection: &Selection, reading: &Reading) -> Result<Wanted, Stop> {
+    let own = own_families(&selection.family_file, reading)?;
     Wanted::parse(&selection.kernel_name, &selection.family, &own).map_err(|e| Stop::Usage(e.to_string()))
 }
 
-/// The families of some files.
-pub(super) fn own_families(files: &[PathBuf]) -> Result<OwnFamilies, Stop> {
-    let mut own = OwnFamilies::default();
+/// The families of some files and of the config file.
+pub(super) fn own_families(files: &[PathBuf], reading: &Reading) -> Result<OwnFamilies, Stop> {
+    let mut own = reading.families.clone();
     for path in files {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|source| Error::Read { name: name.clone(), source })?;

@@ -33,7 +33,7 @@ pub(super) struct Asked {
 impl Question<'_> {
     /// How to climb.
     pub(super) fn how(&self) -> Climb {
-        let Climbing { forward_stacks, stack_depth, exact_names } = *self.climbing;
+        let Climbing { forward_stacks, stack_depth, exact_names, .. } = *self.climbing;
         Climb {
             max_callers: (stack_depth > 0).then_some(stack_depth),
             exact_names,

@@ -11,7 +11,7 @@ use crate::report::Answer;
 pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     let trace = args.trace()?;
     let question = Question {
-        wanted: opening::wanted(&args.selection)?,
+        wanted: opening::wanted(&args.selection, &args.reading)?,
         span: &args.span,
         climbing: &args.climbing,
         captures: &args.capture_trace,

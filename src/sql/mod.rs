@@ -25,6 +25,8 @@ use crate::error::Error;
 use crate::store::Store;
 pub use engine::{Cell, Column, Table};
 use queries::Query;
+/// The version of rusqlite that [`Database::connection`] is of.
+pub use rusqlite;
 pub use tables::TABLES;
 
 /// The views of `views.sql`.

@@ -6,8 +6,11 @@ pub(crate) fn testdata(name: &str) -> String {
     format!("{}/testdata/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
+/// The program, without the settings of the person who runs the tests.
 pub(crate) fn program() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_nccl-stacks"))
+    let mut program = Command::new(env!("CARGO_BIN_EXE_nccl-stacks"));
+    program.env("NCCL_STACKS_CONFIG", "");
+    program
 }
 
 pub(crate) fn run(args: &[&str]) -> Output {

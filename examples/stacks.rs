@@ -1,0 +1,61 @@
+//! The library from end to end: which code launched the NCCL kernels of a trace, and what that cost.
+//!
+//! `cargo run --example stacks -- testdata/sglang_decode.json.gz`
+
+#![allow(clippy::print_stdout, reason = "this is a program")]
+
+use nccl_stacks::analysis::capture::Captured;
+use nccl_stacks::analysis::kernels::choose;
+use nccl_stacks::analysis::launches;
+use nccl_stacks::analysis::stacks::{Ground, Order, climb};
+use nccl_stacks::time::Nanos;
+use nccl_stacks::{Climb, Database, Error, LoadOptions, Wanted, Window, load};
+
+fn main() -> Result<(), Error> {
+    let path = std::env::args().nth(1).unwrap_or_else(|| "testdata/sglang_decode.json.gz".to_owned());
+
+    // The file becomes columns. Damage in it is no error but is counted, in `store.damage`.
+    let loaded = load(&path, LoadOptions::default(), |_| {})?;
+    println!("{}: {} events, {} slices", loaded.name, loaded.store.events, loaded.store.slices.len());
+
+    // The columns become tables of SQLite, without a copy.
+    let database = Database::open(loaded.store)?;
+
+    // Which kernels: those of NCCL and RCCL. `Wanted::patterns` takes names, wildcards and regular expressions instead.
+    let wanted = Wanted::nccl();
+    let names = choose(&database, &wanted)?;
+
+    // For each kernel the call that launched it, and what ties the two.
+    let launches = launches::find(database.store(), &names);
+
+    // From each call up to the Python functions above it, at most 12; stacks that are alike become one.
+    // Captures of CUDA graphs could be given here; without one, a replayed kernel has the stack of the replay.
+    let ground = Ground::new(database.store(), &wanted, Captured::default());
+    let how = Climb { max_callers: Some(12), ..Climb::default() };
+    let mut report = climb(ground, &launches, Window::ALL, how);
+    println!("{} of {} kernels have a stack", report.coverage.attributed(), report.coverage.kernels);
+
+    // The five that cost most of what nothing hid.
+    report.arrange(Order::Exposed, 0.0, Some(5));
+    for stack in &report.stacks {
+        let cost = &stack.cost;
+        println!();
+        println!("{} kernels, {} on the GPU, {} exposed", stack.count, Nanos(cost.gpu_time.total), Nanos(cost.exposed));
+        // Outermost first; the last is the call itself.
+        for frame in &stack.shape.frames {
+            println!("    {frame}");
+        }
+    }
+
+    // All else is a question in SQL: this one is which GPU streams the kernels ran on.
+    let sql = "SELECT thread.name, count(*) FROM slice
+               JOIN thread_track ON slice.track_id = thread_track.id JOIN thread USING (utid)
+               WHERE slice.category = 'kernel' AND slice.name GLOB 'nccl*' GROUP BY utid ORDER BY 2 DESC, 1";
+    let mut statement = database.connection().prepare(sql)?;
+    let mut rows = statement.query([])?;
+    println!();
+    while let Some(row) = rows.next()? {
+        println!("{} kernels on {}", row.get::<_, i64>(1)?, row.get::<_, String>(0)?);
+    }
+    Ok(())
+}

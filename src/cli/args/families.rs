@@ -1,0 +1,27 @@
+//! The name of a family as an argument: any text, since a person may have made families, but a shell offers those that are known.
+
+use std::ffi::OsStr;
+
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::{Arg, Command, Error};
+
+use crate::analysis::kernels::ALL_FAMILIES;
+use crate::nccl::families::FAMILIES;
+
+/// Takes any name. Clap's own list of possible values would refuse those that are not in it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FamilyName;
+
+impl TypedValueParser for FamilyName {
+    type Value = String;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<String, Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let all = PossibleValue::new(ALL_FAMILIES).help("all of these");
+        let known = FAMILIES.iter().map(|family| PossibleValue::new(family.name).help(family.about));
+        Some(Box::new(known.chain([all])))
+    }
+}

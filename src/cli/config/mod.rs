@@ -1,0 +1,66 @@
+//! The arguments of the process, with the defaults of a config file.
+//!
+//! What the file has becomes arguments before the typed ones, so that clap reads both alike and what is typed may rest on what the
+//! file has. It is left out where something typed answers the same question: what is typed wins, lists do not add up, and
+//! nothing in the file contradicts what is typed.
+
+mod file;
+mod place;
+
+use std::ffi::OsString;
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command, CommandFactory, Parser};
+
+use super::args::Cli;
+use super::{Stop, notes};
+use file::Default;
+pub(super) use file::reads_traces;
+
+/// What is not taken of a file where an option is typed, because both answer one question: which kernels, or which window.
+const ANSWERED: &[(&str, &[&str])] =
+    &[("kernel_name", &["family"]), ("family", &["kernel_name"]), ("start_ts", &["function_name", "interactive"])];
+
+/// Reads the arguments. As clap does, ends the process where it is asked for help, and where the arguments are wrong.
+pub(super) fn arguments() -> Result<Cli, Stop> {
+    let typed: Vec<OsString> = std::env::args_os().collect();
+    let mut program = Cli::command();
+    // What is wrong is told by the second reading: a typed option may need one that the file has.
+    let matches = program.clone().ignore_errors(true).try_get_matches_from(&typed).unwrap_or_else(|e| e.exit());
+    program.build();
+    let (name, matches) = matches.subcommand().map_or((None, &matches), |(name, matches)| (Some(name), matches));
+    let running = name.and_then(|name| program.find_subcommand(name)).unwrap_or(&program);
+    let Some(path) = place::find(matches) else { return Ok(Cli::parse_from(typed)) };
+    let file = file::read(&path, &program, running)?;
+    let taken: Vec<&Default> = file.defaults.iter().filter(|default| is_free(default.arg, running, matches)).collect();
+    // A command is the first word: with options of the main job before it, it would be a trace.
+    let at = typed.len().min(if name.is_some() { 2 } else { 1 });
+    let mut all = typed.clone();
+    all.splice(at..at, taken.iter().flat_map(|default| default.arguments.iter().cloned()));
+    // What is wrong without the file is told without it.
+    let mut cli = Cli::try_parse_from(all).unwrap_or_else(|e| Cli::try_parse_from(typed).err().unwrap_or(e).exit());
+    notes::config(&path, taken.iter().filter(|default| !default.arguments.is_empty()).map(|default| &*default.key));
+    if let Some(reading) = cli.reading_mut() {
+        reading.families = file.families;
+    }
+    Ok(cli)
+}
+
+/// Whether a default of the file is to be taken: nothing that is typed has to do with it.
+fn is_free(arg: &Arg, running: &Command, matches: &ArgMatches) -> bool {
+    let is_typed =
+        |id: &str| matches.try_contains_id(id).is_ok() && matches.value_source(id) == Some(ValueSource::CommandLine);
+    let id = arg.get_id().as_str();
+    let is_answered = ANSWERED.iter().any(|(typed, answered)| answered.contains(&id) && is_typed(typed));
+    let contradicts = |one: &Arg, other: &Arg| running.get_arg_conflicts_with(one).contains(&other);
+    let is_contradicted = running
+        .get_arguments()
+        .filter(|other| is_typed(other.get_id().as_str()))
+        .any(|other| contradicts(arg, other) || contradicts(other, arg));
+    // Without --trace a whole trace is exported, and it is an error to choose a part.
+    let chooses = running.get_groups().any(|group| {
+        ["Selection", "Span"].contains(&group.get_id().as_str()) && group.get_args().any(|member| member == id)
+    });
+    let is_for_a_part = chooses && running.get_name() == "export" && !is_typed("cut");
+    !is_typed(id) && !is_typed(&format!("no_{id}")) && !is_answered && !is_contradicted && !is_for_a_part
+}

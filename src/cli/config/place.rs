@@ -1,0 +1,36 @@
+//! Where the config file is.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::ArgMatches;
+
+/// The file's name, in the folder of a project.
+const NAME: &str = "nccl-stacks.toml";
+
+/// The first of: what --config names, what the environment names, a file in this folder, a file among the person's settings. `None`
+/// if there is none, if the arguments or the environment want none, and for commands that read no trace.
+pub(super) fn find(matches: &ArgMatches) -> Option<PathBuf> {
+    matches.try_contains_id("config").ok()?;
+    // Where the arguments are wrong, not all switches have got a value.
+    if matches.get_one("no_config").is_some_and(|is_typed| *is_typed) {
+        return None;
+    }
+    if let Some(path) = matches.get_one::<PathBuf>("config") {
+        return Some(path.clone());
+    }
+    if let Some(path) = env::var_os("NCCL_STACKS_CONFIG") {
+        return (!path.is_empty()).then(|| path.into());
+    }
+    let here = Some(PathBuf::from(NAME));
+    [here, settings()].into_iter().flatten().find(|path| path.is_file())
+}
+
+/// The file among the person's settings. The standard wants folders that are not absolute to be passed over.
+fn settings() -> Option<PathBuf> {
+    let absolute = |value: OsString| Some(PathBuf::from(value)).filter(|path| path.is_absolute());
+    let folder = env::var_os("XDG_CONFIG_HOME").and_then(absolute);
+    let folder = folder.or_else(|| Some(env::var_os("HOME").and_then(absolute)?.join(".config")))?;
+    Some(folder.join("nccl-stacks").join(NAME))
+}
