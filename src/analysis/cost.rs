@@ -62,6 +62,7 @@ pub struct Cost {
     /// How long they ran.
     pub gpu_time: Spread,
     /// This, of the window's length times the number of GPUs; `None` for a window without a length.
+    #[serde(rename = "share_of_window")]
     pub share: Option<f64>,
     /// How long no compute kernel ran on their GPU meanwhile.
     #[serde(rename = "exposed_ns")]

@@ -18,7 +18,7 @@ use super::messages::{Messages, Records, Sender};
 use super::summary::{Summary, summarise};
 pub use super::tree::Trail;
 use super::tree::{Climber, Node, Tree};
-use crate::nccl::frames::is_own_code;
+use crate::nccl::frames::{is_own_code, is_plumbing};
 use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::Window;
@@ -58,8 +58,10 @@ pub struct Stack {
     /// How many kernels.
     pub count: u64,
     /// By what these were attributed.
+    #[serde(rename = "attributed_by")]
     pub by: BTreeMap<Evidence, u64>,
     /// Their names, and how many have each.
+    #[serde(rename = "kernels_by_name")]
     pub kernels: BTreeMap<String, u64>,
     /// How long they took.
     pub cost: Cost,
@@ -68,14 +70,15 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// The frames that tell most of where it comes from, the innermost first: those of a person's own Python, or any if there are
-    /// none.
+    /// The frames that tell most of where it comes from, the innermost first: those of a person's own Python; if there are none,
+    /// those above what every collective goes through; any if there are none of these either.
     pub fn told_by(&self) -> Vec<&str> {
         let trails = [self.forward.as_ref(), self.captured.as_ref()];
         let frames = trails.into_iter().flatten().flat_map(|trail| &trail.frames).chain(&self.frames);
         let all: Vec<&str> = frames.map(String::as_str).rev().collect();
-        let own: Vec<&str> = all.iter().copied().filter(|frame| is_own_code(frame)).collect();
-        if own.is_empty() { all } else { own }
+        let only = |tells: fn(&str) -> bool| all.iter().copied().filter(|frame| tells(frame)).collect::<Vec<_>>();
+        let found = [only(is_own_code), only(|frame| !is_plumbing(frame))].into_iter().find(|found| !found.is_empty());
+        found.unwrap_or(all)
     }
 }
 
@@ -99,12 +102,14 @@ pub struct Coverage {
     /// How many there are.
     pub kernels: u64,
     /// By what those were attributed that were.
+    #[serde(rename = "attributed_by")]
     pub by: BTreeMap<Evidence, u64>,
     /// How many of these share their tie with several calls, so that time alone decided for one of them.
     pub uncertain: u64,
     /// How many of these have a flow from another call.
     pub flow_disagrees: u64,
     /// Those without a launch, by reason.
+    #[serde(rename = "without_launch")]
     pub without: BTreeMap<NoLaunch, Missed>,
     /// What the captures gave for kernels of graphs, if there are any captures; of the whole trace.
     pub captures: Option<CaptureTally>,
@@ -171,6 +176,7 @@ pub struct StackReport {
     /// How many stacks there are in all, those included that were left out.
     pub stacks_found: u64,
     /// How many kernels the stacks have that were left out.
+    #[serde(rename = "kernels_left_out")]
     pub left_out: u64,
     /// How many chosen kernels the whole trace has.
     pub kernels_in_trace: u64,
@@ -178,6 +184,7 @@ pub struct StackReport {
     pub coverage: Coverage,
     /// How many chosen kernels started in the window and were launched before or after it, or the other way round: they do not lie
     /// in it by what was asked for.
+    #[serde(rename = "kernels_elsewhere")]
     pub elsewhere: u64,
     /// The window as a whole.
     pub summary: Summary,

@@ -34,6 +34,7 @@ pub struct Summary {
     /// The kernels that ran longest in all, of those that start in the window.
     pub top_kernels: Vec<KernelRow>,
     /// How many different names these kernels have.
+    #[serde(rename = "kernel_names_found")]
     pub kernel_names: u64,
 }
 
@@ -47,6 +48,7 @@ pub struct KernelRow {
     /// How long they ran, in ns.
     pub time: Spread,
     /// This, of the time of all kernels of the table.
+    #[serde(rename = "share_of_kernels")]
     pub share: f64,
 }
 
@@ -61,10 +63,11 @@ pub fn summarise(store: &Store, devices: &Devices, window: Window) -> Summary {
     for device in devices.0.values() {
         let (start, end) = (window.start, window.end);
         let (any, compute) = (device.any.within(start, end), device.compute.within(start, end));
-        summary.busy += any;
-        summary.compute += compute;
-        summary.collectives += device.collectives.within(start, end);
-        summary.exposed += any - compute;
+        let collectives = device.collectives.within(start, end);
+        let Summary { busy, compute: computed, collectives: collected, exposed, .. } = &mut summary;
+        for (sum, time) in [(busy, any), (computed, compute), (collected, collectives), (exposed, any - compute)] {
+            *sum = sum.saturating_add(time);
+        }
     }
     let slices = &store.slices;
     let kernels = store.kernels.iter().map(|kernel| *kernel as usize);
@@ -91,6 +94,7 @@ pub struct KernelTable {
     /// By time in all, the longest first; equal times by name.
     pub rows: Vec<KernelRow>,
     /// How many names there are in all.
+    #[serde(rename = "kernel_names_found")]
     pub names: u64,
     /// How many kernels there are in all.
     pub kernels: u64,

@@ -12,7 +12,7 @@ use crate::analysis::summary::KernelTable;
 const COLUMNS: [&str; 22] = [
     "count",
     "gpu_time_ns",
-    "share",
+    "share_of_window",
     "mean_ns",
     "median_ns",
     "p95_ns",

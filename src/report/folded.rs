@@ -17,8 +17,15 @@ pub fn stacks(report: &StackReport, weight: Weight, out: &mut impl Write) -> io:
     Ok(())
 }
 
-/// The frames of a stack, as the text has them. What separates frames here can be part of a name there, and becomes a colon.
+/// The frames of a stack, as the text has them, with what a reader would take for something else replaced: a semicolon in a name by a
+/// colon; a blank before a number at the end, behind which the weight stands, by an underscore.
 pub fn line(stack: &Stack) -> String {
     let frames: Vec<String> = lines(stack).iter().map(|frame| frame.replace(';', ":")).collect();
-    frames.join(";")
+    let line = frames.join(";");
+    match line.rsplit_once(' ') {
+        Some((before, number)) if number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') => {
+            format!("{before}_{number}")
+        }
+        _ => line,
+    }
 }

@@ -1,5 +1,5 @@
 //! Answers for programs. What is in them is said by `schema/stacks.schema.json` and `schema/kernels.schema.json` in the
-//! repository; a change that could break a reader makes another version of it.
+//! repository. They allow nothing that they do not name, so any change to the fields makes another version.
 
 use std::io::{self, Write};
 

@@ -69,7 +69,7 @@ pub fn stacks(report: &StackReport, trace: &str, weight: Weight, out: &mut impl 
     let profile = |weight: Weight| {
         let weights: Vec<u64> = report.stacks.iter().map(|stack| weight.of(stack)).collect();
         let unit = if weight == Weight::Count { "none" } else { "nanoseconds" };
-        let end_value = weights.iter().sum();
+        let end_value = weights.iter().fold(0, |sum: u64, weight| sum.saturating_add(*weight));
         Profile {
             kind: "sampled",
             name: weight.name(),

@@ -111,11 +111,17 @@ fn moved(stack: &Stack, out: &mut impl Write) -> io::Result<()> {
         return Ok(());
     }
     let mut parts = vec![values(collectives, stack.count)];
-    match bytes {
-        Some(Bytes { min, max }) if min == max => parts.push(format!("{} each", size(*min))),
-        Some(Bytes { min, max }) => parts.push(format!("{} to {} each", size(*min), size(*max))),
-        None => parts.push("size unknown".to_owned()),
-    }
+    parts.push(match bytes {
+        Some(Bytes { min, max, kernels }) => {
+            let from = if min == max { String::new() } else { format!("{} to ", size(*min)) };
+            let unknown = match stack.count.saturating_sub(*kernels) {
+                0 => String::new(),
+                unknown => format!(" (unknown ×{})", count(unknown)),
+            };
+            format!("{from}{} each{unknown}", size(*max))
+        }
+        None => "size unknown".to_owned(),
+    });
     if !dtypes.is_empty() {
         parts.push(values(dtypes, stack.count));
     }
@@ -129,7 +135,11 @@ fn moved(stack: &Stack, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "  Process group: {}", process_group(group, stack.count))?;
     }
     if let Some(Bandwidth { algorithm, bus, best_bus, kernels }) = bandwidth {
-        let of = if *kernels == stack.count { String::new() } else { format!(", of {} kernels", count(*kernels)) };
+        let of = match *kernels {
+            n if n == stack.count => String::new(),
+            1 => ", of 1 kernel".to_owned(),
+            n => format!(", of {} kernels", count(n)),
+        };
         writeln!(out, "  Bandwidth: algbw {algorithm:.2} GB/s, busbw {bus:.2} GB/s, at best {best_bus:.2} GB/s{of}")?;
     }
     Ok(())
