@@ -62,8 +62,7 @@ const INDENT: &str = "    ";
 /// What the writer fails with.
 pub fn stacks(report: &StackReport, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let rows: Vec<[String; 9]> = report.stacks.iter().zip(1..).map(|(stack, number)| numbers(number, stack)).collect();
-    let told = |stack| Stack::told_by(stack).into_iter().take(FRAMES).map(visible).collect();
-    let frames: Vec<Vec<Cow<'_, str>>> = report.stacks.iter().map(told).collect();
+    let frames = telling(&report.stacks);
     let Layout { columns, beside, left } = Layout::of(&rows, &frames, width.unwrap_or(usize::MAX));
     let shortened = |frames: &Vec<Cow<'_, str>>| frames.iter().map(|frame| shorten_frame(frame, left)).collect();
     let frames: Vec<Vec<String>> = frames.iter().map(shortened).collect();
@@ -84,6 +83,29 @@ pub fn stacks(report: &StackReport, width: Option<usize>, out: &mut impl Write) 
         frames.iter().try_for_each(|frame| writeln!(out, "{INDENT}{frame}"))?;
     }
     Ok(())
+}
+
+/// For each stack the innermost of the frames that tell most. Where stacks would look alike by these, the last of them gives way to
+/// the innermost by which they differ.
+fn telling(stacks: &[Stack]) -> Vec<Vec<Cow<'_, str>>> {
+    let all: Vec<Vec<&str>> = stacks.iter().map(Stack::told_by).collect();
+    let mut alike: BTreeMap<&[&str], Vec<usize>> = BTreeMap::new();
+    for (at, frames) in all.iter().enumerate() {
+        alike.entry(&frames[..frames.len().min(FRAMES)]).or_default().push(at);
+    }
+    let mut shown: Vec<Vec<Cow<'_, str>>> =
+        all.iter().map(|frames| frames.iter().take(FRAMES).map(|frame| visible(frame)).collect()).collect();
+    for twins in alike.into_values() {
+        let longest = twins.iter().map(|at| all[*at].len()).max().unwrap_or(0);
+        let differ = |place: &usize| twins.iter().any(|at| all[*at].get(*place) != all[twins[0]].get(*place));
+        let Some(place) = (FRAMES..longest).find(differ) else { continue };
+        for at in twins {
+            if let (Some(frame), Some(last)) = (all[at].get(place), shown[at].last_mut()) {
+                *last = visible(frame);
+            }
+        }
+    }
+    shown
 }
 
 /// A stack's numbers, in the order of their columns.
@@ -292,6 +314,17 @@ pub fn shorten_right(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stacks_that_look_alike_show_where_they_differ() {
+        let stack =
+            |frames: [&str; 5]| Stack { frames: frames.map(|f| format!("a.py(1): {f}")).into(), ..Stack::default() };
+        let stacks = [["x", "u", "c", "b", "a"], ["x", "v", "c", "b", "a"], ["y", "u", "d", "b", "a"]].map(stack);
+        let short = |frame: &Cow<'_, str>| frame.rsplit(' ').next().unwrap_or_default().to_owned();
+        let shown: Vec<String> = telling(&stacks).iter().map(|frames| frames.iter().map(short).collect()).collect();
+        assert_eq!(shown, ["abu", "abv", "abd"]);
+        assert_eq!(telling(&[stacks[0].clone(), stacks[0].clone()])[0].len(), 3, "the same twice");
+    }
 
     #[test]
     fn counts_have_commas() {
