@@ -171,6 +171,11 @@ fn windows_by_time() {
     assert_eq!(count("2000000", "400us"), 2);
     assert_eq!(count("2ms", "0.4ms"), 2);
     assert_eq!(count("2.7ms", "1ns"), 1, "the launch at 2700 us starts on the window's first nanosecond");
+    let later = stdout(&run(&[&trace, "--start-ts", "2.7ms", "--duration", "1ns"]));
+    assert!(
+        later.starts_with("No collective ran while the window lasted; those below were launched in it.\n"),
+        "{later}"
+    );
     assert_eq!(count("2.6ms", "100us"), 0, "the window's end is outside");
     let both = run(&[&trace, "--start-ts", "2ms", "--duration", "1ms", "--function-name", "x"]);
     assert!(stderr(&both).contains("--function-name is overridden"), "{}", stderr(&both));

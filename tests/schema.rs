@@ -4,12 +4,11 @@
 
 mod support;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use jsonschema::Validator;
-use serde_json::Value;
-use serde_json::json;
-use support::program::{run, stderr, testdata};
+use serde_json::{Value, json};
+use support::program::{run, stderr, testdata, trace_of};
 
 /// Maps by names that a trace has; every other object has the same fields always.
 const MAPS: &[&str] =
@@ -40,29 +39,27 @@ fn assert_fits(schema: &Validator, answer: &Value, args: &[&str]) {
     assert!(errors.is_empty(), "{args:?}\n{}", errors.join("\n"));
 }
 
+/// All traces in `testdata/`.
+fn small_traces() -> Vec<String> {
+    let (mut traces, mut folders) = (Vec::new(), vec![PathBuf::from(testdata(""))]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.extension().and_then(|extension| extension.to_str()) {
+                None if path.is_dir() => folders.push(path),
+                Some("json" | "gz") => traces.push(path.to_str().unwrap().to_owned()),
+                _ => {}
+            }
+        }
+    }
+    traces
+}
+
 #[test]
 fn answers_on_all_small_traces_fit() {
     let (stacks, kernels) = (validator("stacks"), validator("kernels"));
     let (mut answers, mut tables) = (0, 0);
-    for trace in [
-        "bare_array_unclosed.json",
-        "begin_end_async.json",
-        "costs.json",
-        "damaged.json",
-        "ddp_backward.json.gz",
-        "evidence.json",
-        "flow_only.json",
-        "forward_backward.json",
-        "merged_two_members.json.gz",
-        "no_launch_link.json",
-        "overlap_pdl.json",
-        "replay/capture_traces/capture.json",
-        "replay/trace.json",
-        "sglang_decode.json.gz",
-        "strangers.json",
-        "two_matches.json",
-    ] {
-        let trace = testdata(trace);
+    for trace in small_traces() {
         for flags in [
             &[][..],
             &["--sort", "gpu", "--limit", "1"],
@@ -103,10 +100,17 @@ fn answers_for_windows_fit() {
     ] {
         assert_fits(&stacks, &answer(args).unwrap(), args);
     }
-    // A window with a launch that has a length of one ns ends before its kernel runs: no time is its share.
-    let empty = answer(&[&two, "--start-ts", "2.7ms", "--duration", "1ns"]).unwrap();
-    assert_eq!(empty["summary"]["wall_ns"], 1);
-    assert_eq!(empty["summary"]["kernel_names_found"], 0);
+    // The launch begins in this window of one ns, and its kernel runs after it.
+    let short = answer(&[&two, "--start-ts", "2.7ms", "--duration", "1ns"]).unwrap();
+    assert_eq!((&short["summary"]["wall_ns"], &short["summary"]["kernel_names_found"]), (&1.into(), &0.into()));
+    // A trace in which nothing takes any time.
+    let (_folder, instant) = trace_of(&[
+        r#""ph":"X","name":"cudaLaunchKernel","cat":"cuda_runtime","pid":9,"tid":9,"ts":5,"dur":0,"args":{"correlation":1}"#,
+        r#""ph":"X","name":"ncclX","cat":"kernel","pid":0,"tid":7,"ts":5,"dur":0,"args":{"correlation":1}"#,
+    ]);
+    let nothing = answer(&[&instant]).unwrap();
+    assert_fits(&stacks, &nothing, &[&instant]);
+    assert_eq!(nothing["stacks"][0]["cost"]["share_of_window"], 0.0);
 }
 
 #[test]

@@ -128,6 +128,18 @@ fn tables_fit_the_screen_and_keep_functions_whole() {
     }
 }
 
+/// Where no frame is a person's own Python, what every collective goes through is left out: it would tell nothing.
+#[test]
+fn frames_above_the_collective_are_shown() {
+    let text = table(&report(testdata("ddp_backward.json.gz").as_ref()), None);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[1].ends_with("  autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"), "{text}");
+    assert!(lines[2].ends_with("  DistributedDataParallel.forward"), "{text}");
+    assert!(lines[3].ends_with("  ProfilerStep#") && lines.len() == 4, "{text}");
+    let only = report(testdata("evidence.json").as_ref());
+    assert!(only.stacks.iter().all(|stack| stack.told_by() == ["serve.py(1): main"]), "{only:?}");
+}
+
 /// All columns with frames beside them, all with frames below, and what is left where there is no room.
 #[test]
 fn a_narrow_screen_has_fewer_columns() {

@@ -40,7 +40,8 @@ pub fn summary(report: &StackReport, width: Option<usize>, out: &mut impl Write)
 fn verdict(report: &StackReport) -> String {
     let Summary { wall, collectives, exposed, .. } = report.summary;
     if collectives == 0 {
-        return "No collective ran in the window.".to_owned();
+        let launched = if report.stacks.is_empty() { "" } else { "; those below were launched in it" };
+        return format!("No collective ran while the window lasted{launched}.");
     }
     let share = |time: i64, of: i64| percent(time as f64 / of.max(1) as f64);
     let mut text = format!(
