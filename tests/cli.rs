@@ -174,6 +174,11 @@ fn windows_by_time() {
     assert_eq!(count("2000000", "400us"), 2);
     assert_eq!(count("2ms", "0.4ms"), 2);
     assert_eq!(count("2.7ms", "1ns"), 1, "the launch at 2700 us starts on the window's first nanosecond");
+    let later = stdout(&run(&[&trace, "--start-ts", "2.7ms", "--duration", "1ns"]));
+    assert!(
+        later.starts_with("No collective ran while the window lasted; those below were launched in it.\n"),
+        "{later}"
+    );
     assert_eq!(count("2.6ms", "100us"), 0, "the window's end is outside");
     let both = run(&[&trace, "--start-ts", "2ms", "--duration", "1ms", "--function-name", "x"]);
     assert!(stderr(&both).contains("--function-name is overridden"), "{}", stderr(&both));
@@ -420,6 +425,71 @@ fn patterns_are_checked_before_the_trace_is_read() {
     assert!(stderr(&output).contains("--kernel-name /(/: not a regular expression"), "{}", stderr(&output));
 }
 
+/// Before the trace is read, with what is wrong and what would be right.
+#[test]
+fn options_of_the_forms_are_checked() {
+    for (args, message) in [
+        (
+            &["--min-share", "101"][..],
+            "invalid value '101' for '--min-share <PERCENT>': expected is a number from 0 to 100",
+        ),
+        (&["--min-share", "nan"], "expected is a number from 0 to 100, such as 5 or 5%"),
+        (&["--limit", "x"], "invalid value 'x' for '--limit <N>': expected is a whole number from 1 on"),
+        (&["--limit=-1"], "invalid value '-1' for '--limit <N>'"),
+        (&["--limit", "0"], "expected is a whole number from 1 on; without the flag all are shown"),
+        (&["--format", "nope"], "[possible values: text, table, json, csv, folded, speedscope, svg]"),
+        (&["--sort", "size"], "[possible values: count, gpu, exposed, mean]"),
+        (&["--weight", "mean"], "[possible values: count, gpu, exposed]"),
+    ] {
+        let output = run(&[&["/no/such/trace"], args].concat());
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(2), ""), "{args:?}");
+        assert!(stderr(&output).contains(message), "{args:?}: {}", stderr(&output));
+    }
+    for (args, message) in [
+        (&["--limit", "x"][..], "invalid value 'x' for '--limit <N>'"),
+        (&["--format", "svg"], "[possible values: table, csv, json]"),
+    ] {
+        let output = run(&[&["kernels", "/no/such/trace"], args].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&output).contains(message), "{args:?}: {}", stderr(&output));
+    }
+}
+
+/// A picture of nothing, and one of times that no sum holds. The file that was to hold it stays as it was.
+#[test]
+fn what_cannot_be_drawn_is_an_error() {
+    let call = |id: u32| {
+        format!(
+            r#""ph":"X","name":"launch{id}","cat":"cuda_runtime","pid":9,"tid":9,"ts":{id},"dur":0.5,"args":{{"correlation":{id}}}"#
+        )
+    };
+    let kernel = |id: u32, dur: &str| {
+        format!(
+            r#""ph":"X","name":"ncclX","cat":"kernel","pid":{id},"tid":7,"ts":20,"dur":{dur},"args":{{"correlation":{id}}}"#
+        )
+    };
+    let (long, none) = ("9000000000000000", "0");
+    for (dur, message) in [
+        (none, "no stack has any GPU time, so there is nothing to draw"),
+        (long, "the GPU time of all stacks is too large a number to draw"),
+    ] {
+        let events: Vec<String> = (1..4).flat_map(|id| [call(id), kernel(id, dur)]).collect();
+        let (folder, path) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+        let file = folder.path().join("picture.svg");
+        std::fs::write(&file, "what was there before").unwrap();
+        let output = run(&[&path, "--format", "svg", "--output", file.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        let message = format!("error: the answer cannot be put into this form: {message}\n");
+        assert!(stderr(&output).ends_with(&message), "{}", stderr(&output));
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "what was there before");
+        for format in ["text", "table", "json", "csv", "folded", "speedscope"] {
+            let output = run(&[&path, "--format", format]);
+            assert_eq!(output.status.code(), Some(0), "{dur} as {format}: {}", stderr(&output));
+        }
+        assert_eq!(run(&[&path, "--format", "svg", "--weight", "count"]).status.code(), Some(0));
+    }
+}
+
 const RANK_0_MAIN: &str = r#""ph":"X","name":"rank0_main","cat":"cpu_op","pid":100,"tid":100,"ts":0,"dur":1000"#;
 const RANK_1_MAIN: &str = r#""ph":"X","name":"rank1_main","cat":"cpu_op","pid":200,"tid":200,"ts":0,"dur":1000"#;
 
@@ -576,7 +646,7 @@ fn testdata_is_what_the_generator_writes() {
             compared += 1;
         }
     }
-    assert_eq!(compared, 15);
+    assert_eq!(compared, 16);
 }
 
 fn unpacked(path: &std::path::Path) -> Vec<u8> {

@@ -202,7 +202,11 @@ fn mistakes_are_told_with_their_place() {
             "2:3",
             &["no option --stak-depth", "Did you mean stack-depth?", "exact-names, "],
         ),
-        ("[defaults]\nxyz = 4", "2:1", &["no option --xyz. Defaults can be given for exact-names, family, format"]),
+        (
+            "[defaults]\nxyz = 4",
+            "2:1",
+            &["no option --xyz. Defaults can be given for exact-names, fail-if, family, format"],
+        ),
         ("[defaults]\nsort = 'size'", "2:8", &["sort = \"size\": expected is one of count, gpu, exposed, mean"]),
         ("[defaults]\nsort = true", "2:8", &["sort: expected is a number or a text in quotes"]),
         ("[defaults]\nsort = ['gpu']", "2:8", &["sort: expected is a number or a text in quotes"]),
@@ -224,7 +228,7 @@ fn mistakes_are_told_with_their_place() {
         (
             "[defaults.stacks]\nsort = 'gpu'",
             "1:11",
-            &["no command stacks that takes defaults; known are kernels, sql, export"],
+            &["no command stacks that takes defaults; known are kernels, diff, sql, export"],
         ),
         ("[defaults.man]\ndir = 'x'", "1:11", &["no command man"]),
         ("[families]\nfine = ['a*']\nnot = ['b*', '/(/']", "3:14", &["not: \"/(/\": not a regular expression"]),

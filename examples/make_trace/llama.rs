@@ -5,7 +5,7 @@
 use super::profile::catalog::{self, KernelSpec};
 use super::profile::recorder::{Recorder, address};
 use super::profile::records::{Collective, Detail, Name};
-use super::sglang::{COMMS, COMPUTE, GROUP, RANKS, Serving, Step};
+use super::sglang::{COMMS, COMPUTE, GROUP, RANKS, Serving, Step, TOKENS};
 
 const HIDDEN: u32 = 4096;
 const VOCABULARY: u32 = 128_256;
@@ -247,7 +247,9 @@ impl Forward<'_> {
     }
 
     fn all_gather(&self, rec: &mut Recorder) {
-        let elements = u64::from(self.rows) * u64::from(VOCABULARY / RANKS);
+        // Only the last token of a prompt has a next one to guess.
+        let rows = if self.kind == Step::Prefill { self.rows / TOKENS } else { self.rows };
+        let elements = u64::from(rows) * u64::from(VOCABULARY / RANKS);
         rec.python("torch/distributed/c10d_logger.py(81): wrapper", |rec| {
             rec.python("torch/distributed/distributed_c10d.py(3906): all_gather_into_tensor", |rec| {
                 rec.python(self.capsule("_allgather_base"), |rec| {

@@ -8,6 +8,7 @@
 //! Made-up traces rather than recorded ones, because the expected answers can be worked out by hand
 //! from the recipe, and because anyone may have them. The same arguments give the same bytes.
 
+mod costs;
 mod ddp;
 mod hard;
 mod kineto;

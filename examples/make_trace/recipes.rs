@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use flate2::Compression;
 
+use super::costs;
 use super::ddp::Training;
 use super::hard;
 use super::oddities;
@@ -28,6 +29,7 @@ pub(crate) fn all() -> io::Result<Vec<(&'static str, Vec<u8>)>> {
         ("strangers.json", hard::STRANGERS.into()),
         ("evidence.json", hard::EVIDENCE.into()),
         ("forward_backward.json", hard::FORWARD_BACKWARD.into()),
+        ("costs.json", costs::trace()),
         ("replay/trace.json", hard::REPLAY.into()),
         ("replay/capture_traces/capture.json", hard::CAPTURE.into()),
     ])

@@ -17,6 +17,8 @@ const PID: i64 = 418_233;
 pub(crate) const COMPUTE: i64 = 7;
 pub(crate) const COMMS: i64 = 20;
 pub(crate) const RANKS: u32 = 4;
+/// How many tokens a prompt has. So few, for prompts, that what moves in the time of these kernels is what NVLink can move.
+pub(crate) const TOKENS: u32 = 8;
 pub(crate) const GROUP: Group<'static> = Group { name: "3", description: "tp" };
 
 const MAIN: usize = 0;
@@ -105,7 +107,7 @@ impl Workload for Serving {
         // Not from the recorder's numbers: those differ by rank, the batch does not.
         let batch = mix(self.seed ^ u64::from(step)) % 56;
         let rows = match kind {
-            Step::Prefill => 64 * (8 + batch as u32),
+            Step::Prefill => TOKENS * (8 + batch as u32),
             Step::Decode | Step::Replay => 1 + batch as u32,
         };
         let forward = Forward { serving: self, kind, step, rows };

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::launches::{Evidence, Launched};
 use super::messages::Sender;
+use super::stacks::Order;
 use crate::store::Store;
 use crate::store::slices::UNFINISHED;
 
@@ -56,12 +57,55 @@ impl Spread {
     }
 }
 
+/// Some kernels, in sum.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Amount {
+    /// How many.
+    pub count: u64,
+    /// How long they ran, in ns.
+    #[serde(rename = "gpu_time_ns")]
+    pub gpu_time: i64,
+    /// How long of that no compute kernel ran on their GPU, in ns.
+    #[serde(rename = "exposed_ns")]
+    pub exposed: i64,
+}
+
+impl Amount {
+    /// One kernel, of which so many ns are exposed.
+    pub fn one(launched: &Launched, exposed: i64) -> Self {
+        Amount { count: 1, gpu_time: launched.kernel_dur.max(0), exposed }
+    }
+
+    /// Adds others.
+    pub fn add(&mut self, other: Amount) {
+        self.count += other.count;
+        self.gpu_time = self.gpu_time.saturating_add(other.gpu_time);
+        self.exposed = self.exposed.saturating_add(other.exposed);
+    }
+
+    /// How long one of them ran, in ns.
+    pub fn mean(&self) -> f64 {
+        if self.count > 0 { self.gpu_time as f64 / self.count as f64 } else { 0.0 }
+    }
+
+    /// What they amount to by this measure.
+    pub fn by(&self, order: Order) -> f64 {
+        match order {
+            Order::Count => self.count as f64,
+            Order::GpuTime => self.gpu_time as f64,
+            Order::Exposed => self.exposed as f64,
+            Order::Mean => self.mean(),
+        }
+    }
+}
+
 /// What a stack's kernels cost. All times in ns.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Cost {
     /// How long they ran.
     pub gpu_time: Spread,
     /// This, of the window's length times the number of GPUs; `None` for a window without a length.
+    #[serde(rename = "share_of_window")]
     pub share: Option<f64>,
     /// How long no compute kernel ran on their GPU meanwhile.
     #[serde(rename = "exposed_ns")]

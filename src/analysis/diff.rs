@@ -7,50 +7,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::cost::Amount;
 use super::shape::Shape;
 use super::stacks::{Order, Stack, StackReport};
 use super::summary::Summary;
 use crate::time::parse_nanos;
-
-/// Kernels and what they cost.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Amount {
-    /// How many.
-    pub count: u64,
-    /// How long they ran, in ns.
-    #[serde(rename = "gpu_time_ns")]
-    pub gpu_time: i64,
-    /// How long of that nothing hid them, in ns.
-    #[serde(rename = "exposed_ns")]
-    pub exposed: i64,
-}
-
-impl Amount {
-    fn add(&mut self, other: Amount) {
-        self.count += other.count;
-        self.gpu_time = self.gpu_time.saturating_add(other.gpu_time);
-        self.exposed = self.exposed.saturating_add(other.exposed);
-    }
-
-    fn of(stack: &Stack) -> Amount {
-        Amount { count: stack.count, gpu_time: stack.cost.gpu_time.total, exposed: stack.cost.exposed }
-    }
-
-    /// How long one of them ran, in ns.
-    pub fn mean(&self) -> f64 {
-        if self.count > 0 { self.gpu_time as f64 / self.count as f64 } else { 0.0 }
-    }
-
-    /// What they amount to by this measure.
-    pub fn by(&self, order: Order) -> f64 {
-        match order {
-            Order::Count => self.count as f64,
-            Order::GpuTime => self.gpu_time as f64,
-            Order::Exposed => self.exposed as f64,
-            Order::Mean => self.mean(),
-        }
-    }
-}
 
 /// One of the two traces.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -115,7 +76,7 @@ impl Diff {
         // The second comes last, so that its frames are those that are shown.
         for (stacks, is_after) in [(left, false), (right, true)] {
             for stack in stacks {
-                let amount = Amount::of(&stack);
+                let amount = stack.amount();
                 let key = stack.shape.without_lines();
                 let change =
                     changes.entry(key).or_insert(Change { shape: Shape::default(), before: None, after: None });
@@ -151,10 +112,10 @@ fn side((trace, report): (&str, StackReport)) -> (Side, Vec<Stack>) {
     let StackReport { stacks, coverage, summary, .. } = report;
     let mut without_launch = Amount::default();
     for missed in coverage.without.values() {
-        without_launch.add(Amount { count: missed.count, gpu_time: missed.gpu_time, exposed: missed.exposed });
+        without_launch.add(missed.all);
     }
     let mut kernels = without_launch;
-    stacks.iter().for_each(|stack| kernels.add(Amount::of(stack)));
+    stacks.iter().for_each(|stack| kernels.add(stack.amount()));
     (Side { trace: trace.to_owned(), summary, stacks: stacks.len() as u64, kernels, without_launch }, stacks)
 }
 
@@ -269,7 +230,7 @@ mod tests {
         missed
             .coverage
             .without
-            .insert(NoLaunch::NoId, Missed { count: 1, gpu_time: 7, exposed: 5, ..Missed::default() });
+            .insert(NoLaunch::NoId, Missed { all: Amount { count: 1, gpu_time: 7, exposed: 5 }, ..Missed::default() });
         let mut diff = Diff::new(("before.json", missed), ("after.json", report(after)));
         let found: Vec<(&str, Option<Amount>, Option<Amount>)> =
             diff.changes.iter().map(|change| (change.shape.frames[0].as_str(), change.before, change.after)).collect();

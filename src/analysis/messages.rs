@@ -45,6 +45,8 @@ pub struct Bytes {
     pub min: u64,
     /// The largest.
     pub max: u64,
+    /// How many kernels these are of; the size of the others is not known.
+    pub kernels: u64,
 }
 
 /// A process group.
@@ -188,8 +190,8 @@ impl<'a> Records<'a> {
                 *groups.entry(record.group.clone()).or_default() += alike.kernels;
             }
             let Some(bytes) = record.bytes else { continue };
-            let Bytes { min, max } = messages.bytes.unwrap_or(Bytes { min: bytes, max: bytes });
-            messages.bytes = Some(Bytes { min: min.min(bytes), max: max.max(bytes) });
+            let Bytes { min, max, kernels } = messages.bytes.unwrap_or(Bytes { min: bytes, max: bytes, kernels: 0 });
+            messages.bytes = Some(Bytes { min: min.min(bytes), max: max.max(bytes), kernels: kernels + alike.kernels });
             if let (Some(collective), Some(ranks)) = (record.collective, record.group.size) {
                 flow.add(bytes, &alike, collective.bus_factor(ranks));
             }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use super::tree::Trail;
-use crate::nccl::frames::{is_own_code, without_line};
+use crate::nccl::frames::{is_own_code, is_plumbing, without_line};
 
 /// The frames of a stack, in up to three parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -23,14 +23,15 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The frames that tell most of where it comes from, the innermost first: those of a person's own Python, or any if there are
-    /// none.
+    /// The frames that tell most of where it comes from, the innermost first: those of a person's own Python; if there are none,
+    /// those above what every collective goes through; any if there are none of these either.
     pub fn told_by(&self) -> Vec<&str> {
         let trails = [self.forward.as_ref(), self.captured.as_ref()];
         let frames = trails.into_iter().flatten().flat_map(|trail| &trail.frames).chain(&self.frames);
         let all: Vec<&str> = frames.map(String::as_str).rev().collect();
-        let own: Vec<&str> = all.iter().copied().filter(|frame| is_own_code(frame)).collect();
-        if own.is_empty() { all } else { own }
+        let only = |tells: fn(&str) -> bool| all.iter().copied().filter(|frame| tells(frame)).collect::<Vec<_>>();
+        let found = [only(is_own_code), only(|frame| !is_plumbing(frame))].into_iter().find(|found| !found.is_empty());
+        found.unwrap_or(all)
     }
 
     /// Whether callers were cut off anywhere.

@@ -9,7 +9,7 @@ use foldhash::fast::FixedState;
 use serde::Serialize;
 
 use super::capture::{CaptureTally, Captured};
-use super::cost::Cost;
+use super::cost::{Amount, Cost};
 use super::devices::Devices;
 use super::forward::{Forward, Forwards};
 use super::kernels::{Wanted, choose, collectives};
@@ -53,13 +53,22 @@ pub struct Stack {
     /// How many kernels.
     pub count: u64,
     /// By what these were attributed.
+    #[serde(rename = "attributed_by")]
     pub by: BTreeMap<Evidence, u64>,
-    /// Their names, and how many have each.
-    pub kernels: BTreeMap<String, u64>,
+    /// Those of each name.
+    #[serde(rename = "kernels_by_name")]
+    pub kernels: BTreeMap<String, Amount>,
     /// How long they took.
     pub cost: Cost,
     /// What they moved.
     pub messages: Messages,
+}
+
+impl Stack {
+    /// All its kernels.
+    pub fn amount(&self) -> Amount {
+        Amount { count: self.count, gpu_time: self.cost.gpu_time.total, exposed: self.cost.exposed }
+    }
 }
 
 /// By what stacks are put in order.
@@ -82,12 +91,14 @@ pub struct Coverage {
     /// How many there are.
     pub kernels: u64,
     /// By what those were attributed that were.
+    #[serde(rename = "attributed_by")]
     pub by: BTreeMap<Evidence, u64>,
     /// How many of these share their tie with several calls, so that time alone decided for one of them.
     pub uncertain: u64,
     /// How many of these have a flow from another call.
     pub flow_disagrees: u64,
     /// Those without a launch, by reason.
+    #[serde(rename = "without_launch")]
     pub without: BTreeMap<NoLaunch, Missed>,
     /// What the captures gave for kernels of graphs, if there are any captures; of the whole trace.
     pub captures: Option<CaptureTally>,
@@ -98,14 +109,12 @@ pub struct Coverage {
 /// Kernels without a launch.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Missed {
-    /// How many.
-    pub count: u64,
-    /// How long they ran, in ns.
-    #[serde(rename = "gpu_time_ns")]
-    pub gpu_time: i64,
-    /// How long of that nothing hid them, in ns.
-    #[serde(rename = "exposed_ns")]
-    pub exposed: i64,
+    /// All of them.
+    #[serde(flatten)]
+    pub all: Amount,
+    /// Those of each name.
+    #[serde(rename = "kernels_by_name")]
+    pub kernels: BTreeMap<String, Amount>,
     /// The first of them.
     pub first: Vec<MissedKernel>,
 }
@@ -131,7 +140,7 @@ impl Coverage {
 
     /// How many have no launch.
     pub fn without_launch(&self) -> u64 {
-        self.without.values().map(|missed| missed.count).sum()
+        self.without.values().map(|missed| missed.all.count).sum()
     }
 
     fn add(&mut self, store: &Store, launched: &Launched, exposed: i64) {
@@ -141,11 +150,13 @@ impl Coverage {
         match launched.evidence {
             Evidence::None(reason) => {
                 let missed = self.without.entry(reason).or_default();
-                missed.count += 1;
-                missed.gpu_time = missed.gpu_time.saturating_add(launched.kernel_dur.max(0));
-                missed.exposed = missed.exposed.saturating_add(exposed);
+                let (name, kernel) = (store.slice_name(launched.kernel as usize), Amount::one(launched, exposed));
+                missed.all.add(kernel);
+                match missed.kernels.get_mut(name) {
+                    Some(known) => known.add(kernel),
+                    None => drop(missed.kernels.insert(name.to_owned(), kernel)),
+                }
                 if missed.first.len() < NAMED {
-                    let name = store.slice_name(launched.kernel as usize);
                     missed.first.push(MissedKernel { name: name.to_owned(), ts: launched.kernel_ts });
                 }
             }
@@ -162,6 +173,7 @@ pub struct StackReport {
     /// How many stacks there are in all, those included that were left out.
     pub stacks_found: u64,
     /// How many kernels the stacks have that were left out.
+    #[serde(rename = "kernels_left_out")]
     pub left_out: u64,
     /// How many chosen kernels the whole trace has.
     pub kernels_in_trace: u64,
@@ -169,6 +181,7 @@ pub struct StackReport {
     pub coverage: Coverage,
     /// How many chosen kernels started in the window and were launched before or after it, or the other way round: they do not lie
     /// in it by what was asked for.
+    #[serde(rename = "kernels_elsewhere")]
     pub elsewhere: u64,
     /// The window as a whole.
     pub summary: Summary,
@@ -316,12 +329,13 @@ struct Pricing<'a> {
 impl Pricing<'_> {
     fn stack(&mut self, shape: Shape, kernels: &[Sender<'_>]) -> Stack {
         let store = self.store;
-        let (mut by, mut names): (BTreeMap<_, u64>, HashMap<StringId, u64, FixedState>) = Default::default();
-        for Sender { launched, .. } in kernels {
+        let (mut by, mut names): (BTreeMap<_, u64>, HashMap<StringId, Amount, FixedState>) = Default::default();
+        for Sender { launched, exposed, .. } in kernels {
             *by.entry(launched.evidence).or_default() += 1;
-            *names.entry(store.slices.name(launched.kernel as usize)).or_default() += 1;
+            let of_name = names.entry(store.slices.name(launched.kernel as usize)).or_default();
+            of_name.add(Amount::one(launched, *exposed));
         }
-        let named = |(id, count)| (store.strings.get(id).unwrap_or_default().to_owned(), count);
+        let named = |(id, kernels)| (store.strings.get(id).unwrap_or_default().to_owned(), kernels);
         Stack {
             shape,
             count: kernels.len() as u64,

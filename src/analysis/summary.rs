@@ -34,6 +34,7 @@ pub struct Summary {
     /// The kernels that ran longest in all, of those that start in the window.
     pub top_kernels: Vec<KernelRow>,
     /// How many different names these kernels have.
+    #[serde(rename = "kernel_names_found")]
     pub kernel_names: u64,
 }
 
@@ -47,6 +48,7 @@ pub struct KernelRow {
     /// How long they ran, in ns.
     pub time: Spread,
     /// This, of the time of all kernels of the table.
+    #[serde(rename = "share_of_kernels")]
     pub share: f64,
 }
 
@@ -62,10 +64,12 @@ pub fn summarise(store: &Store, devices: &Devices, window: Window) -> Summary {
         let (start, end) = (window.start, window.end);
         let compute = device.compute.within(start, end);
         let exposed = device.collectives.without(&device.compute, start, end);
-        summary.busy += compute + exposed;
-        summary.compute += compute;
-        summary.collectives += device.collectives.within(start, end);
-        summary.exposed += exposed;
+        let collectives = device.collectives.within(start, end);
+        let Summary { busy, compute: computed, collectives: collected, exposed: alone, .. } = &mut summary;
+        let any = compute.saturating_add(exposed);
+        for (sum, time) in [(busy, any), (computed, compute), (collected, collectives), (alone, exposed)] {
+            *sum = sum.saturating_add(time);
+        }
     }
     let slices = &store.slices;
     let kernels = store.kernels.iter().map(|kernel| *kernel as usize);
@@ -92,6 +96,7 @@ pub struct KernelTable {
     /// By time in all, the longest first; equal times by name.
     pub rows: Vec<KernelRow>,
     /// How many names there are in all.
+    #[serde(rename = "kernel_names_found")]
     pub names: u64,
     /// How many kernels there are in all.
     pub kernels: u64,

@@ -466,9 +466,9 @@ pub struct Climbing {
     #[arg(long, value_name = "WHETHER", value_enum, default_value_t = Switch::On)]
     pub forward_stacks: Switch,
 
-    /// How many callers above the launch to show; 0 for all
-    #[arg(long, value_name = "N", default_value_t = 12)]
-    pub stack_depth: usize,
+    /// How many callers above the launch to show, 0 for all [default: 12, in flame graphs all]
+    #[arg(long, value_name = "N")]
+    pub stack_depth: Option<usize>,
 
     /// Keep names as they are. Otherwise digits at the end of a caller's name (Linear_12) and addresses (object at 0x...) are
     /// folded, so that layers and runs count together

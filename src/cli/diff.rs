@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::args::Diff as Args;
 use super::output::Output;
-use super::question::{Asked, Question};
+use super::question::{Asked, DEPTH, Question};
 use super::{Stop, notes, opening, span};
 use crate::analysis::diff::{Bound, Diff};
 use crate::analysis::stacks::StackReport;
@@ -16,6 +16,7 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
         wanted: opening::wanted(&args.selection, &args.reading)?,
         span: &args.span,
         climbing: &args.climbing,
+        depth: Some(DEPTH),
         captures: &[],
         reading: &args.reading,
     };

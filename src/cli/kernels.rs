@@ -32,7 +32,7 @@ pub(super) fn run(args: &Kernels) -> Result<(), Stop> {
     let rows = inside.map(|launched| (store.slices.name(launched.kernel as usize), launched.kernel_dur));
     let found = kernel_table(store, rows, args.limit.unwrap_or(usize::MAX));
     notes::kernel_table(&found, launches.kernels.len() as u64);
-    if found.rows.is_empty() {
+    if found.kernels == 0 {
         notes::damage(&store.damage);
         return Err(Stop::NotFound("Nothing found: no such kernel was launched in the window.".to_owned()));
     }

@@ -25,6 +25,7 @@ const EXIT_STATUS: &[(&str, &str)] = &[
     ),
     ("2", "Wrong usage: the arguments do not say enough, or contradict each other or the trace."),
     ("3", "Nothing was found."),
+    ("5", "The second trace of diff costs more than --fail-if allows."),
     ("130", "The person left the picker, or stopped what was running."),
 ];
 

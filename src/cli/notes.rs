@@ -195,11 +195,11 @@ fn without_launch(reason: NoLaunch, missed: &Missed) -> String {
         .iter()
         .map(|kernel| format!("{} at {} ns", shorten_right(&visible(&kernel.name), NAME_WIDTH), kernel.ts))
         .collect();
-    let more = match missed.count - missed.first.len() as u64 {
+    let more = match missed.all.count - missed.first.len() as u64 {
         0 => String::new(),
         more => format!(" and {} more", count(more)),
     };
-    format!("{} ({}) {}: {}{more}", count(missed.count), Nanos(missed.gpu_time), why(reason), named.join(", "))
+    format!("{} ({}) {}: {}{more}", count(missed.all.count), Nanos(missed.all.gpu_time), why(reason), named.join(", "))
 }
 
 fn why(reason: NoLaunch) -> &'static str {

@@ -13,11 +13,16 @@ use crate::load::LoadOptions;
 use crate::sql::Database;
 use crate::time::Window;
 
+/// How many callers are shown to a person: enough to see where it comes from, few enough to read.
+pub(super) const DEPTH: usize = 12;
+
 /// What is asked.
 pub(super) struct Question<'a> {
     pub(super) wanted: Wanted,
     pub(super) span: &'a Span,
     pub(super) climbing: &'a Climbing,
+    /// How many callers to show if that is not said; `None` for all.
+    pub(super) depth: Option<usize>,
     /// Captures that were named; none for those that lie beside the trace.
     pub(super) captures: &'a [PathBuf],
     pub(super) reading: &'a Reading,
@@ -34,8 +39,9 @@ impl Question<'_> {
     /// How to climb.
     pub(super) fn how(&self) -> Climb {
         let Climbing { forward_stacks, stack_depth, exact_names, .. } = *self.climbing;
+        let depth = stack_depth.or(self.depth);
         Climb {
-            max_callers: (stack_depth > 0).then_some(stack_depth),
+            max_callers: depth.filter(|depth| *depth > 0),
             exact_names,
             window_on: self.span.window_on.into(),
             forward: forward_stacks == Switch::On,

@@ -2,18 +2,21 @@
 
 use super::args::Stacks;
 use super::output::Output;
-use super::question::{Asked, Question};
+use super::question::{Asked, DEPTH, Question};
 use super::{Stop, notes, opening, span};
 use crate::analysis::missing;
 use crate::error::Error;
-use crate::report::Answer;
+use crate::report::{Answer, Form};
 
 pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     let trace = args.trace()?;
+    let form = Form::from(args.format);
     let question = Question {
         wanted: opening::wanted(&args.selection, &args.reading)?,
         span: &args.span,
         climbing: &args.climbing,
+        // Of a cut stack the width below the cut stands beside that of others which has nothing to do with it.
+        depth: (!form.is_flame_graph()).then_some(DEPTH),
         captures: &args.capture_trace,
         reading: &args.reading,
     };
@@ -32,7 +35,7 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     let name = trace.display().to_string();
     let answer = Answer { report: &report, trace: &name, weight: args.weight.into(), width: output.width() };
     let mut bytes = Vec::new();
-    answer.write(args.format.into(), &mut bytes).map_err(|source| Error::Form { source })?;
+    answer.write(form, &mut bytes).map_err(|source| Error::Form { source })?;
     output.finish(&bytes)?;
     notes::coverage(&report);
     notes::left_out(&report, &question.how());

@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+use super::args::COLLECTIVE_RECORD;
+use super::calls::{GRAPH_LAUNCHES, Work};
+
 /// The category of Kineto's arrows from the forward pass to the backward pass.
 pub const FORWARD_BACKWARD: &str = "fwdbwd";
 
@@ -35,6 +38,16 @@ pub fn is_own_code(name: &str) -> bool {
 
 /// What paths of PyTorch and Python begin with, as Kineto shortens them.
 const LIBRARIES: &[&str] = &["torch/", "threading.py", "multiprocessing/", "contextlib.py", "<frozen ", "<string>"];
+
+/// Whether this stands in every stack of a collective and so tells nothing of where it comes from: the call that launches, and what
+/// PyTorch's process groups put around it (`c10d::allreduce_`, `record_param_comms`, `nccl:all_reduce`).
+pub fn is_plumbing(name: &str) -> bool {
+    name == COLLECTIVE_RECORD
+        || ["nccl:", "c10d::"].iter().any(|prefix| name.starts_with(prefix))
+        || is_c_function(name)
+        || GRAPH_LAUNCHES.contains(&name)
+        || Work::of_call(name).is_some()
+}
 
 /// Whether this is the first function of a thread that Python started: `threading.py(1030): _bootstrap`.
 pub fn is_thread_entry(name: &str) -> bool {
@@ -74,6 +87,19 @@ fn function(name: &str) -> Option<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_every_collective_goes_through_tells_nothing() {
+        for name in
+            ["c10d::allreduce_", "record_param_comms", "nccl:all_reduce", "hipExtLaunchKernel", "cudaGraphLaunch"]
+        {
+            assert!(is_plumbing(name), "{name}");
+        }
+        for name in ["DistributedDataParallel.forward", "aten::mm", "torch/nn/parallel/distributed.py(1637): forward"] {
+            assert!(!is_plumbing(name), "{name}");
+        }
+        assert!(is_plumbing("<built-in method allreduce of PyCapsule object at 0x…>"));
+    }
 
     #[test]
     fn layers_and_addresses_fold() {

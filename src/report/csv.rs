@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::folded;
-use super::table::{KERNEL_COLUMNS, values};
+use super::table::{KERNEL_COLUMNS, kernel_names, values};
 use super::text::process_group;
 use crate::analysis::stacks::{Stack, StackReport};
 use crate::analysis::summary::KernelTable;
@@ -12,7 +12,7 @@ use crate::analysis::summary::KernelTable;
 const COLUMNS: [&str; 22] = [
     "count",
     "gpu_time_ns",
-    "share",
+    "share_of_window",
     "mean_ns",
     "median_ns",
     "p95_ns",
@@ -92,7 +92,7 @@ fn stack(stack: &Stack) -> [String; 22] {
         number(bandwidth.map(|bandwidth| bandwidth.bus)),
         number(bandwidth.map(|bandwidth| bandwidth.best_bus)),
         stack.shape.thread.clone().unwrap_or_default(),
-        several(&stack.kernels),
+        kernel_names(stack),
         folded::line(&stack.shape),
     ]
 }

@@ -8,11 +8,15 @@ use comfy_table::Cell;
 use super::csv::write_rows;
 use super::folded;
 use super::json;
-use super::table::{self, MIN_FRAME, count, lines, percent, right, shorten_frame};
-use super::text::{self, visible};
-use crate::analysis::diff::{Amount, Change, Diff, Side};
+use super::table::{self, count, lines, percent, right, shorten_frame, telling};
+use super::text;
+use crate::analysis::cost::Amount;
+use crate::analysis::diff::{Change, Diff, Side};
 use crate::analysis::stacks::Order;
 use crate::time::Nanos;
+
+/// However narrow the screen is, so much of a frame is shown.
+const MIN_FRAME: usize = 24;
 
 /// A form of a diff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,9 +142,8 @@ fn stacks_as_table(diff: &Diff, width: Option<usize>, out: &mut impl Write) -> i
     let left = width.map_or(usize::MAX, |width| width.saturating_sub(taken + 2).max(MIN_FRAME));
     let mut table = table::table(&[]);
     table.set_header(HEADER.iter().enumerate().map(|(at, name)| if at < 5 { right(name) } else { Cell::new(name) }));
-    for (stack, row) in diff.changes.iter().zip(rows) {
-        let frames = stack.shape.told_by();
-        let shown: Vec<String> = frames.iter().take(3).map(|frame| shorten_frame(&visible(frame), left)).collect();
+    for (frames, row) in telling(diff.changes.iter().map(|stack| &stack.shape)).iter().zip(rows) {
+        let shown: Vec<String> = frames.iter().map(|frame| shorten_frame(frame, left)).collect();
         let mut cells: Vec<Cell> = row.into_iter().map(right).collect();
         cells.push(Cell::new(shown.join("\n")));
         table.add_row(cells);

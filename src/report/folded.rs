@@ -1,25 +1,42 @@
-//! Stacks as flame graph tools take them: `outermost;…;launch 97`, one line each.
+//! Stacks as flame graph tools take them: `outermost;…;launch;kernel 97`, one line each.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use super::Weight;
+use super::flame::{Way, ways};
 use super::text::lines;
 use crate::analysis::shape::Shape;
 use crate::analysis::stacks::StackReport;
 
-/// Writes the stacks that weigh anything.
+/// Writes what weighs anything.
 ///
 /// # Errors
 /// What the writer fails with.
 pub fn stacks(report: &StackReport, weight: Weight, out: &mut impl Write) -> io::Result<()> {
-    for stack in report.stacks.iter().filter(|stack| weight.of(stack) > 0) {
-        writeln!(out, "{} {}", line(&stack.shape), weight.of(stack))?;
+    for Way { frames, kernels } in ways(report) {
+        match weight.of(kernels) {
+            0 => {}
+            weight => writeln!(out, "{} {weight}", joined(&frames))?,
+        }
     }
     Ok(())
 }
 
-/// The frames of a stack, as the text has them. What separates frames here can be part of a name there, and becomes a colon.
+/// The frames of a stack as one text.
 pub fn line(shape: &Shape) -> String {
-    let frames: Vec<String> = lines(shape).iter().map(|frame| frame.replace(';', ":")).collect();
-    frames.join(";")
+    joined(&lines(shape))
+}
+
+/// Frames, as the text has them, with what a reader would take for something else replaced: a semicolon in a name by a colon; a
+/// blank before a number at the end, behind which the weight stands, by an underscore.
+fn joined(frames: &[Cow<'_, str>]) -> String {
+    let frames: Vec<String> = frames.iter().map(|frame| frame.replace(';', ":")).collect();
+    let line = frames.join(";");
+    match line.rsplit_once(' ') {
+        Some((before, number)) if number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') => {
+            format!("{before}_{number}")
+        }
+        _ => line,
+    }
 }

@@ -1,4 +1,5 @@
-//! Answers for programs. What is in them is said by the files of `schema/` in the repository; a change that could break a reader makes another version of it.
+//! Answers for programs. What is in them is said by the files of `schema/` in the repository. They allow nothing that they do not
+//! name, so any change to the fields makes another version.
 
 use std::io::{self, Write};
 

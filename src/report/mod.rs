@@ -3,6 +3,7 @@
 
 pub mod csv;
 pub mod diff;
+pub mod flame;
 pub mod folded;
 pub mod json;
 pub mod results;
@@ -13,7 +14,8 @@ pub mod text;
 
 use std::io;
 
-use crate::analysis::stacks::{Stack, StackReport};
+use crate::analysis::cost::Amount;
+use crate::analysis::stacks::StackReport;
 
 /// A form of the stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +36,13 @@ pub enum Form {
     Svg,
 }
 
+impl Form {
+    /// Whether it is a flame graph, or what one is made of.
+    pub fn is_flame_graph(self) -> bool {
+        matches!(self, Form::Folded | Form::Speedscope | Form::Svg)
+    }
+}
+
 /// What a flame graph's widths stand for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weight {
@@ -49,12 +58,12 @@ impl Weight {
     /// All of them.
     pub const ALL: [Weight; 3] = [Weight::Count, Weight::Gpu, Weight::Exposed];
 
-    /// What a stack weighs.
-    pub fn of(self, stack: &Stack) -> u64 {
+    /// What kernels weigh.
+    pub fn of(self, kernels: Amount) -> u64 {
         match self {
-            Weight::Count => stack.count,
-            Weight::Gpu => u64::try_from(stack.cost.gpu_time.total).unwrap_or(0),
-            Weight::Exposed => u64::try_from(stack.cost.exposed).unwrap_or(0),
+            Weight::Count => kernels.count,
+            Weight::Gpu => u64::try_from(kernels.gpu_time).unwrap_or(0),
+            Weight::Exposed => u64::try_from(kernels.exposed).unwrap_or(0),
         }
     }
 
@@ -66,6 +75,11 @@ impl Weight {
             Weight::Exposed => "exposed GPU time",
         }
     }
+}
+
+/// The last part of a path: what fits a title.
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(path)
 }
 
 /// An answer and how to show it.

@@ -6,7 +6,8 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::Weight;
-use super::text::lines;
+use super::file_name;
+use super::flame::ways;
 use crate::analysis::stacks::StackReport;
 use crate::nccl::frames::place;
 
@@ -64,12 +65,12 @@ pub fn stacks(report: &StackReport, trace: &str, weight: Weight, out: &mut impl 
             frames.len() - 1
         })
     };
-    let samples: Vec<Vec<usize>> =
-        report.stacks.iter().map(|stack| lines(&stack.shape).iter().map(|name| frame(name)).collect()).collect();
+    let ways = ways(report);
+    let samples: Vec<Vec<usize>> = ways.iter().map(|way| way.frames.iter().map(|name| frame(name)).collect()).collect();
     let profile = |weight: Weight| {
-        let weights: Vec<u64> = report.stacks.iter().map(|stack| weight.of(stack)).collect();
+        let weights: Vec<u64> = ways.iter().map(|way| weight.of(way.kernels)).collect();
         let unit = if weight == Weight::Count { "none" } else { "nanoseconds" };
-        let end_value = weights.iter().sum();
+        let end_value = weights.iter().fold(0, |sum: u64, weight| sum.saturating_add(*weight));
         Profile {
             kind: "sampled",
             name: weight.name(),
@@ -83,7 +84,7 @@ pub fn stacks(report: &StackReport, trace: &str, weight: Weight, out: &mut impl 
     let file = File {
         schema: "https://www.speedscope.app/file-format-schema.json",
         exporter: format!("nccl-stacks {}", env!("CARGO_PKG_VERSION")),
-        name: trace,
+        name: file_name(trace),
         active_profile_index: Weight::ALL.iter().position(|of| *of == weight).unwrap_or(0),
         shared: Shared { frames: vec![] },
         profiles: Weight::ALL.map(profile).into(),

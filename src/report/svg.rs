@@ -5,7 +5,9 @@ use std::io::{self, Write};
 use inferno::flamegraph::{self, Options};
 
 use super::Weight;
-use super::folded::line;
+use super::file_name;
+use super::flame::ways;
+use super::folded;
 use super::table::shorten;
 use crate::analysis::stacks::StackReport;
 
@@ -17,16 +19,22 @@ const TITLE: usize = 80;
 /// # Errors
 /// What the writer fails with; that no stack weighs anything.
 pub fn stacks(report: &StackReport, trace: &str, weight: Weight, out: &mut impl Write) -> io::Result<()> {
-    let weighed = report.stacks.iter().filter(|stack| weight.of(stack) > 0);
-    let folded: Vec<String> = weighed.map(|stack| format!("{} {}", line(&stack.shape), weight.of(stack))).collect();
+    let mut folded = Vec::new();
+    folded::stacks(report, weight, &mut folded)?;
+    let folded = String::from_utf8(folded).map_err(io::Error::other)?;
     if folded.is_empty() {
         return Err(io::Error::other(format!("no stack has any {}, so there is nothing to draw", weight.name())));
     }
+    let mut weights = ways(report).into_iter().map(|way| weight.of(way.kernels));
+    if weights.try_fold(0, u64::checked_add).is_none() {
+        return Err(io::Error::other(format!("the {} of all stacks is too large a number to draw", weight.name())));
+    }
     let mut options = Options::default();
-    options.title = format!("Launches of collectives by {}", weight.name());
-    options.subtitle = Some(shorten(trace, TITLE));
+    options.title = format!("Call stacks by {}", weight.name());
+    options.subtitle = Some(shorten(file_name(trace), TITLE));
     options.count_name = if weight == Weight::Count { "kernels" } else { "ns" }.to_owned();
     // The same answer is the same picture: no colours by chance.
     options.deterministic = true;
-    flamegraph::from_lines(&mut options, folded.iter().map(String::as_str), out).map_err(io::Error::other)
+    flamegraph::from_lines(&mut options, folded.lines(), &mut *out).map_err(io::Error::other)?;
+    writeln!(out)
 }

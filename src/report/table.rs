@@ -1,5 +1,6 @@
 //! Tables for people: stacks, kernels, the slices to choose from, the kernels that are there instead.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -9,6 +10,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use super::text::visible;
 use crate::analysis::cost::Cost;
 use crate::analysis::missing::NameCount;
+use crate::analysis::shape::Shape;
 use crate::analysis::stacks::{Stack, StackReport};
 use crate::analysis::summary::KernelRow;
 use crate::analysis::window::Candidate;
@@ -29,82 +31,177 @@ pub(super) fn lines(table: &Table) -> String {
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// Stacks, one row each, in lines of at most `width`. A stack shows the frames that tell most of where it comes from.
-///
-/// # Errors
-/// What the writer fails with.
-pub fn stacks(report: &StackReport, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
-    const HEADER: [&str; 10] = [
-        "#",
-        "count",
-        "GPU time",
-        "share",
-        "exposed",
-        "mean",
-        "max",
-        "collective",
-        "busbw (GB/s)",
-        "called from, innermost first",
-    ];
-    let cells = |stack: &Stack| {
-        let Cost { gpu_time, share, exposed, .. } = &stack.cost;
-        let bandwidth = stack.messages.bandwidth.map_or("?".to_owned(), |bandwidth| format!("{:.1}", bandwidth.bus));
-        [
-            count(stack.count),
-            Nanos(gpu_time.total).to_string(),
-            share.map_or("?".to_owned(), percent),
-            Nanos(*exposed).to_string(),
-            Nanos(gpu_time.mean.round() as i64).to_string(),
-            Nanos(gpu_time.max).to_string(),
-            values(&stack.messages.collectives, stack.count),
-            bandwidth,
-        ]
-    };
-    let rows: Vec<[String; 8]> = report.stacks.iter().map(cells).collect();
-    let widest = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    // Each column has a blank before and behind.
-    let taken: usize = (0..8).map(|column| widest(column).max(HEADER[column + 1].chars().count()) + 2).sum();
-    let left = width.map(|width| width.saturating_sub(taken + rows.len().to_string().len() + 4).max(MIN_FRAME));
-    let mut table = table(&HEADER);
-    for (number, (stack, cells)) in report.stacks.iter().zip(rows).enumerate() {
-        let frames = stack.shape.told_by();
-        let shown = frames.iter().take(FRAMES).map(|frame| match left {
-            Some(width) => shorten_frame(&visible(frame), width),
-            None => visible(frame).into_owned(),
-        });
-        let mut row = vec![right(number + 1)];
-        row.extend(cells.into_iter().enumerate().map(|(at, cell)| if at == 6 { Cell::new(cell) } else { right(cell) }));
-        row.push(Cell::new(shown.collect::<Vec<_>>().join("\n")));
-        table.add_row(row);
-    }
-    out.write_all(lines(&table).as_bytes())
-}
+/// The numbers of stacks, and in which order they go if a screen is too narrow for all; those that never go have no place in it.
+const NUMBERS: [(&str, Option<u8>); 9] = [
+    ("#", None),
+    ("count", None),
+    ("GPU time", None),
+    ("share", Some(4)),
+    ("exposed", Some(5)),
+    ("mean", Some(1)),
+    ("max", Some(0)),
+    ("collective", Some(3)),
+    ("busbw (GB/s)", Some(2)),
+];
+
+/// The one of these that is a text.
+const COLLECTIVE: usize = 7;
+
+const CALLED_FROM: &str = "called from, innermost first";
 
 /// How many frames of a stack a row shows.
 const FRAMES: usize = 3;
 
-/// However narrow the screen is, so much of a frame is shown.
-pub(super) const MIN_FRAME: usize = 24;
+/// Stands before frames that stand below their row.
+const INDENT: &str = "    ";
 
-/// Kernels by name, with the columns of `nsys stats -r cuda_gpu_kern_sum`, in lines of at most `width`.
+/// Stacks, one row each, in lines of at most `width`. A stack shows the frames that tell most of where it comes from: beside its
+/// numbers, or below them where `file.py(line): function` would have to be cut otherwise. Numbers for which there is no room even
+/// so are left out, a column at a time.
+///
+/// # Errors
+/// What the writer fails with.
+pub fn stacks(report: &StackReport, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
+    let rows: Vec<[String; 9]> = report.stacks.iter().zip(1..).map(|(stack, number)| numbers(number, stack)).collect();
+    let frames = telling(report.stacks.iter().map(|stack| &stack.shape));
+    let Layout { columns, beside, left } = Layout::of(&rows, &frames, width.unwrap_or(usize::MAX));
+    let shortened = |frames: &Vec<Cow<'_, str>>| frames.iter().map(|frame| shorten_frame(frame, left)).collect();
+    let frames: Vec<Vec<String>> = frames.iter().map(shortened).collect();
+    let header = columns.iter().map(|column| NUMBERS[*column].0).chain(beside.then_some(CALLED_FROM));
+    let mut table = table(&header.collect::<Vec<_>>());
+    for (row, frames) in rows.iter().zip(&frames) {
+        let number =
+            |column: &usize| if *column == COLLECTIVE { Cell::new(&row[*column]) } else { right(&row[*column]) };
+        let cells = columns.iter().map(number).chain(beside.then(|| Cell::new(frames.join("\n"))));
+        table.add_row(cells.collect::<Vec<_>>());
+    }
+    let text = lines(&table);
+    if beside {
+        return out.write_all(text.as_bytes());
+    }
+    for (line, frames) in text.lines().zip(std::iter::once(&vec![]).chain(&frames)) {
+        writeln!(out, "{line}")?;
+        frames.iter().try_for_each(|frame| writeln!(out, "{INDENT}{frame}"))?;
+    }
+    Ok(())
+}
+
+/// For each stack the innermost of the frames that tell most. Where stacks would look alike by these, the last of them gives way to
+/// the innermost by which they differ.
+pub(super) fn telling<'a>(stacks: impl Iterator<Item = &'a Shape>) -> Vec<Vec<Cow<'a, str>>> {
+    let all: Vec<Vec<&str>> = stacks.map(Shape::told_by).collect();
+    let mut alike: BTreeMap<&[&str], Vec<usize>> = BTreeMap::new();
+    for (at, frames) in all.iter().enumerate() {
+        alike.entry(&frames[..frames.len().min(FRAMES)]).or_default().push(at);
+    }
+    let mut shown: Vec<Vec<Cow<'_, str>>> =
+        all.iter().map(|frames| frames.iter().take(FRAMES).map(|frame| visible(frame)).collect()).collect();
+    for twins in alike.into_values() {
+        let longest = twins.iter().map(|at| all[*at].len()).max().unwrap_or(0);
+        let differ = |place: &usize| twins.iter().any(|at| all[*at].get(*place) != all[twins[0]].get(*place));
+        let Some(place) = (FRAMES..longest).find(differ) else { continue };
+        for at in twins {
+            if let (Some(frame), Some(last)) = (all[at].get(place), shown[at].last_mut()) {
+                *last = visible(frame);
+            }
+        }
+    }
+    shown
+}
+
+/// A stack's numbers, in the order of their columns.
+fn numbers(number: usize, stack: &Stack) -> [String; 9] {
+    let Cost { gpu_time, share, exposed, .. } = &stack.cost;
+    [
+        number.to_string(),
+        count(stack.count),
+        Nanos(gpu_time.total).to_string(),
+        share.map_or("?".to_owned(), percent),
+        Nanos(*exposed).to_string(),
+        Nanos(gpu_time.mean.round() as i64).to_string(),
+        Nanos(gpu_time.max).to_string(),
+        values(&stack.messages.collectives, stack.count),
+        stack.messages.bandwidth.map_or("?".to_owned(), |bandwidth| format!("{:.1}", bandwidth.bus)),
+    ]
+}
+
+/// What of a table of stacks stands where.
+struct Layout {
+    /// Which numbers are shown.
+    columns: Vec<usize>,
+    /// Whether frames stand beside them.
+    beside: bool,
+    /// How much room a frame has.
+    left: usize,
+}
+
+impl Layout {
+    fn of(rows: &[[String; 9]], frames: &[Vec<Cow<'_, str>>], width: usize) -> Self {
+        let length = |text: &str| text.chars().count();
+        let widest = |column: usize| rows.iter().map(|row| length(&row[column])).max().unwrap_or(0);
+        // Each column has a blank before and behind.
+        let taken = |column: &usize| widest(*column).max(length(NUMBERS[*column].0)) + 2;
+        let mut columns: Vec<usize> = (0..NUMBERS.len()).collect();
+        let all: usize = columns.iter().map(taken).sum();
+        let whole =
+            frames.iter().flatten().filter(|frame| place(frame).is_some()).map(|frame| length(file_name(frame)));
+        let needed = whole.chain([length(CALLED_FROM)]).max().unwrap_or(0);
+        if let Some(left) = width.checked_sub(all + 2).filter(|left| *left >= needed) {
+            return Layout { columns, beside: true, left };
+        }
+        let mut by_need: Vec<usize> = columns.iter().copied().filter(|column| NUMBERS[*column].1.is_some()).collect();
+        by_need.sort_by_key(|column| NUMBERS[*column].1);
+        for least in by_need {
+            if columns.iter().map(taken).sum::<usize>() <= width {
+                break;
+            }
+            columns.retain(|column| *column != least);
+        }
+        Layout { columns, beside: false, left: width.saturating_sub(INDENT.len()) }
+    }
+}
+
+/// Kernels by name, with the columns of `nsys stats -r cuda_gpu_kern_sum`, in lines of at most `width`: where names would have next to
+/// no room, numbers give way.
 pub fn kernels(rows: &[KernelRow], width: Option<usize>) -> String {
-    let mut table = table(&KERNEL_COLUMNS);
-    for row in rows {
-        let KernelRow { name, instances, time, share } = row;
-        let numbers = [
-            format!("{:.1}", share * 100.0),
-            grouped(time.total as f64, 0),
-            count(*instances),
-            grouped(time.mean, 1),
-            grouped(time.median, 1),
-            grouped(time.min as f64, 0),
-            grouped(time.max as f64, 0),
-            grouped(time.std_dev, 1),
-        ];
-        table.add_row(numbers.into_iter().map(right).chain([Cell::new(visible(name))]).collect::<Vec<_>>());
+    let cells: Vec<[String; 8]> = rows.iter().map(kernel_numbers).collect();
+    let widest = |at: usize| cells.iter().map(|row| row[at].len()).max().unwrap_or(0).max(KERNEL_COLUMNS[at].len()) + 2;
+    let mut columns: Vec<usize> = (0..8).collect();
+    for least in LEAST_FIRST {
+        let taken: usize = columns.iter().map(|at| widest(*at)).sum();
+        if width.is_none_or(|width| taken + NAME_ROOM <= width) {
+            break;
+        }
+        columns.retain(|at| *at != least);
+    }
+    let header: Vec<&str> = columns.iter().map(|at| KERNEL_COLUMNS[*at]).chain(["Name"]).collect();
+    let mut table = table(&header);
+    for (row, cells) in rows.iter().zip(&cells) {
+        let numbers = columns.iter().map(|at| right(&cells[*at]));
+        table.add_row(numbers.chain([Cell::new(visible(&row.name))]).collect::<Vec<_>>());
     }
     let cut = |line: &str| width.map_or(line.to_owned(), |width| shorten_right(line, width));
     lines(&table).lines().map(|line| format!("{}\n", cut(line))).collect()
+}
+
+/// How much of a name has to be seen to know the kernel: `ncclDevKernel_AllReduce_Sum_bf16_RING_LL`.
+const NAME_ROOM: usize = 42;
+
+/// Of the columns of kernels, those that are missed least.
+const LEAST_FIRST: [usize; 5] = [7, 4, 5, 6, 3];
+
+fn kernel_numbers(row: &KernelRow) -> [String; 8] {
+    let KernelRow { instances, time, share, .. } = row;
+    [
+        format!("{:.1}", share * 100.0),
+        grouped(time.total as f64, 0),
+        count(*instances),
+        grouped(time.mean, 1),
+        grouped(time.median, 1),
+        grouped(time.min as f64, 0),
+        grouped(time.max as f64, 0),
+        grouped(time.std_dev, 1),
+    ]
 }
 
 /// The columns of `nsys stats -r cuda_gpu_kern_sum`, which scripts know by these names.
@@ -199,6 +296,12 @@ pub fn values(values: &BTreeMap<String, u64>, all: u64) -> String {
     parts.join(", ")
 }
 
+/// The names of a stack's kernels, as [`values`] has them.
+pub fn kernel_names(stack: &Stack) -> String {
+    let counts = stack.kernels.iter().map(|(name, kernels)| (name.clone(), kernels.count)).collect();
+    values(&counts, stack.count)
+}
+
 /// A frame cut to a width. Of a path the folders go first, from the left, while `file.py(line): function` stays whole; only then the
 /// rest, from its end.
 pub fn shorten_frame(frame: &str, width: usize) -> String {
@@ -207,9 +310,15 @@ pub fn shorten_frame(frame: &str, width: usize) -> String {
     }
     let Some((file, ..)) = place(frame) else { return shorten_right(frame, width) };
     let folders = file.match_indices('/').map(|(at, _)| format!("…{}", &frame[at..]));
-    let mut shorter = folders.chain([frame[file.rfind('/').map_or(0, |at| at + 1)..].to_owned()]);
+    let mut shorter = folders.chain([file_name(frame).to_owned()]);
     let fitting = shorter.find(|text| text.chars().count() <= width);
-    fitting.unwrap_or_else(|| shorten_right(&frame[file.rfind('/').map_or(0, |at| at + 1)..], width))
+    fitting.unwrap_or_else(|| shorten_right(file_name(frame), width))
+}
+
+/// A frame without the folders of its file.
+fn file_name(frame: &str) -> &str {
+    let folders = place(frame).and_then(|(file, ..)| file.rfind('/'));
+    folders.map_or(frame, |at| &frame[at + 1..])
 }
 
 /// A name cut to a width, from the left: the function at its end says more than the folders at its beginning.
@@ -234,6 +343,18 @@ pub fn shorten_right(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stacks_that_look_alike_show_where_they_differ() {
+        let stack =
+            |frames: [&str; 5]| Shape { frames: frames.map(|f| format!("a.py(1): {f}")).into(), ..Shape::default() };
+        let stacks = [["x", "u", "c", "b", "a"], ["x", "v", "c", "b", "a"], ["y", "u", "d", "b", "a"]].map(stack);
+        let short = |frame: &Cow<'_, str>| frame.rsplit(' ').next().unwrap_or_default().to_owned();
+        let shown: Vec<String> =
+            telling(stacks.iter()).iter().map(|frames| frames.iter().map(short).collect()).collect();
+        assert_eq!(shown, ["abu", "abv", "abd"]);
+        assert_eq!(telling([&stacks[0], &stacks[0]].into_iter())[0].len(), 3, "the same twice");
+    }
 
     #[test]
     fn counts_have_commas() {

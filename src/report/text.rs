@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use super::table::{self, count, percent, values};
+use super::table::{self, count, kernel_names, percent, telling, values};
 use crate::analysis::cost::{Cost, Spread};
 use crate::analysis::messages::{Bandwidth, Bytes, Group, Messages};
 use crate::analysis::shape::Shape;
@@ -41,26 +41,36 @@ pub fn summary(report: &StackReport, width: Option<usize>, out: &mut impl Write)
 fn verdict(report: &StackReport) -> String {
     let Summary { wall, collectives, exposed, .. } = report.summary;
     if collectives == 0 {
-        return "No collective ran in the window.".to_owned();
+        let launched = if report.stacks.is_empty() { "" } else { "; those below were launched in it" };
+        return format!("No collective ran while the window lasted{launched}.");
     }
     let share = |time: i64, of: i64| percent(time as f64 / of.max(1) as f64);
     let mut text = format!(
-        "Collectives ran for {} of the window; during {} of that ({}, {} of the window) nothing else ran on the GPU.",
+        "Collectives ran for {} of the window; for {} of that time ({}, {} of the window) no compute kernel ran beside them.",
         share(collectives, wall),
         share(exposed, collectives),
         Nanos(exposed),
         share(exposed, wall)
     );
     let of_stacks = report.stacks.iter().fold(0_i64, |sum, stack| sum.saturating_add(stack.cost.exposed));
-    let most = report.stacks.iter().max_by_key(|stack| stack.cost.exposed).filter(|stack| stack.cost.exposed > 0);
-    if let (Some(stack), true) = (most, report.stacks.len() > 1) {
-        let from = stack.shape.told_by().first().map_or(String::new(), |frame| format!(", from {}", visible(frame)));
-        text.push_str(&format!(
-            "\nOne stack has {} of what the stacks below have of that{from}.",
-            share(stack.cost.exposed, of_stacks)
-        ));
+    let most = report.stacks.iter().enumerate().max_by_key(|(at, stack)| (stack.cost.exposed, std::cmp::Reverse(*at)));
+    if let (Some((at, stack)), true) = (most.filter(|(_, stack)| stack.cost.exposed > 0), report.stacks.len() > 1) {
+        let share = share(stack.cost.exposed, of_stacks);
+        text.push_str(&format!("\nOf the exposed time of these stacks {share} is that of one{}.", from(report, at)));
     }
     text
+}
+
+/// Where a stack comes from, in a few words: `, from a.py(1): f`; and if others come from there, too, by what it differs from
+/// them: `, from a.py(1): f in b.py(2): g`.
+fn from(report: &StackReport, at: usize) -> String {
+    let told = telling(report.stacks.iter().map(|stack| &stack.shape));
+    let Some(first) = told[at].first() else { return String::new() };
+    let is_shared = told.iter().enumerate().any(|(other, frames)| other != at && frames.first() == Some(first));
+    match told[at].last().filter(|last| is_shared && *last != first) {
+        Some(last) => format!(", from {first} in {last}"),
+        None => format!(", from {first}"),
+    }
 }
 
 /// Writes the stacks.
@@ -102,7 +112,7 @@ fn cost(stack: &Stack, out: &mut impl Write) -> io::Result<()> {
         None => writeln!(out)?,
     }
     moved(stack, out)?;
-    writeln!(out, "  Kernels: {}", values(&stack.kernels, stack.count))
+    writeln!(out, "  Kernels: {}", kernel_names(stack))
 }
 
 /// What the collectives of a stack move, as far as anything is known of it.
@@ -112,11 +122,17 @@ fn moved(stack: &Stack, out: &mut impl Write) -> io::Result<()> {
         return Ok(());
     }
     let mut parts = vec![values(collectives, stack.count)];
-    match bytes {
-        Some(Bytes { min, max }) if min == max => parts.push(format!("{} each", size(*min))),
-        Some(Bytes { min, max }) => parts.push(format!("{} to {} each", size(*min), size(*max))),
-        None => parts.push("size unknown".to_owned()),
-    }
+    parts.push(match bytes {
+        Some(Bytes { min, max, kernels }) => {
+            let from = if min == max { String::new() } else { format!("{} to ", size(*min)) };
+            let unknown = match stack.count.saturating_sub(*kernels) {
+                0 => String::new(),
+                unknown => format!(" (unknown ×{})", count(unknown)),
+            };
+            format!("{from}{} each{unknown}", size(*max))
+        }
+        None => "size unknown".to_owned(),
+    });
     if !dtypes.is_empty() {
         parts.push(values(dtypes, stack.count));
     }
@@ -130,7 +146,11 @@ fn moved(stack: &Stack, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "  Process group: {}", process_group(group, stack.count))?;
     }
     if let Some(Bandwidth { algorithm, bus, best_bus, kernels }) = bandwidth {
-        let of = if *kernels == stack.count { String::new() } else { format!(", of {} kernels", count(*kernels)) };
+        let of = match *kernels {
+            n if n == stack.count => String::new(),
+            1 => ", of 1 kernel".to_owned(),
+            n => format!(", of {} kernels", count(n)),
+        };
         writeln!(out, "  Bandwidth: algbw {algorithm:.2} GB/s, busbw {bus:.2} GB/s, at best {best_bus:.2} GB/s{of}")?;
     }
     Ok(())
