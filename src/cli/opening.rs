@@ -26,7 +26,9 @@ pub(super) fn open(trace: &Path, reading: &Reading, options: LoadOptions) -> Res
     if reading.strict && !list.is_empty() {
         return Err(Stop::Failed(Error::Strict { name: loaded.name, list }));
     }
-    Ok(Database::open(loaded.store)?)
+    // Who wants no arguments asks nothing of his own.
+    let open = if options.args == ArgsWanted::All { Database::open } else { Database::of_tables };
+    Ok(open(loaded.store)?)
 }
 
 /// The kernels that the arguments ask for.

@@ -40,23 +40,36 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens an in-memory database whose tables are views of the store.
+    /// Opens an in-memory database whose tables are views of the store, with all functions and views.
     ///
     /// # Errors
     /// Only if SQLite itself cannot be started.
     pub fn open(store: Store) -> Result<Self, Error> {
+        let database = Database::of_tables(store)?;
+        let Database { connection, store } = &database;
+        for table in absent::TABLES {
+            engine::register(connection, store, table)?;
+        }
+        functions::register(connection, store)?;
+        text_functions::register(connection)?;
+        table_functions::register(connection, store)?;
+        connection.execute_batch(include_str!("views.sql"))?;
+        Ok(database)
+    }
+
+    /// The same with the tables alone, which is all that the queries of this project need.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn of_tables(store: Store) -> Result<Self, Error> {
         let store = Arc::new(store);
         let connection = Connection::open_in_memory()?;
         connection.set_prepared_statement_cache_capacity(queries::ALL.len());
         // Sorting goes to files otherwise as soon as there is a little more of it.
         connection.pragma_update(None, "temp_store", "MEMORY")?;
-        for table in tables::TABLES.iter().chain(absent::TABLES) {
+        for table in tables::TABLES {
             engine::register(&connection, &store, table)?;
         }
-        functions::register(&connection, &store)?;
-        text_functions::register(&connection)?;
-        table_functions::register(&connection, &store)?;
-        connection.execute_batch(include_str!("views.sql"))?;
         Ok(Database { connection, store })
     }
 
