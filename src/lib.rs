@@ -1,4 +1,4 @@
-//! Which code launched the NCCL kernels of a PyTorch profiler trace, from where, and how often.
+//! Which code launched the NCCL kernels of a PyTorch profiler trace, from where, how often, and at what cost.
 //!
 //! A trace flows through once, in one direction:
 //!

@@ -5,7 +5,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::program::{run, scratch, stderr, stdout, trace_of};
+use support::program::{run, scratch, stderr, stdout, testdata, trace_of};
 
 /// A function with a launch in it, and the kernel that it launched: its name, when it starts and how long it runs in µs.
 fn launch(id: u32, function: &str, kernel: &str, start: u32, dur: u32, stream: u32) -> [String; 3] {
@@ -131,6 +131,33 @@ fn forms_say_the_same() {
 fn shares(before: u32, after: u32) -> String {
     let of = |part: u32, whole: u32| format!("{:.1} %", f64::from(part) / f64::from(whole) * 100.0);
     format!("{} → {} of the window", of(before, 4910), of(after, 4905))
+}
+
+/// `testdata/README.md` has these numbers, worked out by hand.
+#[test]
+fn a_version_later() {
+    let found = json_of(&[&testdata("costs.json"), &testdata("costs_later.json")]);
+    let of = |change: &Value| {
+        let amount = |side: &str| {
+            let field = |name: &str| change[side][name].as_i64();
+            (field("count"), field("gpu_time_ns"), field("exposed_ns"))
+        };
+        (change["frames"][1].as_str().unwrap().to_owned(), amount("before"), amount("after"))
+    };
+    let us = |count, gpu: i64, exposed: i64| (Some(count), Some(gpu * 1000), Some(exposed * 1000));
+    let none = (None, None, None);
+    assert_eq!(
+        found["changes"].as_array().unwrap().iter().map(of).collect::<Vec<_>>(),
+        [
+            ("model.py(57): backward".to_owned(), us(4, 500, 200), us(4, 580, 230)),
+            ("optimizer.py(70): step".to_owned(), us(1, 80, 60), none),
+            ("checkpoint.py(5): save".to_owned(), none, us(1, 50, 50)),
+        ]
+    );
+    let all = |count: u64, gpu: u64, exposed: u64| json!({"count": count, "gpu_time_ns": gpu, "exposed_ns": exposed});
+    assert_eq!(found["before"]["kernels"], all(13, 860_000, 530_000));
+    assert_eq!(found["after"]["kernels"], all(13, 910_000, 550_000));
+    assert_eq!((&found["unchanged"], &found["after"]["without_launch"]["count"]), (&json!(4), &json!(1)));
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn answers_on_all_small_traces_fit() {
         }
     }
     // Three traces have no launch of a collective: no_launch_link, begin_end_async, and the capture, which has no kernels at all.
-    assert_eq!((answers, tables), (13 * 8, 14 * 3));
+    assert_eq!((answers, tables), (14 * 8, 15 * 3));
 }
 
 #[test]
@@ -132,6 +132,24 @@ fn answers_on_real_traces_fit() {
         }
     }
     assert!(answers >= 20 && tables > answers, "{answers} and {tables}");
+}
+
+#[test]
+fn answers_on_two_traces_fit() {
+    let schema = validator("diff");
+    let traces = small_traces();
+    let (mut answers, mut changes) = (0, 0);
+    for before in &traces {
+        for after in &traces {
+            let args = ["diff", before, after, "--stack-depth", "3"];
+            if let Some(answer) = answer(&args) {
+                assert_fits(&schema, &answer, &args);
+                answers += 1;
+                changes += answer["changes"].as_array().unwrap().len();
+            }
+        }
+    }
+    assert!(answers > 150 && changes > answers, "{answers} and {changes}");
 }
 
 /// All values that differ from one in a single place: a field less, a field more, a value of another type.
@@ -185,6 +203,7 @@ fn what_differs_in_one_field_does_not_fit() {
         ("stacks", &[costs.as_str(), "--sort", "gpu", "--limit", "2"][..]),
         ("stacks", &[&replay, "--limit", "1"]),
         ("kernels", &["kernels", &costs, "--limit", "1"]),
+        ("diff", &["diff", &costs, &replay]),
     ] {
         let schema = validator(name);
         let answer = answer(args).unwrap();
@@ -220,7 +239,7 @@ fn objects<'a>(schema: &'a Value, place: &str, found: &mut Vec<(String, &'a Valu
 
 #[test]
 fn schemas_describe_every_field_and_leave_none_open() {
-    for name in ["stacks", "kernels"] {
+    for name in ["stacks", "kernels", "diff"] {
         let schema = read(name);
         assert!(jsonschema::meta::is_valid(&schema), "{name}");
         let mut found = Vec::new();
@@ -245,5 +264,8 @@ fn schemas_describe_every_field_and_leave_none_open() {
     }
     for shared in ["kernel", "spread"] {
         assert_eq!(read("stacks")["$defs"][shared], read("kernels")["$defs"][shared]);
+    }
+    for shared in ["trail", "amount", "summary", "kernel", "spread"] {
+        assert_eq!(read("stacks")["$defs"][shared], read("diff")["$defs"][shared]);
     }
 }

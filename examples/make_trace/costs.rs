@@ -127,25 +127,41 @@ impl Costs {
 
 /// The trace: 2000 µs of one rank of four.
 pub(crate) fn trace() -> Vec<u8> {
+    run(false)
+}
+
+/// The same of a later version of the program, in which lines moved, a collective takes longer, one is gone and one is new.
+pub(crate) fn later() -> Vec<u8> {
+    run(true)
+}
+
+fn run(later: bool) -> Vec<u8> {
+    let all_reduces =
+        Route { caller: if later { "model.py(57): backward" } else { ALL_REDUCES.caller }, ..ALL_REDUCES };
     let mut costs = Costs { trace: Tiny::default(), last_id: 100 };
     costs.trace.python("train.py(10): main", (0, 2000));
     // Launched before the recording began.
     costs.trace.unlinked_kernel(ALL_REDUCE, STREAM_20, (10, 10), 3);
     let all_reduce = |elements| Recorded::Everywhere(record("allreduce", elements, elements, WORLD));
-    costs.collective(&ALL_REDUCES, 70, (100, 100), &all_reduce(5_000_000));
+    costs.collective(&all_reduces, 70, (100, 100), &all_reduce(5_000_000));
     costs.compute(180, (200, 200));
-    costs.collective(&ALL_REDUCES, 220, (250, 100), &all_reduce(10_000_000));
-    costs.collective(&ALL_REDUCES, 470, (500, 200), &all_reduce(10_000_000));
+    costs.collective(&all_reduces, 220, (250, if later { 180 } else { 100 }), &all_reduce(10_000_000));
+    costs.collective(&all_reduces, 470, (500, 200), &all_reduce(10_000_000));
     costs.compute(580, (600, 200));
     costs.compute(980, (1000, 100));
     costs.compute(990, (1100, 100));
     // Begins before the call that launched it has returned, and is hidden by two kernels, one after the other.
-    costs.collective(&ALL_REDUCES, 1045, (1050, 100), &all_reduce(5_000_000));
+    costs.collective(&all_reduces, 1045, (1050, 100), &all_reduce(5_000_000));
     let all_gather = Recorded::AtOperator(record("_allgather_base", 2_000_000, 8_000_000, WORLD));
     costs.collective(&ALL_GATHERS, 1280, (1300, 100), &all_gather);
     costs.collective(&ALL_GATHERS, 1480, (1500, 60), &all_gather);
-    let reduce_scatter = Recorded::Everywhere(record("_reduce_scatter_base", 16_000_000, 4_000_000, WORLD));
-    costs.collective(&REDUCE_SCATTERS, 1560, (1600, 80), &reduce_scatter);
+    if later {
+        let save = Route { caller: "checkpoint.py(5): save", ..ALL_GATHERS };
+        costs.collective(&save, 1560, (1600, 50), &all_gather);
+    } else {
+        let reduce_scatter = Recorded::Everywhere(record("_reduce_scatter_base", 16_000_000, 4_000_000, WORLD));
+        costs.collective(&REDUCE_SCATTERS, 1560, (1600, 80), &reduce_scatter);
+    }
     costs.compute(1640, (1660, 40));
     costs.replay();
     costs.collective(&SENDS, 1785, (1800, 40), &Recorded::Everywhere(record("send", 4_000_000, 4_000_000, PAIR)));

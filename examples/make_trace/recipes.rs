@@ -30,6 +30,7 @@ pub(crate) fn all() -> io::Result<Vec<(&'static str, Vec<u8>)>> {
         ("evidence.json", hard::EVIDENCE.into()),
         ("forward_backward.json", hard::FORWARD_BACKWARD.into()),
         ("costs.json", costs::trace()),
+        ("costs_later.json", costs::later()),
         ("replay/trace.json", hard::REPLAY.into()),
         ("replay/capture_traces/capture.json", hard::CAPTURE.into()),
     ])

@@ -25,6 +25,10 @@ Examples:
     nccl-stacks trace.json.gz --kernel-name ncclDevKernel_AllReduce --function-name '%forward_batch_generation' --index 0
   Choose a step from a list:
     nccl-stacks trace.json.gz --interactive
+  The costliest first, as a table:
+    nccl-stacks trace.json.gz --sort exposed --limit 20 --format table
+  As a flame graph for a browser, as wide as they are exposed:
+    nccl-stacks trace.json.gz --format svg --weight exposed --output stacks.svg
   A span of time, into a file:
     nccl-stacks trace.json.gz --start-ts 3943797881407626 --duration 77.5ms --output stacks.txt
   SGLang's and vLLM's own all-reduce kernels, with the stacks of the CUDA graphs' capture:
@@ -61,7 +65,7 @@ fn parse_percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Which code launched the NCCL kernels of a PyTorch profiler trace, from where, and how often.
+/// Which code launched the NCCL kernels of a PyTorch profiler trace, from where, how often, and at what cost.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-stacks", version, before_help = EXAMPLES, after_help = EXIT_CODES)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_subcommand = true)]
