@@ -49,6 +49,9 @@ pub enum Error {
     #[error("--family {name}: there is no such family; known are {known}")]
     NoSuchFamily { name: String, known: String },
 
+    #[error("there is a family {name} already; give yours another name")]
+    FamilyBuiltIn { name: String },
+
     #[error(
         "--family-file {name}: {message}. Expected is a JSON object of families, each a list of patterns: {{\"mine\": [\"myAllReduce\", \"/regex/\"]}}"
     )]

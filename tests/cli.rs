@@ -234,6 +234,9 @@ fn nothing_found_and_why() {
     assert_eq!(unlinked.status.code(), Some(3));
     assert!(stderr(&unlinked).contains("2 kernels ran in the window, but no call in the trace is tied to them"));
     assert!(stderr(&unlinked).contains("     1  cudaGraphLaunch"), "{}", stderr(&unlinked));
+    let answer = stdout(&unlinked);
+    assert!(answer.starts_with("Collectives ran for "), "what they cost is known all the same: {answer}");
+    assert!(answer.ends_with("\nFound 0 unique call stacks:\n"), "{answer}");
 
     let related = run(&[&testdata("sglang_decode.json.gz"), "--kernel-name", "ncclDevKernel_SendRecv"]);
     assert_eq!(related.status.code(), Some(3));
@@ -658,4 +661,13 @@ fn unpacked(path: &std::path::Path) -> Vec<u8> {
             .unwrap(),
         false => bytes,
     }
+}
+
+/// A family of that name would stand in the place of the known one, or beside it; nobody could tell.
+#[test]
+fn families_that_are_there_cannot_be_made_again() {
+    let (_folder, file) = scratch("mine.json", br#"{"nccl": ["volta"]}"#);
+    let output = run(&[&testdata("costs.json"), "--family-file", &file]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("there is a family nccl already; give yours another name"), "{}", stderr(&output));
 }

@@ -401,3 +401,37 @@ fn names_at<'a>(frames: &'a [Value], index: &Value) -> &'a str {
     let index = usize::try_from(index.as_u64().unwrap()).unwrap();
     frames.get(index).unwrap_or_else(|| panic!("frame {index} of {}", frames.len()))["name"].as_str().unwrap()
 }
+
+/// The sentence is on all stacks, however few are shown. `testdata/README.md`: 200 of 530 µs.
+#[test]
+fn the_headline_does_not_depend_on_what_is_shown() {
+    let want = "Of the exposed time of the kernels asked for 37.7 % is that of one stack, from model.py(50): backward.";
+    for flags in [&[][..], &["--limit", "1"], &["--sort", "mean", "--limit", "2"], &["--min-share", "50"]] {
+        let text = stdout(&run(&[&[testdata("costs.json").as_str()], flags].concat()));
+        assert_eq!(text.lines().nth(1), Some(want), "{flags:?}");
+    }
+}
+
+/// Numbers that cannot be are no numbers: a group of nobody, more bytes than there are.
+#[test]
+fn what_is_recorded_wrongly_is_unknown() {
+    let of = |ranks: &str, elements: &str| {
+        let record = format!(
+            r#""Collective name":"allreduce","dtype":"Double","In msg nelems":{elements},"Out msg nelems":{elements},"Group size":{ranks}"#
+        );
+        let (_folder, trace) = trace_of(&[
+            r#""ph":"X","name":"launch","cat":"cuda_runtime","pid":9,"tid":9,"ts":10,"dur":1,"args":{"correlation":1}"#,
+            &format!(
+                r#""ph":"X","name":"ncclX","cat":"kernel","pid":0,"tid":7,"ts":20,"dur":2,"args":{{"correlation":1,{record}}}"#
+            ),
+        ]);
+        json(&[&trace])["stacks"][0]["messages"].clone()
+    };
+    let whole = of("4", "1000");
+    assert_eq!((&whole["bytes"]["max"], &whole["bandwidth"]["bus_gb_per_s"]), (&8000.into(), &6.0.into()));
+    for (ranks, elements) in [("0", "1000"), ("4", "9000000000000000000"), ("4", "-1"), ("-4", "1000")] {
+        let messages = of(ranks, elements);
+        assert!(messages["bytes"].is_null() && messages["bandwidth"].is_null(), "{ranks} {elements}: {messages}");
+        assert_eq!(messages["collectives"]["all_reduce"], 1, "{messages}");
+    }
+}

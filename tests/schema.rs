@@ -27,8 +27,9 @@ fn validator(name: &str) -> Validator {
 fn answer(args: &[&str]) -> Option<Value> {
     let output = run(&[args, &["--format", "json"]].concat());
     match output.status.code() {
-        Some(0) => Some(serde_json::from_slice(&output.stdout).unwrap()),
         Some(3) if output.stdout.is_empty() => None,
+        // Where no kernel has a launch, the rest is told all the same.
+        Some(0 | 3) => Some(serde_json::from_slice(&output.stdout).unwrap()),
         _ => panic!("{args:?}: {}", stderr(&output)),
     }
 }
@@ -84,8 +85,8 @@ fn answers_on_all_small_traces_fit() {
             }
         }
     }
-    // Three traces have no launch of a collective: no_launch_link, begin_end_async, and the capture, which has no kernels at all.
-    assert_eq!((answers, tables), (14 * 8, 15 * 3));
+    // Two traces have no collective: begin_end_async, and the capture, which has no kernels at all.
+    assert_eq!((answers, tables), (15 * 8, 15 * 3));
 }
 
 #[test]

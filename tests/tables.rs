@@ -4,15 +4,17 @@
 
 mod support;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nccl_stacks::analysis::capture::Captured;
+use nccl_stacks::analysis::diff::Diff;
 use nccl_stacks::analysis::kernels::{OwnFamilies, Wanted, choose};
 use nccl_stacks::analysis::launches;
 use nccl_stacks::analysis::stacks::{Climb, Ground, StackReport, climb};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::nccl::frames::place;
+use nccl_stacks::report::diff::DiffForm;
 use nccl_stacks::report::{Answer, Form, Weight};
 use nccl_stacks::sql::Database;
 use nccl_stacks::time::Window;
@@ -123,6 +125,32 @@ fn tables_fit_the_screen_and_keep_functions_whole() {
                     "{}, {width}: {whole}\n{text}",
                     path.display()
                 );
+            }
+        }
+    }
+}
+
+/// From the width of an old terminal on.
+#[test]
+fn diffs_fit_the_screen() {
+    let mut pairs = vec![["costs.json", "costs_later.json"].map(|name| PathBuf::from(testdata(name)))];
+    if let Some(shared) = support::shared() {
+        let trace = |name: &str| shared.join(format!("traces/HTA__trace_diff_{name}.json.gz"));
+        pairs.push(["control_a100", "test_v100_cudagraph"].map(trace));
+    }
+    for [before, after] in pairs {
+        let diff = Diff::new(("before", report(&before)), ("after", report(&after)));
+        for width in 80..=200 {
+            let mut out = Vec::new();
+            nccl_stacks::report::diff::write(&diff, DiffForm::Table, Some(width), &mut out).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            for line in text.lines() {
+                assert!(line.chars().count() <= width, "{} at {width}:\n{line}", before.display());
+            }
+            for change in &diff.changes {
+                let frame = change.shape.told_by()[0];
+                let end: String = frame.chars().take(12).collect();
+                assert!(text.contains(&end), "{width}: {frame}\n{text}");
             }
         }
     }

@@ -20,7 +20,7 @@ pub struct Side {
     pub trace: String,
     /// Its window as a whole.
     pub summary: Summary,
-    /// How many stacks it has.
+    /// How many stacks it has, those that differ by numbers of lines alone counted as one.
     pub stacks: u64,
     /// All chosen kernels in its window.
     pub kernels: Amount,
@@ -71,8 +71,8 @@ impl Diff {
     /// Puts what two traces answer side by side. Stacks of one trace that differ by numbers of lines alone are one here.
     pub fn new(before: (&str, StackReport), after: (&str, StackReport)) -> Diff {
         let mut changes: BTreeMap<Shape, Change> = BTreeMap::new();
-        let (before, left) = side(before);
-        let (after, right) = side(after);
+        let (mut before, left) = side(before);
+        let (mut after, right) = side(after);
         // The second comes last, so that its frames are those that are shown.
         for (stacks, is_after) in [(left, false), (right, true)] {
             for stack in stacks {
@@ -89,6 +89,8 @@ impl Diff {
             }
         }
         let stacks = changes.len() as u64;
+        before.stacks = changes.values().filter(|change| change.before.is_some()).count() as u64;
+        after.stacks = changes.values().filter(|change| change.after.is_some()).count() as u64;
         let changes: Vec<Change> = changes.into_values().filter(|change| change.before != change.after).collect();
         let count = |is: fn(&Change) -> bool| changes.iter().filter(|change| is(change)).count() as u64;
         let (new, vanished) = (count(|change| change.before.is_none()), count(|change| change.after.is_none()));
@@ -116,7 +118,7 @@ fn side((trace, report): (&str, StackReport)) -> (Side, Vec<Stack>) {
     }
     let mut kernels = without_launch;
     stacks.iter().for_each(|stack| kernels.add(stack.amount()));
-    (Side { trace: trace.to_owned(), summary, stacks: stacks.len() as u64, kernels, without_launch }, stacks)
+    (Side { trace: trace.to_owned(), summary, stacks: 0, kernels, without_launch }, stacks)
 }
 
 /// How much more the second trace may cost: `exposed>+5%`, `gpu>+2ms`, `count>+10`.
@@ -244,7 +246,7 @@ mod tests {
         );
         assert_eq!((diff.new, diff.vanished, diff.unchanged, diff.changed), (1, 1, 1, 3));
         assert_eq!((Some(diff.before.kernels), Some(diff.after.kernels)), (amount(7, 466, 164), amount(7, 429, 229)));
-        assert_eq!((Some(diff.before.without_launch), diff.before.stacks, diff.after.stacks), (amount(1, 7, 5), 3, 4));
+        assert_eq!((Some(diff.before.without_launch), diff.before.stacks, diff.after.stacks), (amount(1, 7, 5), 3, 3));
         diff.arrange(Order::Exposed, Some(1));
         assert_eq!(diff.changes[0].shape.frames[0], "a.py(9): f");
         assert_eq!((diff.changes.len(), diff.changed), (1, 3));

@@ -158,8 +158,11 @@ impl OwnFamilies {
     /// Adds a pattern to a family, which is made if it is not there.
     ///
     /// # Errors
-    /// A pattern that is none.
+    /// A pattern that is none, and a family that is there without being made.
     pub fn add(&mut self, family: &str, pattern: &str) -> Result<(), Error> {
+        if family == ALL_FAMILIES || FAMILIES.iter().any(|known| known.name == family) {
+            return Err(Error::FamilyBuiltIn { name: family.to_owned() });
+        }
         let pattern = Pattern::parse(pattern)?;
         self.0.entry(family.to_owned()).or_default().push(pattern);
         Ok(())

@@ -241,10 +241,11 @@ impl<'a> Records<'a> {
         };
         let name = text(keys.collective)?;
         let collective = Collective::of_record(&name);
-        let (dtype, ranks) = (text(keys.dtype), number(keys.ranks));
+        // A group of nobody is one that is not known.
+        let (dtype, ranks) = (text(keys.dtype), number(keys.ranks).filter(|ranks| *ranks > 0));
         let bytes = || {
             let each = element_bytes(dtype.as_deref()?)?;
-            let bytes = |key| Some(number(key)?.saturating_mul(each));
+            let bytes = |key| number(key)?.checked_mul(each);
             Some(collective?.size(bytes(keys.given)?, bytes(keys.got)?, ranks?))
         };
         Some(Record {

@@ -170,6 +170,9 @@ impl Coverage {
 pub struct StackReport {
     /// By count, the largest first; equal counts by text. [`StackReport::arrange`] makes another order of it.
     pub stacks: Vec<Stack>,
+    /// Those that were left out, in no order.
+    #[serde(skip)]
+    pub hidden: Vec<Stack>,
     /// How many stacks there are in all, those included that were left out.
     pub stacks_found: u64,
     /// How many kernels the stacks have that were left out.
@@ -191,6 +194,7 @@ impl StackReport {
     /// Puts the stacks in order, the largest first, and leaves out those that have less than a share of the GPU time of all, and
     /// those behind the first so many.
     pub fn arrange(&mut self, order: Order, min_share: f64, limit: Option<usize>) {
+        self.stacks.append(&mut self.hidden);
         let by = |cost: fn(&Stack) -> f64| move |a: &Stack, b: &Stack| cost(b).total_cmp(&cost(a));
         match order {
             Order::Count => self.stacks.sort_by_key(|stack| std::cmp::Reverse(stack.count)),
@@ -199,8 +203,9 @@ impl StackReport {
             Order::Mean => self.stacks.sort_by(by(|stack| stack.cost.gpu_time.mean)),
         }
         let all = self.gpu_time() as f64;
-        self.stacks.retain(|stack| min_share <= 0.0 || stack.cost.gpu_time.total as f64 >= min_share * all);
-        self.stacks.truncate(limit.unwrap_or(usize::MAX));
+        let is_small = |stack: &mut Stack| min_share > 0.0 && (stack.cost.gpu_time.total as f64) < min_share * all;
+        self.hidden = self.stacks.extract_if(.., is_small).collect();
+        self.hidden.extend(self.stacks.drain(self.stacks.len().min(limit.unwrap_or(usize::MAX))..));
         self.left_out = self.coverage.attributed() - self.stacks.iter().map(|stack| stack.count).sum::<u64>();
     }
 

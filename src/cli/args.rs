@@ -99,6 +99,9 @@ pub enum Command {
     /// Kernels by name, with nsys's columns: how many, how long in all, mean, median, least, most
     Kernels(Kernels),
     /// Two traces side by side: which stacks cost more in the second, which are new, which are gone
+    ///
+    /// Stacks are matched by file and function; numbers of lines may drift. Captures of CUDA graphs are read that lie in a folder
+    /// capture_traces beside a trace.
     Diff(Box<Diff>),
     /// Ask a trace in SQL: SQLite's, over tables with the names and columns of Perfetto's trace_processor
     ///

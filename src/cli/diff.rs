@@ -41,6 +41,12 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     diff::write(&found, args.format.into(), output.width(), &mut bytes).map_err(|source| Error::Form { source })?;
     output.finish(&bytes)?;
     notes::diff(&found);
+    // A trace in which something is missing costs little; that is no success.
+    if let (Some(nothing), false) =
+        (notes::nothing_on_a_side(&found, opening::what(&args.selection)), args.fail_if.is_empty())
+    {
+        return Err(Stop::NotFound(format!("Nothing to bound: {nothing}.")));
+    }
     let exceeded: Vec<&Bound> = args.fail_if.iter().filter(|bound| bound.is_exceeded(&found)).collect();
     if exceeded.is_empty() { Ok(()) } else { Err(Stop::Exceeded(notes::exceeded(&found, &exceeded))) }
 }

@@ -81,13 +81,17 @@ pub(super) fn kernel_table(table: &KernelTable, in_trace: u64) {
 
 /// What a diff leaves out, and what makes its traces hard to compare.
 pub(super) fn diff(diff: &Diff) {
-    let (before, after) = (diff.before.summary.wall, diff.after.summary.wall);
+    let [before, after] = [&diff.before, &diff.after].map(|side| side.summary.window.duration());
     let shown = diff.changes.len() as u64;
     if diff.unchanged > 0 {
         say(&format!("Unchanged: {} stacks", count(diff.unchanged)));
     }
     if shown < diff.changed {
         say(&format!("Not shown: {} of {} stacks", count(diff.changed - shown), count(diff.changed)));
+    }
+    let [gpus_before, gpus_after] = [&diff.before, &diff.after].map(|side| side.summary.gpus);
+    if gpus_before != gpus_after {
+        say(&format!("Note: the traces are of {gpus_before} and {gpus_after} GPUs, whose times are summed"));
     }
     if before.min(after) as f64 * ALIKE < before.max(after) as f64 {
         say(&format!(
@@ -96,6 +100,12 @@ pub(super) fn diff(diff: &Diff) {
             Nanos(after)
         ));
     }
+}
+
+/// That one of the traces has none of the kernels, if it has none.
+pub(super) fn nothing_on_a_side(diff: &Diff, what: &str) -> Option<String> {
+    let side = [&diff.before, &diff.after].into_iter().find(|side| side.kernels.count == 0)?;
+    Some(format!("{}: no {what} ran in the window", side.trace))
 }
 
 /// Windows that differ by more than this factor are hardly of the same work.

@@ -23,11 +23,8 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     span::check(&args.span)?;
     let output = Output::open(args.output.as_deref(), trace)?;
     let Asked { database, window, mut report } = question.ask(trace)?;
-    if report.stacks.is_empty() {
+    if report.coverage.kernels == 0 {
         let missing = missing::explain(&database, window, &report)?;
-        if report.coverage.kernels > 0 {
-            notes::coverage(&report);
-        }
         notes::damage(&database.store().damage);
         return Err(Stop::NotFound(notes::missing(&missing, opening::what(&args.selection))));
     }
@@ -40,5 +37,10 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     notes::coverage(&report);
     notes::left_out(&report, &question.how());
     notes::damage(&database.store().damage);
+    // What ran is told even where nobody knows who launched it.
+    if report.stacks_found == 0 {
+        let missing = missing::explain(&database, window, &report)?;
+        return Err(Stop::NotFound(notes::missing(&missing, opening::what(&args.selection))));
+    }
     Ok(())
 }

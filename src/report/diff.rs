@@ -8,15 +8,15 @@ use comfy_table::Cell;
 use super::csv::write_rows;
 use super::folded;
 use super::json;
-use super::table::{self, count, lines, percent, right, shorten_frame, telling};
+use super::table::{self, INDENT, count, lines, percent, right, shorten_frame, telling};
 use super::text;
 use crate::analysis::cost::Amount;
 use crate::analysis::diff::{Change, Diff, Side};
 use crate::analysis::stacks::Order;
 use crate::time::Nanos;
 
-/// However narrow the screen is, so much of a frame is shown.
-const MIN_FRAME: usize = 24;
+/// Where less than this is left for frames, they stand below their row.
+const MIN_FRAME: usize = 36;
 
 /// A form of a diff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,28 +58,34 @@ pub fn write(diff: &Diff, form: DiffForm, width: Option<usize>, out: &mut impl W
 fn summary(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
     let Diff { before, after, new, vanished, .. } = diff;
     let mut table = table::table(&[]);
-    table.set_header([Cell::new(""), right("before"), right("after"), right("change"), Cell::new("")]);
+    table.set_header([Cell::new(""), right("before"), right("after"), right("change"), Cell::new("of the window")]);
     let mut times = |what: &str, of: fn(&Side) -> i64, is_share: bool| {
         let (first, second) = (of(before), of(after));
         let shares = [before, after].map(|side| share(of(side), side.summary.wall)).join(" → ");
         let mut row = vec![Cell::new(what), right(Nanos(first)), right(Nanos(second))];
         row.push(right(change(Order::GpuTime, first as f64, second as f64)));
-        row.push(Cell::new(if is_share { format!("{shares} of the window") } else { String::new() }));
+        row.push(Cell::new(if is_share { shares } else { String::new() }));
         table.add_row(row);
     };
-    times("Window", |side| side.summary.wall, false);
+    times("Window", |side| side.summary.window.duration(), false);
     times("GPU busy", |side| side.summary.busy, true);
     times("Compute", |side| side.summary.compute, true);
     times("Collectives", |side| side.summary.collectives, true);
     times("Exposed", |side| side.summary.exposed, true);
     times("These kernels", |side| side.kernels.gpu_time, true);
     times(" of it exposed", |side| side.kernels.exposed, true);
-    let mut counts = |what: &str, first: u64, second: u64, aside: String| {
+    let mut counts = |what: &str, first: u64, second: u64| {
         let change = right(change(Order::Count, first as f64, second as f64));
-        table.add_row(vec![Cell::new(what), right(count(first)), right(count(second)), change, Cell::new(aside)]);
+        table.add_row(vec![Cell::new(what), right(count(first)), right(count(second)), change, Cell::new("")]);
     };
-    counts(" how many", before.kernels.count, after.kernels.count, String::new());
-    counts("Stacks", before.stacks, after.stacks, format!("{} new, {} vanished", count(*new), count(*vanished)));
+    if before.summary.gpus.max(after.summary.gpus) > 1 {
+        counts("GPUs, summed", before.summary.gpus, after.summary.gpus);
+    }
+    counts(" how many", before.kernels.count, after.kernels.count);
+    counts("Stacks", before.stacks, after.stacks);
+    let blank = || Cell::new("");
+    table.add_row(vec![Cell::new(" new"), blank(), right(count(*new)), blank(), blank()]);
+    table.add_row(vec![Cell::new(" vanished"), right(count(*vanished)), blank(), blank(), blank()]);
     writeln!(out, "{}", lines(&table))
 }
 
@@ -138,18 +144,32 @@ fn stacks_as_table(diff: &Diff, width: Option<usize>, out: &mut impl Write) -> i
     let length = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
     // Each column has a blank before and behind.
     let widest = |at: usize| rows.iter().map(|row| length(&row[at])).max().unwrap_or(0).max(HEADER[at].len()) + 2;
-    let taken: usize = (0..=MEASURES.len()).map(widest).sum();
-    let left = width.map_or(usize::MAX, |width| width.saturating_sub(taken + 2).max(MIN_FRAME));
+    let width = width.unwrap_or(usize::MAX);
+    let taken = |columns: usize| (0..columns).map(widest).sum::<usize>();
+    // Where there is no room for both, the mean goes, which the others tell; then frames go below.
+    let columns = if taken(5) + MIN_FRAME <= width { 5 } else { 4 };
+    let beside = taken(columns) + MIN_FRAME <= width;
+    let left = width - if beside { taken(columns) + 2 } else { INDENT.len() };
+    let told = telling(diff.changes.iter().map(|stack| &stack.shape));
+    let told: Vec<Vec<String>> =
+        told.iter().map(|frames| frames.iter().map(|frame| shorten_frame(frame, left)).collect()).collect();
     let mut table = table::table(&[]);
-    table.set_header(HEADER.iter().enumerate().map(|(at, name)| if at < 5 { right(name) } else { Cell::new(name) }));
-    for (frames, row) in telling(diff.changes.iter().map(|stack| &stack.shape)).iter().zip(rows) {
-        let shown: Vec<String> = frames.iter().map(|frame| shorten_frame(frame, left)).collect();
-        let mut cells: Vec<Cell> = row.into_iter().map(right).collect();
-        cells.push(Cell::new(shown.join("\n")));
-        table.add_row(cells);
+    let header = HEADER[..columns].iter().map(right).chain(beside.then(|| Cell::new(HEADER[5])));
+    table.set_header(header.collect::<Vec<_>>());
+    for (frames, row) in told.iter().zip(rows) {
+        let cells = row.into_iter().take(columns).map(right).chain(beside.then(|| Cell::new(frames.join("\n"))));
+        table.add_row(cells.collect::<Vec<_>>());
     }
-    let blank = |line: &str| if line.trim_start().starts_with("before") { "\n" } else { "" };
-    lines(&table).lines().try_for_each(|line| writeln!(out, "{}{line}", blank(line)))
+    let mut below = told.iter();
+    for (at, line) in lines(&table).lines().enumerate() {
+        // Behind the header come three lines for each stack.
+        let blank = if at > 0 && (at - 1) % 3 == 0 { "\n" } else { "" };
+        writeln!(out, "{blank}{line}")?;
+        if !beside && at > 0 && at % 3 == 0 {
+            below.next().into_iter().flatten().try_for_each(|frame| writeln!(out, "{INDENT}{frame}"))?;
+        }
+    }
+    Ok(())
 }
 
 fn stacks_as_text(diff: &Diff, out: &mut impl Write) -> io::Result<()> {

@@ -53,7 +53,7 @@ const CALLED_FROM: &str = "called from, innermost first";
 const FRAMES: usize = 3;
 
 /// Stands before frames that stand below their row.
-const INDENT: &str = "    ";
+pub(super) const INDENT: &str = "    ";
 
 /// Stacks, one row each, in lines of at most `width`. A stack shows the frames that tell most of where it comes from: beside its
 /// numbers, or below them where `file.py(line): function` would have to be cut otherwise. Numbers for which there is no room even

@@ -52,19 +52,25 @@ fn verdict(report: &StackReport) -> String {
         Nanos(exposed),
         share(exposed, wall)
     );
-    let of_stacks = report.stacks.iter().fold(0_i64, |sum, stack| sum.saturating_add(stack.cost.exposed));
-    let most = report.stacks.iter().enumerate().max_by_key(|(at, stack)| (stack.cost.exposed, std::cmp::Reverse(*at)));
-    if let (Some((at, stack)), true) = (most.filter(|(_, stack)| stack.cost.exposed > 0), report.stacks.len() > 1) {
-        let share = share(stack.cost.exposed, of_stacks);
-        text.push_str(&format!("\nOf the exposed time of these stacks {share} is that of one{}.", from(report, at)));
+    // Of all that were asked for, shown or not.
+    let stacks: Vec<&Stack> = report.stacks.iter().chain(&report.hidden).collect();
+    let missed = report.coverage.without.values().map(|missed| missed.all.exposed);
+    let all = stacks.iter().map(|stack| stack.cost.exposed).chain(missed).fold(0, i64::saturating_add);
+    let most = stacks.iter().enumerate().max_by_key(|(at, stack)| (stack.cost.exposed, std::cmp::Reverse(*at)));
+    if let (Some((at, stack)), true) = (most.filter(|(_, stack)| stack.cost.exposed > 0), stacks.len() > 1) {
+        let share = share(stack.cost.exposed, all);
+        text.push_str(&format!(
+            "\nOf the exposed time of the kernels asked for {share} is that of one stack{}.",
+            from(&stacks, at)
+        ));
     }
     text
 }
 
 /// Where a stack comes from, in a few words: `, from a.py(1): f`; and if others come from there, too, by what it differs from
 /// them: `, from a.py(1): f in b.py(2): g`.
-fn from(report: &StackReport, at: usize) -> String {
-    let told = telling(report.stacks.iter().map(|stack| &stack.shape));
+fn from(stacks: &[&Stack], at: usize) -> String {
+    let told = telling(stacks.iter().map(|stack| &stack.shape));
     let Some(first) = told[at].first() else { return String::new() };
     let is_shared = told.iter().enumerate().any(|(other, frames)| other != at && frames.first() == Some(first));
     match told[at].last().filter(|last| is_shared && *last != first) {
