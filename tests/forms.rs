@@ -131,7 +131,7 @@ const COSTS: [Costs; 6] = [
         time: [50.0, 25.0, 25.0, 40.0, 10.0, 40.0],
         exposed: 50.0,
         delay: Some([10.0, 5.0, 5.0, 5.0, 5.0]),
-        collective: r#"{"send":1,"sendrecv":1}"#,
+        collective: r#"{"send":2}"#,
         megabytes: Some((8, 8, 1)),
         bandwidth: Some([200.0, 200.0, 200.0]),
     },

@@ -149,8 +149,8 @@ impl<'a> Records<'a> {
         Records { store, sets: HashMap::default(), keys, sharers }
     }
 
-    /// What is known of some kernels. Kernels with the same name and record, as most are, are looked at together.
-    pub fn messages<'k>(&mut self, kernels: impl Iterator<Item = Sender<'k>>) -> Messages {
+    /// What is known of some kernels, which were launched for a collective of this kind, as far as their callers tell. Kernels with the same name and record, as most are, are looked at together.
+    pub fn messages<'k>(&mut self, called: Option<Collective>, kernels: impl Iterator<Item = Sender<'k>>) -> Messages {
         let mut alike: HashMap<(StringId, ArgSetId), Alike, FixedState> = HashMap::default();
         let mut last: Option<((StringId, ArgSetId), Alike)> = None;
         for Sender { launched, record, .. } in kernels {
@@ -167,10 +167,14 @@ impl<'a> Records<'a> {
             }
         }
         alike.extend(last);
-        self.sum_up(alike)
+        self.sum_up(called, alike)
     }
 
-    fn sum_up(&mut self, alike: HashMap<(StringId, ArgSetId), Alike, FixedState>) -> Messages {
+    fn sum_up(
+        &mut self,
+        called: Option<Collective>,
+        alike: HashMap<(StringId, ArgSetId), Alike, FixedState>,
+    ) -> Messages {
         let mut messages = Messages::default();
         let mut groups: BTreeMap<Group, u64> = BTreeMap::new();
         let mut flow = Flow::default();
@@ -180,7 +184,9 @@ impl<'a> Records<'a> {
             count(&mut messages.algorithms, algorithm, alike.kernels);
             count(&mut messages.protocols, protocol, alike.kernels);
             let Some(record) = self.record(set) else {
-                count(&mut messages.collectives, Collective::of_kernel(name).map(Collective::name), alike.kernels);
+                // Older kernels of NCCL's carry out whatever they are given, so that their name tells less.
+                let collective = called.or_else(|| Collective::of_kernel(name));
+                count(&mut messages.collectives, collective.map(Collective::name), alike.kernels);
                 continue;
             };
             let collective = record.collective.map(Collective::name).or(record.name.as_deref());

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use super::tree::Trail;
+use crate::nccl::collectives::{ANNOTATION, Collective};
 use crate::nccl::frames::{is_own_code, is_plumbing, without_line};
 
 /// The frames of a stack, in up to three parts.
@@ -32,6 +33,13 @@ impl Shape {
         let only = |tells: fn(&str) -> bool| all.iter().copied().filter(|frame| tells(frame)).collect::<Vec<_>>();
         let found = [only(is_own_code), only(|frame| !is_plumbing(frame))].into_iter().find(|found| !found.is_empty());
         found.unwrap_or(all)
+    }
+
+    /// The collective for which PyTorch made the launch, by the innermost annotation `nccl:…`.
+    pub fn collective(&self) -> Option<Collective> {
+        let captured = self.captured.iter().flat_map(|trail| trail.frames.iter().rev());
+        let mut frames = self.frames.iter().rev().chain(captured);
+        frames.find_map(|frame| frame.strip_prefix(ANNOTATION)).and_then(Collective::of_record)
     }
 
     /// Whether callers were cut off anywhere.

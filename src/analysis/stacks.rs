@@ -340,6 +340,7 @@ impl Pricing<'_> {
             let of_name = names.entry(store.slices.name(launched.kernel as usize)).or_default();
             of_name.add(Amount::one(launched, *exposed));
         }
+        let called = shape.collective();
         let named = |(id, kernels)| (store.strings.get(id).unwrap_or_default().to_owned(), kernels);
         Stack {
             shape,
@@ -347,7 +348,7 @@ impl Pricing<'_> {
             by,
             kernels: names.into_iter().map(named).collect(),
             cost: Cost::of(store, kernels, self.wall),
-            messages: self.records.messages(kernels.iter().copied()),
+            messages: self.records.messages(called, kernels.iter().copied()),
         }
     }
 }

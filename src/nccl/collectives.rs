@@ -45,6 +45,9 @@ const WORDS: &[(&str, Collective)] = &[
     ("recv", Collective::Recv),
 ];
 
+/// What the names of PyTorch's annotations begin with: `nccl:all_reduce` (`ProcessGroupNCCL.cpp`, `profilingTitle`).
+pub const ANNOTATION: &str = "nccl:";
+
 impl Collective {
     /// By the name that PyTorch's process groups record: `allreduce`, `_allgather_base`, `reduce_scatter_tensor_coalesced`,
     /// `all_to_allv`, `send` (`ProcessGroupNCCL.cpp`, the calls of `RECORD_PARAM_COMMS_DATA`).
