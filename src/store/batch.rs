@@ -7,14 +7,14 @@
 //! that one thread alone would have given.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use super::args::{Arg, ArgSetId};
 use super::order::Watch;
+use super::shard_tracks::ShardTracks;
 use super::strings::{StringId, Strings};
 use crate::damage::{Damage, DamageReport};
 use crate::event::{
-    ArgList, ArgValue, AsyncId, Bind, Event, Home, Id, Ids, Kind, Scope, SliceFlow, Text, TrackDescription, TrackKey,
+    ArgList, ArgValue, Bind, Event, Home, Ids, Kind, Scope, SliceFlow, Text, TrackDescription, TrackKey,
 };
 
 /// An event on its way.
@@ -281,7 +281,7 @@ impl Shard {
 
     /// Takes what the file says of such a track, behind all of its events.
     pub fn describe(&mut self, description: &TrackDescription<'_>) {
-        let track = self.tracks.described.get(&description.key).copied();
+        let track = self.tracks.find_described(description.key);
         let strings = &mut self.strings;
         let mut name = |name: &Option<Cow<'_, str>>| match name.as_deref() {
             Some(name) if !name.is_empty() => strings.intern(name),
@@ -412,125 +412,5 @@ impl Shard {
             batch.raws.sort_by_key(|raw| raw.ts);
         }
         batch
-    }
-}
-
-/// Threads and tracks in a shard's own numbers.
-#[derive(Debug, Default)]
-struct ShardTracks {
-    threads: HashMap<(IdKey, IdKey), u32, foldhash::fast::FixedState>,
-    /// The track of each thread, once it has one.
-    of_threads: Vec<Option<u32>>,
-    /// Tracks of other things: by their sort, the thread if it matters, and the operation's key.
-    others: HashMap<(OtherTrack, Option<u32>, String), u32>,
-    /// Those that the file describes.
-    described: HashMap<TrackKey, u32, foldhash::fast::FixedState>,
-    /// Events come in runs of one thread.
-    last: Option<((u32, u32), u32)>,
-    tracks: u32,
-}
-
-#[derive(Debug, PartialEq, Eq, Hash)]
-enum OtherTrack {
-    Process,
-    Global,
-    Operation,
-}
-
-impl ShardTracks {
-    /// The thread of an event.
-    #[inline]
-    fn thread(&mut self, pid: &Id<'_>, tid: &Id<'_>, strings: &mut Strings, news: &mut Vec<News>) -> u32 {
-        let numbers = match (pid, tid) {
-            (Id::Number(pid), Id::Number(tid)) => Some((*pid, *tid)),
-            _ => None,
-        };
-        if let (Some(numbers), Some((last, thread))) = (numbers, self.last)
-            && numbers == last
-        {
-            return thread;
-        }
-        let mut key = |id: &Id<'_>| match id {
-            Id::Absent => IdKey::Absent,
-            Id::Number(n) => IdKey::Number(*n),
-            Id::Text(text) => IdKey::Text(strings.intern(text)),
-        };
-        let (pid, tid) = (key(pid), key(tid));
-        let next = self.of_threads.len() as u32;
-        let thread = *self.threads.entry((pid, tid)).or_insert(next);
-        if thread == next {
-            self.of_threads.push(None);
-            news.push(News::Thread { pid, tid });
-        }
-        self.last = numbers.map(|numbers| (numbers, thread));
-        thread
-    }
-
-    /// The track on which a thread's slices lie.
-    #[inline]
-    fn of_thread(&mut self, thread: u32, news: &mut Vec<News>) -> u32 {
-        let track = &mut self.of_threads[thread as usize];
-        if let Some(track) = *track {
-            return track;
-        }
-        let next = self.tracks;
-        *track = Some(next);
-        self.tracks += 1;
-        news.push(News::ThreadTrack { thread });
-        next
-    }
-
-    fn of_instant(&mut self, scope: Scope, thread: u32, news: &mut Vec<News>) -> u32 {
-        let key = match scope {
-            Scope::Thread => return self.of_thread(thread, news),
-            Scope::Process => (OtherTrack::Process, Some(thread), String::new()),
-            Scope::Global => (OtherTrack::Global, None, String::new()),
-        };
-        self.other(key, news, || News::InstantTrack { scope, thread })
-    }
-
-    fn of_operation(
-        &mut self,
-        id: &AsyncId<'_>,
-        category: &str,
-        thread: u32,
-        name: StringId,
-        news: &mut Vec<News>,
-    ) -> u32 {
-        let per_process = id.per_process;
-        let key = format!("{category}\0{}", id.id);
-        // Otherwise the operation's id counts for the whole trace.
-        let its_thread = per_process.then_some(thread);
-        self.other((OtherTrack::Operation, its_thread, key.clone()), news, || News::AsyncTrack {
-            per_process,
-            thread,
-            key,
-            name,
-        })
-    }
-
-    fn described(&mut self, key: TrackKey, name: StringId, news: &mut Vec<News>) -> u32 {
-        let next = self.tracks;
-        let track = *self.described.entry(key).or_insert(next);
-        if track == next {
-            self.tracks += 1;
-            news.push(News::DescribedTrack { name });
-        }
-        track
-    }
-
-    fn other(
-        &mut self,
-        key: (OtherTrack, Option<u32>, String),
-        news: &mut Vec<News>,
-        tell: impl FnOnce() -> News,
-    ) -> u32 {
-        let next = self.tracks;
-        let track = *self.others.entry(key).or_insert(next);
-        if track == next {
-            self.tracks += 1;
-            news.push(tell());
-        }
-        track
     }
 }

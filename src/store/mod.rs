@@ -12,6 +12,7 @@ mod nest;
 mod order;
 pub mod places;
 mod replay;
+mod shard_tracks;
 pub mod slices;
 pub mod strings;
 pub mod ties;

@@ -1,6 +1,6 @@
 //! Perfetto's protobuf format: a list of packets, read one after the other as a stream.
 //!
-//! `packets` cuts the stream, `wire` reads the fields of a packet, `state` remembers what a sequence of packets said before, `clocks`
+//! `sniff` tells such a file, `packets` cuts the stream, `packet` and `wire` read the fields of a packet, `state` remembers what a sequence of packets said before, `clocks`
 //! puts times onto the trace's clock, `tracks` knows what the tracks are, `track_event` and `annotations` make events of it. Packets
 //! of the operating system's tracing, counters and samples are passed over and counted.
 //!
@@ -10,7 +10,9 @@
 
 mod annotations;
 mod clocks;
+mod packet;
 mod packets;
+mod sniff;
 mod state;
 mod track_event;
 mod tracks;
@@ -23,95 +25,16 @@ use crate::damage::{Damage, DamageReport};
 use crate::event::{self, ArgsWanted, Told, TrackKey};
 use crate::input::packed::{PackedCause, PackedFailure};
 use clocks::{Clock, Clocks, MONOTONIC};
-use packets::{Next, PACKET, Packets};
+use packet::{NEEDS_STATE, Packet, STARTS_ANEW, ZSTD_COMPRESSED};
+use packets::{Next, Packets};
+pub(super) use sniff::begins;
 use state::Sequence;
 use track_event::{Parser, TrackEvent};
 use tracks::Descriptors;
-use wire::{Field, Fields, Kind, Malformed, Value, tag, varint};
-
-/// The fields of `TracePacket`.
-const CLOCK_SNAPSHOT: u32 = 6;
-const TIMESTAMP: u32 = 8;
-const SEQUENCE: u32 = 10;
-const TRACK_EVENT: u32 = 11;
-const INTERNED: u32 = 12;
-const FLAGS: u32 = 13;
-const STATE_CLEARED: u32 = 41;
-const PREVIOUS_DROPPED: u32 = 42;
-const THREAD_DESCRIPTOR: u32 = 44;
-const COMPRESSED: u32 = 50;
-const CLOCK: u32 = 58;
-const DEFAULTS: u32 = 59;
-const TRACK_DESCRIPTOR: u32 = 60;
-const ZSTD_COMPRESSED: u32 = 133;
-
-/// The bits of its flags.
-const STARTS_ANEW: u64 = 1;
-const NEEDS_STATE: u64 = 2;
+use wire::Malformed;
 
 /// Packets whose clock is not known yet wait for it, up to so many bytes in all.
 const MAX_WAITING: usize = 64 << 20;
-
-/// Whether a file that begins so is a list of packets. Field 1 is a newline to who reads text, so JSON that begins with one has to
-/// be told apart: it fits no packets, and it has no control characters, which packets cannot do without (the numbers of clocks
-/// and the types of events are some).
-pub(super) fn begins(head: &[u8]) -> bool {
-    let is_text = || head.iter().all(|byte| byte.is_ascii_whitespace() || *byte >= b' ');
-    head.first() == Some(&0x0a) && frames(head) && !is_text()
-}
-
-/// Whether the first packet that is not empty consists of fields, as far as the bytes go.
-fn frames(head: &[u8]) -> bool {
-    let mut rest = head;
-    loop {
-        let Some((number, kind)) = varint(&mut rest).and_then(tag) else { return false };
-        let length = match kind {
-            Kind::Varint => varint(&mut rest).map(|_| 0),
-            Kind::Fixed64 => Some(8),
-            Kind::Fixed32 => Some(4),
-            // The length itself may be cut off.
-            Kind::Bytes => Some(varint(&mut rest).unwrap_or(u64::MAX)),
-        };
-        let Some(length) = length.and_then(|length| usize::try_from(length).ok()) else { return false };
-        let (packet, behind) = rest.split_at(length.min(rest.len()));
-        if number == PACKET && kind == Kind::Bytes && length > 0 {
-            return has_fields(packet, packet.len() == length);
-        }
-        rest = behind;
-    }
-}
-
-/// Whether a packet, or the beginning of one, consists of fields. Its first two fields are messages, which tells it from the
-/// format of pprof, whose messages begin with numbers.
-fn has_fields(packet: &[u8], is_whole: bool) -> bool {
-    let mut rest = packet;
-    while !rest.is_empty() {
-        let Some(read) = varint(&mut rest) else { return !is_whole };
-        let Some((number, kind)) = tag(read) else { return false };
-        if number <= 2 && kind != Kind::Bytes {
-            return false;
-        }
-        let length = match kind {
-            Kind::Varint => {
-                if varint(&mut rest).is_none() {
-                    return !is_whole;
-                }
-                continue;
-            }
-            Kind::Fixed64 => 8,
-            Kind::Fixed32 => 4,
-            Kind::Bytes => match varint(&mut rest) {
-                Some(length) => length,
-                None => return !is_whole,
-            },
-        };
-        match usize::try_from(length).ok().and_then(|length| rest.get(length..)) {
-            Some(behind) => rest = behind,
-            None => return !is_whole,
-        }
-    }
-    true
-}
 
 /// What was read besides the events.
 #[derive(Debug, Default)]
@@ -154,63 +77,6 @@ struct Waiting {
     sequence: u64,
     generation: u64,
     offset: u64,
-}
-
-/// The fields of a packet that are looked at.
-#[derive(Debug, Default)]
-struct Packet<'a> {
-    timestamp: Option<u64>,
-    clock: Option<u64>,
-    sequence: Option<u64>,
-    flags: u64,
-    was_cleared: bool,
-    has_lost_some: bool,
-    defaults: Option<&'a [u8]>,
-    interned: Option<&'a [u8]>,
-    snapshot: Option<&'a [u8]>,
-    track: Option<&'a [u8]>,
-    thread: Option<&'a [u8]>,
-    event: Option<&'a [u8]>,
-    packed: Option<(u32, &'a [u8])>,
-    /// Messages that are not looked at.
-    others: bool,
-}
-
-impl<'a> Packet<'a> {
-    fn new(message: &'a [u8]) -> Result<Self, Malformed> {
-        let mut packet = Packet::default();
-        for field in Fields::new(message) {
-            let Field { number, value } = field?;
-            match (number, value) {
-                (TIMESTAMP, Value::Varint(value)) => packet.timestamp = Some(value),
-                (CLOCK, Value::Varint(value)) => packet.clock = Some(value),
-                (SEQUENCE, Value::Varint(value)) => packet.sequence = Some(value),
-                (FLAGS, Value::Varint(value)) => packet.flags = value,
-                (STATE_CLEARED, Value::Varint(value)) => packet.was_cleared = value != 0,
-                (PREVIOUS_DROPPED, Value::Varint(value)) => packet.has_lost_some = value != 0,
-                (DEFAULTS, Value::Bytes(value)) => packet.defaults = Some(value),
-                (INTERNED, Value::Bytes(value)) => packet.interned = Some(value),
-                (CLOCK_SNAPSHOT, Value::Bytes(value)) => packet.snapshot = Some(value),
-                (TRACK_DESCRIPTOR, Value::Bytes(value)) => packet.track = Some(value),
-                (THREAD_DESCRIPTOR, Value::Bytes(value)) => packet.thread = Some(value),
-                (TRACK_EVENT, Value::Bytes(value)) => packet.event = Some(value),
-                (COMPRESSED | ZSTD_COMPRESSED, Value::Bytes(value)) => packet.packed = Some((number, value)),
-                (_, Value::Bytes(_)) => packet.others = true,
-                _ => {}
-            }
-        }
-        Ok(packet)
-    }
-
-    /// Whether it is of a sort that no table shows.
-    fn is_other(&self) -> bool {
-        self.others
-            && self.event.is_none()
-            && self.track.is_none()
-            && self.thread.is_none()
-            && self.snapshot.is_none()
-            && self.packed.is_none()
-    }
 }
 
 impl Reader {
@@ -450,28 +316,5 @@ impl Reader {
                 self.summary.damage.count(Damage::PacketSyntax, Some(offset));
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn packets_are_told_from_json() {
-        // A packet of a timestamp and a sequence; one of 123 bytes, whose length is a brace.
-        assert!(!begins(b"\x0a\x04\x08\x01\x50\x02"), "field 1 is a message, not a number");
-        assert!(begins(b"\x0a\x04\x40\x01\x50\x02"));
-        assert!(begins(b"\x0a\x04\x40\x01\x50\x02\x0a"));
-        let long = [&b"\x0a\x7b\x40\x01\x5a\x77"[..], &[b'x'; 119], b"\x0a\x02\x50\x01"].concat();
-        assert!(begins(&long));
-        assert!(begins(&long[..60]), "a head may end anywhere");
-        for text in
-            ["\n{\"traceEvents\":[]}", "\n[{\"ph\":\"X\"}]", "\n  [", "\n", "{}", "\n{\"a\":1}", "\nname, value\n"]
-        {
-            assert!(!begins(text.as_bytes()), "{text:?}");
-        }
-        let json = format!("\n{{\"schemaVersion\":1,\"traceEvents\":[{}]}}", "{\"ph\":\"X\"},".repeat(60));
-        assert!(!begins(&json.as_bytes()[..512]));
     }
 }

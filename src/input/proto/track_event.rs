@@ -68,6 +68,19 @@ impl<'a> TrackEvent<'a> {
             _ => None,
         }
     }
+
+    /// The arrows of its slice, those that end there last.
+    fn flows(&self, of_closed: bool) -> Vec<SliceFlow> {
+        let mut found = Vec::new();
+        for (new, old, terminates) in [(FLOWS, OLD_FLOWS, false), (LAST_FLOWS, OLD_LAST_FLOWS, true)] {
+            let mut ids = Fields::numbers(self.message, new, fixed64);
+            if ids.is_empty() {
+                ids = Fields::numbers(self.message, old, varint);
+            }
+            found.extend(ids.into_iter().map(|id| SliceFlow { id, terminates, of_closed }));
+        }
+        found
+    }
 }
 
 /// Turns track events into events. Keeps the buffers that they share.
@@ -133,17 +146,10 @@ impl Parser {
             args: &self.annotations.list,
         };
         take(&told);
-        if !event.has_flows {
-            return Ok(());
-        }
-        (told.name, told.category, told.ids) = (None, None, Ids::default());
-        for (new, old, terminates) in [(FLOWS, OLD_FLOWS, false), (LAST_FLOWS, OLD_LAST_FLOWS, true)] {
-            let mut flows = Fields::numbers(event.message, new, fixed64);
-            if flows.is_empty() {
-                flows = Fields::numbers(event.message, old, varint);
-            }
-            for id in flows {
-                told.kind = Kind::SliceFlow(SliceFlow { id, terminates, of_closed });
+        if event.has_flows {
+            (told.name, told.category, told.ids) = (None, None, Ids::default());
+            for flow in event.flows(of_closed) {
+                told.kind = Kind::SliceFlow(flow);
                 take(&told);
             }
         }
