@@ -35,6 +35,14 @@ pub enum Damage {
     FlowEndWithoutStart,
     FlowStepWithoutStart,
     DisplayTimeUnit,
+    PacketStructure,
+    PacketSyntax,
+    PacketTooLong,
+    PacketWithoutState,
+    EventWithoutSequence,
+    EventWithoutTime,
+    ClockUnknown,
+    NameUnknown,
 }
 
 /// What a kind of damage costs the user.
@@ -100,13 +108,22 @@ descriptions! {
     FlowEndWithoutStart "flow_end_without_start" "info" None "flow ends without a start (normal: calls that launch nothing)";
     FlowStepWithoutStart "flow_step_without_start" "info" None "flow steps without a start";
     DisplayTimeUnit "json_display_time_unit" "info" None "displayTimeUnit fields (ignored: times are microseconds)";
+    PacketStructure "packet_structure" "data_loss" Lost "all behind the place where the file stops being a list of packets";
+    PacketSyntax "packet_syntax" "error" Lost "packets that are not valid protobuf, or compressed so that they cannot be read";
+    PacketTooLong "packet_too_long" "error" Lost "packets longer than 256 MiB";
+    PacketWithoutState "packet_skipped_seq_needs_incremental_state_invalid" "data_loss" Lost
+        "packets that build on others which were lost before";
+    EventWithoutSequence "track_event_missing_sequence_id" "error" Lost "track events that name no sequence of packets";
+    EventWithoutTime "track_event_missing_timestamp" "error" Lost "track events without a time";
+    ClockUnknown "packet_clock_unknown" "error" Lost "packets on a clock that no snapshot ties to the trace's";
+    NameUnknown "interned_name_unknown" "error" Lost "names and texts that no packet before their use defines";
 }
 
 impl Damage {
     /// Whether this can be met once only, at one place, so that counting it says nothing.
     pub fn is_place(self) -> bool {
-        use Damage::{BrokenStructure, PackedCorrupt, PackedCutOff, TrailingBytes, Truncated};
-        matches!(self, Truncated | PackedCutOff | PackedCorrupt | BrokenStructure | TrailingBytes)
+        use Damage::{BrokenStructure, PackedCorrupt, PackedCutOff, PacketStructure, TrailingBytes, Truncated};
+        matches!(self, Truncated | PackedCutOff | PackedCorrupt | BrokenStructure | TrailingBytes | PacketStructure)
     }
 
     /// What there is to say of this kind.
@@ -125,9 +142,15 @@ pub struct Tally {
 }
 
 /// The tallies of all kinds.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct DamageReport {
     tallies: [Tally; DESCRIPTIONS.len()],
+}
+
+impl Default for DamageReport {
+    fn default() -> Self {
+        DamageReport { tallies: [Tally::default(); DESCRIPTIONS.len()] }
+    }
 }
 
 impl DamageReport {

@@ -20,12 +20,15 @@ pub enum Error {
     Read { name: String, source: io::Error },
 
     #[error(
-        "{name}: {what}. Expected is a Chrome trace as the PyTorch profiler writes it: JSON with `traceEvents`, or a list of events, plain or compressed with gzip or zstd"
+        "{name}: {what}. Expected is a Chrome trace as the PyTorch profiler writes it: JSON with `traceEvents`, or a list of events, plain or compressed with gzip or zstd; or Perfetto's protobuf with track events"
     )]
     NotATrace { name: String, what: String },
 
     #[error("{name}: {what}, which nccl-stacks cannot read yet. {advice}")]
     Unsupported { name: String, what: &'static str, advice: &'static str },
+
+    #[error("{name}: a trace in Perfetto's protobuf format cannot be cut; --sqlite exports all of it")]
+    CannotCut { name: String },
 
     #[error(
         "{name}: the file breaks off at byte {offset} before the first whole event. Copy it again, or record again"

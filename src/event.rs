@@ -92,6 +92,9 @@ pub enum Kind<'a> {
         /// Whether it binds to the slice that is open here.
         enclosing: bool,
     },
+    /// An arrow of the slice that the event before it opened or closed (Perfetto's protobuf): it leaves the slice if it is not under
+    /// way yet, otherwise it arrives there and leaves again.
+    SliceFlow(SliceFlow),
     /// `M process_name`
     ProcessName(Cow<'a, str>),
     /// `M thread_name`
@@ -104,6 +107,74 @@ pub enum Kind<'a> {
     Metadata,
     /// A phase that no table shows (counters, samples, memory dumps). Its process and thread exist.
     Other,
+}
+
+/// An arrow of a slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SliceFlow {
+    /// The arrow's id.
+    pub id: u64,
+    /// It goes no further, and its id is free again; if it is not under way, nothing happens.
+    pub terminates: bool,
+    /// The slice is the one that was closed, not the one that was opened.
+    pub of_closed: bool,
+}
+
+/// How a trace names a track that it describes (Perfetto's protobuf), rather than telling tracks by process and thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TrackKey {
+    /// By a number for nothing else.
+    Uuid(u64),
+    /// By the process and thread of the sequence of packets that it comes in, as the first of these traces did.
+    OfSequence(i64, i64),
+}
+
+/// What a trace says of such a track; it may come behind the track's events.
+#[derive(Debug)]
+pub struct TrackDescription<'a> {
+    /// Which one.
+    pub key: TrackKey,
+    /// What it belongs to.
+    pub home: Home,
+    /// Its own name.
+    pub name: Option<Cow<'a, str>>,
+    /// The name of the thread that it belongs to.
+    pub thread_name: Option<Cow<'a, str>>,
+    /// The name of the process that it belongs to.
+    pub process_name: Option<Cow<'a, str>>,
+}
+
+/// What a described track belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Home {
+    /// It is the line of this process's thread.
+    Thread(i64, i64),
+    /// It lies beneath that line, or beside it.
+    UnderThread(i64, i64),
+    /// It is the line of this process.
+    Process(i64),
+    /// It lies beneath that line.
+    UnderProcess(i64),
+    /// It belongs to nothing.
+    Global,
+    /// It lies beneath a line that belongs to nothing.
+    UnderGlobal,
+}
+
+/// What a reader of described tracks hands on.
+#[derive(Debug)]
+pub enum Told<'a> {
+    /// An event of a track; the event's own process and thread are absent.
+    Event {
+        /// The track.
+        track: TrackKey,
+        /// The event.
+        event: &'a Event<'a>,
+        /// Where it stands in the file.
+        offset: u64,
+    },
+    /// What a track is. There is at most one for each, behind all events.
+    Track(TrackDescription<'a>),
 }
 
 /// Where an instant stands.

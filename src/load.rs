@@ -4,6 +4,10 @@
 //! decompresses the next chunk into its own memory, where it stays in that processor's cache, hands the baton on, and parses
 //! the chunk while another thread decompresses. There is no queue, and the load balances itself. What was parsed is put
 //! together in file order; since nothing is numbered before that, the result does not depend on the threads.
+//!
+//! What is in Perfetto's protobuf format is read by one thread (`packets`).
+
+mod packets;
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
@@ -18,7 +22,7 @@ use crate::error::Error;
 use crate::event::ArgsWanted;
 use crate::input::json::{Buffer, CHUNK, Chunk, Joiner, Part, Reader, Splitter, Summary};
 use crate::input::packed::{PackedCause, PackedFailure};
-use crate::input::{self, Input};
+use crate::input::{self, Contents, Input};
 use crate::store::batch::{Batch, Shard};
 use crate::store::{Builder, Store};
 use crate::time::TimeRule;
@@ -96,9 +100,13 @@ pub fn load_input(input: Input, options: LoadOptions, progress: impl FnMut(Progr
     let available = || std::thread::available_parallelism().map_or(1, NonZero::get);
     let threads = options.threads.map_or_else(available, NonZero::get).clamp(1, MAX_THREADS);
     let chunk = options.chunk.map_or(CHUNK, NonZero::get).min(MAX_CHUNK);
+    let text = match input.into_contents(threads) {
+        Contents::Json(text) => text,
+        Contents::Packets(bytes) => return packets::load(name, bytes, options, size, &taken, progress),
+    };
     let work = Work {
         options,
-        baton: Mutex::new(Baton { splitter: Splitter::new(input.into_text(threads), chunk), progress, taken, size }),
+        baton: Mutex::new(Baton { splitter: Splitter::new(text, chunk), progress, taken, size }),
         assembly: Mutex::new(Assembly { shards: threads, ..Assembly::default() }),
         moved_on: Condvar::new(),
         ahead: MAX_AHEAD * threads as u64,
@@ -273,19 +281,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Refuses what is no trace, and what broke before anything was whole.
 fn check(name: &str, mut summary: Summary) -> Result<Summary, Error> {
     let name = name.to_owned();
-    let failure = summary.failure.take();
-    if let Some(source) = failure {
-        match PackedFailure::of(&source) {
-            None => return Err(Error::Read { name, source }),
-            Some(packed) if summary.events == 0 && packed.cause != PackedCause::TrailingBytes => {
-                let (offset, message) = (packed.offset, packed.message.clone());
-                return Err(match packed.cause {
-                    PackedCause::CutOff => Error::NothingWhole { name, offset },
-                    _ => Error::CorruptBeforeFirstEvent { name, offset, message },
-                });
-            }
-            Some(_) => {}
-        }
+    if let Some(source) = summary.failure.take() {
+        check_failure(&name, source, summary.events)?;
     }
     if summary.events > 0 {
         return Ok(summary);
@@ -307,6 +304,22 @@ fn check(name: &str, mut summary: Summary) -> Result<Summary, Error> {
         },
     };
     Err(Error::NotATrace { name, what })
+}
+
+/// What the source of the text failed with: nothing that keeps what was whole before it from being used, if that is what is wrong.
+fn check_failure(name: &str, source: std::io::Error, events: u64) -> Result<(), Error> {
+    let name = name.to_owned();
+    match PackedFailure::of(&source) {
+        None => Err(Error::Read { name, source }),
+        Some(packed) if events == 0 && packed.cause != PackedCause::TrailingBytes => {
+            let (offset, message) = (packed.offset, packed.message.clone());
+            Err(match packed.cause {
+                PackedCause::CutOff => Error::NothingWhole { name, offset },
+                _ => Error::CorruptBeforeFirstEvent { name, offset, message },
+            })
+        }
+        Some(_) => Ok(()),
+    }
 }
 
 fn some_keys(keys: &[String]) -> String {

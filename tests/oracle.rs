@@ -136,6 +136,29 @@ fn equal_to_trace_processor_bit_for_bit() {
     println!("{} traces, {slices} slices compared one by one", traces.len());
 }
 
+/// The same for traces in Perfetto's own format, whose times need no rounding. Threads are compared by pid and tid; not compared are
+/// the rows of `args`, which have the names of source files besides, and Perfetto's numbers of tracks.
+#[test]
+fn packets_give_what_trace_processor_gives() {
+    let Some(shared) = support::shared() else { return };
+    let traces = support::packet_traces(&shared);
+    assert!(traces.len() >= 2, "only {} traces", traces.len());
+    for (name, path) in &traces {
+        let oracle = |end: &str| support::read_text(&shared.join("oracle").join(format!("{name}.{end}")));
+        for wanted in [ArgsWanted::All, ArgsWanted::Collectives] {
+            let options = LoadOptions { args: wanted, ..LoadOptions::default() };
+            let store = load(path, options, |_| {}).unwrap().store;
+            compare_summary(name, &store, &oracle("summary.csv"));
+            compare_stats(name, &store, &oracle("stats.csv"));
+            compare_slices(name, &store, &oracle("slice.csv.gz"));
+            let row = support::csv_rows(&oracle("summary.csv")).next().unwrap();
+            let with_slices: std::collections::HashSet<u32> =
+                (0..store.slices.len()).filter_map(|i| store.thread_of(i)).collect();
+            assert_eq!(Some(with_slices.len().to_string()), row[5], "{name}: threads");
+        }
+    }
+}
+
 /// Writes every time in a trace anew as the double that Perfetto makes of it, rounded to ns, in exact decimals. The arithmetic
 /// is written here once more, apart from the library's. Counts the times that this moves; none moves further than 256 ns.
 fn rounded_as_perfetto_does(text: &str, moved: &mut u64) -> String {

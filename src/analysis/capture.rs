@@ -18,7 +18,7 @@ use serde::Serialize;
 use super::launches::{Evidence, Launches};
 use super::tree::{Climber, Node, Tree};
 use crate::event::ArgValue;
-use crate::nccl::args::{GRAPH_ID, GRAPH_NODE_ID, KERNEL, in_table};
+use crate::nccl::args::{GRAPH_ID, GRAPH_NODE_ID, KERNEL};
 use crate::nccl::calls::{CAPTURE_BEGIN, CAPTURE_END, GRAPH_LAUNCHES, Work};
 use crate::nccl::category::CategoryKind;
 use crate::store::Store;
@@ -382,5 +382,5 @@ fn kernel_name(store: &Store, call: u32) -> Option<&str> {
 }
 
 fn arg(store: &Store, slice: u32, key: &str) -> Option<ArgValue<StringId>> {
-    store.args.get(store.slices.args(slice as usize), store.strings.find(&in_table(key))?)
+    store.args.get(store.slices.args(slice as usize), store.arg_key(key)?)
 }

@@ -127,7 +127,7 @@ pub struct Sender<'a> {
 impl<'a> Records<'a> {
     /// For the chosen kernels of a trace.
     pub fn new(store: &'a Store, kernels: &[Launched]) -> Self {
-        let key = |key| store.strings.find(&args::in_table(key)).unwrap_or(StringId::NULL);
+        let key = |key| store.arg_key(key).unwrap_or(StringId::NULL);
         let keys = Keys {
             collective: key(args::COLLECTIVE),
             given: key(args::IN_ELEMENTS),

@@ -13,6 +13,7 @@ use flate2::write::GzEncoder;
 use crate::analysis::keep::Kept;
 use crate::error::Error;
 use crate::event::{Event, Kind};
+use crate::input::Contents;
 use crate::input::Input;
 pub use crate::input::json::copy::Copied;
 use crate::input::json::copy::{Choice, CopyError, copy};
@@ -154,7 +155,8 @@ impl Plan {
             }
             if is_planned && !is_mark(event) || self.keeps(event) { Choice::Copy } else { Choice::LeaveOut }
         };
-        copy(input.into_text(1), out, choose).map_err(|error| match error {
+        let Contents::Json(text) = input.into_contents(1) else { return Err(Error::CannotCut { name }) };
+        copy(text, out, choose).map_err(|error| match error {
             CopyError::Read(source) => Error::Read { name: name.clone(), source },
             CopyError::Write(source) => failed(source),
         })

@@ -1,13 +1,14 @@
 //! Bytes to events: opening a trace, telling its format by its first bytes, and reading it as a stream.
 //!
 //! What a file is called does not matter: browsers unpack downloads without renaming them, and tools write gzip into
-//! files that end in `.json`. [`open`] looks at the first bytes only. Memory never holds more of the text than a few
-//! chunks for each thread, and the event that is being read.
+//! files that end in `.json`. [`open`] looks at the first bytes only, [`Input::into_contents`] at the first that were compressed.
+//! Memory never holds more of the text than a few chunks for each thread, and the event that is being read.
 
 pub mod bgzip;
 pub mod gzip;
 pub mod json;
 pub mod packed;
+pub mod proto;
 pub mod zstd;
 
 use std::fs::File;
@@ -55,6 +56,43 @@ impl Input {
     }
 }
 
+/// A trace's text, by the format it has.
+pub enum Contents {
+    /// JSON, or what the reader of JSON will say is none.
+    Json(Box<dyn Read + Send>),
+    /// Perfetto's protobuf: a list of packets.
+    Packets(Box<dyn Read + Send>),
+}
+
+impl Input {
+    /// The text, decompressed, and what it is.
+    pub fn into_contents(self, threads: usize) -> Contents {
+        let mut text = self.into_text(threads);
+        let mut head = Vec::with_capacity(SNIFF);
+        let failure = text.by_ref().take(SNIFF as u64).read_to_end(&mut head).err();
+        let is_packets = proto::begins(&head);
+        let text = Box::new(Begun { head: io::Cursor::new(head), failure, rest: text });
+        if is_packets { Contents::Packets(text) } else { Contents::Json(text) }
+    }
+}
+
+/// A text whose beginning has been looked at.
+struct Begun {
+    head: io::Cursor<Vec<u8>>,
+    /// What reading the beginning failed with.
+    failure: Option<io::Error>,
+    rest: Box<dyn Read + Send>,
+}
+
+impl Read for Begun {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self.head.read(buf)? {
+            0 => self.failure.take().map_or_else(|| self.rest.read(buf), Err),
+            n => Ok(n),
+        }
+    }
+}
+
 impl std::fmt::Debug for Input {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Input").field("name", &self.name).field("size", &self.size).finish_non_exhaustive()
@@ -76,7 +114,7 @@ enum Reading {
     Not { what: &'static str, advice: &'static str },
 }
 
-/// Formats with a mark. What has none of these marks is taken for JSON text, which the JSON reader checks.
+/// Formats with a mark. What has none of these marks is text or packets, which is told apart once it is decompressed.
 const FORMATS: &[Format] = &[
     Format { offset: 0, magic: gzip::MAGIC, read_as: Reading::As(Packing::Gzip) },
     Format { offset: 0, magic: zstd::MAGIC, read_as: Reading::As(Packing::Zstd) },
@@ -140,12 +178,6 @@ pub fn from_reader(name: String, size: Option<u64>, source: Box<dyn Read + Send>
         .map_err(|source| Error::Read { name: name.clone(), source })?;
     if head.is_empty() {
         return Err(Error::Empty { name });
-    }
-    // A protobuf message of packets begins with the number of its field, 10, which is a newline in text.
-    let first_visible = head.iter().find(|byte| !byte.is_ascii_whitespace());
-    if head[0] == 0x0a && !matches!(first_visible, Some(b'{' | b'[')) {
-        let advice = "Record with the PyTorch profiler, which writes JSON";
-        return Err(Error::Unsupported { name, what: "this looks like Perfetto's protobuf format", advice });
     }
     let format = FORMATS.iter().find(|f| head.get(f.offset..).is_some_and(|rest| rest.starts_with(f.magic)));
     let packing = match format.map(|f| &f.read_as) {

@@ -70,3 +70,9 @@ pub const KERNEL: &str = "kernel";
 pub fn in_table(key: &str) -> String {
     format!("args.{key}")
 }
+
+/// The same key as Perfetto has it of a trace in its own protobuf, where arguments are debug annotations: what divides a path there
+/// cannot stand in a name.
+pub fn in_annotations(key: &str) -> String {
+    format!("debug.{}", key.replace(['.', '[', ']'], "_"))
+}

@@ -11,7 +11,6 @@ use crate::store::Store;
 use crate::store::args::ArgSetId;
 use crate::store::slices::NO_PARENT;
 use crate::store::strings::StringId;
-use crate::store::tracks::Owner;
 
 /// Every table.
 pub const TABLES: &[&Table] = &[
@@ -244,9 +243,8 @@ static PROCESS_TRACK: Table = Table {
         null("parent_id"),
         null("source_arg_set_id"),
         machine(),
-        int("upid", Integer, |s, i| match s.tracks.tracks[track_at(&s.process_tracks, i)].owner {
-            Owner::Process(upid) | Owner::AsyncProcess(upid) => Cell::Int(upid.into()),
-            _ => Cell::Null,
+        int("upid", Integer, |s, i| {
+            s.tracks.tracks[track_at(&s.process_tracks, i)].owner.process().map(i64::from).into()
         }),
     ],
 };

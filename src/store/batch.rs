@@ -6,13 +6,16 @@
 //! the order in which it was met; the builder numbers anew what no batch before has told of. So in the end all has the numbers
 //! that one thread alone would have given.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
 
 use super::args::{Arg, ArgSetId};
 use super::order::Watch;
+use super::shard_tracks::ShardTracks;
 use super::strings::{StringId, Strings};
 use crate::damage::{Damage, DamageReport};
-use crate::event::{ArgList, ArgValue, AsyncId, Bind, Event, Id, Ids, Kind, Scope, Text};
+use crate::event::{
+    ArgList, ArgValue, Bind, Event, Home, Ids, Kind, Scope, SliceFlow, Text, TrackDescription, TrackKey,
+};
 
 /// An event on its way.
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,6 +46,11 @@ pub(super) enum RawKind {
     FlowEndAtNext,
     /// A flow event whose id cannot be read.
     FlowInvalid,
+    /// A flow of the slice that the event before opened or closed.
+    SliceFlow {
+        terminates: bool,
+        of_closed: bool,
+    },
 }
 
 impl RawKind {
@@ -80,14 +88,59 @@ pub(super) enum IdKey {
 /// come.
 #[derive(Debug)]
 pub(super) enum News {
-    Thread { pid: IdKey, tid: IdKey },
-    ThreadTrack { thread: u32 },
-    InstantTrack { scope: Scope, thread: u32 },
-    AsyncTrack { per_process: bool, thread: u32, key: String, name: StringId },
-    ProcessName { thread: u32, name: StringId, ts: i64 },
-    ThreadName { thread: u32, name: StringId, ts: i64 },
-    ProcessArgs { thread: u32, args: ArgSetId },
-    ThreadArgs { thread: u32, args: ArgSetId },
+    Thread {
+        pid: IdKey,
+        tid: IdKey,
+    },
+    ThreadTrack {
+        thread: u32,
+    },
+    InstantTrack {
+        scope: Scope,
+        thread: u32,
+    },
+    AsyncTrack {
+        per_process: bool,
+        thread: u32,
+        key: String,
+        name: StringId,
+    },
+    /// A track that the file describes, with the name of its first event.
+    DescribedTrack {
+        name: StringId,
+    },
+    /// What it is, or a thread or process that has no such track.
+    Description {
+        track: Option<u32>,
+        home: Home,
+        names: DescribedNames,
+    },
+    ProcessName {
+        thread: u32,
+        name: StringId,
+        ts: i64,
+    },
+    ThreadName {
+        thread: u32,
+        name: StringId,
+        ts: i64,
+    },
+    ProcessArgs {
+        thread: u32,
+        args: ArgSetId,
+    },
+    ThreadArgs {
+        thread: u32,
+        args: ArgSetId,
+    },
+}
+
+/// The names in the description of a track: its own, its thread's, its process's.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DescribedNames {
+    pub(super) track: StringId,
+    pub(super) thread: StringId,
+    pub(super) process: StringId,
 }
 
 /// The events of one stretch of the file, in time order, equal times in file order.
@@ -114,6 +167,11 @@ impl Batch {
     /// The number of the shard that it comes from.
     pub fn shard(&self) -> usize {
         self.shard
+    }
+
+    /// The same batch, whose events at equal times stay as they are in the file, as Perfetto has it for its own format.
+    pub fn in_file_order(self) -> Self {
+        Batch { watch: Watch::default(), ..self }
     }
 }
 
@@ -199,6 +257,53 @@ impl Shard {
         if may_not_be_nameless && name == StringId::NULL {
             name = self.strings.intern("[No name]");
         }
+        self.keep(event, Raw { ts: event.ts, value, track, name, category, kind, ..Raw::default() }, offset);
+    }
+
+    /// Takes an event that lies on a track which the file describes ([`Shard::describe`]). Slices may be nameless there.
+    pub fn add_on(&mut self, key: TrackKey, event: &Event<'_>, offset: u64) {
+        if event.ts < 0 {
+            return self.batch.damage.count(Damage::NegativeTimestamp, Some(offset));
+        }
+        let (kind, value) = match event.kind {
+            Kind::Begin => (RawKind::Begin, 0),
+            Kind::End => (RawKind::End, 0),
+            Kind::SliceFlow(SliceFlow { id, terminates, of_closed }) => {
+                (RawKind::SliceFlow { terminates, of_closed }, id as i64)
+            }
+            _ => (RawKind::Instant, 0),
+        };
+        let name = event.name.map_or(StringId::NULL, |name| self.strings.intern_text(name));
+        let category = event.category.map_or(StringId::NULL, |category| self.category(category));
+        let track = self.tracks.described(key, name, &mut self.batch.news);
+        self.keep(event, Raw { ts: event.ts, value, track, name, category, kind, ..Raw::default() }, offset);
+    }
+
+    /// Takes what the file says of such a track, behind all of its events.
+    pub fn describe(&mut self, description: &TrackDescription<'_>) {
+        let track = self.tracks.find_described(description.key);
+        let strings = &mut self.strings;
+        let mut name = |name: &Option<Cow<'_, str>>| match name.as_deref() {
+            Some(name) if !name.is_empty() => strings.intern(name),
+            _ => StringId::NULL,
+        };
+        let names = DescribedNames {
+            track: name(&description.name),
+            thread: name(&description.thread_name),
+            process: name(&description.process_name),
+        };
+        self.batch.news.push(News::Description { track, home: description.home, names });
+    }
+
+    /// How many events the batch has so far.
+    pub fn pending(&self) -> usize {
+        self.batch.raws.len()
+    }
+
+    /// Puts an event into the batch, with all that belongs to it.
+    #[inline(always)]
+    fn keep(&mut self, event: &Event<'_>, raw: Raw, offset: u64) {
+        let kind = raw.kind;
         let has_args = kind.is_slice() || kind == RawKind::End;
         let args = if has_args && !event.args.is_empty() { self.args(event.args) } else { ArgSetId::NONE };
         let batch = &mut self.batch;
@@ -215,7 +320,7 @@ impl Shard {
                 ((batch.extras.len() - 1) as u32, 0)
             }
         };
-        batch.raws.push(Raw { ts: event.ts, value, track, name, category, args, ids, kind, has_extra });
+        batch.raws.push(Raw { args, ids, has_extra, ..raw });
         if self.keep_places {
             batch.places.push(offset);
         }
@@ -307,113 +412,5 @@ impl Shard {
             batch.raws.sort_by_key(|raw| raw.ts);
         }
         batch
-    }
-}
-
-/// Threads and tracks in a shard's own numbers.
-#[derive(Debug, Default)]
-struct ShardTracks {
-    threads: HashMap<(IdKey, IdKey), u32, foldhash::fast::FixedState>,
-    /// The track of each thread, once it has one.
-    of_threads: Vec<Option<u32>>,
-    /// Tracks of other things: by their sort, the thread if it matters, and the operation's key.
-    others: HashMap<(OtherTrack, Option<u32>, String), u32>,
-    /// Events come in runs of one thread.
-    last: Option<((u32, u32), u32)>,
-    tracks: u32,
-}
-
-#[derive(Debug, PartialEq, Eq, Hash)]
-enum OtherTrack {
-    Process,
-    Global,
-    Operation,
-}
-
-impl ShardTracks {
-    /// The thread of an event.
-    #[inline]
-    fn thread(&mut self, pid: &Id<'_>, tid: &Id<'_>, strings: &mut Strings, news: &mut Vec<News>) -> u32 {
-        let numbers = match (pid, tid) {
-            (Id::Number(pid), Id::Number(tid)) => Some((*pid, *tid)),
-            _ => None,
-        };
-        if let (Some(numbers), Some((last, thread))) = (numbers, self.last)
-            && numbers == last
-        {
-            return thread;
-        }
-        let mut key = |id: &Id<'_>| match id {
-            Id::Absent => IdKey::Absent,
-            Id::Number(n) => IdKey::Number(*n),
-            Id::Text(text) => IdKey::Text(strings.intern(text)),
-        };
-        let (pid, tid) = (key(pid), key(tid));
-        let next = self.of_threads.len() as u32;
-        let thread = *self.threads.entry((pid, tid)).or_insert(next);
-        if thread == next {
-            self.of_threads.push(None);
-            news.push(News::Thread { pid, tid });
-        }
-        self.last = numbers.map(|numbers| (numbers, thread));
-        thread
-    }
-
-    /// The track on which a thread's slices lie.
-    #[inline]
-    fn of_thread(&mut self, thread: u32, news: &mut Vec<News>) -> u32 {
-        let track = &mut self.of_threads[thread as usize];
-        if let Some(track) = *track {
-            return track;
-        }
-        let next = self.tracks;
-        *track = Some(next);
-        self.tracks += 1;
-        news.push(News::ThreadTrack { thread });
-        next
-    }
-
-    fn of_instant(&mut self, scope: Scope, thread: u32, news: &mut Vec<News>) -> u32 {
-        let key = match scope {
-            Scope::Thread => return self.of_thread(thread, news),
-            Scope::Process => (OtherTrack::Process, Some(thread), String::new()),
-            Scope::Global => (OtherTrack::Global, None, String::new()),
-        };
-        self.other(key, news, || News::InstantTrack { scope, thread })
-    }
-
-    fn of_operation(
-        &mut self,
-        id: &AsyncId<'_>,
-        category: &str,
-        thread: u32,
-        name: StringId,
-        news: &mut Vec<News>,
-    ) -> u32 {
-        let per_process = id.per_process;
-        let key = format!("{category}\0{}", id.id);
-        // Otherwise the operation's id counts for the whole trace.
-        let its_thread = per_process.then_some(thread);
-        self.other((OtherTrack::Operation, its_thread, key.clone()), news, || News::AsyncTrack {
-            per_process,
-            thread,
-            key,
-            name,
-        })
-    }
-
-    fn other(
-        &mut self,
-        key: (OtherTrack, Option<u32>, String),
-        news: &mut Vec<News>,
-        tell: impl FnOnce() -> News,
-    ) -> u32 {
-        let next = self.tracks;
-        let track = *self.others.entry(key).or_insert(next);
-        if track == next {
-            self.tracks += 1;
-            news.push(tell());
-        }
-        track
     }
 }

@@ -153,6 +153,14 @@ impl Binder {
         }
     }
 
+    /// An arrow of Perfetto's own format passes a slice: it leaves from there if it is not under way, otherwise it arrives.
+    pub(super) fn pass(&mut self, id: u64, slice: u32, terminates: bool, slices: &Slices) {
+        let from = if terminates { self.started.remove(&id) } else { self.started.insert(id, slice) };
+        if let Some(from) = from {
+            self.arrow(id, (StringId::NULL, StringId::NULL), from, slice, slices);
+        }
+    }
+
     /// The slice that starts earlier is the one that the arrow leaves, whichever end was met first.
     fn arrow(&mut self, number: u64, label: Label, from: u32, to: u32, slices: &Slices) {
         let flipped = slices.ts(from as usize) > slices.ts(to as usize);

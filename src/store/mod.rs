@@ -12,6 +12,7 @@ mod nest;
 mod order;
 pub mod places;
 mod replay;
+mod shard_tracks;
 pub mod slices;
 pub mod strings;
 pub mod ties;
@@ -19,9 +20,10 @@ pub mod tracks;
 
 use crate::damage::DamageReport;
 use crate::event::{ArgValue, HeaderField};
+use crate::nccl::args as args_of;
 use crate::nccl::category::CategoryKind;
 use args::{Arg, ArgSetId, Args};
-use batch::{Batch, Extra, IdKey, News, Raw, RawKind};
+use batch::{Batch, DescribedNames, Extra, IdKey, News, Raw, RawKind};
 use flows::{Binder, Flows};
 use nest::Layer;
 use order::{Sequence, Stretch};
@@ -104,9 +106,20 @@ impl Store {
         self.tracks.thread_of(self.slices.track(slice))
     }
 
-    /// The process of this thread.
+    /// The process of this thread, or that of the track itself where a trace describes one.
     pub fn process_of(&self, slice: usize) -> Option<u32> {
-        self.thread_of(slice).map(|thread| self.tracks.threads[thread as usize].upid)
+        if let Some(thread) = self.thread_of(slice) {
+            return Some(self.tracks.threads[thread as usize].upid);
+        }
+        match self.tracks.tracks.get(self.slices.track(slice) as usize)?.owner {
+            Owner::ProcessEvents(upid) | Owner::UnderProcess(upid) => Some(upid),
+            _ => None,
+        }
+    }
+
+    /// The text that is an argument's key in this trace: the formats put different words before the name that the profiler gave.
+    pub fn arg_key(&self, name: &str) -> Option<StringId> {
+        self.strings.find(&args_of::in_table(name)).or_else(|| self.strings.find(&args_of::in_annotations(name)))
     }
 
     /// What sort of work a slice's category stands for.
@@ -259,6 +272,16 @@ impl Builder {
                 let track = self.tracks.async_track(per_process, key, utid(thread), name);
                 dictionary.tracks.push(track);
             }
+            News::DescribedTrack { name } => {
+                let track = self.tracks.described_track(dictionary.string(name));
+                dictionary.tracks.push(track);
+            }
+            News::Description { track, home, names } => {
+                let DescribedNames { track: name, thread, process } = names;
+                let [name, thread, process] = [name, thread, process].map(|id| dictionary.string(id));
+                let track = track.map(|track| dictionary.tracks[track as usize]);
+                self.tracks.describe(track, home, DescribedNames { track: name, thread, process });
+            }
             News::ProcessName { thread, name, ts } => {
                 self.tracks.name_process(utid(thread), dictionary.string(name), ts);
             }
@@ -279,6 +302,7 @@ impl Builder {
     pub fn finish(mut self, header: Vec<HeaderField>, events: u64, mut damage: DamageReport) -> Store {
         damage.add(&self.damage);
         let mut replay = Replay {
+            closed: None,
             layer: Layer::new(self.tracks, self.slices),
             binder: Binder::default(),
             args: self.args,
@@ -306,8 +330,8 @@ impl Builder {
             spilled,
             places,
             bounds: bounds(&slices),
-            thread_tracks: tracks_of(|owner| matches!(owner, Owner::Thread(_) | Owner::ThreadOverlap(_))),
-            process_tracks: tracks_of(|owner| matches!(owner, Owner::Process(_) | Owner::AsyncProcess(_))),
+            thread_tracks: tracks_of(|owner| owner.thread().is_some()),
+            process_tracks: tracks_of(|owner| owner.process().is_some()),
             slices,
             flows,
             strings: self.strings,

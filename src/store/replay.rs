@@ -54,6 +54,8 @@ pub(super) struct Replay<'a> {
     pub(super) mark_places: &'a [u64],
     pub(super) extras: &'a Extras,
     pub(super) places: Places,
+    /// The slice that the last end closed.
+    pub(super) closed: Option<u32>,
 }
 
 impl Replay<'_> {
@@ -95,6 +97,15 @@ impl Replay<'_> {
         if mark.kind == RawKind::End {
             return self.end(mark, self.extras.ends.get(&at), self.mark_places.get(at as usize).copied());
         }
+        if let RawKind::SliceFlow { terminates, of_closed } = mark.kind {
+            // The event before it in the file is its slice's, and was the one before it here, too.
+            let slice =
+                if of_closed { self.closed } else { self.layer.slices.last_id(mark.rows_before.wrapping_sub(1)) };
+            if let Some(slice) = slice {
+                self.binder.pass(mark.id, slice, terminates, &self.layer.slices);
+            }
+            return;
+        }
         let (id, label) = (mark.id, (mark.name, mark.category));
         let top = self.layer.top(mark.track);
         let (slices, damage) = (&self.layer.slices, &mut self.damage);
@@ -111,7 +122,8 @@ impl Replay<'_> {
 
     fn end(&mut self, mark: Mark, extra: Option<&Extra>, place: Option<u64>) {
         let Mark { ts, track, name, category, .. } = mark;
-        let Some(slice) = self.layer.close(track, ts, name, category, &mut self.damage) else { return };
+        self.closed = self.layer.close(track, ts, name, category, &mut self.damage);
+        let Some(slice) = self.closed else { return };
         self.places.ends.extend(place.map(|place| (slice, place)));
         let slices = &mut self.layer.slices;
         if mark.args != ArgSetId::NONE {

@@ -167,6 +167,11 @@ impl Slices {
         id
     }
 
+    /// The latest id, if it was given to this row.
+    pub(super) fn last_id(&self, row: u32) -> Option<u32> {
+        (self.order.last() == Some(&row)).then(|| self.order.len() as u32 - 1)
+    }
+
     /// Sets what the end of a slice tells of it.
     pub(super) fn set_dur(&mut self, id: u32, dur: i64) {
         let row = self.row(id as usize);

@@ -3,12 +3,16 @@
 //! The rules are Perfetto's for JSON: a thread is its (pid, tid); seeing a process makes its main thread too; a missing or
 //! zero tid means the main thread; the process and thread numbered 0 are the idle ones of the operating system, and a
 //! trace's own pid 0 (Kineto's GPU 0) is another process. So rows are told apart by `upid` and `utid`, never by pid and tid.
+//!
+//! Perfetto's own format has tracks that the trace describes. There pid 0 is the idle process, tid 0 is a thread like others, and a
+//! second track for a thread means that its number was given to another thread.
 
 use std::collections::HashMap;
 
 use super::args::ArgSetId;
-use super::batch::IdKey;
+use super::batch::{DescribedNames, IdKey};
 use super::strings::StringId;
+use crate::event::Home;
 use crate::event::Scope;
 
 /// A process that the trace names or uses.
@@ -53,6 +57,16 @@ pub enum Owner {
     Global,
     /// The whole trace: an asynchronous operation.
     AsyncGlobal,
+    /// The thread with this utid: a track that the trace describes, beneath or beside the thread's own.
+    UnderThread(u32),
+    /// The process with this upid: the track that the trace describes as the process's own.
+    ProcessEvents(u32),
+    /// The process with this upid: a track beneath that.
+    UnderProcess(u32),
+    /// The whole trace: a track that the trace describes as nobody's.
+    GlobalEvents,
+    /// The whole trace: a track beneath such a one.
+    UnderGlobal,
 }
 
 impl Owner {
@@ -65,6 +79,30 @@ impl Owner {
             Owner::AsyncProcess(_) => "legacy_async_process_slice",
             Owner::Global => "legacy_chrome_global_instants",
             Owner::AsyncGlobal => "legacy_async_global_slice",
+            Owner::UnderThread(_) => "thread_merged_track_event",
+            Owner::ProcessEvents(_) => "process_track_event",
+            Owner::UnderProcess(_) => "process_merged_track_event",
+            Owner::GlobalEvents => "global_track_event",
+            Owner::UnderGlobal => "global_merged_track_event",
+        }
+    }
+
+    /// The thread, if it is one's.
+    pub fn thread(self) -> Option<u32> {
+        match self {
+            Owner::Thread(utid) | Owner::ThreadOverlap(utid) | Owner::UnderThread(utid) => Some(utid),
+            _ => None,
+        }
+    }
+
+    /// The process, if it is one's and no thread's.
+    pub fn process(self) -> Option<u32> {
+        match self {
+            Owner::Process(upid)
+            | Owner::AsyncProcess(upid)
+            | Owner::ProcessEvents(upid)
+            | Owner::UnderProcess(upid) => Some(upid),
+            _ => None,
         }
     }
 }
@@ -74,7 +112,7 @@ impl Owner {
 pub struct Track {
     /// What it belongs to.
     pub owner: Owner,
-    /// Its name; only asynchronous tracks have one: that of their first event.
+    /// Its name. Asynchronous tracks have that of their first event, described ones their own; others have none.
     pub name: StringId,
 }
 
@@ -199,6 +237,58 @@ impl Tracks {
         self.other(owner, key, name)
     }
 
+    /// A track that the trace describes, if it does not say what it is: that it does later, if at all.
+    pub(super) fn described_track(&mut self, name: StringId) -> u32 {
+        self.new_track(Owner::GlobalEvents, name)
+    }
+
+    /// What such a track is; `None` if it has no events.
+    pub(super) fn describe(&mut self, track: Option<u32>, home: Home, names: DescribedNames) {
+        let owner = match home {
+            Home::Thread(pid, tid) => Owner::Thread(self.described_thread(pid, tid, track)),
+            Home::UnderThread(pid, tid) => Owner::UnderThread(self.described_thread(pid, tid, None)),
+            Home::Process(pid) => Owner::ProcessEvents(self.described_process(pid)),
+            Home::UnderProcess(pid) => Owner::UnderProcess(self.described_process(pid)),
+            Home::Global => Owner::GlobalEvents,
+            Home::UnderGlobal => Owner::UnderGlobal,
+        };
+        let upid = owner.thread().map(|utid| self.threads[utid as usize].upid).or(owner.process());
+        if let (Some(utid), true) = (owner.thread(), names.thread != StringId::NULL) {
+            self.threads[utid as usize].name = names.thread;
+        }
+        if let (Some(upid), true) = (upid, names.process != StringId::NULL) {
+            self.processes[upid as usize].name = names.process;
+        }
+        if let Some(track) = track.map(|track| &mut self.tracks[track as usize]) {
+            track.owner = owner;
+            track.name = if matches!(owner, Owner::Thread(_)) { StringId::NULL } else { names.track };
+        }
+    }
+
+    fn described_process(&mut self, pid: i64) -> u32 {
+        if pid == 0 { 0 } else { self.process_numbered(pid, IdKey::Absent) }
+    }
+
+    /// The thread with these numbers; another one if `track` is to be its own and it has one.
+    fn described_thread(&mut self, pid: i64, tid: i64, track: Option<u32>) -> u32 {
+        let upid = self.described_process(pid);
+        let mut utid = if (pid, tid) == (0, 0) { 0 } else { self.thread_numbered(upid, tid) };
+        if track.is_some() && self.threads[utid as usize].track.is_some() {
+            utid = self.threads.len() as u32;
+            self.utids.insert((upid, tid), utid);
+            self.threads.push(Thread {
+                tid,
+                upid,
+                name: StringId::NULL,
+                args: ArgSetId::NONE,
+                named_at: i64::MIN,
+                track: None,
+            });
+        }
+        self.threads[utid as usize].track = self.threads[utid as usize].track.or(track);
+        utid
+    }
+
     fn other(&mut self, owner: Owner, key: String, name: StringId) -> u32 {
         if let Some(track) = self.others.get(&(owner, key.clone())) {
             return *track;
@@ -236,10 +326,7 @@ impl Tracks {
 
     /// The thread to which a track belongs, if it belongs to one.
     pub fn thread_of(&self, track: u32) -> Option<u32> {
-        match self.tracks.get(track as usize)?.owner {
-            Owner::Thread(utid) | Owner::ThreadOverlap(utid) => Some(utid),
-            _ => None,
-        }
+        self.tracks.get(track as usize)?.owner.thread()
     }
 }
 

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 pub(crate) mod facts;
+pub(crate) mod packets;
 pub(crate) mod program;
 pub(crate) mod random;
 
@@ -37,6 +38,17 @@ pub(crate) fn real_traces(shared: &Path) -> Vec<(String, PathBuf)> {
     traces
 }
 
+/// The traces in Perfetto's protobuf format in that folder, by name.
+pub(crate) fn packet_traces(shared: &Path) -> Vec<(String, PathBuf)> {
+    let paths = std::fs::read_dir(shared.join("traces")).unwrap().map(|entry| entry.unwrap().path());
+    let mut traces: Vec<(String, PathBuf)> = paths
+        .filter(|path| path.extension().is_some_and(|e| e == "pftrace"))
+        .map(|path| (path.file_stem().unwrap().to_str().unwrap().to_owned(), path))
+        .collect();
+    traces.sort();
+    traces
+}
+
 /// The text of a file, unpacked if its name says so.
 pub(crate) fn read_text(path: &Path) -> String {
     let bytes = std::fs::read(path).unwrap();
@@ -59,12 +71,10 @@ pub(crate) fn csv_rows(text: &str) -> impl Iterator<Item = Vec<Option<String>>> 
             let mut field = String::new();
             if chars.peek() == Some(&'"') {
                 chars.next();
+                // A trace_processor does not double the quotes within a text, so one ends it where the field can end.
                 while let Some(c) = chars.next() {
-                    if c == '"' {
-                        if chars.peek() != Some(&'"') {
-                            break;
-                        }
-                        chars.next();
+                    if c == '"' && matches!(chars.peek(), None | Some(',' | '\n')) {
+                        break;
                     }
                     field.push(c);
                 }

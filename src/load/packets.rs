@@ -1,0 +1,68 @@
+//! Loading Perfetto's protobuf: one thread reads, in file order, and hands the store a batch of events now and then.
+
+use std::io::Read;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use super::{LoadOptions, Loaded, Progress, check_failure};
+use crate::damage::Damage;
+use crate::error::Error;
+use crate::event::{Kind, Told};
+use crate::input::proto::{Reader, Summary};
+use crate::store::Builder;
+use crate::store::batch::Shard;
+
+/// So many events make a batch.
+const BATCH: usize = 1 << 16;
+
+pub(super) fn load(
+    name: String,
+    bytes: impl Read,
+    options: LoadOptions,
+    size: Option<u64>,
+    taken: &AtomicU64,
+    mut progress: impl FnMut(Progress),
+) -> Result<Loaded, Error> {
+    let start = Instant::now();
+    let (mut shard, mut builder) = (Shard::new(0).keep_places(options.places), Builder::default());
+    let summary = Reader::new(options.args).read(bytes, |told| {
+        match told {
+            Told::Event { track, event, offset } => {
+                // The arrows of a slice stay in its batch: they are found by coming right behind it.
+                if shard.pending() >= BATCH && !matches!(event.kind, Kind::SliceFlow(_)) {
+                    builder.add(shard.take().in_file_order());
+                    progress(Progress { taken: taken.load(Ordering::Relaxed), size });
+                }
+                shard.add_on(track, event, offset);
+            }
+            Told::Track(description) => shard.describe(&description),
+        }
+        !builder.is_full()
+    });
+    builder.add(shard.take().in_file_order());
+    if builder.is_full() {
+        return Err(Error::TooLarge { name });
+    }
+    let Summary { bytes, events, damage, .. } = check(&name, summary)?;
+    let store = builder.finish(Vec::new(), events, damage);
+    Ok(Loaded { store, name, text_bytes: bytes, seconds: start.elapsed().as_secs_f64() })
+}
+
+/// Refuses what has no events.
+fn check(name: &str, mut summary: Summary) -> Result<Summary, Error> {
+    if let Some(source) = summary.failure.take() {
+        check_failure(name, source, summary.events)?;
+    }
+    if summary.events > 0 {
+        return Ok(summary);
+    }
+    let name = name.to_owned();
+    if let (0, Some(offset)) = (summary.packets, summary.cut_off_at) {
+        return Err(Error::NothingWhole { name, offset });
+    }
+    let what = match summary.damage.get(Damage::PacketStructure).first_offset {
+        Some(offset) => format!("the list of packets breaks at byte {offset}, and up to there is no track event"),
+        None => format!("none of its {} packets is a track event", summary.packets),
+    };
+    Err(Error::NotATrace { name, what })
+}

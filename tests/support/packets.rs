@@ -1,0 +1,281 @@
+//! Writing Perfetto's protobuf: enough of it to say what a trace of the profiler says. Field numbers are those of
+//! `protos/perfetto/trace`.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::Value;
+
+/// A message under construction.
+#[derive(Default, Clone)]
+pub(crate) struct Message(pub(crate) Vec<u8>);
+
+impl Message {
+    fn raw(mut self, mut value: u64) -> Self {
+        while value >= 0x80 {
+            self.0.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value as u8);
+        self
+    }
+
+    pub(crate) fn number(self, field: u64, value: u64) -> Self {
+        self.raw(field << 3).raw(value)
+    }
+
+    pub(crate) fn fixed(self, field: u64, value: u64) -> Self {
+        let mut message = self.raw(field << 3 | 1);
+        message.0.extend(value.to_le_bytes());
+        message
+    }
+
+    pub(crate) fn bytes(self, field: u64, value: impl AsRef<[u8]>) -> Self {
+        let mut message = self.raw(field << 3 | 2).raw(value.as_ref().len() as u64);
+        message.0.extend_from_slice(value.as_ref());
+        message
+    }
+
+    pub(crate) fn message(self, field: u64, value: Message) -> Self {
+        self.bytes(field, value.0)
+    }
+}
+
+/// How a trace is written.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Style {
+    /// Every event says all itself; the tracks are described behind the events.
+    Plain,
+    /// Names are sent once, tracks and clocks are defaults, times count from packet to packet, and all that starts anew every so
+    /// many packets.
+    Incremental,
+}
+
+/// The packets of a trace that says the same as one in JSON: its slices, its arrows, the names of its threads. What partly
+/// overlaps on a thread gets a track beneath the thread's.
+pub(crate) fn from_json(text: &str, style: Style) -> Vec<Message> {
+    let json: Value = serde_json::from_str(text).unwrap();
+    let events = json["traceEvents"].as_array().or(json.as_array()).unwrap();
+    let mut lanes = lanes(events);
+    let mut writer = Writer::new(style);
+    let mut steps = Vec::new();
+    for (number, lane) in lanes.values_mut().flatten().enumerate() {
+        lane.steps(100 + number as u64, &mut steps);
+    }
+    steps.sort_by_key(|step| step.ts);
+    for step in &steps {
+        writer.event(step, events);
+    }
+    writer.describe(&lanes, events);
+    writer.packets
+}
+
+/// Packets as a file.
+pub(crate) fn file(packets: &[Message]) -> Vec<u8> {
+    packets.iter().fold(Message::default(), |file, packet| file.bytes(1, &packet.0)).0
+}
+
+fn ns(event: &Value, key: &str) -> i64 {
+    (event[key].as_f64().unwrap() * 1000.0).round() as i64
+}
+
+fn thread(event: &Value) -> (i64, i64) {
+    (event["pid"].as_i64().unwrap(), event["tid"].as_i64().unwrap())
+}
+
+/// Slices that lie within each other or apart: their events by number, and the arrows that leave them or arrive.
+#[derive(Default)]
+struct Lane {
+    slices: Vec<(i64, i64, usize)>,
+    open: Vec<i64>,
+    flows: HashMap<usize, Vec<u64>>,
+}
+
+struct Step {
+    ts: i64,
+    track: u64,
+    /// The event that begins; `None`: the innermost one ends.
+    begins: Option<usize>,
+    flows: Vec<u64>,
+}
+
+fn lanes(events: &[Value]) -> BTreeMap<(i64, i64), Vec<Lane>> {
+    let mut slices: Vec<usize> = (0..events.len()).filter(|i| events[*i]["ph"] == "X").collect();
+    slices.sort_by_key(|i| (ns(&events[*i], "ts"), -ns(&events[*i], "dur")));
+    let mut lanes: BTreeMap<(i64, i64), Vec<Lane>> = BTreeMap::new();
+    for slice in slices {
+        let (start, dur) = (ns(&events[slice], "ts"), ns(&events[slice], "dur"));
+        let of_thread = lanes.entry(thread(&events[slice])).or_default();
+        let mut fits = |lane: &mut Lane| {
+            lane.open.retain(|end| *end > start);
+            lane.open.last().is_none_or(|end| *end >= start + dur)
+        };
+        let at = of_thread.iter_mut().position(&mut fits).unwrap_or(of_thread.len());
+        if at == of_thread.len() {
+            of_thread.push(Lane::default());
+        }
+        of_thread[at].open.push(start + dur);
+        of_thread[at].slices.push((start, start + dur, slice));
+    }
+    for event in events.iter().filter(|event| matches!(event["ph"].as_str(), Some("s" | "f"))) {
+        let id = event["id"].as_u64().unwrap() + if event["cat"] == "ac2g" { 0 } else { 1 << 40 };
+        // The last one that begins then: the innermost. On a thread of its own an arrow has no slice.
+        let of_thread = lanes.entry(thread(event)).or_default();
+        for lane in of_thread.iter_mut().rev() {
+            if let Some((.., slice)) = lane.slices.iter().rev().find(|(start, ..)| *start == ns(event, "ts")) {
+                lane.flows.entry(*slice).or_default().push(id);
+                break;
+            }
+        }
+    }
+    lanes
+}
+
+impl Lane {
+    fn steps(&self, track: u64, steps: &mut Vec<Step>) {
+        let mut ends: Vec<i64> = Vec::new();
+        let end = |ts| Step { ts, track, begins: None, flows: Vec::new() };
+        for (start, stop, slice) in &self.slices {
+            while ends.last().is_some_and(|end| end <= start) {
+                steps.extend(ends.pop().map(end));
+            }
+            let flows = self.flows.get(slice).cloned().unwrap_or_default();
+            steps.push(Step { ts: *start, track, begins: Some(*slice), flows });
+            ends.push(*stop);
+        }
+        steps.extend(ends.into_iter().rev().map(end));
+    }
+}
+
+struct Writer {
+    style: Style,
+    packets: Vec<Message>,
+    /// By field of `InternedData`: what has a number.
+    interned: HashMap<(u64, String), u64>,
+    new: Message,
+    last_ts: i64,
+    default_track: u64,
+}
+
+/// After so many packets all starts anew.
+const RESTART: usize = 15;
+
+impl Writer {
+    fn new(style: Style) -> Self {
+        let mut packets = Vec::new();
+        if style == Style::Incremental {
+            // The clock of boot is the trace's; the sequence's clock 64 shows 500 when that shows 0, and counts on.
+            let boottime = Message::default().number(1, 6).number(2, 0);
+            let own = Message::default().number(1, 64).number(2, 500).number(3, 1);
+            let snapshot = Message::default().message(1, boottime).message(1, own);
+            packets.push(Message::default().number(10, 7).message(6, snapshot));
+        }
+        Writer { style, packets, interned: HashMap::new(), new: Message::default(), last_ts: 0, default_track: 0 }
+    }
+
+    /// Either the text in one field or its number in another.
+    fn named(&mut self, message: Message, (text_field, iid_field): (u64, u64), table: u64, text: &str) -> Message {
+        if self.style == Style::Plain {
+            return message.bytes(text_field, text);
+        }
+        let next = self.interned.len() as u64 + 1;
+        let iid = *self.interned.entry((table, text.to_owned())).or_insert(next);
+        if iid == next {
+            let entry = Message::default().number(1, iid).bytes(2, text);
+            self.new = std::mem::take(&mut self.new).message(table, entry);
+        }
+        message.number(iid_field, iid)
+    }
+
+    fn event(&mut self, step: &Step, events: &[Value]) {
+        let restarts = self.style == Style::Incremental && self.packets.len() % RESTART == 1;
+        if restarts {
+            self.interned.clear();
+            self.default_track = step.track;
+        }
+        let mut event = Message::default().number(9, if step.begins.is_some() { 1 } else { 2 });
+        if step.track != self.default_track {
+            event = event.number(11, step.track);
+        }
+        if let Some(of) = step.begins.map(|slice| &events[slice]) {
+            event = self.named(event, (23, 10), 2, of["name"].as_str().unwrap());
+            if let Some(category) = of["cat"].as_str() {
+                event = self.named(event, (22, 3), 1, category);
+            }
+            for (name, value) in of["args"].as_object().into_iter().flatten() {
+                if let Some(value) = self.annotation(Message::default(), value) {
+                    let annotation = self.named(value, (10, 1), 3, name);
+                    event = event.message(4, annotation);
+                }
+            }
+        }
+        event = step.flows.iter().fold(event, |event, flow| event.fixed(47, *flow));
+        let mut packet = Message::default().number(10, 7);
+        if self.style == Style::Incremental {
+            packet = packet.number(13, if restarts { 3 } else { 2 }).number(8, (step.ts - self.last_ts) as u64);
+            self.last_ts = step.ts;
+            if restarts {
+                let defaults = Message::default().message(11, Message::default().number(11, step.track)).number(58, 64);
+                packet = packet.message(59, defaults);
+            }
+            let new = std::mem::take(&mut self.new);
+            packet = if new.0.is_empty() { packet } else { packet.message(12, new) };
+        } else {
+            packet = packet.number(8, step.ts as u64);
+        }
+        self.packets.push(packet.message(11, event));
+    }
+
+    fn annotation(&mut self, message: Message, value: &Value) -> Option<Message> {
+        Some(match value {
+            Value::Null => return None,
+            Value::Bool(value) => message.number(2, u64::from(*value)),
+            Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+                (Some(int), _) => message.number(4, int as u64),
+                (None, Some(uint)) => message.number(3, uint),
+                _ => message.fixed(5, number.as_f64().unwrap().to_bits()),
+            },
+            Value::String(text) => self.named(message, (6, 17), 29, text),
+            Value::Array(values) => {
+                values.iter().fold(message, |message, value| match self.annotation(Message::default(), value) {
+                    Some(value) => message.message(12, value),
+                    None => message,
+                })
+            }
+            Value::Object(members) => members.iter().fold(message, |message, (name, value)| {
+                match self.annotation(Message::default(), value) {
+                    Some(value) => message.message(11, self.named(value, (10, 10), 3, name)),
+                    None => message,
+                }
+            }),
+        })
+    }
+
+    fn describe(&mut self, lanes: &BTreeMap<(i64, i64), Vec<Lane>>, events: &[Value]) {
+        let name_of = |kind: &str, is: &dyn Fn(&Value) -> bool| {
+            let named = events.iter().find(|e| e["ph"] == "M" && e["name"] == kind && is(e));
+            named.and_then(|event| event["args"]["name"].as_str())
+        };
+        let mut uuid = 100;
+        for ((pid, tid), of_thread) in lanes {
+            let own = uuid;
+            for _ in of_thread {
+                let mut track = Message::default().number(1, uuid);
+                if uuid == own {
+                    let mut thread = Message::default().number(1, *pid as u64).number(2, *tid as u64);
+                    if let Some(name) = name_of("thread_name", &|e| e["pid"] == *pid && e["tid"] == *tid) {
+                        thread = thread.bytes(5, name);
+                    }
+                    let mut process = Message::default().number(1, *pid as u64);
+                    if let Some(name) = name_of("process_name", &|e| e["pid"] == *pid) {
+                        process = process.bytes(6, name);
+                    }
+                    track = track.message(3, process).message(4, thread);
+                } else {
+                    track = track.number(5, own).bytes(2, "beside");
+                }
+                self.packets.push(Message::default().number(10, 7).message(60, track));
+                uuid += 1;
+            }
+        }
+    }
+}
