@@ -13,12 +13,12 @@ use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::input::from_reader;
 use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::store::Store;
-use nccl_stacks::store::slices::NO_PARENT;
 use proptest::prelude::*;
 
 use support::packets::{Message, Style, file, from_json};
 use support::program::{run, scratch, stderr, stdout, testdata};
 use support::random::{Random, damage};
+use support::sound::check;
 
 fn json(name: &str) -> String {
     support::read_text(Path::new(&testdata(name)))
@@ -337,23 +337,6 @@ fn cut_at_every_byte() {
         let last = bytes.len() - file(&packets[packets.len() - 1..]).len();
         assert_eq!(cut.damage.get(Damage::Truncated).first_offset, Some(last as u64));
     }
-}
-
-/// What holds of every trace, damaged or not.
-fn check(store: &Store) {
-    let slices = &store.slices;
-    for i in 0..slices.len() {
-        assert!(i == 0 || slices.ts(i - 1) <= slices.ts(i));
-        let parent = slices.parent(i);
-        if parent == NO_PARENT {
-            assert_eq!(slices.depth(i), 0);
-            continue;
-        }
-        let p = parent as usize;
-        assert!(p < i && slices.track(p) == slices.track(i) && slices.depth(p) + 1 == slices.depth(i));
-    }
-    let count = slices.len() as u32;
-    assert!(store.flows.slice_in.iter().chain(&store.flows.slice_out).all(|slice| *slice < count));
 }
 
 #[test]

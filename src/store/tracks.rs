@@ -42,6 +42,13 @@ pub struct Thread {
     track: Option<u32>,
 }
 
+impl Thread {
+    /// One of which nothing is known yet but its process and number.
+    fn new(upid: u32, tid: i64) -> Self {
+        Thread { tid, upid, name: StringId::NULL, args: ArgSetId::NONE, named_at: i64::MIN, track: None }
+    }
+}
+
 /// What a track belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Owner {
@@ -137,8 +144,7 @@ const FIRST_TEXT_ID: i64 = 1 << 32;
 impl Default for Tracks {
     fn default() -> Self {
         let idle_process = Process { pid: 0, name: StringId::NULL, args: ArgSetId::NONE, named_at: i64::MIN };
-        let idle_thread =
-            Thread { tid: 0, upid: 0, name: StringId::NULL, args: ArgSetId::NONE, named_at: i64::MIN, track: None };
+        let idle_thread = Thread::new(0, 0);
         Tracks {
             processes: vec![idle_process],
             threads: vec![idle_thread],
@@ -197,14 +203,7 @@ impl Tracks {
         let next = self.threads.len() as u32;
         let utid = *self.utids.entry((upid, tid)).or_insert(next);
         if utid == next {
-            self.threads.push(Thread {
-                tid,
-                upid,
-                name: StringId::NULL,
-                args: ArgSetId::NONE,
-                named_at: i64::MIN,
-                track: None,
-            });
+            self.threads.push(Thread::new(upid, tid));
         }
         utid
     }
@@ -276,14 +275,7 @@ impl Tracks {
         if track.is_some() && self.threads[utid as usize].track.is_some() {
             utid = self.threads.len() as u32;
             self.utids.insert((upid, tid), utid);
-            self.threads.push(Thread {
-                tid,
-                upid,
-                name: StringId::NULL,
-                args: ArgSetId::NONE,
-                named_at: i64::MIN,
-                track: None,
-            });
+            self.threads.push(Thread::new(upid, tid));
         }
         self.threads[utid as usize].track = self.threads[utid as usize].track.or(track);
         utid

@@ -7,6 +7,7 @@ pub(crate) mod facts;
 pub(crate) mod packets;
 pub(crate) mod program;
 pub(crate) mod random;
+pub(crate) mod sound;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
