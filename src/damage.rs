@@ -1,4 +1,4 @@
-//! Everything that can be wrong with a trace, counted by kind, with the place of the first of each.
+//! Everything that can be wrong with a trace, counted by kind, with the places of the first of each and what it cost.
 //!
 //! A profiler's trace is rarely perfect, and a person still wants an answer from what is whole. So nothing here stops a
 //! load: it is counted, shown once at the end, and visible in SQL as the `stats` table. Kinds that Perfetto's importer counts
@@ -18,6 +18,20 @@ pub enum Damage {
     ElementNotObject,
     EventSyntax,
     EventTooLong,
+    Garbage,
+    Documents,
+    StrayQuote,
+    BadEscape,
+    LoneSurrogate,
+    ControlCharacter,
+    InvalidUtf8,
+    InvalidValue,
+    MissingComma,
+    StrayComma,
+    ArgsSyntax,
+    ArgsTooDeep,
+    DuplicateKey,
+    TextTime,
     EventWithoutTimestamp,
     InvalidDuration,
     IncompleteEvent,
@@ -50,6 +64,8 @@ pub enum Damage {
 pub enum Cost {
     /// Something in the file is missing from the tables. `--strict` fails on it.
     Lost,
+    /// The file is not what its format allows, but what is meant is clear, and all of it is there. `--strict` fails on it.
+    Mended,
     /// All is there, but some of it not where the file's author meant it.
     Moved,
     /// Normal in real traces; for the curious only.
@@ -88,8 +104,22 @@ descriptions! {
     TrailingBytes "trailing_bytes" "data_loss" Lost "bytes behind the end of the trace";
     HeaderSkipped "header_skipped" "data_loss" Lost "header fields unreadable or too long to keep";
     ElementNotObject "json_element_not_object" "error" Lost "elements of the event list that are no events";
-    EventSyntax "json_event_syntax" "error" Lost "events that are not valid JSON";
+    EventSyntax "json_event_syntax" "error" Lost "broken events, each up to where the next one begins";
     EventTooLong "json_event_too_long" "error" Lost "events longer than 64 MiB";
+    Garbage "json_garbage" "error" Lost "stretches between events that are no JSON";
+    Documents "json_documents" "error" Moved "documents behind the first, read as part of the same trace";
+    StrayQuote "json_stray_quote" "error" Mended "quotes within strings without a backslash";
+    BadEscape "json_bad_escape" "error" Mended "backslashes that begin no escape (Windows paths?), kept as they are";
+    LoneSurrogate "json_lone_surrogate" "error" Mended "halves of surrogate pairs, replaced by U+FFFD";
+    ControlCharacter "json_control_character" "error" Mended "raw control characters in strings";
+    InvalidUtf8 "json_invalid_utf8" "error" Mended "byte sequences that are not UTF-8, replaced by U+FFFD";
+    InvalidValue "json_invalid_value" "error" Mended "values that JSON does not know (NaN, inf, 01)";
+    MissingComma "json_missing_comma" "error" Mended "missing commas";
+    StrayComma "json_stray_comma" "error" Mended "commas too many";
+    ArgsSyntax "json_args_syntax" "error" Lost "arguments that cannot be read from some place on";
+    ArgsTooDeep "json_args_too_deep" "error" Lost "arguments nested deeper than 64 levels";
+    DuplicateKey "json_duplicate_key" "info" Moved "keys that an event has twice (the last counts)";
+    TextTime "json_text_time" "info" Moved "times written as text";
     EventWithoutTimestamp "json_tokenizer_failure" "error" Lost "events without a phase or a valid timestamp";
     InvalidDuration "json_invalid_duration" "error" Lost "events whose duration is not a number, or reaches beyond the end of time";
     IncompleteEvent "json_parser_failure" "error" Lost "events that lack what their phase needs";
@@ -139,6 +169,24 @@ pub struct Tally {
     pub count: u64,
     /// The byte offset of the first, where it has one: in the (decompressed) text; of what is wrong with its compression in the file.
     pub first_offset: Option<u64>,
+    /// Those of the next two.
+    pub next_offsets: [Option<u64>; 2],
+    /// How many bytes of the text were lost by it, where that is known.
+    pub bytes: u64,
+}
+
+impl Tally {
+    /// The places of the first three, in file order.
+    pub fn offsets(&self) -> impl Iterator<Item = u64> {
+        [self.first_offset, self.next_offsets[0], self.next_offsets[1]].into_iter().flatten()
+    }
+
+    fn note(&mut self, offset: u64) {
+        let [second, third] = &mut self.next_offsets;
+        if let Some(free) = [&mut self.first_offset, second, third].into_iter().find(|place| place.is_none()) {
+            *free = Some(offset);
+        }
+    }
 }
 
 /// The tallies of all kinds.
@@ -156,10 +204,16 @@ impl Default for DamageReport {
 impl DamageReport {
     /// Counts one case; `offset` is its byte in the decompressed text.
     pub fn count(&mut self, kind: Damage, offset: Option<u64>) {
+        self.lose(kind, offset, 0);
+    }
+
+    /// Counts one case by which so many bytes of the text were lost.
+    pub fn lose(&mut self, kind: Damage, offset: Option<u64>, bytes: u64) {
         let tally = &mut self.tallies[kind as usize];
         tally.count += 1;
-        if tally.first_offset.is_none() {
-            tally.first_offset = offset;
+        tally.bytes += bytes;
+        if let Some(offset) = offset {
+            tally.note(offset);
         }
     }
 
@@ -167,8 +221,14 @@ impl DamageReport {
     pub fn add(&mut self, other: &DamageReport) {
         for (mine, theirs) in self.tallies.iter_mut().zip(&other.tallies) {
             mine.count += theirs.count;
-            mine.first_offset = mine.first_offset.or(theirs.first_offset);
+            mine.bytes += theirs.bytes;
+            theirs.offsets().for_each(|offset| mine.note(offset));
         }
+    }
+
+    /// How many bytes of the text were lost by all that was met.
+    pub fn lost_bytes(&self) -> u64 {
+        self.tallies.iter().map(|tally| tally.bytes).sum()
     }
 
     /// How often a kind was met.
@@ -181,9 +241,9 @@ impl DamageReport {
         DESCRIPTIONS.iter().map(|d| (d, self.tallies[d.kind as usize]))
     }
 
-    /// The kinds that were met and lost something.
-    pub fn lost(&self) -> impl Iterator<Item = (&'static Description, Tally)> + '_ {
-        self.iter().filter(|(d, tally)| d.cost == Cost::Lost && tally.count > 0)
+    /// The kinds that were met and that a whole file of a correct writer does not have.
+    pub fn faults(&self) -> impl Iterator<Item = (&'static Description, Tally)> + '_ {
+        self.iter().filter(|(d, tally)| matches!(d.cost, Cost::Lost | Cost::Mended) && tally.count > 0)
     }
 }
 
@@ -199,12 +259,18 @@ mod tests {
     }
 
     #[test]
-    fn the_first_offset_is_kept() {
-        let mut report = DamageReport::default();
-        report.count(Damage::EventSyntax, Some(7));
-        report.count(Damage::EventSyntax, Some(9));
+    fn the_first_offsets_are_kept() {
+        let (mut report, mut more) = (DamageReport::default(), DamageReport::default());
+        report.lose(Damage::EventSyntax, Some(7), 5);
+        report.count(Damage::EventSyntax, None);
         report.count(Damage::Spilled, None);
-        assert_eq!(report.get(Damage::EventSyntax), Tally { count: 2, first_offset: Some(7) });
-        assert_eq!(report.lost().map(|(d, _)| d.kind).collect::<Vec<_>>(), [Damage::EventSyntax]);
+        more.lose(Damage::EventSyntax, Some(9), 10);
+        more.count(Damage::EventSyntax, Some(20));
+        more.count(Damage::EventSyntax, Some(30));
+        report.add(&more);
+        let tally = report.get(Damage::EventSyntax);
+        assert_eq!((tally.count, tally.bytes, report.lost_bytes()), (5, 15, 15));
+        assert_eq!(tally.offsets().collect::<Vec<_>>(), [7, 9, 20]);
+        assert_eq!(report.faults().map(|(d, _)| d.kind).collect::<Vec<_>>(), [Damage::EventSyntax]);
     }
 }

@@ -320,7 +320,7 @@ fn cut_at_every_byte() {
         let packets = from_json(&json("overlap_pdl.json"), style);
         let bytes = file(&packets);
         let whole = read(&bytes, ArgsWanted::All).unwrap();
-        assert_eq!((whole.slices.len(), whole.damage.lost().count()), (13, 0));
+        assert_eq!((whole.slices.len(), whole.damage.faults().count()), (13, 0));
         let mut events = 0;
         for end in 0..bytes.len() {
             match read(&bytes[..end], ArgsWanted::All) {

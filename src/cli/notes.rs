@@ -59,7 +59,7 @@ pub(super) fn cut(copied: &Copied, what: &str) {
         say(&format!("Note: no {what} lies in the window, so that nothing is marked"));
     }
     if not_json > 0 {
-        say(&format!("Left out: events and header fields that are not valid JSON: {}", count(not_json)));
+        say(&format!("Left out: events and header fields of which nothing can make JSON: {}", count(not_json)));
     }
 }
 
@@ -242,14 +242,18 @@ fn kernels(n: u64) -> String {
 /// What is wrong with the trace, once, at the end.
 pub(super) fn damage(damage: &DamageReport) {
     for (description, tally) in damage.iter().filter(|(d, tally)| d.cost != Cost::None && tally.count > 0) {
-        let verb = if description.cost == Cost::Lost { "Left out" } else { "Note" };
+        let verb = match description.cost {
+            Cost::Lost => "Left out",
+            Cost::Mended => "Mended",
+            Cost::Moved | Cost::None => "Note",
+        };
         say(&format!("{verb}: {}", one_damage(description, tally)));
     }
 }
 
 /// The same as a list, for `--strict`.
 pub(super) fn damage_list(damage: &DamageReport) -> String {
-    damage.lost().map(|(description, tally)| format!("\n  {}", one_damage(description, tally))).collect()
+    damage.faults().map(|(description, tally)| format!("\n  {}", one_damage(description, tally))).collect()
 }
 
 /// `events without a phase or a valid timestamp: 3 (first at byte 181 of the text)`

@@ -7,11 +7,13 @@ use crate::event::{ArgList, ArgValue};
 /// Arguments nested deeper than this are left out; real ones have four levels.
 const MAX_DEPTH: usize = 64;
 
-/// Fills `list` with all of an `args` object. Rows before a syntax error are kept, as in Perfetto.
-pub(super) fn flatten(object: &[u8], list: &mut ArgList) {
-    let mut path = Path { key: "args".to_owned(), flat_key: "args".to_owned(), indexed: false };
-    // An error here ends the arguments and nothing else.
-    let _ = flatten_object(object, &mut path, list, 0);
+/// Fills `list` with all of an `args` object, and says whether anything was nested too deeply to be kept. Rows before a syntax
+/// error are kept, as in Perfetto.
+pub(super) fn flatten(object: &[u8], list: &mut ArgList) -> Result<bool, SyntaxError> {
+    let key = "args".to_owned();
+    let mut path = Path { flat_key: key.clone(), key, indexed: false, too_deep: false };
+    flatten_object(object, &mut path, list, 0)?;
+    Ok(path.too_deep)
 }
 
 /// The key under construction; steps are taken back by cutting the text.
@@ -19,6 +21,8 @@ struct Path {
     key: String,
     flat_key: String,
     indexed: bool,
+    /// Whether anything was left out.
+    too_deep: bool,
 }
 
 fn flatten_object(object: &[u8], path: &mut Path, list: &mut ArgList, depth: usize) -> Result<(), SyntaxError> {
@@ -35,7 +39,7 @@ fn flatten_object(object: &[u8], path: &mut Path, list: &mut ArgList, depth: usi
         path.flat_key.truncate(flat_before);
         result?;
     }
-    Ok(())
+    if walker.has_wrong_commas() { Err(SyntaxError) } else { Ok(()) }
 }
 
 fn flatten_array(array: &[u8], path: &mut Path, list: &mut ArgList, depth: usize) -> Result<(), SyntaxError> {
@@ -56,12 +60,15 @@ fn flatten_array(array: &[u8], path: &mut Path, list: &mut ArgList, depth: usize
         index += 1;
     }
     path.indexed = was_indexed;
-    Ok(())
+    if walker.has_wrong_commas() { Err(SyntaxError) } else { Ok(()) }
 }
 
 fn flatten_value(token: Token<'_>, path: &mut Path, list: &mut ArgList, depth: usize) -> Result<(), SyntaxError> {
     match token {
-        Token::Object(_) | Token::Array(_) if depth >= MAX_DEPTH => Ok(()),
+        Token::Object(_) | Token::Array(_) if depth >= MAX_DEPTH => {
+            path.too_deep = true;
+            Ok(())
+        }
         Token::Object(object) => flatten_object(object, path, list, depth + 1),
         Token::Array(array) => flatten_array(array, path, list, depth + 1),
         _ => {
@@ -106,7 +113,7 @@ mod tests {
 
     fn all_rows(object: &str) -> Vec<String> {
         let mut list = ArgList::default();
-        flatten(object.as_bytes(), &mut list);
+        let _ = flatten(object.as_bytes(), &mut list);
         shown(&list)
     }
 
@@ -141,7 +148,10 @@ mod tests {
     fn rows_before_a_fault_are_kept() {
         assert_eq!(all_rows(r#"{"a":1,"b":NaN,"c":2}"#), ["args.a Int(1)"]);
         assert_eq!(all_rows(r#"{"a":1.5e3,"b":-0}"#), ["args.a Real(1500.0)", "args.b Int(0)"]);
+        assert_eq!(flatten(br#"{"a":[1]}"#, &mut ArgList::default()), Ok(false));
+        assert_eq!(flatten(br#"{"a":[1 2]}"#, &mut ArgList::default()), Err(SyntaxError));
         let deep = format!(r#"{{"a":{}1{},"b":2}}"#, "[".repeat(500), "]".repeat(500));
         assert_eq!(all_rows(&deep), ["args.b Int(2)"]);
+        assert_eq!(flatten(deep.as_bytes(), &mut ArgList::default()), Ok(true));
     }
 }

@@ -2,16 +2,17 @@
 //! changes it (numbers that no double holds, keys that come twice, the order of all).
 //!
 //! The text is cut as it is for reading, so that what the reader leaves out is left out here too. What is written is JSON
-//! even where the text was not quite: what is no JSON by the letter is left out and counted.
+//! even where the text was not quite: there it is what was meant, and if that is not clear it is left out and counted.
 
+use std::borrow::Cow;
 use std::io::{self, Read, Write};
 
 use serde::de::IgnoredAny;
 
-use super::cut::{Behind, Cutter, Piece, State};
+use super::cut::{Cutter, Piece, State, Tools};
 use super::edit;
 use super::event::Parser;
-use super::marks::Marks;
+use super::header;
 use super::split::{Buffer, CHUNK, Splitter};
 use crate::event::{ArgsWanted, Event};
 use crate::input::packed::PackedFailure;
@@ -43,7 +44,7 @@ pub struct Copied {
     pub kept: u64,
     /// How many of these were marked.
     pub marked: u64,
-    /// How many events and fields of the header were not copied because they are no JSON by the letter.
+    /// How many events and fields of the header were not copied because nothing can make JSON of them.
     pub not_json: u64,
 }
 
@@ -72,7 +73,7 @@ pub fn copy<'a>(
         writer: Writer { out, place: Place::Start, late: Vec::new() },
         copied: Copied::default(),
     };
-    let (mut state, mut marks, mut rest, mut base, mut searched) = (State::START, Marks::default(), Vec::new(), 0, 0);
+    let (mut state, mut tools, mut rest, mut base, mut searched) = (State::START, Tools::default(), Vec::new(), 0, 0);
     let mut buffer = Buffer::default();
     while state.end().is_none()
         && let Some(mut chunk) = splitter.next(buffer)
@@ -84,10 +85,10 @@ pub fn copy<'a>(
         let behind = chunk.behind;
         buffer = chunk.into_buffer();
         // As in `Joiner`: the end of a long value is not looked for with every chunk.
-        if behind == Behind::More && rest.len() - searched < searched / 4 {
+        if !behind.is_end() && rest.len() - searched < searched / 4 {
             continue;
         }
-        let mut cutter = Cutter::new(&rest, base, behind, state, &mut marks);
+        let mut cutter = Cutter::new(&rest, base, behind, state, &mut tools);
         copier.pieces(&mut cutter).map_err(CopyError::Write)?;
         let used;
         (state, used) = cutter.into_rest();
@@ -108,9 +109,9 @@ struct Copier<F, W> {
 impl<'a, F: FnMut(&Event<'_>, u64) -> Choice<'a>, W: Write> Copier<F, W> {
     fn pieces(&mut self, cutter: &mut Cutter<'_>) -> io::Result<()> {
         let Copier { choose, parser, writer, copied } = self;
-        while let Some(piece) = cutter.next(|text, at, marks| parser.recognise(text, at, marks)) {
+        while let Some(piece) = cutter.next(parser) {
             match piece {
-                Piece::Event { event, offset, recognised } => {
+                Piece::Event { event, offset, recognised, .. } => {
                     let text = &event.text[event.at..];
                     let mut choice = Choice::LeaveOut;
                     let take = |event: &Event<'_>| {
@@ -118,27 +119,30 @@ impl<'a, F: FnMut(&Event<'_>, u64) -> Choice<'a>, W: Write> Copier<F, W> {
                         choice = choose(event, offset);
                     };
                     // What is wrong with an event that is no event was said when it was read.
-                    let _ = if recognised { parser.parse_known(event, take) } else { parser.parse(event, take) };
+                    let _ = parser.parse(event, recognised, take);
                     writer.choice(choice, text, copied)?;
                 }
                 // A second list of events would go before the first if its key came twice.
                 Piece::Header { key, text: Some(text), .. } if key != b"traceEvents" => {
                     let key = [b"\"", key, b"\""].concat();
-                    if is_json(&key) && is_json(text) {
-                        writer.header(&key, text)?;
-                    } else {
-                        copied.not_json += 1;
+                    match (as_json(&key), as_json(text)) {
+                        (Some(key), Some(text)) => writer.header(&key, &text)?,
+                        _ => copied.not_json += 1,
                     }
                 }
-                Piece::NotObject { .. } | Piece::TooLong { .. } | Piece::Header { .. } => {}
+                Piece::Fault(_) | Piece::Header { .. } => {}
             }
         }
         Ok(())
     }
 }
 
-fn is_json(text: &[u8]) -> bool {
-    std::str::from_utf8(text).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
+/// A value as it stands, if it is JSON by the letter, otherwise as what it was meant to be.
+fn as_json(text: &[u8]) -> Option<Cow<'_, [u8]>> {
+    if std::str::from_utf8(text).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok()) {
+        return Some(Cow::Borrowed(text));
+    }
+    header::mended(text).map(|(json, _)| Cow::Owned(json))
 }
 
 /// Writes one object with one list of events. What stands behind the events in the file comes behind them here too.
@@ -173,10 +177,11 @@ impl<W: Write> Writer<W> {
         if matches!(choice, Choice::LeaveOut) {
             return Ok(());
         }
-        if !is_json(text) {
+        let Some(text) = as_json(text) else {
             copied.not_json += 1;
             return Ok(());
-        }
+        };
+        let text = &*text;
         copied.kept += 1;
         let Choice::Mark { tid, name } = choice else { return self.event(text) };
         copied.marked += 1;
@@ -255,10 +260,10 @@ mod tests {
     fn what_is_written_is_json_even_if_what_is_read_is_not() {
         for (text, want) in [
             ("[", Copied::default()),
-            (r#"{"a":NaN,"traceEvents":[]}"#, Copied { not_json: 1, ..Copied::default() }),
+            (r#"{"a":1-2,"b":NaN,"traceEvents":[]}"#, Copied { not_json: 1, ..Copied::default() }),
             (
-                r#"[{"ph":"C","ts":1,"args":{"x":NaN}},{"ph":"C","ts":1},{"ph":"C","ts":1,},{"ph":"#,
-                Copied { events: 3, kept: 1, marked: 0, not_json: 2 },
+                r#"[{"ph":"C","ts":1,"args":{"x":NaN}},{"ph":"C","ts":1,"args":{"x":1-2}},{"ph":"C","ts":1,},{"ph":"#,
+                Copied { events: 3, kept: 2, marked: 0, not_json: 1 },
             ),
         ] {
             let (copy, tally) = copied(text);

@@ -8,8 +8,15 @@
 //! A chunk may end anywhere. What passes from one to the next is a [`State`] and the text of what was begun and not ended; where
 //! the chunks are cut changes nothing in what is found.
 
+use std::collections::VecDeque;
+
+use memchr::memmem;
+
 use super::marks::Marks;
+use super::mend::{Mender, Mending};
+use super::resync::{Lost, Within, goes_on};
 use super::scan::{Nesting, is_space};
+use crate::damage::Damage;
 
 /// A header field longer than this is passed over: it is no header (some tools append tables of their own).
 const MAX_HEADER_FIELD: usize = 4 << 20;
@@ -18,19 +25,27 @@ const MAX_HEADER_FIELD: usize = 4 << 20;
 const MAX_BEFORE_VALUE: usize = 2 * MAX_HEADER_FIELD;
 
 /// No event is longer; a stray quote makes strings that are.
-const MAX_EVENT: usize = 64 << 20;
+pub(super) const MAX_EVENT: usize = 64 << 20;
 
 /// What the cutter finds, in file order.
 #[derive(Debug)]
 pub(super) enum Piece<'a> {
-    /// One event object, and whether it was recognised.
-    Event { event: Marked<'a>, offset: u64, recognised: bool },
-    /// An element of the event list that is no object.
-    NotObject { offset: u64 },
-    /// An element that is too long to keep.
-    TooLong { offset: u64 },
+    /// One event object that is JSON as far as it was looked at, and whether it was recognised.
+    Event { event: Marked<'a>, offset: u64, bytes: u64, recognised: bool },
+    /// Something that is wrong, and how many bytes of the text it cost.
+    Fault(Fault),
     /// A field beside the events, its key still escaped; `text` is `None` if it is too long to keep.
-    Header { key: &'a [u8], text: Option<&'a [u8]>, offset: u64 },
+    Header { key: &'a [u8], text: Option<&'a [u8]>, offset: u64, bytes: u64 },
+}
+
+/// Something that is wrong with the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) kind: Damage,
+    /// Its place in the file's text.
+    pub(super) offset: u64,
+    /// How many bytes it cost.
+    pub(super) bytes: u64,
 }
 
 /// An object in a marked text.
@@ -42,6 +57,24 @@ pub(super) struct Marked<'a> {
     pub(super) at: usize,
     /// The text's marks.
     pub(super) marks: &'a mut Marks,
+}
+
+/// Who reads events says where they end, and whether they are objects.
+pub(super) trait Events {
+    /// The byte behind the event that begins at a byte, if it looks like one before.
+    fn recognise(&mut self, text: &[u8], at: usize, marks: &mut Marks) -> Option<usize>;
+
+    /// Whether what begins at a byte and goes to the text's end is an object, its members' insides aside.
+    fn read(&mut self, text: &[u8], at: usize, marks: &mut Marks) -> bool;
+}
+
+/// What a cutter works with.
+#[derive(Debug, Default)]
+pub(super) struct Tools {
+    pub(super) marks: Marks,
+    pub(super) mender: Mender,
+    /// Those of what the mender has written.
+    pub(super) mended: Marks,
 }
 
 /// How the text ended.
@@ -60,17 +93,19 @@ pub(super) enum End {
 /// What a cutter has to know of all text before its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct State {
-    place: Place,
-    seen_events: bool,
+    pub(super) place: Place,
+    pub(super) seen_events: bool,
 }
 
 /// Where in the container the cutter is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
+pub(super) enum Place {
     Start,
     Object,
+    /// `commas` have come since the last element; at the list's beginning there is none to come, which is as if one had.
     List {
         in_object: bool,
+        commas: u8,
     },
     /// Within a value that is too long to keep; `key` is its key if it is a header's.
     TooLong {
@@ -80,7 +115,10 @@ enum Place {
         in_object: bool,
     },
     /// Behind the container's closing bracket.
-    Closed,
+    Closed {
+        in_object: bool,
+    },
+    Lost(Lost),
     Over(End),
 }
 
@@ -88,9 +126,9 @@ impl State {
     /// That of a file's beginning.
     pub(super) const START: State = State { place: Place::Start, seen_events: false };
 
-    /// That between two events of the list.
+    /// That before an event of the list, behind a comma.
     pub(super) fn in_list(in_object: bool) -> State {
-        State { place: Place::List { in_object }, seen_events: true }
+        State { place: Place::List { in_object, commas: 1 }, seen_events: true }
     }
 
     /// Whether a list of events was met at all.
@@ -104,15 +142,27 @@ impl State {
     }
 }
 
+/// The key of an event's phase.
+pub(super) const PHASE: &[u8] = b"\"ph\"";
+
 /// What comes behind a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Behind {
+    /// More text, which begins with what looks like an event.
+    Event,
     /// More text.
     More,
     /// The file's end.
     Nothing,
     /// Nobody knows: reading failed.
     Failure,
+}
+
+impl Behind {
+    /// Whether there is no more text.
+    pub(super) fn is_end(self) -> bool {
+        matches!(self, Behind::Nothing | Behind::Failure)
+    }
 }
 
 /// How long a value is.
@@ -125,37 +175,61 @@ enum Length {
 }
 
 /// What one step led to.
-enum Step {
+pub(super) enum Step {
     Found(Found),
     Again,
     /// The text is over; what begins at the cutter's place is not.
     Pause,
 }
 
+/// What stands behind an event.
+enum Next {
+    /// What may stand there; where the cutter goes on, and how many commas it has passed.
+    Proper { at: usize, commas: u8 },
+    /// The text is over.
+    Unknown,
+    /// Anything else.
+    Odd,
+}
+
 /// A [`Piece`] by its place in the text.
-enum Found {
-    Event { from: usize, to: usize, offset: u64, recognised: bool },
-    NotObject { offset: u64 },
-    TooLong { offset: u64 },
-    Header { value: Option<(usize, usize)>, offset: u64 },
+pub(super) enum Found {
+    Event {
+        from: usize,
+        to: usize,
+        recognised: bool,
+    },
+    /// What the mender has written of these bytes.
+    Mended {
+        from: usize,
+        to: usize,
+    },
+    Fault(Fault),
+    Header {
+        value: Option<(usize, usize)>,
+        offset: u64,
+        bytes: u64,
+    },
 }
 
 /// See the file's header.
 pub(super) struct Cutter<'t> {
-    text: &'t [u8],
-    at: usize,
+    pub(super) text: &'t [u8],
+    pub(super) at: usize,
     /// The place of the text's first byte in the file's.
-    base: u64,
-    behind: Behind,
-    state: State,
+    pub(super) base: u64,
+    pub(super) behind: Behind,
+    pub(super) state: State,
     key: Vec<u8>,
-    marks: &'t mut Marks,
+    pub(super) tools: &'t mut Tools,
+    /// What is wrong and has not been handed out.
+    faults: VecDeque<Fault>,
 }
 
 impl<'t> Cutter<'t> {
-    pub(super) fn new(text: &'t [u8], base: u64, behind: Behind, state: State, marks: &'t mut Marks) -> Self {
-        marks.restart(0);
-        Cutter { text, at: 0, base, behind, state, key: Vec::new(), marks }
+    pub(super) fn new(text: &'t [u8], base: u64, behind: Behind, state: State, tools: &'t mut Tools) -> Self {
+        tools.marks.restart(0);
+        Cutter { text, at: 0, base, behind, state, key: Vec::new(), tools, faults: VecDeque::new() }
     }
 
     /// The state behind this text, and how much of the text was used: the rest belongs in front of the next.
@@ -164,33 +238,73 @@ impl<'t> Cutter<'t> {
         (self.state, used)
     }
 
-    /// The next piece, or `None` at the text's end. `recognise` may know where an event ends that begins at a byte.
+    /// The next piece, or `None` at the text's end.
     #[inline]
-    pub(super) fn next(
-        &mut self,
-        mut recognise: impl FnMut(&[u8], usize, &mut Marks) -> Option<usize>,
-    ) -> Option<Piece<'_>> {
+    pub(super) fn next(&mut self, events: &mut impl Events) -> Option<Piece<'_>> {
+        match self.next_like_others(events) {
+            Some((from, to)) => Some(self.event_at(from, to, true)),
+            None => self.next_of_any_kind(events),
+        }
+    }
+
+    /// The next event, if nothing is unusual: it looks like one before, and another one follows. This is nearly all of a trace.
+    #[inline]
+    fn next_like_others(&mut self, events: &mut impl Events) -> Option<(usize, usize)> {
+        let (Place::List { commas: 1, .. }, true) = (&self.state.place, self.faults.is_empty()) else { return None };
+        let (text, from) = (self.text, self.at);
+        if text.get(from) != Some(&b'{') {
+            return None;
+        }
+        self.align_marks(b'{');
+        let to = events.recognise(text, from, &mut self.tools.marks).filter(|to| to - from <= MAX_EVENT)?;
+        let Next::Proper { at, commas: 1 } = self.next_begins(to) else { return None };
+        if self.tools.marks.is_suspect(from, to) {
+            return None;
+        }
+        self.at = at;
+        Some((from, to))
+    }
+
+    #[inline]
+    fn event_at(&mut self, from: usize, to: usize, recognised: bool) -> Piece<'_> {
+        let event = Marked { text: &self.text[..to], at: from, marks: &mut self.tools.marks };
+        Piece::Event { event, offset: self.base + from as u64, bytes: (to - from) as u64, recognised }
+    }
+
+    #[inline(never)]
+    fn next_of_any_kind(&mut self, events: &mut impl Events) -> Option<Piece<'_>> {
         loop {
+            if !self.faults.is_empty() {
+                return self.faults.pop_front().map(Piece::Fault);
+            }
             let step = match &self.state.place {
-                Place::List { in_object } => self.element(*in_object, &mut recognise),
+                Place::List { in_object, commas } => self.element(*in_object, *commas, events),
                 Place::Start => self.start(),
                 Place::Object => self.field(),
                 Place::TooLong { .. } => self.pass_over(),
-                Place::Closed => self.closed(),
+                Place::Closed { in_object } => self.closed(*in_object),
+                Place::Lost(lost) => self.search(*lost),
                 Place::Over(_) => Step::Pause,
             };
             // The borrow checker does not let a piece leave a loop that goes on otherwise; so the steps return places.
             return Some(match step {
                 Step::Again => continue,
-                Step::Pause => return None,
-                Step::Found(Found::Event { from, to, offset, recognised }) => {
-                    let event = Marked { text: self.text.get(..to)?, at: from, marks: self.marks };
-                    Piece::Event { event, offset, recognised }
+                Step::Pause if self.faults.is_empty() => return None,
+                Step::Pause => continue,
+                Step::Found(Found::Event { from, to, recognised }) => self.event_at(from, to, recognised),
+                Step::Found(Found::Mended { from, to }) => {
+                    let Tools { mender, mended, .. } = &mut *self.tools;
+                    let event = Marked { text: &mender.json, at: 0, marks: mended };
+                    Piece::Event {
+                        event,
+                        offset: self.base + from as u64,
+                        bytes: (to - from) as u64,
+                        recognised: false,
+                    }
                 }
-                Step::Found(Found::NotObject { offset }) => Piece::NotObject { offset },
-                Step::Found(Found::TooLong { offset }) => Piece::TooLong { offset },
-                Step::Found(Found::Header { value, offset }) => {
-                    Piece::Header { key: &self.key, text: value.map(|(from, to)| &self.text[from..to]), offset }
+                Step::Found(Found::Fault(fault)) => Piece::Fault(fault),
+                Step::Found(Found::Header { value, offset, bytes }) => {
+                    Piece::Header { key: &self.key, text: value.map(|(from, to)| &self.text[from..to]), offset, bytes }
                 }
             });
         }
@@ -208,7 +322,7 @@ impl<'t> Cutter<'t> {
         match self.skip_separators() {
             Some(b'{') => self.state.place = Place::Object,
             Some(b'[') => self.state = State::in_list(false),
-            Some(_) => return self.stop(End::Broken { offset: self.offset() }),
+            Some(_) => return self.lose(self.at, Damage::Garbage, Within::Nothing),
             None => {
                 let end = self.offset();
                 return self.wait_from(self.at, end);
@@ -224,10 +338,10 @@ impl<'t> Cutter<'t> {
             Some(b'"') => {}
             Some(b'}') => {
                 self.at += 1;
-                self.state.place = Place::Closed;
+                self.state.place = Place::Closed { in_object: true };
                 return Step::Again;
             }
-            Some(_) => return self.stop(End::Broken { offset: self.offset() }),
+            Some(_) => return self.lose(self.at, Damage::Garbage, Within::Object),
             None => {
                 let end = self.offset();
                 return self.wait_from(self.at, end);
@@ -237,23 +351,23 @@ impl<'t> Cutter<'t> {
         let Length::Known(length) = self.value_length(MAX_HEADER_FIELD) else {
             // A key that is too long will not get better with more text.
             let is_hopeless = self.text.len() - begin > MAX_HEADER_FIELD;
-            return if is_hopeless { self.stop(End::Broken { offset }) } else { self.wait_from(begin, offset) };
+            return if is_hopeless { self.lose_field(begin) } else { self.wait_from(begin, offset) };
         };
         self.key.clear();
         self.key.extend_from_slice(&self.text[self.at + 1..self.at + length - 1]);
         self.at += length;
         let colon = self.skip_separators();
         if self.at - begin > MAX_BEFORE_VALUE {
-            return self.stop(End::Broken { offset });
+            return self.lose_field(begin);
         }
         match colon {
             Some(b':') => self.at += 1,
-            Some(_) => return self.stop(End::Broken { offset: self.offset() }),
+            Some(_) => return self.lose_field(begin),
             None => return self.wait_from(begin, offset),
         }
         let first = self.skip_separators();
         if self.at - begin > MAX_BEFORE_VALUE {
-            return self.stop(End::Broken { offset });
+            return self.lose_field(begin);
         }
         match first {
             Some(b'[') if self.key == b"traceEvents" => {
@@ -261,91 +375,208 @@ impl<'t> Cutter<'t> {
                 self.state = State::in_list(true);
                 return Step::Again;
             }
-            Some(b'}' | b']' | b':') => return self.stop(End::Broken { offset: self.offset() }),
+            Some(b'}' | b']' | b':') => return self.lose_field(begin),
             Some(_) => {}
             None => return self.wait_from(begin, offset),
         }
-        match self.value_length(MAX_HEADER_FIELD) {
-            Length::Known(length) => {
-                let from = self.at;
-                self.at += length;
-                Step::Found(Found::Header { value: Some((from, from + length)), offset })
+        let (from, length) = (self.at, self.value_length(MAX_HEADER_FIELD));
+        let to = if let Length::Known(length) = length {
+            from + length
+        } else {
+            self.text.len().min(from + MAX_HEADER_FIELD)
+        };
+        // A value in which the events are has not ended where it should have.
+        if self.lists_of_events(from..to).next().is_some() {
+            return self.lose_field(begin);
+        }
+        match length {
+            Length::Known(_) => {
+                self.at = to;
+                Step::Found(Found::Header { value: Some((from, to)), offset, bytes: (to - begin) as u64 })
             }
             Length::TooLong => self.too_long(offset, true, true),
             Length::Open => self.wait_from(begin, offset),
         }
     }
 
-    /// One element of the event list.
-    #[inline]
-    fn element(
-        &mut self,
-        in_object: bool,
-        recognise: &mut impl FnMut(&[u8], usize, &mut Marks) -> Option<usize>,
-    ) -> Step {
-        let first = self.skip_separators();
-        let (offset, from) = (self.offset(), self.at);
-        if first == Some(b'{') {
-            self.align_marks(b'{');
-            if let Some(to) = recognise(self.text, from, self.marks).filter(|to| to - from <= MAX_EVENT) {
-                self.at = to;
-                return Step::Found(Found::Event { from, to, offset, recognised: true });
-            }
-        }
-        self.any_element(first, in_object)
+    fn lose_field(&mut self, begin: usize) -> Step {
+        self.lose(begin, Damage::HeaderSkipped, Within::Object)
     }
 
-    fn any_element(&mut self, first: Option<u8>, in_object: bool) -> Step {
+    /// One element of the event list.
+    fn element(&mut self, in_object: bool, mut commas: u8, events: &mut impl Events) -> Step {
+        let first = loop {
+            match self.peek() {
+                Some(b',') => {
+                    if commas > 0 {
+                        self.fault(Damage::StrayComma, self.at);
+                    }
+                    commas = commas.saturating_add(1);
+                }
+                Some(byte) if is_space(byte) => {}
+                first => break first,
+            }
+            self.at += 1;
+        };
+        if first != Some(b'{') {
+            return self.other_element(first, in_object, commas);
+        }
+        if commas == 0 {
+            self.fault(Damage::MissingComma, self.at);
+        }
+        // Whoever comes back here finds that this was said.
+        self.state.place = Place::List { in_object, commas: 1 };
+        if self.faults.is_empty() { self.event(in_object, events) } else { Step::Again }
+    }
+
+    /// The event that begins here.
+    fn event(&mut self, in_object: bool, events: &mut impl Events) -> Step {
+        let (text, from) = (self.text, self.at);
+        self.align_marks(b'{');
+        let marks = &mut self.tools.marks;
+        let (end, recognised) = match events.recognise(text, from, marks) {
+            Some(to) => (Some(to), true),
+            None => {
+                let end = marks.container_end(text, from).filter(|to| to - from <= MAX_EVENT);
+                let has_one_phase = |to: &usize| memmem::find_iter(&text[from..*to], PHASE).nth(1).is_none();
+                (end.filter(has_one_phase).filter(|to| events.read(&text[..*to], from, marks)), false)
+            }
+        };
+        if let Some(to) = end.filter(|to| to - from <= MAX_EVENT)
+            && !self.tools.marks.is_suspect(from, to)
+        {
+            match self.next_begins(to) {
+                Next::Proper { at, commas } => {
+                    self.at = at;
+                    self.state.place = Place::List { in_object, commas };
+                    return Step::Found(Found::Event { from, to, recognised });
+                }
+                Next::Unknown => return Step::Pause,
+                Next::Odd => {}
+            }
+        }
+        self.doubtful_event(in_object, events)
+    }
+
+    /// What stands behind an event that ends before a byte.
+    #[inline]
+    fn next_begins(&self, to: usize) -> Next {
+        let (mut at, mut commas) = (to, 0);
+        loop {
+            match self.text.get(at) {
+                Some(b',') => commas += 1,
+                Some(byte) if is_space(*byte) => {}
+                Some(b'{' | b']') if commas <= 1 => return Next::Proper { at, commas },
+                Some(b'{') => return Next::Proper { at: to, commas: 0 },
+                None if self.behind == Behind::More => return Next::Unknown,
+                None if commas <= 1 => return Next::Proper { at, commas },
+                _ => return Next::Odd,
+            }
+            at += 1;
+        }
+    }
+
+    /// An event that was not understood, or whose end may be somewhere else.
+    #[cold]
+    fn doubtful_event(&mut self, in_object: bool, events: &mut impl Events) -> Step {
+        let (text, from, offset) = (self.text, self.at, self.offset());
+        let within = Within::List { in_object };
+        let Tools { marks, mender, mended } = &mut *self.tools;
+        match mender.object(text, from, self.behind.is_end()) {
+            Mending::Whole { end } if end - from <= MAX_EVENT => {
+                match goes_on(&text[end..], self.behind.is_end()) {
+                    None => return Step::Pause,
+                    Some(true) => return self.lose(from, Damage::EventSyntax, within),
+                    Some(false) => {}
+                }
+                self.at = end;
+                self.state.place = Place::List { in_object, commas: 0 };
+                if mender.faults.is_empty() {
+                    marks.restart(from);
+                    let is_object = events.read(&text[..end], from, marks);
+                    debug_assert!(is_object, "it was read byte by byte");
+                    return Step::Found(Found::Event { from, to: end, recognised: false });
+                }
+                // A quote too many has turned what comes next inside out.
+                marks.restart(end);
+                mended.restart(0);
+                let faults = mender.faults.iter().map(|(kind, at)| (*kind, self.base + *at as u64));
+                self.faults.extend(faults.map(|(kind, offset)| Fault { kind, offset, bytes: 0 }));
+                let is_object = events.read(&mender.json, 0, mended);
+                debug_assert!(is_object, "what the mender writes is JSON");
+                Step::Found(Found::Mended { from, to: end })
+            }
+            Mending::Open if text.len() - from > MAX_EVENT => self.too_long(offset, false, in_object),
+            Mending::Whole { .. } => self.too_long(offset, false, in_object),
+            Mending::Open if !self.behind.is_end() => Step::Pause,
+            Mending::Open | Mending::Broken { .. } => self.lose(from, Damage::EventSyntax, within),
+        }
+    }
+
+    fn other_element(&mut self, first: Option<u8>, in_object: bool, commas: u8) -> Step {
+        self.state.place = Place::List { in_object, commas };
         let (offset, from) = (self.offset(), self.at);
+        let lost = |cutter: &mut Self| cutter.lose(from, Damage::Garbage, Within::List { in_object });
         match first {
             Some(b']') => {
                 self.at += 1;
-                self.state.place = if in_object { Place::Object } else { Place::Closed };
+                self.state.place = if in_object { Place::Object } else { Place::Closed { in_object } };
                 return Step::Again;
             }
-            Some(b'}' | b':') => return self.stop(End::Broken { offset }),
+            Some(b'}' | b':') => return lost(self),
             Some(_) => {}
             // A list without its closing bracket is how programs that may crash write traces: legal, if nothing failed.
             None if !in_object && self.behind == Behind::Nothing => return self.stop(End::Whole),
             None => return self.wait_from(from, offset),
         }
-        match self.value_length(MAX_EVENT) {
-            Length::Known(length) => {
-                let to = from + length;
-                self.at = to;
-                Step::Found(if first == Some(b'{') {
-                    Found::Event { from, to, offset, recognised: false }
-                } else {
-                    Found::NotObject { offset }
-                })
+        let length = match self.value_length(MAX_EVENT) {
+            Length::Known(length) => length,
+            Length::TooLong => return lost(self),
+            Length::Open if !self.behind.is_end() => return Step::Pause,
+            Length::Open => return lost(self),
+        };
+        let value = &self.text[from..from + length];
+        let next = self.text[from + length..].iter().find(|byte| !is_space(**byte));
+        match next {
+            None if !self.behind.is_end() => Step::Pause,
+            Some(b',' | b']') | None if length > 0 && !value.contains(&b'{') => {
+                self.at += length;
+                self.state.place = Place::List { in_object, commas: 0 };
+                Step::Found(Found::Fault(Fault { kind: Damage::ElementNotObject, offset, bytes: length as u64 }))
             }
-            Length::TooLong => self.too_long(offset, false, in_object),
-            Length::Open => self.wait_from(from, offset),
+            _ => lost(self),
         }
     }
 
     /// Behind the container: what follows it?
-    fn closed(&mut self) -> Step {
+    fn closed(&mut self, in_object: bool) -> Step {
         while let Some(byte) = self.peek() {
-            if !is_space(byte) && byte != 0 {
-                return self.stop(End::Trailing { offset: self.offset() });
+            match byte {
+                b'{' | b'[' => {
+                    self.fault(Damage::Documents, self.at);
+                    self.state.place = Place::Start;
+                    return Step::Again;
+                }
+                0 => {}
+                byte if is_space(byte) => {}
+                _ => return self.lose(self.at, Damage::Garbage, Within::Closed { in_object }),
             }
             self.at += 1;
         }
-        if self.behind == Behind::More { Step::Pause } else { self.stop(End::Whole) }
+        if self.behind.is_end() { self.stop(End::Whole) } else { Step::Pause }
     }
 
     /// The text is over in the middle of something that begins at a byte. If there is no more text, the file was cut off at
     /// `offset`.
     fn wait_from(&mut self, at: usize, offset: u64) -> Step {
-        if self.behind != Behind::More {
+        if self.behind.is_end() {
             return self.stop(End::CutOff { offset });
         }
         self.at = at;
         Step::Pause
     }
 
-    fn stop(&mut self, end: End) -> Step {
+    pub(super) fn stop(&mut self, end: End) -> Step {
         self.at = self.text.len();
         self.state.place = Place::Over(end);
         Step::Pause
@@ -355,11 +586,11 @@ impl<'t> Cutter<'t> {
     #[inline]
     fn align_marks(&mut self, first: u8) {
         let mark = match first {
-            b'{' | b'[' => self.marks.bracket(self.text, self.at),
-            _ => self.marks.quote(self.text, self.at),
+            b'{' | b'[' => self.tools.marks.bracket(self.text, self.at),
+            _ => self.tools.marks.quote(self.text, self.at),
         };
         if mark != Some(self.at) {
-            self.marks.restart(self.at);
+            self.tools.marks.restart(self.at);
         }
     }
 
@@ -370,13 +601,13 @@ impl<'t> Cutter<'t> {
         let end = match first {
             b'{' | b'[' => {
                 self.align_marks(first);
-                self.marks.container_end(self.text, self.at)
+                self.tools.marks.container_end(self.text, self.at)
             }
             b'"' => {
                 self.align_marks(first);
-                self.marks.quote(self.text, self.at + 1).map(|quote| quote + 1)
+                self.tools.marks.quote(self.text, self.at + 1).map(|quote| quote + 1)
             }
-            _ => rest.iter().position(|b| is_space(*b) || matches!(b, b',' | b']' | b'}')).map(|end| self.at + end),
+            _ => rest.iter().position(|b| is_space(*b) || b",:[]{}\"".contains(b)).map(|end| self.at + end),
         };
         match end {
             Some(end) if end - self.at <= limit => Length::Known(end - self.at),
@@ -387,7 +618,7 @@ impl<'t> Cutter<'t> {
 
     fn too_long(&mut self, offset: u64, is_header: bool, in_object: bool) -> Step {
         if !matches!(self.peek(), Some(b'{' | b'[' | b'"')) {
-            return self.stop(End::Broken { offset });
+            return self.lose(self.at, Damage::HeaderSkipped, Within::Object);
         }
         let key = is_header.then(|| self.key.clone());
         self.state.place = Place::TooLong { nesting: Nesting::default(), offset, key, in_object };
@@ -403,17 +634,27 @@ impl<'t> Cutter<'t> {
             return self.wait_from(self.at, offset);
         };
         self.at += length;
+        let bytes = self.base + self.at as u64 - offset;
         match key.take() {
             Some(key) => {
                 self.key = key;
                 self.state.place = Place::Object;
-                Step::Found(Found::Header { value: None, offset })
+                Step::Found(Found::Header { value: None, offset, bytes })
             }
             None => {
-                self.state.place = Place::List { in_object: *in_object };
-                Step::Found(Found::TooLong { offset })
+                self.state.place = Place::List { in_object: *in_object, commas: 0 };
+                Step::Found(Found::Fault(Fault { kind: Damage::EventTooLong, offset, bytes }))
             }
         }
+    }
+
+    #[cold]
+    fn fault(&mut self, kind: Damage, at: usize) {
+        self.lost(kind, self.base + at as u64, 0);
+    }
+
+    pub(super) fn lost(&mut self, kind: Damage, offset: u64, bytes: u64) {
+        self.faults.push_back(Fault { kind, offset, bytes });
     }
 
     /// Past white space and commas; the byte that follows.
@@ -441,22 +682,35 @@ impl<'t> Cutter<'t> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::input::json::fields::Fields;
+
+    /// Reads events as objects, and no more.
+    struct Walked;
+
+    impl Events for Walked {
+        fn recognise(&mut self, _: &[u8], _: usize, _: &mut Marks) -> Option<usize> {
+            None
+        }
+
+        fn read(&mut self, text: &[u8], at: usize, marks: &mut Marks) -> bool {
+            Fields::default().read(text, at, marks).is_ok()
+        }
+    }
 
     /// Cuts a text that comes in chunks of this size.
     fn pieces_of(text: &[u8], chunk: usize) -> (Vec<String>, End) {
-        let (mut out, mut marks, mut state) = (Vec::new(), Marks::default(), State::START);
+        let (mut out, mut tools, mut state) = (Vec::new(), Tools::default(), State::START);
         let (mut from, mut to) = (0, 0);
         loop {
             to = text.len().min(to + chunk);
             let behind = if to == text.len() { Behind::Nothing } else { Behind::More };
-            let mut cutter = Cutter::new(&text[from..to], from as u64, behind, state, &mut marks);
-            while let Some(piece) = cutter.next(|_, _, _| None) {
+            let mut cutter = Cutter::new(&text[from..to], from as u64, behind, state, &mut tools);
+            while let Some(piece) = cutter.next(&mut Walked) {
                 let show = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                 out.push(match piece {
                     Piece::Event { event, .. } => show(&event.text[event.at..]),
-                    Piece::NotObject { offset } => format!("not an object @{offset}"),
-                    Piece::TooLong { offset } => format!("too long @{offset}"),
-                    Piece::Header { key, text, offset } => match text {
+                    Piece::Fault(Fault { kind, offset, bytes }) => format!("{kind:?} @{offset} {bytes}"),
+                    Piece::Header { key, text, offset, .. } => match text {
                         Some(text) => format!("{}={}", show(key), show(text)),
                         None => format!("{} too long @{offset}", show(key)),
                     },
@@ -518,8 +772,108 @@ mod tests {
     fn elements_that_are_no_objects_are_named() {
         assert_eq!(
             pieces(r#"[null,1,"a",[2],{}]"#).0,
-            ["not an object @1", "not an object @6", "not an object @8", "not an object @12", "{}"]
+            ["ElementNotObject @1 4", "ElementNotObject @6 1", "ElementNotObject @8 3", "ElementNotObject @12 3", "{}"]
         );
+    }
+
+    /// An event that is whole.
+    const E: &str = r#"{"ph":"X","ts":1}"#;
+
+    /// What is found in a list of events before, in and behind which there are whole ones.
+    fn between_events(middle: &str) -> (Vec<String>, End) {
+        let (found, end) = pieces(&format!("{{\"traceEvents\":[{E},{middle},{E}],\"traceName\":\"t\"}}"));
+        assert_eq!(found.first().map(String::as_str), Some(E), "{middle}");
+        assert_eq!(found[found.len() - 2..], [E, "traceName=\"t\""], "{middle}");
+        (found[1..found.len() - 2].to_vec(), end)
+    }
+
+    /// Where the middle begins, and the comma behind it.
+    const MIDDLE: usize = 34;
+
+    #[test]
+    fn behind_a_broken_event_the_next_is_found() {
+        for middle in [
+            r#"{"ph":"X","name":"a,"ts":1}"#,
+            r#"{"ph":"X","name":a","ts":1}"#,
+            r#"{"ph":"X","args":{"a":1}"#,
+            r#"{"ph":"X","args":{"a":[1},"ts":1}"#,
+            r#"{"ph":"X","args":{"a":"b"#,
+            r#"{"ph":"X","args":{"a":1}},"ts":5}"#,
+            r#"{"ph":"X","ts":1"#,
+            r#"{"ph":"X","ts":1,"args":{"name":"x"y z","b":{"name":1"#,
+            r#"{"ph":"X","ts":nul}"#,
+            r#"{"ph":"X",ts:1}"#,
+        ] {
+            let bytes = middle.len() + 1;
+            assert_eq!(
+                between_events(middle),
+                (vec![format!("EventSyntax @{MIDDLE} {bytes}")], End::Whole),
+                "{middle}"
+            );
+        }
+    }
+
+    #[test]
+    fn two_stray_quotes_do_not_hide_what_is_between_them() {
+        for space in ["", " ", "\n  "] {
+            let odd = format!(
+                "{{{space}\"ph\":{space}\"X\",{space}\"args\":{space}{{{space}\"a\":{space}\"b\"c\"{space}}}{space}}}"
+            );
+            let text = format!("[{odd},{space}{{{space}\"ph\":{space}\"X\"}},{space}{odd},{space}{E}");
+            let (found, end) = pieces(&text);
+            let mended = r#"{"ph":"X","args":{"a":"b\"c"}}"#;
+            let plain = format!("{{{space}\"ph\":{space}\"X\"}}");
+            let faults: Vec<_> = found.iter().filter(|piece| piece.starts_with("StrayQuote")).collect();
+            let events: Vec<_> = found.iter().filter(|piece| !piece.starts_with("StrayQuote")).collect();
+            assert_eq!(
+                (events, faults.len(), end),
+                (
+                    [mended, &plain, mended, E].iter().map(|e| e.to_string()).collect::<Vec<_>>().iter().collect(),
+                    2,
+                    End::Whole
+                ),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn garbage_between_events_is_passed_over() {
+        for (middle, bytes) in [
+            ("\u{1}\u{2}gar}bage", 11),
+            ("}", 2),
+            ("]", 0),
+            ("\"ts\" 5}", 8),
+            (r#"[[{"a":1}]]"#, 12),
+            (r#"{"ph":1}}"#, 2),
+        ] {
+            let (found, end) = between_events(middle);
+            assert_eq!(end, End::Whole);
+            let lost = found.last().map(String::as_str).unwrap_or_default();
+            let (kind, cost) = lost.rsplit_once(' ').unwrap();
+            assert!(kind.starts_with("Garbage @"), "{middle}: {found:?}");
+            assert_eq!(cost, bytes.to_string(), "{middle}: {found:?}");
+        }
+        assert_eq!(
+            pieces(&format!("INFO: log\n{{\"schemaVersion\":1,\"traceEvents\":[{E}]}}")).0,
+            ["Garbage @0 10", "schemaVersion=1", E]
+        );
+        assert_eq!(pieces(&format!("{{\"a\":\"x\"y\",\"traceEvents\":[{E}]}}")).0, ["a=\"x\"", "Garbage @8 3", E]);
+    }
+
+    #[test]
+    fn commas_are_counted() {
+        assert_eq!(
+            pieces(&format!("[{E}{E},,{E},\n,{E},]")).0,
+            [E, "MissingComma @18 0", E, "StrayComma @36 0", E, "StrayComma @56 0", E,]
+        );
+    }
+
+    #[test]
+    fn documents_may_follow_each_other() {
+        let (found, end) = pieces(&format!("{{\"traceEvents\":[{E}]}}\n[{E},{E}"));
+        assert_eq!(found, [E, "Documents @36 0", E, E]);
+        assert_eq!(end, End::Whole);
     }
 
     #[test]
@@ -527,12 +881,11 @@ mod tests {
         let event = format!(r#"[{{"a":"{}"}},{{}}"#, "x".repeat(MAX_EVENT / 2 * 3));
         let header = format!(r#"{{"log":"{}","traceEvents":[{{}}]}}"#, "x".repeat(MAX_HEADER_FIELD * 2));
         for chunk in [1 << 20, usize::MAX / 2] {
-            assert_eq!(pieces_of(event.as_bytes(), chunk), (vec!["too long @1".into(), "{}".into()], End::Whole));
+            assert_eq!(
+                pieces_of(event.as_bytes(), chunk),
+                (vec!["EventTooLong @1 100663304".into(), "{}".into()], End::Whole)
+            );
             assert_eq!(pieces_of(header.as_bytes(), chunk), (vec!["log too long @1".into(), "{}".into()], End::Whole));
         }
-        let mut marks = Marks::default();
-        let mut cutter = Cutter::new(event.as_bytes(), 0, Behind::Nothing, State::START, &mut marks);
-        let piece = cutter.next(|text, at, marks| marks.container_end(text, at));
-        assert!(matches!(piece, Some(Piece::TooLong { offset: 1 })), "recognised or not");
     }
 }

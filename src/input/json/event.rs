@@ -1,11 +1,14 @@
 //! One event's text to an [`Event`]: the rules of the Chrome trace format as Kineto writes it and Perfetto reads it.
 
+use std::cell::Cell;
+
 use super::args;
-use super::cut::Marked;
+use super::cut::{Events, Marked};
 use super::fields::{Field, Fields};
 use super::ids::IdFinder;
 use super::layout::Layouts;
 use super::marks::Marks;
+use super::mend::{Mender, Mending};
 use super::number::Digits;
 use super::scan::{Token, Walker};
 use super::text::unescape;
@@ -22,6 +25,14 @@ pub(super) struct Parser {
     layouts: Layouts,
     /// Those of an event that has none of the known layouts.
     fields: Fields,
+    faults: Faults,
+}
+
+/// What was wrong with events that were handed out all the same.
+#[derive(Debug, Default)]
+struct Faults {
+    kinds: Vec<Damage>,
+    mender: Mender,
 }
 
 impl Parser {
@@ -33,53 +44,78 @@ impl Parser {
             args: ArgList::default(),
             layouts: Layouts::default(),
             fields: Fields::default(),
+            faults: Faults::default(),
         }
     }
 
-    /// Whether the event that begins at a byte is laid out like one before; the byte behind it. [`Parser::parse_known`] reads it
-    /// then.
+    /// What was wrong with the event that was handed out last.
     #[inline]
-    pub(super) fn recognise(&mut self, text: &[u8], at: usize, marks: &mut Marks) -> Option<usize> {
-        self.layouts.recognise(text, at, marks)
+    pub(super) fn faults(&mut self) -> impl Iterator<Item = Damage> {
+        self.faults.kinds.drain(..)
     }
 
-    /// Hands the event that was recognised last to `take`. `Err` says what is wrong with an event that has to be left out.
+    /// Hands the event to `take` that was recognised or read last. `Err` says what is wrong with an event that has to be left out.
     #[inline]
-    pub(super) fn parse_known(&mut self, event: Marked<'_>, take: impl FnOnce(&Event<'_>)) -> Result<(), Damage> {
-        let Parser { time, wanted, ids, args, layouts, .. } = self;
+    pub(super) fn parse(
+        &mut self,
+        event: Marked<'_>,
+        recognised: bool,
+        take: impl FnOnce(&Event<'_>),
+    ) -> Result<(), Damage> {
+        if recognised { self.parse_known(event, take) } else { self.parse_other(event, take) }
+    }
+
+    #[inline]
+    fn parse_known(&mut self, event: Marked<'_>, take: impl FnOnce(&Event<'_>)) -> Result<(), Damage> {
+        let Parser { time, wanted, ids, args, layouts, faults, .. } = self;
         ids.know(layouts.flats());
-        meaning(*time, *wanted, ids, args, layouts.fields(), event, take)
+        meaning(*time, *wanted, ids, args, layouts.fields(), faults, event, take)
     }
 
-    /// Hands any event to `take`, but for `{}`, which is none.
-    pub(super) fn parse(&mut self, event: Marked<'_>, take: impl FnOnce(&Event<'_>)) -> Result<(), Damage> {
-        let Parser { time, wanted, ids, args, layouts, fields } = self;
-        if !fields.read(event.text, event.at, event.marks)? {
+    fn parse_other(&mut self, event: Marked<'_>, take: impl FnOnce(&Event<'_>)) -> Result<(), Damage> {
+        let Parser { time, wanted, ids, args, layouts, fields, faults } = self;
+        // `{}` is no event, and no damage either.
+        if fields.members.is_empty() {
             return Ok(());
         }
         layouts.learn(event.text, event.at, fields);
-        meaning(*time, *wanted, ids, args, fields, event, take)
+        meaning(*time, *wanted, ids, args, fields, faults, event, take)
+    }
+}
+
+impl Events for Parser {
+    #[inline]
+    fn recognise(&mut self, text: &[u8], at: usize, marks: &mut Marks) -> Option<usize> {
+        self.layouts.recognise(text, at, marks)
+    }
+
+    fn read(&mut self, text: &[u8], at: usize, marks: &mut Marks) -> bool {
+        self.fields.read(text, at, marks).is_ok()
     }
 }
 
 /// Hands what an event's fields mean to `take`. (An event is too large to be passed from hand to hand by value.)
 #[inline]
+#[expect(clippy::too_many_arguments, reason = "they are the parser's parts, of which the fields are one or the other")]
 fn meaning(
     time: TimeRule,
     wanted: ArgsWanted,
     finder: &mut IdFinder,
     args: &mut ArgList,
     fields: &Fields,
+    faults: &mut Faults,
     event: Marked<'_>,
     take: impl FnOnce(&Event<'_>),
 ) -> Result<(), Damage> {
     let Marked { text, marks, .. } = event;
     let get = |field| fields.get(text, field);
     // A time in microseconds: a number, or text that is nothing but a number.
+    let has_text_time = Cell::new(false);
     let nanos = |field| {
         let Digits { value, decimals } = fields.digits(field);
         time.digits_to_nanos(value, decimals).or_else(|| match fields.get(text, field)? {
-            Token::Number(text) | Token::Text(text) => time.micros_to_nanos(text),
+            Token::Number(text) => time.micros_to_nanos(text),
+            Token::Text(text) => time.micros_to_nanos(text).inspect(|_| has_text_time.set(true)),
             _ => None,
         })
     };
@@ -102,7 +138,7 @@ fn meaning(
         let kind = finder.kind_of(text, category);
         ids = finder.find(kind, text, fields.range(Field::Args), &fields.flat, marks);
         if wanted == ArgsWanted::All {
-            args::flatten(object, args);
+            faults.flatten(object, args);
         } else if fields.flat.form.is_none() && finder.tells_of_collective(kind, get(Field::Name), object) {
             finder.collective(text, fields.range(Field::Args), marks, args);
         }
@@ -136,7 +172,37 @@ fn meaning(
         bind,
         args,
     });
+    if fields.has_duplicates {
+        faults.kinds.push(Damage::DuplicateKey);
+    }
+    if has_text_time.get() {
+        faults.kinds.push(Damage::TextTime);
+    }
     Ok(())
+}
+
+impl Faults {
+    /// Flattens an `args` object, also if it is not quite JSON.
+    fn flatten(&mut self, object: &[u8], list: &mut ArgList) {
+        match args::flatten(object, list) {
+            Ok(false) => {}
+            Ok(true) => self.kinds.push(Damage::ArgsTooDeep),
+            Err(_) => self.flatten_mended(object, list),
+        }
+    }
+
+    #[cold]
+    fn flatten_mended(&mut self, object: &[u8], list: &mut ArgList) {
+        if self.mender.object(object, 0, true) != (Mending::Whole { end: object.len() }) {
+            return self.kinds.push(Damage::ArgsSyntax);
+        }
+        self.kinds.extend(self.mender.faults.iter().map(|(kind, _)| *kind));
+        list.clear();
+        match args::flatten(&self.mender.json, list) {
+            Ok(is_too_deep) => self.kinds.extend(is_too_deep.then_some(Damage::ArgsTooDeep)),
+            Err(_) => self.kinds.push(Damage::ArgsSyntax),
+        }
+    }
 }
 
 fn other_kind<'a>(phase: u8, fields: &Fields, text: &'a [u8]) -> Result<Kind<'a>, Damage> {
@@ -271,10 +337,11 @@ mod tests {
 
     /// Sees the event of a text, if it is one.
     fn with(text: &str, mut see: impl FnMut(Result<&Event<'_>, Damage>)) -> bool {
-        let event = Marked { text: text.as_bytes(), at: 0, marks: &mut Marks::default() };
         let mut seen = false;
         let mut parser = Parser::new(TimeRule::Exact, ArgsWanted::All);
-        let result = parser.parse(event, |event| {
+        assert!(parser.read(text.as_bytes(), 0, &mut Marks::default()), "{text}");
+        let event = Marked { text: text.as_bytes(), at: 0, marks: &mut Marks::default() };
+        let result = parser.parse(event, false, |event| {
             seen = true;
             see(Ok(event));
         });
@@ -319,7 +386,6 @@ mod tests {
             (r#"{"ph":"","ts":1}"#, Damage::EventWithoutTimestamp),
             (r#"{"ph":"X","ts":1}"#, Damage::IncompleteEvent),
             (r#"{"ph":"X","ts":1,"dur":null}"#, Damage::InvalidDuration),
-            (r#"{"ph":"X","ts":1,"dur" 1,"name":"a"}"#, Damage::EventSyntax),
             (r#"{"ph":"b","ts":1,"pid":1}"#, Damage::IncompleteEvent),
             (r#"{"ph":"i","ts":1,"pid":1,"s":"t"}"#, Damage::IncompleteEvent),
             (r#"{"ph":"i","ts":1,"tid":1,"s":"p"}"#, Damage::IncompleteEvent),

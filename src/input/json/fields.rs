@@ -5,9 +5,8 @@ use std::ops::Range;
 use super::flat::FlatValues;
 use super::marks::Marks;
 use super::number::Digits;
-use super::scan::{Token, Walker};
+use super::scan::{SyntaxError, Token, Walker};
 use super::text::unescape;
-use crate::damage::Damage;
 
 /// The fields of an event that mean something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +107,8 @@ pub(super) struct Fields {
     places: [Place; COUNT],
     /// All of them in order.
     pub(super) members: Vec<Member>,
+    /// Whether a key that means something comes twice.
+    pub(super) has_duplicates: bool,
     /// The numbers of its arguments, if these are known to be nothing else.
     pub(super) flat: FlatValues,
 }
@@ -115,22 +116,23 @@ pub(super) struct Fields {
 impl Fields {
     /// No fields.
     pub(super) const NONE: Fields =
-        Fields { places: [Place::NONE; COUNT], members: Vec::new(), flat: FlatValues::NONE };
+        Fields { places: [Place::NONE; COUNT], members: Vec::new(), has_duplicates: false, flat: FlatValues::NONE };
 
-    /// Reads all fields of the object that begins at a byte. `Ok(false)` for an empty object, which is no event and no damage
-    /// either.
-    pub(super) fn read(&mut self, text: &[u8], at: usize, marks: &mut Marks) -> Result<bool, Damage> {
+    /// Reads all fields of the object that begins at a byte.
+    pub(super) fn read(&mut self, text: &[u8], at: usize, marks: &mut Marks) -> Result<(), SyntaxError> {
         self.places = [Place::NONE; COUNT];
         self.members.clear();
+        self.has_duplicates = false;
         self.flat = FlatValues::NONE;
         let mut walker = Walker::marked(text, at, marks);
-        while let Some((key, token)) = walker.member().map_err(|_| Damage::EventSyntax)? {
+        while let Some((key, token)) = walker.member()? {
             let value = place(text, token, walker.place());
             let member = Member { field: Field::of(key), value };
-            self.places[member.field as usize] = value;
+            let before = std::mem::replace(&mut self.places[member.field as usize], value);
+            self.has_duplicates |= before.sort != Sort::Absent && member.field != Field::Other;
             self.members.push(member);
         }
-        Ok(!self.members.is_empty())
+        if walker.has_wrong_commas() { Err(SyntaxError) } else { Ok(()) }
     }
 
     /// Sets a field.

@@ -2,21 +2,37 @@
 
 use serde_json::Value;
 
+use super::mend::{Mender, Mending};
+use crate::damage::Damage;
 use crate::event::{ArgValue, HeaderField};
 
-/// Flattens one top-level field. `false` if its text is not JSON; it is then kept as text.
-pub(super) fn read(key: &str, text: &[u8], fields: &mut Vec<HeaderField>) -> bool {
-    match serde_json::from_slice(text) {
-        Ok(value) => {
-            flatten(key.to_owned(), value, fields);
-            true
-        }
-        Err(_) => {
+/// Flattens one top-level field, and says what was wrong with it. What cannot be read at all is kept as text.
+pub(super) fn read(key: &str, text: &[u8], fields: &mut Vec<HeaderField>) -> Vec<Damage> {
+    let mut faults = Vec::new();
+    let value = serde_json::from_slice(text).ok().or_else(|| {
+        let (json, kinds) = mended(text)?;
+        faults = kinds;
+        serde_json::from_slice(&json).ok()
+    });
+    match value {
+        Some(value) => flatten(key.to_owned(), value, fields),
+        None => {
             let value = ArgValue::Text(String::from_utf8_lossy(text).into_owned());
             fields.push(HeaderField { key: key.to_owned(), value });
-            false
+            faults = vec![Damage::HeaderSkipped];
         }
     }
+    faults
+}
+
+/// The JSON that a value was meant to be, and what was wrong with it.
+pub(super) fn mended(value: &[u8]) -> Option<(Vec<u8>, Vec<Damage>)> {
+    const BEFORE: &[u8] = b"{\"\":";
+    let object = [BEFORE, value, b"}"].concat();
+    let mut mender = Mender::default();
+    let is_whole = mender.object(&object, 0, true) == Mending::Whole { end: object.len() };
+    let json = mender.json.get(BEFORE.len()..mender.json.len().saturating_sub(1)).filter(|_| is_whole)?;
+    Some((json.to_vec(), mender.faults.iter().map(|(kind, _)| *kind).collect()))
 }
 
 fn flatten(key: String, value: Value, fields: &mut Vec<HeaderField>) {
@@ -52,15 +68,18 @@ mod tests {
     #[test]
     fn fields_are_flattened_to_paths() {
         let mut fields = Vec::new();
-        assert!(read("distributedInfo", br#"{"rank": 3, "pg_config": [{"pg_name": "0"}], "none": null}"#, &mut fields));
-        assert!(!read("INFO", b"[NaN]", &mut fields));
+        let info = br#"{"rank": 3, "pg_config": [{"pg_name": "0"}], "none": null}"#;
+        assert_eq!(read("distributedInfo", info, &mut fields), []);
+        assert_eq!(read("INFO", b"[NaN]", &mut fields), [Damage::InvalidValue]);
+        assert_eq!(read("bad", b"[}", &mut fields), [Damage::HeaderSkipped]);
         let shown: Vec<_> = fields.iter().map(|f| format!("{} {:?}", f.key, f.value)).collect();
         assert_eq!(
             shown,
             [
                 r#"distributedInfo.pg_config[0].pg_name Text("0")"#,
                 "distributedInfo.rank Int(3)",
-                r#"INFO Text("[NaN]")"#,
+                r#"INFO[0] Text("NaN")"#,
+                r#"bad Text("[}")"#,
             ]
         );
     }

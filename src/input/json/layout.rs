@@ -5,6 +5,9 @@
 //! once, and nothing is looked at byte by byte. An event that matches a layout is read just as the walker would read it, because the
 //! same text between the same sorts of values means the same; one that matches none is read by the walker, and teaches a layout.
 
+use memchr::memmem::Finder;
+
+use super::cut::PHASE;
 use super::fields::{Field, Fields, Place, Sort};
 use super::flat::Flats;
 use super::marks::Marks;
@@ -20,7 +23,7 @@ const MAX_STEPS: usize = 24;
 const MAX_BETWEEN: usize = 96;
 
 /// The layouts met so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Layouts {
     known: Vec<Layout>,
     /// The one that was recognised last.
@@ -29,6 +32,15 @@ pub(super) struct Layouts {
     oldest: usize,
     /// The forms of simple arguments, which events of all layouts may have.
     flats: Flats,
+    /// Finds the key of a phase. If it is in a container that an event has, the container's end may be that of a later event,
+    /// because a quote or a bracket is stray or missing.
+    phase: Finder<'static>,
+}
+
+impl Default for Layouts {
+    fn default() -> Self {
+        Layouts { known: Vec::new(), last: 0, oldest: 0, flats: Flats::default(), phase: Finder::new(PHASE) }
+    }
 }
 
 /// How events of one kind look.
@@ -88,7 +100,7 @@ impl Layouts {
         // Places are kept in 32 bits.
         u32::try_from(text.len()).ok()?;
         let expected = self.known.get(self.last)?.followed_by;
-        if let Some(end) = self.known.get_mut(expected)?.matches(text, at, marks, &mut self.flats) {
+        if let Some(end) = self.known.get_mut(expected)?.matches(text, at, marks, &mut self.flats, &self.phase) {
             self.last = expected;
             return Some(end);
         }
@@ -98,8 +110,8 @@ impl Layouts {
     #[cold]
     fn recognise_another(&mut self, not: usize, text: &[u8], at: usize, marks: &mut Marks) -> Option<usize> {
         let found = (0..self.known.len()).filter(|i| *i != not);
-        let flats = &mut self.flats;
-        let (i, end) = found.into_iter().find_map(|i| Some((i, self.known[i].matches(text, at, marks, flats)?)))?;
+        let Layouts { known, flats, phase, .. } = self;
+        let (i, end) = found.into_iter().find_map(|i| Some((i, known[i].matches(text, at, marks, flats, phase)?)))?;
         self.known[self.last].followed_by = i;
         self.last = i;
         Some(end)
@@ -159,7 +171,9 @@ impl Layout {
             from = end as usize;
         }
         let tail = Between::of(text.get(from..)?, &mut more)?;
-        Some(Layout { steps, tail, more, fields: Fields::default(), followed_by: 0 })
+        let mut known = Fields::default();
+        known.has_duplicates = fields.has_duplicates;
+        Some(Layout { steps, tail, more, fields: known, followed_by: 0 })
     }
 
     fn is_like(&self, other: &Layout) -> bool {
@@ -168,7 +182,14 @@ impl Layout {
     }
 
     #[inline]
-    fn matches(&mut self, text: &[u8], at: usize, marks: &mut Marks, flats: &mut Flats) -> Option<usize> {
+    fn matches(
+        &mut self,
+        text: &[u8],
+        at: usize,
+        marks: &mut Marks,
+        flats: &mut Flats,
+        phase: &Finder<'_>,
+    ) -> Option<usize> {
         let Layout { steps, tail, more, fields, .. } = self;
         fields.flat.form = None;
         let mut at = at;
@@ -185,18 +206,20 @@ impl Layout {
                 }
                 Sort::Object if text.get(at) == Some(&b'{') => {
                     if step.field != Field::Args {
-                        marks.container_end(text, at)?
+                        marks.container_end(text, at).filter(|end| !holds(phase, &text[at..*end]))?
                     } else if let Some(end) = flats.recognise(text, at, &mut fields.flat) {
                         end
                     } else {
                         // Of two `args` the last counts.
                         fields.flat.form = None;
-                        let end = marks.container_end(text, at)?;
+                        let end = marks.container_end(text, at).filter(|end| !holds(phase, &text[at..*end]))?;
                         flats.learn(text, at..end, marks);
                         end
                     }
                 }
-                Sort::Array if text.get(at) == Some(&b'[') => marks.container_end(text, at)?,
+                Sort::Array if text.get(at) == Some(&b'[') => {
+                    marks.container_end(text, at).filter(|end| !holds(phase, &text[at..*end]))?
+                }
                 _ => return None,
             };
             fields.set(step.field, Place { sort: step.sort, start: start as u32, end: at as u32, digits });
@@ -250,6 +273,11 @@ impl Piece {
 }
 
 #[inline]
+fn holds(phase: &Finder<'_>, container: &[u8]) -> bool {
+    phase.find(container).is_some()
+}
+
+#[inline]
 fn halves(bytes: [u8; 16]) -> [u64; 2] {
     let all = u128::from_le_bytes(bytes);
     [all as u64, (all >> 64) as u64]
@@ -293,7 +321,7 @@ mod tests {
             let mut walked = Fields::default();
             // An event whose quotes or brackets are wrong ends somewhere else.
             let Some(end) = Marks::default().container_end(text.as_bytes(), at) else { continue };
-            let is_event = walked.read(&text.as_bytes()[..end], at, &mut Marks::default()) == Ok(true);
+            let is_event = walked.read(&text.as_bytes()[..end], at, &mut Marks::default()).is_ok();
             match layouts.recognise(text.as_bytes(), at, &mut Marks::default()) {
                 Some(found) => {
                     count += 1;

@@ -3,6 +3,11 @@
 //! Up to 32 bytes are compared at a time, so that the text is gone through at memory speed, once, and everything after jumps
 //! from mark to mark. A stretch is marked piece by piece, only as far as somebody looks: where a stray quote has turned
 //! strings inside out, marking starts anew at the next event and has little to do again.
+//!
+//! On the way it is noticed what makes an event suspect: what JSON forbids in strings, which is control characters, unknown escapes,
+//! halves of surrogate pairs, bytes that are no UTF-8. Who is handed a suspect event reads it byte by byte.
+
+use std::ops::Range;
 
 /// Bytes that one word of bits stands for.
 const WORD: usize = 64;
@@ -31,13 +36,19 @@ pub(super) struct Marks {
     words: Vec<Word>,
     state: State,
     level: Level,
+    /// Places that make the event they are in suspect, in order.
+    suspects: Vec<usize>,
 }
 
 /// What passes from one word to the next.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct State {
     in_string: bool,
     escaped: bool,
+    /// Not zero if there is anything suspect in the words since this was last asked, or a string that is not all ASCII.
+    suspect: u64,
+    /// Whether there was an escape.
+    has_escapes: bool,
 }
 
 impl Marks {
@@ -46,6 +57,20 @@ impl Marks {
         self.origin = origin;
         self.words.clear();
         self.state = State::default();
+        self.suspects.clear();
+    }
+
+    /// Whether what lies between two bytes has to be read byte by byte. Only what has been marked is known of.
+    #[inline]
+    pub(super) fn is_suspect(&mut self, from: usize, to: usize) -> bool {
+        !self.suspects.is_empty() && self.has_suspects(from, to)
+    }
+
+    #[cold]
+    fn has_suspects(&mut self, from: usize, to: usize) -> bool {
+        let passed = self.suspects.partition_point(|at| *at < from);
+        self.suspects.drain(..passed);
+        self.suspects.first().is_some_and(|at| *at < to)
     }
 
     /// The first opening or closing quote at or after a byte of `text`. `None`: not in what there is of the text.
@@ -128,6 +153,7 @@ impl Marks {
         let from = self.origin + self.words.len() * WORD;
         let Some(rest) = text.get(from..).filter(|rest| !rest.is_empty()) else { return false };
         let (state, words) = (&mut self.state, &mut self.words);
+        let before = Before { in_string: state.in_string, escaped: state.escaped };
         let (blocks, tail) = rest[..rest.len().min(AHEAD)].as_chunks::<WORD>();
         self.level.mark(blocks, state, words);
         if !tail.is_empty() {
@@ -135,7 +161,21 @@ impl Marks {
             block[..tail.len()].copy_from_slice(tail);
             self.level.mark(&[block], state, words);
         }
+        if state.suspect != 0 || state.has_escapes {
+            self.look(text, from..from + rest.len().min(AHEAD), before);
+        }
         true
+    }
+
+    /// Looks at a stretch once more in which there may be something suspect.
+    #[cold]
+    fn look(&mut self, text: &[u8], range: Range<usize>, before: Before) {
+        (self.state.suspect, self.state.has_escapes) = (0, false);
+        before.look(text, range.clone(), &mut self.suspects);
+        if !text[range.clone()].is_ascii() {
+            not_utf8(text, range, &mut self.suspects);
+            self.suspects.sort_unstable();
+        }
     }
 }
 
@@ -208,6 +248,7 @@ impl State {
             inside = !inside;
         }
         self.in_string = inside >> 63 == 1;
+        self.suspect |= found.odd & inside;
         let (opens, closes) = (found.opens & !inside, found.closes & !inside);
         Word { quotes, opens, closes, opened: opens.count_ones() as u8, closed: closes.count_ones() as u8 }
     }
@@ -220,6 +261,7 @@ impl State {
 
     #[cold]
     fn escapes_of(&mut self, mut backslashes: u64) -> u64 {
+        self.has_escapes = true;
         let mut escaped = u64::from(self.escaped);
         backslashes &= !escaped;
         self.escaped = false;
@@ -244,6 +286,8 @@ struct Found {
     backslashes: u64,
     opens: u64,
     closes: u64,
+    /// Control characters, and what is not ASCII.
+    odd: u64,
 }
 
 /// `[` and `{` differ in this bit, and so do `]` and `}`; no other byte becomes one of them by setting it.
@@ -257,6 +301,7 @@ fn compare_portably(block: &[u8; WORD]) -> Found {
         found.backslashes |= u64::from(*byte == b'\\') << i;
         found.opens |= u64::from(byte | CASE == b'{') << i;
         found.closes |= u64::from(byte | CASE == b'}') << i;
+        found.odd |= u64::from(*byte < b' ' || !byte.is_ascii()) << i;
     }
     found
 }
@@ -266,7 +311,9 @@ fn compare_portably(block: &[u8; WORD]) -> Found {
 #[target_feature(enable = "sse2")]
 #[inline]
 fn compare_sse2(block: &[u8; WORD]) -> Found {
-    use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8};
+    use std::arch::x86_64::{
+        _mm_cmpeq_epi8, _mm_cmpgt_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
+    };
     let mut found = Found::default();
     for (part, bytes) in block.as_chunks::<16>().0.iter().enumerate() {
         // SAFETY: `bytes` is 16 bytes long, and the instruction asks for no alignment.
@@ -279,6 +326,9 @@ fn compare_sse2(block: &[u8; WORD]) -> Found {
         found.backslashes |= equal(bytes, b'\\');
         found.opens |= equal(lower, b'{');
         found.closes |= equal(lower, b'}');
+        // The comparison is of signed numbers, by which what is not ASCII is below the space too.
+        let below = _mm_cmpgt_epi8(_mm_set1_epi8(0x20), bytes);
+        found.odd |= u64::from(_mm_movemask_epi8(below) as u16) << (part * 16);
     }
     found
 }
@@ -289,7 +339,8 @@ fn compare_sse2(block: &[u8; WORD]) -> Found {
 #[inline]
 fn compare_avx2(block: &[u8; WORD]) -> Found {
     use std::arch::x86_64::{
-        _mm256_cmpeq_epi8, _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_or_si256, _mm256_set1_epi8,
+        _mm256_cmpeq_epi8, _mm256_cmpgt_epi8, _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_or_si256,
+        _mm256_set1_epi8,
     };
     let mut found = Found::default();
     for (part, bytes) in block.as_chunks::<32>().0.iter().enumerate() {
@@ -304,8 +355,82 @@ fn compare_avx2(block: &[u8; WORD]) -> Found {
         found.backslashes |= equal(bytes, b'\\');
         found.opens |= equal(lower, b'{');
         found.closes |= equal(lower, b'}');
+        // As above.
+        let below = _mm256_cmpgt_epi8(_mm256_set1_epi8(0x20), bytes);
+        found.odd |= u64::from(_mm256_movemask_epi8(below) as u32) << (part * 32);
     }
     found
+}
+
+/// The state before a stretch that is looked at once more, because something in it is suspect.
+#[derive(Debug, Clone, Copy)]
+struct Before {
+    in_string: bool,
+    escaped: bool,
+}
+
+impl Before {
+    fn look(self, text: &[u8], range: Range<usize>, suspects: &mut Vec<usize>) {
+        let Before { mut in_string, mut escaped } = self;
+        for at in range {
+            let byte = text[at];
+            let is_escaped = std::mem::take(&mut escaped);
+            if is_escaped && in_string && !is_escape(text, at) {
+                suspects.push(at);
+            }
+            match byte {
+                b'\\' if !is_escaped => escaped = true,
+                b'"' if !is_escaped => in_string = !in_string,
+                ..b' ' if in_string => suspects.push(at),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Whether what stands behind a backslash makes an escape with it, as far as there is text.
+fn is_escape(text: &[u8], at: usize) -> bool {
+    match text[at] {
+        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => true,
+        b'u' => match code_unit(text, at) {
+            None => text.len() < at + 5,
+            Some(0xd800..=0xdbff) => {
+                let next = text.get(at + 5..at + 7);
+                next.is_none() || next == Some(b"\\u") && matches!(code_unit(text, at + 6), Some(0xdc00..=0xdfff))
+            }
+            Some(0xdc00..=0xdfff) => {
+                let first = at
+                    .checked_sub(6)
+                    .filter(|first| first.checked_sub(1).is_some_and(|at| text[at..].starts_with(b"\\u")));
+                first.is_some_and(|first| matches!(code_unit(text, first), Some(0xd800..=0xdbff)))
+            }
+            Some(_) => true,
+        },
+        _ => false,
+    }
+}
+
+/// The number of the escape whose `u` is at a byte.
+fn code_unit(text: &[u8], at: usize) -> Option<u16> {
+    let digits = text.get(at + 1..at + 5)?;
+    let digits = std::str::from_utf8(digits).ok().filter(|_| digits.iter().all(u8::is_ascii_hexdigit))?;
+    u16::from_str_radix(digits, 16).ok()
+}
+
+/// The places of a stretch where there is no UTF-8.
+#[cold]
+fn not_utf8(text: &[u8], range: Range<usize>, suspects: &mut Vec<usize>) {
+    // A character may begin before the stretch, and end behind it.
+    let start = (range.start.saturating_sub(3)..range.start).find(|at| text[*at] >= 0xc0).unwrap_or(range.start);
+    let end = text.len().min(range.end + 3);
+    let mut at = start;
+    for chunk in text[start..end].utf8_chunks() {
+        at += chunk.valid().len();
+        if !chunk.invalid().is_empty() && range.contains(&at) {
+            suspects.push(at);
+        }
+        at += chunk.invalid().len();
+    }
 }
 
 #[cfg(test)]

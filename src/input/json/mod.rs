@@ -1,6 +1,6 @@
 //! The Chrome trace format: JSON as Kineto, Perfetto's tools and Chrome write it.
 //!
-//! `split` divides the text into chunks, `cut` finds the events in them, `event` gives each its meaning with the help of
+//! `split` divides the text into chunks, `cut` finds the events in them (`mend` and `resync` help it where the text is not JSON), `event` gives each its meaning with the help of
 //! `fields` and `layout`, `ids` and `flat` find what ties it to others, `args` and `header` flatten the rest; `scan`, `marks`, `number` and `text` know JSON's
 //! grammar. `copy` goes through a text once more to copy a part of it, `edit` adds to single events.
 //!
@@ -18,7 +18,9 @@ mod header;
 mod ids;
 mod layout;
 mod marks;
+mod mend;
 mod number;
+mod resync;
 mod scan;
 mod split;
 mod text;
@@ -29,7 +31,7 @@ use crate::damage::{Damage, DamageReport};
 use crate::event::{ArgsWanted, Event, HeaderField};
 use crate::input::packed::{PackedCause, PackedFailure};
 use crate::time::TimeRule;
-use cut::{Behind, Cutter, End, Piece, State};
+use cut::{Behind, Cutter, End, Events, Fault, Piece, State, Tools};
 use marks::Marks;
 pub use split::{Buffer, CHUNK, Chunk, Splitter};
 
@@ -57,7 +59,7 @@ pub struct Summary {
 /// Reads chunks. Each thread has its own.
 pub struct Reader {
     parser: event::Parser,
-    marks: Marks,
+    tools: Tools,
 }
 
 /// What was read of a chunk besides its events.
@@ -72,7 +74,7 @@ pub struct Part {
 impl Reader {
     /// A reader with these rules.
     pub fn new(time: TimeRule, wanted: ArgsWanted) -> Self {
-        Reader { parser: event::Parser::new(time, wanted), marks: Marks::default() }
+        Reader { parser: event::Parser::new(time, wanted), tools: Tools::default() }
     }
 
     /// Reads a chunk, without knowing what is before it, and hands each event to `take`, in file order, with its byte offset in
@@ -83,10 +85,10 @@ impl Reader {
 
     /// How many elements a chunk has, found without reading them: for measuring what cutting alone costs.
     pub fn count(&mut self, chunk: &Chunk) -> Option<u64> {
-        let mut cutter = Cutter::new(chunk.text(), chunk.base, chunk.behind, chunk.start.clone()?, &mut self.marks);
+        let mut cutter = Cutter::new(chunk.text(), chunk.base, chunk.behind, chunk.start.clone()?, &mut self.tools);
         let mut elements = 0;
-        while let Some(piece) = cutter.next(|_, _, _| None) {
-            elements += u64::from(!matches!(piece, Piece::Header { .. }));
+        while let Some(piece) = cutter.next(&mut Unread) {
+            elements += u64::from(matches!(piece, Piece::Event { .. }));
         }
         Some(elements)
     }
@@ -99,35 +101,48 @@ impl Reader {
         state: State,
         mut take: impl FnMut(&Event<'_>, u64),
     ) -> Part {
-        let Reader { parser, marks } = self;
-        let mut cutter = Cutter::new(text, base, behind, state, marks);
+        let Reader { parser, tools } = self;
+        let mut cutter = Cutter::new(text, base, behind, state, tools);
         let mut summary = Summary::default();
-        while let Some(piece) = cutter.next(|text, at, marks| parser.recognise(text, at, marks)) {
+        while let Some(piece) = cutter.next(parser) {
             match piece {
-                Piece::Event { event, offset, recognised } => {
+                Piece::Event { event, offset, bytes, recognised } => {
                     summary.elements += 1;
                     let take = |event: &Event<'_>| {
                         summary.events += 1;
                         take(event, offset);
                     };
-                    let result = if recognised { parser.parse_known(event, take) } else { parser.parse(event, take) };
-                    if let Err(kind) = result {
+                    if let Err(kind) = parser.parse(event, recognised, take) {
+                        summary.damage.lose(kind, Some(offset), bytes);
+                    }
+                    for kind in parser.faults() {
                         summary.damage.count(kind, Some(offset));
                     }
                 }
-                Piece::NotObject { offset } => {
-                    summary.elements += 1;
-                    summary.damage.count(Damage::ElementNotObject, Some(offset));
+                Piece::Fault(Fault { kind, offset, bytes }) => {
+                    let is_element =
+                        matches!(kind, Damage::ElementNotObject | Damage::EventTooLong | Damage::EventSyntax);
+                    summary.elements += u64::from(is_element);
+                    summary.damage.lose(kind, Some(offset), bytes);
                 }
-                Piece::TooLong { offset } => {
-                    summary.elements += 1;
-                    summary.damage.count(Damage::EventTooLong, Some(offset));
-                }
-                Piece::Header { key, text, offset } => summary.header_field(key, text, offset),
+                Piece::Header { key, text, offset, bytes } => summary.header_field(key, text, offset, bytes),
             }
         }
         let (state, used) = cutter.into_rest();
         Part { summary, state, used }
+    }
+}
+
+/// Reads no events: for measuring what cutting alone costs.
+struct Unread;
+
+impl Events for Unread {
+    fn recognise(&mut self, _: &[u8], _: usize, _: &mut Marks) -> Option<usize> {
+        None
+    }
+
+    fn read(&mut self, _: &[u8], _: usize, _: &mut Marks) -> bool {
+        true
     }
 }
 
@@ -179,7 +194,7 @@ impl Joiner {
         self.take_end(chunk);
         // The end of a value that goes on and on is looked for from its start each time; a quarter more text each time keeps
         // that linear.
-        if chunk.behind == Behind::More && self.rest.len() - self.searched < self.searched / 4 {
+        if !chunk.behind.is_end() && self.rest.len() - self.searched < self.searched / 4 {
             return;
         }
         let Part { summary, state, used } =
@@ -210,9 +225,7 @@ impl Joiner {
     pub fn into_summary(mut self) -> Summary {
         self.summary.has_event_list = self.state.seen_events();
         let end = self.state.end().unwrap_or(End::Whole);
-        // What is wrong behind the trace's end is nobody's concern, and whether it was met depends on how far was read.
-        let is_behind = matches!(end, End::Broken { .. } | End::Trailing { .. });
-        self.summary.end(end, self.failure.filter(|_| !is_behind));
+        self.summary.end(end, self.text_bytes, self.failure);
         self.summary
     }
 }
@@ -227,19 +240,20 @@ impl Summary {
         self.damage.add(&more.damage);
     }
 
-    fn header_field(&mut self, key: &[u8], value: Option<&[u8]>, offset: u64) {
+    fn header_field(&mut self, key: &[u8], value: Option<&[u8]>, offset: u64, bytes: u64) {
         let key = text::unescape(key);
         if key == "displayTimeUnit" {
             self.damage.count(Damage::DisplayTimeUnit, None);
         }
-        let readable = value.is_some_and(|value| header::read(&key, value, &mut self.header));
-        if !readable {
-            self.damage.count(Damage::HeaderSkipped, Some(offset));
+        let faults = value.map(|value| header::read(&key, value, &mut self.header));
+        match faults {
+            Some(faults) => faults.into_iter().for_each(|kind| self.damage.count(kind, Some(offset))),
+            None => self.damage.lose(Damage::HeaderSkipped, Some(offset), bytes),
         }
         self.keys.push(key.into_owned());
     }
 
-    fn end(&mut self, end: End, failure: Option<io::Error>) {
+    fn end(&mut self, end: End, text_bytes: u64, failure: Option<io::Error>) {
         let packed = failure.as_ref().and_then(PackedFailure::of);
         match packed.map(|failure| failure.cause) {
             Some(PackedCause::CutOff) => self.damage.count(Damage::PackedCutOff, packed.map(|f| f.offset)),
@@ -247,17 +261,18 @@ impl Summary {
             Some(PackedCause::TrailingBytes) => self.damage.count(Damage::TrailingBytes, None),
             None => {}
         }
+        let mut lose = |kind, offset| self.damage.lose(kind, Some(offset), text_bytes - offset);
         match end {
             End::Whole => {}
             End::CutOff { offset } => {
                 self.cut_off_at = Some(offset);
                 // What the decompressor has said already need not be said of the text too.
                 if packed.is_none() {
-                    self.damage.count(Damage::Truncated, Some(offset));
+                    lose(Damage::Truncated, offset);
                 }
             }
-            End::Broken { offset } => self.damage.count(Damage::BrokenStructure, Some(offset)),
-            End::Trailing { offset } => self.damage.count(Damage::TrailingBytes, Some(offset)),
+            End::Broken { offset } => lose(Damage::BrokenStructure, offset),
+            End::Trailing { offset } => lose(Damage::TrailingBytes, offset),
         }
         self.failure = failure;
     }

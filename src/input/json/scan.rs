@@ -130,19 +130,22 @@ pub(super) struct Walker<'a, F> {
     text: &'a [u8],
     at: usize,
     find: F,
+    /// Whether something was read already, and whether a comma was missing or too many.
+    is_behind: bool,
+    has_wrong_commas: bool,
 }
 
 impl<'a> Walker<'a, Walking> {
     /// Walks through a container given with its brackets.
     pub(super) fn new(container: &'a [u8]) -> Self {
-        Walker { text: container, at: 1, find: Walking }
+        Walker { text: container, at: 1, find: Walking, is_behind: false, has_wrong_commas: false }
     }
 }
 
 impl<'a, 'm> Walker<'a, &'m mut Marks> {
     /// Walks through the container that begins at a byte of a marked text, which ends with the container.
     pub(super) fn marked(text: &'a [u8], at: usize, marks: &'m mut Marks) -> Self {
-        Walker { text, at: at + 1, find: marks }
+        Walker { text, at: at + 1, find: marks, is_behind: false, has_wrong_commas: false }
     }
 }
 
@@ -151,7 +154,10 @@ impl<'a, F: Find> Walker<'a, F> {
     /// Perfetto does.
     #[inline(always)]
     pub(super) fn member(&mut self) -> Result<Option<(&'a [u8], Token<'a>)>, SyntaxError> {
-        match self.skip_separators()? {
+        let (first, has_comma) = self.skip_separators()?;
+        self.has_wrong_commas |= has_comma != (self.is_behind && first != b'}');
+        self.is_behind = true;
+        match first {
             b'}' => return Ok(None),
             b'"' => {}
             _ => return Err(SyntaxError),
@@ -165,6 +171,11 @@ impl<'a, F: Find> Walker<'a, F> {
         Ok(Some((key, self.value()?)))
     }
 
+    /// Whether among the members that were read a comma was missing, or one stood where there should be none.
+    pub(super) fn has_wrong_commas(&self) -> bool {
+        self.has_wrong_commas
+    }
+
     /// The byte behind what was read last.
     pub(super) fn place(&self) -> usize {
         self.at
@@ -172,7 +183,10 @@ impl<'a, F: Find> Walker<'a, F> {
 
     /// The next element; `None` at the closing bracket.
     pub(super) fn element(&mut self) -> Result<Option<Token<'a>>, SyntaxError> {
-        if self.skip_separators()? == b']' {
+        let (first, has_comma) = self.skip_separators()?;
+        self.has_wrong_commas |= has_comma != (self.is_behind && first != b']');
+        self.is_behind = true;
+        if first == b']' {
             return Ok(None);
         }
         self.value().map(Some)
@@ -189,13 +203,12 @@ impl<'a, F: Find> Walker<'a, F> {
         Err(SyntaxError)
     }
 
-    /// Past white space and at most one comma.
+    /// Past white space and at most one comma; what follows, and whether there was one.
     #[inline]
-    fn skip_separators(&mut self) -> Result<u8, SyntaxError> {
-        if self.skip_space()? == b',' {
-            self.at += 1;
-        }
-        self.skip_space()
+    fn skip_separators(&mut self) -> Result<(u8, bool), SyntaxError> {
+        let has_comma = self.skip_space()? == b',';
+        self.at += usize::from(has_comma);
+        Ok((self.skip_space()?, has_comma))
     }
 
     #[inline(always)]
@@ -237,7 +250,7 @@ impl<'a, F: Find> Walker<'a, F> {
 
 /// The value behind a key that ends before a byte of a marked text; an error if no key ends there.
 pub(super) fn value_behind_key<'a>(text: &'a [u8], at: usize, marks: &mut Marks) -> Result<Token<'a>, SyntaxError> {
-    let mut walker = Walker { text, at, find: marks };
+    let mut walker = Walker { text, at, find: marks, is_behind: false, has_wrong_commas: false };
     if walker.skip_space()? != b':' {
         return Err(SyntaxError);
     }

@@ -152,12 +152,15 @@ impl<R: Read> Splitter<R> {
             let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
             self.in_object = text.iter().find(|b| !is_space(**b)) == Some(&b'{');
         }
+        if cut.is_some() {
+            behind = Behind::Event;
+        }
         let next_start = cut.map(|_| State::in_list(self.in_object));
         if let Some(cut) = cut {
             self.carry.extend_from_slice(&buffer.text()[cut..]);
             buffer.filled = cut;
         }
-        self.ended = behind != Behind::More;
+        self.ended = behind.is_end();
         let start = std::mem::replace(&mut self.start, next_start);
         let chunk = Chunk { number: self.number, base: self.base, buffer, behind, start, failure };
         self.number += 1;
@@ -224,7 +227,7 @@ mod tests {
             assert!(chunk.start.is_some());
             assert!(chunk.number == 0 || chunk.text().starts_with(br#"{"ph""#));
             assert_eq!(chunk.number, numbers.len() as u64);
-            assert_eq!(chunk.behind == Behind::More, all.len() + chunk.text().len() < text.len());
+            assert_eq!(!chunk.behind.is_end(), all.len() + chunk.text().len() < text.len());
             all.extend_from_slice(chunk.text());
             numbers.push(chunk.number);
         }

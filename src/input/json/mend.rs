@@ -1,0 +1,599 @@
+//! An object that is not quite JSON, read byte by byte and written as the JSON that it was meant to be.
+//!
+//! Programs that write traces forget escapes and write what Python or C call a number; disks and editors do worse. What
+//! is meant is often clear all the same: a quote within a string is no end of it if nothing follows that may stand behind a
+//! string. Where it is not clear the object is given up, at the byte where it went wrong: half of one is never taken for a
+//! whole one. Only what the fast way stumbles over comes here, so this may be slow; it is linear in the text.
+
+use std::ops::Range;
+
+use super::number::is_part;
+use super::scan::is_space;
+use crate::damage::Damage;
+
+/// What came of reading an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mending {
+    /// It ends before a byte of the text.
+    Whole { end: usize },
+    /// Its end is not in the text.
+    Open,
+    /// It is broken at a byte.
+    Broken { at: usize },
+}
+
+/// Keys of events. A string in which one of them stands like a key has run into what follows it.
+pub(super) const EVENT_KEYS: &[&str] =
+    &["ph", "name", "cat", "pid", "tid", "ts", "dur", "id", "args", "bp", "s", "tts", "tdur", "id2"];
+
+/// Objects with quotes too many are given up beyond so many bytes: the end of a string is looked for in vain.
+const MAX_WITH_QUOTES: usize = 1 << 20;
+
+/// Keys are not longer where quotes are too many.
+const MAX_KEY: usize = 256;
+
+/// Reads objects. Keeps what it has read last.
+#[derive(Debug, Default)]
+pub(super) struct Mender {
+    /// The object as JSON.
+    pub(super) json: Vec<u8>,
+    /// What was wrong with it, and where in the text.
+    pub(super) faults: Vec<(Damage, usize)>,
+    /// Whether it has a phase, as events have.
+    pub(super) has_phase: bool,
+    open: Vec<u8>,
+}
+
+/// How a quote within a string is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Quotes {
+    /// As the string's end.
+    End,
+    /// As the string's end if what follows may follow a string, otherwise as a part of it.
+    MayBeContent,
+}
+
+impl Mender {
+    /// Reads the object that begins at a byte. `is_last`: behind the text there is nothing more.
+    pub(super) fn object(&mut self, text: &[u8], from: usize, is_last: bool) -> Mending {
+        match self.pass(text, from, is_last, Quotes::End) {
+            Mending::Broken { at } => match self.pass(text, from, is_last, Quotes::MayBeContent) {
+                Mending::Whole { end } => Mending::Whole { end },
+                Mending::Open if !is_last => Mending::Open,
+                Mending::Open | Mending::Broken { .. } => Mending::Broken { at },
+            },
+            other => other,
+        }
+    }
+
+    fn pass(&mut self, text: &[u8], from: usize, is_last: bool, quotes: Quotes) -> Mending {
+        self.json.clear();
+        self.faults.clear();
+        self.open.clear();
+        self.has_phase = false;
+        let mut pass = Pass { text, from, at: from, is_last, quotes, mender: self };
+        match pass.run() {
+            Ok(()) => Mending::Whole { end: pass.at },
+            Err(Stop::Open) => Mending::Open,
+            Err(Stop::Broken(at)) => Mending::Broken { at },
+        }
+    }
+}
+
+/// Why reading stopped.
+#[derive(Debug, Clone, Copy)]
+enum Stop {
+    Open,
+    Broken(usize),
+}
+
+/// What a string is: that decides what may follow it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Key,
+    Member,
+    Element,
+}
+
+struct Pass<'a, 'm> {
+    text: &'a [u8],
+    from: usize,
+    at: usize,
+    is_last: bool,
+    quotes: Quotes,
+    mender: &'m mut Mender,
+}
+
+impl Pass<'_, '_> {
+    fn run(&mut self) -> Result<(), Stop> {
+        self.open(b'{');
+        let (mut is_first, mut commas) = (true, 0);
+        while let Some(container) = self.mender.open.last().copied() {
+            let byte = self.skip_space()?;
+            match byte {
+                b',' => {
+                    commas += 1;
+                    // The first is where it belongs, if there is something before and behind it.
+                    if is_first || commas > 1 {
+                        self.fault(Damage::StrayComma);
+                    }
+                    self.at += 1;
+                    continue;
+                }
+                b'}' | b']' => {
+                    if byte != container + 2 {
+                        return Err(Stop::Broken(self.at));
+                    }
+                    if !is_first && commas > 0 {
+                        self.fault(Damage::StrayComma);
+                    }
+                    self.mender.open.pop();
+                    self.mender.json.push(byte);
+                    self.at += 1;
+                    (is_first, commas) = (false, 0);
+                    continue;
+                }
+                _ => {}
+            }
+            if !is_first {
+                if commas == 0 {
+                    self.fault(Damage::MissingComma);
+                }
+                self.mender.json.push(b',');
+            }
+            commas = 0;
+            if container == b'{' {
+                self.key()?;
+            }
+            is_first = self.value(if container == b'{' { Role::Member } else { Role::Element })?;
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, bracket: u8) {
+        self.mender.open.push(bracket);
+        self.mender.json.push(bracket);
+        self.at += 1;
+    }
+
+    fn key(&mut self) -> Result<(), Stop> {
+        if self.text[self.at] != b'"' {
+            return Err(Stop::Broken(self.at));
+        }
+        let start = self.mender.json.len();
+        self.string(Role::Key)?;
+        let is_phase = self.mender.open.len() == 1 && self.mender.json[start..] == *br#""ph""#;
+        self.mender.has_phase |= is_phase;
+        if self.skip_space()? != b':' {
+            return Err(Stop::Broken(self.at));
+        }
+        self.at += 1;
+        self.mender.json.push(b':');
+        self.skip_space().map(drop)
+    }
+
+    /// Whether a container begins.
+    fn value(&mut self, role: Role) -> Result<bool, Stop> {
+        match self.text[self.at] {
+            b'"' => self.string(role)?,
+            bracket @ (b'{' | b'[') => {
+                self.open(bracket);
+                return Ok(true);
+            }
+            _ => self.word()?,
+        }
+        Ok(false)
+    }
+
+    fn string(&mut self, role: Role) -> Result<(), Stop> {
+        let start = self.at;
+        let mut has_quotes = false;
+        self.mender.json.push(b'"');
+        self.at += 1;
+        loop {
+            let rest = &self.text[self.at..];
+            let plain = rest.iter().position(|byte| !is_plain(*byte)).ok_or(Stop::Open)?;
+            self.mender.json.extend_from_slice(&rest[..plain]);
+            self.at += plain;
+            match rest[plain] {
+                b'"' if self.quotes == Quotes::End || self.ends(role)? => break,
+                b'"' => {
+                    has_quotes = true;
+                    if self.at - self.from > MAX_WITH_QUOTES {
+                        return Err(Stop::Broken(start));
+                    }
+                    self.replace(Damage::StrayQuote, br#"\""#, 1);
+                }
+                b'\\' => self.escape()?,
+                control @ ..b' ' => {
+                    let escape = format!("\\u{control:04x}");
+                    self.replace(Damage::ControlCharacter, escape.as_bytes(), 1);
+                }
+                _ => self.character()?,
+            }
+        }
+        if has_quotes && self.holds_event_key(start + 1..self.at)? {
+            return Err(Stop::Broken(start));
+        }
+        self.mender.json.push(b'"');
+        self.at += 1;
+        Ok(())
+    }
+
+    /// Copies an escape, or makes one of the backslash.
+    fn escape(&mut self) -> Result<(), Stop> {
+        let rest = &self.text[self.at..];
+        match rest.get(1).ok_or(Stop::Open)? {
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.copy(2),
+            b'u' => match unit(rest) {
+                None if rest.len() < UNIT && !self.is_last => return Err(Stop::Open),
+                None => self.replace(Damage::BadEscape, br"\\", 1),
+                Some(0xd800..=0xdbff) => {
+                    let second = &rest[UNIT..];
+                    if second.len() < UNIT && !self.is_last {
+                        return Err(Stop::Open);
+                    }
+                    match unit(second) {
+                        Some(0xdc00..=0xdfff) => self.copy(2 * UNIT),
+                        _ => self.replace(Damage::LoneSurrogate, br"\ufffd", UNIT),
+                    }
+                }
+                Some(0xdc00..=0xdfff) => self.replace(Damage::LoneSurrogate, br"\ufffd", UNIT),
+                Some(_) => self.copy(UNIT),
+            },
+            _ => self.replace(Damage::BadEscape, br"\\", 1),
+        }
+        Ok(())
+    }
+
+    /// Copies a character that is not ASCII, or replaces what is none.
+    fn character(&mut self) -> Result<(), Stop> {
+        let rest = &self.text[self.at..];
+        let length = match rest[0] {
+            0xc0..=0xdf => 2,
+            0xe0..=0xef => 3,
+            _ => 4,
+        };
+        let head = &rest[..rest.len().min(length)];
+        if std::str::from_utf8(head).is_ok_and(|text| text.chars().count() == 1) {
+            self.copy(length);
+            return Ok(());
+        }
+        if head.len() < length && !self.is_last {
+            return Err(Stop::Open);
+        }
+        let invalid = head.utf8_chunks().find(|chunk| !chunk.invalid().is_empty());
+        let length = invalid.map_or(1, |chunk| chunk.invalid().len());
+        self.replace(Damage::InvalidUtf8, "\u{fffd}".as_bytes(), length);
+        Ok(())
+    }
+
+    /// Copies what is a value without quotes, or what can only mean one.
+    fn word(&mut self) -> Result<(), Stop> {
+        let start = self.at;
+        let rest = &self.text[start..];
+        let length = rest.iter().position(|byte| !is_part(*byte) && !byte.is_ascii_alphanumeric());
+        let length = length.or(self.is_last.then_some(rest.len())).ok_or(Stop::Open)?;
+        let word = &rest[..length];
+        if matches!(word, b"true" | b"false" | b"null") || is_number(word) {
+            self.copy(length);
+            return Ok(());
+        }
+        let unsigned = word.strip_prefix(b"-").or_else(|| word.strip_prefix(b"+")).unwrap_or(word);
+        let is_no_number = [&b"nan"[..], b"inf", b"infinity"].iter().any(|known| unsigned.eq_ignore_ascii_case(known));
+        let json = match word {
+            b"True" => b"true".to_vec(),
+            b"False" => b"false".to_vec(),
+            b"None" => b"null".to_vec(),
+            _ if is_no_number => [b"\"", word, b"\""].concat(),
+            _ => as_number(word).ok_or(Stop::Broken(start))?,
+        };
+        self.replace(Damage::InvalidValue, &json, length);
+        Ok(())
+    }
+
+    /// Whether the quote that comes next ends a string.
+    fn ends(&self, role: Role) -> Result<bool, Stop> {
+        let Some((at, next)) = self.visible(self.at + 1)? else { return Ok(false) };
+        Ok(match (role, next) {
+            (Role::Key, next) => next == b':',
+            (Role::Member, b'}') | (Role::Element, b']') => self.may_follow_container(at + 1)?,
+            (Role::Member, b',') => match self.visible(at + 1)? {
+                Some((at, b'"')) => self.is_key(at)?,
+                Some((at, b'}')) => self.may_follow_container(at + 1)?,
+                _ => false,
+            },
+            (Role::Member, b'"') => self.is_key(at)?,
+            (Role::Element, b',') => match self.visible(at + 1)? {
+                Some((_, next)) => matches!(next, b'"' | b'{' | b'[' | b't' | b'f' | b'n' | b'-' | b'0'..=b'9'),
+                None => false,
+            },
+            _ => false,
+        })
+    }
+
+    /// Whether a key of events begins in a stretch.
+    fn holds_event_key(&self, range: Range<usize>) -> Result<bool, Stop> {
+        for quote in memchr::memchr_iter(b'"', &self.text[range.clone()]) {
+            match begins_with_key(&self.text[range.start + quote..], EVENT_KEYS) {
+                Some(true) => return Ok(true),
+                None if !self.is_last => return Err(Stop::Open),
+                _ => {}
+            }
+        }
+        Ok(false)
+    }
+
+    fn may_follow_container(&self, at: usize) -> Result<bool, Stop> {
+        Ok(self.visible(at)?.is_none_or(|(_, next)| matches!(next, b',' | b'}' | b']' | b'{')))
+    }
+
+    /// Whether a key and its colon stand at a quote.
+    fn is_key(&self, quote: usize) -> Result<bool, Stop> {
+        let rest = &self.text[quote + 1..];
+        let Some(length) = rest.iter().take(MAX_KEY).position(|byte| *byte == b'"') else {
+            return if rest.len() < MAX_KEY && !self.is_last { Err(Stop::Open) } else { Ok(false) };
+        };
+        Ok(self.visible(quote + length + 2)?.is_some_and(|(_, next)| next == b':'))
+    }
+
+    /// The next byte that is no space, from a byte on, and its place; `None` at the end of all text.
+    fn visible(&self, from: usize) -> Result<Option<(usize, u8)>, Stop> {
+        let rest = self.text.get(from..).unwrap_or_default();
+        match rest.iter().position(|byte| !is_space(*byte)) {
+            Some(length) => Ok(Some((from + length, rest[length]))),
+            None if self.is_last => Ok(None),
+            None => Err(Stop::Open),
+        }
+    }
+
+    fn skip_space(&mut self) -> Result<u8, Stop> {
+        let rest = &self.text[self.at..];
+        let length = rest.iter().position(|byte| !is_space(*byte)).ok_or(Stop::Open)?;
+        self.at += length;
+        Ok(rest[length])
+    }
+
+    fn copy(&mut self, length: usize) {
+        self.mender.json.extend_from_slice(&self.text[self.at..self.at + length]);
+        self.at += length;
+    }
+
+    /// Writes something else for so many bytes.
+    fn replace(&mut self, fault: Damage, json: &[u8], length: usize) {
+        self.fault(fault);
+        self.mender.json.extend_from_slice(json);
+        self.at += length;
+    }
+
+    fn fault(&mut self, kind: Damage) {
+        self.mender.faults.push((kind, self.at));
+    }
+}
+
+/// The length of `\u1234`.
+const UNIT: usize = 6;
+
+/// The number of the escape that a text begins with.
+fn unit(text: &[u8]) -> Option<u16> {
+    let digits =
+        text.get(2..UNIT).filter(|digits| text.starts_with(br"\u") && digits.iter().all(u8::is_ascii_hexdigit))?;
+    u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+fn is_plain(byte: u8) -> bool {
+    !matches!(byte, b'"' | b'\\' | ..b' ') && byte.is_ascii()
+}
+
+/// Whether a word is a number by JSON's grammar.
+fn is_number(word: &[u8]) -> bool {
+    let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let word = word.strip_prefix(b"-").unwrap_or(word);
+    let whole = digits(word);
+    if whole == 0 || whole > 1 && word[0] == b'0' {
+        return false;
+    }
+    let mut rest = &word[whole..];
+    if let Some(fraction) = rest.strip_prefix(b".") {
+        let length = digits(fraction);
+        if length == 0 {
+            return false;
+        }
+        rest = &fraction[length..];
+    }
+    if let [b'e' | b'E', exponent @ ..] = rest {
+        let exponent = exponent.strip_prefix(b"-").or_else(|| exponent.strip_prefix(b"+")).unwrap_or(exponent);
+        return !exponent.is_empty() && digits(exponent) == exponent.len();
+    }
+    rest.is_empty()
+}
+
+/// The number that one with a plus before it, zeros before it, or nothing before or behind its point can only be.
+fn as_number(word: &[u8]) -> Option<Vec<u8>> {
+    let (sign, rest) = match word {
+        [b'-', rest @ ..] => (&b"-"[..], rest),
+        [b'+', rest @ ..] => (&b""[..], rest),
+        rest => (&b""[..], rest),
+    };
+    let zeros = rest.iter().take_while(|byte| **byte == b'0').count();
+    let rest = &rest[zeros..];
+    let has_whole = rest.first().is_some_and(u8::is_ascii_digit);
+    let mut number = [sign, if has_whole { b"" } else { b"0" }, rest].concat();
+    if !has_whole && zeros == 0 && !rest.starts_with(b".") {
+        return None;
+    }
+    if let Some(point) = number.iter().position(|byte| *byte == b'.')
+        && !number.get(point + 1).is_some_and(u8::is_ascii_digit)
+    {
+        // Of `.` alone nothing is a digit.
+        if !has_whole && zeros == 0 {
+            return None;
+        }
+        number.insert(point + 1, b'0');
+    }
+    is_number(&number).then_some(number)
+}
+
+/// Whether a text begins with one of some keys in quotes, and a colon, white space aside. `None`: the text is too short to tell.
+pub(super) fn begins_with_key(text: &[u8], keys: &[&str]) -> Option<bool> {
+    let mut is_open = false;
+    for key in keys {
+        let quoted = text.iter().copied();
+        let wanted = std::iter::once(b'"').chain(key.bytes()).chain(std::iter::once(b'"'));
+        let length = key.len() + 2;
+        if !quoted.zip(wanted).all(|(is, should)| is == should) {
+            continue;
+        }
+        match text.get(length..).and_then(|rest| rest.iter().find(|byte| !is_space(**byte))) {
+            Some(b':') => return Some(true),
+            Some(_) => {}
+            None => is_open = true,
+        }
+    }
+    if is_open { None } else { Some(false) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The JSON of a text that is all there, and what was wrong with it; `Err` is the byte where it is broken.
+    fn mended(text: &[u8]) -> Result<(String, Vec<(Damage, usize)>), usize> {
+        let mut mender = Mender::default();
+        match mender.object(text, 0, true) {
+            Mending::Whole { end } => {
+                assert_eq!(end, text.len());
+                Ok((String::from_utf8(mender.json).unwrap(), mender.faults))
+            }
+            Mending::Open => Err(text.len()),
+            Mending::Broken { at } => Err(at),
+        }
+    }
+
+    #[test]
+    fn what_is_meant_is_written() {
+        use Damage::{
+            BadEscape, ControlCharacter, InvalidUtf8, InvalidValue, LoneSurrogate, MissingComma, StrayComma, StrayQuote,
+        };
+        for (text, json, faults) in [
+            (&br#"{"a":1 , "b" : [ ] }"#[..], r#"{"a":1,"b":[]}"#, vec![]),
+            (br#"{"a\n\u00e9":"\ud83d\ude00"}"#, r#"{"a\n\u00e9":"\ud83d\ude00"}"#, vec![]),
+            (
+                br#"{"a":"torch\cuda\__init__.py"}"#,
+                r#"{"a":"torch\\cuda\\__init__.py"}"#,
+                vec![(BadEscape, 11), (BadEscape, 16)],
+            ),
+            (br#"{"a":"\u12"}"#, r#"{"a":"\\u12"}"#, vec![(BadEscape, 6)]),
+            (br#"{"a":"\ud83d!\udc00"}"#, r#"{"a":"\ufffd!\ufffd"}"#, vec![(LoneSurrogate, 6), (LoneSurrogate, 13)]),
+            (b"{\"a\":\"x\n\x01\"}", r#"{"a":"x\u000a\u0001"}"#, vec![(ControlCharacter, 7), (ControlCharacter, 8)]),
+            (
+                b"{\"a\":\"\xc3\xa9\xff\xe2\x82\"}",
+                "{\"a\":\"\u{e9}\u{fffd}\u{fffd}\"}",
+                vec![(InvalidUtf8, 8), (InvalidUtf8, 9)],
+            ),
+            (
+                br#"{"a":NaN,"b":[-Infinity,inf],"c":None}"#,
+                r#"{"a":"NaN","b":["-Infinity","inf"],"c":null}"#,
+                vec![(InvalidValue, 5), (InvalidValue, 14), (InvalidValue, 24), (InvalidValue, 33)],
+            ),
+            (
+                br#"{"a":01,"b":.5,"c":+1.,"d":-00}"#,
+                r#"{"a":1,"b":0.5,"c":1.0,"d":-0}"#,
+                vec![(InvalidValue, 5), (InvalidValue, 12), (InvalidValue, 19), (InvalidValue, 27)],
+            ),
+            (br#"{"a":1 "b":[2 3]}"#, r#"{"a":1,"b":[2,3]}"#, vec![(MissingComma, 7), (MissingComma, 14)]),
+            (
+                br#"{,"a":1,,"b":[2,],}"#,
+                r#"{"a":1,"b":[2]}"#,
+                vec![(StrayComma, 1), (StrayComma, 8), (StrayComma, 16), (StrayComma, 18)],
+            ),
+            (
+                br#"{"name":"f({"device": "cpu"}(12): run","ts":1}"#,
+                r#"{"name":"f({\"device\": \"cpu\"}(12): run","ts":1}"#,
+                vec![(StrayQuote, 12), (StrayQuote, 19), (StrayQuote, 22), (StrayQuote, 26)],
+            ),
+            (br#"{"a":["x"y", "z"]}"#, r#"{"a":["x\"y","z"]}"#, vec![(StrayQuote, 8)]),
+            (br#"{"a"b":"c"}"#, r#"{"a\"b":"c"}"#, vec![(StrayQuote, 3)]),
+        ] {
+            assert_eq!(mended(text), Ok((json.to_owned(), faults)), "{}", String::from_utf8_lossy(text));
+        }
+    }
+
+    #[test]
+    fn what_is_not_clear_is_broken() {
+        for (text, at) in [
+            (r#"{"ph":"X","args":{"a":1,{"ph":"X"}"#, 24),
+            (r#"{"ph":"X","name":"abc,"ts":1,"dur":2}"#, 23),
+            (r#"{"ph":"X","name":"abc{"ph":"X","ts":1}"#, 23),
+            (r#"{"a":[1}"#, 7),
+            (r#"{"a":{"b":1]}"#, 11),
+            (r#"{"a" 1}"#, 5),
+            (r#"{a:1}"#, 1),
+            (r#"{"a":nul}"#, 5),
+            (r#"{"a":1-2}"#, 5),
+            (r#"{"a":.}"#, 5),
+            (r#"{"a":}"#, 5),
+            (r#"{"a":1"#, 6),
+            (r#"{"a":"b"#, 7),
+        ] {
+            assert_eq!(mended(text.as_bytes()), Err(at), "{text}");
+        }
+    }
+
+    fn json() -> impl Strategy<Value = serde_json::Value> {
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            any::<i64>().prop_map(Into::into),
+            any::<f64>().prop_map(Into::into),
+            ".{0,9}".prop_map(Into::into),
+        ];
+        leaf.prop_recursive(4, 40, 5, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..5).prop_map(Into::into),
+                prop::collection::vec((".{0,5}", inner), 0..5)
+                    .prop_map(|members| members.into_iter().collect::<serde_json::Map<_, _>>().into()),
+            ]
+        })
+    }
+
+    proptest! {
+        /// JSON is left as it is, with anything behind it, and nothing before its end is taken for a whole.
+        #[test]
+        fn json_stays(value in json(), behind in "[{}\\[\\],:\"a ]{0,9}") {
+            let text = serde_json::json!({ "a": value }).to_string();
+            let all = format!("{text}{behind}");
+            let mut mender = Mender::default();
+            prop_assert_eq!(mender.object(all.as_bytes(), 0, true), Mending::Whole { end: text.len() });
+            prop_assert!(mender.faults.is_empty());
+            prop_assert_eq!(std::str::from_utf8(&mender.json).unwrap(), text.as_str());
+            for cut in 1..text.len() {
+                prop_assert_eq!(mender.object(&text.as_bytes()[..cut], 0, false), Mending::Open);
+            }
+        }
+
+        /// What is called whole is JSON, and the same is said of the text however much of what follows is known.
+        #[test]
+        fn what_is_whole_is_json(
+            text in "\\{(\"[a\\\\\"é\u{1}]{0,3}\":?|[{}\\[\\],:]|1|nan|\\.5|\\\\u00| |\"ph\":){0,20}",
+            garbage in prop::collection::vec(any::<u8>(), 0..4), at in 1usize..40,
+        ) {
+            let mut text = text.into_bytes();
+            let at = at.min(text.len());
+            text.splice(at..at, garbage);
+            let mut mender = Mender::default();
+            let all = mender.object(&text, 0, true);
+            if let Mending::Whole { .. } = all {
+                let json = std::str::from_utf8(&mender.json).unwrap();
+                prop_assert!(serde_json::from_str::<serde_json::Value>(json).is_ok(), "{}", json);
+            }
+            for cut in 1..text.len() {
+                match mender.object(&text[..cut], 0, false) {
+                    Mending::Open => {}
+                    told => prop_assert_eq!(told, all),
+                }
+            }
+        }
+    }
+}
