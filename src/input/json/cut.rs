@@ -14,7 +14,7 @@ use memchr::memmem;
 
 use super::marks::Marks;
 use super::mend::{Mender, Mending};
-use super::resync::{Lost, Within, goes_on};
+use super::resync::{Lost, Within};
 use super::scan::{Nesting, is_space};
 use crate::damage::Damage;
 
@@ -484,11 +484,6 @@ impl<'t> Cutter<'t> {
         let Tools { marks, mender, mended } = &mut *self.tools;
         match mender.object(text, from, self.behind.is_end()) {
             Mending::Whole { end } if end - from <= MAX_EVENT => {
-                match goes_on(&text[end..], self.behind.is_end()) {
-                    None => return Step::Pause,
-                    Some(true) => return self.lose(from, Damage::EventSyntax, within),
-                    Some(false) => {}
-                }
                 self.at = end;
                 self.state.place = Place::List { in_object, commas: 0 };
                 if mender.faults.is_empty() {
@@ -509,7 +504,15 @@ impl<'t> Cutter<'t> {
             Mending::Open if text.len() - from > MAX_EVENT => self.too_long(offset, false, in_object),
             Mending::Whole { .. } => self.too_long(offset, false, in_object),
             Mending::Open if !self.behind.is_end() => Step::Pause,
-            Mending::Open | Mending::Broken { .. } => self.lose(from, Damage::EventSyntax, within),
+            Mending::Open => self.lose(from, Damage::EventSyntax, within),
+            Mending::Broken { at } => {
+                let named = mender.has_name.then_some(self.base + at as u64);
+                let step = self.lose(from, Damage::EventSyntax, within);
+                if let Place::Lost(lost) = &mut self.state.place {
+                    lost.named_up_to = named;
+                }
+                step
+            }
         }
     }
 
@@ -798,7 +801,6 @@ mod tests {
             r#"{"ph":"X","args":{"a":1}"#,
             r#"{"ph":"X","args":{"a":[1},"ts":1}"#,
             r#"{"ph":"X","args":{"a":"b"#,
-            r#"{"ph":"X","args":{"a":1}},"ts":5}"#,
             r#"{"ph":"X","ts":1"#,
             r#"{"ph":"X","ts":1,"args":{"name":"x"y z","b":{"name":1"#,
             r#"{"ph":"X","ts":nul}"#,
@@ -843,7 +845,7 @@ mod tests {
             ("\u{1}\u{2}gar}bage", 11),
             ("}", 2),
             ("]", 0),
-            ("\"ts\" 5}", 8),
+            ("\"ts\":5}", 8),
             (r#"[[{"a":1}]]"#, 12),
             (r#"{"ph":1}}"#, 2),
         ] {

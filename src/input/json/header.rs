@@ -27,39 +27,18 @@ pub(super) fn read(key: &str, text: &[u8], fields: &mut Vec<HeaderField>) -> Vec
 
 /// The JSON that a value was meant to be, and what was wrong with it.
 pub(super) fn mended(value: &[u8]) -> Option<(Vec<u8>, Vec<Damage>)> {
-    const BEFORE: &[u8] = b"{\"\":";
-    let object = [BEFORE, value, b"}"].concat();
     let mut mender = Mender::default();
+    let (before, object, behind) = match value {
+        [b'{', ..] => (0, value.to_vec(), 0),
+        _ => (BEFORE.len(), [BEFORE, value, b"}"].concat(), 1),
+    };
     let is_whole = mender.object(&object, 0, true) == Mending::Whole { end: object.len() };
-    let json = mender.json.get(BEFORE.len()..mender.json.len().saturating_sub(1)).filter(|_| is_whole)?;
+    let json = mender.json.get(before..mender.json.len().saturating_sub(behind)).filter(|_| is_whole)?;
     Some((json.to_vec(), mender.faults.iter().map(|(kind, _)| *kind).collect()))
 }
 
-fn flatten(key: String, value: Value, fields: &mut Vec<HeaderField>) {
-    let value = match value {
-        Value::Null => return,
-        Value::Bool(value) => ArgValue::Bool(value),
-        Value::String(value) => ArgValue::Text(value),
-        Value::Number(number) => match number.as_i64() {
-            Some(value) => ArgValue::Int(value),
-            None if number.is_u64() => ArgValue::Text(number.to_string()),
-            None => ArgValue::Real(number.as_f64().unwrap_or(f64::NAN)),
-        },
-        Value::Array(values) => {
-            for (i, value) in values.into_iter().enumerate() {
-                flatten(format!("{key}[{i}]"), value, fields);
-            }
-            return;
-        }
-        Value::Object(members) => {
-            for (name, value) in members {
-                flatten(format!("{key}.{name}"), value, fields);
-            }
-            return;
-        }
-    };
-    fields.push(HeaderField { key, value });
-}
+/// What makes an object of any value.
+const BEFORE: &[u8] = b"{\"\":";
 
 #[cfg(test)]
 mod tests {

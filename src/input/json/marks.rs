@@ -5,7 +5,8 @@
 //! strings inside out, marking starts anew at the next event and has little to do again.
 //!
 //! On the way it is noticed what makes an event suspect: what JSON forbids in strings, which is control characters, unknown escapes,
-//! halves of surrogate pairs, bytes that are no UTF-8. Who is handed a suspect event reads it byte by byte.
+//! halves of surrogate pairs, bytes that are no UTF-8; and what it forbids between them, as zeros are that a disk has put over a
+//! part of the file. Who is handed a suspect event reads it byte by byte.
 
 use std::ops::Range;
 
@@ -248,7 +249,7 @@ impl State {
             inside = !inside;
         }
         self.in_string = inside >> 63 == 1;
-        self.suspect |= found.odd & inside;
+        self.suspect |= (found.odd & inside) | found.never;
         let (opens, closes) = (found.opens & !inside, found.closes & !inside);
         Word { quotes, opens, closes, opened: opens.count_ones() as u8, closed: closes.count_ones() as u8 }
     }
@@ -288,6 +289,8 @@ struct Found {
     closes: u64,
     /// Control characters, and what is not ASCII.
     odd: u64,
+    /// Not zero if there is a byte that may stand between strings no more than in them.
+    never: u64,
 }
 
 /// `[` and `{` differ in this bit, and so do `]` and `}`; no other byte becomes one of them by setting it.
@@ -302,6 +305,7 @@ fn compare_portably(block: &[u8; WORD]) -> Found {
         found.opens |= u64::from(byte | CASE == b'{') << i;
         found.closes |= u64::from(byte | CASE == b'}') << i;
         found.odd |= u64::from(*byte < b' ' || !byte.is_ascii()) << i;
+        found.never |= u64::from(*byte < b'\t' || !byte.is_ascii());
     }
     found
 }
@@ -329,6 +333,8 @@ fn compare_sse2(block: &[u8; WORD]) -> Found {
         // The comparison is of signed numbers, by which what is not ASCII is below the space too.
         let below = _mm_cmpgt_epi8(_mm_set1_epi8(0x20), bytes);
         found.odd |= u64::from(_mm_movemask_epi8(below) as u16) << (part * 16);
+        let never = _mm_cmpgt_epi8(_mm_set1_epi8(b'\t' as i8), bytes);
+        found.never |= u64::from(_mm_movemask_epi8(never) as u16);
     }
     found
 }
@@ -358,6 +364,8 @@ fn compare_avx2(block: &[u8; WORD]) -> Found {
         // As above.
         let below = _mm256_cmpgt_epi8(_mm256_set1_epi8(0x20), bytes);
         found.odd |= u64::from(_mm256_movemask_epi8(below) as u32) << (part * 32);
+        let never = _mm256_cmpgt_epi8(_mm256_set1_epi8(b'\t' as i8), bytes);
+        found.never |= u64::from(_mm256_movemask_epi8(never) as u32);
     }
     found
 }
@@ -382,6 +390,7 @@ impl Before {
                 b'\\' if !is_escaped => escaped = true,
                 b'"' if !is_escaped => in_string = !in_string,
                 ..b' ' if in_string => suspects.push(at),
+                ..b'\t' | 0x80.. if !in_string => suspects.push(at),
                 _ => {}
             }
         }

@@ -39,8 +39,9 @@ pub(super) struct Mender {
     pub(super) json: Vec<u8>,
     /// What was wrong with it, and where in the text.
     pub(super) faults: Vec<(Damage, usize)>,
-    /// Whether it has a phase, as events have.
+    /// Whether it has a phase, as events have, and a name, as most have.
     pub(super) has_phase: bool,
+    pub(super) has_name: bool,
     open: Vec<u8>,
 }
 
@@ -56,13 +57,22 @@ enum Quotes {
 impl Mender {
     /// Reads the object that begins at a byte. `is_last`: behind the text there is nothing more.
     pub(super) fn object(&mut self, text: &[u8], from: usize, is_last: bool) -> Mending {
-        match self.pass(text, from, is_last, Quotes::End) {
-            Mending::Broken { at } => match self.pass(text, from, is_last, Quotes::MayBeContent) {
-                Mending::Whole { end } => Mending::Whole { end },
-                Mending::Open if !is_last => Mending::Open,
-                Mending::Open | Mending::Broken { .. } => Mending::Broken { at },
+        let strictly = self.pass(text, from, is_last, Quotes::End);
+        let at = match strictly {
+            Mending::Open => return strictly,
+            Mending::Broken { at } => at,
+            // A quote too many before a brace within a string looks like the end of all.
+            Mending::Whole { end } => match next_visible(text, end) {
+                None if !is_last => return Mending::Open,
+                None | Some(b',' | b'{' | b']') => return strictly,
+                Some(_) => end,
             },
-            other => other,
+        };
+        match self.pass(text, from, is_last, Quotes::MayBeContent) {
+            Mending::Whole { end } if end > at => Mending::Whole { end },
+            Mending::Open if !is_last => Mending::Open,
+            _ if matches!(strictly, Mending::Whole { .. }) => self.pass(text, from, is_last, Quotes::End),
+            _ => strictly,
         }
     }
 
@@ -70,9 +80,13 @@ impl Mender {
         self.json.clear();
         self.faults.clear();
         self.open.clear();
-        self.has_phase = false;
-        let mut pass = Pass { text, from, at: from, is_last, quotes, mender: self };
+        (self.has_phase, self.has_name) = (false, false);
+        let mut pass = Pass { text, from, at: from, is_last, quotes, inner_phase: None, mender: self };
         match pass.run() {
+            // The ends of two events that are broken seem to be one, with all that is between them.
+            Ok(()) if pass.inner_phase.is_some() && !pass.mender.faults.is_empty() => {
+                Mending::Broken { at: pass.inner_phase.unwrap_or(from) }
+            }
             Ok(()) => Mending::Whole { end: pass.at },
             Err(Stop::Open) => Mending::Open,
             Err(Stop::Broken(at)) => Mending::Broken { at },
@@ -101,6 +115,8 @@ struct Pass<'a, 'm> {
     at: usize,
     is_last: bool,
     quotes: Quotes,
+    /// Where an object within this one has a phase.
+    inner_phase: Option<usize>,
     mender: &'m mut Mender,
 }
 
@@ -160,10 +176,15 @@ impl Pass<'_, '_> {
         if self.text[self.at] != b'"' {
             return Err(Stop::Broken(self.at));
         }
-        let start = self.mender.json.len();
+        let (start, key_at) = (self.mender.json.len(), self.at);
         self.string(Role::Key)?;
-        let is_phase = self.mender.open.len() == 1 && self.mender.json[start..] == *br#""ph""#;
-        self.mender.has_phase |= is_phase;
+        if self.mender.open.len() == 1 {
+            let Mender { json, has_phase, has_name, .. } = &mut *self.mender;
+            *has_phase |= json[start..] == *br#""ph""#;
+            *has_name |= json[start..] == *br#""name""#;
+        } else if self.mender.json[start..] == *br#""ph""# {
+            self.inner_phase = self.inner_phase.or(Some(key_at));
+        }
         if self.skip_space()? != b':' {
             return Err(Stop::Broken(self.at));
         }
@@ -187,7 +208,7 @@ impl Pass<'_, '_> {
 
     fn string(&mut self, role: Role) -> Result<(), Stop> {
         let start = self.at;
-        let mut has_quotes = false;
+        let (mut has_quotes, mut has_controls) = (false, false);
         self.mender.json.push(b'"');
         self.at += 1;
         loop {
@@ -205,14 +226,19 @@ impl Pass<'_, '_> {
                     self.replace(Damage::StrayQuote, br#"\""#, 1);
                 }
                 b'\\' => self.escape()?,
+                // A disk's zeros, over the end of this and the beginning of something else.
+                0 if rest.get(plain + 1) == Some(&0) => return Err(Stop::Broken(self.at)),
+                0 if rest.len() == plain + 1 => return Err(Stop::Open),
                 control @ ..b' ' => {
+                    has_controls = true;
                     let escape = format!("\\u{control:04x}");
                     self.replace(Damage::ControlCharacter, escape.as_bytes(), 1);
                 }
                 _ => self.character()?,
             }
         }
-        if has_quotes && self.holds_event_key(start + 1..self.at)? {
+        // Whoever forgets escapes writes no line breaks: a string with both has run into what follows it.
+        if has_quotes && (has_controls || self.holds_event_key(start + 1..self.at)?) {
             return Err(Stop::Broken(start));
         }
         self.mender.json.push(b'"');
@@ -369,6 +395,11 @@ impl Pass<'_, '_> {
     fn fault(&mut self, kind: Damage) {
         self.mender.faults.push((kind, self.at));
     }
+}
+
+/// The next byte that is no space.
+fn next_visible(text: &[u8], from: usize) -> Option<u8> {
+    text.get(from..)?.iter().copied().find(|byte| !is_space(*byte))
 }
 
 /// The length of `\u1234`.
@@ -534,6 +565,7 @@ mod tests {
             (r#"{"a":1-2}"#, 5),
             (r#"{"a":.}"#, 5),
             (r#"{"a":}"#, 5),
+            ("{\"a\":\"b\0\0c\"}", 7),
             (r#"{"a":1"#, 6),
             (r#"{"a":"b"#, 7),
         ] {
@@ -561,7 +593,7 @@ mod tests {
     proptest! {
         /// JSON is left as it is, with anything behind it, and nothing before its end is taken for a whole.
         #[test]
-        fn json_stays(value in json(), behind in "[{}\\[\\],:\"a ]{0,9}") {
+        fn json_stays(value in json(), behind in "[{}\\[\\],:a ]{0,9}") {
             let text = serde_json::json!({ "a": value }).to_string();
             let all = format!("{text}{behind}");
             let mut mender = Mender::default();

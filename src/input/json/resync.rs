@@ -61,6 +61,8 @@ pub(super) struct Lost {
     /// Up to here something was read that looked like an event, and how much in it has been tried.
     tried_to: u64,
     tries: u8,
+    /// Where the event is broken that begins the stretch, if it had a name up to there.
+    pub(super) named_up_to: Option<u64>,
 }
 
 impl Lost {
@@ -85,32 +87,12 @@ enum Sight {
     Unknown,
 }
 
-/// Whether the object in front of a text went on: what follows is one of its members. `None`: the text is too short to tell.
-pub(super) fn goes_on(text: &[u8], is_end: bool) -> Option<bool> {
-    let Some(at) = text.iter().position(|byte| !is_space(*byte) && !matches!(byte, b',' | b'}')) else {
-        return is_end.then_some(false);
-    };
-    let at_quote = &text[at..];
-    if at_quote[0] != b'"' {
-        return Some(false);
-    }
-    // No key is longer, and it has no quote in it.
-    const MAX_KEY: usize = 256;
-    let Some(length) = at_quote[1..].iter().take(MAX_KEY).position(|byte| *byte == b'"') else {
-        return (is_end || at_quote.len() > MAX_KEY).then_some(false);
-    };
-    match at_quote[length + 2..].iter().find(|byte| !is_space(**byte)) {
-        Some(next) => Some(*next == b':'),
-        None => is_end.then_some(false),
-    }
-}
-
 impl Cutter<'_> {
     /// Gives up what begins at a byte.
     #[cold]
     pub(super) fn lose(&mut self, from: usize, kind: Damage, within: Within) -> Step {
         let begin = self.base + from as u64;
-        self.state.place = Place::Lost(Lost { begin, kind, within, tried_to: begin, tries: 0 });
+        self.state.place = Place::Lost(Lost { begin, kind, within, tried_to: begin, tries: 0, named_up_to: None });
         // What is broken may itself be the beginning of something whole, but for an event, which was read.
         self.at = from + usize::from(kind == Damage::EventSyntax);
         Step::Again
@@ -174,6 +156,12 @@ impl Cutter<'_> {
         }
         match self.tools.mender.object(self.text, at, self.behind.is_end()) {
             Mending::Whole { end } if !self.tools.mender.has_phase => Sight::Not { next: end },
+            // The second half of an event that has a stray brace in it.
+            Mending::Whole { end }
+                if !self.tools.mender.has_name && lost.named_up_to == Some(self.base + at as u64) =>
+            {
+                Sight::Not { next: end }
+            }
             Mending::Whole { .. } => {
                 let in_object = match lost.within {
                     Within::Nothing => false,
