@@ -146,19 +146,14 @@ impl<'a> Keeper<'a> {
         let with_id = store.runtime_calls.iter().filter(|call| store.correlation(**call as usize).is_some());
         telling.extend(with_id.min_by_key(|call| store.correlation(**call as usize)));
         // A launch on another thread than the main one names its thread; the main one is one that has slices.
-        let mut main: Vec<u32> = main_threads(store)
-            .into_iter()
-            .filter(|(process, _)| self.processes.contains(process))
-            .map(|(_, t)| t)
-            .collect();
-        main.sort_unstable();
-        let threads = (0..store.slices.len()).map(|slice| (slice, store.thread_of(slice)));
-        for (slice, thread) in threads {
+        let mains = main_threads(store).into_iter();
+        let mut main: HashSet<u32> =
+            mains.filter(|(process, _)| self.processes.contains(process)).map(|(_, thread)| thread).collect();
+        for slice in 0..store.slices.len() {
             if main.is_empty() {
                 break;
             }
-            if let Some(place) = thread.and_then(|thread| main.binary_search(&thread).ok()) {
-                main.remove(place);
+            if store.thread_of(slice).is_some_and(|thread| main.remove(&thread)) {
                 telling.push(slice as u32);
             }
         }

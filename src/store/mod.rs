@@ -8,6 +8,7 @@
 pub mod args;
 pub mod batch;
 pub mod flows;
+pub mod highest;
 mod nest;
 mod order;
 pub mod places;
