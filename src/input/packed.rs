@@ -9,7 +9,7 @@ use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 
 /// Compressed bytes are read in pieces of this size.
-const BLOCK: usize = 256 * 1024;
+pub(super) const BLOCK: usize = 256 * 1024;
 
 /// Why a compressed stream ended early. Travels inside an [`io::Error`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +61,9 @@ pub trait Unpack: Read + Sized {
 
     /// What it decompresses, for messages.
     const FORMAT: &'static str;
+
+    /// How many bytes of text it should give at a time: so many may be lost before a place where the data are corrupt.
+    const STEP: usize;
 
     /// Whether a part begins so. A head shorter than a mark may be that of a part which was cut off.
     fn may_begin(head: &[u8]) -> bool;
@@ -139,7 +142,8 @@ impl<D: Unpack> Read for Parts<D> {
                 }
                 return Ok(0);
             };
-            match decoder.read(buf) {
+            let step = buf.len().min(D::STEP);
+            match decoder.read(&mut buf[..step]) {
                 Ok(0) if !buf.is_empty() => {
                     if !self.next_part()? {
                         return Ok(0);
