@@ -168,10 +168,9 @@ mod tests {
 
     /// How much of the text can be had of the first bytes of a member.
     fn text_of(bytes: &[u8]) -> Vec<u8> {
-        let mut text = Vec::new();
-        let mut one_by_one = flate2::read::GzDecoder::new(bytes).bytes();
-        while let Some(Ok(byte)) = one_by_one.next() {
-            text.push(byte);
+        let (mut decoder, mut text, mut byte) = (flate2::bufread::GzDecoder::new(bytes), Vec::new(), [0]);
+        while let Ok(1) = decoder.read(&mut byte) {
+            text.push(byte[0]);
         }
         text
     }
