@@ -356,3 +356,70 @@ fn holds(caller: (i64, i64), callee: (i64, i64)) -> bool {
     let over = callee.1.saturating_sub(caller.1);
     over <= 0 || (over <= TOLERANCE && caller.1.saturating_sub(callee.0) > over)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::ArgsWanted;
+    use crate::input::from_reader;
+    use crate::load::{LoadOptions, load_input};
+    use proptest::prelude::*;
+
+    /// The rule as it is said: on the thread's track and on each of its lanes what runs, and of all these the innermost first.
+    fn searched(callers: &mut Callers<'_>, slice: u32) -> Option<u32> {
+        let store = callers.store;
+        let (slices, thread) = (&store.slices, store.thread_of(slice as usize));
+        let known = store.python_ids(slice as usize).map_or(PythonCaller::Unknown, |(_, caller)| caller);
+        if callers.kind(slice) == CategoryKind::Frame && callers.is_entry(slice, known) {
+            return None;
+        }
+        let mut running = Vec::new();
+        let lanes = (0..store.tracks.tracks.len() as u32)
+            .filter(|track| matches!(store.tracks.tracks[*track as usize].owner, Owner::ThreadOverlap(of) if Some(of) == thread));
+        for lane in lanes {
+            let latest = (0..slice).rfind(|other| slices.track(*other as usize) == lane);
+            running.push(latest.map_or(NO_PARENT, |latest| callers.running_at(latest, slice)));
+        }
+        running.push(callers.innermost(slice));
+        loop {
+            let innermost = running.iter_mut().filter(|candidate| **candidate != NO_PARENT).max()?;
+            let candidate = std::mem::replace(innermost, slices.parent(*innermost as usize));
+            if callers.may_call(candidate, slice, known) {
+                return Some(candidate);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn callers_are_those_of_a_search(
+            events in prop::collection::vec((0u32..60, 0u32..30, 0usize..5, 0u32..4, 0u32..5, 1u32..3), 1..60)
+        ) {
+            let events: Vec<String> = events
+                .iter()
+                .map(|(ts, dur, kind, number, parent, tid)| {
+                    let (category, name) = [
+                        ("cpu_op", "aten::op"),
+                        ("python_function", "train.py(3): step"),
+                        ("python_function", "<built-in method run>"),
+                        ("cuda_runtime", "cudaLaunchKernel"),
+                        ("kernel", "k"),
+                    ][*kind];
+                    let ids = match kind {
+                        1 | 2 => format!(r#""Python id":{number},"Python parent id":{parent}"#),
+                        _ => format!(r#""correlation":{number}"#),
+                    };
+                    format!(r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":1,"tid":{tid},"ts":{ts},"dur":{dur},"args":{{{ids}}}}}"#)
+                })
+                .collect();
+            let text = format!("[{}]", events.join(",")).into_bytes();
+            let input = from_reader("random".to_owned(), None, Box::new(std::io::Cursor::new(text))).unwrap();
+            let options = LoadOptions { args: ArgsWanted::Collectives, ..LoadOptions::default() };
+            let store = load_input(input, options, |_| {}).unwrap().store;
+            let (mut callers, mut plain) = (Callers::new(&store), Callers::new(&store));
+            for slice in 0..store.slices.len() as u32 {
+                prop_assert_eq!(callers.caller(slice), searched(&mut plain, slice));
+            }
+        }
+    }
+}

@@ -74,6 +74,11 @@ pub trait Unpack: Read + Sized {
     /// Where it is.
     fn source(&self) -> &Source<Self::Input>;
 
+    /// What its library's error means.
+    fn explain(error: &io::Error) -> String {
+        error.to_string()
+    }
+
     /// The source, behind the part.
     fn into_source(self) -> Source<Self::Input>;
 }
@@ -156,7 +161,7 @@ impl<D: Unpack> Read for Parts<D> {
                     let is_cut_off = e.kind() == io::ErrorKind::UnexpectedEof;
                     let cause = if is_cut_off { PackedCause::CutOff } else { PackedCause::Corrupt };
                     let offset = decoder.source().used;
-                    return Err(self.fail(cause, offset, e.to_string()));
+                    return Err(self.fail(cause, offset, D::explain(&e)));
                 }
             }
         }
