@@ -43,6 +43,11 @@ pub enum Error {
     #[error("{name}: damaged, and --strict was asked for:{list}")]
     Strict { name: String, list: String },
 
+    #[error(
+        "{name}: {what}. If that is right and the machine has the memory, --max-bytes SIZE allows as many bytes as it says"
+    )]
+    TooMuchText { name: String, what: String },
+
     #[error("{name}: more than 4,294,967,294 events, slices or distinct strings; cut the trace into parts")]
     TooLarge { name: String },
 

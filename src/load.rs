@@ -21,6 +21,7 @@ use crate::damage::Damage;
 use crate::error::Error;
 use crate::event::ArgsWanted;
 use crate::input::json::{Buffer, CHUNK, Chunk, Joiner, Part, Reader, Splitter, Summary};
+use crate::input::limit::{LimitReached, Limits};
 use crate::input::packed::{PackedCause, PackedFailure};
 use crate::input::{self, Contents, Input};
 use crate::store::batch::{Batch, Shard};
@@ -53,6 +54,8 @@ pub struct LoadOptions {
     pub chunk: Option<NonZero<usize>>,
     /// Whether to keep where in the text the events stand, so that they can be copied: eight bytes for each.
     pub places: bool,
+    /// How much text the trace may have.
+    pub limits: Limits,
 }
 
 /// A trace and how it was loaded.
@@ -80,7 +83,7 @@ pub struct Progress {
 /// Loads a trace, `-` for standard input. `progress` is called now and then, for every block of text.
 ///
 /// # Errors
-/// What [`input::open`] fails with; a file that is no trace; a file that is damaged before the first whole event. Damage
+/// What [`input::open`] fails with; a file that is no trace; one with more text than it may have; a file that is damaged before the first whole event. Damage
 /// further on is counted in [`Store::damage`] instead.
 pub fn load(
     path: impl AsRef<Path>,
@@ -94,8 +97,13 @@ pub fn load(
 ///
 /// # Errors
 /// As [`load`], less what concerns paths.
-pub fn load_input(input: Input, options: LoadOptions, progress: impl FnMut(Progress) + Send) -> Result<Loaded, Error> {
+pub fn load_input(
+    mut input: Input,
+    options: LoadOptions,
+    progress: impl FnMut(Progress) + Send,
+) -> Result<Loaded, Error> {
     let start = Instant::now();
+    input.limits = options.limits;
     let (name, size, taken) = (input.name.clone(), input.size, Arc::clone(&input.taken));
     let available = || std::thread::available_parallelism().map_or(1, NonZero::get);
     let threads = options.threads.map_or_else(available, NonZero::get).clamp(1, MAX_THREADS);
@@ -309,6 +317,9 @@ fn check(name: &str, mut summary: Summary) -> Result<Summary, Error> {
 /// What the source of the text failed with: nothing that keeps what was whole before it from being used, if that is what is wrong.
 fn check_failure(name: &str, source: std::io::Error, events: u64) -> Result<(), Error> {
     let name = name.to_owned();
+    if let Some(reached) = LimitReached::of(&source) {
+        return Err(Error::TooMuchText { name, what: reached.to_string() });
+    }
     match PackedFailure::of(&source) {
         None => Err(Error::Read { name, source }),
         Some(packed) if events == 0 && packed.cause != PackedCause::TrailingBytes => {

@@ -222,7 +222,7 @@ fn mistakes_are_told_with_their_place() {
         (
             "[defaults.sql]\nsort = 'gpu'",
             "2:1",
-            &["no option --sort. Defaults can be given for format, strict, threads"],
+            &["no option --sort. Defaults can be given for format, max-bytes, strict, threads"],
         ),
         ("[defaults.kernels]\nformat = 'svg'", "2:10", &["format = \"svg\": expected is one of table, csv, json"]),
         (

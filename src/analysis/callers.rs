@@ -21,6 +21,7 @@ use std::collections::hash_map::Entry;
 use crate::nccl::category::CategoryKind;
 use crate::nccl::frames;
 use crate::store::Store;
+use crate::store::highest::Highest;
 use crate::store::slices::{NO_PARENT, UNFINISHED};
 use crate::store::ties::PythonCaller;
 use crate::store::tracks::{Owner, Track};
@@ -31,6 +32,12 @@ pub const TOLERANCE: i64 = 2_000;
 
 /// How many slices that begin soon after a call are looked at: only traces with broken times have more.
 const MAX_SOON: usize = 256;
+
+/// How many slices are asked whether they are a slice's caller: only a trace in which all overlap has more that run at once.
+const MAX_TRIED: usize = 1_024;
+
+/// How many slices are gone through to find the next Python function.
+const MAX_NEAR: usize = 1_000;
 
 /// When a C function was over, and the Python function that tells so.
 #[derive(Debug, Clone, Copy)]
@@ -43,36 +50,41 @@ struct SureEnd {
 #[derive(Debug)]
 pub struct Callers<'a> {
     store: &'a Store,
-    /// By thread: the slices on each of its lanes, in order.
-    lanes: HashMap<u32, Vec<Vec<u32>>>,
+    /// By thread: the slices on its lanes.
+    lanes: HashMap<u32, Beside>,
     /// By thread, of those that have lanes: the slices on its own track, in order.
     own_tracks: Option<HashMap<u32, Vec<u32>>>,
     /// By thread and number: calls of Python functions.
     frames: Option<HashMap<(u32, i64), u32, foldhash::fast::FixedState>>,
+    /// By thread: calls of Python functions, in order.
+    frames_of_threads: Option<HashMap<Option<u32>, Vec<u32>>>,
     /// Of C functions whose end is in doubt: when they were over for sure.
     ends: HashMap<u32, SureEnd, foldhash::fast::FixedState>,
-    /// Memory for what runs at a time.
-    running: Vec<u32>,
+}
+
+/// The slices beside a thread's track, in order, and when each of them ends.
+#[derive(Debug)]
+struct Beside {
+    slices: Vec<u32>,
+    ends: Highest,
 }
 
 impl<'a> Callers<'a> {
     /// For the slices of a trace.
     pub fn new(store: &'a Store) -> Self {
-        let mut lanes: HashMap<u32, Vec<(u32, Vec<u32>)>> = HashMap::new();
+        let mut lanes: HashMap<u32, Vec<u32>> = HashMap::new();
         for slice in &store.spilled {
             let track = store.slices.track(*slice as usize);
-            let Some(Owner::ThreadOverlap(thread)) = store.tracks.tracks.get(track as usize).map(|t| t.owner) else {
-                continue;
-            };
-            let of_thread = lanes.entry(thread).or_default();
-            match of_thread.iter_mut().find(|(known, _)| *known == track) {
-                Some((_, slices)) => slices.push(*slice),
-                None => of_thread.push((track, vec![*slice])),
+            if let Some(Owner::ThreadOverlap(thread)) = store.tracks.tracks.get(track as usize).map(|t| t.owner) {
+                lanes.entry(thread).or_default().push(*slice);
             }
         }
-        let lanes = lanes.into_iter().map(|(thread, lanes)| (thread, lanes.into_iter().map(|(_, s)| s).collect()));
-        let lanes = lanes.collect();
-        Callers { store, lanes, own_tracks: None, frames: None, ends: HashMap::default(), running: Vec::new() }
+        let beside = |slices: Vec<u32>| {
+            let ends = slices.iter().map(|slice| end(store, *slice)).collect();
+            Beside { slices, ends }
+        };
+        let lanes = lanes.into_iter().map(|(thread, slices)| (thread, beside(slices))).collect();
+        Callers { store, lanes, own_tracks: None, frames: None, frames_of_threads: None, ends: HashMap::default() }
     }
 
     /// The slice from which a launch was called. Where no operator is around it, it may be one that begins a little later.
@@ -94,29 +106,35 @@ impl<'a> Callers<'a> {
         if kind == CategoryKind::Frame && self.is_entry(slice, known) {
             return None;
         }
+        let at = self.store.slices.ts(slice as usize);
         let thread = self.store.thread_of(slice as usize);
-        // What runs when the slice begins, the innermost on the thread's track and on each of its lanes.
-        let mut running = std::mem::take(&mut self.running);
-        running.clear();
-        running.push(self.innermost(slice));
-        if let Some(lanes) = thread.and_then(|thread| self.lanes.get(&thread)) {
-            running.extend(lanes.iter().map(|lane| {
-                let before = lane.partition_point(|other| *other < slice);
-                self.running_at(before.checked_sub(1).map_or(NO_PARENT, |at| lane[at]), slice)
-            }));
-        }
-        let mut caller = None;
-        while let Some(place) = (0..running.len()).filter(|at| running[*at] != NO_PARENT).max_by_key(|at| running[*at])
-        {
-            let candidate = running[place];
-            if self.may_call(candidate, slice, known) {
-                caller = Some(candidate);
-                break;
+        // What runs when the slice begins, the innermost first, on the thread's track and beside it.
+        let mut own = self.innermost(slice);
+        let beside = |callers: &Self, before: u32| callers.beside(thread, before, at).unwrap_or(NO_PARENT);
+        let mut other = beside(self, slice);
+        for _ in 0..MAX_TRIED {
+            let is_own = other == NO_PARENT || (own != NO_PARENT && own > other);
+            let candidate = if is_own { own } else { other };
+            if candidate == NO_PARENT {
+                return None;
             }
-            running[place] = self.store.slices.parent(candidate as usize);
+            if self.may_call(candidate, slice, known) {
+                return Some(candidate);
+            }
+            if is_own {
+                own = self.store.slices.parent(own as usize);
+            } else {
+                other = beside(self, other);
+            }
         }
-        self.running = running;
-        caller
+        None
+    }
+
+    /// The last slice before another, among those beside a thread's track, that still runs.
+    fn beside(&self, thread: Option<u32>, before: u32, at: i64) -> Option<u32> {
+        let Beside { slices, ends } = self.lanes.get(&thread?)?;
+        let place = ends.last(slices.partition_point(|other| *other < before), at.saturating_add(1))?;
+        Some(slices[place])
     }
 
     fn kind(&self, slice: u32) -> CategoryKind {
@@ -124,10 +142,7 @@ impl<'a> Callers<'a> {
     }
 
     fn end(&self, slice: u32) -> i64 {
-        match self.store.slices.dur(slice as usize) {
-            UNFINISHED => i64::MAX,
-            dur => self.store.slices.ts(slice as usize) + dur,
-        }
+        end(self.store, slice)
     }
 
     fn name(&self, slice: u32) -> &'a str {
@@ -220,6 +235,26 @@ impl<'a> Callers<'a> {
         frames.get(&(thread, number)).copied()
     }
 
+    /// The first Python function of a thread that begins after a slice.
+    fn next_frame(&mut self, slice: u32, thread: Option<u32>) -> Option<u32> {
+        let store = self.store;
+        let is_frame = |slice: usize| store.category_kind(slice) == CategoryKind::Frame;
+        let after = slice as usize + 1..store.slices.len();
+        // Nearly always it is near, and no pass over the trace is worth while.
+        if let Some(near) = after.take(MAX_NEAR).find(|next| is_frame(*next) && store.thread_of(*next) == thread) {
+            return Some(near as u32);
+        }
+        let frames = self.frames_of_threads.get_or_insert_with(|| {
+            let mut frames: HashMap<Option<u32>, Vec<u32>> = HashMap::new();
+            for slice in (0..store.slices.len()).filter(|slice| is_frame(*slice)) {
+                frames.entry(store.thread_of(slice)).or_default().push(slice as u32);
+            }
+            frames
+        });
+        let of_thread = frames.get(&thread)?;
+        of_thread.get(of_thread.partition_point(|other| *other <= slice)).copied()
+    }
+
     /// When a C function was over: at its end, or when the next Python function began if that end was never seen.
     fn sure_end(&mut self, slice: u32) -> i64 {
         let end = match self.ends.entry(slice) {
@@ -253,10 +288,9 @@ impl<'a> Callers<'a> {
         if !caller_ended && !lasts_to_the_stop {
             return SureEnd { at: end, witness: None };
         }
-        let next = (slice as usize + 1..slices.len())
-            .take_while(|next| slices.ts(*next) < end)
-            .find(|next| store.category_kind(*next) == CategoryKind::Frame && store.thread_of(*next) == thread);
-        SureEnd { at: next.map_or(end, |next| slices.ts(next)), witness: next.map(|next| next as u32) }
+        let next = self.next_frame(slice, thread);
+        let next = next.filter(|next| slices.ts(*next as usize) < end);
+        SureEnd { at: next.map_or(end, |next| slices.ts(next as usize)), witness: next }
     }
 
     /// The innermost operator that begins a little after a call into the runtime, holds most of it and ends after it: the clock by
@@ -288,6 +322,14 @@ impl<'a> Callers<'a> {
     }
 }
 
+/// When a slice ends; the end of time for one whose end is not known.
+fn end(store: &Store, slice: u32) -> i64 {
+    match store.slices.dur(slice as usize) {
+        UNFINISHED => i64::MAX,
+        dur => store.slices.ts(slice as usize).saturating_add(dur),
+    }
+}
+
 /// The slices on the own tracks of some threads, in order, by thread.
 fn slices_of_tracks<'a>(store: &Store, threads: impl Iterator<Item = &'a u32>) -> HashMap<u32, Vec<u32>> {
     let mut by_thread: HashMap<u32, Vec<u32>> = threads.map(|thread| (*thread, Vec::new())).collect();
@@ -313,4 +355,71 @@ fn slices_of_tracks<'a>(store: &Store, threads: impl Iterator<Item = &'a u32>) -
 fn holds(caller: (i64, i64), callee: (i64, i64)) -> bool {
     let over = callee.1.saturating_sub(caller.1);
     over <= 0 || (over <= TOLERANCE && caller.1.saturating_sub(callee.0) > over)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::ArgsWanted;
+    use crate::input::from_reader;
+    use crate::load::{LoadOptions, load_input};
+    use proptest::prelude::*;
+
+    /// The rule as it is said: on the thread's track and on each of its lanes what runs, and of all these the innermost first.
+    fn searched(callers: &mut Callers<'_>, slice: u32) -> Option<u32> {
+        let store = callers.store;
+        let (slices, thread) = (&store.slices, store.thread_of(slice as usize));
+        let known = store.python_ids(slice as usize).map_or(PythonCaller::Unknown, |(_, caller)| caller);
+        if callers.kind(slice) == CategoryKind::Frame && callers.is_entry(slice, known) {
+            return None;
+        }
+        let mut running = Vec::new();
+        let lanes = (0..store.tracks.tracks.len() as u32)
+            .filter(|track| matches!(store.tracks.tracks[*track as usize].owner, Owner::ThreadOverlap(of) if Some(of) == thread));
+        for lane in lanes {
+            let latest = (0..slice).rfind(|other| slices.track(*other as usize) == lane);
+            running.push(latest.map_or(NO_PARENT, |latest| callers.running_at(latest, slice)));
+        }
+        running.push(callers.innermost(slice));
+        loop {
+            let innermost = running.iter_mut().filter(|candidate| **candidate != NO_PARENT).max()?;
+            let candidate = std::mem::replace(innermost, slices.parent(*innermost as usize));
+            if callers.may_call(candidate, slice, known) {
+                return Some(candidate);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn callers_are_those_of_a_search(
+            events in prop::collection::vec((0u32..60, 0u32..30, 0usize..5, 0u32..4, 0u32..5, 1u32..3), 1..60)
+        ) {
+            let events: Vec<String> = events
+                .iter()
+                .map(|(ts, dur, kind, number, parent, tid)| {
+                    let (category, name) = [
+                        ("cpu_op", "aten::op"),
+                        ("python_function", "train.py(3): step"),
+                        ("python_function", "<built-in method run>"),
+                        ("cuda_runtime", "cudaLaunchKernel"),
+                        ("kernel", "k"),
+                    ][*kind];
+                    let ids = match kind {
+                        1 | 2 => format!(r#""Python id":{number},"Python parent id":{parent}"#),
+                        _ => format!(r#""correlation":{number}"#),
+                    };
+                    format!(r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":1,"tid":{tid},"ts":{ts},"dur":{dur},"args":{{{ids}}}}}"#)
+                })
+                .collect();
+            let text = format!("[{}]", events.join(",")).into_bytes();
+            let input = from_reader("random".to_owned(), None, Box::new(std::io::Cursor::new(text))).unwrap();
+            let options = LoadOptions { args: ArgsWanted::Collectives, ..LoadOptions::default() };
+            let store = load_input(input, options, |_| {}).unwrap().store;
+            let (mut callers, mut plain) = (Callers::new(&store), Callers::new(&store));
+            for slice in 0..store.slices.len() as u32 {
+                prop_assert_eq!(callers.caller(slice), searched(&mut plain, slice));
+            }
+        }
+    }
 }

@@ -12,7 +12,11 @@
 //! kernel's; otherwise the kernel is ambiguous, and gets none.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::BuildHasher;
 
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use serde::Serialize;
 
 use super::launches::{Evidence, Launches};
@@ -32,6 +36,8 @@ pub struct Captures {
     tree: Tree,
     graphs: u64,
     recordings: Vec<Recording>,
+    /// The places of the recordings, found by what they hold.
+    known: HashTable<usize>,
     /// By the ids of graph and node.
     nodes: HashMap<(i64, i64), Made>,
 }
@@ -45,7 +51,7 @@ struct Made {
 }
 
 /// What one capture put into its graph, in order.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 struct Recording {
     work: Vec<(Work, Option<String>)>,
     stacks: Vec<Node>,
@@ -96,14 +102,22 @@ impl Captures {
             let work = calls.iter().map(|(call, work)| (*work, kernel_name(store, *call).map(str::to_owned)));
             let recording = Recording { work: work.collect(), stacks };
             // The same graph is captured again for every worker and every trial.
-            if !self.recordings.contains(&recording) {
-                self.recordings.push(recording);
-            }
+            self.remember(recording);
         }
         captures.len()
     }
 
     /// Remembers the node that a call made, if it says so.
+    fn remember(&mut self, recording: Recording) {
+        let hash = |recording: &Recording| FixedState::default().hash_one(recording);
+        let recordings = &mut self.recordings;
+        let place = self.known.entry(hash(&recording), |at| recordings[*at] == recording, |at| hash(&recordings[*at]));
+        if let Entry::Vacant(place) = place {
+            place.insert(recordings.len());
+            recordings.push(recording);
+        }
+    }
+
     fn add_node(&mut self, store: &Store, call: u32, stack: Node) {
         let id = |key| match arg(store, call, key) {
             Some(ArgValue::Int(id)) => id,
@@ -299,45 +313,46 @@ struct Calls {
     all: Option<Vec<(u32, Work)>>,
 }
 
+/// A capture that has not ended.
+#[derive(Debug)]
+struct Open {
+    upid: Option<u32>,
+    own: Vec<(u32, Work)>,
+}
+
+/// All calls of a capture's process since it began.
+#[derive(Debug)]
+struct Together {
+    /// The thread that began it.
+    utid: Option<u32>,
+    calls: Vec<(u32, Work)>,
+}
+
 /// The captures in a trace, in order. If no call says that a capture begins, those calls are taken, thread by thread, that
 /// nothing ran for.
 fn captures(store: &Store) -> Vec<Calls> {
-    struct Open {
-        utid: Option<u32>,
-        upid: Option<u32>,
-        own: Vec<(u32, Work)>,
-        all: Vec<(u32, Work)>,
-        is_alone: bool,
-    }
-    let thread = |slice: u32| store.thread_of(slice as usize);
-    let (mut open, mut closed): (Vec<Open>, Vec<Calls>) = (Vec::new(), Vec::new());
+    let (mut open, mut closed): (HashMap<Option<u32>, Open>, Vec<Calls>) = Default::default();
+    // The one that is open, as long as no other has been meanwhile.
+    let mut alone: Option<Together> = None;
     let mut has_ends = false;
     for call in store.runtime_calls.iter().copied() {
-        let (name, utid) = (name_of(store, call), thread(call));
+        let (name, utid) = (name_of(store, call), store.thread_of(call as usize));
+        let upid = store.process_of(call as usize);
         if name.contains(CAPTURE_BEGIN) {
             has_ends = true;
-            open.retain(|capture| capture.utid != utid);
-            open.push(Open {
-                utid,
-                upid: store.process_of(call as usize),
-                own: Vec::new(),
-                all: Vec::new(),
-                is_alone: true,
-            });
-            if open.len() > 1 {
-                open.iter_mut().for_each(|capture| capture.is_alone = false);
-            }
+            open.remove(&utid);
+            alone = open.is_empty().then_some(Together { utid, calls: Vec::new() });
+            open.insert(utid, Open { upid, own: Vec::new() });
         } else if name.contains(CAPTURE_END) {
-            let Some(at) = open.iter().position(|capture| capture.utid == utid) else { continue };
-            let Open { own, all, is_alone, .. } = open.remove(at);
-            let has_more = is_alone && all.len() > own.len();
-            closed.push(Calls { own, all: has_more.then_some(all) });
+            let Some(Open { own, .. }) = open.remove(&utid) else { continue };
+            let all = alone.take_if(|alone| alone.utid == utid).map(|alone| alone.calls);
+            closed.push(Calls { all: all.filter(|all| all.len() > own.len()), own });
         } else if let Some(work) = Work::of_call(name) {
-            for capture in open.iter_mut().filter(|capture| capture.upid == store.process_of(call as usize)) {
-                capture.all.push((call, work));
-                if capture.utid == utid {
-                    capture.own.push((call, work));
-                }
+            if let Some(capture) = open.get_mut(&utid).filter(|capture| capture.upid == upid) {
+                capture.own.push((call, work));
+            }
+            if let Some(alone) = alone.as_mut().filter(|alone| open[&alone.utid].upid == upid) {
+                alone.calls.push((call, work));
             }
         }
     }

@@ -3,7 +3,7 @@
 //! That is more than what lies in the window: kernels run later than they are launched, functions began before it, the code of the
 //! forward pass ran long ago. And a few slices are kept for what they tell of others: callers are found by them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::busy::Busy;
 use super::callers::Callers;
@@ -80,6 +80,8 @@ struct Keeper<'a> {
     forwards: Forwards<'a>,
     /// Whose callers are kept already.
     climbed: Vec<bool>,
+    /// By slice that is none itself: the operator of the backward pass that called it, if one did.
+    backwards: HashMap<u32, Option<u32>>,
     /// The processes of the launches.
     processes: HashSet<u32>,
 }
@@ -89,7 +91,8 @@ impl<'a> Keeper<'a> {
         let count = store.slices.len();
         let slices = (0..count).map(|slice| overlaps(store, slice, window)).collect();
         let (callers, forwards) = (Callers::new(store), Forwards::new(store));
-        Keeper { store, slices, callers, forwards, climbed: vec![false; count], processes: HashSet::new() }
+        let (climbed, processes) = (vec![false; count], HashSet::new());
+        Keeper { store, slices, callers, forwards, climbed, backwards: HashMap::new(), processes }
     }
 
     /// Keeps a launch and its callers.
@@ -124,17 +127,34 @@ impl<'a> Keeper<'a> {
 
     /// Keeps the operator of the forward pass for which a launch of the backward pass was made.
     fn forward(&mut self, call: u32) {
-        let store = self.store;
-        let is_backward = |slice: u32| store.autograd(slice as usize).is_some_and(|number| number.forward_thread != 0);
-        let mut next = Some(call);
-        while let Some(slice) = next.filter(|slice| !is_backward(*slice)) {
-            next = if slice == call { self.callers.caller_of_launch(slice) } else { self.callers.caller(slice) };
-        }
-        if let Some(backward) = next
+        let backward = match self.callers.caller_of_launch(call) {
+            _ if is_backward(self.store, call) => Some(call),
+            Some(caller) => self.backward(caller),
+            None => None,
+        };
+        if let Some(backward) = backward
             && let Forward::Operator(operator) = self.forwards.of(backward, &mut self.callers)
         {
             self.with_callers(operator);
         }
+    }
+
+    /// The innermost operator of the backward pass from a slice on upwards. What is above a slice is gone through once.
+    fn backward(&mut self, slice: u32) -> Option<u32> {
+        let (mut next, mut passed) = (Some(slice), Vec::new());
+        let found = loop {
+            let slice = match next {
+                Some(slice) if !is_backward(self.store, slice) => slice,
+                found => break found,
+            };
+            if let Some(known) = self.backwards.get(&slice) {
+                break *known;
+            }
+            passed.push(slice);
+            next = self.callers.caller(slice);
+        };
+        self.backwards.extend(passed.into_iter().map(|slice| (slice, found)));
+        found
     }
 
     /// Keeps what tells of others, too.
@@ -146,25 +166,24 @@ impl<'a> Keeper<'a> {
         let with_id = store.runtime_calls.iter().filter(|call| store.correlation(**call as usize).is_some());
         telling.extend(with_id.min_by_key(|call| store.correlation(**call as usize)));
         // A launch on another thread than the main one names its thread; the main one is one that has slices.
-        let mut main: Vec<u32> = main_threads(store)
-            .into_iter()
-            .filter(|(process, _)| self.processes.contains(process))
-            .map(|(_, t)| t)
-            .collect();
-        main.sort_unstable();
-        let threads = (0..store.slices.len()).map(|slice| (slice, store.thread_of(slice)));
-        for (slice, thread) in threads {
+        let mains = main_threads(store).into_iter();
+        let mut main: HashSet<u32> =
+            mains.filter(|(process, _)| self.processes.contains(process)).map(|(_, thread)| thread).collect();
+        for slice in 0..store.slices.len() {
             if main.is_empty() {
                 break;
             }
-            if let Some(place) = thread.and_then(|thread| main.binary_search(&thread).ok()) {
-                main.remove(place);
+            if store.thread_of(slice).is_some_and(|thread| main.remove(&thread)) {
                 telling.push(slice as u32);
             }
         }
         telling.into_iter().for_each(|slice| self.slices[slice as usize] = true);
         self.slices
     }
+}
+
+fn is_backward(store: &Store, slice: u32) -> bool {
+    store.autograd(slice as usize).is_some_and(|number| number.forward_thread != 0)
 }
 
 /// Whether a slice has a moment in common with a window; one without length if it stands in it.

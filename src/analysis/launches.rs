@@ -137,6 +137,9 @@ struct Finder<'a> {
     store: &'a Store,
     /// By correlation id: the calls that have it, in order.
     calls: HashMap<i64, Vec<Call>, foldhash::fast::FixedState>,
+    /// By correlation id: how many of the first calls that have it are of one process. If several ranks use the ids of flows alike, all
+    /// ends of one are bound to the first rank's start, and the other starts are counted as damage; only then it matters.
+    of_one_process: Option<HashMap<i64, usize, foldhash::fast::FixedState>>,
     /// Kernels and the slices from which a flow arrives, by kernel; flows of one kernel as they were bound.
     flows: Vec<(u32, u32)>,
     /// The names of calls that launch graphs.
@@ -159,7 +162,9 @@ impl<'a> Finder<'a> {
         }
         let first_call = store.runtime_calls.first().map(|first| (first_id, store.slices.ts(*first as usize)));
         let graph_launches = GRAPH_LAUNCHES.iter().filter_map(|name| store.strings.find(name)).collect();
-        Finder { store, calls, flows: flows_into(store, kernels), graph_launches, first_call }
+        let of_one_process = (store.damage.get(Damage::FlowDuplicateId).count > 0)
+            .then(|| calls.iter().map(|(id, calls)| (*id, of_one_process(store, calls))).collect());
+        Finder { store, of_one_process, calls, flows: flows_into(store, kernels), graph_launches, first_call }
     }
 
     fn launched(&self, kernel: u32) -> Launched {
@@ -178,10 +183,11 @@ impl<'a> Finder<'a> {
             },
             [only] => (Some(*only), Evidence::Correlation, false),
             [first, ..] => {
-                let of_flow = flows.clone().filter(|_| self.may_trust_flows(candidates)).find_map(|from| {
-                    let at = candidates.binary_search_by_key(&from, |call| call.slice).ok()?;
-                    Some(&candidates[at])
-                });
+                let of_flow =
+                    flows.clone().filter(|_| self.may_trust_flows(correlation, candidates)).find_map(|from| {
+                        let at = candidates.binary_search_by_key(&from, |call| call.slice).ok()?;
+                        Some(&candidates[at])
+                    });
                 let before = candidates.partition_point(|call| call.ts <= kernel_ts);
                 let call = of_flow.or(candidates[..before].last()).unwrap_or(first);
                 (Some(*call), Evidence::Correlation, of_flow.is_none())
@@ -203,12 +209,10 @@ impl<'a> Finder<'a> {
         correlation.is_none() || other.is_none() || other == correlation
     }
 
-    /// Whether flows can tell calls of one id apart. If several ranks use the ids of flows alike, all ends of one are bound to the
-    /// first rank's start, and the other starts are counted as damage.
-    fn may_trust_flows(&self, candidates: &[Call]) -> bool {
-        let process = |call: &Call| self.store.process_of(call.slice as usize);
-        self.store.damage.get(Damage::FlowDuplicateId).count == 0
-            || candidates.windows(2).all(|pair| process(&pair[0]) == process(&pair[1]))
+    /// Whether flows can tell the first of the calls of one id apart.
+    fn may_trust_flows(&self, correlation: Option<i64>, candidates: &[Call]) -> bool {
+        let of_id = |id: i64| self.of_one_process.as_ref().is_none_or(|of| candidates.len() <= of[&id]);
+        correlation.is_none_or(of_id)
     }
 
     fn reason(&self, kernel_ts: i64, correlation: Option<i64>) -> NoLaunch {
@@ -221,6 +225,12 @@ impl<'a> Finder<'a> {
             _ => NoLaunch::NotRecorded,
         }
     }
+}
+
+/// How many of the first of these calls are of one process.
+fn of_one_process(store: &Store, calls: &[Call]) -> usize {
+    let process = |call: &Call| store.process_of(call.slice as usize);
+    calls.windows(2).position(|pair| process(&pair[0]) != process(&pair[1])).map_or(calls.len(), |at| at + 1)
 }
 
 /// The flows from slices of a CPU that arrive at some kernels, by kernel.

@@ -1,6 +1,7 @@
 //! The arguments, as typed.
 
 mod families;
+mod size;
 mod words;
 
 use std::num::NonZero;
@@ -15,6 +16,7 @@ use crate::analysis::diff::Bound;
 use crate::analysis::kernels::OwnFamilies;
 use crate::time::parse_nanos;
 use families::FamilyName;
+use size::parse_size;
 pub use words::{DiffFormat, Format, On, Sort, Switch, TableFormat, Weigh};
 
 const EXAMPLES: &str = "\
@@ -493,6 +495,10 @@ pub struct Reading {
     /// How many threads read the trace [default: all of the machine, up to 16]. The answer is the same
     #[arg(long, value_name = "N")]
     pub threads: Option<NonZero<usize>>,
+
+    /// Fail if the trace has more text than this, decompressed: 512M, 64G [default: 1T, and no more of it than real traces unpack to]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub max_bytes: Option<u64>,
 
     /// Fail if any part of the trace is damaged or had to be left out
     #[arg(long, overrides_with = "no_strict")]

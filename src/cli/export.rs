@@ -98,7 +98,9 @@ fn write_cut(args: &Export, wanted: &Wanted, database: &Database, place: &Place)
     let mut copied = cut::Copied::default();
     let size = place.fill(|_, file| {
         let failed = |source| Error::Write { path: place.name().to_owned(), source };
-        copied = cut::write(input::open(&args.trace)?, &plan, file, pack, failed)?;
+        let mut input = input::open(&args.trace)?;
+        input.limits = opening::limits(&args.reading);
+        copied = cut::write(input, &plan, file, pack, failed)?;
         Ok(())
     })?;
     notes::cut(&copied, opening::what(&args.selection));

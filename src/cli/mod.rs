@@ -54,6 +54,7 @@ impl From<Error> for Stop {
 
 /// Runs the program with the arguments of the process.
 pub fn main() -> ExitCode {
+    interrupt::survive_size_limits();
     let (message, code) = match config::arguments().and_then(|cli| run(&cli)) {
         Ok(()) | Err(Stop::NobodyListens) => return ExitCode::SUCCESS,
         Err(Stop::Failed(error)) => (format!("error: {error}"), 1),

@@ -7,12 +7,18 @@ use super::{Stop, notes, progress};
 use crate::analysis::kernels::{OwnFamilies, Wanted};
 use crate::error::Error;
 use crate::event::ArgsWanted;
+use crate::input::limit::Limits;
 use crate::load::{LoadOptions, load};
 use crate::sql::Database;
 
 /// How the arguments say that a trace is to be loaded.
 pub(super) fn options(reading: &Reading, args: ArgsWanted) -> LoadOptions {
-    LoadOptions { args, threads: reading.threads, ..LoadOptions::default() }
+    LoadOptions { args, threads: reading.threads, limits: limits(reading), ..LoadOptions::default() }
+}
+
+/// How much text the arguments allow.
+pub(super) fn limits(reading: &Reading) -> Limits {
+    reading.max_bytes.map_or_else(Limits::default, Limits::of_text)
 }
 
 /// Loads a trace, and tells how that went.

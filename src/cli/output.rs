@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use super::Stop;
+use super::interrupt::Unfinished;
 use crate::error::Error;
 
 /// Where the results of a run go. Opened before the trace is read, so that a file which cannot be written fails at once and
@@ -125,6 +126,7 @@ impl Place {
         let failed = |source| Error::Write { path: self.name.clone(), source };
         let mut temporary = new_file_beside(&self.target).map_err(|e| failed(e.kind().into()))?;
         let path = temporary.path().to_owned();
+        let _unfinished = Unfinished::at(&path);
         write(&path, temporary.as_file_mut())?;
         let size = temporary.as_file().metadata().map_err(failed)?.len();
         put(temporary, &self.target).map_err(failed)?;
@@ -157,6 +159,7 @@ impl Place {
     pub(super) fn fill_folder<T>(&self, write: impl FnOnce(&Path) -> Result<T, Error>) -> Result<T, Error> {
         let failed = |source| Error::Write { path: self.name.clone(), source };
         let temporary = new_folder_beside(&self.target).map_err(|e| failed(e.kind().into()))?;
+        let _unfinished = Unfinished::at(temporary.path());
         let result = write(temporary.path())?;
         if self.target.exists() {
             // Only if it is empty still.

@@ -19,6 +19,7 @@ pub use crate::input::json::copy::Copied;
 use crate::input::json::copy::{Choice, CopyError, copy};
 use crate::nccl::category::MARKED;
 use crate::store::Store;
+use crate::store::highest::Highest;
 use crate::time::Window;
 
 /// The numbers of tracks of marks are counted from here, those left out that a process or thread has: larger than what Linux
@@ -41,8 +42,6 @@ pub struct Plan {
 struct Track {
     tid: u32,
     name: String,
-    /// When its last mark ends, in ns.
-    end: i64,
 }
 
 /// Plans the copy of what is to be kept. The store must have been loaded with places.
@@ -77,21 +76,27 @@ fn tracks(store: &Store, kernels: &[u32]) -> (Vec<Track>, HashMap<u64, usize>) {
     used.sort_unstable();
     let mut tids = (FIRST_TID..).filter(|tid| used.binary_search(&i64::from(*tid)).is_err());
     let (mut tracks, mut marks) = (Vec::<Track>::new(), HashMap::new());
-    let mut of_streams: HashMap<u32, Vec<usize>> = HashMap::new();
+    // By stream: its tracks, and how long before the end of time the last mark of each ends.
+    let mut of_streams: HashMap<u32, (Vec<usize>, Highest)> = HashMap::new();
     for kernel in kernels {
         let slice = *kernel as usize;
         let (Some(place), Some(stream)) = (store.slices.place(slice), store.thread_of(slice)) else { continue };
         let (start, end) = (store.slices.ts(slice), store.slices.ts(slice) + store.slices.dur(slice).max(0));
-        let of_stream = of_streams.entry(stream).or_default();
-        let free = of_stream.iter().copied().find(|track| tracks[*track].end <= start);
-        let track = free.unwrap_or(tracks.len());
-        if free.is_none() {
-            let Some(tid) = tids.next() else { continue };
-            let name = name(threads[stream as usize].tid, of_stream.len());
-            tracks.push(Track { tid, name, end });
-            of_stream.push(track);
-        }
-        tracks[track].end = end;
+        let (of_stream, left) = of_streams.entry(stream).or_default();
+        let track = match left.first(i64::MAX - start) {
+            Some(free) => {
+                left.set(free, i64::MAX - end);
+                of_stream[free]
+            }
+            None => {
+                let Some(tid) = tids.next() else { continue };
+                let name = name(threads[stream as usize].tid, of_stream.len());
+                tracks.push(Track { tid, name });
+                of_stream.push(tracks.len() - 1);
+                left.push(i64::MAX - end);
+                tracks.len() - 1
+            }
+        };
         marks.insert(place, track);
     }
     (tracks, marks)

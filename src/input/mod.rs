@@ -7,6 +7,7 @@
 pub mod bgzip;
 pub mod gzip;
 pub mod json;
+pub mod limit;
 pub mod packed;
 pub mod proto;
 pub mod zstd;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Error;
+use limit::{Limited, Limits};
 
 /// An opened trace: its bytes as stored, and what is known of it.
 pub struct Input {
@@ -27,6 +29,8 @@ pub struct Input {
     pub size: Option<u64>,
     /// Counts the bytes taken from the file so far, for progress.
     pub taken: Arc<AtomicU64>,
+    /// How much text it may have.
+    pub limits: Limits,
     /// How the text is packed.
     packing: Packing,
     /// All of the file's bytes.
@@ -44,8 +48,14 @@ enum Packing {
 }
 
 impl Input {
-    /// The text, decompressed. More threads than one help only where the file allows it.
+    /// The text, decompressed; ends with an error where its limits are reached. More threads than one help only where the file
+    /// allows it.
     pub fn into_text(self, threads: usize) -> Box<dyn Read + Send> {
+        let (limits, taken) = (self.limits, Arc::clone(&self.taken));
+        Box::new(Limited::new(self.unpacked(threads), limits, taken))
+    }
+
+    fn unpacked(self, threads: usize) -> Box<dyn Read + Send> {
         match self.packing {
             Packing::None => self.bytes,
             // Two threads have enough to do with parsing; there a third and fourth would be in the way.
@@ -186,7 +196,8 @@ pub fn from_reader(name: String, size: Option<u64>, source: Box<dyn Read + Send>
         Some(Reading::As(packing)) => *packing,
         Some(Reading::Not { what, advice }) => return Err(Error::Unsupported { name, what, advice }),
     };
-    Ok(Input { name, size, taken, packing, bytes: Box::new(io::Cursor::new(head).chain(counted)) })
+    let limits = Limits::default();
+    Ok(Input { name, size, taken, limits, packing, bytes: Box::new(io::Cursor::new(head).chain(counted)) })
 }
 
 /// Counts what passes through.

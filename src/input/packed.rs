@@ -9,7 +9,7 @@ use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 
 /// Compressed bytes are read in pieces of this size.
-const BLOCK: usize = 256 * 1024;
+pub(super) const BLOCK: usize = 256 * 1024;
 
 /// Why a compressed stream ended early. Travels inside an [`io::Error`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +62,9 @@ pub trait Unpack: Read + Sized {
     /// What it decompresses, for messages.
     const FORMAT: &'static str;
 
+    /// How many bytes of text it should give at a time: so many may be lost before a place where the data are corrupt.
+    const STEP: usize;
+
     /// Whether a part begins so. A head shorter than a mark may be that of a part which was cut off.
     fn may_begin(head: &[u8]) -> bool;
 
@@ -70,6 +73,11 @@ pub trait Unpack: Read + Sized {
 
     /// Where it is.
     fn source(&self) -> &Source<Self::Input>;
+
+    /// What its library's error means.
+    fn explain(error: &io::Error) -> String {
+        error.to_string()
+    }
 
     /// The source, behind the part.
     fn into_source(self) -> Source<Self::Input>;
@@ -139,7 +147,8 @@ impl<D: Unpack> Read for Parts<D> {
                 }
                 return Ok(0);
             };
-            match decoder.read(buf) {
+            let step = buf.len().min(D::STEP);
+            match decoder.read(&mut buf[..step]) {
                 Ok(0) if !buf.is_empty() => {
                     if !self.next_part()? {
                         return Ok(0);
@@ -152,7 +161,7 @@ impl<D: Unpack> Read for Parts<D> {
                     let is_cut_off = e.kind() == io::ErrorKind::UnexpectedEof;
                     let cause = if is_cut_off { PackedCause::CutOff } else { PackedCause::Corrupt };
                     let offset = decoder.source().used;
-                    return Err(self.fail(cause, offset, e.to_string()));
+                    return Err(self.fail(cause, offset, D::explain(&e)));
                 }
             }
         }

@@ -20,6 +20,10 @@ impl<R: Read> Unpack for Decoder<'static, Source<R>> {
 
     const FORMAT: &'static str = "zstd";
 
+    // The library forgets what it had written in the call in which it meets corrupt data. A frame's blocks, of 128 KiB at most, are
+    // decompressed as a whole, so no step is too small for it.
+    const STEP: usize = 16 * 1024;
+
     fn may_begin(head: &[u8]) -> bool {
         let head = &head[..head.len().min(4)];
         match head {
@@ -30,6 +34,15 @@ impl<R: Read> Unpack for Decoder<'static, Source<R>> {
 
     fn start(source: Source<R>) -> io::Result<Self> {
         Ok(Decoder::with_buffer(source)?.single_frame())
+    }
+
+    fn explain(error: &io::Error) -> String {
+        let message = error.to_string();
+        // The library grants 128 MiB; what asks for 2 GiB is honest at best once in a while.
+        if message.contains("too much memory") {
+            return "a frame asks for a window of more than 128 MiB; pack it again without --long".to_owned();
+        }
+        message
     }
 
     fn source(&self) -> &Source<R> {
@@ -81,5 +94,40 @@ mod tests {
         let mut wrong_sum = whole.clone();
         *wrong_sum.last_mut().unwrap() ^= 1;
         assert_eq!(read(&wrong_sum).1, Some(PackedCause::Corrupt));
+    }
+
+    /// A frame's blocks are decompressed as a whole, and what has been written of the last one may be lost.
+    #[test]
+    fn text_before_corrupt_data_is_read() {
+        let mut state = 1u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state >> 16
+        };
+        let text: String = (0..60_000).map(|_| format!("{{\"ph\":\"X\",\"ts\":{}}},", next())).collect();
+        let whole = frame(&text);
+        for at in (1_000..whole.len() - 4).step_by(whole.len() / 40) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0x55;
+            let mut before = Vec::new();
+            let _ = Frames::new(&whole[..at], 0).read_to_end(&mut before);
+            let (mut frames, mut buf, mut got) = (Frames::new(&bytes[..], 0), vec![0; 4 << 20], Vec::new());
+            while let Ok(n @ 1..) = frames.read(&mut buf) {
+                got.extend_from_slice(&buf[..n]);
+            }
+            let sure = before.len().saturating_sub(2 * 128 * 1024);
+            assert!(got.len() >= sure && got[..sure] == before[..sure], "byte {at}: {} of {}", got.len(), before.len());
+        }
+    }
+
+    /// A frame may ask for any window; what the library grants is 128 MiB.
+    #[test]
+    fn a_window_that_fills_the_machine_is_refused() {
+        let mut bytes = frame("text");
+        // The frame's descriptor says that no size is given and a window is: 2 to the 10 + 31.
+        bytes[4] &= !0x20 & 0x3f;
+        bytes[5] = 31 << 3;
+        let error = Frames::new(&bytes[..], 0).read_to_end(&mut Vec::new()).unwrap_err();
+        assert!(error.to_string().contains("more than 128 MiB; pack it again"), "{error}");
     }
 }

@@ -12,7 +12,7 @@ pub const CAPTURE_BEGIN: &str = "StreamBeginCapture";
 pub const CAPTURE_END: &str = "StreamEndCapture";
 
 /// What a call puts onto a GPU, or into a graph that is being captured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Work {
     /// A kernel.
     Kernel,

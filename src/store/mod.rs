@@ -8,6 +8,7 @@
 pub mod args;
 pub mod batch;
 pub mod flows;
+pub mod highest;
 mod nest;
 mod order;
 pub mod places;
@@ -396,7 +397,7 @@ fn roles(slices: &Slices, kinds: &[CategoryKind]) -> Roles {
 fn bounds(slices: &Slices) -> (i64, i64) {
     let start = if slices.is_empty() { 0 } else { slices.ts(0) };
     let end = (0..slices.len()).map(|slice| slices.ts(slice) + slices.dur(slice).max(0)).max().unwrap_or(0);
-    (start, if slices.is_empty() || end > start { end } else { start + 1 })
+    (start, if slices.is_empty() || end > start { end } else { start.saturating_add(1) })
 }
 
 /// The ids that occur in a column, in order, NULL left out.

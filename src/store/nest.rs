@@ -4,8 +4,10 @@
 //! thread's, with a stack of its own; so its parent can only be another such slice. That is how kernels which overlap
 //! on one stream (programmatic dependent launch) and Python frames that end a microsecond late come to stand apart.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 
+use super::highest::Highest;
 use super::slices::{NO_PARENT, Slices, UNFINISHED};
 use super::strings::StringId;
 use super::tracks::Tracks;
@@ -45,11 +47,64 @@ struct Stack {
     open: usize,
 }
 
-/// Slices that partly overlap others of their thread: the ends of what lies on this lane.
-#[derive(Debug)]
-struct Lane {
-    track: u32,
-    ends: Vec<i64>,
+/// The lanes of a thread, for slices that partly overlap others of it.
+///
+/// A slice comes onto the first lane that is free when it begins, or whose latest slice that still runs encloses it. Slices come in
+/// the order of their starts, so what has ended by then is taken off for good. The tree has the end of each lane's latest slice, the
+/// end of time where the lane is free: so many steps as the number of lanes has digits, and not as there are lanes.
+#[derive(Debug, Default)]
+struct Lanes {
+    /// By lane: its track, and the ends of what still runs on it, the innermost last.
+    lanes: Vec<(u32, Vec<i64>)>,
+    /// By lane: up to when a slice may last that comes onto it.
+    room: Highest,
+    /// The ends of what is the innermost on its lane, or was when it came there, and the lane.
+    ending: BinaryHeap<Reverse<(i64, usize)>>,
+    /// How often a lane was looked at.
+    #[cfg(test)]
+    steps: usize,
+}
+
+/// How much room there is on a lane that is free.
+const FREE: i64 = i64::MAX;
+
+impl Lanes {
+    /// Finds the lane of a slice; `None` if it needs a new one.
+    fn lay(&mut self, ts: i64, end: i64) -> Option<u32> {
+        while let Some(Reverse((over, lane))) = self.ending.peek().copied().filter(|Reverse((over, _))| *over <= ts) {
+            self.ending.pop();
+            let ends = &mut self.lanes[lane].1;
+            while ends.last().is_some_and(|last| *last <= over) {
+                ends.pop();
+            }
+            self.room.set(lane, ends.last().copied().unwrap_or(FREE));
+            self.step();
+        }
+        let lane = self.room.first(end)?;
+        self.put(lane, end);
+        Some(self.lanes[lane].0)
+    }
+
+    /// A new lane, and a slice on it.
+    fn add(&mut self, track: u32, end: i64) {
+        self.lanes.push((track, Vec::new()));
+        self.room.push(FREE);
+        self.put(self.lanes.len() - 1, end);
+    }
+
+    fn put(&mut self, lane: usize, end: i64) {
+        self.lanes[lane].1.push(end);
+        self.room.set(lane, end);
+        self.ending.push(Reverse((end, lane)));
+        self.step();
+    }
+
+    fn step(&mut self) {
+        #[cfg(test)]
+        {
+            self.steps += 1;
+        }
+    }
 }
 
 enum Refusal {
@@ -64,7 +119,8 @@ pub(super) struct Layer {
     /// The slices that came to lie on lanes, in order.
     pub(super) spilled: Vec<u32>,
     stacks: Vec<Stack>,
-    lanes: HashMap<u32, Vec<Lane>>,
+    /// By thread.
+    lanes: HashMap<u32, Lanes>,
 }
 
 impl Layer {
@@ -159,21 +215,14 @@ impl Layer {
         Ok(slice)
     }
 
-    /// The first lane of a thread that is free from `ts` on, or whose latest slice encloses all up to `end`.
+    /// The track of the lane onto which a slice comes.
     fn lane(&mut self, utid: u32, ts: i64, end: i64) -> u32 {
         let lanes = self.lanes.entry(utid).or_default();
-        for lane in lanes.iter_mut() {
-            while lane.ends.last().is_some_and(|last| *last <= ts) {
-                lane.ends.pop();
-            }
-            if lane.ends.last().is_none_or(|last| *last >= end) {
-                lane.ends.push(end);
-                return lane.track;
-            }
-        }
-        let track = self.tracks.new_lane(utid);
-        lanes.push(Lane { track, ends: vec![end] });
-        track
+        lanes.lay(ts, end).unwrap_or_else(|| {
+            let track = self.tracks.new_lane(utid);
+            lanes.add(track, end);
+            track
+        })
     }
 }
 
@@ -220,5 +269,63 @@ impl Stack {
             self.open -= usize::from(entry.end.is_none());
         }
         self.entries.truncate(at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Perfetto's rule as it is said: one lane after the other is looked at.
+    #[derive(Default)]
+    struct Plain(Vec<Vec<i64>>);
+
+    impl Plain {
+        fn lay(&mut self, ts: i64, end: i64) -> u32 {
+            for (number, ends) in self.0.iter_mut().enumerate() {
+                while ends.last().is_some_and(|last| *last <= ts) {
+                    ends.pop();
+                }
+                if ends.last().is_none_or(|last| *last >= end) {
+                    ends.push(end);
+                    return number as u32;
+                }
+            }
+            self.0.push(vec![end]);
+            self.0.len() as u32 - 1
+        }
+    }
+
+    fn lay(lanes: &mut Lanes, ts: i64, end: i64) -> u32 {
+        lanes.lay(ts, end).unwrap_or_else(|| {
+            let next = lanes.lanes.len() as u32;
+            lanes.add(next, end);
+            next
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn lanes_are_those_of_a_search(slices in prop::collection::vec((0i64..4, prop_oneof![1i64..40, Just(i64::MAX - 200)]), 0..120)) {
+            let (mut lanes, mut plain, mut ts) = (Lanes::default(), Plain::default(), 0);
+            for (later, dur) in slices {
+                ts += later;
+                prop_assert_eq!(lay(&mut lanes, ts, ts + dur), plain.lay(ts, ts + dur));
+            }
+        }
+    }
+
+    /// Each slice is put somewhere once and taken off once.
+    #[test]
+    fn overlapping_slices_take_two_steps_each() {
+        for n in [1_000, 2_000] {
+            let mut lanes = Lanes::default();
+            for ts in 0..n {
+                assert_eq!(lay(&mut lanes, ts, ts + n), ts as u32);
+            }
+            assert_eq!(lay(&mut lanes, 2 * n, 3 * n), 0);
+            assert_eq!(lanes.steps as i64, 2 * n + 1);
+        }
     }
 }

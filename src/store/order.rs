@@ -5,7 +5,7 @@
 //! file's order at equal times too. [`Watch`] finds out during reading up to which time that holds.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::ops::Range;
 
 use super::batch::RawKind;
@@ -225,19 +225,25 @@ impl Sequence {
 
 /// The stretches that have events, as few runs: each stretch follows one that it does not overlap.
 fn runs(stretches: &[Stretch], events: Events<'_>) -> Vec<Vec<usize>> {
-    let mut runs: Vec<(i64, Vec<usize>)> = Vec::new();
+    let mut runs: Vec<Vec<usize>> = Vec::new();
+    let mut ends: BTreeSet<(i64, usize)> = BTreeSet::new();
     for (number, stretch) in stretches.iter().enumerate() {
         let (Some((first, _)), Some(last)) = (stretch.next(events), stretch.last(events)) else { continue };
         // Of those that it may follow the one that ends last, so that the others are left for earlier ones.
-        match runs.iter_mut().filter(|(end, _)| *end <= first).max_by_key(|(end, _)| *end) {
-            Some((end, run)) => {
-                *end = last;
-                run.push(number);
+        let run = match ends.range(..=(first, usize::MAX)).next_back().copied() {
+            Some(end) => {
+                ends.remove(&end);
+                end.1
             }
-            None => runs.push((last, vec![number])),
-        }
+            None => {
+                runs.push(Vec::new());
+                runs.len() - 1
+            }
+        };
+        runs[run].push(number);
+        ends.insert((last, run));
     }
-    runs.into_iter().map(|(_, run)| run).collect()
+    runs
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 pub(crate) mod facts;
+pub(crate) mod hostile;
 pub(crate) mod packets;
 pub(crate) mod program;
 pub(crate) mod random;

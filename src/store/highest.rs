@@ -1,0 +1,160 @@
+//! A row of numbers that is asked which of them is the first, or the last, to be at least so high.
+//!
+//! Slices that overlap need a lane that is free, callers a slice that still runs. A search from one end takes as many steps as there
+//! are slices at once, so that a trace in which all of them overlap takes the square of its length. Here a tree over the row has the
+//! highest number below each of its nodes, and the search goes down one path.
+
+/// The numbers, in a row that grows.
+#[derive(Debug, Clone, Default)]
+pub struct Highest {
+    /// Node 1 is the root, the children of `n` are `2 n` and `2 n + 1`, and the leaves are the last half.
+    nodes: Vec<i64>,
+    len: usize,
+}
+
+/// What stands where there is no number.
+const NOTHING: i64 = i64::MIN;
+
+impl Highest {
+    /// How many numbers there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Puts a number behind the others.
+    pub fn push(&mut self, number: i64) {
+        if self.len == self.leaves() {
+            self.grow();
+        }
+        self.len += 1;
+        self.set(self.len - 1, number);
+    }
+
+    /// Puts a number in the place of another.
+    pub fn set(&mut self, at: usize, number: i64) {
+        let mut node = self.leaves() + at;
+        self.nodes[node] = number;
+        while node > 1 {
+            node /= 2;
+            let highest = self.nodes[2 * node].max(self.nodes[2 * node + 1]);
+            // What is above it has not changed then.
+            if self.nodes[node] == highest {
+                return;
+            }
+            self.nodes[node] = highest;
+        }
+    }
+
+    /// The first that is at least so high.
+    pub fn first(&self, least: i64) -> Option<usize> {
+        if self.is_empty() || self.nodes[1] < least {
+            return None;
+        }
+        let mut node = 1;
+        while node < self.leaves() {
+            node *= 2;
+            if self.nodes[node] < least {
+                node += 1;
+            }
+        }
+        Some(node - self.leaves()).filter(|at| *at < self.len)
+    }
+
+    /// The last before a place that is at least so high.
+    pub fn last(&self, before: usize, least: i64) -> Option<usize> {
+        if before == 0 || self.is_empty() {
+            return None;
+        }
+        // To the left of the path up from the place are the subtrees of all that is before it, the nearest first.
+        let mut node = self.leaves() + before.min(self.len) - 1;
+        while self.nodes[node] < least {
+            while node.is_multiple_of(2) {
+                node /= 2;
+            }
+            if node <= 1 {
+                return None;
+            }
+            node -= 1;
+        }
+        while node < self.leaves() {
+            node = 2 * node + 1;
+            if self.nodes[node] < least {
+                node -= 1;
+            }
+        }
+        Some(node - self.leaves())
+    }
+
+    fn leaves(&self) -> usize {
+        self.nodes.len() / 2
+    }
+
+    fn grow(&mut self) {
+        let leaves = (2 * self.leaves()).max(4);
+        let mut nodes = vec![NOTHING; 2 * leaves];
+        nodes[leaves..leaves + self.len].copy_from_slice(&self.nodes[self.leaves()..self.leaves() + self.len]);
+        for node in (1..leaves).rev() {
+            nodes[node] = nodes[2 * node].max(nodes[2 * node + 1]);
+        }
+        self.nodes = nodes;
+    }
+}
+
+impl FromIterator<i64> for Highest {
+    fn from_iter<T: IntoIterator<Item = i64>>(numbers: T) -> Self {
+        let numbers: Vec<i64> = numbers.into_iter().collect();
+        let leaves = numbers.len().next_power_of_two();
+        let mut nodes = vec![NOTHING; 2 * leaves];
+        nodes[leaves..leaves + numbers.len()].copy_from_slice(&numbers);
+        for node in (1..leaves).rev() {
+            nodes[node] = nodes[2 * node].max(nodes[2 * node + 1]);
+        }
+        Highest { nodes, len: numbers.len() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The same as a search from one end to the other.
+        #[test]
+        fn it_finds_what_a_search_finds(
+            numbers in prop::collection::vec(-3i64..4, 0..40),
+            changes in prop::collection::vec((0usize..40, -3i64..4), 0..20),
+            least in -4i64..5,
+            before in 0usize..45,
+        ) {
+            let mut plain = numbers.clone();
+            let mut pushed = Highest::default();
+            numbers.iter().for_each(|number| pushed.push(*number));
+            let mut collected: Highest = numbers.iter().copied().collect();
+            for (at, number) in changes.into_iter().filter(|(at, _)| *at < numbers.len()) {
+                plain[at] = number;
+                pushed.set(at, number);
+                collected.set(at, number);
+            }
+            for highest in [&pushed, &collected] {
+                prop_assert_eq!(highest.len(), plain.len());
+                prop_assert_eq!(highest.first(least), plain.iter().position(|number| *number >= least));
+                let part = &plain[..before.min(plain.len())];
+                prop_assert_eq!(highest.last(before, least), part.iter().rposition(|number| *number >= least));
+            }
+        }
+    }
+
+    #[test]
+    fn the_lowest_number_is_one_too() {
+        let row: Highest = [i64::MIN, i64::MIN, i64::MAX].into_iter().collect();
+        assert_eq!((row.first(i64::MIN), row.first(i64::MAX), row.last(2, i64::MIN)), (Some(0), Some(2), Some(1)));
+        assert_eq!(Highest::default().first(i64::MIN), None);
+        assert_eq!(std::iter::empty().collect::<Highest>().last(3, i64::MIN), None);
+    }
+}
