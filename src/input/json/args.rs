@@ -14,6 +14,17 @@ pub(super) fn flatten(object: &[u8], list: &mut ArgList) {
     let _ = flatten_object(object, &mut path, list, 0);
 }
 
+/// The same for one JSON value of any sort, under keys that there are already. Whether there is a row.
+pub(in crate::input) fn flatten_value_of(text: &[u8], key: &str, flat_key: &str, list: &mut ArgList) -> bool {
+    let had = list.len();
+    let mut path = Path { key: key.to_owned(), flat_key: flat_key.to_owned(), indexed: key != flat_key };
+    let container = [b"[", text, b"]"].concat();
+    if let Ok(Some(token)) = Walker::new(&container).element() {
+        let _ = flatten_value(token, &mut path, list, 0);
+    }
+    list.len() > had
+}
+
 /// The key under construction; steps are taken back by cutting the text.
 struct Path {
     key: String,
