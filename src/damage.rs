@@ -117,7 +117,7 @@ descriptions! {
     MissingComma "json_missing_comma" "error" Mended "missing commas";
     StrayComma "json_stray_comma" "error" Mended "commas too many";
     ArgsSyntax "json_args_syntax" "error" Lost "arguments that cannot be read from some place on";
-    ArgsTooDeep "json_args_too_deep" "error" Lost "arguments nested deeper than 64 levels";
+    ArgsTooDeep "json_args_too_deep" "error" Lost "events with arguments nested deeper than 64 levels, or with keys too long to be kept";
     DuplicateKey "json_duplicate_key" "info" Moved "keys that an event has twice (the last counts)";
     TextTime "json_text_time" "info" Moved "times written as text";
     EventWithoutTimestamp "json_tokenizer_failure" "error" Lost "events without a phase or a valid timestamp";
@@ -126,7 +126,8 @@ descriptions! {
     NegativeTimestamp "trace_sorter_negative_timestamp_dropped" "error" Lost "events before time zero";
     NegativeDuration "slice_negative_duration" "error" Lost "slices of negative duration";
     TooDeep "slice_max_depth_exceeded" "error" Lost "slices nested deeper than 512 levels";
-    AsyncOverlap "slice_drop_overlapping_complete_event" "error" Lost "slices that overlap another on an asynchronous track";
+    AsyncOverlap "slice_drop_overlapping_complete_event" "error" Lost
+        "slices that partly overlap another where there are no lanes (asynchronous operations, Perfetto's own format)";
     MisplacedEnd "misplaced_end_event" "data_loss" Moved "open slices ended early, because their parent ended";
     Spilled "slice_spill_overlapping_complete_event" "error" Moved
         "slices that partly overlap another on their thread, kept on a track of their own";
@@ -138,22 +139,23 @@ descriptions! {
     FlowEndWithoutStart "flow_end_without_start" "info" None "flow ends without a start (normal: calls that launch nothing)";
     FlowStepWithoutStart "flow_step_without_start" "info" None "flow steps without a start";
     DisplayTimeUnit "json_display_time_unit" "info" None "displayTimeUnit fields (ignored: times are microseconds)";
-    PacketStructure "packet_structure" "data_loss" Lost "all behind the place where the file stops being a list of packets";
+    PacketStructure "packet_structure" "data_loss" Lost
+        "places where the file is no list of packets (all up to the next three that are whole is left out)";
     PacketSyntax "packet_syntax" "error" Lost "packets that are not valid protobuf, or compressed so that they cannot be read";
-    PacketTooLong "packet_too_long" "error" Lost "packets longer than 256 MiB";
+    PacketTooLong "packet_too_long" "error" Lost "packets longer than 256 MiB (unpacked, too), and arguments of an event beyond 64 MiB";
     PacketWithoutState "packet_skipped_seq_needs_incremental_state_invalid" "data_loss" Lost
         "packets that build on others which were lost before";
     EventWithoutSequence "track_event_missing_sequence_id" "error" Lost "track events that name no sequence of packets";
     EventWithoutTime "track_event_missing_timestamp" "error" Lost "track events without a time";
     ClockUnknown "packet_clock_unknown" "error" Lost "packets on a clock that no snapshot ties to the trace's";
-    NameUnknown "interned_name_unknown" "error" Lost "names and texts that no packet before their use defines";
+    NameUnknown "interned_name_unknown" "error" Lost "names and texts that no packet defines while they hold";
 }
 
 impl Damage {
     /// Whether this can be met once only, at one place, so that counting it says nothing.
     pub fn is_place(self) -> bool {
-        use Damage::{BrokenStructure, PackedCorrupt, PackedCutOff, PacketStructure, TrailingBytes, Truncated};
-        matches!(self, Truncated | PackedCutOff | PackedCorrupt | BrokenStructure | TrailingBytes | PacketStructure)
+        use Damage::{BrokenStructure, PackedCorrupt, PackedCutOff, TrailingBytes, Truncated};
+        matches!(self, Truncated | PackedCutOff | PackedCorrupt | BrokenStructure | TrailingBytes)
     }
 
     /// What there is to say of this kind.

@@ -127,6 +127,10 @@ pub enum TrackKey {
     Uuid(u64),
     /// By the process and thread of the sequence of packets that it comes in, as the first of these traces did.
     OfSequence(i64, i64),
+    /// An asynchronous operation, by a number of the reader's.
+    Operation(u64),
+    /// The moments of this process, or of everything.
+    Instants(Option<i64>),
 }
 
 /// What a trace says of such a track; it may come behind the track's events.
@@ -159,6 +163,10 @@ pub enum Home {
     Global,
     /// It lies beneath a line that belongs to nothing.
     UnderGlobal,
+    /// It is an asynchronous operation, of this process or of everything.
+    Operation(Option<i64>),
+    /// It has the moments of this process, or of everything.
+    Instants(Option<i64>),
 }
 
 /// What a reader of described tracks hands on.
@@ -273,6 +281,16 @@ impl ArgList {
         let start = self.text.len();
         self.text.push_str(text);
         start..self.text.len()
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// How many bytes their keys and texts have.
+    pub fn text_len(&self) -> usize {
+        self.text.len()
     }
 
     /// Whether there is no row.

@@ -4,30 +4,22 @@
 
 mod support;
 
-use std::io::{Cursor, Write};
+use std::io::Write;
 use std::path::Path;
 
 use nccl_stacks::damage::Damage;
-use nccl_stacks::event::ArgValue;
 use nccl_stacks::event::ArgsWanted;
-use nccl_stacks::input::from_reader;
-use nccl_stacks::load::{LoadOptions, load_input};
-use nccl_stacks::store::Store;
 use proptest::prelude::*;
 
-use support::packets::{Message, Style, file, from_json};
+use support::packets::{
+    Message, Style, args, arrows, event, file, from_json, load_packets, named, packet, read, rows, thread, track,
+};
 use support::program::{run, scratch, stderr, stdout, testdata};
 use support::random::{Random, damage};
 use support::sound::check;
 
 fn json(name: &str) -> String {
     support::read_text(Path::new(&testdata(name)))
-}
-
-fn read(bytes: &[u8], args: ArgsWanted) -> Result<Store, String> {
-    let input = from_reader("trace".to_owned(), None, Box::new(Cursor::new(bytes.to_vec())));
-    let options = LoadOptions { args, ..LoadOptions::default() };
-    input.and_then(|input| load_input(input, options, |_| {})).map(|loaded| loaded.store).map_err(|e| e.to_string())
 }
 
 fn zlib(bytes: &[u8]) -> Vec<u8> {
@@ -60,7 +52,7 @@ fn the_answer_is_that_of_the_same_trace_in_json() {
     for name in ["costs.json", "two_matches.json", "overlap_pdl.json", "forward_backward.json", "flow_only.json"] {
         let want = run(&[&testdata(name), "--no-interactive"]);
         assert_eq!(want.status.code(), Some(0), "{name}: {}", stderr(&want));
-        for style in [Style::Plain, Style::Incremental] {
+        for style in [Style::Plain, Style::Incremental, Style::Late, Style::Legacy] {
             for (number, bytes) in packings(&from_json(&json(name), style)).iter().enumerate() {
                 let (_folder, path) = scratch("trace.pftrace", bytes);
                 let got = run(&[&path, "--no-interactive"]);
@@ -68,44 +60,6 @@ fn the_answer_is_that_of_the_same_trace_in_json() {
             }
         }
     }
-}
-
-fn packet() -> Message {
-    Message::default().number(10, 7)
-}
-
-/// A track event at a time, on a track: 1 begins, 2 ends, 3 is a moment.
-fn event(ts: u64, kind: u64, track: u64, more: Message) -> Message {
-    let mut event = Message::default().number(9, kind).number(11, track);
-    event.0.extend(more.0);
-    packet().number(8, ts).message(11, event)
-}
-
-fn named(name: &str) -> Message {
-    Message::default().bytes(23, name)
-}
-
-fn track(uuid: u64) -> Message {
-    Message::default().number(1, uuid)
-}
-
-fn thread(uuid: u64, pid: u64, tid: u64) -> Message {
-    packet().message(60, track(uuid).message(4, Message::default().number(1, pid).number(2, tid)))
-}
-
-fn load_packets(packets: &[Message]) -> Store {
-    read(&file(packets), ArgsWanted::All).unwrap()
-}
-
-/// Time, length, depth and name of all slices.
-fn rows(store: &Store) -> Vec<(i64, i64, u16, &str)> {
-    let slices = &store.slices;
-    (0..slices.len()).map(|i| (slices.ts(i), slices.dur(i), slices.depth(i), store.slice_name(i))).collect()
-}
-
-fn arrows(store: &Store) -> Vec<(u32, u32, u64)> {
-    let flows = &store.flows;
-    (0..flows.len()).map(|i| (flows.slice_out[i], flows.slice_in[i], flows.trace_id[i])).collect()
 }
 
 #[test]
@@ -123,8 +77,8 @@ fn equal_times_stay_in_file_order() {
     assert_eq!(rows(&store), [(5, 0, 0, "early"), (10, 20, 0, "a"), (20, 0, 1, "b"), (40, -1, 0, "open")]);
 }
 
-/// An arrow goes from each slice that has it to the next one, whether it is told at their begin or their end; a terminating id
-/// may be used anew.
+/// An arrow goes from each slice that has it to the next one, whether it is told at their begin or their end; a
+/// terminating id may be used anew.
 #[test]
 fn arrows_pass_slices() {
     let flow = |id| Message::default().fixed(47, id);
@@ -219,13 +173,7 @@ fn annotations_are_arguments() {
     // The end brings one more.
     let end = value().message(4, annotation("bytes", value().number(4, u64::MAX)));
     let store = load_packets(&[event(1, 1, 5, more), event(2, 2, 5, end)]);
-    let text = |id| store.strings.get(id).unwrap();
-    let got: Vec<String> = (store.args.set(store.slices.args(0)).iter())
-        .map(|arg| match arg.value {
-            ArgValue::Text(id) => format!("{} {} {:?}", text(arg.key), text(arg.flat_key), text(id)),
-            ref value => format!("{} {} {value:?}", text(arg.key), text(arg.flat_key)),
-        })
-        .collect();
+    let got = args(&store, 0);
     assert_eq!(
         got,
         [
@@ -398,15 +346,15 @@ proptest! {
     }
 }
 
-/// A packet that says it is as long as a disk takes no memory for what is not there; one that is told from JSON by no more than its
-/// length is read.
+/// A packet that says it is as long as a disk takes no memory for what is not there; one that is told from JSON by no
+/// more than its length is read.
 #[test]
 fn lengths_may_lie() {
     let good = file(&[event(1, 3, 5, named("first"))]);
     let long = [&good[..], b"\x0a\xff\xff\xff\xff\xff\xff\x7f", &good].concat();
     let store = read(&long, ArgsWanted::All).unwrap();
     assert_eq!(store.slices.len(), 1);
-    assert_eq!(store.damage.get(Damage::Truncated).first_offset, Some(good.len() as u64));
+    assert_eq!(store.damage.get(Damage::PacketTooLong).first_offset, Some(good.len() as u64));
     let name = "n".repeat(123 - 13);
     let brace = file(&[event(1, 3, 5, named(&name))]);
     assert_eq!(brace[1], b'{');
@@ -424,4 +372,8 @@ fn it_cannot_be_cut() {
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("cannot be cut; --sqlite exports all of it"), "{}", stderr(&output));
     assert!(!out.exists());
+    // That is said by its first bytes: to load this one would fail.
+    let (_folder, path) = scratch("trace.pftrace", &file(&[packet().number(8, 1)]));
+    let output = run(&["export", &path, "--trace", out.to_str().unwrap()]);
+    assert!(stderr(&output).contains("cannot be cut") && !stderr(&output).contains("loaded"), "{}", stderr(&output));
 }

@@ -49,7 +49,7 @@ fn events(text: &[u8]) -> Vec<std::ops::Range<usize>> {
             return events;
         }
         let mut values = serde_json::Deserializer::from_slice(&text[at..]).into_iter::<IgnoredAny>();
-        if !values.next().is_some_and(|value| value.is_ok()) {
+        if values.next().is_none_or(|value| value.is_err()) {
             return events;
         }
         let end = at + values.byte_offset();

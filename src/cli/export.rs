@@ -22,8 +22,12 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
     let wanted = opening::wanted(&args.selection, &args.reading)?;
     let place = |flag, path: Option<&Path>| path.map(|path| Place::open(flag, path, &args.trace)).transpose();
     let sqlite = place("--sqlite", args.sqlite.as_deref())?;
-    let cut = place("--trace", args.cut.as_deref())?;
+    let smaller = place("--trace", args.cut.as_deref())?;
     let parquet = args.parquet.as_deref().map(parquet::Folder::open).transpose()?;
+    if args.cut.is_some() {
+        // Loading takes long, and this is known by the first bytes.
+        cut::check(input::open(&args.trace)?)?;
+    }
     let all = if args.sqlite.is_some() || args.parquet.is_some() { ArgsWanted::All } else { ArgsWanted::Collectives };
     let options = LoadOptions { places: args.cut.is_some(), ..opening::options(&args.reading, all) };
     let database = opening::open(&args.trace, &args.reading, options)?;
@@ -33,7 +37,7 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
     if let Some(folder) = parquet {
         folder.write(&database)?;
     }
-    if let Some(place) = cut {
+    if let Some(place) = smaller {
         write_cut(args, &wanted, &database, &place)?;
     }
     notes::damage(&database.store().damage);

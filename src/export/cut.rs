@@ -112,6 +112,18 @@ fn name(stream: i64, before: usize) -> String {
     }
 }
 
+/// Refuses a trace that is not in a format which can be cut, by its beginning.
+///
+/// # Errors
+/// [`Error::CannotCut`].
+pub fn check(input: Input) -> Result<(), Error> {
+    let name = input.name.clone();
+    match input.into_contents(1) {
+        Contents::Json(_) => Ok(()),
+        Contents::Packets(_) => Err(Error::CannotCut { name }),
+    }
+}
+
 /// Copies what was planned from the file that was loaded, and packs it with gzip if that is wanted.
 ///
 /// # Errors

@@ -43,8 +43,8 @@ pub(super) fn load(
     if builder.is_full() {
         return Err(Error::TooLarge { name });
     }
-    let Summary { bytes, events, damage, .. } = check(&name, summary)?;
-    let store = builder.finish(Vec::new(), events, damage);
+    let Summary { bytes, events, header, damage, .. } = check(&name, summary)?;
+    let store = builder.finish(header, events, damage);
     Ok(Loaded { store, name, text_bytes: bytes, seconds: start.elapsed().as_secs_f64() })
 }
 
@@ -60,9 +60,16 @@ fn check(name: &str, mut summary: Summary) -> Result<Summary, Error> {
     if let (0, Some(offset)) = (summary.packets, summary.cut_off_at) {
         return Err(Error::NothingWhole { name, offset });
     }
-    let what = match summary.damage.get(Damage::PacketStructure).first_offset {
-        Some(offset) => format!("the list of packets breaks at byte {offset}, and up to there is no track event"),
-        None => format!("none of its {} packets is a track event", summary.packets),
+    let first = |kind| summary.damage.get(kind).first_offset;
+    let what = match (first(Damage::PacketStructure).or(first(Damage::PacketTooLong)), first(Damage::PacketSyntax)) {
+        (Some(offset), _) => {
+            format!("this is a damaged list of packets: it breaks at byte {offset}, and nowhere is a whole track event")
+        }
+        (None, Some(offset)) => format!(
+            "this is a damaged list of packets: the one at byte {offset} is not valid protobuf, and none of all {} is a track event",
+            summary.packets
+        ),
+        (None, None) => format!("none of its {} packets is a track event", summary.packets),
     };
     Err(Error::NotATrace { name, what })
 }

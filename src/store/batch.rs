@@ -265,9 +265,22 @@ impl Shard {
         if event.ts < 0 {
             return self.batch.damage.count(Damage::NegativeTimestamp, Some(offset));
         }
+        let flow = |kind, id: Option<u64>| id.map_or((RawKind::FlowInvalid, 0), |id| (kind, id as i64));
         let (kind, value) = match event.kind {
+            Kind::Complete { dur } if dur < 0 => {
+                return self.batch.damage.count(Damage::NegativeDuration, Some(offset));
+            }
+            Kind::Complete { dur } if event.ts.checked_add(dur).is_none() => {
+                return self.batch.damage.count(Damage::InvalidDuration, Some(offset));
+            }
+            Kind::Complete { dur } => (RawKind::Complete, dur),
             Kind::Begin => (RawKind::Begin, 0),
             Kind::End => (RawKind::End, 0),
+            Kind::FlowStart(id) => flow(RawKind::FlowStart, id),
+            Kind::FlowStep(id) => flow(RawKind::FlowStep, id),
+            Kind::FlowEnd { id, enclosing: true } => flow(RawKind::FlowEnd, id),
+            Kind::FlowEnd { id, enclosing: false } => flow(RawKind::FlowEndAtNext, id),
+            Kind::Metadata => return self.batch.damage.count(Damage::PhaseNotShown, None),
             Kind::SliceFlow(SliceFlow { id, terminates, of_closed }) => {
                 (RawKind::SliceFlow { terminates, of_closed }, id as i64)
             }

@@ -49,7 +49,7 @@ pub struct Store {
     pub tracks: Tracks,
     /// The header's fields.
     pub header: Vec<HeaderField>,
-    /// The fields of the header's `metadata` object, under the names that Perfetto gives them.
+    /// The fields of the header's `metadata` object, and the attributes of Perfetto's protobuf, under the names that Perfetto gives them.
     pub metadata: Vec<HeaderField>,
     /// What was wrong with the trace.
     pub damage: DamageReport,
@@ -349,6 +349,9 @@ impl Builder {
 }
 
 fn metadata_field(field: &HeaderField) -> Option<HeaderField> {
+    if field.key.starts_with("trace_attribute.") {
+        return Some(field.clone());
+    }
     let key = field.key.strip_prefix("metadata.")?;
     Some(HeaderField { key: format!("json_metadata.{key}"), value: field.value.clone() })
 }

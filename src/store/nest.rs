@@ -148,7 +148,7 @@ impl Layer {
                 None
             }
             Err(Refusal::Overlap) => {
-                let Some(utid) = self.tracks.thread_of(track) else {
+                let Some(utid) = self.tracks.thread_with_lanes(track) else {
                     damage.count(Damage::AsyncOverlap, None);
                     return None;
                 };

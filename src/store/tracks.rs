@@ -121,6 +121,8 @@ pub struct Track {
     pub owner: Owner,
     /// Its name. Asynchronous tracks have that of their first event, described ones their own; others have none.
     pub name: StringId,
+    /// Whether the trace describes its tracks. What partly overlaps on one of these is left out, as in Perfetto.
+    is_described: bool,
 }
 
 /// All processes, threads and tracks.
@@ -238,7 +240,15 @@ impl Tracks {
 
     /// A track that the trace describes, if it does not say what it is: that it does later, if at all.
     pub(super) fn described_track(&mut self, name: StringId) -> u32 {
-        self.new_track(Owner::GlobalEvents, name)
+        let track = self.new_track(Owner::GlobalEvents, name);
+        self.tracks[track as usize].is_described = true;
+        track
+    }
+
+    /// The thread that has lanes for what partly overlaps on a track.
+    pub(super) fn thread_with_lanes(&self, track: u32) -> Option<u32> {
+        let track = self.tracks.get(track as usize).filter(|track| !track.is_described)?;
+        track.owner.thread()
     }
 
     /// What such a track is; `None` if it has no events.
@@ -250,6 +260,10 @@ impl Tracks {
             Home::UnderProcess(pid) => Owner::UnderProcess(self.described_process(pid)),
             Home::Global => Owner::GlobalEvents,
             Home::UnderGlobal => Owner::UnderGlobal,
+            Home::Operation(Some(pid)) => Owner::AsyncProcess(self.described_process(pid)),
+            Home::Operation(None) => Owner::AsyncGlobal,
+            Home::Instants(Some(pid)) => Owner::Process(self.described_process(pid)),
+            Home::Instants(None) => Owner::Global,
         };
         let upid = owner.thread().map(|utid| self.threads[utid as usize].upid).or(owner.process());
         if let (Some(utid), true) = (owner.thread(), names.thread != StringId::NULL) {
@@ -296,7 +310,7 @@ impl Tracks {
     }
 
     fn new_track(&mut self, owner: Owner, name: StringId) -> u32 {
-        self.tracks.push(Track { owner, name });
+        self.tracks.push(Track { owner, name, is_described: false });
         (self.tracks.len() - 1) as u32
     }
 

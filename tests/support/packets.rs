@@ -2,7 +2,12 @@
 //! `protos/perfetto/trace`.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io::Cursor;
 
+use nccl_stacks::event::{ArgValue, ArgsWanted};
+use nccl_stacks::input::from_reader;
+use nccl_stacks::load::{LoadOptions, load_input};
+use nccl_stacks::store::Store;
 use serde_json::Value;
 
 /// A message under construction.
@@ -35,6 +40,12 @@ impl Message {
         message
     }
 
+    /// This one's fields and then another's.
+    pub(crate) fn and(mut self, more: Message) -> Self {
+        self.0.extend(more.0);
+        self
+    }
+
     pub(crate) fn message(self, field: u64, value: Message) -> Self {
         self.bytes(field, value.0)
     }
@@ -45,13 +56,18 @@ impl Message {
 pub(crate) enum Style {
     /// Every event says all itself; the tracks are described behind the events.
     Plain,
-    /// Names are sent once, tracks and clocks are defaults, times count from packet to packet, and all that starts anew every so
-    /// many packets.
+    /// Names are sent once, tracks and clocks are defaults, times count from packet to packet, and all that starts anew
+    /// every so many packets.
     Incremental,
+    /// The same, but names are sent some packets behind their first use.
+    Late,
+    /// Slices are one event each, of the phase `X`, as tools write them that turn JSON into packets; arguments with
+    /// parts are in the older form, and numbers have the type for unsigned ones.
+    Legacy,
 }
 
-/// The packets of a trace that says the same as one in JSON: its slices, its arrows, the names of its threads. What partly
-/// overlaps on a thread gets a track beneath the thread's.
+/// The packets of a trace that says the same as one in JSON: its slices, its arrows, the names of its threads. What
+/// partly overlaps on a thread gets a track beneath the thread's.
 pub(crate) fn from_json(text: &str, style: Style) -> Vec<Message> {
     let json: Value = serde_json::from_str(text).unwrap();
     let events = json["traceEvents"].as_array().or(json.as_array()).unwrap();
@@ -61,12 +77,80 @@ pub(crate) fn from_json(text: &str, style: Style) -> Vec<Message> {
     for (number, lane) in lanes.values_mut().flatten().enumerate() {
         lane.steps(100 + number as u64, &mut steps);
     }
+    if style == Style::Legacy {
+        steps.retain(|step| step.begins.is_some());
+        assert!(steps.iter().all(|step| (step.end - step.ts) % 1000 == 0), "a legacy slice has whole microseconds");
+    }
     steps.sort_by_key(|step| step.ts);
     for step in &steps {
         writer.event(step, events);
     }
+    writer.send_late();
     writer.describe(&lanes, events);
     writer.packets
+}
+
+/// A packet of the sequence that all tests use.
+pub(crate) fn packet() -> Message {
+    Message::default().number(10, 7)
+}
+
+/// A track event at a time, on a track: 1 begins, 2 ends, 3 is a moment.
+pub(crate) fn event(ts: u64, kind: u64, track: u64, more: Message) -> Message {
+    let event = Message::default().number(9, kind).number(11, track);
+    packet().number(8, ts).message(11, event.and(more))
+}
+
+/// An event of a phase of JSON's, with more in the event and in what it says of its phase.
+pub(crate) fn legacy(ts: u64, phase: u8, track: u64, more: Message, of_phase: Message) -> Message {
+    let of_phase = Message::default().number(2, u64::from(phase)).and(of_phase);
+    packet().number(8, ts).message(11, Message::default().number(11, track).and(more).message(6, of_phase))
+}
+
+pub(crate) fn named(name: &str) -> Message {
+    Message::default().bytes(23, name)
+}
+
+/// The beginning of the description of a track.
+pub(crate) fn track(uuid: u64) -> Message {
+    Message::default().number(1, uuid)
+}
+
+pub(crate) fn thread(uuid: u64, pid: u64, tid: u64) -> Message {
+    packet().message(60, track(uuid).message(4, Message::default().number(1, pid).number(2, tid)))
+}
+
+/// A trace in memory, read.
+pub(crate) fn read(bytes: &[u8], args: ArgsWanted) -> Result<Store, String> {
+    let input = from_reader("trace".to_owned(), None, Box::new(Cursor::new(bytes.to_vec())));
+    let options = LoadOptions { args, ..LoadOptions::default() };
+    input.and_then(|input| load_input(input, options, |_| {})).map(|loaded| loaded.store).map_err(|e| e.to_string())
+}
+
+pub(crate) fn load_packets(packets: &[Message]) -> Store {
+    read(&file(packets), ArgsWanted::All).unwrap()
+}
+
+/// Time, length, depth and name of all slices.
+pub(crate) fn rows(store: &Store) -> Vec<(i64, i64, u16, &str)> {
+    let slices = &store.slices;
+    (0..slices.len()).map(|i| (slices.ts(i), slices.dur(i), slices.depth(i), store.slice_name(i))).collect()
+}
+
+pub(crate) fn arrows(store: &Store) -> Vec<(u32, u32, u64)> {
+    let flows = &store.flows;
+    (0..flows.len()).map(|i| (flows.slice_out[i], flows.slice_in[i], flows.trace_id[i])).collect()
+}
+
+/// A slice's arguments: key, flat key and value.
+pub(crate) fn args(store: &Store, slice: usize) -> Vec<String> {
+    let text = |id| store.strings.get(id).unwrap();
+    (store.args.set(store.slices.args(slice)).iter())
+        .map(|arg| match arg.value {
+            ArgValue::Text(id) => format!("{} {} {:?}", text(arg.key), text(arg.flat_key), text(id)),
+            ref value => format!("{} {} {value:?}", text(arg.key), text(arg.flat_key)),
+        })
+        .collect()
 }
 
 /// Packets as a file.
@@ -78,7 +162,7 @@ fn ns(event: &Value, key: &str) -> i64 {
     (event[key].as_f64().unwrap() * 1000.0).round() as i64
 }
 
-fn thread(event: &Value) -> (i64, i64) {
+fn thread_of(event: &Value) -> (i64, i64) {
     (event["pid"].as_i64().unwrap(), event["tid"].as_i64().unwrap())
 }
 
@@ -92,6 +176,8 @@ struct Lane {
 
 struct Step {
     ts: i64,
+    /// When what begins ends.
+    end: i64,
     track: u64,
     /// The event that begins; `None`: the innermost one ends.
     begins: Option<usize>,
@@ -104,7 +190,7 @@ fn lanes(events: &[Value]) -> BTreeMap<(i64, i64), Vec<Lane>> {
     let mut lanes: BTreeMap<(i64, i64), Vec<Lane>> = BTreeMap::new();
     for slice in slices {
         let (start, dur) = (ns(&events[slice], "ts"), ns(&events[slice], "dur"));
-        let of_thread = lanes.entry(thread(&events[slice])).or_default();
+        let of_thread = lanes.entry(thread_of(&events[slice])).or_default();
         let mut fits = |lane: &mut Lane| {
             lane.open.retain(|end| *end > start);
             lane.open.last().is_none_or(|end| *end >= start + dur)
@@ -119,7 +205,7 @@ fn lanes(events: &[Value]) -> BTreeMap<(i64, i64), Vec<Lane>> {
     for event in events.iter().filter(|event| matches!(event["ph"].as_str(), Some("s" | "f"))) {
         let id = event["id"].as_u64().unwrap() + if event["cat"] == "ac2g" { 0 } else { 1 << 40 };
         // The last one that begins then: the innermost. On a thread of its own an arrow has no slice.
-        let of_thread = lanes.entry(thread(event)).or_default();
+        let of_thread = lanes.entry(thread_of(event)).or_default();
         for lane in of_thread.iter_mut().rev() {
             if let Some((.., slice)) = lane.slices.iter().rev().find(|(start, ..)| *start == ns(event, "ts")) {
                 lane.flows.entry(*slice).or_default().push(id);
@@ -133,16 +219,41 @@ fn lanes(events: &[Value]) -> BTreeMap<(i64, i64), Vec<Lane>> {
 impl Lane {
     fn steps(&self, track: u64, steps: &mut Vec<Step>) {
         let mut ends: Vec<i64> = Vec::new();
-        let end = |ts| Step { ts, track, begins: None, flows: Vec::new() };
+        let end = |ts| Step { ts, end: ts, track, begins: None, flows: Vec::new() };
         for (start, stop, slice) in &self.slices {
             while ends.last().is_some_and(|end| end <= start) {
                 steps.extend(ends.pop().map(end));
             }
             let flows = self.flows.get(slice).cloned().unwrap_or_default();
-            steps.push(Step { ts: *start, track, begins: Some(*slice), flows });
+            steps.push(Step { ts: *start, end: *stop, track, begins: Some(*slice), flows });
             ends.push(*stop);
         }
         steps.extend(ends.into_iter().rev().map(end));
+    }
+}
+
+impl Style {
+    fn is_incremental(self) -> bool {
+        matches!(self, Style::Incremental | Style::Late)
+    }
+}
+
+/// A `NestedValue`.
+fn nested(value: &Value) -> Message {
+    let message = Message::default();
+    match value {
+        Value::Null => message,
+        Value::Bool(value) => message.number(7, u64::from(*value)),
+        Value::Number(number) => match number.as_i64() {
+            Some(int) => message.number(5, int as u64),
+            None => message.fixed(6, number.as_f64().unwrap().to_bits()),
+        },
+        Value::String(text) => message.bytes(8, text),
+        Value::Array(values) => values.iter().fold(message.number(1, 2), |list, value| list.message(4, nested(value))),
+        Value::Object(members) => {
+            let keys = members.keys().fold(message.number(1, 1), |dict, key| dict.bytes(2, key));
+            members.values().fold(keys, |dict, value| dict.message(3, nested(value)))
+        }
     }
 }
 
@@ -152,6 +263,8 @@ struct Writer {
     /// By field of `InternedData`: what has a number.
     interned: HashMap<(u64, String), u64>,
     new: Message,
+    /// Definitions that are still to be sent.
+    late: Vec<Message>,
     last_ts: i64,
     default_track: u64,
 }
@@ -162,19 +275,26 @@ const RESTART: usize = 15;
 impl Writer {
     fn new(style: Style) -> Self {
         let mut packets = Vec::new();
-        if style == Style::Incremental {
+        if style.is_incremental() {
             // The clock of boot is the trace's; the sequence's clock 64 shows 500 when that shows 0, and counts on.
             let boottime = Message::default().number(1, 6).number(2, 0);
             let own = Message::default().number(1, 64).number(2, 500).number(3, 1);
             let snapshot = Message::default().message(1, boottime).message(1, own);
             packets.push(Message::default().number(10, 7).message(6, snapshot));
         }
-        Writer { style, packets, interned: HashMap::new(), new: Message::default(), last_ts: 0, default_track: 0 }
+        let (interned, new, late) = (HashMap::new(), Message::default(), Vec::new());
+        Writer { style, packets, interned, new, late, last_ts: 0, default_track: 0 }
+    }
+
+    fn send_late(&mut self) {
+        for new in std::mem::take(&mut self.late) {
+            self.packets.push(Message::default().number(10, 7).number(13, 2).message(12, new));
+        }
     }
 
     /// Either the text in one field or its number in another.
     fn named(&mut self, message: Message, (text_field, iid_field): (u64, u64), table: u64, text: &str) -> Message {
-        if self.style == Style::Plain {
+        if !self.style.is_incremental() {
             return message.bytes(text_field, text);
         }
         let next = self.interned.len() as u64 + 1;
@@ -187,12 +307,21 @@ impl Writer {
     }
 
     fn event(&mut self, step: &Step, events: &[Value]) {
-        let restarts = self.style == Style::Incremental && self.packets.len() % RESTART == 1;
+        let restarts = self.style.is_incremental() && (self.interned.is_empty() || self.packets.len() % RESTART == 1);
+        if restarts || self.late.len() > 2 {
+            self.send_late();
+        }
         if restarts {
             self.interned.clear();
             self.default_track = step.track;
         }
-        let mut event = Message::default().number(9, if step.begins.is_some() { 1 } else { 2 });
+        let mut event = match (self.style, step.begins) {
+            (Style::Legacy, _) => {
+                let duration = (step.end - step.ts) as u64 / 1000;
+                Message::default().message(6, Message::default().number(2, u64::from(b'X')).number(3, duration))
+            }
+            (_, begins) => Message::default().number(9, if begins.is_some() { 1 } else { 2 }),
+        };
         if step.track != self.default_track {
             event = event.number(11, step.track);
         }
@@ -210,15 +339,18 @@ impl Writer {
         }
         event = step.flows.iter().fold(event, |event, flow| event.fixed(47, *flow));
         let mut packet = Message::default().number(10, 7);
-        if self.style == Style::Incremental {
+        if self.style.is_incremental() {
             packet = packet.number(13, if restarts { 3 } else { 2 }).number(8, (step.ts - self.last_ts) as u64);
             self.last_ts = step.ts;
             if restarts {
                 let defaults = Message::default().message(11, Message::default().number(11, step.track)).number(58, 64);
                 packet = packet.message(59, defaults);
             }
-            let new = std::mem::take(&mut self.new);
-            packet = if new.0.is_empty() { packet } else { packet.message(12, new) };
+            match std::mem::take(&mut self.new) {
+                new if new.0.is_empty() => {}
+                new if self.style == Style::Late => self.late.push(new),
+                new => packet = packet.message(12, new),
+            }
         } else {
             packet = packet.number(8, step.ts as u64);
         }
@@ -229,7 +361,9 @@ impl Writer {
         Some(match value {
             Value::Null => return None,
             Value::Bool(value) => message.number(2, u64::from(*value)),
+            Value::Array(_) | Value::Object(_) if self.style == Style::Legacy => message.message(8, nested(value)),
             Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+                (_, Some(uint)) if self.style == Style::Legacy => message.number(3, uint),
                 (Some(int), _) => message.number(4, int as u64),
                 (None, Some(uint)) => message.number(3, uint),
                 _ => message.fixed(5, number.as_f64().unwrap().to_bits()),

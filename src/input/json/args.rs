@@ -7,13 +7,38 @@ use crate::event::{ArgList, ArgValue};
 /// Arguments nested deeper than this are left out; real ones have four levels.
 const MAX_DEPTH: usize = 64;
 
-/// Fills `list` with all of an `args` object, and says whether anything was nested too deeply to be kept. Rows before a syntax
-/// error are kept, as in Perfetto.
+/// Keys, with all that they are within, that are longer are left out; real ones have up to a hundred bytes.
+const MAX_KEY: usize = 1024;
+
+/// The keys of one event's arguments are written out up to so many times the text that they come from, and a little more: a long key
+/// around a list of a million numbers would come a million times.
+const MAX_KEYS: usize = 64;
+const MAX_KEYS_MORE: usize = 64 << 10;
+
+/// Fills `list` with all of an `args` object, and says whether anything was nested too deeply to be kept, or has keys too long.
+/// Rows before a syntax error are kept, as in Perfetto.
 pub(super) fn flatten(object: &[u8], list: &mut ArgList) -> Result<bool, SyntaxError> {
     let key = "args".to_owned();
-    let mut path = Path { flat_key: key.clone(), key, indexed: false, too_deep: false };
+    let mut path = Path { flat_key: key.clone(), key, indexed: false, left_out: false, room: room(object) };
     flatten_object(object, &mut path, list, 0)?;
-    Ok(path.too_deep)
+    Ok(path.left_out)
+}
+
+/// The same for one JSON value of any sort, under keys that there are already. Whether there is a row.
+pub(in crate::input) fn flatten_value_of(text: &[u8], key: &str, flat_key: &str, list: &mut ArgList) -> bool {
+    let had = list.len();
+    let mut path = Path {
+        key: key.to_owned(),
+        flat_key: flat_key.to_owned(),
+        indexed: key != flat_key,
+        left_out: false,
+        room: room(text),
+    };
+    let container = [b"[", text, b"]"].concat();
+    if let Ok(Some(token)) = Walker::new(&container).element() {
+        let _ = flatten_value(token, &mut path, list, 0);
+    }
+    list.len() > had
 }
 
 /// The key under construction; steps are taken back by cutting the text.
@@ -22,7 +47,13 @@ struct Path {
     flat_key: String,
     indexed: bool,
     /// Whether anything was left out.
-    too_deep: bool,
+    left_out: bool,
+    /// How many bytes of keys may still be written.
+    room: usize,
+}
+
+fn room(text: &[u8]) -> usize {
+    (MAX_KEYS * text.len()).min(64 << 20) + 8 * text.len() + MAX_KEYS_MORE
 }
 
 fn flatten_object(object: &[u8], path: &mut Path, list: &mut ArgList, depth: usize) -> Result<(), SyntaxError> {
@@ -66,13 +97,20 @@ fn flatten_array(array: &[u8], path: &mut Path, list: &mut ArgList, depth: usize
 fn flatten_value(token: Token<'_>, path: &mut Path, list: &mut ArgList, depth: usize) -> Result<(), SyntaxError> {
     match token {
         Token::Object(_) | Token::Array(_) if depth >= MAX_DEPTH => {
-            path.too_deep = true;
+            path.left_out = true;
             Ok(())
         }
         Token::Object(object) => flatten_object(object, path, list, depth + 1),
         Token::Array(array) => flatten_array(array, path, list, depth + 1),
         _ => {
-            with_scalar(token, |value| list.push(&path.key, path.indexed.then_some(&*path.flat_key), value));
+            let length = path.key.len() + if path.indexed { path.flat_key.len() } else { 0 };
+            match path.room.checked_sub(length).filter(|_| path.key.len() <= MAX_KEY) {
+                Some(room) => {
+                    path.room = room;
+                    with_scalar(token, |value| list.push(&path.key, path.indexed.then_some(&*path.flat_key), value));
+                }
+                None => path.left_out = true,
+            }
             Ok(())
         }
     }
@@ -153,5 +191,17 @@ mod tests {
         let deep = format!(r#"{{"a":{}1{},"b":2}}"#, "[".repeat(500), "]".repeat(500));
         assert_eq!(all_rows(&deep), ["args.b Int(2)"]);
         assert_eq!(flatten(deep.as_bytes(), &mut ArgList::default()), Ok(true));
+        let long = format!(r#"{{"{}":1,"b":2}}"#, "k".repeat(MAX_KEY));
+        assert_eq!(all_rows(&long), ["args.b Int(2)"]);
+        // A key of a thousand bytes around a hundred thousand numbers.
+        let many = format!(r#"{{"{}":[{}1]}}"#, "k".repeat(1000), "1,".repeat(100_000));
+        let mut list = ArgList::default();
+        assert_eq!(flatten(many.as_bytes(), &mut list), Ok(true));
+        assert!(
+            list.text_len() <= room(many.as_bytes()) && list.len() > 1_000,
+            "{} of {}",
+            list.text_len(),
+            many.len()
+        );
     }
 }

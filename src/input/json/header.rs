@@ -40,6 +40,32 @@ pub(super) fn mended(value: &[u8]) -> Option<(Vec<u8>, Vec<Damage>)> {
 /// What makes an object of any value.
 const BEFORE: &[u8] = b"{\"\":";
 
+fn flatten(key: String, value: Value, fields: &mut Vec<HeaderField>) {
+    let value = match value {
+        Value::Null => return,
+        Value::Bool(value) => ArgValue::Bool(value),
+        Value::String(value) => ArgValue::Text(value),
+        Value::Number(number) => match number.as_i64() {
+            Some(value) => ArgValue::Int(value),
+            None if number.is_u64() => ArgValue::Text(number.to_string()),
+            None => ArgValue::Real(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        Value::Array(values) => {
+            for (i, value) in values.into_iter().enumerate() {
+                flatten(format!("{key}[{i}]"), value, fields);
+            }
+            return;
+        }
+        Value::Object(members) => {
+            for (name, value) in members {
+                flatten(format!("{key}.{name}"), value, fields);
+            }
+            return;
+        }
+    };
+    fields.push(HeaderField { key, value });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -31,6 +31,7 @@ use crate::damage::{Damage, DamageReport};
 use crate::event::{ArgsWanted, Event, HeaderField};
 use crate::input::packed::{PackedCause, PackedFailure};
 use crate::time::TimeRule;
+pub(super) use args::flatten_value_of;
 use cut::{Behind, Cutter, End, Events, Fault, Piece, State, Tools};
 use marks::Marks;
 pub use split::{Buffer, CHUNK, Chunk, Splitter};

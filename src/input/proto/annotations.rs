@@ -1,16 +1,17 @@
 //! Debug annotations: the arguments of a track event, as rows and as the numbers that tie events together.
 //!
-//! The rows have the keys that Perfetto gives them, `debug.` and the annotation's name. What the main job asks for is found by the
-//! names that Kineto writes into the `args` of its JSON, since a tool that turns such a trace into this format keeps them.
+//! The rows have the keys that Perfetto gives them, `debug.` and the annotation's name. What ties events together, see
+//! `ties`, is taken from them on the way.
 
 use std::fmt::Write;
 
-use super::state::{Sequence, Table};
+use super::state::{Lookup, Table};
+use super::ties::{Owner, Ties};
 use super::wire::{Field, Fields, Malformed, Value};
 use crate::damage::Damage;
 use crate::event::{ArgList, ArgValue, ArgsWanted, Ids};
+use crate::input::json::flatten_value_of;
 use crate::nccl::args;
-use crate::nccl::category::CategoryKind;
 
 /// The fields of `DebugAnnotation`.
 const NAME_IID: u32 = 1;
@@ -20,24 +21,34 @@ const INT: u32 = 4;
 const DOUBLE: u32 = 5;
 const STRING: u32 = 6;
 const POINTER: u32 = 7;
+const NESTED: u32 = 8;
 const JSON: u32 = 9;
 const NAME: u32 = 10;
 const DICT_ENTRY: u32 = 11;
 const ARRAY_VALUE: u32 = 12;
 const STRING_IID: u32 = 17;
 
+/// The fields of `NestedValue`, the older form of what has parts, and its types.
+const NESTED_TYPE: u32 = 1;
+const NESTED_KEY: u32 = 2;
+const NESTED_MEMBER: u32 = 3;
+const NESTED_ELEMENT: u32 = 4;
+const NESTED_INT: u32 = 5;
+const NESTED_DOUBLE: u32 = 6;
+const NESTED_BOOL: u32 = 7;
+const NESTED_STRING: u32 = 8;
+const DICT: u64 = 1;
+const ARRAY: u64 = 2;
+
 /// Annotations nested deeper than this are left out; real ones have four levels.
 const MAX_DEPTH: usize = 64;
 
-/// How much of a kernel's name is looked at for that of its library: a mangled one begins with `_ZN` and a number.
-const NAME_START: usize = 16;
+/// The keys and texts of one event's arguments take so many bytes at most: numbers stand for them in the file, so that
+/// a small one could fill all memory.
+const MAX_TEXT: usize = 64 << 20;
 
-/// What is known of the event that has the annotations.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Owner<'a> {
-    pub(super) kind: CategoryKind,
-    pub(super) name: &'a [u8],
-}
+/// JSON that is longer stays text: each of its values gets a key of its own, which may be nearly as long as all of it.
+const MAX_JSON: usize = 32 << 10;
 
 /// Reads annotations. Keeps the buffers that all share.
 #[derive(Debug)]
@@ -46,27 +57,48 @@ pub(super) struct Annotations {
     pub(super) list: ArgList,
     key: String,
     flat_key: String,
-    /// How many names and texts were defined nowhere.
-    unknown: usize,
+    /// How many bytes of keys and texts there are, and whether some had to be left out.
+    text: usize,
+    is_full: bool,
 }
 
 /// One annotation, not looked into yet.
 struct Annotation<'a> {
     name: Option<&'a [u8]>,
     message: &'a [u8],
-    value: Option<ArgValue<&'a [u8]>>,
-    has_parts: bool,
+    value: Option<Content<'a>>,
+}
+
+/// What an annotation says.
+#[derive(Clone, Copy)]
+pub(super) enum Content<'a> {
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Real(f64),
+    Text(&'a [u8]),
+    Pointer(u64),
+    Json(&'a [u8]),
+    Nested(&'a [u8]),
+    /// Entries or elements, which are fields of the annotation itself.
+    Parts,
 }
 
 impl Annotations {
     pub(super) fn new(wanted: ArgsWanted) -> Self {
         let (list, key, flat_key) = (ArgList::default(), String::new(), String::new());
-        Annotations { wanted, list, key, flat_key, unknown: 0 }
+        Annotations { wanted, list, key, flat_key, text: 0, is_full: false }
     }
 
     /// Forgets those of the event before.
     pub(super) fn clear(&mut self) {
         self.list.clear();
+        (self.text, self.is_full) = (0, false);
+    }
+
+    /// Whether all arguments are wanted.
+    pub(super) fn wants_all(&self) -> bool {
+        self.wanted == ArgsWanted::All
     }
 
     /// Reads the annotations of an event, which are one of its fields, repeated. What ties it to others.
@@ -75,189 +107,240 @@ impl Annotations {
         event: &[u8],
         field: u32,
         owner: Owner<'_>,
-        sequence: &Sequence,
+        names: &Lookup<'_>,
         mut damage: impl FnMut(Damage),
     ) -> Result<Ids, Malformed> {
-        let mut found = Found::default();
-        let mut tells_of_collective = self.wanted == ArgsWanted::All || owner.is_record();
+        let mut found = Ties::default();
+        let mut tells_of_collective = owner.is_record();
         let annotations = || Fields::new(event).filter(|f| !f.is_ok_and(|f| f.number != field));
-        self.unknown = 0;
         for annotation in annotations() {
-            let annotation = self.annotation(annotation?.value.bytes().ok_or(Malformed)?, sequence)?;
+            let annotation = annotation_in(annotation?.value.bytes().ok_or(Malformed)?, names)?;
             if let (Some(name), Some(value)) = (annotation.name, annotation.value) {
                 found.see(name, value);
                 tells_of_collective |= owner.is_collective() && name == args::COLLECTIVE.as_bytes();
             }
+            if self.wants_all() {
+                self.top(&annotation, names)?;
+            }
         }
-        if tells_of_collective {
-            // They are looked at twice, and deeper this time.
-            self.unknown = 0;
+        if tells_of_collective && !self.wants_all() {
             for annotation in annotations() {
-                let annotation = self.annotation(annotation?.value.bytes().ok_or(Malformed)?, sequence)?;
-                if self.wanted == ArgsWanted::All || annotation.is_of_collective() {
-                    self.key.replace_range(.., "debug");
-                    self.flat_key.replace_range(.., "debug");
-                    self.member(&annotation, sequence, 0)?;
+                let annotation = annotation_in(annotation?.value.bytes().ok_or(Malformed)?, names)?;
+                if annotation.is_of_collective() {
+                    self.top(&annotation, names)?;
                 }
             }
         }
-        (0..self.unknown).for_each(|_| damage(Damage::NameUnknown));
+        if self.is_full {
+            damage(Damage::PacketTooLong);
+        }
         Ok(found.ids(owner.kind))
     }
 
-    fn annotation<'a>(&mut self, message: &'a [u8], sequence: &'a Sequence) -> Result<Annotation<'a>, Malformed> {
-        let mut read = Annotation { name: None, message, value: None, has_parts: false };
-        for field in Fields::new(message) {
-            let Field { number, value } = field?;
-            match (number, value) {
-                (NAME, Value::Bytes(name)) => read.name = Some(name),
-                (NAME_IID, Value::Varint(iid)) => read.name = self.known(sequence, Table::AnnotationNames, iid),
-                (DICT_ENTRY | ARRAY_VALUE, Value::Bytes(_)) => read.has_parts = true,
-                (STRING_IID, Value::Varint(iid)) => {
-                    read.value = self.known(sequence, Table::AnnotationTexts, iid).map(ArgValue::Text);
-                }
-                (BOOL, Value::Varint(value)) => read.value = Some(ArgValue::Bool(value != 0)),
-                (INT, Value::Varint(value)) => read.value = Some(ArgValue::Int(value as i64)),
-                // What fits no i64 wraps in Perfetto's tables, too.
-                (UINT | POINTER, Value::Varint(value)) => read.value = Some(ArgValue::Int(value as i64)),
-                (DOUBLE, Value::Fixed64(bits)) => read.value = Some(ArgValue::Real(f64::from_bits(bits))),
-                (STRING | JSON, Value::Bytes(text)) => read.value = Some(ArgValue::Text(text)),
-                _ => {}
+    /// Adds a row that is no annotation.
+    pub(super) fn push(&mut self, key: &str, value: ArgValue<&[u8]>) {
+        self.start(key);
+        self.row(match value {
+            ArgValue::Text(text) => Content::Text(text),
+            ArgValue::Int(value) => Content::Int(value),
+            ArgValue::Real(value) => Content::Real(value),
+            ArgValue::Bool(value) => Content::Bool(value),
+        });
+    }
+
+    fn top(&mut self, annotation: &Annotation<'_>, names: &Lookup<'_>) -> Result<(), Malformed> {
+        self.start("debug");
+        self.member(annotation, names, 0).map(drop)
+    }
+
+    /// Begins new keys.
+    fn start(&mut self, prefix: &str) {
+        for key in [&mut self.key, &mut self.flat_key] {
+            key.clear();
+            key.push_str(prefix);
+        }
+    }
+
+    /// Adds the rows of an annotation that has a name. Whether there are any.
+    fn member(&mut self, annotation: &Annotation<'_>, names: &Lookup<'_>, depth: usize) -> Result<bool, Malformed> {
+        let Some(name) = annotation.name else { return Ok(false) };
+        self.within(name, |this| this.value(annotation, names, depth))
+    }
+
+    /// Does something with the keys of a member.
+    fn within<T>(&mut self, name: &[u8], work: impl FnOnce(&mut Self) -> T) -> T {
+        let (before, flat_before) = (self.key.len(), self.flat_key.len());
+        // The name's own length comes on top of what counts as text: a long name with few rows costs as much as they
+        // do.
+        self.text += name.len();
+        if self.text <= MAX_TEXT {
+            let mut name = String::from_utf8_lossy(name);
+            if name.contains(['.', '[', ']']) {
+                name = name.replace(['.', '[', ']'], "_").into();
+            }
+            for key in [&mut self.key, &mut self.flat_key] {
+                key.push('.');
+                key.push_str(&name);
             }
         }
-        Ok(read)
-    }
-
-    fn known<'a>(&mut self, sequence: &'a Sequence, table: Table, iid: u64) -> Option<&'a [u8]> {
-        let text = sequence.text(table, iid);
-        self.unknown += usize::from(text.is_none());
-        text
-    }
-
-    /// Adds the rows of an annotation that has a name.
-    fn member(&mut self, annotation: &Annotation<'_>, sequence: &Sequence, depth: usize) -> Result<(), Malformed> {
-        let Some(name) = annotation.name else { return Ok(()) };
-        let (before, flat_before) = (self.key.len(), self.flat_key.len());
-        let name = String::from_utf8_lossy(name).replace(['.', '[', ']'], "_");
-        for key in [&mut self.key, &mut self.flat_key] {
-            key.push('.');
-            key.push_str(&name);
-        }
-        let result = self.value(annotation, sequence, depth);
+        let result = work(self);
         self.key.truncate(before);
         self.flat_key.truncate(flat_before);
         result
     }
 
-    fn value(&mut self, annotation: &Annotation<'_>, sequence: &Sequence, depth: usize) -> Result<(), Malformed> {
-        if !annotation.has_parts {
-            let Some(value) = &annotation.value else { return Ok(()) };
-            let flat_key = (self.key != self.flat_key).then_some(&*self.flat_key);
-            match value {
-                ArgValue::Text(text) => {
-                    self.list.push(&self.key, flat_key, ArgValue::Text(&String::from_utf8_lossy(text)));
-                }
-                ArgValue::Int(value) => self.list.push(&self.key, flat_key, ArgValue::Int(*value)),
-                ArgValue::Real(value) => self.list.push(&self.key, flat_key, ArgValue::Real(*value)),
-                ArgValue::Bool(value) => self.list.push(&self.key, flat_key, ArgValue::Bool(*value)),
-            }
-            return Ok(());
+    /// Does something with the keys of an element.
+    fn at<T>(&mut self, index: usize, work: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.key.len();
+        write!(self.key, "[{index}]").expect("writing to a String does not fail");
+        let result = work(self);
+        self.key.truncate(before);
+        result
+    }
+
+    fn value(&mut self, annotation: &Annotation<'_>, names: &Lookup<'_>, depth: usize) -> Result<bool, Malformed> {
+        match annotation.value {
+            None => Ok(false),
+            Some(Content::Parts | Content::Nested(_)) if depth >= MAX_DEPTH => Ok(false),
+            Some(Content::Parts) => self.parts(annotation.message, names, depth),
+            Some(Content::Nested(value)) => self.nested(value, depth),
+            Some(value) => Ok(self.row(value)),
         }
-        if depth >= MAX_DEPTH {
-            return Ok(());
-        }
-        let mut index = 0;
-        for field in Fields::new(annotation.message) {
+    }
+
+    /// An element that has no rows has no number, as in Perfetto.
+    fn parts(&mut self, message: &[u8], names: &Lookup<'_>, depth: usize) -> Result<bool, Malformed> {
+        let (mut index, mut has_rows) = (0, false);
+        for field in Fields::new(message) {
             let Field { number, value } = field?;
             match (number, value) {
                 (DICT_ENTRY, Value::Bytes(entry)) => {
-                    let entry = self.annotation(entry, sequence)?;
-                    self.member(&entry, sequence, depth + 1)?;
+                    has_rows |= self.member(&annotation_in(entry, names)?, names, depth + 1)?;
                 }
                 (ARRAY_VALUE, Value::Bytes(element)) => {
-                    let element = self.annotation(element, sequence)?;
-                    let before = self.key.len();
-                    write!(self.key, "[{index}]").expect("writing to a String does not fail");
-                    index += 1;
-                    let result = self.value(&element, sequence, depth + 1);
-                    self.key.truncate(before);
-                    result?;
+                    let element = annotation_in(element, names)?;
+                    index += usize::from(self.at(index, |this| this.value(&element, names, depth + 1))?);
                 }
                 _ => {}
             }
         }
-        Ok(())
+        Ok(has_rows || index > 0)
     }
+
+    /// Adds the rows of a `NestedValue`. Whether it counts as an element.
+    fn nested(&mut self, message: &[u8], depth: usize) -> Result<bool, Malformed> {
+        if depth >= MAX_DEPTH {
+            return Ok(false);
+        }
+        let (mut kind, mut scalar) = (0, None);
+        for field in Fields::new(message) {
+            let Field { number, value } = field?;
+            match (number, value) {
+                (NESTED_TYPE, Value::Varint(value)) => kind = value,
+                (NESTED_INT, Value::Varint(value)) => scalar = Some(Content::Int(value as i64)),
+                (NESTED_DOUBLE, Value::Fixed64(bits)) => scalar = Some(Content::Real(f64::from_bits(bits))),
+                (NESTED_BOOL, Value::Varint(value)) => scalar = Some(Content::Bool(value != 0)),
+                (NESTED_STRING, Value::Bytes(text)) => scalar = Some(Content::Text(text)),
+                _ => {}
+            }
+        }
+        let texts = |wanted| Fields::new(message).flatten().filter(move |field| field.number == wanted);
+        match (kind, scalar) {
+            (0, Some(scalar)) => Ok(self.row(scalar)),
+            (DICT, _) => {
+                for (key, member) in texts(NESTED_KEY).zip(texts(NESTED_MEMBER)) {
+                    if let (Value::Bytes(key), Value::Bytes(member)) = (key.value, member.value) {
+                        self.within(key, |this| this.nested(member, depth + 1))?;
+                    }
+                }
+                Ok(true)
+            }
+            (ARRAY, _) => {
+                let mut index = 0;
+                for element in texts(NESTED_ELEMENT).filter_map(|field| field.value.bytes()) {
+                    index += usize::from(self.at(index, |this| this.nested(element, depth + 1))?);
+                }
+                Ok(index > 0)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Adds a row with the keys as they are, or several if the value is JSON. Whether there is one.
+    fn row(&mut self, value: Content<'_>) -> bool {
+        let of_text = if let Content::Json(text) | Content::Text(text) = value { text.len() } else { 0 };
+        self.text = self.text.saturating_add(self.key.len() + self.flat_key.len() + of_text);
+        if self.text > MAX_TEXT {
+            self.is_full = true;
+            return false;
+        }
+        let flat_key = (self.key != self.flat_key).then_some(&*self.flat_key);
+        let wide = match value {
+            // What fits no `i64` would wrap in a table, and different ids could look equal: it stays text, digit for
+            // digit, as in JSON.
+            Content::Uint(value) if i64::try_from(value).is_err() => value.to_string(),
+            // Perfetto shows addresses so.
+            Content::Pointer(value) if i64::try_from(value).is_err() => format!("{value:#x}"),
+            _ => String::new(),
+        };
+        let value = match value {
+            Content::Json(text) if text.len() <= MAX_JSON => {
+                let before = self.list.text_len();
+                let has_rows = flatten_value_of(text, &self.key, &self.flat_key, &mut self.list);
+                self.text += self.list.text_len() - before;
+                return has_rows;
+            }
+            Content::Json(text) | Content::Text(text) => {
+                self.list.push(&self.key, flat_key, ArgValue::Text(&String::from_utf8_lossy(text)));
+                return true;
+            }
+            Content::Uint(_) | Content::Pointer(_) if !wide.is_empty() => ArgValue::Text(&*wide),
+            Content::Uint(value) | Content::Pointer(value) => ArgValue::Int(value as i64),
+            Content::Int(value) => ArgValue::Int(value),
+            Content::Real(value) => ArgValue::Real(value),
+            Content::Bool(value) => ArgValue::Bool(value),
+            Content::Nested(_) | Content::Parts => return false,
+        };
+        self.list.push(&self.key, flat_key, value);
+        true
+    }
+}
+
+fn annotation_in<'a>(message: &'a [u8], names: &Lookup<'a>) -> Result<Annotation<'a>, Malformed> {
+    let mut read = Annotation { name: None, message, value: None };
+    let mut name_iid = 0;
+    for field in Fields::new(message) {
+        let Field { number, value } = field?;
+        read.value = match (number, value) {
+            (NAME, Value::Bytes(name)) => {
+                read.name = Some(name);
+                continue;
+            }
+            (NAME_IID, Value::Varint(iid)) => {
+                name_iid = iid;
+                continue;
+            }
+            (DICT_ENTRY | ARRAY_VALUE, Value::Bytes(_)) => Some(Content::Parts),
+            (STRING_IID, Value::Varint(iid)) => names.text(Table::AnnotationTexts, iid).map(Content::Text),
+            (BOOL, Value::Varint(value)) => Some(Content::Bool(value != 0)),
+            (INT, Value::Varint(value)) => Some(Content::Int(value as i64)),
+            (UINT, Value::Varint(value)) => Some(Content::Uint(value)),
+            (POINTER, Value::Varint(value)) => Some(Content::Pointer(value)),
+            (DOUBLE, Value::Fixed64(bits)) => Some(Content::Real(f64::from_bits(bits))),
+            (STRING, Value::Bytes(text)) => Some(Content::Text(text)),
+            (JSON, Value::Bytes(text)) => Some(Content::Json(text)),
+            (NESTED, Value::Bytes(value)) => Some(Content::Nested(value)),
+            _ => continue,
+        };
+    }
+    if name_iid != 0 {
+        read.name = names.text(Table::AnnotationNames, name_iid);
+    }
+    Ok(read)
 }
 
 impl Annotation<'_> {
     fn is_of_collective(&self) -> bool {
         self.name.is_some_and(|name| args::OF_COLLECTIVES.iter().any(|key| key.as_bytes() == name))
-    }
-}
-
-impl Owner<'_> {
-    /// Whether it is the record of a collective.
-    fn is_record(self) -> bool {
-        self.kind == CategoryKind::Cpu && self.name == args::COLLECTIVE_RECORD.as_bytes()
-    }
-
-    /// Whether it may be the kernel of one: NCCL's and RCCL's say what they are.
-    fn is_collective(self) -> bool {
-        self.kind == CategoryKind::Kernel && self.name.windows(3).take(NAME_START - 2).any(|part| part == b"ccl")
-    }
-}
-
-/// The numbers that tie an event to others, as far as there are any.
-#[derive(Debug, Default)]
-struct Found {
-    /// In the order of [`args::IDS`].
-    numbers: [Option<i64>; args::IDS.len()],
-}
-
-impl Found {
-    /// Of several values with one name the first counts.
-    fn see(&mut self, name: &[u8], value: ArgValue<&[u8]>) {
-        let Some(at) = args::IDS.iter().position(|key| key.as_bytes() == name) else { return };
-        let number = match value {
-            ArgValue::Int(number) => Some(number),
-            ArgValue::Real(number) if number.fract() == 0.0 && number.abs() < 9.0e15 => Some(number as i64),
-            ArgValue::Text(text) => std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
-            _ => None,
-        };
-        self.numbers[at] = self.numbers[at].or(number);
-    }
-
-    fn number(&self, key: &str) -> Option<i64> {
-        args::IDS.iter().position(|known| *known == key).and_then(|at| self.numbers[at])
-    }
-
-    fn id(&self, key: &str) -> i64 {
-        self.number(key).unwrap_or(0).max(0)
-    }
-
-    fn one_more(&self, key: &str) -> i64 {
-        self.number(key).map_or(0, |number| number.saturating_add(1).max(0))
-    }
-
-    /// See [`Ids`].
-    fn ids(&self, kind: CategoryKind) -> Ids {
-        let correlation = self.id(args::CORRELATION);
-        match kind {
-            CategoryKind::Frame => {
-                Ids { own: self.id(args::PYTHON_ID), other: self.one_more(args::PYTHON_PARENT_ID), more: (0, 0) }
-            }
-            CategoryKind::Cpu => {
-                let other = self.one_more(args::SEQUENCE_NUMBER);
-                let thread = if other == 0 { 0 } else { self.id(args::FORWARD_THREAD) };
-                Ids { own: self.id(args::EXTERNAL_ID), other, more: (thread, 0) }
-            }
-            CategoryKind::Kernel | CategoryKind::Gpu => {
-                let node = self.id(args::GRAPH_NODE_ID);
-                let graph = if node == 0 { 0 } else { self.id(args::GRAPH_ID) };
-                Ids { own: correlation, other: self.id(args::EXTERNAL_ID), more: (graph, node) }
-            }
-            CategoryKind::Runtime => Ids { own: correlation, ..Ids::default() },
-        }
     }
 }

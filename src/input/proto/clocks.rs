@@ -1,9 +1,11 @@
 //! Clocks: from the one that a packet's time is on to that of the trace.
 //!
-//! A snapshot says what several clocks showed at one moment. To get from one clock to another, the last snapshot of both that is
-//! not later is taken, or the first one; if no snapshot has both, the way goes by others, at most four times, as in Perfetto.
+//! A snapshot says what several clocks showed at one moment. To get from one clock to another, the last snapshot of
+//! both that is not later is taken, or the first one; if no snapshot has both, the way goes by others, at most four
+//! times, as in Perfetto.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
 
 use super::wire::{Fields, Malformed, Value};
 
@@ -30,6 +32,10 @@ const BOOTTIME: u64 = 6;
 /// A way may go by so many snapshots.
 const MAX_HOPS: usize = 4;
 
+/// So many clocks are looked at in the search for one. Real traces have a dozen and one for each sequence, and the
+/// common ones, whose numbers are small, are looked at first.
+const MAX_SEEN: usize = 256;
+
 /// The fields of `ClockSnapshot` and of its `Clock`.
 const CLOCKS: u32 = 1;
 const PRIMARY: u32 = 2;
@@ -37,6 +43,9 @@ const CLOCK_ID: u32 = 1;
 const TIMESTAMP: u32 = 2;
 const IS_INCREMENTAL: u32 = 3;
 const UNIT_MULTIPLIER: u32 = 4;
+
+/// A snapshot has so many clocks at most; real ones have seven.
+const MAX_CLOCKS: usize = 64;
 
 /// How a clock writes its times.
 #[derive(Debug, Clone, Copy)]
@@ -47,18 +56,29 @@ struct Unit {
     running: Option<u64>,
 }
 
-/// A step of a way: the clocks of the snapshots by which it goes, from which of them to which.
-type Hop = (Vec<Clock>, Clock, Clock);
+/// Snapshots of the same clocks: what each of these showed, in ns, in file order.
+type Group = Vec<Vec<i64>>;
+
+/// The groups that have a clock, in order of their clocks.
+type Groups = BTreeSet<(Rc<[Clock]>, usize)>;
+
+/// A step of a way: the number of the group by which it goes, and the places there of the clocks from which and to
+/// which it goes.
+type Hop = (usize, usize, usize);
 
 /// What is known of clocks.
 #[derive(Debug, Default)]
 pub(super) struct Clocks {
     of_trace: Option<Clock>,
     units: HashMap<Clock, Unit>,
-    /// Snapshots by the clocks they have: what each showed, in ns, in file order.
-    groups: BTreeMap<Vec<Clock>, Vec<Vec<i64>>>,
-    /// By clock: how to get from it to the trace's, if there is a way.
-    ways: HashMap<Clock, Option<Vec<Hop>>>,
+    groups: Vec<Group>,
+    /// The group of these clocks.
+    by_clocks: HashMap<Rc<[Clock]>, usize, foldhash::fast::FixedState>,
+    with_clock: HashMap<Clock, Groups, foldhash::fast::FixedState>,
+    /// By clock: how to get from it to the trace's, if there is a way; and what was the count of changes then.
+    ways: HashMap<Clock, (u64, Option<Vec<Hop>>)>,
+    /// How often something came that may make other ways.
+    changes: u64,
 }
 
 impl Clocks {
@@ -76,17 +96,32 @@ impl Clocks {
                 _ => {}
             }
         }
+        if shown.len() > MAX_CLOCKS {
+            return Err(Malformed);
+        }
         if self.of_trace.is_none() {
             let boottime = Clock::new(BOOTTIME, 0);
             self.of_trace = primary.or(shown.contains_key(&boottime).then_some(boottime));
+            self.changes += 1;
         }
         let (clocks, times): (Vec<_>, Vec<_>) = shown.into_iter().unzip();
-        let rows = self.groups.entry(clocks).or_default();
-        if rows.is_empty() {
-            self.ways.clear();
-        }
-        rows.push(times);
+        let group = match self.by_clocks.get(&*clocks) {
+            Some(group) => *group,
+            None => self.add_group(clocks.into()),
+        };
+        self.groups[group].push(times);
         Ok(())
+    }
+
+    fn add_group(&mut self, clocks: Rc<[Clock]>) -> usize {
+        let group = self.groups.len();
+        for clock in &*clocks {
+            self.with_clock.entry(*clock).or_default().insert((Rc::clone(&clocks), group));
+        }
+        self.by_clocks.insert(clocks, group);
+        self.groups.push(Group::new());
+        self.changes += 1;
+        group
     }
 
     fn clock(&mut self, message: &[u8], sequence: u64) -> Result<(Clock, i64), Malformed> {
@@ -121,20 +156,20 @@ impl Clocks {
         in_ns(total, unit.multiplier)
     }
 
-    /// A time of a clock on the trace's clock; `None` if no snapshot ties the two together. A time on no clock is on the trace's.
+    /// A time of a clock on the trace's clock; `None` if no snapshot ties the two together. A time on no clock is on
+    /// the trace's.
     pub(super) fn on_trace(&mut self, clock: Option<Clock>, ns: i64) -> Option<i64> {
         let of_trace = self.of_trace.unwrap_or(Clock::new(BOOTTIME, 0));
         let Some(clock) = clock.filter(|clock| *clock != of_trace) else { return Some(ns) };
-        if !self.ways.contains_key(&clock) {
+        if self.ways.get(&clock).is_none_or(|(changes, _)| *changes != self.changes) {
             let way = self.way(clock, of_trace);
-            self.ways.insert(clock, way);
+            self.ways.insert(clock, (self.changes, way));
         }
-        let way = self.ways.get(&clock)?.as_ref()?;
+        let way = self.ways.get(&clock)?.1.as_ref()?;
         way.iter().try_fold(ns, |ns, (group, from, to)| {
-            let rows = self.groups.get(group)?;
-            let (from, to) = (group.binary_search(from).ok()?, group.binary_search(to).ok()?);
-            let row = &rows[rows.partition_point(|row| row[from] <= ns).saturating_sub(1)];
-            ns.checked_sub(row[from])?.checked_add(row[to])
+            let rows = &self.groups[*group];
+            let row = &rows[rows.partition_point(|row| row[*from] <= ns).saturating_sub(1)];
+            ns.checked_sub(row[*from])?.checked_add(row[*to])
         })
     }
 
@@ -147,20 +182,24 @@ impl Clocks {
     fn way(&self, from: Clock, to: Clock) -> Option<Vec<Hop>> {
         let mut seen = HashSet::from([from]);
         let mut ends = vec![(from, Vec::<Hop>::new())];
+        let mut looked_at = 0;
         for _ in 0..MAX_HOPS {
             let mut further = Vec::new();
             for (end, way) in &ends {
-                for group in self.groups.keys().filter(|group| group.contains(end)) {
-                    for next in group {
-                        if !seen.insert(*next) {
-                            continue;
+                for (clocks, group) in self.with_clock.get(end).into_iter().flatten() {
+                    let at = clocks.binary_search(end).ok()?;
+                    // The one that is looked for goes first, so that the limit keeps none from it.
+                    if let Ok(last) = clocks.binary_search(&to) {
+                        return Some([&way[..], &[(*group, at, last)]].concat());
+                    }
+                    for (place, next) in clocks.iter().enumerate() {
+                        looked_at += 1;
+                        if looked_at > MAX_SEEN {
+                            return None;
                         }
-                        let mut way = way.clone();
-                        way.push((group.clone(), *end, *next));
-                        if *next == to {
-                            return Some(way);
+                        if seen.insert(*next) {
+                            further.push((*next, [&way[..], &[(*group, at, place)]].concat()));
                         }
-                        further.push((*next, way));
                     }
                 }
             }
@@ -170,9 +209,9 @@ impl Clocks {
     }
 }
 
-/// A number of units in ns, as far as there are numbers.
+/// A number of units in ns. What fits no `i64` is before all time: as one, Perfetto would take it for negative.
 fn in_ns(units: u64, multiplier: u64) -> i64 {
-    i64::try_from(units.saturating_mul(multiplier)).unwrap_or(i64::MAX)
+    i64::try_from(units.saturating_mul(multiplier)).unwrap_or(i64::MIN)
 }
 
 #[cfg(test)]

@@ -1,40 +1,50 @@
 //! Perfetto's protobuf format: a list of packets, read one after the other as a stream.
 //!
-//! `sniff` tells such a file, `packets` cuts the stream, `packet` and `wire` read the fields of a packet, `state` remembers what a sequence of packets said before, `clocks`
-//! puts times onto the trace's clock, `tracks` knows what the tracks are, `track_event` and `annotations` make events of it. Packets
-//! of the operating system's tracing, counters and samples are passed over and counted.
+//! `sniff` tells such a file, `packets` cuts the stream, with `ahead` and `recover` to go on behind damage; `packet`
+//! and `wire` read the fields of a packet, `state` remembers what a sequence of packets said before, `clocks` puts
+//! times onto the trace's clock, `tracks` knows what the tracks are; `events` hands the events on, which `track_event`,
+//! `legacy`, `typed`, `annotations` and `ties` read and for whose names `held` waits. Packets of the operating system's
+//! tracing, counters and samples are passed over and counted.
 //!
-//! One thread reads, in file order: what a packet means depends on those before it. The names of fields and the rules are those of
-//! Perfetto's `protos/perfetto/trace` and of its trace_processor. One rule is not kept: a name that is defined only behind its use.
-//! Perfetto's own writers never do that, and to wait for it would mean to hold the file in memory; it is counted.
+//! One thread reads, in file order: what a packet means depends on those before it, and its names on those behind it,
+//! too. The names of fields and the rules are those of Perfetto's `protos/perfetto/trace` and of its trace_processor.
 
+mod ahead;
 mod annotations;
+mod attributes;
 mod clocks;
+mod events;
+mod held;
+mod legacy;
 mod packet;
 mod packets;
+mod recover;
 mod sniff;
 mod state;
+mod ties;
 mod track_event;
 mod tracks;
+mod typed;
 mod wire;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::io::{self, Read};
+use std::rc::Rc;
 
 use crate::damage::{Damage, DamageReport};
-use crate::event::{self, ArgsWanted, Told, TrackKey};
+use crate::event::{ArgsWanted, HeaderField, Told};
 use crate::input::packed::{PackedCause, PackedFailure};
-use clocks::{Clock, Clocks, MONOTONIC};
+use clocks::Clocks;
+use events::Waiting;
+use held::Held;
 use packet::{NEEDS_STATE, Packet, STARTS_ANEW, ZSTD_COMPRESSED};
-use packets::{Next, Packets};
+use packets::{MAX_PACKET, Next, Packets};
 pub(super) use sniff::begins;
 use state::Sequence;
-use track_event::{Parser, TrackEvent};
-use tracks::Descriptors;
+use track_event::Parser;
+use tracks::{Descriptors, OfThread};
 use wire::Malformed;
-
-/// Packets whose clock is not known yet wait for it, up to so many bytes in all.
-const MAX_WAITING: usize = 64 << 20;
 
 /// What was read besides the events.
 #[derive(Debug, Default)]
@@ -43,6 +53,8 @@ pub struct Summary {
     pub packets: u64,
     /// How many of them were events that tables show.
     pub events: u64,
+    /// What the packets say of the trace as a whole.
+    pub header: Vec<HeaderField>,
     /// What was wrong.
     pub damage: DamageReport,
     /// Where the file ended before its time.
@@ -58,25 +70,18 @@ pub struct Summary {
 pub struct Reader {
     parser: Parser,
     sequences: HashMap<u64, Sequence, foldhash::fast::FixedState>,
-    /// The track of each sequence's thread.
-    threads: HashMap<u64, TrackKey, foldhash::fast::FixedState>,
+    /// The thread of each sequence.
+    threads: HashMap<u64, OfThread, foldhash::fast::FixedState>,
+    /// How much the names of all sequences take.
+    names_bytes: Rc<Cell<usize>>,
     clocks: Clocks,
     descriptors: Descriptors,
+    /// Events whose names are not known yet, and those behind them.
+    held: Held,
     waiting: Vec<Waiting>,
     waiting_bytes: usize,
     is_stopped: bool,
     summary: Summary,
-}
-
-/// A packet whose clock is not known yet.
-#[derive(Debug)]
-struct Waiting {
-    event: Vec<u8>,
-    ns: i64,
-    clock: Option<Clock>,
-    sequence: u64,
-    generation: u64,
-    offset: u64,
 }
 
 impl Reader {
@@ -86,8 +91,10 @@ impl Reader {
             parser: Parser::new(wanted),
             sequences: HashMap::default(),
             threads: HashMap::default(),
+            names_bytes: Rc::default(),
             clocks: Clocks::default(),
             descriptors: Descriptors::default(),
+            held: Held::default(),
             waiting: Vec::new(),
             waiting_bytes: 0,
             is_stopped: false,
@@ -99,37 +106,49 @@ impl Reader {
     pub fn read(mut self, source: impl Read, mut tell: impl FnMut(Told<'_>) -> bool) -> Summary {
         let mut packets = Packets::new(source);
         while !self.is_stopped {
-            match packets.next() {
+            let (kind, offset) = match packets.next() {
                 Next::Packet(packet, offset) => {
                     self.summary.packets += 1;
                     self.packet(packet, offset, &mut tell);
-                }
-                Next::TooLong(offset) => {
-                    self.summary.packets += 1;
-                    self.summary.damage.count(Damage::PacketTooLong, Some(offset));
+                    continue;
                 }
                 Next::End => break,
-                Next::CutOff(offset) => {
-                    self.summary.cut_off_at = Some(offset);
-                    self.summary.damage.count(Damage::Truncated, Some(offset));
-                    break;
-                }
-                Next::Broken(offset) => {
-                    self.summary.damage.count(Damage::PacketStructure, Some(offset));
-                    break;
-                }
                 Next::Failed(error) => {
                     self.fail(error);
                     break;
                 }
+                Next::TooLong(offset) => {
+                    self.summary.packets += 1;
+                    (Damage::PacketTooLong, offset)
+                }
+                Next::Broken(offset) => (Damage::PacketStructure, offset),
+                Next::CutOff(offset) => (Damage::Truncated, offset),
+            };
+            let found = packets.find_next();
+            let goes_on = found.as_ref().is_ok_and(|found| *found);
+            // What ended in the middle of a packet and goes on had a wrong length.
+            let kind = if goes_on && kind == Damage::Truncated { Damage::PacketStructure } else { kind };
+            self.summary.damage.count(kind, Some(offset));
+            self.summary.cut_off_at = (kind == Damage::Truncated).then_some(offset);
+            if let Err(error) = found {
+                self.fail(error);
+            }
+            if !goes_on {
+                break;
             }
         }
-        self.retry(&mut tell);
+        self.finish(&mut tell);
+        self.summary.bytes = packets.offset();
+        self.summary
+    }
+
+    /// At the end: nothing can come any more that something waits for.
+    fn finish(&mut self, tell: &mut impl FnMut(Told<'_>) -> bool) {
+        while !self.is_stopped && self.release(false, tell) {}
+        self.retry(tell);
         self.descriptors.tell(|description| {
             tell(Told::Track(description));
         });
-        self.summary.bytes = packets.offset();
-        self.summary
     }
 
     fn fail(&mut self, error: io::Error) {
@@ -154,7 +173,8 @@ impl Reader {
         }
     }
 
-    /// Reads the packets that are compressed into one.
+    /// Reads the packets that are compressed into one. They may not be longer than one may be, either: a small packet
+    /// can be made that unpacks into more than there is memory or time for.
     fn unpack(
         &mut self,
         field: u32,
@@ -167,10 +187,9 @@ impl Reader {
             (_, [0x1f, 0x8b, ..]) => Box::new(flate2::bufread::MultiGzDecoder::new(bytes)),
             _ => Box::new(flate2::bufread::ZlibDecoder::new(bytes)),
         };
-        let mut packets = Packets::new(source);
+        let mut packets = Packets::new(source.take(MAX_PACKET));
         while !self.is_stopped {
-            match packets.next() {
-                Next::End => break,
+            let is_whole = match packets.next() {
                 Next::Packet(message, _) => {
                     self.summary.packets += 1;
                     let result = Packet::new(message).and_then(|packet| match packet.packed {
@@ -181,10 +200,16 @@ impl Reader {
                     if result.is_err() {
                         self.summary.damage.count(Damage::PacketSyntax, Some(offset));
                     }
+                    continue;
                 }
-                Next::TooLong(_) => self.summary.damage.count(Damage::PacketTooLong, Some(offset)),
-                Next::CutOff(_) | Next::Broken(_) | Next::Failed(_) => return Err(Malformed),
+                Next::End => true,
+                Next::TooLong(_) | Next::CutOff(_) | Next::Broken(_) | Next::Failed(_) => false,
+            };
+            if packets.offset() >= MAX_PACKET {
+                self.summary.damage.count(Damage::PacketTooLong, Some(offset));
+                return Ok(());
             }
+            return if is_whole { Ok(()) } else { Err(Malformed) };
         }
         Ok(())
     }
@@ -197,11 +222,12 @@ impl Reader {
         tell: &mut impl FnMut(Told<'_>) -> bool,
     ) -> Result<(), Malformed> {
         let number = packet.sequence.unwrap_or(0);
-        let sequence = self.sequences.entry(number).or_default();
+        let names_bytes = &self.names_bytes;
+        let sequence = self.sequences.entry(number).or_insert_with(|| Sequence::new(Rc::clone(names_bytes)));
         if packet.flags & STARTS_ANEW != 0 || packet.was_cleared {
             sequence.start_anew();
         } else if packet.has_lost_some {
-            sequence.is_whole = false;
+            sequence.lose();
         }
         if packet.flags & NEEDS_STATE != 0 && !sequence.is_whole {
             self.summary.damage.count(Damage::PacketWithoutState, Some(offset));
@@ -216,105 +242,36 @@ impl Reader {
         if let Some(snapshot) = packet.snapshot {
             self.clocks.snapshot(snapshot, number)?;
         }
-        if let Some(thread) = packet.thread {
-            let track = self.descriptors.add_thread(thread)?;
-            self.threads.insert(number, track);
-        }
-        if let Some(track) = packet.track
-            && let Some(thread) = self.descriptors.add(track)?
-        {
-            self.threads.insert(number, thread);
-        }
+        self.describe(packet, number)?;
         if packet.is_other() {
             self.summary.damage.count(Damage::PhaseNotShown, None);
         }
+        while !self.is_stopped && self.release(true, tell) {}
         match packet.event {
             Some(event) => self.event(event, packet, offset, tell),
             None => Ok(()),
         }
     }
 
-    /// Puts an event onto the trace's clock.
-    fn event(
-        &mut self,
-        message: &[u8],
-        packet: &Packet<'_>,
-        offset: u64,
-        tell: &mut impl FnMut(Told<'_>) -> bool,
-    ) -> Result<(), Malformed> {
-        let Some(number) = packet.sequence else {
-            self.summary.damage.count(Damage::EventWithoutSequence, Some(offset));
-            return Ok(());
+    /// What a packet says of tracks, threads, processes and the trace.
+    fn describe(&mut self, packet: &Packet<'_>, number: u64) -> Result<(), Malformed> {
+        if let Some(process) = packet.process {
+            self.descriptors.add_process(process)?;
+        }
+        if let Some(attributes) = packet.attributes {
+            attributes::add(attributes, &mut self.summary)?;
+        }
+        let of_thread = match (packet.track, packet.thread) {
+            (Some(track), _) => self.descriptors.add(track)?,
+            (None, Some(thread)) => Some(self.descriptors.add_thread(thread)?),
+            (None, None) => None,
         };
-        let event = TrackEvent::new(message)?;
-        let sequence = self.sequences.entry(number).or_default();
-        let (clock, written) = match (event.absolute_us, packet.timestamp) {
-            (Some(us), _) => (Some(MONOTONIC), us.saturating_mul(1000)),
-            (None, Some(time)) => (packet.clock.or(sequence.default_clock), time),
-            (None, None) => {
-                self.summary.damage.count(Damage::EventWithoutTime, Some(offset));
-                return Ok(());
+        if let Some(of_thread) = of_thread {
+            self.threads.insert(number, of_thread);
+            if let Some(sequence) = self.sequences.get_mut(&number).filter(|sequence| sequence.is_whole) {
+                sequence.reference = Some(of_thread.reference);
             }
-        };
-        let clock = clock.map(|clock| Clock::new(clock, number));
-        let ns = self.clocks.ns(clock, written);
-        if let Some(ts) = self.clocks.on_trace(clock, ns) {
-            return self.tell_event(&event, ts, number, offset, tell);
         }
-        self.waiting_bytes += message.len();
-        if self.waiting_bytes > MAX_WAITING {
-            self.summary.damage.count(Damage::ClockUnknown, Some(offset));
-            return Ok(());
-        }
-        let generation = sequence.generation;
-        self.waiting.push(Waiting { event: message.to_owned(), ns, clock, sequence: number, generation, offset });
         Ok(())
-    }
-
-    fn tell_event(
-        &mut self,
-        event: &TrackEvent<'_>,
-        ts: i64,
-        number: u64,
-        offset: u64,
-        tell: &mut impl FnMut(Told<'_>) -> bool,
-    ) -> Result<(), Malformed> {
-        let Reader { parser, sequences, threads, summary, is_stopped, .. } = self;
-        let sequence = sequences.entry(number).or_default();
-        let uuid = event.track.or(sequence.default_track).map(TrackKey::Uuid);
-        let track = uuid.or_else(|| threads.get(&number).copied()).unwrap_or(TrackKey::Uuid(0));
-        let Summary { damage, events, .. } = summary;
-        parser.parse(
-            event,
-            ts,
-            sequence,
-            |kind| damage.count(kind, Some(offset)),
-            |event| {
-                *events += u64::from(!matches!(event.kind, event::Kind::SliceFlow(_)));
-                *is_stopped |= !tell(Told::Event { track, event, offset });
-            },
-        )
-    }
-
-    /// Events whose clock was not known when they came. If no clock is known at all, all are on the trace's.
-    fn retry(&mut self, tell: &mut impl FnMut(Told<'_>) -> bool) {
-        for Waiting { event, ns, clock, sequence, generation, offset } in std::mem::take(&mut self.waiting) {
-            if self.is_stopped {
-                return;
-            }
-            let ts = if self.clocks.is_empty() { Some(ns) } else { self.clocks.on_trace(clock, ns) };
-            // The names that it was written with may be forgotten.
-            let remembers = self.sequences.get(&sequence).is_some_and(|s| s.generation == generation);
-            let told = match (ts.filter(|_| remembers), TrackEvent::new(&event)) {
-                (Some(ts), Ok(event)) => self.tell_event(&event, ts, sequence, offset, tell),
-                _ => {
-                    self.summary.damage.count(Damage::ClockUnknown, Some(offset));
-                    continue;
-                }
-            };
-            if told.is_err() {
-                self.summary.damage.count(Damage::PacketSyntax, Some(offset));
-            }
-        }
     }
 }

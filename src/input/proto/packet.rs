@@ -11,11 +11,13 @@ const INTERNED: u32 = 12;
 const FLAGS: u32 = 13;
 const STATE_CLEARED: u32 = 41;
 const PREVIOUS_DROPPED: u32 = 42;
+const PROCESS_DESCRIPTOR: u32 = 43;
 const THREAD_DESCRIPTOR: u32 = 44;
 const COMPRESSED: u32 = 50;
 const CLOCK: u32 = 58;
 const DEFAULTS: u32 = 59;
 const TRACK_DESCRIPTOR: u32 = 60;
+const TRACE_ATTRIBUTES: u32 = 126;
 pub(super) const ZSTD_COMPRESSED: u32 = 133;
 
 /// The bits of its flags.
@@ -36,6 +38,8 @@ pub(super) struct Packet<'a> {
     pub(super) snapshot: Option<&'a [u8]>,
     pub(super) track: Option<&'a [u8]>,
     pub(super) thread: Option<&'a [u8]>,
+    pub(super) process: Option<&'a [u8]>,
+    pub(super) attributes: Option<&'a [u8]>,
     pub(super) event: Option<&'a [u8]>,
     /// The field that holds compressed packets, and its bytes.
     pub(super) packed: Option<(u32, &'a [u8])>,
@@ -60,6 +64,8 @@ impl<'a> Packet<'a> {
                 (CLOCK_SNAPSHOT, Value::Bytes(value)) => packet.snapshot = Some(value),
                 (TRACK_DESCRIPTOR, Value::Bytes(value)) => packet.track = Some(value),
                 (THREAD_DESCRIPTOR, Value::Bytes(value)) => packet.thread = Some(value),
+                (PROCESS_DESCRIPTOR, Value::Bytes(value)) => packet.process = Some(value),
+                (TRACE_ATTRIBUTES, Value::Bytes(value)) => packet.attributes = Some(value),
                 (TRACK_EVENT, Value::Bytes(value)) => packet.event = Some(value),
                 (COMPRESSED | ZSTD_COMPRESSED, Value::Bytes(value)) => packet.packed = Some((number, value)),
                 (_, Value::Bytes(_)) => packet.others = true,
@@ -75,7 +81,36 @@ impl<'a> Packet<'a> {
             && self.event.is_none()
             && self.track.is_none()
             && self.thread.is_none()
+            && self.process.is_none()
+            && self.attributes.is_none()
             && self.snapshot.is_none()
             && self.packed.is_none()
     }
+}
+
+/// Whether a message may be a packet: it consists of whole fields, those that are known are of their types, and one of
+/// them says what only packets say. Each field that is looked at takes from `work`; without any left nothing is one.
+pub(super) fn looks_like_packet(message: &[u8], work: &mut usize) -> bool {
+    let mut says = false;
+    for field in Fields::new(message) {
+        let (Ok(Field { number, value }), Some(left)) = (field, work.checked_sub(1)) else { return false };
+        *work = left;
+        let is_right = match number {
+            TIMESTAMP | SEQUENCE | FLAGS | STATE_CLEARED | PREVIOUS_DROPPED | CLOCK => {
+                matches!(value, Value::Varint(_))
+            }
+            // The first two are messages, too, of the operating system's tracing.
+            1 | 2 | CLOCK_SNAPSHOT | TRACK_EVENT | INTERNED | PROCESS_DESCRIPTOR | THREAD_DESCRIPTOR | COMPRESSED
+            | DEFAULTS | TRACK_DESCRIPTOR | TRACE_ATTRIBUTES | ZSTD_COMPRESSED => matches!(value, Value::Bytes(_)),
+            _ => true,
+        };
+        if !is_right {
+            return false;
+        }
+        says |= matches!(
+            number,
+            TIMESTAMP | SEQUENCE | CLOCK_SNAPSHOT | COMPRESSED | TRACK_DESCRIPTOR | TRACE_ATTRIBUTES | ZSTD_COMPRESSED
+        );
+    }
+    says
 }

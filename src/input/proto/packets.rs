@@ -1,26 +1,30 @@
 //! Cutting a stream of bytes into packets.
 //!
-//! A trace is one message whose field 1 is repeated, so that it can be written and read without ever being whole in memory. Here
-//! only one packet is held at a time.
+//! A trace is one message whose field 1 is repeated, so that it can be written and read without ever being whole in
+//! memory. Here only one packet is held at a time.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, Read};
 
+use super::ahead::Ahead;
+use super::recover;
 use super::wire::{Kind, tag};
 
 /// The field of a trace that holds its packets.
 pub(super) const PACKET: u32 = 1;
 
-/// A packet that says it is longer is passed over unread. Perfetto's own are of some KiB, and none may be longer in its shared memory
+/// A packet that says it is longer is none. Perfetto's own are of some KiB, and none may be longer in its shared memory
 /// than that is; what is compressed into one packet is some MiB.
 pub(super) const MAX_PACKET: u64 = 256 << 20;
 
-/// Bytes are read in pieces of this size.
-const BLOCK: usize = 256 * 1024;
+/// A trace has no other fields; one that is longer than this is damage.
+const MAX_OTHER: u64 = 1 << 20;
 
 /// Reads packets.
 pub(super) struct Packets<R> {
-    source: BufReader<R>,
+    source: Ahead<R>,
     offset: u64,
+    /// The bytes of the field's number, type and length.
+    head: Vec<u8>,
     packet: Vec<u8>,
 }
 
@@ -28,7 +32,7 @@ pub(super) struct Packets<R> {
 pub(super) enum Next<'a> {
     /// A packet, and where it begins.
     Packet(&'a [u8], u64),
-    /// One that says it is longer than [`MAX_PACKET`]; it was passed over.
+    /// One that says it is longer than [`MAX_PACKET`].
     TooLong(u64),
     /// Nothing.
     End,
@@ -44,6 +48,7 @@ pub(super) enum Next<'a> {
 enum Stop {
     CutOff,
     Broken,
+    TooLong,
     Failed(io::Error),
 }
 
@@ -55,7 +60,7 @@ impl From<io::Error> for Stop {
 
 impl<R: Read> Packets<R> {
     pub(super) fn new(source: R) -> Self {
-        Packets { source: BufReader::with_capacity(BLOCK, source), offset: 0, packet: Vec::new() }
+        Packets { source: Ahead::new(source), offset: 0, head: Vec::new(), packet: Vec::new() }
     }
 
     /// How many bytes have been read.
@@ -69,10 +74,10 @@ impl<R: Read> Packets<R> {
             let start = self.offset;
             match self.field() {
                 Ok(None) => return Next::End,
-                Ok(Some(Found::Packet)) if self.packet.is_empty() => {}
-                Ok(Some(Found::Packet)) => return Next::Packet(&self.packet, start),
-                Ok(Some(Found::TooLong)) => return Next::TooLong(start),
-                Ok(Some(Found::Other)) => {}
+                Ok(Some(PACKET)) if self.packet.is_empty() => {}
+                Ok(Some(PACKET)) => return Next::Packet(&self.packet, start),
+                Ok(Some(_)) => {}
+                Err(Stop::TooLong) => return Next::TooLong(start),
                 Err(Stop::CutOff) => return Next::CutOff(start),
                 Err(Stop::Broken) => return Next::Broken(start),
                 Err(Stop::Failed(error)) => return Next::Failed(error),
@@ -80,54 +85,58 @@ impl<R: Read> Packets<R> {
         }
     }
 
-    fn field(&mut self) -> Result<Option<Found>, Stop> {
-        if self.is_over()? {
-            return Ok(None);
+    /// Behind a place where no whole packet is: goes on to where the list does, if it does.
+    pub(super) fn find_next(&mut self) -> io::Result<bool> {
+        let mut window = std::mem::take(&mut self.head);
+        window.append(&mut self.packet);
+        let mut passed = self.offset - window.len() as u64;
+        let found = recover::find(&mut window, &mut passed, &mut self.source)?;
+        self.offset = passed + found.unwrap_or(window.len()) as u64;
+        if let Some(at) = found {
+            self.source.give_back(window, at);
         }
-        let (number, kind) = tag(self.varint()?).ok_or(Stop::Broken)?;
+        Ok(found.is_some())
+    }
+
+    /// The number of the next field; its text or message is in the buffer.
+    fn field(&mut self) -> Result<Option<u32>, Stop> {
+        self.head.clear();
+        self.packet.clear();
+        let Some(first) = self.source.next()? else { return Ok(None) };
+        let (number, kind) = tag(self.varint(Some(first))?).ok_or(Stop::Broken)?;
         let length = match kind {
             Kind::Varint => {
-                self.varint()?;
-                return Ok(Some(Found::Other));
+                self.varint(None)?;
+                0
             }
             Kind::Fixed64 => 8,
             Kind::Fixed32 => 4,
-            Kind::Bytes => self.varint()?,
+            Kind::Bytes => self.varint(None)?,
         };
-        if number != PACKET || kind != Kind::Bytes {
-            self.pass(length)?;
-            return Ok(Some(Found::Other));
-        }
-        if length > MAX_PACKET {
-            self.pass(length)?;
-            return Ok(Some(Found::TooLong));
+        let is_packet = number == PACKET && kind == Kind::Bytes;
+        match (is_packet, length) {
+            (true, length) if length > MAX_PACKET => return Err(Stop::TooLong),
+            (false, length) if length > MAX_OTHER => return Err(Stop::Broken),
+            _ => {}
         }
         // The memory grows with what there is, not with what was promised.
-        self.packet.clear();
         let read = self.source.by_ref().take(length).read_to_end(&mut self.packet)? as u64;
         self.offset += read;
-        if read < length { Err(Stop::CutOff) } else { Ok(Some(Found::Packet)) }
-    }
-
-    fn is_over(&mut self) -> Result<bool, Stop> {
-        loop {
-            match self.source.fill_buf() {
-                Ok(bytes) => return Ok(bytes.is_empty()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
-            }
+        if read < length {
+            return Err(Stop::CutOff);
         }
+        // Another field that has the number of packets is none of them.
+        Ok(Some(if is_packet { PACKET } else { 0 }))
     }
 
-    fn varint(&mut self) -> Result<u64, Stop> {
-        let mut value = 0;
+    fn varint(&mut self, first: Option<u8>) -> Result<u64, Stop> {
+        let (mut value, mut first) = (0, first);
         for at in 0..10 {
-            if self.is_over()? {
-                return Err(Stop::CutOff);
-            }
-            // `is_over` has filled the buffer.
-            let byte = self.source.buffer()[0];
-            self.source.consume(1);
+            let byte = match first.take() {
+                Some(byte) => byte,
+                None => self.source.next()?.ok_or(Stop::CutOff)?,
+            };
+            self.head.push(byte);
             self.offset += 1;
             value |= u64::from(byte & 0x7f) << (7 * at);
             if byte & 0x80 == 0 {
@@ -136,20 +145,6 @@ impl<R: Read> Packets<R> {
         }
         Err(Stop::Broken)
     }
-
-    fn pass(&mut self, length: u64) -> Result<(), Stop> {
-        let passed = io::copy(&mut self.source.by_ref().take(length), &mut io::sink())?;
-        self.offset += passed;
-        if passed < length { Err(Stop::CutOff) } else { Ok(()) }
-    }
-}
-
-/// A field of the trace.
-enum Found {
-    /// A packet, now in the buffer.
-    Packet,
-    TooLong,
-    Other,
 }
 
 #[cfg(test)]
@@ -183,16 +178,54 @@ mod tests {
         assert_eq!(read(b""), [""; 0]);
     }
 
+    /// Packets of a timestamp and a sequence: the first tells the others apart.
+    fn list(first: u8) -> Vec<u8> {
+        (first..first + 3).flat_map(|n| [0x0a, 4, 0x40, n, 0x50, 7]).collect()
+    }
+
     #[test]
     fn a_packet_may_be_too_long() {
         let length = MAX_PACKET + 1;
         let mut head = vec![0x0a];
         head.extend([length as u8 | 0x80, (length >> 7) as u8 | 0x80, (length >> 14) as u8 | 0x80]);
         head.extend([(length >> 21) as u8 | 0x80, (length >> 28) as u8]);
-        assert_eq!(read(&head), ["0 cut off"]);
-        let whole = io::Cursor::new(head).chain(io::repeat(0).take(length)).chain(&b"\x0a\x01a"[..]);
-        let mut packets = Packets::new(whole);
-        assert!(matches!(packets.next(), Next::TooLong(0)));
-        assert!(matches!(packets.next(), Next::Packet(b"a", at) if at == length + 6));
+        let list = list(1);
+        for behind in [0, length] {
+            let mut packets = Packets::new(head.chain(io::repeat(0).take(behind)).chain(&list[..]));
+            assert!(matches!(packets.next(), Next::TooLong(0)));
+            assert!(packets.find_next().unwrap());
+            assert!(matches!(packets.next(), Next::Packet([0x40, 1, ..], at) if at == behind + 6));
+        }
+    }
+
+    #[test]
+    fn the_list_goes_on_behind_damage() {
+        let goes_on = |damage: &[u8]| {
+            let bytes = [&b"\x0a\x01a"[..], damage, &list(1), &list(4)].concat();
+            let mut packets = Packets::new(&bytes[..]);
+            assert!(matches!(packets.next(), Next::Packet(b"a", 0)));
+            assert!(matches!(packets.next(), Next::Broken(3) | Next::CutOff(3) | Next::TooLong(3)), "{damage:?}");
+            assert!(packets.find_next().unwrap(), "{damage:?}");
+            for n in 1..7 {
+                let Next::Packet(packet, at) = packets.next() else { panic!("{damage:?}: {n}") };
+                assert_eq!((packet[1], at), (n, (3 + damage.len() + 6 * (n as usize - 1)) as u64), "{damage:?}");
+            }
+            assert!(matches!(packets.next(), Next::End));
+        };
+        goes_on(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff");
+        goes_on(b"\x00");
+        goes_on(b"\x03garbage");
+        // Lengths that are wrong: beyond the end, beyond all limits, of another field.
+        goes_on(b"\x0a\xff\x7f");
+        goes_on(b"\x0a\xff\xff\xff\xff\x7f");
+        goes_on(b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01");
+        goes_on(b"\x12\xff\xff\x7f");
+        // What was cut off is no reason to take a part of it for a packet.
+        let cut = [&list(1)[..], b"\x0a\x7f", &list(4)[..12]].concat();
+        let mut packets = Packets::new(&cut[..]);
+        (0..3).for_each(|_| assert!(matches!(packets.next(), Next::Packet(..))));
+        assert!(matches!(packets.next(), Next::CutOff(18)));
+        assert!(!packets.find_next().unwrap());
+        assert_eq!(packets.offset(), cut.len() as u64);
     }
 }

@@ -3,19 +3,40 @@
 use super::packets::PACKET;
 use super::wire::{Kind, tag, varint};
 
-/// Whether a file that begins so is a list of packets. Field 1 is a newline to who reads text, so JSON that begins with one has to
-/// be told apart: it fits no packets, and it has no control characters, which packets cannot do without (the numbers of clocks
-/// and the types of events are some).
+/// Whether a file that begins so is a list of packets. Field 1 is a newline to who reads text, so JSON that begins with
+/// one has to be told apart: it fits no packets, and it has no control characters, which packets cannot do without (the
+/// numbers of clocks and the types of events are some). What begins with a newline, is no text and opens no JSON is a
+/// list of packets, too, whose first one is damaged: there may be whole ones behind it, and the reader of packets can
+/// say where it breaks.
 pub(in crate::input) fn begins(head: &[u8]) -> bool {
-    let is_text = || head.iter().all(|byte| byte.is_ascii_whitespace() || *byte >= b' ');
-    head.first() == Some(&0x0a) && frames(head) && !is_text()
+    let is_text = || {
+        // The head may end within a character.
+        let is_utf8 = std::str::from_utf8(head).err().is_none_or(|error| error.error_len().is_none());
+        is_utf8 && head.iter().all(|byte| byte.is_ascii_whitespace() || *byte >= b' ')
+    };
+    let opens_json = || matches!(head.trim_ascii_start().first(), Some(b'{' | b'['));
+    head.first() == Some(&0x0a)
+        && match first_packet(head) {
+            First::Packet => !is_text(),
+            First::Profile => false,
+            First::Nothing => !is_text() && !opens_json(),
+        }
 }
 
-/// Whether the first packet that is not empty consists of fields, as far as the bytes go.
-fn frames(head: &[u8]) -> bool {
+/// What the first packet that is not empty turns out to be.
+#[derive(Debug, PartialEq, Eq)]
+enum First {
+    /// It consists of fields, as far as the bytes go.
+    Packet,
+    /// So does it, but as the messages of pprof do.
+    Profile,
+    Nothing,
+}
+
+fn first_packet(head: &[u8]) -> First {
     let mut rest = head;
     loop {
-        let Some((number, kind)) = varint(&mut rest).and_then(tag) else { return false };
+        let Some((number, kind)) = varint(&mut rest).and_then(tag) else { return First::Nothing };
         let length = match kind {
             Kind::Varint => varint(&mut rest).map(|_| 0),
             Kind::Fixed64 => Some(8),
@@ -23,29 +44,31 @@ fn frames(head: &[u8]) -> bool {
             // The length itself may be cut off.
             Kind::Bytes => Some(varint(&mut rest).unwrap_or(u64::MAX)),
         };
-        let Some(length) = length.and_then(|length| usize::try_from(length).ok()) else { return false };
+        let Some(length) = length.and_then(|length| usize::try_from(length).ok()) else { return First::Nothing };
         let (packet, behind) = rest.split_at(length.min(rest.len()));
         if number == PACKET && kind == Kind::Bytes && length > 0 {
-            return has_fields(packet, packet.len() == length);
+            return contents(packet, packet.len() == length);
         }
         rest = behind;
     }
 }
 
-/// Whether a packet, or the beginning of one, consists of fields. Its first two fields are messages, which tells it from the
-/// format of pprof, whose messages begin with numbers.
-fn has_fields(packet: &[u8], is_whole: bool) -> bool {
+/// What a packet is, or the beginning of one. Its first two fields are messages, which tells it
+/// from the format of pprof, whose messages begin with numbers.
+fn contents(packet: &[u8], is_whole: bool) -> First {
     let mut rest = packet;
+    // A field that is cut off is damage, unless all is.
+    let cut_off = if is_whole { First::Nothing } else { First::Packet };
     while !rest.is_empty() {
-        let Some(read) = varint(&mut rest) else { return !is_whole };
-        let Some((number, kind)) = tag(read) else { return false };
+        let Some(read) = varint(&mut rest) else { return cut_off };
+        let Some((number, kind)) = tag(read) else { return First::Nothing };
         if number <= 2 && kind != Kind::Bytes {
-            return false;
+            return First::Profile;
         }
         let length = match kind {
             Kind::Varint => {
                 if varint(&mut rest).is_none() {
-                    return !is_whole;
+                    return cut_off;
                 }
                 continue;
             }
@@ -53,15 +76,15 @@ fn has_fields(packet: &[u8], is_whole: bool) -> bool {
             Kind::Fixed32 => 4,
             Kind::Bytes => match varint(&mut rest) {
                 Some(length) => length,
-                None => return !is_whole,
+                None => return cut_off,
             },
         };
         match usize::try_from(length).ok().and_then(|length| rest.get(length..)) {
             Some(behind) => rest = behind,
-            None => return !is_whole,
+            None => return cut_off,
         }
     }
-    true
+    First::Packet
 }
 
 #[cfg(test)]
@@ -72,6 +95,9 @@ mod tests {
     fn packets_are_told_from_json() {
         // A packet of a timestamp and a sequence; one of 123 bytes, whose length is a brace.
         assert!(!begins(b"\x0a\x04\x08\x01\x50\x02"), "field 1 is a message, not a number");
+        assert!(begins(b"\x0a\x04\x40\x01\x53\x02"), "a damaged packet, and no text");
+        assert!(begins(b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"));
+        assert!(!begins(b"\x0a {\"traceName\":\"\x01\"}"), "JSON with a control character");
         assert!(begins(b"\x0a\x04\x40\x01\x50\x02"));
         assert!(begins(b"\x0a\x04\x40\x01\x50\x02\x0a"));
         let long = [&b"\x0a\x7b\x40\x01\x5a\x77"[..], &[b'x'; 119], b"\x0a\x02\x50\x01"].concat();

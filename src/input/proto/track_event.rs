@@ -2,26 +2,36 @@
 
 use std::borrow::Cow;
 
-use super::annotations::{Annotations, Owner};
-use super::state::{Sequence, Table};
+use super::annotations::Annotations;
+use super::legacy::Legacy;
+use super::state::{Lookup, Names, Table};
+use super::ties::Owner;
+use super::typed;
 use super::wire::{Field, Fields, Malformed, Value, fixed64, varint};
 use crate::damage::Damage;
 use crate::event::{ArgsWanted, Event, Id, Ids, Kind, Scope, SliceFlow, Text};
 use crate::nccl::category::CategoryKind;
 
 /// The fields of `TrackEvent`.
+const DELTA_US: u32 = 1;
+const THREAD_DELTA_US: u32 = 2;
 const CATEGORY_IIDS: u32 = 3;
 const ANNOTATION: u32 = 4;
+const LEGACY: u32 = 6;
 const TYPE: u32 = 9;
 const NAME_IID: u32 = 10;
 const TRACK: u32 = 11;
 const ABSOLUTE_US: u32 = 16;
+const THREAD_ABSOLUTE_US: u32 = 17;
 const CATEGORY: u32 = 22;
 const NAME: u32 = 23;
 const OLD_FLOWS: u32 = 36;
 const OLD_LAST_FLOWS: u32 = 42;
 const FLOWS: u32 = 47;
 const LAST_FLOWS: u32 = 48;
+
+/// The field of `DebugAnnotation` that names a thread or process.
+const ANNOTATION_TEXT: u32 = 6;
 
 /// The fields of an event that are looked at once.
 #[derive(Debug, Clone, Copy, Default)]
@@ -31,12 +41,19 @@ pub(super) struct TrackEvent<'a> {
     pub(super) track: Option<u64>,
     /// A time of its own, in microseconds of the monotonic clock, as the first of these traces had it.
     pub(super) absolute_us: Option<u64>,
+    /// The same, since the event before on its sequence.
+    pub(super) delta_us: Option<u64>,
+    /// Both for the CPU time of its thread.
+    pub(super) thread_absolute_us: Option<u64>,
+    pub(super) thread_delta_us: Option<u64>,
+    pub(super) legacy: Legacy<'a>,
     kind: u64,
     name_iid: u64,
     name: Option<&'a [u8]>,
     has_categories: bool,
     has_annotations: bool,
     has_flows: bool,
+    has_typed: bool,
 }
 
 impl<'a> TrackEvent<'a> {
@@ -49,24 +66,39 @@ impl<'a> TrackEvent<'a> {
                 (NAME_IID, Value::Varint(iid)) => event.name_iid = iid,
                 (NAME, Value::Bytes(name)) => event.name = Some(name),
                 (TRACK, Value::Varint(track)) => event.track = Some(track),
-                (ABSOLUTE_US, Value::Varint(time)) => event.absolute_us = Some(time),
+                (ABSOLUTE_US, Value::Varint(time)) => event.absolute_us = Some(time).filter(|time| *time != 0),
+                (DELTA_US, Value::Varint(time)) => event.delta_us = Some(time),
+                (THREAD_ABSOLUTE_US, Value::Varint(time)) => event.thread_absolute_us = Some(time),
+                (THREAD_DELTA_US, Value::Varint(time)) => event.thread_delta_us = Some(time),
+                (LEGACY, Value::Bytes(legacy)) => event.legacy = Legacy::new(legacy)?,
                 (CATEGORY_IIDS | CATEGORY, _) => event.has_categories = true,
                 (ANNOTATION, _) => event.has_annotations = true,
                 (FLOWS | LAST_FLOWS | OLD_FLOWS | OLD_LAST_FLOWS, _) => event.has_flows = true,
-                _ => {}
+                (number, _) => event.has_typed |= typed::FIELDS.contains(&number),
             }
         }
         Ok(event)
     }
 
+    /// Whether it says what it is, other than by a legacy phase.
+    pub(super) fn has_type(&self) -> bool {
+        self.kind != 0
+    }
+
     /// What it is; `None` if no table shows such events.
     fn kind(&self) -> Option<Kind<'static>> {
         match self.kind {
+            _ if self.legacy.has_phase() => self.legacy.kind(),
             1 => Some(Kind::Begin),
             2 => Some(Kind::End),
             3 => Some(Kind::Instant(Scope::Thread)),
             _ => None,
         }
+    }
+
+    /// The number of its name; 0 if it has none or one that is written out.
+    fn name_iid(&self) -> u64 {
+        if self.name_iid == 0 { self.legacy.name_iid } else { self.name_iid }
     }
 
     /// The arrows of its slice, those that end there last.
@@ -83,6 +115,9 @@ impl<'a> TrackEvent<'a> {
     }
 }
 
+/// The names that an event waits for.
+pub(super) type Awaited = Vec<(Table, u64)>;
+
 /// Turns track events into events. Keeps the buffers that they share.
 #[derive(Debug)]
 pub(super) struct Parser {
@@ -98,91 +133,104 @@ impl Parser {
         Parser { annotations: Annotations::new(wanted), category: Vec::new(), last_kind }
     }
 
-    /// Hands the event to `take`, and after it the arrows of its slice.
+    /// Hands the event to `take`, and after it the arrows of its slice. If it has to wait for names, which may only be
+    /// if `may_wait`, nothing is handed on, and those names come back.
     pub(super) fn parse(
         &mut self,
         event: &TrackEvent<'_>,
-        ts: i64,
-        sequence: &Sequence,
+        place: (i64, Option<i64>),
+        (names, may_wait): (&Names, bool),
         mut damage: impl FnMut(Damage),
         mut take: impl FnMut(&Event<'_>),
-    ) -> Result<(), Malformed> {
-        let Some(kind) = event.kind() else {
+    ) -> Result<Option<Awaited>, Malformed> {
+        let Some(kind) = event.kind().or_else(|| event.legacy.is_metadata().then_some(Kind::Metadata)) else {
             damage(Damage::PhaseNotShown);
-            return Ok(());
+            return Ok(None);
         };
-        let of_closed = matches!(kind, Kind::End);
-        let name = match event.name_iid {
+        let names = Lookup::new(names);
+        let name = match event.name_iid() {
             0 => event.name,
-            iid => {
-                let name = sequence.text(Table::EventNames, iid);
-                if name.is_none() {
-                    damage(Damage::NameUnknown);
-                }
-                name
-            }
+            iid => names.text(Table::EventNames, iid),
         };
         self.category.clear();
         if event.has_categories {
-            self.category(event.message, sequence, &mut damage)?;
+            self.category(event.message, &names)?;
         }
         self.annotations.clear();
-        let mut ids = Ids::default();
+        if event.has_typed && self.annotations.wants_all() {
+            typed::add(event.message, &names, &mut self.annotations)?;
+        }
+        let (mut ids, mut is_full) = (Ids::default(), false);
         if event.has_annotations {
             let owner = Owner { kind: self.category_kind(), name: name.unwrap_or_default() };
-            ids = self.annotations.read(event.message, ANNOTATION, owner, sequence, damage)?;
+            ids = self.annotations.read(event.message, ANNOTATION, owner, &names, |_| is_full = true)?;
         }
+        let missed = names.missed();
+        if may_wait && let Some(awaited) = names.awaited() {
+            return Ok(Some(awaited));
+        }
+        (0..missed).for_each(|_| damage(Damage::NameUnknown));
+        if is_full {
+            damage(Damage::PacketTooLong);
+        }
+        let kind = match (kind, name) {
+            (Kind::Metadata, Some(b"thread_name")) => Kind::ThreadName(first_text(event.message)),
+            (Kind::Metadata, Some(b"process_name")) => Kind::ProcessName(first_text(event.message)),
+            (kind, _) => kind,
+        };
+        let (ts, thread_ns) = place;
         let text = |raw| Text { raw, decode: decoded };
         let mut told = Event {
-            kind,
             ts,
             pid: Id::Absent,
             tid: Id::Absent,
             name: name.filter(|name| !name.is_empty()).map(text),
             category: Some(&*self.category).filter(|category| !category.is_empty()).map(text),
             ids,
-            thread_time: (None, None),
-            bind: None,
+            thread_time: (thread_ns, thread_ns.and(event.legacy.thread_time())),
+            // The arrow of an end would be the slice's that it closes; nothing writes that.
+            bind: event.legacy.bind().filter(|_| !matches!(kind, Kind::End)),
             args: &self.annotations.list,
+            kind,
         };
         take(&told);
         if event.has_flows {
+            let of_closed = matches!(told.kind, Kind::End);
             (told.name, told.category, told.ids) = (None, None, Ids::default());
+            (told.thread_time, told.bind) = ((None, None), None);
             for flow in event.flows(of_closed) {
                 told.kind = Kind::SliceFlow(flow);
                 take(&told);
             }
         }
-        Ok(())
+        Ok(None)
     }
 
-    /// Several categories are one with commas.
-    fn category(
-        &mut self,
-        event: &[u8],
-        sequence: &Sequence,
-        damage: &mut impl FnMut(Damage),
-    ) -> Result<(), Malformed> {
+    /// Several categories are one with commas. Of several, those that are defined nowhere are left out, as in Perfetto.
+    fn category(&mut self, event: &[u8], names: &Lookup<'_>) -> Result<(), Malformed> {
         let mut push = |category: &[u8]| {
             if !self.category.is_empty() {
                 self.category.push(b',');
             }
             self.category.extend_from_slice(category);
         };
+        let (mut count, mut unknown) = (0, None);
         for iid in Fields::numbers(event, CATEGORY_IIDS, varint) {
-            match sequence.text(Table::Categories, iid) {
+            count += 1;
+            match names.text(Table::Categories, iid) {
                 Some(category) => push(category),
-                None => {
-                    damage(Damage::NameUnknown);
-                    push(format!("unknown({iid})").as_bytes());
-                }
+                None => unknown = Some(iid),
             }
         }
         for field in Fields::new(event) {
             let Field { number, value } = field?;
             if let (CATEGORY, Value::Bytes(category)) = (number, value) {
+                count += 1;
                 push(category);
             }
+        }
+        if let (1, Some(iid)) = (count, unknown) {
+            push(format!("unknown({iid})").as_bytes());
         }
         Ok(())
     }
@@ -203,4 +251,11 @@ impl Parser {
 /// What is no UTF-8 is shown as such.
 fn decoded(raw: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(raw)
+}
+
+/// The text of an event's first annotation, which names a thread or process.
+fn first_text(event: &[u8]) -> Cow<'_, str> {
+    let field = |message, wanted| Fields::new(message).flatten().find(|field| field.number == wanted)?.value.bytes();
+    let text = field(event, ANNOTATION).and_then(|annotation| field(annotation, ANNOTATION_TEXT));
+    decoded(text.unwrap_or_default())
 }

@@ -1,12 +1,15 @@
 //! Track descriptors: what the tracks are on which the events lie.
 //!
-//! A track belongs to a thread or a process because it says so, or because the track above it does. A descriptor may come behind
-//! the events of its track and may be sent again with more in it, so what a track is can be said only at the end.
+//! A track belongs to a thread or a process because it says so, or because the track above it does. A descriptor may
+//! come behind the events of its track and may be sent again with more in it, so what a track is can be said only at
+//! the end.
 
 use std::collections::HashMap;
 
+use super::legacy::{Elsewhere, Operation};
+use super::state::Reference;
 use super::wire::{Fields, Malformed, Value};
-use crate::event::{Home, TrackDescription, TrackKey};
+use crate::event::{Event, Home, TrackDescription, TrackKey};
 
 /// The fields of `TrackDescriptor`.
 const UUID: u32 = 1;
@@ -23,6 +26,8 @@ const PID: u32 = 1;
 const TID: u32 = 2;
 const THREAD_NAME: u32 = 5;
 const PROCESS_NAME: u32 = 6;
+const REFERENCE_US: u32 = 6;
+const REFERENCE_THREAD_US: u32 = 7;
 
 /// A chain of tracks may be so long.
 const MAX_CHAIN: usize = 100;
@@ -33,9 +38,22 @@ struct Described {
     name: Option<String>,
     parent: Option<u64>,
     process: Option<(i64, Option<String>)>,
-    thread: Option<(i64, i64, Option<String>)>,
+    thread: Option<Thread>,
     is_apart: bool,
+    /// Of a track that is not described, but follows from what its events say.
+    home: Option<Home>,
 }
+
+/// A thread that a sequence speaks for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OfThread {
+    pub(super) track: TrackKey,
+    pub(super) pid: i64,
+    pub(super) reference: Reference,
+}
+
+/// What tells operations apart: the process if they count within one, the number, the category or name, the scope.
+type OperationKey = (Option<Option<i64>>, u64, Vec<u8>);
 
 /// All descriptors.
 #[derive(Debug, Default)]
@@ -43,41 +61,130 @@ pub(super) struct Descriptors {
     /// In the order in which they first came.
     order: Vec<TrackKey>,
     by_key: HashMap<TrackKey, Described, foldhash::fast::FixedState>,
+    operations: HashMap<OperationKey, u64, foldhash::fast::FixedState>,
 }
 
 impl Descriptors {
-    /// Takes a `TrackDescriptor`. The track's key, if it is a thread's.
-    pub(super) fn add(&mut self, message: &[u8]) -> Result<Option<TrackKey>, Malformed> {
-        let (mut uuid, mut new) = (None, Described::default());
+    /// Takes a `TrackDescriptor`. The thread, if it is one's.
+    pub(super) fn add(&mut self, message: &[u8]) -> Result<Option<OfThread>, Malformed> {
+        let (mut uuid, mut new, mut of_thread) = (None, Described::default(), None);
         for field in Fields::new(message) {
             let field = field?;
             match (field.number, field.value) {
                 (UUID, Value::Varint(value)) => uuid = Some(value),
                 (NAME | STATIC_NAME | ATRACE_NAME, Value::Bytes(name)) => new.name = Some(text(name)),
                 (PROCESS, Value::Bytes(process)) => new.process = Some(self::process(process)?),
-                (THREAD, Value::Bytes(thread)) => new.thread = Some(self::thread(thread)?),
+                (THREAD, Value::Bytes(message)) => {
+                    let (thread, reference) = thread(message)?;
+                    of_thread = Some((thread.0, reference));
+                    new.thread = Some(thread);
+                }
                 (PARENT, Value::Varint(parent)) => new.parent = Some(parent),
                 (DISALLOW_MERGING, Value::Varint(apart)) => new.is_apart = apart != 0,
                 _ => {}
             }
         }
         let key = TrackKey::Uuid(uuid.ok_or(Malformed)?);
-        let thread = new.thread.is_some().then_some(key);
         let known = self.get_or_add(key);
         known.name = new.name.or(known.name.take());
         known.parent = new.parent.or(known.parent);
         known.process = new.process.or(known.process.take());
         known.thread = new.thread.or(known.thread.take());
         known.is_apart |= new.is_apart;
-        Ok(thread)
+        Ok(of_thread.map(|(pid, reference)| OfThread { track: key, pid, reference }))
     }
 
-    /// Takes the `ThreadDescriptor` of a sequence. The key of its track.
-    pub(super) fn add_thread(&mut self, message: &[u8]) -> Result<TrackKey, Malformed> {
-        let thread = thread(message)?;
-        let key = TrackKey::OfSequence(thread.0, thread.1);
-        self.get_or_add(key).thread = Some(thread);
-        Ok(key)
+    /// Takes the `ThreadDescriptor` of a sequence.
+    pub(super) fn add_thread(&mut self, message: &[u8]) -> Result<OfThread, Malformed> {
+        let (thread, reference) = thread(message)?;
+        let (pid, tid) = (thread.0, thread.1);
+        let track = self.thread_track(pid, tid);
+        if thread.2.is_some() {
+            self.get_or_add(track).thread = Some(thread);
+        }
+        Ok(OfThread { track, pid, reference })
+    }
+
+    /// Takes a `ProcessDescriptor`.
+    pub(super) fn add_process(&mut self, message: &[u8]) -> Result<(), Malformed> {
+        let process = process(message)?;
+        let pid = process.0;
+        self.instants(Some(pid)).process = Some(process);
+        Ok(())
+    }
+
+    /// The track of a thread that has no descriptor of its own.
+    pub(super) fn thread_track(&mut self, pid: i64, tid: i64) -> TrackKey {
+        let key = TrackKey::OfSequence(pid, tid);
+        let known = self.get_or_add(key);
+        known.thread = known.thread.take().or(Some((pid, tid, None)));
+        key
+    }
+
+    fn instants(&mut self, pid: Option<i64>) -> &mut Described {
+        let track = self.get_or_add(TrackKey::Instants(pid));
+        track.home = Some(Home::Instants(pid));
+        track
+    }
+
+    /// The track on which an event lies whose phase asks for another one than its own.
+    pub(super) fn elsewhere(&mut self, own: TrackKey, elsewhere: Elsewhere<'_>, event: &Event<'_>) -> TrackKey {
+        let Operation { id, is_local, scope, goes_by_name } = match elsewhere {
+            Elsewhere::Operation(operation) => operation,
+            Elsewhere::InstantsOfAll => {
+                self.instants(None);
+                return TrackKey::Instants(None);
+            }
+            Elsewhere::InstantsOfProcess => {
+                let Some(pid) = self.pid(own) else { return own };
+                self.instants(Some(pid));
+                return TrackKey::Instants(Some(pid));
+            }
+        };
+        let pid = is_local.then(|| self.pid(own));
+        let of = if goes_by_name && scope.is_none() { &event.name } else { &event.category };
+        let mut apart = of.map_or(&[][..], |text| text.raw).to_vec();
+        if let Some(scope) = scope {
+            apart.push(b':');
+            apart.extend_from_slice(scope);
+        }
+        let next = self.operations.len() as u64;
+        let number = *self.operations.entry((pid, id, apart)).or_insert(next);
+        let key = TrackKey::Operation(number);
+        if number == next {
+            let track = self.get_or_add(key);
+            track.name = event.name.map(|name| name.decoded().into_owned());
+            track.home = Some(Home::Operation(pid.flatten()));
+        }
+        key
+    }
+
+    /// Names the thread of a track.
+    pub(super) fn name_thread(&mut self, track: TrackKey, name: &str) {
+        if let Some((.., known)) = self.by_key.get_mut(&track).and_then(|track| track.thread.as_mut()) {
+            *known = Some(name.to_owned());
+        }
+    }
+
+    /// Names the process of a track, unless that has a name.
+    pub(super) fn name_process(&mut self, track: TrackKey, name: &str) {
+        if let Some(pid) = self.pid(track) {
+            let process = &mut self.instants(Some(pid)).process;
+            if process.as_ref().is_none_or(|(_, name)| name.is_none()) {
+                *process = Some((pid, Some(name.to_owned())));
+            }
+        }
+    }
+
+    /// The process of a track, as far as it is described by now.
+    fn pid(&self, track: TrackKey) -> Option<i64> {
+        match self.home(self.by_key.get(&track)?) {
+            Home::Thread(pid, _) | Home::UnderThread(pid, _) | Home::Process(pid) | Home::UnderProcess(pid) => {
+                Some(pid)
+            }
+            Home::Operation(pid) | Home::Instants(pid) => pid,
+            Home::Global | Home::UnderGlobal => None,
+        }
     }
 
     fn get_or_add(&mut self, key: TrackKey) -> &mut Described {
@@ -107,6 +214,9 @@ impl Descriptors {
     }
 
     fn home(&self, described: &Described) -> Home {
+        if let Some(home) = described.home {
+            return home;
+        }
         match (&described.thread, &described.process) {
             (Some((pid, tid, _)), _) if described.is_apart => return Home::UnderThread(*pid, *tid),
             (Some((pid, tid, _)), _) => return Home::Thread(*pid, *tid),
@@ -126,18 +236,27 @@ impl Descriptors {
     }
 }
 
-fn thread(message: &[u8]) -> Result<(i64, i64, Option<String>), Malformed> {
-    let (mut pid, mut tid, mut name) = (0, 0, None);
+/// A thread that stands for a process whose events name none; Perfetto makes the same number.
+pub(super) fn some_thread_of(pid: i64) -> i64 {
+    pid << 32 | 0xffff_ffff
+}
+
+type Thread = (i64, i64, Option<String>);
+
+fn thread(message: &[u8]) -> Result<(Thread, Reference), Malformed> {
+    let (mut pid, mut tid, mut name, mut reference) = (0, 0, None, Reference::default());
     for field in Fields::new(message) {
         let field = field?;
         match (field.number, field.value) {
             (PID, Value::Varint(value)) => pid = value as i64,
             (TID, Value::Varint(value)) => tid = value as i64,
             (THREAD_NAME, Value::Bytes(value)) => name = Some(text(value)),
+            (REFERENCE_US, Value::Varint(value)) => reference.us = value,
+            (REFERENCE_THREAD_US, Value::Varint(value)) => reference.thread_us = value,
             _ => {}
         }
     }
-    Ok((pid, tid, name))
+    Ok(((pid, tid, name), reference))
 }
 
 fn process(message: &[u8]) -> Result<(i64, Option<String>), Malformed> {

@@ -1,8 +1,9 @@
 //! Protobuf's wire format: a message is a list of fields, each a number, a type and a value.
 //!
-//! No crate reads it here. Of Perfetto's several hundred messages a dozen are asked for, and of each a few fields; generated
-//! structs would decode all of a packet into texts of their own before the first of them is looked at, where here the fields
-//! borrow from the packet and what nobody asks for is passed over. What is needed for that is this file.
+//! No crate reads it here. Of Perfetto's several hundred messages a dozen are asked for, and of each a few fields;
+//! generated structs would decode all of a packet into texts of their own before the first of them is looked at, where
+//! here the fields borrow from the packet and what nobody asks for is passed over. What is needed for that is this
+//! file.
 
 /// One field of a message.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,0 +1,102 @@
+//! Arguments that have fields of their own in a track event: where in a program it was written, a line of a log, what
+//! it belongs to.
+//!
+//! The keys are those that Perfetto gives them. It has fields for the events of Chrome, too, which are passed over.
+
+use super::annotations::Annotations;
+use super::state::{Lookup, Table};
+use super::wire::{Field, Fields, Malformed, Value};
+use crate::event::ArgValue;
+
+/// The fields of `TrackEvent`.
+const LOG_MESSAGE: u32 = 21;
+const SOURCE: u32 = 33;
+const SOURCE_IID: u32 = 34;
+const CORRELATION: u32 = 52;
+const CORRELATION_TEXT: u32 = 53;
+const CORRELATION_IID: u32 = 54;
+
+/// All of them.
+pub(super) const FIELDS: [u32; 6] = [LOG_MESSAGE, SOURCE, SOURCE_IID, CORRELATION, CORRELATION_TEXT, CORRELATION_IID];
+
+/// The fields of `SourceLocation`.
+const FILE: u32 = 2;
+const FUNCTION: u32 = 3;
+const LINE: u32 = 4;
+
+/// The fields of `LogMessage`.
+const LOG_SOURCE_IID: u32 = 1;
+const LOG_BODY_IID: u32 = 2;
+const LOG_PRIORITY: u32 = 3;
+
+/// Keys of a place in a program: file, function, line.
+type Keys = [&'static str; 3];
+const IN_EVENT: Keys = ["source_location.file_name", "source_location.function_name", "source_location.line_number"];
+const INTERNED: Keys = ["source.file_name", "source.function_name", "source.line_number"];
+const OF_LOG: Keys = [
+    "track_event.log_message.file_name",
+    "track_event.log_message.function_name",
+    "track_event.log_message.line_number",
+];
+
+/// Adds the arguments of an event.
+pub(super) fn add(event: &[u8], names: &Lookup<'_>, list: &mut Annotations) -> Result<(), Malformed> {
+    const KEY: &str = "correlation_id";
+    for field in Fields::new(event) {
+        let Field { number, value } = field?;
+        match (number, value) {
+            (LOG_MESSAGE, Value::Bytes(message)) => log(message, names, list)?,
+            (SOURCE, Value::Bytes(place)) => source(place, IN_EVENT, list)?,
+            (SOURCE_IID, Value::Varint(iid)) => {
+                if let Some(place) = names.text(Table::SourceLocations, iid) {
+                    source(place, INTERNED, list)?;
+                }
+            }
+            (CORRELATION, Value::Varint(id)) => list.push(KEY, ArgValue::Text(format!("tp:#{id}").as_bytes())),
+            (CORRELATION_TEXT, Value::Bytes(text)) => list.push(KEY, ArgValue::Text(text)),
+            (CORRELATION_IID, Value::Varint(iid)) => {
+                if let Some(text) = names.text(Table::CorrelationIds, iid) {
+                    list.push(KEY, ArgValue::Text(text));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn source(message: &[u8], keys: Keys, list: &mut Annotations) -> Result<(), Malformed> {
+    for field in Fields::new(message) {
+        let Field { number, value } = field?;
+        match (number, value) {
+            (FILE, Value::Bytes(file)) => list.push(keys[0], ArgValue::Text(file)),
+            (FUNCTION, Value::Bytes(function)) => list.push(keys[1], ArgValue::Text(function)),
+            (LINE, Value::Varint(line)) => list.push(keys[2], ArgValue::Int(line as i64)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn log(message: &[u8], names: &Lookup<'_>, list: &mut Annotations) -> Result<(), Malformed> {
+    for field in Fields::new(message) {
+        let Field { number, value } = field?;
+        match (number, value) {
+            (LOG_BODY_IID, Value::Varint(iid)) => {
+                if let Some(text) = names.text(Table::LogBodies, iid) {
+                    list.push("track_event.log_message", ArgValue::Text(text));
+                }
+            }
+            (LOG_SOURCE_IID, Value::Varint(iid)) => {
+                if let Some(place) = names.text(Table::SourceLocations, iid) {
+                    source(place, OF_LOG, list)?;
+                }
+            }
+            (LOG_PRIORITY, Value::Varint(priority)) => {
+                list.push("track_event.priority", ArgValue::Int(priority as i64))
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
