@@ -43,6 +43,9 @@ pub enum Damage {
     EventWithoutTime,
     ClockUnknown,
     NameUnknown,
+    ArchiveBroken,
+    FileUnreadable,
+    NoTraceInFile,
 }
 
 /// What a kind of damage costs the user.
@@ -117,13 +120,32 @@ descriptions! {
     EventWithoutTime "track_event_missing_timestamp" "error" Lost "track events without a time";
     ClockUnknown "packet_clock_unknown" "error" Lost "packets on a clock that no snapshot ties to the trace's";
     NameUnknown "interned_name_unknown" "error" Lost "names and texts that no packet before their use defines";
+    ArchiveBroken "archive_broken" "data_loss" Lost "the rest of an archive that is cut off or corrupt (copy it again)";
+    FileUnreadable "archive_file_unreadable" "data_loss" Lost "files of the archive of which nothing could be read";
+    NoTraceInFile "archive_file_no_trace" "info" None "files of the archive that are no traces";
 }
 
 impl Damage {
     /// Whether this can be met once only, at one place, so that counting it says nothing.
     pub fn is_place(self) -> bool {
-        use Damage::{BrokenStructure, PackedCorrupt, PackedCutOff, PacketStructure, TrailingBytes, Truncated};
-        matches!(self, Truncated | PackedCutOff | PackedCorrupt | BrokenStructure | TrailingBytes | PacketStructure)
+        use Damage::{
+            ArchiveBroken, BrokenStructure, PackedCorrupt, PackedCutOff, PacketStructure, TrailingBytes, Truncated,
+        };
+        matches!(
+            self,
+            ArchiveBroken
+                | Truncated
+                | PackedCutOff
+                | PackedCorrupt
+                | BrokenStructure
+                | TrailingBytes
+                | PacketStructure
+        )
+    }
+
+    /// Whether it is met in an archive and not in a trace.
+    pub fn is_of_archive(self) -> bool {
+        matches!(self, Damage::ArchiveBroken | Damage::FileUnreadable | Damage::NoTraceInFile)
     }
 
     /// What there is to say of this kind.

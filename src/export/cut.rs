@@ -34,6 +34,8 @@ pub struct Plan {
     marks: HashMap<u64, usize>,
     tracks: Vec<Track>,
     window: Window,
+    /// Which file of an archive it is, if it is one of an archive's.
+    place: usize,
 }
 
 /// A track of marks.
@@ -45,7 +47,7 @@ struct Track {
     end: i64,
 }
 
-/// Plans the copy of what is to be kept. The store must have been loaded with places.
+/// Plans the copy of what is to be kept. The store must have been loaded with places, and be of one trace.
 pub fn plan(store: &Store, kept: &Kept, window: Window) -> Plan {
     let is_kept = |slice: u32| kept.slices[slice as usize];
     let slices = (0..store.slices.len() as u32).filter(|slice| is_kept(*slice));
@@ -54,7 +56,7 @@ pub fn plan(store: &Store, kept: &Kept, window: Window) -> Plan {
     places.extend(arrows(store, is_kept));
     places.sort_unstable();
     let (tracks, marks) = tracks(store, &kept.matched);
-    Plan { places, marks, tracks, window }
+    Plan { places, marks, tracks, window, place: store.traces.first().map_or(0, |trace| trace.place) }
 }
 
 /// Where the ends of arrows stand that are whole: where they leave and one place where they arrive are kept.
@@ -155,7 +157,7 @@ impl Plan {
             }
             if is_planned && !is_mark(event) || self.keeps(event) { Choice::Copy } else { Choice::LeaveOut }
         };
-        let Contents::Json(text) = input.into_contents(1) else { return Err(Error::CannotCut { name }) };
+        let Contents::Json(text) = input.into_trace(self.place)? else { return Err(Error::CannotCut { name }) };
         copy(text, out, choose).map_err(|error| match error {
             CopyError::Read(source) => Error::Read { name: name.clone(), source },
             CopyError::Write(source) => failed(source),
