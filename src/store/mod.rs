@@ -321,7 +321,10 @@ impl Builder {
 
     /// Forgets what a text had that turned out to be no trace: no event, but things that were wrong.
     pub fn drop_trace(&mut self) {
+        let trace = self.traces.len();
+        while self.stretches.pop_if(|stretch| stretch.trace == trace).is_some() {}
         self.damage = DamageReport::default();
+        self.order = order::Watch::default();
         self.dictionaries.clear();
     }
 

@@ -170,7 +170,7 @@ impl Archive {
                 }
                 Next::End => break,
                 Next::Broken { offset } => {
-                    archive.break_off(Some(offset.min(region.length().map_err(read)?)));
+                    archive.break_off(Some(offset));
                     break;
                 }
             }
@@ -229,7 +229,9 @@ impl Archive {
     }
 
     /// What else was found, once all files have been handed out.
-    pub fn into_findings(self) -> Findings {
+    pub fn into_findings(mut self) -> Findings {
+        self.findings.no_traces.sort();
+        self.findings.unreadable.sort();
         self.findings
     }
 

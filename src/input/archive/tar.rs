@@ -41,20 +41,21 @@ pub(super) enum Next {
 
 /// A source that can be read on from further behind.
 pub(super) trait Skip: Read {
-    /// Passes over so many bytes, or as many as there are.
-    fn skip(&mut self, bytes: u64) -> io::Result<()>;
+    /// Passes over so many bytes, or as many as there are, which it returns.
+    fn skip(&mut self, bytes: u64) -> io::Result<u64>;
 }
 
 impl Skip for Region {
-    fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        let to = self.position().saturating_add(bytes);
-        self.seek(SeekFrom::Start(to)).map(drop)
+    fn skip(&mut self, bytes: u64) -> io::Result<u64> {
+        let from = self.position();
+        let to = from.saturating_add(bytes).min(self.length()?.max(from));
+        Ok(self.seek(SeekFrom::Start(to))? - from)
     }
 }
 
 impl Skip for Box<dyn Read + Send> {
-    fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        io::copy(&mut self.take(bytes), &mut io::sink()).map(drop)
+    fn skip(&mut self, bytes: u64) -> io::Result<u64> {
+        io::copy(&mut self.take(bytes), &mut io::sink())
     }
 }
 
@@ -95,8 +96,8 @@ impl<R: Skip> Walk<R> {
         let mut told = Told::default();
         loop {
             let over = self.left.saturating_add(self.padding);
-            self.source.skip(over)?;
-            (self.at, self.left, self.padding) = (self.at.saturating_add(over), 0, 0);
+            self.at += self.source.skip(over)?;
+            (self.left, self.padding) = (0, 0);
             let offset = self.at;
             let mut block = Vec::new();
             self.source.by_ref().take(BLOCK).read_to_end(&mut block)?;

@@ -235,7 +235,7 @@ fn in_sequence(archive: &Region) -> io::Result<(Vec<Entry>, u64)> {
         at = entry.start.saturating_add(entry.stored);
         if !has_length {
             entry.stored = stored_length(archive, &entry)?.unwrap_or(u64::MAX - entry.start);
-            at = behind_lengths(archive, entry.start.saturating_add(entry.stored))?;
+            at = behind_lengths(archive, entry.start.saturating_add(entry.stored), end)?;
         }
         entries.push(entry);
     }
@@ -258,12 +258,12 @@ fn stored_length(archive: &Region, entry: &Entry) -> io::Result<Option<u64>> {
 
 /// Where the next header is, behind the checksum and the lengths that follow such data: with or without a mark, of four bytes each or
 /// of eight.
-fn behind_lengths(archive: &Region, at: u64) -> io::Result<u64> {
+fn behind_lengths(archive: &Region, at: u64, end: u64) -> io::Result<u64> {
     for length in [16, 12, 24, 20] {
         let mut source = archive.clone();
-        source.seek(SeekFrom::Start(at.saturating_add(length)))?;
-        if exactly(&mut source, 2)?.is_some_and(|mark| mark == b"PK") {
-            return Ok(at + length);
+        let next = source.seek(SeekFrom::Start(at.saturating_add(length)))?;
+        if next == end || exactly(&mut source, 2)?.is_some_and(|mark| mark == b"PK") {
+            return Ok(next);
         }
     }
     Ok(at)
