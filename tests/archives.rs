@@ -7,6 +7,7 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read, Write};
+use std::num::NonZero;
 use std::process::{Command, Output, Stdio};
 
 use flate2::Compression;
@@ -665,6 +666,83 @@ fn an_archive_is_exported_with_its_machines() {
     let twice = answer(&["kernels", &path, "--format", "csv"]).0;
     let once = answer(&["kernels", &testdata("costs.json"), "--format", "csv"]).0;
     assert_eq!(twice.lines().count(), once.lines().count());
+}
+
+#[test]
+fn the_ranks_are_told_apart_where_one_is_chosen() {
+    let (zero, one, late) = (rank(0, "all", 0), rank(1, "all", 15), rank(2, "all", 5_000));
+    let (_folder, path) = scratch("t.zip", &zip_of(&[("a.json", zero.as_bytes()), ("b.json", one.as_bytes())]));
+    let asked = run(&[&path, "--function-name", "step of all"]);
+    assert_eq!(asked.status.code(), Some(2));
+    let rows: Vec<String> =
+        stderr(&asked).lines().skip(3).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(
+        rows,
+        ["0 0 100.000 µs 2 18.000 µs 10, a.json step of all", "1 15000 100.000 µs 1 9.000 µs 10, b.json step of all"]
+    );
+    let chosen = answer(&[&path, "--function-name", "step of all", "--index", "1"]).1;
+    assert!(chosen.contains("step of all [1 of 2] on 10, pid 10, b.json, 100.000 µs"), "{chosen}");
+    assert!(!chosen.contains("hardly of one run"), "{chosen}");
+    let (_folder, path) = scratch("t.zip", &zip_of(&[("a.json", zero.as_bytes()), ("b.json", late.as_bytes())]));
+    let notes = answer(&[&path]).1;
+    assert!(
+        notes.contains("Note: a.json ends 4.900 ms before b.json begins: the traces are hardly of one run"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn threads_and_chunks_change_nothing() {
+    let files: Vec<(&str, Vec<u8>)> = TRACES.iter().map(|name| (*name, bytes_of(name))).collect();
+    let files: Vec<(&str, &[u8])> = files.iter().map(|(name, bytes)| (*name, &bytes[..])).collect();
+    let zip = zip_of(&files);
+    let load = |threads, chunk| {
+        let input = from_reader("zip".to_owned(), None, Box::new(Cursor::new(zip.clone()))).unwrap();
+        let options =
+            LoadOptions { threads: NonZero::new(threads), chunk: NonZero::new(chunk), ..LoadOptions::default() };
+        load_input(input, options, |_| {}).unwrap().store
+    };
+    let store = load(1, 1 << 20);
+    assert_eq!(store.traces.len(), TRACES.len());
+    support::sound::check(&store);
+    // What belongs together is of one machine.
+    let machine = |slice: &u32| store.machine_of(*slice as usize);
+    assert!(store.flows.len() > 0);
+    assert!(store.flows.slice_out.iter().map(machine).eq(store.flows.slice_in.iter().map(machine)));
+    let want = facts(&store);
+    for (threads, chunk) in [(2, 1 << 20), (5, 700), (3, 64)] {
+        assert!(facts(&load(threads, chunk)) == want, "{threads} threads, chunks of {chunk}");
+    }
+}
+
+/// Whatever is wrong, nothing panics or goes on for ever, and what is loaded is sound.
+#[test]
+fn damaged_archives_are_read_as_far_as_they_go() {
+    let (json, packed) = (bytes_of("two_matches.json"), bytes_of("ddp_backward.json.gz"));
+    let files: &[(&str, &[u8])] = &[("a.json", &json), ("b.json.gz", &packed), ("c/d.json", &json)];
+    let by_hand = |flags| {
+        let (files, directory) = zip_by_hand(&[made("a.json", &json, 8, flags), made("b.gz", &packed, 0, 0)]);
+        [files, directory].concat()
+    };
+    let archives = [zip_of(files), tar_of(files), by_hand(0), by_hand(LENGTH_BEHIND), gzip(&tar_of(files))];
+    let mut random = support::random::Random(7);
+    let (mut loaded, mut refused) = (0, 0);
+    for round in 0..400 {
+        let bytes = support::random::damage(&archives[round % archives.len()], &mut random);
+        for result in [load_file("archive", &bytes), load_stream(&bytes)] {
+            match result {
+                Ok(result) => {
+                    support::sound::check(&result.store);
+                    loaded += 1;
+                }
+                Err(error) => {
+                    assert!(error.to_string().len() > 10);
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(loaded > 200 && refused > 20, "{loaded} loaded, {refused} refused");
 }
 
 /// Four real ranks of one job: together they are what they are one by one.

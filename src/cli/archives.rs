@@ -5,6 +5,8 @@ use crate::input::archive::Findings;
 use crate::report::table::count;
 use crate::report::text::visible;
 use crate::store::Store;
+use crate::store::traces::Trace;
+use crate::time::Nanos;
 
 /// So many files are named.
 const NAMED: usize = 4;
@@ -16,6 +18,28 @@ pub(super) fn traces(store: &Store) -> String {
         0 => String::new(),
         1 => format!(", 1 trace ({})", some(&names)),
         n => format!(", {} traces ({})", count(n as u64), some(&names)),
+    }
+}
+
+/// Says so if a trace is over before another begins: then they are hardly of one run, and shares of the time of all say little.
+pub(super) fn apart(store: &Store) {
+    if store.traces.len() < 2 {
+        return;
+    }
+    let spans = store.spans().into_iter().zip(&store.traces);
+    let spans: Vec<((i64, i64), &Trace)> = spans.filter_map(|(span, trace)| Some((span?, trace))).collect();
+    let (Some(first), Some(last)) =
+        (spans.iter().min_by_key(|((_, end), _)| *end), spans.iter().max_by_key(|((start, _), _)| *start))
+    else {
+        return;
+    };
+    let ((_, end), (start, _)) = (first.0, last.0);
+    if start > end {
+        let [first, last] = [first, last].map(|(_, trace)| visible(trace.name.as_deref().unwrap_or_default()));
+        say(&format!(
+            "Note: {first} ends {} before {last} begins: the traces are hardly of one run",
+            Nanos(start - end)
+        ));
     }
 }
 

@@ -33,6 +33,7 @@ pub(super) fn loaded(loaded: &Loaded) {
         loaded.seconds
     ));
     archives::findings(&loaded.findings);
+    archives::apart(&loaded.store);
 }
 
 /// `Config: nccl-stacks.toml (--sort, --stack-depth)`

@@ -1,4 +1,4 @@
-//! The trace in memory: columns of slices and flows, interned strings, argument sets, threads and tracks.
+//! The trace, or several, in memory: columns of slices and flows, interned strings, argument sets, threads and tracks.
 //!
 //! [`batch`] takes events from the threads that read them, [`Builder`] takes batches in file order. Nothing can be nested yet
 //! then, because files are in no order of time; so the builder keeps rows in the file's order, and [`Builder::finish`] goes through
@@ -35,7 +35,7 @@ use strings::{StringId, Strings};
 use traces::{Field, Trace};
 use tracks::{Owner, Tracks};
 
-/// A whole trace, ready to be asked.
+/// A whole trace, or those of an archive, ready to be asked.
 #[derive(Debug)]
 pub struct Store {
     /// Slices in id order.

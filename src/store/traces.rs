@@ -57,6 +57,17 @@ impl Store {
         self.tracks.tracks.get(self.slices.track(slice) as usize).map_or(0, |track| track.machine)
     }
 
+    /// By machine: first start and last end of its slices, in ns; `None` if it has none.
+    pub fn spans(&self) -> Vec<Option<(i64, i64)>> {
+        let mut spans: Vec<Option<(i64, i64)>> = vec![None; self.traces.len()];
+        for slice in 0..self.slices.len() {
+            let ts = self.slices.ts(slice);
+            let span = spans[self.machine_of(slice) as usize].get_or_insert((ts, ts));
+            span.1 = span.1.max(ts + self.slices.dur(slice).max(0));
+        }
+        spans
+    }
+
     /// What was wrong with the trace of a machine.
     pub fn damage_of(&self, machine: u32) -> &DamageReport {
         self.traces.get(machine as usize).map_or(&self.damage, |trace| &trace.damage)
