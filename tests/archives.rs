@@ -707,7 +707,7 @@ fn threads_and_chunks_change_nothing() {
     support::sound::check(&store);
     // What belongs together is of one machine.
     let machine = |slice: &u32| store.machine_of(*slice as usize);
-    assert!(store.flows.len() > 0);
+    assert!(!store.flows.is_empty());
     assert!(store.flows.slice_out.iter().map(machine).eq(store.flows.slice_in.iter().map(machine)));
     let want = facts(&store);
     for (threads, chunk) in [(2, 1 << 20), (5, 700), (3, 64)] {
