@@ -42,6 +42,7 @@ use nccl_stacks::input::json::{Buffer, CHUNK, Chunk, Reader, Splitter};
 use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::sql::Database;
 use nccl_stacks::store::batch::{Batch, Shard};
+use nccl_stacks::store::traces::Trace;
 use nccl_stacks::store::{Builder, Store};
 use nccl_stacks::time::{TimeRule, Window};
 
@@ -133,7 +134,10 @@ fn finish(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, chunks: &[Chunk]
     group.bench_function(name, |b| {
         b.iter_batched(
             || builder(chunks),
-            |builder| builder.finish(Vec::new(), 0, DamageReport::default()),
+            |mut builder| {
+                builder.end_trace(Vec::new(), Trace::default());
+                builder.finish(DamageReport::default())
+            },
             BatchSize::PerIteration,
         );
     });

@@ -57,6 +57,9 @@ pub enum Damage {
     EventWithoutTime,
     ClockUnknown,
     NameUnknown,
+    ArchiveBroken,
+    FileUnreadable,
+    NoTraceInFile,
 }
 
 /// What a kind of damage costs the user.
@@ -70,6 +73,13 @@ pub enum Cost {
     Moved,
     /// Normal in real traces; for the curious only.
     None,
+}
+
+impl Cost {
+    /// Whether a whole file of a correct writer does not have it.
+    pub fn is_fault(self) -> bool {
+        matches!(self, Cost::Lost | Cost::Mended)
+    }
 }
 
 /// What there is to say of one kind of damage.
@@ -149,13 +159,21 @@ descriptions! {
     EventWithoutTime "track_event_missing_timestamp" "error" Lost "track events without a time";
     ClockUnknown "packet_clock_unknown" "error" Lost "packets on a clock that no snapshot ties to the trace's";
     NameUnknown "interned_name_unknown" "error" Lost "names and texts that no packet defines while they hold";
+    ArchiveBroken "archive_broken" "data_loss" Lost "the rest of an archive that is cut off or corrupt (copy it again)";
+    FileUnreadable "archive_file_unreadable" "data_loss" Lost "files of the archive of which nothing could be read";
+    NoTraceInFile "archive_file_no_trace" "info" None "files of the archive that are no traces";
 }
 
 impl Damage {
     /// Whether this can be met once only, at one place, so that counting it says nothing.
     pub fn is_place(self) -> bool {
-        use Damage::{BrokenStructure, PackedCorrupt, PackedCutOff, TrailingBytes, Truncated};
-        matches!(self, Truncated | PackedCutOff | PackedCorrupt | BrokenStructure | TrailingBytes)
+        use Damage::{ArchiveBroken, BrokenStructure, PackedCorrupt, PackedCutOff, TrailingBytes, Truncated};
+        matches!(self, ArchiveBroken | Truncated | PackedCutOff | PackedCorrupt | BrokenStructure | TrailingBytes)
+    }
+
+    /// Whether it is met in an archive and not in a trace.
+    pub fn is_of_archive(self) -> bool {
+        matches!(self, Damage::ArchiveBroken | Damage::FileUnreadable | Damage::NoTraceInFile)
     }
 
     /// What there is to say of this kind.
@@ -245,7 +263,7 @@ impl DamageReport {
 
     /// The kinds that were met and that a whole file of a correct writer does not have.
     pub fn faults(&self) -> impl Iterator<Item = (&'static Description, Tally)> + '_ {
-        self.iter().filter(|(d, tally)| matches!(d.cost, Cost::Lost | Cost::Mended) && tally.count > 0)
+        self.iter().filter(|(d, tally)| d.cost.is_fault() && tally.count > 0)
     }
 }
 

@@ -27,6 +27,15 @@ pub enum Error {
     #[error("{name}: {what}, which nccl-stacks cannot read yet. {advice}")]
     Unsupported { name: String, what: &'static str, advice: &'static str },
 
+    #[error("{name}: there is no trace in this archive, which holds {list}")]
+    NoTraceInArchive { name: String, list: String },
+
+    #[error("{name}: the archive breaks off at byte {offset}, and up to there it has no trace. Copy it again")]
+    ArchiveCutOff { name: String, offset: u64 },
+
+    #[error("{name}: the file has changed since it was read first; try again")]
+    Changed { name: String },
+
     #[error("{name}: a trace in Perfetto's protobuf format cannot be cut; --sqlite exports all of it")]
     CannotCut { name: String },
 

@@ -14,6 +14,7 @@
 //! - A **slice** is a named span of time on a **track**; a track belongs to a thread, or to a stream of a GPU.
 //! - A **kernel** is a slice of category `kernel`. The **launch** is the runtime call that put it onto the GPU.
 //! - A **flow** is an arrow between slices. A **stack** is a launch with its callers; each of them is a **frame**.
+//! - A **machine** is what a trace is of: each of several traces in an archive has its own, whose numbers are no other's.
 //! - A **window** is the span of time that is asked about, half-open, in ns on the trace's own clock.
 //!
 //! # Modules

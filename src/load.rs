@@ -5,6 +5,8 @@
 //! the chunk while another thread decompresses. There is no queue, and the load balances itself. What was parsed is put
 //! together in file order; since nothing is numbered before that, the result does not depend on the threads.
 //!
+//! The traces of an archive are loaded one after the other, by all threads each, into one store.
+//!
 //! What is in Perfetto's protobuf format is read by one thread (`packets`).
 
 mod packets;
@@ -20,11 +22,14 @@ use std::time::Instant;
 use crate::damage::Damage;
 use crate::error::Error;
 use crate::event::ArgsWanted;
+use crate::event::HeaderField;
+use crate::input::archive::{Archive, Findings, Member};
 use crate::input::json::{Buffer, CHUNK, Chunk, Joiner, Part, Reader, Splitter, Summary};
 use crate::input::limit::{LimitReached, Limits};
 use crate::input::packed::{PackedCause, PackedFailure};
 use crate::input::{self, Contents, Input};
 use crate::store::batch::{Batch, Shard};
+use crate::store::traces::Trace;
 use crate::store::{Builder, Store};
 use crate::time::TimeRule;
 
@@ -58,10 +63,10 @@ pub struct LoadOptions {
     pub limits: Limits,
 }
 
-/// A trace and how it was loaded.
+/// What was loaded, and how.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The trace.
+    /// The trace, or those of an archive.
     pub store: Store,
     /// The file's name for messages.
     pub name: String,
@@ -69,6 +74,8 @@ pub struct Loaded {
     pub text_bytes: u64,
     /// Wall time in seconds.
     pub seconds: f64,
+    /// What an archive holds besides traces.
+    pub findings: Findings,
 }
 
 /// How far a load has come.
@@ -93,7 +100,7 @@ pub fn load(
     load_input(input::open(path.as_ref())?, options, progress)
 }
 
-/// The same for an opened input.
+/// The same for an opened input. Of an archive all traces are loaded, each as a machine of its own ([`crate::store::traces`]).
 ///
 /// # Errors
 /// As [`load`], less what concerns paths.
@@ -107,36 +114,144 @@ pub fn load_input(
     let (name, size, taken) = (input.name.clone(), input.size, Arc::clone(&input.taken));
     let available = || std::thread::available_parallelism().map_or(1, NonZero::get);
     let threads = options.threads.map_or_else(available, NonZero::get).clamp(1, MAX_THREADS);
-    let chunk = options.chunk.map_or(CHUNK, NonZero::get).min(MAX_CHUNK);
-    let text = match input.into_contents(threads) {
-        Contents::Json(text) => text,
-        Contents::Packets(bytes) => return packets::load(name, bytes, options, size, &taken, progress),
-    };
-    let work = Work {
-        options,
-        baton: Mutex::new(Baton { splitter: Splitter::new(text, chunk), progress, taken, size }),
-        assembly: Mutex::new(Assembly { shards: threads, ..Assembly::default() }),
-        moved_on: Condvar::new(),
-        ahead: MAX_AHEAD * threads as u64,
-        guessing: AtomicBool::new(true),
-    };
-    std::thread::scope(|scope| {
-        for number in 1..threads {
-            let work = &work;
-            // If the system gives no more threads, those that there are do the work.
-            let _ = std::thread::Builder::new().spawn_scoped(scope, move || work.run(number));
+    let contents = input.into_contents(threads)?;
+    let mut loader = Loader { options, threads, progress, taken, size, builder: Builder::default(), text_bytes: 0 };
+    let findings = match contents {
+        Contents::Archive(archive) => loader.archive(&name, *archive)?,
+        text => {
+            loader.trace(&name, text, Trace::default())?;
+            Findings::default()
         }
-        work.run(0);
-    });
-    let Assembly { joiner, builder, full, .. } = work.assembly.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if full {
-        return Err(Error::TooLarge { name });
-    }
-    let text_bytes = joiner.text_bytes();
-    let Summary { header, events, damage, .. } = check(&name, joiner.into_summary())?;
-    let store = builder.finish(header, events, damage);
-    Ok(Loaded { store, name, text_bytes, seconds: start.elapsed().as_secs_f64() })
+    };
+    let Loader { builder, text_bytes, .. } = loader;
+    let store = builder.finish(findings.damage.clone());
+    Ok(Loaded { store, name, text_bytes, seconds: start.elapsed().as_secs_f64(), findings })
 }
+
+/// Loads traces one after the other.
+struct Loader<F> {
+    options: LoadOptions,
+    threads: usize,
+    progress: F,
+    taken: Arc<AtomicU64>,
+    size: Option<u64>,
+    builder: Builder,
+    text_bytes: u64,
+}
+
+impl<F: FnMut(Progress) + Send> Loader<F> {
+    /// Loads all traces of an archive. What is none is passed over, and so is what is damaged before its first event.
+    fn archive(&mut self, name: &str, mut archive: Archive) -> Result<Findings, Error> {
+        let (mut names, mut first_failure) = (Vec::new(), None);
+        while let Some(member) = archive.next(self.threads)? {
+            let Member { name: of_member, place, contents } = member;
+            let is_same = |known: &&String| **known == of_member;
+            let shown = match names.iter().filter(is_same).count() {
+                0 => of_member.clone(),
+                before => format!("{of_member} ({})", before + 1),
+            };
+            let trace = Trace { name: Some(shown.clone()), place, ..Trace::default() };
+            match self.trace(&format!("{name}/{shown}"), contents, trace) {
+                Ok(()) => names.push(of_member),
+                Err(Error::NotATrace { .. }) => archive.is_no_trace(shown),
+                Err(error @ (Error::NothingWhole { .. } | Error::CorruptBeforeFirstEvent { .. })) => {
+                    first_failure = first_failure.or(Some(error));
+                    archive.is_unreadable(shown);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let findings = archive.into_findings();
+        let broken = findings.damage.get(Damage::ArchiveBroken).first_offset;
+        match (first_failure, broken) {
+            _ if !names.is_empty() => Ok(findings),
+            (Some(error), _) => Err(error),
+            (None, Some(offset)) => Err(Error::ArchiveCutOff { name: name.to_owned(), offset }),
+            (None, None) => {
+                Err(Error::NoTraceInArchive { name: name.to_owned(), list: some_files(&findings.no_traces) })
+            }
+        }
+    }
+
+    /// Loads one trace, which is no archive.
+    fn trace(&mut self, name: &str, contents: Contents, mut trace: Trace) -> Result<(), Error> {
+        let read = match contents {
+            Contents::Packets(bytes) => self.packets(name, bytes, &mut trace),
+            Contents::Json(text) => self.json(name, text, &mut trace),
+            // What holds the files of an archive hands out what is in the archives among them.
+            Contents::Archive(_) => {
+                Err(Error::NotATrace { name: name.to_owned(), what: "this is an archive".to_owned() })
+            }
+        };
+        match read {
+            Ok(header) => {
+                self.builder.end_trace(header, trace);
+                Ok(())
+            }
+            Err(error) => {
+                self.builder.drop_trace();
+                Err(error)
+            }
+        }
+    }
+
+    fn packets(&mut self, name: &str, bytes: impl Read, trace: &mut Trace) -> Result<Vec<HeaderField>, Error> {
+        let Loader { progress, taken, size, .. } = self;
+        let tell = || progress(Progress { taken: taken.load(Ordering::Relaxed), size: *size });
+        let summary = packets::load(name, bytes, self.options, &mut self.builder, tell)?;
+        self.text_bytes += summary.bytes;
+        (trace.events, trace.damage) = (summary.events, summary.damage);
+        Ok(summary.header)
+    }
+
+    fn json(&mut self, name: &str, text: Text, trace: &mut Trace) -> Result<Vec<HeaderField>, Error> {
+        let Loader { options, threads, .. } = *self;
+        let chunk = options.chunk.map_or(CHUNK, NonZero::get).min(MAX_CHUNK);
+        let (taken, progress) = (Arc::clone(&self.taken), &mut self.progress);
+        let builder = std::mem::take(&mut self.builder);
+        let work = Work {
+            options,
+            baton: Mutex::new(Baton { splitter: Splitter::new(text, chunk), progress, taken, size: self.size }),
+            assembly: Mutex::new(Assembly { builder, shards: threads, ..Assembly::default() }),
+            moved_on: Condvar::new(),
+            ahead: MAX_AHEAD * threads as u64,
+            guessing: AtomicBool::new(true),
+        };
+        std::thread::scope(|scope| {
+            for number in 1..threads {
+                let work = &work;
+                // If the system gives no more threads, those that there are do the work.
+                let _ = std::thread::Builder::new().spawn_scoped(scope, move || work.run(number));
+            }
+            work.run(0);
+        });
+        let Assembly { joiner, builder, full, .. } = work.assembly.into_inner().unwrap_or_else(PoisonError::into_inner);
+        self.builder = builder;
+        if full {
+            return Err(Error::TooLarge { name: name.to_owned() });
+        }
+        self.text_bytes += joiner.text_bytes();
+        let Summary { header, events, damage, .. } = check(name, joiner.into_summary())?;
+        (trace.events, trace.damage) = (events, damage);
+        Ok(header)
+    }
+}
+
+/// `3 files: a.txt, b.csv and 1 more`
+fn some_files(names: &[String]) -> String {
+    let shown = names[..names.len().min(SHOWN)].join(", ");
+    match names.len() {
+        0 => "no files, or only hidden and empty ones".to_owned(),
+        1 => format!("1 file: {shown}"),
+        n if n > SHOWN => format!("{n} files: {shown} and {} more", n - SHOWN),
+        n => format!("{n} files: {shown}"),
+    }
+}
+
+/// So many files of an archive are named.
+const SHOWN: usize = 8;
+
+type Text = Box<dyn Read + Send>;
 
 /// What the threads share.
 struct Work<F> {
@@ -151,7 +266,7 @@ struct Work<F> {
 
 /// What only one thread at a time can do: reading.
 struct Baton<F> {
-    splitter: Splitter<Box<dyn Read + Send>>,
+    splitter: Splitter<Text>,
     progress: F,
     taken: Arc<AtomicU64>,
     size: Option<u64>,

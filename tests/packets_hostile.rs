@@ -152,7 +152,7 @@ fn bombs_are_cut_off() {
 #[test]
 fn json_does_not_multiply() {
     let members = |n| (0..n).map(|n| format!("\"{n}\":1")).collect::<Vec<_>>().join(",");
-    let json = format!("{{\"{}\":{{{}}}}}", "k".repeat(16_000), members(1500));
+    let json = format!("{{\"{}\":{{{}}}}}", "k".repeat(1_000), members(1500));
     let annotation = |name: &str, json: &str| value().message(4, value().bytes(10, name).bytes(9, json));
     let many = (0..100).fold(value(), |all, n| all.and(annotation(&n.to_string(), &json)));
     let long = format!("[{}]", "1,".repeat(20_000));

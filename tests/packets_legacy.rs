@@ -350,8 +350,10 @@ fn attributes_are_metadata() {
         field("trace_attribute.rank", ArgValue::Int(3)),
         field("trace_attribute.job", ArgValue::Text("train".to_owned())),
     ];
-    assert_eq!(store.metadata, want);
-    assert_eq!(store.header, want);
+    for fields in [&store.metadata, &store.header] {
+        let found: Vec<_> = fields.iter().map(|f| HeaderField { key: f.key.clone(), value: f.value.clone() }).collect();
+        assert_eq!(found, want);
+    }
     // A trace of attributes alone is none.
     assert!(read(&file(&[packet().message(126, value())]), ArgsWanted::All).is_err());
 }

@@ -9,12 +9,11 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::Path;
 
-use nccl_stacks::damage::{Damage, DamageReport};
+use nccl_stacks::damage::DamageReport;
 use nccl_stacks::event::ArgsWanted;
-use nccl_stacks::input::gzip::Members;
 use nccl_stacks::input::json::{Buffer, CHUNK, Joiner, Reader, Splitter};
 use nccl_stacks::time::TimeRule;
 use serde::de::IgnoredAny;

@@ -275,12 +275,12 @@ impl Recording {
 
 /// What each graph's launch put onto the GPU, in order of time: of those launches that have chosen kernels.
 fn replays(store: &Store, launches: &Launches) -> HashMap<u32, Vec<u32>> {
-    let mut by_id: HashMap<i64, (u32, bool)> = HashMap::new();
+    let mut by_id: HashMap<(u32, i64), (u32, bool)> = HashMap::new();
     let mut replays: HashMap<u32, Vec<u32>> = HashMap::new();
     for launched in launches.kernels.iter().filter(|launched| launched.evidence == Evidence::GraphReplay) {
         let Some(call) = launched.call else { continue };
         replays.entry(call.slice).or_default();
-        if let Some(id) = store.correlation(launched.kernel as usize) {
+        if let Some(id) = store.machine_correlation(launched.kernel as usize) {
             // Ids that several calls have say nothing of what belongs together.
             let sure = !launched.uncertain;
             by_id
@@ -293,7 +293,7 @@ fn replays(store: &Store, launches: &Launches) -> HashMap<u32, Vec<u32>> {
         if !matches!(store.category_kind(slice), CategoryKind::Kernel | CategoryKind::Gpu) {
             continue;
         }
-        let Some((call, true)) = store.correlation(slice).and_then(|id| by_id.get(&id)) else { continue };
+        let Some((call, true)) = store.machine_correlation(slice).and_then(|id| by_id.get(&id)) else { continue };
         if work_of(store, slice as u32).is_some()
             && let Some(replay) = replays.get_mut(call)
         {
@@ -328,14 +328,21 @@ struct Together {
     calls: Vec<(u32, Work)>,
 }
 
-/// The captures in a trace, in order. If no call says that a capture begins, those calls are taken, thread by thread, that
-/// nothing ran for.
+/// The captures of all machines, one after the other: what one does says nothing of another.
 fn captures(store: &Store) -> Vec<Calls> {
+    let mut of_machines: Vec<Vec<u32>> = vec![Vec::new(); store.traces.len()];
+    store.runtime_calls.iter().for_each(|call| of_machines[store.machine_of(*call as usize) as usize].push(*call));
+    of_machines.iter().flat_map(|calls| captures_among(store, calls)).collect()
+}
+
+/// The captures among some calls, in order. If no call says that a capture begins, those calls are taken, thread by thread, that
+/// nothing ran for.
+fn captures_among(store: &Store, calls: &[u32]) -> Vec<Calls> {
     let (mut open, mut closed): (HashMap<Option<u32>, Open>, Vec<Calls>) = Default::default();
     // The one that is open, as long as no other has been meanwhile.
     let mut alone: Option<Together> = None;
     let mut has_ends = false;
-    for call in store.runtime_calls.iter().copied() {
+    for call in calls.iter().copied() {
         let (name, utid) = (name_of(store, call), store.thread_of(call as usize));
         let upid = store.process_of(call as usize);
         if name.contains(CAPTURE_BEGIN) {
@@ -357,20 +364,21 @@ fn captures(store: &Store) -> Vec<Calls> {
         }
     }
     if !has_ends {
-        closed = without_ends(store);
+        closed = without_ends(store, calls);
     }
     closed.retain(|calls| !calls.own.is_empty() || calls.all.is_some());
     closed
 }
 
-fn without_ends(store: &Store) -> Vec<Calls> {
-    if store.runtime_calls.iter().any(|call| GRAPH_LAUNCHES.contains(&name_of(store, *call))) {
+fn without_ends(store: &Store, calls: &[u32]) -> Vec<Calls> {
+    if calls.iter().any(|call| GRAPH_LAUNCHES.contains(&name_of(store, *call))) {
         return Vec::new();
     }
-    let ran: HashSet<i64> = store.kernels.iter().filter_map(|k| store.correlation(*k as usize)).collect();
+    let ran: HashSet<(u32, i64)> =
+        store.kernels.iter().filter_map(|k| store.machine_correlation(*k as usize)).collect();
     let mut by_thread: BTreeMap<Option<u32>, Vec<(u32, Work)>> = Default::default();
-    for call in store.runtime_calls.iter().copied() {
-        let has_run = store.correlation(call as usize).is_some_and(|id| ran.contains(&id));
+    for call in calls.iter().copied() {
+        let has_run = store.machine_correlation(call as usize).is_some_and(|id| ran.contains(&id));
         if let (Some(work), false) = (Work::of_call(name_of(store, call)), has_run) {
             by_thread.entry(store.thread_of(call as usize)).or_default().push((call, work));
         }

@@ -2,7 +2,7 @@
 //!
 //! A collective's time is **exposed** as far as no compute kernel runs on its GPU meanwhile, on whatever stream; the rest is
 //! overlapped. Exposed time is what faster communication, or more overlap, could win. Of a compute kernel, for who asks for one, it is
-//! the time in which no other compute kernel runs. A GPU is a process of the trace: Kineto writes the device's number where
+//! the time in which no other compute kernel runs. A GPU is a process of a trace: Kineto writes the device's number where
 //! other events have their process.
 
 use std::collections::BTreeMap;
@@ -14,8 +14,8 @@ use crate::store::Store;
 /// All GPUs of a trace that ran kernels.
 #[derive(Debug, Default)]
 pub struct Devices {
-    /// By upid.
-    pub of: BTreeMap<u32, Device>,
+    /// By machine and upid ([`Store::gpu_of`]).
+    pub of: BTreeMap<(u32, u32), Device>,
     /// By name: whether its kernels are collectives.
     is_collective: Vec<bool>,
 }
@@ -34,9 +34,9 @@ pub struct Device {
 impl Devices {
     /// Of all kernels of a trace. `is_collective` says by name which are collectives; the others compute.
     pub fn new(store: &Store, is_collective: Vec<bool>) -> Self {
-        let mut of: BTreeMap<u32, Device> = BTreeMap::new();
+        let mut of: BTreeMap<(u32, u32), Device> = BTreeMap::new();
         for kernel in store.kernels.iter().map(|kernel| *kernel as usize) {
-            let device = of.entry(store.process_of(kernel).unwrap_or(0)).or_default();
+            let device = of.entry(store.gpu_of(kernel)).or_default();
             let (ts, dur) = (store.slices.ts(kernel), store.slices.dur(kernel));
             // Slices are numbered in the order of their starts.
             if is_collective[store.slices.name(kernel).0 as usize] {
@@ -63,16 +63,16 @@ pub struct Sweep<'a> {
     devices: &'a Devices,
     store: &'a Store,
     /// How far it has come on each GPU: in what runs, and in what runs at once.
-    at: BTreeMap<u32, (usize, usize)>,
+    at: BTreeMap<(u32, u32), (usize, usize)>,
 }
 
 impl Sweep<'_> {
     /// How many ns of a kernel no compute kernel overlaps but itself. It starts no earlier than those asked for before.
     pub fn exposed(&mut self, launched: &Launched) -> i64 {
         let (start, dur) = (launched.kernel_ts, launched.kernel_dur.max(0));
-        let process = self.store.process_of(launched.kernel as usize).unwrap_or(0);
-        let Some(device) = self.devices.of.get(&process) else { return dur };
-        let (in_compute, in_several) = self.at.entry(process).or_default();
+        let gpu = self.store.gpu_of(launched.kernel as usize);
+        let Some(device) = self.devices.of.get(&gpu) else { return dur };
+        let (in_compute, in_several) = self.at.entry(gpu).or_default();
         let name = self.store.slices.name(launched.kernel as usize);
         let (busy, from) = match self.devices.is_collective[name.0 as usize] {
             true => (&device.compute, in_compute),

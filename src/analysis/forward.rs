@@ -40,8 +40,8 @@ pub struct Forwards<'a> {
 struct Index {
     /// By operator of the backward pass: where its arrow comes from.
     arrows: HashMap<u32, u32>,
-    /// By number: the operators of the forward pass, in order.
-    operators: HashMap<i64, Vec<u32>>,
+    /// By machine and number: the operators of the forward pass, in order.
+    operators: HashMap<(u32, i64), Vec<u32>>,
 }
 
 impl<'a> Forwards<'a> {
@@ -81,7 +81,7 @@ impl<'a> Forwards<'a> {
         if let Some(from) = arrows.find(is_its) {
             return Forward::Operator(from);
         }
-        let all = index.operators.get(&sequence).map_or(&[][..], Vec::as_slice);
+        let all = index.operators.get(&(store.machine_of(outermost as usize), sequence)).map_or(&[][..], Vec::as_slice);
         let before = &all[..all.partition_point(|operator| *operator < outermost)];
         let nearest = before.iter().rev().take(MAX_OPERATORS).copied();
         let mut before = nearest.filter(|operator| process(*operator) == of_process);
@@ -94,13 +94,13 @@ impl<'a> Forwards<'a> {
 
 impl Index {
     fn new(store: &Store) -> Self {
-        let mut operators: HashMap<i64, Vec<u32>> = HashMap::new();
+        let mut operators: HashMap<(u32, i64), Vec<u32>> = HashMap::new();
         for slice in 0..store.slices.len() {
             if store.category_kind(slice) == CategoryKind::Cpu
                 && let Some(number) = store.autograd(slice)
                 && number.forward_thread == 0
             {
-                operators.entry(number.sequence).or_default().push(slice as u32);
+                operators.entry((store.machine_of(slice), number.sequence)).or_default().push(slice as u32);
             }
         }
         let label = store.strings.find(FORWARD_BACKWARD);

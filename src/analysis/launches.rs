@@ -135,36 +135,38 @@ pub fn of(store: &Store, work: Vec<u32>) -> Launches {
 /// What ties the chosen kernels to calls.
 struct Finder<'a> {
     store: &'a Store,
-    /// By correlation id: the calls that have it, in order.
-    calls: HashMap<i64, Vec<Call>, foldhash::fast::FixedState>,
-    /// By correlation id: how many of the first calls that have it are of one process. If several ranks use the ids of flows alike, all
-    /// ends of one are bound to the first rank's start, and the other starts are counted as damage; only then it matters.
-    of_one_process: Option<HashMap<i64, usize, foldhash::fast::FixedState>>,
+    /// By machine and correlation id: the calls that have it, in order.
+    calls: HashMap<(u32, i64), Vec<Call>, foldhash::fast::FixedState>,
+    /// By the same: how many of the first calls that have it are of one process, for machines where it matters. If several ranks of
+    /// one file use the ids of flows alike, all ends of one are bound to the first rank's start, and the other starts are counted as damage.
+    of_one_process: HashMap<(u32, i64), usize, foldhash::fast::FixedState>,
     /// Kernels and the slices from which a flow arrives, by kernel; flows of one kernel as they were bound.
     flows: Vec<(u32, u32)>,
     /// The names of calls that launch graphs.
     graph_launches: Vec<StringId>,
-    /// The lowest correlation id of all calls, and when the first of them began.
-    first_call: Option<(Option<i64>, i64)>,
+    /// By machine: the lowest correlation id of all calls, and when the first of them began.
+    first_calls: Vec<Option<(Option<i64>, i64)>>,
 }
 
 impl<'a> Finder<'a> {
     fn new(store: &'a Store, kernels: &[u32]) -> Self {
-        let ids = kernels.iter().filter_map(|kernel| Some((store.correlation(*kernel as usize)?, Vec::new())));
-        let mut calls: HashMap<i64, Vec<Call>, _> = ids.collect();
-        let mut first_id: Option<i64> = None;
+        let ids = kernels.iter().filter_map(|kernel| Some((store.machine_correlation(*kernel as usize)?, Vec::new())));
+        let mut calls: HashMap<(u32, i64), Vec<Call>, _> = ids.collect();
+        let mut first_calls: Vec<Option<(Option<i64>, i64)>> = vec![None; store.traces.len()];
         for slice in store.runtime_calls.iter().copied() {
+            let (machine, ts) = (store.machine_of(slice as usize), store.slices.ts(slice as usize));
+            let (first_id, _) = first_calls[machine as usize].get_or_insert((None, ts));
             let Some(id) = store.correlation(slice as usize) else { continue };
-            first_id = Some(first_id.map_or(id, |first| first.min(id)));
-            if let Some(with_id) = calls.get_mut(&id) {
-                with_id.push(Call { slice, ts: store.slices.ts(slice as usize) });
+            *first_id = Some(first_id.map_or(id, |first| first.min(id)));
+            if let Some(with_id) = calls.get_mut(&(machine, id)) {
+                with_id.push(Call { slice, ts });
             }
         }
-        let first_call = store.runtime_calls.first().map(|first| (first_id, store.slices.ts(*first as usize)));
         let graph_launches = GRAPH_LAUNCHES.iter().filter_map(|name| store.strings.find(name)).collect();
-        let of_one_process = (store.damage.get(Damage::FlowDuplicateId).count > 0)
-            .then(|| calls.iter().map(|(id, calls)| (*id, of_one_process(store, calls))).collect());
-        Finder { store, of_one_process, calls, flows: flows_into(store, kernels), graph_launches, first_call }
+        let has_duplicates = |machine: u32| store.damage_of(machine).get(Damage::FlowDuplicateId).count > 0;
+        let doubtful = calls.iter().filter(|((machine, _), _)| has_duplicates(*machine));
+        let of_one_process = doubtful.map(|(id, calls)| (*id, of_one_process(store, calls))).collect();
+        Finder { store, of_one_process, calls, flows: flows_into(store, kernels), graph_launches, first_calls }
     }
 
     fn launched(&self, kernel: u32) -> Launched {
@@ -172,22 +174,22 @@ impl<'a> Finder<'a> {
         let (kernel_ts, kernel_dur) = (slices.ts(kernel as usize), slices.dur(kernel as usize));
         let latest_start = kernel_ts.saturating_add(MAX_CLOCK_SKEW);
         let correlation = self.store.correlation(kernel as usize);
-        let candidates = correlation.and_then(|id| self.calls.get(&id)).map_or(&[][..], Vec::as_slice);
+        let machine = self.store.machine_of(kernel as usize);
+        let candidates = correlation.and_then(|id| self.calls.get(&(machine, id))).map_or(&[][..], Vec::as_slice);
         let candidates = &candidates[..candidates.partition_point(|call| call.ts <= latest_start)];
         let first = self.flows.partition_point(|(to, _)| *to < kernel);
         let flows = self.flows[first..].iter().take_while(|(to, _)| *to == kernel).map(|(_, from)| *from);
         let (call, evidence, uncertain) = match candidates {
             [] => match flows.clone().find(|from| self.is_only_tie(*from, correlation)) {
                 Some(slice) => (Some(self.call(slice)), Evidence::Flow, false),
-                None => (None, Evidence::None(self.reason(kernel_ts, correlation)), false),
+                None => (None, Evidence::None(self.reason(machine, kernel_ts, correlation)), false),
             },
             [only] => (Some(*only), Evidence::Correlation, false),
             [first, ..] => {
-                let of_flow =
-                    flows.clone().filter(|_| self.may_trust_flows(correlation, candidates)).find_map(|from| {
-                        let at = candidates.binary_search_by_key(&from, |call| call.slice).ok()?;
-                        Some(&candidates[at])
-                    });
+                let of_flow = flows.clone().filter(|_| self.may_trust_flows(kernel, candidates)).find_map(|from| {
+                    let at = candidates.binary_search_by_key(&from, |call| call.slice).ok()?;
+                    Some(&candidates[at])
+                });
                 let before = candidates.partition_point(|call| call.ts <= kernel_ts);
                 let call = of_flow.or(candidates[..before].last()).unwrap_or(first);
                 (Some(*call), Evidence::Correlation, of_flow.is_none())
@@ -209,14 +211,14 @@ impl<'a> Finder<'a> {
         correlation.is_none() || other.is_none() || other == correlation
     }
 
-    /// Whether flows can tell the first of the calls of one id apart.
-    fn may_trust_flows(&self, correlation: Option<i64>, candidates: &[Call]) -> bool {
-        let of_id = |id: i64| self.of_one_process.as_ref().is_none_or(|of| candidates.len() <= of[&id]);
-        correlation.is_none_or(of_id)
+    /// Whether flows can tell the first of the calls of one kernel's id apart.
+    fn may_trust_flows(&self, kernel: u32, candidates: &[Call]) -> bool {
+        let id = self.store.machine_correlation(kernel as usize);
+        id.and_then(|id| self.of_one_process.get(&id)).is_none_or(|of| candidates.len() <= *of)
     }
 
-    fn reason(&self, kernel_ts: i64, correlation: Option<i64>) -> NoLaunch {
-        match (self.first_call, correlation) {
+    fn reason(&self, machine: u32, kernel_ts: i64, correlation: Option<i64>) -> NoLaunch {
+        match (self.first_calls.get(machine as usize).copied().flatten(), correlation) {
             (None, _) => NoLaunch::NoCalls,
             // Ids rise with time.
             (Some((Some(first_id), _)), Some(id)) if id < first_id => NoLaunch::BeforeTrace,
@@ -249,18 +251,20 @@ fn flows_into(store: &Store, kernels: &[u32]) -> Vec<(u32, u32)> {
 /// if there is no operator.
 fn by_external_id(store: &Store, launches: &mut Launches) {
     let wanted = |launched: &Launched| {
-        let id = store.external_id(launched.kernel as usize)?;
-        (launched.call.is_none() && store.correlation(launched.kernel as usize) != Some(id)).then_some(id)
+        let kernel = launched.kernel as usize;
+        let id = store.external_id(kernel)?;
+        let is_wanted = launched.call.is_none() && store.correlation(kernel) != Some(id);
+        is_wanted.then(|| (store.machine_of(kernel), id))
     };
     let ids = launches.kernels.iter().filter_map(|launched| Some((wanted(launched)?, Vec::new())));
-    let mut operators: HashMap<i64, Vec<Call>> = ids.collect();
+    let mut operators: HashMap<(u32, i64), Vec<Call>> = ids.collect();
     if operators.is_empty() {
         return;
     }
     for slice in 0..store.slices.len() {
         if store.category_kind(slice) == CategoryKind::Cpu
             && let Some(id) = store.external_id(slice)
-            && let Some(with_id) = operators.get_mut(&id)
+            && let Some(with_id) = operators.get_mut(&(store.machine_of(slice), id))
         {
             with_id.push(Call { slice: slice as u32, ts: store.slices.ts(slice) });
         }

@@ -97,7 +97,7 @@ pub struct Records<'a> {
     sets: HashMap<ArgSetId, Option<Rc<Record>>, FixedState>,
     keys: Keys,
     /// How many of the chosen kernels have this External id, by GPU.
-    sharers: HashMap<(Option<u32>, i64), u64, FixedState>,
+    sharers: HashMap<((u32, u32), i64), u64, FixedState>,
 }
 
 /// The keys that are asked for, as the trace's texts; [`StringId::NULL`] for what it does not have.
@@ -142,7 +142,7 @@ impl<'a> Records<'a> {
         if keys.collective != StringId::NULL {
             for kernel in kernels.iter().map(|launched| launched.kernel as usize) {
                 if let Some(id) = store.external_id(kernel) {
-                    *sharers.entry((store.process_of(kernel), id)).or_default() += 1;
+                    *sharers.entry((store.gpu_of(kernel), id)).or_default() += 1;
                 }
             }
         }
@@ -219,7 +219,7 @@ impl<'a> Records<'a> {
     /// Whether several kernels carry out what one record tells of.
     fn is_shared(&self, kernel: usize) -> bool {
         let id = self.store.external_id(kernel);
-        id.is_some_and(|id| self.sharers.get(&(self.store.process_of(kernel), id)).is_some_and(|n| *n > 1))
+        id.is_some_and(|id| self.sharers.get(&(self.store.gpu_of(kernel), id)).is_some_and(|n| *n > 1))
     }
 
     fn record(&mut self, set: ArgSetId) -> Option<Rc<Record>> {

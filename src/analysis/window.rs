@@ -24,6 +24,8 @@ pub struct Candidate {
     pub thread: String,
     /// The process of this thread.
     pub pid: Option<i64>,
+    /// The trace that it is of, if there are several.
+    pub trace: Option<String>,
     /// How many of the chosen kernels lie in it.
     pub kernels: u64,
     /// How long these ran in all, in ns.
@@ -67,6 +69,7 @@ pub fn steps(database: &Database, launches: &Launches, on: WindowOn) -> Result<V
 fn slices(database: &Database, names: Vec<i64>, launches: &Launches, on: WindowOn) -> Result<Vec<Candidate>, Error> {
     let kernels = KernelTime::new(launches, on);
     let trace = trace_span(database)?;
+    let store = database.store();
     database.rows(queries::FUNCTION_SLICES, named_params! { ":names": json!(names).to_string() }, |row| {
         let (start, dur) = (row.get(1)?, row.get(2)?);
         // One that was never closed was open to the end.
@@ -77,7 +80,10 @@ fn slices(database: &Database, names: Vec<i64>, launches: &Launches, on: WindowO
             (None, None) => "-".to_owned(),
         };
         let (kernels, gpu_time) = kernels.within(window);
-        Ok(Candidate { slice: row.get(0)?, name: row.get(3)?, window, thread, pid: row.get(6)?, kernels, gpu_time })
+        let (slice, name, pid) = (row.get(0)?, row.get(3)?, row.get(6)?);
+        let of = store.machine_of(usize::try_from(slice).unwrap_or(usize::MAX)) as usize;
+        let trace = store.traces.get(of).filter(|_| store.traces.len() > 1).and_then(|trace| trace.name.clone());
+        Ok(Candidate { slice, name, window, thread, pid, trace, kernels, gpu_time })
     })
 }
 

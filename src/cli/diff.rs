@@ -56,6 +56,6 @@ fn ask(question: &Question<'_>, which: &str, trace: &Path) -> Result<StackReport
     super::say(&format!("{which}: {}", trace.display()));
     let Asked { database, report, .. } = question.ask(trace)?;
     notes::coverage(&report);
-    notes::damage(&database.store().damage);
+    notes::damage(database.store());
     Ok(report)
 }

@@ -6,14 +6,14 @@ use std::time::Instant;
 
 use super::args::{Export, On};
 use super::output::Place;
-use super::{Stop, notes, opening, span};
+use super::{Stop, archives, notes, opening, span};
 use crate::analysis::keep::keep;
 use crate::analysis::kernels::{Wanted, choose};
 use crate::analysis::launches;
 use crate::error::Error;
 use crate::event::ArgsWanted;
 use crate::export::{cut, sqlite};
-use crate::input;
+use crate::input::{self, Contents};
 use crate::load::LoadOptions;
 use crate::sql::Database;
 
@@ -24,12 +24,11 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
     let sqlite = place("--sqlite", args.sqlite.as_deref())?;
     let smaller = place("--trace", args.cut.as_deref())?;
     let parquet = args.parquet.as_deref().map(parquet::Folder::open).transpose()?;
-    if args.cut.is_some() {
-        // Loading takes long, and this is known by the first bytes.
-        cut::check(input::open(&args.trace)?)?;
-    }
     let all = if args.sqlite.is_some() || args.parquet.is_some() { ArgsWanted::All } else { ArgsWanted::Collectives };
     let options = LoadOptions { places: args.cut.is_some(), ..opening::options(&args.reading, all) };
+    if args.cut.is_some() {
+        refuse_what_cannot_be_cut(&args.trace)?;
+    }
     let database = opening::open(&args.trace, &args.reading, options)?;
     if let Some(place) = sqlite {
         write_sqlite(&database, &place)?;
@@ -40,7 +39,7 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
     if let Some(place) = smaller {
         write_cut(args, &wanted, &database, &place)?;
     }
-    notes::damage(&database.store().damage);
+    notes::damage(database.store());
     Ok(())
 }
 
@@ -65,6 +64,28 @@ fn check(args: &Export) -> Result<(), Stop> {
     Ok(())
 }
 
+/// A smaller trace is made of one trace in JSON. What is in a file is looked for before it is loaded, which takes longer.
+fn refuse_what_cannot_be_cut(trace: &Path) -> Result<(), Stop> {
+    let input = input::open(trace)?;
+    let name = input.name.clone();
+    match input.into_contents(1)? {
+        Contents::Archive(archive) => refuse_if_several(&archive.likely_traces()?),
+        Contents::Packets(_) => Err(Stop::Failed(Error::CannotCut { name })),
+        _ => Ok(()),
+    }
+}
+
+fn refuse_if_several(names: &[String]) -> Result<(), Stop> {
+    if names.len() < 2 {
+        return Ok(());
+    }
+    Err(Stop::Usage(format!(
+        "--trace cuts one trace, and this archive has {}: {}. Unpack it and name one of them",
+        names.len(),
+        archives::some(names)
+    )))
+}
+
 /// Whether the arguments choose kernels or a window.
 fn chooses(args: &Export) -> bool {
     let (selection, span) = (&args.selection, &args.span);
@@ -86,6 +107,8 @@ fn write_sqlite(database: &Database, place: &Place) -> Result<(), Error> {
 
 fn write_cut(args: &Export, wanted: &Wanted, database: &Database, place: &Place) -> Result<(), Stop> {
     let store = database.store();
+    let names: Vec<String> = store.traces.iter().filter_map(|trace| trace.name.clone()).collect();
+    refuse_if_several(&names)?;
     let launches = launches::find(store, &choose(database, wanted)?);
     let window = span::choose(&args.span, database, &launches)?;
     let (first, last) = store.bounds;

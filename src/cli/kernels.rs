@@ -33,7 +33,7 @@ pub(super) fn run(args: &Kernels) -> Result<(), Stop> {
     let found = kernel_table(store, rows, args.limit.unwrap_or(usize::MAX));
     notes::kernel_table(&found, launches.kernels.len() as u64);
     if found.kernels == 0 {
-        notes::damage(&store.damage);
+        notes::damage(store);
         return Err(Stop::NotFound("Nothing found: no such kernel was launched in the window.".to_owned()));
     }
     let mut answer = Vec::new();
@@ -46,6 +46,6 @@ pub(super) fn run(args: &Kernels) -> Result<(), Stop> {
         }
     }
     output.finish(&answer)?;
-    notes::damage(&store.damage);
+    notes::damage(store);
     Ok(())
 }

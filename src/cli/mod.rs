@@ -1,5 +1,6 @@
 //! The program around the library: arguments in, exit code out. The only part that knows of a terminal.
 
+mod archives;
 pub mod args;
 mod captures;
 mod completions;

@@ -3,19 +3,20 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::{say, screen_width};
+use super::{archives, say, screen_width};
 use crate::analysis::capture::CaptureTally;
 use crate::analysis::diff::{Bound, Diff};
 use crate::analysis::launches::{Evidence, NoLaunch, WindowOn};
 use crate::analysis::missing::{Missing, NameCount};
 use crate::analysis::stacks::{Climb, Coverage, Missed, StackReport};
 use crate::analysis::summary::KernelTable;
-use crate::damage::{Cost, Damage, DamageReport, Description, Tally};
+use crate::damage::{Cost, Damage, Description, Tally};
 use crate::export::cut::Copied;
 use crate::load::Loaded;
 use crate::report::diff;
 use crate::report::table::{count, name_counts, shorten_right};
 use crate::report::text::{WIDTH_WITHOUT_SCREEN, size as bytes, visible};
+use crate::store::Store;
 use crate::time::{Nanos, Window};
 
 /// Of a kernel's name in a note: what tells it from others comes first.
@@ -26,7 +27,13 @@ pub(super) fn loaded(loaded: &Loaded) {
     let megabytes = loaded.text_bytes as f64 / 1e6;
     let rate = megabytes / loaded.seconds.max(1e-6);
     let events = count(loaded.store.events);
-    say(&format!("Trace loaded: {megabytes:.1} MB in {:.1} s ({rate:.0} MB/s), {events} events", loaded.seconds));
+    let traces = archives::traces(&loaded.store);
+    say(&format!(
+        "Trace loaded: {megabytes:.1} MB in {:.1} s ({rate:.0} MB/s), {events} events{traces}",
+        loaded.seconds
+    ));
+    archives::findings(&loaded.findings);
+    archives::apart(&loaded.store);
 }
 
 /// `Config: nccl-stacks.toml (--sort, --stack-depth)`
@@ -240,26 +247,39 @@ fn kernels(n: u64) -> String {
 }
 
 /// What is wrong with the trace, once, at the end.
-pub(super) fn damage(damage: &DamageReport) {
-    for (description, tally) in damage.iter().filter(|(d, tally)| d.cost != Cost::None && tally.count > 0) {
+pub(super) fn damage(store: &Store) {
+    for (whose, description, tally) in damages(store).filter(|(_, d, tally)| d.cost != Cost::None && tally.count > 0) {
         let verb = match description.cost {
             Cost::Lost => "Left out",
             Cost::Mended => "Mended",
             Cost::Moved | Cost::None => "Note",
         };
-        say(&format!("{verb}: {}", one_damage(description, tally)));
+        say(&format!("{verb}: {whose}{}", one_damage(description, tally)));
     }
 }
 
 /// The same as a list, for `--strict`.
-pub(super) fn damage_list(damage: &DamageReport) -> String {
-    damage.faults().map(|(description, tally)| format!("\n  {}", one_damage(description, tally))).collect()
+pub(super) fn damage_list(store: &Store) -> String {
+    let faults = damages(store).filter(|(_, d, tally)| d.cost.is_fault() && tally.count > 0);
+    faults.map(|(whose, description, tally)| format!("\n  {whose}{}", one_damage(description, tally))).collect()
+}
+
+/// What is wrong with each trace, with its name before it if it has one, and with the archive that they are in.
+fn damages(store: &Store) -> impl Iterator<Item = (String, &'static Description, Tally)> {
+    let whose = |name: &Option<String>| name.as_ref().map_or(String::new(), |name| format!("{}: ", visible(name)));
+    let of_traces = store.traces.iter().map(move |trace| (whose(&trace.name), &trace.damage));
+    let of_traces =
+        of_traces.flat_map(|(whose, damage)| damage.iter().map(move |(d, tally)| (whose.clone(), d, tally)));
+    let of_archive = store.damage.iter().filter(|(d, _)| d.kind.is_of_archive());
+    of_traces.chain(of_archive.map(|(d, tally)| (String::new(), d, tally)))
 }
 
 /// `events without a phase or a valid timestamp: 3 (first at byte 181 of the text)`
 fn one_damage(description: &Description, tally: Tally) -> String {
     let of = if matches!(description.kind, Damage::PackedCutOff | Damage::PackedCorrupt) {
         "compressed file"
+    } else if description.kind.is_of_archive() {
+        "archive"
     } else {
         "text"
     };

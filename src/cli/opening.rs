@@ -28,7 +28,7 @@ pub(super) fn open(trace: &Path, reading: &Reading, options: LoadOptions) -> Res
     bar.clear();
     let loaded = result?;
     notes::loaded(&loaded);
-    let list = notes::damage_list(&loaded.store.damage);
+    let list = notes::damage_list(&loaded.store);
     if reading.strict && !list.is_empty() {
         return Err(Stop::Failed(Error::Strict { name: loaded.name, list }));
     }

@@ -32,7 +32,7 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
     let session = Session { database: &database, watch, interrupts, included: Cell::new(false) };
     let form = form(args.format, matches!(output, Output::Stdout));
     let Some(query) = query else {
-        notes::damage(&database.store().damage);
+        notes::damage(database.store());
         return prompt::run(&session, form);
     };
     if let Output::Stdout = output {
@@ -42,7 +42,7 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
         session.answer(&query, &mut ResultSets::new(&mut answer, form), None)?;
         output.finish(&answer)?;
     }
-    notes::damage(&database.store().damage);
+    notes::damage(database.store());
     Ok(())
 }
 

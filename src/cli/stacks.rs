@@ -25,7 +25,7 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     let Asked { database, window, mut report } = question.ask(trace)?;
     if report.coverage.kernels == 0 {
         let missing = missing::explain(&database, window, &report)?;
-        notes::damage(&database.store().damage);
+        notes::damage(database.store());
         return Err(Stop::NotFound(notes::missing(&missing, opening::what(&args.selection))));
     }
     report.arrange(args.sort.into(), args.min_share.unwrap_or(0.0), args.limit);
@@ -36,7 +36,7 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     output.finish(&bytes)?;
     notes::coverage(&report);
     notes::left_out(&report, &question.how());
-    notes::damage(&database.store().damage);
+    notes::damage(database.store());
     // What ran is told even where nobody knows who launched it.
     if report.stacks_found == 0 {
         let missing = missing::explain(&database, window, &report)?;

@@ -35,6 +35,8 @@ pub struct Plan {
     marks: HashMap<u64, usize>,
     tracks: Vec<Track>,
     window: Window,
+    /// Which file of an archive it is, if it is one of an archive's.
+    place: usize,
 }
 
 /// A track of marks.
@@ -44,7 +46,7 @@ struct Track {
     name: String,
 }
 
-/// Plans the copy of what is to be kept. The store must have been loaded with places.
+/// Plans the copy of what is to be kept. The store must have been loaded with places, and be of one trace.
 pub fn plan(store: &Store, kept: &Kept, window: Window) -> Plan {
     let is_kept = |slice: u32| kept.slices[slice as usize];
     let slices = (0..store.slices.len() as u32).filter(|slice| is_kept(*slice));
@@ -53,7 +55,7 @@ pub fn plan(store: &Store, kept: &Kept, window: Window) -> Plan {
     places.extend(arrows(store, is_kept));
     places.sort_unstable();
     let (tracks, marks) = tracks(store, &kept.matched);
-    Plan { places, marks, tracks, window }
+    Plan { places, marks, tracks, window, place: store.traces.first().map_or(0, |trace| trace.place) }
 }
 
 /// Where the ends of arrows stand that are whole: where they leave and one place where they arrive are kept.
@@ -112,18 +114,6 @@ fn name(stream: i64, before: usize) -> String {
     }
 }
 
-/// Refuses a trace that is not in a format which can be cut, by its beginning.
-///
-/// # Errors
-/// [`Error::CannotCut`].
-pub fn check(input: Input) -> Result<(), Error> {
-    let name = input.name.clone();
-    match input.into_contents(1) {
-        Contents::Json(_) => Ok(()),
-        Contents::Packets(_) => Err(Error::CannotCut { name }),
-    }
-}
-
 /// Copies what was planned from the file that was loaded, and packs it with gzip if that is wanted.
 ///
 /// # Errors
@@ -172,7 +162,7 @@ impl Plan {
             }
             if is_planned && !is_mark(event) || self.keeps(event) { Choice::Copy } else { Choice::LeaveOut }
         };
-        let Contents::Json(text) = input.into_contents(1) else { return Err(Error::CannotCut { name }) };
+        let Contents::Json(text) = input.into_trace(self.place)? else { return Err(Error::CannotCut { name }) };
         copy(text, out, choose).map_err(|error| match error {
             CopyError::Read(source) => Error::Read { name: name.clone(), source },
             CopyError::Write(source) => failed(source),

@@ -93,31 +93,58 @@ impl From<LimitReached> for io::Error {
     }
 }
 
+/// The limits of a file, and what is used up of them by all the texts in it.
+#[derive(Debug, Clone)]
+pub(super) struct Budget {
+    limits: Limits,
+    /// How many bytes of the file have been taken.
+    taken: Arc<AtomicU64>,
+    /// How many bytes of text they have become.
+    given: Arc<AtomicU64>,
+}
+
+impl Budget {
+    /// `taken` is counted by what reads the file.
+    pub(super) fn new(limits: Limits, taken: Arc<AtomicU64>) -> Self {
+        Budget { limits, taken, given: Arc::default() }
+    }
+
+    /// The same limits, of which nothing is used up.
+    pub(super) fn apart(&self) -> Self {
+        Budget::new(self.limits, Arc::clone(&self.taken))
+    }
+
+    /// The same, of a file to which the bytes were copied: that is where they are taken from.
+    pub(super) fn of_copy(&self, taken: Arc<AtomicU64>) -> Self {
+        Budget { taken, ..self.clone() }
+    }
+}
+
 /// A text that ends with an error where a limit is reached.
 pub(super) struct Limited<R> {
     text: R,
-    limits: Limits,
-    /// How many bytes have been read.
+    budget: Budget,
+    /// How many bytes of this text have been read.
     given: u64,
-    /// How many bytes of the file have been taken for them.
-    taken: Arc<AtomicU64>,
     /// Both at the beginning of the stretch.
     stretch: (u64, u64),
 }
 
 impl<R: Read> Limited<R> {
-    /// `taken` is counted by what reads the file.
-    pub(super) fn new(text: R, limits: Limits, taken: Arc<AtomicU64>) -> Self {
-        Limited { text, limits, given: 0, taken, stretch: (0, 0) }
+    /// A text that is paid for by a budget.
+    pub(super) fn new(text: R, budget: Budget) -> Self {
+        let taken = budget.taken.load(Ordering::Relaxed);
+        Limited { text, budget, given: 0, stretch: (0, taken) }
     }
 
     fn reached(&self, limit: Limit) -> io::Error {
-        LimitReached { text: self.given, taken: self.taken.load(Ordering::Relaxed), limit }.into()
+        let (given, taken) = (&self.budget.given, &self.budget.taken);
+        LimitReached { text: given.load(Ordering::Relaxed), taken: taken.load(Ordering::Relaxed), limit }.into()
     }
 
     /// Looks at a stretch when it is over.
     fn look(&mut self) -> io::Result<()> {
-        let taken = self.taken.load(Ordering::Relaxed);
+        let taken = self.budget.taken.load(Ordering::Relaxed);
         let (given_before, taken_before) = std::mem::replace(&mut self.stretch, (self.given, taken));
         // A piece that was taken before the stretch may have been for a part of it.
         let (given, taken) = (self.given - given_before, taken - taken_before + BLOCK as u64);
@@ -127,10 +154,10 @@ impl<R: Read> Limited<R> {
 
 impl<R: Read> Read for Limited<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        if !self.limits.any_ratio && self.given - self.stretch.0 >= STRETCH {
+        if !self.budget.limits.any_ratio && self.given - self.stretch.0 >= STRETCH {
             self.look()?;
         }
-        let left = self.limits.text - self.given;
+        let left = self.budget.limits.text.saturating_sub(self.budget.given.load(Ordering::Relaxed));
         if left == 0 && !buf.is_empty() {
             // Whether the text is longer than that is only known now.
             return match self.text.read(&mut [0])? {
@@ -141,6 +168,7 @@ impl<R: Read> Read for Limited<R> {
         let wanted = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
         let n = self.text.read(&mut buf[..wanted])?;
         self.given += n as u64;
+        self.budget.given.fetch_add(n as u64, Ordering::Relaxed);
         Ok(n)
     }
 }
@@ -171,7 +199,7 @@ mod tests {
     fn read(bytes: u64, ratio: u64, limits: Limits) -> (u64, Option<Limit>) {
         let taken = Arc::new(AtomicU64::new(0));
         let zeros = Zeros { left: bytes, given: 0, ratio, taken: Arc::clone(&taken) };
-        let mut limited = Limited::new(zeros, limits, taken);
+        let mut limited = Limited::new(zeros, Budget::new(limits, taken));
         // As long as a chunk is usually; the bytes themselves are never touched.
         let (mut buf, mut given) = (vec![0; 512 * 1024], 0);
         loop {

@@ -156,7 +156,8 @@ impl<D: Unpack> Read for Parts<D> {
                 }
                 Ok(n) => return Ok(n),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if !is_of_contents(&e) => return Err(e),
+                // The source may be packed itself; what is wrong there is said there.
+                Err(e) if !is_of_contents(&e) || PackedFailure::of(&e).is_some() => return Err(e),
                 Err(e) => {
                     let is_cut_off = e.kind() == io::ErrorKind::UnexpectedEof;
                     let cause = if is_cut_off { PackedCause::CutOff } else { PackedCause::Corrupt };

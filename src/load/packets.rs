@@ -1,10 +1,8 @@
 //! Loading Perfetto's protobuf: one thread reads, in file order, and hands the store a batch of events now and then.
 
 use std::io::Read;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
-use super::{LoadOptions, Loaded, Progress, check_failure};
+use super::{LoadOptions, check_failure};
 use crate::damage::Damage;
 use crate::error::Error;
 use crate::event::{Kind, Told};
@@ -15,23 +13,22 @@ use crate::store::batch::Shard;
 /// So many events make a batch.
 const BATCH: usize = 1 << 16;
 
+/// Reads packets into a builder; `progress` is called with every batch.
 pub(super) fn load(
-    name: String,
+    name: &str,
     bytes: impl Read,
     options: LoadOptions,
-    size: Option<u64>,
-    taken: &AtomicU64,
-    mut progress: impl FnMut(Progress),
-) -> Result<Loaded, Error> {
-    let start = Instant::now();
-    let (mut shard, mut builder) = (Shard::new(0).keep_places(options.places), Builder::default());
+    builder: &mut Builder,
+    mut progress: impl FnMut(),
+) -> Result<Summary, Error> {
+    let mut shard = Shard::new(0).keep_places(options.places);
     let summary = Reader::new(options.args).read(bytes, |told| {
         match told {
             Told::Event { track, event, offset } => {
                 // The arrows of a slice stay in its batch: they are found by coming right behind it.
                 if shard.pending() >= BATCH && !matches!(event.kind, Kind::SliceFlow(_)) {
                     builder.add(shard.take().in_file_order());
-                    progress(Progress { taken: taken.load(Ordering::Relaxed), size });
+                    progress();
                 }
                 shard.add_on(track, event, offset);
             }
@@ -41,11 +38,9 @@ pub(super) fn load(
     });
     builder.add(shard.take().in_file_order());
     if builder.is_full() {
-        return Err(Error::TooLarge { name });
+        return Err(Error::TooLarge { name: name.to_owned() });
     }
-    let Summary { bytes, events, header, damage, .. } = check(&name, summary)?;
-    let store = builder.finish(header, events, damage);
-    Ok(Loaded { store, name, text_bytes: bytes, seconds: start.elapsed().as_secs_f64() })
+    check(name, summary)
 }
 
 /// Refuses what has no events.

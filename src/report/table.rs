@@ -235,13 +235,16 @@ pub fn several_processes(found: &[Candidate]) -> bool {
     found.windows(2).any(|pair| pair[0].pid != pair[1].pid)
 }
 
-/// A slice's thread, with its process where there are several.
+/// A slice's thread, with its process where there are several, and the trace where there are several of these.
 pub fn thread(candidate: &Candidate, several_processes: bool) -> String {
-    let name = visible(candidate.thread.trim_end());
-    match candidate.pid {
-        Some(pid) if several_processes => format!("{name}, pid {pid}"),
-        _ => name.into_owned(),
+    let mut name = visible(candidate.thread.trim_end()).into_owned();
+    if let Some(pid) = candidate.pid.filter(|_| several_processes) {
+        name.push_str(&format!(", pid {pid}"));
     }
+    if let Some(trace) = &candidate.trace {
+        name.push_str(&format!(", {}", visible(trace)));
+    }
+    name
 }
 
 /// Names and how often they occur, in lines of at most `width`. Names of kernels are cut at their end: what is left finds

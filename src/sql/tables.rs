@@ -5,12 +5,15 @@
 
 use super::engine::Lookup::{Few, Integer, IntegerIn, Row, Scan, Sorted, Text};
 use super::engine::{Cell, Column, Lookup, Table};
+use crate::damage::DESCRIPTIONS;
+use crate::damage::Description;
 use crate::event::ArgValue;
 use crate::nccl::category::CategoryKind;
 use crate::store::Store;
 use crate::store::args::ArgSetId;
 use crate::store::slices::NO_PARENT;
 use crate::store::strings::StringId;
+use crate::store::traces::Trace;
 
 /// Every table.
 pub const TABLES: &[&Table] = &[
@@ -53,9 +56,8 @@ const fn row(name: &'static str) -> Column {
     int(name, Row, |_, i| Cell::Int(i as i64))
 }
 
-/// One machine: 0.
-const fn machine() -> Column {
-    int("machine_id", Scan, |_, _| Cell::Int(0))
+const fn machine(cell: CellOf) -> Column {
+    int("machine_id", Scan, cell)
 }
 
 fn string(store: &Store, id: StringId) -> Cell<'_> {
@@ -174,7 +176,7 @@ static THREAD: Table = Table {
             Cell::Int((s.tracks.processes[thread.upid as usize].pid == thread.tid).into())
         }),
         int("is_idle", Scan, |_, i| Cell::Int((i == 0).into())),
-        machine(),
+        machine(|s, i| Cell::Int(s.tracks.processes[s.tracks.threads[i].upid as usize].machine.into())),
         int("arg_set_id", Scan, |s, i| arg_set(s, s.tracks.threads[i].args)),
     ],
 };
@@ -195,7 +197,7 @@ static PROCESS: Table = Table {
         null("android_user_id"),
         null("cmdline"),
         int("arg_set_id", Scan, |s, i| arg_set(s, s.tracks.processes[i].args)),
-        machine(),
+        machine(|s, i| Cell::Int(s.tracks.processes[i].machine.into())),
     ],
 };
 
@@ -209,7 +211,7 @@ static TRACK: Table = Table {
         null("dimension_arg_set_id"),
         null("parent_id"),
         null("source_arg_set_id"),
-        machine(),
+        machine(|s, i| Cell::Int(s.tracks.tracks[i].machine.into())),
         null("track_group_id"),
     ],
 };
@@ -228,7 +230,7 @@ static THREAD_TRACK: Table = Table {
         text("type", Scan, |s, i| Cell::Text(s.tracks.tracks[track_at(&s.thread_tracks, i)].owner.track_type())),
         null("parent_id"),
         null("source_arg_set_id"),
-        machine(),
+        machine(|s, i| Cell::Int(s.tracks.tracks[track_at(&s.thread_tracks, i)].machine.into())),
         int("utid", Integer, |s, i| s.tracks.thread_of(s.thread_tracks[i]).map(i64::from).into()),
     ],
 };
@@ -242,31 +244,48 @@ static PROCESS_TRACK: Table = Table {
         text("type", Scan, |s, i| Cell::Text(s.tracks.tracks[track_at(&s.process_tracks, i)].owner.track_type())),
         null("parent_id"),
         null("source_arg_set_id"),
-        machine(),
+        machine(|s, i| Cell::Int(s.tracks.tracks[track_at(&s.process_tracks, i)].machine.into())),
         int("upid", Integer, |s, i| {
             s.tracks.tracks[track_at(&s.process_tracks, i)].owner.process().map(i64::from).into()
         }),
     ],
 };
 
+/// How many sets of rows `stats` has: one for each trace, and behind those of several one for their archive.
+fn stat_groups(store: &Store) -> usize {
+    if store.traces.len() < 2 { 1 } else { store.traces.len() + 1 }
+}
+
+/// The trace of a row of `stats`, as far as it is one's, what is counted there, and how often it was met.
+fn stat(store: &Store, row: usize) -> (Option<u32>, &'static Description, u64) {
+    let (group, kind) = (row / DESCRIPTIONS.len(), &DESCRIPTIONS[row % DESCRIPTIONS.len()]);
+    let all = store.damage.get(kind.kind).count;
+    let of_trace = |trace: &Trace| trace.damage.get(kind.kind).count;
+    match store.traces.get(group) {
+        _ if stat_groups(store) == 1 => (Some(0), kind, all),
+        Some(trace) => (Some(group as u32), kind, of_trace(trace)),
+        None => (None, kind, all - store.traces.iter().map(of_trace).sum::<u64>()),
+    }
+}
+
 static STATS: Table = Table {
     name: c"stats",
-    rows: |s| s.damage.iter().count(),
+    rows: |s| DESCRIPTIONS.len() * stat_groups(s),
     columns: &[
         row("id"),
-        text("name", Scan, |s, i| s.damage.iter().nth(i).map(|(d, _)| d.name).into()),
+        text("name", Scan, |s, i| Cell::Text(stat(s, i).1.name)),
         null("key"),
         null("idx"),
-        text("severity", Scan, |s, i| s.damage.iter().nth(i).map(|(d, _)| d.severity).into()),
+        text("severity", Scan, |s, i| Cell::Text(stat(s, i).1.severity)),
         text("source", Scan, |_, _| Cell::Text("analysis")),
-        int("value", Scan, |s, i| s.damage.iter().nth(i).map(|(_, tally)| tally.count as i64).into()),
-        text("description", Scan, |s, i| s.damage.iter().nth(i).map(|(d, _)| d.phrase).into()),
-        machine(),
-        int("trace_id", Scan, |_, _| Cell::Int(0)),
+        int("value", Scan, |s, i| Cell::Int(stat(s, i).2 as i64)),
+        text("description", Scan, |s, i| Cell::Text(stat(s, i).1.phrase)),
+        machine(|s, i| stat(s, i).0.map(i64::from).into()),
+        int("trace_id", Scan, |s, i| stat(s, i).0.map(i64::from).into()),
     ],
 };
 
-/// The fields of the header's `metadata` object, as Perfetto shows them; nested ones are flattened here.
+/// The fields of the headers' `metadata` objects, as Perfetto shows them; nested ones are flattened here.
 static METADATA: Table = Table {
     name: c"metadata",
     rows: |s| s.metadata.len(),
@@ -284,8 +303,8 @@ static METADATA: Table = Table {
             ArgValue::Real(v) => Cell::Owned(format!("{v:?}")),
             _ => Cell::Null,
         }),
-        machine(),
-        int("trace_id", Scan, |_, _| Cell::Int(0)),
+        machine(|s, i| Cell::Int(s.metadata[i].machine.into())),
+        int("trace_id", Scan, |s, i| Cell::Int(s.metadata[i].machine.into())),
     ],
 };
 
@@ -314,6 +333,7 @@ static HEADER: Table = Table {
                 ArgValue::Text(v) => Cell::Text(v),
             },
         },
+        hidden(machine(|s, i| Cell::Int(s.header[i].machine.into()))),
     ],
 };
 

@@ -42,9 +42,10 @@ type Label = (StringId, StringId);
 #[derive(Default)]
 pub(super) struct Binder {
     pub(super) flows: Flows,
-    numbers: HashMap<(u64, Label), u64, foldhash::fast::FixedState>,
-    /// The latest slice of each arrow that has been started.
-    started: HashMap<u64, u32, foldhash::fast::FixedState>,
+    /// By trace.
+    arrows: Vec<Arrows>,
+    /// The trace whose events come now.
+    trace: usize,
     /// Ends that wait for the next slice on their track.
     parked: HashMap<u32, Vec<Parked>>,
     /// Where the event stands that is being bound, if that is to be kept.
@@ -53,14 +54,38 @@ pub(super) struct Binder {
     pub(super) ends: Vec<ArrowEnd>,
 }
 
+/// The arrows of one trace: others number theirs alike.
+#[derive(Default)]
+struct Arrows {
+    numbers: HashMap<(u64, Label), u64, foldhash::fast::FixedState>,
+    /// The latest slice of each arrow that has been started.
+    started: HashMap<u64, u32, foldhash::fast::FixedState>,
+}
+
 /// An arrow's number, its label, and where its end stands if that is to be kept.
 type Parked = (u64, Label, Option<u64>);
 
 impl Binder {
+    /// For so many traces.
+    pub(super) fn new(traces: usize) -> Self {
+        Binder { arrows: std::iter::repeat_with(Arrows::default).take(traces).collect(), ..Binder::default() }
+    }
+
+    /// What comes next is of this trace.
+    #[inline]
+    pub(super) fn go_to_trace(&mut self, trace: usize) {
+        self.trace = trace;
+    }
+
+    fn arrows(&mut self) -> &mut Arrows {
+        &mut self.arrows[self.trace]
+    }
+
     /// Perfetto's number for an arrow of `s`, `t`, `f`: the same id, category and name are the same arrow.
     fn number(&mut self, id: u64, label: Label) -> u64 {
-        let next = self.numbers.len() as u64;
-        *self.numbers.entry((id, label)).or_insert(next)
+        let numbers = &mut self.arrows().numbers;
+        let next = numbers.len() as u64;
+        *numbers.entry((id, label)).or_insert(next)
     }
 
     /// `s`: the arrow leaves the slice on top of the track.
@@ -73,10 +98,10 @@ impl Binder {
     }
 
     fn start_at(&mut self, number: u64, slice: u32, damage: &mut DamageReport) {
-        if self.started.contains_key(&number) {
+        if self.arrows().started.contains_key(&number) {
             return damage.count(Damage::FlowDuplicateId, None);
         }
-        self.started.insert(number, slice);
+        self.arrows().started.insert(number, slice);
         self.bound(self.place, number, slice, true);
     }
 
@@ -90,7 +115,7 @@ impl Binder {
     }
 
     fn step_at(&mut self, number: u64, label: Label, slice: u32, slices: &Slices, damage: &mut DamageReport) {
-        let Some(latest) = self.started.get_mut(&number) else {
+        let Some(latest) = self.arrows().started.get_mut(&number) else {
             return damage.count(Damage::FlowStepWithoutStart, None);
         };
         let from = std::mem::replace(latest, slice);
@@ -109,8 +134,8 @@ impl Binder {
     }
 
     fn end_at(&mut self, number: u64, label: Label, slice: u32, slices: &Slices, damage: &mut DamageReport) {
-        match self.started.get(&number) {
-            Some(&from) => {
+        match self.arrows().started.get(&number).copied() {
+            Some(from) => {
                 self.bound(self.place, number, slice, false);
                 self.arrow(number, label, from, slice, slices);
             }
@@ -124,14 +149,14 @@ impl Binder {
         self.parked.entry(track).or_default().push((number, label, self.place));
     }
 
-    /// A slice was opened on a track: the arrows that waited for it arrive. One that was never started leaves slice 0, as
-    /// in Perfetto.
-    pub(super) fn opened(&mut self, track: u32, slice: u32) {
+    /// A slice was opened on a track: the arrows that waited for it arrive. One that was never started leaves the first slice of
+    /// its trace, as in Perfetto.
+    pub(super) fn opened(&mut self, track: u32, slice: u32, first: impl Fn() -> u32) {
         if self.parked.is_empty() {
             return;
         }
         for (number, label, place) in self.parked.remove(&track).unwrap_or_default() {
-            let from = *self.started.entry(number).or_insert(0);
+            let from = *self.arrows().started.entry(number).or_insert_with(&first);
             self.bound(place, number, slice, false);
             self.push(number, label, from, slice);
         }
@@ -155,7 +180,8 @@ impl Binder {
 
     /// An arrow of Perfetto's own format passes a slice: it leaves from there if it is not under way, otherwise it arrives.
     pub(super) fn pass(&mut self, id: u64, slice: u32, terminates: bool, slices: &Slices) {
-        let from = if terminates { self.started.remove(&id) } else { self.started.insert(id, slice) };
+        let started = &mut self.arrows().started;
+        let from = if terminates { started.remove(&id) } else { started.insert(id, slice) };
         if let Some(from) = from {
             self.arrow(id, (StringId::NULL, StringId::NULL), from, slice, slices);
         }

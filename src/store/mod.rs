@@ -1,4 +1,4 @@
-//! The trace in memory: columns of slices and flows, interned strings, argument sets, threads and tracks.
+//! The trace, or several, in memory: columns of slices and flows, interned strings, argument sets, threads and tracks.
 //!
 //! [`batch`] takes events from the threads that read them, [`Builder`] takes batches in file order. Nothing can be nested yet
 //! then, because files are in no order of time; so the builder keeps rows in the file's order, and [`Builder::finish`] goes through
@@ -17,6 +17,7 @@ mod shard_tracks;
 pub mod slices;
 pub mod strings;
 pub mod ties;
+pub mod traces;
 pub mod tracks;
 
 use crate::damage::DamageReport;
@@ -32,9 +33,10 @@ use places::Places;
 use replay::{Extras, Mark, Replay};
 use slices::Slices;
 use strings::{StringId, Strings};
+use traces::{Field, Trace};
 use tracks::{Owner, Tracks};
 
-/// A whole trace, ready to be asked.
+/// A whole trace, or those of an archive, ready to be asked.
 #[derive(Debug)]
 pub struct Store {
     /// Slices in id order.
@@ -47,11 +49,13 @@ pub struct Store {
     pub args: Args,
     /// Processes, threads and tracks.
     pub tracks: Tracks,
-    /// The header's fields.
-    pub header: Vec<HeaderField>,
-    /// The fields of the header's `metadata` object, and the attributes of Perfetto's protobuf, under the names that Perfetto gives them.
-    pub metadata: Vec<HeaderField>,
-    /// What was wrong with the trace.
+    /// The traces that it is made of, by machine.
+    pub traces: Vec<Trace>,
+    /// The fields of their headers.
+    pub header: Vec<Field>,
+    /// The fields of the headers' `metadata` objects, and the attributes of Perfetto's protobuf, under the names that Perfetto gives them.
+    pub metadata: Vec<Field>,
+    /// What was wrong with all traces, and with the archive that they were in.
     pub damage: DamageReport,
     /// How many events were read.
     pub events: u64,
@@ -142,6 +146,12 @@ pub struct Builder {
     strings: Strings,
     args: Args,
     tracks: Tracks,
+    /// The traces that are whole.
+    traces: Vec<Trace>,
+    header: Vec<Field>,
+    /// By trace: from which time on equal times have another order than the file's.
+    rule_from: Vec<i64>,
+    /// Of the trace that is being taken.
     damage: DamageReport,
     order: order::Watch,
 }
@@ -228,7 +238,7 @@ impl Builder {
             self.mark_places.extend(place);
         }
         let (rows, marks) = (first_row..rows.len() as u32, first_mark..self.marks.len() as u32);
-        self.stretches.push(Stretch { rows, marks });
+        self.stretches.push(Stretch { trace: self.traces.len(), rows, marks });
     }
 
     /// Stores the argument sets of a batch. What they are numbered here, by their number in the batch.
@@ -299,23 +309,53 @@ impl Builder {
         }
     }
 
-    /// Nests the slices and binds the flows. `header`, `events` and `damage` are what the reader found.
-    pub fn finish(mut self, header: Vec<HeaderField>, events: u64, mut damage: DamageReport) -> Store {
-        damage.add(&self.damage);
+    /// Ends a trace. What comes behind it is another machine's, and of new shards. `header` and `trace` are what the reader found.
+    pub fn end_trace(&mut self, header: Vec<HeaderField>, mut trace: Trace) {
+        let machine = self.traces.len() as u32;
+        trace.damage.add(&std::mem::take(&mut self.damage));
+        self.header.extend(Field::of(machine, header));
+        self.rule_from.push(std::mem::take(&mut self.order).rule_from());
+        self.traces.push(trace);
+        self.tracks.go_to_machine(machine + 1);
+        self.dictionaries.clear();
+    }
+
+    /// Forgets what a text had that turned out to be no trace: no event, but things that were wrong.
+    pub fn drop_trace(&mut self) {
+        let trace = self.traces.len();
+        while self.stretches.pop_if(|stretch| stretch.trace == trace).is_some() {}
+        self.damage = DamageReport::default();
+        self.order = order::Watch::default();
+        self.dictionaries.clear();
+    }
+
+    /// Nests the slices and binds the flows. `damage` is what was wrong with the archive that the traces were in.
+    pub fn finish(mut self, mut damage: DamageReport) -> Store {
+        if self.traces.is_empty() || self.stretches.last().is_some_and(|last| last.trace == self.traces.len()) {
+            self.end_trace(Vec::new(), Trace::default());
+        }
+        let mut traces = self.traces;
         let mut replay = Replay {
             closed: None,
+            trace: 0,
             layer: Layer::new(self.tracks, self.slices),
-            binder: Binder::default(),
+            binder: Binder::new(traces.len()),
             args: self.args,
-            damage,
+            damage: traces.iter_mut().map(|trace| std::mem::take(&mut trace.damage)).collect(),
             marks: &self.marks,
             mark_places: &self.mark_places,
             extras: &self.extras,
             places: Places::default(),
         };
-        let (stretches, rule_from) = (self.stretches, self.order.rule_from());
+        let (stretches, rule_from) = (self.stretches, self.rule_from);
         replay.run(|events| Sequence::new(stretches, rule_from, events));
-        let Replay { layer: Layer { slices, tracks, spilled, .. }, binder, mut args, damage, mut places, .. } = replay;
+        let Replay {
+            layer: Layer { slices, tracks, spilled, .. }, binder, mut args, damage: damages, mut places, ..
+        } = replay;
+        for (trace, found) in traces.iter_mut().zip(damages) {
+            damage.add(&found);
+            trace.damage = found;
+        }
         places.arrows = binder.ends;
         let flows = binder.flows;
         let kinds = kinds(&slices.rows.category, &self.strings);
@@ -338,22 +378,15 @@ impl Builder {
             strings: self.strings,
             args,
             tracks,
-            metadata: header.iter().filter_map(metadata_field).collect(),
-            header,
+            metadata: self.header.iter().filter_map(Field::metadata).collect(),
+            header: self.header,
             damage,
-            events,
+            events: traces.iter().map(|trace| trace.events).sum(),
+            traces,
             kinds,
             flow_args,
         }
     }
-}
-
-fn metadata_field(field: &HeaderField) -> Option<HeaderField> {
-    if field.key.starts_with("trace_attribute.") {
-        return Some(field.clone());
-    }
-    let key = field.key.strip_prefix("metadata.")?;
-    Some(HeaderField { key: format!("json_metadata.{key}"), value: field.value.clone() })
 }
 
 /// By text: what it stands for as a category.

@@ -135,6 +135,12 @@ impl Layer {
         self.stacks.get(track as usize)?.entries.last().map(|entry| entry.slice)
     }
 
+    /// The first slice of a trace that was laid; 0 if it has none.
+    pub(super) fn first_slice_of(&self, trace: usize) -> u32 {
+        let machine = |slice: &u32| self.tracks.tracks[self.slices.track(*slice as usize) as usize].machine as usize;
+        (0..self.slices.len() as u32).find(|slice| machine(slice) == trace).unwrap_or(0)
+    }
+
     /// Lays the slice of a row. Returns its id and the track it came to lie on; `None` if it had to be left out.
     #[inline]
     pub(super) fn lay(&mut self, row: u32, damage: &mut DamageReport) -> Option<(u32, u32)> {

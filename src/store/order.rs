@@ -87,6 +87,8 @@ impl Watch {
 /// A stretch of the file: the events that it brought, in order of time, equal times in the file's order.
 #[derive(Debug, Clone)]
 pub(super) struct Stretch {
+    /// Which of the store's traces it is of. They come one after the other.
+    pub(super) trace: usize,
     pub(super) rows: Range<u32>,
     pub(super) marks: Range<u32>,
 }
@@ -107,7 +109,8 @@ pub(super) struct Sequence {
     heads: BinaryHeap<Reverse<Head>>,
     /// The run that is being gone through, and how far: no other has anything to say up to there.
     current: Option<(usize, Key)>,
-    rule_from: i64,
+    /// By trace.
+    rule_from: Vec<i64>,
     group: Vec<Next>,
 }
 
@@ -155,7 +158,7 @@ impl Stretch {
 }
 
 impl Sequence {
-    pub(super) fn new(stretches: Vec<Stretch>, rule_from: i64, events: Events<'_>) -> Self {
+    pub(super) fn new(stretches: Vec<Stretch>, rule_from: Vec<i64>, events: Events<'_>) -> Self {
         let mut runs = runs(&stretches, events);
         let mut heads = BinaryHeap::new();
         for (number, run) in runs.iter_mut().enumerate() {
@@ -169,19 +172,21 @@ impl Sequence {
         Sequence { stretches, runs, heads, current: None, rule_from, group: Vec::new() }
     }
 
-    /// The events of the next moment, in order. None are left if there are none.
+    /// The events of a trace's next moment, in order, and which trace it is. None are left if there are none. Of several traces
+    /// that have events at the same time the first one goes first.
     #[inline]
-    pub(super) fn next_group(&mut self, events: Events<'_>) -> &[Next] {
+    pub(super) fn next_group(&mut self, events: Events<'_>) -> (usize, &[Next]) {
         self.group.clear();
-        let mut now = None;
-        while let Some((ts, next)) = self.peek(events)
-            && now.is_none_or(|now| now == ts)
+        let mut now = (i64::MIN, 0);
+        while let Some((ts, trace, next)) = self.peek(events)
+            && (self.group.is_empty() || now == (ts, trace))
         {
-            now = Some(ts);
+            now = (ts, trace);
             self.group.push(next);
             self.pass(next);
         }
-        if self.group.len() > 1 && now.is_some_and(|now| now >= self.rule_from) {
+        let (now, trace) = now;
+        if self.group.len() > 1 && now >= self.rule_from[trace] {
             self.group.sort_by_key(|next| match next {
                 Next::Mark(mark) if events.marks[*mark as usize].kind == RawKind::End => i64::MIN,
                 Next::Mark(_) => i64::MAX,
@@ -189,16 +194,18 @@ impl Sequence {
                 Next::Slice(row) => i64::MAX - events.dur.get(*row as usize).max(0),
             });
         }
-        &self.group
+        (trace, &self.group)
     }
 
     #[inline]
-    fn peek(&mut self, events: Events<'_>) -> Option<(i64, Next)> {
+    fn peek(&mut self, events: Events<'_>) -> Option<(i64, usize, Next)> {
         loop {
             if let Some((run, limit)) = self.current {
                 while let Some(stretch) = self.runs[run].last().copied() {
                     match self.stretches[stretch].next(events) {
-                        Some((ts, next)) if (ts, stretch) <= limit => return Some((ts, next)),
+                        Some((ts, next)) if (ts, stretch) <= limit => {
+                            return Some((ts, self.stretches[stretch].trace, next));
+                        }
                         Some((ts, _)) => {
                             self.heads.push(Reverse(((ts, stretch), run)));
                             break;
@@ -301,7 +308,7 @@ mod tests {
                         marks.push(Mark::new(&raw, rows.len() as u32));
                     }
                 }
-                bounds.push(Stretch { rows: first_row..rows.len() as u32, marks: first_mark..marks.len() as u32 });
+                bounds.push(Stretch { trace: 0, rows: first_row..rows.len() as u32, marks: first_mark..marks.len() as u32 });
             }
             all.sort_by_key(|(raw, _)| (raw.ts, match raw.kind {
                 _ if raw.ts < rule_from => 0,
@@ -310,9 +317,9 @@ mod tests {
                 _ => 100,
             }));
             let events = Events { ts: &rows.ts, dur: &rows.dur, marks: &marks };
-            let mut sequence = Sequence::new(bounds, rule_from, events);
+            let mut sequence = Sequence::new(bounds, vec![rule_from], events);
             let mut got = Vec::new();
-            while let group = sequence.next_group(events)
+            while let (_, group) = sequence.next_group(events)
                 && !group.is_empty()
             {
                 got.extend_from_slice(group);

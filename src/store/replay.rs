@@ -48,7 +48,10 @@ pub(super) struct Replay<'a> {
     pub(super) layer: Layer,
     pub(super) binder: Binder,
     pub(super) args: Args,
-    pub(super) damage: DamageReport,
+    /// By trace.
+    pub(super) damage: Vec<DamageReport>,
+    /// The trace whose events are being gone through.
+    pub(super) trace: usize,
     pub(super) marks: &'a [Mark],
     /// Where they stand in the text, if that was asked for.
     pub(super) mark_places: &'a [u64],
@@ -63,10 +66,12 @@ impl Replay<'_> {
     pub(super) fn run(&mut self, sequence: impl FnOnce(Events<'_>) -> Sequence) {
         let mut sequence = sequence(self.events());
         loop {
-            let group = sequence.next_group(self.events());
+            let (trace, group) = sequence.next_group(self.events());
             if group.is_empty() {
                 return;
             }
+            self.trace = trace;
+            self.binder.go_to_trace(trace);
             for next in group {
                 match *next {
                     Next::Slice(row) => self.slice(row),
@@ -83,12 +88,12 @@ impl Replay<'_> {
 
     #[inline]
     fn slice(&mut self, row: u32) {
-        let Some((slice, track)) = self.layer.lay(row, &mut self.damage) else { return };
-        self.binder.opened(track, slice);
+        let Some((slice, track)) = self.layer.lay(row, &mut self.damage[self.trace]) else { return };
+        self.binder.opened(track, slice, || self.layer.first_slice_of(self.trace));
         if !self.extras.binds.is_empty()
             && let Some(bind) = self.extras.binds.get(&row)
         {
-            self.binder.bind(*bind, slice, &self.layer.slices, &mut self.damage);
+            self.binder.bind(*bind, slice, &self.layer.slices, &mut self.damage[self.trace]);
         }
     }
 
@@ -108,7 +113,7 @@ impl Replay<'_> {
         }
         let (id, label) = (mark.id, (mark.name, mark.category));
         let top = self.layer.top(mark.track);
-        let (slices, damage) = (&self.layer.slices, &mut self.damage);
+        let (slices, damage) = (&self.layer.slices, &mut self.damage[self.trace]);
         self.binder.place = self.mark_places.get(at as usize).copied();
         match mark.kind {
             RawKind::FlowStart => self.binder.start(id, label, top, damage),
@@ -122,7 +127,7 @@ impl Replay<'_> {
 
     fn end(&mut self, mark: Mark, extra: Option<&Extra>, place: Option<u64>) {
         let Mark { ts, track, name, category, .. } = mark;
-        self.closed = self.layer.close(track, ts, name, category, &mut self.damage);
+        self.closed = self.layer.close(track, ts, name, category, &mut self.damage[self.trace]);
         let Some(slice) = self.closed else { return };
         self.places.ends.extend(place.map(|place| (slice, place)));
         let slices = &mut self.layer.slices;

@@ -18,6 +18,11 @@ impl Store {
         Some(self.slices.own_id(slice)).filter(|id| has_one && *id != 0)
     }
 
+    /// The same with the slice's machine: other machines count alike.
+    pub fn machine_correlation(&self, slice: usize) -> Option<(u32, i64)> {
+        Some((self.machine_of(slice), self.correlation(slice)?))
+    }
+
     /// The number of an operator, and of the GPU work beneath it.
     pub fn external_id(&self, slice: usize) -> Option<i64> {
         let id = match self.category_kind(slice) {

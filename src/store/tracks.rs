@@ -18,6 +18,8 @@ use crate::event::Scope;
 /// A process that the trace names or uses.
 #[derive(Debug, Clone)]
 pub struct Process {
+    /// The machine that it runs on: which of the store's traces it is of.
+    pub machine: u32,
     /// Its pid; a number of our own above 2^32 where the trace has text.
     pub pid: i64,
     /// Its name.
@@ -123,6 +125,8 @@ pub struct Track {
     pub name: StringId,
     /// Whether the trace describes its tracks. What partly overlaps on one of these is left out, as in Perfetto.
     is_described: bool,
+    /// The machine that it is of: which of the store's traces.
+    pub machine: u32,
 }
 
 /// All processes, threads and tracks.
@@ -134,10 +138,12 @@ pub struct Tracks {
     pub threads: Vec<Thread>,
     /// By track id.
     pub tracks: Vec<Track>,
-    upids: HashMap<i64, u32>,
+    /// The machine whose trace is being taken: all that has equal numbers on another one is something else.
+    machine: u32,
+    upids: HashMap<(u32, i64), u32>,
     utids: HashMap<(u32, i64), u32>,
     text_ids: HashMap<StringId, i64>,
-    others: HashMap<(Owner, String), u32>,
+    others: HashMap<(u32, Owner, String), u32>,
 }
 
 /// Numbers of our own for ids that are text start here, beyond any real pid.
@@ -145,12 +151,14 @@ const FIRST_TEXT_ID: i64 = 1 << 32;
 
 impl Default for Tracks {
     fn default() -> Self {
-        let idle_process = Process { pid: 0, name: StringId::NULL, args: ArgSetId::NONE, named_at: i64::MIN };
+        let idle_process =
+            Process { machine: 0, pid: 0, name: StringId::NULL, args: ArgSetId::NONE, named_at: i64::MIN };
         let idle_thread = Thread::new(0, 0);
         Tracks {
             processes: vec![idle_process],
             threads: vec![idle_thread],
             tracks: Vec::new(),
+            machine: 0,
             upids: HashMap::new(),
             utids: HashMap::new(),
             text_ids: HashMap::new(),
@@ -160,6 +168,11 @@ impl Default for Tracks {
 }
 
 impl Tracks {
+    /// From here on all is of this machine.
+    pub(super) fn go_to_machine(&mut self, machine: u32) {
+        self.machine = machine;
+    }
+
     /// The thread of an event, new if it has not been seen.
     pub(super) fn thread(&mut self, pid: IdKey, tid: IdKey) -> u32 {
         let pid_number = self.number(pid);
@@ -190,13 +203,13 @@ impl Tracks {
     }
 
     fn process_numbered(&mut self, pid: i64, id: IdKey) -> u32 {
-        if let Some(upid) = self.upids.get(&pid) {
+        if let Some(upid) = self.upids.get(&(self.machine, pid)) {
             return *upid;
         }
         let upid = self.processes.len() as u32;
         let name = if let IdKey::Text(name) = id { name } else { StringId::NULL };
-        self.processes.push(Process { pid, name, args: ArgSetId::NONE, named_at: i64::MIN });
-        self.upids.insert(pid, upid);
+        self.processes.push(Process { machine: self.machine, pid, name, args: ArgSetId::NONE, named_at: i64::MIN });
+        self.upids.insert((self.machine, pid), upid);
         self.thread_numbered(upid, pid);
         upid
     }
@@ -279,13 +292,14 @@ impl Tracks {
     }
 
     fn described_process(&mut self, pid: i64) -> u32 {
-        if pid == 0 { 0 } else { self.process_numbered(pid, IdKey::Absent) }
+        // The idle process of the first machine is there from the start.
+        if (self.machine, pid) == (0, 0) { 0 } else { self.process_numbered(pid, IdKey::Absent) }
     }
 
     /// The thread with these numbers; another one if `track` is to be its own and it has one.
     fn described_thread(&mut self, pid: i64, tid: i64, track: Option<u32>) -> u32 {
         let upid = self.described_process(pid);
-        let mut utid = if (pid, tid) == (0, 0) { 0 } else { self.thread_numbered(upid, tid) };
+        let mut utid = if (upid, tid) == (0, 0) { 0 } else { self.thread_numbered(upid, tid) };
         if track.is_some() && self.threads[utid as usize].track.is_some() {
             utid = self.threads.len() as u32;
             self.utids.insert((upid, tid), utid);
@@ -296,11 +310,12 @@ impl Tracks {
     }
 
     fn other(&mut self, owner: Owner, key: String, name: StringId) -> u32 {
-        if let Some(track) = self.others.get(&(owner, key.clone())) {
+        let key = (self.machine, owner, key);
+        if let Some(track) = self.others.get(&key) {
             return *track;
         }
         let track = self.new_track(owner, name);
-        self.others.insert((owner, key), track);
+        self.others.insert(key, track);
         track
     }
 
@@ -310,8 +325,14 @@ impl Tracks {
     }
 
     fn new_track(&mut self, owner: Owner, name: StringId) -> u32 {
-        self.tracks.push(Track { owner, name, is_described: false });
+        let machine = owner.thread().map_or(self.machine, |utid| self.machine_of_thread(utid));
+        self.tracks.push(Track { owner, name, machine, is_described: false });
         (self.tracks.len() - 1) as u32
+    }
+
+    /// The machine of a thread: lanes are made when all traces have been taken.
+    fn machine_of_thread(&self, utid: u32) -> u32 {
+        self.processes[self.threads[utid as usize].upid as usize].machine
     }
 
     /// Names the process of a thread. Of several names the latest in time counts, at equal times the last in the file.

@@ -1,0 +1,69 @@
+//! What is said of an archive: which traces it has, and what else.
+
+use super::say;
+use crate::input::archive::Findings;
+use crate::report::table::count;
+use crate::report::text::visible;
+use crate::store::Store;
+use crate::store::traces::Trace;
+use crate::time::Nanos;
+
+/// So many files are named.
+const NAMED: usize = 4;
+
+/// `, 4 traces (rank0.json.gz, rank1.json.gz, …)`; nothing for a trace that is a file of its own.
+pub(super) fn traces(store: &Store) -> String {
+    let names: Vec<&String> = store.traces.iter().filter_map(|trace| trace.name.as_ref()).collect();
+    match names.len() {
+        0 => String::new(),
+        1 => format!(", 1 trace ({})", some(&names)),
+        n => format!(", {} traces ({})", count(n as u64), some(&names)),
+    }
+}
+
+/// Says so if a trace is over before another begins: then they are hardly of one run, and shares of the time of all say little.
+pub(super) fn apart(store: &Store) {
+    if store.traces.len() < 2 {
+        return;
+    }
+    let spans = store.spans().into_iter().zip(&store.traces);
+    let spans: Vec<((i64, i64), &Trace)> = spans.filter_map(|(span, trace)| Some((span?, trace))).collect();
+    let (Some(first), Some(last)) =
+        (spans.iter().min_by_key(|((_, end), _)| *end), spans.iter().max_by_key(|((start, _), _)| *start))
+    else {
+        return;
+    };
+    let ((_, end), (start, _)) = (first.0, last.0);
+    if start > end {
+        let [first, last] = [first, last].map(|(_, trace)| visible(trace.name.as_deref().unwrap_or_default()));
+        say(&format!(
+            "Note: {first} ends {} before {last} begins: the traces are hardly of one run",
+            Nanos(start - end)
+        ));
+    }
+}
+
+/// The files of an archive that are not among its traces.
+pub(super) fn findings(findings: &Findings) {
+    let files = |names: &[String]| match names.len() {
+        1 => "1 file of the archive".to_owned(),
+        n => format!("{} files of the archive", count(n as u64)),
+    };
+    let Findings { no_traces, unreadable, .. } = findings;
+    if !no_traces.is_empty() {
+        let verb = if no_traces.len() == 1 { "is no trace" } else { "are no traces" };
+        say(&format!("Note: {} {verb}: {}", files(no_traces), some(no_traces)));
+    }
+    if !unreadable.is_empty() {
+        say(&format!("Left out: nothing could be read of {}: {}", files(unreadable), some(unreadable)));
+    }
+}
+
+/// `a.json, b.json, …`
+pub(super) fn some(names: &[impl AsRef<str>]) -> String {
+    let mut shown: Vec<String> = names.iter().take(NAMED).map(|name| visible(name.as_ref()).to_string()).collect();
+    if names.len() > NAMED {
+        shown.push("…".to_owned());
+    }
+    shown.join(", ")
+}

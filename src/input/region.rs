@@ -1,0 +1,131 @@
+//! A part of a file, read as if it were one.
+//!
+//! The members of an archive are read in another order than they are stored in, and an archive may be a member itself. All of
+//! them share one open file, each with a place of its own. Nobody reads two of them at once, so the lock is never waited for.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::packed::{PackedCause, PackedFailure};
+
+/// See the file's header.
+#[derive(Debug, Clone)]
+pub(super) struct Region {
+    file: Arc<Mutex<File>>,
+    /// Counts the bytes that are read.
+    taken: Arc<AtomicU64>,
+    start: u64,
+    at: u64,
+    /// Where it should end.
+    end: u64,
+    /// Where that ends of which it is a part, which may be earlier.
+    limit: u64,
+}
+
+impl Region {
+    /// Counts the bytes that are read of the file.
+    pub(super) fn taken(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.taken)
+    }
+
+    /// A whole file, up to the end that it has when it is reached.
+    pub(super) fn of_file(file: File, taken: Arc<AtomicU64>) -> Self {
+        Region { file: Arc::new(Mutex::new(file)), taken, start: 0, at: 0, end: u64::MAX, limit: u64::MAX }
+    }
+
+    /// What a stream gives, copied to a file that is gone when nobody reads it any more. What fails within the stream's own format
+    /// ends it.
+    pub(super) fn of_stream(mut stream: impl Read) -> io::Result<Self> {
+        let mut file = tempfile::tempfile()?;
+        match io::copy(&mut stream, &mut file) {
+            Err(error) if PackedFailure::of(&error).is_none() => Err(error),
+            _ => Ok(Region::of_file(file, Arc::default())),
+        }
+    }
+
+    /// A part of it, which may promise more than there is.
+    pub(super) fn part(&self, offset: u64, length: u64) -> Self {
+        let start = self.start.saturating_add(offset);
+        let limit = self.limit.min(self.end);
+        Region { start, at: start, end: start.saturating_add(length), limit, ..self.clone() }
+    }
+
+    /// How far it has been read.
+    pub(super) fn position(&self) -> u64 {
+        self.at - self.start
+    }
+
+    /// How many bytes there really are.
+    pub(super) fn length(&self) -> io::Result<u64> {
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).metadata()?.len();
+        Ok(self.end.min(self.limit).min(file).saturating_sub(self.start))
+    }
+}
+
+impl Read for Region {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let stop = self.end.min(self.limit);
+        let room = usize::try_from(stop.saturating_sub(self.at)).map_or(buf.len(), |room| room.min(buf.len()));
+        let mut n = 0;
+        if room > 0 {
+            let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+            file.seek(SeekFrom::Start(self.at))?;
+            n = file.read(&mut buf[..room])?;
+        }
+        if n == 0 && !buf.is_empty() && self.at < self.end && self.end != u64::MAX {
+            let (cause, offset) = (PackedCause::CutOff, self.position());
+            return Err(PackedFailure { cause, offset, message: "the archive ends within this file".to_owned() }.into());
+        }
+        self.at += n as u64;
+        self.taken.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+}
+
+impl Seek for Region {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let place = match to {
+            SeekFrom::Start(place) => Some(place),
+            SeekFrom::Current(by) => self.position().checked_add_signed(by),
+            SeekFrom::End(by) => self.length()?.checked_add_signed(by),
+        };
+        let place = place.ok_or(io::ErrorKind::InvalidInput)?;
+        self.at = self.start.saturating_add(place);
+        Ok(place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn file(bytes: &[u8]) -> Region {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        Region::of_file(file, Arc::default())
+    }
+
+    fn text(mut region: Region) -> (String, Option<u64>) {
+        let mut text = String::new();
+        let end = region.read_to_string(&mut text);
+        (text, end.err().map(|e| PackedFailure::of(&e).unwrap().offset))
+    }
+
+    #[test]
+    fn parts_of_parts_end_where_they_should() {
+        let whole = file(b"0123456789");
+        assert_eq!(text(whole.clone()), ("0123456789".to_owned(), None));
+        let inner = whole.part(2, 6);
+        assert_eq!(text(inner.clone()), ("234567".to_owned(), None));
+        assert_eq!(text(inner.part(1, 3)), ("345".to_owned(), None));
+        assert_eq!(inner.part(1, 3).length().unwrap(), 3);
+        // Beyond the part that they are of, and beyond the file.
+        assert_eq!(text(inner.part(4, 4)), ("67".to_owned(), Some(2)));
+        assert_eq!(text(whole.part(8, 5)), ("89".to_owned(), Some(2)));
+        assert_eq!(whole.part(8, 5).length().unwrap(), 2);
+        assert_eq!(text(whole.part(20, 5)), (String::new(), Some(0)));
+    }
+}

@@ -1,0 +1,780 @@
+//! Archives: zip and tar around traces, made here from the traces of `testdata/`. What is asked of two copies of one trace is known
+//! from what is known of the one.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::io::{Cursor, Read, Write};
+use std::num::NonZero;
+use std::process::{Command, Output, Stdio};
+
+use flate2::Compression;
+use flate2::write::{DeflateEncoder, GzEncoder};
+use serde_json::Value;
+use support::facts::facts;
+use support::program::{program, run, scratch, stderr, stdout, testdata};
+use tar::{Builder, EntryType, Header};
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
+
+use nccl_stacks::damage::Damage;
+use nccl_stacks::input::from_reader;
+use nccl_stacks::load::{LoadOptions, Loaded, load_input};
+use nccl_stacks::{Error, load};
+
+fn bytes_of(name: &str) -> Vec<u8> {
+    std::fs::read(testdata(name)).unwrap()
+}
+
+fn gunzip(bytes: &[u8]) -> Vec<u8> {
+    let mut text = Vec::new();
+    flate2::read::MultiGzDecoder::new(bytes).read_to_end(&mut text).unwrap();
+    text
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    zstd::encode_all(bytes, 1).unwrap()
+}
+
+/// A tar with its end mark.
+fn tar_of(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut tar = Builder::new(Vec::new());
+    for (name, bytes) in files {
+        let mut header = Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        // Names of more than 100 bytes get a header of their own, as GNU tar writes it.
+        tar.append_data(&mut header, name, *bytes).unwrap();
+    }
+    tar.into_inner().unwrap()
+}
+
+/// A zip by the crate that also reads its directory: stored.
+fn zip_of(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
+    for (name, bytes) in files {
+        zip.start_file(*name, options).unwrap();
+        zip.write_all(bytes).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
+
+/// How a member of a hand-made zip is written.
+#[derive(Clone, Copy)]
+struct Made<'a> {
+    name: &'a str,
+    text: &'a [u8],
+    /// 0: stored, 8: deflated, anything else is not how it is written, but what the header says.
+    method: u16,
+    flags: u16,
+}
+
+const LENGTH_BEHIND: u16 = 8;
+
+/// A member as any tool may write it, by the letter of PKWARE's APPNOTE 4.3.
+fn made<'a>(name: &'a str, text: &'a [u8], method: u16, flags: u16) -> Made<'a> {
+    Made { name, text, method, flags }
+}
+
+/// The members, and the directory behind them.
+fn zip_by_hand(members: &[Made<'_>]) -> (Vec<u8>, Vec<u8>) {
+    let (mut files, mut directory) = (Vec::new(), Vec::new());
+    for Made { name, text, method, flags } in members {
+        let start = files.len() as u32;
+        let mut crc = flate2::Crc::new();
+        crc.update(text);
+        let data = if *method == 8 {
+            let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
+            encoder.write_all(text).unwrap();
+            encoder.finish().unwrap()
+        } else {
+            text.to_vec()
+        };
+        let sizes: Vec<u8> =
+            [crc.sum(), data.len() as u32, text.len() as u32].iter().flat_map(|n| n.to_le_bytes()).collect();
+        let is_behind = flags & LENGTH_BEHIND != 0;
+        let common = |sizes: &[u8]| {
+            let mut fields: Vec<u8> = [20, *flags, *method, 0, 0].iter().flat_map(|n: &u16| n.to_le_bytes()).collect();
+            fields.extend(sizes);
+            fields.extend((name.len() as u16).to_le_bytes());
+            fields.extend(0_u16.to_le_bytes());
+            fields
+        };
+        files.extend(b"PK\x03\x04");
+        files.extend(common(if is_behind { &[0; 12] } else { &sizes }));
+        files.extend(name.as_bytes());
+        files.extend(&data);
+        if is_behind {
+            files.extend(b"PK\x07\x08");
+            files.extend(&sizes);
+        }
+        directory.extend(b"PK\x01\x02\x14\0");
+        directory.extend(common(&sizes));
+        directory.extend([0; 10]);
+        directory.extend(start.to_le_bytes());
+        directory.extend(name.as_bytes());
+    }
+    let (length, offset, count) = (directory.len() as u32, files.len() as u32, members.len() as u16);
+    directory.extend(b"PK\x05\x06\0\0\0\0");
+    directory.extend([count.to_le_bytes(), count.to_le_bytes()].concat());
+    directory.extend([length.to_le_bytes(), offset.to_le_bytes()].concat());
+    directory.extend([0, 0]);
+    (files, directory)
+}
+
+fn load_file(name: &str, bytes: &[u8]) -> Result<Loaded, Error> {
+    let (_folder, path) = scratch(name, bytes);
+    load(path, LoadOptions::default(), |_| {})
+}
+
+fn load_stream(bytes: &[u8]) -> Result<Loaded, Error> {
+    let input = from_reader("stream".to_owned(), None, Box::new(Cursor::new(bytes.to_vec())))?;
+    load_input(input, LoadOptions::default(), |_| {})
+}
+
+/// From a file and from a stream: the same, but for the order of a tar's traces.
+fn load_both(bytes: &[u8]) -> [Loaded; 2] {
+    [load_file("archive", bytes).unwrap(), load_stream(bytes).unwrap()]
+}
+
+fn names(loaded: &Loaded) -> Vec<&str> {
+    loaded.store.traces.iter().map(|trace| trace.name.as_deref().unwrap()).collect()
+}
+
+fn answer(args: &[&str]) -> (String, String) {
+    let output = run(args);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    (stdout(&output), stderr(&output))
+}
+
+fn piped(args: &[&str], bytes: &[u8]) -> Output {
+    let mut child =
+        program().args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let bytes = bytes.to_vec();
+    let writer = std::thread::spawn(move || stdin.write_all(&bytes));
+    let output = child.wait_with_output().unwrap();
+    let _ = writer.join().unwrap();
+    output
+}
+
+/// The JSON of an answer, without the name of the trace.
+fn json(path: &str) -> Value {
+    let mut answer: Value = serde_json::from_str(&answer(&[path, "--format", "json"]).0).unwrap();
+    answer.as_object_mut().unwrap().remove("trace");
+    answer
+}
+
+const TRACES: &[&str] = &[
+    "sglang_decode.json.gz",
+    "ddp_backward.json.gz",
+    "costs.json",
+    "evidence.json",
+    "forward_backward.json",
+    "overlap_pdl.json",
+    "begin_end_async.json",
+    "bare_array_unclosed.json",
+    "flow_only.json",
+];
+
+/// All that is loaded of an archive's only trace is what is loaded of the trace itself.
+#[test]
+fn one_trace_in_an_archive_is_that_trace() {
+    for name in TRACES {
+        let bytes = bytes_of(name);
+        let want = facts(&load_file(name, &bytes).unwrap().store);
+        let (files, directory) = zip_by_hand(&[made("a/trace", &bytes, 8, 0)]);
+        let tar = tar_of(&[(name, &bytes)]);
+        let archives = [
+            ("zip, stored", zip_of(&[(name, &bytes)])),
+            ("zip, deflated", [files, directory].concat()),
+            ("tar", tar.clone()),
+            ("tar.gz", gzip(&tar)),
+            ("tar.zst", zstd(&tar)),
+            ("zip in gzip", gzip(&zip_of(&[(name, &bytes)]))),
+            ("zip in tar", tar_of(&[("inner.zip", &zip_of(&[(name, &bytes)]))])),
+            ("zip in tar.gz", gzip(&tar_of(&[("inner.zip", &zip_of(&[(name, &bytes)]))]))),
+            ("tar in zip", zip_of(&[("inner", &tar)])),
+            ("tar.gz in zip", zip_of(&[("inner", &gzip(&tar))])),
+            ("gzip in zstd in gzip", gzip(&zstd(&gzip(&bytes)))),
+            ("zstd in zstd", zstd(&zstd(&bytes))),
+        ];
+        for (what, archive) in archives {
+            for loaded in load_both(&archive) {
+                assert!(facts(&loaded.store) == want, "{name}: {what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_answer_for_one_trace_is_that_for_the_trace() {
+    let bytes = bytes_of("sglang_decode.json.gz");
+    let (_folder, zip) = scratch("t.zip", &zip_of(&[("logdir/host_1.pt.trace.json.gz", &bytes)]));
+    let bare = testdata("sglang_decode.json.gz");
+    for form in ["text", "table", "csv", "folded"] {
+        let (got, notes) = answer(&[&zip, "--format", form]);
+        assert_eq!(got, answer(&[&bare, "--format", form]).0, "{form}");
+        assert!(notes.contains(" events, 1 trace (logdir/host_1.pt.trace.json.gz)\n"), "{notes}");
+    }
+    assert_eq!(json(&zip), json(&bare));
+    let query = "SELECT * FROM slice ORDER BY id; SELECT * FROM thread; SELECT * FROM stats; SELECT * FROM header";
+    assert_eq!(answer(&["sql", &zip, query]).0, answer(&["sql", &bare, query]).0);
+}
+
+/// How many of its stacks' kernels an answer has, by stack.
+fn counts(answer: &Value) -> Vec<(Value, u64)> {
+    let stack = |stack: &Value| (stack["frames"].clone(), stack["count"].as_u64().unwrap());
+    let mut counts: Vec<(Value, u64)> = answer["stacks"].as_array().unwrap().iter().map(stack).collect();
+    counts.sort_by_key(|(frames, _)| frames.to_string());
+    counts
+}
+
+/// All pids, tids, streams, correlation ids, External ids, Python ids and numbers of autograd are the same in both.
+#[test]
+fn two_copies_count_twice_and_nothing_is_ambiguous() {
+    for name in TRACES {
+        let bytes = bytes_of(name);
+        let (_folder, bare) = scratch(name, &bytes);
+        let (_other, twice) = scratch("t.zip", &zip_of(&[("rank0", &bytes), ("rank1", &bytes)]));
+        // Exit code 3 is that of a trace without collectives.
+        if run(&[&bare]).status.code() != Some(0) {
+            continue;
+        }
+        let (one, two) = (json(&bare), json(&twice));
+        let doubled: Vec<(Value, u64)> = counts(&one).into_iter().map(|(frames, count)| (frames, count * 2)).collect();
+        assert_eq!(counts(&two), doubled, "{name}");
+        for number in ["kernels", "uncertain", "flow_disagrees", "forward_unknown"] {
+            let [one, two] = [&one, &two].map(|answer| answer["coverage"][number].as_u64().unwrap());
+            assert_eq!(two, one * 2, "{name}: {number}");
+        }
+        let sums = ["wall_ns", "busy_ns", "compute_ns", "collectives_ns", "exposed_ns", "gpus"];
+        for number in sums {
+            let [one, two] = [&one, &two].map(|answer| answer["summary"][number].as_u64().unwrap());
+            assert_eq!(two, one * 2, "{name}: {number}");
+        }
+        let by = |answer: &Value| answer["coverage"]["attributed_by"].as_object().unwrap().clone();
+        for (evidence, count) in by(&one) {
+            assert_eq!(by(&two)[&evidence].as_u64(), count.as_u64().map(|n| n * 2), "{name}: {evidence}");
+        }
+    }
+}
+
+/// A process, its thread and its GPU, which the other trace has with the same numbers 5 ms later.
+fn rank(number: u64, name: &str, shift: u64) -> String {
+    let ts = |at: u64| at + shift;
+    format!(
+        r#"{{"distributedInfo": {{"rank": {number}}}, "metadata": {{"host": "n{number}"}}, "traceEvents": [
+{{"ph":"X","name":"step of {name}","cat":"user_annotation","pid":10,"tid":10,"ts":{},"dur":100}},
+{{"ph":"X","name":"cudaLaunchKernel","cat":"cuda_runtime","pid":10,"tid":10,"ts":{},"dur":5,"args":{{"correlation":7}}}},
+{{"ph":"s","name":"ac2g","cat":"ac2g","id":7,"pid":10,"tid":10,"ts":{}}},
+{{"ph":"X","name":"ncclDevKernel_AllReduce","cat":"kernel","pid":0,"tid":7,"ts":{},"dur":9,"args":{{"correlation":7}}}},
+{{"ph":"f","name":"ac2g","cat":"ac2g","id":7,"pid":0,"tid":7,"ts":{},"bp":"e"}},
+{{"ph":"i","name":"mark","pid":10,"tid":10,"ts":{},"s":"g"}},
+{{"ph":"b","name":"async","cat":"a","id":3,"pid":10,"tid":10,"ts":{}}},
+{{"ph":"e","name":"async","cat":"a","id":3,"pid":10,"tid":10,"ts":{}}}
+]}}"#,
+        ts(0),
+        ts(10),
+        ts(10),
+        ts(30),
+        ts(30),
+        ts(40),
+        ts(50),
+        ts(60)
+    )
+}
+
+/// The kernels run at times at which the other trace's call would be the nearer one.
+#[test]
+fn what_has_equal_numbers_in_two_traces_stays_apart() {
+    // Shifted by 15 µs the second trace's call, at 25, lies between the first one's and its kernel, at 30.
+    let (zero, one) = (rank(0, "zero", 0), rank(1, "one", 15));
+    let zip = zip_of(&[("a.json", zero.as_bytes()), ("b.json", one.as_bytes())]);
+    let (_folder, path) = scratch("t.zip", &zip);
+    let (text, notes) = answer(&[&path]);
+    for name in ["zero", "one"] {
+        let stack = format!("step of {name}\n ->\ncudaLaunchKernel\nAppeared 1 times");
+        assert!(text.contains(&stack), "{text}");
+    }
+    assert!(!notes.contains("Uncertain") && !notes.contains("Flows disagree"), "{notes}");
+    let sql = |query: &str| answer(&["sql", &path, query]).0;
+    // The first machine has the idle process 0 before its own.
+    assert_eq!(
+        sql("SELECT machine_id, group_concat(pid) AS pids FROM process GROUP BY 1"),
+        "\"machine_id\",\"pids\"\n0,\"0,10,0\"\n1,\"10,0\"\n"
+    );
+    assert_eq!(
+        sql(
+            "SELECT track.machine_id AS machine, track.type, count(*) AS n FROM slice JOIN track ON track.id = track_id GROUP BY 1, 2"
+        ),
+        "\"machine\",\"type\",\"n\"\n\
+         0,\"legacy_async_global_slice\",1\n0,\"legacy_chrome_global_instants\",1\n0,\"thread_execution\",3\n\
+         1,\"legacy_async_global_slice\",1\n1,\"legacy_chrome_global_instants\",1\n1,\"thread_execution\",3\n"
+    );
+    // An arrow leads from each call to its own kernel, and both are number 0 in their trace.
+    assert_eq!(
+        sql(
+            "SELECT a.ts AS call, b.ts AS kernel, flow.trace_id FROM flow JOIN slice a ON a.id = slice_out JOIN slice b ON b.id = slice_in ORDER BY 1"
+        ),
+        "\"call\",\"kernel\",\"trace_id\"\n10000,30000,0\n25000,45000,0\n"
+    );
+    assert_eq!(
+        sql("SELECT machine_id, key, value FROM header WHERE key LIKE 'distributed%'"),
+        "\"machine_id\",\"key\",\"value\"\n0,\"distributedInfo.rank\",0\n1,\"distributedInfo.rank\",1\n"
+    );
+    assert_eq!(
+        sql("SELECT name, str_value, machine_id, trace_id FROM metadata"),
+        "\"name\",\"str_value\",\"machine_id\",\"trace_id\"\n\
+         \"json_metadata.host\",\"n0\",0,0\n\"json_metadata.host\",\"n1\",1,1\n"
+    );
+}
+
+/// An event of another trace between two of one changes nothing, and each has its own rule for equal times.
+#[test]
+fn each_trace_has_its_own_order_at_equal_times() {
+    // In order of time and without `X`: the file's order holds, B before E, so that the slice is open when its end comes.
+    let in_order = r#"[{"ph":"B","name":"b","pid":1,"tid":1,"ts":5},{"ph":"E","pid":1,"tid":1,"ts":5}]"#;
+    // An `X` comes first: ends go before, so that this end finds nothing.
+    let with_x = r#"[{"ph":"X","name":"x","pid":1,"tid":1,"ts":1,"dur":1},{"ph":"B","name":"b","pid":1,"tid":1,"ts":5},
+        {"ph":"E","pid":1,"tid":1,"ts":5}]"#;
+    for (files, want) in
+        [([("a", in_order), ("b", with_x)], "1,-1\n0,0\n"), ([("a", with_x), ("b", in_order)], "0,-1\n1,0\n")]
+    {
+        let files = files.map(|(name, text)| (name, text.as_bytes()));
+        let (_folder, path) = scratch("t.zip", &zip_of(&files));
+        let query = "SELECT track.machine_id AS m, dur FROM slice JOIN track ON track.id = track_id \
+                     WHERE slice.name = 'b' ORDER BY dur";
+        assert_eq!(answer(&["sql", &path, query]).0, format!("\"m\",\"dur\"\n{want}"));
+    }
+}
+
+/// The trace of `two_matches.json` in the format of Perfetto.
+fn packets() -> Vec<u8> {
+    let json = std::fs::read_to_string(testdata("two_matches.json")).unwrap();
+    support::packets::file(&support::packets::from_json(&json, support::packets::Style::Plain))
+}
+
+#[test]
+fn traces_are_read_by_kind_and_name() {
+    let (json, proto) = (bytes_of("two_matches.json"), packets());
+    let packed = gzip(&json);
+    let files: &[(&str, &[u8])] = &[
+        ("b.json", &json),
+        ("a.json", &json),
+        ("notes.txt", b"rank 0 was slow\n"),
+        ("z.gz", &packed),
+        ("y.pftrace", &proto),
+        (".hidden.json", &json),
+        ("x/.ipynb_checkpoints/a.json", &json),
+        ("__MACOSX/a.json", &json),
+        ("empty.json", b""),
+        ("other.json", br#"{"a": [1, 2]}"#),
+    ];
+    let in_order = ["y.pftrace", "z.gz", "a.json", "b.json"];
+    for archive in [zip_of(files), tar_of(files)] {
+        let loaded = load_file("archive", &archive).unwrap();
+        assert_eq!(names(&loaded), in_order);
+        let mut no_traces = loaded.findings.no_traces.clone();
+        no_traces.sort();
+        assert_eq!(no_traces, ["empty.json", "notes.txt", "other.json"]);
+        assert_eq!(loaded.store.damage.get(Damage::NoTraceInFile).count, 3);
+        assert_eq!(loaded.store.damage.faults().count(), 0);
+    }
+    assert_eq!(names(&load_stream(&zip_of(files)).unwrap()), in_order);
+    // Nobody can go back in a stream.
+    for stream in [tar_of(files), gzip(&tar_of(files))] {
+        assert_eq!(names(&load_stream(&stream).unwrap()), ["b.json", "a.json", "z.gz", "y.pftrace"]);
+    }
+    let (_folder, path) = scratch("t.zip", &zip_of(files));
+    let notes = stderr(&run(&[&path]));
+    assert!(notes.contains("4 traces (y.pftrace, z.gz, a.json, b.json)\n"), "{notes}");
+    assert!(
+        notes.contains("Note: 3 files of the archive are no traces: empty.json, notes.txt, other.json\n"),
+        "{notes}"
+    );
+}
+
+/// `pax` records, as Python writes them, GNU's long names, directories, links, and names of two parts.
+#[test]
+fn all_headers_of_tar_are_understood() {
+    let json = bytes_of("two_matches.json");
+    let long = format!("{}/trace.json", ["d".repeat(60), "e".repeat(60), "f".repeat(60)].join("/"));
+    let mut tar = Builder::new(Vec::new());
+    let header = |kind, size| {
+        let mut header = Header::new_ustar();
+        header.set_entry_type(kind);
+        header.set_size(size);
+        header
+    };
+    tar.append_data(&mut header(EntryType::Directory, 0), "logdir", &b""[..]).unwrap();
+    let mut link = header(EntryType::Symlink, 0);
+    tar.append_link(&mut link, "latest.json", "a.json").unwrap();
+    tar.append_pax_extensions([("path", "från pax.json".as_bytes()), ("mtime", b"1.5")]).unwrap();
+    tar.append_data(&mut header(EntryType::Regular, json.len() as u64), "short.json", &json[..]).unwrap();
+    tar.append_data(&mut header(EntryType::Regular, json.len() as u64), &long, &json[..]).unwrap();
+    let prefixed = format!("{}/{}", "p".repeat(90), "q".repeat(60));
+    let mut split = header(EntryType::Regular, json.len() as u64);
+    split.set_path(&prefixed).unwrap();
+    split.set_cksum();
+    tar.append(&split, &json[..]).unwrap();
+    let tar = tar.into_inner().unwrap();
+    for loaded in load_both(&tar) {
+        let mut found = names(&loaded);
+        found.sort_unstable();
+        assert_eq!(found, [&long[..], "från pax.json", &prefixed]);
+        assert_eq!(loaded.store.events, 3 * 32);
+        assert_eq!((loaded.store.damage.faults().count(), loaded.findings.no_traces.len()), (0, 0));
+    }
+}
+
+#[test]
+fn sparse_encrypted_and_strangely_packed_files_are_refused_by_name() {
+    let json = bytes_of("two_matches.json");
+    let by_hand = |method, flags| {
+        let (files, directory) =
+            zip_by_hand(&[made("good.json", &json, 0, 0), made("x/bad.json", &json, method, flags)]);
+        [files, directory].concat()
+    };
+    let mut sparse = Builder::new(Vec::new());
+    let mut header = Header::new_gnu();
+    header.set_entry_type(EntryType::GNUSparse);
+    header.set_size(json.len() as u64);
+    sparse.append_data(&mut header, "x/bad.json", &json[..]).unwrap();
+    let sparse = sparse.into_inner().unwrap();
+    for (bytes, message) in [
+        (by_hand(8, 1), "is encrypted"),
+        (by_hand(12, 0), "is compressed with bzip2"),
+        (by_hand(14, LENGTH_BEHIND), "is compressed with LZMA"),
+        (by_hand(77, 0), "is compressed in a rare way"),
+        (sparse, "is stored with holes"),
+    ] {
+        for loaded in [load_file("t.zip", &bytes), load_stream(&bytes)] {
+            let error = loaded.unwrap_err().to_string();
+            assert!(error.contains("/x/bad.json: this file of the archive") && error.contains(message), "{error}");
+            assert!(error.contains("Unpack the archive"), "{error}");
+        }
+    }
+}
+
+/// As a download that was cut off: what is whole of each file counts, and what is missing is told by the file's name.
+#[test]
+fn a_cut_off_archive_gives_what_was_whole() {
+    let trace = gunzip(&bytes_of("sglang_decode.json.gz"));
+    let events = load_file("t", &trace).unwrap().store.events;
+    let stored: &[(&str, &[u8])] = &[("a.json", &trace), ("b.json", &trace)];
+    for flags in [0, LENGTH_BEHIND] {
+        for method in [0, 8] {
+            if (method, flags) == (0, LENGTH_BEHIND) {
+                continue; // Nothing says where such a file ends.
+            }
+            let (files, _) =
+                zip_by_hand(&[made("a.json", &trace, method, flags), made("b.json", &trace, method, flags)]);
+            cut_off(&files, files.len(), events, (2, 0));
+            cut_off(&files[..files.len() - 20_000], files.len() - 20_000, events, (2, 1));
+        }
+    }
+    // The end mark is cut off, then some of the second trace, then all of it but its header.
+    let tar = tar_of(stored);
+    let end = tar.len() - 1024;
+    cut_off(&tar[..end], end, events, (2, 0));
+    cut_off(&tar[..end - 20_000], end - 20_000, events, (2, 1));
+    let second = 512 + trace.len().next_multiple_of(512);
+    cut_off(&tar[..second + 100], second, events, (1, 0));
+}
+
+/// Of `traces` traces those `cut` are not whole.
+fn cut_off(archive: &[u8], at: usize, events: u64, (traces, cut): (usize, usize)) {
+    for loaded in load_both(archive) {
+        let store = &loaded.store;
+        assert_eq!(store.traces.len(), traces);
+        assert_eq!(store.damage.get(Damage::ArchiveBroken).first_offset, Some(at as u64));
+        for (number, trace) in store.traces.iter().enumerate() {
+            let is_cut = number >= traces - cut;
+            assert_eq!(trace.damage.get(Damage::PackedCutOff).count, u64::from(is_cut), "{:?}", trace.name);
+            assert!(if is_cut { (1..events).contains(&trace.events) } else { trace.events == events });
+        }
+    }
+}
+
+#[test]
+fn damage_is_told_by_the_files_name() {
+    let (whole, damaged) = (bytes_of("two_matches.json"), bytes_of("damaged.json"));
+    let alone = stderr(&run(&[&testdata("damaged.json")]));
+    let (_folder, path) = scratch("t.zip", &zip_of(&[("a.json", &whole), ("r/b.json", &damaged)]));
+    let output = run(&[&path]);
+    let notes = stderr(&output);
+    let mut told = 0;
+    for line in alone.lines().filter_map(|line| line.strip_prefix("Left out: ")) {
+        assert!(notes.contains(&format!("Left out: r/b.json: {line}\n")), "{line}\n{notes}");
+        told += 1;
+    }
+    assert!(told > 3 && !notes.contains("a.json: "), "{notes}");
+    let strict = run(&[&path, "--strict"]);
+    assert_eq!(strict.status.code(), Some(1));
+    assert!(stderr(&strict).contains("\n  r/b.json: "), "{}", stderr(&strict));
+    // One sum for each trace.
+    let query =
+        "SELECT machine_id, sum(value) > 0 AS damaged FROM stats WHERE severity IN ('error', 'data_loss') GROUP BY 1";
+    assert_eq!(answer(&["sql", &path, query]).0, "\"machine_id\",\"damaged\"\n\"[NULL]\",0\n0,0\n1,1\n");
+}
+
+#[test]
+fn files_of_which_nothing_is_whole_are_left_out() {
+    let (json, packed) = (bytes_of("two_matches.json"), bytes_of("sglang_decode.json.gz"));
+    let mut wrong = json.clone();
+    wrong.reverse();
+    let zip = zip_of(&[("a.json", &json), ("b.json.gz", &packed[..40]), ("c.json", &json)]);
+    for loaded in load_both(&zip) {
+        assert_eq!(names(&loaded), ["a.json", "c.json"]);
+        assert_eq!(loaded.findings.unreadable, ["b.json.gz"]);
+        assert_eq!(loaded.store.damage.faults().map(|(d, _)| d.kind).collect::<Vec<_>>(), [Damage::FileUnreadable]);
+    }
+    let (_folder, path) = scratch("t.zip", &zip);
+    let notes = stderr(&run(&[&path]));
+    assert!(notes.contains("Left out: nothing could be read of 1 file of the archive: b.json.gz\n"), "{notes}");
+    let error = load_file("t.zip", &zip_of(&[("b.json.gz", &packed[..40])])).unwrap_err().to_string();
+    assert!(error.contains("t.zip/b.json.gz: the file breaks off at byte 40"), "{error}");
+    let zip = zip_of(&[("a.txt", b"text"), ("b/c.json", b"{\"x\":1}"), (".d.json", &json)]);
+    let error = load_file("t.zip", &zip).unwrap_err().to_string();
+    assert!(
+        error.contains("t.zip: there is no trace in this archive, which holds 2 files: a.txt, b/c.json"),
+        "{error}"
+    );
+    let error = load_file("t.tar", &tar_of(&[])[..]).unwrap_err().to_string();
+    // Nothing but zeros is no tar.
+    assert!(error.contains("this is not JSON"), "{error}");
+    let error = load_file("t.zip", &zip_of(&[])).unwrap_err().to_string();
+    assert!(error.contains("which holds no files"), "{error}");
+}
+
+#[test]
+fn contents_are_checked_against_the_archives_checksum() {
+    let trace = gunzip(&bytes_of("sglang_decode.json.gz"));
+    let (mut files, directory) = zip_by_hand(&[made("a.json", &trace, 0, 0)]);
+    // A digit of a time near the end, which JSON would not miss.
+    let at = files.windows(5).rposition(|w| w == b"\"ts\":").unwrap() + 7;
+    files[at] ^= 1;
+    let loaded = load_file("t.zip", &[files, directory].concat()).unwrap();
+    assert_eq!(loaded.store.traces[0].damage.get(Damage::PackedCorrupt).count, 1);
+}
+
+#[test]
+fn two_files_of_one_name_are_two_traces() {
+    let (json, costs) = (bytes_of("two_matches.json"), bytes_of("costs.json"));
+    let (files, directory) = zip_by_hand(&[made("a.json", &json, 8, 0), made("a.json", &costs, 8, LENGTH_BEHIND)]);
+    for archive in [[files, directory].concat(), tar_of(&[("a.json", &json), ("a.json", &costs)])] {
+        for loaded in load_both(&archive) {
+            assert_eq!(names(&loaded), ["a.json", "a.json (2)"]);
+            let events: Vec<u64> = loaded.store.traces.iter().map(|trace| trace.events).collect();
+            assert_eq!(events, [32, 126]);
+            assert_eq!(loaded.store.damage.faults().count(), 0);
+        }
+    }
+}
+
+/// What unpacks to itself, or to ever more of the same, comes to an end.
+#[test]
+fn nesting_has_an_end() {
+    let json = bytes_of("two_matches.json");
+    let mut nested = json.clone();
+    for layers in 1..=6 {
+        nested = gzip(&nested);
+        let loaded = load_stream(&nested);
+        if layers <= 4 {
+            assert_eq!(loaded.unwrap().store.events, 32, "{layers}");
+        } else {
+            let error = loaded.unwrap_err().to_string();
+            assert!(error.contains("stream: this is compressed more than four times over"), "{error}");
+        }
+    }
+    let error = load_file("t.zip", &zip_of(&[("deep.gz", &nested)])).unwrap_err().to_string();
+    assert!(error.contains("t.zip/deep.gz: this is compressed more than four times over"), "{error}");
+    let zip = zip_of(&[("a.zip", &zip_of(&[("b.json", &json)]))]);
+    let loaded = load_file("t.zip", &zip).unwrap();
+    assert_eq!(names(&loaded), ["a.zip/b.json"]);
+    let error = load_file("t.zip", &zip_of(&[("c.zip", &zip)])).unwrap_err().to_string();
+    assert!(error.contains("t.zip/c.zip/a.zip: this is an archive in an archive in an archive"), "{error}");
+}
+
+#[test]
+fn standard_input_and_pipes_are_read() {
+    let bytes = bytes_of("sglang_decode.json.gz");
+    let want = answer(&[&testdata("sglang_decode.json.gz")]).0;
+    let (zip, tar) = (zip_of(&[("a.json.gz", &bytes)]), tar_of(&[("a.json.gz", &bytes)]));
+    let inputs = [bytes.clone(), gunzip(&bytes), zip, tar.clone(), gzip(&tar), zstd(&tar)];
+    for input in &inputs {
+        let output = piped(&["-"], input);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert_eq!(stdout(&output), want);
+    }
+    if !cfg!(unix) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    for input in inputs {
+        let to = path.clone();
+        let writer = std::thread::spawn(move || std::fs::write(to, input));
+        assert_eq!(answer(&[path.to_str().unwrap()]).0, want);
+        writer.join().unwrap().unwrap();
+    }
+}
+
+#[test]
+fn a_window_is_cut_out_of_one_trace_only() {
+    let bytes = bytes_of("sglang_decode.json.gz");
+    let (folder, one) =
+        scratch("one.zip", &zip_of(&[("a.txt", b"no trace"), ("x.json", b"{\"a\":1}"), ("z.json.gz", &bytes)]));
+    let [cut, whole] = ["cut.json", "whole.json"].map(|name| folder.path().join(name).to_str().unwrap().to_owned());
+    answer(&["export", &one, "--trace", &cut]);
+    answer(&["export", &testdata("sglang_decode.json.gz"), "--trace", &whole]);
+    assert_eq!(std::fs::read(&cut).unwrap(), std::fs::read(&whole).unwrap());
+    for archive in [zip_of(&[("a", &bytes), ("b", &bytes)]), gzip(&tar_of(&[("a", &bytes), ("b", &bytes)]))] {
+        let (_folder, two) = scratch("two", &archive);
+        let refused = run(&["export", &two, "--trace", &cut]);
+        assert_eq!(refused.status.code(), Some(2));
+        let said = stderr(&refused);
+        assert!(said.contains("--trace cuts one trace, and this archive has 2: a, b. Unpack it"), "{said}");
+        assert!(!said.contains("Trace loaded"), "{said}");
+    }
+}
+
+#[test]
+fn an_archive_is_exported_with_its_machines() {
+    let bytes = bytes_of("costs.json");
+    let (folder, path) = scratch("t.zip", &zip_of(&[("a", &bytes), ("b", &bytes)]));
+    let file = folder.path().join("t.db");
+    answer(&["export", &path, "--sqlite", file.to_str().unwrap()]);
+    let database = rusqlite::Connection::open(&file).unwrap();
+    let query = "SELECT machine_id, count(*) FROM slice JOIN thread_track t ON t.id = track_id GROUP BY 1";
+    let mut statement = database.prepare(query).unwrap();
+    let rows = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))).unwrap();
+    let rows: Vec<(i64, i64)> = rows.collect::<Result<_, _>>().unwrap();
+    assert_eq!(rows.len(), 2);
+    assert_eq!(rows[0].1, rows[1].1);
+    let twice = answer(&["kernels", &path, "--format", "csv"]).0;
+    let once = answer(&["kernels", &testdata("costs.json"), "--format", "csv"]).0;
+    assert_eq!(twice.lines().count(), once.lines().count());
+}
+
+#[test]
+fn the_ranks_are_told_apart_where_one_is_chosen() {
+    let (zero, one, late) = (rank(0, "all", 0), rank(1, "all", 15), rank(2, "all", 5_000));
+    let (_folder, path) = scratch("t.zip", &zip_of(&[("a.json", zero.as_bytes()), ("b.json", one.as_bytes())]));
+    let asked = run(&[&path, "--function-name", "step of all"]);
+    assert_eq!(asked.status.code(), Some(2));
+    let rows: Vec<String> =
+        stderr(&asked).lines().skip(3).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(
+        rows,
+        ["0 0 100.000 µs 2 18.000 µs 10, a.json step of all", "1 15000 100.000 µs 1 9.000 µs 10, b.json step of all"]
+    );
+    let chosen = answer(&[&path, "--function-name", "step of all", "--index", "1"]).1;
+    assert!(chosen.contains("step of all [1 of 2] on 10, pid 10, b.json, 100.000 µs"), "{chosen}");
+    assert!(!chosen.contains("hardly of one run"), "{chosen}");
+    let (_folder, path) = scratch("t.zip", &zip_of(&[("a.json", zero.as_bytes()), ("b.json", late.as_bytes())]));
+    let notes = answer(&[&path]).1;
+    assert!(
+        notes.contains("Note: a.json ends 4.900 ms before b.json begins: the traces are hardly of one run"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn threads_and_chunks_change_nothing() {
+    let files: Vec<(&str, Vec<u8>)> = TRACES.iter().map(|name| (*name, bytes_of(name))).collect();
+    let files: Vec<(&str, &[u8])> = files.iter().map(|(name, bytes)| (*name, &bytes[..])).collect();
+    let zip = zip_of(&files);
+    let load = |threads, chunk| {
+        let input = from_reader("zip".to_owned(), None, Box::new(Cursor::new(zip.clone()))).unwrap();
+        let options =
+            LoadOptions { threads: NonZero::new(threads), chunk: NonZero::new(chunk), ..LoadOptions::default() };
+        load_input(input, options, |_| {}).unwrap().store
+    };
+    let store = load(1, 1 << 20);
+    assert_eq!(store.traces.len(), TRACES.len());
+    support::sound::check(&store);
+    // What belongs together is of one machine.
+    let machine = |slice: &u32| store.machine_of(*slice as usize);
+    assert!(!store.flows.is_empty());
+    assert!(store.flows.slice_out.iter().map(machine).eq(store.flows.slice_in.iter().map(machine)));
+    let want = facts(&store);
+    for (threads, chunk) in [(2, 1 << 20), (5, 700), (3, 64)] {
+        assert!(facts(&load(threads, chunk)) == want, "{threads} threads, chunks of {chunk}");
+    }
+}
+
+/// Whatever is wrong, nothing panics or goes on for ever, and what is loaded is sound.
+#[test]
+fn damaged_archives_are_read_as_far_as_they_go() {
+    let (json, packed) = (bytes_of("two_matches.json"), bytes_of("ddp_backward.json.gz"));
+    let files: &[(&str, &[u8])] = &[("a.json", &json), ("b.json.gz", &packed), ("c/d.json", &json)];
+    let by_hand = |flags| {
+        let (files, directory) = zip_by_hand(&[made("a.json", &json, 8, flags), made("b.gz", &packed, 0, 0)]);
+        [files, directory].concat()
+    };
+    let archives = [zip_of(files), tar_of(files), by_hand(0), by_hand(LENGTH_BEHIND), gzip(&tar_of(files))];
+    let mut random = support::random::Random(7);
+    let (mut loaded, mut refused) = (0, 0);
+    for round in 0..400 {
+        let bytes = support::random::damage(&archives[round % archives.len()], &mut random);
+        for result in [load_file("archive", &bytes), load_stream(&bytes)] {
+            match result {
+                Ok(result) => {
+                    support::sound::check(&result.store);
+                    loaded += 1;
+                }
+                Err(error) => {
+                    assert!(error.to_string().len() > 10);
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(loaded > 200 && refused > 20, "{loaded} loaded, {refused} refused");
+}
+
+/// Four real ranks of one job: together they are what they are one by one.
+#[test]
+fn the_ranks_of_a_job_add_up() {
+    let Some(shared) = support::shared() else { return };
+    let path = |rank| shared.join(format!("traces/lora-dev-script__sglang_tp4_A_mixed_rank{rank}.json.gz"));
+    let singles: Vec<Value> = (0..4).map(|rank| json(path(rank).to_str().unwrap())).collect();
+    let files: Vec<(String, Vec<u8>)> =
+        (0..4).map(|rank| (format!("rank{rank}.json.gz"), std::fs::read(path(rank)).unwrap())).collect();
+    let files: Vec<(&str, &[u8])> = files.iter().map(|(name, bytes)| (&name[..], &bytes[..])).collect();
+    let (_folder, zip) = scratch("t.zip", &zip_of(&files));
+    let (_other, tar) = scratch("t.tar.gz", &gzip(&tar_of(&files)));
+    let together = json(&zip);
+    assert_eq!(together, json(&tar));
+    // By stack: how many kernels, how long they ran, how long of that exposed.
+    type Sums = BTreeMap<String, [i64; 3]>;
+    let add = |mut sums: Sums, stack: &Value| {
+        let cost = &stack["cost"];
+        let numbers = [&stack["count"], &cost["gpu_time"]["total_ns"], &cost["exposed_ns"]];
+        let sum = sums.entry(format!("{} {}", stack["frames"], stack["thread"])).or_default();
+        sum.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number.as_i64().unwrap());
+        sums
+    };
+    let stacks = |answer: &Value| answer["stacks"].as_array().unwrap().clone();
+    let sums = singles.iter().flat_map(stacks).fold(Sums::new(), |sums, stack| add(sums, &stack));
+    let got = stacks(&together).iter().fold(Sums::new(), add);
+    assert_eq!(got, sums);
+    // Known of each rank: 392 kernels, and how many arrows lead astray.
+    assert_eq!(together["coverage"]["kernels"], 4 * 392);
+    assert_eq!((&together["coverage"]["uncertain"], &together["coverage"]["flow_disagrees"]), (&0.into(), &18.into()));
+    let busy: i64 = singles.iter().map(|answer| answer["summary"]["busy_ns"].as_i64().unwrap()).sum();
+    assert_eq!(together["summary"]["busy_ns"], busy);
+    assert_eq!(together["summary"]["gpus"], 4);
+}
