@@ -185,6 +185,12 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
         };
         match read {
             Ok(header) => {
+                // Of a file in an archive it is not known how large it is.
+                if let (Some(size), None, Some(offset)) =
+                    (self.size, &trace.name, trace.damage.get(Damage::PackedCorrupt).first_offset)
+                {
+                    trace.unread = 1.0 - offset.min(size) as f64 / size.max(1) as f64;
+                }
                 self.builder.end_trace(header, trace);
                 Ok(())
             }
@@ -200,7 +206,7 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
         let tell = || progress(Progress { taken: taken.load(Ordering::Relaxed), size: *size });
         let summary = packets::load(name, bytes, self.options, &mut self.builder, tell)?;
         self.text_bytes += summary.bytes;
-        (trace.events, trace.damage) = (summary.events, summary.damage);
+        (trace.events, trace.damage, trace.text_bytes) = (summary.events, summary.damage, summary.bytes);
         Ok(summary.header)
     }
 
@@ -230,7 +236,8 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
         if full {
             return Err(Error::TooLarge { name: name.to_owned() });
         }
-        self.text_bytes += joiner.text_bytes();
+        trace.text_bytes = joiner.text_bytes();
+        self.text_bytes += trace.text_bytes;
         let Summary { header, events, damage, .. } = check(name, joiner.into_summary())?;
         (trace.events, trace.damage) = (events, damage);
         Ok(header)

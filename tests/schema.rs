@@ -263,10 +263,10 @@ fn schemas_describe_every_field_and_leave_none_open() {
             }
         }
     }
-    for shared in ["kernel", "spread"] {
+    for shared in ["kernel", "spread", "damage"] {
         assert_eq!(read("stacks")["$defs"][shared], read("kernels")["$defs"][shared]);
     }
-    for shared in ["trail", "amount", "summary", "kernel", "spread"] {
+    for shared in ["trail", "amount", "summary", "kernel", "spread", "damage"] {
         assert_eq!(read("stacks")["$defs"][shared], read("diff")["$defs"][shared]);
     }
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::cost::Amount;
+use super::losses::Losses;
 use super::shape::Shape;
 use super::stacks::{Order, Stack, StackReport};
 use super::summary::Summary;
@@ -26,6 +27,8 @@ pub struct Side {
     pub kernels: Amount,
     /// Those of them that have no launch, and so no stack.
     pub without_launch: Amount,
+    /// What is wrong with it.
+    pub damage: Losses,
 }
 
 /// A stack of either or both.
@@ -111,14 +114,14 @@ impl Diff {
 }
 
 fn side((trace, report): (&str, StackReport)) -> (Side, Vec<Stack>) {
-    let StackReport { stacks, coverage, summary, .. } = report;
+    let StackReport { stacks, coverage, summary, damage, .. } = report;
     let mut without_launch = Amount::default();
     for missed in coverage.without.values() {
         without_launch.add(missed.all);
     }
     let mut kernels = without_launch;
     stacks.iter().for_each(|stack| kernels.add(stack.amount()));
-    (Side { trace: trace.to_owned(), summary, stacks: 0, kernels, without_launch }, stacks)
+    (Side { trace: trace.to_owned(), summary, stacks: 0, kernels, without_launch, damage }, stacks)
 }
 
 /// How much more the second trace may cost: `exposed>+5%`, `gpu>+2ms`, `count>+10`.

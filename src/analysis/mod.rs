@@ -3,7 +3,7 @@
 //! The order of a whole run: `kernels` chooses the kernels, `launches` finds the call that launched each, `capture` the stacks of
 //! those that a graph replays, `window` the span of time that is asked about; `stacks` climbs from the calls in it, with
 //! `callers` from slice to slice into a `tree`, and with `forward` from the backward pass to the forward pass; `missing`
-//! says why there is nothing.
+//! says why there is nothing, `losses` what damage keeps from an answer.
 
 pub mod busy;
 pub mod callers;
@@ -15,6 +15,7 @@ pub mod forward;
 pub mod keep;
 pub mod kernels;
 pub mod launches;
+pub mod losses;
 pub mod messages;
 pub mod missing;
 pub mod shape;

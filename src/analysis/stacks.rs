@@ -14,6 +14,7 @@ use super::devices::Devices;
 use super::forward::{Forward, Forwards};
 use super::kernels::{Wanted, choose, collectives};
 use super::launches::{self, Evidence, Launched, Launches, NoLaunch, WindowOn};
+use super::losses::Losses;
 use super::messages::{Messages, Records, Sender};
 use super::shape::Shape;
 use super::summary::{Summary, summarise};
@@ -188,6 +189,8 @@ pub struct StackReport {
     pub elsewhere: u64,
     /// The window as a whole.
     pub summary: Summary,
+    /// What is wrong with the trace.
+    pub damage: Losses,
 }
 
 impl StackReport {
@@ -257,7 +260,11 @@ pub fn stacks(database: &Database, wanted: &Wanted, window: Window, how: Climb) 
 pub fn climb(ground: Ground<'_>, launches: &Launches, window: Window, climb: Climb) -> StackReport {
     let Ground { store, devices, captured } = ground;
     let Captured { mut tree, stacks: captures, tally } = captured;
-    let mut report = StackReport { kernels_in_trace: launches.kernels.len() as u64, ..StackReport::default() };
+    let mut report = StackReport {
+        kernels_in_trace: launches.kernels.len() as u64,
+        damage: Losses::of(store),
+        ..StackReport::default()
+    };
     report.coverage.captures = (tally.graphs > 0).then_some(tally);
     let mut climber = Climber::new(store, climb.exact_names);
     let mut forwards = Forwards::new(store);

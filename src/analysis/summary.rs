@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::cost::Spread;
 use super::devices::Devices;
+use super::losses::Losses;
 use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::Window;
@@ -103,6 +104,8 @@ pub struct KernelTable {
     /// How long these ran, in ns.
     #[serde(rename = "time_ns")]
     pub time: i64,
+    /// What is wrong with the trace.
+    pub damage: Losses,
 }
 
 /// Kernels by name: at most `limit` rows. `kernels` are names and lengths in ns.
@@ -123,5 +126,12 @@ pub fn kernel_table(store: &Store, kernels: impl Iterator<Item = (StringId, i64)
         share: if time > 0 { total as f64 / time as f64 } else { 0.0 },
         time: Spread::of(lengths).unwrap_or_default(),
     };
-    KernelTable { names: names.len() as u64, kernels, time, rows: names.into_iter().take(limit).map(row).collect() }
+    let damage = Losses::of(store);
+    KernelTable {
+        names: names.len() as u64,
+        kernels,
+        time,
+        rows: names.into_iter().take(limit).map(row).collect(),
+        damage,
+    }
 }

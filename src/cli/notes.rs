@@ -7,6 +7,7 @@ use super::{archives, say, screen_width};
 use crate::analysis::capture::CaptureTally;
 use crate::analysis::diff::{Bound, Diff};
 use crate::analysis::launches::{Evidence, NoLaunch, WindowOn};
+use crate::analysis::losses::Losses;
 use crate::analysis::missing::{Missing, NameCount};
 use crate::analysis::stacks::{Climb, Coverage, Missed, StackReport};
 use crate::analysis::summary::KernelTable;
@@ -255,6 +256,20 @@ pub(super) fn damage(store: &Store) {
             Cost::Moved | Cost::None => "Note",
         };
         say(&format!("{verb}: {whose}{}", one_damage(description, tally)));
+    }
+    let Losses { text_bytes, lost_bytes, lost_share, .. } = Losses::of(store);
+    if lost_share > 0.0 {
+        let text = format!("{} of {} bytes of the text", count(lost_bytes), count(text_bytes));
+        let share = match lost_share * 100.0 {
+            share if share < 0.01 => "less than 0.01 %".to_owned(),
+            share => format!("{share:.2} %"),
+        };
+        let unread = if lost_bytes as f64 / (text_bytes.max(1) as f64) < lost_share * 0.999 {
+            ", with what could not be decompressed"
+        } else {
+            ""
+        };
+        say(&format!("Lost in all: {text} ({share}{unread})"));
     }
 }
 

@@ -19,6 +19,10 @@ pub struct Trace {
     pub place: usize,
     /// How many events were read.
     pub events: u64,
+    /// How many bytes of (decompressed) text it has.
+    pub text_bytes: u64,
+    /// Which share of its file could not be decompressed, 0 to 1.
+    pub unread: f64,
     /// What was wrong with it.
     pub damage: DamageReport,
 }
