@@ -39,6 +39,9 @@ pub enum Error {
     #[error("{name}: a trace in Perfetto's protobuf format cannot be cut; --sqlite exports all of it")]
     CannotCut { name: String },
 
+    #[error("{name}: this is a trace in Perfetto's protobuf format; only JSON can be repaired")]
+    CannotRepair { name: String },
+
     #[error(
         "{name}: the file breaks off at byte {offset} before the first whole event. Copy it again, or record again"
     )]

@@ -90,6 +90,7 @@ impl Cli {
             Some(Command::Diff(args)) => Some(&mut args.reading),
             Some(Command::Sql(args)) => Some(&mut args.reading),
             Some(Command::Export(args)) => Some(&mut args.reading),
+            Some(Command::Repair(args)) => Some(&mut args.reading),
             Some(Command::Completions(_) | Command::Man(_)) => None,
         }
     }
@@ -113,6 +114,8 @@ pub enum Command {
     Sql(Sql),
     /// Write the whole trace as an SQLite database or as Parquet files, or a window of it as a smaller trace
     Export(Box<Export>),
+    /// Write a damaged trace as one that every viewer opens, and say what was wrong with it
+    Repair(Repair),
     /// Write the script with which a shell completes this program's options
     Completions(Completions),
     /// Write the manual, as pages for man
@@ -370,6 +373,33 @@ pub struct Export {
     /// Which part of the trace.
     #[command(flatten)]
     pub span: Span,
+
+    /// How to read the trace.
+    #[command(flatten)]
+    pub reading: Reading,
+}
+
+const REPAIR_EXAMPLES: &str = "\
+Examples:
+  What is whole of a trace that was cut off, or whose names have quotes in them:
+    nccl-stacks repair trace.json.gz -o whole.json.gz
+  The same, and what overlaps on a thread comes on threads of its own, where viewers that would drop it show it:
+    nccl-stacks repair trace.json.gz -o whole.json.gz --lanes";
+
+/// A damaged trace as a whole one.
+#[derive(Debug, Args)]
+#[command(before_help = REPAIR_EXAMPLES)]
+pub struct Repair {
+    /// The trace, as for the main job
+    pub trace: PathBuf,
+
+    /// Write the whole trace to this file: JSON, packed with gzip unless the name ends in .json
+    #[arg(short, long, value_name = "FILE", required = true)]
+    pub output: PathBuf,
+
+    /// Move what partly overlaps others on its thread to threads of its own, beside that one
+    #[arg(long)]
+    pub lanes: bool,
 
     /// How to read the trace.
     #[command(flatten)]

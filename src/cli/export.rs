@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::args::{Export, On};
 use super::output::Place;
-use super::{Stop, archives, notes, opening, span};
+use super::{Stop, notes, opening, span};
 use crate::analysis::keep::keep;
 use crate::analysis::kernels::{Wanted, choose};
 use crate::analysis::launches;
@@ -50,9 +50,7 @@ fn check(args: &Export) -> Result<(), Stop> {
     if args.cut.is_none() && chooses(args) {
         return usage("which kernels and which window is for --trace; --sqlite and --parquet write the whole trace");
     }
-    // Opening a named pipe again would wait for a writer that will not come.
-    let is_pipe = std::fs::metadata(&args.trace).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());
-    if args.cut.is_some() && (args.trace.as_os_str() == "-" || is_pipe) {
+    if args.cut.is_some() && opening::is_read_once(&args.trace) {
         return usage(
             "--trace reads the trace twice, which standard input and pipes do not allow; save it to a file first",
         );
@@ -64,26 +62,18 @@ fn check(args: &Export) -> Result<(), Stop> {
     Ok(())
 }
 
+/// What is said of an archive with several traces.
+const ONE: &str = "--trace cuts one trace";
+
 /// A smaller trace is made of one trace in JSON. What is in a file is looked for before it is loaded, which takes longer.
 fn refuse_what_cannot_be_cut(trace: &Path) -> Result<(), Stop> {
     let input = input::open(trace)?;
     let name = input.name.clone();
     match input.into_contents(1)? {
-        Contents::Archive(archive) => refuse_if_several(&archive.likely_traces()?),
+        Contents::Archive(archive) => opening::refuse_if_several(ONE, &archive.likely_traces()?),
         Contents::Packets(_) => Err(Stop::Failed(Error::CannotCut { name })),
         _ => Ok(()),
     }
-}
-
-fn refuse_if_several(names: &[String]) -> Result<(), Stop> {
-    if names.len() < 2 {
-        return Ok(());
-    }
-    Err(Stop::Usage(format!(
-        "--trace cuts one trace, and this archive has {}: {}. Unpack it and name one of them",
-        names.len(),
-        archives::some(names)
-    )))
 }
 
 /// Whether the arguments choose kernels or a window.
@@ -108,7 +98,7 @@ fn write_sqlite(database: &Database, place: &Place) -> Result<(), Error> {
 fn write_cut(args: &Export, wanted: &Wanted, database: &Database, place: &Place) -> Result<(), Stop> {
     let store = database.store();
     let names: Vec<String> = store.traces.iter().filter_map(|trace| trace.name.clone()).collect();
-    refuse_if_several(&names)?;
+    opening::refuse_if_several(ONE, &names)?;
     let launches = launches::find(store, &choose(database, wanted)?);
     let window = span::choose(&args.span, database, &launches)?;
     let (first, last) = store.bounds;
@@ -120,14 +110,12 @@ fn write_cut(args: &Export, wanted: &Wanted, database: &Database, place: &Place)
     let start = Instant::now();
     let kept = keep(store, &launches, window, args.span.window_on.into());
     let plan = cut::plan(store, &kept, window);
-    // Other programs go by the name, too.
-    let pack = place.name().extension().is_none_or(|extension| extension != "json");
     let mut copied = cut::Copied::default();
     let size = place.fill(|_, file| {
         let failed = |source| Error::Write { path: place.name().to_owned(), source };
         let mut input = input::open(&args.trace)?;
         input.limits = opening::limits(&args.reading);
-        copied = cut::write(input, &plan, file, pack, failed)?;
+        copied = cut::write(input, &plan, file, place.is_packed(), failed)?;
         Ok(())
     })?;
     notes::cut(&copied, opening::what(&args.selection));

@@ -17,6 +17,7 @@ mod picker;
 mod progress;
 mod prompt;
 mod question;
+mod repair;
 mod span;
 mod sql;
 mod stacks;
@@ -76,6 +77,7 @@ fn run(cli: &Cli) -> Result<(), Stop> {
         Some(Command::Kernels(args)) => kernels::run(args),
         Some(Command::Diff(args)) => diff::run(args),
         Some(Command::Export(args)) => export::run(args),
+        Some(Command::Repair(args)) => repair::run(args),
         Some(Command::Sql(args)) => sql::run(args),
         Some(Command::Completions(args)) => completions::run(args),
         Some(Command::Man(args)) => man::run(args),

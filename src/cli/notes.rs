@@ -11,7 +11,7 @@ use crate::analysis::losses::Losses;
 use crate::analysis::missing::{Missing, NameCount};
 use crate::analysis::stacks::{Climb, Coverage, Missed, StackReport};
 use crate::analysis::summary::KernelTable;
-use crate::damage::{Cost, Damage, Description, Tally};
+use crate::damage::{Cost, Damage, DamageReport, Description, Tally};
 use crate::export::cut::Copied;
 use crate::load::Loaded;
 use crate::report::diff;
@@ -61,7 +61,7 @@ pub(super) fn written(path: &Path, size: u64, time: Duration) {
 
 /// `Cut: 1,234 of 66,322 events, 98 kernels marked`
 pub(super) fn cut(copied: &Copied, what: &str) {
-    let Copied { events, kept, marked, not_json } = *copied;
+    let Copied { events, kept, marked, not_json, .. } = *copied;
     say(&format!("Cut: {} of {} events, {} marked", count(kept), count(events), kernels(marked)));
     if marked == 0 {
         say(&format!("Note: no {what} lies in the window, so that nothing is marked"));
@@ -247,30 +247,56 @@ fn kernels(n: u64) -> String {
     if n == 1 { "1 kernel".to_owned() } else { format!("{} kernels", count(n)) }
 }
 
+/// `Repaired: 1,234 of 1,240 events are written, 12 on threads of their own`
+pub(super) fn repaired(copied: &Copied) {
+    let Copied { events, kept, moved, .. } = *copied;
+    let lanes = if moved > 0 { format!(", {} of them on threads of their own", count(moved)) } else { String::new() };
+    say(&format!("Repaired: {} of {} events are written{lanes}", count(kept), count(events)));
+}
+
+/// What is wrong with a text that was repaired.
+pub(super) fn damage_of_text(damage: &DamageReport, text_bytes: u64) {
+    let found = damage.iter().filter(|(d, tally)| d.cost != Cost::None && tally.count > 0);
+    found.for_each(|(description, tally)| one_line("", description, tally));
+    let lost = damage.lost_bytes();
+    lost_in_all(lost, text_bytes, lost as f64 / text_bytes.max(1) as f64);
+}
+
+/// The same as a list, for `--strict`.
+pub(super) fn fault_list(damage: &DamageReport) -> String {
+    damage.faults().map(|(description, tally)| format!("\n  {}", one_damage(description, tally))).collect()
+}
+
 /// What is wrong with the trace, once, at the end.
 pub(super) fn damage(store: &Store) {
     for (whose, description, tally) in damages(store).filter(|(_, d, tally)| d.cost != Cost::None && tally.count > 0) {
-        let verb = match description.cost {
-            Cost::Lost => "Left out",
-            Cost::Mended => "Mended",
-            Cost::Moved | Cost::None => "Note",
-        };
-        say(&format!("{verb}: {whose}{}", one_damage(description, tally)));
+        one_line(&whose, description, tally);
     }
     let Losses { text_bytes, lost_bytes, lost_share, .. } = Losses::of(store);
-    if lost_share > 0.0 {
-        let text = format!("{} of {} bytes of the text", count(lost_bytes), count(text_bytes));
-        let share = match lost_share * 100.0 {
-            share if share < 0.01 => "less than 0.01 %".to_owned(),
-            share => format!("{share:.2} %"),
-        };
-        let unread = if lost_bytes as f64 / (text_bytes.max(1) as f64) < lost_share * 0.999 {
-            ", with what could not be decompressed"
-        } else {
-            ""
-        };
-        say(&format!("Lost in all: {text} ({share}{unread})"));
+    lost_in_all(lost_bytes, text_bytes, lost_share);
+}
+
+fn one_line(whose: &str, description: &Description, tally: Tally) {
+    let verb = match description.cost {
+        Cost::Lost => "Left out",
+        Cost::Mended => "Mended",
+        Cost::Moved | Cost::None => "Note",
+    };
+    say(&format!("{verb}: {whose}{}", one_damage(description, tally)));
+}
+
+/// `Lost in all: 311 of 5,237 bytes of the text (5.94 %)`
+fn lost_in_all(lost: u64, text: u64, share: f64) {
+    if share <= 0.0 {
+        return;
     }
+    // The share of the text alone is smaller if not all of the text is there.
+    let unread = if (lost as f64) < share * 0.999 * text as f64 { ", with what could not be decompressed" } else { "" };
+    let share = match share * 100.0 {
+        percent if percent < 0.01 => "less than 0.01 %".to_owned(),
+        percent => format!("{percent:.2} %"),
+    };
+    say(&format!("Lost in all: {} of {} bytes of the text ({share}{unread})", count(lost), count(text)));
 }
 
 /// The same as a list, for `--strict`.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::args::{Reading, Selection};
-use super::{Stop, notes, progress};
+use super::{Stop, archives, notes, progress};
 use crate::analysis::kernels::{OwnFamilies, Wanted};
 use crate::error::Error;
 use crate::event::ArgsWanted;
@@ -35,6 +35,24 @@ pub(super) fn open(trace: &Path, reading: &Reading, options: LoadOptions) -> Res
     // Who wants no arguments asks nothing of his own.
     let open = if options.args == ArgsWanted::All { Database::open } else { Database::of_tables };
     Ok(open(loaded.store)?)
+}
+
+/// Whether a trace can be read but once. Opening a named pipe again would wait for a writer that will not come.
+pub(super) fn is_read_once(trace: &Path) -> bool {
+    let is_pipe = std::fs::metadata(trace).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());
+    trace.as_os_str() == "-" || is_pipe
+}
+
+/// Refuses several traces where one is wanted; `one` says why.
+pub(super) fn refuse_if_several(one: &str, names: &[String]) -> Result<(), Stop> {
+    if names.len() < 2 {
+        return Ok(());
+    }
+    Err(Stop::Usage(format!(
+        "{one}, and this archive has {}: {}. Unpack it and name one of them",
+        names.len(),
+        archives::some(names)
+    )))
 }
 
 /// The kernels that the arguments ask for.

@@ -171,6 +171,11 @@ impl Place {
         Ok(result)
     }
 
+    /// Whether a trace is packed there: other programs go by the name, too.
+    pub(super) fn is_packed(&self) -> bool {
+        self.name.extension().is_none_or(|extension| extension != "json")
+    }
+
     /// Its name, as it was given.
     pub(super) fn name(&self) -> &Path {
         &self.name

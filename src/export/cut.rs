@@ -70,13 +70,18 @@ fn arrows(store: &Store, is_kept: impl Fn(u32) -> bool) -> Vec<u64> {
     ends.iter().filter(|end| is_kept(end.slice) && is_whole(end.arrow)).map(|end| end.place).collect()
 }
 
+/// Numbers that no thread and no process has.
+pub(super) fn free_tids(store: &Store) -> impl Iterator<Item = u32> + use<> {
+    let threads = store.tracks.threads.iter().map(|thread| thread.tid);
+    let mut used: Vec<i64> = threads.chain(store.tracks.processes.iter().map(|process| process.pid)).collect();
+    used.sort_unstable();
+    (FIRST_TID..).filter(move |tid| used.binary_search(&i64::from(*tid)).is_err())
+}
+
 /// The tracks of marks, and on which of them each kernel comes. Kernels that overlap come on different ones.
 fn tracks(store: &Store, kernels: &[u32]) -> (Vec<Track>, HashMap<u64, usize>) {
     let threads = &store.tracks.threads;
-    let processes = &store.tracks.processes;
-    let mut used: Vec<i64> = threads.iter().map(|t| t.tid).chain(processes.iter().map(|p| p.pid)).collect();
-    used.sort_unstable();
-    let mut tids = (FIRST_TID..).filter(|tid| used.binary_search(&i64::from(*tid)).is_err());
+    let mut tids = free_tids(store);
     let (mut tracks, mut marks) = (Vec::<Track>::new(), HashMap::new());
     // By stream: its tracks, and how long before the end of time the last mark of each ends.
     let mut of_streams: HashMap<u32, (Vec<usize>, Highest)> = HashMap::new();
@@ -125,16 +130,26 @@ pub fn write(
     pack: bool,
     failed: impl Fn(std::io::Error) -> Error,
 ) -> Result<Copied, Error> {
+    packed(out, pack, &failed, |out| plan.copy(input, out, &failed))
+}
+
+/// Lets `write` write to what packs with gzip, if that is wanted.
+pub(super) fn packed<T>(
+    out: impl Write,
+    pack: bool,
+    failed: impl Fn(std::io::Error) -> Error,
+    write: impl FnOnce(&mut dyn Write) -> Result<T, Error>,
+) -> Result<T, Error> {
     let mut out = BufWriter::new(out);
     if !pack {
-        let copied = plan.copy(input, &mut out, &failed)?;
+        let written = write(&mut out)?;
         out.flush().map_err(failed)?;
-        return Ok(copied);
+        return Ok(written);
     }
-    let mut packed = GzEncoder::new(out, Compression::default());
-    let copied = plan.copy(input, &mut packed, &failed)?;
-    packed.finish().and_then(|mut out| out.flush()).map_err(failed)?;
-    Ok(copied)
+    let mut encoder = GzEncoder::new(out, Compression::default());
+    let written = write(&mut encoder)?;
+    encoder.finish().and_then(|mut out| out.flush()).map_err(failed)?;
+    Ok(written)
 }
 
 /// Whether an event is a mark of an earlier cut, which means nothing any more.
@@ -146,7 +161,7 @@ impl Plan {
     fn copy(
         &self,
         input: Input,
-        out: &mut impl Write,
+        out: &mut dyn Write,
         failed: impl Fn(std::io::Error) -> Error,
     ) -> Result<Copied, Error> {
         let name = input.name.clone();

@@ -3,4 +3,5 @@
 pub mod cut;
 #[cfg(feature = "parquet")]
 pub mod parquet;
+pub mod repair;
 pub mod sqlite;

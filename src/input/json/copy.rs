@@ -5,15 +5,19 @@
 //! even where the text was not quite: there it is what was meant, and if that is not clear it is left out and counted.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::io::{self, Read, Write};
 
 use serde::de::IgnoredAny;
 
-use super::cut::{Cutter, Piece, State, Tools};
+use super::Summary;
+use super::cut::{Cutter, End, Fault, Piece, State, Tools};
 use super::edit;
 use super::event::Parser;
 use super::header;
+use super::mend::{Mender, Mending};
 use super::split::{Buffer, CHUNK, Splitter};
+use crate::damage::{Damage, DamageReport};
 use crate::event::{ArgsWanted, Event};
 use crate::input::packed::PackedFailure;
 use crate::nccl::category::MARKED;
@@ -33,6 +37,13 @@ pub enum Choice<'a> {
         /// The thread's name, at the first event on it. Must need no escapes.
         name: Option<&'a str>,
     },
+    /// It is copied to another thread of its process.
+    Move {
+        /// The number of that thread.
+        tid: u32,
+        /// The thread's name, at the first event on it, as JSON writes it between the quotes.
+        name: Option<String>,
+    },
 }
 
 /// What was copied.
@@ -44,6 +55,8 @@ pub struct Copied {
     pub kept: u64,
     /// How many of these were marked.
     pub marked: u64,
+    /// How many were moved to another thread.
+    pub moved: u64,
     /// How many events and fields of the header were not copied because nothing can make JSON of them.
     pub not_json: u64,
 }
@@ -66,19 +79,44 @@ pub fn copy<'a>(
     out: impl Write,
     choose: impl FnMut(&Event<'_>, u64) -> Choice<'a>,
 ) -> Result<Copied, CopyError> {
+    run(source, out, false, choose).map(|(copied, _)| copied)
+}
+
+/// The same, but what is written is JSON that every reader takes: nothing in it is nested deeply, no key of the header comes twice,
+/// no text has half a character. What was wrong, and what had to be left out, is told.
+///
+/// # Errors
+/// As [`copy`].
+pub fn repair<'a>(
+    source: impl Read,
+    out: impl Write,
+    choose: impl FnMut(&Event<'_>, u64) -> Choice<'a>,
+) -> Result<(Copied, Summary, u64), CopyError> {
+    run(source, out, true, choose).map(|(copied, (summary, bytes))| (copied, summary, bytes))
+}
+
+fn run<'a>(
+    source: impl Read,
+    out: impl Write,
+    strictly: bool,
+    choose: impl FnMut(&Event<'_>, u64) -> Choice<'a>,
+) -> Result<(Copied, (Summary, u64)), CopyError> {
     let mut splitter = Splitter::new(source, CHUNK);
     let mut copier = Copier {
         choose,
         parser: Parser::new(TimeRule::Exact, ArgsWanted::Collectives),
         writer: Writer { out, place: Place::Start, late: Vec::new() },
         copied: Copied::default(),
+        strictly: strictly.then(Strictly::default),
+        summary: Summary::default(),
     };
     let (mut state, mut tools, mut rest, mut base, mut searched) = (State::START, Tools::default(), Vec::new(), 0, 0);
-    let mut buffer = Buffer::default();
+    let (mut buffer, mut failure) = (Buffer::default(), None);
     while state.end().is_none()
         && let Some(mut chunk) = splitter.next(buffer)
     {
-        if let Some(failure) = chunk.failure.take().filter(|failure| PackedFailure::of(failure).is_none()) {
+        failure = chunk.failure.take();
+        if let Some(failure) = failure.take_if(|failure| PackedFailure::of(failure).is_none()) {
             return Err(CopyError::Read(failure));
         }
         rest.extend_from_slice(chunk.text());
@@ -95,8 +133,11 @@ pub fn copy<'a>(
         rest.drain(..used);
         (base, searched) = (base + used as u64, rest.len());
     }
+    let text_bytes = base + rest.len() as u64;
+    copier.summary.has_event_list = state.seen_events();
+    copier.summary.end(state.end().unwrap_or(End::Whole), text_bytes, failure);
     copier.writer.finish().map_err(CopyError::Write)?;
-    Ok(copier.copied)
+    Ok((copier.copied, (copier.summary, text_bytes)))
 }
 
 struct Copier<F, W> {
@@ -104,36 +145,113 @@ struct Copier<F, W> {
     parser: Parser,
     writer: Writer<W>,
     copied: Copied,
+    strictly: Option<Strictly>,
+    /// What was wrong.
+    summary: Summary,
 }
+
+/// Makes JSON that every reader takes.
+struct Strictly {
+    mender: Mender,
+    /// The header's keys.
+    keys: HashSet<Vec<u8>>,
+}
+
+impl Default for Strictly {
+    fn default() -> Self {
+        Strictly { mender: Mender::up_to_depth(MAX_DEPTH), keys: HashSet::new() }
+    }
+}
+
+/// Some readers refuse what is nested more deeply than 100 levels.
+const MAX_DEPTH: usize = 64;
 
 impl<'a, F: FnMut(&Event<'_>, u64) -> Choice<'a>, W: Write> Copier<F, W> {
     fn pieces(&mut self, cutter: &mut Cutter<'_>) -> io::Result<()> {
-        let Copier { choose, parser, writer, copied } = self;
+        let Copier { choose, parser, writer, copied, strictly, summary } = self;
         while let Some(piece) = cutter.next(parser) {
             match piece {
-                Piece::Event { event, offset, recognised, .. } => {
-                    let text = &event.text[event.at..];
-                    let mut choice = Choice::LeaveOut;
+                Piece::Event { event, offset, bytes, recognised } => {
+                    let whole = event.text;
+                    let text = &whole[event.at..];
+                    summary.elements += 1;
+                    let (mut choice, mut bad_time) = (Choice::LeaveOut, false);
                     let take = |event: &Event<'_>| {
                         copied.events += 1;
                         choice = choose(event, offset);
                     };
-                    // What is wrong with an event that is no event was said when it was read.
-                    let _ = parser.parse(event, recognised, take);
-                    writer.choice(choice, text, copied)?;
-                }
-                // A second list of events would go before the first if its key came twice.
-                Piece::Header { key, text: Some(text), .. } if key != b"traceEvents" => {
-                    let key = [b"\"", key, b"\""].concat();
-                    match (as_json(&key), as_json(text)) {
-                        (Some(key), Some(text)) => writer.header(&key, &text)?,
-                        _ => copied.not_json += 1,
+                    // Of a copy, what is wrong with an event that is no event was said when it was read.
+                    if let Err(kind) = parser.parse(event, recognised, take) {
+                        summary.damage.lose(kind, Some(offset), bytes);
+                        continue;
+                    }
+                    parser.faults().for_each(|kind| summary.damage.count(kind, Some(offset)));
+                    if strictly.is_some() {
+                        bad_time = parser.has_bad_time(whole, recognised);
+                    }
+                    if bad_time {
+                        summary.damage.lose(Damage::InvalidDuration, Some(offset), bytes);
+                        continue;
+                    }
+                    let json = match strictly {
+                        Some(strictly) => strictly.object(text, offset, &mut summary.damage),
+                        None => as_json(text),
+                    };
+                    match (json, &choice) {
+                        (_, Choice::LeaveOut) => {}
+                        (Some(json), _) => writer.choice(choice, &json, copied)?,
+                        (None, _) => {
+                            copied.not_json += 1;
+                            summary.damage.lose(Damage::EventSyntax, Some(offset), bytes);
+                        }
                     }
                 }
-                Piece::Fault(_) | Piece::Header { .. } => {}
+                // A second list of events would go before the first if its key came twice.
+                Piece::Header { key, text: Some(text), offset, bytes } if key != b"traceEvents" => {
+                    let is_known = strictly.as_mut().is_some_and(|strictly| !strictly.keys.insert(key.to_owned()));
+                    // Perfetto takes nothing else.
+                    let is_odd = strictly.is_some() && key == b"displayTimeUnit" && text.first() != Some(&b'"');
+                    let key = [b"\"", key, b"\""].concat();
+                    let json = |text| match strictly {
+                        Some(_) => header::mended(text, MAX_DEPTH).map(|(json, kinds)| {
+                            let is_whole = kinds.is_empty();
+                            (if is_whole { Cow::Borrowed(text) } else { Cow::Owned(json) }, kinds)
+                        }),
+                        None => as_json(text).map(|json| (json, Vec::new())),
+                    };
+                    match (json(&key), json(text)) {
+                        (Some((key, of_key)), Some((text, of_text))) if !is_known && !is_odd => {
+                            let kinds = of_key.into_iter().chain(of_text);
+                            kinds.for_each(|kind| summary.damage.count(kind, Some(offset)));
+                            writer.header(&key, &text)?;
+                        }
+                        _ => {
+                            copied.not_json += 1;
+                            summary.damage.lose(Damage::HeaderSkipped, Some(offset), bytes);
+                        }
+                    }
+                }
+                Piece::Fault(Fault { kind, offset, bytes }) => summary.damage.lose(kind, Some(offset), bytes),
+                Piece::Header { text: None, offset, bytes, .. } => {
+                    summary.damage.lose(Damage::HeaderSkipped, Some(offset), bytes);
+                }
+                Piece::Header { .. } => {}
             }
         }
         Ok(())
+    }
+}
+
+impl Strictly {
+    /// An object as it stands, or as what it was meant to be.
+    fn object<'t>(&mut self, text: &'t [u8], offset: u64, damage: &mut DamageReport) -> Option<Cow<'t, [u8]>> {
+        let is_whole = self.mender.object(text, 0, true) == Mending::Whole { end: text.len() };
+        if !is_whole {
+            return None;
+        }
+        let faults = &self.mender.faults;
+        faults.iter().for_each(|(kind, at)| damage.count(*kind, Some(offset + *at as u64)));
+        Some(if faults.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(self.mender.json.clone()) })
     }
 }
 
@@ -142,7 +260,7 @@ fn as_json(text: &[u8]) -> Option<Cow<'_, [u8]>> {
     if std::str::from_utf8(text).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok()) {
         return Some(Cow::Borrowed(text));
     }
-    header::mended(text).map(|(json, _)| Cow::Owned(json))
+    header::mended(text, 0).map(|(json, _)| Cow::Owned(json))
 }
 
 /// Writes one object with one list of events. What stands behind the events in the file comes behind them here too.
@@ -174,16 +292,18 @@ impl<W: Write> Writer<W> {
     }
 
     fn choice(&mut self, choice: Choice<'_>, text: &[u8], copied: &mut Copied) -> io::Result<()> {
-        if matches!(choice, Choice::LeaveOut) {
-            return Ok(());
-        }
-        let Some(text) = as_json(text) else {
-            copied.not_json += 1;
-            return Ok(());
-        };
-        let text = &*text;
         copied.kept += 1;
-        let Choice::Mark { tid, name } = choice else { return self.event(text) };
+        let (tid, name) = match choice {
+            Choice::Mark { tid, name } => (tid, name),
+            Choice::Move { tid, name } => {
+                copied.moved += 1;
+                if let Some(name) = name {
+                    self.event(&edit::thread_name(text, tid, MARKED, &name))?;
+                }
+                return self.event(&edit::with_tid(text, tid));
+            }
+            Choice::LeaveOut | Choice::Copy => return self.event(text),
+        };
         copied.marked += 1;
         self.event(&edit::with_argument(text, MARKED, "match"))?;
         let Some(copy) = edit::on_thread(text, tid, MARKED) else { return Ok(()) };
@@ -253,7 +373,7 @@ mod tests {
              {\"ph\": \"X\", \"cat\": \"nccl-stacks\", \"tid\": 99, \"pid\": 0, \"ts\": 2.0, \"dur\": 1},\n\
              {\"ph\":\"C\",\"ts\":5,\"args\":{\"x\":18446744073709551615}}\n],\n\"z\": null\n}\n"
         );
-        assert_eq!(tally, Copied { events: 4, kept: 3, marked: 1, not_json: 0 });
+        assert_eq!(tally, Copied { events: 4, kept: 3, marked: 1, ..Copied::default() });
     }
 
     #[test]
@@ -263,7 +383,7 @@ mod tests {
             (r#"{"a":1-2,"b":NaN,"traceEvents":[]}"#, Copied { not_json: 1, ..Copied::default() }),
             (
                 r#"[{"ph":"C","ts":1,"args":{"x":NaN}},{"ph":"C","ts":1,"args":{"x":1-2}},{"ph":"C","ts":1,},{"ph":"#,
-                Copied { events: 3, kept: 2, marked: 0, not_json: 1 },
+                Copied { events: 3, kept: 2, not_json: 1, ..Copied::default() },
             ),
         ] {
             let (copy, tally) = copied(text);

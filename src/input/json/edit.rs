@@ -45,6 +45,16 @@ pub(super) fn on_thread(event: &[u8], tid: u32, category: &str) -> Option<Vec<u8
     Some(text)
 }
 
+/// An event's text with another number for its thread.
+pub(super) fn with_tid(event: &[u8], tid: u32) -> Vec<u8> {
+    let fields = fields_of(event);
+    let tid = tid.to_string();
+    match value_range(event, &fields, Field::Tid) {
+        Some(range) => [&event[..range.start], tid.as_bytes(), &event[range.end..]].concat(),
+        None => [&event[..event.len() - 1], b", \"tid\": ", tid.as_bytes(), b"}"].concat(),
+    }
+}
+
 /// The event that names this thread of the event's process. The name needs no escapes.
 pub(super) fn thread_name(event: &[u8], tid: u32, category: &str, name: &str) -> Vec<u8> {
     let mut text =
@@ -94,6 +104,17 @@ mod tests {
             (r#"{"args":{},"args":{"a":1}}"#, r#"{"args":{},"args":{"a":1, "k": "v"}}"#),
         ] {
             assert_eq!(String::from_utf8(with_argument(event.as_bytes(), "k", "v")).unwrap(), want);
+        }
+    }
+
+    #[test]
+    fn threads_are_changed_alone() {
+        for (event, want) in [
+            (&br#"{"ph":"X","tid": 7,"ts":1}"#[..], r#"{"ph":"X","tid": 99,"ts":1}"#),
+            (br#"{"ph":"X","tid":"stream 7"}"#, r#"{"ph":"X","tid":99}"#),
+            (br#"{"ph":"X"}"#, r#"{"ph":"X", "tid": 99}"#),
+        ] {
+            assert_eq!(String::from_utf8(with_tid(event, 99)).unwrap(), want);
         }
     }
 

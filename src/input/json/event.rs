@@ -48,6 +48,18 @@ impl Parser {
         }
     }
 
+    /// Whether the event that was handed out last has a length that is none, though it needs none: some readers give up there. `text` is what the event
+    /// was handed over with.
+    pub(super) fn has_bad_time(&self, text: &[u8], recognised: bool) -> bool {
+        let fields = if recognised { self.layouts.fields() } else { &self.fields };
+        let is_bad = |field| match fields.get(text, field) {
+            None => false,
+            Some(Token::Number(number) | Token::Text(number)) => self.time.micros_to_nanos(number).is_none(),
+            Some(_) => true,
+        };
+        [Field::Dur, Field::Tts, Field::Tdur].into_iter().any(is_bad)
+    }
+
     /// What was wrong with the event that was handed out last.
     #[inline]
     pub(super) fn faults(&mut self) -> impl Iterator<Item = Damage> {

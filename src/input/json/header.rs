@@ -10,7 +10,7 @@ use crate::event::{ArgValue, HeaderField};
 pub(super) fn read(key: &str, text: &[u8], fields: &mut Vec<HeaderField>) -> Vec<Damage> {
     let mut faults = Vec::new();
     let value = serde_json::from_slice(text).ok().or_else(|| {
-        let (json, kinds) = mended(text)?;
+        let (json, kinds) = mended(text, 0)?;
         faults = kinds;
         serde_json::from_slice(&json).ok()
     });
@@ -25,9 +25,9 @@ pub(super) fn read(key: &str, text: &[u8], fields: &mut Vec<HeaderField>) -> Vec
     faults
 }
 
-/// The JSON that a value was meant to be, and what was wrong with it.
-pub(super) fn mended(value: &[u8]) -> Option<(Vec<u8>, Vec<Damage>)> {
-    let mut mender = Mender::default();
+/// The JSON that a value was meant to be, and what was wrong with it. `max_depth` is the mender's.
+pub(super) fn mended(value: &[u8], max_depth: usize) -> Option<(Vec<u8>, Vec<Damage>)> {
+    let mut mender = Mender::up_to_depth(max_depth);
     let (before, object, behind) = match value {
         [b'{', ..] => (0, value.to_vec(), 0),
         _ => (BEFORE.len(), [BEFORE, value, b"}"].concat(), 1),

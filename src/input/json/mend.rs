@@ -39,6 +39,8 @@ pub(super) struct Mender {
     pub(super) json: Vec<u8>,
     /// What was wrong with it, and where in the text.
     pub(super) faults: Vec<(Damage, usize)>,
+    /// How deep containers may lie in each other; deeper ones become `null`. 0: as deep as they want.
+    max_depth: usize,
     /// Whether it has a phase, as events have, and a name, as most have.
     pub(super) has_phase: bool,
     pub(super) has_name: bool,
@@ -55,6 +57,11 @@ enum Quotes {
 }
 
 impl Mender {
+    /// One that keeps containers up to so deep in each other; deeper ones become `null`.
+    pub(super) fn up_to_depth(max_depth: usize) -> Self {
+        Mender { max_depth, ..Mender::default() }
+    }
+
     /// Reads the object that begins at a byte. `is_last`: behind the text there is nothing more.
     pub(super) fn object(&mut self, text: &[u8], from: usize, is_last: bool) -> Mending {
         let strictly = self.pass(text, from, is_last, Quotes::End);
@@ -81,7 +88,7 @@ impl Mender {
         self.faults.clear();
         self.open.clear();
         (self.has_phase, self.has_name) = (false, false);
-        let mut pass = Pass { text, from, at: from, is_last, quotes, inner_phase: None, mender: self };
+        let mut pass = Pass { text, from, at: from, is_last, quotes, inner_phase: None, muted: None, mender: self };
         match pass.run() {
             // The ends of two events that are broken seem to be one, with all that is between them.
             Ok(()) if pass.inner_phase.is_some() && !pass.mender.faults.is_empty() => {
@@ -117,6 +124,8 @@ struct Pass<'a, 'm> {
     quotes: Quotes,
     /// Where an object within this one has a phase.
     inner_phase: Option<usize>,
+    /// Up to where the JSON stands, if what is read now is too deep.
+    muted: Option<(usize, usize)>,
     mender: &'m mut Mender,
 }
 
@@ -146,6 +155,10 @@ impl Pass<'_, '_> {
                     self.mender.open.pop();
                     self.mender.json.push(byte);
                     self.at += 1;
+                    if let Some((_, kept)) = self.muted.take_if(|(depth, _)| *depth == self.mender.open.len()) {
+                        self.mender.json.truncate(kept);
+                        self.mender.json.extend_from_slice(b"null");
+                    }
                     (is_first, commas) = (false, 0);
                     continue;
                 }
@@ -198,6 +211,11 @@ impl Pass<'_, '_> {
         match self.text[self.at] {
             b'"' => self.string(role)?,
             bracket @ (b'{' | b'[') => {
+                let (depth, max) = (self.mender.open.len(), self.mender.max_depth);
+                if max > 0 && depth >= max && self.muted.is_none() {
+                    self.fault(Damage::ArgsTooDeep);
+                    self.muted = Some((depth, self.mender.json.len()));
+                }
                 self.open(bracket);
                 return Ok(true);
             }

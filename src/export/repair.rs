@@ -1,0 +1,139 @@
+//! A damaged trace as one that every viewer opens: what is whole in it, byte for byte, what could be mended as it was meant, and
+//! nothing else.
+//!
+//! Viewers drop slices that partly overlap others on their thread, or draw them wrongly. These can be moved to threads of their own
+//! beside that one, as Perfetto's own newest reader does it; which they are is known from a store, so that takes a load before.
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use crate::damage::DamageReport;
+use crate::error::Error;
+use crate::event::{Event, Id, Kind};
+use crate::input::Contents;
+use crate::input::Input;
+use crate::input::json::copy::{Choice, Copied, CopyError, repair};
+use crate::input::limit::LimitReached;
+use crate::store::Store;
+use crate::store::tracks::Owner;
+
+use super::cut::{free_tids, packed};
+
+/// What a repair did.
+#[derive(Debug)]
+pub struct Repaired {
+    /// What was written.
+    pub copied: Copied,
+    /// What was wrong, as far as writing a trace is concerned.
+    pub damage: DamageReport,
+    /// How many bytes of text there were.
+    pub text_bytes: u64,
+}
+
+/// Which slices are moved to which threads.
+#[derive(Debug, Default)]
+pub struct Lanes {
+    /// By the place in the text: which of the threads.
+    moves: HashMap<u64, usize>,
+    threads: Vec<Lane>,
+}
+
+/// A thread beside another.
+#[derive(Debug)]
+struct Lane {
+    tid: u32,
+    name: String,
+}
+
+impl Lanes {
+    /// Those of a store, which must have been loaded with places.
+    pub fn of(store: &Store) -> Self {
+        let mut lanes = Lanes::default();
+        let mut tids = free_tids(store);
+        let mut of_tracks: HashMap<usize, usize> = HashMap::new();
+        let mut of_threads: HashMap<u32, usize> = HashMap::new();
+        for slice in 0..store.slices.len() {
+            let track = store.slices.track(slice) as usize;
+            let Owner::ThreadOverlap(utid) = store.tracks.tracks[track].owner else { continue };
+            let Some(place) = store.slices.place(slice) else { continue };
+            let lane = match of_tracks.get(&track) {
+                Some(lane) => *lane,
+                None => {
+                    let Some(tid) = tids.next() else { break };
+                    let number = of_threads.entry(utid).or_insert(0);
+                    *number += 1;
+                    lanes.threads.push(Lane { tid, name: lane_name(store, utid, *number) });
+                    of_tracks.insert(track, lanes.threads.len() - 1);
+                    lanes.threads.len() - 1
+                }
+            };
+            lanes.moves.insert(place, lane);
+        }
+        lanes
+    }
+}
+
+/// `stream 7 (overlapping 1)`, as JSON writes it between quotes.
+fn lane_name(store: &Store, utid: u32, number: usize) -> String {
+    let thread = &store.tracks.threads[utid as usize];
+    let name = match store.strings.get(thread.name) {
+        Some(name) => name.trim().to_owned(),
+        None => format!("thread {}", thread.tid),
+    };
+    let quoted = serde_json::Value::from(format!("{name} (overlapping {number})")).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+/// Writes what is whole of a trace, and packs it with gzip if that is wanted.
+///
+/// # Errors
+/// Those of reading; a trace that is no JSON; one of which nothing is whole. `failed` makes one of what writing fails with.
+pub fn write(
+    input: Input,
+    place: usize,
+    lanes: &Lanes,
+    out: impl Write,
+    pack: bool,
+    failed: impl Fn(std::io::Error) -> Error,
+) -> Result<Repaired, Error> {
+    let name = input.name.clone();
+    let Contents::Json(text) = input.into_trace(place)? else { return Err(Error::CannotRepair { name }) };
+    let mut is_named = vec![false; lanes.threads.len()];
+    // The arrows of a slice stand right behind it, and go where it goes.
+    let mut last: Option<(i64, String, usize)> = None;
+    let choose = |event: &Event<'_>, offset: u64| {
+        let is_arrow = matches!(event.kind, Kind::FlowStart(_) | Kind::FlowStep(_) | Kind::FlowEnd { .. });
+        let lane = match (lanes.moves.get(&offset).copied(), &last) {
+            (Some(lane), _) => Some(lane),
+            (None, Some((ts, thread, lane))) if is_arrow && *ts == event.ts && *thread == thread_of(event) => {
+                Some(*lane)
+            }
+            _ => None,
+        };
+        last = lane.map(|lane| (event.ts, thread_of(event), lane));
+        let Some(lane) = lane else { return Choice::Copy };
+        let Lane { tid, name } = &lanes.threads[lane];
+        let is_first = !std::mem::replace(&mut is_named[lane], true);
+        Choice::Move { tid: *tid, name: is_first.then(|| name.clone()) }
+    };
+    let (copied, summary, text_bytes) = packed(out, pack, &failed, |out| {
+        repair(text, out, choose).map_err(|error| match error {
+            CopyError::Read(source) => match LimitReached::of(&source) {
+                Some(reached) => Error::TooMuchText { name: name.clone(), what: reached.to_string() },
+                None => Error::Read { name: name.clone(), source },
+            },
+            CopyError::Write(source) => failed(source),
+        })
+    })?;
+    if copied.kept == 0 {
+        let offset = summary.cut_off_at.unwrap_or(0);
+        return Err(Error::NothingWhole { name, offset });
+    }
+    Ok(Repaired { copied, damage: summary.damage, text_bytes })
+}
+
+/// The process and thread of an event, as they stand in it.
+fn thread_of(event: &Event<'_>) -> String {
+    let id = |id: &Id<'_>| format!("{id:?}");
+    format!("{} {}", id(&event.pid), id(&event.tid))
+}
