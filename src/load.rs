@@ -189,7 +189,9 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
                 if let (Some(size), None, Some(offset)) =
                     (self.size, &trace.name, trace.damage.get(Damage::PackedCorrupt).first_offset)
                 {
-                    trace.unread = 1.0 - offset.min(size) as f64 / size.max(1) as f64;
+                    let left = size.saturating_sub(offset);
+                    // Of a part whose checksum alone is wrong nothing is missing.
+                    trace.unread = if left <= TRAILER { 0.0 } else { left as f64 / size as f64 };
                 }
                 self.builder.end_trace(header, trace);
                 Ok(())
@@ -257,6 +259,9 @@ fn some_files(names: &[String]) -> String {
 
 /// So many files of an archive are named.
 const SHOWN: usize = 8;
+
+/// What stands behind a gzip member's data: its checksum and length.
+const TRAILER: u64 = 8;
 
 type Text = Box<dyn Read + Send>;
 

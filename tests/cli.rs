@@ -646,11 +646,16 @@ fn testdata_is_what_the_generator_writes() {
             }
             let name = made.strip_prefix(folder.path()).unwrap().to_str().unwrap();
             // Compressed bytes depend on the compressor's version; what is inside does not.
-            assert!(unpacked(&made) == unpacked(&PathBuf::from(testdata(name))), "{name} differs");
+            let ours = PathBuf::from(testdata(name));
+            if name.starts_with("broken/") {
+                assert!(std::fs::read(&made).unwrap() == std::fs::read(ours).unwrap(), "{name} differs");
+            } else {
+                assert!(unpacked(&made) == unpacked(&ours), "{name} differs");
+            }
             compared += 1;
         }
     }
-    assert_eq!(compared, 17);
+    assert_eq!(compared, 17 + 70);
 }
 
 fn unpacked(path: &std::path::Path) -> Vec<u8> {

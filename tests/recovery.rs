@@ -9,12 +9,14 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{Cursor, Read, Write};
 use std::path::Path;
 
-use nccl_stacks::damage::DamageReport;
+use nccl_stacks::damage::{Damage, DamageReport};
 use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::input::from_reader;
 use nccl_stacks::input::json::{Buffer, CHUNK, Joiner, Reader, Splitter};
+use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::time::TimeRule;
 use serde::de::IgnoredAny;
 use support::random::Random;
@@ -316,4 +318,83 @@ fn whatever_is_damaged_the_rest_is_read() {
         lossy += usize::from(check(name, text, &events[from..from + count], &harms, &mut random));
     }
     assert!(lossy > runs / 10, "{lossy} of {runs} lost anything");
+}
+
+/// Ten real traces, of different programs and years, in object form and as bare lists.
+const CUT: &[&str] = &[
+    "HTA__cpu_only_gloo_rank34",
+    "HTA__dlrm_sampled_rank0",
+    "HTA__nccl_data_a100",
+    "TraceLens__h100_nsfw_small",
+    "TraceLens__mi300_ddp_resnet_rank0",
+    "TraceLens__mi_sglang_decode",
+    "TraceLens__mi_vllm_piecewise_execution",
+    "kineto__resnet50_2021_bare_array",
+    "lora-dev-script__sglang_tp4_F_decode_lora_compat_rank0",
+    "param__dlrm_kineto_worker0_step_12_1694128201545_pt_trace",
+];
+
+/// What is left of a file: how many events, and what was wrong. `None`: nothing.
+fn left(bytes: &[u8]) -> Option<(u64, DamageReport)> {
+    let input = from_reader("cut".to_owned(), Some(bytes.len() as u64), Box::new(Cursor::new(bytes.to_vec())));
+    let store = load_input(input.ok()?, LoadOptions::default(), |_| {}).ok()?.store;
+    Some((store.events, store.traces[0].damage.clone()))
+}
+
+/// How many of the events that are read of a whole text end before each byte, by the ends.
+fn ends(text: &[u8]) -> Vec<usize> {
+    let (found, _) = read(text);
+    events(text).into_iter().filter(|event| found.contains_key(&event.start)).map(|event| event.end).collect()
+}
+
+/// Whatever is left of a file, all events that are wholly in it are read, and it is said where it breaks off.
+#[test]
+fn wherever_a_trace_is_cut_off_what_is_before_is_read() {
+    let Some(shared) = support::shared() else { return };
+    // All of 1 to 99 % where many runs are wanted.
+    let step = if runs(0) > 0 { 1 } else { 14 };
+    let mut cuts = 0;
+    for name in CUT {
+        let path = shared.join("traces").join(format!("{name}.json.gz"));
+        let text = support::read_text(&path).into_bytes();
+        let packed = std::fs::read(&path).unwrap();
+        let ends = ends(&text);
+        assert!(ends.len() > 100, "{name}");
+        let (mut before, mut before_packed) = (0, 0);
+        for percent in (1..100).step_by(step).chain([100]) {
+            let cut = text.len() * percent / 100;
+            let whole = ends.partition_point(|end| *end <= cut) as u64;
+            let (events, damage) = left(&text[..cut]).unwrap_or_default();
+            assert_eq!(events, whole, "{name} at {percent} %");
+            assert!(events >= before, "{name} at {percent} %");
+            before = events;
+            let truncated = damage.get(Damage::Truncated);
+            // A bare list may end behind any of its events.
+            let may_end = text.trim_ascii_start().starts_with(b"[");
+            if events > 0 && percent < 100 {
+                let place = truncated.first_offset.unwrap_or(cut as u64) as usize;
+                assert!(truncated.count == 1 || may_end, "{name} at {percent} %");
+                assert!(place <= cut && place >= ends[events as usize - 1], "{name} at {percent} %: {place}");
+                assert_eq!(truncated.bytes, if truncated.count == 1 { (cut - place) as u64 } else { 0 }, "{name}");
+            }
+            let others = damage.faults().filter(|(d, _)| d.kind != Damage::Truncated).count();
+            assert!(others == 0, "{name} at {percent} %: {others} other kinds");
+
+            let cut = packed.len() * percent / 100;
+            let mut unpacked = Vec::new();
+            let is_cut = flate2::read::MultiGzDecoder::new(&packed[..cut]).read_to_end(&mut unpacked).is_err();
+            let whole = ends.partition_point(|end| *end <= unpacked.len()) as u64;
+            let (events, damage) = left(&packed[..cut]).unwrap_or_default();
+            assert!(events >= whole && events >= before_packed, "{name} at {percent} %: {events} of {whole}");
+            before_packed = events;
+            if events > 0 {
+                let cut_off = damage.get(Damage::PackedCutOff);
+                assert_eq!((cut_off.count, is_cut), (u64::from(percent < 100), percent < 100), "{name} at {percent} %");
+                assert_eq!(cut_off.first_offset, is_cut.then_some(cut as u64), "{name} at {percent} %");
+            }
+            cuts += 2;
+        }
+        assert_eq!((before, before_packed), (ends.len() as u64, ends.len() as u64), "{name}");
+    }
+    let _ = writeln!(std::io::stderr(), "{cuts} cuts");
 }

@@ -245,9 +245,14 @@ impl<'a, F: FnMut(&Event<'_>, u64) -> Choice<'a>, W: Write> Copier<F, W> {
 impl Strictly {
     /// An object as it stands, or as what it was meant to be.
     fn object<'t>(&mut self, text: &'t [u8], offset: u64, damage: &mut DamageReport) -> Option<Cow<'t, [u8]>> {
-        let is_whole = self.mender.object(text, 0, true) == Mending::Whole { end: text.len() };
-        if !is_whole {
-            return None;
+        if self.mender.object(text, 0, true) != (Mending::Whole { end: text.len() }) {
+            // The event was read, so its arguments are what cannot be.
+            let args = edit::arguments(text)?;
+            let args = self.mender.beginning(args);
+            damage.count(Damage::ArgsSyntax, Some(offset));
+            let event = edit::with_arguments(text, &args);
+            let is_whole = self.mender.object(&event, 0, true) == Mending::Whole { end: event.len() };
+            return is_whole.then(|| Cow::Owned(self.mender.json.clone()));
         }
         let faults = &self.mender.faults;
         faults.iter().for_each(|(kind, at)| damage.count(*kind, Some(offset + *at as u64)));

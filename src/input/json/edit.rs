@@ -25,6 +25,20 @@ pub(super) fn with_argument(event: &[u8], key: &str, value: &str) -> Vec<u8> {
     [&event[..before], inserted.as_bytes(), &event[after..]].concat()
 }
 
+/// The text of an event's arguments.
+pub(super) fn arguments(event: &[u8]) -> Option<&[u8]> {
+    match fields_of(event).get(event, Field::Args)? {
+        Token::Object(object) => Some(object),
+        _ => None,
+    }
+}
+
+/// An event's text with other arguments.
+pub(super) fn with_arguments(event: &[u8], args: &[u8]) -> Vec<u8> {
+    let range = fields_of(event).range(Field::Args);
+    [&event[..range.start], args, &event[range.end..]].concat()
+}
+
 /// A slice of the same process and time as that of an event, on another thread, of another category and a name that says what it
 /// is. `None` if the event
 /// does not hold its length.

@@ -45,6 +45,8 @@ pub(super) struct Mender {
     pub(super) has_phase: bool,
     pub(super) has_name: bool,
     open: Vec<u8>,
+    /// How much of the JSON is the beginning with all members that are whole.
+    whole_members: usize,
 }
 
 /// How a quote within a string is taken.
@@ -83,11 +85,19 @@ impl Mender {
         }
     }
 
+    /// The object that begins at a text's first byte, up to the member that is broken.
+    pub(super) fn beginning(&mut self, text: &[u8]) -> Vec<u8> {
+        match self.pass(text, 0, true, Quotes::End) {
+            Mending::Whole { .. } => self.json.clone(),
+            Mending::Open | Mending::Broken { .. } => [&self.json[..self.whole_members.max(1)], b"}"].concat(),
+        }
+    }
+
     fn pass(&mut self, text: &[u8], from: usize, is_last: bool, quotes: Quotes) -> Mending {
         self.json.clear();
         self.faults.clear();
         self.open.clear();
-        (self.has_phase, self.has_name) = (false, false);
+        (self.has_phase, self.has_name, self.whole_members) = (false, false, 0);
         let mut pass = Pass { text, from, at: from, is_last, quotes, inner_phase: None, muted: None, mender: self };
         match pass.run() {
             // The ends of two events that are broken seem to be one, with all that is between them.
@@ -159,6 +169,7 @@ impl Pass<'_, '_> {
                         self.mender.json.truncate(kept);
                         self.mender.json.extend_from_slice(b"null");
                     }
+                    self.end_member();
                     (is_first, commas) = (false, 0);
                     continue;
                 }
@@ -175,8 +186,15 @@ impl Pass<'_, '_> {
                 self.key()?;
             }
             is_first = self.value(if container == b'{' { Role::Member } else { Role::Element })?;
+            self.end_member();
         }
         Ok(())
+    }
+
+    fn end_member(&mut self) {
+        if self.mender.open.len() == 1 {
+            self.mender.whole_members = self.mender.json.len();
+        }
     }
 
     fn open(&mut self, bracket: u8) {
