@@ -504,7 +504,8 @@ impl<'t> Cutter<'t> {
             Mending::Open if text.len() - from > MAX_EVENT => self.too_long(offset, false, in_object),
             Mending::Whole { .. } => self.too_long(offset, false, in_object),
             Mending::Open if !self.behind.is_end() => Step::Pause,
-            Mending::Open => self.lose(from, Damage::EventSyntax, within),
+            // Nothing is wrong with it up to the end: there the text breaks off.
+            Mending::Open => self.stop(End::CutOff { offset }),
             Mending::Broken { at } => {
                 let named = mender.has_name.then_some(self.base + at as u64);
                 let step = self.lose(from, Damage::EventSyntax, within);
