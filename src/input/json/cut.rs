@@ -239,7 +239,8 @@ impl<'t> Cutter<'t> {
     }
 
     /// The next piece, or `None` at the text's end.
-    #[inline]
+    // A call for each event would pass it through memory.
+    #[inline(always)]
     pub(super) fn next(&mut self, events: &mut impl Events) -> Option<Piece<'_>> {
         match self.next_like_others(events) {
             Some((from, to)) => Some(self.event_at(from, to, true)),
@@ -248,7 +249,7 @@ impl<'t> Cutter<'t> {
     }
 
     /// The next event, if nothing is unusual: it looks like one before, and another one follows. This is nearly all of a trace.
-    #[inline]
+    #[inline(always)]
     fn next_like_others(&mut self, events: &mut impl Events) -> Option<(usize, usize)> {
         let (Place::List { commas: 1, .. }, true) = (&self.state.place, self.faults.is_empty()) else { return None };
         let (text, from) = (self.text, self.at);
