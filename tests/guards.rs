@@ -118,7 +118,7 @@ fn the_readmes_sessions_are_real() {
         assert_eq!(format!("{before}{after}"), without_speed(&notes), "{command}");
         checked += 1;
     }
-    assert_eq!(checked, 6);
+    assert_eq!(checked, 7);
 }
 
 fn without_speed(text: &str) -> String {

@@ -530,7 +530,7 @@ pub struct Reading {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub max_bytes: Option<u64>,
 
-    /// Fail if any part of the trace is damaged or had to be left out
+    /// Fail if any part of the trace is damaged: had to be mended, or left out
     #[arg(long, overrides_with = "no_strict")]
     pub strict: bool,
 
