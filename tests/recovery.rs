@@ -15,6 +15,7 @@ use std::path::Path;
 use nccl_stacks::damage::{Damage, DamageReport};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::input::from_reader;
+use nccl_stacks::input::json::copy::{Choice, repair};
 use nccl_stacks::input::json::{Buffer, CHUNK, Joiner, Reader, Splitter};
 use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::time::TimeRule;
@@ -254,7 +255,8 @@ fn harm(text: &[u8], events: &[std::ops::Range<usize>], harms: &[Harm], random: 
     Damaged { text: out, places, whole, mendable, what }
 }
 
-/// Every event that is whole is there as it was, every one that can be mended is there, and nothing else begins anywhere.
+/// Every event that is whole is there as it was, every one that can be mended is there, and nothing else begins anywhere. What is
+/// repaired is JSON to another parser, and says the same.
 fn check(trace: &str, text: &[u8], events: &[std::ops::Range<usize>], harms: &[Harm], random: &mut Random) -> bool {
     let clean = harm(text, events, &[], random);
     let (want, damage) = read(&clean.text[..]);
@@ -283,6 +285,16 @@ fn check(trace: &str, text: &[u8], events: &[std::ops::Range<usize>], harms: &[H
         let should = want.get(&clean.places[i]);
         let is_itself = damaged.places[i] == *at || !damaged.whole[i] && Some(is) == should;
         assert!(is_itself, "an event at byte {at}: {}", context());
+    }
+    if random.below(4) == 0 {
+        let mut whole = Vec::new();
+        repair(&damaged.text[..], &mut whole, |_, _| Choice::Copy).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&whole).unwrap_or_else(|e| panic!("{e}: {}", context()));
+        let events = json["traceEvents"].as_array().map_or(0, Vec::len);
+        assert_eq!(events, found.len(), "{}", context());
+        let (again, damage) = read(&whole[..]);
+        assert_eq!((again.len(), damage.faults().count()), (found.len(), 0), "{}", context());
+        assert!(again.values().eq(found.values()), "{}", context());
     }
     assert!(lost == 0 || damage.faults().count() > 0, "{lost} events are lost and nothing is said: {}", context());
     assert!(damage.lost_bytes() <= damaged.text.len() as u64, "{}", context());

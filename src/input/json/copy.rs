@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use serde::de::IgnoredAny;
 
 use super::Summary;
-use super::cut::{Cutter, End, Fault, Piece, State, Tools};
+use super::cut::{Cutter, End, Fault, Marked, Piece, State, Tools};
 use super::edit;
 use super::event::Parser;
 use super::header;
@@ -168,77 +168,84 @@ const MAX_DEPTH: usize = 64;
 
 impl<'a, F: FnMut(&Event<'_>, u64) -> Choice<'a>, W: Write> Copier<F, W> {
     fn pieces(&mut self, cutter: &mut Cutter<'_>) -> io::Result<()> {
-        let Copier { choose, parser, writer, copied, strictly, summary } = self;
-        while let Some(piece) = cutter.next(parser) {
+        while let Some(piece) = cutter.next(&mut self.parser) {
             match piece {
-                Piece::Event { event, offset, bytes, recognised } => {
-                    let whole = event.text;
-                    let text = &whole[event.at..];
-                    summary.elements += 1;
-                    let (mut choice, mut bad_time) = (Choice::LeaveOut, false);
-                    let take = |event: &Event<'_>| {
-                        copied.events += 1;
-                        choice = choose(event, offset);
-                    };
-                    // Of a copy, what is wrong with an event that is no event was said when it was read.
-                    if let Err(kind) = parser.parse(event, recognised, take) {
-                        summary.damage.lose(kind, Some(offset), bytes);
-                        continue;
-                    }
-                    parser.faults().for_each(|kind| summary.damage.count(kind, Some(offset)));
-                    if strictly.is_some() {
-                        bad_time = parser.has_bad_time(whole, recognised);
-                    }
-                    if bad_time {
-                        summary.damage.lose(Damage::InvalidDuration, Some(offset), bytes);
-                        continue;
-                    }
-                    let json = match strictly {
-                        Some(strictly) => strictly.object(text, offset, &mut summary.damage),
-                        None => as_json(text),
-                    };
-                    match (json, &choice) {
-                        (_, Choice::LeaveOut) => {}
-                        (Some(json), _) => writer.choice(choice, &json, copied)?,
-                        (None, _) => {
-                            copied.not_json += 1;
-                            summary.damage.lose(Damage::EventSyntax, Some(offset), bytes);
-                        }
-                    }
-                }
+                Piece::Event { event, offset, bytes, recognised } => self.event(event, offset, bytes, recognised)?,
                 // A second list of events would go before the first if its key came twice.
                 Piece::Header { key, text: Some(text), offset, bytes } if key != b"traceEvents" => {
-                    let is_known = strictly.as_mut().is_some_and(|strictly| !strictly.keys.insert(key.to_owned()));
-                    // Perfetto takes nothing else.
-                    let is_odd = strictly.is_some() && key == b"displayTimeUnit" && text.first() != Some(&b'"');
-                    let key = [b"\"", key, b"\""].concat();
-                    let json = |text| match strictly {
-                        Some(_) => header::mended(text, MAX_DEPTH).map(|(json, kinds)| {
-                            let is_whole = kinds.is_empty();
-                            (if is_whole { Cow::Borrowed(text) } else { Cow::Owned(json) }, kinds)
-                        }),
-                        None => as_json(text).map(|json| (json, Vec::new())),
-                    };
-                    match (json(&key), json(text)) {
-                        (Some((key, of_key)), Some((text, of_text))) if !is_known && !is_odd => {
-                            let kinds = of_key.into_iter().chain(of_text);
-                            kinds.for_each(|kind| summary.damage.count(kind, Some(offset)));
-                            writer.header(&key, &text)?;
-                        }
-                        _ => {
-                            copied.not_json += 1;
-                            summary.damage.lose(Damage::HeaderSkipped, Some(offset), bytes);
-                        }
-                    }
+                    self.header(key, text, offset, bytes)?;
                 }
-                Piece::Fault(Fault { kind, offset, bytes }) => summary.damage.lose(kind, Some(offset), bytes),
+                Piece::Fault(Fault { kind, offset, bytes }) => self.summary.damage.lose(kind, Some(offset), bytes),
                 Piece::Header { text: None, offset, bytes, .. } => {
-                    summary.damage.lose(Damage::HeaderSkipped, Some(offset), bytes);
+                    self.summary.damage.lose(Damage::HeaderSkipped, Some(offset), bytes);
                 }
                 Piece::Header { .. } => {}
             }
         }
         Ok(())
+    }
+
+    fn event(&mut self, event: Marked<'_>, offset: u64, bytes: u64, recognised: bool) -> io::Result<()> {
+        let Copier { choose, parser, writer, copied, strictly, summary } = self;
+        let (whole, text) = (event.text, &event.text[event.at..]);
+        summary.elements += 1;
+        let mut choice = Choice::LeaveOut;
+        let read = parser.parse(event, recognised, |event| {
+            copied.events += 1;
+            choice = choose(event, offset);
+        });
+        parser.faults().for_each(|kind| summary.damage.count(kind, Some(offset)));
+        // Of a copy, what is wrong with an event that is no event was said when it was read.
+        let fault = match read {
+            Err(kind) => Some(kind),
+            Ok(()) if strictly.is_some() && parser.has_bad_time(whole, recognised) => Some(Damage::InvalidDuration),
+            Ok(()) => None,
+        };
+        if let Some(kind) = fault {
+            summary.damage.lose(kind, Some(offset), bytes);
+            return Ok(());
+        }
+        if matches!(choice, Choice::LeaveOut) {
+            return Ok(());
+        }
+        let json = match strictly {
+            Some(strictly) => strictly.object(text, offset, &mut summary.damage),
+            None => as_json(text),
+        };
+        match json {
+            Some(json) => writer.choice(choice, &json, copied),
+            None => {
+                copied.not_json += 1;
+                summary.damage.lose(Damage::EventSyntax, Some(offset), bytes);
+                Ok(())
+            }
+        }
+    }
+
+    fn header(&mut self, key: &[u8], text: &[u8], offset: u64, bytes: u64) -> io::Result<()> {
+        let Copier { writer, copied, strictly, summary, .. } = self;
+        let is_known = strictly.as_mut().is_some_and(|strictly| !strictly.keys.insert(key.to_owned()));
+        // Perfetto takes nothing else.
+        let is_odd = strictly.is_some() && key == b"displayTimeUnit" && text.first() != Some(&b'"');
+        let quoted = [b"\"", key, b"\""].concat();
+        let json = |text| match strictly {
+            Some(_) => header::mended(text, MAX_DEPTH).map(|(json, kinds)| match kinds[..] {
+                [] => (Cow::Borrowed(text), kinds),
+                _ => (Cow::Owned(json), kinds),
+            }),
+            None => as_json(text).map(|json| (json, Vec::new())),
+        };
+        match (json(&quoted), json(text)) {
+            (Some((key, of_key)), Some((text, of_text))) if !is_known && !is_odd => {
+                of_key.into_iter().chain(of_text).for_each(|kind| summary.damage.count(kind, Some(offset)));
+                writer.header(&key, &text)
+            }
+            _ => {
+                copied.not_json += 1;
+                summary.damage.lose(Damage::HeaderSkipped, Some(offset), bytes);
+                Ok(())
+            }
+        }
     }
 }
 

@@ -18,12 +18,6 @@ use super::resync::{Lost, Within};
 use super::scan::{Nesting, is_space};
 use crate::damage::Damage;
 
-/// A header field longer than this is passed over: it is no header (some tools append tables of their own).
-const MAX_HEADER_FIELD: usize = 4 << 20;
-
-/// A key and the white space around its colon are not longer than this: they are kept until the value is whole.
-const MAX_BEFORE_VALUE: usize = 2 * MAX_HEADER_FIELD;
-
 /// No event is longer; a stray quote makes strings that are.
 pub(super) const MAX_EVENT: usize = 64 << 20;
 
@@ -166,7 +160,7 @@ impl Behind {
 }
 
 /// How long a value is.
-enum Length {
+pub(super) enum Length {
     Known(usize),
     /// Over the limit.
     TooLong,
@@ -220,7 +214,7 @@ pub(super) struct Cutter<'t> {
     pub(super) base: u64,
     pub(super) behind: Behind,
     pub(super) state: State,
-    key: Vec<u8>,
+    pub(super) key: Vec<u8>,
     pub(super) tools: &'t mut Tools,
     /// What is wrong and has not been handed out.
     faults: VecDeque<Fault>,
@@ -309,99 +303,6 @@ impl<'t> Cutter<'t> {
                 }
             });
         }
-    }
-
-    fn start(&mut self) -> Step {
-        if self.base == 0 && self.at == 0 {
-            if self.text.len() < 3 && self.behind == Behind::More {
-                return Step::Pause;
-            }
-            if self.text.starts_with(b"\xef\xbb\xbf") {
-                self.at = 3;
-            }
-        }
-        match self.skip_separators() {
-            Some(b'{') => self.state.place = Place::Object,
-            Some(b'[') => self.state = State::in_list(false),
-            Some(_) => return self.lose(self.at, Damage::Garbage, Within::Nothing),
-            None => {
-                let end = self.offset();
-                return self.wait_from(self.at, end);
-            }
-        }
-        self.at += 1;
-        Step::Again
-    }
-
-    /// One field of the top-level object.
-    fn field(&mut self) -> Step {
-        match self.skip_separators() {
-            Some(b'"') => {}
-            Some(b'}') => {
-                self.at += 1;
-                self.state.place = Place::Closed { in_object: true };
-                return Step::Again;
-            }
-            Some(_) => return self.lose(self.at, Damage::Garbage, Within::Object),
-            None => {
-                let end = self.offset();
-                return self.wait_from(self.at, end);
-            }
-        }
-        let (offset, begin) = (self.offset(), self.at);
-        let Length::Known(length) = self.value_length(MAX_HEADER_FIELD) else {
-            // A key that is too long will not get better with more text.
-            let is_hopeless = self.text.len() - begin > MAX_HEADER_FIELD;
-            return if is_hopeless { self.lose_field(begin) } else { self.wait_from(begin, offset) };
-        };
-        self.key.clear();
-        self.key.extend_from_slice(&self.text[self.at + 1..self.at + length - 1]);
-        self.at += length;
-        let colon = self.skip_separators();
-        if self.at - begin > MAX_BEFORE_VALUE {
-            return self.lose_field(begin);
-        }
-        match colon {
-            Some(b':') => self.at += 1,
-            Some(_) => return self.lose_field(begin),
-            None => return self.wait_from(begin, offset),
-        }
-        let first = self.skip_separators();
-        if self.at - begin > MAX_BEFORE_VALUE {
-            return self.lose_field(begin);
-        }
-        match first {
-            Some(b'[') if self.key == b"traceEvents" => {
-                self.at += 1;
-                self.state = State::in_list(true);
-                return Step::Again;
-            }
-            Some(b'}' | b']' | b':') => return self.lose_field(begin),
-            Some(_) => {}
-            None => return self.wait_from(begin, offset),
-        }
-        let (from, length) = (self.at, self.value_length(MAX_HEADER_FIELD));
-        let to = if let Length::Known(length) = length {
-            from + length
-        } else {
-            self.text.len().min(from + MAX_HEADER_FIELD)
-        };
-        // A value in which the events are has not ended where it should have.
-        if self.lists_of_events(from..to).next().is_some() {
-            return self.lose_field(begin);
-        }
-        match length {
-            Length::Known(_) => {
-                self.at = to;
-                Step::Found(Found::Header { value: Some((from, to)), offset, bytes: (to - begin) as u64 })
-            }
-            Length::TooLong => self.too_long(offset, true, true),
-            Length::Open => self.wait_from(begin, offset),
-        }
-    }
-
-    fn lose_field(&mut self, begin: usize) -> Step {
-        self.lose(begin, Damage::HeaderSkipped, Within::Object)
     }
 
     /// One element of the event list.
@@ -506,7 +407,8 @@ impl<'t> Cutter<'t> {
             Mending::Whole { .. } => self.too_long(offset, false, in_object),
             Mending::Open if !self.behind.is_end() => Step::Pause,
             // Nothing is wrong with it up to the end: there the text breaks off.
-            Mending::Open => self.stop(End::CutOff { offset }),
+            Mending::Open if !mender.has_inner_phase => self.stop(End::CutOff { offset }),
+            Mending::Open => self.lose(from, Damage::EventSyntax, within),
             Mending::Broken { at } => {
                 let named = mender.has_name.then_some(self.base + at as u64);
                 let step = self.lose(from, Damage::EventSyntax, within);
@@ -553,27 +455,9 @@ impl<'t> Cutter<'t> {
         }
     }
 
-    /// Behind the container: what follows it?
-    fn closed(&mut self, in_object: bool) -> Step {
-        while let Some(byte) = self.peek() {
-            match byte {
-                b'{' | b'[' => {
-                    self.fault(Damage::Documents, self.at);
-                    self.state.place = Place::Start;
-                    return Step::Again;
-                }
-                0 => {}
-                byte if is_space(byte) => {}
-                _ => return self.lose(self.at, Damage::Garbage, Within::Closed { in_object }),
-            }
-            self.at += 1;
-        }
-        if self.behind.is_end() { self.stop(End::Whole) } else { Step::Pause }
-    }
-
     /// The text is over in the middle of something that begins at a byte. If there is no more text, the file was cut off at
     /// `offset`.
-    fn wait_from(&mut self, at: usize, offset: u64) -> Step {
+    pub(super) fn wait_from(&mut self, at: usize, offset: u64) -> Step {
         if self.behind.is_end() {
             return self.stop(End::CutOff { offset });
         }
@@ -600,7 +484,7 @@ impl<'t> Cutter<'t> {
     }
 
     /// How long the value at the current place is.
-    fn value_length(&mut self, limit: usize) -> Length {
+    pub(super) fn value_length(&mut self, limit: usize) -> Length {
         let rest = &self.text[self.at..];
         let first = rest.first().copied().unwrap_or_default();
         let end = match first {
@@ -621,7 +505,7 @@ impl<'t> Cutter<'t> {
         }
     }
 
-    fn too_long(&mut self, offset: u64, is_header: bool, in_object: bool) -> Step {
+    pub(super) fn too_long(&mut self, offset: u64, is_header: bool, in_object: bool) -> Step {
         if !matches!(self.peek(), Some(b'{' | b'[' | b'"')) {
             return self.lose(self.at, Damage::HeaderSkipped, Within::Object);
         }
@@ -654,7 +538,7 @@ impl<'t> Cutter<'t> {
     }
 
     #[cold]
-    fn fault(&mut self, kind: Damage, at: usize) {
+    pub(super) fn fault(&mut self, kind: Damage, at: usize) {
         self.lost(kind, self.base + at as u64, 0);
     }
 
@@ -664,7 +548,7 @@ impl<'t> Cutter<'t> {
 
     /// Past white space and commas; the byte that follows.
     #[inline]
-    fn skip_separators(&mut self) -> Option<u8> {
+    pub(super) fn skip_separators(&mut self) -> Option<u8> {
         loop {
             let byte = self.peek()?;
             if !is_space(byte) && byte != b',' {
@@ -675,11 +559,11 @@ impl<'t> Cutter<'t> {
     }
 
     #[inline]
-    fn peek(&self) -> Option<u8> {
+    pub(super) fn peek(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }
 
-    fn offset(&self) -> u64 {
+    pub(super) fn offset(&self) -> u64 {
         self.base + self.at as u64
     }
 }
@@ -687,6 +571,7 @@ impl<'t> Cutter<'t> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::input::json::container::MAX_HEADER_FIELD;
     use crate::input::json::fields::Fields;
 
     /// Reads events as objects, and no more.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::flat::FlatValues;
 use super::marks::Marks;
-use super::number::Digits;
+use super::number::{Digits, is_number};
 use super::scan::{SyntaxError, Token, Walker};
 use super::text::unescape;
 
@@ -126,6 +126,9 @@ impl Fields {
         self.flat = FlatValues::NONE;
         let mut walker = Walker::marked(text, at, marks);
         while let Some((key, token)) = walker.member()? {
+            if matches!(token, Token::Number(number) if !is_number(number)) {
+                return Err(SyntaxError);
+            }
             let value = place(text, token, walker.place());
             let member = Member { field: Field::of(key), value };
             let before = std::mem::replace(&mut self.places[member.field as usize], value);

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::number::is_part;
+use super::number::{as_number, is_number, is_part};
 use super::scan::is_space;
 use crate::damage::Damage;
 
@@ -44,6 +44,8 @@ pub(super) struct Mender {
     /// Whether it has a phase, as events have, and a name, as most have.
     pub(super) has_phase: bool,
     pub(super) has_name: bool,
+    /// Whether an object within it has a phase, as if an event had got into it.
+    pub(super) has_inner_phase: bool,
     open: Vec<u8>,
     /// How much of the JSON is the beginning with all members that are whole.
     whole_members: usize,
@@ -99,7 +101,9 @@ impl Mender {
         self.open.clear();
         (self.has_phase, self.has_name, self.whole_members) = (false, false, 0);
         let mut pass = Pass { text, from, at: from, is_last, quotes, inner_phase: None, muted: None, mender: self };
-        match pass.run() {
+        let end = pass.run();
+        pass.mender.has_inner_phase = pass.inner_phase.is_some();
+        match end {
             // The ends of two events that are broken seem to be one, with all that is between them.
             Ok(()) if pass.inner_phase.is_some() && !pass.mender.faults.is_empty() => {
                 Mending::Broken { at: pass.inner_phase.unwrap_or(from) }
@@ -450,55 +454,6 @@ fn unit(text: &[u8]) -> Option<u16> {
 
 fn is_plain(byte: u8) -> bool {
     !matches!(byte, b'"' | b'\\' | ..b' ') && byte.is_ascii()
-}
-
-/// Whether a word is a number by JSON's grammar.
-fn is_number(word: &[u8]) -> bool {
-    let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let word = word.strip_prefix(b"-").unwrap_or(word);
-    let whole = digits(word);
-    if whole == 0 || whole > 1 && word[0] == b'0' {
-        return false;
-    }
-    let mut rest = &word[whole..];
-    if let Some(fraction) = rest.strip_prefix(b".") {
-        let length = digits(fraction);
-        if length == 0 {
-            return false;
-        }
-        rest = &fraction[length..];
-    }
-    if let [b'e' | b'E', exponent @ ..] = rest {
-        let exponent = exponent.strip_prefix(b"-").or_else(|| exponent.strip_prefix(b"+")).unwrap_or(exponent);
-        return !exponent.is_empty() && digits(exponent) == exponent.len();
-    }
-    rest.is_empty()
-}
-
-/// The number that one with a plus before it, zeros before it, or nothing before or behind its point can only be.
-fn as_number(word: &[u8]) -> Option<Vec<u8>> {
-    let (sign, rest) = match word {
-        [b'-', rest @ ..] => (&b"-"[..], rest),
-        [b'+', rest @ ..] => (&b""[..], rest),
-        rest => (&b""[..], rest),
-    };
-    let zeros = rest.iter().take_while(|byte| **byte == b'0').count();
-    let rest = &rest[zeros..];
-    let has_whole = rest.first().is_some_and(u8::is_ascii_digit);
-    let mut number = [sign, if has_whole { b"" } else { b"0" }, rest].concat();
-    if !has_whole && zeros == 0 && !rest.starts_with(b".") {
-        return None;
-    }
-    if let Some(point) = number.iter().position(|byte| *byte == b'.')
-        && !number.get(point + 1).is_some_and(u8::is_ascii_digit)
-    {
-        // Of `.` alone nothing is a digit.
-        if !has_whole && zeros == 0 {
-            return None;
-        }
-        number.insert(point + 1, b'0');
-    }
-    is_number(&number).then_some(number)
 }
 
 /// Whether a text begins with one of some keys in quotes, and a colon, white space aside. `None`: the text is too short to tell.
