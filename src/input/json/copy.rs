@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
 
+use memchr::memmem;
 use serde::de::IgnoredAny;
 
 use super::Summary;
@@ -253,17 +254,28 @@ impl Strictly {
     /// An object as it stands, or as what it was meant to be.
     fn object<'t>(&mut self, text: &'t [u8], offset: u64, damage: &mut DamageReport) -> Option<Cow<'t, [u8]>> {
         if self.mender.object(text, 0, true) != (Mending::Whole { end: text.len() }) {
-            // The event was read, so its arguments are what cannot be.
-            let args = edit::arguments(text)?;
-            let args = self.mender.beginning(args);
             damage.count(Damage::ArgsSyntax, Some(offset));
-            let event = edit::with_arguments(text, &args);
-            let is_whole = self.mender.object(&event, 0, true) == Mending::Whole { end: event.len() };
-            return is_whole.then(|| Cow::Owned(self.mender.json.clone()));
+            return self.without_what_is_broken(text).map(Cow::Owned);
         }
         let faults = &self.mender.faults;
         faults.iter().for_each(|(kind, at)| damage.count(*kind, Some(offset + *at as u64)));
         Some(if faults.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(self.mender.json.clone()) })
+    }
+}
+
+impl Strictly {
+    /// An event that was read, so that what is broken is within a container that it has: mostly its arguments, of which the beginning is
+    /// kept, otherwise one that nobody knows, before which all that matters may have come.
+    fn without_what_is_broken(&mut self, text: &[u8]) -> Option<Vec<u8>> {
+        if let Some(args) = edit::arguments(text) {
+            let args = self.mender.beginning(args);
+            let event = edit::with_arguments(text, &args);
+            if self.mender.object(&event, 0, true) == (Mending::Whole { end: event.len() }) {
+                return Some(self.mender.json.clone());
+            }
+        }
+        let event = self.mender.beginning(text);
+        [&b"\"ph\":"[..], b"\"ts\":"].iter().all(|key| memmem::find(&event, key).is_some()).then_some(event)
     }
 }
 
