@@ -86,7 +86,7 @@ fn the_stacks_of_what_is_whole_are_there() {
 
 /// Kinds that are no fault of the file, and those that only who reads arguments meets.
 const NOT_STRICT: &[&str] = &["json_duplicate_key", "json_text_time", "json_documents"];
-const OF_ARGUMENTS: &[&str] = &["not_a_number", "deep_arguments", "wrong_bracket"];
+const OF_ARGUMENTS: &[&str] = &["not_a_number", "deep_arguments"];
 
 #[test]
 fn strict_reading_refuses_all_that_is_no_json() {

@@ -340,7 +340,7 @@ impl<'t> Cutter<'t> {
             Some(to) => (Some(to), true),
             None => {
                 let end = marks.container_end(text, from).filter(|to| to - from <= MAX_EVENT);
-                let has_one_phase = |to: &usize| memmem::find_iter(&text[from..*to], PHASE).nth(1).is_none();
+                let has_one_phase = |to: &usize| memmem::find_iter(&text[from..*to], PHASE).count() == 1;
                 (end.filter(has_one_phase).filter(|to| events.read(&text[..*to], from, marks)), false)
             }
         };
@@ -385,6 +385,10 @@ impl<'t> Cutter<'t> {
         let within = Within::List { in_object };
         let Tools { marks, mender, mended } = &mut *self.tools;
         match mender.object(text, from, self.behind.is_end()) {
+            // An object that is no event and holds some: the beginning of another trace, say.
+            Mending::Whole { .. } if !mender.has_phase && mender.has_inner_phase => {
+                self.lose_object(from, Damage::Garbage, within)
+            }
             Mending::Whole { end } if end - from <= MAX_EVENT => {
                 self.at = end;
                 self.state.place = Place::List { in_object, commas: 0 };
@@ -408,10 +412,10 @@ impl<'t> Cutter<'t> {
             Mending::Open if !self.behind.is_end() => Step::Pause,
             // Nothing is wrong with it up to the end: there the text breaks off.
             Mending::Open if !mender.has_inner_phase => self.stop(End::CutOff { offset }),
-            Mending::Open => self.lose(from, Damage::EventSyntax, within),
+            Mending::Open => self.lose_object(from, Damage::EventSyntax, within),
             Mending::Broken { at } => {
                 let named = mender.has_name.then_some(self.base + at as u64);
-                let step = self.lose(from, Damage::EventSyntax, within);
+                let step = self.lose_object(from, Damage::EventSyntax, within);
                 if let Place::Lost(lost) = &mut self.state.place {
                     lost.named_up_to = named;
                 }

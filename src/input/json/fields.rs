@@ -126,7 +126,14 @@ impl Fields {
         self.flat = FlatValues::NONE;
         let mut walker = Walker::marked(text, at, marks);
         while let Some((key, token)) = walker.member()? {
-            if matches!(token, Token::Number(number) if !is_number(number)) {
+            let is_wrong = match token {
+                Token::Number(number) => !is_number(number),
+                // Where containers end was found by counting brackets of either kind.
+                Token::Object(object) => !object.ends_with(b"}"),
+                Token::Array(array) => !array.ends_with(b"]"),
+                _ => false,
+            };
+            if is_wrong {
                 return Err(SyntaxError);
             }
             let value = place(text, token, walker.place());

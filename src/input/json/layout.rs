@@ -206,20 +206,18 @@ impl Layout {
                 }
                 Sort::Object if text.get(at) == Some(&b'{') => {
                     if step.field != Field::Args {
-                        marks.container_end(text, at).filter(|end| !holds(phase, &text[at..*end]))?
+                        container_end(text, at, b'}', marks, phase)?
                     } else if let Some(end) = flats.recognise(text, at, &mut fields.flat) {
                         end
                     } else {
                         // Of two `args` the last counts.
                         fields.flat.form = None;
-                        let end = marks.container_end(text, at).filter(|end| !holds(phase, &text[at..*end]))?;
+                        let end = container_end(text, at, b'}', marks, phase)?;
                         flats.learn(text, at..end, marks);
                         end
                     }
                 }
-                Sort::Array if text.get(at) == Some(&b'[') => {
-                    marks.container_end(text, at).filter(|end| !holds(phase, &text[at..*end]))?
-                }
+                Sort::Array if text.get(at) == Some(&b'[') => container_end(text, at, b']', marks, phase)?,
                 _ => return None,
             };
             fields.set(step.field, Place { sort: step.sort, start: start as u32, end: at as u32, digits });
@@ -272,9 +270,11 @@ impl Piece {
     }
 }
 
+/// The byte behind the container that begins at a byte, if it ends with the right bracket and no event has got into it.
 #[inline]
-fn holds(phase: &Finder<'_>, container: &[u8]) -> bool {
-    phase.find(container).is_some()
+fn container_end(text: &[u8], at: usize, last: u8, marks: &mut Marks, phase: &Finder<'_>) -> Option<usize> {
+    let end = marks.container_end(text, at)?;
+    (text[end - 1] == last && phase.find(&text[at..end]).is_none()).then_some(end)
 }
 
 #[inline]

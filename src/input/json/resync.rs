@@ -93,9 +93,15 @@ impl Cutter<'_> {
     pub(super) fn lose(&mut self, from: usize, kind: Damage, within: Within) -> Step {
         let begin = self.base + from as u64;
         self.state.place = Place::Lost(Lost { begin, kind, within, tried_to: begin, tries: 0, named_up_to: None });
-        // What is broken may itself be the beginning of something whole, but for an event, which was read.
-        self.at = from + usize::from(kind == Damage::EventSyntax);
+        self.at = from;
         Step::Again
+    }
+
+    /// Gives up an object that was read; what is in it may be whole.
+    pub(super) fn lose_object(&mut self, from: usize, kind: Damage, within: Within) -> Step {
+        let step = self.lose(from, kind, within);
+        self.at = from + 1;
+        step
     }
 
     /// Looks for the way back.
