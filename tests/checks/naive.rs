@@ -217,7 +217,9 @@ impl Trace {
         let fits = |wanted: Option<u8>, is: Option<u8>| wanted.is_none() || wanted == is;
         let found = stack.iter().rposition(|id| {
             let slice = &slices[*id];
-            slice.dur == -1 && fits(event.name, slice.name) && fits(event.category, slice.category)
+            // A slice without a name is closed by any; one without a category is not.
+            let is_named = slice.name.is_none() || fits(event.name, slice.name);
+            slice.dur == -1 && is_named && fits(event.category, slice.category)
         });
         let Some(at) = found else { return };
         slices[stack[at]].dur = event.ts - slices[stack[at]].ts;
