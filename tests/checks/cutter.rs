@@ -2,8 +2,8 @@
 //!
 //! - Whether chunks are read before it is known how they begin, as threads do, or in order, what is found is the same.
 //! - However a text that is JSON is divided into chunks, what is found is the same. Of other texts that does not hold to the last
-//!   byte: an event is cut by its brackets where its end is at hand, and given up where it breaks if that is not. With chunks as
-//!   large as they are that is a difference between two ways of being broken, in one event of thousands.
+//!   byte: an event is cut by its brackets where its end is at hand, and given up where it breaks if that is not. Chunks end
+//!   where an event seems to begin, so hardly any lies across the end of one.
 //! - Events begin one behind the other, each with its brace.
 //! - Of a text that serde_json finds to be a trace, every event is handed out or counted by what it lacks, nothing else is, and
 //!   nothing counts as broken or mended.
