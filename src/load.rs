@@ -55,7 +55,8 @@ pub struct LoadOptions {
     /// How many threads read; `None`: as many as the machine has, up to 16. The result is the same.
     pub threads: Option<NonZero<usize>>,
     /// How many bytes of text a thread takes at a time; `None`: 512 KiB, which is best. The result is the same, but for how much
-    /// text is saved before a place where compressed data are corrupt.
+    /// text is saved before a place where compressed data are corrupt, and of a broken event that lies across the end of what a
+    /// thread took.
     pub chunk: Option<NonZero<usize>>,
     /// Whether to keep where in the text the events stand, so that they can be copied: eight bytes for each.
     pub places: bool,

@@ -70,9 +70,12 @@ fn short_decimal(text: &[u8], scale: i32) -> Option<i64> {
 
 fn any_decimal(text: &[u8], scale: i32) -> Option<i64> {
     let number = Decimal::parse(text)?;
-    let shift = number.exponent.checked_add(scale)?.checked_sub(number.fraction.len() as i32)?;
+    let shift = number.exponent.checked_add(scale)?.checked_sub(i32::try_from(number.fraction.len()).ok()?)?;
+    let mut digits = number.integer.iter().chain(number.fraction).skip_while(|digit| **digit == b'0');
+    // So many digits count; of those behind only the first says anything: which way to round.
+    let counting = i64::try_from(digits.clone().count()).ok()? + i64::from(shift);
     let mut value: i128 = 0;
-    for &digit in number.integer.iter().chain(number.fraction) {
+    for digit in digits.by_ref().take(usize::try_from(counting).unwrap_or(0)) {
         value = value.checked_mul(10)?.checked_add(i128::from(digit - b'0'))?;
     }
     if value != 0 {
@@ -80,13 +83,8 @@ fn any_decimal(text: &[u8], scale: i32) -> Option<i64> {
             value = value.checked_mul(10)?;
         }
     }
-    // 39 digits fill an i128: beyond them a division leaves nothing.
-    let divisor = 10i128.checked_pow(shift.min(0).unsigned_abs());
-    value = match divisor {
-        // Half away from zero without adding to the value, which may fill its type already.
-        Some(divisor) => value / divisor + i128::from(value % divisor >= divisor - value % divisor),
-        None => 0,
-    };
+    let rounds_up = counting >= 0 && digits.next().is_some_and(|digit| *digit >= b'5');
+    value += i128::from(rounds_up);
     i64::try_from(if number.negative { -value } else { value }).ok()
 }
 

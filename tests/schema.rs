@@ -48,6 +48,8 @@ fn small_traces() -> Vec<String> {
             let path = entry.unwrap().path();
             match path.extension().and_then(|extension| extension.to_str()) {
                 None if path.is_dir() => folders.push(path),
+                // What should be said of a broken trace.
+                _ if path.to_str().unwrap().contains(".report.") => {}
                 Some("json" | "gz") => traces.push(path.to_str().unwrap().to_owned()),
                 _ => {}
             }
@@ -86,7 +88,7 @@ fn answers_on_all_small_traces_fit() {
         }
     }
     // Two traces have no collective: begin_end_async, and the capture, which has no kernels at all.
-    assert_eq!((answers, tables), (15 * 8, 15 * 3));
+    assert_eq!((answers, tables), (50 * 8, 50 * 3));
 }
 
 #[test]

@@ -45,6 +45,8 @@ struct Stack {
     entries: Vec<Entry>,
     /// How many of them are still open.
     open: usize,
+    /// Whether one was open since there were none: then what is finished need not enclose what lies on it.
+    had_open: bool,
 }
 
 /// The lanes of a thread, for slices that partly overlap others of it.
@@ -189,9 +191,13 @@ impl Layer {
         // An overlap cannot come of an end: it has no length.
         let _ = stack.make_room(ts, None, &mut self.slices, damage);
         let fits = |wanted: StringId, is: StringId| wanted == StringId::NULL || wanted == is;
+        // A slice without a name is closed by any.
+        let is_named = |wanted: StringId, is: StringId| is == StringId::NULL || fits(wanted, is);
         let at = stack.entries.iter().rposition(|entry| {
             let slice = entry.slice as usize;
-            entry.end.is_none() && fits(name, self.slices.name(slice)) && fits(category, self.slices.category(slice))
+            entry.end.is_none()
+                && is_named(name, self.slices.name(slice))
+                && fits(category, self.slices.category(slice))
         })?;
         let entry = &mut stack.entries[at];
         self.slices.set_dur(entry.slice, ts - entry.ts);
@@ -217,6 +223,7 @@ impl Layer {
         let parent = stack.entries.last().map_or(NO_PARENT, |entry| entry.slice);
         let slice = self.slices.push_id(new.row, depth as u16, parent);
         stack.open += usize::from(new.dur.is_none());
+        stack.had_open = new.dur.is_none() || (stack.had_open && depth > 0);
         stack.entries.push(Entry { slice, ts: new.ts, end: new.dur.map(|dur| new.ts + dur) });
         Ok(slice)
     }
@@ -257,10 +264,11 @@ impl Stack {
                 continue;
             }
             if end < ts || (end == ts && !(entry.is_instant() && dur == Some(0))) {
-                self.entries.truncate(at);
+                // What lies on this one mostly is over, too, and is gone already. Otherwise that goes instead, as in Perfetto.
+                self.entries.pop();
             } else if dur.is_some_and(|dur| ts < end && ts + dur > end) {
                 return Err(Refusal::Overlap);
-            } else if self.open == 0 {
+            } else if !self.had_open {
                 // Finished entries enclose each other, so what fits into this one fits into all below it.
                 break;
             }

@@ -6,7 +6,9 @@
 //! its neighbours along (a stray quote or bracket still does).
 //!
 //! A chunk may end anywhere. What passes from one to the next is a [`State`] and the text of what was begun and not ended; where
-//! the chunks are cut changes nothing in what is found.
+//! the chunks are cut changes nothing in what is found, if the text is JSON. Of an event that is broken and lies across the end of
+//! a chunk less may be saved than of one whose closing bracket is at hand; waiting for that would be waiting for the file's end where
+//! a quote is missing.
 
 use std::collections::VecDeque;
 

@@ -127,12 +127,18 @@ fn meaning(
         let Digits { value, decimals } = fields.digits(field);
         time.digits_to_nanos(value, decimals).or_else(|| match fields.get(text, field)? {
             Token::Number(text) => time.micros_to_nanos(text),
-            Token::Text(text) => time.micros_to_nanos(text).inspect(|_| has_text_time.set(true)),
+            Token::Text(text) => time.micros_to_nanos(unescape(text).as_bytes()).inspect(|_| has_text_time.set(true)),
             _ => None,
         })
     };
     let phase = match get(Field::Ph) {
-        Some(Token::Text([phase, ..])) => *phase,
+        Some(Token::Text(raw @ [first, ..])) => {
+            if *first == b'\\' {
+                first_of(raw)
+            } else {
+                *first
+            }
+        }
         _ => return Err(Damage::EventWithoutTimestamp),
     };
     let ts = match nanos(Field::Ts) {
@@ -225,18 +231,35 @@ fn other_kind<'a>(phase: u8, fields: &Fields, text: &'a [u8]) -> Result<Kind<'a>
         b'b' => Kind::AsyncBegin(async_id(fields, text)?),
         b'e' => Kind::AsyncEnd(async_id(fields, text)?),
         b'n' => Kind::AsyncInstant(async_id(fields, text)?),
-        b'i' | b'I' | b'R' => match (get(Field::S), get(Field::Pid), get(Field::Tid)) {
-            (Some(Token::Text([b'g', ..])), _, _) => Kind::Instant(Scope::Global),
-            (Some(Token::Text([b'p', ..])), Some(_), _) => Kind::Instant(Scope::Process),
-            (Some(Token::Text([b'p', ..])), None, _) | (_, _, None) => return Err(Damage::IncompleteEvent),
-            _ => Kind::Instant(Scope::Thread),
-        },
+        b'i' | b'I' | b'R' => {
+            let scope = if let Some(Token::Text(raw)) = get(Field::S) { first_of(raw) } else { 0 };
+            match (scope, get(Field::Pid), get(Field::Tid)) {
+                (b'g', _, _) => Kind::Instant(Scope::Global),
+                (b'p', Some(_), _) => Kind::Instant(Scope::Process),
+                (b'p', None, _) | (_, _, None) => return Err(Damage::IncompleteEvent),
+                _ => Kind::Instant(Scope::Thread),
+            }
+        }
         b's' => Kind::FlowStart(flow_id(get(Field::Id))),
         b't' => Kind::FlowStep(flow_id(get(Field::Id))),
-        b'f' => Kind::FlowEnd { id: flow_id(get(Field::Id)), enclosing: get(Field::Bp) == Some(Token::Text(b"e")) },
+        b'f' => Kind::FlowEnd { id: flow_id(get(Field::Id)), enclosing: encloses(get(Field::Bp)) },
         b'M' => metadata(fields, text)?,
         _ => Kind::Other,
     })
+}
+
+/// The first byte of what a text says.
+fn first_of(raw: &[u8]) -> u8 {
+    unescape(raw).bytes().next().unwrap_or_default()
+}
+
+/// Whether a text says this: letters may be written as escapes, though nobody does.
+fn says(raw: &[u8], what: &str) -> bool {
+    raw == what.as_bytes() || raw.contains(&b'\\') && unescape(raw) == what
+}
+
+fn encloses(binding_point: Option<Token<'_>>) -> bool {
+    matches!(binding_point, Some(Token::Text(raw)) if says(raw, "e"))
 }
 
 fn nonempty(token: Option<Token<'_>>) -> Option<Text<'_>> {
@@ -276,8 +299,8 @@ fn flow_id(token: Option<Token<'_>>) -> Option<u64> {
             scaled_decimal(text, 0).map(|id| id as u64)
         }
         Token::Text(raw) => {
-            let raw = std::str::from_utf8(raw).ok()?;
-            let digits = raw.strip_prefix("0x").or_else(|| raw.strip_prefix("0X")).unwrap_or(raw);
+            let text = unescape(raw);
+            let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(&text);
             if digits.starts_with('+') {
                 return None;
             }
@@ -305,10 +328,10 @@ fn async_id<'a>(fields: &Fields, text: &'a [u8]) -> Result<AsyncId<'a>, Damage> 
     let (mut global, mut local) = (None, None);
     let mut walker = Walker::new(object);
     while let Ok(Some((key, value))) = walker.member() {
-        match key {
-            b"global" => global = as_text(value),
-            b"local" => local = as_text(value),
-            _ => {}
+        if says(key, "global") {
+            global = as_text(value);
+        } else if says(key, "local") {
+            local = as_text(value);
         }
     }
     let per_process = global.is_none();
@@ -318,29 +341,32 @@ fn async_id<'a>(fields: &Fields, text: &'a [u8]) -> Result<AsyncId<'a>, Damage> 
 fn metadata<'a>(fields: &Fields, text: &'a [u8]) -> Result<Kind<'a>, Damage> {
     let Some(Token::Text(name)) = fields.get(text, Field::Name) else { return Ok(Kind::Metadata) };
     let Some(Token::Object(object)) = fields.get(text, Field::Args) else { return Ok(Kind::Metadata) };
-    let wanted: &[u8] = match name {
-        b"process_name" | b"thread_name" => b"name",
-        b"process_sort_index" | b"thread_sort_index" => b"sort_index",
+    let name = &*unescape(name);
+    let wanted = match name {
+        "process_name" | "thread_name" => "name",
+        "process_sort_index" | "thread_sort_index" => "sort_index",
         _ => return Ok(Kind::Metadata),
     };
     let mut value = None;
     let mut walker = Walker::new(object);
     while let Ok(Some((key, token))) = walker.member() {
-        if key == wanted {
+        if says(key, wanted) {
             value = Some(token);
         }
     }
     Ok(match (name, value) {
-        (b"process_name", Some(Token::Text(raw))) if !raw.is_empty() => Kind::ProcessName(unescape(raw)),
-        (b"thread_name", Some(Token::Text(raw))) if !raw.is_empty() => Kind::ThreadName(unescape(raw)),
-        (b"process_sort_index", Some(Token::Number(text))) => {
-            Kind::ProcessSortIndex(scaled_decimal(text, 0).ok_or(Damage::IncompleteEvent)?)
-        }
-        (b"thread_sort_index", Some(Token::Number(text))) => {
-            Kind::ThreadSortIndex(scaled_decimal(text, 0).ok_or(Damage::IncompleteEvent)?)
-        }
+        ("process_name", Some(Token::Text(raw))) if !raw.is_empty() => Kind::ProcessName(unescape(raw)),
+        ("thread_name", Some(Token::Text(raw))) if !raw.is_empty() => Kind::ThreadName(unescape(raw)),
+        ("process_sort_index", Some(Token::Number(text))) => Kind::ProcessSortIndex(index(text)?),
+        ("thread_sort_index", Some(Token::Number(text))) => Kind::ThreadSortIndex(index(text)?),
         _ => return Err(Damage::IncompleteEvent),
     })
+}
+
+/// A place in an order: a whole number, as in Perfetto.
+fn index(text: &[u8]) -> Result<i64, Damage> {
+    let is_whole = !text.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E'));
+    scaled_decimal(text, 0).filter(|_| is_whole).ok_or(Damage::IncompleteEvent)
 }
 
 #[cfg(test)]

@@ -1,0 +1,8 @@
+//! See the check.
+
+#![no_main]
+
+#[path = "../../tests/checks/mod.rs"]
+mod checks;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::cutter::check(bytes));

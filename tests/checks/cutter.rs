@@ -1,0 +1,120 @@
+//! Any bytes through the reader of JSON.
+//!
+//! - Whether chunks are read before it is known how they begin, as threads do, or in order, what is found is the same.
+//! - However a text that is JSON is divided into chunks, what is found is the same. Of other texts that does not hold to the last
+//!   byte: an event is cut by its brackets where its end is at hand, and given up where it breaks if that is not. Chunks end
+//!   where an event seems to begin, so hardly any lies across the end of one.
+//! - Events begin one behind the other, each with its brace.
+//! - Of a text that serde_json finds to be a trace, every event is handed out or counted by what it lacks, nothing else is, and
+//!   nothing counts as broken or mended.
+//!
+//! Left out of the last: texts with a phase in an argument or twice in an event, and with a list of events in a header's field. There
+//! valid JSON looks like two traces that ran into each other, and is deliberately taken for that where something else is odd.
+
+use nccl_stacks::damage::{Damage, DamageReport};
+use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::input::json::{Buffer, Joiner, Reader, Splitter, Summary};
+use nccl_stacks::time::TimeRule;
+
+use super::plain;
+
+/// What was found: what each event says and where it begins, and the rest.
+type Found = (Vec<(u64, String)>, Summary);
+
+/// How chunks are read.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum How {
+    /// In order, with all that is before them.
+    InOrder,
+    /// By how they seem to begin, and again where that was wrong, as threads do.
+    Guessing,
+}
+
+fn read(text: &[u8], chunk: usize, how: How, reader: &mut Reader) -> Found {
+    let (mut splitter, mut joiner) = (Splitter::new(text, chunk), Joiner::default());
+    let mut found = Vec::new();
+    while let Some(mut chunk) = splitter.next(Buffer::default()) {
+        let mut of_chunk = Vec::new();
+        let mut see = |event: &nccl_stacks::event::Event<'_>, offset| of_chunk.push((offset, says(event)));
+        let part = if how == How::Guessing { reader.read(&chunk, &mut see) } else { None };
+        match part {
+            Some(part) if joiner.accepts(&chunk) => joiner.add(&mut chunk, part),
+            _ => {
+                of_chunk.clear();
+                joiner.read(&mut chunk, reader, |event, offset| of_chunk.push((offset, says(event))));
+            }
+        }
+        found.append(&mut of_chunk);
+        if joiner.is_over() {
+            break;
+        }
+    }
+    (found, joiner.into_summary())
+}
+
+fn says(event: &nccl_stacks::event::Event<'_>) -> String {
+    let nccl_stacks::event::Event { kind, ts, pid, tid, name, category, ids, thread_time, bind, args } = event;
+    let texts = (name.map(|text| text.decoded()), category.map(|text| text.decoded()));
+    format!("{kind:?} {ts} {pid:?} {tid:?} {texts:?} {ids:?} {thread_time:?} {bind:?} {args:?}")
+}
+
+fn damage(report: &DamageReport) -> Vec<String> {
+    let met = report.iter().filter(|(_, tally)| tally.count > 0);
+    met.map(|(description, tally)| format!("{} {tally:?}", description.name)).collect()
+}
+
+fn assert_same(a: &Found, b: &Found, how: &str) {
+    assert_eq!(a.0, b.0, "{how}");
+    assert_eq!(damage(&a.1.damage), damage(&b.1.damage), "{how}");
+    let rest = |s: &Summary| {
+        format!("{:?} {:?} {:?} {:?}", s.header, s.keys, (s.elements, s.events), (s.has_event_list, s.cut_off_at))
+    };
+    assert_eq!(rest(&a.1), rest(&b.1), "{how}");
+}
+
+/// Faults that a valid event can have: it lacks something.
+const LACKING: [Damage; 3] = [Damage::EventWithoutTimestamp, Damage::IncompleteEvent, Damage::InvalidDuration];
+
+/// The first byte says how the text behind them is divided.
+pub fn check(bytes: &[u8]) {
+    let [size, text @ ..] = bytes else { return };
+    let mut reader = Reader::new(TimeRule::Exact, ArgsWanted::All);
+    let whole = read(text, text.len() + 1, How::InOrder, &mut reader);
+    // A reader that has seen the events before knows them by their looks.
+    // Very small chunks are mostly the same thing over and over again.
+    let chunk = if *size == 0 { 1 } else { 16 + usize::from(*size) };
+    let in_order = read(text, chunk, How::InOrder, &mut reader);
+    let guessing = read(text, chunk, How::Guessing, &mut reader);
+    assert_same(&in_order, &guessing, "in order and guessing");
+    let is_valid = plain::is_valid(text);
+    if is_valid {
+        assert_same(&whole, &in_order, "whole and in chunks");
+    }
+    let (found, summary) = &whole;
+    assert!(found.windows(2).all(|pair| pair[0].0 < pair[1].0), "{found:?}");
+    assert!(found.iter().all(|(at, _)| text[*at as usize] == b'{'), "{found:?}");
+    assert_eq!(summary.events, found.len() as u64);
+    assert!(summary.damage.lost_bytes() <= text.len() as u64, "{:?}", damage(&summary.damage));
+    if is_valid {
+        check_valid(text, found, summary);
+    }
+}
+
+fn check_valid(text: &[u8], found: &[(u64, String)], summary: &Summary) {
+    let Some(events) = plain::events(text) else { return };
+    let phases = |event: &std::ops::Range<usize>| memchr::memmem::find_iter(&text[event.clone()], b"\"ph\"").count();
+    let lists = memchr::memmem::find_iter(text, b"\"traceEvents\"").count();
+    if lists > 1 || events.iter().any(|event| phases(event) > 1) {
+        return;
+    }
+    for (at, _) in found {
+        assert!(events.iter().any(|event| event.start as u64 == *at), "what begins at {at} is no event");
+    }
+    let empty = events.iter().filter(|event| plain::members(text, event.start).is_empty()).count() as u64;
+    let lacking: u64 = LACKING.iter().map(|kind| summary.damage.get(*kind).count).sum();
+    assert_eq!((summary.elements, summary.events + empty + lacking), (events.len() as u64, events.len() as u64));
+    for (description, tally) in summary.damage.faults() {
+        let may_be = LACKING.contains(&description.kind) || description.kind == Damage::ArgsTooDeep;
+        assert!(may_be, "{} {tally:?} in a valid trace", description.name);
+    }
+}

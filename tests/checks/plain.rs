@@ -1,0 +1,112 @@
+//! Things done the plain way: JSON read a byte after the other, to compare with, of texts that serde_json has found to be valid; a
+//! trace loaded by one thread without all that files need.
+
+use std::ops::Range;
+
+use nccl_stacks::damage::DamageReport;
+use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::input::json::{Buffer, Joiner, Reader, Splitter};
+use nccl_stacks::store::batch::Shard;
+use nccl_stacks::store::traces::Trace;
+use nccl_stacks::store::{Builder, Store};
+use nccl_stacks::time::TimeRule;
+
+/// Whether a text is JSON, to serde_json with nothing let pass: UTF-8, escapes, numbers that a double can hold.
+pub fn is_valid(text: &[u8]) -> bool {
+    serde_json::from_slice::<serde_json::Value>(text).is_ok()
+}
+
+/// The byte behind the value that begins at a byte.
+fn value_end(text: &[u8], at: usize) -> usize {
+    let (mut depth, mut at) = (0, at);
+    loop {
+        match text[at] {
+            b'"' => at = string_end(text, at),
+            b'{' | b'[' => {
+                depth += 1;
+                at += 1;
+            }
+            b'}' | b']' => {
+                depth -= 1;
+                at += 1;
+            }
+            _ => at += 1,
+        }
+        let is_over = at == text.len() || matches!(text[at], b',' | b'}' | b']' | b' ' | b'\n' | b'\t' | b'\r');
+        if depth == 0 && (is_over || matches!(text[at - 1], b'"' | b'}' | b']')) {
+            return at;
+        }
+    }
+}
+
+/// The byte behind the string that begins at a byte.
+fn string_end(text: &[u8], at: usize) -> usize {
+    let mut at = at + 1;
+    while text[at] != b'"' {
+        at += if text[at] == b'\\' { 2 } else { 1 };
+    }
+    at + 1
+}
+
+fn skip(text: &[u8], mut at: usize, also: &[u8]) -> usize {
+    while at < text.len() && (matches!(text[at], b' ' | b'\n' | b'\t' | b'\r') || also.contains(&text[at])) {
+        at += 1;
+    }
+    at
+}
+
+/// The elements of the list that begins at a byte.
+pub fn elements(text: &[u8], at: usize) -> Vec<Range<usize>> {
+    let (mut at, mut found) = (skip(text, at + 1, b","), Vec::new());
+    while text[at] != b']' {
+        let end = value_end(text, at);
+        found.push(at..end);
+        at = skip(text, end, b",");
+    }
+    found
+}
+
+/// The members of the object that begins at a byte: their keys with the quotes, and their values.
+pub fn members(text: &[u8], at: usize) -> Vec<(Range<usize>, Range<usize>)> {
+    let (mut at, mut found) = (skip(text, at + 1, b","), Vec::new());
+    while text[at] != b'}' {
+        let key = at..string_end(text, at);
+        let value = skip(text, key.end, b":");
+        let end = value_end(text, value);
+        found.push((key, value..end));
+        at = skip(text, end, b",");
+    }
+    found
+}
+
+/// Where the events of a valid trace are; `None` if this is none: a list, or an object with lists of that name, of objects only.
+pub fn events(text: &[u8]) -> Option<Vec<Range<usize>>> {
+    let at = skip(text, 0, b"");
+    let all: Vec<Range<usize>> = match text.get(at)? {
+        b'[' => elements(text, at),
+        b'{' => {
+            let lists: Vec<_> =
+                members(text, at).into_iter().filter(|(key, _)| &text[key.clone()] == b"\"traceEvents\"").collect();
+            if lists.is_empty() || lists.iter().any(|(_, list)| text[list.start] != b'[') {
+                return None;
+            }
+            lists.into_iter().flat_map(|(_, list)| elements(text, list.start)).collect()
+        }
+        _ => return None,
+    };
+    all.iter().all(|event| text[event.start] == b'{').then_some(all)
+}
+
+/// A trace in memory as a store.
+pub fn load(text: &str) -> Store {
+    let (mut splitter, mut joiner) = (Splitter::new(text.as_bytes(), text.len() + 1), Joiner::default());
+    let mut reader = Reader::new(TimeRule::Exact, ArgsWanted::All);
+    let (mut shard, mut builder) = (Shard::new(0), Builder::default());
+    while let Some(mut chunk) = splitter.next(Buffer::default()) {
+        joiner.read(&mut chunk, &mut reader, |event, offset| shard.add(event, offset));
+        builder.add(shard.take());
+    }
+    let summary = joiner.into_summary();
+    builder.end_trace(summary.header, Trace { events: summary.events, damage: summary.damage, ..Trace::default() });
+    builder.finish(DamageReport::default())
+}
