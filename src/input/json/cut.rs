@@ -2,8 +2,11 @@
 //!
 //! The cutter knows the container only: an object with `traceEvents` anywhere in it, or a bare list, perhaps without its
 //! closing bracket. It finds where each event begins and ends and leaves its meaning to the parser. What
-//! stands beside the events (the header) is handed out field by field. Cutting first keeps an event with wrong fields from taking
-//! its neighbours along (a stray quote or bracket still does).
+//! stands beside the events (the header) is handed out field by field.
+//!
+//! An event counts if it looks like one before, or can be walked through, if nothing in it is suspect (`marks`) and if what comes behind it
+//! may follow an event. All others are doubtful: the mender reads them byte by byte, and if it gives them up, the way back is
+//! searched for (`resync`). So one broken event takes no other along.
 //!
 //! A chunk may end anywhere. What passes from one to the next is a [`State`] and the text of what was begun and not ended; where
 //! the chunks are cut changes nothing in what is found, if the text is JSON. Of an event that is broken and lies across the end of
