@@ -91,8 +91,8 @@ pub struct Progress {
 /// Loads a trace, `-` for standard input. `progress` is called now and then, for every block of text.
 ///
 /// # Errors
-/// What [`input::open`] fails with; a file that is no trace; one with more text than it may have; a file that is damaged before the first whole event. Damage
-/// further on is counted in [`Store::damage`] instead.
+/// What [`input::open`] fails with; a file that is no trace; one with more text than it may have; a file that is damaged before
+/// the first whole event. Damage further on is counted in [`Store::damage`] instead.
 pub fn load(
     path: impl AsRef<Path>,
     options: LoadOptions,

@@ -1,8 +1,8 @@
 //! What is whole in a damaged trace is read, whatever is wrong beside it.
 //!
-//! Real traces and the small ones are damaged in every way that is known from users, at random places, and cut off everywhere. Which events are
-//! whole is known because the damage is done here; where they begin is found by another JSON parser. `NCCL_STACKS_RUNS` sets how
-//! many damaged texts are made.
+//! Real traces and the small ones are damaged in every way that is known from users, at random places, and cut off everywhere.
+//! Which events are whole is known because the damage is done here; where they begin is found by another JSON parser.
+//! `NCCL_STACKS_RUNS` sets how many damaged texts are made.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

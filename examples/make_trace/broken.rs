@@ -1,7 +1,8 @@
 //! Traces that are broken in one way each, and what a reader should say of them.
 //!
-//! All come of one small trace: a Python frame, twice an operator, its call and its NCCL kernel, and between them another kernel. What is done to it
-//! is done here, so that where it is wrong, what that costs and which events are whole is known without reading it.
+//! All come of one small trace: a Python frame, twice an operator, its call and its NCCL kernel, and between them another
+//! kernel. What is done to it is done here, so that where it is wrong, what that costs and which events are whole is known
+//! without reading it.
 
 use std::io::Write as _;
 

@@ -138,7 +138,8 @@ struct Finder<'a> {
     /// By machine and correlation id: the calls that have it, in order.
     calls: HashMap<(u32, i64), Vec<Call>, foldhash::fast::FixedState>,
     /// By the same: how many of the first calls that have it are of one process, for machines where it matters. If several ranks of
-    /// one file use the ids of flows alike, all ends of one are bound to the first rank's start, and the other starts are counted as damage.
+    /// one file use the ids of flows alike, all ends of one are bound to the first rank's start, and the other starts are
+    /// counted as damage.
     of_one_process: HashMap<(u32, i64), usize, foldhash::fast::FixedState>,
     /// Kernels and the slices from which a flow arrives, by kernel; flows of one kernel as they were bound.
     flows: Vec<(u32, u32)>,

@@ -149,7 +149,8 @@ impl<'a> Records<'a> {
         Records { store, sets: HashMap::default(), keys, sharers }
     }
 
-    /// What is known of some kernels, which were launched for a collective of this kind, as far as their callers tell. Kernels with the same name and record, as most are, are looked at together.
+    /// What is known of some kernels, which were launched for a collective of this kind, as far as their callers tell. Kernels
+    /// with the same name and record, as most are, are looked at together.
     pub fn messages<'k>(&mut self, called: Option<Collective>, kernels: impl Iterator<Item = Sender<'k>>) -> Messages {
         let mut alike: HashMap<(StringId, ArgSetId), Alike, FixedState> = HashMap::default();
         let mut last: Option<((StringId, ArgSetId), Alike)> = None;

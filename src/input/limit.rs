@@ -3,8 +3,9 @@
 //! A few megabytes can be made that decompress to terabytes. What is read takes memory only as far as it has events, but reading it takes
 //! time, and a trace of events that no machine can hold takes all memory that there is. So there is a limit to the text, and unless a
 //! person has set one, a limit to how much of it a piece of the file may become: what programs record shrinks to a
-//! tenth or a thirtieth, and hardly any to less than a hundredth; what was made to harm shrinks to a thousandth, which is the least that gzip
-//! can do, or to far less with zstd. Stretches are looked at one by one, so that an honest beginning is no cover.
+//! tenth or a thirtieth, and hardly any to less than a hundredth; what was made to harm shrinks to a thousandth, which is the
+//! least that gzip can do, or to far less with zstd. Stretches are looked at one by one, so that an honest beginning is no
+//! cover.
 
 use std::error::Error;
 use std::fmt;

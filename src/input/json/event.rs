@@ -48,8 +48,8 @@ impl Parser {
         }
     }
 
-    /// Whether the event that was handed out last has a length that is none, though it needs none: some readers give up there. `text` is what the event
-    /// was handed over with.
+    /// Whether the event that was handed out last has a length that is none, though it needs none: some readers give up there.
+    /// `text` is what the event was handed over with.
     pub(super) fn has_bad_time(&self, text: &[u8], recognised: bool) -> bool {
         let fields = if recognised { self.layouts.fields() } else { &self.fields };
         let is_bad = |field| match fields.get(text, field) {

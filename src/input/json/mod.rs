@@ -1,8 +1,9 @@
 //! The Chrome trace format: JSON as Kineto, Perfetto's tools and Chrome write it.
 //!
-//! `split` divides the text into chunks, `cut` finds the events in them with `container` for what is beside them (`mend` and `resync` help it where the text is not JSON), `event` gives each its meaning with the help of
-//! `fields` and `layout`, `ids` and `flat` find what ties it to others, `args` and `header` flatten the rest; `scan`, `marks`, `number` and `text` know JSON's
-//! grammar. `copy` goes through a text once more to copy a part of it, `edit` adds to single events.
+//! `split` divides the text into chunks, `cut` finds the events in them with `container` for what is beside them (`mend` and
+//! `resync` help it where the text is not JSON), `event` gives each its meaning with the help of `fields` and `layout`, `ids`
+//! and `flat` find what ties it to others, `args` and `header` flatten the rest; `scan`, `marks`, `number` and `text` know
+//! JSON's grammar. `copy` goes through a text once more to copy a part of it, `edit` adds to single events.
 //!
 //! One thread after the other takes a chunk from the [`Splitter`], each reads its own with a [`Reader`], and the
 //! [`Joiner`] is given the parts in file order. What comes out is the same whatever the number of threads.
