@@ -125,10 +125,8 @@ fn meaning(
     let has_text_time = Cell::new(false);
     let nanos = |field| {
         let Digits { value, decimals } = fields.digits(field);
-        time.digits_to_nanos(value, decimals).or_else(|| match fields.get(text, field)? {
-            Token::Number(text) => time.micros_to_nanos(text),
-            Token::Text(text) => time.micros_to_nanos(unescape(text).as_bytes()).inspect(|_| has_text_time.set(true)),
-            _ => None,
+        time.digits_to_nanos(value, decimals).or_else(|| {
+            if fields.has(field) { unusual_time(time, fields.get(text, field), &has_text_time) } else { None }
         })
     };
     let phase = match get(Field::Ph) {
@@ -197,6 +195,17 @@ fn meaning(
         faults.kinds.push(Damage::TextTime);
     }
     Ok(())
+}
+
+/// The time that a value is which is no simple number.
+#[cold]
+#[inline(never)]
+fn unusual_time(time: TimeRule, value: Option<Token<'_>>, is_text: &Cell<bool>) -> Option<i64> {
+    match value? {
+        Token::Number(text) => time.micros_to_nanos(text),
+        Token::Text(text) => time.micros_to_nanos(unescape(text).as_bytes()).inspect(|_| is_text.set(true)),
+        _ => None,
+    }
 }
 
 impl Faults {

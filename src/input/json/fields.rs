@@ -168,6 +168,12 @@ impl Fields {
         })
     }
 
+    /// Whether there is such a field.
+    #[inline]
+    pub(super) fn has(&self, field: Field) -> bool {
+        self.places[field as usize].sort != Sort::Absent
+    }
+
     /// The digits of a field's value, if it is a number that was read already.
     #[inline]
     pub(super) fn digits(&self, field: Field) -> Digits {
