@@ -94,7 +94,7 @@ impl Cutter<'_> {
             self.text.len().min(from + MAX_HEADER_FIELD)
         };
         // A value in which the events are has not ended where it should have.
-        if self.lists_of_events(from..to).next().is_some() {
+        if self.holds_list_of_events(from..to) {
             return self.lose_field(begin);
         }
         match length {

@@ -368,10 +368,10 @@ impl<'t> Cutter<'t> {
     /// What stands behind an event that ends before a byte.
     #[inline]
     fn next_begins(&self, to: usize) -> Next {
-        let (mut at, mut commas) = (to, 0);
+        let (mut at, mut commas) = (to, 0u8);
         loop {
             match self.text.get(at) {
-                Some(b',') => commas += 1,
+                Some(b',') => commas = commas.saturating_add(1),
                 Some(byte) if is_space(*byte) => {}
                 Some(b'{' | b']') if commas <= 1 => return Next::Proper { at, commas },
                 Some(b'{') => return Next::Proper { at: to, commas: 0 },
@@ -765,6 +765,13 @@ mod tests {
             pieces(&format!("[{E}{E},,{E},\n,{E},]")).0,
             [E, "MissingComma @18 0", E, "StrayComma @36 0", E, "StrayComma @56 0", E,]
         );
+    }
+
+    #[test]
+    fn any_number_of_commas_is_counted() {
+        let found = pieces_of(format!("[{E}{}{E}]", ",".repeat(300)).as_bytes(), usize::MAX / 2).0;
+        assert_eq!(found.iter().filter(|piece| piece.starts_with("StrayComma")).count(), 299);
+        assert_eq!(found.iter().filter(|piece| *piece == E).count(), 2);
     }
 
     #[test]

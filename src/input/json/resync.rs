@@ -207,10 +207,10 @@ impl Cutter<'_> {
         }
     }
 
-    /// Where in a stretch of the text lists of events begin, from its own beginning.
-    pub(super) fn lists_of_events(&self, range: Range<usize>) -> impl Iterator<Item = usize> {
+    /// Whether a list of events begins in a stretch of the text.
+    pub(super) fn holds_list_of_events(&self, range: Range<usize>) -> bool {
         let text = &self.text[range];
-        memmem::find_iter(text, b"\"traceEvents\"").filter(|at| {
+        memmem::find_iter(text, b"\"traceEvents\"").any(|at| {
             let mut visible = text[at + b"\"traceEvents\"".len()..].iter().filter(|byte| !is_space(**byte));
             visible.next() == Some(&b':') && visible.next() == Some(&b'[')
         })
