@@ -4,9 +4,13 @@ import json
 import pathlib
 
 here = pathlib.Path(__file__).parent
-texts = []
+texts, broken = [], []
 for path in sorted((here.parent / "testdata").rglob("*.json*")):
     data = path.read_bytes()
+    if path.parent.name == "broken":
+        if path.suffix == ".json" and not path.stem.endswith(".report"):
+            broken.append((path.stem, data))
+        continue
     texts.append((path.name.split(".")[0], gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data))
 
 
@@ -16,9 +20,10 @@ def put(target, name, data):
     (folder / name).write_bytes(data)
 
 
-for name, text in texts:
+for name, text in texts + broken:
     put("cutter", name, b"\x40" + text[:3000])
     put("cutter", name + "-end", b"\xff" + text[-2000:])
+for name, text in texts:
     try:
         trace = json.loads(text)
     except ValueError:

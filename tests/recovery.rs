@@ -190,12 +190,17 @@ const HARMS: &[Harm] = &[
     Harm::Hole,
 ];
 
+/// Of these something may be left that is JSON, and is not all of the event.
+const STRUCTURAL: &[&str] = &["missing bracket", "stray bracket", "cut off", "head lost"];
+
 /// A damaged text: where its events begin, and which of them are as they were, which can be mended.
 struct Damaged {
     text: Vec<u8>,
     places: Vec<usize>,
     whole: Vec<bool>,
     mendable: Vec<bool>,
+    /// Which are harmed in a way that is one of [`STRUCTURAL`].
+    halved: Vec<bool>,
     what: String,
 }
 
@@ -208,6 +213,7 @@ fn harm(text: &[u8], events: &[std::ops::Range<usize>], harms: &[Harm], random: 
     let mut separators: Vec<Vec<u8>> =
         (1..count).map(|i| text[events[i - 1].end..events[i].start].to_vec()).chain([TAIL.to_vec()]).collect();
     let (mut whole, mut mendable, mut what) = (vec![true; count], vec![true; count], String::new());
+    let mut halved = vec![false; count];
     for harm in harms {
         let at = random.below(count - 1);
         if !whole[at] {
@@ -218,6 +224,7 @@ fn harm(text: &[u8], events: &[std::ops::Range<usize>], harms: &[Harm], random: 
             Harm::Mendable(name, change) | Harm::Fatal(name, change) => {
                 let Some(body) = change(&bodies[at], random) else { continue };
                 mendable[at] = matches!(harm, Harm::Mendable(..));
+                halved[at] = STRUCTURAL.contains(name);
                 whole[at] = body == bodies[at];
                 bodies[at] = body;
                 what += &describe(name);
@@ -252,7 +259,21 @@ fn harm(text: &[u8], events: &[std::ops::Range<usize>], harms: &[Harm], random: 
         out.extend_from_slice(body);
         out.extend_from_slice(separator);
     }
-    Damaged { text: out, places, whole, mendable, what }
+    Damaged { text: out, places, whole, mendable, halved, what }
+}
+
+/// All keys in a value, in order, without the brackets that were put into them.
+fn keys(value: &serde_json::Value) -> Vec<String> {
+    let mut keys: Vec<String> = match value {
+        serde_json::Value::Object(members) => {
+            let plain = |key: &str| key.replace(['{', '}', '[', ']'], "");
+            members.iter().flat_map(|(key, value)| std::iter::once(plain(key)).chain(self::keys(value))).collect()
+        }
+        serde_json::Value::Array(elements) => elements.iter().flat_map(self::keys).collect(),
+        _ => Vec::new(),
+    };
+    keys.sort_unstable();
+    keys
 }
 
 /// Every event that is whole is there as it was, every one that can be mended is there, and nothing else begins anywhere. What is
@@ -290,8 +311,18 @@ fn check(trace: &str, text: &[u8], events: &[std::ops::Range<usize>], harms: &[H
         let mut whole = Vec::new();
         repair(&damaged.text[..], &mut whole, |_, _| Choice::Copy).unwrap();
         let json: serde_json::Value = serde_json::from_slice(&whole).unwrap_or_else(|e| panic!("{e}: {}", context()));
-        let events = json["traceEvents"].as_array().map_or(0, Vec::len);
-        assert_eq!(events, found.len(), "{}", context());
+        let salvaged = json["traceEvents"].as_array().unwrap();
+        assert_eq!(salvaged.len(), found.len(), "{}", context());
+        for (at, is) in found.keys().zip(salvaged) {
+            if let Ok(i) = damaged.places.binary_search(at)
+                && damaged.halved[i]
+                // A bracket behind a string may make it look like one that goes on, which is said.
+                && damage.get(Damage::StrayQuote).count == 0
+            {
+                let should: serde_json::Value = serde_json::from_slice(&text[events[i].clone()]).unwrap();
+                assert_eq!(keys(is), keys(&should), "event {i} at byte {at} is a part of itself: {}", context());
+            }
+        }
         let (again, damage) = read(&whole[..]);
         assert_eq!((again.len(), damage.faults().count()), (found.len(), 0), "{}", context());
         assert!(again.values().eq(found.values()), "{}", context());

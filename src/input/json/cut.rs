@@ -19,6 +19,7 @@ use memchr::memmem;
 
 use super::marks::Marks;
 use super::mend::{Mender, Mending};
+use super::rest::is_rest;
 use super::resync::{Lost, Within};
 use super::scan::{Nesting, is_space};
 use crate::damage::Damage;
@@ -391,10 +392,15 @@ impl<'t> Cutter<'t> {
         let Tools { marks, mender, mended } = &mut *self.tools;
         match mender.object(text, from, self.behind.is_end()) {
             // An object that is no event and holds some: the beginning of another trace, say.
-            Mending::Whole { .. } if !mender.has_phase && mender.has_inner_phase => {
+            Mending::Whole { .. } if !mender.has("ph") && mender.has_inner_phase => {
                 self.lose_object(from, Damage::Garbage, within)
             }
             Mending::Whole { end } if end - from <= MAX_EVENT => {
+                match is_rest(mender, text, end, self.behind.is_end()) {
+                    None => return Step::Pause,
+                    Some(true) => return self.lose_object(from, Damage::EventSyntax, within),
+                    Some(false) => {}
+                }
                 self.at = end;
                 self.state.place = Place::List { in_object, commas: 0 };
                 if mender.faults.is_empty() {
@@ -419,7 +425,7 @@ impl<'t> Cutter<'t> {
             Mending::Open if !mender.has_inner_phase => self.stop(End::CutOff { offset }),
             Mending::Open => self.lose_object(from, Damage::EventSyntax, within),
             Mending::Broken { at } => {
-                let named = mender.has_name.then_some(self.base + at as u64);
+                let named = mender.has("name").then_some(self.base + at as u64);
                 let step = self.lose_object(from, Damage::EventSyntax, within);
                 if let Place::Lost(lost) = &mut self.state.place {
                     lost.named_up_to = named;
@@ -701,6 +707,8 @@ mod tests {
             r#"{"ph":"X","ts":1,"args":{"name":"x"y z","b":{"name":1"#,
             r#"{"ph":"X","ts":nul}"#,
             r#"{"ph":"X",ts:1}"#,
+            r#"{"ph":"X","name":"n","pid":1,"tid":1,"ts":1,"args":{"a":1},"b":2}}"#,
+            r#"{"ph":"X","name":"n","pid":1,"tid":1,"ts":1},"dur":12}"#,
         ] {
             let bytes = middle.len() + 1;
             assert_eq!(

@@ -7,6 +7,8 @@
 
 use std::ops::Range;
 
+use memchr::memmem;
+
 use super::number::{as_number, is_number, is_part};
 use super::scan::is_space;
 use crate::damage::Damage;
@@ -41,9 +43,10 @@ pub(super) struct Mender {
     pub(super) faults: Vec<(Damage, usize)>,
     /// How deep containers may lie in each other; deeper ones become `null`. 0: as deep as they want.
     max_depth: usize,
-    /// Whether it has a phase, as events have, and a name, as most have.
-    pub(super) has_phase: bool,
-    pub(super) has_name: bool,
+    /// Which keys of events it has: a bit for each of [`EVENT_KEYS`].
+    keys: u16,
+    /// Whether a member that events do not have comes behind one that holds others: it may have been meant to be within that.
+    pub(super) has_strange_member: bool,
     /// Whether an object within it has a phase, as if an event had got into it.
     pub(super) has_inner_phase: bool,
     open: Vec<u8>,
@@ -64,6 +67,24 @@ impl Mender {
     /// One that keeps containers up to so deep in each other; deeper ones become `null`.
     pub(super) fn up_to_depth(max_depth: usize) -> Self {
         Mender { max_depth, ..Mender::default() }
+    }
+
+    /// Whether it has a member of this name.
+    pub(super) fn has(&self, key: &str) -> bool {
+        EVENT_KEYS.iter().zip(0..).any(|(known, bit)| *known == key && self.keys >> bit & 1 == 1)
+    }
+
+    /// Whether it lacks a member that programs write in events of its phase.
+    pub(super) fn lacks(&self, key: &str) -> bool {
+        let is_of = |phase: &[u8]| memmem::find(&self.json, phase).is_some();
+        let (is_complete, is_metadata) = (is_of(br#""ph":"X""#), is_of(br#""ph":"M""#));
+        let may_lack = match key {
+            "args" => is_complete || is_metadata || is_of(br#""ph":"C""#),
+            "bp" => is_of(br#""ph":"f""#),
+            _ => false,
+        };
+        let lacks_any = ["ph", "name", "pid", "tid", "ts"].iter().any(|key| !self.has(key));
+        !self.has(key) && (may_lack || !is_metadata && (lacks_any || is_complete && !self.has("dur")))
     }
 
     /// Reads the object that begins at a byte. `is_last`: behind the text there is nothing more.
@@ -99,7 +120,7 @@ impl Mender {
         self.json.clear();
         self.faults.clear();
         self.open.clear();
-        (self.has_phase, self.has_name, self.whole_members) = (false, false, 0);
+        (self.keys, self.has_strange_member, self.whole_members) = (0, false, 0);
         let mut pass = Pass { text, from, at: from, is_last, quotes, inner_phase: None, muted: None, mender: self };
         let end = pass.run();
         pass.mender.has_inner_phase = pass.inner_phase.is_some();
@@ -214,9 +235,12 @@ impl Pass<'_, '_> {
         let (start, key_at) = (self.mender.json.len(), self.at);
         self.string(Role::Key)?;
         if self.mender.open.len() == 1 {
-            let Mender { json, has_phase, has_name, .. } = &mut *self.mender;
-            *has_phase |= json[start..] == *br#""ph""#;
-            *has_name |= json[start..] == *br#""name""#;
+            let Mender { json, keys, has_strange_member, .. } = &mut *self.mender;
+            let key = &json[start + 1..json.len() - 1];
+            match EVENT_KEYS.iter().position(|known| known.as_bytes() == key) {
+                Some(bit) => *keys |= 1 << bit,
+                None => *has_strange_member |= json[..start].ends_with(b"},") || json[..start].ends_with(b"],"),
+            }
         } else if self.mender.json[start..] == *br#""ph""# {
             self.inner_phase = self.inner_phase.or(Some(key_at));
         }
@@ -258,6 +282,12 @@ impl Pass<'_, '_> {
             self.at += plain;
             match rest[plain] {
                 b'"' if self.quotes == Quotes::End || self.ends(role)? => break,
+                // A key, which a list has none of: its bracket is missing.
+                b'"' if role == Role::Element && !has_quotes && self.next_is_colon()? => {
+                    return Err(Stop::Broken(start));
+                }
+                // This and the next key, and the value between them.
+                b'"' if role == Role::Key && has_quotes => return Err(Stop::Broken(start)),
                 b'"' => {
                     has_quotes = true;
                     if self.at - self.from > MAX_WITH_QUOTES {
@@ -376,6 +406,11 @@ impl Pass<'_, '_> {
             },
             _ => false,
         })
+    }
+
+    /// Whether a colon follows the quote that comes next.
+    fn next_is_colon(&self) -> Result<bool, Stop> {
+        Ok(self.visible(self.at + 1)?.is_some_and(|(_, next)| next == b':'))
     }
 
     /// Whether a key of events begins in a stretch.
@@ -549,6 +584,8 @@ mod tests {
             (r#"{"ph":"X","name":"abc,"ts":1,"dur":2}"#, 23),
             (r#"{"ph":"X","name":"abc{"ph":"X","ts":1}"#, 23),
             (r#"{"a":[1}"#, 7),
+            (r#"{"a":["x", "b": ["y"], "c": "z"}"#, 14),
+            (r#"{"a"]:1, "b":2}"#, 4),
             (r#"{"a":{"b":1]}"#, 11),
             (r#"{"a" 1}"#, 5),
             (r#"{a:1}"#, 1),

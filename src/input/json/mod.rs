@@ -1,7 +1,7 @@
 //! The Chrome trace format: JSON as Kineto, Perfetto's tools and Chrome write it.
 //!
-//! `split` divides the text into chunks, `cut` finds the events in them with `container` for what is beside them (`mend` and
-//! `resync` help it where the text is not JSON), `event` gives each its meaning with the help of `fields` and `layout`, `ids`
+//! `split` divides the text into chunks, `cut` finds the events in them with `container` for what is beside them (`mend`,
+//! `rest` and `resync` help it where the text is not JSON), `event` gives each its meaning with the help of `fields` and `layout`, `ids`
 //! and `flat` find what ties it to others, `args` and `header` flatten the rest; `scan`, `marks`, `number` and `text` know
 //! JSON's grammar. `copy` goes through a text once more to copy a part of it, `edit` adds to single events.
 //!
@@ -22,6 +22,7 @@ mod layout;
 mod marks;
 mod mend;
 mod number;
+mod rest;
 mod resync;
 mod scan;
 mod split;

@@ -161,10 +161,10 @@ impl Cutter<'_> {
             None => return Sight::Unknown,
         }
         match self.tools.mender.object(self.text, at, self.behind.is_end()) {
-            Mending::Whole { end } if !self.tools.mender.has_phase => Sight::Not { next: end },
+            Mending::Whole { end } if !self.tools.mender.has("ph") => Sight::Not { next: end },
             // The second half of an event that has a stray brace in it.
             Mending::Whole { end }
-                if !self.tools.mender.has_name && lost.named_up_to == Some(self.base + at as u64) =>
+                if !self.tools.mender.has("name") && lost.named_up_to == Some(self.base + at as u64) =>
             {
                 Sight::Not { next: end }
             }
