@@ -210,15 +210,10 @@ impl Tally {
 }
 
 /// The tallies of all kinds.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct DamageReport {
-    tallies: [Tally; DESCRIPTIONS.len()],
-}
-
-impl Default for DamageReport {
-    fn default() -> Self {
-        DamageReport { tallies: [Tally::default(); DESCRIPTIONS.len()] }
-    }
+    /// By kind; empty where nothing was met: an archive may hold a hundred thousand traces.
+    tallies: Vec<Tally>,
 }
 
 impl DamageReport {
@@ -229,6 +224,7 @@ impl DamageReport {
 
     /// Counts one case by which so many bytes of the text were lost.
     pub fn lose(&mut self, kind: Damage, offset: Option<u64>, bytes: u64) {
+        self.tallies.resize(DESCRIPTIONS.len(), Tally::default());
         let tally = &mut self.tallies[kind as usize];
         tally.count += 1;
         tally.bytes += bytes;
@@ -239,6 +235,7 @@ impl DamageReport {
 
     /// Adds what another report counted; first places of this one stay first.
     pub fn add(&mut self, other: &DamageReport) {
+        self.tallies.resize(self.tallies.len().max(other.tallies.len()), Tally::default());
         for (mine, theirs) in self.tallies.iter_mut().zip(&other.tallies) {
             mine.count += theirs.count;
             mine.bytes += theirs.bytes;
@@ -253,12 +250,12 @@ impl DamageReport {
 
     /// How often a kind was met.
     pub fn get(&self, kind: Damage) -> Tally {
-        self.tallies[kind as usize]
+        self.tallies.get(kind as usize).copied().unwrap_or_default()
     }
 
     /// All kinds with their tallies, also those at zero.
     pub fn iter(&self) -> impl Iterator<Item = (&'static Description, Tally)> + '_ {
-        DESCRIPTIONS.iter().map(|d| (d, self.tallies[d.kind as usize]))
+        DESCRIPTIONS.iter().map(|d| (d, self.get(d.kind)))
     }
 
     /// The kinds that were met and that a whole file of a correct writer does not have.

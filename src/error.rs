@@ -36,6 +36,9 @@ pub enum Error {
     #[error("{name}: the file has changed since it was read first; try again")]
     Changed { name: String },
 
+    #[error("{name}: this is an archive, which has to be read twice; save it to a file first")]
+    ArchiveOnce { name: String },
+
     #[error("{name}: a trace in Perfetto's protobuf format cannot be cut; --sqlite exports all of it")]
     CannotCut { name: String },
 

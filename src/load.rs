@@ -11,7 +11,7 @@
 
 mod packets;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read;
 use std::num::NonZero;
 use std::path::Path;
@@ -25,7 +25,7 @@ use crate::event::ArgsWanted;
 use crate::event::HeaderField;
 use crate::input::archive::{Archive, Findings, Member};
 use crate::input::json::{Buffer, CHUNK, Chunk, Joiner, Part, Reader, Splitter, Summary};
-use crate::input::limit::{LimitReached, Limits};
+use crate::input::limit::Limits;
 use crate::input::packed::{PackedCause, PackedFailure};
 use crate::input::{self, Contents, Input};
 use crate::store::batch::{Batch, Shard};
@@ -143,17 +143,17 @@ struct Loader<F> {
 impl<F: FnMut(Progress) + Send> Loader<F> {
     /// Loads all traces of an archive. What is none is passed over, and so is what is damaged before its first event.
     fn archive(&mut self, name: &str, mut archive: Archive) -> Result<Findings, Error> {
-        let (mut names, mut first_failure) = (Vec::new(), None);
+        // How often there has been a trace of each name.
+        let (mut names, mut first_failure) = (HashMap::<String, usize>::new(), None);
         while let Some(member) = archive.next(self.threads)? {
             let Member { name: of_member, place, contents } = member;
-            let is_same = |known: &&String| **known == of_member;
-            let shown = match names.iter().filter(is_same).count() {
-                0 => of_member.clone(),
-                before => format!("{of_member} ({})", before + 1),
+            let shown = match names.get(&of_member) {
+                None => of_member.clone(),
+                Some(before) => format!("{of_member} ({})", before + 1),
             };
             let trace = Trace { name: Some(shown.clone()), place, ..Trace::default() };
             match self.trace(&format!("{name}/{shown}"), contents, trace) {
-                Ok(()) => names.push(of_member),
+                Ok(()) => *names.entry(of_member).or_default() += 1,
                 Err(Error::NotATrace { .. }) => archive.is_no_trace(shown),
                 Err(error @ (Error::NothingWhole { .. } | Error::CorruptBeforeFirstEvent { .. })) => {
                     first_failure = first_failure.or(Some(error));
@@ -444,14 +444,10 @@ fn check(name: &str, mut summary: Summary) -> Result<Summary, Error> {
 
 /// What the source of the text failed with: nothing that keeps what was whole before it from being used, if that is what is wrong.
 fn check_failure(name: &str, source: std::io::Error, events: u64) -> Result<(), Error> {
-    let name = name.to_owned();
-    if let Some(reached) = LimitReached::of(&source) {
-        return Err(Error::TooMuchText { name, what: reached.to_string() });
-    }
     match PackedFailure::of(&source) {
-        None => Err(Error::Read { name, source }),
+        None => Err(input::failure(name, source)),
         Some(packed) if events == 0 && packed.cause != PackedCause::TrailingBytes => {
-            let (offset, message) = (packed.offset, packed.message.clone());
+            let (name, offset, message) = (name.to_owned(), packed.offset, packed.message.clone());
             Err(match packed.cause {
                 PackedCause::CutOff => Error::NothingWhole { name, offset },
                 _ => Error::CorruptBeforeFirstEvent { name, offset, message },

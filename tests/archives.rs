@@ -778,3 +778,50 @@ fn the_ranks_of_a_job_add_up() {
     assert_eq!(together["summary"]["busy_ns"], busy);
     assert_eq!(together["summary"]["gpus"], 4);
 }
+
+/// Which of its files is the trace is known of an archive once it has been gone through, which a pipe allows but once.
+#[test]
+fn what_is_read_once_is_no_archive_to_repair() {
+    let (folder, _) = scratch("a", b"");
+    let out = folder.path().join("out.json");
+    let out = out.to_str().unwrap();
+    let trace = bytes_of("evidence.json");
+    let archive = tar_of(&[("a.json", &trace[..]), ("b.json", &trace[..])]);
+    let output = piped(&["repair", "-", "--output", out], &archive);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("this is an archive, which has to be read twice"), "{}", stderr(&output));
+    assert!(!std::path::Path::new(out).exists());
+    assert_eq!(piped(&["repair", "-", "--output", out], &trace).status.code(), Some(0));
+}
+
+/// A trace may be whole in an archive that is not.
+#[test]
+fn what_is_wrong_with_the_archive_is_told_of_a_repair() {
+    let trace = bytes_of("evidence.json");
+    let archive = tar_of(&[("a.json", &trace[..]), ("b.json", &trace[..])]);
+    // Up to the middle of the second header.
+    let first = 512 + trace.len().next_multiple_of(512);
+    let (folder, file) = scratch("a.tar", &archive[..first + 100]);
+    let out = folder.path().join("out.json");
+    let out = out.to_str().unwrap();
+    let output = run(&["repair", &file, "--output", out]);
+    assert_eq!(output.status.code(), Some(0));
+    let told = format!("at byte {first} of the archive");
+    assert!(stderr(&output).contains(&told), "{}", stderr(&output));
+    std::fs::remove_file(out).unwrap();
+    let output = run(&["repair", &file, "--output", out, "--strict"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains(&told), "{}", stderr(&output));
+    assert!(!std::path::Path::new(out).exists());
+}
+
+/// A name may hold what steers a terminal.
+#[test]
+fn names_are_shown_harmlessly() {
+    let (_folder, file) =
+        scratch("a.tar", &tar_of(&[("\u{1b}[31mred.json", b"{\"traceEvents\":[{\"ph\":\"X\"" as &[u8])]));
+    let output = run(&["kernels", &file]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("[31mred.json"), "{}", stderr(&output));
+    assert!(!stderr(&output).contains('\u{1b}'));
+}

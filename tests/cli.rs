@@ -391,8 +391,11 @@ fn output_files_are_whole_or_not_there() {
         assert!(stderr(&output).contains(message), "{}", stderr(&output));
         assert!(!stderr(&output).contains("Trace loaded"), "fails before the load");
     }
-    let itself = run(&[&trace, "--output", &trace]);
-    assert!(stderr(&itself).contains("this is the trace itself"));
+    let (_folder, capture) = scratch("capture.json", &std::fs::read(testdata("costs.json")).unwrap());
+    for args in [&[&trace, "--output", &trace][..], &[&trace, "--capture-trace", &capture, "--output", &capture]] {
+        let itself = run(args);
+        assert!(stderr(&itself).contains("this is a file that is read"), "{args:?}");
+    }
     assert_eq!(run(&[&trace, "--output", "/dev/null"]).status.code(), Some(0));
 }
 

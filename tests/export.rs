@@ -164,12 +164,14 @@ fn a_database_knows_what_it_is_and_finds_by_index() {
 fn a_file_is_replaced_whole_or_not_at_all() {
     let trace = testdata("evidence.json");
     let (folder, file) = scratch("trace.db", b"old");
+    let also = format!("{}/./trace.db", folder.path().display());
     // Refused before anything is read.
     for (args, want) in [
         (&["export", &trace][..], "required"),
-        (&["export", &file, "--sqlite", &file], "this is the trace itself"),
+        (&["export", &file, "--sqlite", &file], "this is a file that is read"),
         (&["export", &trace, "--sqlite", folder.path().to_str().unwrap()], "this is a directory"),
         (&["export", &trace, "--sqlite", "/dev/null"], "this is no regular file"),
+        (&["export", &trace, "--sqlite", &file, "--trace", &also], "two results cannot have the same name"),
         (&["export", &trace, "--sqlite", "/no/such/folder/trace.db"], "the folder does not exist"),
         (&["export", "/no/such/trace", "--sqlite", &file], "there is no such file"),
     ] {

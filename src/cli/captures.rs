@@ -16,7 +16,7 @@ const ENDINGS: &[&str] = &[".json", ".json.gz", ".json.zst"];
 
 /// Reads the captures that belong to a trace. One that was found and not named is left out if it cannot be read.
 pub(super) fn read(named: &[PathBuf], trace: &Path, options: LoadOptions, exact_names: bool) -> Result<Captures, Stop> {
-    let found = if named.is_empty() { beside(trace) } else { named.to_vec() };
+    let found = paths(named, trace);
     let mut captures = Captures::new(exact_names);
     for path in found {
         let options = LoadOptions { args: ArgsWanted::All, ..options };
@@ -34,6 +34,11 @@ pub(super) fn read(named: &[PathBuf], trace: &Path, options: LoadOptions, exact_
         }
     }
     Ok(captures)
+}
+
+/// The traces of captures that are read with a trace.
+pub(super) fn paths(named: &[PathBuf], trace: &Path) -> Vec<PathBuf> {
+    if named.is_empty() { beside(trace) } else { named.to_vec() }
 }
 
 /// The traces in the folder beside a trace, by name.

@@ -26,8 +26,8 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
             return Err(Stop::Usage("diff reads two files; standard input is none of them".to_owned()));
         }
     }
-    let output = Output::open(args.output.as_deref(), &args.before)?;
-    Output::open(args.output.as_deref(), &args.after)?;
+    let others = std::iter::once(&args.after).chain(&args.selection.family_file);
+    let output = Output::open(args.output.as_deref(), &opening::inputs(&args.before, others))?;
     let before = ask(&question, "Before", &args.before)?;
     let after = ask(&question, "After", &args.after)?;
     if before.coverage.kernels + after.coverage.kernels == 0 {

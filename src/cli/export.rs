@@ -13,21 +13,27 @@ use crate::analysis::launches;
 use crate::error::Error;
 use crate::event::ArgsWanted;
 use crate::export::{cut, sqlite};
-use crate::input::{self, Contents};
+use crate::input::Contents;
 use crate::load::LoadOptions;
 use crate::sql::Database;
 
 pub(super) fn run(args: &Export) -> Result<(), Stop> {
     check(args)?;
     let wanted = opening::wanted(&args.selection, &args.reading)?;
-    let place = |flag, path: Option<&Path>| path.map(|path| Place::open(flag, path, &args.trace)).transpose();
+    let inputs = opening::inputs(&args.trace, &args.selection.family_file);
+    let place = |flag, path: Option<&Path>| path.map(|path| Place::open(flag, path, &inputs)).transpose();
     let sqlite = place("--sqlite", args.sqlite.as_deref())?;
     let smaller = place("--trace", args.cut.as_deref())?;
     let parquet = args.parquet.as_deref().map(parquet::Folder::open).transpose()?;
+    if let (Some(sqlite), Some(smaller)) = (&sqlite, &smaller)
+        && sqlite.is_same(smaller)
+    {
+        return Err(Stop::Usage(SAME.to_owned()));
+    }
     let all = if args.sqlite.is_some() || args.parquet.is_some() { ArgsWanted::All } else { ArgsWanted::Collectives };
     let options = LoadOptions { places: args.cut.is_some(), ..opening::options(&args.reading, all) };
     if args.cut.is_some() {
-        refuse_what_cannot_be_cut(&args.trace)?;
+        refuse_what_cannot_be_cut(args)?;
     }
     let database = opening::open(&args.trace, &args.reading, options)?;
     if let Some(place) = sqlite {
@@ -57,17 +63,19 @@ fn check(args: &Export) -> Result<(), Stop> {
     }
     let paths = [&args.sqlite, &args.parquet, &args.cut].map(|path| path.as_ref());
     if (1..paths.len()).any(|at| paths[at].is_some() && paths[..at].contains(&paths[at])) {
-        return usage("two results cannot have the same name");
+        return usage(SAME);
     }
     Ok(())
 }
+
+const SAME: &str = "two results cannot have the same name";
 
 /// What is said of an archive with several traces.
 const ONE: &str = "--trace cuts one trace";
 
 /// A smaller trace is made of one trace in JSON. What is in a file is looked for before it is loaded, which takes longer.
-fn refuse_what_cannot_be_cut(trace: &Path) -> Result<(), Stop> {
-    let input = input::open(trace)?;
+fn refuse_what_cannot_be_cut(args: &Export) -> Result<(), Stop> {
+    let input = opening::input(&args.trace, &args.reading)?;
     let name = input.name.clone();
     match input.into_contents(1)? {
         Contents::Archive(archive) => opening::refuse_if_several(ONE, &archive.likely_traces()?),
@@ -113,8 +121,7 @@ fn write_cut(args: &Export, wanted: &Wanted, database: &Database, place: &Place)
     let mut copied = cut::Copied::default();
     let size = place.fill(|_, file| {
         let failed = |source| Error::Write { path: place.name().to_owned(), source };
-        let mut input = input::open(&args.trace)?;
-        input.limits = opening::limits(&args.reading);
+        let input = opening::input(&args.trace, &args.reading)?;
         copied = cut::write(input, &plan, file, place.is_packed(), failed)?;
         Ok(())
     })?;

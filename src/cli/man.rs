@@ -82,7 +82,7 @@ fn write_all(command: &Command, folder: &Path) -> Result<(), Stop> {
     for page in std::iter::once(command).chain(command.get_subcommands()) {
         let path = folder.join(format!("{}.1", full_name(page)));
         // There is no trace that must not be overwritten.
-        Output::open(Some(&path), Path::new(""))?.finish(&text(command, page)?)?;
+        Output::open(Some(&path), &[])?.finish(&text(command, page)?)?;
     }
     Ok(())
 }

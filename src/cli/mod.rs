@@ -28,6 +28,7 @@ use std::process::ExitCode;
 use args::{Cli, Command};
 
 use crate::error::Error;
+use crate::report::text::visible;
 
 /// Why a run ends without an answer. Each has an exit code of its own.
 #[derive(Debug)]
@@ -59,7 +60,7 @@ pub fn main() -> ExitCode {
     interrupt::survive_size_limits();
     let (message, code) = match config::arguments().and_then(|cli| run(&cli)) {
         Ok(()) | Err(Stop::NobodyListens) => return ExitCode::SUCCESS,
-        Err(Stop::Failed(error)) => (format!("error: {error}"), 1),
+        Err(Stop::Failed(error)) => (format!("error: {}", harmless(&error.to_string())), 1),
         Err(Stop::Usage(message)) => (format!("error: {message}"), 2),
         Err(Stop::NotFound(message)) => (message, 3),
         Err(Stop::Exceeded(message)) => (message, 5),
@@ -68,6 +69,11 @@ pub fn main() -> ExitCode {
     };
     say(&message);
     ExitCode::from(code)
+}
+
+/// Lines without what would steer a terminal: files in an archive may be called anything.
+fn harmless(message: &str) -> String {
+    message.lines().map(visible).collect::<Vec<_>>().join("\n")
 }
 
 /// Does what the arguments ask for.

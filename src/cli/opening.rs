@@ -7,6 +7,8 @@ use super::{Stop, archives, notes, progress};
 use crate::analysis::kernels::{OwnFamilies, Wanted};
 use crate::error::Error;
 use crate::event::ArgsWanted;
+use crate::input;
+use crate::input::Input;
 use crate::input::limit::Limits;
 use crate::load::{LoadOptions, load};
 use crate::sql::Database;
@@ -17,8 +19,20 @@ pub(super) fn options(reading: &Reading, args: ArgsWanted) -> LoadOptions {
 }
 
 /// How much text the arguments allow.
-pub(super) fn limits(reading: &Reading) -> Limits {
+fn limits(reading: &Reading) -> Limits {
     reading.max_bytes.map_or_else(Limits::default, Limits::of_text)
+}
+
+/// A trace's bytes, with the limits of the arguments.
+pub(super) fn input(trace: &Path, reading: &Reading) -> Result<Input, Error> {
+    let mut input = input::open(trace)?;
+    input.limits = limits(reading);
+    Ok(input)
+}
+
+/// The files that a command reads, which must not be overwritten.
+pub(super) fn inputs<'a>(trace: &'a Path, others: impl IntoIterator<Item = &'a PathBuf>) -> Vec<&'a Path> {
+    std::iter::once(trace).chain(others.into_iter().map(PathBuf::as_path)).collect()
 }
 
 /// Loads a trace, and tells how that went.

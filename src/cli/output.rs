@@ -22,18 +22,18 @@ pub(super) enum Output {
 }
 
 impl Output {
-    /// Prepares the output; `-` is standard output, as for other programs. `trace` is the file that is read, which must not be overwritten.
-    pub(super) fn open(path: Option<&Path>, trace: &Path) -> Result<Self, Stop> {
+    /// Prepares the output; `-` is standard output, as for other programs. `inputs` are the files that are read, which must not be overwritten.
+    pub(super) fn open(path: Option<&Path>, inputs: &[&Path]) -> Result<Self, Stop> {
         let path = path.filter(|path| path.as_os_str() != "-");
-        path.map_or(Ok(Output::Stdout), |path| Output::at("--output", path, trace))
+        path.map_or(Ok(Output::Stdout), |path| Output::at("--output", path, inputs))
     }
 
     /// The same for a path that was given with this flag.
-    fn at(flag: &str, path: &Path, trace: &Path) -> Result<Self, Stop> {
+    fn at(flag: &str, path: &Path, inputs: &[&Path]) -> Result<Self, Stop> {
         let failed = |source| Stop::Failed(Error::Write { path: path.to_owned(), source });
         let (target, is_open_already) = follow_links(path);
-        if trace.canonicalize().is_ok_and(|trace| trace == target) {
-            return Err(Stop::Usage(format!("{flag} {}: this is the trace itself", path.display())));
+        if inputs.iter().any(|input| input.canonicalize().is_ok_and(|input| input == target)) {
+            return Err(Stop::Usage(format!("{flag} {}: this is a file that is read", path.display())));
         }
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => return Err(failed(io::Error::other("this is a directory"))),
@@ -85,6 +85,7 @@ impl Output {
 /// Writes a new file and puts it in the place of the old one, whose permissions it takes over.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut temporary = new_file_beside(path).map_err(|e| io::Error::from(e.kind()))?;
+    let _unfinished = Unfinished::at(temporary.path());
     temporary.write_all(text)?;
     put(temporary, path)
 }
@@ -109,13 +110,13 @@ pub(super) struct Place {
 
 impl Place {
     /// Prepares the place, before the trace is read, as [`Output::open`] does. What is no file cannot be replaced.
-    pub(super) fn open(flag: &str, path: &Path, trace: &Path) -> Result<Self, Stop> {
+    pub(super) fn open(flag: &str, path: &Path, inputs: &[&Path]) -> Result<Self, Stop> {
         let no_file = || Stop::Usage(format!("{flag} {}: this is no regular file", path.display()));
         let is_special = || fs::metadata(path).is_ok_and(|metadata| !metadata.is_dir() && !metadata.is_file());
         if path.as_os_str() == "-" || is_special() {
             return Err(no_file());
         }
-        match Output::at(flag, path, trace)? {
+        match Output::at(flag, path, inputs)? {
             Output::File { path: target } => Ok(Place { name: path.to_owned(), target }),
             Output::Stdout | Output::Device { .. } => Err(no_file()),
         }
@@ -169,6 +170,11 @@ impl Place {
         // It is not there any more under its old name, where it would be looked for to be removed.
         let _ = temporary.keep();
         Ok(result)
+    }
+
+    /// Whether two results would go to one file, whatever it is called.
+    pub(super) fn is_same(&self, other: &Place) -> bool {
+        self.target == other.target
     }
 
     /// Whether a trace is packed there: other programs go by the name, too.

@@ -1,34 +1,35 @@
 //! A damaged trace as a whole one.
 
-use std::path::Path;
 use std::time::Instant;
 
 use super::args::Repair;
 use super::output::Place;
-use super::{Stop, notes, opening};
+use super::{Stop, archives, notes, opening};
+use crate::damage::DamageReport;
 use crate::error::Error;
 use crate::event::ArgsWanted;
 use crate::export::repair::{self, Lanes, Repaired};
-use crate::input::{self, Contents};
-use crate::load::{LoadOptions, load};
+use crate::input::Contents;
+use crate::load::{LoadOptions, Loaded, load};
 
 pub(super) fn run(args: &Repair) -> Result<(), Stop> {
-    let output = Place::open("--output", &args.output, &args.trace)?;
+    let output = Place::open("--output", &args.output, &[&args.trace])?;
     if args.lanes && opening::is_read_once(&args.trace) {
         return Err(Stop::Usage(
             "--lanes reads the trace twice, which standard input and pipes do not allow; save it to a file first"
                 .to_owned(),
         ));
     }
-    let mut lanes = Lanes::default();
-    let mut place = 0;
-    if args.lanes || is_archive(&args.trace)? {
+    let (mut lanes, mut place, mut damage) = (Lanes::default(), None, DamageReport::default());
+    if args.lanes || is_archive(args)? {
         let options = LoadOptions { places: true, ..opening::options(&args.reading, ArgsWanted::Collectives) };
         // --strict is about what is written, and what is wrong is told of that.
-        let store = load(&args.trace, options, |_| {})?.store;
+        let Loaded { store, findings, .. } = load(&args.trace, options, |_| {})?;
+        archives::findings(&findings);
+        damage = findings.damage;
         let names: Vec<String> = store.traces.iter().filter_map(|trace| trace.name.clone()).collect();
         opening::refuse_if_several("repair writes one trace", &names)?;
-        place = store.traces.first().map_or(0, |trace| trace.place);
+        place = store.traces.first().map(|trace| trace.place);
         if args.lanes {
             lanes = Lanes::of(&store);
         }
@@ -37,18 +38,18 @@ pub(super) fn run(args: &Repair) -> Result<(), Stop> {
     let mut repaired = None;
     let size = output.fill(|_, file| {
         let failed = |source| Error::Write { path: output.name().to_owned(), source };
-        let mut input = input::open(&args.trace)?;
-        input.limits = opening::limits(&args.reading);
+        let input = opening::input(&args.trace, &args.reading)?;
         let name = input.name.clone();
         let done = repair::write(input, place, &lanes, file, output.is_packed(), failed)?;
-        let list = notes::fault_list(&done.damage);
+        damage.add(&done.damage);
+        let list = notes::fault_list(&damage);
         if args.reading.strict && !list.is_empty() {
             return Err(Error::Strict { name, list });
         }
         repaired = Some(done);
         Ok(())
     })?;
-    if let Some(Repaired { copied, damage, text_bytes }) = repaired {
+    if let Some(Repaired { copied, text_bytes, .. }) = repaired {
         notes::repaired(&copied);
         notes::damage_of_text(&damage, text_bytes);
     }
@@ -57,11 +58,11 @@ pub(super) fn run(args: &Repair) -> Result<(), Stop> {
 }
 
 /// Of an archive it has to be known first which of its files is the trace.
-fn is_archive(trace: &Path) -> Result<bool, Stop> {
-    if opening::is_read_once(trace) {
+fn is_archive(args: &Repair) -> Result<bool, Stop> {
+    if opening::is_read_once(&args.trace) {
         return Ok(false);
     }
-    match input::open(trace)?.into_contents(1)? {
+    match opening::input(&args.trace, &args.reading)?.into_contents(1)? {
         Contents::Archive(archive) => {
             opening::refuse_if_several("repair writes one trace", &archive.likely_traces()?)?;
             Ok(true)

@@ -24,7 +24,7 @@ use crate::sql::script::{self, Kind, Piece};
 
 pub(super) fn run(args: &Sql) -> Result<(), Stop> {
     let query = query(args)?;
-    let output = Output::open(args.output.as_deref(), &args.trace)?;
+    let output = Output::open(args.output.as_deref(), &opening::inputs(&args.trace, &args.file))?;
     let options = opening::options(&args.reading, ArgsWanted::All);
     let mut database = opening::open(&args.trace, &args.reading, options)?;
     let watch = database.restrict()?;

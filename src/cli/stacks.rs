@@ -3,7 +3,7 @@
 use super::args::Stacks;
 use super::output::Output;
 use super::question::{Asked, DEPTH, Question};
-use super::{Stop, notes, opening, span};
+use super::{Stop, captures, notes, opening, span};
 use crate::analysis::missing;
 use crate::error::Error;
 use crate::report::{Answer, Form};
@@ -21,7 +21,9 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
         reading: &args.reading,
     };
     span::check(&args.span)?;
-    let output = Output::open(args.output.as_deref(), trace)?;
+    let captures = captures::paths(&args.capture_trace, trace);
+    let inputs = opening::inputs(trace, args.selection.family_file.iter().chain(&captures));
+    let output = Output::open(args.output.as_deref(), &inputs)?;
     let Asked { database, window, mut report } = question.ask(trace)?;
     if report.coverage.kernels == 0 {
         let missing = missing::explain(&database, window, &report)?;

@@ -13,6 +13,7 @@ use flate2::write::GzEncoder;
 use crate::analysis::keep::Kept;
 use crate::error::Error;
 use crate::event::{Event, Kind};
+use crate::input;
 use crate::input::Contents;
 use crate::input::Input;
 pub use crate::input::json::copy::Copied;
@@ -177,9 +178,9 @@ impl Plan {
             }
             if is_planned && !is_mark(event) || self.keeps(event) { Choice::Copy } else { Choice::LeaveOut }
         };
-        let Contents::Json(text) = input.into_trace(self.place)? else { return Err(Error::CannotCut { name }) };
+        let Contents::Json(text) = input.into_trace(Some(self.place))? else { return Err(Error::CannotCut { name }) };
         copy(text, out, choose).map_err(|error| match error {
-            CopyError::Read(source) => Error::Read { name: name.clone(), source },
+            CopyError::Read(source) => input::failure(&name, source),
             CopyError::Write(source) => failed(source),
         })
     }

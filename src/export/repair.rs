@@ -10,10 +10,10 @@ use std::io::Write;
 use crate::damage::DamageReport;
 use crate::error::Error;
 use crate::event::{Event, Id, Kind};
+use crate::input;
 use crate::input::Contents;
 use crate::input::Input;
 use crate::input::json::copy::{Choice, Copied, CopyError, repair};
-use crate::input::limit::LimitReached;
 use crate::store::Store;
 use crate::store::tracks::Owner;
 
@@ -84,13 +84,13 @@ fn lane_name(store: &Store, utid: u32, number: usize) -> String {
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// Writes what is whole of a trace, and packs it with gzip if that is wanted.
+/// Writes what is whole of a trace, and packs it with gzip if that is wanted. `place`: of an archive, which of its files is meant.
 ///
 /// # Errors
 /// Those of reading; a trace that is no JSON; one of which nothing is whole. `failed` makes one of what writing fails with.
 pub fn write(
     input: Input,
-    place: usize,
+    place: Option<usize>,
     lanes: &Lanes,
     out: impl Write,
     pack: bool,
@@ -118,10 +118,7 @@ pub fn write(
     };
     let (copied, summary, text_bytes) = packed(out, pack, &failed, |out| {
         repair(text, out, choose).map_err(|error| match error {
-            CopyError::Read(source) => match LimitReached::of(&source) {
-                Some(reached) => Error::TooMuchText { name: name.clone(), what: reached.to_string() },
-                None => Error::Read { name: name.clone(), source },
-            },
+            CopyError::Read(source) => input::failure(&name, source),
             CopyError::Write(source) => failed(source),
         })
     })?;

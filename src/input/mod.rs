@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Error;
 use archive::Archive;
-use limit::{Budget, Limited, Limits};
+use limit::{Budget, LimitReached, Limited, Limits};
 use region::Region;
 
 /// An opened trace: its bytes as stored, and what is known of it.
@@ -64,10 +64,10 @@ impl Source {
         }
     }
 
-    /// The same, with the limits of a budget to what is unpacked of it; what is in it counts by itself.
+    /// The same as something that is no text yet, paid for by a budget.
     fn within(self, budget: &Budget) -> Self {
         match self {
-            Source::Stream(stream) => Source::Stream(Box::new(Limited::new(stream, budget.apart()))),
+            Source::Stream(stream) => Source::Stream(Box::new(Limited::new(stream, budget.of_layers()))),
             file => file,
         }
     }
@@ -114,19 +114,29 @@ impl Input {
     /// The text of one trace: the input's own, or that of the file of an archive which stands at this place.
     ///
     /// # Errors
-    /// As [`Input::into_contents`], and those of looking for the file.
-    pub fn into_trace(self, place: usize) -> Result<Contents, Error> {
+    /// As [`Input::into_contents`], and those of looking for the file; an archive if no place in one is known.
+    pub fn into_trace(self, place: Option<usize>) -> Result<Contents, Error> {
         let name = self.name.clone();
         let mut archive = match self.into_contents(1)? {
             Contents::Archive(archive) => archive,
             text => return Ok(text),
         };
+        let Some(place) = place else { return Err(Error::ArchiveOnce { name }) };
         while let Some(member) = archive.next(1)? {
             if member.place == place {
                 return Ok(member.contents);
             }
         }
         Err(Error::Changed { name })
+    }
+}
+
+/// What is told if reading fails.
+pub(crate) fn failure(name: &str, source: io::Error) -> Error {
+    let name = name.to_owned();
+    match LimitReached::of(&source) {
+        Some(reached) => Error::TooMuchText { name, what: reached.to_string() },
+        None => Error::Read { name, source },
     }
 }
 
@@ -144,7 +154,7 @@ fn contents(name: &str, mut source: Source, budget: &Budget, threads: usize, dep
                     return Err(Error::Unsupported { name: name.to_owned(), what, advice });
                 }
                 let packing = if bgzip::member_length(&head).is_some() { Packing::Bgzip } else { *packing };
-                Source::Stream(unpack(whole.into_reader(), packing, threads))
+                Source::Stream(unpack(whole.within(budget).into_reader(), packing, threads))
             }
             Some(Reading::Zip) => {
                 return Ok(Contents::Archive(Box::new(Archive::zip(name, depth, whole.within(budget), budget)?)));

@@ -116,7 +116,11 @@ impl<D: Unpack> Parts<D> {
                 Ok(head) if head[0] != 0 => break head,
                 Ok(head) => head.iter().take_while(|b| **b == 0).count(),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => 0,
-                Err(e) => return Err(e),
+                // Whoever asks again is told again: this is no end.
+                Err(e) => {
+                    self.state = State::Between(source);
+                    return Err(e);
+                }
             };
             source.consume(zeros);
         };

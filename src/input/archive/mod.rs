@@ -135,7 +135,7 @@ impl Archive {
             Source::Stream(stream) => Region::of_stream(stream)
                 .map_err(|e| read(io::Error::new(e.kind(), format!("it cannot be copied to a temporary file: {e}"))))?,
         };
-        archive.budget = budget.of_copy(region.taken());
+        archive.budget = budget.of_file(region.taken());
         let directory = zip::Directory::read(&region).map_err(read)?;
         archive.break_off(directory.broken);
         let mut files = Vec::new();
