@@ -137,7 +137,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(before_help = SQL_EXAMPLES)]
 pub struct Sql {
-    /// The trace: Chrome JSON, plain or compressed; `-` for standard input
+    /// The trace: Chrome JSON or Perfetto's protobuf, plain, compressed or in an archive; `-` for standard input
     pub trace: PathBuf,
 
     /// What to ask, for example 'SELECT name, count(*) FROM slice GROUP BY name ORDER BY 2 DESC LIMIT 20'
@@ -172,7 +172,8 @@ fn parse_query(text: &str) -> Result<String, String> {
 /// The main job: the stacks of a trace.
 #[derive(Debug, Args)]
 pub struct Stacks {
-    /// The trace: Chrome JSON as the PyTorch profiler writes it, plain or compressed with gzip or zstd; `-` for standard input
+    /// The trace: Chrome JSON as the PyTorch profiler writes it, or Perfetto's protobuf; plain, compressed with gzip or zstd, or in a
+    /// zip or tar, of which all traces are read; `-` for standard input
     #[arg(required = true)]
     pub trace: Option<PathBuf>,
 
