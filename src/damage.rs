@@ -59,6 +59,7 @@ pub enum Damage {
     NameUnknown,
     ArchiveBroken,
     FileUnreadable,
+    FileNotListed,
     NoTraceInFile,
 }
 
@@ -161,19 +162,26 @@ descriptions! {
     NameUnknown "interned_name_unknown" "error" Lost "names and texts that no packet defines while they hold";
     ArchiveBroken "archive_broken" "data_loss" Lost "the rest of an archive that is cut off or corrupt (copy it again)";
     FileUnreadable "archive_file_unreadable" "data_loss" Lost "files of the archive of which nothing could be read";
+    FileNotListed "archive_file_not_listed" "data_loss" Lost
+        "files that stand in an archive and not in its directory (several archives in one file? take them apart)";
     NoTraceInFile "archive_file_no_trace" "info" None "files of the archive that are no traces";
 }
 
 impl Damage {
     /// Whether this can be met once only, at one place, so that counting it says nothing.
     pub fn is_place(self) -> bool {
-        use Damage::{ArchiveBroken, BrokenStructure, PackedCorrupt, PackedCutOff, TrailingBytes, Truncated};
-        matches!(self, ArchiveBroken | Truncated | PackedCutOff | PackedCorrupt | BrokenStructure | TrailingBytes)
+        use Damage::{ArchiveBroken, FileNotListed};
+        use Damage::{BrokenStructure, PackedCorrupt, PackedCutOff, TrailingBytes, Truncated};
+        matches!(
+            self,
+            ArchiveBroken | FileNotListed | Truncated | PackedCutOff | PackedCorrupt | BrokenStructure | TrailingBytes
+        )
     }
 
     /// Whether it is met in an archive and not in a trace.
     pub fn is_of_archive(self) -> bool {
-        matches!(self, Damage::ArchiveBroken | Damage::FileUnreadable | Damage::NoTraceInFile)
+        use Damage::{ArchiveBroken, FileNotListed, FileUnreadable, NoTraceInFile};
+        matches!(self, ArchiveBroken | FileUnreadable | FileNotListed | NoTraceInFile)
     }
 
     /// What there is to say of this kind.
@@ -235,11 +243,18 @@ impl DamageReport {
 
     /// Adds what another report counted; first places of this one stay first.
     pub fn add(&mut self, other: &DamageReport) {
+        self.add_counts(other);
+        for (mine, theirs) in self.tallies.iter_mut().zip(&other.tallies) {
+            theirs.offsets().for_each(|offset| mine.note(offset));
+        }
+    }
+
+    /// Adds how often another report counted, and not where: of what has other places.
+    pub fn add_counts(&mut self, other: &DamageReport) {
         self.tallies.resize(self.tallies.len().max(other.tallies.len()), Tally::default());
         for (mine, theirs) in self.tallies.iter_mut().zip(&other.tallies) {
             mine.count += theirs.count;
             mine.bytes += theirs.bytes;
-            theirs.offsets().for_each(|offset| mine.note(offset));
         }
     }
 

@@ -162,15 +162,13 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
                 Err(error) => return Err(error),
             }
         }
-        let findings = archive.into_findings();
-        let broken = findings.damage.get(Damage::ArchiveBroken).first_offset;
-        match (first_failure, broken) {
+        let mut findings = archive.into_findings();
+        let broken = broken(name, &findings);
+        match (first_failure.or(findings.refusal.take()), broken) {
             _ if !names.is_empty() => Ok(findings),
             (Some(error), _) => Err(error),
-            (None, Some(offset)) => Err(Error::ArchiveCutOff { name: name.to_owned(), offset }),
-            (None, None) => {
-                Err(Error::NoTraceInArchive { name: name.to_owned(), list: some_files(&findings.no_traces) })
-            }
+            (None, Some((name, offset))) => Err(Error::ArchiveCutOff { name, offset }),
+            (None, None) => Err(Error::NoTraceInArchive { name: name.to_owned(), list: held(&findings) }),
         }
     }
 
@@ -247,13 +245,32 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
     }
 }
 
+/// Which archive breaks off, and where: this one, or one in it.
+fn broken(name: &str, Findings { inner, damage, .. }: &Findings) -> Option<(String, u64)> {
+    let outer = damage.get(Damage::ArchiveBroken).first_offset.map(|offset| (name.to_owned(), offset));
+    let inner = inner.iter().find(|damage| damage.kind == Damage::ArchiveBroken);
+    outer.or_else(|| inner.map(|inner| (format!("{name}/{}", inner.archive), inner.offset)))
+}
+
+/// What an archive holds that has no traces.
+fn held(Findings { no_traces, unreadable, damage, .. }: &Findings) -> String {
+    let [other, bad] = [Damage::NoTraceInFile, Damage::FileUnreadable].map(|kind| damage.get(kind).count);
+    let of_bad = format!("nothing that can be read of {}", some_files(bad, unreadable));
+    match (other, bad) {
+        (_, 0) => some_files(other, no_traces),
+        (0, _) => of_bad,
+        _ => format!("{}, and {of_bad}", some_files(other, no_traces)),
+    }
+}
+
 /// `3 files: a.txt, b.csv and 1 more`
-fn some_files(names: &[String]) -> String {
-    let shown = names[..names.len().min(SHOWN)].join(", ");
-    match names.len() {
+fn some_files(count: u64, names: &[String]) -> String {
+    let names = &names[..names.len().min(SHOWN)];
+    let (shown, more) = (names.join(", "), count - names.len() as u64);
+    match count {
         0 => "no files, or only hidden and empty ones".to_owned(),
         1 => format!("1 file: {shown}"),
-        n if n > SHOWN => format!("{n} files: {shown} and {} more", n - SHOWN),
+        n if more > 0 => format!("{n} files: {shown} and {more} more"),
         n => format!("{n} files: {shown}"),
     }
 }

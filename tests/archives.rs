@@ -21,6 +21,7 @@ use zip::{CompressionMethod, ZipWriter};
 
 use nccl_stacks::damage::Damage;
 use nccl_stacks::input::from_reader;
+use nccl_stacks::input::limit::Limits;
 use nccl_stacks::load::{LoadOptions, Loaded, load_input};
 use nccl_stacks::{Error, load};
 
@@ -57,7 +58,7 @@ fn tar_of(files: &[(&str, &[u8])]) -> Vec<u8> {
     tar.into_inner().unwrap()
 }
 
-/// A zip by the crate that also reads its directory: stored.
+/// A zip as another program writes it: stored.
 fn zip_of(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
@@ -73,7 +74,7 @@ fn zip_of(files: &[(&str, &[u8])]) -> Vec<u8> {
 struct Made<'a> {
     name: &'a str,
     text: &'a [u8],
-    /// 0: stored, 8: deflated, anything else is not how it is written, but what the header says.
+    /// 0: stored, 8: deflated, 93: zstd; anything else is not how it is written, but what the header says.
     method: u16,
     flags: u16,
 }
@@ -92,12 +93,14 @@ fn zip_by_hand(members: &[Made<'_>]) -> (Vec<u8>, Vec<u8>) {
         let start = files.len() as u32;
         let mut crc = flate2::Crc::new();
         crc.update(text);
-        let data = if *method == 8 {
-            let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
-            encoder.write_all(text).unwrap();
-            encoder.finish().unwrap()
-        } else {
-            text.to_vec()
+        let data = match method {
+            8 => {
+                let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
+                encoder.write_all(text).unwrap();
+                encoder.finish().unwrap()
+            }
+            93 => zstd(text),
+            _ => text.to_vec(),
         };
         let sizes: Vec<u8> =
             [crc.sum(), data.len() as u32, text.len() as u32].iter().flat_map(|n| n.to_le_bytes()).collect();
@@ -131,6 +134,38 @@ fn zip_by_hand(members: &[Made<'_>]) -> (Vec<u8>, Vec<u8>) {
     (files, directory)
 }
 
+/// A zip whose numbers stand in the fields for large ones, as of more than 4 GiB: the members, and what is behind them.
+fn zip64(members: &[(&str, &[u8])]) -> [Vec<u8>; 2] {
+    let (mut files, mut directory) = (Vec::new(), Vec::new());
+    for (name, text) in members {
+        let (start, length) = (files.len() as u64, text.len() as u64);
+        let mut crc = flate2::Crc::new();
+        crc.update(text);
+        let common = |field: u16| {
+            let mut fields: Vec<u8> = [45_u16, 0, 0, 0, 0].iter().flat_map(|n| n.to_le_bytes()).collect();
+            fields.extend(crc.sum().to_le_bytes());
+            fields.extend([0xff; 8]);
+            fields.extend((name.len() as u16).to_le_bytes());
+            fields.extend((field + 4).to_le_bytes());
+            fields
+        };
+        let field = |numbers: &[u64]| {
+            let mut field = [1_u16.to_le_bytes(), (8 * numbers.len() as u16).to_le_bytes()].concat();
+            field.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
+            field
+        };
+        files.extend([b"PK\x03\x04", &common(16)[..], name.as_bytes(), &field(&[length, length]), text].concat());
+        directory.extend([b"PK\x01\x02\x2d\0", &common(24)[..], &[0; 10], &[0xff; 4]].concat());
+        directory.extend([name.as_bytes(), &field(&[length, length, start])].concat());
+    }
+    let (length, offset, count) = (directory.len() as u64, files.len() as u64, members.len() as u64);
+    directory.extend(b"PK\x06\x06\x2c\0\0\0\0\0\0\0\x2d\0\x2d\0\0\0\0\0\0\0\0\0");
+    directory.extend([count, count, length, offset].iter().flat_map(|n| n.to_le_bytes()));
+    directory.extend([b"PK\x06\x07\0\0\0\0", &(offset + length).to_le_bytes()[..], &[1, 0, 0, 0]].concat());
+    directory.extend([&b"PK\x05\x06\0\0\0\0"[..], &[0xff; 12], &[0, 0]].concat());
+    [files, directory]
+}
+
 fn load_file(name: &str, bytes: &[u8]) -> Result<Loaded, Error> {
     let (_folder, path) = scratch(name, bytes);
     load(path, LoadOptions::default(), |_| {})
@@ -144,6 +179,11 @@ fn load_stream(bytes: &[u8]) -> Result<Loaded, Error> {
 /// From a file and from a stream: the same, but for the order of a tar's traces.
 fn load_both(bytes: &[u8]) -> [Loaded; 2] {
     [load_file("archive", bytes).unwrap(), load_stream(bytes).unwrap()]
+}
+
+/// What is wrong with the archive, how often, and where.
+fn faults(loaded: &Loaded) -> Vec<(Damage, u64, Option<u64>)> {
+    loaded.store.damage.faults().map(|(d, tally)| (d.kind, tally.count, tally.first_offset)).collect()
 }
 
 fn names(loaded: &Loaded) -> Vec<&str> {
@@ -192,11 +232,18 @@ fn one_trace_in_an_archive_is_that_trace() {
     for name in TRACES {
         let bytes = bytes_of(name);
         let want = facts(&load_file(name, &bytes).unwrap().store);
-        let (files, directory) = zip_by_hand(&[made("a/trace", &bytes, 8, 0)]);
+        let by_hand = |method, flags| {
+            let (files, directory) = zip_by_hand(&[made("a/trace", &bytes, method, flags)]);
+            [files, directory].concat()
+        };
         let tar = tar_of(&[(name, &bytes)]);
         let archives = [
             ("zip, stored", zip_of(&[(name, &bytes)])),
-            ("zip, deflated", [files, directory].concat()),
+            ("zip, deflated", by_hand(8, 0)),
+            ("zip, zstd", by_hand(93, 0)),
+            ("zip, zstd, lengths behind it", by_hand(93, LENGTH_BEHIND)),
+            ("zip, stored, lengths behind it", by_hand(0, LENGTH_BEHIND)),
+            ("zip64", zip64(&[(name, &bytes)]).concat()),
             ("tar", tar.clone()),
             ("tar.gz", gzip(&tar)),
             ("tar.zst", zstd(&tar)),
@@ -370,7 +417,7 @@ fn traces_are_read_by_kind_and_name() {
     let packed = gzip(&json);
     let files: &[(&str, &[u8])] = &[
         ("b.json", &json),
-        ("a.json", &json),
+        (".runs/a.json", &json),
         ("notes.txt", b"rank 0 was slow\n"),
         ("z.gz", &packed),
         ("y.pftrace", &proto),
@@ -380,7 +427,8 @@ fn traces_are_read_by_kind_and_name() {
         ("empty.json", b""),
         ("other.json", br#"{"a": [1, 2]}"#),
     ];
-    let in_order = ["y.pftrace", "z.gz", "a.json", "b.json"];
+    // Who keeps his traces in a hidden folder has them read.
+    let in_order = ["y.pftrace", "z.gz", ".runs/a.json", "b.json"];
     for archive in [zip_of(files), tar_of(files)] {
         let loaded = load_file("archive", &archive).unwrap();
         assert_eq!(names(&loaded), in_order);
@@ -393,11 +441,11 @@ fn traces_are_read_by_kind_and_name() {
     assert_eq!(names(&load_stream(&zip_of(files)).unwrap()), in_order);
     // Nobody can go back in a stream.
     for stream in [tar_of(files), gzip(&tar_of(files))] {
-        assert_eq!(names(&load_stream(&stream).unwrap()), ["b.json", "a.json", "z.gz", "y.pftrace"]);
+        assert_eq!(names(&load_stream(&stream).unwrap()), ["b.json", ".runs/a.json", "z.gz", "y.pftrace"]);
     }
     let (_folder, path) = scratch("t.zip", &zip_of(files));
     let notes = stderr(&run(&[&path]));
-    assert!(notes.contains("4 traces (y.pftrace, z.gz, a.json, b.json)\n"), "{notes}");
+    assert!(notes.contains("4 traces (y.pftrace, z.gz, .runs/a.json, b.json)\n"), "{notes}");
     assert!(
         notes.contains("Note: 3 files of the archive are no traces: empty.json, notes.txt, other.json\n"),
         "{notes}"
@@ -437,30 +485,40 @@ fn all_headers_of_tar_are_understood() {
     }
 }
 
+/// They are told by name, and stop nobody from reading the others; if there are none, it is said what to do.
 #[test]
-fn sparse_encrypted_and_strangely_packed_files_are_refused_by_name() {
+fn sparse_encrypted_and_strangely_packed_files_are_left_out_by_name() {
     let json = bytes_of("two_matches.json");
-    let by_hand = |method, flags| {
-        let (files, directory) =
-            zip_by_hand(&[made("good.json", &json, 0, 0), made("x/bad.json", &json, method, flags)]);
-        [files, directory].concat()
-    };
-    let mut sparse = Builder::new(Vec::new());
+    let (good, mut sparse) = (made("good.json", &json, 0, 0), Builder::new(Vec::new()));
     let mut header = Header::new_gnu();
     header.set_entry_type(EntryType::GNUSparse);
     header.set_size(json.len() as u64);
     sparse.append_data(&mut header, "x/bad.json", &json[..]).unwrap();
     let sparse = sparse.into_inner().unwrap();
-    for (bytes, message) in [
-        (by_hand(8, 1), "is encrypted"),
-        (by_hand(12, 0), "is compressed with bzip2"),
-        (by_hand(14, LENGTH_BEHIND), "is compressed with LZMA"),
-        (by_hand(77, 0), "is compressed in a rare way"),
-        (sparse, "is stored with holes"),
+    let tar = [&sparse[..sparse.len() - 1024], &tar_of(&[("good.json", &json)])].concat();
+    let mut cases = vec![(sparse, tar, "stored with holes (a sparse file)")];
+    for (method, flags, what) in [
+        (8, 1, "encrypted"),
+        (12, 0, "compressed with bzip2"),
+        (14, LENGTH_BEHIND, "compressed with LZMA"),
+        (77, 0, "compressed in a rare way"),
     ] {
-        for loaded in [load_file("t.zip", &bytes), load_stream(&bytes)] {
+        let bad = made("x/bad.json", &json, method, flags);
+        let [alone, both] = [&[bad][..], &[good, bad]].map(|members| {
+            let (files, directory) = zip_by_hand(members);
+            [files, directory].concat()
+        });
+        cases.push((alone, both, what));
+    }
+    for (alone, both, what) in cases {
+        for loaded in load_both(&both) {
+            assert_eq!(names(&loaded), ["good.json"]);
+            assert_eq!(loaded.findings.unreadable, [format!("x/bad.json (this is {what})")]);
+            assert_eq!(faults(&loaded), [(Damage::FileUnreadable, 1, None)]);
+        }
+        for loaded in [load_file("t.zip", &alone), load_stream(&alone)] {
             let error = loaded.unwrap_err().to_string();
-            assert!(error.contains("/x/bad.json: this file of the archive") && error.contains(message), "{error}");
+            assert!(error.contains(&format!("/x/bad.json: this is {what}, which nccl-stacks cannot read")), "{error}");
             assert!(error.contains("Unpack the archive"), "{error}");
         }
     }
@@ -604,6 +662,18 @@ fn nesting_has_an_end() {
     assert_eq!(names(&loaded), ["a.zip/b.json"]);
     let error = load_file("t.zip", &zip_of(&[("c.zip", &zip)])).unwrap_err().to_string();
     assert!(error.contains("t.zip/c.zip/a.zip: this is an archive in an archive in an archive"), "{error}");
+    // Beside a trace they are left out.
+    for files in [zip_of(&[("a.json", &json), ("c.zip", &zip)]), tar_of(&[("a.json", &json), ("c.zip", &zip)])] {
+        for loaded in load_both(&files) {
+            assert_eq!(names(&loaded), ["a.json"]);
+            let what = "c.zip/a.zip (this is an archive in an archive in an archive)";
+            assert_eq!(loaded.findings.unreadable, [what]);
+        }
+    }
+    for loaded in load_both(&tar_of(&[("a.json", &json), ("deep.gz", &nested)])) {
+        assert_eq!(names(&loaded), ["a.json"]);
+        assert_eq!(loaded.findings.unreadable, ["deep.gz (this is compressed more than four times over)"]);
+    }
 }
 
 #[test]
@@ -743,6 +813,378 @@ fn damaged_archives_are_read_as_far_as_they_go() {
         }
     }
     assert!(loaded > 200 && refused > 20, "{loaded} loaded, {refused} refused");
+}
+
+/// The checksum of what a tar is packed in stands behind its end mark.
+#[test]
+fn what_an_archive_is_packed_in_is_read_to_its_end() {
+    let json = bytes_of("two_matches.json");
+    let files: &[(&str, &[u8])] = &[("a.json", &json), ("b.json", &json)];
+    for archive in [tar_of(files), zip_of(files)] {
+        let mut wrong_sum = gzip(&archive);
+        let at = wrong_sum.len() - 8;
+        wrong_sum[at] ^= 1;
+        for bytes in [wrong_sum, [&gzip(&archive)[..], b"junk"].concat(), [&zstd(&archive)[..], b"junk"].concat()] {
+            for loaded in load_both(&bytes) {
+                assert_eq!(names(&loaded), ["a.json", "b.json"]);
+                assert_eq!(faults(&loaded), [(Damage::ArchiveBroken, 1, Some(archive.len() as u64))]);
+            }
+            let (_folder, path) = scratch("t", &bytes);
+            assert_eq!(run(&[&path, "--strict"]).status.code(), Some(1));
+        }
+    }
+}
+
+#[test]
+fn a_tar_ends_where_nothing_follows() {
+    let json = bytes_of("two_matches.json");
+    let (one, two) = (tar_of(&[("a.json", &json)]), tar_of(&[("b.json", &json)]));
+    let end = one.len() - 1024;
+    let zeros = |n| vec![0; n];
+    for (what, bytes, want) in [
+        ("two tars", [&one[..], &two].concat(), &["a.json", "b.json"][..]),
+        ("a lone block of zeros", [&one[..end], &zeros(512), &two].concat(), &["a.json", "b.json"]),
+        ("half an end mark", one[..end + 512].to_vec(), &["a.json"]),
+        ("an end mark and a half", [&one[..], &zeros(700)].concat(), &["a.json"]),
+        ("a full block of a tape", [&one[..], &zeros(20 * 512)].concat(), &["a.json"]),
+    ] {
+        for loaded in load_both(&bytes) {
+            assert_eq!((names(&loaded), faults(&loaded)), (want.to_vec(), vec![]), "{what}");
+        }
+    }
+    for junk in [&b"junk"[..], &[b'x'; 3000]] {
+        for loaded in load_both(&[&one[..], junk].concat()) {
+            assert_eq!(names(&loaded), ["a.json"]);
+            assert_eq!(faults(&loaded), [(Damage::ArchiveBroken, 1, Some(one.len() as u64))]);
+        }
+    }
+}
+
+/// A file that is corrupt from its first byte on may have been a trace.
+#[test]
+fn corrupt_files_are_not_taken_for_other_files() {
+    let json = bytes_of("two_matches.json");
+    let corrupt = |names: &[&str]| {
+        let members: Vec<Made> = names.iter().map(|name| made(name, &json, 8, 0)).collect();
+        let (mut files, directory) = zip_by_hand(&members);
+        // The last member's first byte: a deflated block of a kind that there is not.
+        let at = files.windows(4).rposition(|w| w == b"PK\x03\x04").unwrap() + 30 + names[0].len();
+        files[at] = 0b111;
+        [files, directory].concat()
+    };
+    for loaded in load_both(&corrupt(&["a.json", "b.json"])) {
+        assert_eq!((names(&loaded), &loaded.findings.unreadable[..]), (vec!["a.json"], &["b.json".to_owned()][..]));
+        assert_eq!(faults(&loaded), [(Damage::FileUnreadable, 1, None)]);
+        assert!(loaded.findings.no_traces.is_empty());
+    }
+    let error = load_file("t.zip", &corrupt(&["b.json"])).unwrap_err().to_string();
+    assert!(
+        error.contains("no trace in this archive, which holds nothing that can be read of 1 file: b.json"),
+        "{error}"
+    );
+    // Of the second file the header alone is there.
+    let tar = tar_of(&[("a.json", &json), ("b.json", &json)]);
+    let cut = 512 + json.len().next_multiple_of(512) + 512;
+    for bytes in [tar[..cut].to_vec(), gzip(&tar[..cut])] {
+        for loaded in load_both(&bytes) {
+            assert_eq!((names(&loaded), &loaded.findings.unreadable[..]), (vec!["a.json"], &["b.json".to_owned()][..]));
+            let broken = (Damage::ArchiveBroken, 1, Some(cut as u64));
+            assert_eq!(faults(&loaded), [broken, (Damage::FileUnreadable, 1, None)]);
+        }
+    }
+}
+
+/// Where a member's record says that the member is, in a directory made here.
+fn place_of(directory: &[u8], name: &str) -> std::ops::Range<usize> {
+    let at = directory.windows(name.len()).position(|w| w == name.as_bytes()).unwrap();
+    at - 4..at
+}
+
+fn three(json: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    zip_by_hand(&["a.json", "b.json", "c.json"].map(|name| made(name, json, 8, 0)))
+}
+
+/// The place of a member made here.
+fn header_of(files: &[u8], name: &str) -> usize {
+    files.windows(name.len()).position(|w| w == name.as_bytes()).unwrap() - 30
+}
+
+#[test]
+fn one_bad_record_of_a_directory_costs_one_file() {
+    let json = bytes_of("two_matches.json");
+    let (files, directory) = three(&json);
+    let mut no_header = files.clone();
+    no_header[header_of(&files, "b.json") + 2] = 9;
+    let mut zips = vec![[&no_header[..], &directory].concat()];
+    for place in [100_000_000, u32::MAX, 5] {
+        let mut directory = directory.clone();
+        let at = place_of(&directory, "b.json");
+        directory[at].copy_from_slice(&place.to_le_bytes());
+        // Its own header stands in the archive all the same.
+        let (mut files, b) = (files.clone(), header_of(&files, "b.json"));
+        files[b] = b'X';
+        zips.push([files, directory].concat());
+    }
+    for zip in zips {
+        for loaded in load_both(&zip) {
+            assert_eq!(names(&loaded), ["a.json", "c.json"]);
+            assert_eq!(loaded.findings.unreadable, ["b.json"]);
+            assert_eq!(faults(&loaded), [(Damage::FileUnreadable, 1, None)]);
+        }
+    }
+}
+
+/// A directory says how long members are, of which neither their headers nor their data tell that.
+#[test]
+fn equal_names_are_read_by_the_directory() {
+    let (json, costs) = (bytes_of("two_matches.json"), bytes_of("costs.json"));
+    let members = [("a.json", &json), ("b.json", &costs), ("a.json", &costs)];
+    let (files, directory) = zip_by_hand(&members.map(|(name, text)| made(name, text, 0, LENGTH_BEHIND)));
+    // Four bytes of nobody's before the second.
+    let (mut gap_files, mut gap_directory) = zip_by_hand(&members.map(|(name, text)| made(name, text, 0, 0)));
+    let (b, last) = (header_of(&gap_files, "b.json"), gap_directory.windows(6).rposition(|w| w == b"a.json").unwrap());
+    let end = gap_directory.len() - 6;
+    gap_files.splice(b..b, [0; 4]);
+    for at in [place_of(&gap_directory, "b.json").start, last - 4, end] {
+        let place = u32::from_le_bytes(gap_directory[at..at + 4].try_into().unwrap()) + 4;
+        gap_directory[at..at + 4].copy_from_slice(&place.to_le_bytes());
+    }
+    for zip in [[files, directory].concat(), [gap_files, gap_directory].concat()] {
+        for loaded in load_both(&zip) {
+            assert_eq!(names(&loaded), ["a.json", "a.json (2)", "b.json"]);
+            let events: Vec<u64> = loaded.store.traces.iter().map(|trace| trace.events).collect();
+            assert_eq!((events, faults(&loaded)), (vec![32, 126, 126], vec![]));
+        }
+    }
+}
+
+#[test]
+fn an_archive_that_is_stored_in_a_zip_is_checked() {
+    let json = bytes_of("two_matches.json");
+    for inner in [tar_of(&[("a.json", &json)]), zip_of(&[("a.json", &json)])] {
+        let (mut files, directory) = zip_by_hand(&[made("in", &inner, 0, 0)]);
+        // A digit of a time.
+        let time = files.windows(4).rposition(|w| w == b"\"ts\"").unwrap();
+        let at = time + files[time..].iter().position(u8::is_ascii_digit).unwrap();
+        for is_whole in [true, false] {
+            if !is_whole {
+                files[at] ^= 1;
+            }
+            for loaded in load_both(&[&files[..], &directory].concat()) {
+                let broken = loaded.findings.inner.iter().map(|d| (&d.archive[..], d.kind, d.offset));
+                let want = [("in", Damage::ArchiveBroken, inner.len() as u64)];
+                assert_eq!(broken.collect::<Vec<_>>(), want[usize::from(is_whole)..]);
+                assert_eq!(loaded.store.damage.get(Damage::ArchiveBroken).count, u64::from(!is_whole));
+            }
+        }
+    }
+}
+
+#[test]
+fn files_beside_a_zips_directory_are_told() {
+    let json = bytes_of("two_matches.json");
+    let (one, two) = (zip_of(&[("a.json", &json)]), zip_of(&[("b.json", &json)]));
+    let unlisted = |at| vec![(Damage::FileNotListed, 1, Some(at))];
+    let broken = |at: usize| vec![(Damage::ArchiveBroken, 1, Some(at as u64))];
+    // Without the record of the second file: of 46 bytes and its name.
+    let (files, mut directory) = three(&json);
+    let at = place_of(&directory, "b.json").end;
+    directory.drain(at - 46..at + 6);
+    let (count, length) = (directory.len() - 14, directory.len() - 10);
+    directory[count..count + 4].copy_from_slice(&[2, 0, 2, 0]);
+    directory[length..length + 4].copy_from_slice(&(2 * 52_u32).to_le_bytes());
+    let b = header_of(&files, "b.json") as u64;
+    for (what, bytes, want, wrong) in [
+        ("two zips", [&one[..], &two].concat(), &["b.json"][..], unlisted(0)),
+        ("not in the directory", [files, directory].concat(), &["a.json", "c.json"], unlisted(b)),
+        ("junk behind it", [&one[..], b"junk"].concat(), &["a.json"], broken(one.len())),
+        ("the half of another", [&one[..], &two[..two.len() - 30]].concat(), &["a.json"], broken(one.len())),
+        ("zeros behind it", [&one[..], &[0; 700]].concat(), &["a.json"], vec![]),
+    ] {
+        for loaded in load_both(&bytes) {
+            assert_eq!((names(&loaded), faults(&loaded)), (want.to_vec(), wrong.clone()), "{what}");
+        }
+    }
+    let (_folder, path) = scratch("t.zip", &[one, two].concat());
+    let strict = run(&[&path, "--strict"]);
+    assert_eq!(strict.status.code(), Some(1));
+    let said = stderr(&strict);
+    assert!(said.contains("files that stand in an archive and not in its directory"), "{said}");
+    assert!(said.contains("at byte 0 of the archive"), "{said}");
+}
+
+/// Marks of the record at a zip's end, in its comment and in a row: none but the right one leads to a directory.
+#[test]
+fn end_records_that_lead_nowhere_are_passed_over() {
+    let json = bytes_of("two_matches.json");
+    let (files, mut directory) = zip_by_hand(&[made("a.json", &json, 0, 0)]);
+    // Of 60,001 files, in one byte, which is the fourth.
+    let nowhere = b"PK\x05\x06\0\0\0\0\x61\xea\x61\xea\x01\0\0\0\x03\0\0\0\0\0";
+    for loaded in load_both(&[&files[..], &nowhere.repeat(500)].concat()) {
+        assert_eq!(names(&loaded), ["a.json"]);
+        assert_eq!(faults(&loaded), [(Damage::ArchiveBroken, 1, Some(files.len() as u64))]);
+    }
+    let comment = [&nowhere[..], b"PK\x01\x02PK\x03\x04PK\x06\x06PK\x06\x07PK\x05\x06"].concat().repeat(500);
+    let length = directory.len() - 2;
+    directory[length..].copy_from_slice(&(comment.len() as u16).to_le_bytes());
+    for loaded in load_both(&[files, directory, comment].concat()) {
+        assert_eq!((names(&loaded), faults(&loaded)), (vec!["a.json"], vec![]));
+    }
+}
+
+/// A few bytes can be made the contents of many files.
+#[test]
+fn no_bytes_of_a_zip_are_two_files() {
+    let json = bytes_of("two_matches.json");
+    let (files, directory) = zip_by_hand(&[made("a.json", &json, 8, 0)]);
+    let record = String::from_utf8_lossy(&directory[..52]).into_owned();
+    assert!(record.ends_with("a.json"));
+    let (record, end) = directory.split_at(52);
+    let copy = |name: &str| [&record[..46], name.as_bytes()].concat();
+    let mut end = end.to_vec();
+    end[8..12].copy_from_slice(&[3, 0, 3, 0]);
+    end[12..16].copy_from_slice(&(3 * 52_u32).to_le_bytes());
+    let zip = [&files[..], record, &copy("b.json"), &copy("c.json"), &end].concat();
+    for loaded in load_both(&zip) {
+        assert_eq!(
+            (names(&loaded), &loaded.findings.unreadable[..]),
+            (vec!["a.json"], &["b.json", "c.json"].map(str::to_owned)[..])
+        );
+        assert_eq!(faults(&loaded), [(Damage::FileUnreadable, 2, None)]);
+    }
+    // The first file's record says that the second one's bytes are its own, too.
+    let (files, mut directory) = zip_by_hand(&[made("a.json", &json, 0, 0), made("b.json", &json, 0, 0)]);
+    for at in [20, 24] {
+        directory[at..at + 4].copy_from_slice(&(files.len() as u32 - 36).to_le_bytes());
+    }
+    for loaded in load_both(&[files, directory].concat()) {
+        assert_eq!(names(&loaded), ["a.json", "b.json"]);
+        for (trace, wrong) in loaded.store.traces.iter().zip([1, 0]) {
+            assert_eq!((trace.events, trace.damage.get(Damage::PackedCorrupt).count), (32, wrong));
+        }
+    }
+}
+
+/// Numbers that no file reaches are those of a file that is cut off.
+#[test]
+fn numbers_of_64_bits_are_read() {
+    let json = bytes_of("two_matches.json");
+    let [files, directory] = zip64(&[("a.json", &json), ("b.json", &json)]);
+    for size in [1 << 63, u64::MAX, u64::MAX - 199] {
+        // Lengths and place of the second file are the last three numbers before the record at the directory's end.
+        let (mut wrong_place, end) = (directory.clone(), directory.len() - 22 - 20 - 56);
+        wrong_place[end - 8..end].copy_from_slice(&u64::to_le_bytes(size));
+        let mut no_b = files.clone();
+        no_b[files.len() - json.len() - 20 - 6 - 30] = b'X';
+        for loaded in load_both(&[&no_b[..], &wrong_place].concat()) {
+            assert_eq!((names(&loaded), &loaded.findings.unreadable[..]), (vec!["a.json"], &["b.json".to_owned()][..]));
+        }
+        let mut too_long = files.clone();
+        let at = files.len() - json.len() - 16;
+        too_long[at..at + 16].copy_from_slice(&[size.to_le_bytes(), size.to_le_bytes()].concat());
+        for loaded in load_both(&too_long) {
+            assert_eq!(names(&loaded), ["a.json", "b.json"]);
+            let broken = loaded.store.damage.get(Damage::ArchiveBroken);
+            assert_eq!((broken.count, broken.first_offset), (1, Some(files.len() as u64)));
+            for (trace, wrong) in loaded.store.traces.iter().zip([0, 1]) {
+                assert_eq!((trace.events, trace.damage.get(Damage::PackedCutOff).count), (32, wrong));
+            }
+        }
+        let mut tar = Builder::new(Vec::new());
+        let mut header = Header::new_gnu();
+        header.set_size(size);
+        tar.append_data(&mut header, "a.json", &json[..]).unwrap();
+        let tar = tar.into_inner().unwrap();
+        for loaded in load_both(&tar[..512 + json.len()]) {
+            let trace = &loaded.store.traces[0];
+            assert_eq!((trace.events, trace.damage.get(Damage::PackedCutOff).count), (32, 1), "{size}");
+            let broken = loaded.store.damage.get(Damage::ArchiveBroken);
+            assert_eq!((broken.count, broken.first_offset), (1, Some(512 + json.len() as u64)));
+        }
+    }
+}
+
+/// Links have no bytes, whatever is written of their size.
+#[test]
+fn the_size_of_a_link_is_none() {
+    let json = bytes_of("two_matches.json");
+    let mut tar = Builder::new(Vec::new());
+    tar.append_pax_extensions([("size", &b"1000000"[..])]).unwrap();
+    let mut link = Header::new_ustar();
+    link.set_entry_type(EntryType::Symlink);
+    link.set_size(0);
+    tar.append_link(&mut link, "latest.json", "a.json").unwrap();
+    let tar = [tar.into_inner().unwrap(), tar_of(&[("a.json", &json)])].concat();
+    for loaded in load_both(&tar) {
+        assert_eq!((names(&loaded), faults(&loaded)), (vec!["a.json"], vec![]));
+    }
+}
+
+#[test]
+fn names_fill_neither_memory_nor_the_screen() {
+    let json = bytes_of("two_matches.json");
+    let long = "n".repeat(5000);
+    let mut files: Vec<(String, &[u8])> = (0..150).map(|n| (format!("{n}{long}.txt"), &b"text"[..])).collect();
+    files.push((format!("{long}.json"), &json));
+    let files: Vec<(&str, &[u8])> = files.iter().map(|(name, bytes)| (&name[..], *bytes)).collect();
+    for archive in [tar_of(&files), zip_of(&files)] {
+        for loaded in load_both(&archive) {
+            assert_eq!(names(&loaded), [format!("{}…{}.json", "n".repeat(100), "n".repeat(295))]);
+            assert_eq!(loaded.findings.no_traces.len(), 100);
+            assert!(loaded.findings.no_traces.iter().all(|name| name.chars().count() == 401));
+            assert_eq!(loaded.store.damage.get(Damage::NoTraceInFile).count, 150);
+        }
+        let (_folder, path) = scratch("t", &archive);
+        let said = stderr(&run(&[&path]));
+        assert!(said.contains("Note: 150 files of the archive are no traces: ") && said.len() < 6000, "{said}");
+    }
+}
+
+/// What has to be decompressed to find the next file counts as text.
+#[test]
+fn limits_hold_for_what_is_decompressed_on_the_way() {
+    let json = bytes_of("two_matches.json");
+    let blanks = vec![b'#'; 1 << 20];
+    let (no_directory, _) = zip_by_hand(&[made("x", &blanks, 8, LENGTH_BEHIND), made("a.json", &json, 8, 0)]);
+    let load = |bytes: &[u8], limit| {
+        let (_folder, path) = scratch("t", bytes);
+        load(path, LoadOptions { limits: Limits::of_text(limit), ..LoadOptions::default() }, |_| {})
+    };
+    assert_eq!(names(&load(&no_directory, 3 << 20).unwrap()), ["a.json"]);
+    let files: &[(&str, &[u8])] = &[("x", &blanks), ("a.json", &json)];
+    for bytes in [no_directory, gzip(&tar_of(files)), gzip(&zip_of(files))] {
+        let error = load(&bytes, 500_000).unwrap_err().to_string();
+        assert!(error.contains("there are more than 500000 bytes of text. If that is right"), "{error}");
+        assert!(error.contains("--max-bytes"), "{error}");
+    }
+}
+
+/// A byte of an archive in an archive is none of the outer one.
+#[test]
+fn damage_of_an_inner_archive_has_its_name() {
+    let json = bytes_of("two_matches.json");
+    let inner = zip_of(&[("x.json", &json), ("y.json", &json)]);
+    let cut = &inner[..json.len() + 100];
+    let outer = [("a.json", &json[..]), ("b/in.zip", cut)];
+    for archive in [tar_of(&outer), zip_of(&outer)] {
+        for loaded in load_both(&archive) {
+            assert_eq!(faults(&loaded)[0], (Damage::ArchiveBroken, 1, None));
+            let inner: Vec<_> = loaded.findings.inner.iter().map(|d| (&d.archive[..], d.kind, d.offset)).collect();
+            assert_eq!(inner, [("b/in.zip", Damage::ArchiveBroken, cut.len() as u64)]);
+        }
+        let (_folder, path) = scratch("t", &archive);
+        let said = stderr(&run(&[&path]));
+        let note = format!(
+            "Left out: b/in.zip: the rest of an archive that is cut off or corrupt (copy it again), at byte {} of it\n",
+            cut.len()
+        );
+        assert!(said.contains(&note), "{said}");
+    }
+    let error = load_file("t.tar", &tar_of(&[("pad.txt", b"text"), ("in.zip", &inner[..20])])).unwrap_err().to_string();
+    assert!(
+        error.contains("t.tar/in.zip: the archive breaks off at byte 0, and up to there it has no trace"),
+        "{error}"
+    );
 }
 
 /// Four real ranks of one job: together they are what they are one by one.

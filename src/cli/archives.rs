@@ -1,7 +1,8 @@
 //! What is said of an archive: which traces it has, and what else.
 
 use super::say;
-use crate::input::archive::Findings;
+use crate::damage::Damage;
+use crate::input::archive::{Findings, InnerDamage};
 use crate::report::table::count;
 use crate::report::text::visible;
 use crate::store::Store;
@@ -45,17 +46,22 @@ pub(super) fn apart(store: &Store) {
 
 /// The files of an archive that are not among its traces.
 pub(super) fn findings(findings: &Findings) {
-    let files = |names: &[String]| match names.len() {
+    let files = |n| match n {
         1 => "1 file of the archive".to_owned(),
-        n => format!("{} files of the archive", count(n as u64)),
+        n => format!("{} files of the archive", count(n)),
     };
-    let Findings { no_traces, unreadable, .. } = findings;
+    let Findings { no_traces, unreadable, inner, damage, .. } = findings;
     if !no_traces.is_empty() {
-        let verb = if no_traces.len() == 1 { "is no trace" } else { "are no traces" };
-        say(&format!("Note: {} {verb}: {}", files(no_traces), some(no_traces)));
+        let n = damage.get(Damage::NoTraceInFile).count;
+        let verb = if n == 1 { "is no trace" } else { "are no traces" };
+        say(&format!("Note: {} {verb}: {}", files(n), some(no_traces)));
     }
     if !unreadable.is_empty() {
-        say(&format!("Left out: nothing could be read of {}: {}", files(unreadable), some(unreadable)));
+        let n = damage.get(Damage::FileUnreadable).count;
+        say(&format!("Left out: nothing could be read of {}: {}", files(n), some(unreadable)));
+    }
+    for InnerDamage { archive, kind, offset } in inner.iter().take(NAMED) {
+        say(&format!("Left out: {}: {}, at byte {offset} of it", visible(archive), kind.description().phrase));
     }
 }
 

@@ -18,8 +18,8 @@ pub(super) struct Region {
     taken: Arc<AtomicU64>,
     start: u64,
     at: u64,
-    /// Where it should end.
-    end: u64,
+    /// Where it should end; `None`: where the file does.
+    end: Option<u64>,
     /// Where that ends of which it is a part, which may be earlier.
     limit: u64,
 }
@@ -32,24 +32,30 @@ impl Region {
 
     /// A whole file, up to the end that it has when it is reached.
     pub(super) fn of_file(file: File, taken: Arc<AtomicU64>) -> Self {
-        Region { file: Arc::new(Mutex::new(file)), taken, start: 0, at: 0, end: u64::MAX, limit: u64::MAX }
+        Region { file: Arc::new(Mutex::new(file)), taken, start: 0, at: 0, end: None, limit: u64::MAX }
     }
 
     /// What a stream gives, copied to a file that is gone when nobody reads it any more. What fails within the stream's own format
-    /// ends it.
-    pub(super) fn of_stream(mut stream: impl Read) -> io::Result<Self> {
+    /// ends it, and is told beside it.
+    pub(super) fn of_stream(mut stream: impl Read) -> io::Result<(Self, Option<PackedFailure>)> {
         let mut file = tempfile::tempfile()?;
-        match io::copy(&mut stream, &mut file) {
-            Err(error) if PackedFailure::of(&error).is_none() => Err(error),
-            _ => Ok(Region::of_file(file, Arc::default())),
-        }
+        let failure = match io::copy(&mut stream, &mut file) {
+            Ok(_) => None,
+            Err(error) => Some(PackedFailure::of(&error).cloned().ok_or(error)?),
+        };
+        Ok((Region::of_file(file, Arc::default()), failure))
     }
 
     /// A part of it, which may promise more than there is.
     pub(super) fn part(&self, offset: u64, length: u64) -> Self {
         let start = self.start.saturating_add(offset);
-        let limit = self.limit.min(self.end);
-        Region { start, at: start, end: start.saturating_add(length), limit, ..self.clone() }
+        let (end, limit) = (Some(start.saturating_add(length)), self.stop());
+        Region { start, at: start, end, limit, ..self.clone() }
+    }
+
+    /// Where it ends at the latest.
+    fn stop(&self) -> u64 {
+        self.end.map_or(self.limit, |end| end.min(self.limit))
     }
 
     /// How far it has been read.
@@ -60,21 +66,23 @@ impl Region {
     /// How many bytes there really are.
     pub(super) fn length(&self) -> io::Result<u64> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).metadata()?.len();
-        Ok(self.end.min(self.limit).min(file).saturating_sub(self.start))
+        Ok(self.stop().min(file).saturating_sub(self.start))
     }
 }
 
 impl Read for Region {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let stop = self.end.min(self.limit);
-        let room = usize::try_from(stop.saturating_sub(self.at)).map_or(buf.len(), |room| room.min(buf.len()));
+        let room = usize::try_from(self.stop().saturating_sub(self.at)).map_or(buf.len(), |room| room.min(buf.len()));
         let mut n = 0;
         if room > 0 {
             let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-            file.seek(SeekFrom::Start(self.at))?;
-            n = file.read(&mut buf[..room])?;
+            n = match file.seek(SeekFrom::Start(self.at)) {
+                // No file of this system is as long.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => 0,
+                at => at.and_then(|_| file.read(&mut buf[..room]))?,
+            };
         }
-        if n == 0 && !buf.is_empty() && self.at < self.end && self.end != u64::MAX {
+        if n == 0 && !buf.is_empty() && self.end.is_some_and(|end| self.at < end) {
             let (cause, offset) = (PackedCause::CutOff, self.position());
             return Err(PackedFailure { cause, offset, message: "the archive ends within this file".to_owned() }.into());
         }
@@ -127,5 +135,12 @@ mod tests {
         assert_eq!(text(whole.part(8, 5)), ("89".to_owned(), Some(2)));
         assert_eq!(whole.part(8, 5).length().unwrap(), 2);
         assert_eq!(text(whole.part(20, 5)), (String::new(), Some(0)));
+        // As long, and as far behind, as no file is.
+        assert_eq!(text(whole.part(8, u64::MAX)), ("89".to_owned(), Some(2)));
+        assert_eq!(text(whole.part(1 << 63, 5)), (String::new(), Some(0)));
+        assert_eq!(text(whole.part(u64::MAX, u64::MAX)), (String::new(), None));
+        let mut beyond = whole.clone();
+        beyond.seek(SeekFrom::Start(1 << 63)).unwrap();
+        assert_eq!(text(beyond), (String::new(), None));
     }
 }

@@ -2,14 +2,18 @@
 //!
 //! The traces of an archive are read one after the other, as a trace_processor does: those in Perfetto's protobuf format first, then
 //! what is packed, then JSON, each by name. What begins with a dot (macOS, editors and archivers leave such files behind) is passed
-//! over without a word; what is no trace is passed over and told. Nothing is unpacked to memory: a member is read as a stream, and
-//! while it is looked for only its first bytes are.
+//! over without a word; what is no trace, and what cannot be read, is passed over and told. Nothing is unpacked to memory: a member is
+//! read as a stream, and while it is looked for only its first bytes are.
 //!
 //! That order takes going back and forth in the file. A tar that is compressed or comes through a pipe cannot be gone back in; its
 //! traces are read in its own order. The alternative would be to write it to a disk first, which for the text of many ranks is
 //! tens of GB, for nothing but the numbers of the machines. A zip has its directory at the end, so it is written to a temporary file if
 //! it comes as a stream; the same holds for a zip that is packed within something else.
 
+mod directory;
+mod findings;
+mod head;
+mod names;
 mod tar;
 mod zip;
 
@@ -19,11 +23,16 @@ use std::sync::{Arc, Mutex};
 
 use memchr::memmem;
 
-use super::limit::Budget;
+use super::limit::{Budget, LimitReached};
+use super::packed::PackedCause;
 use super::region::Region;
-use super::{Contents, SNIFF, Source, contents, packing_of, proto};
-use crate::damage::{Damage, DamageReport};
+use super::{Begun, Contents, Reading, Source, contents, failure, packing_of};
+use crate::damage::Damage;
 use crate::error::Error;
+use directory::Directory;
+pub use findings::{Findings, InnerDamage};
+use head::{Head, Rank};
+use names::is_hidden;
 use tar::{Current, Next, Walk};
 
 /// Of a trace's text: what stands before the events is mostly shorter.
@@ -44,17 +53,6 @@ pub struct Archive {
     /// How much text its files may have.
     budget: Budget,
     findings: Findings,
-}
-
-/// What is in an archive besides traces.
-#[derive(Debug, Default)]
-pub struct Findings {
-    /// Files that are no traces, by name.
-    pub no_traces: Vec<String>,
-    /// Files of which nothing could be read, by name.
-    pub unreadable: Vec<String>,
-    /// What was wrong with the archive; the files above are counted there, too.
-    pub damage: DamageReport,
 }
 
 /// A file of an archive that may be a trace.
@@ -89,72 +87,44 @@ impl std::fmt::Debug for Archive {
     }
 }
 
-/// The order in which files are read, by what they begin with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
-    Packets,
-    Packed,
-    Json,
-}
-
-impl Rank {
-    /// `None` for what is no trace for sure.
-    fn of(head: &[u8]) -> Option<Self> {
-        if packing_of(head).is_some_and(|format| format.is_container()) {
-            return Some(Rank::Packed);
-        }
-        if proto::begins(head) {
-            return Some(Rank::Packets);
-        }
-        let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
-        let may_be_json = text.first().map_or(!head.is_empty(), |first| matches!(first, b'{' | b'['));
-        may_be_json.then_some(Rank::Json)
-    }
-}
-
-/// Whether a file is passed over for its name.
-fn is_hidden(name: &str) -> bool {
-    name.split(['/', '\\']).any(|part| part == "__MACOSX" || part.starts_with('.') && !matches!(part, "." | ".."))
-}
-
-/// The first bytes of a file; fewer if they cannot be read.
-fn head(mut file: impl Read) -> io::Result<Vec<u8>> {
-    let mut head = Vec::with_capacity(SNIFF);
-    match file.by_ref().take(SNIFF as u64).read_to_end(&mut head) {
-        Err(error) if super::packed::PackedFailure::of(&error).is_none() => Err(error),
-        _ => Ok(head),
-    }
-}
-
 impl Archive {
     pub(super) fn zip(name: &str, depth: usize, source: Source, budget: &Budget) -> Result<Self, Error> {
-        let read = |source| Error::Read { name: name.to_owned(), source };
+        let failed = |source| failure(name, source);
         let mut archive = Archive::new(name, depth, budget)?;
-        let region = match source {
-            Source::File(region) => region,
-            Source::Stream(stream) => Region::of_stream(stream)
-                .map_err(|e| read(io::Error::new(e.kind(), format!("it cannot be copied to a temporary file: {e}"))))?,
+        let (region, failure) = match source {
+            Source::File(region) => (region, None),
+            Source::Stream(stream) => Region::of_stream(stream).map_err(|e| match LimitReached::of(&e) {
+                Some(_) => failed(e),
+                None => failed(io::Error::new(e.kind(), format!("it cannot be copied to a temporary file: {e}"))),
+            })?,
         };
         archive.budget = budget.of_file(region.taken());
-        let directory = zip::Directory::read(&region).map_err(read)?;
-        archive.break_off(directory.broken);
+        let directory = Directory::read(&region, &archive.budget).map_err(failed)?;
+        // What is wrong with what the archive is packed in has ended it.
+        let end = failure.map(|_| region.length()).transpose().map_err(failed)?;
+        archive.damaged(Damage::ArchiveBroken, directory.broken.or(end));
+        archive.damaged(Damage::FileNotListed, directory.unlisted);
+        for name in directory.unreadable {
+            archive.findings.unreadable(name);
+        }
         let mut files = Vec::new();
         for entry in directory.entries {
             if entry.name.ends_with('/') || is_hidden(&entry.name) {
                 continue;
             }
             if let Some((what, advice)) = entry.refusal() {
-                return Err(Error::Unsupported { name: format!("{name}/{}", entry.name), what, advice });
+                archive.findings.refuse(name, entry.name, what, advice);
+                continue;
             }
-            let head = if entry.is_empty() { Vec::new() } else { head(entry.open(&region)).map_err(read)? };
-            archive.sort_in(&mut files, &head, entry.name.clone(), entry);
+            let head = if entry.is_empty() { Head::of(io::empty()) } else { Head::of(entry.open(&region)) };
+            archive.sort_in(&mut files, &head.map_err(failed)?, entry.name.clone(), entry);
         }
         archive.rest = Rest::Zip { archive: region, files: in_order(files) };
         Ok(archive)
     }
 
     pub(super) fn tar(name: &str, depth: usize, source: Source, budget: &Budget) -> Result<Self, Error> {
-        let read = |source| Error::Read { name: name.to_owned(), source };
+        let failed = |source| failure(name, source);
         let mut archive = Archive::new(name, depth, budget)?;
         let region = match source {
             Source::File(region) => region,
@@ -165,16 +135,16 @@ impl Archive {
         };
         let (mut walk, mut files) = (Walk::new(region.clone()), Vec::new());
         loop {
-            match walk.next().map_err(read)? {
+            match walk.next().map_err(failed)? {
                 Next::File(entry) if is_hidden(&entry.name) => {}
+                Next::File(entry) if entry.is_sparse => archive.refuse_sparse(entry.name),
                 Next::File(entry) => {
-                    archive.refuse_sparse(&entry)?;
-                    let head = head(region.part(entry.offset, entry.size)).map_err(read)?;
+                    let head = Head::of(region.part(entry.offset, entry.size)).map_err(failed)?;
                     archive.sort_in(&mut files, &head, entry.name.clone(), entry);
                 }
                 Next::End => break,
                 Next::Broken { offset } => {
-                    archive.break_off(Some(offset));
+                    archive.damaged(Damage::ArchiveBroken, Some(offset));
                     break;
                 }
             }
@@ -197,53 +167,52 @@ impl Archive {
     }
 
     /// Takes a file among those to be read, if it may be a trace.
-    fn sort_in<E>(&mut self, files: &mut Vec<(Rank, String, E)>, head: &[u8], name: String, entry: E) {
-        match Rank::of(head) {
+    fn sort_in<E>(&mut self, files: &mut Vec<(Rank, String, E)>, head: &Head, name: String, entry: E) {
+        match Rank::of(&head.bytes) {
             Some(rank) => files.push((rank, name, entry)),
-            None => self.is_no_trace(name),
+            None => self.pass_over(name, head),
         }
     }
 
-    fn refuse_sparse(&self, entry: &tar::Entry) -> Result<(), Error> {
-        if !entry.is_sparse {
-            return Ok(());
+    /// Tells of a file that does not begin as a trace, as far as that is known.
+    fn pass_over(&mut self, name: String, head: &Head) {
+        match head.failure {
+            Some(_) => self.findings.unreadable(name),
+            None => self.findings.no_trace(name),
         }
-        Err(Error::Unsupported {
-            name: format!("{}/{}", self.name, entry.name),
-            what: "this file of the archive is stored with holes (a sparse file)",
-            advice: "Unpack the archive and name the trace",
-        })
     }
 
-    fn break_off(&mut self, at: Option<u64>) {
+    fn refuse_sparse(&mut self, file: String) {
+        let what = "this is stored with holes (a sparse file)";
+        self.findings.refuse(&self.name, file, what, "Unpack the archive and name the trace");
+    }
+
+    fn damaged(&mut self, kind: Damage, at: Option<u64>) {
         if at.is_some() {
-            self.findings.damage.count(Damage::ArchiveBroken, at);
+            self.findings.damage.count(kind, at);
         }
     }
 
     /// Tells that a file turned out to be no trace.
     pub fn is_no_trace(&mut self, name: String) {
-        self.findings.damage.count(Damage::NoTraceInFile, None);
-        self.findings.no_traces.push(name);
+        self.findings.no_trace(name);
     }
 
     /// Tells that nothing of a file could be read.
     pub fn is_unreadable(&mut self, name: String) {
-        self.findings.damage.count(Damage::FileUnreadable, None);
-        self.findings.unreadable.push(name);
+        self.findings.unreadable(name);
     }
 
     /// What else was found, once all files have been handed out.
     pub fn into_findings(mut self) -> Findings {
-        self.findings.no_traces.sort();
-        self.findings.unreadable.sort();
+        self.findings.sort();
         self.findings
     }
 
-    /// The next file that may be a trace. The one before is over then.
+    /// The next file that may be a trace. The one before is over then. Those that this program cannot read are among the findings.
     ///
     /// # Errors
-    /// Those of reading, and what cannot be read: files that are packed too many times over, or not at all as this program can.
+    /// Those of reading, and too much text.
     pub fn next(&mut self, threads: usize) -> Result<Option<Member>, Error> {
         loop {
             if let Some((folder, inner)) = &mut self.inner {
@@ -253,13 +222,15 @@ impl Archive {
                     return Ok(Some(Member { name, place: self.handed - 1, ..member }));
                 }
                 if let Some((folder, inner)) = self.inner.take() {
-                    self.take_findings(&folder, inner.findings);
+                    self.findings.take(&folder, inner.findings);
                 }
             }
             let Some((name, source)) = self.next_file()? else { return Ok(None) };
-            match contents(&format!("{}/{name}", self.name), source, &self.budget, threads, self.depth + 1)? {
-                Contents::Archive(inner) => self.inner = Some((name, inner)),
-                contents => {
+            match contents(&format!("{}/{name}", self.name), source, &self.budget, threads, self.depth + 1) {
+                Err(Error::Unsupported { what, advice, .. }) => self.findings.refuse(&self.name, name, what, advice),
+                Err(error) => return Err(error),
+                Ok(Contents::Archive(inner)) => self.inner = Some((name, inner)),
+                Ok(contents) => {
                     self.handed += 1;
                     return Ok(Some(Member { name, place: self.handed - 1, contents }));
                 }
@@ -288,25 +259,12 @@ impl Archive {
         Ok(names)
     }
 
-    fn take_findings(&mut self, folder: &str, of_inner: Findings) {
-        let within = |name: String| format!("{folder}/{name}");
-        self.findings.no_traces.extend(of_inner.no_traces.into_iter().map(within));
-        self.findings.unreadable.extend(of_inner.unreadable.into_iter().map(within));
-        self.findings.damage.add(&of_inner.damage);
-    }
-
     fn next_file(&mut self) -> Result<Option<(String, Source)>, Error> {
         match &mut self.rest {
-            Rest::Zip { archive, files } => Ok(files.pop_front().map(|entry| {
-                let source = match entry.plain(archive) {
-                    // What is to be gone back and forth in, if it is an archive itself.
-                    Some(region) if head(region.clone()).is_ok_and(|head| packing_of(&head).is_some()) => {
-                        Source::File(region)
-                    }
-                    _ => Source::Stream(entry.open(archive)),
-                };
-                (entry.name, source)
-            })),
+            Rest::Zip { archive, files } => {
+                let (archive, next) = (archive.clone(), files.pop_front());
+                next.map(|entry| self.file_of_zip(&archive, entry)).transpose().map_err(|e| failure(&self.name, e))
+            }
             Rest::Tar { archive, files } => {
                 let part = |entry: tar::Entry| (entry.name, Source::File(archive.part(entry.offset, entry.size)));
                 Ok(files.pop_front().map(part))
@@ -314,32 +272,58 @@ impl Archive {
             Rest::Nothing => Ok(None),
             Rest::Stream(walk) => {
                 let walk = Arc::clone(walk);
-                self.next_of_stream(&walk)
+                self.next_of_stream(&walk).map_err(|e| failure(&self.name, e))
             }
         }
     }
 
-    fn next_of_stream(&mut self, walk: &tar::Stream) -> Result<Option<(String, Source)>, Error> {
-        let read = |name: &str, source| Error::Read { name: name.to_owned(), source };
+    /// An archive that is stored as it is can be gone back and forth in. Who does that does not read all of it, so its checksum is
+    /// looked at before.
+    fn file_of_zip(&mut self, archive: &Region, entry: zip::Entry) -> io::Result<(String, Source)> {
+        let Some(region) = entry.plain(archive) else {
+            return Ok((entry.name.clone(), Source::Stream(entry.open(archive))));
+        };
+        if !matches!(packing_of(&Head::of(region.clone())?.bytes), Some(Reading::Zip | Reading::Tar)) {
+            return Ok((entry.name.clone(), Source::Stream(entry.open(archive))));
+        }
+        // Of one that is cut off its own reader will tell that.
+        if let Some(failure) = entry.check(archive)?
+            && failure.cause == PackedCause::Corrupt
+        {
+            self.findings.damaged_within(entry.name.clone(), Damage::ArchiveBroken, failure.offset);
+        }
+        Ok((entry.name, Source::File(region)))
+    }
+
+    fn next_of_stream(&mut self, walk: &tar::Stream) -> io::Result<Option<(String, Source)>> {
         loop {
-            let next = tar::lock(walk).next().map_err(|e| read(&self.name, e))?;
-            let entry = match next {
+            let entry = match tar::lock(walk).next()? {
                 Next::File(entry) => entry,
                 end => {
                     self.rest = Rest::Nothing;
-                    self.break_off(if let Next::Broken { offset } = end { Some(offset) } else { None });
+                    let at = if let Next::Broken { offset } = end { Some(offset) } else { None };
+                    self.damaged(Damage::ArchiveBroken, at);
                     return Ok(None);
                 }
             };
             if is_hidden(&entry.name) {
                 continue;
             }
-            self.refuse_sparse(&entry)?;
-            let (head, source) = Source::Stream(Box::new(Current::new(walk, &entry))).peek();
-            if Rank::of(&head).is_some() {
-                return Ok(Some((entry.name, source)));
+            if entry.is_sparse {
+                self.refuse_sparse(entry.name);
+                continue;
             }
-            self.is_no_trace(entry.name);
+            let mut rest: Box<dyn Read + Send> = Box::new(Current::new(walk, &entry));
+            let head = Head::of(&mut rest)?;
+            if Rank::of(&head.bytes).is_none() {
+                self.pass_over(entry.name, &head);
+                continue;
+            }
+            let Head { bytes, failure } = head;
+            return Ok(Some((
+                entry.name,
+                Source::Stream(Box::new(Begun { head: io::Cursor::new(bytes), failure, rest })),
+            )));
         }
     }
 }
@@ -348,36 +332,4 @@ fn in_order<E>(mut files: Vec<(Rank, String, E)>) -> VecDeque<E> {
     // Of equal names the first in the archive stays first.
     files.sort_by(|(rank, name, _), (other_rank, other_name, _)| (rank, name).cmp(&(other_rank, other_name)));
     files.into_iter().map(|(.., entry)| entry).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hidden_names_are_known() {
-        for name in [".DS_Store", "a/.git/x", "__MACOSX/._trace.json", "a/__MACOSX/b", "a/._trace.json", "a\\.x"] {
-            assert!(is_hidden(name), "{name}");
-        }
-        for name in ["trace.json", "./trace.json", "../a/b.json", "a/b.c/d.json", "MACOSX/a"] {
-            assert!(!is_hidden(name), "{name}");
-        }
-    }
-
-    #[test]
-    fn files_are_ranked_by_what_they_begin_with() {
-        for (head, rank) in [
-            (&b"{\"traceEvents\""[..], Some(Rank::Json)),
-            (b"\xef\xbb\xbf \n[{", Some(Rank::Json)),
-            (b"   ", Some(Rank::Json)),
-            (b"\x1f\x8b\x08", Some(Rank::Packed)),
-            (b"PK\x03\x04", Some(Rank::Packed)),
-            (b"\x28\xb5\x2f\xfd", Some(Rank::Packed)),
-            (b"SQLite format 3\0", None),
-            (b"rank 0\n", None),
-            (b"", None),
-        ] {
-            assert_eq!(Rank::of(head), rank, "{head:?}");
-        }
-    }
 }

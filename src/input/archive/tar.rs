@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tar::{EntryType, Header, PaxExtensions};
 
+use super::names;
 use crate::input::packed::{PackedCause, PackedFailure};
 use crate::input::region::Region;
 
@@ -33,7 +34,7 @@ pub(super) struct Entry {
 pub(super) enum Next {
     File(Entry),
     End,
-    /// The archive ends without its end mark, or goes on with what is no header.
+    /// The archive ends without its end mark, or goes on with what is no header, before its end mark or behind it.
     Broken {
         offset: u64,
     },
@@ -70,6 +71,13 @@ pub(super) struct Walk<R> {
     padding: u64,
 }
 
+/// What is at the place of a header.
+enum Found {
+    Header { block: Vec<u8>, kind: EntryType, size: u64 },
+    End,
+    Nothing,
+}
+
 /// What the headers before a file's own say of it.
 #[derive(Default)]
 struct Told {
@@ -98,14 +106,12 @@ impl<R: Skip> Walk<R> {
             let over = self.left.saturating_add(self.padding);
             self.at += self.source.skip(over)?;
             (self.left, self.padding) = (0, 0);
-            let offset = self.at;
-            let mut block = Vec::new();
-            self.source.by_ref().take(BLOCK).read_to_end(&mut block)?;
-            self.at += block.len() as u64;
-            if block.len() == BLOCK as usize && block.iter().all(|byte| *byte == 0) {
-                return Ok(Next::End);
-            }
-            let Some((kind, size)) = read_header(&block) else { return Ok(Next::Broken { offset }) };
+            let (offset, found) = self.find_header()?;
+            let (block, kind, size) = match found {
+                Found::Header { block, kind, size } => (block, kind, size),
+                Found::End => return Ok(Next::End),
+                Found::Nothing => return Ok(Next::Broken { offset }),
+            };
             self.set_size(size);
             match kind {
                 EntryType::GNULongName => {
@@ -120,7 +126,7 @@ impl<R: Skip> Walk<R> {
                 EntryType::GNULongLink | EntryType::XGlobalHeader => {}
                 kind => {
                     let told = std::mem::take(&mut told);
-                    let size = told.size.unwrap_or(size);
+                    let size = if has_bytes(kind) { told.size.unwrap_or(size) } else { size };
                     self.set_size(size);
                     let name = told.name.unwrap_or_else(|| Header::from_byte_slice(&block).path_bytes().into_owned());
                     // Before there was a type for directories they were files with such names.
@@ -130,10 +136,38 @@ impl<R: Skip> Walk<R> {
                         continue;
                     }
                     let is_sparse = told.is_sparse || kind == EntryType::GNUSparse;
-                    let name = String::from_utf8_lossy(&name).into_owned();
+                    let name = names::kept(&name);
                     return Ok(Next::File(Entry { name, offset: self.at, size, is_sparse }));
                 }
             }
+        }
+    }
+
+    /// The next header and its place, over zeros. Two blocks of these are the archive's end mark; but one may be a gap, and behind the
+    /// end mark of one archive there may be another. So the end is where nothing else follows. Reading up to there also has the
+    /// checksum of what the archive is packed in compared.
+    fn find_header(&mut self) -> io::Result<(u64, Found)> {
+        let mut has_zeros = false;
+        loop {
+            let (offset, mut block, mut length) = (self.at, vec![0; BLOCK as usize], 0);
+            while length < block.len() {
+                match self.source.read(&mut block[length..]) {
+                    Ok(0) => break,
+                    Ok(n) => length += n,
+                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                    Err(e) => return Err(e),
+                }
+            }
+            self.at += length as u64;
+            let (is_whole, is_zero) = (length == block.len(), block.iter().all(|byte| *byte == 0));
+            if !is_zero || !is_whole && !has_zeros {
+                let header = if is_whole { read_header(&block) } else { None };
+                return Ok((offset, header.map_or(Found::Nothing, |(kind, size)| Found::Header { block, kind, size })));
+            }
+            if !is_whole {
+                return Ok((offset, Found::End));
+            }
+            has_zeros = true;
         }
     }
 
@@ -166,23 +200,22 @@ impl Told {
     }
 }
 
-/// Of what kind a header is, and how many bytes follow it; `None` for what is no header, or not whole.
+/// Links and folders have no bytes, whatever size is written for them.
+fn has_bytes(kind: EntryType) -> bool {
+    !matches!(kind, EntryType::Link | EntryType::Symlink | EntryType::Directory)
+}
+
+/// Of what kind a header is, and how many bytes follow it; `None` for what is no header.
 fn read_header(block: &[u8]) -> Option<(EntryType, u64)> {
-    if block.len() != BLOCK as usize {
-        return None;
-    }
     let header = Header::from_byte_slice(block);
     // The sum is taken as if its own field were blank.
     const SUM: std::ops::Range<usize> = 148..156;
     let byte = |(at, byte): (usize, &u8)| if SUM.contains(&at) { u32::from(b' ') } else { u32::from(*byte) };
     let sum: u32 = block.iter().enumerate().map(byte).sum();
     let is_whole = header.cksum().is_ok_and(|told| told == sum);
-    // Links have no bytes, whatever size is written for them.
-    let size = match header.entry_type() {
-        EntryType::Link | EntryType::Symlink | EntryType::Directory => 0,
-        _ => header.entry_size().ok()?,
-    };
-    is_whole.then(|| (header.entry_type(), size))
+    let kind = header.entry_type();
+    let size = if has_bytes(kind) { header.entry_size().ok()? } else { 0 };
+    is_whole.then_some((kind, size))
 }
 
 /// An archive that is read as it comes.

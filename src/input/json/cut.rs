@@ -327,7 +327,8 @@ impl<'t> Cutter<'t> {
             self.at += 1;
         };
         if first != Some(b'{') {
-            return self.other_element(first, in_object, commas);
+            self.state.place = Place::List { in_object, commas };
+            return if self.faults.is_empty() { self.other_element(first, in_object) } else { Step::Again };
         }
         if commas == 0 {
             self.fault(Damage::MissingComma, self.at);
@@ -435,8 +436,7 @@ impl<'t> Cutter<'t> {
         }
     }
 
-    fn other_element(&mut self, first: Option<u8>, in_object: bool, commas: u8) -> Step {
-        self.state.place = Place::List { in_object, commas };
+    fn other_element(&mut self, first: Option<u8>, in_object: bool) -> Step {
         let (offset, from) = (self.offset(), self.at);
         let lost = |cutter: &mut Self| cutter.lose(from, Damage::Garbage, Within::List { in_object });
         match first {
@@ -769,6 +769,7 @@ mod tests {
 
     #[test]
     fn commas_are_counted() {
+        assert_eq!(pieces("[,2,").0, ["StrayComma @1 0", "ElementNotObject @2 1"]);
         assert_eq!(
             pieces(&format!("[{E}{E},,{E},\n,{E},]")).0,
             [E, "MissingComma @18 0", E, "StrayComma @36 0", E, "StrayComma @56 0", E,]
