@@ -56,7 +56,9 @@ pub enum Damage {
     EventWithoutSequence,
     EventWithoutTime,
     ClockUnknown,
+    SnapshotInvalid,
     NameUnknown,
+    OtherMachine,
     ArchiveBroken,
     FileUnreadable,
     FileNotListed,
@@ -153,13 +155,16 @@ descriptions! {
     PacketStructure "packet_structure" "data_loss" Lost
         "places where the file is no list of packets (all up to the next three that are whole is left out)";
     PacketSyntax "packet_syntax" "error" Lost "packets that are not valid protobuf, or compressed so that they cannot be read";
-    PacketTooLong "packet_too_long" "error" Lost "packets longer than 256 MiB (unpacked, too), and arguments of an event beyond 64 MiB";
+    PacketTooLong "packet_too_long" "error" Lost
+        "packets longer than 256 MiB (unpacked, too), and events with more than 64 MiB of arguments, 64 KiB of categories or 131072 arrows";
     PacketWithoutState "packet_skipped_seq_needs_incremental_state_invalid" "data_loss" Lost
         "packets that build on others which were lost before";
     EventWithoutSequence "track_event_missing_sequence_id" "error" Lost "track events that name no sequence of packets";
     EventWithoutTime "track_event_missing_timestamp" "error" Lost "track events without a time";
     ClockUnknown "packet_clock_unknown" "error" Lost "packets on a clock that no snapshot ties to the trace's";
+    SnapshotInvalid "invalid_clock_snapshots" "error" Lost "snapshots of clocks in which the trace's own goes backwards";
     NameUnknown "interned_name_unknown" "error" Lost "names and texts that no packet defines while they hold";
+    OtherMachine "packet_of_other_machine" "error" Moved "packets of other machines, read as if they were of the first";
     ArchiveBroken "archive_broken" "data_loss" Lost "the rest of an archive that is cut off or corrupt (copy it again)";
     FileUnreadable "archive_file_unreadable" "data_loss" Lost "files of the archive of which nothing could be read";
     FileNotListed "archive_file_not_listed" "data_loss" Lost

@@ -27,6 +27,7 @@ use crate::input::archive::{Archive, Findings, Member};
 use crate::input::json::{Buffer, CHUNK, Chunk, Joiner, Part, Reader, Splitter, Summary};
 use crate::input::limit::Limits;
 use crate::input::packed::{PackedCause, PackedFailure};
+use crate::input::proto::Stream;
 use crate::input::{self, Contents, Input};
 use crate::store::batch::{Batch, Shard};
 use crate::store::traces::Trace;
@@ -175,7 +176,7 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
     /// Loads one trace, which is no archive.
     fn trace(&mut self, name: &str, contents: Contents, mut trace: Trace) -> Result<(), Error> {
         let read = match contents {
-            Contents::Packets(bytes) => self.packets(name, bytes, &mut trace),
+            Contents::Packets(stream) => self.packets(name, stream, &mut trace),
             Contents::Json(text) => self.json(name, text, &mut trace),
             // What holds the files of an archive hands out what is in the archives among them.
             Contents::Archive(_) => {
@@ -202,10 +203,10 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
         }
     }
 
-    fn packets(&mut self, name: &str, bytes: impl Read, trace: &mut Trace) -> Result<Vec<HeaderField>, Error> {
+    fn packets(&mut self, name: &str, stream: Stream, trace: &mut Trace) -> Result<Vec<HeaderField>, Error> {
         let Loader { progress, taken, size, .. } = self;
         let tell = || progress(Progress { taken: taken.load(Ordering::Relaxed), size: *size });
-        let summary = packets::load(name, bytes, self.options, &mut self.builder, tell)?;
+        let summary = packets::load(name, stream, self.options, &mut self.builder, tell)?;
         self.text_bytes += summary.bytes;
         (trace.events, trace.damage, trace.text_bytes) = (summary.events, summary.damage, summary.bytes);
         Ok(summary.header)

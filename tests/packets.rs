@@ -261,6 +261,100 @@ fn times_come_onto_one_clock() {
     assert_eq!(rows(&without_snapshot), [(60, 0, 0, "as it is")]);
 }
 
+/// As Perfetto's own writers have it: a sequence's clock counts on with every packet, also with one that describes a
+/// track; what follows at the same time says 0.
+#[test]
+fn each_packet_moves_a_clock_on() {
+    let clock = |number, ts| Message::default().number(1, number).number(2, ts);
+    let defaults = Message::default().number(58, 64).message(11, Message::default().number(11, 1));
+    let moment = |name: &str| Message::default().number(9, 3).bytes(23, name);
+    let at = |delta| packet().number(13, 2).number(8, delta);
+    let snapshot = Message::default().message(1, clock(6, 1000)).message(1, clock(64, 1000).number(3, 1));
+    let store = load_packets(&[
+        packet().number(13, 1).number(8, 7).number(58, 6).message(59, defaults).message(6, snapshot),
+        at(0).message(60, track(1)),
+        at(10).message(11, moment("first")),
+        at(500).message(60, track(2)),
+        at(0).message(11, moment("on the new track").number(11, 2)),
+        // What is left out for lack of state was never seen.
+        Message::default().number(10, 8).number(13, 2).number(8, 90).number(58, 64).message(11, moment("lost")),
+        at(5).message(11, moment("last")),
+    ]);
+    let times: Vec<i64> = rows(&store).into_iter().map(|(ts, ..)| ts).collect();
+    assert_eq!(times, [1010, 1510, 1515]);
+}
+
+/// Clock 0 is none: the default one counts, or the trace's.
+#[test]
+fn clock_0_is_none() {
+    let clock = |number, ts| Message::default().number(1, number).number(2, ts);
+    let snapshot = Message::default().message(1, clock(6, 100)).message(1, clock(3, 50));
+    let defaults = |clock| Message::default().number(58, clock);
+    let store = load_packets(&[
+        packet().message(6, snapshot),
+        event(1000, 3, 5, named("the trace's")).number(58, 0),
+        event(2000, 3, 5, named("the trace's, too")).number(13, 1).message(59, defaults(0)),
+        event(3000, 3, 5, named("monotonic")).number(58, 0).message(59, defaults(3)),
+    ]);
+    let times: Vec<i64> = rows(&store).into_iter().map(|(ts, ..)| ts).collect();
+    assert_eq!(times, [1000, 2000, 3050]);
+}
+
+/// What a packet says of clocks, of names and of the trace counts, though the rest of it builds on what was lost.
+#[test]
+fn a_packet_without_state_still_tells_of_clocks() {
+    let clock = |number, ts| Message::default().number(1, number).number(2, ts);
+    let snapshot = Message::default().message(1, clock(6, 100)).message(1, clock(3, 50));
+    let store = load_packets(&[
+        packet().number(13, 2).message(6, snapshot),
+        event(1000, 3, 5, named("monotonic")).number(58, 3).number(10, 8),
+    ]);
+    assert_eq!(rows(&store), [(1050, 0, 0, "monotonic")]);
+    assert_eq!(store.damage.get(Damage::PacketWithoutState).count, 1);
+}
+
+/// A clock that went backwards says no time any more.
+#[test]
+fn times_of_a_clock_that_went_backwards_are_unknown() {
+    let clock = |number, ts| Message::default().number(1, number).number(2, ts);
+    let snapshot = |a, b| packet().message(6, Message::default().message(1, a).message(1, b));
+    let store = load_packets(&[
+        snapshot(clock(6, 100), clock(1, 1000)),
+        event(1010, 3, 5, named("before")).number(58, 1),
+        snapshot(clock(6, 200), clock(1, 900)),
+        event(1010, 3, 5, named("behind")).number(58, 1),
+    ]);
+    assert_eq!(rows(&store), [(110, 0, 0, "before")]);
+    assert_eq!(store.damage.get(Damage::ClockUnknown).count, 1);
+    // The trace's own clock does not: that snapshot is none.
+    let store = load_packets(&[
+        snapshot(clock(6, 100), clock(3, 1000)),
+        snapshot(clock(6, 50), clock(3, 1100)),
+        event(1150, 3, 5, named("a")).number(58, 3),
+    ]);
+    assert_eq!(rows(&store), [(250, 0, 0, "a")]);
+    assert_eq!(store.damage.get(Damage::SnapshotInvalid).count, 1);
+}
+
+/// If all events are lost for one reason, that is what is said.
+#[test]
+fn a_trace_without_events_says_why() {
+    let clock = |number, ts| Message::default().number(1, number).number(2, ts);
+    let snapshot = packet().message(6, Message::default().message(1, clock(6, 100)));
+    let bytes = file(&[snapshot, event(5, 3, 5, named("a")).number(58, 3)]);
+    let error = read(&bytes, ArgsWanted::All).unwrap_err();
+    let want = "none of its 2 packets is a track event that can be shown; \
+        there are 1 packets on a clock that no snapshot ties to the trace's";
+    assert!(error.contains(want), "{error}");
+}
+
+#[test]
+fn packets_of_other_machines_are_counted() {
+    let store = load_packets(&[event(1, 3, 5, named("a")), event(2, 3, 5, named("b")).number(98, 7)]);
+    assert_eq!(store.slices.len(), 2);
+    assert_eq!(store.damage.get(Damage::OtherMachine).count, 1);
+}
+
 /// Wherever a file breaks off, what was whole before is there.
 #[test]
 fn cut_at_every_byte() {
@@ -353,7 +447,7 @@ fn lengths_may_lie() {
     let good = file(&[event(1, 3, 5, named("first"))]);
     let long = [&good[..], b"\x0a\xff\xff\xff\xff\xff\xff\x7f", &good].concat();
     let store = read(&long, ArgsWanted::All).unwrap();
-    assert_eq!(store.slices.len(), 1);
+    assert_eq!(store.slices.len(), 2, "the last packet ends where the file does");
     assert_eq!(store.damage.get(Damage::PacketTooLong).first_offset, Some(good.len() as u64));
     let name = "n".repeat(123 - 13);
     let brace = file(&[event(1, 3, 5, named(&name))]);

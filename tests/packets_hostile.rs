@@ -6,10 +6,13 @@
 
 mod support;
 
-use std::io::Read;
+use std::io::{Cursor, Read};
 
 use nccl_stacks::damage::Damage;
 use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::input::from_reader;
+use nccl_stacks::input::limit::Limits;
+use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::store::Store;
 
 use support::packets::{Message, args, event, file, legacy, load_packets, named, packet, read, rows, track};
@@ -71,7 +74,8 @@ fn a_damaged_list_without_a_whole_event_says_where_it_breaks() {
         assert_eq!(output.status.code(), Some(1));
         stderr(&output)
     };
-    let cut_short = [&b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"[..], &moments(1..3)].concat();
+    let moments = moments(1..3);
+    let cut_short = [&b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"[..], &moments[..moments.len() - 1]].concat();
     assert!(message(&cut_short).contains("a damaged list of packets: it breaks at byte 0,"), "{}", message(&cut_short));
     let first = packet().message(60, track(5));
     let broken = file(&[first.clone(), value().bytes(11, [0xff; 3]).number(10, 7).number(8, 1)]);
@@ -107,7 +111,7 @@ fn edges() {
         event(1, 3, 5, named("first").and(all)),
         Message(eleven),
         Message(length),
-        event(u64::MAX, 3, 5, named("before time")),
+        event(u64::MAX, 3, 5, named("before time").fixed(47, 9).fixed(48, 8)),
         event(i64::MAX as u64, 3, 5, named("end of time")),
         legacy(i64::MAX as u64, b'X', 5, named("beyond"), value().number(3, i64::MAX as u64)),
         packet().message(11, named("wraps").number(9, 3).number(16, u64::MAX)),
@@ -121,15 +125,16 @@ fn edges() {
     assert_eq!(count(&store, Damage::InvalidDuration).0, 1);
 }
 
+fn zlib(bytes: &mut dyn Read) -> Vec<u8> {
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::copy(bytes, &mut encoder).unwrap();
+    encoder.finish().unwrap()
+}
+
 /// A packet of some hundred KiB that unpacks into half a GiB of packets, and one that holds one that says it is a GiB
 /// long.
 #[test]
 fn bombs_are_cut_off() {
-    let packed = |bytes: &mut dyn Read| {
-        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
-        std::io::copy(bytes, &mut encoder).unwrap();
-        encoder.finish().unwrap()
-    };
     let start = moments(1..2);
     // A packet of one field that nobody knows, of 999 bytes.
     let unknown = [&b"\x0a\xea\x07\x7a\xe7\x07"[..], &[0; 999]].concat().repeat(1 << 10);
@@ -137,8 +142,7 @@ fn bombs_are_cut_off() {
         (0..512).fold(Box::new(std::io::empty()) as Box<dyn Read>, |all, _| Box::new(all.chain(&unknown[..])));
     let zeros =
         zstd::encode_all((&b"\x0a\x80\x80\x80\x80\x04"[..]).chain(std::io::repeat(0).take(1 << 28)), 1).unwrap();
-    let bytes =
-        [start.clone(), file(&[value().bytes(50, packed(&mut *bomb)), value().bytes(133, zeros)]), moments(2..3)];
+    let bytes = [start.clone(), file(&[value().bytes(50, zlib(&mut *bomb)), value().bytes(133, zeros)]), moments(2..3)];
     let store = read(&bytes.concat(), ArgsWanted::All).unwrap();
     assert_eq!(times(&store), [1, 2]);
     assert_eq!(count(&store, Damage::PacketTooLong), (1, Some(start.len() as u64)));
@@ -146,6 +150,73 @@ fn bombs_are_cut_off() {
     let (_folder, path) = scratch("trace.pftrace", &bytes.concat());
     let said = stderr(&run(&["sql", &path, "select 1"]));
     assert!(said.contains("packets longer than 256 MiB (unpacked, too)"), "{said}");
+}
+
+/// What is compressed within the file counts as text of it, byte for byte.
+#[test]
+fn what_is_unpacked_is_limited() {
+    let inside = moments(2..2000);
+    let zstd = zstd::encode_all(&inside[..], 3).unwrap();
+    let packed = [value().bytes(50, zlib(&mut &inside[..])), value().bytes(133, zstd)];
+    let bytes = [moments(1..2), file(&packed)].concat();
+    let read_within = |text| {
+        let input = from_reader("trace".to_owned(), None, Box::new(Cursor::new(bytes.clone()))).unwrap();
+        let options = LoadOptions { limits: Limits::of_text(text), ..LoadOptions::default() };
+        load_input(input, options, |_| {}).map(|loaded| loaded.store.events).map_err(|e| e.to_string())
+    };
+    let all = (bytes.len() + 2 * inside.len()) as u64;
+    assert_eq!(read_within(all), Ok(1 + 2 * 1998));
+    let refused = read_within(all - 1).unwrap_err();
+    assert!(refused.contains(&format!("more than {} bytes of text", all - 1)), "{refused}");
+    assert!(refused.contains("--max-bytes"), "{refused}");
+}
+
+/// An arrow takes a byte, and one of an event can take no more than so many.
+#[test]
+fn an_event_has_so_many_arrows() {
+    const MOST: usize = 1 << 17;
+    let fan = |more| value().bytes(36, [vec![1; MOST + more], vec![2]].concat());
+    let store = load_packets(&[event(1, 3, 5, value().number(36, 1)), event(2, 3, 5, fan(0))]);
+    assert_eq!((store.flows.len(), count(&store, Damage::PacketTooLong).0), (MOST, 1));
+    let store =
+        load_packets(&[event(1, 3, 5, value().number(36, 1)), event(2, 3, 5, value().bytes(36, vec![1; MOST]))]);
+    assert_eq!((store.flows.len(), count(&store, Damage::PacketTooLong).0), (MOST, 0));
+}
+
+/// Numbers that stand for long names, as categories, as parts of a key: what they become has an end.
+#[test]
+fn names_do_not_add_up() {
+    let name = "n".repeat(30 << 10);
+    let defined = |table| value().message(table, value().number(1, 1).bytes(2, &name));
+    let of_categories = |n| (0..n).fold(value(), |all, _| all.number(3, 1));
+    let key = |n| (0..n).fold(value().number(4, 1), |inner, _| value().message(11, inner.number(1, 1)));
+    let store = load_packets(&[
+        packet().number(13, 1).message(12, defined(1).and(defined(3))),
+        event(1, 3, 5, of_categories(2)),
+        event(2, 3, 5, of_categories(3)),
+        // The name itself, of a dictionary in which it is, and of another one in that.
+        event(3, 3, 5, value().message(4, key(1).number(1, 1))),
+        event(4, 3, 5, value().message(4, key(2).number(1, 1))),
+    ]);
+    check(&store);
+    assert_eq!(times(&store), [1, 2, 3, 4]);
+    assert_eq!(count(&store, Damage::PacketTooLong).0, 2);
+    assert_eq!((args(&store, 2).len(), args(&store, 3).len()), (1, 0));
+}
+
+/// Behind a stream of zlib there is nothing that could be read; of gzip there may be several parts.
+#[test]
+fn what_follows_compressed_packets_is_damage() {
+    let gzip = |bytes: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::copy(&mut &*bytes, &mut encoder).unwrap();
+        encoder.finish().unwrap()
+    };
+    let zlibs = [zlib(&mut &moments(1..2)[..]), zlib(&mut &moments(2..3)[..])].concat();
+    let gzips = [gzip(&moments(3..4)), gzip(&moments(4..5))].concat();
+    let store = load_packets(&[value().bytes(50, zlibs), value().bytes(50, gzips)]);
+    assert_eq!(times(&store), [1, 3, 4]);
+    assert_eq!(count(&store, Damage::PacketSyntax), (1, Some(0)));
 }
 
 /// JSON whose keys are long: what its rows take is bounded, and what is too long for that stays text.

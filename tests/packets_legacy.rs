@@ -357,3 +357,63 @@ fn attributes_are_metadata() {
     // A trace of attributes alone is none.
     assert!(read(&file(&[packet().message(126, value())]), ArgsWanted::All).is_err());
 }
+
+/// What belongs to the process of its track does so wherever the track is described.
+#[test]
+fn operations_and_moments_of_a_process_may_come_before_it() {
+    let local = |id| value().number(10, id);
+    let store = load_packets(&[
+        legacy(1000, b'b', 5, named("operation"), local(1)),
+        legacy(1200, b'i', 5, named("of the process"), value().number(14, 2)),
+        thread(5, 33, 34),
+        legacy(1500, b'b', 5, named("of another number"), local(2)),
+        legacy(2000, b'e', 5, value(), local(1)),
+        legacy(2500, b'e', 5, value(), local(2)),
+        // A track that nobody describes.
+        legacy(3000, b'b', 6, named("of nobody"), local(1)),
+    ]);
+    check(&store);
+    let got: Vec<_> = rows(&store).into_iter().map(|(ts, dur, _, name)| (ts, dur, name)).collect();
+    assert_eq!(
+        got,
+        [
+            (1000, 1000, "operation"),
+            (1200, 0, "of the process"),
+            (1500, 1000, "of another number"),
+            (3000, -1, "of nobody"),
+        ]
+    );
+    let track = |slice| &store.tracks.tracks[store.slices.track(slice) as usize];
+    let pid = |slice| track(slice).owner.process().map(|upid| store.tracks.processes[upid as usize].pid);
+    assert_eq!([0, 1, 2, 3].map(pid), [Some(33), Some(33), Some(33), None]);
+}
+
+/// The first of these traces had a time in the event, of the monotonic clock. It stays as it is if nothing says how that
+/// goes.
+#[test]
+fn old_times_need_no_snapshot() {
+    let clock = |number, ts| value().number(1, number).number(2, ts);
+    let old = |name: &str| named(name).number(9, 3);
+    let store = load_packets(&[
+        packet().message(6, value().message(1, clock(6, 100)).message(1, clock(1, 50))),
+        packet().number(13, 1).message(44, value().number(1, 33).number(2, 34).number(6, 100)),
+        packet().message(11, old("since the last one").number(1, 5)),
+        packet().message(11, old("by itself").number(16, 3)),
+    ]);
+    let got: Vec<_> = rows(&store).into_iter().map(|(ts, .., name)| (ts, name)).collect();
+    assert_eq!(got, [(3_000, "by itself"), (105_000, "since the last one")]);
+}
+
+/// A name is given by text in the event. Without any nothing is named.
+#[test]
+fn a_name_that_is_not_there_takes_none_away() {
+    let naming = |text: Message| annotation("name", text);
+    let store = load_packets(&[
+        packet().message(60, track(5).message(4, value().number(1, 33).number(2, 34).bytes(5, "worker"))),
+        legacy(1, b'M', 5, named("thread_name").and(naming(value().number(17, 1))), value()),
+        legacy(2, b'M', 5, named("thread_name"), value()),
+        event(3, 3, 5, named("a")),
+    ]);
+    let utid = store.thread_of(0).unwrap();
+    assert_eq!(store.strings.get(store.tracks.threads[utid as usize].name), Some("worker"));
+}

@@ -97,7 +97,7 @@ pub enum Contents {
     /// JSON, or what the reader of JSON will say is none.
     Json(Box<dyn Read + Send>),
     /// Perfetto's protobuf: a list of packets.
-    Packets(Box<dyn Read + Send>),
+    Packets(proto::Stream),
     /// Several files, of which some may be traces.
     Archive(Box<Archive>),
 }
@@ -162,7 +162,7 @@ fn contents(name: &str, mut source: Source, budget: &Budget, threads: usize, dep
             Some(Reading::Tar) => {
                 return Ok(Contents::Archive(Box::new(Archive::tar(name, depth, whole.within(budget), budget)?)));
             }
-            _ if proto::begins(&head) => return Ok(Contents::Packets(text(whole))),
+            _ if proto::begins(&head) => return Ok(Contents::Packets(proto::Stream::new(text(whole), budget.clone()))),
             _ => return Ok(Contents::Json(text(whole))),
         }
     }

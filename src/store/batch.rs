@@ -263,7 +263,11 @@ impl Shard {
     /// Takes an event that lies on a track which the file describes ([`Shard::describe`]). Slices may be nameless there.
     pub fn add_on(&mut self, key: TrackKey, event: &Event<'_>, offset: u64) {
         if event.ts < 0 {
-            return self.batch.damage.count(Damage::NegativeTimestamp, Some(offset));
+            // The arrows of an event are not counted beside it.
+            if !matches!(event.kind, Kind::SliceFlow(_)) {
+                self.batch.damage.count(Damage::NegativeTimestamp, Some(offset));
+            }
+            return;
         }
         let flow = |kind, id: Option<u64>| id.map_or((RawKind::FlowInvalid, 0), |id| (kind, id as i64));
         let (kind, value) = match event.kind {

@@ -8,7 +8,7 @@
 use nccl_stacks::damage::{Damage, DamageReport};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::event::Told;
-use nccl_stacks::input::proto::Reader;
+use nccl_stacks::input::proto::Stream;
 use nccl_stacks::store::batch::Shard;
 use nccl_stacks::store::traces::Trace;
 use nccl_stacks::store::{Builder, Store};
@@ -25,7 +25,7 @@ const WIDTH: usize = 4;
 /// All packets of a file, as the loader reads them.
 fn read(bytes: &[u8], args: ArgsWanted) -> (Store, DamageReport) {
     let (mut shard, mut builder) = (Shard::new(0), Builder::default());
-    let summary = Reader::new(args).read(bytes, |told| {
+    let summary = Stream::unlimited(bytes.to_vec()).read(args, |told| {
         match told {
             Told::Event { track, event, offset } => shard.add_on(track, event, offset),
             Told::Track(description) => shard.describe(&description),

@@ -8,7 +8,6 @@ use std::fmt::Write;
 use super::state::{Lookup, Table};
 use super::ties::{Owner, Ties};
 use super::wire::{Field, Fields, Malformed, Value};
-use crate::damage::Damage;
 use crate::event::{ArgList, ArgValue, ArgsWanted, Ids};
 use crate::input::json::flatten_value_of;
 use crate::nccl::args;
@@ -47,6 +46,13 @@ const MAX_DEPTH: usize = 64;
 /// a small one could fill all memory.
 const MAX_TEXT: usize = 64 << 20;
 
+/// A key is no longer than this: its parts may be numbers that stand for long texts.
+const MAX_KEY: usize = 64 << 10;
+
+/// A key that is longer than this is hardly an honest one. The keys of all events that are take so many bytes at most.
+const LONG_KEY: usize = 256;
+const MAX_LONG_KEYS: usize = 256 << 20;
+
 /// JSON that is longer stays text: each of its values gets a key of its own, which may be nearly as long as all of it.
 const MAX_JSON: usize = 32 << 10;
 
@@ -60,6 +66,8 @@ pub(super) struct Annotations {
     /// How many bytes of keys and texts there are, and whether some had to be left out.
     text: usize,
     is_full: bool,
+    /// How many bytes the long keys of all events take.
+    long_keys: usize,
 }
 
 /// One annotation, not looked into yet.
@@ -87,7 +95,7 @@ pub(super) enum Content<'a> {
 impl Annotations {
     pub(super) fn new(wanted: ArgsWanted) -> Self {
         let (list, key, flat_key) = (ArgList::default(), String::new(), String::new());
-        Annotations { wanted, list, key, flat_key, text: 0, is_full: false }
+        Annotations { wanted, list, key, flat_key, text: 0, is_full: false, long_keys: 0 }
     }
 
     /// Forgets those of the event before.
@@ -101,6 +109,11 @@ impl Annotations {
         self.wanted == ArgsWanted::All
     }
 
+    /// Whether some had to be left out.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_full
+    }
+
     /// Reads the annotations of an event, which are one of its fields, repeated. What ties it to others.
     pub(super) fn read(
         &mut self,
@@ -108,7 +121,6 @@ impl Annotations {
         field: u32,
         owner: Owner<'_>,
         names: &Lookup<'_>,
-        mut damage: impl FnMut(Damage),
     ) -> Result<Ids, Malformed> {
         let mut found = Ties::default();
         let mut tells_of_collective = owner.is_record();
@@ -131,21 +143,23 @@ impl Annotations {
                 }
             }
         }
-        if self.is_full {
-            damage(Damage::PacketTooLong);
-        }
         Ok(found.ids(owner.kind))
     }
 
     /// Adds a row that is no annotation.
-    pub(super) fn push(&mut self, key: &str, value: ArgValue<&[u8]>) {
-        self.start(key);
-        self.row(match value {
-            ArgValue::Text(text) => Content::Text(text),
-            ArgValue::Int(value) => Content::Int(value),
-            ArgValue::Real(value) => Content::Real(value),
-            ArgValue::Bool(value) => Content::Bool(value),
-        });
+    pub(super) fn push(&mut self, key: &'static str, value: ArgValue<&[u8]>) {
+        let of_text = if let ArgValue::Text(text) = value { text.len() } else { 0 };
+        self.text = self.text.saturating_add(key.len() + of_text);
+        if self.text > MAX_TEXT {
+            self.is_full = true;
+            return;
+        }
+        match value {
+            ArgValue::Text(text) => self.list.push(key, None, ArgValue::Text(&String::from_utf8_lossy(text))),
+            ArgValue::Int(value) => self.list.push(key, None, ArgValue::Int(value)),
+            ArgValue::Real(value) => self.list.push(key, None, ArgValue::Real(value)),
+            ArgValue::Bool(value) => self.list.push(key, None, ArgValue::Bool(value)),
+        }
     }
 
     fn top(&mut self, annotation: &Annotation<'_>, names: &Lookup<'_>) -> Result<(), Malformed> {
@@ -167,23 +181,29 @@ impl Annotations {
         self.within(name, |this| this.value(annotation, names, depth))
     }
 
-    /// Does something with the keys of a member.
-    fn within<T>(&mut self, name: &[u8], work: impl FnOnce(&mut Self) -> T) -> T {
+    /// Adds rows with the keys of a member. Whether there are any.
+    fn within(
+        &mut self,
+        name: &[u8],
+        rows: impl FnOnce(&mut Self) -> Result<bool, Malformed>,
+    ) -> Result<bool, Malformed> {
         let (before, flat_before) = (self.key.len(), self.flat_key.len());
         // The name's own length comes on top of what counts as text: a long name with few rows costs as much as they
         // do.
-        self.text += name.len();
-        if self.text <= MAX_TEXT {
-            let mut name = String::from_utf8_lossy(name);
-            if name.contains(['.', '[', ']']) {
-                name = name.replace(['.', '[', ']'], "_").into();
-            }
-            for key in [&mut self.key, &mut self.flat_key] {
-                key.push('.');
-                key.push_str(&name);
-            }
+        self.text = self.text.saturating_add(name.len());
+        if self.text > MAX_TEXT || before + name.len() >= MAX_KEY {
+            self.is_full = true;
+            return Ok(false);
         }
-        let result = work(self);
+        let mut name = String::from_utf8_lossy(name);
+        if name.contains(['.', '[', ']']) {
+            name = name.replace(['.', '[', ']'], "_").into();
+        }
+        for key in [&mut self.key, &mut self.flat_key] {
+            key.push('.');
+            key.push_str(&name);
+        }
+        let result = rows(self);
         self.key.truncate(before);
         self.flat_key.truncate(flat_before);
         result
@@ -270,7 +290,10 @@ impl Annotations {
     fn row(&mut self, value: Content<'_>) -> bool {
         let of_text = if let Content::Json(text) | Content::Text(text) = value { text.len() } else { 0 };
         self.text = self.text.saturating_add(self.key.len() + self.flat_key.len() + of_text);
-        if self.text > MAX_TEXT {
+        if self.key.len() > LONG_KEY {
+            self.long_keys = self.long_keys.saturating_add(self.key.len() + self.flat_key.len());
+        }
+        if self.text > MAX_TEXT || self.key.len() > LONG_KEY && self.long_keys > MAX_LONG_KEYS {
             self.is_full = true;
             return false;
         }
@@ -342,5 +365,24 @@ fn annotation_in<'a>(message: &'a [u8], names: &Lookup<'a>) -> Result<Annotation
 impl Annotation<'_> {
     fn is_of_collective(&self) -> bool {
         self.name.is_some_and(|name| args::OF_COLLECTIVES.iter().any(|key| key.as_bytes() == name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_keys_of_all_events_have_so_much_room() {
+        let mut annotations = Annotations::new(ArgsWanted::All);
+        annotations.long_keys = MAX_LONG_KEYS - 2 * (LONG_KEY + 1);
+        let mut has_row = |length| {
+            annotations.clear();
+            annotations.start(&"k".repeat(length));
+            (annotations.row(Content::Int(1)), annotations.is_full())
+        };
+        assert_eq!(has_row(LONG_KEY + 1), (true, false));
+        assert_eq!(has_row(LONG_KEY + 1), (false, true));
+        assert_eq!(has_row(LONG_KEY), (true, false));
     }
 }

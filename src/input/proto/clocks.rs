@@ -24,7 +24,7 @@ impl Clock {
 }
 
 /// `BUILTIN_CLOCK_MONOTONIC`
-pub(super) const MONOTONIC: u64 = 3;
+const MONOTONIC: u64 = 3;
 
 /// `BUILTIN_CLOCK_BOOTTIME`: that of a trace which says nothing else.
 const BOOTTIME: u64 = 6;
@@ -70,34 +70,35 @@ type Hop = (usize, usize, usize);
 #[derive(Debug, Default)]
 pub(super) struct Clocks {
     of_trace: Option<Clock>,
-    units: HashMap<Clock, Unit>,
+    units: HashMap<Clock, Unit, foldhash::fast::FixedState>,
     groups: Vec<Group>,
     /// The group of these clocks.
     by_clocks: HashMap<Rc<[Clock]>, usize, foldhash::fast::FixedState>,
     with_clock: HashMap<Clock, Groups, foldhash::fast::FixedState>,
+    /// Clocks that went backwards: a time of theirs may be any of several.
+    backwards: HashSet<Clock, foldhash::fast::FixedState>,
     /// By clock: how to get from it to the trace's, if there is a way; and what was the count of changes then.
-    ways: HashMap<Clock, (u64, Option<Vec<Hop>>)>,
+    ways: HashMap<Clock, (u64, Option<Vec<Hop>>), foldhash::fast::FixedState>,
     /// How often something came that may make other ways.
     changes: u64,
 }
 
 impl Clocks {
-    /// Takes a `ClockSnapshot` of a sequence.
-    pub(super) fn snapshot(&mut self, message: &[u8], sequence: u64) -> Result<(), Malformed> {
-        let (mut shown, mut primary) = (BTreeMap::new(), None);
+    /// Takes a `ClockSnapshot` of a sequence, unless the trace's clock goes backwards in it. Whether it was taken.
+    pub(super) fn snapshot(&mut self, message: &[u8], sequence: u64) -> Result<bool, Malformed> {
+        let (mut shown, mut units, mut primary) = (BTreeMap::new(), Vec::new(), None);
         for field in Fields::new(message) {
             let field = field?;
             match (field.number, field.value) {
-                (CLOCKS, Value::Bytes(clock)) => {
-                    let (clock, ns) = self.clock(clock, sequence)?;
+                (CLOCKS, Value::Bytes(_)) if units.len() >= MAX_CLOCKS => return Err(Malformed),
+                (CLOCKS, Value::Bytes(message)) => {
+                    let (clock, ns, unit) = clock(message, sequence)?;
                     shown.insert(clock, ns);
+                    units.push((clock, unit));
                 }
                 (PRIMARY, Value::Varint(number)) if number != 0 => primary = Some(Clock::new(number, sequence)),
                 _ => {}
             }
-        }
-        if shown.len() > MAX_CLOCKS {
-            return Err(Malformed);
         }
         if self.of_trace.is_none() {
             let boottime = Clock::new(BOOTTIME, 0);
@@ -107,10 +108,21 @@ impl Clocks {
         let (clocks, times): (Vec<_>, Vec<_>) = shown.into_iter().unzip();
         let group = match self.by_clocks.get(&*clocks) {
             Some(group) => *group,
-            None => self.add_group(clocks.into()),
+            None => self.add_group(clocks.as_slice().into()),
         };
+        if let Some(before) = self.groups[group].last() {
+            let back = (0..clocks.len()).filter(|at| times[*at] < before[*at]).map(|at| clocks[at]);
+            let back: Vec<Clock> = back.collect();
+            if back.iter().any(|clock| Some(*clock) == self.of_trace) {
+                return Ok(false);
+            }
+            for clock in back {
+                self.changes += u64::from(self.backwards.insert(clock));
+            }
+        }
         self.groups[group].push(times);
-        Ok(())
+        self.units.extend(units);
+        Ok(true)
     }
 
     fn add_group(&mut self, clocks: Rc<[Clock]>) -> usize {
@@ -122,25 +134,6 @@ impl Clocks {
         self.groups.push(Group::new());
         self.changes += 1;
         group
-    }
-
-    fn clock(&mut self, message: &[u8], sequence: u64) -> Result<(Clock, i64), Malformed> {
-        let (mut number, mut timestamp, mut is_incremental, mut multiplier) = (0, 0, false, 1);
-        for field in Fields::new(message) {
-            let field = field?;
-            match (field.number, field.value) {
-                (CLOCK_ID, Value::Varint(value)) => number = value,
-                (TIMESTAMP, Value::Varint(value)) => timestamp = value,
-                (IS_INCREMENTAL, Value::Varint(value)) => is_incremental = value != 0,
-                (UNIT_MULTIPLIER, Value::Varint(value)) => multiplier = value.max(1),
-                _ => {}
-            }
-        }
-        let clock = Clock::new(number, sequence);
-        // Only a clock of one sequence can count on from packet to packet.
-        let running = (is_incremental && clock.sequence != 0).then_some(timestamp);
-        self.units.insert(clock, Unit { multiplier, running });
-        Ok((clock, in_ns(timestamp, multiplier)))
     }
 
     /// A time as written, in ns of its own clock. Moves clocks on that count from packet to packet.
@@ -173,6 +166,12 @@ impl Clocks {
         })
     }
 
+    /// A time of the monotonic clock on the trace's clock, or as it is if nothing ties the two together: so Perfetto
+    /// takes the times that track events had at first.
+    pub(super) fn on_monotonic(&mut self, ns: i64) -> i64 {
+        self.on_trace(Some(Clock::new(MONOTONIC, 0)), ns).unwrap_or(ns)
+    }
+
     /// Whether nothing at all is known.
     pub(super) fn is_empty(&self) -> bool {
         self.groups.is_empty()
@@ -185,7 +184,8 @@ impl Clocks {
         let mut looked_at = 0;
         for _ in 0..MAX_HOPS {
             let mut further = Vec::new();
-            for (end, way) in &ends {
+            // What went backwards can be come to, but not be gone on from.
+            for (end, way) in ends.iter().filter(|(end, _)| !self.backwards.contains(end)) {
                 for (clocks, group) in self.with_clock.get(end).into_iter().flatten() {
                     let at = clocks.binary_search(end).ok()?;
                     // The one that is looked for goes first, so that the limit keeps none from it.
@@ -207,6 +207,25 @@ impl Clocks {
         }
         None
     }
+}
+
+/// A clock of a snapshot: which one, what it shows in ns, and how it counts.
+fn clock(message: &[u8], sequence: u64) -> Result<(Clock, i64, Unit), Malformed> {
+    let (mut number, mut timestamp, mut is_incremental, mut multiplier) = (0, 0, false, 1);
+    for field in Fields::new(message) {
+        let field = field?;
+        match (field.number, field.value) {
+            (CLOCK_ID, Value::Varint(value)) => number = value,
+            (TIMESTAMP, Value::Varint(value)) => timestamp = value,
+            (IS_INCREMENTAL, Value::Varint(value)) => is_incremental = value != 0,
+            (UNIT_MULTIPLIER, Value::Varint(value)) => multiplier = value.max(1),
+            _ => {}
+        }
+    }
+    let clock = Clock::new(number, sequence);
+    // Only a clock of one sequence can count on from packet to packet.
+    let running = (is_incremental && clock.sequence != 0).then_some(timestamp);
+    Ok((clock, in_ns(timestamp, multiplier), Unit { multiplier, running }))
 }
 
 /// A number of units in ns. What fits no `i64` is before all time: as one, Perfetto would take it for negative.
@@ -252,5 +271,30 @@ mod tests {
         assert_eq!([clocks.ns(clock, 1), clocks.ns(clock, 2)], [60, 80]);
         assert_eq!(clocks.on_trace(clock, 80), Some(130));
         assert_eq!(clocks.ns(Some(Clock::new(64, 4)), 2), 2, "another sequence's");
+    }
+    /// What goes backwards can be come to and not be gone on from; the trace's own clock cannot go backwards.
+    #[test]
+    fn clocks_that_go_backwards_lead_nowhere() {
+        let mut clocks = Clocks::default();
+        let realtime = Some(Clock::new(1, 1));
+        clocks.snapshot(&snapshot(&[(6, 100, &[]), (1, 90, &[])]), 1).unwrap();
+        assert_eq!(clocks.on_trace(realtime, 95), Some(105));
+        clocks.snapshot(&snapshot(&[(6, 110, &[]), (1, 80, &[])]), 1).unwrap();
+        assert_eq!(clocks.on_trace(realtime, 95), None);
+        let monotonic = Some(Clock::new(MONOTONIC, 1));
+        clocks.snapshot(&snapshot(&[(6, 100, &[]), (3, 50, &[])]), 1).unwrap();
+        assert_eq!(clocks.snapshot(&snapshot(&[(6, 90, &[]), (3, 60, &[])]), 1), Ok(false));
+        assert_eq!(clocks.on_trace(monotonic, 65), Some(115));
+    }
+
+    /// One that is refused leaves nothing behind.
+    #[test]
+    fn a_snapshot_has_so_many_clocks() {
+        let mut clocks = Clocks::default();
+        let many: Vec<_> = (0..=MAX_CLOCKS as u8).map(|n| (n + 1, 5, &[0x20, 2][..])).collect();
+        assert_eq!(clocks.snapshot(&snapshot(&many), 1), Err(Malformed));
+        assert!(clocks.units.is_empty() && clocks.is_empty());
+        clocks.snapshot(&snapshot(&many[1..]), 1).unwrap();
+        assert_eq!(clocks.units.len(), MAX_CLOCKS);
     }
 }

@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
-use super::clocks::{Clock, MONOTONIC};
+use super::clocks::Clock;
 use super::held::{MAX_HELD, Place};
-use super::packet::Packet;
+use super::legacy;
 use super::state::Sequence;
 use super::track_event::{Awaited, TrackEvent};
 use super::tracks::{OfThread, some_thread_of};
@@ -13,25 +13,24 @@ use super::{Reader, Summary};
 use crate::damage::Damage;
 use crate::event::{Kind, Told, TrackKey};
 
-/// An event whose clock is not known yet.
+/// An event that waits for the end. Its time is on this clock, or on the trace's.
 #[derive(Debug)]
 pub(super) struct Waiting {
     event: Box<[u8]>,
-    ns: i64,
     clock: Option<Clock>,
     place: Place,
 }
 
 impl Reader {
-    /// Puts an event onto the trace's clock.
+    /// Puts an event onto the trace's clock. What is known of it: its sequence, and the time of its packet in ns.
     pub(super) fn event(
         &mut self,
         message: &[u8],
-        packet: &Packet<'_>,
+        (number, time): (Option<u64>, Option<(Option<Clock>, i64)>),
         offset: u64,
         tell: &mut impl FnMut(Told<'_>) -> bool,
     ) -> Result<(), Malformed> {
-        let Some(number) = packet.sequence else {
+        let Some(number) = number else {
             self.summary.damage.count(Damage::EventWithoutSequence, Some(offset));
             return Ok(());
         };
@@ -43,35 +42,49 @@ impl Reader {
             self.summary.damage.count(Damage::PacketWithoutState, Some(offset));
             return Ok(());
         };
-        let (clock, written) = match (event.delta_us, event.absolute_us, packet.timestamp, &mut sequence.reference) {
+        let (clock, ns) = match (event.delta_us, event.absolute_us, time, &mut sequence.reference) {
             (Some(_), .., None) => {
                 self.summary.damage.count(Damage::PacketWithoutState, Some(offset));
                 return Ok(());
             }
             (Some(delta), .., Some(reference)) => {
                 reference.us = reference.us.wrapping_add(delta);
-                (Some(MONOTONIC), in_ns(reference.us))
+                (None, self.clocks.on_monotonic(in_ns(reference.us)))
             }
-            (None, Some(us), ..) => (Some(MONOTONIC), in_ns(us)),
-            (None, None, Some(time), _) => (packet.clock.or(sequence.default_clock), time),
+            (None, Some(us), ..) => (None, self.clocks.on_monotonic(in_ns(us))),
+            (None, None, Some(time), _) => time,
             (None, None, None, _) => {
                 self.summary.damage.count(Damage::EventWithoutTime, Some(offset));
                 return Ok(());
             }
         };
-        let clock = clock.map(|clock| Clock::new(clock, number));
-        let ns = self.clocks.ns(clock, written);
-        let mut place = Place { ts: ns, track, thread_ns, names: Rc::clone(&sequence.names), offset };
-        if let Some(ts) = self.clocks.on_trace(clock, ns) {
-            place.ts = ts;
-            return self.tell_event(&event, place, tell);
+        let place = Place { ts: ns, track, thread_ns, names: Rc::clone(&sequence.names), offset };
+        self.tell_or_wait(&event, clock, place, tell)
+    }
+
+    /// An event waits for the end if nothing ties its clock to the trace's yet, or if it belongs to the process of its
+    /// track and that is not described yet; unless too much waits already.
+    fn tell_or_wait(
+        &mut self,
+        event: &TrackEvent<'_>,
+        clock: Option<Clock>,
+        mut place: Place,
+        tell: &mut impl FnMut(Told<'_>) -> bool,
+    ) -> Result<(), Malformed> {
+        let on_trace = self.clocks.on_trace(clock, place.ts);
+        let lacks_process = event.legacy.is_of_process() && self.descriptors.pid(place.track).is_none();
+        let takes = event.message.len() + size_of::<Waiting>();
+        let may_wait = self.waiting_bytes + takes <= MAX_HELD;
+        place.ts = on_trace.unwrap_or(place.ts);
+        match on_trace {
+            Some(_) if !lacks_process || !may_wait => return self.tell_event(event, place, tell),
+            None if !may_wait => self.summary.damage.count(Damage::ClockUnknown, Some(place.offset)),
+            _ => {
+                let clock = clock.filter(|_| on_trace.is_none());
+                self.waiting_bytes += takes;
+                self.waiting.push(Waiting { event: event.message.into(), clock, place });
+            }
         }
-        self.waiting_bytes += message.len() + size_of::<Waiting>();
-        if self.waiting_bytes > MAX_HELD {
-            self.summary.damage.count(Damage::ClockUnknown, Some(offset));
-            return Ok(());
-        }
-        self.waiting.push(Waiting { event: message.into(), ns, clock, place });
         Ok(())
     }
 
@@ -160,13 +173,14 @@ impl Reader {
         )
     }
 
-    /// Events whose clock was not known when they came. If no clock is known at all, all are on the trace's.
+    /// Events that have waited for the end. If no clock is known at all, all are on the trace's.
     pub(super) fn retry(&mut self, tell: &mut impl FnMut(Told<'_>) -> bool) {
-        for Waiting { event, ns, clock, mut place } in std::mem::take(&mut self.waiting) {
+        for Waiting { event, clock, mut place } in std::mem::take(&mut self.waiting) {
             if self.is_stopped {
                 return;
             }
-            let ts = if self.clocks.is_empty() { Some(ns) } else { self.clocks.on_trace(clock, ns) };
+            let clock = clock.filter(|_| !self.clocks.is_empty());
+            let ts = self.clocks.on_trace(clock, place.ts);
             let Some(ts) = ts else {
                 self.summary.damage.count(Damage::ClockUnknown, Some(place.offset));
                 continue;
@@ -179,9 +193,9 @@ impl Reader {
     }
 }
 
-/// Microseconds as an `i64` in ns as one. What is before all time, or behind it, is no time that there can be.
-fn in_ns(us: u64) -> u64 {
-    (us as i64).checked_mul(1000).map_or(u64::MAX, |ns| ns as u64)
+/// A time in microseconds in ns. What is before all time, or behind it, is no time that there can be.
+fn in_ns(us: u64) -> i64 {
+    (us as i64).checked_mul(1000).unwrap_or(i64::MIN)
 }
 
 /// The CPU time of an event's thread in ns, if the event says it; `None` if what it is counted from is not known.
@@ -195,5 +209,5 @@ fn thread_time(event: &TrackEvent<'_>, sequence: &mut Sequence) -> Option<Option
         (None, Some(us)) => us,
         (None, None) => return Some(None),
     };
-    Some(Some((us as i64).saturating_mul(1000)))
+    Some(Some(legacy::ns(us as i64)))
 }

@@ -137,6 +137,15 @@ impl<'a> Legacy<'a> {
         }
     }
 
+    /// Whether what it says can lie on a track of its process.
+    pub(super) fn is_of_process(&self) -> bool {
+        match self.elsewhere() {
+            Ok(Some(Elsewhere::Operation(operation))) => operation.is_local,
+            Ok(Some(Elsewhere::InstantsOfProcess)) => true,
+            _ => false,
+        }
+    }
+
     /// How much CPU time of the thread passed, in ns: known of what is told by one event.
     pub(super) fn thread_time(&self) -> Option<i64> {
         match self.phase {
@@ -155,6 +164,6 @@ impl<'a> Legacy<'a> {
 }
 
 /// Microseconds in ns, as far as there are numbers.
-fn ns(us: i64) -> i64 {
+pub(super) fn ns(us: i64) -> i64 {
     us.saturating_mul(1000)
 }

@@ -1,7 +1,7 @@
 //! Perfetto's protobuf format: a list of packets, read one after the other as a stream.
 //!
-//! `sniff` tells such a file, `packets` cuts the stream, with `ahead` and `recover` to go on behind damage; `packet`
-//! and `wire` read the fields of a packet, `state` remembers what a sequence of packets said before, `clocks` puts
+//! `sniff` tells such a file, `packets` cuts the stream, with `recover` to go on behind damage, and what is compressed
+//! within it, which `unpack` reads; `packet` and `wire` read the fields of a packet, `state` remembers what a sequence of packets said before, `clocks` puts
 //! times onto the trace's clock, `tracks` knows what the tracks are; `events` hands the events on, which `track_event`,
 //! `legacy`, `typed`, `annotations` and `ties` read and for whose names `held` waits. Packets of the operating system's
 //! tracing, counters and samples are passed over and counted.
@@ -9,7 +9,6 @@
 //! One thread reads, in file order: what a packet means depends on those before it, and its names on those behind it,
 //! too. The names of fields and the rules are those of Perfetto's `protos/perfetto/trace` and of its trace_processor.
 
-mod ahead;
 mod annotations;
 mod attributes;
 mod clocks;
@@ -25,26 +24,52 @@ mod ties;
 mod track_event;
 mod tracks;
 mod typed;
+mod unpack;
 mod wire;
 
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::io::{self, Read};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::damage::{Damage, DamageReport};
 use crate::event::{ArgsWanted, HeaderField, Told};
+use crate::input::limit::{Budget, LimitReached, Limits};
 use crate::input::packed::{PackedCause, PackedFailure};
-use clocks::Clocks;
+use clocks::{Clock, Clocks};
 use events::Waiting;
 use held::Held;
-use packet::{NEEDS_STATE, Packet, STARTS_ANEW, ZSTD_COMPRESSED};
+use packet::{NEEDS_STATE, Packet, STARTS_ANEW};
 use packets::{MAX_PACKET, Next, Packets};
 pub(super) use sniff::begins;
 use state::Sequence;
 use track_event::Parser;
 use tracks::{Descriptors, OfThread};
 use wire::Malformed;
+
+/// A list of packets that is not read yet.
+pub struct Stream {
+    bytes: Box<dyn Read + Send>,
+    budget: Budget,
+}
+
+impl Stream {
+    /// What is compressed within the bytes is paid for by a budget, too.
+    pub(super) fn new(bytes: Box<dyn Read + Send>, budget: Budget) -> Self {
+        Stream { bytes, budget }
+    }
+
+    /// Bytes in memory that may become whatever they do, for tests.
+    pub fn unlimited(bytes: Vec<u8>) -> Self {
+        Stream::new(Box::new(io::Cursor::new(bytes)), Budget::new(Limits::of_text(u64::MAX), Arc::default()))
+    }
+
+    /// Reads it to the end, keeps these arguments, and hands on what it tells. `tell` says whether to go on.
+    pub fn read(self, wanted: ArgsWanted, tell: impl FnMut(Told<'_>) -> bool) -> Summary {
+        Reader::new(wanted, self.budget).read(self.bytes, tell)
+    }
+}
 
 /// What was read besides the events.
 #[derive(Debug, Default)]
@@ -67,8 +92,9 @@ pub struct Summary {
 
 /// Reads packets. See the file's header.
 #[derive(Debug)]
-pub struct Reader {
+struct Reader {
     parser: Parser,
+    budget: Budget,
     sequences: HashMap<u64, Sequence, foldhash::fast::FixedState>,
     /// The thread of each sequence.
     threads: HashMap<u64, OfThread, foldhash::fast::FixedState>,
@@ -85,10 +111,10 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A reader that keeps these arguments.
-    pub fn new(wanted: ArgsWanted) -> Self {
+    fn new(wanted: ArgsWanted, budget: Budget) -> Self {
         Reader {
             parser: Parser::new(wanted),
+            budget,
             sequences: HashMap::default(),
             threads: HashMap::default(),
             names_bytes: Rc::default(),
@@ -103,13 +129,12 @@ impl Reader {
     }
 
     /// Reads packets to the end and hands on what they tell. `tell` says whether to go on.
-    pub fn read(mut self, source: impl Read, mut tell: impl FnMut(Told<'_>) -> bool) -> Summary {
+    fn read(mut self, source: impl Read, mut tell: impl FnMut(Told<'_>) -> bool) -> Summary {
         let mut packets = Packets::new(source);
         while !self.is_stopped {
             let (kind, offset) = match packets.next() {
                 Next::Packet(packet, offset) => {
-                    self.summary.packets += 1;
-                    self.packet(packet, offset, &mut tell);
+                    self.packet(packet, offset, false, &mut tell);
                     continue;
                 }
                 Next::End => break,
@@ -124,7 +149,7 @@ impl Reader {
                 Next::Broken(offset) => (Damage::PacketStructure, offset),
                 Next::CutOff(offset) => (Damage::Truncated, offset),
             };
-            let found = packets.find_next();
+            let found = packets.find_next(kind != Damage::Truncated);
             let goes_on = found.as_ref().is_ok_and(|found| *found);
             // What ended in the middle of a packet and goes on had a wrong length.
             let kind = if goes_on && kind == Damage::Truncated { Damage::PacketStructure } else { kind };
@@ -138,7 +163,7 @@ impl Reader {
             }
         }
         self.finish(&mut tell);
-        self.summary.bytes = packets.offset();
+        self.summary.bytes = packets.bytes();
         self.summary
     }
 
@@ -163,8 +188,12 @@ impl Reader {
         self.summary.failure = Some(error);
     }
 
-    fn packet(&mut self, message: &[u8], offset: u64, tell: &mut impl FnMut(Told<'_>) -> bool) {
+    /// Reads a packet. Of those that are packed into one none is packed itself.
+    fn packet(&mut self, message: &[u8], offset: u64, is_packed: bool, tell: &mut impl FnMut(Told<'_>) -> bool) {
+        self.summary.packets += 1;
         let result = Packet::new(message).and_then(|packet| match packet.packed {
+            // Perfetto never writes that.
+            Some(_) if is_packed => Err(Malformed),
             Some((field, bytes)) => self.unpack(field, bytes, offset, tell),
             None => self.plain(&packet, offset, tell),
         });
@@ -173,8 +202,7 @@ impl Reader {
         }
     }
 
-    /// Reads the packets that are compressed into one. They may not be longer than one may be, either: a small packet
-    /// can be made that unpacks into more than there is memory or time for.
+    /// Reads the packets that are compressed into one.
     fn unpack(
         &mut self,
         field: u32,
@@ -182,30 +210,22 @@ impl Reader {
         offset: u64,
         tell: &mut impl FnMut(Told<'_>) -> bool,
     ) -> Result<(), Malformed> {
-        let source: Box<dyn Read + '_> = match (field, bytes) {
-            (ZSTD_COMPRESSED, _) => Box::new(zstd::stream::read::Decoder::with_buffer(bytes).map_err(|_| Malformed)?),
-            (_, [0x1f, 0x8b, ..]) => Box::new(flate2::bufread::MultiGzDecoder::new(bytes)),
-            _ => Box::new(flate2::bufread::ZlibDecoder::new(bytes)),
-        };
-        let mut packets = Packets::new(source.take(MAX_PACKET));
+        let mut packets = Packets::new(unpack::text(field, bytes, self.budget.clone())?);
         while !self.is_stopped {
             let is_whole = match packets.next() {
                 Next::Packet(message, _) => {
-                    self.summary.packets += 1;
-                    let result = Packet::new(message).and_then(|packet| match packet.packed {
-                        // Perfetto never writes that.
-                        Some(_) => Err(Malformed),
-                        None => self.plain(&packet, offset, tell),
-                    });
-                    if result.is_err() {
-                        self.summary.damage.count(Damage::PacketSyntax, Some(offset));
-                    }
+                    self.packet(message, offset, true, tell);
                     continue;
+                }
+                Next::Failed(error) if LimitReached::of(&error).is_some() => {
+                    self.fail(error);
+                    self.is_stopped = true;
+                    break;
                 }
                 Next::End => true,
                 Next::TooLong(_) | Next::CutOff(_) | Next::Broken(_) | Next::Failed(_) => false,
             };
-            if packets.offset() >= MAX_PACKET {
+            if packets.bytes() >= MAX_PACKET {
                 self.summary.damage.count(Damage::PacketTooLong, Some(offset));
                 return Ok(());
             }
@@ -214,13 +234,20 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads one that is not compressed. What it says of its sequence comes before what it says itself.
+    /// Reads one that is not compressed. What it says of the trace, of its sequence and of clocks comes before what it
+    /// says itself, and counts even if that builds on what was lost.
     fn plain(
         &mut self,
         packet: &Packet<'_>,
         offset: u64,
         tell: &mut impl FnMut(Told<'_>) -> bool,
     ) -> Result<(), Malformed> {
+        if let Some(attributes) = packet.attributes {
+            attributes::add(attributes, &mut self.summary)?;
+        }
+        if packet.machine != 0 {
+            self.summary.damage.count(Damage::OtherMachine, Some(offset));
+        }
         let number = packet.sequence.unwrap_or(0);
         let names_bytes = &self.names_bytes;
         let sequence = self.sequences.entry(number).or_insert_with(|| Sequence::new(Rc::clone(names_bytes)));
@@ -229,37 +256,43 @@ impl Reader {
         } else if packet.has_lost_some {
             sequence.lose();
         }
-        if packet.flags & NEEDS_STATE != 0 && !sequence.is_whole {
-            self.summary.damage.count(Damage::PacketWithoutState, Some(offset));
-            return Ok(());
-        }
         if let Some(defaults) = packet.defaults {
             sequence.set_defaults(defaults)?;
         }
         if let Some(interned) = packet.interned.filter(|_| sequence.is_whole) {
             sequence.intern(interned)?;
         }
-        if let Some(snapshot) = packet.snapshot {
-            self.clocks.snapshot(snapshot, number)?;
+        if let Some(snapshot) = packet.snapshot
+            && !self.clocks.snapshot(snapshot, number)?
+        {
+            self.summary.damage.count(Damage::SnapshotInvalid, Some(offset));
         }
+        if packet.flags & NEEDS_STATE != 0 && !sequence.is_whole {
+            self.summary.damage.count(Damage::PacketWithoutState, Some(offset));
+            return Ok(());
+        }
+        // Each time moves a clock on that counts from packet to packet, whatever the packet is of.
+        let is_timed = packet.snapshot.is_none() || packet.event.is_some();
+        let time = packet.timestamp.filter(|_| is_timed).map(|written| {
+            let clock = [packet.clock, sequence.default_clock].into_iter().flatten().find(|clock| *clock != 0);
+            let clock = clock.map(|clock| Clock::new(clock, number));
+            (clock, self.clocks.ns(clock, written))
+        });
         self.describe(packet, number)?;
         if packet.is_other() {
             self.summary.damage.count(Damage::PhaseNotShown, None);
         }
         while !self.is_stopped && self.release(true, tell) {}
         match packet.event {
-            Some(event) => self.event(event, packet, offset, tell),
+            Some(event) => self.event(event, (packet.sequence, time), offset, tell),
             None => Ok(()),
         }
     }
 
-    /// What a packet says of tracks, threads, processes and the trace.
+    /// What a packet says of tracks, threads and processes.
     fn describe(&mut self, packet: &Packet<'_>, number: u64) -> Result<(), Malformed> {
         if let Some(process) = packet.process {
             self.descriptors.add_process(process)?;
-        }
-        if let Some(attributes) = packet.attributes {
-            attributes::add(attributes, &mut self.summary)?;
         }
         let of_thread = match (packet.track, packet.thread) {
             (Some(track), _) => self.descriptors.add(track)?,

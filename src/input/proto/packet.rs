@@ -17,6 +17,7 @@ const COMPRESSED: u32 = 50;
 const CLOCK: u32 = 58;
 const DEFAULTS: u32 = 59;
 const TRACK_DESCRIPTOR: u32 = 60;
+const MACHINE: u32 = 98;
 const TRACE_ATTRIBUTES: u32 = 126;
 pub(super) const ZSTD_COMPRESSED: u32 = 133;
 
@@ -30,6 +31,8 @@ pub(super) struct Packet<'a> {
     pub(super) timestamp: Option<u64>,
     pub(super) clock: Option<u64>,
     pub(super) sequence: Option<u64>,
+    /// 0 is the one that the trace was recorded on.
+    pub(super) machine: u64,
     pub(super) flags: u64,
     pub(super) was_cleared: bool,
     pub(super) has_lost_some: bool,
@@ -56,6 +59,7 @@ impl<'a> Packet<'a> {
                 (TIMESTAMP, Value::Varint(value)) => packet.timestamp = Some(value),
                 (CLOCK, Value::Varint(value)) => packet.clock = Some(value),
                 (SEQUENCE, Value::Varint(value)) => packet.sequence = Some(value),
+                (MACHINE, Value::Varint(value)) => packet.machine = value,
                 (FLAGS, Value::Varint(value)) => packet.flags = value,
                 (STATE_CLEARED, Value::Varint(value)) => packet.was_cleared = value != 0,
                 (PREVIOUS_DROPPED, Value::Varint(value)) => packet.has_lost_some = value != 0,

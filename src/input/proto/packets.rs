@@ -1,13 +1,14 @@
 //! Cutting a stream of bytes into packets.
 //!
 //! A trace is one message whose field 1 is repeated, so that it can be written and read without ever being whole in
-//! memory. Here only one packet is held at a time.
+//! memory. Here a window of it is held: what is being looked at lies in it in one piece, and whoever goes on moves a
+//! place in it. So what was taken for a packet and is none can be looked at once more without being copied.
 
 use std::io::{self, Read};
+use std::ops::Range;
 
-use super::ahead::Ahead;
-use super::recover;
-use super::wire::{Kind, tag};
+use super::recover::{Search, Seen};
+use super::wire::{Kind, tag, varint};
 
 /// The field of a trace that holds its packets.
 pub(super) const PACKET: u32 = 1;
@@ -19,13 +20,26 @@ pub(super) const MAX_PACKET: u64 = 256 << 20;
 /// A trace has no other fields; one that is longer than this is damage.
 const MAX_OTHER: u64 = 1 << 20;
 
+/// Bytes are read in pieces of this size, at least.
+const BLOCK: usize = 256 * 1024;
+
+/// A field's number and type, and its number or length.
+const MAX_HEAD: usize = 2 * MAX_VARINT;
+const MAX_VARINT: usize = 10;
+
 /// Reads packets.
 pub(super) struct Packets<R> {
-    source: Ahead<R>,
-    offset: u64,
-    /// The bytes of the field's number, type and length.
-    head: Vec<u8>,
-    packet: Vec<u8>,
+    source: R,
+    window: Vec<u8>,
+    /// The place in the window that comes next.
+    at: usize,
+    /// How many bytes were before the window.
+    passed: u64,
+    /// Nothing follows the window.
+    is_all: bool,
+    /// What reading on has failed with.
+    failure: Option<io::Error>,
+    search: Search,
 }
 
 /// What comes next.
@@ -49,101 +63,119 @@ enum Stop {
     CutOff,
     Broken,
     TooLong,
-    Failed(io::Error),
 }
 
-impl From<io::Error> for Stop {
-    fn from(error: io::Error) -> Self {
-        Stop::Failed(error)
-    }
+/// The beginning of a field.
+struct Head {
+    is_packet: bool,
+    /// How many bytes it takes, and those of the text or message behind it.
+    takes: usize,
+    length: usize,
 }
 
 impl<R: Read> Packets<R> {
     pub(super) fn new(source: R) -> Self {
-        Packets { source: Ahead::new(source), offset: 0, head: Vec::new(), packet: Vec::new() }
+        let window = Vec::with_capacity(BLOCK);
+        Packets { source, window, at: 0, passed: 0, is_all: false, failure: None, search: Search::default() }
     }
 
     /// How many bytes have been read.
-    pub(super) fn offset(&self) -> u64 {
-        self.offset
+    pub(super) fn bytes(&self) -> u64 {
+        self.passed + self.window.len() as u64
     }
 
-    /// The next packet that is not empty. Other fields of the trace are passed over.
+    fn offset(&self) -> u64 {
+        self.passed + self.at as u64
+    }
+
+    /// The next packet that is not empty. Other fields of the trace are passed over. What is no whole field stays.
     pub(super) fn next(&mut self) -> Next<'_> {
         loop {
-            let start = self.offset;
+            let start = self.offset();
             match self.field() {
-                Ok(None) => return Next::End,
-                Ok(Some(PACKET)) if self.packet.is_empty() => {}
-                Ok(Some(PACKET)) => return Next::Packet(&self.packet, start),
+                Ok(Some((true, message))) if !message.is_empty() => return Next::Packet(&self.window[message], start),
                 Ok(Some(_)) => {}
+                Ok(None) => return self.failure.take().map_or(Next::End, Next::Failed),
                 Err(Stop::TooLong) => return Next::TooLong(start),
-                Err(Stop::CutOff) => return Next::CutOff(start),
                 Err(Stop::Broken) => return Next::Broken(start),
-                Err(Stop::Failed(error)) => return Next::Failed(error),
+                Err(Stop::CutOff) => return self.failure.take().map_or(Next::CutOff(start), Next::Failed),
             }
         }
     }
 
-    /// Behind a place where no whole packet is: goes on to where the list does, if it does.
-    pub(super) fn find_next(&mut self) -> io::Result<bool> {
-        let mut window = std::mem::take(&mut self.head);
-        window.append(&mut self.packet);
-        let mut passed = self.offset - window.len() as u64;
-        let found = recover::find(&mut window, &mut passed, &mut self.source)?;
-        self.offset = passed + found.unwrap_or(window.len()) as u64;
-        if let Some(at) = found {
-            self.source.give_back(window, at);
+    /// Behind a place where no whole packet is: goes on to where the list does, if it does. If the file was not cut off
+    /// there, one or two packets are enough at its end.
+    pub(super) fn find_next(&mut self, may_be_short: bool) -> io::Result<bool> {
+        self.at = (self.at + 1).min(self.window.len());
+        self.search.start(self.offset());
+        loop {
+            let is_end = self.is_all && may_be_short && self.failure.is_none();
+            let (skipped, found) = self.search.look(&self.window[self.at..], self.is_all, is_end);
+            self.at += skipped;
+            match found {
+                Seen::List => return Ok(true),
+                Seen::Nothing => return self.failure.take().map_or(Ok(false), Err),
+                Seen::Needs(bytes) => self.fill(bytes),
+            };
         }
-        Ok(found.is_some())
     }
 
-    /// The number of the next field; its text or message is in the buffer.
-    fn field(&mut self) -> Result<Option<u32>, Stop> {
-        self.head.clear();
-        self.packet.clear();
-        let Some(first) = self.source.next()? else { return Ok(None) };
-        let (number, kind) = tag(self.varint(Some(first))?).ok_or(Stop::Broken)?;
-        let length = match kind {
-            Kind::Varint => {
-                self.varint(None)?;
-                0
-            }
-            Kind::Fixed64 => 8,
-            Kind::Fixed32 => 4,
-            Kind::Bytes => self.varint(None)?,
-        };
-        let is_packet = number == PACKET && kind == Kind::Bytes;
-        match (is_packet, length) {
-            (true, length) if length > MAX_PACKET => return Err(Stop::TooLong),
-            (false, length) if length > MAX_OTHER => return Err(Stop::Broken),
-            _ => {}
+    /// The next field: whether it is a packet, and where in the window its text or message is.
+    fn field(&mut self) -> Result<Option<(bool, Range<usize>)>, Stop> {
+        if self.fill(MAX_HEAD) == 0 {
+            return Ok(None);
         }
-        // The memory grows with what there is, not with what was promised.
-        let read = self.source.by_ref().take(length).read_to_end(&mut self.packet)? as u64;
-        self.offset += read;
-        if read < length {
+        let Head { is_packet, takes, length } = head(&self.window[self.at..])?;
+        if self.fill(takes + length) < takes + length {
             return Err(Stop::CutOff);
         }
-        // Another field that has the number of packets is none of them.
-        Ok(Some(if is_packet { PACKET } else { 0 }))
+        let start = self.at + takes;
+        self.at = start + length;
+        Ok(Some((is_packet, start..self.at)))
     }
 
-    fn varint(&mut self, first: Option<u8>) -> Result<u64, Stop> {
-        let (mut value, mut first) = (0, first);
-        for at in 0..10 {
-            let byte = match first.take() {
-                Some(byte) => byte,
-                None => self.source.next()?.ok_or(Stop::CutOff)?,
-            };
-            self.head.push(byte);
-            self.offset += 1;
-            value |= u64::from(byte & 0x7f) << (7 * at);
-            if byte & 0x80 == 0 {
-                return Ok(value);
+    /// Reads on until there are so many bytes, or all. How many there are. What is over is thrown away when that is at
+    /// least as much as is kept: so each byte is moved a few times only, however much is asked for. The memory grows
+    /// with what there is, not with what was promised.
+    fn fill(&mut self, bytes: usize) -> usize {
+        while !self.is_all && self.window.len() - self.at < bytes {
+            let left = self.window.len() - self.at;
+            if self.at >= left {
+                self.window.drain(..self.at);
+                self.passed += self.at as u64;
+                self.at = 0;
+            }
+            let more = (bytes - left).max(BLOCK) as u64;
+            match self.source.by_ref().take(more).read_to_end(&mut self.window) {
+                Ok(read) => self.is_all = (read as u64) < more,
+                // What was read before it failed is in the window, and comes first.
+                Err(error) => (self.is_all, self.failure) = (true, Some(error)),
             }
         }
-        Err(Stop::Broken)
+        self.window.len() - self.at
+    }
+}
+
+fn head(bytes: &[u8]) -> Result<Head, Stop> {
+    let mut rest = bytes;
+    let number = |rest: &mut &[u8]| match varint(rest) {
+        Some(number) => Ok(number),
+        None if rest.len() < MAX_VARINT => Err(Stop::CutOff),
+        None => Err(Stop::Broken),
+    };
+    let (field, kind) = tag(number(&mut rest)?).ok_or(Stop::Broken)?;
+    let length = match kind {
+        Kind::Varint => number(&mut rest).map(|_| 0)?,
+        Kind::Fixed64 => 8,
+        Kind::Fixed32 => 4,
+        Kind::Bytes => number(&mut rest)?,
+    };
+    // Another field that has the number of packets is none of them.
+    let is_packet = field == PACKET && kind == Kind::Bytes;
+    match length {
+        length if is_packet && length > MAX_PACKET => Err(Stop::TooLong),
+        length if !is_packet && length > MAX_OTHER => Err(Stop::Broken),
+        length => Ok(Head { is_packet, takes: bytes.len() - rest.len(), length: length as usize }),
     }
 }
 
@@ -193,7 +225,7 @@ mod tests {
         for behind in [0, length] {
             let mut packets = Packets::new(head.chain(io::repeat(0).take(behind)).chain(&list[..]));
             assert!(matches!(packets.next(), Next::TooLong(0)));
-            assert!(packets.find_next().unwrap());
+            assert!(packets.find_next(true).unwrap());
             assert!(matches!(packets.next(), Next::Packet([0x40, 1, ..], at) if at == behind + 6));
         }
     }
@@ -205,7 +237,7 @@ mod tests {
             let mut packets = Packets::new(&bytes[..]);
             assert!(matches!(packets.next(), Next::Packet(b"a", 0)));
             assert!(matches!(packets.next(), Next::Broken(3) | Next::CutOff(3) | Next::TooLong(3)), "{damage:?}");
-            assert!(packets.find_next().unwrap(), "{damage:?}");
+            assert!(packets.find_next(true).unwrap(), "{damage:?}");
             for n in 1..7 {
                 let Next::Packet(packet, at) = packets.next() else { panic!("{damage:?}: {n}") };
                 assert_eq!((packet[1], at), (n, (3 + damage.len() + 6 * (n as usize - 1)) as u64), "{damage:?}");
@@ -225,7 +257,71 @@ mod tests {
         let mut packets = Packets::new(&cut[..]);
         (0..3).for_each(|_| assert!(matches!(packets.next(), Next::Packet(..))));
         assert!(matches!(packets.next(), Next::CutOff(18)));
-        assert!(!packets.find_next().unwrap());
-        assert_eq!(packets.offset(), cut.len() as u64);
+        assert!(!packets.find_next(false).unwrap());
+        assert_eq!(packets.bytes(), cut.len() as u64);
+    }
+    /// Counts the bytes that are read.
+    struct Counted<'a>(&'a [u8], u64);
+
+    impl Read for Counted<'_> {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            let read = self.0.read(buf)?;
+            self.1 += read as u64;
+            Ok(read)
+        }
+    }
+
+    /// Each false length reaches beyond the end. What is behind it is read once, and never moved.
+    #[test]
+    fn what_is_read_for_a_false_length_stays() {
+        let bytes = [list(1), b"\x0a\xff\xff\xff\x7f".to_vec()].concat().repeat(20_000);
+        let mut packets = Packets::new(Counted(&bytes, 0));
+        let (mut found, mut damage, mut window) = (0, 0, None);
+        loop {
+            match packets.next() {
+                Next::Packet(..) => found += 1,
+                Next::End => break,
+                Next::CutOff(_) => {
+                    damage += 1;
+                    if !packets.find_next(false).unwrap() {
+                        break;
+                    }
+                    let here = (packets.window.as_ptr(), packets.window.len());
+                    assert_eq!(*window.get_or_insert(here), here);
+                }
+                _ => panic!("the lengths are allowed"),
+            }
+        }
+        assert_eq!((found, damage, packets.source.1), (60_000, 20_000, bytes.len() as u64));
+    }
+
+    /// A whole packet at the end is one, unless the file was cut off within what it lies in.
+    #[test]
+    fn the_last_packets_need_none_behind_them() {
+        for n in 1..3 {
+            let bytes = [&b"\x0a\x01a\x00"[..], &list(1)[..6 * n]].concat();
+            for (may_be_short, left) in [(true, n), (false, 0)] {
+                let mut packets = Packets::new(&bytes[..]);
+                assert!(matches!(packets.next(), Next::Packet(b"a", 0)));
+                assert!(matches!(packets.next(), Next::Broken(3)));
+                assert_eq!(packets.find_next(may_be_short).unwrap(), left > 0);
+                (0..left).for_each(|_| assert!(matches!(packets.next(), Next::Packet(..))));
+                assert!(matches!(packets.next(), Next::End));
+            }
+        }
+    }
+
+    /// What was whole before reading failed comes first.
+    #[test]
+    fn a_failure_comes_behind_what_was_read() {
+        struct Fails;
+        impl Read for Fails {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::TimedOut.into())
+            }
+        }
+        let mut packets = Packets::new(b"\x0a\x01a\x0a\x02b".chain(Fails));
+        assert!(matches!(packets.next(), Next::Packet(b"a", 0)));
+        assert!(matches!(packets.next(), Next::Failed(error) if error.kind() == io::ErrorKind::TimedOut));
     }
 }

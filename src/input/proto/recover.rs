@@ -1,14 +1,12 @@
 //! Finding where a list of packets goes on behind damage.
 //!
 //! Nothing marks the beginning of a packet: it is a newline and a length, which occur within packets, too. So the list
-//! is said to go on where several packets follow each other, each of which consists of whole fields, has the types that
+//! is said to go on where several packets follow each other, or the last ones end where the file does, each of which consists of whole fields, has the types that
 //! Perfetto gives to those that we know, and says something that only packets say. The entries of lists within packets,
 //! which are written the same way, say nothing of that.
 //!
-//! The work is linear in the bytes passed over, whatever they are: looking into a place costs work, passing a byte over
-//! gives some, and where there is none left a place is not looked into.
-
-use std::io::{self, Read};
+//! The work is linear in the bytes of the file, whatever they are: looking into a place costs work, each byte gives some
+//! once, and where there is none left a place is not looked into.
 
 use super::packet::looks_like_packet;
 use super::wire::varint;
@@ -19,77 +17,97 @@ const CHAIN: usize = 3;
 /// They have to lie within so many bytes.
 const MAX_CHAIN: usize = 64 << 20;
 
-/// So many bytes are read at first: mostly the next packets are near.
-const FIRST: usize = 1 << 10;
-
-/// How many fields may be looked at for each byte that was passed over, and in advance.
+/// How many fields may be looked at for each byte of the file, and in advance.
 const WORK_PER_BYTE: usize = 8;
 const WORK_IN_ADVANCE: usize = 1 << 20;
 
-/// What a place is.
-enum Place {
+/// What is known of the bytes that were looked at.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Seen {
     /// The list goes on here.
-    Chain,
+    List,
+    /// It does not.
     Nothing,
     /// More bytes are needed to say that: so many from here in all.
     Needs(usize),
 }
 
-/// Looks for the next packet in `window`, from its second byte on, and in what follows it. Where it begins in the
-/// window, which then ends where the source goes on; `None` at the source's end. `passed` counts the bytes before the
-/// window.
-pub(super) fn find(window: &mut Vec<u8>, passed: &mut u64, source: &mut impl Read) -> io::Result<Option<usize>> {
-    let (mut at, mut work, mut is_all) = (1, WORK_IN_ADVANCE, false);
-    loop {
-        let rest = window.get(at..).unwrap_or_default();
-        let skipped = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
-        at += skipped;
-        work = work.saturating_add((skipped + 1) * WORK_PER_BYTE);
-        let needed = match window.get(at..) {
-            None | Some([]) => 1,
-            Some(rest) => match place(rest, &mut work) {
-                Place::Chain => return Ok(Some(at)),
-                Place::Needs(needed) if !is_all && needed <= MAX_CHAIN => needed,
-                _ => {
-                    at += 1;
-                    continue;
-                }
-            },
-        };
-        if is_all {
-            return Ok(None);
-        }
-        let kept = at.min(window.len());
-        window.drain(..kept);
-        *passed += kept as u64;
-        at -= kept;
-        // As much as there is, at least: so each byte is moved a few times only.
-        let more = needed.saturating_sub(window.len()).max(window.len()).max(FIRST) as u64;
-        is_all = (source.by_ref().take(more).read_to_end(window)? as u64) < more;
+/// Looks for the list behind damage.
+#[derive(Debug)]
+pub(super) struct Search {
+    /// How many fields may be looked at.
+    work: usize,
+    /// Up to where the bytes of the file have given some.
+    paid: u64,
+}
+
+impl Default for Search {
+    fn default() -> Self {
+        Search { work: WORK_IN_ADVANCE, paid: 0 }
     }
 }
 
-fn place(bytes: &[u8], work: &mut usize) -> Place {
+impl Search {
+    /// Begins at a byte of the file.
+    pub(super) fn start(&mut self, offset: u64) {
+        let bytes = usize::try_from(offset.saturating_sub(self.paid)).unwrap_or(usize::MAX);
+        self.work = self.work.saturating_add(bytes.saturating_mul(WORK_PER_BYTE));
+        self.paid = self.paid.max(offset);
+    }
+
+    /// How many bytes can be passed over, and what is known of the place behind them. Nothing follows the bytes if they
+    /// are all; if they are the file's end too, fewer packets are enough there.
+    pub(super) fn look(&mut self, bytes: &[u8], is_all: bool, is_end: bool) -> (usize, Seen) {
+        let mut at = 0;
+        loop {
+            let before = at;
+            at = memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |skipped| at + skipped);
+            self.pass(at - before);
+            let seen = match &bytes[at..] {
+                [] if is_all => return (at, Seen::Nothing),
+                [] => Seen::Needs(1),
+                rest => place(rest, is_end, &mut self.work),
+            };
+            match seen {
+                Seen::Needs(needed) if is_all || needed > MAX_CHAIN => {}
+                Seen::Nothing => {}
+                seen => return (at, seen),
+            }
+            at += 1;
+            self.pass(1);
+        }
+    }
+
+    fn pass(&mut self, bytes: usize) {
+        self.start(self.paid + bytes as u64);
+    }
+}
+
+fn place(bytes: &[u8], is_end: bool, work: &mut usize) -> Seen {
     let mut rest = bytes;
-    for _ in 0..CHAIN {
+    for found in 0..CHAIN {
         let Some((b'\n', mut behind)) = rest.split_first().map(|(tag, behind)| (*tag, behind)) else {
-            return if rest.is_empty() { Place::Needs(bytes.len() + 1) } else { Place::Nothing };
+            return match rest {
+                [] if is_end && found > 0 => Seen::List,
+                [] => Seen::Needs(bytes.len() + 1),
+                _ => Seen::Nothing,
+            };
         };
         let Some(length) = varint(&mut behind) else {
-            return if behind.len() < 10 { Place::Needs(bytes.len() + 1) } else { Place::Nothing };
+            return if behind.len() < 10 { Seen::Needs(bytes.len() + 1) } else { Seen::Nothing };
         };
         let Some(length) = usize::try_from(length).ok().filter(|length| (1..=MAX_CHAIN).contains(length)) else {
-            return Place::Nothing;
+            return Seen::Nothing;
         };
         let Some((packet, next)) = behind.split_at_checked(length) else {
-            return Place::Needs(bytes.len() - behind.len() + length);
+            return Seen::Needs(bytes.len() - behind.len() + length);
         };
         if !looks_like_packet(packet, work) {
-            return Place::Nothing;
+            return Seen::Nothing;
         }
         rest = next;
     }
-    Place::Chain
+    Seen::List
 }
 
 #[cfg(test)]
@@ -99,12 +117,26 @@ mod tests {
     /// A packet of a timestamp and a sequence.
     const PACKET: &[u8] = b"\x0a\x04\x40\x01\x50\x02";
 
-    fn search(parts: &[&[u8]]) -> Option<u64> {
+    /// Where the list goes on behind the first byte, if the bytes come in pieces of this size.
+    fn search_in(bytes: &[u8], piece: usize, is_end: bool) -> Option<usize> {
+        let (mut search, mut at, mut read) = (Search::default(), 1, 1);
+        loop {
+            let is_all = read >= bytes.len();
+            let (skipped, seen) = search.look(&bytes[at.min(read)..read], is_all, is_all && is_end);
+            at = at.min(read) + skipped;
+            match seen {
+                Seen::List => return Some(at),
+                Seen::Nothing => return None,
+                Seen::Needs(needed) => read = (at + needed.max(piece)).clamp(read + 1, bytes.len()),
+            }
+        }
+    }
+
+    fn search(parts: &[&[u8]]) -> Option<usize> {
         let bytes = parts.concat();
-        let (mut window, mut passed) = (bytes[..bytes.len().min(2)].to_vec(), 0);
-        let mut rest = &bytes[window.len()..];
-        let found = find(&mut window, &mut passed, &mut rest).unwrap();
-        found.map(|at| passed + at as u64)
+        let found = search_in(&bytes, 1 << 10, false);
+        assert_eq!(found, search_in(&bytes, bytes.len(), false));
+        found
     }
 
     #[test]
@@ -128,5 +160,31 @@ mod tests {
         assert_eq!(search(&[&claims]), None);
         let nested = b"\x0a\x80\x80\x40\x50\x01\x50\x01\x50\x01\x50\x01".repeat(1 << 20);
         assert_eq!(search(&[&nested]), None);
+    }
+
+    /// At the end of a file fewer are enough; a part of one is none.
+    #[test]
+    fn the_last_packets_are_the_list() {
+        for piece in [1, 1 << 10] {
+            assert_eq!(search_in(&[b"garbage", PACKET, PACKET].concat(), piece, true), Some(7));
+            assert_eq!(search_in(&[b"garbage", PACKET].concat(), piece, true), Some(7));
+            assert_eq!(search_in(&[b"garbage", PACKET, &PACKET[..5]].concat(), piece, true), None);
+            assert_eq!(search_in(b"garbage", piece, true), None);
+        }
+    }
+
+    /// What one search has used up the next one lacks: each byte gives work once only.
+    #[test]
+    fn work_is_given_once() {
+        let list = PACKET.repeat(3);
+        let mut search = Search { work: 5, paid: 100 };
+        search.start(100);
+        assert_eq!(place(&list, false, &mut search.work), Seen::Nothing, "six fields");
+        let mut search = Search { work: 5, paid: 100 };
+        search.start(101);
+        assert_eq!(search.look(&list, false, false), (0, Seen::List));
+        assert_eq!(search.work, 5 + 8 - 6);
+        search.start(101);
+        assert_eq!(search.work, 7);
     }
 }

@@ -1,12 +1,14 @@
 //! One track event to an [`Event`] and the arrows of its slice.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
+use std::hash::BuildHasher;
 
 use super::annotations::Annotations;
 use super::legacy::Legacy;
 use super::state::{Lookup, Names, Table};
 use super::ties::Owner;
-use super::typed;
+use super::typed::Typed;
 use super::wire::{Field, Fields, Malformed, Value, fixed64, varint};
 use crate::damage::Damage;
 use crate::event::{ArgsWanted, Event, Id, Ids, Kind, Scope, SliceFlow, Text};
@@ -33,6 +35,15 @@ const LAST_FLOWS: u32 = 48;
 /// The field of `DebugAnnotation` that names a thread or process.
 const ANNOTATION_TEXT: u32 = 6;
 
+/// The categories of an event take so many bytes together. They may be numbers that stand for long ones.
+const MAX_CATEGORY: usize = 64 << 10;
+
+/// All that consist of several such take so many.
+const MAX_JOINED: usize = 256 << 20;
+
+/// An event has so many arrows: a byte of a packet may stand for one, and one takes a hundred in the tables.
+const MAX_FLOWS: usize = 1 << 17;
+
 /// The fields of an event that are looked at once.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TrackEvent<'a> {
@@ -53,7 +64,7 @@ pub(super) struct TrackEvent<'a> {
     has_categories: bool,
     has_annotations: bool,
     has_flows: bool,
-    has_typed: bool,
+    typed: Typed<'a>,
 }
 
 impl<'a> TrackEvent<'a> {
@@ -74,7 +85,7 @@ impl<'a> TrackEvent<'a> {
                 (CATEGORY_IIDS | CATEGORY, _) => event.has_categories = true,
                 (ANNOTATION, _) => event.has_annotations = true,
                 (FLOWS | LAST_FLOWS | OLD_FLOWS | OLD_LAST_FLOWS, _) => event.has_flows = true,
-                (number, _) => event.has_typed |= typed::FIELDS.contains(&number),
+                _ => event.typed.see(number, value),
             }
         }
         Ok(event)
@@ -101,15 +112,16 @@ impl<'a> TrackEvent<'a> {
         if self.name_iid == 0 { self.legacy.name_iid } else { self.name_iid }
     }
 
-    /// The arrows of its slice, those that end there last.
+    /// The arrows of its slice, those that end there last; one more than there may be if there are too many.
     fn flows(&self, of_closed: bool) -> Vec<SliceFlow> {
         let mut found = Vec::new();
         for (new, old, terminates) in [(FLOWS, OLD_FLOWS, false), (LAST_FLOWS, OLD_LAST_FLOWS, true)] {
-            let mut ids = Fields::numbers(self.message, new, fixed64);
-            if ids.is_empty() {
-                ids = Fields::numbers(self.message, old, varint);
+            let (before, room) = (found.len(), MAX_FLOWS + 1 - found.len());
+            let flow = |id| SliceFlow { id, terminates, of_closed };
+            found.extend(Fields::numbers(self.message, new, fixed64).take(room).map(flow));
+            if found.len() == before {
+                found.extend(Fields::numbers(self.message, old, varint).take(room).map(flow));
             }
-            found.extend(ids.into_iter().map(|id| SliceFlow { id, terminates, of_closed }));
         }
         found
     }
@@ -123,6 +135,9 @@ pub(super) type Awaited = Vec<(Table, u64)>;
 pub(super) struct Parser {
     annotations: Annotations,
     category: Vec<u8>,
+    /// The categories that consist of several, by hash, and how many bytes they take.
+    joined: HashSet<u64, foldhash::fast::FixedState>,
+    joined_bytes: usize,
     /// The category that was met last, and its kind: events come in runs.
     last_kind: (Vec<u8>, CategoryKind),
 }
@@ -130,7 +145,8 @@ pub(super) struct Parser {
 impl Parser {
     pub(super) fn new(wanted: ArgsWanted) -> Self {
         let last_kind = (Vec::new(), CategoryKind::Runtime);
-        Parser { annotations: Annotations::new(wanted), category: Vec::new(), last_kind }
+        let annotations = Annotations::new(wanted);
+        Parser { annotations, category: Vec::new(), joined: HashSet::default(), joined_bytes: 0, last_kind }
     }
 
     /// Hands the event to `take`, and after it the arrows of its slice. If it has to wait for names, which may only be
@@ -153,24 +169,24 @@ impl Parser {
             iid => names.text(Table::EventNames, iid),
         };
         self.category.clear();
-        if event.has_categories {
-            self.category(event.message, &names)?;
-        }
+        let mut is_full = event.has_categories && !self.category(event.message, &names)?;
         self.annotations.clear();
-        if event.has_typed && self.annotations.wants_all() {
-            typed::add(event.message, &names, &mut self.annotations)?;
+        if self.annotations.wants_all() {
+            event.typed.add(&names, &mut self.annotations)?;
         }
-        let (mut ids, mut is_full) = (Ids::default(), false);
+        let mut ids = Ids::default();
         if event.has_annotations {
             let owner = Owner { kind: self.category_kind(), name: name.unwrap_or_default() };
-            ids = self.annotations.read(event.message, ANNOTATION, owner, &names, |_| is_full = true)?;
+            ids = self.annotations.read(event.message, ANNOTATION, owner, &names)?;
         }
+        is_full |= self.annotations.is_full();
         let missed = names.missed();
         if may_wait && let Some(awaited) = names.awaited() {
             return Ok(Some(awaited));
         }
         (0..missed).for_each(|_| damage(Damage::NameUnknown));
-        if is_full {
+        let flows = if event.has_flows { event.flows(matches!(kind, Kind::End)) } else { Vec::new() };
+        if is_full || flows.len() > MAX_FLOWS {
             damage(Damage::PacketTooLong);
         }
         let kind = match (kind, name) {
@@ -178,6 +194,11 @@ impl Parser {
             (Kind::Metadata, Some(b"process_name")) => Kind::ProcessName(first_text(event.message)),
             (kind, _) => kind,
         };
+        if let Kind::ThreadName(name) | Kind::ProcessName(name) = &kind
+            && name.is_empty()
+        {
+            return Ok(None);
+        }
         let (ts, thread_ns) = place;
         let text = |raw| Text { raw, decode: decoded };
         let mut told = Event {
@@ -194,54 +215,75 @@ impl Parser {
             kind,
         };
         take(&told);
-        if event.has_flows {
-            let of_closed = matches!(told.kind, Kind::End);
-            (told.name, told.category, told.ids) = (None, None, Ids::default());
-            (told.thread_time, told.bind) = ((None, None), None);
-            for flow in event.flows(of_closed) {
-                told.kind = Kind::SliceFlow(flow);
-                take(&told);
-            }
+        (told.name, told.category, told.ids) = (None, None, Ids::default());
+        (told.thread_time, told.bind) = ((None, None), None);
+        for flow in flows.into_iter().take(MAX_FLOWS) {
+            told.kind = Kind::SliceFlow(flow);
+            take(&told);
         }
         Ok(None)
     }
 
     /// Several categories are one with commas. Of several, those that are defined nowhere are left out, as in Perfetto.
-    fn category(&mut self, event: &[u8], names: &Lookup<'_>) -> Result<(), Malformed> {
+    /// Whether all that there are take no more than they may.
+    fn category(&mut self, event: &[u8], names: &Lookup<'_>) -> Result<bool, Malformed> {
         let mut push = |category: &[u8]| {
-            if !self.category.is_empty() {
-                self.category.push(b',');
+            let has_room = self.category.len() + category.len() < MAX_CATEGORY;
+            if has_room {
+                if !self.category.is_empty() {
+                    self.category.push(b',');
+                }
+                self.category.extend_from_slice(category);
             }
-            self.category.extend_from_slice(category);
+            has_room
         };
-        let (mut count, mut unknown) = (0, None);
+        let (mut count, mut unknown, mut has_room) = (0, None, true);
         for iid in Fields::numbers(event, CATEGORY_IIDS, varint) {
             count += 1;
             match names.text(Table::Categories, iid) {
-                Some(category) => push(category),
+                Some(category) => has_room &= push(category),
                 None => unknown = Some(iid),
             }
+            if !has_room {
+                return Ok(false);
+            }
         }
+        let by_number = count;
         for field in Fields::new(event) {
             let Field { number, value } = field?;
             if let (CATEGORY, Value::Bytes(category)) = (number, value) {
                 count += 1;
-                push(category);
+                has_room &= push(category);
             }
         }
         if let (1, Some(iid)) = (count, unknown) {
-            push(format!("unknown({iid})").as_bytes());
+            has_room &= push(format!("unknown({iid})").as_bytes());
         }
-        Ok(())
+        Ok(has_room && (by_number < 2 || self.may_join()))
+    }
+
+    /// Whether there is room for the category, which consists of several that have numbers. If not, it is left out.
+    fn may_join(&mut self) -> bool {
+        let hash = self.joined.hasher().hash_one(&self.category);
+        if self.joined.contains(&hash) {
+            return true;
+        }
+        let bytes = self.joined_bytes + self.category.len();
+        if bytes > MAX_JOINED {
+            self.category.clear();
+            return false;
+        }
+        self.joined_bytes = bytes;
+        self.joined.insert(hash)
     }
 
     /// What the category stands for. Without one an event may be a call.
     fn category_kind(&mut self) -> CategoryKind {
+        if self.category.is_empty() {
+            return CategoryKind::Runtime;
+        }
         if self.last_kind.0 != self.category {
-            self.last_kind.1 = match &*self.category {
-                [] => CategoryKind::Runtime,
-                category => CategoryKind::of(&String::from_utf8_lossy(category)),
-            };
+            self.last_kind.1 = CategoryKind::of(&String::from_utf8_lossy(&self.category));
             self.last_kind.0.clone_from(&self.category);
         }
         self.last_kind.1
@@ -258,4 +300,22 @@ fn first_text(event: &[u8]) -> Cow<'_, str> {
     let field = |message, wanted| Fields::new(message).flatten().find(|field| field.number == wanted)?.value.bytes();
     let text = field(event, ANNOTATION).and_then(|annotation| field(annotation, ANNOTATION_TEXT));
     decoded(text.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn categories_that_are_joined_have_so_much_room() {
+        let mut parser = Parser::new(ArgsWanted::All);
+        parser.joined_bytes = MAX_JOINED - 3;
+        let mut joins = |category: &[u8]| {
+            parser.category = category.to_vec();
+            (parser.may_join(), parser.category.clone())
+        };
+        assert_eq!(joins(b"a,b"), (true, b"a,b".to_vec()));
+        assert_eq!(joins(b"a,c"), (false, Vec::new()));
+        assert_eq!(joins(b"a,b"), (true, b"a,b".to_vec()), "it is there already");
+    }
 }

@@ -4,12 +4,14 @@
 //! come behind the events of its track and may be sent again with more in it, so what a track is can be said only at
 //! the end.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use super::legacy::{Elsewhere, Operation};
 use super::state::Reference;
 use super::wire::{Fields, Malformed, Value};
-use crate::event::{Event, Home, TrackDescription, TrackKey};
+use crate::event::{Event, Home, Text, TrackDescription, TrackKey};
 
 /// The fields of `TrackDescriptor`.
 const UUID: u32 = 1;
@@ -35,7 +37,7 @@ const MAX_CHAIN: usize = 100;
 /// What is known of one track.
 #[derive(Debug, Default)]
 struct Described {
-    name: Option<String>,
+    name: Option<Rc<str>>,
     parent: Option<u64>,
     process: Option<(i64, Option<String>)>,
     thread: Option<Thread>,
@@ -53,7 +55,10 @@ pub(super) struct OfThread {
 }
 
 /// What tells operations apart: the process if they count within one, the number, the category or name, the scope.
-type OperationKey = (Option<Option<i64>>, u64, Vec<u8>);
+type OperationKey = (Option<Option<i64>>, u64, Rc<str>, Option<Rc<str>>);
+
+/// To which thread or process the tracks under a track belong, and how many steps above it that is.
+type Above = HashMap<u64, Option<(Home, usize)>, foldhash::fast::FixedState>;
 
 /// All descriptors.
 #[derive(Debug, Default)]
@@ -62,6 +67,8 @@ pub(super) struct Descriptors {
     order: Vec<TrackKey>,
     by_key: HashMap<TrackKey, Described, foldhash::fast::FixedState>,
     operations: HashMap<OperationKey, u64, foldhash::fast::FixedState>,
+    /// The texts of operations. A number in the file may stand for a long one, so they are kept once.
+    texts: HashSet<Rc<str>, foldhash::fast::FixedState>,
 }
 
 impl Descriptors {
@@ -72,7 +79,7 @@ impl Descriptors {
             let field = field?;
             match (field.number, field.value) {
                 (UUID, Value::Varint(value)) => uuid = Some(value),
-                (NAME | STATIC_NAME | ATRACE_NAME, Value::Bytes(name)) => new.name = Some(text(name)),
+                (NAME | STATIC_NAME | ATRACE_NAME, Value::Bytes(name)) => new.name = Some(text(name).into()),
                 (PROCESS, Value::Bytes(process)) => new.process = Some(self::process(process)?),
                 (THREAD, Value::Bytes(message)) => {
                     let (thread, reference) = thread(message)?;
@@ -142,21 +149,28 @@ impl Descriptors {
             }
         };
         let pid = is_local.then(|| self.pid(own));
-        let of = if goes_by_name && scope.is_none() { &event.name } else { &event.category };
-        let mut apart = of.map_or(&[][..], |text| text.raw).to_vec();
-        if let Some(scope) = scope {
-            apart.push(b':');
-            apart.extend_from_slice(scope);
-        }
+        let of = if goes_by_name && scope.is_none() { event.name } else { event.category };
+        let apart = self.shared(of.map_or(Cow::Borrowed(""), Text::decoded));
+        let scope = scope.map(|scope| self.shared(String::from_utf8_lossy(scope)));
         let next = self.operations.len() as u64;
-        let number = *self.operations.entry((pid, id, apart)).or_insert(next);
+        let number = *self.operations.entry((pid, id, apart, scope)).or_insert(next);
         let key = TrackKey::Operation(number);
         if number == next {
+            let name = event.name.map(|name| self.shared(name.decoded()));
             let track = self.get_or_add(key);
-            track.name = event.name.map(|name| name.decoded().into_owned());
+            track.name = name;
             track.home = Some(Home::Operation(pid.flatten()));
         }
         key
+    }
+
+    fn shared(&mut self, text: Cow<'_, str>) -> Rc<str> {
+        if let Some(known) = self.texts.get(&*text) {
+            return Rc::clone(known);
+        }
+        let new: Rc<str> = text.into();
+        self.texts.insert(Rc::clone(&new));
+        new
     }
 
     /// Names the thread of a track.
@@ -177,8 +191,8 @@ impl Descriptors {
     }
 
     /// The process of a track, as far as it is described by now.
-    fn pid(&self, track: TrackKey) -> Option<i64> {
-        match self.home(self.by_key.get(&track)?) {
+    pub(super) fn pid(&self, track: TrackKey) -> Option<i64> {
+        match self.home(self.by_key.get(&track)?, MAX_CHAIN, &mut Above::default()) {
             Home::Thread(pid, _) | Home::UnderThread(pid, _) | Home::Process(pid) | Home::UnderProcess(pid) => {
                 Some(pid)
             }
@@ -196,11 +210,12 @@ impl Descriptors {
 
     /// Hands on what all tracks are.
     pub(super) fn tell(&self, mut tell: impl FnMut(TrackDescription<'_>)) {
+        let mut above = Above::default();
         for key in &self.order {
             let described = &self.by_key[key];
             tell(TrackDescription {
                 key: *key,
-                home: self.home(described),
+                home: self.home(described, usize::MAX, &mut above),
                 name: described.name.as_deref().map(Into::into),
                 thread_name: described.thread.as_ref().and_then(|(.., name)| name.as_deref()).map(Into::into),
                 process_name: described.process.as_ref().and_then(|(_, name)| name.as_deref()).map(Into::into),
@@ -213,7 +228,8 @@ impl Descriptors {
         }
     }
 
-    fn home(&self, described: &Described) -> Home {
+    /// What a track belongs to. So many tracks above it are looked at, unless what is above them is known.
+    fn home(&self, described: &Described, farthest: usize, known: &mut Above) -> Home {
         if let Some(home) = described.home {
             return home;
         }
@@ -223,16 +239,38 @@ impl Descriptors {
             (None, Some((pid, _))) => return Home::Process(*pid),
             (None, None) => {}
         }
-        let mut above = described.parent;
-        for _ in 0..MAX_CHAIN {
-            let Some(track) = above.and_then(|uuid| self.by_key.get(&TrackKey::Uuid(uuid))) else { break };
-            match (&track.thread, &track.process) {
-                (Some((pid, tid, _)), _) => return Home::UnderThread(*pid, *tid),
-                (None, Some((pid, _))) => return Home::UnderProcess(*pid),
-                (None, None) => above = track.parent,
+        let otherwise = if described.parent.is_some_and(|uuid| uuid != 0) { Home::UnderGlobal } else { Home::Global };
+        self.above(described.parent, farthest, known).unwrap_or(otherwise)
+    }
+
+    /// What the tracks under a track belong to. What is known of it and of those above it is kept: chains may be long,
+    /// and many tracks may be under one.
+    fn above(&self, parent: Option<u64>, farthest: usize, known: &mut Above) -> Option<Home> {
+        let (mut uuid, mut passed, mut found) = (parent, Vec::new(), None);
+        while let Some(of) = uuid.filter(|_| passed.len() < farthest) {
+            if let Some(known) = known.get(&of) {
+                found = *known;
+                break;
             }
+            let Some(track) = self.by_key.get(&TrackKey::Uuid(of)) else { break };
+            found = match (&track.thread, &track.process) {
+                (Some((pid, tid, _)), _) => Some((Home::UnderThread(*pid, *tid), 0)),
+                (None, Some((pid, _))) => Some((Home::UnderProcess(*pid), 0)),
+                (None, None) => None,
+            };
+            // Who comes here again on this way goes in a circle.
+            known.insert(of, found);
+            if found.is_some() {
+                break;
+            }
+            passed.push(of);
+            uuid = track.parent;
         }
-        if described.parent.is_some_and(|uuid| uuid != 0) { Home::UnderGlobal } else { Home::Global }
+        for of in passed.into_iter().rev() {
+            found = found.map(|(home, steps)| (home, steps + 1));
+            known.insert(of, found);
+        }
+        found.filter(|(_, steps)| *steps < MAX_CHAIN).map(|(home, _)| home)
     }
 }
 
@@ -274,4 +312,65 @@ fn process(message: &[u8]) -> Result<(i64, Option<String>), Malformed> {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{ArgList, Id, Ids, Kind};
+
+    /// However many operations there are of one category and name, each of these is kept once.
+    #[test]
+    fn operations_share_their_texts() {
+        let mut descriptors = Descriptors::default();
+        let text = |raw| Some(Text { raw, decode: String::from_utf8_lossy });
+        let event = Event {
+            kind: Kind::Begin,
+            ts: 1,
+            pid: Id::Absent,
+            tid: Id::Absent,
+            name: text(b"name"),
+            category: text(b"category"),
+            ids: Ids::default(),
+            thread_time: (None, None),
+            bind: None,
+            args: &ArgList::default(),
+        };
+        for id in 0..100 {
+            let operation = Operation { id, is_local: false, scope: Some(b"scope"), goes_by_name: false };
+            let track = descriptors.elsewhere(TrackKey::Uuid(0), Elsewhere::Operation(operation), &event);
+            assert_eq!(track, TrackKey::Operation(id));
+        }
+        let mut texts: Vec<&str> = descriptors.texts.iter().map(|text| &**text).collect();
+        texts.sort_unstable();
+        assert_eq!(texts, ["category", "name", "scope"]);
+    }
+
+    /// The way up is gone once, whether it ends, goes in a circle or is too long.
+    #[test]
+    fn what_is_above_is_looked_for_once() {
+        let mut descriptors = Descriptors::default();
+        let last = MAX_CHAIN as u64 + 2;
+        for uuid in 2..=last {
+            descriptors.get_or_add(TrackKey::Uuid(uuid)).parent = Some(uuid - 1);
+        }
+        descriptors.get_or_add(TrackKey::Uuid(1)).thread = Some((7, 8, None));
+        for uuid in [1001, 1002] {
+            descriptors.get_or_add(TrackKey::Uuid(uuid)).parent = Some(2003 - uuid);
+        }
+        let mut known = Above::default();
+        let home = |uuid, known: &mut Above| {
+            let track = &descriptors.by_key[&TrackKey::Uuid(uuid)];
+            (descriptors.home(track, usize::MAX, known), known.len() as u64)
+        };
+        // A hundred steps are allowed.
+        assert_eq!(home(last, &mut known), (Home::UnderGlobal, last - 1));
+        assert_eq!(home(last - 1, &mut known), (Home::UnderThread(7, 8), last - 1));
+        assert_eq!(home(2, &mut known), (Home::UnderThread(7, 8), last - 1));
+        assert_eq!(home(1001, &mut known), (Home::UnderGlobal, last + 1));
+        assert_eq!(home(1002, &mut known), (Home::UnderGlobal, last + 1));
+        // As it is asked while the trace is read, the way up ends there.
+        assert_eq!(descriptors.pid(TrackKey::Uuid(last - 2)), Some(7));
+        assert_eq!(descriptors.pid(TrackKey::Uuid(last)), None);
+    }
 }

@@ -16,9 +16,6 @@ const CORRELATION: u32 = 52;
 const CORRELATION_TEXT: u32 = 53;
 const CORRELATION_IID: u32 = 54;
 
-/// All of them.
-pub(super) const FIELDS: [u32; 6] = [LOG_MESSAGE, SOURCE, SOURCE_IID, CORRELATION, CORRELATION_TEXT, CORRELATION_IID];
-
 /// The fields of `SourceLocation`.
 const FILE: u32 = 2;
 const FUNCTION: u32 = 3;
@@ -39,30 +36,61 @@ const OF_LOG: Keys = [
     "track_event.log_message.line_number",
 ];
 
-/// Adds the arguments of an event.
-pub(super) fn add(event: &[u8], names: &Lookup<'_>, list: &mut Annotations) -> Result<(), Malformed> {
-    const KEY: &str = "correlation_id";
-    for field in Fields::new(event) {
-        let Field { number, value } = field?;
+const CORRELATION_KEY: &str = "correlation_id";
+
+/// What an event has of these.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Typed<'a> {
+    log: Option<&'a [u8]>,
+    source: Option<&'a [u8]>,
+    source_iid: Option<u64>,
+    correlation: Option<Correlation<'a>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Correlation<'a> {
+    Id(u64),
+    Text(&'a [u8]),
+    Iid(u64),
+}
+
+impl<'a> Typed<'a> {
+    /// Looks at a field of the event. Of several the last one counts.
+    pub(super) fn see(&mut self, number: u32, value: Value<'a>) {
         match (number, value) {
-            (LOG_MESSAGE, Value::Bytes(message)) => log(message, names, list)?,
-            (SOURCE, Value::Bytes(place)) => source(place, IN_EVENT, list)?,
-            (SOURCE_IID, Value::Varint(iid)) => {
-                if let Some(place) = names.text(Table::SourceLocations, iid) {
-                    source(place, INTERNED, list)?;
-                }
-            }
-            (CORRELATION, Value::Varint(id)) => list.push(KEY, ArgValue::Text(format!("tp:#{id}").as_bytes())),
-            (CORRELATION_TEXT, Value::Bytes(text)) => list.push(KEY, ArgValue::Text(text)),
-            (CORRELATION_IID, Value::Varint(iid)) => {
-                if let Some(text) = names.text(Table::CorrelationIds, iid) {
-                    list.push(KEY, ArgValue::Text(text));
-                }
-            }
+            (LOG_MESSAGE, Value::Bytes(message)) => self.log = Some(message),
+            (SOURCE, Value::Bytes(place)) => self.source = Some(place),
+            (SOURCE_IID, Value::Varint(iid)) => self.source_iid = Some(iid),
+            (CORRELATION, Value::Varint(id)) => self.correlation = Some(Correlation::Id(id)),
+            (CORRELATION_TEXT, Value::Bytes(text)) => self.correlation = Some(Correlation::Text(text)),
+            (CORRELATION_IID, Value::Varint(iid)) => self.correlation = Some(Correlation::Iid(iid)),
             _ => {}
         }
     }
-    Ok(())
+
+    /// Adds the arguments.
+    pub(super) fn add(&self, names: &Lookup<'_>, list: &mut Annotations) -> Result<(), Malformed> {
+        if let Some(place) = self.source_iid.and_then(|iid| names.text(Table::SourceLocations, iid)) {
+            source(place, INTERNED, list)?;
+        }
+        if let Some(place) = self.source {
+            source(place, IN_EVENT, list)?;
+        }
+        if let Some(message) = self.log {
+            log(message, names, list)?;
+        }
+        match self.correlation {
+            Some(Correlation::Id(id)) => list.push(CORRELATION_KEY, ArgValue::Text(format!("tp:#{id}").as_bytes())),
+            Some(Correlation::Text(text)) => list.push(CORRELATION_KEY, ArgValue::Text(text)),
+            Some(Correlation::Iid(iid)) => {
+                if let Some(text) = names.text(Table::CorrelationIds, iid) {
+                    list.push(CORRELATION_KEY, ArgValue::Text(text));
+                }
+            }
+            None => {}
+        }
+        Ok(())
+    }
 }
 
 fn source(message: &[u8], keys: Keys, list: &mut Annotations) -> Result<(), Malformed> {

@@ -60,15 +60,15 @@ impl<'a> Fields<'a> {
     }
 
     /// Its values of one field, which may be given one by one or packed into one text; up to the first error.
-    pub(super) fn numbers(message: &'a [u8], field: u32, one: fn(&mut &'a [u8]) -> Option<u64>) -> Vec<u64> {
-        let mut numbers = Vec::new();
-        for found in Fields::new(message).flatten().filter(|found| found.number == field) {
-            match found.value {
-                Value::Bytes(mut packed) => numbers.extend(std::iter::from_fn(|| one(&mut packed))),
-                single => numbers.extend(single.number()),
-            }
-        }
-        numbers
+    pub(super) fn numbers(
+        message: &'a [u8],
+        field: u32,
+        one: fn(&mut &'a [u8]) -> Option<u64>,
+    ) -> impl Iterator<Item = u64> {
+        Fields::new(message).flatten().filter(move |found| found.number == field).flat_map(move |found| {
+            let (mut single, mut packed) = (found.value.number(), found.value.bytes().unwrap_or_default());
+            std::iter::from_fn(move || single.take().or_else(|| one(&mut packed)))
+        })
     }
 
     fn field(&mut self) -> Option<Field<'a>> {
@@ -174,7 +174,8 @@ mod tests {
 
     #[test]
     fn lists_may_be_packed() {
-        assert_eq!(Fields::numbers(b"\x18\x05\x1a\x03\x06\x80\x01\x18\x07", 3, varint), [5, 6, 128, 7]);
-        assert_eq!(Fields::numbers(b"\x1a\x09\x01\0\0\0\0\0\0\0\x02", 3, fixed64), [1]);
+        let all = |message, one| Fields::numbers(message, 3, one).collect::<Vec<_>>();
+        assert_eq!(all(b"\x18\x05\x1a\x03\x06\x80\x01\x18\x07", varint), [5, 6, 128, 7]);
+        assert_eq!(all(b"\x1a\x09\x01\0\0\0\0\0\0\0\x02", fixed64), [1]);
     }
 }
