@@ -34,8 +34,9 @@ const STRETCH: u64 = 1 << 30;
 /// ... has to come of the 512th part of that at least.
 const RATIO: u64 = 512;
 
-/// Of text that was packed several times over there may be so much that is no text yet for each byte that is.
+/// Of text that was packed several times over there may be so much that is no text yet for each byte that is, and so much beside it.
 const LAYERS: u64 = 4;
+const BESIDE: u64 = 16 << 20;
 
 impl Default for Limits {
     fn default() -> Self {
@@ -173,7 +174,7 @@ impl Budget {
     /// of these, and beside other files.
     pub(super) fn of_layers(&self) -> Self {
         *lock(&self.layers.layer) = self.layers.now(&self.taken);
-        let limits = Limits { text: self.limits.text.saturating_mul(LAYERS).saturating_add(STRETCH), ..self.limits };
+        let limits = Limits { text: self.limits.text.saturating_mul(LAYERS).saturating_add(BESIDE), ..self.limits };
         Budget { limits, text: Arc::clone(&self.layers), ..self.clone() }
     }
 
@@ -309,9 +310,8 @@ mod tests {
     #[test]
     fn layers_have_limits_too() {
         let budget = Budget::new(Limits::of_text(100), Arc::default());
-        let most = 4 * 100 + STRETCH;
-        assert_eq!(read_of(&budget.of_layers(), STRETCH, 1), (STRETCH, None));
-        assert_eq!(read_of(&budget.of_layers(), STRETCH, 1), (most - STRETCH, Some(Limit::Text)));
+        assert_eq!(read_of(&budget.of_layers(), BESIDE, 1), (BESIDE, None));
+        assert_eq!(read_of(&budget.of_layers(), BESIDE, 1), (4 * 100, Some(Limit::Text)));
         assert_eq!(read_of(&budget, 100, 1), (100, None));
         let budget = Budget::new(Limits::default(), Arc::default());
         assert_eq!(read_of(&budget.of_layers(), 2 * STRETCH, 1032), (STRETCH, Some(Limit::Ratio)));
