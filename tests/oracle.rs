@@ -21,33 +21,10 @@ use nccl_stacks::store::Store;
 use nccl_stacks::store::slices::NO_PARENT;
 use nccl_stacks::store::tracks::Owner;
 use nccl_stacks::time::TimeRule;
+use support::slices::slice_row;
 
 fn load_with(path: &Path, time: TimeRule) -> Store {
     load(path, LoadOptions { time, args: ArgsWanted::Collectives, ..LoadOptions::default() }, |_| {}).unwrap().store
-}
-
-/// The columns that the oracle has of a slice, less its numbers for threads.
-fn slice_row(store: &Store, i: usize) -> Vec<Option<String>> {
-    let slices = &store.slices;
-    let text = |id| store.strings.get(id).map(str::to_owned);
-    let owner = store.tracks.tracks[slices.track(i) as usize].owner;
-    let thread = match owner {
-        Owner::Thread(utid) | Owner::ThreadOverlap(utid) => Some(&store.tracks.threads[utid as usize]),
-        _ => None,
-    };
-    let parent = slices.parent(i);
-    vec![
-        Some(i.to_string()),
-        Some(slices.ts(i).to_string()),
-        Some(slices.dur(i).to_string()),
-        text(slices.category(i)),
-        text(slices.name(i)),
-        Some(slices.depth(i).to_string()),
-        (parent != NO_PARENT).then(|| parent.to_string()),
-        Some(owner.track_type().to_owned()),
-        thread.map(|thread| thread.tid.to_string()),
-        thread.map(|thread| store.tracks.processes[thread.upid as usize].pid.to_string()),
-    ]
 }
 
 fn compare_slices(name: &str, store: &Store, csv: &str) {

@@ -260,6 +260,7 @@ mod tests {
         assert!(!packets.find_next(false).unwrap());
         assert_eq!(packets.bytes(), cut.len() as u64);
     }
+
     /// Counts the bytes that are read.
     struct Counted<'a>(&'a [u8], u64);
 

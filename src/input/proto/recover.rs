@@ -1,9 +1,9 @@
 //! Finding where a list of packets goes on behind damage.
 //!
 //! Nothing marks the beginning of a packet: it is a newline and a length, which occur within packets, too. So the list
-//! is said to go on where several packets follow each other, or the last ones end where the file does, each of which consists of whole fields, has the types that
-//! Perfetto gives to those that we know, and says something that only packets say. The entries of lists within packets,
-//! which are written the same way, say nothing of that.
+//! is said to go on where several packets follow each other, or the last ones end where the file does, each of which
+//! consists of whole fields, has the types that Perfetto gives to those that we know, and says something that only packets
+//! say. The entries of lists within packets, which are written the same way, say nothing of that.
 //!
 //! The work is linear in the bytes of the file, whatever they are: looking into a place costs work, each byte gives some
 //! once, and where there is none left a place is not looked into.
