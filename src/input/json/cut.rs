@@ -145,6 +145,11 @@ impl State {
 /// The key of an event's phase.
 pub(super) const PHASE: &[u8] = b"\"ph\"";
 
+/// Whether an event has a phase, and nothing else in it looks like one. All others are read byte by byte.
+pub(super) fn has_one_phase(event: &[u8]) -> bool {
+    memmem::find_iter(event, PHASE).count() == 1
+}
+
 /// What comes behind a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Behind {
@@ -347,8 +352,8 @@ impl<'t> Cutter<'t> {
             Some(to) => (Some(to), true),
             None => {
                 let end = marks.container_end(text, from).filter(|to| to - from <= MAX_EVENT);
-                let has_one_phase = |to: &usize| memmem::find_iter(&text[from..*to], PHASE).count() == 1;
-                (end.filter(has_one_phase).filter(|to| events.read(&text[..*to], from, marks)), false)
+                let end = end.filter(|to| has_one_phase(&text[from..*to]));
+                (end.filter(|to| events.read(&text[..*to], from, marks)), false)
             }
         };
         if let Some(to) = end.filter(|to| to - from <= MAX_EVENT)

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use super::args;
-use super::cut::{Events, Marked};
+use super::cut::{Events, Marked, has_one_phase};
 use super::fields::{Field, Fields};
 use super::ids::IdFinder;
 use super::layout::Layouts;
@@ -90,7 +90,10 @@ impl Parser {
         if fields.members.is_empty() {
             return Ok(());
         }
-        layouts.learn(event.text, event.at, fields);
+        // Others are read to the last byte by the cutter, which one that looks alike has to be, too.
+        if has_one_phase(&event.text[event.at..]) {
+            layouts.learn(event.text, event.at, fields);
+        }
         meaning(*time, *wanted, ids, args, fields, faults, event, take)
     }
 }
