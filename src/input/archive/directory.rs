@@ -14,9 +14,9 @@ use flate2::bufread::DeflateDecoder;
 use memchr::memmem;
 
 use super::names;
-use super::zip::{BLOCK, DEFLATED, ENCRYPTED, Entry};
+use super::zip::{DEFLATED, ENCRYPTED, Entry};
 use crate::input::limit::{Budget, LimitReached, Limited};
-use crate::input::packed::PackedFailure;
+use crate::input::packed::{BLOCK, PackedFailure};
 use crate::input::region::Region;
 
 /// What the header of a member begins with, and how long it is without what varies.

@@ -149,17 +149,9 @@ impl<R: Skip> Walk<R> {
     fn find_header(&mut self) -> io::Result<(u64, Found)> {
         let mut has_zeros = false;
         loop {
-            let (offset, mut block, mut length) = (self.at, vec![0; BLOCK as usize], 0);
-            while length < block.len() {
-                match self.source.read(&mut block[length..]) {
-                    Ok(0) => break,
-                    Ok(n) => length += n,
-                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                    Err(e) => return Err(e),
-                }
-            }
-            self.at += length as u64;
-            let (is_whole, is_zero) = (length == block.len(), block.iter().all(|byte| *byte == 0));
+            let (offset, mut block) = (self.at, Vec::with_capacity(BLOCK as usize));
+            self.at += self.source.by_ref().take(BLOCK).read_to_end(&mut block)? as u64;
+            let (is_whole, is_zero) = (block.len() == BLOCK as usize, block.iter().all(|byte| *byte == 0));
             if !is_zero || !is_whole && !has_zeros {
                 let header = if is_whole { read_header(&block) } else { None };
                 return Ok((offset, header.map_or(Found::Nothing, |(kind, size)| Found::Header { block, kind, size })));

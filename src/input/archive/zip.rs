@@ -8,12 +8,9 @@ use std::io::{self, BufReader, Read};
 use flate2::Crc;
 use flate2::bufread::DeflateDecoder;
 
-use crate::input::packed::{PackedCause, PackedFailure};
+use crate::input::packed::{BLOCK, PackedCause, PackedFailure};
 use crate::input::region::Region;
 use crate::input::zstd::Frames;
-
-/// Compressed bytes are read in pieces of this size.
-pub(super) const BLOCK: usize = 256 * 1024;
 
 /// Flag: its bytes are encrypted.
 pub(super) const ENCRYPTED: u16 = 1;
