@@ -42,7 +42,7 @@ fn main() -> Result<(), Error> {
         println!();
         println!("{} kernels, {} on the GPU, {} exposed", stack.count, Nanos(cost.gpu_time.total), Nanos(cost.exposed));
         // Outermost first; the last is the call itself.
-        for frame in &stack.shape.frames {
+        for frame in &stack.key.frames {
             println!("    {frame}");
         }
     }

@@ -37,7 +37,7 @@ fn ask(store: Store) {
         let report = climb(Ground::new(database.store(), &wanted, captured), &found, Window::ALL, how);
         let counted: u64 = report.stacks.iter().map(|stack| stack.count).sum();
         assert_eq!(counted, report.coverage.attributed());
-        assert_eq!(counted + report.coverage.without_launch(), report.kernels_in_trace);
+        assert_eq!(counted + report.coverage.unattributed(), report.kernels_in_trace);
         missing::explain(&database, Window::ALL, &report).unwrap();
         window::steps(&database, &found, WindowOn::Kernel).unwrap();
         window::nearest_names(&database, "train_step", 3).unwrap();

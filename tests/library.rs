@@ -25,7 +25,7 @@ fn the_example_finds_what_is_in_the_trace() {
     assert_eq!((report.coverage.attributed(), report.coverage.kernels), (36, 36));
     // 16 replayed all-reduces and 2 all-gathers under one stack; the others are of attention, MLP and logits.
     let counts: Vec<(u64, &str)> =
-        report.stacks.iter().map(|stack| (stack.count, stack.shape.frames.last().unwrap().as_str())).collect();
+        report.stacks.iter().map(|stack| (stack.count, stack.key.frames.last().unwrap().as_str())).collect();
     let call = "cudaLaunchKernelExC";
     assert_eq!(counts, [(18, "cudaGraphLaunch"), (8, call), (8, call), (2, call)]);
 

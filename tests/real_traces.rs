@@ -153,7 +153,7 @@ fn the_answers_of_the_script_less_its_errors() {
 
 /// How many kernels of a report were launched by a call of this name.
 fn launched_by(report: &StackReport, call: &str) -> u64 {
-    report.stacks.iter().filter(|s| s.shape.frames.last().is_some_and(|f| f == call)).map(|s| s.count).sum()
+    report.stacks.iter().filter(|s| s.key.frames.last().is_some_and(|f| f == call)).map(|s| s.count).sum()
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn known_counts() {
         let report = ask(&database, None, Window::ALL, 12);
         let got = (report.kernels_in_trace, report.coverage.attributed(), launched_by(&report, "cudaGraphLaunch"));
         assert_eq!(got, (kernels, launched, by_graph), "{trace}");
-        assert_eq!(report.coverage.without_launch(), kernels - launched, "{trace}");
+        assert_eq!(report.coverage.unattributed(), kernels - launched, "{trace}");
     }
 }
 
@@ -193,7 +193,7 @@ fn one_step_of_sglang() {
         let report = ask(&database, Some("ncclDevKernel_AllReduce"), steps[0].window, 12);
         assert_eq!(report.coverage.attributed(), 97, "rank {rank}");
         for stack in &report.stacks {
-            assert_eq!(stack.shape.frames[stack.shape.frames.len() - 2], "nccl:all_reduce", "rank {rank}");
+            assert_eq!(stack.key.frames[stack.key.frames.len() - 2], "nccl:all_reduce", "rank {rank}");
         }
     }
 }
@@ -284,7 +284,7 @@ fn every_collective_is_accounted_for() {
         let kernels: u64 = database.connection().query_row(sql, [], |row| row.get(0)).unwrap();
         let coverage = &report.coverage;
         assert_eq!((report.kernels_in_trace, coverage.kernels), (kernels, kernels), "{name}");
-        assert_eq!(coverage.attributed() + coverage.without_launch(), kernels, "{name}");
+        assert_eq!(coverage.attributed() + coverage.unattributed(), kernels, "{name}");
         assert_eq!(report.stacks.iter().map(|stack| stack.count).sum::<u64>(), coverage.attributed(), "{name}");
         with_collectives += u64::from(kernels > 0);
     }
@@ -317,12 +317,12 @@ fn a_schedulers_stacks_are_its_own() {
         assert_eq!(report.coverage.flow_disagrees, disagree, "{name}");
         for stack in &report.stacks {
             assert_eq!(
-                stack.shape.frames[..2],
+                stack.key.frames[..2],
                 ["<string>(1): <module>", "multiprocessing/spawn.py(122): spawn_main"],
                 "{name}"
             );
             let strangers = ["watchdog.py", "_monitor.py", "timer.py", "subproc_pool.py", "fused_add_rmsnorm"];
-            assert!(!stack.shape.frames.iter().any(|frame| strangers.iter().any(|s| frame.contains(s))), "{name}");
+            assert!(!stack.key.frames.iter().any(|frame| strangers.iter().any(|s| frame.contains(s))), "{name}");
         }
     }
 }

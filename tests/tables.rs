@@ -117,7 +117,7 @@ fn tables_fit_the_screen_and_keep_functions_whole() {
             for line in text.lines() {
                 assert!(line.chars().count() <= width, "{} at {width}:\n{line}", path.display());
             }
-            for frame in report.stacks.iter().flat_map(|stack| stack.shape.told_by().into_iter().take(2)) {
+            for frame in report.stacks.iter().flat_map(|stack| stack.key.telling_frames().into_iter().take(2)) {
                 let Some((file, ..)) = place(frame) else { continue };
                 let whole = &frame[file.rfind('/').map_or(0, |at| at + 1)..];
                 assert!(
@@ -148,7 +148,7 @@ fn diffs_fit_the_screen() {
                 assert!(line.chars().count() <= width, "{} at {width}:\n{line}", before.display());
             }
             for change in &diff.changes {
-                let frame = change.shape.told_by()[0];
+                let frame = change.key.telling_frames()[0];
                 let end: String = frame.chars().take(12).collect();
                 assert!(text.contains(&end), "{width}: {frame}\n{text}");
             }
@@ -165,7 +165,7 @@ fn frames_above_the_collective_are_shown() {
     assert!(lines[2].ends_with("  DistributedDataParallel.forward"), "{text}");
     assert!(lines[3].ends_with("  ProfilerStep#") && lines.len() == 4, "{text}");
     let only = report(testdata("evidence.json").as_ref());
-    assert!(only.stacks.iter().all(|stack| stack.shape.told_by() == ["serve.py(1): main"]), "{only:?}");
+    assert!(only.stacks.iter().all(|stack| stack.key.telling_frames() == ["serve.py(1): main"]), "{only:?}");
 }
 
 /// All columns with frames beside them, all with frames below, and what is left where there is no room.

@@ -19,8 +19,8 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use serde::Serialize;
 
+use super::call_tree::{Climber, Node, Tree};
 use super::launches::{Evidence, Launches};
-use super::tree::{Climber, Node, Tree};
 use crate::event::ArgValue;
 use crate::nccl::args::{GRAPH_ID, GRAPH_NODE_ID, KERNEL};
 use crate::nccl::calls::{CAPTURE_BEGIN, CAPTURE_END, GRAPH_LAUNCHES, Work};

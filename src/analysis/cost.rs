@@ -2,15 +2,15 @@
 
 use serde::Serialize;
 
+use super::collective_info::Sender;
 use super::launches::{Evidence, Launched};
-use super::messages::Sender;
 use super::stacks::Order;
 use crate::store::Store;
 use crate::store::slices::UNFINISHED;
 
 /// How lengths of time spread, in ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Spread {
+pub struct Distribution {
     /// Their sum.
     #[serde(rename = "total_ns")]
     pub total: i64,
@@ -34,7 +34,7 @@ pub struct Spread {
     pub std_dev: f64,
 }
 
-impl Spread {
+impl Distribution {
     /// Of some numbers; `None` if there are none.
     pub fn of(mut numbers: Vec<i64>) -> Option<Self> {
         let n = numbers.len();
@@ -53,13 +53,13 @@ impl Spread {
             let before = if n % 2 == 1 { *middle } else { lower.iter().copied().max()? };
             f64::midpoint(before as f64, *middle as f64)
         };
-        Some(Spread { total, mean, median, p95, min, max, std_dev })
+        Some(Distribution { total, mean, median, p95, min, max, std_dev })
     }
 }
 
 /// Some kernels, in sum.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Amount {
+pub struct Totals {
     /// How many.
     pub count: u64,
     /// How long they ran, in ns.
@@ -70,14 +70,14 @@ pub struct Amount {
     pub exposed: i64,
 }
 
-impl Amount {
+impl Totals {
     /// One kernel, of which so many ns are exposed.
     pub fn one(launched: &Launched, exposed: i64) -> Self {
-        Amount { count: 1, gpu_time: launched.kernel_dur.max(0), exposed }
+        Totals { count: 1, gpu_time: launched.kernel_dur.max(0), exposed }
     }
 
     /// Adds others.
-    pub fn add(&mut self, other: Amount) {
+    pub fn add(&mut self, other: Totals) {
         self.count += other.count;
         self.gpu_time = self.gpu_time.saturating_add(other.gpu_time);
         self.exposed = self.exposed.saturating_add(other.exposed);
@@ -103,7 +103,7 @@ impl Amount {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Cost {
     /// How long they ran.
-    pub gpu_time: Spread,
+    pub gpu_time: Distribution,
     /// This, of the window's length times the number of GPUs; `None` for a window without a length.
     #[serde(rename = "share_of_window")]
     pub share: Option<f64>,
@@ -115,7 +115,7 @@ pub struct Cost {
     pub overlapped: i64,
     /// From the end of the launching call to the kernel's start, 0 for kernels that start before that. Not of kernels in graphs, of
     /// which one call launches many, and not where the call is not known.
-    pub queue_delay: Option<Spread>,
+    pub queue_delay: Option<Distribution>,
 }
 
 impl Cost {
@@ -127,13 +127,13 @@ impl Cost {
             delays.extend(queue_delay(store, sender.launched));
             exposed = exposed.saturating_add(sender.exposed);
         }
-        let gpu_time = Spread::of(durations).unwrap_or_default();
+        let gpu_time = Distribution::of(durations).unwrap_or_default();
         Cost {
             gpu_time,
             share: (wall > 0).then(|| gpu_time.total as f64 / wall as f64),
             exposed,
             overlapped: gpu_time.total.saturating_sub(exposed),
-            queue_delay: Spread::of(delays),
+            queue_delay: Distribution::of(delays),
         }
     }
 }
@@ -151,15 +151,15 @@ mod tests {
     /// The deviation is that of two calls in a report of `nsys stats`.
     #[test]
     fn numbers_spread() {
-        let two = Spread::of(vec![333_015_608, 2_971_823]).unwrap();
+        let two = Distribution::of(vec![333_015_608, 2_971_823]).unwrap();
         assert_eq!((two.mean, two.median, two.p95), (167_993_715.5, 167_993_715.5, 333_015_608));
         assert_eq!(format!("{:.1}", two.std_dev), "233376198.5");
-        let one_to_hundred = Spread::of((1..=100).rev().collect()).unwrap();
+        let one_to_hundred = Distribution::of((1..=100).rev().collect()).unwrap();
         assert_eq!((one_to_hundred.total, one_to_hundred.median, one_to_hundred.p95), (5_050, 50.5, 95));
         assert_eq!((one_to_hundred.min, one_to_hundred.max), (1, 100));
-        let three = Spread::of(vec![5, 1, 3]).unwrap();
+        let three = Distribution::of(vec![5, 1, 3]).unwrap();
         assert_eq!((three.median, three.p95, three.std_dev), (3.0, 5, 2.0));
-        assert_eq!(Spread::of(vec![7]).unwrap().std_dev, 0.0);
-        assert_eq!(Spread::of(vec![]), None);
+        assert_eq!(Distribution::of(vec![7]).unwrap().std_dev, 0.0);
+        assert_eq!(Distribution::of(vec![]), None);
     }
 }

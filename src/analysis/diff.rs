@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::cost::Amount;
+use super::cost::Totals;
 use super::losses::Losses;
-use super::shape::Shape;
+use super::stack_key::StackKey;
 use super::stacks::{Order, Stack, StackReport};
 use super::summary::Summary;
 use crate::time::parse_nanos;
@@ -24,9 +24,9 @@ pub struct Side {
     /// How many stacks it has, those that differ by numbers of lines alone counted as one.
     pub stacks: u64,
     /// All chosen kernels in its window.
-    pub kernels: Amount,
+    pub kernels: Totals,
     /// Those of them that have no launch, and so no stack.
-    pub without_launch: Amount,
+    pub without_launch: Totals,
     /// What is wrong with it.
     pub damage: Losses,
 }
@@ -36,17 +36,17 @@ pub struct Side {
 pub struct Change {
     /// What is shown of it: as the second trace has it, if it is there.
     #[serde(flatten)]
-    pub shape: Shape,
+    pub key: StackKey,
     /// Its kernels in the first trace; `None` if it is new.
-    pub before: Option<Amount>,
+    pub before: Option<Totals>,
     /// Its kernels in the second trace; `None` if it vanished.
-    pub after: Option<Amount>,
+    pub after: Option<Totals>,
 }
 
 impl Change {
     /// By how much it grew.
     pub fn growth(&self, order: Order) -> f64 {
-        let amount = |side: Option<Amount>| side.map_or(0.0, |amount| amount.by(order));
+        let amount = |side: Option<Totals>| side.map_or(0.0, |amount| amount.by(order));
         amount(self.after) - amount(self.before)
     }
 }
@@ -73,22 +73,22 @@ pub struct Diff {
 impl Diff {
     /// Puts what two traces answer side by side. Stacks of one trace that differ by numbers of lines alone are one here.
     pub fn new(before: (&str, StackReport), after: (&str, StackReport)) -> Diff {
-        let mut changes: BTreeMap<Shape, Change> = BTreeMap::new();
+        let mut changes: BTreeMap<StackKey, Change> = BTreeMap::new();
         let (mut before, left) = side(before);
         let (mut after, right) = side(after);
         // The second comes last, so that its frames are those that are shown.
         for (stacks, is_after) in [(left, false), (right, true)] {
             for stack in stacks {
-                let amount = stack.amount();
-                let key = stack.shape.without_lines();
+                let totals = stack.totals();
+                let key = stack.key.without_lines();
                 let change =
-                    changes.entry(key).or_insert(Change { shape: Shape::default(), before: None, after: None });
+                    changes.entry(key).or_insert(Change { key: StackKey::default(), before: None, after: None });
                 let known = if is_after { &mut change.after } else { &mut change.before };
                 // Of several the first is the most frequent.
                 if known.is_none() {
-                    change.shape = stack.shape;
+                    change.key = stack.key;
                 }
-                known.get_or_insert_default().add(amount);
+                known.get_or_insert_default().add(totals);
             }
         }
         let stacks = changes.len() as u64;
@@ -106,21 +106,20 @@ impl Diff {
     /// Puts the stacks that changed most by a measure first, by text if they changed alike, and leaves out those behind the first
     /// so many.
     pub fn arrange(&mut self, order: Order, limit: Option<usize>) {
-        self.changes.sort_by(|a, b| {
-            b.growth(order).abs().total_cmp(&a.growth(order).abs()).then_with(|| a.shape.cmp(&b.shape))
-        });
+        self.changes
+            .sort_by(|a, b| b.growth(order).abs().total_cmp(&a.growth(order).abs()).then_with(|| a.key.cmp(&b.key)));
         self.changes.truncate(limit.unwrap_or(usize::MAX));
     }
 }
 
 fn side((trace, report): (&str, StackReport)) -> (Side, Vec<Stack>) {
     let StackReport { stacks, coverage, summary, damage, .. } = report;
-    let mut without_launch = Amount::default();
-    for missed in coverage.without.values() {
+    let mut without_launch = Totals::default();
+    for missed in coverage.unattributed.values() {
         without_launch.add(missed.all);
     }
     let mut kernels = without_launch;
-    stacks.iter().for_each(|stack| kernels.add(stack.amount()));
+    stacks.iter().for_each(|stack| kernels.add(stack.totals()));
     (Side { trace: trace.to_owned(), summary, stacks: 0, kernels, without_launch, damage }, stacks)
 }
 
@@ -196,14 +195,14 @@ impl Bound {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::cost::{Cost, Spread};
-    use crate::analysis::launches::NoLaunch;
-    use crate::analysis::stacks::Missed;
+    use crate::analysis::cost::{Cost, Distribution};
+    use crate::analysis::launches::Reason;
+    use crate::analysis::stacks::Unattributed;
 
     fn stack(frames: &str, count: u64, gpu_time: i64, exposed: i64) -> Stack {
-        let gpu_time = Spread { total: gpu_time, ..Spread::default() };
+        let gpu_time = Distribution { total: gpu_time, ..Distribution::default() };
         Stack {
-            shape: Shape { frames: frames.split(';').map(str::to_owned).collect(), ..Shape::default() },
+            key: StackKey { frames: frames.split(';').map(str::to_owned).collect(), ..StackKey::default() },
             count,
             cost: Cost { gpu_time, exposed, ..Cost::default() },
             ..Stack::default()
@@ -214,8 +213,8 @@ mod tests {
         StackReport { stacks, ..StackReport::default() }
     }
 
-    fn amount(count: u64, gpu_time: i64, exposed: i64) -> Option<Amount> {
-        Some(Amount { count, gpu_time, exposed })
+    fn amount(count: u64, gpu_time: i64, exposed: i64) -> Option<Totals> {
+        Some(Totals { count, gpu_time, exposed })
     }
 
     #[test]
@@ -232,13 +231,13 @@ mod tests {
             stack("same", 1, 9, 9),
         ];
         let mut missed = report(before);
-        missed
-            .coverage
-            .without
-            .insert(NoLaunch::NoId, Missed { all: Amount { count: 1, gpu_time: 7, exposed: 5 }, ..Missed::default() });
+        missed.coverage.unattributed.insert(
+            Reason::NoId,
+            Unattributed { all: Totals { count: 1, gpu_time: 7, exposed: 5 }, ..Unattributed::default() },
+        );
         let mut diff = Diff::new(("before.json", missed), ("after.json", report(after)));
-        let found: Vec<(&str, Option<Amount>, Option<Amount>)> =
-            diff.changes.iter().map(|change| (change.shape.frames[0].as_str(), change.before, change.after)).collect();
+        let found: Vec<(&str, Option<Totals>, Option<Totals>)> =
+            diff.changes.iter().map(|change| (change.key.frames[0].as_str(), change.before, change.after)).collect();
         assert_eq!(
             found,
             [
@@ -251,7 +250,7 @@ mod tests {
         assert_eq!((Some(diff.before.kernels), Some(diff.after.kernels)), (amount(7, 466, 164), amount(7, 429, 229)));
         assert_eq!((Some(diff.before.without_launch), diff.before.stacks, diff.after.stacks), (amount(1, 7, 5), 3, 3));
         diff.arrange(Order::Exposed, Some(1));
-        assert_eq!(diff.changes[0].shape.frames[0], "a.py(9): f");
+        assert_eq!(diff.changes[0].key.frames[0], "a.py(9): f");
         assert_eq!((diff.changes.len(), diff.changed), (1, 3));
     }
 

@@ -57,7 +57,7 @@ pub enum Evidence {
     /// The ids of its graph and node alone, which the trace of a capture has: the call is there.
     Capture,
     /// Nothing, and why.
-    None(NoLaunch),
+    None(Reason),
 }
 
 impl Evidence {
@@ -69,7 +69,7 @@ impl Evidence {
 /// Why a kernel has no launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum NoLaunch {
+pub enum Reason {
     /// No call into a runtime is in the trace: it was recorded without the CPU.
     NoCalls,
     /// It was launched before the first call that is in the trace.
@@ -218,14 +218,14 @@ impl<'a> Finder<'a> {
         id.and_then(|id| self.of_one_process.get(&id)).is_none_or(|of| candidates.len() <= *of)
     }
 
-    fn reason(&self, machine: u32, kernel_ts: i64, correlation: Option<i64>) -> NoLaunch {
+    fn reason(&self, machine: u32, kernel_ts: i64, correlation: Option<i64>) -> Reason {
         match (self.first_calls.get(machine as usize).copied().flatten(), correlation) {
-            (None, _) => NoLaunch::NoCalls,
+            (None, _) => Reason::NoCalls,
             // Ids rise with time.
-            (Some((Some(first_id), _)), Some(id)) if id < first_id => NoLaunch::BeforeTrace,
-            (Some((_, first_ts)), _) if kernel_ts < first_ts => NoLaunch::BeforeTrace,
-            (_, None) => NoLaunch::NoId,
-            _ => NoLaunch::NotRecorded,
+            (Some((Some(first_id), _)), Some(id)) if id < first_id => Reason::BeforeTrace,
+            (Some((_, first_ts)), _) if kernel_ts < first_ts => Reason::BeforeTrace,
+            (_, None) => Reason::NoId,
+            _ => Reason::NotRecorded,
         }
     }
 }

@@ -65,9 +65,9 @@ const MOST_FREQUENT: usize = 10;
 /// # Errors
 /// What SQLite fails with.
 pub fn explain(database: &Database, window: Window, report: &StackReport) -> Result<Missing, Error> {
-    if report.coverage.without_launch() > 0 {
+    if report.coverage.unattributed() > 0 {
         return Ok(Missing::NoLaunchLink {
-            kernels: report.coverage.without_launch(),
+            kernels: report.coverage.unattributed(),
             elsewhere: report.elsewhere,
             graph_launches: graph_launches(database, window)?,
         });

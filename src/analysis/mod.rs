@@ -6,8 +6,10 @@
 //! says why there is nothing, `losses` what damage keeps from an answer.
 
 pub mod busy;
+pub mod call_tree;
 pub mod callers;
 pub mod capture;
+pub mod collective_info;
 pub mod cost;
 pub mod devices;
 pub mod diff;
@@ -16,10 +18,8 @@ pub mod keep;
 pub mod kernels;
 pub mod launches;
 pub mod losses;
-pub mod messages;
 pub mod missing;
-pub mod shape;
+pub mod stack_key;
 pub mod stacks;
 pub mod summary;
-pub mod tree;
 pub mod window;

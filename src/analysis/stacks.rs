@@ -8,18 +8,18 @@ use std::collections::{BTreeMap, HashMap};
 use foldhash::fast::FixedState;
 use serde::Serialize;
 
+pub use super::call_tree::CallPath;
+use super::call_tree::{Climber, Node, Tree};
 use super::capture::{CaptureTally, Captured};
-use super::cost::{Amount, Cost};
+use super::collective_info::{CollectiveInfo, Records, Sender};
+use super::cost::{Cost, Totals};
 use super::devices::Devices;
 use super::forward::{Forward, Forwards};
 use super::kernels::{Wanted, choose, collectives};
-use super::launches::{self, Evidence, Launched, Launches, NoLaunch, WindowOn};
+use super::launches::{self, Evidence, Launched, Launches, Reason, WindowOn};
 use super::losses::Losses;
-use super::messages::{Messages, Records, Sender};
-use super::shape::Shape;
+use super::stack_key::StackKey;
 use super::summary::{Summary, summarise};
-pub use super::tree::Trail;
-use super::tree::{Climber, Node, Tree};
 use crate::error::Error;
 use crate::sql::Database;
 use crate::store::Store;
@@ -50,7 +50,7 @@ impl Default for Climb {
 pub struct Stack {
     /// What is shown of it.
     #[serde(flatten)]
-    pub shape: Shape,
+    pub key: StackKey,
     /// How many kernels.
     pub count: u64,
     /// By what these were attributed.
@@ -58,17 +58,18 @@ pub struct Stack {
     pub by: BTreeMap<Evidence, u64>,
     /// Those of each name.
     #[serde(rename = "kernels_by_name")]
-    pub kernels: BTreeMap<String, Amount>,
+    pub kernels: BTreeMap<String, Totals>,
     /// How long they took.
     pub cost: Cost,
     /// What they moved.
-    pub messages: Messages,
+    #[serde(rename = "messages")]
+    pub collective: CollectiveInfo,
 }
 
 impl Stack {
     /// All its kernels.
-    pub fn amount(&self) -> Amount {
-        Amount { count: self.count, gpu_time: self.cost.gpu_time.total, exposed: self.cost.exposed }
+    pub fn totals(&self) -> Totals {
+        Totals { count: self.count, gpu_time: self.cost.gpu_time.total, exposed: self.cost.exposed }
     }
 }
 
@@ -100,7 +101,7 @@ pub struct Coverage {
     pub flow_disagrees: u64,
     /// Those without a launch, by reason.
     #[serde(rename = "without_launch")]
-    pub without: BTreeMap<NoLaunch, Missed>,
+    pub unattributed: BTreeMap<Reason, Unattributed>,
     /// What the captures gave for kernels of graphs, if there are any captures; of the whole trace.
     pub captures: Option<CaptureTally>,
     /// How many have a number of autograd, but no or several operators of the forward pass have it.
@@ -109,20 +110,20 @@ pub struct Coverage {
 
 /// Kernels without a launch.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Missed {
+pub struct Unattributed {
     /// All of them.
     #[serde(flatten)]
-    pub all: Amount,
+    pub all: Totals,
     /// Those of each name.
     #[serde(rename = "kernels_by_name")]
-    pub kernels: BTreeMap<String, Amount>,
+    pub kernels: BTreeMap<String, Totals>,
     /// The first of them.
-    pub first: Vec<MissedKernel>,
+    pub first: Vec<UnattributedKernel>,
 }
 
 /// One of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct MissedKernel {
+pub struct UnattributedKernel {
     /// Its name.
     pub name: String,
     /// When it started, in ns.
@@ -140,8 +141,8 @@ impl Coverage {
     }
 
     /// How many have no launch.
-    pub fn without_launch(&self) -> u64 {
-        self.without.values().map(|missed| missed.all.count).sum()
+    pub fn unattributed(&self) -> u64 {
+        self.unattributed.values().map(|missed| missed.all.count).sum()
     }
 
     fn add(&mut self, store: &Store, launched: &Launched, exposed: i64) {
@@ -150,15 +151,15 @@ impl Coverage {
         self.flow_disagrees += u64::from(launched.flow_disagrees);
         match launched.evidence {
             Evidence::None(reason) => {
-                let missed = self.without.entry(reason).or_default();
-                let (name, kernel) = (store.slice_name(launched.kernel as usize), Amount::one(launched, exposed));
+                let missed = self.unattributed.entry(reason).or_default();
+                let (name, kernel) = (store.slice_name(launched.kernel as usize), Totals::one(launched, exposed));
                 missed.all.add(kernel);
                 match missed.kernels.get_mut(name) {
                     Some(known) => known.add(kernel),
                     None => drop(missed.kernels.insert(name.to_owned(), kernel)),
                 }
                 if missed.first.len() < NAMED {
-                    missed.first.push(MissedKernel { name: name.to_owned(), ts: launched.kernel_ts });
+                    missed.first.push(UnattributedKernel { name: name.to_owned(), ts: launched.kernel_ts });
                 }
             }
             evidence => *self.by.entry(evidence).or_default() += 1,
@@ -302,7 +303,7 @@ pub fn climb(ground: Ground<'_>, launches: &Launches, window: Window, climb: Cli
     report.summary = summarise(store, &devices, window);
     let mut pricing = Pricing { store, wall: report.summary.wall, records: Records::new(store, &launches.kernels) };
     let groups = grouped(store, &tree, places, climb);
-    report.stacks = groups.into_iter().map(|(shape, kernels)| pricing.stack(shape, &kernels)).collect();
+    report.stacks = groups.into_iter().map(|(key, kernels)| pricing.stack(key, &kernels)).collect();
     report.stacks_found = report.stacks.len() as u64;
     report.arrange(Order::Count, 0.0, None);
     report
@@ -314,19 +315,19 @@ fn grouped<'l>(
     tree: &Tree,
     places: BTreeMap<Place, Vec<Sender<'l>>>,
     climb: Climb,
-) -> BTreeMap<Shape, Vec<Sender<'l>>> {
-    let mut groups: BTreeMap<Shape, Vec<Sender<'l>>> = BTreeMap::new();
+) -> BTreeMap<StackKey, Vec<Sender<'l>>> {
+    let mut groups: BTreeMap<StackKey, Vec<Sender<'l>>> = BTreeMap::new();
     let trail = |node| tree.trail(node, climb.max_callers);
     for (place, kernels) in places {
-        let Trail { frames, cut } = trail(place.launch);
-        let shape = Shape {
+        let CallPath { frames, truncated } = trail(place.launch);
+        let key = StackKey {
             frames,
-            cut,
+            truncated,
             thread: place.thread.map(|thread| thread_name(store, thread, climb.exact_names)),
             captured: place.captured.map(trail),
             forward: place.forward.map(trail),
         };
-        groups.entry(shape).or_default().extend(kernels);
+        groups.entry(key).or_default().extend(kernels);
     }
     groups
 }
@@ -339,23 +340,23 @@ struct Pricing<'a> {
 }
 
 impl Pricing<'_> {
-    fn stack(&mut self, shape: Shape, kernels: &[Sender<'_>]) -> Stack {
+    fn stack(&mut self, key: StackKey, kernels: &[Sender<'_>]) -> Stack {
         let store = self.store;
-        let (mut by, mut names): (BTreeMap<_, u64>, HashMap<StringId, Amount, FixedState>) = Default::default();
+        let (mut by, mut names): (BTreeMap<_, u64>, HashMap<StringId, Totals, FixedState>) = Default::default();
         for Sender { launched, exposed, .. } in kernels {
             *by.entry(launched.evidence).or_default() += 1;
             let of_name = names.entry(store.slices.name(launched.kernel as usize)).or_default();
-            of_name.add(Amount::one(launched, *exposed));
+            of_name.add(Totals::one(launched, *exposed));
         }
-        let called = shape.collective();
+        let called = key.collective();
         let named = |(id, kernels)| (store.strings.get(id).unwrap_or_default().to_owned(), kernels);
         Stack {
-            shape,
+            key,
             count: kernels.len() as u64,
             by,
             kernels: names.into_iter().map(named).collect(),
             cost: Cost::of(store, kernels, self.wall),
-            messages: self.records.messages(called, kernels.iter().copied()),
+            collective: self.records.messages(called, kernels.iter().copied()),
         }
     }
 }

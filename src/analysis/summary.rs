@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::cost::Spread;
+use super::cost::Distribution;
 use super::devices::Devices;
 use super::losses::Losses;
 use crate::store::Store;
@@ -47,7 +47,7 @@ pub struct KernelRow {
     /// How many.
     pub instances: u64,
     /// How long they ran, in ns.
-    pub time: Spread,
+    pub time: Distribution,
     /// This, of the time of all kernels of the table.
     #[serde(rename = "share_of_kernels")]
     pub share: f64,
@@ -124,7 +124,7 @@ pub fn kernel_table(store: &Store, kernels: impl Iterator<Item = (StringId, i64)
         name: text(id).to_owned(),
         instances: lengths.len() as u64,
         share: if time > 0 { total as f64 / time as f64 } else { 0.0 },
-        time: Spread::of(lengths).unwrap_or_default(),
+        time: Distribution::of(lengths).unwrap_or_default(),
     };
     let damage = Losses::of(store);
     KernelTable {

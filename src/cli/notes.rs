@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::{archives, say, screen_width};
 use crate::analysis::capture::CaptureTally;
 use crate::analysis::diff::{Bound, Diff};
-use crate::analysis::launches::{Evidence, NoLaunch, WindowOn};
+use crate::analysis::launches::{Evidence, Reason, WindowOn};
 use crate::analysis::losses::Losses;
 use crate::analysis::missing::{Missing, NameCount};
-use crate::analysis::stacks::{Climb, Coverage, Missed, StackReport};
+use crate::analysis::stacks::{Climb, Coverage, StackReport, Unattributed};
 use crate::analysis::summary::KernelTable;
 use crate::damage::{Cost, Damage, DamageReport, Description, Tally};
 use crate::export::cut::Copied;
@@ -76,7 +76,7 @@ pub(super) fn coverage(report: &StackReport) {
     let coverage = &report.coverage;
     say(&format!("Kernels: {} match, {} in the window", count(report.kernels_in_trace), count(coverage.kernels)));
     say(&format!("Coverage: {}", covered(coverage)));
-    for (reason, missed) in &coverage.without {
+    for (reason, missed) in &coverage.unattributed {
         say(&format!("Without a launch: {}", without_launch(*reason, missed)));
     }
 }
@@ -171,7 +171,7 @@ pub(super) fn left_out(report: &StackReport, how: &Climb) {
             kernels(coverage.forward_unknown)
         ));
     }
-    let cut = report.stacks.iter().filter(|stack| stack.shape.is_cut()).count();
+    let cut = report.stacks.iter().filter(|stack| stack.key.is_truncated()).count();
     if let (Some(max), true) = (how.max_callers, cut > 0) {
         say(&format!(
             "Stacks with more than {max} callers (marked ...): {}; --stack-depth 0 shows all",
@@ -191,7 +191,7 @@ fn covered(coverage: &Coverage) -> String {
         "{} of {} attributed{by}; {} without a launch",
         count(coverage.attributed()),
         kernels(coverage.kernels),
-        count(coverage.without_launch())
+        count(coverage.unattributed())
     )
 }
 
@@ -207,7 +207,7 @@ fn tie(evidence: Evidence) -> &'static str {
 }
 
 /// `5 (24.316 ms) launched before the trace began: ncclDevKernel_AllReduce at 1000 ns, … and 2 more`
-fn without_launch(reason: NoLaunch, missed: &Missed) -> String {
+fn without_launch(reason: Reason, missed: &Unattributed) -> String {
     let named: Vec<String> = missed
         .first
         .iter()
@@ -220,12 +220,12 @@ fn without_launch(reason: NoLaunch, missed: &Missed) -> String {
     format!("{} ({}) {}: {}{more}", count(missed.all.count), Nanos(missed.all.gpu_time), why(reason), named.join(", "))
 }
 
-fn why(reason: NoLaunch) -> &'static str {
+fn why(reason: Reason) -> &'static str {
     match reason {
-        NoLaunch::NoCalls => "because the trace has no calls into a runtime (recorded without ProfilerActivity.CPU?)",
-        NoLaunch::BeforeTrace => "launched before the first call that was recorded",
-        NoLaunch::NoId => "with nothing that ties them to a call: no correlation id, no flow",
-        NoLaunch::NotRecorded => "whose call is not in the trace, though earlier ones are (records dropped?)",
+        Reason::NoCalls => "because the trace has no calls into a runtime (recorded without ProfilerActivity.CPU?)",
+        Reason::BeforeTrace => "launched before the first call that was recorded",
+        Reason::NoId => "with nothing that ties them to a call: no correlation id, no flow",
+        Reason::NotRecorded => "whose call is not in the trace, though earlier ones are (records dropped?)",
     }
 }
 

@@ -64,7 +64,7 @@ pub fn kernels(table: &KernelTable, out: &mut impl Write) -> io::Result<()> {
 }
 
 fn stack(stack: &Stack) -> [String; 22] {
-    let (cost, messages) = (&stack.cost, &stack.messages);
+    let (cost, messages) = (&stack.cost, &stack.collective);
     let time = &cost.gpu_time;
     let several = |found: &std::collections::BTreeMap<String, u64>| {
         if found.is_empty() { String::new() } else { values(found, stack.count) }
@@ -91,9 +91,9 @@ fn stack(stack: &Stack) -> [String; 22] {
         number(bandwidth.map(|bandwidth| bandwidth.algorithm)),
         number(bandwidth.map(|bandwidth| bandwidth.bus)),
         number(bandwidth.map(|bandwidth| bandwidth.best_bus)),
-        stack.shape.thread.clone().unwrap_or_default(),
+        stack.key.thread.clone().unwrap_or_default(),
         kernel_names(stack),
-        folded::line(&stack.shape),
+        folded::line(&stack.key),
     ]
 }
 

@@ -10,7 +10,7 @@ use super::folded;
 use super::json;
 use super::table::{self, INDENT, count, lines, percent, right, shorten_frame, telling};
 use super::text;
-use crate::analysis::cost::Amount;
+use crate::analysis::cost::Totals;
 use crate::analysis::diff::{Change, Diff, Side};
 use crate::analysis::stacks::Order;
 use crate::time::Nanos;
@@ -118,7 +118,7 @@ fn fate(change: &Change) -> &'static str {
     }
 }
 
-fn cell(side: Option<Amount>, measure: Order) -> String {
+fn cell(side: Option<Totals>, measure: Order) -> String {
     side.map_or("-".to_owned(), |amount| value(measure, amount.by(measure)))
 }
 
@@ -150,7 +150,7 @@ fn stacks_as_table(diff: &Diff, width: Option<usize>, out: &mut impl Write) -> i
     let columns = if taken(5) + MIN_FRAME <= width { 5 } else { 4 };
     let beside = taken(columns) + MIN_FRAME <= width;
     let left = width - if beside { taken(columns) + 2 } else { INDENT.len() };
-    let told = telling(diff.changes.iter().map(|stack| &stack.shape));
+    let told = telling(diff.changes.iter().map(|stack| &stack.key));
     let told: Vec<Vec<String>> =
         told.iter().map(|frames| frames.iter().map(|frame| shorten_frame(frame, left)).collect()).collect();
     let mut table = table::table(&[]);
@@ -176,8 +176,8 @@ fn stacks_as_text(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "Found {} call stacks that changed:", diff.changed)?;
     for stack in &diff.changes {
         let aside = if fate(stack).is_empty() { String::new() } else { format!(" ({})", fate(stack)) };
-        writeln!(out, "\n{}", text::lines(&stack.shape).join("\n ->\n"))?;
-        let times = |side: Option<Amount>| side.unwrap_or_default().count;
+        writeln!(out, "\n{}", text::lines(&stack.key).join("\n ->\n"))?;
+        let times = |side: Option<Totals>| side.unwrap_or_default().count;
         writeln!(out, "Appeared {} times before, {} times after{aside}", times(stack.before), times(stack.after))?;
         for (name, measure) in MEASURES.into_iter().filter(|(_, measure)| *measure != Order::Count) {
             let (before, after) = (cell(stack.before, measure), cell(stack.after, measure));
@@ -204,8 +204,8 @@ fn stacks_as_csv(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
     ];
     let rows = diff.changes.iter().map(|stack| {
         let number =
-            |side: Option<Amount>, of: fn(Amount) -> i64| side.map_or(String::new(), |amount| of(amount).to_string());
-        let count = |side: Option<Amount>| side.map_or(String::new(), |amount| amount.count.to_string());
+            |side: Option<Totals>, of: fn(Totals) -> i64| side.map_or(String::new(), |amount| of(amount).to_string());
+        let count = |side: Option<Totals>| side.map_or(String::new(), |amount| amount.count.to_string());
         [
             count(stack.before),
             count(stack.after),
@@ -213,8 +213,8 @@ fn stacks_as_csv(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
             number(stack.after, |amount| amount.gpu_time),
             number(stack.before, |amount| amount.exposed),
             number(stack.after, |amount| amount.exposed),
-            stack.shape.thread.clone().unwrap_or_default(),
-            folded::line(&stack.shape),
+            stack.key.thread.clone().unwrap_or_default(),
+            folded::line(&stack.key),
         ]
     });
     write_rows(&COLUMNS, rows, out)

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::text::{lines, visible};
-use crate::analysis::cost::Amount;
-use crate::analysis::launches::NoLaunch;
+use crate::analysis::cost::Totals;
+use crate::analysis::launches::Reason;
 use crate::analysis::stacks::StackReport;
 
 /// A way from the root to a kernel, and the kernels at its end.
@@ -13,7 +13,7 @@ pub struct Way<'a> {
     /// The root first, the kernel's name last.
     pub frames: Vec<Cow<'a, str>>,
     /// The kernels of that name and stack.
-    pub kernels: Amount,
+    pub kernels: Totals,
 }
 
 /// All of them: those of the stacks in their order, then those of kernels without a launch, so that the whole is all kernels of the
@@ -21,13 +21,13 @@ pub struct Way<'a> {
 pub fn ways(report: &StackReport) -> Vec<Way<'_>> {
     let mut ways = Vec::new();
     for stack in &report.stacks {
-        let below = lines(&stack.shape);
+        let below = lines(&stack.key);
         ways.extend(stack.kernels.iter().map(|(name, kernels)| Way {
             frames: below.iter().cloned().chain([visible(name)]).collect(),
             kernels: *kernels,
         }));
     }
-    for (reason, missed) in &report.coverage.without {
+    for (reason, missed) in &report.coverage.unattributed {
         ways.extend(missed.kernels.iter().map(|(name, kernels)| Way {
             frames: vec![Cow::Borrowed(root(*reason)), visible(name)],
             kernels: *kernels,
@@ -37,11 +37,11 @@ pub fn ways(report: &StackReport) -> Vec<Way<'_>> {
 }
 
 /// What stands for the stacks of kernels that have none.
-fn root(reason: NoLaunch) -> &'static str {
+fn root(reason: Reason) -> &'static str {
     match reason {
-        NoLaunch::NoCalls => "[no launch: no calls recorded]",
-        NoLaunch::BeforeTrace => "[no launch: before the first recorded call]",
-        NoLaunch::NoId => "[no launch: no id]",
-        NoLaunch::NotRecorded => "[no launch: call not recorded]",
+        Reason::NoCalls => "[no launch: no calls recorded]",
+        Reason::BeforeTrace => "[no launch: before the first recorded call]",
+        Reason::NoId => "[no launch: no id]",
+        Reason::NotRecorded => "[no launch: call not recorded]",
     }
 }

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use super::Weight;
 use super::flame::{Way, ways};
 use super::text::lines;
-use crate::analysis::shape::Shape;
+use crate::analysis::stack_key::StackKey;
 use crate::analysis::stacks::StackReport;
 
 /// Writes what weighs anything.
@@ -24,8 +24,8 @@ pub fn stacks(report: &StackReport, weight: Weight, out: &mut impl Write) -> io:
 }
 
 /// The frames of a stack as one text.
-pub fn line(shape: &Shape) -> String {
-    joined(&lines(shape))
+pub fn line(key: &StackKey) -> String {
+    joined(&lines(key))
 }
 
 /// Frames, as the text has them, with what a reader would take for something else replaced: a semicolon in a name by a colon; a

@@ -14,7 +14,7 @@ pub mod text;
 
 use std::io;
 
-use crate::analysis::cost::Amount;
+use crate::analysis::cost::Totals;
 use crate::analysis::stacks::StackReport;
 
 /// A form of the stacks.
@@ -59,7 +59,7 @@ impl Weight {
     pub const ALL: [Weight; 3] = [Weight::Count, Weight::Gpu, Weight::Exposed];
 
     /// What kernels weigh.
-    pub fn of(self, kernels: Amount) -> u64 {
+    pub fn of(self, kernels: Totals) -> u64 {
         match self {
             Weight::Count => kernels.count,
             Weight::Gpu => u64::try_from(kernels.gpu_time).unwrap_or(0),

@@ -10,7 +10,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use super::text::visible;
 use crate::analysis::cost::Cost;
 use crate::analysis::missing::NameCount;
-use crate::analysis::shape::Shape;
+use crate::analysis::stack_key::StackKey;
 use crate::analysis::stacks::{Stack, StackReport};
 use crate::analysis::summary::KernelRow;
 use crate::analysis::window::Candidate;
@@ -63,7 +63,7 @@ pub(super) const INDENT: &str = "    ";
 /// What the writer fails with.
 pub fn stacks(report: &StackReport, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let rows: Vec<[String; 9]> = report.stacks.iter().zip(1..).map(|(stack, number)| numbers(number, stack)).collect();
-    let frames = telling(report.stacks.iter().map(|stack| &stack.shape));
+    let frames = telling(report.stacks.iter().map(|stack| &stack.key));
     let Layout { columns, beside, left } = Layout::of(&rows, &frames, width.unwrap_or(usize::MAX));
     let shortened = |frames: &Vec<Cow<'_, str>>| frames.iter().map(|frame| shorten_frame(frame, left)).collect();
     let frames: Vec<Vec<String>> = frames.iter().map(shortened).collect();
@@ -88,8 +88,8 @@ pub fn stacks(report: &StackReport, width: Option<usize>, out: &mut impl Write) 
 
 /// For each stack the innermost of the frames that tell most. Where stacks would look alike by these, the last of them gives way to
 /// the innermost by which they differ.
-pub(super) fn telling<'a>(stacks: impl Iterator<Item = &'a Shape>) -> Vec<Vec<Cow<'a, str>>> {
-    let all: Vec<Vec<&str>> = stacks.map(Shape::told_by).collect();
+pub(super) fn telling<'a>(stacks: impl Iterator<Item = &'a StackKey>) -> Vec<Vec<Cow<'a, str>>> {
+    let all: Vec<Vec<&str>> = stacks.map(StackKey::telling_frames).collect();
     let mut alike: BTreeMap<&[&str], Vec<usize>> = BTreeMap::new();
     for (at, frames) in all.iter().enumerate() {
         alike.entry(&frames[..frames.len().min(FRAMES)]).or_default().push(at);
@@ -120,8 +120,8 @@ fn numbers(number: usize, stack: &Stack) -> [String; 9] {
         Nanos(*exposed).to_string(),
         Nanos(gpu_time.mean.round() as i64).to_string(),
         Nanos(gpu_time.max).to_string(),
-        values(&stack.messages.collectives, stack.count),
-        stack.messages.bandwidth.map_or("?".to_owned(), |bandwidth| format!("{:.1}", bandwidth.bus)),
+        values(&stack.collective.collectives, stack.count),
+        stack.collective.bandwidth.map_or("?".to_owned(), |bandwidth| format!("{:.1}", bandwidth.bus)),
     ]
 }
 
@@ -349,8 +349,10 @@ mod tests {
 
     #[test]
     fn stacks_that_look_alike_show_where_they_differ() {
-        let stack =
-            |frames: [&str; 5]| Shape { frames: frames.map(|f| format!("a.py(1): {f}")).into(), ..Shape::default() };
+        let stack = |frames: [&str; 5]| StackKey {
+            frames: frames.map(|f| format!("a.py(1): {f}")).into(),
+            ..StackKey::default()
+        };
         let stacks = [["x", "u", "c", "b", "a"], ["x", "v", "c", "b", "a"], ["y", "u", "d", "b", "a"]].map(stack);
         let short = |frame: &Cow<'_, str>| frame.rsplit(' ').next().unwrap_or_default().to_owned();
         let shown: Vec<String> =

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 use super::table::{self, count, kernel_names, percent, telling, values};
-use crate::analysis::cost::{Cost, Spread};
-use crate::analysis::messages::{Bandwidth, Bytes, Group, Messages};
-use crate::analysis::shape::Shape;
+use crate::analysis::collective_info::{Bandwidth, Bytes, CollectiveInfo, Group};
+use crate::analysis::cost::{Cost, Distribution};
+use crate::analysis::stack_key::StackKey;
 use crate::analysis::stacks::{Stack, StackReport};
 use crate::analysis::summary::Summary;
 use crate::time::Nanos;
@@ -54,7 +54,7 @@ fn verdict(report: &StackReport) -> String {
     );
     // Of all that were asked for, shown or not.
     let stacks: Vec<&Stack> = report.stacks.iter().chain(&report.hidden).collect();
-    let missed = report.coverage.without.values().map(|missed| missed.all.exposed);
+    let missed = report.coverage.unattributed.values().map(|missed| missed.all.exposed);
     let all = stacks.iter().map(|stack| stack.cost.exposed).chain(missed).fold(0, i64::saturating_add);
     let most = stacks.iter().enumerate().max_by_key(|(at, stack)| (stack.cost.exposed, std::cmp::Reverse(*at)));
     if let (Some((at, stack)), true) = (most.filter(|(_, stack)| stack.cost.exposed > 0), stacks.len() > 1) {
@@ -70,7 +70,7 @@ fn verdict(report: &StackReport) -> String {
 /// Where a stack comes from, in a few words: `, from a.py(1): f`; and if others come from there, too, by what it differs from
 /// them: `, from a.py(1): f in b.py(2): g`.
 fn from(stacks: &[&Stack], at: usize) -> String {
-    let told = telling(stacks.iter().map(|stack| &stack.shape));
+    let told = telling(stacks.iter().map(|stack| &stack.key));
     let Some(first) = told[at].first() else { return String::new() };
     let is_shared = told.iter().enumerate().any(|(other, frames)| other != at && frames.first() == Some(first));
     match told[at].last().filter(|last| is_shared && *last != first) {
@@ -86,7 +86,7 @@ fn from(stacks: &[&Stack], at: usize) -> String {
 pub fn stacks(report: &StackReport, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "Found {} unique call stacks:", report.stacks_found)?;
     for stack in &report.stacks {
-        writeln!(out, "\n{}", lines(&stack.shape).join("\n ->\n"))?;
+        writeln!(out, "\n{}", lines(&stack.key).join("\n ->\n"))?;
         writeln!(out, "Appeared {} times", stack.count)?;
         cost(stack, out)?;
     }
@@ -96,8 +96,8 @@ pub fn stacks(report: &StackReport, out: &mut impl Write) -> io::Result<()> {
 /// The lines under a stack: its cost, and what its collectives move.
 fn cost(stack: &Stack, out: &mut impl Write) -> io::Result<()> {
     let Cost { gpu_time, share, exposed, overlapped, queue_delay } = &stack.cost;
-    let mean = |spread: &Spread| Nanos(spread.mean.round() as i64);
-    let median = |spread: &Spread| Nanos(spread.median.round() as i64);
+    let mean = |distribution: &Distribution| Nanos(distribution.mean.round() as i64);
+    let median = |distribution: &Distribution| Nanos(distribution.median.round() as i64);
     let share = share.map_or(String::new(), |share| format!(", {} of the window", percent(share)));
     write!(out, "  GPU time {}{share}", Nanos(gpu_time.total))?;
     if stack.count > 1 {
@@ -123,7 +123,7 @@ fn cost(stack: &Stack, out: &mut impl Write) -> io::Result<()> {
 
 /// What the collectives of a stack move, as far as anything is known of it.
 fn moved(stack: &Stack, out: &mut impl Write) -> io::Result<()> {
-    let Messages { collectives, algorithms, protocols, dtypes, groups, bytes, bandwidth } = &stack.messages;
+    let CollectiveInfo { collectives, algorithms, protocols, dtypes, groups, bytes, bandwidth } = &stack.collective;
     if collectives.is_empty() && algorithms.is_empty() {
         return Ok(());
     }
@@ -192,21 +192,21 @@ pub fn size(bytes: u64) -> String {
 
 /// All lines of a stack. What is no function stands in brackets: where a capture or the forward pass ends and the launch's own
 /// stack begins, and on which thread.
-pub fn lines(shape: &Shape) -> Vec<Cow<'_, str>> {
+pub fn lines(key: &StackKey) -> Vec<Cow<'_, str>> {
     let mut lines: Vec<Cow<'_, str>> = Vec::new();
-    if let Some(captured) = &shape.captured {
+    if let Some(captured) = &key.captured {
         lines.push("[graph capture]".into());
-        add(&mut lines, &captured.frames, captured.cut);
+        add(&mut lines, &captured.frames, captured.truncated);
     }
-    if let Some(forward) = &shape.forward {
+    if let Some(forward) = &key.forward {
         lines.push("[forward]".into());
-        add(&mut lines, &forward.frames, forward.cut);
+        add(&mut lines, &forward.frames, forward.truncated);
     }
-    if shape.frames.is_empty() {
+    if key.frames.is_empty() {
         return lines;
     }
-    let thread = shape.thread.as_deref().map(visible);
-    match (&shape.captured, &shape.forward, thread) {
+    let thread = key.thread.as_deref().map(visible);
+    match (&key.captured, &key.forward, thread) {
         (_, Some(_), Some(thread)) => lines.push(format!("[backward on thread {thread}]").into()),
         (_, Some(_), None) => lines.push("[backward]".into()),
         (Some(_), None, Some(thread)) => lines.push(format!("[graph replay on thread {thread}]").into()),
@@ -214,7 +214,7 @@ pub fn lines(shape: &Shape) -> Vec<Cow<'_, str>> {
         (None, None, Some(thread)) => lines.push(format!("[thread {thread}]").into()),
         (None, None, None) => {}
     }
-    add(&mut lines, &shape.frames, shape.cut);
+    add(&mut lines, &key.frames, key.truncated);
     lines
 }
 
@@ -238,7 +238,7 @@ pub fn visible(name: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::stacks::Trail;
+    use crate::analysis::stacks::CallPath;
 
     #[test]
     fn control_characters_are_shown_as_escapes() {
@@ -249,7 +249,11 @@ mod tests {
     #[test]
     fn the_form_that_scripts_read() {
         let stack = |frames: &[&str], cut, count| Stack {
-            shape: Shape { frames: frames.iter().map(|f| (*f).to_owned()).collect(), cut, ..Shape::default() },
+            key: StackKey {
+                frames: frames.iter().map(|f| (*f).to_owned()).collect(),
+                truncated: cut,
+                ..StackKey::default()
+            },
             count,
             ..Stack::default()
         };
@@ -267,19 +271,22 @@ mod tests {
 
     #[test]
     fn parts_of_a_stack_are_marked() {
-        let trail = |frames: &[&str], cut| Trail { frames: frames.iter().map(|f| (*f).to_owned()).collect(), cut };
+        let trail = |frames: &[&str], cut| CallPath {
+            frames: frames.iter().map(|f| (*f).to_owned()).collect(),
+            truncated: cut,
+        };
         let frames = vec!["replay".to_owned(), "cudaGraphLaunch".to_owned()];
-        let replayed = Shape { frames, captured: Some(trail(&["model", "launch"], true)), ..Shape::default() };
-        let captured = Shape { frames: Vec::new(), ..replayed.clone() };
-        let hop = Shape { captured: None, thread: Some("pt_autograd_".to_owned()), ..replayed.clone() };
-        let backward = Shape { forward: Some(trail(&["aten::mul"], false)), ..hop.clone() };
-        for (shape, want) in [
+        let replayed = StackKey { frames, captured: Some(trail(&["model", "launch"], true)), ..StackKey::default() };
+        let captured = StackKey { frames: Vec::new(), ..replayed.clone() };
+        let hop = StackKey { captured: None, thread: Some("pt_autograd_".to_owned()), ..replayed.clone() };
+        let backward = StackKey { forward: Some(trail(&["aten::mul"], false)), ..hop.clone() };
+        for (key, want) in [
             (&replayed, "[graph capture] ... model launch [graph replay] replay cudaGraphLaunch"),
             (&captured, "[graph capture] ... model launch"),
             (&hop, "[thread pt_autograd_] replay cudaGraphLaunch"),
             (&backward, "[forward] aten::mul [backward on thread pt_autograd_] replay cudaGraphLaunch"),
         ] {
-            assert_eq!(lines(shape).join(" "), want);
+            assert_eq!(lines(key).join(" "), want);
         }
     }
 }

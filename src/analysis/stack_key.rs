@@ -4,29 +4,30 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use super::tree::Trail;
+use super::call_tree::CallPath;
 use crate::nccl::collectives::{ANNOTATION, Collective};
 use crate::nccl::frames::{is_own_code, is_plumbing, without_line};
 
 /// The frames of a stack, in up to three parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Shape {
+pub struct StackKey {
     /// From the outermost caller to the launch. Empty if the launch is not in the trace, but its graph's capture is.
     pub frames: Vec<String>,
     /// Whether there are more callers above, which were cut off.
-    pub cut: bool,
+    #[serde(rename = "cut")]
+    pub truncated: bool,
     /// The thread, if it is not its process's main thread.
     pub thread: Option<String>,
     /// The stack with which the kernel was captured into its graph.
-    pub captured: Option<Trail>,
+    pub captured: Option<CallPath>,
     /// The stack of the operator of the forward pass.
-    pub forward: Option<Trail>,
+    pub forward: Option<CallPath>,
 }
 
-impl Shape {
+impl StackKey {
     /// The frames that tell most of where it comes from, the innermost first: those of a person's own Python; if there are none,
     /// those above what every collective goes through; any if there are none of these either.
-    pub fn told_by(&self) -> Vec<&str> {
+    pub fn telling_frames(&self) -> Vec<&str> {
         let trails = [self.forward.as_ref(), self.captured.as_ref()];
         let frames = trails.into_iter().flatten().flat_map(|trail| &trail.frames).chain(&self.frames);
         let all: Vec<&str> = frames.map(String::as_str).rev().collect();
@@ -43,19 +44,19 @@ impl Shape {
     }
 
     /// Whether callers were cut off anywhere.
-    pub fn is_cut(&self) -> bool {
-        self.cut || [&self.captured, &self.forward].into_iter().flatten().any(|trail| trail.cut)
+    pub fn is_truncated(&self) -> bool {
+        self.truncated || [&self.captured, &self.forward].into_iter().flatten().any(|trail| trail.truncated)
     }
 
     /// The same without the numbers of lines, which drift from one version of a program to the next, and without the marks of
     /// what was cut off.
-    pub fn without_lines(&self) -> Shape {
+    pub fn without_lines(&self) -> StackKey {
         let frames =
             |frames: &[String]| frames.iter().map(|frame| without_line(frame)).map(Cow::into_owned).collect::<Vec<_>>();
-        let trail = |trail: &Trail| Trail { frames: frames(&trail.frames), cut: false };
-        Shape {
+        let trail = |trail: &CallPath| CallPath { frames: frames(&trail.frames), truncated: false };
+        StackKey {
             frames: frames(&self.frames),
-            cut: false,
+            truncated: false,
             thread: self.thread.clone(),
             captured: self.captured.as_ref().map(trail),
             forward: self.forward.as_ref().map(trail),

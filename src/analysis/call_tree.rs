@@ -26,11 +26,12 @@ pub struct Tree {
 
 /// A way from a launch to its outermost callers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
-pub struct Trail {
+pub struct CallPath {
     /// From the outermost caller to the launch.
     pub frames: Vec<String>,
     /// Whether there are more callers above, which were cut off.
-    pub cut: bool,
+    #[serde(rename = "cut")]
+    pub truncated: bool,
 }
 
 impl Default for Tree {
@@ -50,7 +51,7 @@ impl Tree {
     }
 
     /// The frames down to a place, at most this many callers above the last.
-    pub fn trail(&self, last: Node, max_callers: Option<usize>) -> Trail {
+    pub fn trail(&self, last: Node, max_callers: Option<usize>) -> CallPath {
         let mut frames = Vec::new();
         let mut place = last;
         while place != 0 && max_callers.is_none_or(|max| frames.len() <= max) {
@@ -59,7 +60,7 @@ impl Tree {
             place = caller;
         }
         frames.reverse();
-        Trail { frames, cut: place != 0 }
+        CallPath { frames, truncated: place != 0 }
     }
 }
 

@@ -21,7 +21,7 @@ use crate::store::strings::StringId;
 /// What is known of a stack's collectives. Maps hold how many kernels each value is of; the rest, up to the stack's count, are
 /// unknown.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Messages {
+pub struct CollectiveInfo {
     /// Names of collectives, as nccl-tests has them, or as recorded if it has none like it.
     pub collectives: BTreeMap<String, u64>,
     /// Algorithms, as far as kernels' names tell.
@@ -151,7 +151,11 @@ impl<'a> Records<'a> {
 
     /// What is known of some kernels, which were launched for a collective of this kind, as far as their callers tell. Kernels
     /// with the same name and record, as most are, are looked at together.
-    pub fn messages<'k>(&mut self, called: Option<Collective>, kernels: impl Iterator<Item = Sender<'k>>) -> Messages {
+    pub fn messages<'k>(
+        &mut self,
+        called: Option<Collective>,
+        kernels: impl Iterator<Item = Sender<'k>>,
+    ) -> CollectiveInfo {
         let mut alike: HashMap<(StringId, ArgSetId), Alike, FixedState> = HashMap::default();
         let mut last: Option<((StringId, ArgSetId), Alike)> = None;
         for Sender { launched, record, .. } in kernels {
@@ -175,8 +179,8 @@ impl<'a> Records<'a> {
         &mut self,
         called: Option<Collective>,
         alike: HashMap<(StringId, ArgSetId), Alike, FixedState>,
-    ) -> Messages {
-        let mut messages = Messages::default();
+    ) -> CollectiveInfo {
+        let mut messages = CollectiveInfo::default();
         let mut groups: BTreeMap<Group, u64> = BTreeMap::new();
         let mut flow = Flow::default();
         for ((name, set), alike) in alike {
