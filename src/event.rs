@@ -1,10 +1,15 @@
-//! What a reader of any format hands to the store: one [`Event`] at a time, in file order.
+//! What a reader of any format passes to the store: one [`Event`] at a time, in file order.
 //!
-//! This is the only thing that passes from `input` to `store`. It borrows from the reader's buffer, its times are integer
-//! nanoseconds, and its texts know how they are to be read. The kinds follow the phases of the Chrome trace format.
+//! Nothing else passes from `input` to `store`. An event borrows from the reader's buffer, its times are integer nanoseconds, its
+//! ids have names ([`ids`]). The kinds follow the phases of the Chrome trace format.
+
+mod args;
+pub mod ids;
 
 use std::borrow::Cow;
-use std::ops::Range;
+
+pub use args::{ArgList, ArgValue, ArgsWanted};
+pub use ids::EventIds;
 
 /// One event of a trace.
 #[derive(Debug)]
@@ -21,41 +26,27 @@ pub struct Event<'a> {
     pub name: Option<Text<'a>>,
     /// Its category; `None` if missing, empty or not text.
     pub category: Option<Text<'a>>,
-    /// The numbers among its arguments that tie it to other events.
-    pub ids: Ids,
+    /// The numbers among its arguments that relate it to other events.
+    pub ids: EventIds,
     /// CPU time of the thread, in ns: at the start, and how much of it passed (`tts`, `tdur`).
     pub thread_time: (Option<i64>, Option<i64>),
-    /// A flow that is tied to the slice itself (`bind_id`), rather than to a place on its track.
+    /// A flow that is bound to the slice itself (`bind_id`), rather than to a time on its track.
     pub bind: Option<Bind>,
     /// Its arguments, flattened; only those that the load asked for.
     pub args: &'a ArgList,
 }
 
-/// The numbers that tie an event to others, by what its category has. In all of them 0 is none, since all are counted from 1,
-/// but for what is said otherwise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Ids {
-    /// Of GPU work, of calls that launch it, and of what has no category: the correlation id. Of a Python function: its own
-    /// number. Of other CPU work: its External id.
-    pub own: i64,
-    /// Of GPU work: its External id. Of a Python function: one more than its caller's number, 1 if it is said to have no caller. Of
-    /// other CPU work: one more than its sequence number.
-    pub other: i64,
-    /// Of GPU work: the ids of its graph and of its node there. Of other CPU work: the thread of its forward pass, and 0.
-    pub more: (i64, i64),
-}
-
-/// A text as it stands in the file. Most are never looked at but to be recognised, which their bytes are good for.
+/// A text as it is in the file. Most are only compared with others, for which their bytes are enough.
 #[derive(Debug, Clone, Copy)]
 pub struct Text<'a> {
-    /// The bytes in the file. Those without a backslash that are UTF-8 mean themselves.
+    /// The bytes in the file. If they are UTF-8 without a backslash, they are the text.
     pub raw: &'a [u8],
-    /// What all others mean.
+    /// Decodes all others.
     pub decode: fn(&[u8]) -> Cow<'_, str>,
 }
 
 impl<'a> Text<'a> {
-    /// What the text says.
+    /// The text, decoded.
     pub fn decoded(self) -> Cow<'a, str> {
         (self.decode)(self.raw)
     }
@@ -77,23 +68,23 @@ pub enum Kind<'a> {
     AsyncBegin(AsyncId<'a>),
     /// `e`: it closes.
     AsyncEnd(AsyncId<'a>),
-    /// `n`: a moment on such a track.
+    /// `n`: an instant on such a track.
     AsyncInstant(AsyncId<'a>),
-    /// `i`, `I`, `R`: a moment.
+    /// `i`, `I`, `R`: an instant.
     Instant(Scope),
-    /// `s`: an arrow leaves the slice here. `None`: the id cannot be read.
+    /// `s`: a flow leaves the slice that is open here. `None`: its id cannot be read.
     FlowStart(Option<u64>),
-    /// `t`: the arrow passes through the slice here.
+    /// `t`: a flow passes through the slice that is open here.
     FlowStep(Option<u64>),
-    /// `f`: the arrow arrives: at the slice here (`bp` is `e`) or at the next one.
+    /// `f`: a flow arrives: at the slice that is open here (`bp` is `e`) or at the next one.
     FlowEnd {
-        /// The arrow's id, `None` if it cannot be read.
+        /// The flow's id, `None` if it cannot be read.
         id: Option<u64>,
         /// Whether it binds to the slice that is open here.
         enclosing: bool,
     },
-    /// An arrow of the slice that the event before it opened or closed (Perfetto's protobuf): it leaves the slice if it is not under
-    /// way yet, otherwise it arrives there and leaves again.
+    /// A flow of the slice that the event before it opened or closed (Perfetto's protobuf): if it has not started yet, it leaves
+    /// the slice, otherwise it arrives there and leaves again.
     SliceFlow(SliceFlow),
     /// `M process_name`
     ProcessName(Cow<'a, str>),
@@ -109,37 +100,37 @@ pub enum Kind<'a> {
     Other,
 }
 
-/// An arrow of a slice.
+/// A flow of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SliceFlow {
-    /// The arrow's id.
+    /// The flow's id.
     pub id: u64,
-    /// It goes no further, and its id is free again; if it is not under way, nothing happens.
+    /// The flow ends here, and its id is free again; if it has not started, nothing happens.
     pub terminates: bool,
     /// The slice is the one that was closed, not the one that was opened.
     pub of_closed: bool,
 }
 
-/// How a trace names a track that it describes (Perfetto's protobuf), rather than telling tracks by process and thread.
+/// How a trace that describes its tracks names one (Perfetto's protobuf); JSON names them by process and thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TrackKey {
-    /// By a number for nothing else.
+    /// By a number of its own.
     Uuid(u64),
-    /// By the process and thread of the sequence of packets that it comes in, as the first of these traces did.
+    /// By the process and thread of the sequence of packets that it is in, as the first of these traces did.
     OfSequence(i64, i64),
-    /// An asynchronous operation, by a number of the reader's.
+    /// An asynchronous operation, by a number that the reader gave it.
     Operation(u64),
-    /// The moments of this process, or of everything.
+    /// The instants of this process, or of everything.
     Instants(Option<i64>),
 }
 
-/// What a trace says of such a track; it may come behind the track's events.
+/// The description of such a track. It may come after the track's events.
 #[derive(Debug)]
 pub struct TrackDescription<'a> {
-    /// Which one.
+    /// The track.
     pub key: TrackKey,
     /// What it belongs to.
-    pub home: Home,
+    pub owner: TrackOwner,
     /// Its own name.
     pub name: Option<Cow<'a, str>>,
     /// The name of the thread that it belongs to.
@@ -150,49 +141,49 @@ pub struct TrackDescription<'a> {
 
 /// What a described track belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Home {
-    /// It is the line of this process's thread.
+pub enum TrackOwner {
+    /// It is the track of this process's thread.
     Thread(i64, i64),
-    /// It lies beneath that line, or beside it.
+    /// It is below that track, or beside it.
     UnderThread(i64, i64),
-    /// It is the line of this process.
+    /// It is the track of this process.
     Process(i64),
-    /// It lies beneath that line.
+    /// It is below that track.
     UnderProcess(i64),
     /// It belongs to nothing.
     Global,
-    /// It lies beneath a line that belongs to nothing.
+    /// It is below a track that belongs to nothing.
     UnderGlobal,
     /// It is an asynchronous operation, of this process or of everything.
     Operation(Option<i64>),
-    /// It has the moments of this process, or of everything.
+    /// It has the instants of this process, or of everything.
     Instants(Option<i64>),
 }
 
-/// What a reader of described tracks hands on.
+/// What a reader of described tracks passes on.
 #[derive(Debug)]
-pub enum Told<'a> {
+pub enum TrackItem<'a> {
     /// An event of a track; the event's own process and thread are absent.
     Event {
         /// The track.
         track: TrackKey,
         /// The event.
         event: &'a Event<'a>,
-        /// Where it stands in the file.
+        /// Its byte offset in the file.
         offset: u64,
     },
-    /// What a track is. There is at most one for each, behind all events.
+    /// The description of a track. There is at most one for each, after all events.
     Track(TrackDescription<'a>),
 }
 
-/// Where an instant stands.
+/// The track of an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// On its thread.
+    /// That of its thread.
     Thread,
-    /// On its process.
+    /// That of its process.
     Process,
-    /// On the whole trace.
+    /// That of the whole trace.
     Global,
 }
 
@@ -212,7 +203,7 @@ pub enum Id<'a> {
 pub struct AsyncId<'a> {
     /// The id as written.
     pub id: Cow<'a, str>,
-    /// Whether it counts within its process only (`id2.local`).
+    /// Whether it is unique within its process only (`id2.local`).
     pub per_process: bool,
 }
 
@@ -227,104 +218,7 @@ pub struct Bind {
     pub flow_out: bool,
 }
 
-/// The value of one flattened argument.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ArgValue<T> {
-    /// An integer within `i64`.
-    Int(i64),
-    /// Any other number.
-    Real(f64),
-    /// `true` or `false`.
-    Bool(bool),
-    /// Text.
-    Text(T),
-}
-
-/// The flattened arguments of one event, in a buffer that is used again for the next one.
-///
-/// `{"grid":[512,1]}` is two rows with the keys `args.grid[0]` and `args.grid[1]`, both with the flat key `args.grid`,
-/// as in Perfetto's `args` table.
-#[derive(Debug, Default)]
-pub struct ArgList {
-    text: String,
-    rows: Vec<Row>,
-}
-
-#[derive(Debug)]
-struct Row {
-    key: Range<usize>,
-    flat_key: Option<Range<usize>>,
-    value: ArgValue<Range<usize>>,
-}
-
-impl ArgList {
-    /// Forgets all rows, keeps the memory.
-    pub fn clear(&mut self) {
-        self.text.clear();
-        self.rows.clear();
-    }
-
-    /// Adds a row. `flat_key` is `None` where it equals `key`.
-    pub fn push(&mut self, key: &str, flat_key: Option<&str>, value: ArgValue<&str>) {
-        let key = self.keep(key);
-        let flat_key = flat_key.map(|k| self.keep(k));
-        let value = match value {
-            ArgValue::Int(v) => ArgValue::Int(v),
-            ArgValue::Real(v) => ArgValue::Real(v),
-            ArgValue::Bool(v) => ArgValue::Bool(v),
-            ArgValue::Text(v) => ArgValue::Text(self.keep(v)),
-        };
-        self.rows.push(Row { key, flat_key, value });
-    }
-
-    fn keep(&mut self, text: &str) -> Range<usize> {
-        let start = self.text.len();
-        self.text.push_str(text);
-        start..self.text.len()
-    }
-
-    /// How many rows there are.
-    pub fn len(&self) -> usize {
-        self.rows.len()
-    }
-
-    /// How many bytes their keys and texts have.
-    pub fn text_len(&self) -> usize {
-        self.text.len()
-    }
-
-    /// Whether there is no row.
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
-    /// The rows: key, flat key, value.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str, ArgValue<&str>)> {
-        self.rows.iter().map(|row| {
-            let key = &self.text[row.key.clone()];
-            let flat_key = row.flat_key.as_ref().map_or(key, |range| &self.text[range.clone()]);
-            let value = match &row.value {
-                ArgValue::Int(v) => ArgValue::Int(*v),
-                ArgValue::Real(v) => ArgValue::Real(*v),
-                ArgValue::Bool(v) => ArgValue::Bool(*v),
-                ArgValue::Text(range) => ArgValue::Text(&self.text[range.clone()]),
-            };
-            (key, flat_key, value)
-        })
-    }
-}
-
-/// Which arguments a load keeps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ArgsWanted {
-    /// Every argument of every event: for SQL and export.
-    #[default]
-    All,
-    /// None but what tells of collectives (`OF_COLLECTIVES` of the module `nccl`): for the main job.
-    Collectives,
-}
-
-/// A file's header: what stands beside the events.
+/// One field of a file's header, which is all that is beside the events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeaderField {
     /// The path of the value: `distributedInfo.rank`, `deviceProperties[0].name`.

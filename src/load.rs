@@ -59,8 +59,8 @@ pub struct LoadOptions {
     /// text is saved before a place where compressed data are corrupt, and of a broken event that lies across the end of what a
     /// thread took.
     pub chunk: Option<NonZero<usize>>,
-    /// Whether to keep where in the text the events stand, so that they can be copied: eight bytes for each.
-    pub places: bool,
+    /// Whether to keep the offsets of the events in the text, so that they can be copied: eight bytes for each.
+    pub keep_offsets: bool,
     /// How much text the trace may have.
     pub limits: Limits,
 }
@@ -328,7 +328,7 @@ impl<F: FnMut(Progress) + Send> Work<F> {
     fn run(&self, number: usize) {
         let _guard = StopIfPanicking(self);
         let mut reader = Reader::new(self.options.time, self.options.args);
-        let mut shard = Shard::new(number).keep_places(self.options.places);
+        let mut shard = Shard::new(number).keep_places(self.options.keep_offsets);
         let mut buffer = Buffer::default();
         while let Some(chunk) = self.next_chunk(buffer) {
             let part = if self.guessing.load(Ordering::Relaxed) {

@@ -15,7 +15,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("time", &[]),
     ("nccl", &[]),
     ("damage", &[]),
-    ("event", &[]),
+    ("event", &["nccl"]),
     ("error", &[]),
     ("input", &["damage", "error", "event", "nccl", "time"]),
     ("store", &["damage", "event", "nccl", "time"]),

@@ -44,7 +44,7 @@ fn load(text: &str, options: LoadOptions) -> Result<Store, Error> {
 }
 
 fn everything() -> LoadOptions {
-    LoadOptions { args: ArgsWanted::All, places: true, threads: NonZero::new(1), ..LoadOptions::default() }
+    LoadOptions { args: ArgsWanted::All, keep_offsets: true, threads: NonZero::new(1), ..LoadOptions::default() }
 }
 
 fn report(database: &Database, wanted: &Wanted, window: Window, how: Climb) -> StackReport {

@@ -185,8 +185,7 @@ fn annotations_are_arguments() {
             "debug.bytes debug.bytes Int(-1)",
         ]
     );
-    let ids = store.slices.ids(0);
-    assert_eq!((ids.own, ids.other), (77, 5));
+    assert_eq!((store.correlation(0), store.external_id(0)), (Some(77), Some(5)));
     assert_eq!(store.kernels, [0]);
 }
 

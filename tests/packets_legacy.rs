@@ -74,7 +74,7 @@ fn names_may_come_late() {
     let category = |slice| store.strings.get(store.slices.category(slice));
     assert_eq!([0, 2, 3].map(category), [Some("kernel"), Some("unknown(2)"), Some("kernel")]);
     assert_eq!(args(&store, 0), ["debug.correlation debug.correlation \"77\""]);
-    assert_eq!((store.slices.ids(0).own, &store.kernels[..]), (77, &[0, 3][..]));
+    assert_eq!((store.correlation(0), &store.kernels[..]), (Some(77), &[0, 3][..]));
     // The name and the category at 30, the category at 31, the name at 50.
     assert_eq!(count(&store, Damage::NameUnknown), 4);
 }

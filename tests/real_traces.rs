@@ -18,12 +18,12 @@ use nccl_stacks::analysis::launches::{self, Evidence, Launches, WindowOn};
 use nccl_stacks::analysis::stacks::{Climb, Ground, StackReport, climb};
 use nccl_stacks::analysis::window;
 use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::event::ids::PythonCaller;
 use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::nccl::frames::fold;
 use nccl_stacks::sql::Database;
 use nccl_stacks::store::Store;
 use nccl_stacks::store::slices::NO_PARENT;
-use nccl_stacks::store::ties::PythonCaller;
 use nccl_stacks::time::{TimeRule, Window};
 
 fn open(path: &Path, time: TimeRule) -> Database {

@@ -13,6 +13,7 @@ use proptest::prelude::*;
 
 use nccl_stacks::damage::Damage;
 use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::event::ids::{EventIds, PythonCaller};
 use nccl_stacks::input::from_reader;
 use nccl_stacks::load::{LoadOptions, load, load_input};
 use nccl_stacks::store::Store;
@@ -207,20 +208,30 @@ const IDS: &[&str] = &[
 ];
 
 /// What an event of a category has of them; what does not fit is none.
-fn ids_of(category: &str, args: &serde_json::Value) -> (i64, i64, (i64, i64)) {
+fn ids_of(category: &str, args: &serde_json::Value) -> EventIds {
     let number = |key: &str| args[key].as_i64();
     let id = |key: &str| number(key).unwrap_or(0);
-    let one_more = |key: &str| number(key).map_or(0, |number| number.saturating_add(1));
+    // The store keeps this number and one more, so that the largest becomes the one before it.
+    let below_the_largest = |number: i64| number.min(i64::MAX - 1);
     match category {
-        "python_function" => (id("Python id"), one_more("Python parent id"), (0, 0)),
-        "cuda_runtime" => (id("correlation"), 0, (0, 0)),
+        "python_function" => {
+            let python_caller = match number("Python parent id") {
+                None => PythonCaller::Unknown,
+                Some(0) => PythonCaller::Nobody,
+                Some(number) => PythonCaller::Frame(below_the_largest(number)),
+            };
+            EventIds::Python { python_id: id("Python id"), python_caller }
+        }
+        "cuda_runtime" => EventIds::Call { correlation: id("correlation") },
         "kernel" | "gpu_memcpy" => {
-            let graph = if id("graph node id") == 0 { (0, 0) } else { (id("graph id"), id("graph node id")) };
-            (id("correlation"), id("External id"), graph)
+            let graph_node_id = id("graph node id");
+            let graph_id = if graph_node_id == 0 { 0 } else { id("graph id") };
+            EventIds::Gpu { correlation: id("correlation"), external_id: id("External id"), graph_id, graph_node_id }
         }
         _ => {
-            let sequence = one_more("Sequence number");
-            (id("External id"), sequence, (if sequence == 0 { 0 } else { id("Fwd thread id") }, 0))
+            let sequence_number = number("Sequence number").map(below_the_largest);
+            let forward_thread = if sequence_number.is_none() { 0 } else { id("Fwd thread id") };
+            EventIds::Operator { external_id: id("External id"), sequence_number, forward_thread }
         }
     }
 }
@@ -270,7 +281,7 @@ fn written() -> impl Strategy<Value = Written> {
     )
 }
 
-type Row = (i64, i64, String, String, i64, (i64, i64, (i64, i64)));
+type Row = (i64, i64, String, String, i64, String);
 
 fn rows_of(store: &Store) -> Vec<Row> {
     let slices = &store.slices;
@@ -280,8 +291,7 @@ fn rows_of(store: &Store) -> Vec<Row> {
             let thread = store.tracks.thread_of(slices.track(i)).unwrap();
             let tid = store.tracks.threads[thread as usize].tid;
             let (name, category) = (text(slices.name(i)), text(slices.category(i)));
-            let ids = slices.ids(i);
-            (slices.ts(i), slices.dur(i), name, category, tid, (ids.own, ids.other, ids.more))
+            (slices.ts(i), slices.dur(i), name, category, tid, format!("{:?}", store.ids(i)))
         })
         .collect();
     rows.sort();
@@ -306,7 +316,7 @@ proptest! {
             .iter()
             .map(|event| {
                 let text = |key: &str| event[key].as_str().unwrap().to_owned();
-                let ids = ids_of(&text("cat"), &event["args"]);
+                let ids = format!("{:?}", ids_of(&text("cat"), &event["args"]));
                 (nanos(&event["ts"]), nanos(&event["dur"]), text("name"), text("cat"), event["tid"].as_i64().unwrap(), ids)
             })
             .collect();

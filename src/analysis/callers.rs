@@ -18,12 +18,12 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use crate::event::ids::PythonCaller;
 use crate::nccl::category::CategoryKind;
 use crate::nccl::frames;
 use crate::store::Store;
 use crate::store::highest::Highest;
 use crate::store::slices::{NO_PARENT, UNFINISHED};
-use crate::store::ties::PythonCaller;
 use crate::store::tracks::{Owner, Track};
 
 /// By how much, in ns, the ends of caller and callee may differ for no other reason than that their times were taken in different

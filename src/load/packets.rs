@@ -3,7 +3,7 @@
 use super::{LoadOptions, check_failure};
 use crate::damage::Damage;
 use crate::error::Error;
-use crate::event::{Kind, Told};
+use crate::event::{Kind, TrackItem};
 use crate::input::proto::{Stream, Summary};
 use crate::store::Builder;
 use crate::store::batch::Shard;
@@ -23,10 +23,10 @@ pub(super) fn load(
     builder: &mut Builder,
     mut progress: impl FnMut(),
 ) -> Result<Summary, Error> {
-    let mut shard = Shard::new(0).keep_places(options.places);
+    let mut shard = Shard::new(0).keep_places(options.keep_offsets);
     let summary = stream.read(options.args, |told| {
         match told {
-            Told::Event { track, event, offset } => {
+            TrackItem::Event { track, event, offset } => {
                 // The arrows of a slice stay in its batch: they are found by coming right behind it.
                 if shard.pending() >= BATCH && !matches!(event.kind, Kind::SliceFlow(_)) {
                     builder.add(shard.take().in_file_order());
@@ -34,7 +34,7 @@ pub(super) fn load(
                 }
                 shard.add_on(track, event, offset);
             }
-            Told::Track(description) => shard.describe(&description),
+            TrackItem::Track(description) => shard.describe(&description),
         }
         !builder.is_full()
     });

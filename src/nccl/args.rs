@@ -27,10 +27,6 @@ pub const GRAPH_ID: &str = "graph id";
 /// The node of this graph.
 pub const GRAPH_NODE_ID: &str = "graph node id";
 
-/// All of these.
-pub const IDS: &[&str] =
-    &[CORRELATION, EXTERNAL_ID, PYTHON_ID, PYTHON_PARENT_ID, SEQUENCE_NUMBER, FORWARD_THREAD, GRAPH_ID, GRAPH_NODE_ID];
-
 /// The operator under which PyTorch records what a collective was asked to do (`ParamCommsUtils.hpp`). Kineto copies most of it to
 /// the kernels that are linked to it.
 pub const COLLECTIVE_RECORD: &str = "record_param_comms";

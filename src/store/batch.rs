@@ -9,12 +9,13 @@
 use std::borrow::Cow;
 
 use super::args::{Arg, ArgSetId};
+use super::ids::PackedIds;
 use super::order::Watch;
 use super::shard_tracks::ShardTracks;
 use super::strings::{StringId, Strings};
 use crate::damage::{Damage, DamageReport};
 use crate::event::{
-    ArgList, ArgValue, Bind, Event, Home, Ids, Kind, Scope, SliceFlow, Text, TrackDescription, TrackKey,
+    ArgList, ArgValue, Bind, Event, Kind, Scope, SliceFlow, Text, TrackDescription, TrackKey, TrackOwner,
 };
 
 /// An event on its way.
@@ -27,7 +28,7 @@ pub(super) struct Raw {
     pub(super) name: StringId,
     pub(super) category: StringId,
     pub(super) args: ArgSetId,
-    /// Its ids, see [`Ids`]. If the event has an [`Extra`], its place among them instead.
+    /// Its ids, see [`PackedIds`]. If the event has an [`Extra`], its place among them instead.
     pub(super) ids: (u32, u32),
     pub(super) kind: RawKind,
     pub(super) has_extra: bool,
@@ -66,13 +67,13 @@ pub(super) struct Extra {
     pub(super) bind: Option<Bind>,
     pub(super) thread_time: (Option<i64>, Option<i64>),
     /// All ids, however large.
-    pub(super) ids: Ids,
+    pub(super) ids: PackedIds,
 }
 
 impl Raw {
     /// The ids of an event without [`Extra`].
-    pub(super) fn small_ids(&self) -> Ids {
-        Ids { own: self.ids.0.into(), other: self.ids.1.into(), more: (0, 0) }
+    pub(super) fn small_ids(&self) -> PackedIds {
+        PackedIds { first: self.ids.0.into(), second: self.ids.1.into(), pair: (0, 0) }
     }
 }
 
@@ -112,7 +113,7 @@ pub(super) enum News {
     /// What it is, or a thread or process that has no such track.
     Description {
         track: Option<u32>,
-        home: Home,
+        owner: TrackOwner,
         names: DescribedNames,
     },
     ProcessName {
@@ -309,7 +310,7 @@ impl Shard {
             thread: name(&description.thread_name),
             process: name(&description.process_name),
         };
-        self.batch.news.push(News::Description { track, home: description.home, names });
+        self.batch.news.push(News::Description { track, owner: description.owner, names });
     }
 
     /// How many events the batch has so far.
@@ -324,8 +325,9 @@ impl Shard {
         let has_args = kind.is_slice() || kind == RawKind::End;
         let args = if has_args && !event.args.is_empty() { self.args(event.args) } else { ArgSetId::NONE };
         let batch = &mut self.batch;
-        let small = match (u32::try_from(event.ids.own), u32::try_from(event.ids.other)) {
-            (Ok(own), Ok(other)) if event.ids.more == (0, 0) => Some((own, other)),
+        let packed = PackedIds::pack(event.ids);
+        let small = match (u32::try_from(packed.first), u32::try_from(packed.second)) {
+            (Ok(first), Ok(second)) if packed.pair == (0, 0) => Some((first, second)),
             _ => None,
         };
         let has_extra = event.bind.is_some() || event.thread_time != (None, None) || small.is_none();
@@ -333,7 +335,7 @@ impl Shard {
             Some(ids) if !has_extra => ids,
             _ => {
                 let (bind, thread_time) = (event.bind, event.thread_time);
-                batch.extras.push(Extra { bind, thread_time, ids: event.ids });
+                batch.extras.push(Extra { bind, thread_time, ids: packed });
                 ((batch.extras.len() - 1) as u32, 0)
             }
         };

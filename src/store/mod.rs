@@ -9,6 +9,7 @@ pub mod args;
 pub mod batch;
 pub mod flows;
 pub mod highest;
+pub mod ids;
 mod nest;
 mod order;
 pub mod places;
@@ -16,7 +17,6 @@ mod replay;
 mod shard_tracks;
 pub mod slices;
 pub mod strings;
-pub mod ties;
 pub mod traces;
 pub mod tracks;
 
@@ -287,11 +287,11 @@ impl Builder {
                 let track = self.tracks.described_track(dictionary.string(name));
                 dictionary.tracks.push(track);
             }
-            News::Description { track, home, names } => {
+            News::Description { track, owner, names } => {
                 let DescribedNames { track: name, thread, process } = names;
                 let [name, thread, process] = [name, thread, process].map(|id| dictionary.string(id));
                 let track = track.map(|track| dictionary.tracks[track as usize]);
-                self.tracks.describe(track, home, DescribedNames { track: name, thread, process });
+                self.tracks.describe(track, owner, DescribedNames { track: name, thread, process });
             }
             News::ProcessName { thread, name, ts } => {
                 self.tracks.name_process(utid(thread), dictionary.string(name), ts);

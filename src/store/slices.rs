@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::args::ArgSetId;
 use super::batch::{Extra, Raw, RawKind};
+use super::ids::PackedIds;
 use super::strings::StringId;
-use crate::event::Ids;
 
 /// A slice that is at the top of its track has this for its parent.
 pub const NO_PARENT: u32 = u32::MAX;
@@ -36,13 +36,13 @@ pub(super) struct Rows {
     pub(super) name: Vec<StringId>,
     pub(super) category: Vec<StringId>,
     args: ArgColumn,
-    /// See [`Ids`].
-    own_ids: Narrow,
-    other_ids: Narrow,
-    /// Of few slices: the row and the ids, in order.
-    more_ids: Vec<(u32, (i64, i64))>,
-    /// By row: those that the end of a slice told.
-    late_ids: HashMap<u32, (i64, i64)>,
+    /// See [`PackedIds`].
+    first_ids: Narrow,
+    second_ids: Narrow,
+    /// Of few slices: the row and the pair, in order.
+    id_pairs: Vec<(u32, (i64, i64))>,
+    /// By row: the pairs of slices' ends.
+    late_id_pairs: HashMap<u32, (i64, i64)>,
     /// Where each event begins in the text, if that was asked for.
     pub(super) places: Vec<u64>,
     /// Few traces have them.
@@ -122,26 +122,21 @@ impl Slices {
         self.rows.places.get(self.row(id)).copied()
     }
 
-    /// The numbers that tie it to others; its category says what they are.
-    pub fn ids(&self, id: usize) -> Ids {
+    /// Its ids.
+    pub(super) fn packed_ids(&self, id: usize) -> PackedIds {
         let row = self.row(id);
-        let more = match self.rows.late_ids.get(&(row as u32)) {
+        let pair = match self.rows.late_id_pairs.get(&(row as u32)) {
             Some(late) => *late,
-            None => self.rows.find_more_ids(row).map_or((0, 0), |at| self.rows.more_ids[at].1),
+            None => self.rows.find_id_pair(row).map_or((0, 0), |at| self.rows.id_pairs[at].1),
         };
-        Ids { own: self.rows.own_ids.get(row), other: self.rows.other_ids.get(row), more }
+        PackedIds { first: self.rows.first_ids.get(row), second: self.rows.second_ids.get(row), pair }
     }
 
-    /// The first of these.
+    /// The first two of its ids, without the pair.
     #[inline]
-    pub(super) fn own_id(&self, id: usize) -> i64 {
-        self.rows.own_ids.get(self.row(id))
-    }
-
-    /// The second of these.
-    #[inline]
-    pub(super) fn other_id(&self, id: usize) -> i64 {
-        self.rows.other_ids.get(self.row(id))
+    pub(super) fn common_ids(&self, id: usize) -> (i64, i64) {
+        let row = self.row(id);
+        (self.rows.first_ids.get(row), self.rows.second_ids.get(row))
     }
 
     /// CPU time of its thread.
@@ -185,16 +180,16 @@ impl Slices {
     }
 
     /// The same for its ids, as far as there are any.
-    pub(super) fn add_ids(&mut self, id: u32, ids: Ids) {
+    pub(super) fn add_ids(&mut self, id: u32, ids: PackedIds) {
         let row = self.row(id as usize);
-        if ids.own != 0 {
-            self.rows.own_ids.set(row, ids.own);
+        if ids.first != 0 {
+            self.rows.first_ids.set(row, ids.first);
         }
-        if ids.other != 0 {
-            self.rows.other_ids.set(row, ids.other);
+        if ids.second != 0 {
+            self.rows.second_ids.set(row, ids.second);
         }
-        if ids.more != (0, 0) {
-            self.rows.late_ids.insert(row as u32, ids.more);
+        if ids.pair != (0, 0) {
+            self.rows.late_id_pairs.insert(row as u32, ids.pair);
         }
     }
 
@@ -221,10 +216,10 @@ impl Rows {
             self.thread_times.insert(self.ts.len() as u32, extra.thread_time);
         }
         let ids = extra.map_or_else(|| raw.small_ids(), |extra| extra.ids);
-        self.own_ids.push(ids.own);
-        self.other_ids.push(ids.other);
-        if ids.more != (0, 0) {
-            self.more_ids.push((self.ts.len() as u32, ids.more));
+        self.first_ids.push(ids.first);
+        self.second_ids.push(ids.second);
+        if ids.pair != (0, 0) {
+            self.id_pairs.push((self.ts.len() as u32, ids.pair));
         }
         self.dur.push(if raw.kind == RawKind::Begin { UNFINISHED } else { raw.value });
         self.ts.push(raw.ts);
@@ -233,8 +228,8 @@ impl Rows {
         self.category.push(raw.category);
     }
 
-    fn find_more_ids(&self, row: usize) -> Option<usize> {
-        self.more_ids.binary_search_by_key(&(row as u32), |(row, _)| *row).ok()
+    fn find_id_pair(&self, row: usize) -> Option<usize> {
+        self.id_pairs.binary_search_by_key(&(row as u32), |(row, _)| *row).ok()
     }
 }
 

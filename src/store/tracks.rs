@@ -12,8 +12,8 @@ use std::collections::HashMap;
 use super::args::ArgSetId;
 use super::batch::{DescribedNames, IdKey};
 use super::strings::StringId;
-use crate::event::Home;
 use crate::event::Scope;
+use crate::event::TrackOwner;
 
 /// A process that the trace names or uses.
 #[derive(Debug, Clone)]
@@ -265,18 +265,18 @@ impl Tracks {
     }
 
     /// What such a track is; `None` if it has no events.
-    pub(super) fn describe(&mut self, track: Option<u32>, home: Home, names: DescribedNames) {
-        let owner = match home {
-            Home::Thread(pid, tid) => Owner::Thread(self.described_thread(pid, tid, track)),
-            Home::UnderThread(pid, tid) => Owner::UnderThread(self.described_thread(pid, tid, None)),
-            Home::Process(pid) => Owner::ProcessEvents(self.described_process(pid)),
-            Home::UnderProcess(pid) => Owner::UnderProcess(self.described_process(pid)),
-            Home::Global => Owner::GlobalEvents,
-            Home::UnderGlobal => Owner::UnderGlobal,
-            Home::Operation(Some(pid)) => Owner::AsyncProcess(self.described_process(pid)),
-            Home::Operation(None) => Owner::AsyncGlobal,
-            Home::Instants(Some(pid)) => Owner::Process(self.described_process(pid)),
-            Home::Instants(None) => Owner::Global,
+    pub(super) fn describe(&mut self, track: Option<u32>, described: TrackOwner, names: DescribedNames) {
+        let owner = match described {
+            TrackOwner::Thread(pid, tid) => Owner::Thread(self.described_thread(pid, tid, track)),
+            TrackOwner::UnderThread(pid, tid) => Owner::UnderThread(self.described_thread(pid, tid, None)),
+            TrackOwner::Process(pid) => Owner::ProcessEvents(self.described_process(pid)),
+            TrackOwner::UnderProcess(pid) => Owner::UnderProcess(self.described_process(pid)),
+            TrackOwner::Global => Owner::GlobalEvents,
+            TrackOwner::UnderGlobal => Owner::UnderGlobal,
+            TrackOwner::Operation(Some(pid)) => Owner::AsyncProcess(self.described_process(pid)),
+            TrackOwner::Operation(None) => Owner::AsyncGlobal,
+            TrackOwner::Instants(Some(pid)) => Owner::Process(self.described_process(pid)),
+            TrackOwner::Instants(None) => Owner::Global,
         };
         let upid = owner.thread().map(|utid| self.threads[utid as usize].upid).or(owner.process());
         if let (Some(utid), true) = (owner.thread(), names.thread != StringId::NULL) {

@@ -7,7 +7,7 @@
 
 use nccl_stacks::damage::{Damage, DamageReport};
 use nccl_stacks::event::ArgsWanted;
-use nccl_stacks::event::Told;
+use nccl_stacks::event::TrackItem;
 use nccl_stacks::input::proto::Stream;
 use nccl_stacks::store::batch::Shard;
 use nccl_stacks::store::traces::Trace;
@@ -27,8 +27,8 @@ fn read(bytes: &[u8], args: ArgsWanted) -> (Store, DamageReport) {
     let (mut shard, mut builder) = (Shard::new(0), Builder::default());
     let summary = Stream::unlimited(bytes.to_vec()).read(args, |told| {
         match told {
-            Told::Event { track, event, offset } => shard.add_on(track, event, offset),
-            Told::Track(description) => shard.describe(&description),
+            TrackItem::Event { track, event, offset } => shard.add_on(track, event, offset),
+            TrackItem::Track(description) => shard.describe(&description),
         }
         true
     });

@@ -22,7 +22,7 @@ pub(crate) fn facts(store: &Store) -> String {
             slices.depth(i),
             slices.parent(i),
             slices.args(i),
-            slices.ids(i),
+            store.ids(i),
             slices.thread_times(i),
         )
         .unwrap();

@@ -13,7 +13,7 @@ use super::number::Digits;
 use super::scan::{Token, Walker};
 use super::text::unescape;
 use crate::damage::Damage;
-use crate::event::{ArgList, ArgsWanted, AsyncId, Bind, Event, Id, Ids, Kind, Scope, Text};
+use crate::event::{ArgList, ArgsWanted, AsyncId, Bind, Event, EventIds, Id, Kind, Scope, Text};
 use crate::time::{TimeRule, scaled_decimal};
 
 /// Turns event texts into events. Keeps the buffers that they share.
@@ -148,7 +148,7 @@ fn meaning(
         None => return Err(Damage::EventWithoutTimestamp),
     };
     args.clear();
-    let mut ids = Ids::default();
+    let mut ids = EventIds::NONE;
     if let (Some(Token::Object(object)), true) = (get(Field::Args), phase != b'M') {
         let category = match get(Field::Cat) {
             Some(Token::Text(raw)) if !raw.is_empty() => Some(fields.range(Field::Cat)),

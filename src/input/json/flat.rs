@@ -10,7 +10,7 @@ use super::layout::Piece;
 use super::marks::Marks;
 use super::number::{digits_end, short_whole_number};
 use super::scan::{Token, Walker};
-use crate::nccl::args;
+use crate::event::ids::IdArg;
 
 /// Objects with more members are not flat.
 const MAX_MEMBERS: usize = 6;
@@ -131,7 +131,7 @@ impl Form {
             if keys.iter().any(|known| **known == *key) {
                 return None;
             }
-            let wanted = if args::IDS.iter().any(|id| id.as_bytes() == key) { Use::Value } else { Use::Nothing };
+            let wanted = if IdArg::of_key(key).is_some() { Use::Value } else { Use::Nothing };
             before.push((Prefix::of(&text[from..end - digits.len()])?, wanted));
             keys.push(key.into());
             from = end;

@@ -15,7 +15,8 @@ use super::marks::Marks;
 use super::number::{is_part, short_whole_number};
 use super::scan::{Token, is_space, value_behind_key};
 use super::text::unescape;
-use crate::event::{ArgList, ArgValue, Ids};
+use crate::event::ids::{IdArg, IdSource, IdValue};
+use crate::event::{ArgList, ArgValue, EventIds};
 use crate::nccl::args;
 use crate::nccl::category::CategoryKind;
 
@@ -30,14 +31,8 @@ const NAME_START: usize = 16;
 
 /// Finds ids in `args`.
 pub(super) struct IdFinder {
-    correlation: Key,
-    external: Key,
-    python: Key,
-    python_parent: Key,
-    sequence: Key,
-    forward_thread: Key,
-    graph: Key,
-    graph_node: Key,
+    /// By [`IdArg`].
+    keys: [Key; IdArg::COUNT],
     /// Finds what all records of collectives have.
     collective: Finder<'static>,
     /// What these tell, each with its key in the table of arguments.
@@ -75,14 +70,7 @@ impl Key {
 impl IdFinder {
     pub(super) fn new() -> Self {
         IdFinder {
-            correlation: Key::new(args::CORRELATION),
-            external: Key::new(args::EXTERNAL_ID),
-            python: Key::new(args::PYTHON_ID),
-            python_parent: Key::new(args::PYTHON_PARENT_ID),
-            sequence: Key::new(args::SEQUENCE_NUMBER),
-            forward_thread: Key::new(args::FORWARD_THREAD),
-            graph: Key::new(args::GRAPH_ID),
-            graph_node: Key::new(args::GRAPH_NODE_ID),
+            keys: IdArg::ALL.map(|arg| Key::new(arg.key())),
             collective: Finder::new(args::COLLECTIVE.as_bytes()).into_owned(),
             of_collectives: args::OF_COLLECTIVES.iter().map(|key| (Key::new(key), args::in_table(key))).collect(),
             kinds: Vec::new(),
@@ -102,20 +90,9 @@ impl IdFinder {
     #[cold]
     fn learn(&mut self, flats: &Flats) {
         for form in self.forms.len()..flats.len() {
-            let member = |key: &Key| {
-                let name = &key.text()[1..key.text().len() - 1];
-                flats.keys(form).position(|key| key == name).map(|member| member as u8)
-            };
-            self.forms.push(Members {
-                correlation: member(&self.correlation),
-                external: member(&self.external),
-                python: member(&self.python),
-                python_parent: member(&self.python_parent),
-                sequence: member(&self.sequence),
-                forward_thread: member(&self.forward_thread),
-                graph: member(&self.graph),
-                graph_node: member(&self.graph_node),
-            });
+            let member =
+                |arg: IdArg| flats.keys(form).position(|key| key == arg.key().as_bytes()).map(|member| member as u8);
+            self.forms.push(Members(IdArg::ALL.map(member)));
         }
     }
 
@@ -129,35 +106,16 @@ impl IdFinder {
         object: Range<usize>,
         flat: &FlatValues,
         marks: &mut Marks,
-    ) -> Ids {
+    ) -> EventIds {
         if let Some(members) = flat.form.and_then(|form| self.forms.get(usize::from(form))) {
-            return members.ids(kind, flat);
+            return EventIds::read(kind, &mut FlatIds { members, flat });
         }
         self.search(kind, text, object, marks)
     }
 
-    fn search(&mut self, kind: CategoryKind, text: &[u8], object: Range<usize>, marks: &mut Marks) -> Ids {
-        let mut search = Search { text, at: object.start + 1, object, skipped: false, marks };
-        match kind {
-            CategoryKind::Frame => {
-                let other = search.one_more(&mut self.python_parent);
-                Ids { own: search.id(&mut self.python), other, more: (0, 0) }
-            }
-            CategoryKind::Cpu => {
-                let own = search.id(&mut self.external);
-                let other = search.one_more(&mut self.sequence);
-                let thread = if other == 0 { 0 } else { search.id(&mut self.forward_thread) };
-                Ids { own, other, more: (thread, 0) }
-            }
-            CategoryKind::Kernel | CategoryKind::Gpu => {
-                let other = search.id(&mut self.external);
-                let own = search.id(&mut self.correlation);
-                let graph = search.id(&mut self.graph);
-                let node = search.id(&mut self.graph_node);
-                Ids { own, other, more: if node == 0 { (0, 0) } else { (graph, node) } }
-            }
-            CategoryKind::Runtime => Ids { own: search.id(&mut self.correlation), ..Ids::default() },
-        }
+    fn search(&mut self, kind: CategoryKind, text: &[u8], object: Range<usize>, marks: &mut Marks) -> EventIds {
+        let search = Search { text, at: object.start + 1, object, skipped: false, marks };
+        EventIds::read(kind, &mut TextIds { search, keys: &mut self.keys })
     }
 
     /// Whether an `args` object may tell of a collective: it is the record of one, or a kernel's that Kineto has copied one to.
@@ -221,36 +179,35 @@ impl IdFinder {
     }
 }
 
-/// Which member of a flat object has which key.
-struct Members {
-    correlation: Option<u8>,
-    external: Option<u8>,
-    python: Option<u8>,
-    python_parent: Option<u8>,
-    sequence: Option<u8>,
-    forward_thread: Option<u8>,
-    graph: Option<u8>,
-    graph_node: Option<u8>,
+/// Which member of a flat object each [`IdArg`] is.
+struct Members([Option<u8>; IdArg::COUNT]);
+
+/// The ids of a flat object.
+struct FlatIds<'a> {
+    members: &'a Members,
+    flat: &'a FlatValues,
 }
 
-impl Members {
+impl IdSource for FlatIds<'_> {
     #[inline]
-    fn ids(&self, kind: CategoryKind, flat: &FlatValues) -> Ids {
-        let id = |member| flat.get(member).unwrap_or(0);
-        let one_more = |member| flat.get(member).map_or(0, |number| number.saturating_add(1));
-        match kind {
-            CategoryKind::Frame => Ids { own: id(self.python), other: one_more(self.python_parent), more: (0, 0) },
-            CategoryKind::Cpu => {
-                let other = one_more(self.sequence);
-                let thread = if other == 0 { 0 } else { id(self.forward_thread) };
-                Ids { own: id(self.external), other, more: (thread, 0) }
-            }
-            CategoryKind::Kernel | CategoryKind::Gpu => {
-                let node = id(self.graph_node);
-                let graph = if node == 0 { 0 } else { id(self.graph) };
-                Ids { own: id(self.correlation), other: id(self.external), more: (graph, node) }
-            }
-            CategoryKind::Runtime => Ids { own: id(self.correlation), ..Ids::default() },
+    fn value(&mut self, arg: IdArg) -> IdValue {
+        self.flat.get(self.members.0[arg as usize]).map_or(IdValue::Missing, IdValue::Number)
+    }
+}
+
+/// The ids in the text of any other object.
+struct TextIds<'a, 'm, 'k> {
+    search: Search<'a, 'm>,
+    keys: &'k mut [Key; IdArg::COUNT],
+}
+
+impl IdSource for TextIds<'_, '_, '_> {
+    #[inline]
+    fn value(&mut self, arg: IdArg) -> IdValue {
+        let key = &mut self.keys[arg as usize];
+        match self.search.next_number(key) {
+            Some(number) => IdValue::Number(number),
+            None => self.search.unusual_id(key),
         }
     }
 }
@@ -267,28 +224,6 @@ struct Search<'a, 'm> {
 }
 
 impl<'a> Search<'a, '_> {
-    /// The id behind a key, 0 if there is none.
-    #[inline]
-    fn id(&mut self, key: &mut Key) -> i64 {
-        match self.next_number(key) {
-            Some(id) => id,
-            None => self.value(key).map_or(0, as_id),
-        }
-    }
-
-    /// One more than the number behind a key, 1 if it is null, 0 if there is none.
-    #[inline]
-    fn one_more(&mut self, key: &mut Key) -> i64 {
-        match self.next_number(key) {
-            Some(id) => id.saturating_add(1),
-            None => match self.value(key) {
-                Some(Token::Null) => 1,
-                Some(token) => as_number(token).map_or(0, |number| number.saturating_add(1).max(0)),
-                None => 0,
-            },
-        }
-    }
-
     /// The number behind a key that comes next, if all looks as it did the last time.
     #[inline]
     fn next_number(&mut self, key: &Key) -> Option<i64> {
@@ -300,6 +235,16 @@ impl<'a> Search<'a, '_> {
         self.at = end;
         self.skipped |= key.skips;
         Some(id)
+    }
+
+    /// The id with a key that is not where it was the last time.
+    #[inline(never)]
+    fn unusual_id(&mut self, key: &mut Key) -> IdValue {
+        match self.value(key) {
+            Some(Token::Null) => IdValue::Null,
+            Some(token) => as_number(token).map_or(IdValue::Missing, IdValue::Number),
+            None => IdValue::Missing,
+        }
     }
 
     /// The value behind a key: the next member's if that has it, otherwise that of the first with this key.
@@ -396,11 +341,7 @@ fn is_key(text: &[u8], behind: usize) -> bool {
     text[behind..].iter().find(|byte| !is_space(**byte)) == Some(&b':')
 }
 
-/// The id that a value is. Tools that rewrite traces turn numbers into text, or into 5.0.
-fn as_id(token: Token<'_>) -> i64 {
-    as_number(token).unwrap_or(0).max(0)
-}
-
+/// The number that a value is. Tools that rewrite traces turn numbers into text, or into 5.0.
 fn as_number(token: Token<'_>) -> Option<i64> {
     match token {
         Token::Number(digits) => match number(digits) {
@@ -416,8 +357,9 @@ fn as_number(token: Token<'_>) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::ids::PythonCaller;
 
-    fn ids(category: &str, object: &str) -> Ids {
+    fn ids(category: &str, object: &str) -> EventIds {
         let text = format!(r#"{{"cat":"{category}","args":{object}}}"#);
         let object = text.len() - 1 - object.len()..text.len() - 1;
         let mut finder = IdFinder::new();
@@ -447,38 +389,44 @@ mod tests {
             (r#"{"correlations":1,"correlation":null}"#, 0),
             ("{}", 0),
         ] {
-            assert_eq!(ids("cuda_runtime", object).own, want, "{object}");
-            assert_eq!(ids("kernel", object).own, want, "{object}");
+            assert_eq!(ids("cuda_runtime", object), EventIds::Call { correlation: want }, "{object}");
+            let EventIds::Gpu { correlation, .. } = ids("kernel", object) else { panic!("{object}") };
+            assert_eq!(correlation, want, "{object}");
         }
     }
 
     #[test]
     fn each_category_has_its_own_ids() {
-        let found = |own, other, more| Ids { own, other, more };
+        use PythonCaller::{Frame, Nobody, Unknown};
+        let python = |python_id, python_caller| EventIds::Python { python_id, python_caller };
+        let operator =
+            |sequence_number, forward_thread| EventIds::Operator { external_id: 3, sequence_number, forward_thread };
+        let gpu = |external_id, graph_id, graph_node_id| EventIds::Gpu {
+            correlation: 4,
+            external_id,
+            graph_id,
+            graph_node_id,
+        };
         for (category, object, want) in [
-            ("python_function", r#"{"Python parent id": 4, "Python id": 5, "Ev Idx": 6}"#, found(5, 5, (0, 0))),
-            ("python_function", r#"{ "Python parent id": null, "Python id": 5 }"#, found(5, 1, (0, 0))),
-            ("python_function", r#"{"Python id":5,"Ev Idx":1,"Python parent id":0}"#, found(5, 1, (0, 0))),
-            ("python_function", r#"{"Python id":5}"#, found(5, 0, (0, 0))),
-            ("python_function", r#"{"Ev Idx":{"Python id":5}}"#, found(0, 0, (0, 0))),
-            ("python_function", r#"{"Python parent id":"7","Python id":8.0,"correlation":3}"#, found(8, 8, (0, 0))),
+            ("python_function", r#"{"Python parent id": 4, "Python id": 5, "Ev Idx": 6}"#, python(5, Frame(4))),
+            ("python_function", r#"{ "Python parent id": null, "Python id": 5 }"#, python(5, Nobody)),
+            ("python_function", r#"{"Python id":5,"Ev Idx":1,"Python parent id":0}"#, python(5, Nobody)),
+            ("python_function", r#"{"Python id":5}"#, python(5, Unknown)),
+            ("python_function", r#"{"Ev Idx":{"Python id":5}}"#, python(0, Unknown)),
+            ("python_function", r#"{"Python parent id":"7","Python id":8.0,"correlation":3}"#, python(8, Frame(7))),
             (
                 "cpu_op",
                 r#"{"External id": 3,"Record function id": 0, "Sequence number": 9, "Fwd thread id": 1}"#,
-                found(3, 10, (1, 0)),
+                operator(Some(9), 1),
             ),
-            ("cpu_op", r#"{"External id":3,"Fwd thread id":2,"Sequence number":0,"x":1}"#, found(3, 1, (2, 0))),
-            ("cpu_op", r#"{"Ev Idx":1,"External id":3,"Fwd thread id":2}"#, found(3, 0, (0, 0))),
-            ("cpu_op", r#"{"External id":3,"Sequence number":-1}"#, found(3, 0, (0, 0))),
-            ("cpu_op", r#"{"External id":3,"Call stack":"a \"Sequence number\": 4"}"#, found(3, 0, (0, 0))),
-            (
-                "kernel",
-                r#"{"External id":3,"correlation":4,"stream":7,"graph id":5,"graph node id":6}"#,
-                found(4, 3, (5, 6)),
-            ),
-            ("kernel", r#"{"correlation":4,"graph node id":0,"graph id":5}"#, found(4, 0, (0, 0))),
-            ("gpu_memcpy", r#"{"graph node id":7,"correlation":4}"#, found(4, 0, (0, 7))),
-            ("cuda_runtime", r#"{"External id":3,"cbid":1,"correlation":4}"#, found(4, 0, (0, 0))),
+            ("cpu_op", r#"{"External id":3,"Fwd thread id":2,"Sequence number":0,"x":1}"#, operator(Some(0), 2)),
+            ("cpu_op", r#"{"Ev Idx":1,"External id":3,"Fwd thread id":2}"#, operator(None, 0)),
+            ("cpu_op", r#"{"External id":3,"Sequence number":-1}"#, operator(None, 0)),
+            ("cpu_op", r#"{"External id":3,"Call stack":"a \"Sequence number\": 4"}"#, operator(None, 0)),
+            ("kernel", r#"{"External id":3,"correlation":4,"stream":7,"graph id":5,"graph node id":6}"#, gpu(3, 5, 6)),
+            ("kernel", r#"{"correlation":4,"graph node id":0,"graph id":5}"#, gpu(0, 0, 0)),
+            ("gpu_memcpy", r#"{"graph node id":7,"correlation":4}"#, gpu(0, 0, 7)),
+            ("cuda_runtime", r#"{"External id":3,"cbid":1,"correlation":4}"#, EventIds::Call { correlation: 4 }),
         ] {
             assert_eq!(ids(category, object), want, "{category} {object}");
         }

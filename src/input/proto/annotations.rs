@@ -8,7 +8,7 @@ use std::fmt::Write;
 use super::state::{Lookup, Table};
 use super::ties::{Owner, Ties};
 use super::wire::{Field, Fields, Malformed, Value};
-use crate::event::{ArgList, ArgValue, ArgsWanted, Ids};
+use crate::event::{ArgList, ArgValue, ArgsWanted, EventIds};
 use crate::input::json::flatten_value_of;
 use crate::nccl::args;
 
@@ -121,7 +121,7 @@ impl Annotations {
         field: u32,
         owner: Owner<'_>,
         names: &Lookup<'_>,
-    ) -> Result<Ids, Malformed> {
+    ) -> Result<EventIds, Malformed> {
         let mut found = Ties::default();
         let mut tells_of_collective = owner.is_record();
         let annotations = || Fields::new(event).filter(|f| !f.is_ok_and(|f| f.number != field));
@@ -143,7 +143,7 @@ impl Annotations {
                 }
             }
         }
-        Ok(found.ids(owner.kind))
+        Ok(EventIds::read(owner.kind, &mut found))
     }
 
     /// Adds a row that is no annotation.

@@ -11,7 +11,7 @@ use super::tracks::{OfThread, some_thread_of};
 use super::wire::Malformed;
 use super::{Reader, Summary};
 use crate::damage::Damage;
-use crate::event::{Kind, Told, TrackKey};
+use crate::event::{Kind, TrackItem, TrackKey};
 
 /// An event that waits for the end. Its time is on this clock, or on the trace's.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Reader {
         message: &[u8],
         (number, time): (Option<u64>, Option<(Option<Clock>, i64)>),
         offset: u64,
-        tell: &mut impl FnMut(Told<'_>) -> bool,
+        tell: &mut impl FnMut(TrackItem<'_>) -> bool,
     ) -> Result<(), Malformed> {
         let Some(number) = number else {
             self.summary.damage.count(Damage::EventWithoutSequence, Some(offset));
@@ -69,7 +69,7 @@ impl Reader {
         event: &TrackEvent<'_>,
         clock: Option<Clock>,
         mut place: Place,
-        tell: &mut impl FnMut(Told<'_>) -> bool,
+        tell: &mut impl FnMut(TrackItem<'_>) -> bool,
     ) -> Result<(), Malformed> {
         let on_trace = self.clocks.on_trace(clock, place.ts);
         let lacks_process = event.legacy.is_of_process() && self.descriptors.pid(place.track).is_none();
@@ -109,7 +109,7 @@ impl Reader {
         &mut self,
         event: &TrackEvent<'_>,
         place: Place,
-        tell: &mut impl FnMut(Told<'_>) -> bool,
+        tell: &mut impl FnMut(TrackItem<'_>) -> bool,
     ) -> Result<(), Malformed> {
         let awaited = if self.held.is_empty() { self.parse(event, &place, true, tell)? } else { Some(Vec::new()) };
         if let Some(awaited) = awaited {
@@ -123,7 +123,7 @@ impl Reader {
     }
 
     /// Tells of the first event that is held back, or says that there is none. It may have to stay if it may wait.
-    pub(super) fn release(&mut self, may_wait: bool, tell: &mut impl FnMut(Told<'_>) -> bool) -> bool {
+    pub(super) fn release(&mut self, may_wait: bool, tell: &mut impl FnMut(TrackItem<'_>) -> bool) -> bool {
         let Some(first) = (if may_wait { self.held.next() } else { self.held.pop() }) else { return false };
         let told = TrackEvent::new(&first.message).and_then(|event| self.parse(&event, &first.place, may_wait, tell));
         match told {
@@ -142,7 +142,7 @@ impl Reader {
         event: &TrackEvent<'_>,
         place: &Place,
         may_wait: bool,
-        tell: &mut impl FnMut(Told<'_>) -> bool,
+        tell: &mut impl FnMut(TrackItem<'_>) -> bool,
     ) -> Result<Option<Awaited>, Malformed> {
         let Reader { parser, summary, is_stopped, descriptors, .. } = self;
         let elsewhere = event.legacy.elsewhere()?;
@@ -168,13 +168,13 @@ impl Reader {
                         }
                     }
                 }
-                *is_stopped |= !tell(Told::Event { track, event, offset });
+                *is_stopped |= !tell(TrackItem::Event { track, event, offset });
             },
         )
     }
 
     /// Events that have waited for the end. If no clock is known at all, all are on the trace's.
-    pub(super) fn retry(&mut self, tell: &mut impl FnMut(Told<'_>) -> bool) {
+    pub(super) fn retry(&mut self, tell: &mut impl FnMut(TrackItem<'_>) -> bool) {
         for Waiting { event, clock, mut place } in std::mem::take(&mut self.waiting) {
             if self.is_stopped {
                 return;

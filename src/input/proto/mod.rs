@@ -34,7 +34,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::damage::{Damage, DamageReport};
-use crate::event::{ArgsWanted, HeaderField, Told};
+use crate::event::{ArgsWanted, HeaderField, TrackItem};
 use crate::input::limit::{Budget, LimitReached, Limits};
 use crate::input::packed::{PackedCause, PackedFailure};
 use clocks::{Clock, Clocks};
@@ -66,7 +66,7 @@ impl Stream {
     }
 
     /// Reads it to the end, keeps these arguments, and hands on what it tells. `tell` says whether to go on.
-    pub fn read(self, wanted: ArgsWanted, tell: impl FnMut(Told<'_>) -> bool) -> Summary {
+    pub fn read(self, wanted: ArgsWanted, tell: impl FnMut(TrackItem<'_>) -> bool) -> Summary {
         Reader::new(wanted, self.budget).read(self.bytes, tell)
     }
 }
@@ -129,7 +129,7 @@ impl Reader {
     }
 
     /// Reads packets to the end and hands on what they tell. `tell` says whether to go on.
-    fn read(mut self, source: impl Read, mut tell: impl FnMut(Told<'_>) -> bool) -> Summary {
+    fn read(mut self, source: impl Read, mut tell: impl FnMut(TrackItem<'_>) -> bool) -> Summary {
         let mut packets = Packets::new(source);
         while !self.is_stopped {
             let (kind, offset) = match packets.next() {
@@ -168,11 +168,11 @@ impl Reader {
     }
 
     /// At the end: nothing can come any more that something waits for.
-    fn finish(&mut self, tell: &mut impl FnMut(Told<'_>) -> bool) {
+    fn finish(&mut self, tell: &mut impl FnMut(TrackItem<'_>) -> bool) {
         while !self.is_stopped && self.release(false, tell) {}
         self.retry(tell);
         self.descriptors.tell(|description| {
-            tell(Told::Track(description));
+            tell(TrackItem::Track(description));
         });
     }
 
@@ -189,7 +189,7 @@ impl Reader {
     }
 
     /// Reads a packet. Of those that are packed into one none is packed itself.
-    fn packet(&mut self, message: &[u8], offset: u64, is_packed: bool, tell: &mut impl FnMut(Told<'_>) -> bool) {
+    fn packet(&mut self, message: &[u8], offset: u64, is_packed: bool, tell: &mut impl FnMut(TrackItem<'_>) -> bool) {
         self.summary.packets += 1;
         let result = Packet::new(message).and_then(|packet| match packet.packed {
             // Perfetto never writes that.
@@ -208,7 +208,7 @@ impl Reader {
         field: u32,
         bytes: &[u8],
         offset: u64,
-        tell: &mut impl FnMut(Told<'_>) -> bool,
+        tell: &mut impl FnMut(TrackItem<'_>) -> bool,
     ) -> Result<(), Malformed> {
         let mut packets = Packets::new(unpack::text(field, bytes, self.budget.clone())?);
         while !self.is_stopped {
@@ -240,7 +240,7 @@ impl Reader {
         &mut self,
         packet: &Packet<'_>,
         offset: u64,
-        tell: &mut impl FnMut(Told<'_>) -> bool,
+        tell: &mut impl FnMut(TrackItem<'_>) -> bool,
     ) -> Result<(), Malformed> {
         if let Some(attributes) = packet.attributes {
             attributes::add(attributes, &mut self.summary)?;

@@ -5,7 +5,7 @@
 //! format keeps them.
 
 use super::annotations::Content;
-use crate::event::Ids;
+use crate::event::ids::{IdArg, IdSource, IdValue};
 use crate::nccl::args;
 use crate::nccl::category::CategoryKind;
 
@@ -31,17 +31,17 @@ impl Owner<'_> {
     }
 }
 
-/// The numbers that tie an event to others, as far as there are any.
+/// The ids among the annotations, as far as there are any.
 #[derive(Debug, Default)]
 pub(super) struct Ties {
-    /// In the order of [`args::IDS`].
-    numbers: [Option<i64>; args::IDS.len()],
+    /// By [`IdArg`].
+    numbers: [Option<i64>; IdArg::COUNT],
 }
 
 impl Ties {
     /// Of several values with one name the first counts.
     pub(super) fn see(&mut self, name: &[u8], value: Content<'_>) {
-        let Some(at) = args::IDS.iter().position(|key| key.as_bytes() == name) else { return };
+        let Some(arg) = IdArg::of_key(name) else { return };
         let number = match value {
             Content::Int(number) => Some(number),
             Content::Uint(number) => i64::try_from(number).ok(),
@@ -49,39 +49,13 @@ impl Ties {
             Content::Text(text) => std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
             _ => None,
         };
-        self.numbers[at] = self.numbers[at].or(number);
+        let known = &mut self.numbers[arg as usize];
+        *known = known.or(number);
     }
+}
 
-    fn number(&self, key: &str) -> Option<i64> {
-        args::IDS.iter().position(|known| *known == key).and_then(|at| self.numbers[at])
-    }
-
-    fn id(&self, key: &str) -> i64 {
-        self.number(key).unwrap_or(0).max(0)
-    }
-
-    fn one_more(&self, key: &str) -> i64 {
-        self.number(key).map_or(0, |number| number.saturating_add(1).max(0))
-    }
-
-    /// See [`Ids`].
-    pub(super) fn ids(&self, kind: CategoryKind) -> Ids {
-        let correlation = self.id(args::CORRELATION);
-        match kind {
-            CategoryKind::Frame => {
-                Ids { own: self.id(args::PYTHON_ID), other: self.one_more(args::PYTHON_PARENT_ID), more: (0, 0) }
-            }
-            CategoryKind::Cpu => {
-                let other = self.one_more(args::SEQUENCE_NUMBER);
-                let thread = if other == 0 { 0 } else { self.id(args::FORWARD_THREAD) };
-                Ids { own: self.id(args::EXTERNAL_ID), other, more: (thread, 0) }
-            }
-            CategoryKind::Kernel | CategoryKind::Gpu => {
-                let node = self.id(args::GRAPH_NODE_ID);
-                let graph = if node == 0 { 0 } else { self.id(args::GRAPH_ID) };
-                Ids { own: correlation, other: self.id(args::EXTERNAL_ID), more: (graph, node) }
-            }
-            CategoryKind::Runtime => Ids { own: correlation, ..Ids::default() },
-        }
+impl IdSource for Ties {
+    fn value(&mut self, arg: IdArg) -> IdValue {
+        self.numbers[arg as usize].map_or(IdValue::Missing, IdValue::Number)
     }
 }

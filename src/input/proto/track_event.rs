@@ -11,7 +11,7 @@ use super::ties::Owner;
 use super::typed::Typed;
 use super::wire::{Field, Fields, Malformed, Value, fixed64, varint};
 use crate::damage::Damage;
-use crate::event::{ArgsWanted, Event, Id, Ids, Kind, Scope, SliceFlow, Text};
+use crate::event::{ArgsWanted, Event, EventIds, Id, Kind, Scope, SliceFlow, Text};
 use crate::nccl::category::CategoryKind;
 
 /// The fields of `TrackEvent`.
@@ -174,7 +174,7 @@ impl Parser {
         if self.annotations.wants_all() {
             event.typed.add(&names, &mut self.annotations)?;
         }
-        let mut ids = Ids::default();
+        let mut ids = EventIds::NONE;
         if event.has_annotations {
             let owner = Owner { kind: self.category_kind(), name: name.unwrap_or_default() };
             ids = self.annotations.read(event.message, ANNOTATION, owner, &names)?;
@@ -215,7 +215,7 @@ impl Parser {
             kind,
         };
         take(&told);
-        (told.name, told.category, told.ids) = (None, None, Ids::default());
+        (told.name, told.category, told.ids) = (None, None, EventIds::NONE);
         (told.thread_time, told.bind) = ((None, None), None);
         for flow in flows.into_iter().take(MAX_FLOWS) {
             told.kind = Kind::SliceFlow(flow);

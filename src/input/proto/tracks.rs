@@ -11,7 +11,7 @@ use std::rc::Rc;
 use super::legacy::{Elsewhere, Operation};
 use super::state::Reference;
 use super::wire::{Fields, Malformed, Value};
-use crate::event::{Event, Home, Text, TrackDescription, TrackKey};
+use crate::event::{Event, Text, TrackDescription, TrackKey, TrackOwner};
 
 /// The fields of `TrackDescriptor`.
 const UUID: u32 = 1;
@@ -43,7 +43,7 @@ struct Described {
     thread: Option<Thread>,
     is_apart: bool,
     /// Of a track that is not described, but follows from what its events say.
-    home: Option<Home>,
+    home: Option<TrackOwner>,
 }
 
 /// A thread that a sequence speaks for.
@@ -58,7 +58,7 @@ pub(super) struct OfThread {
 type OperationKey = (Option<Option<i64>>, u64, Rc<str>, Option<Rc<str>>);
 
 /// To which thread or process the tracks under a track belong, and how many steps above it that is.
-type Above = HashMap<u64, Option<(Home, usize)>, foldhash::fast::FixedState>;
+type Above = HashMap<u64, Option<(TrackOwner, usize)>, foldhash::fast::FixedState>;
 
 /// All descriptors.
 #[derive(Debug, Default)]
@@ -130,7 +130,7 @@ impl Descriptors {
 
     fn instants(&mut self, pid: Option<i64>) -> &mut Described {
         let track = self.get_or_add(TrackKey::Instants(pid));
-        track.home = Some(Home::Instants(pid));
+        track.home = Some(TrackOwner::Instants(pid));
         track
     }
 
@@ -159,7 +159,7 @@ impl Descriptors {
             let name = event.name.map(|name| self.shared(name.decoded()));
             let track = self.get_or_add(key);
             track.name = name;
-            track.home = Some(Home::Operation(pid.flatten()));
+            track.home = Some(TrackOwner::Operation(pid.flatten()));
         }
         key
     }
@@ -193,11 +193,12 @@ impl Descriptors {
     /// The process of a track, as far as it is described by now.
     pub(super) fn pid(&self, track: TrackKey) -> Option<i64> {
         match self.home(self.by_key.get(&track)?, MAX_CHAIN, &mut Above::default()) {
-            Home::Thread(pid, _) | Home::UnderThread(pid, _) | Home::Process(pid) | Home::UnderProcess(pid) => {
-                Some(pid)
-            }
-            Home::Operation(pid) | Home::Instants(pid) => pid,
-            Home::Global | Home::UnderGlobal => None,
+            TrackOwner::Thread(pid, _)
+            | TrackOwner::UnderThread(pid, _)
+            | TrackOwner::Process(pid)
+            | TrackOwner::UnderProcess(pid) => Some(pid),
+            TrackOwner::Operation(pid) | TrackOwner::Instants(pid) => pid,
+            TrackOwner::Global | TrackOwner::UnderGlobal => None,
         }
     }
 
@@ -215,7 +216,7 @@ impl Descriptors {
             let described = &self.by_key[key];
             tell(TrackDescription {
                 key: *key,
-                home: self.home(described, usize::MAX, &mut above),
+                owner: self.home(described, usize::MAX, &mut above),
                 name: described.name.as_deref().map(Into::into),
                 thread_name: described.thread.as_ref().and_then(|(.., name)| name.as_deref()).map(Into::into),
                 process_name: described.process.as_ref().and_then(|(_, name)| name.as_deref()).map(Into::into),
@@ -224,28 +225,35 @@ impl Descriptors {
         let default = TrackKey::Uuid(0);
         if !self.by_key.contains_key(&default) {
             let name = Some("Default Track".into());
-            tell(TrackDescription { key: default, home: Home::Global, name, thread_name: None, process_name: None });
+            tell(TrackDescription {
+                key: default,
+                owner: TrackOwner::Global,
+                name,
+                thread_name: None,
+                process_name: None,
+            });
         }
     }
 
     /// What a track belongs to. So many tracks above it are looked at, unless what is above them is known.
-    fn home(&self, described: &Described, farthest: usize, known: &mut Above) -> Home {
+    fn home(&self, described: &Described, farthest: usize, known: &mut Above) -> TrackOwner {
         if let Some(home) = described.home {
             return home;
         }
         match (&described.thread, &described.process) {
-            (Some((pid, tid, _)), _) if described.is_apart => return Home::UnderThread(*pid, *tid),
-            (Some((pid, tid, _)), _) => return Home::Thread(*pid, *tid),
-            (None, Some((pid, _))) => return Home::Process(*pid),
+            (Some((pid, tid, _)), _) if described.is_apart => return TrackOwner::UnderThread(*pid, *tid),
+            (Some((pid, tid, _)), _) => return TrackOwner::Thread(*pid, *tid),
+            (None, Some((pid, _))) => return TrackOwner::Process(*pid),
             (None, None) => {}
         }
-        let otherwise = if described.parent.is_some_and(|uuid| uuid != 0) { Home::UnderGlobal } else { Home::Global };
+        let otherwise =
+            if described.parent.is_some_and(|uuid| uuid != 0) { TrackOwner::UnderGlobal } else { TrackOwner::Global };
         self.above(described.parent, farthest, known).unwrap_or(otherwise)
     }
 
     /// What the tracks under a track belong to. What is known of it and of those above it is kept: chains may be long,
     /// and many tracks may be under one.
-    fn above(&self, parent: Option<u64>, farthest: usize, known: &mut Above) -> Option<Home> {
+    fn above(&self, parent: Option<u64>, farthest: usize, known: &mut Above) -> Option<TrackOwner> {
         let (mut uuid, mut passed, mut found) = (parent, Vec::new(), None);
         while let Some(of) = uuid.filter(|_| passed.len() < farthest) {
             if let Some(known) = known.get(&of) {
@@ -254,8 +262,8 @@ impl Descriptors {
             }
             let Some(track) = self.by_key.get(&TrackKey::Uuid(of)) else { break };
             found = match (&track.thread, &track.process) {
-                (Some((pid, tid, _)), _) => Some((Home::UnderThread(*pid, *tid), 0)),
-                (None, Some((pid, _))) => Some((Home::UnderProcess(*pid), 0)),
+                (Some((pid, tid, _)), _) => Some((TrackOwner::UnderThread(*pid, *tid), 0)),
+                (None, Some((pid, _))) => Some((TrackOwner::UnderProcess(*pid), 0)),
                 (None, None) => None,
             };
             // Who comes here again on this way goes in a circle.
@@ -317,7 +325,7 @@ fn text(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{ArgList, Id, Ids, Kind};
+    use crate::event::{ArgList, EventIds, Id, Kind};
 
     /// However many operations there are of one category and name, each of these is kept once.
     #[test]
@@ -331,7 +339,7 @@ mod tests {
             tid: Id::Absent,
             name: text(b"name"),
             category: text(b"category"),
-            ids: Ids::default(),
+            ids: EventIds::NONE,
             thread_time: (None, None),
             bind: None,
             args: &ArgList::default(),
@@ -364,11 +372,11 @@ mod tests {
             (descriptors.home(track, usize::MAX, known), known.len() as u64)
         };
         // A hundred steps are allowed.
-        assert_eq!(home(last, &mut known), (Home::UnderGlobal, last - 1));
-        assert_eq!(home(last - 1, &mut known), (Home::UnderThread(7, 8), last - 1));
-        assert_eq!(home(2, &mut known), (Home::UnderThread(7, 8), last - 1));
-        assert_eq!(home(1001, &mut known), (Home::UnderGlobal, last + 1));
-        assert_eq!(home(1002, &mut known), (Home::UnderGlobal, last + 1));
+        assert_eq!(home(last, &mut known), (TrackOwner::UnderGlobal, last - 1));
+        assert_eq!(home(last - 1, &mut known), (TrackOwner::UnderThread(7, 8), last - 1));
+        assert_eq!(home(2, &mut known), (TrackOwner::UnderThread(7, 8), last - 1));
+        assert_eq!(home(1001, &mut known), (TrackOwner::UnderGlobal, last + 1));
+        assert_eq!(home(1002, &mut known), (TrackOwner::UnderGlobal, last + 1));
         // As it is asked while the trace is read, the way up ends there.
         assert_eq!(descriptors.pid(TrackKey::Uuid(last - 2)), Some(7));
         assert_eq!(descriptors.pid(TrackKey::Uuid(last)), None);

@@ -1,0 +1,192 @@
+//! The numbers among an event's arguments that relate it to other events, each under its name.
+//!
+//! Which numbers an event has follows from its category, and the rules are here alone: a reader answers which number an
+//! argument has ([`IdSource`]), [`EventIds::read`] asks for those that the event's kind has.
+
+use crate::nccl::args;
+use crate::nccl::category::CategoryKind;
+
+/// An argument that holds an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum IdArg {
+    /// [`args::CORRELATION`]
+    Correlation,
+    /// [`args::EXTERNAL_ID`]
+    ExternalId,
+    /// [`args::PYTHON_ID`]
+    PythonId,
+    /// [`args::PYTHON_PARENT_ID`]
+    PythonParentId,
+    /// [`args::SEQUENCE_NUMBER`]
+    SequenceNumber,
+    /// [`args::FORWARD_THREAD`]
+    ForwardThread,
+    /// [`args::GRAPH_ID`]
+    GraphId,
+    /// [`args::GRAPH_NODE_ID`]
+    GraphNodeId,
+}
+
+impl IdArg {
+    /// How many there are.
+    pub const COUNT: usize = IdArg::ALL.len();
+
+    /// All of them; each is at its own discriminant.
+    pub const ALL: [IdArg; 8] = [
+        IdArg::Correlation,
+        IdArg::ExternalId,
+        IdArg::PythonId,
+        IdArg::PythonParentId,
+        IdArg::SequenceNumber,
+        IdArg::ForwardThread,
+        IdArg::GraphId,
+        IdArg::GraphNodeId,
+    ];
+
+    /// Its key in `args`.
+    pub const fn key(self) -> &'static str {
+        match self {
+            IdArg::Correlation => args::CORRELATION,
+            IdArg::ExternalId => args::EXTERNAL_ID,
+            IdArg::PythonId => args::PYTHON_ID,
+            IdArg::PythonParentId => args::PYTHON_PARENT_ID,
+            IdArg::SequenceNumber => args::SEQUENCE_NUMBER,
+            IdArg::ForwardThread => args::FORWARD_THREAD,
+            IdArg::GraphId => args::GRAPH_ID,
+            IdArg::GraphNodeId => args::GRAPH_NODE_ID,
+        }
+    }
+
+    /// The argument with a key.
+    pub fn of_key(key: &[u8]) -> Option<IdArg> {
+        IdArg::ALL.into_iter().find(|arg| arg.key().as_bytes() == key)
+    }
+}
+
+/// The value of an [`IdArg`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IdValue {
+    /// There is no such argument, or its value is neither a whole number nor null.
+    Missing,
+    /// `null`
+    Null,
+    /// A whole number.
+    Number(i64),
+}
+
+/// The arguments of one event, as a reader finds them.
+pub trait IdSource {
+    /// The value of an argument. Each is asked for once at most.
+    fn value(&mut self, arg: IdArg) -> IdValue;
+}
+
+/// The ids of an event, by what its category is. Profilers count them from 1, so 0 means that there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventIds {
+    /// Work on a GPU.
+    Gpu {
+        /// Shared with the call that launched it (CUPTI, ROCm).
+        correlation: i64,
+        /// That of the operator that launched it.
+        external_id: i64,
+        /// The CUDA graph that launched it; 0 if `graph_node_id` is.
+        graph_id: i64,
+        /// Its node in this graph.
+        graph_node_id: i64,
+    },
+    /// A call into a runtime or driver. An event without a category may be one.
+    Call {
+        /// Shared with the GPU work that it launched.
+        correlation: i64,
+    },
+    /// An operator, and all other work of a CPU.
+    Operator {
+        /// Its own number.
+        external_id: i64,
+        /// What autograd numbered it with; here 0 is a number like others.
+        sequence_number: Option<i64>,
+        /// The thread of its forward pass in PyTorch's own count; 0 if there is no sequence number.
+        forward_thread: i64,
+    },
+    /// A call of a Python function.
+    Python {
+        /// The call's own number.
+        python_id: i64,
+        /// Its caller.
+        python_caller: PythonCaller,
+    },
+}
+
+/// Who called a Python function, as the profiler recorded it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PythonCaller {
+    /// It is not recorded.
+    Unknown,
+    /// Nobody: the function is the first of its thread.
+    Nobody,
+    /// The call with this number.
+    Frame(i64),
+}
+
+impl EventIds {
+    /// No ids.
+    pub const NONE: EventIds = EventIds::Call { correlation: 0 };
+
+    /// Reads the ids that an event of this kind has. They are asked for in the order in which Kineto writes them, so that a
+    /// reader that searches text can go on where it found the one before.
+    #[inline]
+    pub fn read(kind: CategoryKind, source: &mut impl IdSource) -> EventIds {
+        match kind {
+            CategoryKind::Frame => {
+                let python_caller = python_caller(source.value(IdArg::PythonParentId));
+                EventIds::Python { python_id: id(source.value(IdArg::PythonId)), python_caller }
+            }
+            CategoryKind::Cpu => {
+                let external_id = id(source.value(IdArg::ExternalId));
+                let sequence_number = sequence_number(source.value(IdArg::SequenceNumber));
+                let forward_thread = match sequence_number {
+                    Some(_) => id(source.value(IdArg::ForwardThread)),
+                    None => 0,
+                };
+                EventIds::Operator { external_id, sequence_number, forward_thread }
+            }
+            CategoryKind::Kernel | CategoryKind::Gpu => {
+                let external_id = id(source.value(IdArg::ExternalId));
+                let correlation = id(source.value(IdArg::Correlation));
+                let graph_id = id(source.value(IdArg::GraphId));
+                let graph_node_id = id(source.value(IdArg::GraphNodeId));
+                let graph_id = if graph_node_id == 0 { 0 } else { graph_id };
+                EventIds::Gpu { correlation, external_id, graph_id, graph_node_id }
+            }
+            CategoryKind::Runtime => EventIds::Call { correlation: id(source.value(IdArg::Correlation)) },
+        }
+    }
+}
+
+#[inline]
+fn id(value: IdValue) -> i64 {
+    match value {
+        IdValue::Number(number) => number.max(0),
+        IdValue::Missing | IdValue::Null => 0,
+    }
+}
+
+#[inline]
+fn sequence_number(value: IdValue) -> Option<i64> {
+    match value {
+        IdValue::Number(number) if number >= 0 => Some(number),
+        // Counts as 0, as it does for a caller.
+        IdValue::Null => Some(0),
+        _ => None,
+    }
+}
+
+#[inline]
+fn python_caller(value: IdValue) -> PythonCaller {
+    match value {
+        IdValue::Number(0) | IdValue::Null => PythonCaller::Nobody,
+        IdValue::Number(number) if number > 0 => PythonCaller::Frame(number),
+        _ => PythonCaller::Unknown,
+    }
+}

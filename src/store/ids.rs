@@ -1,0 +1,180 @@
+//! The ids of slices ([`EventIds`]) in columns, and by name again.
+//!
+//! Every slice has two numbers, few have a pair besides: so ids take eight bytes for most slices. What the numbers mean follows
+//! from the slice's category; [`PackedIds::pack`] and [`PackedIds::unpack`] alone know how.
+
+use super::Store;
+use super::strings::StringId;
+use crate::event::ids::{EventIds, PythonCaller};
+use crate::nccl::category::CategoryKind;
+
+/// The ids of an event as the columns hold them. 0 is none in all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct PackedIds {
+    /// GPU work and calls: the correlation id. Python functions: the Python id. Operators: the External id.
+    pub(super) first: i64,
+    /// GPU work: the External id. Python functions: the caller's number and one more, 1 if there is no caller. Operators: the
+    /// sequence number and one more.
+    pub(super) second: i64,
+    /// GPU work: the ids of its graph and of its node there. Operators: the thread of the forward pass, and 0.
+    pub(super) pair: (i64, i64),
+}
+
+impl PackedIds {
+    #[inline]
+    pub(super) fn pack(ids: EventIds) -> Self {
+        match ids {
+            EventIds::Gpu { correlation, external_id, graph_id, graph_node_id } => {
+                PackedIds { first: correlation, second: external_id, pair: (graph_id, graph_node_id) }
+            }
+            EventIds::Call { correlation } => PackedIds { first: correlation, second: 0, pair: (0, 0) },
+            EventIds::Operator { external_id, sequence_number, forward_thread } => {
+                let second = sequence_number.map_or(0, |number| number.saturating_add(1));
+                PackedIds { first: external_id, second, pair: (forward_thread, 0) }
+            }
+            EventIds::Python { python_id, python_caller } => {
+                let second = match python_caller {
+                    PythonCaller::Unknown => 0,
+                    PythonCaller::Nobody => 1,
+                    PythonCaller::Frame(number) => number.saturating_add(1),
+                };
+                PackedIds { first: python_id, second, pair: (0, 0) }
+            }
+        }
+    }
+
+    /// `kind` is that of the slice's category, [`CategoryKind::Runtime`] if it has none.
+    #[inline]
+    pub(super) fn unpack(self, kind: CategoryKind) -> EventIds {
+        let PackedIds { first, second, pair } = self;
+        match kind {
+            CategoryKind::Kernel | CategoryKind::Gpu => {
+                EventIds::Gpu { correlation: first, external_id: second, graph_id: pair.0, graph_node_id: pair.1 }
+            }
+            CategoryKind::Runtime => EventIds::Call { correlation: first },
+            CategoryKind::Cpu => EventIds::Operator {
+                external_id: first,
+                sequence_number: (second != 0).then(|| second - 1),
+                forward_thread: pair.0,
+            },
+            CategoryKind::Frame => {
+                let python_caller = match second {
+                    0 => PythonCaller::Unknown,
+                    1 => PythonCaller::Nobody,
+                    more => PythonCaller::Frame(more - 1),
+                };
+                EventIds::Python { python_id: first, python_caller }
+            }
+        }
+    }
+}
+
+/// What autograd numbered an operator with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Autograd {
+    /// The number that an operator of the backward pass shares with that of the forward pass.
+    pub sequence: i64,
+    /// The thread of the forward pass in PyTorch's own count; 0 if this operator is of the forward pass itself.
+    pub forward_thread: i64,
+}
+
+impl Store {
+    /// All ids of a slice.
+    pub fn ids(&self, slice: usize) -> EventIds {
+        self.slices.packed_ids(slice).unpack(self.ids_kind(slice))
+    }
+
+    /// All but the pair, which takes a search.
+    #[inline]
+    fn common_ids(&self, slice: usize) -> EventIds {
+        let (first, second) = self.slices.common_ids(slice);
+        PackedIds { first, second, pair: (0, 0) }.unpack(self.ids_kind(slice))
+    }
+
+    /// A slice without a category may be a call.
+    #[inline]
+    fn ids_kind(&self, slice: usize) -> CategoryKind {
+        if self.slices.category(slice) == StringId::NULL { CategoryKind::Runtime } else { self.category_kind(slice) }
+    }
+
+    /// The number that GPU work shares with the call that launched it; CUPTI counts from 1. Slices without a category may have it
+    /// too.
+    pub fn correlation(&self, slice: usize) -> Option<i64> {
+        match self.common_ids(slice) {
+            EventIds::Gpu { correlation, .. } | EventIds::Call { correlation } => {
+                Some(correlation).filter(|id| *id != 0)
+            }
+            EventIds::Operator { .. } | EventIds::Python { .. } => None,
+        }
+    }
+
+    /// The same with the slice's machine: other machines count alike.
+    pub fn machine_correlation(&self, slice: usize) -> Option<(u32, i64)> {
+        Some((self.machine_of(slice), self.correlation(slice)?))
+    }
+
+    /// The number of an operator, and of the GPU work below it.
+    pub fn external_id(&self, slice: usize) -> Option<i64> {
+        match self.common_ids(slice) {
+            EventIds::Gpu { external_id, .. } | EventIds::Operator { external_id, .. } => {
+                Some(external_id).filter(|id| *id != 0)
+            }
+            EventIds::Call { .. } | EventIds::Python { .. } => None,
+        }
+    }
+
+    /// The number of a Python function's call, and that of its caller as the profiler recorded it.
+    pub fn python_ids(&self, slice: usize) -> Option<(i64, PythonCaller)> {
+        match self.common_ids(slice) {
+            EventIds::Python { python_id, python_caller } => Some((python_id, python_caller)),
+            _ => None,
+        }
+    }
+
+    /// What autograd numbered an operator with.
+    pub fn autograd(&self, slice: usize) -> Option<Autograd> {
+        let EventIds::Operator { sequence_number: Some(_), .. } = self.common_ids(slice) else { return None };
+        match self.ids(slice) {
+            EventIds::Operator { sequence_number: Some(sequence), forward_thread, .. } => {
+                Some(Autograd { sequence, forward_thread })
+            }
+            _ => None,
+        }
+    }
+
+    /// The graph that launched GPU work, and its node in this graph.
+    pub fn graph_node(&self, slice: usize) -> Option<(i64, i64)> {
+        match self.ids(slice) {
+            EventIds::Gpu { graph_id, graph_node_id, .. } if graph_node_id != 0 => Some((graph_id, graph_node_id)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_come_back_by_name() {
+        use CategoryKind::{Cpu, Frame, Gpu, Kernel, Runtime};
+        let gpu = EventIds::Gpu { correlation: 4, external_id: 3, graph_id: 5, graph_node_id: 6 };
+        let operator =
+            |number, thread| EventIds::Operator { external_id: 3, sequence_number: number, forward_thread: thread };
+        let python = |caller| EventIds::Python { python_id: 5, python_caller: caller };
+        for (kind, ids) in [
+            (Kernel, gpu),
+            (Gpu, gpu),
+            (Runtime, EventIds::Call { correlation: i64::MAX }),
+            (Runtime, EventIds::NONE),
+            (Cpu, operator(None, 0)),
+            (Cpu, operator(Some(0), 0)),
+            (Cpu, operator(Some(9), 2)),
+            (Frame, python(PythonCaller::Unknown)),
+            (Frame, python(PythonCaller::Nobody)),
+            (Frame, python(PythonCaller::Frame(7))),
+        ] {
+            assert_eq!(PackedIds::pack(ids).unpack(kind), ids);
+        }
+    }
+}
