@@ -1,0 +1,3 @@
+//! Rules about the project itself. Uses no module of `tests/support/`, so it builds fast.
+
+mod guards;
