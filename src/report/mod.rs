@@ -8,6 +8,7 @@ pub mod folded;
 pub mod json;
 pub mod results;
 pub mod speedscope;
+#[cfg(feature = "flamegraph")]
 pub mod svg;
 pub mod table;
 pub mod text;
@@ -33,13 +34,19 @@ pub enum Form {
     /// For speedscope.app.
     Speedscope,
     /// A flame graph as a picture.
+    #[cfg(feature = "flamegraph")]
     Svg,
 }
 
 impl Form {
     /// Whether it is a flame graph, or what one is made of.
     pub fn is_flame_graph(self) -> bool {
-        matches!(self, Form::Folded | Form::Speedscope | Form::Svg)
+        match self {
+            Form::Folded | Form::Speedscope => true,
+            #[cfg(feature = "flamegraph")]
+            Form::Svg => true,
+            Form::Text | Form::Table | Form::Json | Form::Csv => false,
+        }
     }
 }
 
@@ -114,6 +121,7 @@ impl Answer<'_> {
             Form::Csv => csv::stacks(self.report, out),
             Form::Folded => folded::stacks(self.report, self.weight, out),
             Form::Speedscope => speedscope::stacks(self.report, self.trace, self.weight, out),
+            #[cfg(feature = "flamegraph")]
             Form::Svg => svg::stacks(self.report, self.trace, self.weight, out),
         }
     }

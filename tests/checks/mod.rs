@@ -1,6 +1,6 @@
 //! What has to hold of any input at all, a function for each part of the program: they take bytes and panic if something is wrong.
 //!
-//! The targets in `fuzz/` call them with inputs without end; `tests/regressions.rs` with those that once were wrong, and some made at
+//! The targets in `fuzz/` call them with inputs without end; `tests/damage/regressions.rs` with those that once were wrong, and some made at
 //! random. So what fuzzing finds stays found without the tools that found it.
 
 #![allow(dead_code, reason = "each program uses a part of this")]

@@ -1,6 +1,6 @@
 //! What several test files need: where the traces are, and reading the oracle's CSV.
 
-#![allow(dead_code, reason = "each test file is a program of its own and uses a part of this")]
+#![allow(dead_code, reason = "each test program uses a part of this")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 pub(crate) mod facts;

@@ -40,6 +40,7 @@ pub enum Format {
     Csv,
     Folded,
     Speedscope,
+    #[cfg(feature = "flamegraph")]
     Svg,
 }
 
@@ -52,6 +53,7 @@ impl From<Format> for Form {
             Format::Csv => Form::Csv,
             Format::Folded => Form::Folded,
             Format::Speedscope => Form::Speedscope,
+            #[cfg(feature = "flamegraph")]
             Format::Svg => Form::Svg,
         }
     }

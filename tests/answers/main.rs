@@ -1,0 +1,13 @@
+//! What the program answers: attribution, costs, the forms of output, their schemas, and the library that gives the same.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod attribution;
+mod diff;
+mod forms;
+mod library;
+mod real_costs;
+mod real_traces;
+mod schema;
+mod tables;

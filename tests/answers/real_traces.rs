@@ -1,0 +1,347 @@
+//! The main job on real traces: the counts that are known of them, and the answers of the Python script that this tool follows.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on fails; its prints are for -- --nocapture"
+)]
+
+use crate::support;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use nccl_stacks::analysis::callers::Callers;
+use nccl_stacks::analysis::capture::{Captured, Captures};
+use nccl_stacks::analysis::kernels::{OwnFamilies, Wanted, choose};
+use nccl_stacks::analysis::launches::{self, Evidence, Launches, WindowOn};
+use nccl_stacks::analysis::stacks::{Climb, Ground, StackReport, climb};
+use nccl_stacks::analysis::window;
+use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::event::ids::PythonCaller;
+use nccl_stacks::load::{LoadOptions, load};
+use nccl_stacks::nccl::frames::fold;
+use nccl_stacks::sql::Database;
+use nccl_stacks::store::Store;
+use nccl_stacks::store::slices::NO_PARENT;
+use nccl_stacks::time::{TimeRule, Window};
+
+fn open(path: &Path, time: TimeRule) -> Database {
+    let options = LoadOptions { time, args: ArgsWanted::Collectives, ..LoadOptions::default() };
+    Database::open(load(path, options, |_| {}).unwrap().store).unwrap()
+}
+
+fn ask(database: &Database, kernel: Option<&str>, window: Window, max_callers: usize) -> StackReport {
+    let patterns: Vec<String> = kernel.iter().map(|k| (*k).to_owned()).collect();
+    let wanted = Wanted::parse(&patterns, &[], &OwnFamilies::default()).unwrap();
+    let launches = launches::find(database.store(), &choose(database, &wanted).unwrap());
+    let how = Climb { max_callers: Some(max_callers), forward: false, ..Climb::default() };
+    climb(Ground::new(database.store(), &wanted, Captured::default()), &launches, window, how)
+}
+
+/// The stacks that Perfetto's nesting gives, the launch first: what the script climbs.
+fn by_parent_id(database: &Database, kernel: &str, window: Window, max_callers: usize) -> BTreeMap<Vec<String>, u64> {
+    let store = database.store();
+    let wanted = Wanted::parse(&[kernel.to_owned()], &[], &OwnFamilies::default()).unwrap();
+    let launches = launches::find(store, &choose(database, &wanted).unwrap());
+    let mut stacks = BTreeMap::new();
+    for call in launches.kernels.iter().filter_map(|launched| launched.call).filter(|call| window.contains(call.ts)) {
+        let name = |slice: u32| store.strings.get(store.slices.name(slice as usize)).unwrap();
+        let mut frames = vec![name(call.slice).to_owned()];
+        let mut slice = store.slices.parent(call.slice as usize);
+        while slice != NO_PARENT && frames.len() <= max_callers {
+            frames.push(fold(name(slice)).into_owned());
+            slice = store.slices.parent(slice as usize);
+        }
+        *stacks.entry(frames).or_default() += 1;
+    }
+    stacks
+}
+
+/// One answer of the script: what was asked, and the stacks (the launch first) with their counts.
+struct Answer {
+    trace: String,
+    kernel: String,
+    window: Window,
+    depth: usize,
+    stacks: BTreeMap<Vec<String>, u64>,
+}
+
+fn parse_answer(text: &str) -> Answer {
+    let header = |key: &str| {
+        let start = format!("# {key}: ");
+        text.lines().find_map(|line| line.strip_prefix(&start)).unwrap_or_else(|| panic!("no {key}"))
+    };
+    let (start, rest) = header("start_ts").split_once(" duration: ").unwrap();
+    let (duration, depth) = rest.split_once(" depth: ").unwrap();
+    let rows = text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('\t'));
+    let mut stacks = BTreeMap::new();
+    for (count, stack) in rows {
+        let mut frames = stack.split(" <- ");
+        let launch = frames.next().unwrap().to_owned();
+        let folded: Vec<String> = std::iter::once(launch).chain(frames.map(|f| fold(f).into_owned())).collect();
+        *stacks.entry(folded).or_default() += count.parse::<u64>().unwrap();
+    }
+    Answer {
+        trace: header("trace").to_owned(),
+        kernel: header("kernel").to_owned(),
+        window: Window::new(start.parse().unwrap(), duration.parse().unwrap()),
+        depth: depth.parse().unwrap(),
+        stacks,
+    }
+}
+
+/// Takes out of the script's answer what is wrong in it, each kind with the reason, and returns how many kernels were to be
+/// found under graph launches. What is left must be ours to the letter.
+fn without_known_errors(name: &str, stacks: &mut BTreeMap<Vec<String>, u64>) -> u64 {
+    let (mut graph, mut strays, mut zero_length) = (0, 0, 0);
+    for (frames, count) in std::mem::take(stacks) {
+        if frames.len() > 1 && frames[0] == "cudaGraphLaunch" && frames[1] == "cudaGraphLaunch" {
+            // The ancestors of all kernels of a graph launch joined into one text, counted once per launch. Each of these
+            // graphs holds 97 all-reduces.
+            graph += 97 * count;
+        } else if frames[0] == "cudaLaunchKernelExC" && frames[1].ends_with(": fused_add_rmsnorm_cute") {
+            // The launch of another kernel: it overlaps the all-reduce on its stream, so its flow was bound to that.
+            strays += count;
+        } else if frames[0] == "cudaPointerGetAttributes" {
+            // Times in whole microseconds: the flow was bound to a call of length 0 that begins within the launch.
+            zero_length += count;
+            *stacks.entry(frames[1..].to_vec()).or_default() += count;
+        } else {
+            *stacks.entry(frames).or_default() += count;
+        }
+    }
+    let known = match name {
+        "sglang_A_rank0.fbg0" | "sglang_A_rank0.like_fbg0.depth30" => (0, 16, 0),
+        "sglang_A_rank0.whole" => (3 * 97, 16, 0),
+        "sglang_A_rank0.fbg1" | "sglang_A_rank0.fbg2" | "sglang_A_rank0.fbg3" => (97, 0, 0),
+        "sglang_A_rank1.like_fbg0.depth30" => (0, 2, 0),
+        "sglang_F_rank0.whole" | "sglang_F_compat_rank0.whole" => (5 * 97, 0, 0),
+        "HTA__trace_diff_control_a100.whole" => (0, 0, 1),
+        _ => (0, 0, 0),
+    };
+    assert_eq!((graph, strays, zero_length), known, "{name}");
+    graph
+}
+
+#[test]
+fn the_answers_of_the_script_less_its_errors() {
+    let Some(shared) = support::shared() else { return };
+    let mut compared = 0;
+    let mut files: Vec<_> =
+        std::fs::read_dir(shared.join("oracle")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    for file in files {
+        let Some(name) = file.file_name().and_then(|n| n.to_str()).and_then(|n| n.strip_suffix(".script.txt")) else {
+            continue;
+        };
+        let mut answer = parse_answer(&support::read_text(&file));
+        let under_graphs = without_known_errors(name, &mut answer.stacks);
+        // The script's windows are on Perfetto's clock.
+        let database = open(&shared.join("traces").join(&answer.trace), TimeRule::Perfetto);
+        let mut ours = by_parent_id(&database, &answer.kernel, answer.window, answer.depth);
+        if under_graphs > 0 {
+            let before: u64 = ours.values().sum();
+            ours.retain(|frames, _| frames[0] != "cudaGraphLaunch");
+            assert_eq!(before - ours.values().sum::<u64>(), under_graphs, "{name}: under graph launches");
+        }
+        assert_eq!(ours, answer.stacks, "{name}");
+        compared += 1;
+    }
+    assert_eq!(compared, 22);
+}
+
+/// How many kernels of a report were launched by a call of this name.
+fn launched_by(report: &StackReport, call: &str) -> u64 {
+    report.stacks.iter().filter(|s| s.key.frames.last().is_some_and(|f| f == call)).map(|s| s.count).sum()
+}
+
+#[test]
+fn known_counts() {
+    let Some(shared) = support::shared() else { return };
+    // Trace, NCCL kernels, launched, by graph launches.
+    for (trace, kernels, launched, by_graph) in [
+        ("lora-dev-script__sglang_tp4_A_mixed_rank0", 392, 392, 294),
+        ("lora-dev-script__sglang_tp4_A_mixed_rank1", 392, 392, 294),
+        ("lora-dev-script__sglang_tp4_A_mixed_rank2", 392, 392, 294),
+        ("lora-dev-script__sglang_tp4_A_mixed_rank3", 392, 392, 294),
+        ("lora-dev-script__sglang_tp4_F_decode_lora_rank0", 490, 490, 490),
+        ("lora-dev-script__sglang_tp4_F_decode_lora_compat_rank0", 490, 490, 490),
+        ("TraceLens__mi300_ddp_resnet_rank0", 17, 12, 0),
+        ("HTA__trace_diff_test_v100_cudagraph", 64, 60, 0),
+        ("HPCTrainingExamples__ddp_rccl_merged_4ranks", 84, 84, 0),
+        ("HPCTrainingExamples__rccl_only_merged", 84, 0, 0),
+        ("HTA__dlrm_sampled_rank0", 10, 10, 0),
+    ] {
+        let database = open(&shared.join("traces").join(format!("{trace}.json.gz")), TimeRule::Exact);
+        let report = ask(&database, None, Window::ALL, 12);
+        let got = (report.kernels_in_trace, report.coverage.attributed(), launched_by(&report, "cudaGraphLaunch"));
+        assert_eq!(got, (kernels, launched, by_graph), "{trace}");
+        assert_eq!(report.coverage.unattributed(), kernels - launched, "{trace}");
+    }
+}
+
+#[test]
+fn one_step_of_sglang() {
+    let Some(shared) = support::shared() else { return };
+    for rank in 0..4 {
+        let path = shared.join("traces").join(format!("lora-dev-script__sglang_tp4_A_mixed_rank{rank}.json.gz"));
+        let database = open(&path, TimeRule::Exact);
+        let name = "sglang/srt/managers/tp_worker.py(447): forward_batch_generation";
+        let steps = window::functions(&database, name, &Launches::default(), WindowOn::Launch).unwrap();
+        assert_eq!(steps.len(), 4, "rank {rank}");
+        let report = ask(&database, Some("ncclDevKernel_AllReduce"), steps[0].window, 12);
+        assert_eq!(report.coverage.attributed(), 97, "rank {rank}");
+        for stack in &report.stacks {
+            assert_eq!(stack.key.frames[stack.key.frames.len() - 2], "nccl:all_reduce", "rank {rank}");
+        }
+    }
+}
+
+/// All that holds a call on its thread by its times, whatever track it lies on, the outermost first; what lies above the first
+/// function of the thread, as the profiler has it, belongs to others.
+fn by_time(store: &Store, call: u32) -> Vec<u32> {
+    let slices = &store.slices;
+    let thread = |slice: usize| store.tracks.thread_of(slices.track(slice));
+    let end = |slice: usize| slices.ts(slice) + slices.dur(slice);
+    let call = call as usize;
+    let holds = |slice: &usize| thread(*slice) == thread(call) && end(*slice) >= end(call);
+    let mut found: Vec<u32> = (0..call).filter(holds).map(|slice| slice as u32).collect();
+    let is_first = |slice: &u32| store.python_ids(*slice as usize).is_some_and(|(_, c)| c == PythonCaller::Nobody);
+    if let Some(first) = found.iter().rposition(is_first) {
+        found.drain(..first);
+    }
+    found
+}
+
+/// The callers of every launch of a collective, and of many others, in every real trace, against a search through all slices by
+/// their times.
+#[test]
+fn callers_are_what_runs_around_a_launch() {
+    let Some(shared) = support::shared() else { return };
+    let mut checked = 0;
+    for (name, path) in support::real_traces(&shared) {
+        let database = open(&path, TimeRule::Exact);
+        let store = database.store();
+        let calls_of = |families: &[&str], patterns: &[&str]| {
+            let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+            let wanted = Wanted::parse(&texts(patterns), &texts(families), &OwnFamilies::default()).unwrap();
+            let launches = launches::find(store, &choose(&database, &wanted).unwrap());
+            let mut calls: Vec<u32> = launches.kernels.iter().filter_map(|l| Some(l.call?.slice)).collect();
+            calls.dedup();
+            calls
+        };
+        // All launches of collectives, and some of all others.
+        let mut calls = calls_of(&["all-collectives"], &[]);
+        let others = calls_of(&[], &["*"]);
+        calls.extend(others.iter().step_by(others.len() / 100 + 1));
+        let mut callers = Callers::new(store);
+        for call in calls {
+            let mut found = Vec::new();
+            while let Some(caller) = callers.caller(*found.last().unwrap_or(&call)) {
+                found.push(caller);
+            }
+            found.reverse();
+            let want = by_time(store, call);
+            checked += 1;
+            let names = |slices: &[u32]| -> Vec<&str> {
+                slices.iter().map(|slice| store.strings.get(store.slices.name(*slice as usize)).unwrap()).collect()
+            };
+            assert!(found == want, "{name}, slice {call}:\n{:?}\n{:?}", names(&found), names(&want));
+        }
+    }
+    assert!(checked > 3_000, "{checked}");
+}
+
+fn trace(shared: &Path, name: &str) -> Database {
+    open(&shared.join("traces").join(format!("{name}.json.gz")), TimeRule::Exact)
+}
+
+/// The whole answer for some kernels, with captures from another trace if one is named.
+fn answer(shared: &Path, database: &Database, patterns: &[&str], capture: Option<&str>) -> StackReport {
+    let patterns: Vec<String> = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
+    let families = if patterns.is_empty() { vec!["all-collectives".to_owned()] } else { vec![] };
+    let wanted = Wanted::parse(&patterns, &families, &OwnFamilies::default()).unwrap();
+    let mut launches = launches::find(database.store(), &choose(database, &wanted).unwrap());
+    let mut captures = Captures::new(false);
+    if let Some(capture) = capture {
+        let path = shared.join("traces").join(format!("{capture}.json.gz"));
+        assert_eq!(captures.add(&load(&path, LoadOptions::default(), |_| {}).unwrap().store), 1);
+    }
+    let captured = captures.stacks(database.store(), &mut launches, None);
+    climb(Ground::new(database.store(), &wanted, captured), &launches, Window::ALL, Climb::default())
+}
+
+#[test]
+fn every_collective_is_accounted_for() {
+    let Some(shared) = support::shared() else { return };
+    let mut with_collectives = 0;
+    for (name, path) in support::real_traces(&shared) {
+        let database = open(&path, TimeRule::Exact);
+        let report = answer(&shared, &database, &[], None);
+        // None of these traces has collective kernels of other names.
+        let sql = "SELECT count(*) FROM slice WHERE kind = 'kernel' AND name GLOB 'nccl*'";
+        let kernels: u64 = database.connection().query_row(sql, [], |row| row.get(0)).unwrap();
+        let coverage = &report.coverage;
+        assert_eq!((report.kernels_in_trace, coverage.kernels), (kernels, kernels), "{name}");
+        assert_eq!(coverage.attributed() + coverage.unattributed(), kernels, "{name}");
+        assert_eq!(report.stacks.iter().map(|stack| stack.count).sum::<u64>(), coverage.attributed(), "{name}");
+        with_collectives += u64::from(kernels > 0);
+    }
+    assert_eq!(with_collectives, 23);
+}
+
+/// One recording, written twice: as it was, and by a tool that moved what overlaps and gave threads texts for numbers.
+#[test]
+fn twins_give_the_same_answer() {
+    let Some(shared) = support::shared() else { return };
+    let stacks = |name: &str| answer(&shared, &trace(&shared, name), &[], None).stacks;
+    let original = stacks("lora-dev-script__sglang_tp4_F_decode_lora_rank0");
+    assert_eq!(original.iter().map(|stack| stack.count).collect::<Vec<_>>(), [392, 98]);
+    assert_eq!(original, stacks("lora-dev-script__sglang_tp4_F_decode_lora_compat_rank0"));
+}
+
+/// The profiler put the start stacks of all Python threads around the scheduler's.
+#[test]
+fn a_schedulers_stacks_are_its_own() {
+    let Some(shared) = support::shared() else { return };
+    for (name, disagree) in [
+        ("A_mixed_rank0", 16),
+        ("A_mixed_rank1", 2),
+        ("A_mixed_rank2", 0),
+        ("A_mixed_rank3", 0),
+        ("F_decode_lora_rank0", 0),
+    ] {
+        let report = answer(&shared, &trace(&shared, &format!("lora-dev-script__sglang_tp4_{name}")), &[], None);
+        // As many as the arrows that trace_processor binds to kernels from launches of other kernels.
+        assert_eq!(report.coverage.flow_disagrees, disagree, "{name}");
+        for stack in &report.stacks {
+            assert_eq!(
+                stack.key.frames[..2],
+                ["<string>(1): <module>", "multiprocessing/spawn.py(122): spawn_main"],
+                "{name}"
+            );
+            let strangers = ["watchdog.py", "_monitor.py", "timer.py", "subproc_pool.py", "fused_add_rmsnorm"];
+            assert!(!stack.key.frames.iter().any(|frame| strangers.iter().any(|s| frame.contains(s))), "{name}");
+        }
+    }
+}
+
+#[test]
+fn graphs_have_the_stacks_of_their_capture() {
+    let Some(shared) = support::shared() else { return };
+    // Trace, its capture; kernels launched by graphs, of these with the capture's stack. The last trace replays graphs of
+    // other sizes than the one that was captured.
+    for (replay, capture, kernels, matched) in [
+        ("mi_sglang_decode", "mi_sglang_capture_bs32", 544, 544),
+        ("mi_vllm_graph_execution", "mi_vllm_capture", 421, 421),
+        ("mi_vllm_piecewise_execution", "mi_vllm_capture", 361, 0),
+    ] {
+        let database = trace(&shared, &format!("TraceLens__{replay}"));
+        let report = answer(&shared, &database, &["*"], Some(&format!("TraceLens__{capture}")));
+        assert_eq!(report.coverage.by[&Evidence::GraphReplay], kernels, "{replay}");
+        let tally = report.coverage.captures.unwrap();
+        assert_eq!((tally.matched, tally.unknown, tally.ambiguous), (matched, kernels - matched, 0), "{replay}");
+        assert_eq!(tally.by_order, 0, "ROCm names the kernels");
+    }
+}

@@ -1,0 +1,274 @@
+//! The schemas in `schema/` against what the program writes: every answer fits, and what differs from an answer in any one field does not.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::support;
+
+use std::path::{Path, PathBuf};
+
+use jsonschema::Validator;
+use serde_json::{Value, json};
+use support::program::{run, stderr, testdata, trace_of};
+
+/// Maps by names that a trace has; every other object has the same fields always.
+const MAPS: &[&str] =
+    &["attributed_by", "kernels_by_name", "collectives", "algorithms", "protocols", "dtypes", "without_launch"];
+
+fn read(name: &str) -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema").join(format!("{name}.schema.json"));
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn validator(name: &str) -> Validator {
+    jsonschema::draft202012::new(&read(name)).unwrap()
+}
+
+/// What the program answers in JSON; `None` if it finds nothing.
+fn answer(args: &[&str]) -> Option<Value> {
+    let output = run(&[args, &["--format", "json"]].concat());
+    match output.status.code() {
+        Some(3) if output.stdout.is_empty() => None,
+        // Where no kernel has a launch, the rest is told all the same.
+        Some(0 | 3) => Some(serde_json::from_slice(&output.stdout).unwrap()),
+        _ => panic!("{args:?}: {}", stderr(&output)),
+    }
+}
+
+fn assert_fits(schema: &Validator, answer: &Value, args: &[&str]) {
+    let errors: Vec<String> =
+        schema.iter_errors(answer).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert!(errors.is_empty(), "{args:?}\n{}", errors.join("\n"));
+}
+
+/// All traces in `testdata/`.
+fn small_traces() -> Vec<String> {
+    let (mut traces, mut folders) = (Vec::new(), vec![PathBuf::from(testdata(""))]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.extension().and_then(|extension| extension.to_str()) {
+                None if path.is_dir() => folders.push(path),
+                // What should be said of a broken trace.
+                _ if path.to_str().unwrap().contains(".report.") => {}
+                Some("json" | "gz") => traces.push(path.to_str().unwrap().to_owned()),
+                _ => {}
+            }
+        }
+    }
+    traces
+}
+
+#[test]
+fn answers_on_all_small_traces_fit() {
+    let (stacks, kernels) = (validator("stacks"), validator("kernels"));
+    let (mut answers, mut tables) = (0, 0);
+    for trace in small_traces() {
+        for flags in [
+            &[][..],
+            &["--sort", "gpu", "--limit", "1"],
+            &["--sort", "exposed", "--min-share", "20"],
+            &["--sort", "mean", "--limit", "9"],
+            &["--stack-depth", "2"],
+            &["--stack-depth", "0", "--exact-names"],
+            &["--window-on", "kernel"],
+            &["--forward-stacks", "off", "--family", "all-collectives"],
+        ] {
+            let args = [&[trace.as_str()], flags].concat();
+            if let Some(answer) = answer(&args) {
+                assert_fits(&stacks, &answer, &args);
+                answers += 1;
+            }
+        }
+        for flags in [&[][..], &["--limit", "1"], &["--family", "nccl", "--window-on", "kernel"]] {
+            let args = [&["kernels", trace.as_str()], flags].concat();
+            if let Some(answer) = answer(&args) {
+                assert_fits(&kernels, &answer, &args);
+                tables += 1;
+            }
+        }
+    }
+    // Two traces have no collective: begin_end_async, and the capture, which has no kernels at all.
+    assert_eq!((answers, tables), (50 * 8, 50 * 3));
+}
+
+#[test]
+fn answers_for_windows_fit() {
+    let stacks = validator("stacks");
+    let two = testdata("two_matches.json");
+    let server = testdata("sglang_decode.json.gz");
+    for args in [
+        &[two.as_str(), "--function-name", "train.py(40): train_step", "--index", "1"][..],
+        &[&two, "--start-ts", "2.7ms", "--duration", "1ns"],
+        &[&server, "--function-name", "%forward_batch_generation", "--index", "0"],
+    ] {
+        assert_fits(&stacks, &answer(args).unwrap(), args);
+    }
+    // The launch begins in this window of one ns, and its kernel runs after it.
+    let short = answer(&[&two, "--start-ts", "2.7ms", "--duration", "1ns"]).unwrap();
+    assert_eq!((&short["summary"]["wall_ns"], &short["summary"]["kernel_names_found"]), (&1.into(), &0.into()));
+    // A trace in which nothing takes any time.
+    let (_folder, instant) = trace_of(&[
+        r#""ph":"X","name":"cudaLaunchKernel","cat":"cuda_runtime","pid":9,"tid":9,"ts":5,"dur":0,"args":{"correlation":1}"#,
+        r#""ph":"X","name":"ncclX","cat":"kernel","pid":0,"tid":7,"ts":5,"dur":0,"args":{"correlation":1}"#,
+    ]);
+    let nothing = answer(&[&instant]).unwrap();
+    assert_fits(&stacks, &nothing, &[&instant]);
+    assert_eq!(nothing["stacks"][0]["cost"]["share_of_window"], 0.0);
+}
+
+#[test]
+fn answers_on_real_traces_fit() {
+    let Some(shared) = support::shared() else { return };
+    let (stacks, kernels) = (validator("stacks"), validator("kernels"));
+    let (mut answers, mut tables) = (0, 0);
+    for (_, trace) in support::real_traces(&shared) {
+        let trace = trace.to_str().unwrap();
+        let args = [trace, "--family", "all-collectives"];
+        if let Some(answer) = answer(&args) {
+            assert_fits(&stacks, &answer, &args);
+            answers += 1;
+        }
+        let args = ["kernels", trace, "--limit", "20"];
+        if let Some(answer) = answer(&args) {
+            assert_fits(&kernels, &answer, &args);
+            tables += 1;
+        }
+    }
+    assert!(answers >= 20 && tables > answers, "{answers} and {tables}");
+}
+
+#[test]
+fn answers_on_two_traces_fit() {
+    let schema = validator("diff");
+    let traces = small_traces();
+    let (mut answers, mut changes) = (0, 0);
+    for before in &traces {
+        for after in &traces {
+            let args = ["diff", before, after, "--stack-depth", "3"];
+            if let Some(answer) = answer(&args) {
+                assert_fits(&schema, &answer, &args);
+                answers += 1;
+                changes += answer["changes"].as_array().unwrap().len();
+            }
+        }
+    }
+    assert!(answers > 150 && changes > answers, "{answers} and {changes}");
+}
+
+/// All values that differ from one in a single place: a field less, a field more, a value of another type.
+fn mutants(value: &Value, is_map: bool) -> Vec<(String, Value)> {
+    let mut found = Vec::new();
+    let wrong = match value {
+        Value::String(_) => json!(1),
+        Value::Object(_) => json!([]),
+        Value::Array(_) => json!({}),
+        _ => json!("text"),
+    };
+    // A text may stand where null stands; a list never.
+    found.push((format!(" is {wrong}"), if value.is_null() { json!([]) } else { wrong }));
+    match value {
+        Value::Object(fields) => {
+            for (key, inner) in fields {
+                if !is_map {
+                    let mut less = fields.clone();
+                    less.remove(key);
+                    found.push((format!("/{key} is gone"), less.into()));
+                }
+                for (what, mutant) in mutants(inner, MAPS.contains(&key.as_str())) {
+                    let mut other = fields.clone();
+                    other.insert(key.clone(), mutant);
+                    found.push((format!("/{key}{what}"), other.into()));
+                }
+            }
+            let mut more = fields.clone();
+            more.insert("unheard of".to_owned(), if is_map { json!(0) } else { json!(1) });
+            found.push(("/unheard of".to_owned(), more.into()));
+        }
+        Value::Array(items) => {
+            for (at, item) in items.iter().enumerate() {
+                for (what, mutant) in mutants(item, false) {
+                    let mut other = items.clone();
+                    other[at] = mutant;
+                    found.push((format!("/{at}{what}"), other.into()));
+                }
+            }
+        }
+        _ => {}
+    }
+    found
+}
+
+#[test]
+fn what_differs_in_one_field_does_not_fit() {
+    let costs = testdata("costs.json");
+    let replay = testdata("replay/trace.json");
+    for (name, args) in [
+        ("stacks", &[costs.as_str(), "--sort", "gpu", "--limit", "2"][..]),
+        ("stacks", &[&replay, "--limit", "1"]),
+        ("kernels", &["kernels", &costs, "--limit", "1"]),
+        ("diff", &["diff", &costs, &replay]),
+    ] {
+        let schema = validator(name);
+        let answer = answer(args).unwrap();
+        assert_fits(&schema, &answer, args);
+        let mutants = mutants(&answer, false);
+        assert!(mutants.len() > 40, "{}", mutants.len());
+        for (what, mutant) in mutants {
+            assert!(!schema.is_valid(&mutant), "{name}: {what} is let pass");
+        }
+    }
+    let mut other = answer(&[&costs]).unwrap();
+    for (field, value) in [("version", json!(2)), ("schema", json!("nccl-stacks/kernels")), ("stacks_found", json!(-1))]
+    {
+        let right = std::mem::replace(&mut other[field], value);
+        assert!(!validator("stacks").is_valid(&other), "{field}");
+        other[field] = right;
+    }
+}
+
+/// Every object of a schema, wherever it stands.
+fn objects<'a>(schema: &'a Value, place: &str, found: &mut Vec<(String, &'a Value)>) {
+    match schema {
+        Value::Object(fields) => {
+            if schema.get("type") == Some(&json!("object")) {
+                found.push((place.to_owned(), schema));
+            }
+            fields.iter().for_each(|(key, inner)| objects(inner, &format!("{place}/{key}"), found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| objects(item, place, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn schemas_describe_every_field_and_leave_none_open() {
+    for name in ["stacks", "kernels", "diff"] {
+        let schema = read(name);
+        assert!(jsonschema::meta::is_valid(&schema), "{name}");
+        let mut found = Vec::new();
+        objects(&schema, name, &mut found);
+        for (place, object) in found {
+            assert!(object["description"].is_string(), "{place}");
+            let Some(properties) = object.get("properties").and_then(Value::as_object) else {
+                assert!(object["additionalProperties"].is_object(), "{place} is a map");
+                continue;
+            };
+            assert_eq!(object["additionalProperties"], json!(false), "{place}");
+            let required: Vec<&str> =
+                object["required"].as_array().unwrap().iter().map(|k| k.as_str().unwrap()).collect();
+            assert_eq!(required.len(), properties.len(), "{place}: all fields are always there");
+            for (field, property) in properties {
+                assert!(required.contains(&field.as_str()), "{place}/{field}");
+                let description = property["description"].as_str().unwrap_or_default();
+                assert!(description.ends_with('.'), "{place}/{field} has no description");
+                assert!(!field.ends_with("_ns") || description.contains(" ns"), "{place}/{field}: the unit");
+            }
+        }
+    }
+    for shared in ["kernel", "spread", "damage"] {
+        assert_eq!(read("stacks")["$defs"][shared], read("kernels")["$defs"][shared]);
+    }
+    for shared in ["trail", "amount", "summary", "kernel", "spread", "damage"] {
+        assert_eq!(read("stacks")["$defs"][shared], read("diff")["$defs"][shared]);
+    }
+}

@@ -1,0 +1,197 @@
+//! Answers as tables: CSV as RFC 4180 has it, and rows that fit a screen.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::support;
+
+use std::path::{Path, PathBuf};
+
+use nccl_stacks::analysis::capture::Captured;
+use nccl_stacks::analysis::diff::Diff;
+use nccl_stacks::analysis::kernels::{OwnFamilies, Wanted, choose};
+use nccl_stacks::analysis::launches;
+use nccl_stacks::analysis::stacks::{Climb, Ground, StackReport, climb};
+use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::load::{LoadOptions, load};
+use nccl_stacks::nccl::frames::place;
+use nccl_stacks::report::diff::DiffForm;
+use nccl_stacks::report::{Answer, Form, Weight};
+use nccl_stacks::sql::Database;
+use nccl_stacks::time::Window;
+use support::program::{run, stderr, stdout, testdata, trace_of};
+
+const STACKS_HEADER: &str = "count,gpu_time_ns,share_of_window,mean_ns,median_ns,p95_ns,min_ns,max_ns,exposed_ns,overlapped_ns,\
+    queue_delay_median_ns,collective,dtype,bytes_min,bytes_max,process_group,algbw_gb_per_s,busbw_gb_per_s,best_busbw_gb_per_s,\
+    thread,kernels,stack";
+
+/// The header of `nsys stats -r cuda_gpu_kern_sum --format csv`.
+const KERNELS_HEADER: &str = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name";
+
+/// The records of an answer in CSV; a record with another number of fields than the header is an error.
+fn records(args: &[&str], header: &str) -> Vec<csv::StringRecord> {
+    let output = run(&[args, &["--format", "csv"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    let mut reader = csv::ReaderBuilder::new().flexible(false).from_reader(text.as_bytes());
+    assert_eq!(reader.headers().unwrap(), &csv::StringRecord::from(header.split(',').collect::<Vec<_>>()));
+    reader.records().map(|record| record.unwrap()).collect()
+}
+
+#[test]
+fn csv_has_one_record_for_each_stack() {
+    for trace in ["costs.json", "sglang_decode.json.gz", "ddp_backward.json.gz", "replay/trace.json", "evidence.json"] {
+        let path = testdata(trace);
+        let records = records(&[&path], STACKS_HEADER);
+        let whole: serde_json::Value = serde_json::from_slice(&run(&[&path, "--format", "json"]).stdout).unwrap();
+        let stacks = whole["stacks"].as_array().unwrap();
+        assert_eq!(records.len(), stacks.len(), "{trace}");
+        for (record, stack) in records.iter().zip(stacks) {
+            let cost = &stack["cost"];
+            let times = [&stack["count"], &cost["gpu_time"]["total_ns"], &cost["share_of_window"]];
+            for (field, value) in record.iter().zip(times) {
+                assert_eq!(field.parse::<f64>().ok(), value.as_f64(), "{trace}");
+            }
+            assert_eq!(record[8].parse::<i64>().ok(), cost["exposed_ns"].as_i64());
+            assert_eq!(record[19], *stack["thread"].as_str().unwrap_or_default());
+            let launch = stack["frames"].as_array().unwrap().last().and_then(|frame| frame.as_str());
+            assert!(launch.is_none_or(|launch| record[21].ends_with(&format!(";{launch}")) || record[21] == *launch));
+        }
+        let kernels = support::program::run(&["kernels", &path, "--format", "json"]);
+        let kernels: serde_json::Value = serde_json::from_slice(&kernels.stdout).unwrap();
+        let rows = self::records(&["kernels", &path], KERNELS_HEADER);
+        assert_eq!(rows.len() as u64, kernels["kernel_names_found"].as_u64().unwrap(), "{trace}");
+        let percent: f64 = rows.iter().map(|row| row[0].parse::<f64>().unwrap()).sum();
+        assert!((percent - 100.0).abs() < 0.06 * rows.len() as f64, "{trace}: {percent}");
+    }
+}
+
+/// Quotes, commas and line breaks in names, which are all that CSV has to quote.
+#[test]
+fn csv_quotes_what_it_must() {
+    let (_folder, path) = trace_of(&[
+        r#""ph":"X","name":"a, \"b\"\nc","cat":"cpu_op","pid":9,"tid":9,"ts":1,"dur":50"#,
+        r#""ph":"X","name":"cudaLaunchKernel","cat":"cuda_runtime","pid":9,"tid":9,"ts":10,"dur":1,"args":{"correlation":1}"#,
+        r#""ph":"X","name":"nccl, \"X\"\r\n","cat":"kernel","pid":0,"tid":7,"ts":20,"dur":5,"args":{"correlation":1}"#,
+    ]);
+    let stacks = records(&[&path], STACKS_HEADER);
+    assert_eq!((&stacks[0][20], &stacks[0][21]), (r#"nccl, "X"\r\n"#, r#"a, "b"\nc;cudaLaunchKernel"#));
+    let kernels = records(&["kernels", &path], KERNELS_HEADER);
+    assert_eq!(&kernels[0][8], "nccl, \"X\"\r\n", "as the trace has it");
+    let text = stdout(&run(&[&path, "--format", "csv"]));
+    assert!(text.ends_with("\"nccl, \"\"X\"\"\\r\\n\",\"a, \"\"b\"\"\\nc;cudaLaunchKernel\"\n"), "{text}");
+}
+
+fn report(path: &Path) -> StackReport {
+    let options = LoadOptions { args: ArgsWanted::Collectives, ..LoadOptions::default() };
+    let database = Database::open(load(path, options, |_| {}).unwrap().store).unwrap();
+    let wanted = Wanted::parse(&[], &["all-collectives".to_owned()], &OwnFamilies::default()).unwrap();
+    let launches = launches::find(database.store(), &choose(&database, &wanted).unwrap());
+    let how = Climb { max_callers: Some(12), ..Climb::default() };
+    climb(Ground::new(database.store(), &wanted, Captured::default()), &launches, Window::ALL, how)
+}
+
+/// The table of stacks alone, without the summary before it.
+fn table(report: &StackReport, width: Option<usize>) -> String {
+    let answer = Answer { report, trace: "trace", weight: Weight::Gpu, width };
+    let mut out = Vec::new();
+    answer.write(Form::Table, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    text[text.find("\n #  ").unwrap() + 1..].to_owned()
+}
+
+#[test]
+fn tables_fit_the_screen_and_keep_functions_whole() {
+    let mut paths: Vec<_> =
+        ["costs.json", "sglang_decode.json.gz", "ddp_backward.json.gz"].map(|name| testdata(name).into()).into();
+    if let Some(shared) = support::shared() {
+        let traces = support::real_traces(&shared).into_iter();
+        paths.extend(traces.filter(|(name, _)| name.contains("sglang") || name.contains("ddp")).map(|(_, path)| path));
+    }
+    for path in paths {
+        let report = report(&path);
+        if report.stacks.is_empty() {
+            continue;
+        }
+        for width in 60..=200 {
+            let text = table(&report, Some(width));
+            for line in text.lines() {
+                assert!(line.chars().count() <= width, "{} at {width}:\n{line}", path.display());
+            }
+            for frame in report.stacks.iter().flat_map(|stack| stack.key.telling_frames().into_iter().take(2)) {
+                let Some((file, ..)) = place(frame) else { continue };
+                let whole = &frame[file.rfind('/').map_or(0, |at| at + 1)..];
+                assert!(
+                    text.contains(whole) || whole.chars().count() + 4 > width,
+                    "{}, {width}: {whole}\n{text}",
+                    path.display()
+                );
+            }
+        }
+    }
+}
+
+/// From the width of an old terminal on.
+#[test]
+fn diffs_fit_the_screen() {
+    let mut pairs = vec![["costs.json", "costs_later.json"].map(|name| PathBuf::from(testdata(name)))];
+    if let Some(shared) = support::shared() {
+        let trace = |name: &str| shared.join(format!("traces/HTA__trace_diff_{name}.json.gz"));
+        pairs.push(["control_a100", "test_v100_cudagraph"].map(trace));
+    }
+    for [before, after] in pairs {
+        let diff = Diff::new(("before", report(&before)), ("after", report(&after)));
+        for width in 80..=200 {
+            let mut out = Vec::new();
+            nccl_stacks::report::diff::write(&diff, DiffForm::Table, Some(width), &mut out).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            for line in text.lines() {
+                assert!(line.chars().count() <= width, "{} at {width}:\n{line}", before.display());
+            }
+            for change in &diff.changes {
+                let frame = change.key.telling_frames()[0];
+                let end: String = frame.chars().take(12).collect();
+                assert!(text.contains(&end), "{width}: {frame}\n{text}");
+            }
+        }
+    }
+}
+
+/// Where no frame is a person's own Python, what every collective goes through is left out: it would tell nothing.
+#[test]
+fn frames_above_the_collective_are_shown() {
+    let text = table(&report(testdata("ddp_backward.json.gz").as_ref()), None);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[1].ends_with("  autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"), "{text}");
+    assert!(lines[2].ends_with("  DistributedDataParallel.forward"), "{text}");
+    assert!(lines[3].ends_with("  ProfilerStep#") && lines.len() == 4, "{text}");
+    let only = report(testdata("evidence.json").as_ref());
+    assert!(only.stacks.iter().all(|stack| stack.key.telling_frames() == ["serve.py(1): main"]), "{only:?}");
+}
+
+/// All columns with frames beside them, all with frames below, and what is left where there is no room.
+#[test]
+fn a_narrow_screen_has_fewer_columns() {
+    let report = report(testdata("costs.json").as_ref());
+    let columns = |width| {
+        table(&report, width)
+            .lines()
+            .next()
+            .unwrap()
+            .split("  ")
+            .filter(|c| !c.is_empty())
+            .map(|c| c.trim().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let all = ["#", "count", "GPU time", "share", "exposed", "mean", "max", "collective", "busbw (GB/s)"];
+    let beside = [&all[..], &["called from, innermost first"]].concat();
+    assert_eq!(columns(None), beside);
+    assert_eq!(columns(Some(132)), beside);
+    assert_eq!(columns(Some(120)), all);
+    assert_eq!(columns(Some(57)), ["#", "count", "GPU time", "share", "exposed"]);
+    assert_eq!(columns(Some(10)), ["#", "count", "GPU time"]);
+    let text = table(&report, Some(57));
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[1], " 1      4  500.000 µs  25.0 %  200.000 µs");
+    assert_eq!(lines[2..4], ["    model.py(50): backward", "    train.py(10): main"]);
+    assert_eq!(lines[4], " 2      2   30.000 µs   1.5 %   20.000 µs");
+}

@@ -1,0 +1,682 @@
+//! The program as a person runs it, on the traces of `testdata/`. Expected answers were worked out by hand; they stand in
+//! `testdata/README.md` with their reasons.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on fails; its prints are for -- --nocapture"
+)]
+
+use crate::support;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use support::program::{program, run, scratch, stack, stacks, stderr, stdout, testdata, trace_of};
+
+const REPLAY: &[&str] = &[
+    "...",
+    "multiprocessing/process.py(108): run",
+    "sglang/srt/managers/scheduler.py(2814): run_scheduler_process",
+    "torch/utils/_contextlib.py(120): decorate_context",
+    "sglang/srt/managers/scheduler.py(1042): event_loop_overlap",
+    "ProfilerStep#",
+    "sglang/srt/managers/scheduler.py(1987): run_batch",
+    "sglang/srt/managers/tp_worker.py(233): forward_batch_generation",
+    "sglang/srt/model_executor/model_runner.py(2177): forward",
+    "sglang/srt/model_executor/model_runner.py(2240): _forward_raw",
+    "sglang/srt/model_executor/cuda_graph_runner.py(793): replay",
+    "torch/cuda/graphs.py(137): replay",
+    "<built-in method replay of PyCapsule object at 0x…>",
+    "cudaGraphLaunch",
+];
+
+/// The stack of an all-reduce, below the function that called the layer.
+const ALL_REDUCE: &[&str] = &[
+    "nn.Module: RowParallelLinear_",
+    "torch/nn/modules/module.py(1783): _call_impl",
+    "sglang/srt/layers/linear.py(1389): forward",
+    "sglang/srt/distributed/communication_op.py(13): tensor_model_parallel_all_reduce",
+    "sglang/srt/distributed/parallel_state.py(497): all_reduce",
+    "torch/distributed/c10d_logger.py(81): wrapper",
+    "torch/distributed/distributed_c10d.py(2930): all_reduce",
+    "<built-in method allreduce of PyCapsule object at 0x…>",
+    "c10d::allreduce_",
+    "record_param_comms",
+    "nccl:all_reduce",
+    "cudaLaunchKernelExC",
+];
+
+#[test]
+fn stacks_of_a_server_eager_and_replayed() {
+    let trace = testdata("sglang_decode.json.gz");
+    let found = stacks(&run(&[&trace]));
+    let mlp = [&["...", "sglang/srt/models/llama.py(98): forward"], ALL_REDUCE].concat();
+    let attention = [&["...", "sglang/srt/models/llama.py(197): forward"], ALL_REDUCE].concat();
+    assert_eq!(found.len(), 4);
+    assert_eq!(found[0], stack(18, REPLAY));
+    // Equal counts stand in the order of their text, in which 197 comes before 98.
+    assert_eq!(found[1], stack(8, &attention));
+    assert_eq!(found[2], stack(8, &mlp));
+    assert_eq!((found[3].0, found[3].1.last().unwrap().as_str()), (2, "cudaLaunchKernelExC"));
+    assert_eq!(found[3].1[found[3].1.len() - 2], "nccl:_all_gather_base");
+
+    let all_gather = stacks(&run(&[&trace, "--kernel-name", "ncclDevKernel_AllGather"]));
+    assert_eq!(all_gather.iter().map(|(count, _)| *count).collect::<Vec<_>>(), [2, 2]);
+}
+
+#[test]
+fn depth_and_folding() {
+    let trace = testdata("sglang_decode.json.gz");
+    let counts = |args: &[&str]| -> Vec<u64> {
+        stacks(&run(&[&[trace.as_str()], args].concat())).iter().map(|(count, _)| *count).collect()
+    };
+    assert_eq!(counts(&["--stack-depth", "11"]), [18, 16, 2]);
+    assert_eq!(counts(&["--stack-depth", "0"]), [18, 4, 4, 4, 4, 1, 1]);
+    // 16 all-reduces and 2 all-gathers, each alone; the two replays hold 9 each.
+    let exact = counts(&["--exact-names"]);
+    assert_eq!(exact, [vec![9, 9], vec![1; 18]].concat());
+    let whole = stacks(&run(&[&trace, "--stack-depth", "0"]));
+    assert!(whole.iter().all(|(_, frames)| frames[0] != "..."));
+    let one = stacks(&run(&[&trace, "--stack-depth", "1", "-k", "ncclDevKernel_AllGather"]));
+    assert_eq!(one[0], stack(2, &["...", "<built-in method replay of PyCapsule object at 0x…>", "cudaGraphLaunch"]));
+}
+
+#[test]
+fn the_autograd_thread_and_launches_before_the_trace() {
+    let output = run(&[&testdata("ddp_backward.json.gz")]);
+    let found = stacks(&output);
+    let backward = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad";
+    let want = [
+        stack(
+            12,
+            &[
+                "[thread python]",
+                backward,
+                "c10d::allreduce_",
+                "record_param_comms",
+                "nccl:all_reduce",
+                "cudaLaunchKernelExC",
+            ],
+        ),
+        stack(
+            3,
+            &[
+                "ProfilerStep#",
+                "DistributedDataParallel.forward",
+                "c10d::broadcast_",
+                "record_param_comms",
+                "nccl:broadcast",
+                "cudaLaunchKernelExC",
+            ],
+        ),
+    ];
+    assert_eq!(found, want);
+    let notes = stderr(&output);
+    assert!(
+        notes.contains("Coverage: 15 of 18 kernels attributed: 15 by correlation; 3 without a launch\n"),
+        "{notes}"
+    );
+    assert!(
+        notes.contains("Without a launch: 3 (582.108 µs) launched before the first call that was recorded: nccl"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn a_window_is_on_the_launch() {
+    let trace = testdata("two_matches.json");
+    let step = "train.py(40): train_step";
+    let inside = |index: &str| run(&[&trace, "--function-name", step, "--index", index]);
+    let frames = |op| vec!["train.py(12): main", step, op, "cudaLaunchKernelExC"];
+    assert_eq!(stacks(&inside("0")), [stack(1, &frames("c10d::allreduce_"))]);
+    assert_eq!(
+        stacks(&inside("1")),
+        [stack(1, &frames("c10d::_allgather_base_")), stack(1, &frames("c10d::allreduce_"))]
+    );
+    let none = inside("2");
+    assert_eq!(none.status.code(), Some(3));
+    assert!(stderr(&none).contains("1 kernel ran in the window, but launched outside of it"), "{}", stderr(&none));
+    let beyond = inside("3");
+    assert_eq!(beyond.status.code(), Some(2));
+    assert!(stderr(&beyond).contains("there are 3 such slices, numbered from 0 to 2"), "{}", stderr(&beyond));
+}
+
+#[test]
+fn several_matches_without_a_terminal_are_listed() {
+    let trace = testdata("two_matches.json");
+    for name in ["train.py(40): train_step", "%TRAIN_step"] {
+        let output = run(&[&trace, "--function-name", name]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stdout(&output).is_empty());
+        let text = stderr(&output);
+        assert!(text.contains("3 slices have this name; choose one with --index"), "{text}");
+        // Index, start, duration, kernels launched inside and their time, as in the hand-worked table.
+        let rows: Vec<Vec<&str>> =
+            text.lines().rev().take(3).map(|line| line.split_whitespace().take(5).collect()).collect();
+        assert_eq!(rows[2], ["0", "1000000", "300.000", "µs", "1"]);
+        assert_eq!(rows[1], ["1", "2000000", "400.000", "µs", "2"]);
+        assert_eq!(rows[0], ["2", "3000000", "200.000", "µs", "0"]);
+    }
+    let output = run(&[&trace, "--interactive"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--interactive needs a terminal"));
+}
+
+#[test]
+fn windows_by_time() {
+    let trace = testdata("two_matches.json");
+    let count = |start: &str, duration: &str| -> u64 {
+        let output = run(&[&trace, "--start-ts", start, "--duration", duration]);
+        if output.status.code() == Some(3) { 0 } else { stacks(&output).iter().map(|(count, _)| count).sum() }
+    };
+    assert_eq!(count("2000000", "400us"), 2);
+    assert_eq!(count("2ms", "0.4ms"), 2);
+    assert_eq!(count("2.7ms", "1ns"), 1, "the launch at 2700 us starts on the window's first nanosecond");
+    let later = stdout(&run(&[&trace, "--start-ts", "2.7ms", "--duration", "1ns"]));
+    assert!(
+        later.starts_with("No collective ran while the window lasted; those below were launched in it.\n"),
+        "{later}"
+    );
+    assert_eq!(count("2.6ms", "100us"), 0, "the window's end is outside");
+    let both = run(&[&trace, "--start-ts", "2ms", "--duration", "1ms", "--function-name", "x"]);
+    assert!(stderr(&both).contains("--function-name is overridden"), "{}", stderr(&both));
+    for alone in [["--start-ts", "1"], ["--duration", "1"], ["--index", "1"], ["--start-ts", "-1"]] {
+        let output = run(&[&trace, alone[0], alone[1]]);
+        assert_eq!(output.status.code(), Some(2), "{alone:?}");
+    }
+    assert!(stderr(&run(&[&trace, "--start-ts", "2 hours", "--duration", "1"])).contains("no unit of time"));
+    let negative = run(&[&trace, "--start-ts", "1", "--duration=-5"]);
+    assert_eq!(negative.status.code(), Some(2));
+    assert!(stderr(&negative).contains("a length of time is not negative"), "{}", stderr(&negative));
+}
+
+#[test]
+fn an_unknown_function_gets_the_nearest_names() {
+    let output = run(&[&testdata("sglang_decode.json.gz"), "--function-name", "forward_batch_generation"]);
+    assert_eq!(output.status.code(), Some(3));
+    let name = "sglang/srt/managers/tp_worker.py(233): forward_batch_generation";
+    assert!(stderr(&output).contains(&format!("For example: --function-name '{name}'")), "{}", stderr(&output));
+    let typo = run(&[&testdata("two_matches.json"), "--function-name", "train.py(40): trian_step"]);
+    assert!(stderr(&typo).contains("  train.py(40): train_step\n"), "{}", stderr(&typo));
+}
+
+#[test]
+fn overlapping_kernels_keep_their_own_launches() {
+    let want = [
+        stack(1, &["model.py(80): forward", "model.py(21): attention", "cudaLaunchKernelExC"]),
+        stack(1, &["model.py(80): forward", "model.py(57): mlp", "cudaLaunchKernelExC"]),
+    ];
+    assert_eq!(stacks(&run(&[&testdata("overlap_pdl.json")])), want);
+}
+
+#[test]
+fn flows_tie_what_has_no_correlation() {
+    let want = [
+        stack(1, &["worker.py(19): second", "cudaLaunchKernelExC"]),
+        stack(1, &["worker.py(5): first", "cudaLaunchKernelExC"]),
+    ];
+    assert_eq!(stacks(&run(&[&testdata("flow_only.json")])), want);
+}
+
+#[test]
+fn old_and_split_files() {
+    let old = [stack(1, &["train_step", "nccl:all_reduce", "cudaLaunchKernel"])];
+    assert_eq!(stacks(&run(&[&testdata("bare_array_unclosed.json")])), old);
+    let split = [stack(1, &["serve.py(7): step", "c10d::allreduce_", "cudaLaunchKernelExC"])];
+    assert_eq!(stacks(&run(&[&testdata("merged_two_members.json.gz")])), split);
+}
+
+#[test]
+fn nothing_found_and_why() {
+    let unlinked = run(&[&testdata("no_launch_link.json")]);
+    assert_eq!(unlinked.status.code(), Some(3));
+    assert!(stderr(&unlinked).contains("2 kernels ran in the window, but no call in the trace is tied to them"));
+    assert!(stderr(&unlinked).contains("     1  cudaGraphLaunch"), "{}", stderr(&unlinked));
+    let answer = stdout(&unlinked);
+    assert!(answer.starts_with("Collectives ran for "), "what they cost is known all the same: {answer}");
+    assert!(answer.ends_with("\nFound 0 unique call stacks:\n"), "{answer}");
+
+    let related = run(&[&testdata("sglang_decode.json.gz"), "--kernel-name", "ncclDevKernel_SendRecv"]);
+    assert_eq!(related.status.code(), Some(3));
+    let text = stderr(&related);
+    assert!(text.contains("no such kernel ran in the window. Related kernels that did:"), "{text}");
+    assert!(text.contains("    32  ncclDevKernel_AllReduce"), "{text}");
+
+    let early = run(&[&testdata("two_matches.json"), "--start-ts", "1", "--duration", "10"]);
+    assert_eq!(early.status.code(), Some(3));
+    assert!(
+        stderr(&early).contains("no kernel at all ran in the window. The trace has 6 kernels"),
+        "{}",
+        stderr(&early)
+    );
+
+    let cpu_only = run(&[&testdata("begin_end_async.json")]);
+    assert!(stderr(&cpu_only).contains("the trace has no GPU kernels"), "{}", stderr(&cpu_only));
+}
+
+#[test]
+fn damage_is_counted_and_strict_fails_on_it() {
+    let trace = testdata("damaged.json");
+    let output = run(&[&trace]);
+    assert_eq!(stacks(&output), [stack(1, &["train.py(3): main", "c10d::allreduce_", "cudaLaunchKernelExC"])]);
+    let text = stderr(&output);
+    for line in [
+        "Left out: all from an element whose end is missing (the file breaks off, or a quote or bracket is stray), at byte",
+        "Left out: elements of the event list that are no events: 3 ",
+        "Left out: events without a phase or a valid timestamp: 3 ",
+        "Left out: events whose duration is not a number, or reaches beyond the end of time: 1 ",
+        "Left out: slices of negative duration: 1 ",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    let strict = run(&[&trace, "--strict"]);
+    assert_eq!(strict.status.code(), Some(1));
+    assert!(stdout(&strict).is_empty());
+    assert!(
+        stderr(&strict).contains("damaged, and --strict was asked for:\n  all from an element whose end is missing"),
+        "{}",
+        stderr(&strict)
+    );
+    assert_eq!(run(&[&testdata("overlap_pdl.json"), "--strict"]).status.code(), Some(0), "an overlap is no damage");
+}
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn files_that_are_no_traces() {
+    let whole = std::fs::read(testdata("two_matches.json")).unwrap();
+    let packed = gzip(&whole);
+    let zstd = zstd::encode_all(&whole[..], 3).unwrap();
+    let mut flipped = packed.clone();
+    flipped[20] ^= 0xff;
+    for (name, bytes, code, message) in [
+        ("empty.json", &b""[..], 1, "the file is empty (0 bytes)"),
+        ("image.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 1, "this is not JSON. Expected is a Chrome trace"),
+        (
+            "other.json",
+            br#"{"rocprofiler-sdk-tool":[{"metadata":{}}]}"#,
+            1,
+            "it has no `traceEvents`, but `rocprofiler-sdk-tool`",
+        ),
+        ("list.json", b"[1, 2, 3]", 1, "none of the 3 elements of its list is an event"),
+        ("objects.json", br#"[{"a":1}]"#, 1, "none of the 1 elements of its list is an event"),
+        ("text.json", b"hello", 1, "this is not JSON"),
+        ("half.json", br#"{"traceEvents": [{"ph": "X""#, 1, "breaks off at byte 17 before the first whole event"),
+        ("half.json.gz", &packed[..12], 1, "breaks off at byte 12 before the first whole event"),
+        ("flipped.json.gz", &flipped, 1, "corrupt compressed data at byte"),
+        ("half.json.zst", &zstd[..20], 1, "breaks off at byte 20 before the first whole event"),
+        ("no_frame.json.zst", b"\x28\xb5\x2f\xfd....", 1, "corrupt compressed data at byte"),
+        ("named_gz_but_zstd.json.gz", &zstd, 0, "Kernels: 4 match"),
+        ("trace.zip", b"PK\x03\x04....", 1, "the archive breaks off at byte 0, and up to there it has no trace"),
+        ("object.json", br#"{"traceEvents":{}}"#, 1, "its `traceEvents` is not a list"),
+        ("heap.pb", b"\x0a\x05\x08\x01\x10\x02\x18", 1, "the JSON breaks at byte 1, and up to there is no event"),
+        ("trace.pftrace", b"\x0a\x04\x40\x01\x50\x02", 1, "none of its 1 packets is a track event"),
+        ("empty_list.json", br#"{"traceEvents": []}"#, 3, "the trace has no GPU kernels"),
+        ("named_gz_but_plain.json.gz", &whole, 0, "Kernels: 4 match"),
+        ("named_plain_but_gz.json", &packed, 0, "Kernels: 4 match"),
+    ] {
+        let (_folder, path) = scratch(name, bytes);
+        let output = run(&[&path]);
+        assert_eq!(output.status.code(), Some(code), "{name}: {}", stderr(&output));
+        assert!(stderr(&output).contains(message), "{name}: {}", stderr(&output));
+        assert!(code != 1 || stderr(&output).contains(&path), "{name}: the message names the file");
+    }
+    let missing = run(&["/no/such/trace.json.gz"]);
+    assert!(stderr(&missing).contains("/no/such/trace.json.gz: there is no such file"));
+    let folder = run(&[env!("CARGO_MANIFEST_DIR")]);
+    assert!(stderr(&folder).contains("this is a directory"));
+    assert_eq!((missing.status.code(), folder.status.code()), (Some(1), Some(1)));
+}
+
+#[test]
+fn a_cut_gzip_gives_what_was_whole() {
+    let packed = std::fs::read(testdata("sglang_decode.json.gz")).unwrap();
+    let (_folder, path) = scratch("cut.json.gz", &packed[..packed.len() - 2000]);
+    let output = run(&[&path]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(
+        stderr(&output)
+            .contains("Left out: the rest of a file that is cut off (copy it again, or record again), at byte"),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(run(&[&path, "--strict"]).status.code(), Some(1));
+    let mut trailing = packed.clone();
+    trailing.extend_from_slice(b"junk");
+    let (_folder, path) = scratch("trailing.json.gz", &trailing);
+    let output = run(&[&path]);
+    assert_eq!(stacks(&output).len(), 4);
+    assert!(stderr(&output).contains("Left out: bytes behind the end of the trace"), "{}", stderr(&output));
+}
+
+#[test]
+fn standard_input_is_a_trace_too() {
+    for file in ["two_matches.json", "sglang_decode.json.gz"] {
+        let from_file = run(&[&testdata(file)]);
+        let input = std::fs::File::open(testdata(file)).unwrap();
+        let piped = program().arg("-").stdin(input).output().unwrap();
+        assert_eq!(stdout(&piped), stdout(&from_file), "{file}");
+    }
+    let nothing = run(&["-"]);
+    assert!(stderr(&nothing).contains("<stdin>: the file is empty"), "{}", stderr(&nothing));
+}
+
+#[test]
+fn output_files_are_whole_or_not_there() {
+    let trace = testdata("two_matches.json");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("stacks.txt");
+    let path = file.to_str().unwrap();
+    std::fs::write(&file, "what was there before").unwrap();
+    let failed = run(&[&trace, "--output", path, "--kernel-name", "no_such_kernel"]);
+    assert_eq!(failed.status.code(), Some(3));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "what was there before");
+    let written = run(&[&trace, "--output", path]);
+    assert_eq!((written.status.code(), stdout(&written).as_str()), (Some(0), ""));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), stdout(&run(&[&trace])));
+    let left: Vec<PathBuf> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(left, [file], "no temporary file stays behind");
+    for (path, message) in [
+        ("/no/such/folder/out.txt", "/no/such/folder/out.txt: cannot be written: the folder does not exist"),
+        (folder.path().to_str().unwrap(), "this is a directory"),
+    ] {
+        let output = run(&[&trace, "--output", path]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains(message), "{}", stderr(&output));
+        assert!(!stderr(&output).contains("Trace loaded"), "fails before the load");
+    }
+    let (_folder, capture) = scratch("capture.json", &std::fs::read(testdata("costs.json")).unwrap());
+    for args in [&[&trace, "--output", &trace][..], &[&trace, "--capture-trace", &capture, "--output", &capture]] {
+        let itself = run(args);
+        assert!(stderr(&itself).contains("this is a file that is read"), "{args:?}");
+    }
+    assert_eq!(run(&[&trace, "--output", "/dev/null"]).status.code(), Some(0));
+}
+
+/// A reader that goes away, as `head -1` does, ends the program quietly.
+#[test]
+fn a_broken_pipe_is_no_error() {
+    let mut child =
+        program().arg(testdata("sglang_decode.json.gz")).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("error"), "{}", stderr(&output));
+}
+
+#[test]
+fn no_escape_codes_without_a_terminal() {
+    for args in [vec![testdata("sglang_decode.json.gz")], vec!["--help".to_owned()], vec!["--nonsense".to_owned()]] {
+        let output = program().args(&args).env("NO_COLOR", "1").output().unwrap();
+        assert!(!stdout(&output).contains('\u{1b}') && !stderr(&output).contains('\u{1b}'), "{args:?}");
+    }
+}
+
+#[test]
+fn help_begins_with_examples() {
+    let help = stdout(&run(&["--help"]));
+    assert!(help.starts_with("Examples:"), "{help}");
+    assert_eq!(help, stdout(&run(&["-h"])), "one help for both flags");
+}
+
+#[test]
+fn patterns_are_checked_before_the_trace_is_read() {
+    let output = run(&["/no/such/trace", "--kernel-name", "/(/"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--kernel-name /(/: not a regular expression"), "{}", stderr(&output));
+}
+
+/// Before the trace is read, with what is wrong and what would be right.
+#[test]
+fn options_of_the_forms_are_checked() {
+    for (args, message) in [
+        (
+            &["--min-share", "101"][..],
+            "invalid value '101' for '--min-share <PERCENT>': expected is a number from 0 to 100",
+        ),
+        (&["--min-share", "nan"], "expected is a number from 0 to 100, such as 5 or 5%"),
+        (&["--limit", "x"], "invalid value 'x' for '--limit <N>': expected is a whole number from 1 on"),
+        (&["--limit=-1"], "invalid value '-1' for '--limit <N>'"),
+        (&["--limit", "0"], "expected is a whole number from 1 on; without the flag all are shown"),
+        (&["--format", "nope"], "[possible values: text, table, json, csv, folded, speedscope, svg]"),
+        (&["--sort", "size"], "[possible values: count, gpu, exposed, mean]"),
+        (&["--weight", "mean"], "[possible values: count, gpu, exposed]"),
+    ] {
+        let output = run(&[&["/no/such/trace"], args].concat());
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(2), ""), "{args:?}");
+        assert!(stderr(&output).contains(message), "{args:?}: {}", stderr(&output));
+    }
+    for (args, message) in [
+        (&["--limit", "x"][..], "invalid value 'x' for '--limit <N>'"),
+        (&["--format", "svg"], "[possible values: table, csv, json]"),
+    ] {
+        let output = run(&[&["kernels", "/no/such/trace"], args].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&output).contains(message), "{args:?}: {}", stderr(&output));
+    }
+}
+
+/// A picture of nothing, and one of times that no sum holds. The file that was to hold it stays as it was.
+#[test]
+fn what_cannot_be_drawn_is_an_error() {
+    let call = |id: u32| {
+        format!(
+            r#""ph":"X","name":"launch{id}","cat":"cuda_runtime","pid":9,"tid":9,"ts":{id},"dur":0.5,"args":{{"correlation":{id}}}"#
+        )
+    };
+    let kernel = |id: u32, dur: &str| {
+        format!(
+            r#""ph":"X","name":"ncclX","cat":"kernel","pid":{id},"tid":7,"ts":20,"dur":{dur},"args":{{"correlation":{id}}}"#
+        )
+    };
+    let (long, none) = ("9000000000000000", "0");
+    for (dur, message) in [
+        (none, "no stack has any GPU time, so there is nothing to draw"),
+        (long, "the GPU time of all stacks is too large a number to draw"),
+    ] {
+        let events: Vec<String> = (1..4).flat_map(|id| [call(id), kernel(id, dur)]).collect();
+        let (folder, path) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+        let file = folder.path().join("picture.svg");
+        std::fs::write(&file, "what was there before").unwrap();
+        let output = run(&[&path, "--format", "svg", "--output", file.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        let message = format!("error: the answer cannot be put into this form: {message}\n");
+        assert!(stderr(&output).ends_with(&message), "{}", stderr(&output));
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "what was there before");
+        for format in ["text", "table", "json", "csv", "folded", "speedscope"] {
+            let output = run(&[&path, "--format", format]);
+            assert_eq!(output.status.code(), Some(0), "{dur} as {format}: {}", stderr(&output));
+        }
+        assert_eq!(run(&[&path, "--format", "svg", "--weight", "count"]).status.code(), Some(0));
+    }
+}
+
+const RANK_0_MAIN: &str = r#""ph":"X","name":"rank0_main","cat":"cpu_op","pid":100,"tid":100,"ts":0,"dur":1000"#;
+const RANK_1_MAIN: &str = r#""ph":"X","name":"rank1_main","cat":"cpu_op","pid":200,"tid":200,"ts":0,"dur":1000"#;
+
+/// Two ranks in one file count their correlation ids alike. Their flows tell them apart.
+#[test]
+fn equal_correlation_ids_are_told_apart_by_flows() {
+    let flow = |ph: &str, id: u32, place: &str| {
+        format!(r#""ph":"{ph}","name":"ac2g","cat":"ac2g","bp":"e","id":{id},{place}"#)
+    };
+    let call = |pid: u32, ts: u32| {
+        format!(
+            r#""ph":"X","name":"cudaLaunchKernel","cat":"cuda_runtime","pid":{pid},"tid":{pid},"ts":{ts},"dur":5,"args":{{"correlation":1}}"#
+        )
+    };
+    let kernel = |pid: u32, ts: u32| {
+        format!(
+            r#""ph":"X","name":"ncclDevKernel_X","cat":"kernel","pid":{pid},"tid":7,"ts":{ts},"dur":50,"args":{{"correlation":1}}"#
+        )
+    };
+    let events = [
+        RANK_0_MAIN.to_owned(),
+        RANK_1_MAIN.to_owned(),
+        call(100, 10),
+        flow("s", 71, r#""pid":100,"tid":100,"ts":10"#),
+        call(200, 20),
+        flow("s", 72, r#""pid":200,"tid":200,"ts":20"#),
+        kernel(0, 30),
+        flow("f", 71, r#""pid":0,"tid":7,"ts":30"#),
+        kernel(1, 31),
+        flow("f", 72, r#""pid":1,"tid":7,"ts":31"#),
+    ];
+    let (_folder, path) = trace_of(&events.each_ref().map(String::as_str));
+    let output = run(&[&path]);
+    let want = [stack(1, &["rank0_main", "cudaLaunchKernel"]), stack(1, &["rank1_main", "cudaLaunchKernel"])];
+    assert_eq!(stacks(&output), want);
+    assert!(!stderr(&output).contains("Uncertain"));
+
+    // Without flows the latest call before each kernel has to do, and it is said.
+    let (_folder, path) = trace_of(&[0, 1, 2, 4, 6, 8].map(|i| events[i].as_str()));
+    let output = run(&[&path]);
+    assert_eq!(stacks(&output), [stack(2, &["rank1_main", "cudaLaunchKernel"])]);
+    assert!(
+        stderr(&output).contains("Uncertain: 2 kernels whose correlation id or External id several calls have"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn a_call_long_after_its_kernel_did_not_launch_it() {
+    let kernel = r#""ph":"X","name":"ncclX","cat":"kernel","pid":0,"tid":7,"ts":5,"dur":5,"args":{"correlation":1}"#;
+    let call = |ts: &str| {
+        format!(
+            r#""ph":"X","name":"cudaLaunchKernel","cat":"cuda_runtime","pid":9,"tid":9,"ts":{ts},"dur":1,"args":{{"correlation":"1"}}"#
+        )
+    };
+    // 10 ms are let pass for clocks that differ; a correlation id that is text is one too.
+    let (_folder, path) = trace_of(&[kernel, &call("10005")]);
+    assert_eq!(stacks(&run(&[&path])), [stack(1, &["cudaLaunchKernel"])]);
+    let (_folder, path) = trace_of(&[kernel, &call("10005.001")]);
+    let output = run(&[&path]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("no call in the trace is tied to them"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_function_that_never_ended_lasts_to_the_end() {
+    let (_folder, path) = trace_of(&[
+        r#""ph":"B","name":"loop","pid":9,"tid":9,"ts":1"#,
+        r#""ph":"X","name":"cudaLaunchKernel","cat":"cuda_runtime","pid":9,"tid":9,"ts":10,"dur":1,"args":{"correlation":1}"#,
+        r#""ph":"X","name":"ncclX","cat":"kernel","pid":0,"tid":7,"ts":20,"dur":5,"args":{"correlation":1}"#,
+    ]);
+    let output = run(&[&path, "--function-name", "loop"]);
+    assert_eq!(stacks(&output), [stack(1, &["loop", "cudaLaunchKernel"])]);
+    assert!(stderr(&output).contains("(--start-ts 1000 --duration 24000)"), "{}", stderr(&output));
+}
+
+/// A call that ends after the slice around it stands beside it in `slice`. If it ends at most 2 µs later and most of it lies in
+/// the slice, it was called by it all the same.
+#[test]
+fn a_launch_that_ends_a_little_late_has_its_caller() {
+    for (ts, dur, has_caller) in
+        [("98", "2.5", true), ("90", "12", true), ("90", "12.001", false), ("99.5", "1", false), ("50", "100", false)]
+    {
+        let (_folder, path) = trace_of(&[
+            r#""ph":"X","name":"outer","pid":9,"tid":9,"ts":0,"dur":100"#,
+            &format!(
+                r#""ph":"X","name":"cudaLaunchKernel","cat":"cuda_runtime","pid":9,"tid":9,"ts":{ts},"dur":{dur},"args":{{"correlation":1}}"#
+            ),
+            r#""ph":"X","name":"ncclX","cat":"kernel","pid":0,"tid":7,"ts":200,"dur":5,"args":{"correlation":1}"#,
+        ]);
+        let frames: &[&str] = if has_caller { &["outer", "cudaLaunchKernel"] } else { &["cudaLaunchKernel"] };
+        assert_eq!(stacks(&run(&[&path])), [stack(1, frames)], "{ts} {dur}");
+    }
+}
+
+#[test]
+fn names_cannot_forge_an_answer() {
+    let (_folder, path) = trace_of(&[
+        r#""ph":"X","name":"evil\nAppeared 99 times\u001b[31m","pid":9,"tid":9,"ts":1,"dur":50"#,
+        r#""ph":"X","name":"cudaLaunchKernel","cat":"cuda_runtime","pid":9,"tid":9,"ts":10,"dur":1,"args":{"correlation":1}"#,
+        r#""ph":"X","name":"ncclX","cat":"kernel","pid":0,"tid":7,"ts":20,"dur":5,"args":{"correlation":1}"#,
+    ]);
+    let want = [stack(1, &[r"evil\nAppeared 99 times\u{1b}[31m", "cudaLaunchKernel"])];
+    assert_eq!(stacks(&run(&[&path])), want);
+}
+
+/// A link stays a link, permissions stay as they were, and what is open already is written where it stands.
+#[cfg(unix)]
+#[test]
+fn output_goes_where_links_lead() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let trace = testdata("two_matches.json");
+    let folder = tempfile::tempdir().unwrap();
+    let (target, link) = (folder.path().join("target"), folder.path().join("link"));
+    std::fs::write(&target, "old").unwrap();
+    std::fs::set_permissions(&target, std::fs::Permissions::from_mode(0o600)).unwrap();
+    symlink("target", &link).unwrap();
+    assert_eq!(run(&[&trace, "-o", link.to_str().unwrap()]).status.code(), Some(0));
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(std::fs::read_to_string(&target).unwrap().contains("\nFound 3"));
+    assert!(stdout(&run(&[&trace, "-o", "-"])).contains("\nFound 3"), "a lone dash is standard output");
+    assert_eq!(std::fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o600);
+    if std::path::Path::new("/proc/self/fd").is_dir() {
+        let redirected = folder.path().join("redirected");
+        let file = std::fs::File::create(&redirected).unwrap();
+        let status = program().args([&trace, "-o", "/proc/self/fd/1"]).stdout(file).stderr(Stdio::null()).status();
+        assert!(status.unwrap().success());
+        assert!(std::fs::read_to_string(&redirected).unwrap().contains("\nFound 3"));
+    }
+}
+
+/// The traces in `testdata/` are what the generator in the repository writes.
+#[test]
+fn testdata_is_what_the_generator_writes() {
+    let program = std::env::current_exe().unwrap();
+    let generator = program.parent().unwrap().parent().unwrap().join("examples/make_trace");
+    let folder = tempfile::tempdir().unwrap();
+    let status = Command::new(&generator).arg("testdata").arg(folder.path()).stdout(Stdio::null()).status();
+    assert!(
+        status.unwrap_or_else(|e| panic!("{}: {e}; `cargo build --example make_trace`", generator.display())).success()
+    );
+    let (mut compared, mut folders) = (0, vec![folder.path().to_owned()]);
+    while let Some(made_in) = folders.pop() {
+        for entry in std::fs::read_dir(made_in).unwrap() {
+            let made = entry.unwrap().path();
+            if made.is_dir() {
+                folders.push(made);
+                continue;
+            }
+            let name = made.strip_prefix(folder.path()).unwrap().to_str().unwrap();
+            // Compressed bytes depend on the compressor's version; what is inside does not.
+            let ours = PathBuf::from(testdata(name));
+            if name.starts_with("broken/") {
+                assert!(std::fs::read(&made).unwrap() == std::fs::read(ours).unwrap(), "{name} differs");
+            } else {
+                assert!(unpacked(&made) == unpacked(&ours), "{name} differs");
+            }
+            compared += 1;
+        }
+    }
+    assert_eq!(compared, 17 + 70);
+}
+
+fn unpacked(path: &std::path::Path) -> Vec<u8> {
+    let bytes = std::fs::read(path).unwrap();
+    let mut text = Vec::new();
+    match bytes.starts_with(&[0x1f, 0x8b]) {
+        true => std::io::Read::read_to_end(&mut flate2::read::MultiGzDecoder::new(&bytes[..]), &mut text)
+            .map(|_| text)
+            .unwrap(),
+        false => bytes,
+    }
+}
+
+/// A family of that name would stand in the place of the known one, or beside it; nobody could tell.
+#[test]
+fn families_that_are_there_cannot_be_made_again() {
+    let (_folder, file) = scratch("mine.json", br#"{"nccl": ["volta"]}"#);
+    let output = run(&[&testdata("costs.json"), "--family-file", &file]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("there is a family nccl already; give yours another name"), "{}", stderr(&output));
+}

@@ -1,0 +1,249 @@
+//! Writing that fails: the old file stays as it was, and nothing else stays behind.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::support;
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use support::program::{program, scratch, stderr, testdata};
+
+/// Everything that writes a file: the arguments before its name.
+fn writers() -> Vec<Vec<String>> {
+    let trace = testdata("costs.json");
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
+    let mut all: Vec<Vec<String>> = ["text", "table", "json", "csv", "folded", "speedscope", "svg"]
+        .iter()
+        .map(|form| words(&[&trace, "--format", form, "--output"]))
+        .collect();
+    all.push(words(&["kernels", &trace, "--output"]));
+    all.push(words(&["diff", &trace, &testdata("costs_later.json"), "--output"]));
+    all.push(words(&["sql", &trace, "SELECT * FROM slice", "--output"]));
+    all.push(words(&["export", &trace, "--sqlite"]));
+    all.push(words(&["export", &trace, "--trace"]));
+    all
+}
+
+/// What a shell runs before it becomes the program.
+fn after(preparation: &str, args: &[String], file: &Path) -> Output {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{preparation}; exec \"$0\" \"$@\"")]).arg(env!("CARGO_BIN_EXE_nccl-stacks"));
+    shell.args(args).arg(file).env("NCCL_STACKS_CONFIG", "").stdin(Stdio::null()).output().unwrap()
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let mut entries: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    entries
+}
+
+/// The run failed, said why, and left the folder as it was: with an old file, or empty.
+fn nothing_happened(output: &Output, args: &[String], file: &Path, old: Option<&[u8]>) {
+    let message = stderr(output);
+    assert_eq!(output.status.code(), Some(1), "{args:?}: {:?} {message}", output.status);
+    assert!(message.contains(&format!("error: {}: cannot be written: ", file.display())), "{args:?}: {message}");
+    assert!(message.contains("Nothing was written"), "{args:?}: {message}");
+    assert_eq!(fs::read(file).ok().as_deref(), old, "{args:?}");
+    let left = entries(file.parent().unwrap());
+    assert_eq!(left.len(), usize::from(old.is_some()), "{args:?}: {left:?}");
+}
+
+/// The limit of a file's size: at the first byte, and in the middle.
+#[test]
+fn beyond_the_size_that_files_may_have() {
+    for args in writers() {
+        for blocks in ["0", "1"] {
+            for old in [None, Some(&b"what was there before"[..])] {
+                let folder = tempfile::tempdir().unwrap();
+                let file = folder.path().join("answer");
+                if let Some(old) = old {
+                    fs::write(&file, old).unwrap();
+                }
+                let output = after(&format!("ulimit -f {blocks}"), &args, &file);
+                // An answer may be as small as that.
+                if blocks == "1" && output.status.success() {
+                    assert!(fs::metadata(&file).unwrap().len() <= 1024);
+                    continue;
+                }
+                nothing_happened(&output, &args, &file, old);
+            }
+        }
+    }
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn folders_are_written_whole_or_not_at_all() {
+    let args = ["export", &testdata("costs.json"), "--parquet"].map(str::to_owned);
+    for (blocks, is_there) in [("0", false), ("0", true), ("4", false), ("4", true)] {
+        let around = tempfile::tempdir().unwrap();
+        let folder = around.path().join("tables");
+        if is_there {
+            fs::create_dir(&folder).unwrap();
+        }
+        let output = after(&format!("ulimit -f {blocks}"), &args, &folder);
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        assert_eq!(entries(around.path()).len(), usize::from(is_there), "{blocks} {}", stderr(&output));
+        assert!(!is_there || entries(&folder).is_empty());
+    }
+}
+
+/// A file system that holds 16 KiB, for as long as this lives.
+struct Small(tempfile::TempDir);
+
+impl Small {
+    /// `None` where that is not permitted, which is said.
+    fn new() -> Option<Small> {
+        let folder = tempfile::tempdir().unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=16k", "tmpfs"]).arg(folder.path()).stderr(Stdio::null());
+        if mount.status().is_ok_and(|status| status.success()) {
+            return Some(Small(folder));
+        }
+        let _ = writeln!(std::io::stderr(), "SKIPPED: no file system may be mounted");
+        None
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn onto_a_full_disk() {
+    let Some(disk) = Small::new() else { return };
+    // All but one page is taken, of which the old file needs one.
+    let old = vec![b'o'; 4096];
+    for args in writers() {
+        let folder = disk.0.path().join("folder");
+        fs::create_dir(&folder).unwrap();
+        let file = folder.join("answer");
+        fs::write(&file, &old).unwrap();
+        let filling = disk.0.path().join("filling");
+        let mut rest = fs::File::create(&filling).unwrap();
+        // What was removed before may become free a little later.
+        for _ in 0..3 {
+            while rest.write_all(&[0; 512]).is_ok() {}
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        nothing_happened(&after(":", &args, &file), &args, &file, Some(&old));
+        fs::remove_file(&filling).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
+
+/// A device that is always full is written in place, and standard output, too.
+#[test]
+fn onto_a_full_device() {
+    if !Path::new("/dev/full").exists() {
+        let _ = writeln!(std::io::stderr(), "SKIPPED: there is no /dev/full");
+        return;
+    }
+    for args in writers().into_iter().filter(|args| args[0] != "export") {
+        let output = after(":", &args, Path::new("/dev/full"));
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert!(stderr(&output).contains("error: /dev/full: cannot be written: No space left"), "{}", stderr(&output));
+        let output = after("exec > /dev/full", &args, Path::new("-"));
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert!(stderr(&output).contains("standard output cannot be written: No space left"), "{}", stderr(&output));
+    }
+    for script in [vec!["completions", "bash"], vec!["man"]] {
+        let script: Vec<String> = script.into_iter().map(str::to_owned).collect();
+        let (last, args) = script.split_last().unwrap();
+        let output = after("exec > /dev/full", args, Path::new(last));
+        assert_eq!(output.status.code(), Some(1), "{script:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains("standard output cannot be written"), "{}", stderr(&output));
+    }
+}
+
+/// Nobody reads: that is no failure, and nothing is said about it.
+#[test]
+fn into_a_closed_pipe() {
+    for mut args in writers().into_iter().filter(|args| args[0] != "export") {
+        args.pop();
+        let mut child =
+            program().args(&args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
+        assert!(!stderr(&output).contains("error"), "{args:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn over_a_file_that_may_not_be_written() {
+    for args in writers() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("answer");
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
+        nothing_happened(&after(":", &args, &file), &args, &file, Some(b"old"));
+    }
+}
+
+#[test]
+fn into_a_folder_that_may_not_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o555)).unwrap();
+    if fs::write(folder.path().join("probe"), "").is_ok() {
+        let _ = writeln!(std::io::stderr(), "SKIPPED: this user may write everywhere");
+        return;
+    }
+    for args in writers() {
+        let file = folder.path().join("answer");
+        nothing_happened(&after(":", &args, &file), &args, &file, None);
+    }
+}
+
+/// A trace whose export takes a while.
+fn long_trace() -> (tempfile::TempDir, String) {
+    let event = |i: usize| {
+        format!(
+            r#"{{"ph":"X","cat":"cpu_op","name":"op {i}","pid":1,"tid":1,"ts":{i},"dur":1,"args":{{"External id":{i}}}}}"#
+        )
+    };
+    let events: Vec<String> = (0..150_000).map(event).collect();
+    scratch("trace.json", format!("[{}]", events.join(",\n")).as_bytes())
+}
+
+/// Killed while it writes, the program leaves the old file as it was. Of Ctrl-C it knows, and takes away what it has begun.
+#[test]
+fn killed_in_the_middle() {
+    let (_trace_folder, trace) = long_trace();
+    for (form, signal, code, left) in
+        [("--sqlite", "KILL", None, 2), ("--sqlite", "INT", Some(130), 1), ("--trace", "INT", Some(130), 1)]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("answer.json");
+        fs::write(&file, "old").unwrap();
+        let mut export = program();
+        export.args(["export", &trace, form]).arg(&file).args(["--threads", "1"]);
+        if form == "--trace" {
+            // A window of the launches of no kernel, so that all events are kept for what they are.
+            export.args(["--start-ts", "0", "--duration", "1000s", "--kernel-name", "*"]);
+        }
+        let mut child = export.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let begun = |path: &PathBuf| *path != file && fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !entries(folder.path()).iter().any(begun) {
+            assert!(
+                Instant::now() < deadline && child.try_wait().unwrap().is_none(),
+                "{form}: it never began, or is over"
+            );
+        }
+        let kill = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().unwrap();
+        assert!(kill.success());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), code, "{form} {signal}: {}", stderr(&output));
+        assert_eq!(fs::read(&file).unwrap(), b"old", "{form} {signal}");
+        assert_eq!(entries(folder.path()).len(), left, "{form} {signal}: {:?}", entries(folder.path()));
+    }
+}

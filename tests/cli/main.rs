@@ -1,0 +1,10 @@
+//! The program from outside: options, the config file, completions, manual pages, exit codes, and streams that fail.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod command;
+mod completions;
+mod config;
+mod faults;
+mod man;

@@ -1,0 +1,110 @@
+//! The manual: its sections, and what programs that show such pages think of it, as far as they are installed.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::support;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use support::program::{run, stderr, stdout};
+
+/// All pages, by name.
+fn pages(folder: &Path) -> Vec<(String, PathBuf)> {
+    let output = run(&["man", "--dir", folder.to_str().unwrap()]);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    let mut pages: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    pages.sort();
+    pages.into_iter().map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), path)).collect()
+}
+
+/// What a formatter prints and complains of; `None`, and a word about it, if it is not installed.
+fn formatted(program: &str, args: &[&str], page: &Path) -> Option<(String, String)> {
+    let Ok(output) = Command::new(program).args(args).arg(page).output() else {
+        // Straight to standard error: what a passing test prints otherwise is not shown.
+        let _ = writeln!(std::io::stderr(), "SKIPPED: {program} is not installed");
+        return None;
+    };
+    Some((stdout(&output), stderr(&output)))
+}
+
+#[test]
+fn there_is_a_page_for_each_command() {
+    let scratch = tempfile::tempdir().unwrap();
+    // The folder is made.
+    let folder = scratch.path().join("share/man1");
+    let pages = pages(&folder);
+    let names: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
+    for name in ["nccl-stacks.1", "nccl-stacks-kernels.1", "nccl-stacks-sql.1", "nccl-stacks-export.1"] {
+        assert!(names.contains(&name), "{name}: {names:?}");
+    }
+    for (name, path) in &pages {
+        let on_disk = std::fs::read_to_string(path).unwrap();
+        let command = name.trim_start_matches("nccl-stacks").trim_start_matches('-').trim_end_matches("1");
+        let command = command.trim_end_matches('.');
+        let args = if command.is_empty() { vec!["man"] } else { vec!["man", command] };
+        assert_eq!(stdout(&run(&args)), on_disk, "{name}");
+        for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "EXAMPLES", "OPTIONS", "EXIT STATUS", "SEE ALSO"] {
+            let heading =
+                if section.contains(' ') { format!(".SH \"{section}\"\n") } else { format!(".SH {section}\n") };
+            assert_eq!(on_disk.matches(&heading).count(), 1, "{name}: {section}");
+        }
+    }
+}
+
+#[test]
+fn formatters_have_nothing_to_say() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, path) in pages(folder.path()) {
+        if let Some((_, complaints)) = formatted("groff", &["-man", "-Tutf8", "-ww"], &path) {
+            assert_eq!(complaints, "", "groff {name}");
+        }
+        if let Some((complaints, _)) = formatted("mandoc", &["-Tlint", "-Wwarning"], &path) {
+            // A date would make the page another one at every build, or be kept by hand.
+            let others: Vec<&str> = complaints.lines().filter(|line| !line.contains("missing date")).collect();
+            assert_eq!(others, [""; 0], "mandoc {name}");
+        }
+    }
+}
+
+/// What a person reads: examples and exit codes stand below each other, commands are not broken.
+#[test]
+fn examples_and_exit_codes_are_laid_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = pages(folder.path());
+    let (_, page) = pages.iter().find(|(name, _)| name == "nccl-stacks.1").unwrap();
+    let Some((text, _)) = formatted("mandoc", &["-Tascii", "-Owidth=100"], page) else { return };
+    // Bold is a letter over itself.
+    let bold = regex::Regex::new("(?s).\u{8}").unwrap();
+    let text = bold.replace_all(&text, "");
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    for (sentence, typed) in [
+        ("All NCCL kernels of a trace, by the code that launched them:", "nccl-stacks trace.json.gz"),
+        (
+            "Those of one collective, launched within the first call of a function:",
+            "nccl-stacks trace.json.gz --kernel-name ncclDevKernel_AllReduce --function-name '%forward_batch_generation' --index 0",
+        ),
+    ] {
+        let indent = "       ";
+        let at = lines.iter().position(|line| *line == format!("{indent}{sentence}"));
+        let at = at.unwrap_or_else(|| panic!("{sentence}\n{text}"));
+        assert_eq!(lines[at + 1], format!("{indent}    {typed}"));
+    }
+    let at = lines.iter().position(|line| *line == "EXIT STATUS").unwrap();
+    assert_eq!(lines[at + 1], "       0      Done; also if nobody read the output to its end.");
+    assert!(lines[at..].contains(&"       3      Nothing was found."), "{text}");
+}
+
+#[test]
+fn what_cannot_be_written_is_said() {
+    let unknown = run(&["man", "sqll"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(stderr(&unknown).contains("no such command; known are kernels, diff, sql"), "{}", stderr(&unknown));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let output = run(&["man", "--dir", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("cannot be written"), "{}", stderr(&output));
+}

@@ -1,0 +1,139 @@
+//! The traces of `testdata/broken`: what is said of each, and what is left of it.
+//!
+//! What should be said stands beside each file; it comes of what was done to it, not of reading it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::support;
+
+use std::collections::BTreeSet;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+
+use nccl_stacks::damage::Cost;
+use nccl_stacks::load::{LoadOptions, load};
+use nccl_stacks::store::Store;
+use serde_json::Value;
+
+use support::program::{run, stderr, stdout};
+
+/// The files and what should be said of them.
+fn cases() -> Vec<(PathBuf, Value)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/broken");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| !file.to_str().unwrap().contains(".report."));
+    files.sort();
+    assert!(files.len() >= 30, "{}", files.len());
+    let with_report = |file: PathBuf| {
+        let name = file.file_name().unwrap().to_str().unwrap();
+        let report = file.with_file_name(format!("{}.report.json", name.split('.').next().unwrap()));
+        (file.clone(), serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap())
+    };
+    files.into_iter().map(with_report).collect()
+}
+
+/// What is wrong with a store's trace: kind, count, the first three places, and how many bytes it cost.
+fn found(store: &Store) -> BTreeSet<(String, u64, Vec<u64>, u64)> {
+    let tallies = store.traces[0].damage.iter().filter(|(d, tally)| d.cost != Cost::None && tally.count > 0);
+    tallies.map(|(d, tally)| (d.name.to_owned(), tally.count, tally.offsets().collect(), tally.bytes)).collect()
+}
+
+fn wanted(report: &Value) -> BTreeSet<(String, u64, Vec<u64>, u64)> {
+    let number = |value: &Value| value.as_u64().unwrap();
+    let kinds = report["kinds"].as_array().unwrap().iter();
+    kinds
+        .map(|kind| {
+            let offsets = kind["offsets"].as_array().unwrap().iter().map(number).collect();
+            (kind["kind"].as_str().unwrap().to_owned(), number(&kind["count"]), offsets, number(&kind["bytes"]))
+        })
+        .collect()
+}
+
+#[test]
+fn what_is_wrong_is_said_and_the_rest_is_read() {
+    for (file, report) in cases() {
+        for (threads, chunk) in [(1, 1 << 20), (1, 1), (3, 100), (2, 700)] {
+            let (threads, chunk) = (NonZero::new(threads), NonZero::new(chunk));
+            let loaded = load(&file, LoadOptions { threads, chunk, ..LoadOptions::default() }, |_| {}).unwrap();
+            let name = file.display();
+            assert_eq!(found(&loaded.store), wanted(&report), "{name}, {chunk:?}");
+            assert_eq!(loaded.store.events, report["events"].as_u64().unwrap(), "{name}, {chunk:?}");
+        }
+    }
+}
+
+#[test]
+fn the_stacks_of_what_is_whole_are_there() {
+    for (file, report) in cases() {
+        let file = file.to_str().unwrap();
+        let answer = run(&[file, "--format", "json"]);
+        assert!(answer.status.success(), "{file}: {}", stderr(&answer));
+        let json: Value = serde_json::from_str(&stdout(&answer)).unwrap();
+        let stacks = json["stacks"].as_array().unwrap();
+        let kernels: u64 = stacks.iter().map(|stack| stack["count"].as_u64().unwrap()).sum();
+        assert_eq!(kernels, report["attributed"].as_u64().unwrap(), "{file}");
+        for stack in stacks {
+            let frames: Vec<&str> = stack["frames"].as_array().unwrap().iter().map(|f| f.as_str().unwrap()).collect();
+            assert_eq!(frames, ["train.py(3): main", "c10d::allreduce_", "cudaLaunchKernelExC"], "{file}");
+        }
+        let lost = json["damage"]["lost_bytes"].as_u64().unwrap();
+        assert_eq!(lost, wanted(&report).iter().map(|(.., bytes)| bytes).sum::<u64>(), "{file}");
+        let share = lost as f64 / json["damage"]["text_bytes"].as_f64().unwrap();
+        assert!((json["damage"]["lost_share"].as_f64().unwrap() - share).abs() < 1e-9, "{file}");
+        assert_eq!(stderr(&answer).contains("Lost in all: "), lost > 0, "{file}: {}", stderr(&answer));
+    }
+}
+
+/// Kinds that are no fault of the file, and those that only who reads arguments meets.
+const NOT_STRICT: &[&str] = &["json_duplicate_key", "json_text_time", "json_documents"];
+const OF_ARGUMENTS: &[&str] = &["not_a_number", "deep_arguments"];
+
+#[test]
+fn strict_reading_refuses_all_that_is_no_json() {
+    for (file, report) in cases() {
+        let is_fine = wanted(&report).iter().all(|(kind, ..)| NOT_STRICT.contains(&kind.as_str()));
+        let name = file.to_str().unwrap();
+        let answer = run(&["sql", name, "SELECT 1", "--strict"]);
+        assert_eq!(answer.status.success(), is_fine, "{name}: {}", stderr(&answer));
+        if !is_fine {
+            assert!(stderr(&answer).contains("damaged, and --strict was asked for"), "{}", stderr(&answer));
+            assert!(stdout(&answer).is_empty());
+        }
+        // The main job does not look at arguments that it has no use for.
+        let main = run(&[name, "--strict"]);
+        assert_eq!(main.status.success(), is_fine || OF_ARGUMENTS.iter().any(|case| name.contains(case)), "{name}");
+    }
+}
+
+/// What is repaired is JSON to another parser, has nothing wrong with it any more, and holds the events that were read.
+#[test]
+fn what_is_repaired_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    for (file, report) in cases() {
+        let out = folder.path().join("whole.json");
+        for more in [&[][..], &["--lanes"]] {
+            let (name, to) = (file.to_str().unwrap(), out.to_str().unwrap());
+            let answer = run(&[&["repair", name, "--output", to], more].concat());
+            assert!(answer.status.success(), "{name}: {}", stderr(&answer));
+            let text = std::fs::read(&out).unwrap();
+            let json: Value = serde_json::from_slice(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let events = json["traceEvents"].as_array().unwrap();
+            assert_eq!(events.len() as u64, report["events"].as_u64().unwrap(), "{name}");
+            let before = load(&file, LoadOptions::default(), |_| {}).unwrap().store;
+            let after = load(&out, LoadOptions::default(), |_| {}).unwrap().store;
+            assert_eq!(after.traces[0].damage.faults().count(), 0, "{name}");
+            let slices = |store: &Store| {
+                let row = |i| {
+                    (
+                        store.slices.ts(i),
+                        store.slices.dur(i),
+                        store.strings.get(store.slices.name(i)).map(str::to_owned),
+                    )
+                };
+                (0..store.slices.len()).map(row).collect::<Vec<_>>()
+            };
+            assert_eq!(slices(&before), slices(&after), "{name}");
+            std::fs::remove_file(&out).unwrap();
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! Traces that somebody made to do harm: numbers at the edge of what fits, and shapes for which a search through all that is there
+//! would take the square of the time.
+//!
+//! Debug builds check every addition, so a number that is too large shows here. What takes time is made so large that it would
+//! take minutes if each event were compared with every other, and is over in a second if not.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::support;
+
+use std::fmt::Write;
+use std::io::Cursor;
+use std::num::NonZero;
+use std::time::{Duration, Instant};
+
+use nccl_stacks::analysis::capture::Captures;
+use nccl_stacks::analysis::diff::Diff;
+use nccl_stacks::analysis::keep::keep;
+use nccl_stacks::analysis::kernels::{Wanted, choose};
+use nccl_stacks::analysis::launches::{self, WindowOn};
+use nccl_stacks::analysis::stacks::{Climb, Ground, Order, StackReport, climb};
+use nccl_stacks::analysis::summary::kernel_table;
+use nccl_stacks::analysis::{missing, window};
+use nccl_stacks::error::Error;
+use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::export::{cut, sqlite};
+use nccl_stacks::input::from_reader;
+use nccl_stacks::input::limit::Limits;
+use nccl_stacks::load::{LoadOptions, load_input};
+use nccl_stacks::report::diff::DiffForm;
+use nccl_stacks::report::{Answer, Form, Weight, csv, json, table};
+use nccl_stacks::sql::{Database, TABLES};
+use nccl_stacks::store::Store;
+use nccl_stacks::time::Window;
+use proptest::prelude::*;
+use support::facts::facts;
+use support::hostile;
+use support::program::{run, scratch, stderr};
+use support::sound::check;
+
+fn load(text: &str, options: LoadOptions) -> Result<Store, Error> {
+    let input = from_reader("hostile".to_owned(), None, Box::new(Cursor::new(text.as_bytes().to_vec())))?;
+    load_input(input, options, |_| {}).map(|loaded| loaded.store)
+}
+
+fn everything() -> LoadOptions {
+    LoadOptions { args: ArgsWanted::All, keep_offsets: true, threads: NonZero::new(1), ..LoadOptions::default() }
+}
+
+fn report(database: &Database, wanted: &Wanted, window: Window, how: Climb) -> StackReport {
+    let store = database.store();
+    let mut found = launches::find(store, &choose(database, wanted).unwrap());
+    let mut captures = Captures::new(how.exact_names);
+    captures.add(store);
+    let captured = captures.stacks(store, &mut found, how.max_callers);
+    climb(Ground::new(store, wanted, captured), &found, window, how)
+}
+
+/// A picture needs something to draw; all other forms can be empty.
+fn write(answer: &Answer<'_>, form: Form) {
+    if let Err(error) = answer.write(form, &mut Vec::new()) {
+        assert!(form == Form::Svg && error.to_string().contains("nothing to draw"), "{error}");
+    }
+}
+
+/// All that the program can be asked of a window.
+fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) {
+    let store = database.store();
+    let found = launches::find(store, &choose(database, wanted).unwrap());
+    for on in [WindowOn::Launch, WindowOn::Kernel] {
+        let how = Climb { window_on: on, max_callers: None, exact_names: on == WindowOn::Kernel, forward: true };
+        let mut stacks = report(database, wanted, window, how);
+        for order in [Order::GpuTime, Order::Exposed, Order::Mean, Order::Count] {
+            stacks.arrange(order, 0.0, None);
+        }
+        missing::explain(database, window, &stacks).unwrap();
+        for weight in [Weight::Gpu, Weight::Exposed, Weight::Count] {
+            let answer = Answer { report: &stacks, trace: "hostile", weight, width: Some(80) };
+            for form in [Form::Text, Form::Table, Form::Json, Form::Csv, Form::Folded, Form::Speedscope, Form::Svg] {
+                write(&answer, form);
+            }
+        }
+        let inside = found.kernels.iter().filter(|launched| window.contains(launched.at(on)));
+        let rows = inside.map(|launched| (store.slices.name(launched.kernel as usize), launched.kernel_dur));
+        let kernels = kernel_table(store, rows, usize::MAX);
+        table::kernels(&kernels.rows, Some(80));
+        csv::kernels(&kernels, &mut Vec::new()).unwrap();
+        json::kernels(&kernels, "hostile", &mut Vec::new()).unwrap();
+        let kept = keep(store, &found, window, on);
+        let plan = cut::plan(store, &kept, window);
+        let input = from_reader("hostile".to_owned(), None, Box::new(Cursor::new(text.as_bytes().to_vec()))).unwrap();
+        let mut copy = Vec::new();
+        let failed = |source| Error::Write { path: "copy".into(), source };
+        cut::write(input, &plan, &mut copy, false, failed).unwrap();
+        if let Ok(store) = load(&String::from_utf8_lossy(&copy), everything()) {
+            check(&store);
+        }
+        let whole = report(database, wanted, Window::ALL, how);
+        let mut diff = Diff::new(("all", whole), ("part", stacks));
+        for order in [Order::Count, Order::GpuTime, Order::Exposed, Order::Mean] {
+            diff.arrange(order, None);
+        }
+        for form in [DiffForm::Table, DiffForm::Text, DiffForm::Csv, DiffForm::Json] {
+            nccl_stacks::report::diff::write(&diff, form, Some(100), &mut Vec::new()).unwrap();
+        }
+    }
+}
+
+/// All that the program can be asked of a trace.
+fn ask(text: &str, store: Store) {
+    check(&store);
+    let database = Database::open(store).unwrap();
+    let (start, end) = database.store().bounds;
+    let windows = [
+        Window::ALL,
+        Window::new(start, end.saturating_sub(start)),
+        Window::new(0, 0),
+        Window::new(i64::MIN, i64::MAX),
+        Window::new(i64::MAX, i64::MAX),
+        Window::new(start, 1),
+        Window::new(end, 1),
+    ];
+    for wanted in [Wanted::nccl(), Wanted::patterns(&["*"]).unwrap()] {
+        for window in windows {
+            ask_window(text, &database, &wanted, window);
+        }
+        let found = launches::find(database.store(), &choose(&database, &wanted).unwrap());
+        for on in [WindowOn::Launch, WindowOn::Kernel] {
+            let mut all = window::steps(&database, &found, on).unwrap();
+            all.extend(window::functions(&database, "%", &found, on).unwrap());
+            table::candidates(&all, usize::MAX);
+        }
+        window::nearest_names(&database, "a", 3).unwrap();
+    }
+    for table in TABLES {
+        let all = format!("SELECT * FROM \"{}\" ORDER BY 1 DESC", table.name());
+        let mut statement = database.connection().prepare(&all).unwrap();
+        let mut rows = statement.query([]).unwrap();
+        while rows.next().unwrap().is_some() {}
+    }
+    for query in [
+        "SELECT count(f.id) FROM slice s, following_flow(s.id) f",
+        "SELECT count(f.id) FROM slice s, preceding_flow(s.id) f",
+        "SELECT count(f.id) FROM slice s, directly_connected_flow(s.id) f",
+        "SELECT count(a.id) FROM slice s, ancestor_slice(s.id) a",
+        "SELECT count(d.id) FROM slice s, descendant_slice(s.id) d",
+        "SELECT count(*) FROM slice WHERE ts >= 9223372036854775807 OR ts < -9223372036854775807 OR dur > 9.1e18",
+        "SELECT count(*) FROM slice a JOIN slice b ON a.parent_id = b.id AND a.ts + 0 >= b.ts",
+    ] {
+        database.connection().query_row(query, [], |row| row.get::<_, i64>(0)).unwrap();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    sqlite::write(&database, &folder.path().join("all.db")).unwrap();
+}
+
+/// Numbers at the edge of something.
+const NUMBERS: &[&str] = &[
+    "0",
+    "1",
+    "2",
+    "5",
+    "5.001",
+    "-0",
+    "-1",
+    "-0.0004",
+    "0.0001",
+    "1e-400",
+    "1e308",
+    "-1e308",
+    "1e400",
+    "4294967295",
+    "4294967296",
+    "2147483648",
+    "-2147483649",
+    "9007199254740993",
+    "9223372036854775.807",
+    "9223372036854775.806",
+    "9223372036854774",
+    "9223372036854775807",
+    "9223372036854775808",
+    "-9223372036854775808",
+    "18446744073709551615",
+    "18446744073709551616",
+    "4611686018427387.904",
+    "1e15",
+    "9.223372036854775e15",
+    "0x10",
+    "\"7\"",
+    "\"0xffffffffffffffff\"",
+    "\"\"",
+    "null",
+    "true",
+    "[1]",
+    "{\"a\":1}",
+];
+
+fn number() -> impl Strategy<Value = String> {
+    let long = (1usize..300, any::<bool>()).prop_map(|(digits, fraction)| {
+        let digits = "1234567890".repeat(digits);
+        if fraction { format!("3.{digits}") } else { digits }
+    });
+    prop_oneof![
+        6 => prop::sample::select(NUMBERS).prop_map(str::to_owned),
+        30 => (0i64..40).prop_map(|n| n.to_string()),
+        1 => long,
+    ]
+}
+
+/// The same for what several events should have in common.
+fn few() -> impl Strategy<Value = String> {
+    prop_oneof![1 => number(), 12 => (1i64..3).prop_map(|n| n.to_string())]
+}
+
+fn event() -> impl Strategy<Value = String> {
+    let phase = prop::sample::select(&["X", "X", "X", "X", "B", "E", "i", "b", "e", "n", "s", "t", "f", "M", "C"][..]);
+    let category = prop::sample::select(
+        &[
+            "kernel",
+            "kernel",
+            "cuda_runtime",
+            "cpu_op",
+            "python_function",
+            "gpu_memcpy",
+            "user_annotation",
+            "fwdbwd",
+            "ac2g",
+            "",
+        ][..],
+    );
+    let name = prop::sample::select(
+        &[
+            "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+            "cudaLaunchKernel",
+            "cudaGraphLaunch",
+            "cudaStreamBeginCapture",
+            "cudaStreamEndCapture",
+            "<built-in method run>",
+            "train.py(3): step",
+            "ProfilerStep#1",
+            "record_param_comms",
+            "process_name",
+            "a",
+        ][..],
+    );
+    let arg = (
+        prop::sample::select(
+            &[
+                "correlation",
+                "External id",
+                "Python id",
+                "Python parent id",
+                "Sequence number",
+                "Fwd thread id",
+                "stream",
+                "device",
+                "graph id",
+                "graph node id",
+                "Collective name",
+                "In msg nelems",
+                "Out msg nelems",
+                "Group size",
+                "dtype",
+                "name",
+                "sort_index",
+                "kernel",
+                "queued",
+            ][..],
+        ),
+        prop_oneof![number(), Just("\"BFloat16\"".to_owned()), Just("\"allreduce\"".to_owned())],
+    );
+    let field = (
+        prop::sample::select(&["id", "bind_id", "tts", "tdur", "s", "flow_in", "flow_out", "bp", "scope", "id2"][..]),
+        prop_oneof![
+            number(),
+            Just("\"e\"".to_owned()),
+            Just("true".to_owned()),
+            Just("\"g\"".to_owned()),
+            Just("\"p\"".to_owned())
+        ],
+    );
+    (
+        (phase, category, name),
+        (prop::array::uniform2(number()), prop::array::uniform2(few())),
+        prop::collection::vec(arg, 0..4),
+        (prop::option::of(few()), prop::collection::vec(field, 0..3)),
+    )
+        .prop_map(|((phase, category, name), ([ts, dur], [pid, tid]), args, (id, fields))| {
+            let mut event = format!(r#"{{"ph":"{phase}","cat":"{category}","name":"{name}","ts":{ts}"#);
+            let pid = if category == "kernel" { "0".to_owned() } else { pid };
+            write!(event, r#","dur":{dur},"pid":{pid},"tid":{tid},"args":{{"#).unwrap();
+            let args: Vec<String> = args.iter().map(|(key, value)| format!(r#""{key}":{value}"#)).collect();
+            write!(event, "{}}}", args.join(",")).unwrap();
+            id.iter().for_each(|id| write!(event, r#","id":{id}"#).unwrap());
+            fields.iter().for_each(|(key, value)| write!(event, r#","{key}":{value}"#).unwrap());
+            event + "}"
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    /// No number is too large for anything, and threads change nothing.
+    #[test]
+    fn numbers_at_the_edge_make_no_panic(events in prop::collection::vec(event(), 0..40)) {
+        let text = format!("{{\"traceEvents\":[{}]}}", events.join(",\n"));
+        let several = LoadOptions { threads: NonZero::new(3), chunk: NonZero::new(200), ..everything() };
+        match (load(&text, everything()), load(&text, several)) {
+            (Ok(store), Ok(other)) => {
+                prop_assert!(facts(&store) == facts(&other));
+                ask(&text, store);
+            }
+            (Err(one), Err(other)) => prop_assert_eq!(one.to_string(), other.to_string()),
+            (one, other) => prop_assert!(false, "{:?} {:?}", one.err(), other.err()),
+        }
+    }
+}
+
+/// Long enough for a slow machine that does other things, and far less than the square of the events takes.
+const BUDGET: Duration = Duration::from_secs(60);
+
+#[test]
+fn no_shape_of_a_trace_takes_the_square_of_its_length() {
+    const EVENTS: usize = 60_000;
+    for (name, make) in hostile::ALL {
+        let text = make(EVENTS);
+        let start = Instant::now();
+        let store = load(&text, everything()).unwrap_or_else(|e| panic!("{name}: {e}"));
+        check(&store);
+        let database = Database::open(store).unwrap();
+        let wanted = Wanted::patterns(&["*"]).unwrap();
+        let how = Climb { max_callers: Some(12), ..Climb::default() };
+        let stacks = report(&database, &wanted, Window::ALL, how);
+        for form in [Form::Text, Form::Table, Form::Svg] {
+            let answer = Answer { report: &stacks, trace: "hostile", weight: Weight::Gpu, width: Some(100) };
+            write(&answer, form);
+        }
+        let found = launches::find(database.store(), &choose(&database, &wanted).unwrap());
+        window::functions(&database, "%", &found, WindowOn::Launch).unwrap();
+        let kept = keep(database.store(), &found, Window::ALL, WindowOn::Launch);
+        cut::plan(database.store(), &kept, Window::ALL);
+        let again = report(&database, &wanted, Window::ALL, how);
+        Diff::new(("one", stacks), ("other", again));
+        let fan = "SELECT count(*) FROM directly_connected_flow(0)";
+        if !database.store().slices.is_empty() {
+            database.connection().query_row(fan, [], |row| row.get::<_, i64>(0)).unwrap();
+        }
+        assert!(start.elapsed() < BUDGET, "{name}: {:?}", start.elapsed());
+    }
+}
+
+/// What is asked for in one call does not outgrow what was allowed.
+#[test]
+fn a_text_that_is_too_long_is_refused() {
+    let events = vec![r#"{"ph":"X","name":"a","pid":1,"tid":1,"ts":1,"dur":1}"#; 3_000];
+    let text = format!("[{}]", events.join(","));
+    let allow = |bytes: usize| LoadOptions { limits: Limits::of_text(bytes as u64), ..LoadOptions::default() };
+    assert_eq!(load(&text, allow(text.len())).unwrap().events, 3_000);
+    let error = load(&text, allow(text.len() - 1)).unwrap_err().to_string();
+    assert!(error.contains("--max-bytes"), "{error}");
+    let (_folder, path) = scratch("trace.json", text.as_bytes());
+    let output = run(&[&path, "--max-bytes", "10k"]);
+    assert_eq!(output.status.code(), Some(1));
+    let message =
+        "there are more than 10240 bytes of text. If that is right and the machine has the memory, --max-bytes SIZE";
+    assert!(stderr(&output).contains(&format!("error: {path}: {message}")), "{}", stderr(&output));
+    assert_eq!(run(&[&path, "--max-bytes", "1M", "--kernel-name", "*"]).status.code(), Some(3), "there are no kernels");
+}

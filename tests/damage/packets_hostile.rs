@@ -1,0 +1,312 @@
+//! Perfetto's protobuf made to do harm, or damaged in places: it is bounded, and what is whole is there.
+//!
+//! The sizes are such that work which grows with the square of them would take minutes.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::support;
+
+use std::io::{Cursor, Read};
+
+use nccl_stacks::damage::Damage;
+use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::input::from_reader;
+use nccl_stacks::input::limit::Limits;
+use nccl_stacks::load::{LoadOptions, load_input};
+use nccl_stacks::store::Store;
+
+use support::packets::{Message, args, event, file, legacy, load_packets, named, packet, read, rows, track};
+use support::program::{run, scratch, stderr};
+use support::sound::check;
+
+const MANY: u64 = 100_000;
+
+fn value() -> Message {
+    Message::default()
+}
+
+fn count(store: &Store, kind: Damage) -> (u64, Option<u64>) {
+    let tally = store.damage.get(kind);
+    (tally.count, tally.first_offset)
+}
+
+fn moments(times: std::ops::Range<u64>) -> Vec<u8> {
+    file(&times.map(|ts| event(ts, 3, 5, named("a"))).collect::<Vec<_>>())
+}
+
+fn times(store: &Store) -> Vec<i64> {
+    rows(store).into_iter().map(|(ts, ..)| ts).collect()
+}
+
+#[test]
+fn the_list_goes_on_behind_garbage() {
+    let garbage: [&[u8]; 4] = [&[0xff; 300], b"\x00\x0a\x0a\x0a", b"\x0a\xff\xff\xff\xff\x0f", b"\x0a\xff\xff\x7f"];
+    for garbage in garbage {
+        let start = moments(1..4);
+        let bytes = [&start[..], garbage, &moments(4..9)].concat();
+        let store = read(&bytes, ArgsWanted::All).unwrap();
+        check(&store);
+        assert_eq!(times(&store), [1, 2, 3, 4, 5, 6, 7, 8], "{garbage:?}");
+        let (structure, too_long) = (count(&store, Damage::PacketStructure), count(&store, Damage::PacketTooLong));
+        assert_eq!(
+            (structure.0 + too_long.0, structure.1.or(too_long.1)),
+            (1, Some(start.len() as u64)),
+            "{garbage:?}"
+        );
+        assert_eq!(count(&store, Damage::Truncated).0, 0);
+        // The first packet may be the damaged one.
+        let store = read(&[b"\n\xff\xff", garbage, &moments(4..9)].concat(), ArgsWanted::All).unwrap();
+        assert_eq!(times(&store), [4, 5, 6, 7, 8], "{garbage:?}");
+    }
+    // A length that is too small leaves a packet that is none, and the rest of it; it is not taken for two.
+    let mut bytes = moments(1..9);
+    bytes[1] -= 3;
+    let store = read(&bytes, ArgsWanted::All).unwrap();
+    check(&store);
+    assert_eq!(times(&store), [2, 3, 4, 5, 6, 7, 8]);
+}
+
+#[test]
+fn a_damaged_list_without_a_whole_event_says_where_it_breaks() {
+    let message = |bytes: &[u8]| {
+        let (_folder, path) = scratch("trace.pftrace", bytes);
+        let output = run(&[&path, "--no-interactive"]);
+        assert_eq!(output.status.code(), Some(1));
+        stderr(&output)
+    };
+    let moments = moments(1..3);
+    let cut_short = [&b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"[..], &moments[..moments.len() - 1]].concat();
+    assert!(message(&cut_short).contains("a damaged list of packets: it breaks at byte 0,"), "{}", message(&cut_short));
+    let first = packet().message(60, track(5));
+    let broken = file(&[first.clone(), value().bytes(11, [0xff; 3]).number(10, 7).number(8, 1)]);
+    let message = message(&broken);
+    let offset = file(&[first]).len();
+    assert!(message.contains(&format!("the one at byte {offset} is not valid protobuf")), "{message}");
+}
+
+/// Many damaged places cost no more than their bytes.
+#[test]
+fn damage_everywhere() {
+    let garbage = [0xff; 12];
+    let bytes: Vec<u8> = (0..50_000).flat_map(|n| [moments(3 * n + 1..3 * n + 4), garbage.to_vec()].concat()).collect();
+    let store = read(&bytes, ArgsWanted::Collectives).unwrap();
+    assert_eq!(store.slices.len(), 150_000);
+    assert_eq!(count(&store, Damage::PacketStructure).0, 50_000);
+}
+
+/// Numbers, lengths and depths at the edges of what can be written.
+#[test]
+fn edges() {
+    let eleven = [&[0x50][..], &[0xff; 10], &[1]].concat();
+    let length = [&[0x5a][..], &[0xff; 9], &[1]].concat();
+    let mut nested = value().number(5, 1);
+    let mut entries = value().number(4, 1);
+    for _ in 0..10_000 {
+        nested = value().number(1, 2).message(4, nested);
+        entries = value().message(12, entries);
+    }
+    let deep = |value: Message| Message::default().message(4, value.bytes(10, "deep"));
+    let all = deep(value().message(8, nested)).and(deep(entries)).and(deep(value().bytes(9, "[".repeat(10_000))));
+    let store = load_packets(&[
+        event(1, 3, 5, named("first").and(all)),
+        Message(eleven),
+        Message(length),
+        event(u64::MAX, 3, 5, named("before time").fixed(47, 9).fixed(48, 8)),
+        event(i64::MAX as u64, 3, 5, named("end of time")),
+        legacy(i64::MAX as u64, b'X', 5, named("beyond"), value().number(3, i64::MAX as u64)),
+        packet().message(11, named("wraps").number(9, 3).number(16, u64::MAX)),
+        event(2, 3, u64::MAX, named("last").fixed(47, u64::MAX)),
+    ]);
+    check(&store);
+    assert_eq!(times(&store), [1, 2, i64::MAX]);
+    assert_eq!(args(&store, 0), [""; 0]);
+    assert_eq!(count(&store, Damage::PacketSyntax).0, 2);
+    assert_eq!(count(&store, Damage::NegativeTimestamp).0, 2);
+    assert_eq!(count(&store, Damage::InvalidDuration).0, 1);
+}
+
+fn zlib(bytes: &mut dyn Read) -> Vec<u8> {
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::copy(bytes, &mut encoder).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// A packet of some hundred KiB that unpacks into half a GiB of packets, and one that holds one that says it is a GiB
+/// long.
+#[test]
+fn bombs_are_cut_off() {
+    let start = moments(1..2);
+    // A packet of one field that nobody knows, of 999 bytes.
+    let unknown = [&b"\x0a\xea\x07\x7a\xe7\x07"[..], &[0; 999]].concat().repeat(1 << 10);
+    let mut bomb =
+        (0..512).fold(Box::new(std::io::empty()) as Box<dyn Read>, |all, _| Box::new(all.chain(&unknown[..])));
+    let zeros =
+        zstd::encode_all((&b"\x0a\x80\x80\x80\x80\x04"[..]).chain(std::io::repeat(0).take(1 << 28)), 1).unwrap();
+    let bytes = [start.clone(), file(&[value().bytes(50, zlib(&mut *bomb)), value().bytes(133, zeros)]), moments(2..3)];
+    let store = read(&bytes.concat(), ArgsWanted::All).unwrap();
+    assert_eq!(times(&store), [1, 2]);
+    assert_eq!(count(&store, Damage::PacketTooLong), (1, Some(start.len() as u64)));
+    assert_eq!(count(&store, Damage::PacketSyntax).0, 1);
+    let (_folder, path) = scratch("trace.pftrace", &bytes.concat());
+    let said = stderr(&run(&["sql", &path, "select 1"]));
+    assert!(said.contains("packets longer than 256 MiB (unpacked, too)"), "{said}");
+}
+
+/// What is compressed within the file counts as text of it, byte for byte.
+#[test]
+fn what_is_unpacked_is_limited() {
+    let inside = moments(2..2000);
+    let zstd = zstd::encode_all(&inside[..], 3).unwrap();
+    let packed = [value().bytes(50, zlib(&mut &inside[..])), value().bytes(133, zstd)];
+    let bytes = [moments(1..2), file(&packed)].concat();
+    let read_within = |text| {
+        let input = from_reader("trace".to_owned(), None, Box::new(Cursor::new(bytes.clone()))).unwrap();
+        let options = LoadOptions { limits: Limits::of_text(text), ..LoadOptions::default() };
+        load_input(input, options, |_| {}).map(|loaded| loaded.store.events).map_err(|e| e.to_string())
+    };
+    let all = (bytes.len() + 2 * inside.len()) as u64;
+    assert_eq!(read_within(all), Ok(1 + 2 * 1998));
+    let refused = read_within(all - 1).unwrap_err();
+    assert!(refused.contains(&format!("more than {} bytes of text", all - 1)), "{refused}");
+    assert!(refused.contains("--max-bytes"), "{refused}");
+}
+
+/// An arrow takes a byte, and one of an event can take no more than so many.
+#[test]
+fn an_event_has_so_many_arrows() {
+    const MOST: usize = 1 << 17;
+    let fan = |more| value().bytes(36, [vec![1; MOST + more], vec![2]].concat());
+    let store = load_packets(&[event(1, 3, 5, value().number(36, 1)), event(2, 3, 5, fan(0))]);
+    assert_eq!((store.flows.len(), count(&store, Damage::PacketTooLong).0), (MOST, 1));
+    let store =
+        load_packets(&[event(1, 3, 5, value().number(36, 1)), event(2, 3, 5, value().bytes(36, vec![1; MOST]))]);
+    assert_eq!((store.flows.len(), count(&store, Damage::PacketTooLong).0), (MOST, 0));
+}
+
+/// Numbers that stand for long names, as categories, as parts of a key: what they become has an end.
+#[test]
+fn names_do_not_add_up() {
+    let name = "n".repeat(30 << 10);
+    let defined = |table| value().message(table, value().number(1, 1).bytes(2, &name));
+    let of_categories = |n| (0..n).fold(value(), |all, _| all.number(3, 1));
+    let key = |n| (0..n).fold(value().number(4, 1), |inner, _| value().message(11, inner.number(1, 1)));
+    let store = load_packets(&[
+        packet().number(13, 1).message(12, defined(1).and(defined(3))),
+        event(1, 3, 5, of_categories(2)),
+        event(2, 3, 5, of_categories(3)),
+        // The name itself, of a dictionary in which it is, and of another one in that.
+        event(3, 3, 5, value().message(4, key(1).number(1, 1))),
+        event(4, 3, 5, value().message(4, key(2).number(1, 1))),
+    ]);
+    check(&store);
+    assert_eq!(times(&store), [1, 2, 3, 4]);
+    assert_eq!(count(&store, Damage::PacketTooLong).0, 2);
+    assert_eq!((args(&store, 2).len(), args(&store, 3).len()), (1, 0));
+}
+
+/// Behind a stream of zlib there is nothing that could be read; of gzip there may be several parts.
+#[test]
+fn what_follows_compressed_packets_is_damage() {
+    let gzip = |bytes: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::copy(&mut &*bytes, &mut encoder).unwrap();
+        encoder.finish().unwrap()
+    };
+    let zlibs = [zlib(&mut &moments(1..2)[..]), zlib(&mut &moments(2..3)[..])].concat();
+    let gzips = [gzip(&moments(3..4)), gzip(&moments(4..5))].concat();
+    let store = load_packets(&[value().bytes(50, zlibs), value().bytes(50, gzips)]);
+    assert_eq!(times(&store), [1, 3, 4]);
+    assert_eq!(count(&store, Damage::PacketSyntax), (1, Some(0)));
+}
+
+/// JSON whose keys are long: what its rows take is bounded, and what is too long for that stays text.
+#[test]
+fn json_does_not_multiply() {
+    let members = |n| (0..n).map(|n| format!("\"{n}\":1")).collect::<Vec<_>>().join(",");
+    let json = format!("{{\"{}\":{{{}}}}}", "k".repeat(1_000), members(1500));
+    let annotation = |name: &str, json: &str| value().message(4, value().bytes(10, name).bytes(9, json));
+    let many = (0..100).fold(value(), |all, n| all.and(annotation(&n.to_string(), &json)));
+    let long = format!("[{}]", "1,".repeat(20_000));
+    let store = load_packets(&[event(1, 3, 5, many), event(2, 3, 5, annotation("long", &long))]);
+    assert_eq!(count(&store, Damage::PacketTooLong).0, 1);
+    assert_eq!(args(&store, 1), [format!("debug.long debug.long {long:?}")]);
+}
+
+/// One name of a MiB, used a thousand times in one event: what it stands for is bounded.
+#[test]
+fn names_do_not_multiply() {
+    let name = "n".repeat(1 << 20);
+    let by_iid = (0..1000).fold(value(), |all, _| all.message(4, value().number(1, 1).number(17, 1)));
+    let defined =
+        value().message(3, value().number(1, 1).bytes(2, &name)).message(29, value().number(1, 1).bytes(2, &name));
+    let store = load_packets(&[event(1, 3, 5, by_iid).number(13, 1).message(12, defined), event(2, 3, 5, named("b"))]);
+    assert_eq!(times(&store), [1, 2]);
+    assert_eq!(count(&store, Damage::PacketTooLong).0, 1);
+}
+
+#[test]
+fn many_sequences_names_and_clocks() {
+    let mut packets = Vec::new();
+    for n in 0..MANY {
+        let clock = |id, time| value().number(1, id).number(2, time);
+        // A sequence, a clock and a snapshot of its own; every other clock is known to none.
+        let snapshot = value().message(1, clock(64, 1)).message(1, clock(if n % 2 == 0 { 6 } else { 3 }, 1));
+        let name = value().message(2, value().number(1, n).bytes(2, n.to_string()));
+        let event = value().number(9, 3).number(11, 5).number(10, n);
+        packets.push(
+            value()
+                .number(10, n + 1)
+                .number(13, 1)
+                .number(8, n + 1)
+                .number(58, 64)
+                .message(6, snapshot)
+                .message(12, name)
+                .message(11, event),
+        );
+    }
+    let store = read(&file(&packets), ArgsWanted::Collectives).unwrap();
+    // A name of number 0 is none.
+    assert_eq!(store.slices.len() as u64, MANY / 2);
+    assert_eq!(count(&store, Damage::ClockUnknown).0, MANY / 2);
+    assert_eq!(store.slice_name(1), "2");
+    // All names of one sequence, each before it is defined, and one for good.
+    let mut packets = vec![packet().number(13, 1)];
+    packets.extend((1..MANY).map(|n| event(n, 3, 5, value().number(10, n))));
+    packets.extend(
+        (1..MANY - 1)
+            .rev()
+            .map(|n| packet().message(12, value().message(2, value().number(1, n).bytes(2, n.to_string())))),
+    );
+    let store = read(&file(&packets), ArgsWanted::Collectives).unwrap();
+    assert_eq!(store.slices.len() as u64, MANY - 1);
+    assert_eq!((store.slice_name(0), store.slice_name(MANY as usize - 3)), ("1", "99998"));
+    assert_eq!(count(&store, Damage::NameUnknown).0, 1);
+}
+
+#[test]
+fn tracks_in_circles_and_in_long_chains() {
+    let mut packets: Vec<Message> = (1..MANY).map(|n| packet().message(60, track(n).number(5, n + 1))).collect();
+    packets.push(packet().message(60, track(MANY).number(5, 1)));
+    packets.push(packet().message(60, track(MANY + 1).number(5, MANY + 1)));
+    packets.extend((1..MANY + 2).map(|n| event(n, 3, n, named("a"))));
+    let store = read(&file(&packets), ArgsWanted::Collectives).unwrap();
+    check(&store);
+    assert_eq!(store.slices.len() as u64, MANY + 1);
+}
+
+#[test]
+fn fans_of_arrows() {
+    let fan = |field| (0..MANY).fold(value(), |all, n| all.fixed(field, n));
+    let store = load_packets(&[
+        event(1, 3, 5, fan(47)),
+        event(2, 3, 6, fan(47)),
+        event(3, 3, 5, fan(48)),
+        event(4, 3, 5, fan(48)),
+    ]);
+    assert_eq!(store.flows.len() as u64, 2 * MANY);
+    let mut packets: Vec<Message> = (0..MANY).map(|n| event(n, 3, 5, value().fixed(47, 9))).collect();
+    packets.extend((0..MANY).map(|n| legacy(MANY + n, b'f', 5, value(), value().number(6, n))));
+    packets.push(event(2 * MANY, 3, 5, named("last")));
+    let store = read(&file(&packets), ArgsWanted::Collectives).unwrap();
+    assert_eq!(store.flows.len() as u64, MANY - 1 + MANY, "parked ends arrive at the last one");
+}

@@ -1,0 +1,172 @@
+//! What fuzzing has found, and some inputs made at random, through the checks that the fuzz targets run (`fuzz/README.md`).
+//!
+//! An input that once was wrong stays here under a name that says what was wrong with it: inline, or as a file in
+//! `tests/regressions/<check>/` if it is not text.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::checks;
+
+use proptest::prelude::*;
+
+/// Events in which letters that mean something are written as escapes, as any JSON writer may.
+#[test]
+fn escaped_letters_are_letters() {
+    for event in [
+        r#""ph":"\u0058","ts":1,"dur":2"#,
+        r#""ph":"f","bp":"\u0065","ts":1,"id":1"#,
+        r#""ph":"M","name":"\u0074hread_name","args":{"name":"x"}"#,
+        r#""ph":"M","name":"thread_name","args":{"n\u0061me":"x"}"#,
+        r#""ph":"i","ts":1,"tid":1,"s":"\u0067""#,
+        r#""ph":"s","ts":1,"id":"\u0031""#,
+        r#""ph":"b","ts":1,"pid":1,"id2":{"l\u006fcal":1}"#,
+        r#""ph":"B","ts":"1\u0030""#,
+    ] {
+        checks::event::check(event.as_bytes());
+    }
+}
+
+/// More digits than any integer holds, of which only the first few count.
+#[test]
+fn times_may_have_any_number_of_digits() {
+    for time in [
+        "0.12345678901234567890123456789012345678901234567890",
+        "12345678901234567890123456789012345678901234567890e-40",
+        "0.00000000000000000000000000000000000000000000000001e50",
+        "0e99999999999",
+        "0.0004999999999999999999999999999999999999999999999999",
+        "0.0005000000000000000000000000000000000000000000000000",
+        "-0.0015000000000000000000000000000000000000000000000001",
+        "9223372036854775.8074999999999999999999999999999999999",
+        "9223372036854775.8075",
+    ] {
+        checks::event::check(format!(r#""ph":"B","ts":{time}"#).as_bytes());
+        checks::event::check(format!(r#""ph":"B","ts":"{time}""#).as_bytes());
+    }
+}
+
+/// A place in an order that is no whole number is none, as in Perfetto.
+#[test]
+fn sort_indices_are_whole_numbers() {
+    for index in ["1.5", "1e3", "7", "-7", "9223372036854775807", "9223372036854775808"] {
+        let event = format!(r#""ph":"M","name":"thread_sort_index","args":{{"sort_index":{index}}}"#);
+        checks::event::check(event.as_bytes());
+    }
+}
+
+/// A slice in an open one which lasts beyond that one's end: when the outer one is over, the inner one goes from the stack, though
+/// it is not over. Such entries were all taken off, and what came next had another parent.
+#[test]
+fn slices_that_outlast_what_they_lie_in() {
+    let of = |phase: u8, names: u8, ts: u8, dur: u8| [phase, names, 0, ts, dur];
+    let events = [
+        of(4, 10, 1, 0),
+        of(0, 5, 2, 14),
+        of(6, 10, 6, 0),
+        of(4, 9, 7, 0),
+        of(0, 8, 8, 15),
+        of(0, 5, 20, 1),
+        of(8, 5, 21, 0),
+    ];
+    for count in 1..=events.len() {
+        checks::nesting::check(&[&[0][..], &events[..count].concat()].concat());
+    }
+}
+
+/// The name of a check, and the check.
+type Check = (&'static str, fn(&[u8]));
+
+/// Every file in a folder of inputs.
+fn kept(check: &str) -> Vec<Vec<u8>> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/regressions").join(check);
+    std::fs::read_dir(folder).unwrap().map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect()
+}
+
+#[test]
+fn kept_inputs() {
+    let all: [Check; 6] = [
+        ("cutter", checks::cutter::check),
+        ("event", checks::event::check),
+        ("nesting", checks::nesting::check),
+        ("packed", checks::packed::check),
+        ("packets", checks::packets::check),
+        ("tables", checks::tables::check),
+    ];
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/regressions");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let name = entry.unwrap().file_name();
+        let (name, check) =
+            all.iter().find(|(check, _)| name == *check).unwrap_or_else(|| panic!("{name:?} is no check"));
+        let inputs = kept(name);
+        assert!(!inputs.is_empty(), "{name}");
+        inputs.iter().for_each(|input| check(input));
+    }
+}
+
+/// Any bytes, which the checks of structured inputs make traces of.
+fn bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(any::<u8>(), 0..most)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(10_000) })]
+
+    #[test]
+    fn nesting_is_what_the_plain_rules_give(bytes in bytes(161)) {
+        checks::nesting::check(&bytes);
+    }
+
+    #[test]
+    fn whatever_packets_say_is_sound(bytes in bytes(121)) {
+        checks::packets::check(&bytes);
+    }
+
+    #[test]
+    fn compressed_text_comes_back(bytes in bytes(300)) {
+        checks::packed::check(&bytes);
+    }
+
+    #[test]
+    fn fields_are_what_another_parser_sees(
+        members in prop::collection::vec(
+            (
+                prop::sample::select(vec![
+                    "ph", "ts", "dur", "pid", "tid", "name", "cat", "id", "bp", "s", "tts", "args", "bind_id", "flow_in", "id2",
+                ]),
+                prop::sample::select(vec![
+                    "1", "-1.5", "0.25e2", "\"X\"", "\"B\"", "\"e\"", "\"\\u0066\"", "\"10\"", "true", "null", "{\"local\":1}",
+                    "{\"a\":[1,{\"b\":null}],\"c\":2.5}", "[]",
+                ]),
+            ),
+            0..8,
+        )
+    ) {
+        let members: Vec<String> = members.iter().map(|(key, value)| format!("\"{key}\":{value}")).collect();
+        checks::event::check(members.join(",").as_bytes());
+    }
+
+    #[test]
+    fn chunks_change_nothing(size in any::<u8>(), pieces in prop::collection::vec(
+        prop::sample::select(vec![
+            "{", "}", "[", "]", ",", ":", "\"", "\\", "1", "\"a\"", "\"traceEvents\":[", "{\"ph\":\"X\",", "\"ts\":1,\"dur\":2",
+            "},{", "null", "{\"ph\":\"B\",\"ts\":1,\"name\":\"a\"}", "\"args\":{\"a\":[1,2]}", "\n",
+        ]),
+        0..40,
+    )) {
+        checks::cutter::check(&[&[size][..], pieces.concat().as_bytes()].concat());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1_000) })]
+
+    #[test]
+    fn nesting_is_the_same_in_threads(bytes in bytes(161)) {
+        checks::nesting::check_in_threads(&bytes);
+    }
+
+    #[test]
+    fn conditions_choose_the_rows_that_they_should(bytes in bytes(65)) {
+        checks::tables::check(&bytes);
+    }
+}

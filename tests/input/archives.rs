@@ -1,0 +1,1271 @@
+//! Archives: zip and tar around traces, made here from the traces of `testdata/`. What is asked of two copies of one trace is known
+//! from what is known of the one.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::support;
+
+use std::collections::BTreeMap;
+use std::io::{Cursor, Read, Write};
+use std::num::NonZero;
+use std::process::{Command, Output, Stdio};
+
+use flate2::Compression;
+use flate2::write::{DeflateEncoder, GzEncoder};
+use serde_json::Value;
+use support::facts::facts;
+use support::program::{program, run, scratch, stderr, stdout, testdata};
+use tar::{Builder, EntryType, Header};
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
+
+use nccl_stacks::damage::Damage;
+use nccl_stacks::input::from_reader;
+use nccl_stacks::input::limit::Limits;
+use nccl_stacks::load::{LoadOptions, Loaded, load_input};
+use nccl_stacks::{Error, load};
+
+fn bytes_of(name: &str) -> Vec<u8> {
+    std::fs::read(testdata(name)).unwrap()
+}
+
+fn gunzip(bytes: &[u8]) -> Vec<u8> {
+    let mut text = Vec::new();
+    flate2::read::MultiGzDecoder::new(bytes).read_to_end(&mut text).unwrap();
+    text
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    zstd::encode_all(bytes, 1).unwrap()
+}
+
+/// A tar with its end mark.
+fn tar_of(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut tar = Builder::new(Vec::new());
+    for (name, bytes) in files {
+        let mut header = Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        // Names of more than 100 bytes get a header of their own, as GNU tar writes it.
+        tar.append_data(&mut header, name, *bytes).unwrap();
+    }
+    tar.into_inner().unwrap()
+}
+
+/// A zip as another program writes it: stored.
+fn zip_of(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
+    for (name, bytes) in files {
+        zip.start_file(*name, options).unwrap();
+        zip.write_all(bytes).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
+
+/// How a member of a hand-made zip is written.
+#[derive(Clone, Copy)]
+struct Made<'a> {
+    name: &'a str,
+    text: &'a [u8],
+    /// 0: stored, 8: deflated, 93: zstd; anything else is not how it is written, but what the header says.
+    method: u16,
+    flags: u16,
+}
+
+const LENGTH_BEHIND: u16 = 8;
+
+/// A member as any tool may write it, by the letter of PKWARE's APPNOTE 4.3.
+fn made<'a>(name: &'a str, text: &'a [u8], method: u16, flags: u16) -> Made<'a> {
+    Made { name, text, method, flags }
+}
+
+/// The members, and the directory behind them.
+fn zip_by_hand(members: &[Made<'_>]) -> (Vec<u8>, Vec<u8>) {
+    let (mut files, mut directory) = (Vec::new(), Vec::new());
+    for Made { name, text, method, flags } in members {
+        let start = files.len() as u32;
+        let mut crc = flate2::Crc::new();
+        crc.update(text);
+        let data = match method {
+            8 => {
+                let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
+                encoder.write_all(text).unwrap();
+                encoder.finish().unwrap()
+            }
+            93 => zstd(text),
+            _ => text.to_vec(),
+        };
+        let sizes: Vec<u8> =
+            [crc.sum(), data.len() as u32, text.len() as u32].iter().flat_map(|n| n.to_le_bytes()).collect();
+        let is_behind = flags & LENGTH_BEHIND != 0;
+        let common = |sizes: &[u8]| {
+            let mut fields: Vec<u8> = [20, *flags, *method, 0, 0].iter().flat_map(|n: &u16| n.to_le_bytes()).collect();
+            fields.extend(sizes);
+            fields.extend((name.len() as u16).to_le_bytes());
+            fields.extend(0_u16.to_le_bytes());
+            fields
+        };
+        files.extend(b"PK\x03\x04");
+        files.extend(common(if is_behind { &[0; 12] } else { &sizes }));
+        files.extend(name.as_bytes());
+        files.extend(&data);
+        if is_behind {
+            files.extend(b"PK\x07\x08");
+            files.extend(&sizes);
+        }
+        directory.extend(b"PK\x01\x02\x14\0");
+        directory.extend(common(&sizes));
+        directory.extend([0; 10]);
+        directory.extend(start.to_le_bytes());
+        directory.extend(name.as_bytes());
+    }
+    let (length, offset, count) = (directory.len() as u32, files.len() as u32, members.len() as u16);
+    directory.extend(b"PK\x05\x06\0\0\0\0");
+    directory.extend([count.to_le_bytes(), count.to_le_bytes()].concat());
+    directory.extend([length.to_le_bytes(), offset.to_le_bytes()].concat());
+    directory.extend([0, 0]);
+    (files, directory)
+}
+
+/// A zip whose numbers stand in the fields for large ones, as of more than 4 GiB: the members, and what is behind them.
+fn zip64(members: &[(&str, &[u8])]) -> [Vec<u8>; 2] {
+    let (mut files, mut directory) = (Vec::new(), Vec::new());
+    for (name, text) in members {
+        let (start, length) = (files.len() as u64, text.len() as u64);
+        let mut crc = flate2::Crc::new();
+        crc.update(text);
+        let common = |field: u16| {
+            let mut fields: Vec<u8> = [45_u16, 0, 0, 0, 0].iter().flat_map(|n| n.to_le_bytes()).collect();
+            fields.extend(crc.sum().to_le_bytes());
+            fields.extend([0xff; 8]);
+            fields.extend((name.len() as u16).to_le_bytes());
+            fields.extend((field + 4).to_le_bytes());
+            fields
+        };
+        let field = |numbers: &[u64]| {
+            let mut field = [1_u16.to_le_bytes(), (8 * numbers.len() as u16).to_le_bytes()].concat();
+            field.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
+            field
+        };
+        files.extend([b"PK\x03\x04", &common(16)[..], name.as_bytes(), &field(&[length, length]), text].concat());
+        directory.extend([b"PK\x01\x02\x2d\0", &common(24)[..], &[0; 10], &[0xff; 4]].concat());
+        directory.extend([name.as_bytes(), &field(&[length, length, start])].concat());
+    }
+    let (length, offset, count) = (directory.len() as u64, files.len() as u64, members.len() as u64);
+    directory.extend(b"PK\x06\x06\x2c\0\0\0\0\0\0\0\x2d\0\x2d\0\0\0\0\0\0\0\0\0");
+    directory.extend([count, count, length, offset].iter().flat_map(|n| n.to_le_bytes()));
+    directory.extend([b"PK\x06\x07\0\0\0\0", &(offset + length).to_le_bytes()[..], &[1, 0, 0, 0]].concat());
+    directory.extend([&b"PK\x05\x06\0\0\0\0"[..], &[0xff; 12], &[0, 0]].concat());
+    [files, directory]
+}
+
+fn load_file(name: &str, bytes: &[u8]) -> Result<Loaded, Error> {
+    let (_folder, path) = scratch(name, bytes);
+    load(path, LoadOptions::default(), |_| {})
+}
+
+fn load_stream(bytes: &[u8]) -> Result<Loaded, Error> {
+    let input = from_reader("stream".to_owned(), None, Box::new(Cursor::new(bytes.to_vec())))?;
+    load_input(input, LoadOptions::default(), |_| {})
+}
+
+/// From a file and from a stream: the same, but for the order of a tar's traces.
+fn load_both(bytes: &[u8]) -> [Loaded; 2] {
+    [load_file("archive", bytes).unwrap(), load_stream(bytes).unwrap()]
+}
+
+/// What is wrong with the archive, how often, and where.
+fn faults(loaded: &Loaded) -> Vec<(Damage, u64, Option<u64>)> {
+    loaded.store.damage.faults().map(|(d, tally)| (d.kind, tally.count, tally.first_offset)).collect()
+}
+
+fn names(loaded: &Loaded) -> Vec<&str> {
+    loaded.store.traces.iter().map(|trace| trace.name.as_deref().unwrap()).collect()
+}
+
+fn answer(args: &[&str]) -> (String, String) {
+    let output = run(args);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    (stdout(&output), stderr(&output))
+}
+
+fn piped(args: &[&str], bytes: &[u8]) -> Output {
+    let mut child =
+        program().args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let bytes = bytes.to_vec();
+    let writer = std::thread::spawn(move || stdin.write_all(&bytes));
+    let output = child.wait_with_output().unwrap();
+    let _ = writer.join().unwrap();
+    output
+}
+
+/// The JSON of an answer, without the name of the trace.
+fn json(path: &str) -> Value {
+    let mut answer: Value = serde_json::from_str(&answer(&[path, "--format", "json"]).0).unwrap();
+    answer.as_object_mut().unwrap().remove("trace");
+    answer
+}
+
+const TRACES: &[&str] = &[
+    "sglang_decode.json.gz",
+    "ddp_backward.json.gz",
+    "costs.json",
+    "evidence.json",
+    "forward_backward.json",
+    "overlap_pdl.json",
+    "begin_end_async.json",
+    "bare_array_unclosed.json",
+    "flow_only.json",
+];
+
+/// All that is loaded of an archive's only trace is what is loaded of the trace itself.
+#[test]
+fn one_trace_in_an_archive_is_that_trace() {
+    for name in TRACES {
+        let bytes = bytes_of(name);
+        let want = facts(&load_file(name, &bytes).unwrap().store);
+        let by_hand = |method, flags| {
+            let (files, directory) = zip_by_hand(&[made("a/trace", &bytes, method, flags)]);
+            [files, directory].concat()
+        };
+        let tar = tar_of(&[(name, &bytes)]);
+        let archives = [
+            ("zip, stored", zip_of(&[(name, &bytes)])),
+            ("zip, deflated", by_hand(8, 0)),
+            ("zip, zstd", by_hand(93, 0)),
+            ("zip, zstd, lengths behind it", by_hand(93, LENGTH_BEHIND)),
+            ("zip, stored, lengths behind it", by_hand(0, LENGTH_BEHIND)),
+            ("zip64", zip64(&[(name, &bytes)]).concat()),
+            ("tar", tar.clone()),
+            ("tar.gz", gzip(&tar)),
+            ("tar.zst", zstd(&tar)),
+            ("zip in gzip", gzip(&zip_of(&[(name, &bytes)]))),
+            ("zip in tar", tar_of(&[("inner.zip", &zip_of(&[(name, &bytes)]))])),
+            ("zip in tar.gz", gzip(&tar_of(&[("inner.zip", &zip_of(&[(name, &bytes)]))]))),
+            ("tar in zip", zip_of(&[("inner", &tar)])),
+            ("tar.gz in zip", zip_of(&[("inner", &gzip(&tar))])),
+            ("gzip in zstd in gzip", gzip(&zstd(&gzip(&bytes)))),
+            ("zstd in zstd", zstd(&zstd(&bytes))),
+        ];
+        for (what, archive) in archives {
+            for loaded in load_both(&archive) {
+                assert!(facts(&loaded.store) == want, "{name}: {what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_answer_for_one_trace_is_that_for_the_trace() {
+    let bytes = bytes_of("sglang_decode.json.gz");
+    let (_folder, zip) = scratch("t.zip", &zip_of(&[("logdir/host_1.pt.trace.json.gz", &bytes)]));
+    let bare = testdata("sglang_decode.json.gz");
+    for form in ["text", "table", "csv", "folded"] {
+        let (got, notes) = answer(&[&zip, "--format", form]);
+        assert_eq!(got, answer(&[&bare, "--format", form]).0, "{form}");
+        assert!(notes.contains(" events, 1 trace (logdir/host_1.pt.trace.json.gz)\n"), "{notes}");
+    }
+    assert_eq!(json(&zip), json(&bare));
+    let query = "SELECT * FROM slice ORDER BY id; SELECT * FROM thread; SELECT * FROM stats; SELECT * FROM header";
+    assert_eq!(answer(&["sql", &zip, query]).0, answer(&["sql", &bare, query]).0);
+}
+
+/// How many of its stacks' kernels an answer has, by stack.
+fn counts(answer: &Value) -> Vec<(Value, u64)> {
+    let stack = |stack: &Value| (stack["frames"].clone(), stack["count"].as_u64().unwrap());
+    let mut counts: Vec<(Value, u64)> = answer["stacks"].as_array().unwrap().iter().map(stack).collect();
+    counts.sort_by_key(|(frames, _)| frames.to_string());
+    counts
+}
+
+/// All pids, tids, streams, correlation ids, External ids, Python ids and numbers of autograd are the same in both.
+#[test]
+fn two_copies_count_twice_and_nothing_is_ambiguous() {
+    for name in TRACES {
+        let bytes = bytes_of(name);
+        let (_folder, bare) = scratch(name, &bytes);
+        let (_other, twice) = scratch("t.zip", &zip_of(&[("rank0", &bytes), ("rank1", &bytes)]));
+        // Exit code 3 is that of a trace without collectives.
+        if run(&[&bare]).status.code() != Some(0) {
+            continue;
+        }
+        let (one, two) = (json(&bare), json(&twice));
+        let doubled: Vec<(Value, u64)> = counts(&one).into_iter().map(|(frames, count)| (frames, count * 2)).collect();
+        assert_eq!(counts(&two), doubled, "{name}");
+        for number in ["kernels", "uncertain", "flow_disagrees", "forward_unknown"] {
+            let [one, two] = [&one, &two].map(|answer| answer["coverage"][number].as_u64().unwrap());
+            assert_eq!(two, one * 2, "{name}: {number}");
+        }
+        let sums = ["wall_ns", "busy_ns", "compute_ns", "collectives_ns", "exposed_ns", "gpus"];
+        for number in sums {
+            let [one, two] = [&one, &two].map(|answer| answer["summary"][number].as_u64().unwrap());
+            assert_eq!(two, one * 2, "{name}: {number}");
+        }
+        let by = |answer: &Value| answer["coverage"]["attributed_by"].as_object().unwrap().clone();
+        for (evidence, count) in by(&one) {
+            assert_eq!(by(&two)[&evidence].as_u64(), count.as_u64().map(|n| n * 2), "{name}: {evidence}");
+        }
+    }
+}
+
+/// A process, its thread and its GPU, which the other trace has with the same numbers 5 ms later.
+fn rank(number: u64, name: &str, shift: u64) -> String {
+    let ts = |at: u64| at + shift;
+    format!(
+        r#"{{"distributedInfo": {{"rank": {number}}}, "metadata": {{"host": "n{number}"}}, "traceEvents": [
+{{"ph":"X","name":"step of {name}","cat":"user_annotation","pid":10,"tid":10,"ts":{},"dur":100}},
+{{"ph":"X","name":"cudaLaunchKernel","cat":"cuda_runtime","pid":10,"tid":10,"ts":{},"dur":5,"args":{{"correlation":7}}}},
+{{"ph":"s","name":"ac2g","cat":"ac2g","id":7,"pid":10,"tid":10,"ts":{}}},
+{{"ph":"X","name":"ncclDevKernel_AllReduce","cat":"kernel","pid":0,"tid":7,"ts":{},"dur":9,"args":{{"correlation":7}}}},
+{{"ph":"f","name":"ac2g","cat":"ac2g","id":7,"pid":0,"tid":7,"ts":{},"bp":"e"}},
+{{"ph":"i","name":"mark","pid":10,"tid":10,"ts":{},"s":"g"}},
+{{"ph":"b","name":"async","cat":"a","id":3,"pid":10,"tid":10,"ts":{}}},
+{{"ph":"e","name":"async","cat":"a","id":3,"pid":10,"tid":10,"ts":{}}}
+]}}"#,
+        ts(0),
+        ts(10),
+        ts(10),
+        ts(30),
+        ts(30),
+        ts(40),
+        ts(50),
+        ts(60)
+    )
+}
+
+/// The kernels run at times at which the other trace's call would be the nearer one.
+#[test]
+fn what_has_equal_numbers_in_two_traces_stays_apart() {
+    // Shifted by 15 µs the second trace's call, at 25, lies between the first one's and its kernel, at 30.
+    let (zero, one) = (rank(0, "zero", 0), rank(1, "one", 15));
+    let zip = zip_of(&[("a.json", zero.as_bytes()), ("b.json", one.as_bytes())]);
+    let (_folder, path) = scratch("t.zip", &zip);
+    let (text, notes) = answer(&[&path]);
+    for name in ["zero", "one"] {
+        let stack = format!("step of {name}\n ->\ncudaLaunchKernel\nAppeared 1 times");
+        assert!(text.contains(&stack), "{text}");
+    }
+    assert!(!notes.contains("Uncertain") && !notes.contains("Flows disagree"), "{notes}");
+    let sql = |query: &str| answer(&["sql", &path, query]).0;
+    // The first machine has the idle process 0 before its own.
+    assert_eq!(
+        sql("SELECT machine_id, group_concat(pid) AS pids FROM process GROUP BY 1"),
+        "\"machine_id\",\"pids\"\n0,\"0,10,0\"\n1,\"10,0\"\n"
+    );
+    assert_eq!(
+        sql(
+            "SELECT track.machine_id AS machine, track.type, count(*) AS n FROM slice JOIN track ON track.id = track_id GROUP BY 1, 2"
+        ),
+        "\"machine\",\"type\",\"n\"\n\
+         0,\"legacy_async_global_slice\",1\n0,\"legacy_chrome_global_instants\",1\n0,\"thread_execution\",3\n\
+         1,\"legacy_async_global_slice\",1\n1,\"legacy_chrome_global_instants\",1\n1,\"thread_execution\",3\n"
+    );
+    // An arrow leads from each call to its own kernel, and both are number 0 in their trace.
+    assert_eq!(
+        sql(
+            "SELECT a.ts AS call, b.ts AS kernel, flow.trace_id FROM flow JOIN slice a ON a.id = slice_out JOIN slice b ON b.id = slice_in ORDER BY 1"
+        ),
+        "\"call\",\"kernel\",\"trace_id\"\n10000,30000,0\n25000,45000,0\n"
+    );
+    assert_eq!(
+        sql("SELECT machine_id, key, value FROM header WHERE key LIKE 'distributed%'"),
+        "\"machine_id\",\"key\",\"value\"\n0,\"distributedInfo.rank\",0\n1,\"distributedInfo.rank\",1\n"
+    );
+    assert_eq!(
+        sql("SELECT name, str_value, machine_id, trace_id FROM metadata"),
+        "\"name\",\"str_value\",\"machine_id\",\"trace_id\"\n\
+         \"json_metadata.host\",\"n0\",0,0\n\"json_metadata.host\",\"n1\",1,1\n"
+    );
+}
+
+/// An event of another trace between two of one changes nothing, and each has its own rule for equal times.
+#[test]
+fn each_trace_has_its_own_order_at_equal_times() {
+    // In order of time and without `X`: the file's order holds, B before E, so that the slice is open when its end comes.
+    let in_order = r#"[{"ph":"B","name":"b","pid":1,"tid":1,"ts":5},{"ph":"E","pid":1,"tid":1,"ts":5}]"#;
+    // An `X` comes first: ends go before, so that this end finds nothing.
+    let with_x = r#"[{"ph":"X","name":"x","pid":1,"tid":1,"ts":1,"dur":1},{"ph":"B","name":"b","pid":1,"tid":1,"ts":5},
+        {"ph":"E","pid":1,"tid":1,"ts":5}]"#;
+    for (files, want) in
+        [([("a", in_order), ("b", with_x)], "1,-1\n0,0\n"), ([("a", with_x), ("b", in_order)], "0,-1\n1,0\n")]
+    {
+        let files = files.map(|(name, text)| (name, text.as_bytes()));
+        let (_folder, path) = scratch("t.zip", &zip_of(&files));
+        let query = "SELECT track.machine_id AS m, dur FROM slice JOIN track ON track.id = track_id \
+                     WHERE slice.name = 'b' ORDER BY dur";
+        assert_eq!(answer(&["sql", &path, query]).0, format!("\"m\",\"dur\"\n{want}"));
+    }
+}
+
+/// The trace of `two_matches.json` in the format of Perfetto.
+fn packets() -> Vec<u8> {
+    let json = std::fs::read_to_string(testdata("two_matches.json")).unwrap();
+    support::packets::file(&support::packets::from_json(&json, support::packets::Style::Plain))
+}
+
+#[test]
+fn traces_are_read_by_kind_and_name() {
+    let (json, proto) = (bytes_of("two_matches.json"), packets());
+    let packed = gzip(&json);
+    let files: &[(&str, &[u8])] = &[
+        ("b.json", &json),
+        (".runs/a.json", &json),
+        ("notes.txt", b"rank 0 was slow\n"),
+        ("z.gz", &packed),
+        ("y.pftrace", &proto),
+        (".hidden.json", &json),
+        ("x/.ipynb_checkpoints/a.json", &json),
+        ("__MACOSX/a.json", &json),
+        ("empty.json", b""),
+        ("other.json", br#"{"a": [1, 2]}"#),
+    ];
+    // Who keeps his traces in a hidden folder has them read.
+    let in_order = ["y.pftrace", "z.gz", ".runs/a.json", "b.json"];
+    for archive in [zip_of(files), tar_of(files)] {
+        let loaded = load_file("archive", &archive).unwrap();
+        assert_eq!(names(&loaded), in_order);
+        let mut no_traces = loaded.findings.no_traces.clone();
+        no_traces.sort();
+        assert_eq!(no_traces, ["empty.json", "notes.txt", "other.json"]);
+        assert_eq!(loaded.store.damage.get(Damage::NoTraceInFile).count, 3);
+        assert_eq!(loaded.store.damage.faults().count(), 0);
+    }
+    assert_eq!(names(&load_stream(&zip_of(files)).unwrap()), in_order);
+    // Nobody can go back in a stream.
+    for stream in [tar_of(files), gzip(&tar_of(files))] {
+        assert_eq!(names(&load_stream(&stream).unwrap()), ["b.json", ".runs/a.json", "z.gz", "y.pftrace"]);
+    }
+    let (_folder, path) = scratch("t.zip", &zip_of(files));
+    let notes = stderr(&run(&[&path]));
+    assert!(notes.contains("4 traces (y.pftrace, z.gz, .runs/a.json, b.json)\n"), "{notes}");
+    assert!(
+        notes.contains("Note: 3 files of the archive are no traces: empty.json, notes.txt, other.json\n"),
+        "{notes}"
+    );
+}
+
+/// `pax` records, as Python writes them, GNU's long names, directories, links, and names of two parts.
+#[test]
+fn all_headers_of_tar_are_understood() {
+    let json = bytes_of("two_matches.json");
+    let long = format!("{}/trace.json", ["d".repeat(60), "e".repeat(60), "f".repeat(60)].join("/"));
+    let mut tar = Builder::new(Vec::new());
+    let header = |kind, size| {
+        let mut header = Header::new_ustar();
+        header.set_entry_type(kind);
+        header.set_size(size);
+        header
+    };
+    tar.append_data(&mut header(EntryType::Directory, 0), "logdir", &b""[..]).unwrap();
+    let mut link = header(EntryType::Symlink, 0);
+    tar.append_link(&mut link, "latest.json", "a.json").unwrap();
+    tar.append_pax_extensions([("path", "från pax.json".as_bytes()), ("mtime", b"1.5")]).unwrap();
+    tar.append_data(&mut header(EntryType::Regular, json.len() as u64), "short.json", &json[..]).unwrap();
+    tar.append_data(&mut header(EntryType::Regular, json.len() as u64), &long, &json[..]).unwrap();
+    let prefixed = format!("{}/{}", "p".repeat(90), "q".repeat(60));
+    let mut split = header(EntryType::Regular, json.len() as u64);
+    split.set_path(&prefixed).unwrap();
+    split.set_cksum();
+    tar.append(&split, &json[..]).unwrap();
+    let tar = tar.into_inner().unwrap();
+    for loaded in load_both(&tar) {
+        let mut found = names(&loaded);
+        found.sort_unstable();
+        assert_eq!(found, [&long[..], "från pax.json", &prefixed]);
+        assert_eq!(loaded.store.events, 3 * 32);
+        assert_eq!((loaded.store.damage.faults().count(), loaded.findings.no_traces.len()), (0, 0));
+    }
+}
+
+/// They are told by name, and stop nobody from reading the others; if there are none, it is said what to do.
+#[test]
+fn sparse_encrypted_and_strangely_packed_files_are_left_out_by_name() {
+    let json = bytes_of("two_matches.json");
+    let (good, mut sparse) = (made("good.json", &json, 0, 0), Builder::new(Vec::new()));
+    let mut header = Header::new_gnu();
+    header.set_entry_type(EntryType::GNUSparse);
+    header.set_size(json.len() as u64);
+    sparse.append_data(&mut header, "x/bad.json", &json[..]).unwrap();
+    let sparse = sparse.into_inner().unwrap();
+    let tar = [&sparse[..sparse.len() - 1024], &tar_of(&[("good.json", &json)])].concat();
+    let mut cases = vec![(sparse, tar, "stored with holes (a sparse file)")];
+    for (method, flags, what) in [
+        (8, 1, "encrypted"),
+        (12, 0, "compressed with bzip2"),
+        (14, LENGTH_BEHIND, "compressed with LZMA"),
+        (77, 0, "compressed in a rare way"),
+    ] {
+        let bad = made("x/bad.json", &json, method, flags);
+        let [alone, both] = [&[bad][..], &[good, bad]].map(|members| {
+            let (files, directory) = zip_by_hand(members);
+            [files, directory].concat()
+        });
+        cases.push((alone, both, what));
+    }
+    for (alone, both, what) in cases {
+        for loaded in load_both(&both) {
+            assert_eq!(names(&loaded), ["good.json"]);
+            assert_eq!(loaded.findings.unreadable, [format!("x/bad.json (this is {what})")]);
+            assert_eq!(faults(&loaded), [(Damage::FileUnreadable, 1, None)]);
+        }
+        for loaded in [load_file("t.zip", &alone), load_stream(&alone)] {
+            let error = loaded.unwrap_err().to_string();
+            assert!(error.contains(&format!("/x/bad.json: this is {what}, which nccl-stacks cannot read")), "{error}");
+            assert!(error.contains("Unpack the archive"), "{error}");
+        }
+    }
+}
+
+/// As a download that was cut off: what is whole of each file counts, and what is missing is told by the file's name.
+#[test]
+fn a_cut_off_archive_gives_what_was_whole() {
+    let trace = gunzip(&bytes_of("sglang_decode.json.gz"));
+    let events = load_file("t", &trace).unwrap().store.events;
+    let stored: &[(&str, &[u8])] = &[("a.json", &trace), ("b.json", &trace)];
+    for flags in [0, LENGTH_BEHIND] {
+        for method in [0, 8] {
+            if (method, flags) == (0, LENGTH_BEHIND) {
+                continue; // Nothing says where such a file ends.
+            }
+            let (files, _) =
+                zip_by_hand(&[made("a.json", &trace, method, flags), made("b.json", &trace, method, flags)]);
+            cut_off(&files, files.len(), events, (2, 0));
+            cut_off(&files[..files.len() - 20_000], files.len() - 20_000, events, (2, 1));
+        }
+    }
+    // The end mark is cut off, then some of the second trace, then all of it but its header.
+    let tar = tar_of(stored);
+    let end = tar.len() - 1024;
+    cut_off(&tar[..end], end, events, (2, 0));
+    cut_off(&tar[..end - 20_000], end - 20_000, events, (2, 1));
+    let second = 512 + trace.len().next_multiple_of(512);
+    cut_off(&tar[..second + 100], second, events, (1, 0));
+}
+
+/// Of `traces` traces those `cut` are not whole.
+fn cut_off(archive: &[u8], at: usize, events: u64, (traces, cut): (usize, usize)) {
+    for loaded in load_both(archive) {
+        let store = &loaded.store;
+        assert_eq!(store.traces.len(), traces);
+        assert_eq!(store.damage.get(Damage::ArchiveBroken).first_offset, Some(at as u64));
+        for (number, trace) in store.traces.iter().enumerate() {
+            let is_cut = number >= traces - cut;
+            assert_eq!(trace.damage.get(Damage::PackedCutOff).count, u64::from(is_cut), "{:?}", trace.name);
+            assert!(if is_cut { (1..events).contains(&trace.events) } else { trace.events == events });
+        }
+    }
+}
+
+#[test]
+fn damage_is_told_by_the_files_name() {
+    let (whole, damaged) = (bytes_of("two_matches.json"), bytes_of("damaged.json"));
+    let alone = stderr(&run(&[&testdata("damaged.json")]));
+    let (_folder, path) = scratch("t.zip", &zip_of(&[("a.json", &whole), ("r/b.json", &damaged)]));
+    let output = run(&[&path]);
+    let notes = stderr(&output);
+    let mut told = 0;
+    for line in alone.lines().filter_map(|line| line.strip_prefix("Left out: ")) {
+        assert!(notes.contains(&format!("Left out: r/b.json: {line}\n")), "{line}\n{notes}");
+        told += 1;
+    }
+    assert!(told > 3 && !notes.contains("a.json: "), "{notes}");
+    let strict = run(&[&path, "--strict"]);
+    assert_eq!(strict.status.code(), Some(1));
+    assert!(stderr(&strict).contains("\n  r/b.json: "), "{}", stderr(&strict));
+    // One sum for each trace.
+    let query =
+        "SELECT machine_id, sum(value) > 0 AS damaged FROM stats WHERE severity IN ('error', 'data_loss') GROUP BY 1";
+    assert_eq!(answer(&["sql", &path, query]).0, "\"machine_id\",\"damaged\"\n\"[NULL]\",0\n0,0\n1,1\n");
+}
+
+#[test]
+fn files_of_which_nothing_is_whole_are_left_out() {
+    let (json, packed) = (bytes_of("two_matches.json"), bytes_of("sglang_decode.json.gz"));
+    let mut wrong = json.clone();
+    wrong.reverse();
+    let zip = zip_of(&[("a.json", &json), ("b.json.gz", &packed[..40]), ("c.json", &json)]);
+    for loaded in load_both(&zip) {
+        assert_eq!(names(&loaded), ["a.json", "c.json"]);
+        assert_eq!(loaded.findings.unreadable, ["b.json.gz"]);
+        assert_eq!(loaded.store.damage.faults().map(|(d, _)| d.kind).collect::<Vec<_>>(), [Damage::FileUnreadable]);
+    }
+    let (_folder, path) = scratch("t.zip", &zip);
+    let notes = stderr(&run(&[&path]));
+    assert!(notes.contains("Left out: nothing could be read of 1 file of the archive: b.json.gz\n"), "{notes}");
+    let error = load_file("t.zip", &zip_of(&[("b.json.gz", &packed[..40])])).unwrap_err().to_string();
+    assert!(error.contains("t.zip/b.json.gz: the file breaks off at byte 40"), "{error}");
+    let zip = zip_of(&[("a.txt", b"text"), ("b/c.json", b"{\"x\":1}"), (".d.json", &json)]);
+    let error = load_file("t.zip", &zip).unwrap_err().to_string();
+    assert!(
+        error.contains("t.zip: there is no trace in this archive, which holds 2 files: a.txt, b/c.json"),
+        "{error}"
+    );
+    let error = load_file("t.tar", &tar_of(&[])[..]).unwrap_err().to_string();
+    // Nothing but zeros is no tar.
+    assert!(error.contains("this is not JSON"), "{error}");
+    let error = load_file("t.zip", &zip_of(&[])).unwrap_err().to_string();
+    assert!(error.contains("which holds no files"), "{error}");
+}
+
+#[test]
+fn contents_are_checked_against_the_archives_checksum() {
+    let trace = gunzip(&bytes_of("sglang_decode.json.gz"));
+    let (mut files, directory) = zip_by_hand(&[made("a.json", &trace, 0, 0)]);
+    // A digit of a time near the end, which JSON would not miss.
+    let at = files.windows(5).rposition(|w| w == b"\"ts\":").unwrap() + 7;
+    files[at] ^= 1;
+    let loaded = load_file("t.zip", &[files, directory].concat()).unwrap();
+    assert_eq!(loaded.store.traces[0].damage.get(Damage::PackedCorrupt).count, 1);
+}
+
+#[test]
+fn two_files_of_one_name_are_two_traces() {
+    let (json, costs) = (bytes_of("two_matches.json"), bytes_of("costs.json"));
+    let (files, directory) = zip_by_hand(&[made("a.json", &json, 8, 0), made("a.json", &costs, 8, LENGTH_BEHIND)]);
+    for archive in [[files, directory].concat(), tar_of(&[("a.json", &json), ("a.json", &costs)])] {
+        for loaded in load_both(&archive) {
+            assert_eq!(names(&loaded), ["a.json", "a.json (2)"]);
+            let events: Vec<u64> = loaded.store.traces.iter().map(|trace| trace.events).collect();
+            assert_eq!(events, [32, 126]);
+            assert_eq!(loaded.store.damage.faults().count(), 0);
+        }
+    }
+}
+
+/// What unpacks to itself, or to ever more of the same, comes to an end.
+#[test]
+fn nesting_has_an_end() {
+    let json = bytes_of("two_matches.json");
+    let mut nested = json.clone();
+    for layers in 1..=6 {
+        nested = gzip(&nested);
+        let loaded = load_stream(&nested);
+        if layers <= 4 {
+            assert_eq!(loaded.unwrap().store.events, 32, "{layers}");
+        } else {
+            let error = loaded.unwrap_err().to_string();
+            assert!(error.contains("stream: this is compressed more than four times over"), "{error}");
+        }
+    }
+    let error = load_file("t.zip", &zip_of(&[("deep.gz", &nested)])).unwrap_err().to_string();
+    assert!(error.contains("t.zip/deep.gz: this is compressed more than four times over"), "{error}");
+    let zip = zip_of(&[("a.zip", &zip_of(&[("b.json", &json)]))]);
+    let loaded = load_file("t.zip", &zip).unwrap();
+    assert_eq!(names(&loaded), ["a.zip/b.json"]);
+    let error = load_file("t.zip", &zip_of(&[("c.zip", &zip)])).unwrap_err().to_string();
+    assert!(error.contains("t.zip/c.zip/a.zip: this is an archive in an archive in an archive"), "{error}");
+    // Beside a trace they are left out.
+    for files in [zip_of(&[("a.json", &json), ("c.zip", &zip)]), tar_of(&[("a.json", &json), ("c.zip", &zip)])] {
+        for loaded in load_both(&files) {
+            assert_eq!(names(&loaded), ["a.json"]);
+            let what = "c.zip/a.zip (this is an archive in an archive in an archive)";
+            assert_eq!(loaded.findings.unreadable, [what]);
+        }
+    }
+    for loaded in load_both(&tar_of(&[("a.json", &json), ("deep.gz", &nested)])) {
+        assert_eq!(names(&loaded), ["a.json"]);
+        assert_eq!(loaded.findings.unreadable, ["deep.gz (this is compressed more than four times over)"]);
+    }
+}
+
+#[test]
+fn standard_input_and_pipes_are_read() {
+    let bytes = bytes_of("sglang_decode.json.gz");
+    let want = answer(&[&testdata("sglang_decode.json.gz")]).0;
+    let (zip, tar) = (zip_of(&[("a.json.gz", &bytes)]), tar_of(&[("a.json.gz", &bytes)]));
+    let inputs = [bytes.clone(), gunzip(&bytes), zip, tar.clone(), gzip(&tar), zstd(&tar)];
+    for input in &inputs {
+        let output = piped(&["-"], input);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert_eq!(stdout(&output), want);
+    }
+    if !cfg!(unix) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    for input in inputs {
+        let to = path.clone();
+        let writer = std::thread::spawn(move || std::fs::write(to, input));
+        assert_eq!(answer(&[path.to_str().unwrap()]).0, want);
+        writer.join().unwrap().unwrap();
+    }
+}
+
+#[test]
+fn a_window_is_cut_out_of_one_trace_only() {
+    let bytes = bytes_of("sglang_decode.json.gz");
+    let (folder, one) =
+        scratch("one.zip", &zip_of(&[("a.txt", b"no trace"), ("x.json", b"{\"a\":1}"), ("z.json.gz", &bytes)]));
+    let [cut, whole] = ["cut.json", "whole.json"].map(|name| folder.path().join(name).to_str().unwrap().to_owned());
+    answer(&["export", &one, "--trace", &cut]);
+    answer(&["export", &testdata("sglang_decode.json.gz"), "--trace", &whole]);
+    assert_eq!(std::fs::read(&cut).unwrap(), std::fs::read(&whole).unwrap());
+    for archive in [zip_of(&[("a", &bytes), ("b", &bytes)]), gzip(&tar_of(&[("a", &bytes), ("b", &bytes)]))] {
+        let (_folder, two) = scratch("two", &archive);
+        let refused = run(&["export", &two, "--trace", &cut]);
+        assert_eq!(refused.status.code(), Some(2));
+        let said = stderr(&refused);
+        assert!(said.contains("--trace cuts one trace, and this archive has 2: a, b. Unpack it"), "{said}");
+        assert!(!said.contains("Trace loaded"), "{said}");
+    }
+}
+
+#[test]
+fn an_archive_is_exported_with_its_machines() {
+    let bytes = bytes_of("costs.json");
+    let (folder, path) = scratch("t.zip", &zip_of(&[("a", &bytes), ("b", &bytes)]));
+    let file = folder.path().join("t.db");
+    answer(&["export", &path, "--sqlite", file.to_str().unwrap()]);
+    let database = rusqlite::Connection::open(&file).unwrap();
+    let query = "SELECT machine_id, count(*) FROM slice JOIN thread_track t ON t.id = track_id GROUP BY 1";
+    let mut statement = database.prepare(query).unwrap();
+    let rows = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))).unwrap();
+    let rows: Vec<(i64, i64)> = rows.collect::<Result<_, _>>().unwrap();
+    assert_eq!(rows.len(), 2);
+    assert_eq!(rows[0].1, rows[1].1);
+    let twice = answer(&["kernels", &path, "--format", "csv"]).0;
+    let once = answer(&["kernels", &testdata("costs.json"), "--format", "csv"]).0;
+    assert_eq!(twice.lines().count(), once.lines().count());
+}
+
+#[test]
+fn the_ranks_are_told_apart_where_one_is_chosen() {
+    let (zero, one, late) = (rank(0, "all", 0), rank(1, "all", 15), rank(2, "all", 5_000));
+    let (_folder, path) = scratch("t.zip", &zip_of(&[("a.json", zero.as_bytes()), ("b.json", one.as_bytes())]));
+    let asked = run(&[&path, "--function-name", "step of all"]);
+    assert_eq!(asked.status.code(), Some(2));
+    let rows: Vec<String> =
+        stderr(&asked).lines().skip(3).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(
+        rows,
+        ["0 0 100.000 µs 2 18.000 µs 10, a.json step of all", "1 15000 100.000 µs 1 9.000 µs 10, b.json step of all"]
+    );
+    let chosen = answer(&[&path, "--function-name", "step of all", "--index", "1"]).1;
+    assert!(chosen.contains("step of all [1 of 2] on 10, pid 10, b.json, 100.000 µs"), "{chosen}");
+    assert!(!chosen.contains("hardly of one run"), "{chosen}");
+    let (_folder, path) = scratch("t.zip", &zip_of(&[("a.json", zero.as_bytes()), ("b.json", late.as_bytes())]));
+    let notes = answer(&[&path]).1;
+    assert!(
+        notes.contains("Note: a.json ends 4.900 ms before b.json begins: the traces are hardly of one run"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn threads_and_chunks_change_nothing() {
+    let files: Vec<(&str, Vec<u8>)> = TRACES.iter().map(|name| (*name, bytes_of(name))).collect();
+    let files: Vec<(&str, &[u8])> = files.iter().map(|(name, bytes)| (*name, &bytes[..])).collect();
+    let zip = zip_of(&files);
+    let load = |threads, chunk| {
+        let input = from_reader("zip".to_owned(), None, Box::new(Cursor::new(zip.clone()))).unwrap();
+        let options =
+            LoadOptions { threads: NonZero::new(threads), chunk: NonZero::new(chunk), ..LoadOptions::default() };
+        load_input(input, options, |_| {}).unwrap().store
+    };
+    let store = load(1, 1 << 20);
+    assert_eq!(store.traces.len(), TRACES.len());
+    support::sound::check(&store);
+    // What belongs together is of one machine.
+    let machine = |slice: &u32| store.machine_of(*slice as usize);
+    assert!(!store.flows.is_empty());
+    assert!(store.flows.slice_out.iter().map(machine).eq(store.flows.slice_in.iter().map(machine)));
+    let want = facts(&store);
+    for (threads, chunk) in [(2, 1 << 20), (5, 700), (3, 64)] {
+        assert!(facts(&load(threads, chunk)) == want, "{threads} threads, chunks of {chunk}");
+    }
+}
+
+/// Whatever is wrong, nothing panics or goes on for ever, and what is loaded is sound.
+#[test]
+fn damaged_archives_are_read_as_far_as_they_go() {
+    let (json, packed) = (bytes_of("two_matches.json"), bytes_of("ddp_backward.json.gz"));
+    let files: &[(&str, &[u8])] = &[("a.json", &json), ("b.json.gz", &packed), ("c/d.json", &json)];
+    let by_hand = |flags| {
+        let (files, directory) = zip_by_hand(&[made("a.json", &json, 8, flags), made("b.gz", &packed, 0, 0)]);
+        [files, directory].concat()
+    };
+    let archives = [zip_of(files), tar_of(files), by_hand(0), by_hand(LENGTH_BEHIND), gzip(&tar_of(files))];
+    let mut random = support::random::Random(7);
+    let (mut loaded, mut refused) = (0, 0);
+    for round in 0..400 {
+        let bytes = support::random::damage(&archives[round % archives.len()], &mut random);
+        for result in [load_file("archive", &bytes), load_stream(&bytes)] {
+            match result {
+                Ok(result) => {
+                    support::sound::check(&result.store);
+                    loaded += 1;
+                }
+                Err(error) => {
+                    assert!(error.to_string().len() > 10);
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(loaded > 200 && refused > 20, "{loaded} loaded, {refused} refused");
+}
+
+/// The checksum of what a tar is packed in stands behind its end mark.
+#[test]
+fn what_an_archive_is_packed_in_is_read_to_its_end() {
+    let json = bytes_of("two_matches.json");
+    let files: &[(&str, &[u8])] = &[("a.json", &json), ("b.json", &json)];
+    for archive in [tar_of(files), zip_of(files)] {
+        let mut wrong_sum = gzip(&archive);
+        let at = wrong_sum.len() - 8;
+        wrong_sum[at] ^= 1;
+        for bytes in [wrong_sum, [&gzip(&archive)[..], b"junk"].concat(), [&zstd(&archive)[..], b"junk"].concat()] {
+            for loaded in load_both(&bytes) {
+                assert_eq!(names(&loaded), ["a.json", "b.json"]);
+                assert_eq!(faults(&loaded), [(Damage::ArchiveBroken, 1, Some(archive.len() as u64))]);
+            }
+            let (_folder, path) = scratch("t", &bytes);
+            assert_eq!(run(&[&path, "--strict"]).status.code(), Some(1));
+        }
+    }
+}
+
+#[test]
+fn a_tar_ends_where_nothing_follows() {
+    let json = bytes_of("two_matches.json");
+    let (one, two) = (tar_of(&[("a.json", &json)]), tar_of(&[("b.json", &json)]));
+    let end = one.len() - 1024;
+    let zeros = |n| vec![0; n];
+    for (what, bytes, want) in [
+        ("two tars", [&one[..], &two].concat(), &["a.json", "b.json"][..]),
+        ("a lone block of zeros", [&one[..end], &zeros(512), &two].concat(), &["a.json", "b.json"]),
+        ("half an end mark", one[..end + 512].to_vec(), &["a.json"]),
+        ("an end mark and a half", [&one[..], &zeros(700)].concat(), &["a.json"]),
+        ("a full block of a tape", [&one[..], &zeros(20 * 512)].concat(), &["a.json"]),
+    ] {
+        for loaded in load_both(&bytes) {
+            assert_eq!((names(&loaded), faults(&loaded)), (want.to_vec(), vec![]), "{what}");
+        }
+    }
+    for junk in [&b"junk"[..], &[b'x'; 3000]] {
+        for loaded in load_both(&[&one[..], junk].concat()) {
+            assert_eq!(names(&loaded), ["a.json"]);
+            assert_eq!(faults(&loaded), [(Damage::ArchiveBroken, 1, Some(one.len() as u64))]);
+        }
+    }
+}
+
+/// A file that is corrupt from its first byte on may have been a trace.
+#[test]
+fn corrupt_files_are_not_taken_for_other_files() {
+    let json = bytes_of("two_matches.json");
+    let corrupt = |names: &[&str]| {
+        let members: Vec<Made> = names.iter().map(|name| made(name, &json, 8, 0)).collect();
+        let (mut files, directory) = zip_by_hand(&members);
+        // The last member's first byte: a deflated block of a kind that there is not.
+        let at = files.windows(4).rposition(|w| w == b"PK\x03\x04").unwrap() + 30 + names[0].len();
+        files[at] = 0b111;
+        [files, directory].concat()
+    };
+    for loaded in load_both(&corrupt(&["a.json", "b.json"])) {
+        assert_eq!((names(&loaded), &loaded.findings.unreadable[..]), (vec!["a.json"], &["b.json".to_owned()][..]));
+        assert_eq!(faults(&loaded), [(Damage::FileUnreadable, 1, None)]);
+        assert!(loaded.findings.no_traces.is_empty());
+    }
+    let error = load_file("t.zip", &corrupt(&["b.json"])).unwrap_err().to_string();
+    assert!(
+        error.contains("no trace in this archive, which holds nothing that can be read of 1 file: b.json"),
+        "{error}"
+    );
+    // Of the second file the header alone is there.
+    let tar = tar_of(&[("a.json", &json), ("b.json", &json)]);
+    let cut = 512 + json.len().next_multiple_of(512) + 512;
+    for bytes in [tar[..cut].to_vec(), gzip(&tar[..cut])] {
+        for loaded in load_both(&bytes) {
+            assert_eq!((names(&loaded), &loaded.findings.unreadable[..]), (vec!["a.json"], &["b.json".to_owned()][..]));
+            let broken = (Damage::ArchiveBroken, 1, Some(cut as u64));
+            assert_eq!(faults(&loaded), [broken, (Damage::FileUnreadable, 1, None)]);
+        }
+    }
+}
+
+/// Where a member's record says that the member is, in a directory made here.
+fn place_of(directory: &[u8], name: &str) -> std::ops::Range<usize> {
+    let at = directory.windows(name.len()).position(|w| w == name.as_bytes()).unwrap();
+    at - 4..at
+}
+
+fn three(json: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    zip_by_hand(&["a.json", "b.json", "c.json"].map(|name| made(name, json, 8, 0)))
+}
+
+/// The place of a member made here.
+fn header_of(files: &[u8], name: &str) -> usize {
+    files.windows(name.len()).position(|w| w == name.as_bytes()).unwrap() - 30
+}
+
+#[test]
+fn one_bad_record_of_a_directory_costs_one_file() {
+    let json = bytes_of("two_matches.json");
+    let (files, directory) = three(&json);
+    let mut no_header = files.clone();
+    no_header[header_of(&files, "b.json") + 2] = 9;
+    let mut zips = vec![[&no_header[..], &directory].concat()];
+    for place in [100_000_000, u32::MAX, 5] {
+        let mut directory = directory.clone();
+        let at = place_of(&directory, "b.json");
+        directory[at].copy_from_slice(&place.to_le_bytes());
+        // Its own header stands in the archive all the same.
+        let (mut files, b) = (files.clone(), header_of(&files, "b.json"));
+        files[b] = b'X';
+        zips.push([files, directory].concat());
+    }
+    for zip in zips {
+        for loaded in load_both(&zip) {
+            assert_eq!(names(&loaded), ["a.json", "c.json"]);
+            assert_eq!(loaded.findings.unreadable, ["b.json"]);
+            assert_eq!(faults(&loaded), [(Damage::FileUnreadable, 1, None)]);
+        }
+    }
+}
+
+/// A directory says how long members are, of which neither their headers nor their data tell that.
+#[test]
+fn equal_names_are_read_by_the_directory() {
+    let (json, costs) = (bytes_of("two_matches.json"), bytes_of("costs.json"));
+    let members = [("a.json", &json), ("b.json", &costs), ("a.json", &costs)];
+    let (files, directory) = zip_by_hand(&members.map(|(name, text)| made(name, text, 0, LENGTH_BEHIND)));
+    // Four bytes of nobody's before the second.
+    let (mut gap_files, mut gap_directory) = zip_by_hand(&members.map(|(name, text)| made(name, text, 0, 0)));
+    let (b, last) = (header_of(&gap_files, "b.json"), gap_directory.windows(6).rposition(|w| w == b"a.json").unwrap());
+    let end = gap_directory.len() - 6;
+    gap_files.splice(b..b, [0; 4]);
+    for at in [place_of(&gap_directory, "b.json").start, last - 4, end] {
+        let place = u32::from_le_bytes(gap_directory[at..at + 4].try_into().unwrap()) + 4;
+        gap_directory[at..at + 4].copy_from_slice(&place.to_le_bytes());
+    }
+    for zip in [[files, directory].concat(), [gap_files, gap_directory].concat()] {
+        for loaded in load_both(&zip) {
+            assert_eq!(names(&loaded), ["a.json", "a.json (2)", "b.json"]);
+            let events: Vec<u64> = loaded.store.traces.iter().map(|trace| trace.events).collect();
+            assert_eq!((events, faults(&loaded)), (vec![32, 126, 126], vec![]));
+        }
+    }
+}
+
+#[test]
+fn an_archive_that_is_stored_in_a_zip_is_checked() {
+    let json = bytes_of("two_matches.json");
+    for inner in [tar_of(&[("a.json", &json)]), zip_of(&[("a.json", &json)])] {
+        let (mut files, directory) = zip_by_hand(&[made("in", &inner, 0, 0)]);
+        // A digit of a time.
+        let time = files.windows(4).rposition(|w| w == b"\"ts\"").unwrap();
+        let at = time + files[time..].iter().position(u8::is_ascii_digit).unwrap();
+        for is_whole in [true, false] {
+            if !is_whole {
+                files[at] ^= 1;
+            }
+            for loaded in load_both(&[&files[..], &directory].concat()) {
+                let broken = loaded.findings.inner.iter().map(|d| (&d.archive[..], d.kind, d.offset));
+                let want = [("in", Damage::ArchiveBroken, inner.len() as u64)];
+                assert_eq!(broken.collect::<Vec<_>>(), want[usize::from(is_whole)..]);
+                assert_eq!(loaded.store.damage.get(Damage::ArchiveBroken).count, u64::from(!is_whole));
+            }
+        }
+    }
+}
+
+#[test]
+fn files_beside_a_zips_directory_are_told() {
+    let json = bytes_of("two_matches.json");
+    let (one, two) = (zip_of(&[("a.json", &json)]), zip_of(&[("b.json", &json)]));
+    let unlisted = |at| vec![(Damage::FileNotListed, 1, Some(at))];
+    let broken = |at: usize| vec![(Damage::ArchiveBroken, 1, Some(at as u64))];
+    // Without the record of the second file: of 46 bytes and its name.
+    let (files, mut directory) = three(&json);
+    let at = place_of(&directory, "b.json").end;
+    directory.drain(at - 46..at + 6);
+    let (count, length) = (directory.len() - 14, directory.len() - 10);
+    directory[count..count + 4].copy_from_slice(&[2, 0, 2, 0]);
+    directory[length..length + 4].copy_from_slice(&(2 * 52_u32).to_le_bytes());
+    let b = header_of(&files, "b.json") as u64;
+    for (what, bytes, want, wrong) in [
+        ("two zips", [&one[..], &two].concat(), &["b.json"][..], unlisted(0)),
+        ("not in the directory", [files, directory].concat(), &["a.json", "c.json"], unlisted(b)),
+        ("junk behind it", [&one[..], b"junk"].concat(), &["a.json"], broken(one.len())),
+        ("the half of another", [&one[..], &two[..two.len() - 30]].concat(), &["a.json"], broken(one.len())),
+        ("zeros behind it", [&one[..], &[0; 700]].concat(), &["a.json"], vec![]),
+    ] {
+        for loaded in load_both(&bytes) {
+            assert_eq!((names(&loaded), faults(&loaded)), (want.to_vec(), wrong.clone()), "{what}");
+        }
+    }
+    let (_folder, path) = scratch("t.zip", &[one, two].concat());
+    let strict = run(&[&path, "--strict"]);
+    assert_eq!(strict.status.code(), Some(1));
+    let said = stderr(&strict);
+    assert!(said.contains("files that stand in an archive and not in its directory"), "{said}");
+    assert!(said.contains("at byte 0 of the archive"), "{said}");
+}
+
+/// Marks of the record at a zip's end, in its comment and in a row: none but the right one leads to a directory.
+#[test]
+fn end_records_that_lead_nowhere_are_passed_over() {
+    let json = bytes_of("two_matches.json");
+    let (files, mut directory) = zip_by_hand(&[made("a.json", &json, 0, 0)]);
+    // Of 60,001 files, in one byte, which is the fourth.
+    let nowhere = b"PK\x05\x06\0\0\0\0\x61\xea\x61\xea\x01\0\0\0\x03\0\0\0\0\0";
+    for loaded in load_both(&[&files[..], &nowhere.repeat(500)].concat()) {
+        assert_eq!(names(&loaded), ["a.json"]);
+        assert_eq!(faults(&loaded), [(Damage::ArchiveBroken, 1, Some(files.len() as u64))]);
+    }
+    let comment = [&nowhere[..], b"PK\x01\x02PK\x03\x04PK\x06\x06PK\x06\x07PK\x05\x06"].concat().repeat(500);
+    let length = directory.len() - 2;
+    directory[length..].copy_from_slice(&(comment.len() as u16).to_le_bytes());
+    for loaded in load_both(&[files, directory, comment].concat()) {
+        assert_eq!((names(&loaded), faults(&loaded)), (vec!["a.json"], vec![]));
+    }
+}
+
+/// A few bytes can be made the contents of many files.
+#[test]
+fn no_bytes_of_a_zip_are_two_files() {
+    let json = bytes_of("two_matches.json");
+    let (files, directory) = zip_by_hand(&[made("a.json", &json, 8, 0)]);
+    let record = String::from_utf8_lossy(&directory[..52]).into_owned();
+    assert!(record.ends_with("a.json"));
+    let (record, end) = directory.split_at(52);
+    let copy = |name: &str| [&record[..46], name.as_bytes()].concat();
+    let mut end = end.to_vec();
+    end[8..12].copy_from_slice(&[3, 0, 3, 0]);
+    end[12..16].copy_from_slice(&(3 * 52_u32).to_le_bytes());
+    let zip = [&files[..], record, &copy("b.json"), &copy("c.json"), &end].concat();
+    for loaded in load_both(&zip) {
+        assert_eq!(
+            (names(&loaded), &loaded.findings.unreadable[..]),
+            (vec!["a.json"], &["b.json", "c.json"].map(str::to_owned)[..])
+        );
+        assert_eq!(faults(&loaded), [(Damage::FileUnreadable, 2, None)]);
+    }
+    // The first file's record says that the second one's bytes are its own, too.
+    let (files, mut directory) = zip_by_hand(&[made("a.json", &json, 0, 0), made("b.json", &json, 0, 0)]);
+    for at in [20, 24] {
+        directory[at..at + 4].copy_from_slice(&(files.len() as u32 - 36).to_le_bytes());
+    }
+    for loaded in load_both(&[files, directory].concat()) {
+        assert_eq!(names(&loaded), ["a.json", "b.json"]);
+        for (trace, wrong) in loaded.store.traces.iter().zip([1, 0]) {
+            assert_eq!((trace.events, trace.damage.get(Damage::PackedCorrupt).count), (32, wrong));
+        }
+    }
+}
+
+/// Numbers that no file reaches are those of a file that is cut off.
+#[test]
+fn numbers_of_64_bits_are_read() {
+    let json = bytes_of("two_matches.json");
+    let [files, directory] = zip64(&[("a.json", &json), ("b.json", &json)]);
+    for size in [1 << 63, u64::MAX, u64::MAX - 199] {
+        // Lengths and place of the second file are the last three numbers before the record at the directory's end.
+        let (mut wrong_place, end) = (directory.clone(), directory.len() - 22 - 20 - 56);
+        wrong_place[end - 8..end].copy_from_slice(&u64::to_le_bytes(size));
+        let mut no_b = files.clone();
+        no_b[files.len() - json.len() - 20 - 6 - 30] = b'X';
+        for loaded in load_both(&[&no_b[..], &wrong_place].concat()) {
+            assert_eq!((names(&loaded), &loaded.findings.unreadable[..]), (vec!["a.json"], &["b.json".to_owned()][..]));
+        }
+        let mut too_long = files.clone();
+        let at = files.len() - json.len() - 16;
+        too_long[at..at + 16].copy_from_slice(&[size.to_le_bytes(), size.to_le_bytes()].concat());
+        for loaded in load_both(&too_long) {
+            assert_eq!(names(&loaded), ["a.json", "b.json"]);
+            let broken = loaded.store.damage.get(Damage::ArchiveBroken);
+            assert_eq!((broken.count, broken.first_offset), (1, Some(files.len() as u64)));
+            for (trace, wrong) in loaded.store.traces.iter().zip([0, 1]) {
+                assert_eq!((trace.events, trace.damage.get(Damage::PackedCutOff).count), (32, wrong));
+            }
+        }
+        let mut tar = Builder::new(Vec::new());
+        let mut header = Header::new_gnu();
+        header.set_size(size);
+        tar.append_data(&mut header, "a.json", &json[..]).unwrap();
+        let tar = tar.into_inner().unwrap();
+        for loaded in load_both(&tar[..512 + json.len()]) {
+            let trace = &loaded.store.traces[0];
+            assert_eq!((trace.events, trace.damage.get(Damage::PackedCutOff).count), (32, 1), "{size}");
+            let broken = loaded.store.damage.get(Damage::ArchiveBroken);
+            assert_eq!((broken.count, broken.first_offset), (1, Some(512 + json.len() as u64)));
+        }
+    }
+}
+
+/// Links have no bytes, whatever is written of their size.
+#[test]
+fn the_size_of_a_link_is_none() {
+    let json = bytes_of("two_matches.json");
+    let mut tar = Builder::new(Vec::new());
+    tar.append_pax_extensions([("size", &b"1000000"[..])]).unwrap();
+    let mut link = Header::new_ustar();
+    link.set_entry_type(EntryType::Symlink);
+    link.set_size(0);
+    tar.append_link(&mut link, "latest.json", "a.json").unwrap();
+    let tar = [tar.into_inner().unwrap(), tar_of(&[("a.json", &json)])].concat();
+    for loaded in load_both(&tar) {
+        assert_eq!((names(&loaded), faults(&loaded)), (vec!["a.json"], vec![]));
+    }
+}
+
+#[test]
+fn names_fill_neither_memory_nor_the_screen() {
+    let json = bytes_of("two_matches.json");
+    let long = "n".repeat(5000);
+    let mut files: Vec<(String, &[u8])> = (0..150).map(|n| (format!("{n}{long}.txt"), &b"text"[..])).collect();
+    files.push((format!("{long}.json"), &json));
+    let files: Vec<(&str, &[u8])> = files.iter().map(|(name, bytes)| (&name[..], *bytes)).collect();
+    for archive in [tar_of(&files), zip_of(&files)] {
+        for loaded in load_both(&archive) {
+            assert_eq!(names(&loaded), [format!("{}…{}.json", "n".repeat(100), "n".repeat(295))]);
+            assert_eq!(loaded.findings.no_traces.len(), 100);
+            assert!(loaded.findings.no_traces.iter().all(|name| name.chars().count() == 401));
+            assert_eq!(loaded.store.damage.get(Damage::NoTraceInFile).count, 150);
+        }
+        let (_folder, path) = scratch("t", &archive);
+        let said = stderr(&run(&[&path]));
+        assert!(said.contains("Note: 150 files of the archive are no traces: ") && said.len() < 6000, "{said}");
+    }
+}
+
+/// What has to be decompressed to find the next file counts as text.
+#[test]
+fn limits_hold_for_what_is_decompressed_on_the_way() {
+    let json = bytes_of("two_matches.json");
+    // Four times the limit, and 16 MiB beside.
+    let (limit, most) = (500_000, 18_777_216);
+    let blanks = vec![b'#'; 18 << 20];
+    let (no_directory, _) = zip_by_hand(&[made("x", &blanks, 8, LENGTH_BEHIND), made("a.json", &json, 8, 0)]);
+    let load = |bytes: &[u8], limit| {
+        let (_folder, path) = scratch("t", bytes);
+        load(path, LoadOptions { limits: Limits::of_text(limit), ..LoadOptions::default() }, |_| {})
+    };
+    assert_eq!(names(&load(&no_directory, 1 << 20).unwrap()), ["a.json"]);
+    let files: &[(&str, &[u8])] = &[("x", &blanks), ("a.json", &json)];
+    for bytes in [no_directory, gzip(&tar_of(files)), gzip(&zip_of(files))] {
+        let error = load(&bytes, limit).unwrap_err().to_string();
+        assert!(error.contains(&format!("there are more than {most} bytes of text. If that is right")), "{error}");
+        assert!(error.contains("--max-bytes"), "{error}");
+    }
+}
+
+/// A byte of an archive in an archive is none of the outer one.
+#[test]
+fn damage_of_an_inner_archive_has_its_name() {
+    let json = bytes_of("two_matches.json");
+    let inner = zip_of(&[("x.json", &json), ("y.json", &json)]);
+    let cut = &inner[..json.len() + 100];
+    let outer = [("a.json", &json[..]), ("b/in.zip", cut)];
+    for archive in [tar_of(&outer), zip_of(&outer)] {
+        for loaded in load_both(&archive) {
+            assert_eq!(faults(&loaded)[0], (Damage::ArchiveBroken, 1, None));
+            let inner: Vec<_> = loaded.findings.inner.iter().map(|d| (&d.archive[..], d.kind, d.offset)).collect();
+            assert_eq!(inner, [("b/in.zip", Damage::ArchiveBroken, cut.len() as u64)]);
+        }
+        let (_folder, path) = scratch("t", &archive);
+        let said = stderr(&run(&[&path]));
+        let note = format!(
+            "Left out: b/in.zip: the rest of an archive that is cut off or corrupt (copy it again), at byte {} of it\n",
+            cut.len()
+        );
+        assert!(said.contains(&note), "{said}");
+    }
+    let error = load_file("t.tar", &tar_of(&[("pad.txt", b"text"), ("in.zip", &inner[..20])])).unwrap_err().to_string();
+    assert!(
+        error.contains("t.tar/in.zip: the archive breaks off at byte 0, and up to there it has no trace"),
+        "{error}"
+    );
+}
+
+/// Four real ranks of one job: together they are what they are one by one.
+#[test]
+fn the_ranks_of_a_job_add_up() {
+    let Some(shared) = support::shared() else { return };
+    let path = |rank| shared.join(format!("traces/lora-dev-script__sglang_tp4_A_mixed_rank{rank}.json.gz"));
+    let singles: Vec<Value> = (0..4).map(|rank| json(path(rank).to_str().unwrap())).collect();
+    let files: Vec<(String, Vec<u8>)> =
+        (0..4).map(|rank| (format!("rank{rank}.json.gz"), std::fs::read(path(rank)).unwrap())).collect();
+    let files: Vec<(&str, &[u8])> = files.iter().map(|(name, bytes)| (&name[..], &bytes[..])).collect();
+    let (_folder, zip) = scratch("t.zip", &zip_of(&files));
+    let (_other, tar) = scratch("t.tar.gz", &gzip(&tar_of(&files)));
+    let together = json(&zip);
+    assert_eq!(together, json(&tar));
+    // By stack: how many kernels, how long they ran, how long of that exposed.
+    type Sums = BTreeMap<String, [i64; 3]>;
+    let add = |mut sums: Sums, stack: &Value| {
+        let cost = &stack["cost"];
+        let numbers = [&stack["count"], &cost["gpu_time"]["total_ns"], &cost["exposed_ns"]];
+        let sum = sums.entry(format!("{} {}", stack["frames"], stack["thread"])).or_default();
+        sum.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number.as_i64().unwrap());
+        sums
+    };
+    let stacks = |answer: &Value| answer["stacks"].as_array().unwrap().clone();
+    let sums = singles.iter().flat_map(stacks).fold(Sums::new(), |sums, stack| add(sums, &stack));
+    let got = stacks(&together).iter().fold(Sums::new(), add);
+    assert_eq!(got, sums);
+    // Known of each rank: 392 kernels, and how many arrows lead astray.
+    assert_eq!(together["coverage"]["kernels"], 4 * 392);
+    assert_eq!((&together["coverage"]["uncertain"], &together["coverage"]["flow_disagrees"]), (&0.into(), &18.into()));
+    let busy: i64 = singles.iter().map(|answer| answer["summary"]["busy_ns"].as_i64().unwrap()).sum();
+    assert_eq!(together["summary"]["busy_ns"], busy);
+    assert_eq!(together["summary"]["gpus"], 4);
+}
+
+/// Which of its files is the trace is known of an archive once it has been gone through, which a pipe allows but once.
+#[test]
+fn what_is_read_once_is_no_archive_to_repair() {
+    let (folder, _) = scratch("a", b"");
+    let out = folder.path().join("out.json");
+    let out = out.to_str().unwrap();
+    let trace = bytes_of("evidence.json");
+    let archive = tar_of(&[("a.json", &trace[..]), ("b.json", &trace[..])]);
+    let output = piped(&["repair", "-", "--output", out], &archive);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("this is an archive, which has to be read twice"), "{}", stderr(&output));
+    assert!(!std::path::Path::new(out).exists());
+    assert_eq!(piped(&["repair", "-", "--output", out], &trace).status.code(), Some(0));
+}
+
+/// A trace may be whole in an archive that is not.
+#[test]
+fn what_is_wrong_with_the_archive_is_told_of_a_repair() {
+    let trace = bytes_of("evidence.json");
+    let archive = tar_of(&[("a.json", &trace[..]), ("b.json", &trace[..])]);
+    // Up to the middle of the second header.
+    let first = 512 + trace.len().next_multiple_of(512);
+    let (folder, file) = scratch("a.tar", &archive[..first + 100]);
+    let out = folder.path().join("out.json");
+    let out = out.to_str().unwrap();
+    let output = run(&["repair", &file, "--output", out]);
+    assert_eq!(output.status.code(), Some(0));
+    let told = format!("at byte {first} of the archive");
+    assert!(stderr(&output).contains(&told), "{}", stderr(&output));
+    std::fs::remove_file(out).unwrap();
+    let output = run(&["repair", &file, "--output", out, "--strict"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains(&told), "{}", stderr(&output));
+    assert!(!std::path::Path::new(out).exists());
+}
+
+/// A name may hold what steers a terminal.
+#[test]
+fn names_are_shown_harmlessly() {
+    let (_folder, file) =
+        scratch("a.tar", &tar_of(&[("\u{1b}[31mred.json", b"{\"traceEvents\":[{\"ph\":\"X\"" as &[u8])]));
+    let output = run(&["kernels", &file]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("[31mred.json"), "{}", stderr(&output));
+    assert!(!stderr(&output).contains('\u{1b}'));
+}

@@ -1,0 +1,27 @@
+//! What is made to fill a machine, by the program: layers of compression that hold no text, and what is said of them. The limits
+//! themselves are tested beside them.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::support;
+
+use std::io::{Read, Write};
+
+use support::program::{run, scratch, stderr, testdata};
+
+/// Zeros behind a gzip member are passed over, as tapes have them; packed once more they cost nothing, and are no text.
+#[test]
+fn layers_without_text_have_an_end() {
+    let trace = std::fs::read(testdata("ddp_backward.json.gz")).unwrap();
+    let mut packed = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+    packed.write_all(&trace).unwrap();
+    std::io::copy(&mut std::io::repeat(0).take(3 << 30), &mut packed).unwrap();
+    let bytes = packed.finish().unwrap();
+    assert!(bytes.len() < 1_000_000);
+    let (_folder, file) = scratch("zeros.zst", &bytes);
+    for args in [&["kernels", &file][..], &["kernels", &file, "--max-bytes", "1000000"]] {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert!(stderr(&output).contains("--max-bytes"), "{args:?}: {}", stderr(&output));
+    }
+}

@@ -1,0 +1,185 @@
+//! Every slice and every flow of every real trace against what a real trace_processor (v58.2) answers.
+//!
+//! The comparison is bit for bit, with the load option that converts microseconds as Perfetto does. What the default load,
+//! which takes the exact digits, shows otherwise must come of that rounding and of nothing else.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on fails; its prints are for -- --nocapture"
+)]
+
+use crate::support;
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use nccl_stacks::damage::{DESCRIPTIONS, Damage};
+use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::load::{LoadOptions, load};
+use nccl_stacks::store::Store;
+use nccl_stacks::store::slices::NO_PARENT;
+use nccl_stacks::store::tracks::Owner;
+use nccl_stacks::time::TimeRule;
+use support::slices::slice_row;
+
+fn load_with(path: &Path, time: TimeRule) -> Store {
+    load(path, LoadOptions { time, args: ArgsWanted::Collectives, ..LoadOptions::default() }, |_| {}).unwrap().store
+}
+
+fn compare_slices(name: &str, store: &Store, csv: &str) {
+    let mut rows = 0;
+    for (i, mut want) in support::csv_rows(csv).enumerate() {
+        want.remove(8); // utid: a number without meaning outside of its trace_processor
+        let mut got = slice_row(store, i);
+        // Ids that are text in the file get numbers of each program's own.
+        for column in [8, 9] {
+            if got[column].as_ref().is_some_and(|id| id.parse::<i64>().unwrap() >= 1 << 32) {
+                got[column] = None;
+                want[column] = None;
+            }
+        }
+        assert_eq!(got, want, "{name}: slice {i}");
+        rows += 1;
+    }
+    assert_eq!(rows, store.slices.len(), "{name}: number of slices");
+}
+
+fn compare_flows(name: &str, store: &Store, csv: Option<&str>) {
+    let flows = &store.flows;
+    let got: Vec<[u64; 4]> = (0..flows.len())
+        .map(|i| [i as u64, flows.slice_out[i].into(), flows.slice_in[i].into(), flows.trace_id[i]])
+        .collect();
+    let want: Vec<[u64; 4]> = csv.map_or_else(Vec::new, |csv| {
+        support::csv_rows(csv).map(|row| [0, 1, 2, 3].map(|i| row[i].as_ref().unwrap().parse().unwrap())).collect()
+    });
+    assert!(got == want, "{name}: {} flows, {} wanted", got.len(), want.len());
+}
+
+fn compare_summary(name: &str, store: &Store, csv: &str) {
+    let row = support::csv_rows(csv).next().unwrap();
+    let want = |i: usize| row[i].as_ref().map(|n| n.parse::<i64>().unwrap());
+    let slices = &store.slices;
+    assert_eq!(Some(slices.len() as i64), want(0), "{name}: slices");
+    assert_eq!((0..slices.len()).map(|i| slices.dur(i)).reduce(|a, b| a + b), want(1), "{name}: sum of dur");
+    assert_eq!((0..slices.len()).map(|i| i64::from(slices.depth(i))).max(), want(2), "{name}: depth");
+    let nested = (0..slices.len()).filter(|i| slices.parent(*i) != NO_PARENT).count();
+    assert_eq!(Some(nested as i64), want(3), "{name}: slices with a parent");
+    assert_eq!(Some(store.flows.len() as i64), want(4), "{name}: flows");
+    assert_eq!((!slices.is_empty()).then(|| slices.ts(0)), want(7), "{name}: first ts");
+    assert_eq!((0..slices.len()).map(|i| slices.ts(i) + slices.dur(i)).max(), want(8), "{name}: last end");
+    let on_lane = |i: &usize| matches!(store.tracks.tracks[slices.track(*i) as usize].owner, Owner::ThreadOverlap(_));
+    assert_eq!(Some((0..slices.len()).filter(on_lane).count() as i64), want(9), "{name}: slices on lanes");
+}
+
+fn compare_stats(name: &str, store: &Store, csv: &str) {
+    let want: HashMap<String, u64> = support::csv_rows(csv)
+        .map(|row| (row[0].clone().unwrap(), row[2].as_ref().unwrap().parse().unwrap()))
+        .collect();
+    for name_there in want.keys() {
+        assert!(DESCRIPTIONS.iter().any(|d| d.name == name_there), "{name}: unknown statistic {name_there}");
+    }
+    for (description, tally) in store.damage.iter() {
+        // Counted by us alone.
+        if description.kind == Damage::PhaseNotShown {
+            continue;
+        }
+        let want = want.get(description.name).copied().unwrap_or(0);
+        assert_eq!(tally.count, want, "{name}: {}", description.name);
+    }
+}
+
+#[test]
+fn equal_to_trace_processor_bit_for_bit() {
+    let Some(shared) = support::shared() else { return };
+    let traces = support::real_traces(&shared);
+    assert!(traces.len() >= 38, "only {} traces", traces.len());
+    let mut slices = 0;
+    for (name, path) in &traces {
+        let oracle = |end: &str| {
+            let file = shared.join("oracle").join(format!("{name}.{end}"));
+            file.exists().then(|| support::read_text(&file))
+        };
+        let store = load_with(path, TimeRule::Perfetto);
+        compare_summary(name, &store, &oracle("summary.csv").unwrap());
+        compare_stats(name, &store, &oracle("stats.csv").unwrap());
+        compare_flows(name, &store, oracle("flow.csv.gz").as_deref());
+        if let Some(csv) = oracle("slice.csv.gz") {
+            compare_slices(name, &store, &csv);
+            slices += store.slices.len();
+        }
+    }
+    assert!(slices > 700_000, "only {slices} slices compared one by one");
+    println!("{} traces, {slices} slices compared one by one", traces.len());
+}
+
+/// The same for traces in Perfetto's own format, whose times need no rounding. Threads are compared by pid and tid; not compared are
+/// the rows of `args`, which have the names of source files besides, and Perfetto's numbers of tracks.
+#[test]
+fn packets_give_what_trace_processor_gives() {
+    let Some(shared) = support::shared() else { return };
+    let traces = support::packet_traces(&shared);
+    assert!(traces.len() >= 2, "only {} traces", traces.len());
+    for (name, path) in &traces {
+        let oracle = |end: &str| support::read_text(&shared.join("oracle").join(format!("{name}.{end}")));
+        for wanted in [ArgsWanted::All, ArgsWanted::Collectives] {
+            let options = LoadOptions { args: wanted, ..LoadOptions::default() };
+            let store = load(path, options, |_| {}).unwrap().store;
+            compare_summary(name, &store, &oracle("summary.csv"));
+            compare_stats(name, &store, &oracle("stats.csv"));
+            compare_slices(name, &store, &oracle("slice.csv.gz"));
+            let row = support::csv_rows(&oracle("summary.csv")).next().unwrap();
+            let with_slices: std::collections::HashSet<u32> =
+                (0..store.slices.len()).filter_map(|i| store.thread_of(i)).collect();
+            assert_eq!(Some(with_slices.len().to_string()), row[5], "{name}: threads");
+        }
+    }
+}
+
+/// Writes every time in a trace anew as the double that Perfetto makes of it, rounded to ns, in exact decimals. The arithmetic
+/// is written here once more, apart from the library's. Counts the times that this moves; none moves further than 256 ns.
+fn rounded_as_perfetto_does(text: &str, moved: &mut u64) -> String {
+    let times = regex::Regex::new(r#"("(?:ts|dur)"\s*:\s*)(\d+)\.(\d+)"#).unwrap();
+    let rounded = times.replace_all(text, |found: &regex::Captures<'_>| {
+        let (whole, fraction) = (&found[2], &found[3]);
+        let micros = whole.parse::<i64>().unwrap() as f64
+            + fraction.parse::<i64>().unwrap() as f64 / 10f64.powi(fraction.len() as i32);
+        let nanos = if micros.fract() == 0.0 { micros as i64 * 1000 } else { (micros * 1000.0).round() as i64 };
+        let exact = whole.parse::<i64>().unwrap() * 1000 + format!("{fraction:0<3}")[..3].parse::<i64>().unwrap();
+        assert!((nanos - exact).abs() <= 256, "{whole}.{fraction}: {nanos}");
+        *moved += u64::from(nanos != exact);
+        format!("{}{}.{:03}", &found[1], nanos / 1000, nanos % 1000)
+    });
+    rounded.into_owned()
+}
+
+/// What the exact load of a trace shows otherwise than Perfetto must come from rounding times: with the times
+/// rounded in the file beforehand, the exact load equals Perfetto in all.
+#[test]
+fn exact_times_differ_by_rounding_alone() {
+    let Some(shared) = support::shared() else { return };
+    let mut report = Vec::new();
+    for (name, path) in &support::real_traces(&shared) {
+        let perfetto = load_with(path, TimeRule::Perfetto);
+        let exact = load_with(path, TimeRule::Exact);
+        let mut moved = 0;
+        let text = rounded_as_perfetto_does(&support::read_text(path), &mut moved);
+        let input =
+            nccl_stacks::input::from_reader(name.clone(), None, Box::new(std::io::Cursor::new(text.into_bytes())))
+                .unwrap();
+        let options = LoadOptions { time: TimeRule::Exact, args: ArgsWanted::Collectives, ..LoadOptions::default() };
+        let rounded = nccl_stacks::load::load_input(input, options, |_| {}).unwrap().store;
+        let rows = |store: &Store| (0..store.slices.len()).map(|i| slice_row(store, i)).collect::<Vec<_>>();
+        assert!(rows(&rounded) == rows(&perfetto), "{name}: slices");
+        let ends = |store: &Store| (store.flows.slice_out.clone(), store.flows.slice_in.clone());
+        assert!(ends(&rounded) == ends(&perfetto), "{name}: flows");
+        let differ = rows(&exact) != rows(&perfetto);
+        assert!(!differ || moved > 0, "{name}: differs, though no time was rounded");
+        if moved > 0 {
+            let spilled = |store: &Store| store.damage.get(Damage::Spilled).count;
+            report.push(format!("{name}: {moved} times moved, spilled {} -> {}", spilled(&exact), spilled(&perfetto)));
+        }
+    }
+    println!("{}", report.join("\n"));
+    assert!(report.iter().any(|line| line.starts_with("HTA__ns_resolution_v100")), "rounding shows in no trace");
+}

@@ -1,0 +1,4 @@
+//! Rules about the project itself. Uses no module of `tests/support/`, so it builds fast.
+
+mod dependencies;
+mod guards;

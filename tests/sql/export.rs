@@ -1,0 +1,696 @@
+//! `nccl-stacks export`: what is written is what was read, and other programs can read it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use nccl_stacks::damage::{Cost, Damage};
+use nccl_stacks::load::{LoadOptions, load};
+use nccl_stacks::sql::queries::{self, Query};
+use nccl_stacks::sql::{Database, TABLES};
+use nccl_stacks::store::Store;
+use rusqlite::types::Value;
+use rusqlite::{Connection, OpenFlags};
+use support::program::{run, scratch, stderr, stdout, testdata, trace_of};
+use support::{read_text, shared};
+
+fn database(trace: &str) -> Database {
+    Database::open(load(Path::new(trace), LoadOptions::default(), |_| {}).unwrap().store).unwrap()
+}
+
+/// All that a query gives, with its parameters by name.
+fn rows(connection: &Connection, sql: &str, parameters: &[(&str, Value)]) -> Vec<Vec<Value>> {
+    let mut statement = connection.prepare(sql).unwrap_or_else(|e| panic!("{e}: {sql}"));
+    for (name, value) in parameters {
+        let index = statement.parameter_index(name).unwrap().unwrap_or_else(|| panic!("{name} is not in {sql}"));
+        statement.raw_bind_parameter(index, value).unwrap();
+    }
+    let columns = statement.column_count();
+    let mut rows = statement.raw_query();
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().unwrap() {
+        found.push((0..columns).map(|i| row.get(i).unwrap()).collect());
+    }
+    found
+}
+
+/// Every query with parameters that find something in a trace of an LLM server.
+fn questions(database: &Database) -> Vec<(Query, Vec<(&'static str, Value)>)> {
+    let text = |text: &str| Value::Text(text.to_owned());
+    let (start, end) = database.store().bounds;
+    let window = [(":start", Value::Integer(start)), (":end", Value::Integer(end))];
+    let frames =
+        rows(database.connection(), "SELECT name_id FROM slice_name WHERE name LIKE '%forward%' AND of_cpu", &[]);
+    let frames: Vec<String> = frames.iter().map(|row| shown(row)).collect();
+    let parameters = |query: &Query| match query.name {
+        "annotation_names" => vec![(":category", text("cpu_op"))],
+        "function_names" => vec![(":pattern", text("%forward%")), (":is_like", Value::Integer(1))],
+        "function_slices" => vec![(":names", text(&format!("[{}]", frames.join(","))))],
+        "graph_launches" => [&window[..], &[(":names", text(r#"["cudaGraphLaunch","cudaLaunchKernel"]"#))]].concat(),
+        "kernels_in_window" => window.to_vec(),
+        "kernel_names" | "cpu_names" | "kernel_span" | "trace_span" => vec![],
+        other => panic!("{other}: give it parameters here"),
+    };
+    // What the program itself has is asked of no file.
+    let of_traces = queries::ALL.iter().filter(|query| !["sql_functions", "table_columns"].contains(&query.name));
+    of_traces.map(|query| (*query, parameters(query))).collect()
+}
+
+/// A row as `sqlite3 -list -nullvalue NULL` prints it.
+fn shown(row: &[Value]) -> String {
+    let value = |value: &Value| match value {
+        Value::Null => "NULL".to_owned(),
+        Value::Integer(value) => value.to_string(),
+        Value::Text(text) => text.clone(),
+        other => panic!("{other:?}: no query gives such values"),
+    };
+    row.iter().map(value).collect::<Vec<_>>().join("|")
+}
+
+/// Exports a trace, and asks the file what the database in memory was asked.
+fn check_sqlite(trace: &str) {
+    let (folder, _) = scratch("x", b"");
+    let file = folder.path().join("trace.db");
+    let output = run(&["export", trace, "--sqlite", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains(&format!("Written: {}, ", file.display())), "{}", stderr(&output));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left behind");
+    let database = database(trace);
+    let plain = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    for table in TABLES {
+        let columns: Vec<String> = table.columns.iter().map(|column| format!("\"{}\"", column.name)).collect();
+        let sql = format!("SELECT {} FROM {} ORDER BY rowid", columns.join(", "), table.name());
+        assert_eq!(rows(&plain, &sql, &[]), rows(database.connection(), &sql, &[]), "{}", table.name());
+    }
+    for (query, parameters) in questions(&database) {
+        let want = rows(database.connection(), query.sql, &parameters);
+        assert!(!want.is_empty(), "{}: it finds nothing, so that nothing is compared", query.name);
+        assert_eq!(rows(&plain, query.sql, &parameters), want, "{}", query.name);
+        sqlite3_agrees(&file, &query, &parameters, &want);
+    }
+}
+
+/// Asks the same of the program that is called sqlite3, if there is one.
+fn sqlite3_agrees(file: &Path, query: &Query, parameters: &[(&str, Value)], want: &[Vec<Value>]) {
+    let set = parameters.iter().map(|(name, value)| match value {
+        Value::Text(text) => format!(".parameter set {name} \"'{}'\"\n", text.replace('"', "\\\"")),
+        other => format!(".parameter set {name} {}\n", shown(std::slice::from_ref(other))),
+    });
+    let script: String = set.chain([query.sql.to_owned()]).collect();
+    let child = Command::new("sqlite3")
+        .args(["-batch", "-bail", "-list", "-nullvalue", "NULL", "-init", "/dev/null"])
+        .arg(file)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = child else {
+        use std::io::Write;
+        let _ = writeln!(std::io::stderr(), "SKIPPED: no program sqlite3 for {}", query.name);
+        return;
+    };
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), script.as_bytes()).unwrap();
+    let answer = child.wait_with_output().unwrap();
+    let want: Vec<String> = want.iter().map(|row| shown(row)).collect();
+    assert_eq!(stdout(&answer).lines().collect::<Vec<_>>(), want, "{}", query.name);
+}
+
+#[test]
+fn the_queries_give_the_same_rows_in_a_file() {
+    check_sqlite(&testdata("sglang_decode.json.gz"));
+}
+
+#[test]
+fn and_so_they_do_for_real_traces() {
+    let Some(shared) = shared() else { return };
+    for name in ["lora-dev-script__sglang_tp4_A_mixed_rank0", "HTA__trace_diff_test_v100_cudagraph"] {
+        check_sqlite(shared.join(format!("traces/{name}.json.gz")).to_str().unwrap());
+    }
+}
+
+#[test]
+fn a_database_knows_what_it_is_and_finds_by_index() {
+    let (folder, _) = scratch("x", b"");
+    let file = folder.path().join("trace.db");
+    let file = file.to_str().unwrap();
+    assert_eq!(run(&["export", &testdata("evidence.json"), "--sqlite", file]).status.code(), Some(0));
+    let plain = Connection::open(file).unwrap();
+    let number = |sql: &str| plain.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!(number("PRAGMA application_id"), 0x6e63_636c);
+    assert_eq!(number("PRAGMA user_version"), 1);
+    let plan = |sql: &str| {
+        let plan = rows(&plain, &format!("EXPLAIN QUERY PLAN {sql}"), &[]);
+        plan.iter().map(|row| shown(&row[3..])).collect::<Vec<_>>().join("; ")
+    };
+    for (condition, want) in [
+        ("id = 3", "SEARCH slice USING INTEGER PRIMARY KEY (rowid=?)"),
+        ("correlation = 3", "SEARCH slice USING INDEX slice_by_correlation (correlation=?)"),
+        ("parent_id = 3", "SEARCH slice USING INDEX slice_by_parent_id (parent_id=?)"),
+        ("name = 'x'", "SEARCH slice USING INDEX slice_by_name (name=?)"),
+    ] {
+        assert_eq!(plan(&format!("SELECT * FROM slice WHERE {condition}")), want);
+    }
+    let shown: Vec<String> = {
+        let statement = plain.prepare("SELECT * FROM slices").unwrap();
+        statement.column_names().map(str::to_owned).collect()
+    };
+    assert_eq!((shown.len(), shown.last().map(String::as_str)), (15, Some("slice_id")), "hidden columns stay hidden");
+}
+
+#[test]
+fn a_file_is_replaced_whole_or_not_at_all() {
+    let trace = testdata("evidence.json");
+    let (folder, file) = scratch("trace.db", b"old");
+    let also = format!("{}/./trace.db", folder.path().display());
+    // Refused before anything is read.
+    for (args, want) in [
+        (&["export", &trace][..], "required"),
+        (&["export", &file, "--sqlite", &file], "this is a file that is read"),
+        (&["export", &trace, "--sqlite", folder.path().to_str().unwrap()], "this is a directory"),
+        (&["export", &trace, "--sqlite", "/dev/null"], "this is no regular file"),
+        (&["export", &trace, "--sqlite", &file, "--trace", &also], "two results cannot have the same name"),
+        (&["export", &trace, "--sqlite", "/no/such/folder/trace.db"], "the folder does not exist"),
+        (&["export", "/no/such/trace", "--sqlite", &file], "there is no such file"),
+    ] {
+        let output = run(args);
+        assert!(stderr(&output).contains(want), "{args:?}: {}", stderr(&output));
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{args:?}");
+        assert_eq!(std::fs::read(&file).unwrap(), b"old");
+    }
+    assert_eq!(run(&["export", &trace, "--sqlite", &file]).status.code(), Some(0));
+    assert!(std::fs::read(&file).unwrap().starts_with(b"SQLite format 3\0"));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
+}
+
+/// A cut: the program's notes, the new trace, and its text read by a reader of JSON that knows nothing of traces.
+struct Cut {
+    folder: tempfile::TempDir,
+    notes: String,
+    text: String,
+    json: serde_json::Map<String, serde_json::Value>,
+}
+
+impl Cut {
+    fn of(trace: &str, flags: &[&str]) -> Cut {
+        let (folder, path) = scratch("cut.json.gz", b"");
+        let output = run(&[&["export", trace, "--trace", &path], flags].concat());
+        assert_eq!(output.status.code(), Some(0), "{trace} {flags:?}: {}", stderr(&output));
+        let text = read_text(Path::new(&path));
+        let json = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{trace} {flags:?}: {e}"));
+        Cut { folder, notes: stderr(&output), text, json }
+    }
+
+    fn path(&self) -> String {
+        self.folder.path().join("cut.json.gz").to_str().unwrap().to_owned()
+    }
+
+    fn events(&self) -> &[serde_json::Value] {
+        self.json["traceEvents"].as_array().unwrap()
+    }
+
+    /// The copies of kernels on tracks of their own, and the names of these.
+    fn marks(&self) -> Vec<&serde_json::Value> {
+        self.events().iter().filter(|event| event["cat"] == "nccl-stacks").collect()
+    }
+
+    fn marked(&self) -> Vec<&serde_json::Value> {
+        self.events().iter().filter(|event| event["args"]["nccl-stacks"] == "match").collect()
+    }
+}
+
+/// A note of the program that begins so.
+fn note<'a>(notes: &'a str, beginning: &str) -> Option<&'a str> {
+    notes.lines().find_map(|line| line.strip_prefix(beginning))
+}
+
+/// The whole span of a trace, as the program says it, in ns.
+fn span(trace: &str) -> (i64, i64) {
+    let notes = stderr(&run(&[trace, "--kernel-name", "/./"]));
+    let times = note(&notes, "Window: the whole trace").unwrap().split("--start-ts ").nth(1).unwrap();
+    let (start, duration) = times.trim_end_matches(')').split_once(" --duration ").unwrap();
+    (start.parse().unwrap(), duration.parse().unwrap())
+}
+
+/// Cuts a part of a trace, and compares it with the whole: the same question gets the same answer, and nothing dangles.
+fn check_cut(trace: &str, flags: &[&str], more: &[&str]) -> Cut {
+    let cut = Cut::of(trace, flags);
+    let ask = |trace: &str| run(&[&[trace, "--stack-depth", "0"], flags, more].concat());
+    let (whole, part) = (ask(trace), ask(&cut.path()));
+    let code = whole.status.code();
+    assert_eq!(part.status.code(), code, "{trace} {flags:?}: {}\n{}", stderr(&whole), stderr(&part));
+    assert_eq!(stdout(&part), stdout(&whole), "{trace} {flags:?}");
+    let (whole, part) = (stderr(&whole), stderr(&part));
+    for line in ["Coverage: ", "Without a launch: ", "Forward pass: "] {
+        assert_eq!(note(&part, line), note(&whole, line), "{trace} {flags:?}");
+    }
+    let in_window = |notes: &str| Some(note(notes, "Kernels: ")?.split(" match, ").nth(1)?.to_owned());
+    assert_eq!(in_window(&part), in_window(&whole), "{trace} {flags:?}");
+    if let Some(in_window) = in_window(&whole) {
+        let count = in_window.split(' ').next().unwrap().replace(',', "");
+        assert_eq!(cut.marked().len().to_string(), count, "{trace} {flags:?}");
+    }
+    check_damage(trace, &cut);
+    check_marks(&cut);
+    cut
+}
+
+/// Nothing is worse than it was, and every arrow that is there is whole.
+fn check_damage(trace: &str, cut: &Cut) {
+    let (whole, part) = (database(trace), database(&cut.path()));
+    for (description, tally) in part.store().damage.iter() {
+        let before = whole.store().damage.get(description.kind).count;
+        assert!(tally.count <= before, "{trace}: {} {}", tally.count, description.phrase);
+        let is_lost = description.cost == Cost::Lost;
+        assert!(!is_lost || tally.count == 0, "{trace}: {} {}", tally.count, description.phrase);
+    }
+    for kind in [Damage::FlowEndWithoutStart, Damage::FlowStepWithoutStart, Damage::FlowNoEnclosingSlice] {
+        assert_eq!(part.store().damage.get(kind).count, 0, "{trace}: {kind:?}");
+    }
+    let arrows =
+        |store: &Store, slice: u32| (store.slice_name(slice as usize).to_owned(), store.slices.ts(slice as usize));
+    let ends = |store: &Store| -> BTreeSet<_> {
+        let flows = store.flows.slice_out.iter().zip(&store.flows.slice_in);
+        flows.map(|(from, to)| (arrows(store, *from), arrows(store, *to))).collect()
+    };
+    // Where slices overlap, an arrow's end may come to another when some of them are gone.
+    if whole.store().spilled.is_empty() {
+        assert!(ends(part.store()).is_subset(&ends(whole.store())), "{trace}");
+    }
+}
+
+/// Each marked kernel has one copy, on a thread that has nothing else, and copies on one thread do not overlap.
+fn check_marks(cut: &Cut) {
+    let is_slice = |event: &&serde_json::Value| event["ph"] == "X";
+    let key = |event: &serde_json::Value| ["name", "pid", "ts", "dur"].map(|key| event[key].to_string());
+    let (marks, marked) = (cut.marks(), cut.marked());
+    let sorted = |mut keys: Vec<[String; 4]>| {
+        keys.sort();
+        keys
+    };
+    let slices: Vec<_> = marks.iter().copied().filter(is_slice).collect();
+    let named = |event: &serde_json::Value| {
+        let [name, rest @ ..] = key(event);
+        let [pid, ts, dur] = rest;
+        [name.replacen('"', "\"match: ", 1), pid, ts, dur]
+    };
+    assert_eq!(
+        sorted(slices.iter().map(|event| key(event)).collect()),
+        sorted(marked.iter().map(|event| named(event)).collect())
+    );
+    let tid = |event: &serde_json::Value| event["tid"].as_i64();
+    let of_marks: BTreeSet<_> = marks.iter().map(|event| tid(event).unwrap()).collect();
+    let others = cut.events().iter().filter(|event| event["cat"] != "nccl-stacks");
+    assert!(others.filter_map(tid).all(|tid| !of_marks.contains(&tid)));
+    let store = load(Path::new(&cut.path()), LoadOptions::default(), |_| {}).unwrap().store;
+    assert!(
+        store
+            .spilled
+            .iter()
+            .all(|slice| store.strings.get(store.slices.category(*slice as usize)) != Some("nccl-stacks"))
+    );
+    for tid in of_marks {
+        let names: Vec<_> = marks.iter().filter(|event| event["ph"] == "M" && event["tid"] == tid).collect();
+        assert_eq!(names.len(), 1);
+        assert!(names[0]["args"]["name"].as_str().unwrap().starts_with("matched kernels"));
+    }
+}
+
+/// Four parts of a trace, by launch and by kernel, of all kernels and of NCCL's.
+fn check_cuts(trace: &str, more: &[&str]) {
+    let (start, duration) = span(trace);
+    for part in 0..4 {
+        let (start, duration) = ((start + duration * part / 4).to_string(), (duration / 4).max(1).to_string());
+        for on in ["launch", "kernel"] {
+            let window = ["--start-ts", &start, "--duration", &duration, "--window-on", on];
+            check_cut(trace, &[&window[..], &["--kernel-name", "/./"]].concat(), more);
+            check_cut(trace, &window, more);
+        }
+    }
+}
+
+#[test]
+fn a_cut_answers_as_the_whole_trace() {
+    let names = std::fs::read_dir(testdata("")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let traces: Vec<String> = names.filter(|name| name.contains(".json")).collect();
+    assert!(traces.len() >= 12, "{traces:?}");
+    for name in traces {
+        check_cuts(&testdata(&name), &[]);
+    }
+    check_cuts(&testdata("replay/trace.json"), &["--capture-trace", &testdata("replay/capture_traces/capture.json")]);
+}
+
+#[test]
+fn and_so_do_cuts_of_real_traces() {
+    let Some(shared) = shared() else { return };
+    let trace = |name: &str| shared.join(format!("traces/{name}.json.gz")).to_str().unwrap().to_owned();
+    let resnet = trace("TraceLens__mi300_ddp_resnet_rank0");
+    let (start, duration) = span(&resnet);
+    let (start, duration) = ((start + duration / 10).to_string(), (duration / 10).to_string());
+    let cut = check_cut(&resnet, &["--start-ts", &start, "--duration", &duration], &[]);
+    assert!(cut.events().len() > 1_000);
+    for name in ["lora-dev-script__sglang_tp4_A_mixed_rank0", "kineto__resnet50_2021_bare_array"] {
+        check_cuts(&trace(name), &[]);
+    }
+}
+
+/// An event as text, less what is added to those that match.
+fn unmarked(event: &serde_json::Value) -> String {
+    let mut event = event.clone();
+    let is_added = event["args"].as_object().is_some_and(|args| args.len() == 1 && args.contains_key("nccl-stacks"));
+    if is_added {
+        event.as_object_mut().unwrap().remove("args");
+    } else if let Some(args) = event["args"].as_object_mut() {
+        args.remove("nccl-stacks");
+    }
+    event.to_string()
+}
+
+/// The window of a step: what is there is what was there, letter by letter, with all that overlaps the window.
+#[test]
+fn a_cut_is_a_copy() {
+    let trace = testdata("sglang_decode.json.gz");
+    let whole_text = read_text(Path::new(&trace));
+    let whole: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&whole_text).unwrap();
+    let flags =
+        ["--kernel-name", "ncclDevKernel_AllReduce", "--function-name", "%forward_batch_generation", "--index", "0"];
+    let cut = Cut::of(&trace, &flags);
+    // 916.695 µs from 3412907118220506 ns on, and the 8 all-reduces that README shows for them.
+    let (start, end) = (3_412_907_118_220.506, 3_412_907_119_137.201);
+    assert!(cut.notes.contains("(--start-ts 3412907118220506 --duration 916695)"), "{}", cut.notes);
+    assert!(cut.notes.contains(" of 2,403 events, 8 kernels marked"), "{}", cut.notes);
+    assert_eq!(cut.marked().len(), 8);
+    assert_eq!(cut.events().len() - cut.marks().len(), {
+        let kept = note(&cut.notes, "Cut: ").unwrap().split(' ').next().unwrap();
+        kept.replace(',', "").parse::<usize>().unwrap()
+    });
+    // The header, and all events but those that match, stand in the file as they do here.
+    for (key, value) in whole.iter().filter(|(key, _)| *key != "traceEvents") {
+        assert_eq!(cut.json.get(key), Some(value), "{key}");
+    }
+    assert_eq!(cut.json.len(), whole.len());
+    let mut there: BTreeMap<String, usize> = BTreeMap::new();
+    for event in whole["traceEvents"].as_array().unwrap() {
+        *there.entry(unmarked(event)).or_default() += 1;
+    }
+    let mut kept = BTreeSet::new();
+    for event in cut.events().iter().filter(|event| event["cat"] != "nccl-stacks") {
+        let event = unmarked(event);
+        let left = there.get_mut(&event).unwrap_or_else(|| panic!("{event} is not in the trace"));
+        assert!(*left > 0, "{event} is there too often");
+        *left -= 1;
+        kept.insert(event);
+    }
+    for line in cut.text.lines().filter(|line| !line.contains("nccl-stacks")) {
+        assert!(whole_text.contains(line), "{line}");
+    }
+    let mut overlapping = 0;
+    for event in whole["traceEvents"].as_array().unwrap() {
+        let is_kept = kept.contains(&unmarked(event));
+        match (event["ph"].as_str(), event["ts"].as_f64(), event["dur"].as_f64()) {
+            (Some("M"), ..) => assert!(is_kept, "{event}"),
+            (Some("X"), Some(ts), Some(dur)) if ts < end && ts + dur > start => {
+                overlapping += 1;
+                assert!(is_kept, "{event}");
+            }
+            _ => {}
+        }
+    }
+    assert!(overlapping > 100);
+    assert!(cut.events().len() < whole["traceEvents"].as_array().unwrap().len() / 2);
+}
+
+/// Both rules that need more than times, on events worked out by hand. The window is 100 to 200 µs.
+#[test]
+fn what_belongs_to_the_window_is_kept_wherever_it_lies() {
+    let (_folder, trace) = trace_of(&[
+        r#""ph":"M","name":"process_name","pid":1,"args":{"name":"python"}"#,
+        r#""ph":"X","cat":"cpu_op","name":"before","pid":1,"tid":1,"ts":10,"dur":20"#,
+        r#""ph":"X","cat":"cpu_op","name":"caller of early","pid":1,"tid":1,"ts":40,"dur":30"#,
+        r#""ph":"X","cat":"cuda_runtime","name":"early launch","pid":1,"tid":1,"ts":50,"dur":5,"args":{"correlation":1}"#,
+        r#""ph":"s","id":1,"pid":1,"tid":1,"ts":50,"cat":"ac2g","name":"ac2g""#,
+        r#""ph":"X","cat":"cuda_runtime","name":"launch of nothing kept","pid":1,"tid":1,"ts":60,"dur":5,"args":{"correlation":2}"#,
+        r#""ph":"s","id":2,"pid":1,"tid":1,"ts":60,"cat":"ac2g","name":"ac2g""#,
+        r#""ph":"X","cat":"kernel","name":"nccl early","pid":0,"tid":7,"ts":70,"dur":5,"args":{"correlation":2}"#,
+        r#""ph":"f","bp":"e","id":2,"pid":0,"tid":7,"ts":70,"cat":"ac2g","name":"ac2g""#,
+        r#""ph":"X","cat":"kernel","name":"nccl over the edge","pid":0,"tid":7,"ts":90,"dur":20,"args":{"correlation":1}"#,
+        r#""ph":"f","bp":"e","id":1,"pid":0,"tid":7,"ts":90,"cat":"ac2g","name":"ac2g""#,
+        r#""ph":"X","cat":"cpu_op","name":"ends at the start","pid":1,"tid":2,"ts":90,"dur":10"#,
+        r#""ph":"X","cat":"cuda_runtime","name":"launch","pid":1,"tid":1,"ts":199,"dur":5,"args":{"correlation":3}"#,
+        r#""ph":"X","cat":"cpu_op","name":"starts at the end","pid":1,"tid":2,"ts":200,"dur":10"#,
+        r#""ph":"X","cat":"kernel","name":"nccl late","pid":0,"tid":7,"ts":500,"dur":20,"args":{"correlation":3}"#,
+        r#""ph":"X","cat":"gpu_memcpy","name":"copy","pid":0,"tid":8,"ts":600,"dur":20,"args":{"correlation":3}"#,
+        r#""ph":"C","name":"counter in","pid":1,"ts":150,"args":{"x":1}"#,
+        r#""ph":"C","name":"counter out","pid":1,"ts":250,"args":{"x":1}"#,
+        r#""ph":"B","cat":"cpu_op","name":"open","pid":1,"tid":3,"ts":20"#,
+        r#""ph":"B","cat":"cpu_op","name":"open within","pid":1,"tid":3,"ts":30"#,
+        r#""ph":"E","pid":1,"tid":3,"ts":40"#,
+        r#""ph":"E","pid":1,"tid":3,"ts":120"#,
+        r#""ph":"i","s":"t","name":"moment","pid":1,"tid":3,"ts":100"#,
+    ]);
+    let cut = check_cut(&trace, &["--start-ts", "100us", "--duration", "100us"], &[]);
+    let names = |phase: &str| {
+        let of_phase = cut.events().iter().filter(|event| event["ph"] == phase && event["cat"] != "nccl-stacks");
+        of_phase.map(|event| event["name"].as_str().unwrap_or("-")).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        names("X"),
+        [
+            // The first slice of the process's main thread, by which it is known to be that.
+            "before",
+            "caller of early",
+            "early launch",
+            "nccl over the edge",
+            "launch",
+            "nccl late",
+            "copy"
+        ]
+    );
+    assert_eq!((names("B"), names("E"), names("C")), (vec!["open"], vec!["-"], vec!["counter in"]));
+    assert_eq!((names("s").len(), names("f").len(), names("i").len(), names("M").len()), (1, 1, 1, 1));
+    let matched: Vec<_> = cut.marked().iter().map(|event| event["name"].as_str().unwrap()).collect();
+    assert_eq!(matched, ["nccl late"]);
+    let tracks: Vec<_> = cut.marks().iter().filter_map(|event| event["args"]["name"].as_str()).collect();
+    assert_eq!(tracks, ["matched kernels on stream 7"]);
+}
+
+#[test]
+fn a_cut_of_everything_is_everything_and_cutting_again_renews_the_marks() {
+    let tids = regex::Regex::new(r#""tid": 10000000\d\d,"#).unwrap();
+    for name in ["overlap_pdl.json", "begin_end_async.json", "strangers.json", "sglang_decode.json.gz"] {
+        let trace = testdata(name);
+        let all = Cut::of(&trace, &["--kernel-name", "/./"]);
+        let whole: serde_json::Value = serde_json::from_str(&read_text(Path::new(&trace))).unwrap();
+        let events = whole.as_array().or(whole["traceEvents"].as_array()).unwrap();
+        let plain = all.events().iter().filter(|event| event["cat"] != "nccl-stacks");
+        let texts = |events: &mut dyn Iterator<Item = &serde_json::Value>| events.map(unmarked).collect::<Vec<_>>();
+        assert_eq!(texts(&mut plain.clone()), texts(&mut events.iter()), "{name}");
+        let again = Cut::of(&all.path(), &["--kernel-name", "/./"]);
+        assert_eq!(tids.replace_all(&again.text, ""), tids.replace_all(&all.text, ""), "{name}");
+    }
+}
+
+/// Kernels that overlap on a stream come on tracks of their own: the second begins before the first ends.
+#[test]
+fn marks_of_kernels_that_overlap_stay_apart() {
+    let (_folder, trace) = trace_of(&[
+        r#""ph":"X","cat":"kernel","name":"nccl a","pid":0,"tid":7,"ts":10,"dur":20"#,
+        r#""ph":"X","cat":"kernel","name":"nccl b","pid":0,"tid":7,"ts":20,"dur":20,"args":null"#,
+        r#""ph":"X","cat":"kernel","name":"nccl c","pid":0,"tid":7,"ts":30,"dur":5,"args":{ }"#,
+        r#""ph":"X","cat":"kernel","name":"other","pid":0,"tid":1000000000,"ts":30,"dur":5"#,
+    ]);
+    let cut = Cut::of(&trace, &[]);
+    check_marks(&cut);
+    let marks: Vec<_> = cut.marks().iter().map(|e| (e["name"].as_str().unwrap(), e["tid"].as_i64().unwrap())).collect();
+    let (first, second) = (1_000_000_001, 1_000_000_002);
+    assert_eq!(
+        marks,
+        [
+            ("thread_name", first),
+            ("match: nccl a", first),
+            ("thread_name", second),
+            ("match: nccl b", second),
+            ("match: nccl c", first)
+        ]
+    );
+    let names: Vec<_> = cut.marks().iter().filter_map(|event| event["args"]["name"].as_str()).collect();
+    assert_eq!(names, ["matched kernels on stream 7", "matched kernels on stream 7 (2)"]);
+}
+
+#[test]
+fn what_is_damaged_gives_a_trace_that_is_not() {
+    let damaged = Cut::of(&testdata("damaged.json"), &[]);
+    let names: Vec<_> = damaged.events().iter().map(|event| event["name"].as_str().unwrap()).collect();
+    let kernel = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
+    let mark = format!("match: {kernel}");
+    let operators = ["train.py(3): main", "c10d::allreduce_", "cudaLaunchKernelExC"];
+    assert_eq!(names, [&operators[..], &[kernel, "thread_name", &mark, "gemm_bf16_128x64_tn"]].concat());
+    assert_eq!(damaged.json["schemaVersion"], 1);
+    let whole = std::fs::read(testdata("sglang_decode.json.gz")).unwrap();
+    for length in [whole.len() / 3, whole.len() / 2, whole.len() - 1] {
+        let (_folder, trace) = scratch("cut_off.json.gz", &whole[..length]);
+        let cut = Cut::of(&trace, &[]);
+        assert!(cut.events().len() > 100, "{length}");
+        assert!(cut.notes.contains("Left out: the rest of a file that is cut off"), "{}", cut.notes);
+    }
+    let nan = r#""ph":"X","cat":"kernel","name":"nccl","pid":0,"tid":7,"ts":10,"dur":20,"args":{"warps per SM":inf}"#;
+    let (_folder, trace) =
+        trace_of(&[nan, r#""ph":"X","cat":"kernel","name":"nccl","pid":0,"tid":7,"ts":40,"dur":20"#]);
+    let cut = Cut::of(&trace, &[]);
+    // `inf` is no JSON; it comes as text.
+    assert_eq!(cut.marked().len(), 2);
+    assert!(cut.events().iter().any(|event| event["args"]["warps per SM"] == "inf"));
+}
+
+#[test]
+fn what_cannot_be_exported_is_said_before_anything_is_read() {
+    let (trace, missing) = (testdata("evidence.json"), "/no/such/folder/out");
+    for (args, want) in [
+        (&["-", "--trace", missing][..], "--trace reads the trace twice, which standard input and pipes do not allow"),
+        (&["/dev/stdin", "--trace", missing], "--trace reads the trace twice"),
+        (&[&trace, "--sqlite", missing, "--kernel-name", "x"], "which kernels and which window is for --trace"),
+        (&[&trace, "--sqlite", missing, "--start-ts", "1", "--duration", "1"], "is for --trace"),
+        (&[&trace, "--sqlite", missing, "--trace", missing], "two results cannot have the same name"),
+        (&[&trace, "--trace", missing, "--family", "none"], "there is no such family"),
+        (&[&trace, "--trace", &trace], "--trace "),
+        (&[&trace, "--trace", "-"], "--trace -: this is no regular file"),
+        (&[&trace, "--sqlite", "-"], "--sqlite -: this is no regular file"),
+    ] {
+        let output = run(&[&["export"], args].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(want), "{args:?}: {}", stderr(&output));
+        assert!(!stderr(&output).contains("Trace loaded"), "{args:?}");
+    }
+    let (folder, _) = scratch("x", b"");
+    let [database, cut] = ["a.db", "b.json.gz"].map(|name| folder.path().join(name));
+    let both = run(&["export", &trace, "--sqlite", database.to_str().unwrap(), "--trace", cut.to_str().unwrap()]);
+    assert_eq!(both.status.code(), Some(0), "{}", stderr(&both));
+    assert!(database.is_file() && cut.is_file());
+    let outside = folder.path().join("outside.json.gz");
+    let window = ["--start-ts", "9s", "--duration", "1us"];
+    let output = run(&[&["export", &trace, "--trace", outside.to_str().unwrap()], &window[..]].concat());
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains("the window lies outside of the trace, which goes from "), "{}", stderr(&output));
+    assert!(!outside.exists());
+    let nothing = Cut::of(&trace, &["--kernel-name", "no such kernel"]);
+    assert!(
+        nothing.notes.contains("no such kernel lies in the window, so that nothing is marked"),
+        "{}",
+        nothing.notes
+    );
+}
+
+/// Other programs choose by the name whether to unpack.
+#[test]
+fn a_cut_is_packed_unless_its_name_says_json() {
+    let (folder, plain) = scratch("cut.json", b"");
+    let packed = folder.path().join("cut.gz");
+    let trace = testdata("two_matches.json");
+    for path in [&plain, packed.to_str().unwrap()] {
+        let output = run(&["export", &trace, "--trace", path]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    }
+    assert!(std::fs::read_to_string(&plain).unwrap().starts_with('{'));
+    assert!(std::fs::read(&packed).unwrap().starts_with(b"\x1f\x8b"));
+    assert_eq!(read_text(Path::new(&plain)), read_text(&packed));
+}
+
+#[cfg(not(feature = "parquet"))]
+#[test]
+fn a_build_without_parquet_says_so() {
+    let output = run(&["export", &testdata("evidence.json"), "--parquet", "/no/such/folder"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("this build was made without Parquet; `cargo install"), "{}", stderr(&output));
+}
+
+#[cfg(feature = "parquet")]
+mod parquet_files {
+    use ::parquet::basic::Encoding;
+    use ::parquet::file::reader::{FileReader, SerializedFileReader};
+    use ::parquet::record::Field;
+
+    use super::*;
+
+    /// The rows of a file as text, with its columns' names first.
+    fn lines(file: &Path) -> Vec<String> {
+        let reader = SerializedFileReader::new(std::fs::File::open(file).unwrap()).unwrap();
+        let names = reader.metadata().file_metadata().schema().get_fields().iter().map(|field| field.name().to_owned());
+        let field = |field: &Field| match field {
+            Field::Null => "NULL".to_owned(),
+            Field::Long(value) => value.to_string(),
+            Field::Double(value) => format!("{value:?}"),
+            Field::Str(text) => text.clone(),
+            other => panic!("{other:?}"),
+        };
+        let rows = reader.get_row_iter(None).unwrap().map(|row| {
+            let row = row.unwrap();
+            row.get_column_iter().map(|(_, value)| field(value)).collect::<Vec<_>>().join("|")
+        });
+        [names.collect::<Vec<_>>().join("|")].into_iter().chain(rows).collect()
+    }
+
+    fn check(trace: &str) {
+        let (folder, _) = scratch("x", b"");
+        let folder = folder.path().join("tables");
+        let output = run(&["export", trace, "--parquet", folder.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), TABLES.len());
+        assert_eq!(std::fs::read_dir(folder.parent().unwrap()).unwrap().count(), 2, "nothing is left behind");
+        let database = database(trace);
+        let value = |value: &Value| {
+            if let Value::Real(v) = value { format!("{v:?}") } else { shown(std::slice::from_ref(value)) }
+        };
+        for table in TABLES {
+            let columns: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
+            let quoted = columns.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+            let rows =
+                rows(database.connection(), &format!("SELECT {quoted} FROM {} ORDER BY rowid", table.name()), &[]);
+            let rows = rows.iter().map(|row| row.iter().map(value).collect::<Vec<_>>().join("|"));
+            let want: Vec<String> = [columns.join("|")].into_iter().chain(rows).collect();
+            assert_eq!(lines(&folder.join(format!("{}.parquet", table.name()))), want, "{}", table.name());
+        }
+    }
+
+    #[test]
+    fn hold_the_rows_of_the_tables() {
+        check(&testdata("sglang_decode.json.gz"));
+        check(&testdata("begin_end_async.json"));
+        let Some(shared) = shared() else { return };
+        check(shared.join("traces/TraceLens__mi300_ddp_resnet_rank0.json.gz").to_str().unwrap());
+    }
+
+    #[test]
+    fn a_row_is_where_it_was_put() {
+        let (folder, trace) = trace_of(&[
+            r#""ph":"X","cat":"kernel","name":"nccl","pid":0,"tid":7,"ts":1.5,"dur":2,"args":{"correlation":9,"x":[0.5,true]}"#,
+        ]);
+        let tables = folder.path().join("tables");
+        std::fs::create_dir(&tables).unwrap();
+        let output = run(&["export", &trace, "--parquet", tables.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let slice = lines(&tables.join("slice.parquet"));
+        assert_eq!(slice.len(), 2);
+        assert!(slice[1].starts_with("0|1500|2000|0|kernel|nccl|0|NULL|0|NULL"), "{}", slice[1]);
+        assert_eq!(
+            lines(&tables.join("args.parquet"))[2..],
+            ["1|0|args.x|args.x[0]|NULL|NULL|0.5|real|0.5", "2|0|args.x|args.x[1]|1|NULL|NULL|bool|true"]
+        );
+        let reader = SerializedFileReader::new(std::fs::File::open(tables.join("slice.parquet")).unwrap()).unwrap();
+        let names =
+            reader.metadata().row_group(0).columns().iter().find(|c| c.column_path().string() == "name").unwrap();
+        assert!(names.encodings().any(|encoding| encoding == Encoding::RLE_DICTIONARY));
+        // What is there is not written over.
+        let again = run(&["export", &trace, "--parquet", tables.to_str().unwrap()]);
+        assert_eq!(again.status.code(), Some(2));
+        assert!(stderr(&again).contains("this folder is not empty"), "{}", stderr(&again));
+        for (folder, want) in
+            [("/no/such/folder", "the folder around it does not exist"), (&trace, "cannot be written")]
+        {
+            let output = run(&["export", &trace, "--parquet", folder]);
+            assert_eq!(output.status.code(), Some(1));
+            assert!(stderr(&output).contains(want), "{}", stderr(&output));
+        }
+    }
+}
