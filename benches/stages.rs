@@ -30,10 +30,11 @@ use std::num::NonZero;
 use criterion::measurement::WallTime;
 use criterion::{BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 
-use nccl_stacks::analysis::capture::Captured;
-use nccl_stacks::analysis::kernels::{OwnFamilies, Wanted, choose};
-use nccl_stacks::analysis::launches;
-use nccl_stacks::analysis::stacks::{Climb, Ground, climb};
+use nccl_stacks::analysis::stacks::{StackOptions, stack_report};
+use nccl_stacks::attribution::Attributor;
+use nccl_stacks::attribution::capture::Captured;
+use nccl_stacks::attribution::launches;
+use nccl_stacks::attribution::selection::{OwnFamilies, Wanted, choose};
 use nccl_stacks::damage::DamageReport;
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::input::from_reader;
@@ -163,10 +164,14 @@ fn query(c: &mut Criterion) {
             || Database::open(load_bytes(&text, ArgsWanted::Collectives)).unwrap(),
             |database| {
                 let wanted = Wanted::parse(&[], &[], &OwnFamilies::default()).unwrap();
-                let launches = launches::find(database.store(), &choose(&database, &wanted).unwrap());
-                let how = Climb { max_callers: Some(12), ..Climb::default() };
-                let report =
-                    climb(Ground::new(database.store(), &wanted, Captured::default()), &launches, Window::ALL, how);
+                let launches = launches::find(database.store(), &choose(database.store(), &wanted));
+                let how = StackOptions { max_callers: Some(12), ..StackOptions::default() };
+                let report = stack_report(
+                    Attributor::new(database.store(), &wanted, Captured::default()),
+                    &launches,
+                    Window::ALL,
+                    how,
+                );
                 assert!(report.coverage.attributed() > 0);
                 black_box(report.stacks.len());
                 // Freeing the store is not part of the question.

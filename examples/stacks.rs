@@ -4,12 +4,14 @@
 
 #![allow(clippy::print_stdout, reason = "this is a program")]
 
-use nccl_stacks::analysis::capture::Captured;
-use nccl_stacks::analysis::kernels::choose;
-use nccl_stacks::analysis::launches;
-use nccl_stacks::analysis::stacks::{Ground, Order, climb};
+use nccl_stacks::analysis::cost::Order;
+use nccl_stacks::analysis::stacks::stack_report;
+use nccl_stacks::attribution::Attributor;
+use nccl_stacks::attribution::capture::Captured;
+use nccl_stacks::attribution::launches;
+use nccl_stacks::attribution::selection::choose;
 use nccl_stacks::time::Nanos;
-use nccl_stacks::{Climb, Database, Error, LoadOptions, Wanted, Window, load};
+use nccl_stacks::{Database, Error, LoadOptions, StackOptions, Wanted, Window, load};
 
 fn main() -> Result<(), Error> {
     let path = std::env::args().nth(1).unwrap_or_else(|| "testdata/sglang_decode.json.gz".to_owned());
@@ -23,16 +25,16 @@ fn main() -> Result<(), Error> {
 
     // Which kernels: those of NCCL and RCCL. `Wanted::patterns` takes names, wildcards and regular expressions instead.
     let wanted = Wanted::nccl();
-    let names = choose(&database, &wanted)?;
+    let names = choose(database.store(), &wanted);
 
     // For each kernel the call that launched it, and what ties the two.
     let launches = launches::find(database.store(), &names);
 
     // From each call up to the Python functions above it, at most 12; stacks that are alike become one.
     // Captures of CUDA graphs could be given here; without one, a replayed kernel has the stack of the replay.
-    let ground = Ground::new(database.store(), &wanted, Captured::default());
-    let how = Climb { max_callers: Some(12), ..Climb::default() };
-    let mut report = climb(ground, &launches, Window::ALL, how);
+    let ground = Attributor::new(database.store(), &wanted, Captured::default());
+    let how = StackOptions { max_callers: Some(12), ..StackOptions::default() };
+    let mut report = stack_report(ground, &launches, Window::ALL, how);
     println!("{} of {} kernels have a stack", report.coverage.attributed(), report.coverage.kernels);
 
     // The five that cost most of what nothing hid.

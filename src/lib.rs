@@ -29,8 +29,7 @@
 //! # Example
 //!
 //! ```
-//! use nccl_stacks::analysis::stacks::Order;
-//! use nccl_stacks::{Climb, Database, LoadOptions, Wanted, Window, load, stacks};
+//! //! use nccl_stacks::{StackOptions, Database, LoadOptions, Wanted, Window, load, stacks};
 //!
 //! # fn main() -> Result<(), nccl_stacks::Error> {
 //! let loaded = load("testdata/sglang_decode.json.gz", LoadOptions::default(), |_| {})?;
@@ -38,8 +37,8 @@
 //!
 //! // The stacks above the launches of all all-reduces of the trace, each with at most 12 callers.
 //! let wanted = Wanted::patterns(&["ncclDevKernel_AllReduce"])?;
-//! let how = Climb { max_callers: Some(12), ..Climb::default() };
-//! let mut report = stacks(&database, &wanted, Window::ALL, how)?;
+//! let how = StackOptions { max_callers: Some(12), ..StackOptions::default() };
+//! let mut report = stacks(database.store(), &wanted, Window::ALL, how);
 //!
 //! report.arrange(Order::Exposed, 0.0, None);
 //! for stack in &report.stacks {
@@ -59,11 +58,13 @@
 //! captures of CUDA graphs or to keep what is found between the steps.
 
 pub mod analysis;
+pub mod attribution;
 pub mod cli;
 pub mod damage;
 pub mod error;
 pub mod event;
 pub mod export;
+pub mod id;
 pub mod input;
 pub mod load;
 pub mod nccl;
@@ -72,8 +73,8 @@ pub mod sql;
 pub mod store;
 pub mod time;
 
-pub use analysis::kernels::Wanted;
-pub use analysis::stacks::{Climb, StackReport, stacks};
+pub use analysis::stacks::{StackOptions, StackReport, stacks};
+pub use attribution::selection::Wanted;
 pub use error::Error;
 pub use load::{LoadOptions, load};
 pub use sql::Database;

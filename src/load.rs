@@ -185,6 +185,7 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
         };
         match read {
             Ok(header) => {
+                trace.file = name.to_owned();
                 // Of a file in an archive it is not known how large it is.
                 if let (Some(size), None, Some(offset)) =
                     (self.size, &trace.name, trace.damage.get(Damage::PackedCorrupt).first_offset)
@@ -328,7 +329,7 @@ impl<F: FnMut(Progress) + Send> Work<F> {
     fn run(&self, number: usize) {
         let _guard = StopIfPanicking(self);
         let mut reader = Reader::new(self.options.time, self.options.args);
-        let mut shard = Shard::new(number).keep_places(self.options.keep_offsets);
+        let mut shard = Shard::new(number).keep_offsets(self.options.keep_offsets);
         let mut buffer = Buffer::default();
         while let Some(chunk) = self.next_chunk(buffer) {
             let part = if self.guessing.load(Ordering::Relaxed) {

@@ -5,15 +5,15 @@
 //! as unknown and never guessed.
 
 use std::collections::{BTreeMap, HashMap};
-use std::rc::Rc;
 
 use foldhash::fast::FixedState;
 use serde::Serialize;
 
-use super::launches::Launched;
-use crate::event::ArgValue;
-use crate::nccl::args;
-use crate::nccl::collectives::{Collective, Method, element_bytes};
+use crate::attribution::KernelLaunch;
+use crate::attribution::launches::Launched;
+use crate::attribution::records::{RecordedGroup, Records};
+use crate::id::{GpuId, SliceId};
+use crate::nccl::collectives::{Collective, Method};
 use crate::store::Store;
 use crate::store::args::ArgSetId;
 use crate::store::strings::StringId;
@@ -80,87 +80,38 @@ pub struct Bandwidth {
     pub kernels: u64,
 }
 
-/// What a record tells.
-#[derive(Debug, Clone, Default)]
-struct Record {
-    name: Option<String>,
-    collective: Option<Collective>,
-    dtype: Option<String>,
-    bytes: Option<u64>,
-    group: Group,
-}
-
-/// Reads the records of a trace, each set of arguments once.
+/// Adds up what is known of kernels' collectives.
 #[derive(Debug)]
-pub struct Records<'a> {
+pub struct CollectiveSums<'a> {
     store: &'a Store,
-    sets: HashMap<ArgSetId, Option<Rc<Record>>, FixedState>,
-    keys: Keys,
-    /// How many of the chosen kernels have this External id, by GPU.
-    sharers: HashMap<((u32, u32), i64), u64, FixedState>,
+    records: Records<'a>,
+    /// How many of the chosen kernels have an External id, by GPU.
+    sharers: HashMap<(GpuId, i64), u64, FixedState>,
 }
 
-/// The keys that are asked for, as the trace's texts; [`StringId::NULL`] for what it does not have.
-#[derive(Debug)]
-struct Keys {
-    collective: StringId,
-    given: StringId,
-    got: StringId,
-    ranks: StringId,
-    dtype: StringId,
-    group_name: StringId,
-    group_description: StringId,
-    group_ranks: StringId,
-}
-
-/// One kernel of a stack.
-#[derive(Debug, Clone, Copy)]
-pub struct Sender<'a> {
-    /// The kernel.
-    pub launched: &'a Launched,
-    /// The record among its launch's callers.
-    pub record: Option<u32>,
-    /// How many ns of it nothing hid.
-    pub exposed: i64,
-}
-
-impl<'a> Records<'a> {
+impl<'a> CollectiveSums<'a> {
     /// For the chosen kernels of a trace.
     pub fn new(store: &'a Store, kernels: &[Launched]) -> Self {
-        let key = |key| store.arg_key(key).unwrap_or(StringId::NULL);
-        let keys = Keys {
-            collective: key(args::COLLECTIVE),
-            given: key(args::IN_ELEMENTS),
-            got: key(args::OUT_ELEMENTS),
-            ranks: key(args::GROUP_SIZE),
-            dtype: key(args::DTYPE),
-            group_name: key(args::GROUP_NAME),
-            group_description: key(args::GROUP_DESCRIPTION),
-            group_ranks: key(args::GROUP_RANKS),
-        };
+        let records = Records::new(store);
         let mut sharers: HashMap<_, u64, _> = HashMap::default();
-        if keys.collective != StringId::NULL {
-            for kernel in kernels.iter().map(|launched| launched.kernel as usize) {
+        if records.has_any() {
+            for kernel in kernels.iter().map(|launched| launched.kernel) {
                 if let Some(id) = store.external_id(kernel) {
                     *sharers.entry((store.gpu_of(kernel), id)).or_default() += 1;
                 }
             }
         }
-        Records { store, sets: HashMap::default(), keys, sharers }
+        CollectiveSums { store, records, sharers }
     }
 
-    /// What is known of some kernels, which were launched for a collective of this kind, as far as their callers tell. Kernels
-    /// with the same name and record, as most are, are looked at together.
-    pub fn messages<'k>(
-        &mut self,
-        called: Option<Collective>,
-        kernels: impl Iterator<Item = Sender<'k>>,
-    ) -> CollectiveInfo {
+    /// What is known of some kernels, which were launched for a collective of this kind, as far as their callers say. Kernels with
+    /// the same name and record, as most have, are looked at together.
+    pub fn of(&mut self, called: Option<Collective>, kernels: &[&KernelLaunch]) -> CollectiveInfo {
         let mut alike: HashMap<(StringId, ArgSetId), Alike, FixedState> = HashMap::default();
         let mut last: Option<((StringId, ArgSetId), Alike)> = None;
-        for Sender { launched, record, .. } in kernels {
-            let kernel = launched.kernel as usize;
-            let key = (self.store.slices.name(kernel), self.set_with_record(kernel, record));
+        for KernelLaunch { launched, record, .. } in kernels {
+            let kernel = launched.kernel;
+            let key = (self.store.slices.name(kernel), self.records.set_of(kernel, *record));
             match &mut last {
                 Some((known, alike)) if *known == key => alike.add(launched, self.is_shared(kernel)),
                 _ => {
@@ -180,98 +131,43 @@ impl<'a> Records<'a> {
         called: Option<Collective>,
         alike: HashMap<(StringId, ArgSetId), Alike, FixedState>,
     ) -> CollectiveInfo {
-        let mut messages = CollectiveInfo::default();
+        let mut info = CollectiveInfo::default();
         let mut groups: BTreeMap<Group, u64> = BTreeMap::new();
-        let mut flow = Flow::default();
+        let mut moved = Moved::default();
         for ((name, set), alike) in alike {
             let name = self.store.strings.get(name).unwrap_or_default();
             let Method { algorithm, protocol } = Method::of_kernel(name);
-            count(&mut messages.algorithms, algorithm, alike.kernels);
-            count(&mut messages.protocols, protocol, alike.kernels);
-            let Some(record) = self.record(set) else {
-                // Older kernels of NCCL's carry out whatever they are given, so that their name tells less.
+            count(&mut info.algorithms, algorithm, alike.kernels);
+            count(&mut info.protocols, protocol, alike.kernels);
+            let Some(record) = self.records.get(set) else {
+                // Older NCCL kernels carry out whatever they are given, so that their names say less.
                 let collective = called.or_else(|| Collective::of_kernel(name));
-                count(&mut messages.collectives, collective.map(Collective::name), alike.kernels);
+                count(&mut info.collectives, collective.map(Collective::name), alike.kernels);
                 continue;
             };
             let collective = record.collective.map(Collective::name).or(record.name.as_deref());
-            count(&mut messages.collectives, collective, alike.kernels);
-            count(&mut messages.dtypes, record.dtype.as_deref(), alike.kernels);
-            if record.group != Group::default() {
-                *groups.entry(record.group.clone()).or_default() += alike.kernels;
+            count(&mut info.collectives, collective, alike.kernels);
+            count(&mut info.dtypes, record.dtype.as_deref(), alike.kernels);
+            if record.group != RecordedGroup::default() {
+                let RecordedGroup { name, description, size, ranks } = record.group.clone();
+                *groups.entry(Group { name, description, size, ranks, kernels: 0 }).or_default() += alike.kernels;
             }
             let Some(bytes) = record.bytes else { continue };
-            let Bytes { min, max, kernels } = messages.bytes.unwrap_or(Bytes { min: bytes, max: bytes, kernels: 0 });
-            messages.bytes = Some(Bytes { min: min.min(bytes), max: max.max(bytes), kernels: kernels + alike.kernels });
+            let Bytes { min, max, kernels } = info.bytes.unwrap_or(Bytes { min: bytes, max: bytes, kernels: 0 });
+            info.bytes = Some(Bytes { min: min.min(bytes), max: max.max(bytes), kernels: kernels + alike.kernels });
             if let (Some(collective), Some(ranks)) = (record.collective, record.group.size) {
-                flow.add(bytes, &alike, collective.bus_factor(ranks));
+                moved.add(bytes, &alike, collective.bus_factor(ranks));
             }
         }
-        messages.groups = groups.into_iter().map(|(group, kernels)| Group { kernels, ..group }).collect();
-        messages.bandwidth = flow.bandwidth();
-        messages
+        info.groups = groups.into_iter().map(|(group, kernels)| Group { kernels, ..group }).collect();
+        info.bandwidth = moved.bandwidth();
+        info
     }
 
-    /// The arguments that tell of a kernel's collective: its own, or those of the record among its callers.
-    fn set_with_record(&mut self, kernel: usize, record: Option<u32>) -> ArgSetId {
-        let own = self.store.slices.args(kernel);
-        if self.record(own).is_some() {
-            return own;
-        }
-        record.map_or(ArgSetId::NONE, |slice| self.store.slices.args(slice as usize))
-    }
-
-    /// Whether several kernels carry out what one record tells of.
-    fn is_shared(&self, kernel: usize) -> bool {
+    /// Whether several kernels carry out one record.
+    fn is_shared(&self, kernel: SliceId) -> bool {
         let id = self.store.external_id(kernel);
         id.is_some_and(|id| self.sharers.get(&(self.store.gpu_of(kernel), id)).is_some_and(|n| *n > 1))
-    }
-
-    fn record(&mut self, set: ArgSetId) -> Option<Rc<Record>> {
-        if set == ArgSetId::NONE {
-            return None;
-        }
-        if let Some(known) = self.sets.get(&set) {
-            return known.clone();
-        }
-        let record = self.read(set).map(Rc::new);
-        self.sets.insert(set, record.clone());
-        record
-    }
-
-    fn read(&self, set: ArgSetId) -> Option<Record> {
-        let keys = &self.keys;
-        let text = |key| match self.store.args.get(set, key)? {
-            ArgValue::Text(id) => self.store.strings.get(id).map(str::to_owned),
-            ArgValue::Int(number) => Some(number.to_string()),
-            _ => None,
-        };
-        let number = |key| match self.store.args.get(set, key)? {
-            ArgValue::Int(number) => u64::try_from(number).ok(),
-            _ => None,
-        };
-        let name = text(keys.collective)?;
-        let collective = Collective::of_record(&name);
-        // A group of nobody is one that is not known.
-        let (dtype, ranks) = (text(keys.dtype), number(keys.ranks).filter(|ranks| *ranks > 0));
-        let bytes = || {
-            let each = element_bytes(dtype.as_deref()?)?;
-            let bytes = |key| number(key)?.checked_mul(each);
-            Some(collective?.size(bytes(keys.given)?, bytes(keys.got)?, ranks?))
-        };
-        Some(Record {
-            bytes: bytes(),
-            group: Group {
-                name: text(keys.group_name),
-                description: text(keys.group_description),
-                size: ranks,
-                ranks: text(keys.group_ranks),
-                kernels: 0,
-            },
-            name: Some(name),
-            collective,
-            dtype,
-        })
     }
 }
 
@@ -304,7 +200,7 @@ impl Alike {
 
 /// What was moved and how long that took.
 #[derive(Default)]
-struct Flow {
+struct Moved {
     bytes: f64,
     bus_bytes: f64,
     nanos: f64,
@@ -312,7 +208,7 @@ struct Flow {
     kernels: u64,
 }
 
-impl Flow {
+impl Moved {
     /// One byte in a nanosecond is 10⁹ bytes in a second.
     fn add(&mut self, each: u64, alike: &Alike, factor: f64) {
         if alike.timed == 0 {

@@ -2,11 +2,21 @@
 
 use serde::Serialize;
 
-use super::collective_info::Sender;
-use super::launches::{Evidence, Launched};
-use super::stacks::Order;
-use crate::store::Store;
-use crate::store::slices::UNFINISHED;
+use crate::attribution::KernelLaunch;
+
+/// By what stacks, kernels and changes are put in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub enum Order {
+    /// How many kernels.
+    #[default]
+    Count,
+    /// How long these ran in all.
+    GpuTime,
+    /// How long of that no computation hid them.
+    Exposed,
+    /// How long one of them ran.
+    Mean,
+}
 
 /// How lengths of time spread, in ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
@@ -71,9 +81,9 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// One kernel, of which so many ns are exposed.
-    pub fn one(launched: &Launched, exposed: i64) -> Self {
-        Totals { count: 1, gpu_time: launched.kernel_dur.max(0), exposed }
+    /// Those of one kernel.
+    pub fn of(kernel: &KernelLaunch) -> Self {
+        Totals { count: 1, gpu_time: kernel.gpu_time(), exposed: kernel.exposed }
     }
 
     /// Adds others.
@@ -119,29 +129,18 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Of some kernels. `wall` is the window's length times the number of GPUs.
-    pub fn of(store: &Store, kernels: &[Sender<'_>], wall: i64) -> Self {
-        let (mut durations, mut delays, mut exposed) = (Vec::new(), Vec::new(), 0_i64);
-        for sender in kernels {
-            durations.push(sender.launched.kernel_dur.max(0));
-            delays.extend(queue_delay(store, sender.launched));
-            exposed = exposed.saturating_add(sender.exposed);
-        }
-        let gpu_time = Distribution::of(durations).unwrap_or_default();
+    /// Of some kernels. `wall` is the window's length times the number of GPUs, in ns.
+    pub fn of(kernels: &[&KernelLaunch], wall: i64) -> Self {
+        let gpu_time = Distribution::of(kernels.iter().map(|kernel| kernel.gpu_time()).collect()).unwrap_or_default();
+        let exposed = kernels.iter().fold(0_i64, |sum, kernel| sum.saturating_add(kernel.exposed));
         Cost {
             gpu_time,
             share: (wall > 0).then(|| gpu_time.total as f64 / wall as f64),
             exposed,
             overlapped: gpu_time.total.saturating_sub(exposed),
-            queue_delay: Distribution::of(delays),
+            queue_delay: Distribution::of(kernels.iter().filter_map(|kernel| kernel.queue_delay).collect()),
         }
     }
-}
-
-fn queue_delay(store: &Store, launched: &Launched) -> Option<i64> {
-    let call = launched.call.filter(|_| matches!(launched.evidence, Evidence::Correlation | Evidence::Flow))?;
-    let dur = store.slices.dur(call.slice as usize);
-    (dur != UNFINISHED).then(|| launched.kernel_ts.saturating_sub(call.ts.saturating_add(dur)).max(0))
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::cost::Totals;
+use super::cost::{Order, Totals};
 use super::losses::Losses;
 use super::stack_key::StackKey;
-use super::stacks::{Order, Stack, StackReport};
+use super::stacks::{Stack, StackReport};
 use super::summary::Summary;
 use crate::time::parse_nanos;
 
@@ -196,8 +196,8 @@ impl Bound {
 mod tests {
     use super::*;
     use crate::analysis::cost::{Cost, Distribution};
-    use crate::analysis::launches::Reason;
     use crate::analysis::stacks::Unattributed;
+    use crate::attribution::launches::Reason;
 
     fn stack(frames: &str, count: u64, gpu_time: i64, exposed: i64) -> Stack {
         let gpu_time = Distribution { total: gpu_time, ..Distribution::default() };

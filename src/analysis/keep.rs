@@ -5,14 +5,15 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::busy::Busy;
-use super::callers::Callers;
-use super::forward::{Forward, Forwards};
-use super::launches::{self, Evidence, Launched, Launches, WindowOn};
-use super::stacks::main_threads;
+use crate::attribution::busy::Busy;
+use crate::attribution::callers::Callers;
+use crate::attribution::forward::{Forward, Forwards};
+use crate::attribution::launches::{self, Evidence, Launched, Launches, WindowOn};
+use crate::attribution::threads::MainThreads;
+use crate::id::{ProcessId, SliceId, ThreadId};
 use crate::nccl::category::CategoryKind;
 use crate::store::Store;
-use crate::store::slices::{NO_PARENT, UNFINISHED};
+use crate::store::slices::UNFINISHED;
 use crate::time::Window;
 
 /// The slices to keep.
@@ -21,7 +22,7 @@ pub struct Kept {
     /// By slice id: whether it is kept.
     pub slices: Vec<bool>,
     /// The chosen kernels that lie in the window, in order.
-    pub matched: Vec<u32>,
+    pub matched: Vec<SliceId>,
 }
 
 /// Finds what to keep for a window, if these are the launches of the chosen kernels:
@@ -34,21 +35,21 @@ pub fn keep(store: &Store, chosen: &Launches, window: Window, on: WindowOn) -> K
     let in_window = |launched: &&Launched| window.contains(launched.at(on));
     let matched: Vec<&Launched> = chosen.kernels.iter().filter(in_window).collect();
     let mut keeper = Keeper::new(store, window);
-    matched.iter().for_each(|launched| keeper.slices[launched.kernel as usize] = true);
+    matched.iter().for_each(|launched| keeper.slices[launched.kernel.row()] = true);
     let meanwhile = Busy::of(matched.iter().map(|launched| (launched.kernel_ts, launched.kernel_dur)));
-    for kernel in store.kernels.iter().map(|kernel| *kernel as usize) {
+    for kernel in store.kernels.iter().copied() {
         let (start, dur) = (store.slices.ts(kernel), store.slices.dur(kernel));
-        keeper.slices[kernel] |= meanwhile.within(start, start.saturating_add(dur)) > 0;
+        keeper.slices[kernel.row()] |= meanwhile.within(start, start.saturating_add(dur)) > 0;
     }
-    let work = (0..store.slices.len() as u32).filter(|slice| is_work(store, *slice as usize)).collect();
+    let work = store.slices.ids().filter(|slice| is_work(store, *slice)).collect();
     let work = launches::of(store, work).kernels;
     let calls = || work.iter().filter_map(|launched| Some((launched, launched.call?)));
     // What a replay launched is known by its order; it is kept as a whole.
     let is_replayed = |launched: &Launched| launched.evidence == Evidence::GraphReplay;
-    let shown = calls().filter(|(launched, _)| is_replayed(launched) && keeper.slices[launched.kernel as usize]);
-    let replays: HashSet<u32> = shown.map(|(_, call)| call.slice).collect();
+    let shown = calls().filter(|(launched, _)| is_replayed(launched) && keeper.slices[launched.kernel.row()]);
+    let replays: HashSet<SliceId> = shown.map(|(_, call)| call.slice).collect();
     for (launched, call) in calls() {
-        let kernel = &mut keeper.slices[launched.kernel as usize];
+        let kernel = &mut keeper.slices[launched.kernel.row()];
         *kernel |= window.contains(call.ts) || replays.contains(&call.slice);
         if *kernel {
             keeper.launch(call.slice);
@@ -64,7 +65,7 @@ pub fn keep(store: &Store, chosen: &Launches, window: Window, on: WindowOn) -> K
 }
 
 /// Whether a slice is work that was launched onto a GPU.
-fn is_work(store: &Store, slice: usize) -> bool {
+fn is_work(store: &Store, slice: SliceId) -> bool {
     match store.category_kind(slice) {
         CategoryKind::Kernel => true,
         CategoryKind::Gpu => store.correlation(slice).is_some(),
@@ -81,24 +82,24 @@ struct Keeper<'a> {
     /// Whose callers are kept already.
     climbed: Vec<bool>,
     /// By slice that is none itself: the operator of the backward pass that called it, if one did.
-    backwards: HashMap<u32, Option<u32>>,
+    backwards: HashMap<SliceId, Option<SliceId>>,
     /// The processes of the launches.
-    processes: HashSet<u32>,
+    processes: HashSet<ProcessId>,
 }
 
 impl<'a> Keeper<'a> {
     fn new(store: &'a Store, window: Window) -> Self {
         let count = store.slices.len();
-        let slices = (0..count).map(|slice| overlaps(store, slice, window)).collect();
+        let slices = store.slices.ids().map(|slice| overlaps(store, slice, window)).collect();
         let (callers, forwards) = (Callers::new(store), Forwards::new(store));
         let (climbed, processes) = (vec![false; count], HashSet::new());
         Keeper { store, slices, callers, forwards, climbed, backwards: HashMap::new(), processes }
     }
 
     /// Keeps a launch and its callers.
-    fn launch(&mut self, call: u32) {
-        if !std::mem::replace(&mut self.climbed[call as usize], true) {
-            self.processes.extend(self.store.process_of(call as usize));
+    fn launch(&mut self, call: SliceId) {
+        if !std::mem::replace(&mut self.climbed[call.row()], true) {
+            self.processes.extend(self.store.process_of(call));
             self.with_parents(call);
             if let Some(caller) = self.callers.caller_of_launch(call) {
                 self.with_callers(caller);
@@ -106,10 +107,10 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    fn with_callers(&mut self, slice: u32) {
+    fn with_callers(&mut self, slice: SliceId) {
         let mut next = Some(slice);
         while let Some(slice) = next
-            && !std::mem::replace(&mut self.climbed[slice as usize], true)
+            && !std::mem::replace(&mut self.climbed[slice.row()], true)
         {
             self.with_parents(slice);
             next = self.callers.caller(slice);
@@ -117,16 +118,16 @@ impl<'a> Keeper<'a> {
     }
 
     /// What lies around a slice on its track is kept even if it did not call it: a person sees the one in the other.
-    fn with_parents(&mut self, slice: u32) {
-        let mut next = slice;
-        while next != NO_PARENT {
-            self.slices[next as usize] = true;
-            next = self.store.slices.parent(next as usize);
+    fn with_parents(&mut self, slice: SliceId) {
+        let mut next = Some(slice);
+        while let Some(slice) = next {
+            self.slices[slice.row()] = true;
+            next = self.store.slices.parent(slice);
         }
     }
 
     /// Keeps the operator of the forward pass for which a launch of the backward pass was made.
-    fn forward(&mut self, call: u32) {
+    fn forward(&mut self, call: SliceId) {
         let backward = match self.callers.caller_of_launch(call) {
             _ if is_backward(self.store, call) => Some(call),
             Some(caller) => self.backward(caller),
@@ -140,7 +141,7 @@ impl<'a> Keeper<'a> {
     }
 
     /// The innermost operator of the backward pass from a slice on upwards. What is above a slice is gone through once.
-    fn backward(&mut self, slice: u32) -> Option<u32> {
+    fn backward(&mut self, slice: SliceId) -> Option<SliceId> {
         let (mut next, mut passed) = (Some(slice), Vec::new());
         let found = loop {
             let slice = match next {
@@ -160,34 +161,34 @@ impl<'a> Keeper<'a> {
     /// Keeps what tells of others, too.
     fn finish(mut self) -> Vec<bool> {
         let store = self.store;
-        let mut telling: Vec<u32> = self.callers.witnesses().collect();
+        let mut telling: Vec<SliceId> = self.callers.witnesses().collect();
         // Why a kernel has no launch is told by the first of all calls.
         telling.extend(store.runtime_calls.first());
-        let with_id = store.runtime_calls.iter().filter(|call| store.correlation(**call as usize).is_some());
-        telling.extend(with_id.min_by_key(|call| store.correlation(**call as usize)));
+        let with_id = store.runtime_calls.iter().filter(|call| store.correlation(**call).is_some());
+        telling.extend(with_id.min_by_key(|call| store.correlation(**call)));
         // A launch on another thread than the main one names its thread; the main one is one that has slices.
-        let mains = main_threads(store).into_iter();
-        let mut main: HashSet<u32> =
-            mains.filter(|(process, _)| self.processes.contains(process)).map(|(_, thread)| thread).collect();
-        for slice in 0..store.slices.len() {
+        let mains = MainThreads::of(store);
+        let of_launches = mains.iter().filter(|(process, _)| self.processes.contains(process));
+        let mut main: HashSet<ThreadId> = of_launches.map(|(_, thread)| thread).collect();
+        for slice in store.slices.ids() {
             if main.is_empty() {
                 break;
             }
             if store.thread_of(slice).is_some_and(|thread| main.remove(&thread)) {
-                telling.push(slice as u32);
+                telling.push(slice);
             }
         }
-        telling.into_iter().for_each(|slice| self.slices[slice as usize] = true);
+        telling.into_iter().for_each(|slice| self.slices[slice.row()] = true);
         self.slices
     }
 }
 
-fn is_backward(store: &Store, slice: u32) -> bool {
-    store.autograd(slice as usize).is_some_and(|number| number.forward_thread != 0)
+fn is_backward(store: &Store, slice: SliceId) -> bool {
+    store.autograd(slice).is_some_and(|number| number.forward_thread != 0)
 }
 
 /// Whether a slice has a moment in common with a window; one without length if it stands in it.
-fn overlaps(store: &Store, slice: usize, window: Window) -> bool {
+fn overlaps(store: &Store, slice: SliceId, window: Window) -> bool {
     let start = store.slices.ts(slice);
     let end = match store.slices.dur(slice) {
         UNFINISHED => i64::MAX,

@@ -4,8 +4,8 @@ use rusqlite::named_params;
 use serde::Serialize;
 use serde_json::json;
 
-use super::kernels::Names;
 use super::stacks::StackReport;
+use crate::attribution::selection::Names;
 use crate::error::Error;
 use crate::nccl::calls::GRAPH_LAUNCHES;
 use crate::nccl::families::FAMILIES;

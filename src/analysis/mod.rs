@@ -5,18 +5,10 @@
 //! `callers` from slice to slice into a `tree`, and with `forward` from the backward pass to the forward pass; `missing`
 //! says why there is nothing, `losses` what damage keeps from an answer.
 
-pub mod busy;
-pub mod call_tree;
-pub mod callers;
-pub mod capture;
 pub mod collective_info;
 pub mod cost;
-pub mod devices;
 pub mod diff;
-pub mod forward;
 pub mod keep;
-pub mod kernels;
-pub mod launches;
 pub mod losses;
 pub mod missing;
 pub mod stack_key;

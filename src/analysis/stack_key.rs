@@ -4,9 +4,12 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use super::call_tree::CallPath;
+use crate::attribution::KernelLaunch;
+use crate::attribution::call_tree::{CallPath, CallTree};
+use crate::attribution::threads::thread_name;
 use crate::nccl::collectives::{ANNOTATION, Collective};
 use crate::nccl::frames::{is_own_code, is_plumbing, without_line};
+use crate::store::Store;
 
 /// The frames of a stack, in up to three parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -25,6 +28,21 @@ pub struct StackKey {
 }
 
 impl StackKey {
+    /// That of a kernel, with at most so many callers above each part's last frame. A kernel that only its graph's capture attributes
+    /// has no frames of its own.
+    pub fn of(store: &Store, paths: &CallTree, kernel: &KernelLaunch, max_callers: Option<usize>, exact: bool) -> Self {
+        let part = |path| paths.call_path(path, max_callers);
+        let CallPath { frames, truncated } =
+            kernel.path.map_or(CallPath { frames: Vec::new(), truncated: false }, part);
+        StackKey {
+            frames,
+            truncated,
+            thread: kernel.helper_thread.map(|thread| thread_name(store, thread, exact)),
+            captured: kernel.capture.map(part),
+            forward: kernel.forward.map(part),
+        }
+    }
+
     /// The frames that tell most of where it comes from, the innermost first: those of a person's own Python; if there are none,
     /// those above what every collective goes through; any if there are none of these either.
     pub fn telling_frames(&self) -> Vec<&str> {

@@ -8,27 +8,22 @@ use std::collections::{BTreeMap, HashMap};
 use foldhash::fast::FixedState;
 use serde::Serialize;
 
-pub use super::call_tree::CallPath;
-use super::call_tree::{Climber, Node, Tree};
-use super::capture::{CaptureTally, Captured};
-use super::collective_info::{CollectiveInfo, Records, Sender};
-use super::cost::{Cost, Totals};
-use super::devices::Devices;
-use super::forward::{Forward, Forwards};
-use super::kernels::{Wanted, choose, collectives};
-use super::launches::{self, Evidence, Launched, Launches, Reason, WindowOn};
+use super::collective_info::{CollectiveInfo, CollectiveSums};
+use super::cost::{Cost, Order, Totals};
 use super::losses::Losses;
 use super::stack_key::StackKey;
 use super::summary::{Summary, summarise};
-use crate::error::Error;
-use crate::sql::Database;
+use crate::attribution::capture::{CaptureTally, Captured};
+use crate::attribution::launches::{self, Evidence, Launched, Launches, Reason, WindowOn};
+use crate::attribution::selection::{Wanted, choose};
+use crate::attribution::{Attribution, AttributionOptions, Attributor, KernelLaunch};
 use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::Window;
 
-/// How to climb.
+/// Which kernels count, and how their stacks are told apart.
 #[derive(Debug, Clone, Copy)]
-pub struct Climb {
+pub struct StackOptions {
     /// How many callers above the launch to keep; `None` for all.
     pub max_callers: Option<usize>,
     /// Keep names as they are, so that layers and objects stay apart.
@@ -39,9 +34,9 @@ pub struct Climb {
     pub forward: bool,
 }
 
-impl Default for Climb {
+impl Default for StackOptions {
     fn default() -> Self {
-        Climb { max_callers: None, exact_names: false, window_on: WindowOn::Launch, forward: true }
+        StackOptions { max_callers: None, exact_names: false, window_on: WindowOn::Launch, forward: true }
     }
 }
 
@@ -71,20 +66,6 @@ impl Stack {
     pub fn totals(&self) -> Totals {
         Totals { count: self.count, gpu_time: self.cost.gpu_time.total, exposed: self.cost.exposed }
     }
-}
-
-/// By what stacks are put in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub enum Order {
-    /// How many kernels.
-    #[default]
-    Count,
-    /// How long these ran in all.
-    GpuTime,
-    /// How long of that nothing hid them.
-    Exposed,
-    /// How long one of them ran.
-    Mean,
 }
 
 /// What is known of the kernels that lie in a window.
@@ -145,21 +126,23 @@ impl Coverage {
         self.unattributed.values().map(|missed| missed.all.count).sum()
     }
 
-    fn add(&mut self, store: &Store, launched: &Launched, exposed: i64) {
+    fn add(&mut self, store: &Store, kernel: &KernelLaunch) {
+        let launched = &kernel.launched;
         self.kernels += 1;
         self.uncertain += u64::from(launched.uncertain);
         self.flow_disagrees += u64::from(launched.flow_disagrees);
+        self.forward_unknown += u64::from(kernel.forward_unknown);
         match launched.evidence {
             Evidence::None(reason) => {
-                let missed = self.unattributed.entry(reason).or_default();
-                let (name, kernel) = (store.slice_name(launched.kernel as usize), Totals::one(launched, exposed));
-                missed.all.add(kernel);
-                match missed.kernels.get_mut(name) {
-                    Some(known) => known.add(kernel),
-                    None => drop(missed.kernels.insert(name.to_owned(), kernel)),
+                let without = self.unattributed.entry(reason).or_default();
+                let (name, totals) = (store.slice_name(launched.kernel), Totals::of(kernel));
+                without.all.add(totals);
+                match without.kernels.get_mut(name) {
+                    Some(known) => known.add(totals),
+                    None => drop(without.kernels.insert(name.to_owned(), totals)),
                 }
-                if missed.first.len() < NAMED {
-                    missed.first.push(UnattributedKernel { name: name.to_owned(), ts: launched.kernel_ts });
+                if without.first.len() < NAMED {
+                    without.first.push(UnattributedKernel { name: name.to_owned(), ts: launched.kernel_ts });
                 }
             }
             evidence => *self.by.entry(evidence).or_default() += 1,
@@ -219,134 +202,88 @@ impl StackReport {
     }
 }
 
-/// What tells stacks apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    launch: Node,
-    thread: Option<u32>,
-    captured: Option<Node>,
-    forward: Option<Node>,
+/// The stacks of some kernels in a window, without captures of CUDA graphs: a replayed kernel has the stack of its replay. The steps are
+/// [`choose`], then [`launches::find`], then [`stack_report`].
+pub fn stacks(store: &Store, wanted: &Wanted, window: Window, options: StackOptions) -> StackReport {
+    let launches = launches::find(store, &choose(store, wanted));
+    stack_report(Attributor::new(store, wanted, Captured::default()), &launches, window, options)
 }
 
-/// What a climb is made of, beside the kernels.
-#[derive(Debug)]
-pub struct Ground<'a> {
-    /// The trace.
-    pub store: &'a Store,
-    /// What ran on its GPUs.
-    pub devices: Devices,
-    /// The stacks of captures, if there are any.
-    pub captured: Captured,
-}
-
-impl<'a> Ground<'a> {
-    /// For a trace and the kernels that are asked for.
-    pub fn new(store: &'a Store, wanted: &Wanted, captured: Captured) -> Self {
-        Ground { store, devices: Devices::new(store, collectives(store, wanted)), captured }
-    }
-}
-
-/// The stacks above the launches of some kernels in a window, without captures of CUDA graphs: a replayed kernel has the stack of
-/// its replay. What is done is [`choose`], then [`launches::find`], then [`climb`].
-///
-/// # Errors
-/// What SQLite fails with.
-pub fn stacks(database: &Database, wanted: &Wanted, window: Window, how: Climb) -> Result<StackReport, Error> {
-    let store = database.store();
-    let launches = launches::find(store, &choose(database, wanted)?);
-    Ok(climb(Ground::new(store, wanted, Captured::default()), &launches, window, how))
-}
-
-/// Climbs from every launch in the window, groups, and adds up what the kernels cost.
-pub fn climb(ground: Ground<'_>, launches: &Launches, window: Window, climb: Climb) -> StackReport {
-    let Ground { store, devices, captured } = ground;
-    let Captured { mut tree, stacks: captures, tally } = captured;
+/// Attributes every kernel in the window, groups the rows by stack, and adds up what the kernels of each stack cost.
+pub fn stack_report(
+    attributor: Attributor<'_>,
+    launches: &Launches,
+    window: Window,
+    options: StackOptions,
+) -> StackReport {
+    let StackOptions { exact_names, window_on, forward, .. } = options;
+    let store = attributor.store();
+    let inside = |launched: &&Launched| window.contains(launched.at(window_on));
+    let attribution =
+        attributor.attribute(launches.kernels.iter().filter(inside), AttributionOptions { exact_names, forward });
+    let other = if window_on == WindowOn::Launch { WindowOn::Kernel } else { WindowOn::Launch };
+    let elsewhere = launches.kernels.iter().filter(|l| !inside(l) && window.contains(l.at(other))).count();
     let mut report = StackReport {
         kernels_in_trace: launches.kernels.len() as u64,
+        elsewhere: elsewhere as u64,
         damage: Losses::of(store),
+        summary: summarise(store, &attribution.activity, window),
         ..StackReport::default()
     };
-    report.coverage.captures = (tally.graphs > 0).then_some(tally);
-    let mut climber = Climber::new(store, climb.exact_names);
-    let mut forwards = Forwards::new(store);
-    let mut places: BTreeMap<Place, Vec<Sender<'_>>> = BTreeMap::new();
-    let main = main_threads(store);
-    let other = if climb.window_on == WindowOn::Launch { WindowOn::Kernel } else { WindowOn::Launch };
-    let mut sweep = devices.sweep(store);
-    for launched in &launches.kernels {
-        if !window.contains(launched.at(climb.window_on)) {
-            report.elsewhere += u64::from(window.contains(launched.at(other)));
-            continue;
-        }
-        let exposed = sweep.exposed(launched);
-        report.coverage.add(store, launched, exposed);
-        let stack = captures.get(&launched.kernel).copied();
-        let mut place = Place { launch: 0, thread: None, captured: stack, forward: None };
-        let mut record = None;
-        if let Some(call) = launched.call {
-            let found = climber.launch(&mut tree, call.slice);
-            (place.launch, place.thread) = (found.node, helper_thread(store, &main, call.slice));
-            record = found.record;
-            if let Some(backward) = found.backward.filter(|_| climb.forward) {
-                match forwards.of(backward, &mut climber.callers) {
-                    Forward::Operator(operator) => {
-                        place.forward = Some(climber.place(&mut tree, operator).node);
-                    }
-                    Forward::NotRecorded | Forward::Ambiguous => report.coverage.forward_unknown += 1,
-                }
-            }
-        } else if stack.is_none() {
-            continue;
-        }
-        places.entry(place).or_default().push(Sender { launched, record, exposed });
-    }
-    report.summary = summarise(store, &devices, window);
-    let mut pricing = Pricing { store, wall: report.summary.wall, records: Records::new(store, &launches.kernels) };
-    let groups = grouped(store, &tree, places, climb);
-    report.stacks = groups.into_iter().map(|(key, kernels)| pricing.stack(key, &kernels)).collect();
+    report.coverage.captures = (attribution.captures.graphs > 0).then_some(attribution.captures);
+    attribution.kernels.iter().for_each(|kernel| report.coverage.add(store, kernel));
+    let mut sums =
+        Sums { store, wall: report.summary.wall, collectives: CollectiveSums::new(store, &launches.kernels) };
+    let groups = by_stack(store, &attribution, options);
+    report.stacks = groups.into_iter().map(|(key, kernels)| sums.stack(key, &kernels)).collect();
     report.stacks_found = report.stacks.len() as u64;
     report.arrange(Order::Count, 0.0, None);
     report
 }
 
-/// Stacks that differ only above the cut are one.
-fn grouped<'l>(
+/// Groups rows by a key. Rows of one group keep their order.
+pub fn group<'k, K: Ord>(
+    rows: impl IntoIterator<Item = &'k KernelLaunch>,
+    key: impl Fn(&KernelLaunch) -> K,
+) -> BTreeMap<K, Vec<&'k KernelLaunch>> {
+    let mut groups: BTreeMap<K, Vec<&KernelLaunch>> = BTreeMap::new();
+    rows.into_iter().for_each(|row| groups.entry(key(row)).or_default().push(row));
+    groups
+}
+
+/// The attributed kernels of each stack. Rows are grouped by the numbers of their call paths first, so that each path is written
+/// out once; then stacks that differ only above the last shown caller become one.
+fn by_stack<'k>(
     store: &Store,
-    tree: &Tree,
-    places: BTreeMap<Place, Vec<Sender<'l>>>,
-    climb: Climb,
-) -> BTreeMap<StackKey, Vec<Sender<'l>>> {
-    let mut groups: BTreeMap<StackKey, Vec<Sender<'l>>> = BTreeMap::new();
-    let trail = |node| tree.trail(node, climb.max_callers);
-    for (place, kernels) in places {
-        let CallPath { frames, truncated } = trail(place.launch);
-        let key = StackKey {
-            frames,
-            truncated,
-            thread: place.thread.map(|thread| thread_name(store, thread, climb.exact_names)),
-            captured: place.captured.map(trail),
-            forward: place.forward.map(trail),
-        };
+    attribution: &'k Attribution,
+    options: StackOptions,
+) -> BTreeMap<StackKey, Vec<&'k KernelLaunch>> {
+    let attributed = attribution.kernels.iter().filter(|kernel| kernel.path.is_some() || kernel.capture.is_some());
+    let paths = group(attributed, |kernel| (kernel.path, kernel.helper_thread, kernel.capture, kernel.forward));
+    let mut groups: BTreeMap<StackKey, Vec<&KernelLaunch>> = BTreeMap::new();
+    for kernels in paths.into_values() {
+        let Some(first) = kernels.first() else { continue };
+        let key = StackKey::of(store, &attribution.paths, first, options.max_callers, options.exact_names);
         groups.entry(key).or_default().extend(kernels);
     }
     groups
 }
 
 /// Adds up what kernels cost.
-struct Pricing<'a> {
+struct Sums<'a> {
     store: &'a Store,
     wall: i64,
-    records: Records<'a>,
+    collectives: CollectiveSums<'a>,
 }
 
-impl Pricing<'_> {
-    fn stack(&mut self, key: StackKey, kernels: &[Sender<'_>]) -> Stack {
+impl Sums<'_> {
+    fn stack(&mut self, key: StackKey, kernels: &[&KernelLaunch]) -> Stack {
         let store = self.store;
         let (mut by, mut names): (BTreeMap<_, u64>, HashMap<StringId, Totals, FixedState>) = Default::default();
-        for Sender { launched, exposed, .. } in kernels {
-            *by.entry(launched.evidence).or_default() += 1;
-            let of_name = names.entry(store.slices.name(launched.kernel as usize)).or_default();
-            of_name.add(Totals::one(launched, *exposed));
+        for kernel in kernels {
+            *by.entry(kernel.launched.evidence).or_default() += 1;
+            let of_name = names.entry(store.slices.name(kernel.launched.kernel)).or_default();
+            of_name.add(Totals::of(kernel));
         }
         let called = key.collective();
         let named = |(id, kernels)| (store.strings.get(id).unwrap_or_default().to_owned(), kernels);
@@ -355,68 +292,8 @@ impl Pricing<'_> {
             count: kernels.len() as u64,
             by,
             kernels: names.into_iter().map(named).collect(),
-            cost: Cost::of(store, kernels, self.wall),
-            collective: self.records.messages(called, kernels.iter().copied()),
+            cost: Cost::of(kernels, self.wall),
+            collective: self.collectives.of(called, kernels),
         }
-    }
-}
-
-/// The main thread of each process: the one with the process's number; if that has no slices, as where a tool has given the
-/// processes of several ranks new numbers, the one with the lowest, because the others were started by it.
-pub(super) fn main_threads(store: &Store) -> HashMap<u32, u32> {
-    let mut main: HashMap<u32, u32> = HashMap::new();
-    let of_thread = |utid: u32| &store.tracks.threads[utid as usize];
-    for utid in threads_with_slices(store) {
-        let thread = of_thread(utid);
-        let pid = store.tracks.processes[thread.upid as usize].pid;
-        let rank = |utid: u32| (of_thread(utid).tid != pid, of_thread(utid).tid);
-        let known = main.entry(thread.upid).or_insert(utid);
-        if rank(utid) < rank(*known) {
-            *known = utid;
-        }
-    }
-    main
-}
-
-/// The threads that have slices, in order of their first. Arrows alone make tracks, too: Kineto of 2021 wrote them with numbers of
-/// threads that it wrote nowhere else.
-fn threads_with_slices(store: &Store) -> Vec<u32> {
-    let mut is_seen = vec![false; store.tracks.tracks.len()];
-    let mut left = is_seen.len();
-    let tracks = (0..store.slices.len()).map(|slice| store.slices.track(slice));
-    let mut threads = Vec::new();
-    for track in tracks {
-        if !std::mem::replace(&mut is_seen[track as usize], true) {
-            threads.extend(store.tracks.thread_of(track));
-            left -= 1;
-            if left == 0 {
-                break;
-            }
-        }
-    }
-    threads
-}
-
-/// The thread of a launch, if it is not the main one of its process.
-fn helper_thread(store: &Store, main: &HashMap<u32, u32>, slice: u32) -> Option<u32> {
-    let utid = store.thread_of(slice as usize)?;
-    let upid = store.tracks.threads[utid as usize].upid;
-    (main.get(&upid) != Some(&utid)).then_some(utid)
-}
-
-/// A thread as a stack shows it: by its name, as Kineto writes it (`thread 639 (pt_autograd_0)`), and without what tells it from
-/// others that do the same, unless that is asked for.
-fn thread_name(store: &Store, utid: u32, exact: bool) -> String {
-    let thread = &store.tracks.threads[utid as usize];
-    let name = store.strings.get(thread.name).filter(|_| thread.name != StringId::NULL).unwrap_or_default().trim();
-    let inner = name.strip_prefix(&format!("thread {} (", thread.tid)).and_then(|rest| rest.strip_suffix(')'));
-    match (inner.unwrap_or(name), exact) {
-        ("", _) => thread.tid.to_string(),
-        (inner, true) => format!("{} ({inner})", thread.tid),
-        // `pt_autograd_0`, but `python3.8`.
-        (inner, false) => match inner.trim_end_matches(|c: char| c.is_ascii_digit()) {
-            folded if folded.ends_with(['_', '-', '#']) => folded.to_owned(),
-            _ => inner.to_owned(),
-        },
     }
 }

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::cost::Distribution;
-use super::devices::Devices;
 use super::losses::Losses;
+use crate::attribution::exposure::GpuActivity;
 use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::Window;
@@ -57,11 +57,11 @@ pub struct KernelRow {
 const TOP: usize = 5;
 
 /// Sums up a window. `is_collective` says which names are collectives'.
-pub fn summarise(store: &Store, devices: &Devices, window: Window) -> Summary {
+pub fn summarise(store: &Store, activity: &GpuActivity, window: Window) -> Summary {
     let window = within_trace(store, window);
-    let gpus = devices.of.len() as u64;
-    let mut summary = Summary { window, gpus, wall: wall(devices, window), ..Summary::default() };
-    for device in devices.of.values() {
+    let gpus = activity.of.len() as u64;
+    let mut summary = Summary { window, gpus, wall: wall(activity, window), ..Summary::default() };
+    for device in activity.of.values() {
         let (start, end) = (window.start, window.end);
         let compute = device.compute.within(start, end);
         let exposed = device.collectives.without(&device.compute, start, end);
@@ -73,7 +73,7 @@ pub fn summarise(store: &Store, devices: &Devices, window: Window) -> Summary {
         }
     }
     let slices = &store.slices;
-    let kernels = store.kernels.iter().map(|kernel| *kernel as usize);
+    let kernels = store.kernels.iter().copied();
     let inside = kernels.filter(|kernel| window.contains(slices.ts(*kernel)));
     let table = kernel_table(store, inside.map(|kernel| (slices.name(kernel), slices.dur(kernel))), TOP);
     (summary.top_kernels, summary.kernel_names) = (table.rows, table.names);
@@ -87,8 +87,8 @@ pub fn within_trace(store: &Store, window: Window) -> Window {
 }
 
 /// A window's length times the number of GPUs, in ns.
-pub fn wall(devices: &Devices, window: Window) -> i64 {
-    window.duration().saturating_mul(devices.of.len() as i64)
+pub fn wall(activity: &GpuActivity, window: Window) -> i64 {
+    window.duration().saturating_mul(activity.of.len() as i64)
 }
 
 /// Kernels by name.

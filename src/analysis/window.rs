@@ -4,8 +4,9 @@ use rusqlite::named_params;
 use serde::Serialize;
 use serde_json::json;
 
-use super::launches::{Launches, WindowOn};
+use crate::attribution::launches::{Launches, WindowOn};
 use crate::error::Error;
+use crate::id::SliceId;
 use crate::nccl::steps;
 use crate::sql::{Database, queries};
 use crate::store::slices::UNFINISHED;
@@ -15,7 +16,7 @@ use crate::time::Window;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Candidate {
     /// Its slice id.
-    pub slice: i64,
+    pub slice: SliceId,
     /// Its name.
     pub name: String,
     /// Its start and end.
@@ -81,9 +82,9 @@ fn slices(database: &Database, names: Vec<i64>, launches: &Launches, on: WindowO
         };
         let (kernels, gpu_time) = kernels.within(window);
         let (slice, name, pid) = (row.get(0)?, row.get(3)?, row.get(6)?);
-        let of = store.machine_of(usize::try_from(slice).unwrap_or(usize::MAX)) as usize;
+        let of = store.trace_of(SliceId(slice)).row();
         let trace = store.traces.get(of).filter(|_| store.traces.len() > 1).and_then(|trace| trace.name.clone());
-        Ok(Candidate { slice, name, window, thread, pid, trace, kernels, gpu_time })
+        Ok(Candidate { slice: SliceId(slice), name, window, thread, pid, trace, kernels, gpu_time })
     })
 }
 

@@ -13,7 +13,7 @@ use clap_complete::Shell;
 
 use super::Stop;
 use crate::analysis::diff::Bound;
-use crate::analysis::kernels::OwnFamilies;
+use crate::attribution::selection::OwnFamilies;
 use crate::time::parse_nanos;
 use families::FamilyName;
 use size::parse_size;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Stop, say};
-use crate::analysis::capture::Captures;
+use crate::attribution::capture::Captures;
 use crate::event::ArgsWanted;
 use crate::load::{LoadOptions, load};
 use crate::report::table::count;

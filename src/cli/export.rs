@@ -8,8 +8,8 @@ use super::args::{Export, On};
 use super::output::Place;
 use super::{Stop, notes, opening, span};
 use crate::analysis::keep::keep;
-use crate::analysis::kernels::{Wanted, choose};
-use crate::analysis::launches;
+use crate::attribution::launches;
+use crate::attribution::selection::{Wanted, choose};
 use crate::error::Error;
 use crate::event::ArgsWanted;
 use crate::export::{cut, sqlite};
@@ -107,7 +107,7 @@ fn write_cut(args: &Export, wanted: &Wanted, database: &Database, place: &Place)
     let store = database.store();
     let names: Vec<String> = store.traces.iter().filter_map(|trace| trace.name.clone()).collect();
     opening::refuse_if_several(ONE, &names)?;
-    let launches = launches::find(store, &choose(database, wanted)?);
+    let launches = launches::find(store, &choose(store, wanted));
     let window = span::choose(&args.span, database, &launches)?;
     let (first, last) = store.bounds;
     if window.end <= first || window.start > last {
@@ -154,7 +154,7 @@ mod parquet {
         pub(super) fn write(&self, database: &Database) -> Result<(), Error> {
             let start = Instant::now();
             let size = self.0.fill_folder(|folder| {
-                parquet::write(database.store(), folder)
+                parquet::write(database.source(), folder)
                     .map_err(|e| Error::Write { path: self.0.name().to_owned(), source: io::Error::other(e) })
             })?;
             notes::written(self.0.name(), size, start.elapsed());

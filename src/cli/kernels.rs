@@ -3,9 +3,9 @@
 use super::args::{Kernels, TableFormat};
 use super::output::Output;
 use super::{Stop, notes, opening, span};
-use crate::analysis::kernels::{Wanted, choose};
-use crate::analysis::launches;
 use crate::analysis::summary::kernel_table;
+use crate::attribution::launches;
+use crate::attribution::selection::{Wanted, choose};
 use crate::error::Error;
 use crate::event::ArgsWanted;
 use crate::report::{csv, json, table};
@@ -25,11 +25,11 @@ pub(super) fn run(args: &Kernels) -> Result<(), Stop> {
     let options = opening::options(&args.reading, ArgsWanted::Collectives);
     let database = opening::open(&args.trace, &args.reading, options)?;
     let store = database.store();
-    let launches = launches::find(store, &choose(&database, &wanted)?);
+    let launches = launches::find(store, &choose(database.store(), &wanted));
     let window = span::choose(&args.span, &database, &launches)?;
     let on = args.span.window_on.into();
     let inside = launches.kernels.iter().filter(|launched| window.contains(launched.at(on)));
-    let rows = inside.map(|launched| (store.slices.name(launched.kernel as usize), launched.kernel_dur));
+    let rows = inside.map(|launched| (store.slices.name(launched.kernel), launched.kernel_dur));
     let found = kernel_table(store, rows, args.limit.unwrap_or(usize::MAX));
     notes::kernel_table(&found, launches.kernels.len() as u64);
     if found.kernels == 0 {

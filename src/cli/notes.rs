@@ -4,13 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::{archives, say, screen_width};
-use crate::analysis::capture::CaptureTally;
 use crate::analysis::diff::{Bound, Diff};
-use crate::analysis::launches::{Evidence, Reason, WindowOn};
 use crate::analysis::losses::Losses;
 use crate::analysis::missing::{Missing, NameCount};
-use crate::analysis::stacks::{Climb, Coverage, StackReport, Unattributed};
+use crate::analysis::stacks::{Coverage, StackOptions, StackReport, Unattributed};
 use crate::analysis::summary::KernelTable;
+use crate::attribution::capture::CaptureTally;
+use crate::attribution::launches::{Evidence, Reason, WindowOn};
 use crate::damage::{Cost, Damage, DamageReport, Description, Tally};
 use crate::export::cut::Copied;
 use crate::load::Loaded;
@@ -131,7 +131,7 @@ pub(super) fn exceeded(diff: &Diff, bounds: &[&Bound]) -> String {
 }
 
 /// What the counts leave out, and what is not sure.
-pub(super) fn left_out(report: &StackReport, how: &Climb) {
+pub(super) fn left_out(report: &StackReport, how: &StackOptions) {
     let coverage = &report.coverage;
     let on_launch = how.window_on == WindowOn::Launch;
     let shown = report.stacks.len() as u64;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::args::{Reading, Selection};
 use super::{Stop, archives, notes, progress};
-use crate::analysis::kernels::{OwnFamilies, Wanted};
+use crate::attribution::selection::{OwnFamilies, Wanted};
 use crate::error::Error;
 use crate::event::ArgsWanted;
 use crate::input;

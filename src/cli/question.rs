@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use super::args::{Climbing, Reading, Span, Switch};
 use super::{Stop, captures, opening, span};
-use crate::analysis::capture::Captured;
-use crate::analysis::kernels::{Wanted, choose};
-use crate::analysis::launches::{self, Evidence, Launched, Launches};
-use crate::analysis::stacks::{Climb, Ground, StackReport, climb};
+use crate::analysis::stacks::{StackOptions, StackReport, stack_report};
+use crate::attribution::Attributor;
+use crate::attribution::capture::Captured;
+use crate::attribution::launches::{self, Evidence, Launched, Launches};
+use crate::attribution::selection::{Wanted, choose};
 use crate::event::ArgsWanted;
 use crate::load::LoadOptions;
 use crate::sql::Database;
@@ -36,11 +37,11 @@ pub(super) struct Asked {
 }
 
 impl Question<'_> {
-    /// How to climb.
-    pub(super) fn how(&self) -> Climb {
+    /// Which kernels count, and how their stacks are told apart.
+    pub(super) fn how(&self) -> StackOptions {
         let Climbing { forward_stacks, stack_depth, exact_names, .. } = *self.climbing;
         let depth = stack_depth.or(self.depth);
-        Climb {
+        StackOptions {
             max_callers: depth.filter(|depth| *depth > 0),
             exact_names,
             window_on: self.span.window_on.into(),
@@ -52,10 +53,11 @@ impl Question<'_> {
     pub(super) fn ask(&self, trace: &Path) -> Result<Asked, Stop> {
         let options = opening::options(self.reading, ArgsWanted::Collectives);
         let database = opening::open(trace, self.reading, options)?;
-        let mut launches = launches::find(database.store(), &choose(&database, &self.wanted)?);
+        let mut launches = launches::find(database.store(), &choose(database.store(), &self.wanted));
         let window = span::choose(self.span, &database, &launches)?;
         let captured = self.captured(trace, options, &database, &mut launches)?;
-        let report = climb(Ground::new(database.store(), &self.wanted, captured), &launches, window, self.how());
+        let report =
+            stack_report(Attributor::new(database.store(), &self.wanted, captured), &launches, window, self.how());
         Ok(Asked { database, window, report })
     }
 
@@ -69,7 +71,7 @@ impl Question<'_> {
     ) -> Result<Captured, Stop> {
         let store = database.store();
         let may_be_captured = |launched: &Launched| {
-            launched.evidence == Evidence::GraphReplay || store.graph_node(launched.kernel as usize).is_some()
+            launched.evidence == Evidence::GraphReplay || store.graph_node(launched.kernel).is_some()
         };
         if self.captures.is_empty() && !launches.kernels.iter().any(may_be_captured) {
             return Ok(Captured::default());

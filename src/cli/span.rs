@@ -2,8 +2,8 @@
 
 use super::args::Span;
 use super::{Stop, notes, picker};
-use crate::analysis::launches::{Launches, WindowOn};
 use crate::analysis::window::{self, Candidate};
+use crate::attribution::launches::{Launches, WindowOn};
 use crate::report::table;
 use crate::report::text::visible;
 use crate::sql::Database;

@@ -13,6 +13,7 @@ use flate2::write::GzEncoder;
 use crate::analysis::keep::Kept;
 use crate::error::Error;
 use crate::event::{Event, Kind};
+use crate::id::{SliceId, ThreadId};
 use crate::input;
 use crate::input::Contents;
 use crate::input::Input;
@@ -49,10 +50,10 @@ struct Track {
 
 /// Plans the copy of what is to be kept. The store must have been loaded with places, and be of one trace.
 pub fn plan(store: &Store, kept: &Kept, window: Window) -> Plan {
-    let is_kept = |slice: u32| kept.slices[slice as usize];
-    let slices = (0..store.slices.len() as u32).filter(|slice| is_kept(*slice));
-    let mut places: Vec<u64> = slices.filter_map(|slice| store.slices.place(slice as usize)).collect();
-    places.extend(store.places.ends.iter().filter(|(slice, _)| is_kept(*slice)).map(|(_, place)| *place));
+    let is_kept = |slice: SliceId| kept.slices[slice.row()];
+    let slices = store.slices.ids().filter(|slice| is_kept(*slice));
+    let mut places: Vec<u64> = slices.filter_map(|slice| store.slices.offset(slice)).collect();
+    places.extend(store.offsets.ends.iter().filter(|(slice, _)| is_kept(*slice)).map(|(_, place)| *place));
     places.extend(arrows(store, is_kept));
     places.sort_unstable();
     let (tracks, marks) = tracks(store, &kept.matched);
@@ -60,15 +61,15 @@ pub fn plan(store: &Store, kept: &Kept, window: Window) -> Plan {
 }
 
 /// Where the ends of arrows stand that are whole: where they leave and one place where they arrive are kept.
-fn arrows(store: &Store, is_kept: impl Fn(u32) -> bool) -> Vec<u64> {
-    let ends = &store.places.arrows;
+fn arrows(store: &Store, is_kept: impl Fn(SliceId) -> bool) -> Vec<u64> {
+    let ends = &store.offsets.flows;
     let mut has: HashMap<u64, (bool, bool), foldhash::fast::FixedState> = HashMap::default();
     for end in ends.iter().filter(|end| is_kept(end.slice)) {
-        let (start, arrival) = has.entry(end.arrow).or_default();
+        let (start, arrival) = has.entry(end.flow).or_default();
         *(if end.is_start { start } else { arrival }) = true;
     }
     let is_whole = |arrow: u64| has.get(&arrow) == Some(&(true, true));
-    ends.iter().filter(|end| is_kept(end.slice) && is_whole(end.arrow)).map(|end| end.place).collect()
+    ends.iter().filter(|end| is_kept(end.slice) && is_whole(end.flow)).map(|end| end.offset).collect()
 }
 
 /// Numbers that no thread and no process has.
@@ -80,15 +81,15 @@ pub(super) fn free_tids(store: &Store) -> impl Iterator<Item = u32> + use<> {
 }
 
 /// The tracks of marks, and on which of them each kernel comes. Kernels that overlap come on different ones.
-fn tracks(store: &Store, kernels: &[u32]) -> (Vec<Track>, HashMap<u64, usize>) {
+fn tracks(store: &Store, kernels: &[SliceId]) -> (Vec<Track>, HashMap<u64, usize>) {
     let threads = &store.tracks.threads;
     let mut tids = free_tids(store);
     let (mut tracks, mut marks) = (Vec::<Track>::new(), HashMap::new());
     // By stream: its tracks, and how long before the end of time the last mark of each ends.
-    let mut of_streams: HashMap<u32, (Vec<usize>, Highest)> = HashMap::new();
+    let mut of_streams: HashMap<ThreadId, (Vec<usize>, Highest)> = HashMap::new();
     for kernel in kernels {
-        let slice = *kernel as usize;
-        let (Some(place), Some(stream)) = (store.slices.place(slice), store.thread_of(slice)) else { continue };
+        let slice = *kernel;
+        let (Some(place), Some(stream)) = (store.slices.offset(slice), store.thread_of(slice)) else { continue };
         let (start, end) = (store.slices.ts(slice), store.slices.ts(slice) + store.slices.dur(slice).max(0));
         let (of_stream, left) = of_streams.entry(stream).or_default();
         let track = match left.first(i64::MAX - start) {
@@ -98,7 +99,7 @@ fn tracks(store: &Store, kernels: &[u32]) -> (Vec<Track>, HashMap<u64, usize>) {
             }
             None => {
                 let Some(tid) = tids.next() else { continue };
-                let name = name(threads[stream as usize].tid, of_stream.len());
+                let name = name(threads[stream.row()].tid, of_stream.len());
                 tracks.push(Track { tid, name });
                 of_stream.push(tracks.len() - 1);
                 left.push(i64::MAX - end);

@@ -15,8 +15,8 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{ColumnPath, Type};
 
+use crate::sql::source::Source;
 use crate::sql::{Cell, Column, TABLES, Table};
-use crate::store::Store;
 
 /// How many rows a group has.
 const GROUP: usize = 1 << 20;
@@ -50,25 +50,25 @@ impl Kind {
 ///
 /// # Errors
 /// What writing fails with.
-pub fn write(store: &Store, folder: &Path) -> Result<u64> {
+pub fn write(source: &Source, folder: &Path) -> Result<u64> {
     let mut size = 0;
     for table in TABLES {
         let file = File::create_new(folder.join(format!("{}.parquet", table.name())))?;
-        write_table(store, table, file.try_clone()?)?;
+        write_table(source, table, file.try_clone()?)?;
         size += file.metadata()?.len();
     }
     Ok(size)
 }
 
-fn write_table(store: &Store, table: &Table, file: File) -> Result<()> {
-    let rows = (table.rows)(store);
+fn write_table(source: &Source, table: &Table, file: File) -> Result<()> {
+    let rows = (table.rows)(source);
     let mut writer = SerializedFileWriter::new(file, Arc::new(schema(table)?), Arc::new(properties(table)?))?;
     for start in (0..rows).step_by(GROUP) {
         let mut group = writer.next_row_group()?;
         for column in table.columns {
             let Some(mut out) = group.next_column()? else { break };
             for at in (start..rows.min(start + GROUP)).step_by(BATCH) {
-                write_batch(store, column, at..rows.min(start + GROUP).min(at + BATCH), &mut out)?;
+                write_batch(source, column, at..rows.min(start + GROUP).min(at + BATCH), &mut out)?;
             }
             out.close()?;
         }
@@ -109,8 +109,13 @@ fn properties(table: &Table) -> Result<WriterProperties> {
     Ok(properties.build())
 }
 
-fn write_batch(store: &Store, column: &Column, rows: Range<usize>, out: &mut SerializedColumnWriter<'_>) -> Result<()> {
-    let cells = rows.map(|row| (column.cell)(store, row));
+fn write_batch(
+    source: &Source,
+    column: &Column,
+    rows: Range<usize>,
+    out: &mut SerializedColumnWriter<'_>,
+) -> Result<()> {
+    let cells = rows.map(|row| (column.cell)(source, row));
     match Kind::of(column) {
         Kind::Int => write_values::<Int64Type>(out, cells, |cell| if let Cell::Int(v) = cell { Some(v) } else { None }),
         Kind::Real => {

@@ -10,6 +10,7 @@ use std::io::Write;
 use crate::damage::DamageReport;
 use crate::error::Error;
 use crate::event::{Event, Id, Kind};
+use crate::id::{ThreadId, TrackId};
 use crate::input;
 use crate::input::Contents;
 use crate::input::Input;
@@ -50,12 +51,12 @@ impl Lanes {
     pub fn of(store: &Store) -> Self {
         let mut lanes = Lanes::default();
         let mut tids = free_tids(store);
-        let mut of_tracks: HashMap<usize, usize> = HashMap::new();
-        let mut of_threads: HashMap<u32, usize> = HashMap::new();
-        for slice in 0..store.slices.len() {
-            let track = store.slices.track(slice) as usize;
-            let Owner::ThreadOverlap(utid) = store.tracks.tracks[track].owner else { continue };
-            let Some(place) = store.slices.place(slice) else { continue };
+        let mut of_tracks: HashMap<TrackId, usize> = HashMap::new();
+        let mut of_threads: HashMap<ThreadId, usize> = HashMap::new();
+        for slice in store.slices.ids() {
+            let track = store.slices.track(slice);
+            let Owner::ThreadOverlap(utid) = store.tracks.track(track).owner else { continue };
+            let Some(place) = store.slices.offset(slice) else { continue };
             let lane = match of_tracks.get(&track) {
                 Some(lane) => *lane,
                 None => {
@@ -74,8 +75,8 @@ impl Lanes {
 }
 
 /// `stream 7 (overlapping 1)`, as JSON writes it between quotes.
-fn lane_name(store: &Store, utid: u32, number: usize) -> String {
-    let thread = &store.tracks.threads[utid as usize];
+fn lane_name(store: &Store, utid: ThreadId, number: usize) -> String {
+    let thread = store.tracks.thread(utid);
     let name = match store.strings.get(thread.name) {
         Some(name) => name.trim().to_owned(),
         None => format!("thread {}", thread.tid),

@@ -23,7 +23,7 @@ pub(super) fn load(
     builder: &mut Builder,
     mut progress: impl FnMut(),
 ) -> Result<Summary, Error> {
-    let mut shard = Shard::new(0).keep_places(options.keep_offsets);
+    let mut shard = Shard::new(0).keep_offsets(options.keep_offsets);
     let summary = stream.read(options.args, |told| {
         match told {
             TrackItem::Event { track, event, offset } => {

@@ -55,6 +55,18 @@ pub const GROUP_DESCRIPTION: &str = "Process Group Description";
 /// Its ranks, as text: `[0, 1, 2, 3]`; from 30 on with an ellipsis.
 pub const GROUP_RANKS: &str = "Process Group Ranks";
 
+/// PyTorch's number of a collective within its process group.
+pub const SEQ: &str = "Seq";
+
+/// This rank's place in the group's list of ranks; on `record_param_comms` only.
+pub const RANK: &str = "Rank";
+
+/// Whom a send goes to: a rank of the group.
+pub const DST_RANK: &str = "Dst Rank";
+
+/// Whom a receive comes from: a rank of the group.
+pub const SRC_RANK: &str = "Src Rank";
+
 /// All that tell of a collective.
 pub const OF_COLLECTIVES: &[&str] =
     &[COLLECTIVE, IN_ELEMENTS, OUT_ELEMENTS, GROUP_SIZE, DTYPE, GROUP_NAME, GROUP_DESCRIPTION, GROUP_RANKS];

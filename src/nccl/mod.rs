@@ -10,4 +10,5 @@ pub mod collectives;
 pub mod families;
 pub mod frames;
 pub mod kernels;
+pub mod ranks;
 pub mod steps;

@@ -10,9 +10,9 @@ use super::folded;
 use super::json;
 use super::table::{self, INDENT, count, lines, percent, right, shorten_frame, telling};
 use super::text;
+use crate::analysis::cost::Order;
 use crate::analysis::cost::Totals;
 use crate::analysis::diff::{Change, Diff, Side};
-use crate::analysis::stacks::Order;
 use crate::time::Nanos;
 
 /// Where less than this is left for frames, they stand below their row.

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use super::text::{lines, visible};
 use crate::analysis::cost::Totals;
-use crate::analysis::launches::Reason;
 use crate::analysis::stacks::StackReport;
+use crate::attribution::launches::Reason;
 
 /// A way from the root to a kernel, and the kernels at its end.
 #[derive(Debug)]

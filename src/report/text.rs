@@ -238,7 +238,7 @@ pub fn visible(name: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::stacks::CallPath;
+    use crate::attribution::call_tree::CallPath;
 
     #[test]
     fn control_characters_are_shown_as_escapes() {

@@ -21,7 +21,8 @@ use rusqlite::vtab::{
 use rusqlite::{Connection, Result};
 
 use super::index::Postings;
-use crate::store::Store;
+use super::source::Source;
+use crate::id::SliceId;
 use crate::store::strings::StringId;
 
 /// One value of a table.
@@ -75,11 +76,11 @@ pub(super) enum Lookup {
     /// Integers, in any order.
     Integer,
     /// The same, where many rows share a value; how many values there are, at most.
-    Few(fn(&Store) -> usize),
-    /// Integers in these rows, NULL in all others.
-    IntegerIn(fn(&Store) -> &[u32]),
+    Few(fn(&Source) -> usize),
+    /// Of a table of slices: integers in these, NULL in all others.
+    IntegerIn(fn(&Source) -> &[SliceId]),
     /// Texts of the store, by their id.
-    Text(fn(&Store, usize) -> StringId),
+    Text(fn(&Source, usize) -> StringId),
 }
 
 /// A column of a table.
@@ -92,14 +93,14 @@ pub struct Column {
     pub hidden: bool,
     pub(super) lookup: Lookup,
     /// Its value in a row.
-    pub cell: fn(&Store, usize) -> Cell<'_>,
+    pub cell: fn(&Source, usize) -> Cell<'_>,
 }
 
 /// A table: its rows are numbered from 0.
 pub struct Table {
     pub(super) name: &'static CStr,
     /// How many rows it has.
-    pub rows: fn(&Store) -> usize,
+    pub rows: fn(&Source) -> usize,
     /// Its columns, in order.
     pub columns: &'static [Column],
 }
@@ -129,23 +130,23 @@ impl Table {
 }
 
 /// Makes a table known to a connection.
-pub(super) fn register(connection: &Connection, store: &Arc<Store>, table: &'static Table) -> Result<()> {
+pub(super) fn register(connection: &Connection, source: &Arc<Source>, table: &'static Table) -> Result<()> {
     const MODULE: &Module<'_, StoreTable> = &Module::eponymous_only_module();
     let indexes = table.columns.iter().map(|_| OnceLock::new()).collect();
-    let shared = Shared { store: Arc::clone(store), table, indexes };
+    let shared = Shared { source: Arc::clone(source), table, indexes };
     connection.create_module(table.name, MODULE, Some(Arc::new(shared)))
 }
 
 /// What a table and all its cursors share.
 pub(super) struct Shared {
-    store: Arc<Store>,
+    source: Arc<Source>,
     table: &'static Table,
     indexes: Vec<OnceLock<Postings>>,
 }
 
 impl Shared {
     fn rows(&self) -> usize {
-        (self.table.rows)(&self.store)
+        (self.table.rows)(&self.source)
     }
 
     /// The index of a column, built now if this is the first time.
@@ -154,15 +155,15 @@ impl Shared {
         let build = || {
             let value = |row| match definition.lookup {
                 Lookup::Text(id) => {
-                    Some(id(&self.store, row)).filter(|id| *id != StringId::NULL).map(|id| i64::from(id.0))
+                    Some(id(&self.source, row)).filter(|id| *id != StringId::NULL).map(|id| i64::from(id.0))
                 }
-                _ => match (definition.cell)(&self.store, row) {
+                _ => match (definition.cell)(&self.source, row) {
                     Cell::Int(value) => Some(value),
                     _ => None,
                 },
             };
             match definition.lookup {
-                Lookup::IntegerIn(rows) => Postings::build(rows(&self.store).iter().copied(), value),
+                Lookup::IntegerIn(rows) => Postings::build(rows(&self.source).iter().map(|slice| slice.0), value),
                 _ => Postings::build(0..self.rows() as u32, value),
             }
         };
@@ -170,7 +171,7 @@ impl Shared {
     }
 
     fn int(&self, column: usize, row: usize) -> i64 {
-        match self.table.columns.get(column).map(|c| (c.cell)(&self.store, row)) {
+        match self.table.columns.get(column).map(|c| (c.cell)(&self.source, row)) {
             Some(Cell::Int(value)) => value,
             _ => i64::MIN,
         }
@@ -309,7 +310,7 @@ impl StoreTable {
                 (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::Integer | Lookup::IntegerIn(_)) => total.sqrt().min(25.0),
                 // Taken for less than it is, a track would be looked through before a name or a thread is.
                 (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::Few(values)) => {
-                    total / (values(&self.shared.store).max(1) as f64)
+                    total / (values(&self.shared.source).max(1) as f64)
                 }
                 (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::Text(_)) if info.collation(at)? == "BINARY" => total.sqrt(),
                 _ => continue,
@@ -390,7 +391,7 @@ impl Cursor {
         let wanted = match (&definition.lookup, value) {
             (_, ValueRef::Null) => return Found::Rows(0..0),
             (Lookup::Text(_), ValueRef::Text(text)) => {
-                match std::str::from_utf8(text).ok().and_then(|text| self.shared.store.strings.find(text)) {
+                match std::str::from_utf8(text).ok().and_then(|text| self.shared.source.strings.find(text)) {
                     Some(id) => i64::from(id.0),
                     None => return Found::Rows(0..0),
                 }
@@ -466,7 +467,7 @@ unsafe impl VTabCursor for Cursor {
         let definition = usize::try_from(i).ok().and_then(|i| self.shared.table.columns.get(i));
         let in_table = row < self.shared.rows();
         let cell =
-            guarded(|| Ok(definition.filter(|_| in_table).map_or(Cell::Null, |c| (c.cell)(&self.shared.store, row))))?;
+            guarded(|| Ok(definition.filter(|_| in_table).map_or(Cell::Null, |c| (c.cell)(&self.shared.source, row))))?;
         cell.give(context)
     }
 

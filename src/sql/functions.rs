@@ -7,6 +7,7 @@ use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Error, Result};
 
 use crate::event::ArgValue;
+use crate::id::SliceId;
 use crate::store::Store;
 
 /// Functions of Perfetto that are refused, and what to do instead.
@@ -70,9 +71,9 @@ fn extract_arg(store: &Store, context: &Context<'_>) -> Result<Value> {
 /// such slice. One that was never closed encloses all that begins after it.
 fn slice_is_ancestor(store: &Store, context: &Context<'_>) -> Result<Value> {
     let slices = &store.slices;
-    let slice = |i| -> Result<Option<usize>> {
+    let slice = |i| -> Result<Option<SliceId>> {
         let id = context.get::<Option<i64>>(i)?;
-        Ok(id.and_then(|id| usize::try_from(id).ok()).filter(|id| *id < slices.len()))
+        Ok(id.and_then(|id| u32::try_from(id).ok()).map(SliceId).filter(|id| id.row() < slices.len()))
     };
     let (Some(above), Some(below)) = (slice(0)?, slice(1)?) else { return Ok(Value::Null) };
     let end = |slice| slices.ts(slice).saturating_add(slices.dur(slice));

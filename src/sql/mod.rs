@@ -9,10 +9,12 @@ pub mod catalog;
 mod engine;
 mod functions;
 mod index;
+mod launch_tables;
 pub mod queries;
 mod relations;
 pub mod restrict;
 pub mod script;
+pub mod source;
 mod table_functions;
 mod tables;
 mod text_functions;
@@ -21,12 +23,14 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, Params, Row};
 
+use crate::attribution::capture::Captures;
 use crate::error::Error;
 use crate::store::Store;
 pub use engine::{Cell, Column, Table};
 use queries::Query;
 /// The version of rusqlite that [`Database::connection`] is of.
 pub use rusqlite;
+use source::Source;
 pub use tables::TABLES;
 
 /// The views of `views.sql`.
@@ -36,7 +40,7 @@ const VIEWS: &[&str] = &["slices", "instant", "thread_slice", "process_slice", "
 #[derive(Debug)]
 pub struct Database {
     connection: Connection,
-    store: Arc<Store>,
+    source: Arc<Source>,
 }
 
 impl Database {
@@ -45,14 +49,22 @@ impl Database {
     /// # Errors
     /// Only if SQLite itself cannot be started.
     pub fn open(store: Store) -> Result<Self, Error> {
-        let database = Database::of_tables(store)?;
-        let Database { connection, store } = &database;
+        Database::open_with(store, None)
+    }
+
+    /// The same with the captures of the trace's CUDA graphs, which `kernel_launch` names then.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn open_with(store: Store, captures: Option<Captures>) -> Result<Self, Error> {
+        let database = Database::over(Source::new(store, captures))?;
+        let Database { connection, source } = &database;
         for table in absent::TABLES {
-            engine::register(connection, store, table)?;
+            engine::register(connection, source, table)?;
         }
-        functions::register(connection, store)?;
+        functions::register(connection, source.store())?;
         text_functions::register(connection)?;
-        table_functions::register(connection, store)?;
+        table_functions::register(connection, source)?;
         connection.execute_batch(include_str!("views.sql"))?;
         Ok(database)
     }
@@ -62,20 +74,29 @@ impl Database {
     /// # Errors
     /// The same.
     pub fn of_tables(store: Store) -> Result<Self, Error> {
-        let store = Arc::new(store);
+        Database::over(Source::new(store, None))
+    }
+
+    fn over(source: Source) -> Result<Self, Error> {
+        let source = Arc::new(source);
         let connection = Connection::open_in_memory()?;
         connection.set_prepared_statement_cache_capacity(queries::ALL.len());
         // Sorting goes to files otherwise as soon as there is a little more of it.
         connection.pragma_update(None, "temp_store", "MEMORY")?;
         for table in tables::TABLES {
-            engine::register(&connection, &store, table)?;
+            engine::register(&connection, &source, table)?;
         }
-        Ok(Database { connection, store })
+        Ok(Database { connection, source })
     }
 
     /// The store behind it.
     pub fn store(&self) -> &Store {
-        &self.store
+        self.source.store()
+    }
+
+    /// What its tables read, for code that reads their columns without SQL.
+    pub fn source(&self) -> &Source {
+        &self.source
     }
 
     /// The connection, for queries of one's own.

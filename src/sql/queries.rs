@@ -19,8 +19,8 @@ macro_rules! queries {
 }
 
 queries! {
-    /// The distinct names of kernels.
-    KERNEL_NAMES = "kernel_names";
+    /// The main answer: stacks of NCCL kernels with their counts and costs.
+    STACKS = "stacks";
     /// Names that a pattern finds.
     FUNCTION_NAMES = "function_names";
     /// The CPU slices of some names.

@@ -12,8 +12,8 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, OnceLock};
 
 use super::index::Postings;
-use crate::store::Store;
-use crate::store::slices::NO_PARENT;
+use super::source::Source;
+use crate::id::SliceId;
 
 /// Where a walk along flows goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,36 +37,36 @@ enum By {
 
 /// A store and the lists that the walks need, built when first used.
 pub(super) struct Relations {
-    pub(super) store: Arc<Store>,
+    pub(super) source: Arc<Source>,
     children: OnceLock<Postings>,
     arriving: OnceLock<Postings>,
     leaving: OnceLock<Postings>,
 }
 
 impl Relations {
-    pub(super) fn new(store: Arc<Store>) -> Self {
-        Relations { store, children: OnceLock::new(), arriving: OnceLock::new(), leaving: OnceLock::new() }
+    pub(super) fn new(source: Arc<Source>) -> Self {
+        Relations { source, children: OnceLock::new(), arriving: OnceLock::new(), leaving: OnceLock::new() }
     }
 
     /// The slices that enclose a slice, the outermost first.
-    pub(super) fn ancestors(&self, slice: u32) -> Vec<u32> {
-        let parent = |slice: u32| Some(self.store.slices.parent(slice as usize)).filter(|id| *id != NO_PARENT);
-        let mut found: Vec<u32> = std::iter::successors(parent(slice), |id| parent(*id)).collect();
+    pub(super) fn ancestors(&self, slice: SliceId) -> Vec<SliceId> {
+        let parent = |slice: SliceId| self.source.slices.parent(slice);
+        let mut found: Vec<SliceId> = std::iter::successors(parent(slice), |id| parent(*id)).collect();
         found.reverse();
         found
     }
 
     /// The slices that a slice encloses, by id.
-    pub(super) fn descendants(&self, slice: u32) -> Vec<u32> {
+    pub(super) fn descendants(&self, slice: SliceId) -> Vec<SliceId> {
         let children = self.children.get_or_init(|| {
-            let slices = &self.store.slices;
-            let parent = |id: usize| Some(slices.parent(id)).filter(|id| *id != NO_PARENT).map(i64::from);
+            let slices = &self.source.slices;
+            let parent = |row| slices.parent(SliceId::of_row(row)).map(i64::from);
             Postings::build(0..slices.len() as u32, parent)
         });
-        let mut found: Vec<u32> = rows(children, slice).collect();
+        let mut found: Vec<SliceId> = slices(children, slice).collect();
         let mut next = 0;
         while let Some(&child) = found.get(next) {
-            found.extend(rows(children, child));
+            found.extend(slices(children, child));
             next += 1;
         }
         found.sort_unstable();
@@ -74,7 +74,7 @@ impl Relations {
     }
 
     /// The arrows that a walk from a slice meets, in its order.
-    pub(super) fn flows(&self, start: u32, along: Along) -> Vec<u32> {
+    pub(super) fn flows(&self, start: SliceId, along: Along) -> Vec<u32> {
         let mut walk = Walk { known: HashSet::from([start]), queue: VecDeque::from([(start, By::Start)]), met: vec![] };
         while let Some((slice, by)) = walk.queue.pop_front() {
             if by != By::Relative {
@@ -86,40 +86,46 @@ impl Relations {
                 relatives.into_iter().for_each(|relative| walk.reach(relative, By::Relative));
             }
             if along != Along::Following && by != By::Outgoing {
-                for flow in rows(self.ends(&self.arriving, |store, flow| store.flows.slice_in[flow]), slice) {
+                for flow in rows(self.ends(&self.arriving, |source, flow| source.flows.slice_in[flow]), slice) {
                     walk.met.push(flow);
-                    walk.reach(self.store.flows.slice_out[flow as usize], By::Incoming);
+                    walk.reach(self.source.flows.slice_out[flow as usize], By::Incoming);
                 }
             }
             if along != Along::Preceding && by != By::Incoming {
-                for flow in rows(self.ends(&self.leaving, |store, flow| store.flows.slice_out[flow]), slice) {
+                for flow in rows(self.ends(&self.leaving, |source, flow| source.flows.slice_out[flow]), slice) {
                     walk.met.push(flow);
-                    walk.reach(self.store.flows.slice_in[flow as usize], By::Outgoing);
+                    walk.reach(self.source.flows.slice_in[flow as usize], By::Outgoing);
                 }
             }
         }
         walk.met
     }
 
-    fn ends<'a>(&self, index: &'a OnceLock<Postings>, end: fn(&Store, usize) -> u32) -> &'a Postings {
+    fn ends<'a>(&self, index: &'a OnceLock<Postings>, end: fn(&Source, usize) -> SliceId) -> &'a Postings {
         index.get_or_init(|| {
-            Postings::build(0..self.store.flows.len() as u32, |flow| Some(i64::from(end(&self.store, flow))))
+            Postings::build(0..self.source.flows.len() as u32, |flow| Some(i64::from(end(&self.source, flow))))
         })
     }
 }
 
-fn rows(index: &Postings, value: u32) -> impl Iterator<Item = u32> {
-    index.find(value.into()).map(|at| index.row(at))
+/// The rows that hold a slice.
+fn rows(index: &Postings, slice: SliceId) -> impl Iterator<Item = u32> {
+    index.find(slice.into()).map(|at| index.row(at))
+}
+
+/// The same where the rows are slices.
+fn slices(index: &Postings, slice: SliceId) -> impl Iterator<Item = SliceId> {
+    rows(index, slice).map(SliceId)
 }
 
 struct Walk {
-    known: HashSet<u32>,
-    queue: VecDeque<(u32, By)>,
+    known: HashSet<SliceId>,
+    queue: VecDeque<(SliceId, By)>,
     met: Vec<u32>,
 }
 
 impl Walk {
-    fn reach(&mut self, slice: u32, by: By) {
+    fn reach(&mut self, slice: SliceId, by: By) {
         if self.known.insert(slice) {
             self.queue.push_back((slice, by));
         }

@@ -17,13 +17,14 @@ use rusqlite::{Connection, Error, Result};
 
 use super::engine::{Cell, Column, guarded};
 use super::relations::{Along, Relations};
+use super::source::Source;
 use super::tables::{FLOW, SLICE};
-use crate::store::Store;
+use crate::id::SliceId;
 
 /// What rows a function has.
 enum Rows {
     /// Slices by id: the columns that `slice` has in Perfetto without its aliases.
-    Slices(fn(&Relations, u32) -> Vec<u32>),
+    Slices(fn(&Relations, SliceId) -> Vec<SliceId>),
     /// Flows; their `id` is the number of the row, as in Perfetto.
     Flows(Along),
 }
@@ -56,18 +57,18 @@ impl Function {
         }
     }
 
-    fn answer(&self, relations: &Relations, slice: u32) -> Vec<u32> {
+    fn answer(&self, relations: &Relations, slice: SliceId) -> Vec<u32> {
         match self.rows {
-            Rows::Slices(walk) => walk(relations, slice),
+            Rows::Slices(walk) => walk(relations, slice).into_iter().map(|slice| slice.0).collect(),
             Rows::Flows(along) => relations.flows(slice, along),
         }
     }
 }
 
 /// Makes the functions known to a connection.
-pub(super) fn register(connection: &Connection, store: &Arc<Store>) -> Result<()> {
+pub(super) fn register(connection: &Connection, source: &Arc<Source>) -> Result<()> {
     const MODULE: &Module<'_, FunctionTable> = &Module::eponymous_only_module();
-    let relations = Arc::new(Relations::new(Arc::clone(store)));
+    let relations = Arc::new(Relations::new(Arc::clone(source)));
     for function in FUNCTIONS {
         let shared = Shared { relations: Arc::clone(&relations), function, columns: function.columns() };
         connection.create_module(function.name, MODULE, Some(Arc::new(shared)))?;
@@ -95,8 +96,8 @@ impl Shared {
             _ => return Err(self.failed("the id of a slice is an integer")),
         };
         match u32::try_from(id) {
-            Ok(slice) if (slice as usize) < self.relations.store.slices.len() => {
-                Ok(self.function.answer(&self.relations, slice))
+            Ok(slice) if (slice as usize) < self.relations.source.slices.len() => {
+                Ok(self.function.answer(&self.relations, SliceId(slice)))
             }
             _ => Err(self.failed(&format!("there is no slice with id {id}"))),
         }
@@ -206,7 +207,7 @@ unsafe impl VTabCursor for Cursor {
             Ok(match (definition, self.rows.get(self.at)) {
                 (None, _) => self.start.into(),
                 (Some(_), Some(_)) if numbered => Cell::Int(self.at as i64),
-                (Some(column), Some(row)) => (column.cell)(&self.shared.relations.store, *row as usize),
+                (Some(column), Some(row)) => (column.cell)(&self.shared.relations.source, *row as usize),
                 (Some(_), None) => Cell::Null,
             })
         })?;

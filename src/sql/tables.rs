@@ -5,13 +5,15 @@
 
 use super::engine::Lookup::{Few, Integer, IntegerIn, Row, Scan, Sorted, Text};
 use super::engine::{Cell, Column, Lookup, Table};
+use super::launch_tables::{CALL_PATH, COLLECTIVE, KERNEL_LAUNCH};
+use super::source::Source;
 use crate::damage::DESCRIPTIONS;
 use crate::damage::Description;
 use crate::event::ArgValue;
+use crate::id::{SliceId, TrackId};
 use crate::nccl::category::CategoryKind;
 use crate::store::Store;
 use crate::store::args::ArgSetId;
-use crate::store::slices::NO_PARENT;
 use crate::store::strings::StringId;
 use crate::store::traces::Trace;
 
@@ -30,9 +32,12 @@ pub const TABLES: &[&Table] = &[
     &TRACE_BOUNDS,
     &HEADER,
     &SLICE_NAME,
+    &KERNEL_LAUNCH,
+    &CALL_PATH,
+    &COLLECTIVE,
 ];
 
-type CellOf = fn(&Store, usize) -> Cell<'_>;
+type CellOf = fn(&Source, usize) -> Cell<'_>;
 
 const fn int(name: &'static str, lookup: Lookup, cell: CellOf) -> Column {
     Column { name, sql_type: "INTEGER", hidden: false, lookup, cell }
@@ -60,6 +65,10 @@ const fn machine(cell: CellOf) -> Column {
     int("machine_id", Scan, cell)
 }
 
+fn id(row: usize) -> SliceId {
+    SliceId::of_row(row)
+}
+
 fn string(store: &Store, id: StringId) -> Cell<'_> {
     store.strings.get(id).into()
 }
@@ -76,29 +85,26 @@ pub(super) static SLICE: Table = Table {
     rows: |s| s.slices.len(),
     columns: &[
         row("id"),
-        int("ts", Sorted, |s, i| Cell::Int(s.slices.ts(i))),
-        int("dur", Scan, |s, i| Cell::Int(s.slices.dur(i))),
-        int("track_id", Few(|s| s.tracks.tracks.len()), |s, i| Cell::Int(s.slices.track(i).into())),
-        text("category", Text(|s, i| s.slices.category(i)), |s, i| string(s, s.slices.category(i))),
-        text("name", Text(|s, i| s.slices.name(i)), |s, i| string(s, s.slices.name(i))),
-        int("depth", Few(|_| USUAL_DEPTH), |s, i| Cell::Int(s.slices.depth(i).into())),
-        int("parent_id", Integer, |s, i| match s.slices.parent(i) {
-            NO_PARENT => Cell::Null,
-            parent => Cell::Int(parent.into()),
-        }),
-        int("arg_set_id", Integer, |s, i| arg_set(s, s.slices.args(i))),
-        int("thread_ts", Scan, |s, i| s.slices.thread_times(i).0.into()),
-        int("thread_dur", Scan, |s, i| s.slices.thread_times(i).1.into()),
+        int("ts", Sorted, |s, i| Cell::Int(s.slices.ts(id(i)))),
+        int("dur", Scan, |s, i| Cell::Int(s.slices.dur(id(i)))),
+        int("track_id", Few(|s| s.tracks.tracks.len()), |s, i| Cell::Int(s.slices.track(id(i)).into())),
+        text("category", Text(|s, i| s.slices.category(id(i))), |s, i| string(s, s.slices.category(id(i)))),
+        text("name", Text(|s, i| s.slices.name(id(i))), |s, i| string(s, s.slices.name(id(i)))),
+        int("depth", Few(|_| USUAL_DEPTH), |s, i| Cell::Int(s.slices.depth(id(i)).into())),
+        int("parent_id", Integer, |s, i| s.slices.parent(id(i)).map(i64::from).into()),
+        int("arg_set_id", Integer, |s, i| arg_set(s, s.slices.args(id(i)))),
+        int("thread_ts", Scan, |s, i| s.slices.thread_times(id(i)).0.into()),
+        int("thread_dur", Scan, |s, i| s.slices.thread_times(id(i)).1.into()),
         null("thread_instruction_count"),
         null("thread_instruction_delta"),
-        text("cat", Text(|s, i| s.slices.category(i)), |s, i| string(s, s.slices.category(i))),
+        text("cat", Text(|s, i| s.slices.category(id(i))), |s, i| string(s, s.slices.category(id(i)))),
         row("slice_id"),
-        hidden(int("name_id", Integer, |s, i| Cell::Int(s.slices.name(i).0.into()))),
-        hidden(text("kind", Scan, |s, i| Cell::Text(s.category_kind(i).name()))),
-        hidden(int("correlation", Integer, |s, i| s.correlation(i).into())),
+        hidden(int("name_id", Integer, |s, i| Cell::Int(s.slices.name(id(i)).0.into()))),
+        hidden(text("kind", Scan, |s, i| Cell::Text(s.category_kind(id(i)).name()))),
+        hidden(int("correlation", Integer, |s, i| s.correlation(id(i)).into())),
         // A part of a column, so that an index over what is looked for need not hold all slices.
-        hidden(int("kernel_name_id", IntegerIn(|s| &s.kernels), |s, i| match s.category_kind(i) {
-            CategoryKind::Kernel => Cell::Int(s.slices.name(i).0.into()),
+        hidden(int("kernel_name_id", IntegerIn(|s| &s.kernels), |s, i| match s.category_kind(id(i)) {
+            CategoryKind::Kernel => Cell::Int(s.slices.name(id(i)).0.into()),
             _ => Cell::Null,
         })),
     ],
@@ -173,10 +179,10 @@ static THREAD: Table = Table {
         int("upid", Integer, |s, i| Cell::Int(s.tracks.threads[i].upid.into())),
         int("is_main_thread", Scan, |s, i| {
             let thread = &s.tracks.threads[i];
-            Cell::Int((s.tracks.processes[thread.upid as usize].pid == thread.tid).into())
+            Cell::Int((s.tracks.process(thread.upid).pid == thread.tid).into())
         }),
         int("is_idle", Scan, |_, i| Cell::Int((i == 0).into())),
-        machine(|s, i| Cell::Int(s.tracks.processes[s.tracks.threads[i].upid as usize].machine.into())),
+        machine(|s, i| Cell::Int(s.tracks.process(s.tracks.threads[i].upid).trace.into())),
         int("arg_set_id", Scan, |s, i| arg_set(s, s.tracks.threads[i].args)),
     ],
 };
@@ -197,7 +203,7 @@ static PROCESS: Table = Table {
         null("android_user_id"),
         null("cmdline"),
         int("arg_set_id", Scan, |s, i| arg_set(s, s.tracks.processes[i].args)),
-        machine(|s, i| Cell::Int(s.tracks.processes[i].machine.into())),
+        machine(|s, i| Cell::Int(s.tracks.processes[i].trace.into())),
     ],
 };
 
@@ -211,14 +217,14 @@ static TRACK: Table = Table {
         null("dimension_arg_set_id"),
         null("parent_id"),
         null("source_arg_set_id"),
-        machine(|s, i| Cell::Int(s.tracks.tracks[i].machine.into())),
+        machine(|s, i| Cell::Int(s.tracks.tracks[i].trace.into())),
         null("track_group_id"),
     ],
 };
 
 /// The track behind row `i` of one of the two tables of tracks with an owner.
-fn track_at(tracks: &[u32], i: usize) -> usize {
-    tracks[i] as usize
+fn track_at(tracks: &[TrackId], i: usize) -> usize {
+    tracks[i].row()
 }
 
 static THREAD_TRACK: Table = Table {
@@ -230,7 +236,7 @@ static THREAD_TRACK: Table = Table {
         text("type", Scan, |s, i| Cell::Text(s.tracks.tracks[track_at(&s.thread_tracks, i)].owner.track_type())),
         null("parent_id"),
         null("source_arg_set_id"),
-        machine(|s, i| Cell::Int(s.tracks.tracks[track_at(&s.thread_tracks, i)].machine.into())),
+        machine(|s, i| Cell::Int(s.tracks.tracks[track_at(&s.thread_tracks, i)].trace.into())),
         int("utid", Integer, |s, i| s.tracks.thread_of(s.thread_tracks[i]).map(i64::from).into()),
     ],
 };
@@ -244,7 +250,7 @@ static PROCESS_TRACK: Table = Table {
         text("type", Scan, |s, i| Cell::Text(s.tracks.tracks[track_at(&s.process_tracks, i)].owner.track_type())),
         null("parent_id"),
         null("source_arg_set_id"),
-        machine(|s, i| Cell::Int(s.tracks.tracks[track_at(&s.process_tracks, i)].machine.into())),
+        machine(|s, i| Cell::Int(s.tracks.tracks[track_at(&s.process_tracks, i)].trace.into())),
         int("upid", Integer, |s, i| {
             s.tracks.tracks[track_at(&s.process_tracks, i)].owner.process().map(i64::from).into()
         }),
@@ -303,8 +309,8 @@ static METADATA: Table = Table {
             ArgValue::Real(v) => Cell::Owned(format!("{v:?}")),
             _ => Cell::Null,
         }),
-        machine(|s, i| Cell::Int(s.metadata[i].machine.into())),
-        int("trace_id", Scan, |s, i| Cell::Int(s.metadata[i].machine.into())),
+        machine(|s, i| Cell::Int(s.metadata[i].trace.into())),
+        int("trace_id", Scan, |s, i| Cell::Int(s.metadata[i].trace.into())),
     ],
 };
 
@@ -333,7 +339,7 @@ static HEADER: Table = Table {
                 ArgValue::Text(v) => Cell::Text(v),
             },
         },
-        hidden(machine(|s, i| Cell::Int(s.header[i].machine.into()))),
+        hidden(machine(|s, i| Cell::Int(s.header[i].trace.into()))),
     ],
 };
 

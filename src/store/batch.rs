@@ -11,138 +11,11 @@ use std::borrow::Cow;
 use super::args::{Arg, ArgSetId};
 use super::ids::PackedIds;
 use super::order::Watch;
+use super::raw::{DescribedNames, Extra, News, Raw, RawKind};
 use super::shard_tracks::ShardTracks;
 use super::strings::{StringId, Strings};
 use crate::damage::{Damage, DamageReport};
-use crate::event::{
-    ArgList, ArgValue, Bind, Event, Kind, Scope, SliceFlow, Text, TrackDescription, TrackKey, TrackOwner,
-};
-
-/// An event on its way.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Raw {
-    pub(super) ts: i64,
-    /// The length of a slice, the id of a flow.
-    pub(super) value: i64,
-    pub(super) track: u32,
-    pub(super) name: StringId,
-    pub(super) category: StringId,
-    pub(super) args: ArgSetId,
-    /// Its ids, see [`PackedIds`]. If the event has an [`Extra`], its place among them instead.
-    pub(super) ids: (u32, u32),
-    pub(super) kind: RawKind,
-    pub(super) has_extra: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum RawKind {
-    #[default]
-    Complete,
-    Begin,
-    End,
-    Instant,
-    FlowStart,
-    FlowStep,
-    FlowEnd,
-    FlowEndAtNext,
-    /// A flow event whose id cannot be read.
-    FlowInvalid,
-    /// A flow of the slice that the event before opened or closed.
-    SliceFlow {
-        terminates: bool,
-        of_closed: bool,
-    },
-}
-
-impl RawKind {
-    /// Whether the event makes a slice of its own.
-    pub(super) fn is_slice(self) -> bool {
-        matches!(self, RawKind::Complete | RawKind::Begin | RawKind::Instant)
-    }
-}
-
-/// What few events have.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Extra {
-    pub(super) bind: Option<Bind>,
-    pub(super) thread_time: (Option<i64>, Option<i64>),
-    /// All ids, however large.
-    pub(super) ids: PackedIds,
-}
-
-impl Raw {
-    /// The ids of an event without [`Extra`].
-    pub(super) fn small_ids(&self) -> PackedIds {
-        PackedIds { first: self.ids.0.into(), second: self.ids.1.into(), pair: (0, 0) }
-    }
-}
-
-/// The id of a process or thread; texts by their number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum IdKey {
-    Absent,
-    Number(u32),
-    Text(StringId),
-}
-
-/// What a shard met for the first time, and what an event says of a process or thread. Threads and tracks are numbered as they
-/// come.
-#[derive(Debug)]
-pub(super) enum News {
-    Thread {
-        pid: IdKey,
-        tid: IdKey,
-    },
-    ThreadTrack {
-        thread: u32,
-    },
-    InstantTrack {
-        scope: Scope,
-        thread: u32,
-    },
-    AsyncTrack {
-        per_process: bool,
-        thread: u32,
-        key: String,
-        name: StringId,
-    },
-    /// A track that the file describes, with the name of its first event.
-    DescribedTrack {
-        name: StringId,
-    },
-    /// What it is, or a thread or process that has no such track.
-    Description {
-        track: Option<u32>,
-        owner: TrackOwner,
-        names: DescribedNames,
-    },
-    ProcessName {
-        thread: u32,
-        name: StringId,
-        ts: i64,
-    },
-    ThreadName {
-        thread: u32,
-        name: StringId,
-        ts: i64,
-    },
-    ProcessArgs {
-        thread: u32,
-        args: ArgSetId,
-    },
-    ThreadArgs {
-        thread: u32,
-        args: ArgSetId,
-    },
-}
-
-/// The names in the description of a track: its own, its thread's, its process's.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct DescribedNames {
-    pub(super) track: StringId,
-    pub(super) thread: StringId,
-    pub(super) process: StringId,
-}
+use crate::event::{ArgList, ArgValue, Event, Kind, Scope, SliceFlow, Text, TrackDescription, TrackKey};
 
 /// The events of one stretch of the file, in time order, equal times in file order.
 #[derive(Debug, Default)]
@@ -151,7 +24,7 @@ pub struct Batch {
     pub(super) shard: usize,
     pub(super) raws: Vec<Raw>,
     /// Where each of them begins in the text, if that was asked for.
-    pub(super) places: Vec<u64>,
+    pub(super) offsets: Vec<u64>,
     pub(super) extras: Vec<Extra>,
     /// Sets of arguments: set `i` is `args[args_ends[i - 1]..args_ends[i]]`, and events have them as `i + 1`.
     pub(super) args: Vec<Arg>,
@@ -186,7 +59,7 @@ pub struct Shard {
     tracks: ShardTracks,
     /// As it stood in the file, and its number.
     last_category: (Vec<u8>, StringId),
-    keep_places: bool,
+    keep_offsets: bool,
     batch: Batch,
 }
 
@@ -197,17 +70,17 @@ impl Shard {
         let untold = strings.len();
         let batch = Batch { shard: number, ..Batch::default() };
         let last_category = (Vec::new(), StringId::NULL);
-        Shard { number, strings, untold, tracks: ShardTracks::default(), last_category, keep_places: false, batch }
+        Shard { number, strings, untold, tracks: ShardTracks::default(), last_category, keep_offsets: false, batch }
     }
 
     /// The same one, which also keeps where in the text its events stand if that is wanted.
-    pub fn keep_places(self, wanted: bool) -> Self {
-        Shard { keep_places: wanted, ..self }
+    pub fn keep_offsets(self, wanted: bool) -> Self {
+        Shard { keep_offsets: wanted, ..self }
     }
 
     /// A new one that keeps what this one keeps.
     pub fn renewed(&self, number: usize) -> Self {
-        Shard::new(number).keep_places(self.keep_places)
+        Shard::new(number).keep_offsets(self.keep_offsets)
     }
 
     /// Its number.
@@ -264,7 +137,7 @@ impl Shard {
     /// Takes an event that lies on a track which the file describes ([`Shard::describe`]). Slices may be nameless there.
     pub fn add_on(&mut self, key: TrackKey, event: &Event<'_>, offset: u64) {
         if event.ts < 0 {
-            // The arrows of an event are not counted beside it.
+            // The flows of an event are not counted beside it.
             if !matches!(event.kind, Kind::SliceFlow(_)) {
                 self.batch.damage.count(Damage::NegativeTimestamp, Some(offset));
             }
@@ -340,8 +213,8 @@ impl Shard {
             }
         };
         batch.raws.push(Raw { args, ids, has_extra, ..raw });
-        if self.keep_places {
-            batch.places.push(offset);
+        if self.keep_offsets {
+            batch.offsets.push(offset);
         }
     }
 
@@ -423,10 +296,10 @@ impl Shard {
         self.untold = self.strings.len();
         // Most files are in time order, or nearly.
         if !batch.raws.is_sorted_by_key(|raw| raw.ts) {
-            if self.keep_places {
+            if self.keep_offsets {
                 let mut order: Vec<usize> = (0..batch.raws.len()).collect();
                 order.sort_by_key(|at| batch.raws[*at].ts);
-                batch.places = order.into_iter().map(|at| batch.places[at]).collect();
+                batch.offsets = order.into_iter().map(|at| batch.offsets[at]).collect();
             }
             batch.raws.sort_by_key(|raw| raw.ts);
         }

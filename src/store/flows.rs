@@ -1,31 +1,32 @@
-//! Flows: the arrows between slices, bound as Perfetto binds them.
+//! Flows: the flows between slices, bound as Perfetto binds them.
 //!
-//! An arrow's ends are bound to whatever slice is on top of their track when the end is reached in time order, even one
+//! A flow's ends are bound to whatever slice is on top of their track when the end is reached in time order, even one
 //! that ended long ago. That is wrong for kernels which overlap on one stream, and it is what everybody's SQL expects; the
 //! truth about launches is found elsewhere, by correlation ids.
 
 use std::collections::HashMap;
 
-use super::places::ArrowEnd;
+use super::offsets::FlowEnd;
 use super::slices::Slices;
 use super::strings::StringId;
 use crate::damage::{Damage, DamageReport};
+use crate::id::{SliceId, TrackId};
 
-/// All arrows, in the order in which they were closed.
+/// All flows, in the order in which they were closed.
 #[derive(Debug, Default)]
 pub struct Flows {
-    /// The slice that an arrow leaves.
-    pub slice_out: Vec<u32>,
+    /// The slice that a flow leaves.
+    pub slice_out: Vec<SliceId>,
     /// The slice at which it arrives.
-    pub slice_in: Vec<u32>,
-    /// Perfetto's number for the arrow: a running number for `s`/`t`/`f`, the file's own for `bind_id`.
+    pub slice_in: Vec<SliceId>,
+    /// Perfetto's number for the flow: a running number for `s`/`t`/`f`, the file's own for `bind_id`.
     pub trace_id: Vec<u64>,
-    /// Name and category of the arrow; both NULL for `bind_id`.
+    /// Name and category of the flow; both NULL for `bind_id`.
     pub label: Vec<(StringId, StringId)>,
 }
 
 impl Flows {
-    /// How many arrows there are.
+    /// How many flows there are.
     pub fn len(&self) -> usize {
         self.slice_out.len()
     }
@@ -38,37 +39,37 @@ impl Flows {
 
 type Label = (StringId, StringId);
 
-/// Binds the ends of arrows while the slices are laid in time order.
+/// Binds the ends of flows while the slices are laid in time order.
 #[derive(Default)]
 pub(super) struct Binder {
     pub(super) flows: Flows,
     /// By trace.
-    arrows: Vec<Arrows>,
+    live: Vec<LiveFlows>,
     /// The trace whose events come now.
     trace: usize,
     /// Ends that wait for the next slice on their track.
-    parked: HashMap<u32, Vec<Parked>>,
+    parked: HashMap<TrackId, Vec<Parked>>,
     /// Where the event stands that is being bound, if that is to be kept.
-    pub(super) place: Option<u64>,
-    /// The events that were bound, if their places are to be kept.
-    pub(super) ends: Vec<ArrowEnd>,
+    pub(super) offset: Option<u64>,
+    /// The events that were bound, if their offsets are to be kept.
+    pub(super) ends: Vec<FlowEnd>,
 }
 
-/// The arrows of one trace: others number theirs alike.
+/// The flows of one trace: others number theirs alike.
 #[derive(Default)]
-struct Arrows {
+struct LiveFlows {
     numbers: HashMap<(u64, Label), u64, foldhash::fast::FixedState>,
-    /// The latest slice of each arrow that has been started.
-    started: HashMap<u64, u32, foldhash::fast::FixedState>,
+    /// The latest slice of each flow that has been started.
+    started: HashMap<u64, SliceId, foldhash::fast::FixedState>,
 }
 
-/// An arrow's number, its label, and where its end stands if that is to be kept.
+/// A flow's number, its label, and where its end stands if that is to be kept.
 type Parked = (u64, Label, Option<u64>);
 
 impl Binder {
     /// For so many traces.
     pub(super) fn new(traces: usize) -> Self {
-        Binder { arrows: std::iter::repeat_with(Arrows::default).take(traces).collect(), ..Binder::default() }
+        Binder { live: std::iter::repeat_with(LiveFlows::default).take(traces).collect(), ..Binder::default() }
     }
 
     /// What comes next is of this trace.
@@ -77,19 +78,19 @@ impl Binder {
         self.trace = trace;
     }
 
-    fn arrows(&mut self) -> &mut Arrows {
-        &mut self.arrows[self.trace]
+    fn live(&mut self) -> &mut LiveFlows {
+        &mut self.live[self.trace]
     }
 
-    /// Perfetto's number for an arrow of `s`, `t`, `f`: the same id, category and name are the same arrow.
+    /// Perfetto's number for a flow of `s`, `t`, `f`: the same id, category and name are the same flow.
     fn number(&mut self, id: u64, label: Label) -> u64 {
-        let numbers = &mut self.arrows().numbers;
+        let numbers = &mut self.live().numbers;
         let next = numbers.len() as u64;
         *numbers.entry((id, label)).or_insert(next)
     }
 
-    /// `s`: the arrow leaves the slice on top of the track.
-    pub(super) fn start(&mut self, id: u64, label: Label, top: Option<u32>, damage: &mut DamageReport) {
+    /// `s`: the flow leaves the slice on top of the track.
+    pub(super) fn start(&mut self, id: u64, label: Label, top: Option<SliceId>, damage: &mut DamageReport) {
         let number = self.number(id, label);
         match top {
             None => damage.count(Damage::FlowNoEnclosingSlice, None),
@@ -97,16 +98,23 @@ impl Binder {
         }
     }
 
-    fn start_at(&mut self, number: u64, slice: u32, damage: &mut DamageReport) {
-        if self.arrows().started.contains_key(&number) {
+    fn start_at(&mut self, number: u64, slice: SliceId, damage: &mut DamageReport) {
+        if self.live().started.contains_key(&number) {
             return damage.count(Damage::FlowDuplicateId, None);
         }
-        self.arrows().started.insert(number, slice);
-        self.bound(self.place, number, slice, true);
+        self.live().started.insert(number, slice);
+        self.bound(self.offset, number, slice, true);
     }
 
-    /// `t`: the arrow arrives at the slice on top of the track, and leaves it again.
-    pub(super) fn step(&mut self, id: u64, label: Label, top: Option<u32>, slices: &Slices, damage: &mut DamageReport) {
+    /// `t`: the flow arrives at the slice on top of the track, and leaves it again.
+    pub(super) fn step(
+        &mut self,
+        id: u64,
+        label: Label,
+        top: Option<SliceId>,
+        slices: &Slices,
+        damage: &mut DamageReport,
+    ) {
         let number = self.number(id, label);
         match top {
             None => damage.count(Damage::FlowNoEnclosingSlice, None),
@@ -114,18 +122,25 @@ impl Binder {
         }
     }
 
-    fn step_at(&mut self, number: u64, label: Label, slice: u32, slices: &Slices, damage: &mut DamageReport) {
-        let Some(latest) = self.arrows().started.get_mut(&number) else {
+    fn step_at(&mut self, number: u64, label: Label, slice: SliceId, slices: &Slices, damage: &mut DamageReport) {
+        let Some(latest) = self.live().started.get_mut(&number) else {
             return damage.count(Damage::FlowStepWithoutStart, None);
         };
         let from = std::mem::replace(latest, slice);
-        self.bound(self.place, number, slice, false);
-        self.arrow(number, label, from, slice, slices);
+        self.bound(self.offset, number, slice, false);
+        self.connect(number, label, from, slice, slices);
     }
 
-    /// `f` with `bp: e`: the arrow arrives at the slice on top of the track. It stays started, so that any number of ends
+    /// `f` with `bp: e`: the flow arrives at the slice on top of the track. It stays started, so that any number of ends
     /// may follow: one graph launch, hundreds of kernels.
-    pub(super) fn end(&mut self, id: u64, label: Label, top: Option<u32>, slices: &Slices, damage: &mut DamageReport) {
+    pub(super) fn end(
+        &mut self,
+        id: u64,
+        label: Label,
+        top: Option<SliceId>,
+        slices: &Slices,
+        damage: &mut DamageReport,
+    ) {
         let number = self.number(id, label);
         match top {
             None => damage.count(Damage::FlowNoEnclosingSlice, None),
@@ -133,41 +148,47 @@ impl Binder {
         }
     }
 
-    fn end_at(&mut self, number: u64, label: Label, slice: u32, slices: &Slices, damage: &mut DamageReport) {
-        match self.arrows().started.get(&number).copied() {
+    fn end_at(&mut self, number: u64, label: Label, slice: SliceId, slices: &Slices, damage: &mut DamageReport) {
+        match self.live().started.get(&number).copied() {
             Some(from) => {
-                self.bound(self.place, number, slice, false);
-                self.arrow(number, label, from, slice, slices);
+                self.bound(self.offset, number, slice, false);
+                self.connect(number, label, from, slice, slices);
             }
             None => damage.count(Damage::FlowEndWithoutStart, None),
         }
     }
 
-    /// `f` without `bp`: the arrow arrives at the next slice on the track.
-    pub(super) fn park(&mut self, id: u64, label: Label, track: u32) {
+    /// `f` without `bp`: the flow arrives at the next slice on the track.
+    pub(super) fn park(&mut self, id: u64, label: Label, track: TrackId) {
         let number = self.number(id, label);
-        self.parked.entry(track).or_default().push((number, label, self.place));
+        self.parked.entry(track).or_default().push((number, label, self.offset));
     }
 
-    /// A slice was opened on a track: the arrows that waited for it arrive. One that was never started leaves the first slice of
+    /// A slice was opened on a track: the flows that waited for it arrive. One that was never started leaves the first slice of
     /// its trace, as in Perfetto.
-    pub(super) fn opened(&mut self, track: u32, slice: u32, first: impl Fn() -> u32) {
+    pub(super) fn opened(&mut self, track: TrackId, slice: SliceId, first: impl Fn() -> SliceId) {
         if self.parked.is_empty() {
             return;
         }
-        for (number, label, place) in self.parked.remove(&track).unwrap_or_default() {
-            let from = *self.arrows().started.entry(number).or_insert_with(&first);
-            self.bound(place, number, slice, false);
+        for (number, label, offset) in self.parked.remove(&track).unwrap_or_default() {
+            let from = *self.live().started.entry(number).or_insert_with(&first);
+            self.bound(offset, number, slice, false);
             self.push(number, label, from, slice);
         }
     }
 
-    fn bound(&mut self, place: Option<u64>, arrow: u64, slice: u32, is_start: bool) {
-        self.ends.extend(place.map(|place| ArrowEnd { place, arrow, slice, is_start }));
+    fn bound(&mut self, offset: Option<u64>, flow: u64, slice: SliceId, is_start: bool) {
+        self.ends.extend(offset.map(|offset| FlowEnd { offset, flow, slice, is_start }));
     }
 
     /// `bind_id` on a slice.
-    pub(super) fn bind(&mut self, bind: crate::event::Bind, slice: u32, slices: &Slices, damage: &mut DamageReport) {
+    pub(super) fn bind(
+        &mut self,
+        bind: crate::event::Bind,
+        slice: SliceId,
+        slices: &Slices,
+        damage: &mut DamageReport,
+    ) {
         let Some(id) = bind.id else { return damage.count(Damage::FlowInvalidId, None) };
         let label = (StringId::NULL, StringId::NULL);
         match (bind.flow_in, bind.flow_out) {
@@ -178,23 +199,23 @@ impl Binder {
         }
     }
 
-    /// An arrow of Perfetto's own format passes a slice: it leaves from there if it is not under way, otherwise it arrives.
-    pub(super) fn pass(&mut self, id: u64, slice: u32, terminates: bool, slices: &Slices) {
-        let started = &mut self.arrows().started;
+    /// A flow of Perfetto's own format passes a slice: it leaves from there if it is not under way, otherwise it arrives.
+    pub(super) fn pass(&mut self, id: u64, slice: SliceId, terminates: bool, slices: &Slices) {
+        let started = &mut self.live().started;
         let from = if terminates { started.remove(&id) } else { started.insert(id, slice) };
         if let Some(from) = from {
-            self.arrow(id, (StringId::NULL, StringId::NULL), from, slice, slices);
+            self.connect(id, (StringId::NULL, StringId::NULL), from, slice, slices);
         }
     }
 
-    /// The slice that starts earlier is the one that the arrow leaves, whichever end was met first.
-    fn arrow(&mut self, number: u64, label: Label, from: u32, to: u32, slices: &Slices) {
-        let flipped = slices.ts(from as usize) > slices.ts(to as usize);
+    /// The slice that starts earlier is the one that the flow leaves, whichever end was met first.
+    fn connect(&mut self, number: u64, label: Label, from: SliceId, to: SliceId, slices: &Slices) {
+        let flipped = slices.ts(from) > slices.ts(to);
         let (from, to) = if flipped { (to, from) } else { (from, to) };
         self.push(number, label, from, to);
     }
 
-    fn push(&mut self, number: u64, label: Label, from: u32, to: u32) {
+    fn push(&mut self, number: u64, label: Label, from: SliceId, to: SliceId) {
         self.flows.slice_out.push(from);
         self.flows.slice_in.push(to);
         self.flows.trace_id.push(number);

@@ -6,6 +6,7 @@
 use super::Store;
 use super::strings::StringId;
 use crate::event::ids::{EventIds, PythonCaller};
+use crate::id::{SliceId, TraceId};
 use crate::nccl::category::CategoryKind;
 
 /// The ids of an event as the columns hold them. 0 is none in all of them.
@@ -80,26 +81,26 @@ pub struct Autograd {
 
 impl Store {
     /// All ids of a slice.
-    pub fn ids(&self, slice: usize) -> EventIds {
+    pub fn ids(&self, slice: SliceId) -> EventIds {
         self.slices.packed_ids(slice).unpack(self.ids_kind(slice))
     }
 
     /// All but the pair, which takes a search.
     #[inline]
-    fn common_ids(&self, slice: usize) -> EventIds {
+    fn common_ids(&self, slice: SliceId) -> EventIds {
         let (first, second) = self.slices.common_ids(slice);
         PackedIds { first, second, pair: (0, 0) }.unpack(self.ids_kind(slice))
     }
 
     /// A slice without a category may be a call.
     #[inline]
-    fn ids_kind(&self, slice: usize) -> CategoryKind {
+    fn ids_kind(&self, slice: SliceId) -> CategoryKind {
         if self.slices.category(slice) == StringId::NULL { CategoryKind::Runtime } else { self.category_kind(slice) }
     }
 
     /// The number that GPU work shares with the call that launched it; CUPTI counts from 1. Slices without a category may have it
     /// too.
-    pub fn correlation(&self, slice: usize) -> Option<i64> {
+    pub fn correlation(&self, slice: SliceId) -> Option<i64> {
         match self.common_ids(slice) {
             EventIds::Gpu { correlation, .. } | EventIds::Call { correlation } => {
                 Some(correlation).filter(|id| *id != 0)
@@ -108,13 +109,13 @@ impl Store {
         }
     }
 
-    /// The same with the slice's machine: other machines count alike.
-    pub fn machine_correlation(&self, slice: usize) -> Option<(u32, i64)> {
-        Some((self.machine_of(slice), self.correlation(slice)?))
+    /// The same with the slice's trace: other traces number theirs alike.
+    pub fn trace_correlation(&self, slice: SliceId) -> Option<(TraceId, i64)> {
+        Some((self.trace_of(slice), self.correlation(slice)?))
     }
 
     /// The number of an operator, and of the GPU work below it.
-    pub fn external_id(&self, slice: usize) -> Option<i64> {
+    pub fn external_id(&self, slice: SliceId) -> Option<i64> {
         match self.common_ids(slice) {
             EventIds::Gpu { external_id, .. } | EventIds::Operator { external_id, .. } => {
                 Some(external_id).filter(|id| *id != 0)
@@ -124,7 +125,7 @@ impl Store {
     }
 
     /// The number of a Python function's call, and that of its caller as the profiler recorded it.
-    pub fn python_ids(&self, slice: usize) -> Option<(i64, PythonCaller)> {
+    pub fn python_ids(&self, slice: SliceId) -> Option<(i64, PythonCaller)> {
         match self.common_ids(slice) {
             EventIds::Python { python_id, python_caller } => Some((python_id, python_caller)),
             _ => None,
@@ -132,7 +133,7 @@ impl Store {
     }
 
     /// What autograd numbered an operator with.
-    pub fn autograd(&self, slice: usize) -> Option<Autograd> {
+    pub fn autograd(&self, slice: SliceId) -> Option<Autograd> {
         let EventIds::Operator { sequence_number: Some(_), .. } = self.common_ids(slice) else { return None };
         match self.ids(slice) {
             EventIds::Operator { sequence_number: Some(sequence), forward_thread, .. } => {
@@ -143,7 +144,7 @@ impl Store {
     }
 
     /// The graph that launched GPU work, and its node in this graph.
-    pub fn graph_node(&self, slice: usize) -> Option<(i64, i64)> {
+    pub fn graph_node(&self, slice: SliceId) -> Option<(i64, i64)> {
         match self.ids(slice) {
             EventIds::Gpu { graph_id, graph_node_id, .. } if graph_node_id != 0 => Some((graph_id, graph_node_id)),
             _ => None,

@@ -6,14 +6,15 @@
 //! whoever asks.
 
 pub mod args;
+mod assemble;
 pub mod batch;
 pub mod flows;
 pub mod highest;
 pub mod ids;
 mod nest;
+pub mod offsets;
 mod order;
-pub mod places;
-mod replay;
+mod raw;
 mod shard_tracks;
 pub mod slices;
 pub mod strings;
@@ -22,15 +23,17 @@ pub mod tracks;
 
 use crate::damage::DamageReport;
 use crate::event::{ArgValue, HeaderField};
+use crate::id::{ProcessId, SliceId, ThreadId, TraceId, TrackId};
 use crate::nccl::args as args_of;
 use crate::nccl::category::CategoryKind;
 use args::{Arg, ArgSetId, Args};
-use batch::{Batch, DescribedNames, Extra, IdKey, News, Raw, RawKind};
+use assemble::{Assembler, Extras};
+use batch::Batch;
 use flows::{Binder, Flows};
 use nest::Layer;
+use offsets::EventOffsets;
 use order::{Sequence, Stretch};
-use places::Places;
-use replay::{Extras, Mark, Replay};
+use raw::{DescribedNames, Extra, IdKey, Mark, News, Raw, RawKind};
 use slices::Slices;
 use strings::{StringId, Strings};
 use traces::{Field, Trace};
@@ -62,19 +65,19 @@ pub struct Store {
     /// The distinct names of slices, and what such slices are.
     pub names: Vec<Name>,
     /// The slices that are kernels, in order.
-    pub kernels: Vec<u32>,
+    pub kernels: Vec<SliceId>,
     /// The slices that are calls into a runtime or driver, in order.
-    pub runtime_calls: Vec<u32>,
+    pub runtime_calls: Vec<SliceId>,
     /// The slices that lie on lanes beside their thread's track, in order.
-    pub spilled: Vec<u32>,
+    pub spilled: Vec<SliceId>,
     /// Where in the text the events stand, if the load was asked to keep that.
-    pub places: Places,
+    pub offsets: EventOffsets,
     /// First start and last end of all slices, in ns: half-open, so that a trace of one moment ends 1 ns after it.
     pub bounds: (i64, i64),
     /// The tracks that belong to threads, and those that belong to processes.
-    pub thread_tracks: Vec<u32>,
+    pub thread_tracks: Vec<TrackId>,
     /// See [`Store::thread_tracks`].
-    pub process_tracks: Vec<u32>,
+    pub process_tracks: Vec<TrackId>,
     /// What each text stands for if it is a category.
     kinds: Vec<CategoryKind>,
     /// The arguments of flows: as many sets as there are pairs of name and category.
@@ -102,21 +105,21 @@ impl Store {
     }
 
     /// A slice's name; empty if it has none.
-    pub fn slice_name(&self, slice: usize) -> &str {
+    pub fn slice_name(&self, slice: SliceId) -> &str {
         self.strings.get(self.slices.name(slice)).unwrap_or_default()
     }
 
     /// The thread that a slice lies on, on its own track or on a lane beside it.
-    pub fn thread_of(&self, slice: usize) -> Option<u32> {
+    pub fn thread_of(&self, slice: SliceId) -> Option<ThreadId> {
         self.tracks.thread_of(self.slices.track(slice))
     }
 
     /// The process of this thread, or that of the track itself where a trace describes one.
-    pub fn process_of(&self, slice: usize) -> Option<u32> {
+    pub fn process_of(&self, slice: SliceId) -> Option<ProcessId> {
         if let Some(thread) = self.thread_of(slice) {
-            return Some(self.tracks.threads[thread as usize].upid);
+            return Some(self.tracks.thread(thread).upid);
         }
-        match self.tracks.tracks.get(self.slices.track(slice) as usize)?.owner {
+        match self.tracks.track(self.slices.track(slice)).owner {
             Owner::ProcessEvents(upid) | Owner::UnderProcess(upid) => Some(upid),
             _ => None,
         }
@@ -128,7 +131,7 @@ impl Store {
     }
 
     /// What sort of work a slice's category stands for.
-    pub fn category_kind(&self, slice: usize) -> CategoryKind {
+    pub fn category_kind(&self, slice: SliceId) -> CategoryKind {
         self.kinds.get(self.slices.category(slice).0 as usize).copied().unwrap_or(CategoryKind::Cpu)
     }
 }
@@ -139,7 +142,7 @@ pub struct Builder {
     slices: Slices,
     marks: Vec<Mark>,
     /// Where each mark stands in the text, if that was asked for.
-    mark_places: Vec<u64>,
+    mark_offsets: Vec<u64>,
     extras: Extras,
     stretches: Vec<Stretch>,
     dictionaries: Vec<Dictionary>,
@@ -160,8 +163,8 @@ pub struct Builder {
 #[derive(Debug, Default)]
 struct Dictionary {
     strings: Vec<StringId>,
-    threads: Vec<u32>,
-    tracks: Vec<u32>,
+    threads: Vec<ThreadId>,
+    tracks: Vec<TrackId>,
 }
 
 impl Dictionary {
@@ -211,14 +214,14 @@ impl Builder {
         let dictionary = &self.dictionaries[batch.shard];
         let rows = &mut self.slices.rows;
         let (first_row, first_mark) = (rows.len() as u32, self.marks.len() as u32);
-        let mut places = batch.places.iter().copied();
+        let mut offsets = batch.offsets.iter().copied();
         for raw in &batch.raws {
-            let place = places.next();
+            let offset = offsets.next();
             let extra = if raw.has_extra { batch.extras.get(raw.ids.0 as usize) } else { None };
             let raw = Raw {
                 name: dictionary.string(raw.name),
                 category: dictionary.string(raw.category),
-                track: dictionary.tracks[raw.track as usize],
+                track: dictionary.tracks[raw.track as usize].0,
                 args: args[raw.args.0 as usize],
                 ..*raw
             };
@@ -227,7 +230,7 @@ impl Builder {
                     self.extras.binds.insert(rows.len() as u32, bind);
                 }
                 rows.push(&raw, extra);
-                rows.places.extend(place);
+                rows.offsets.extend(offset);
                 continue;
             }
             if raw.kind == RawKind::End && (raw.has_extra || raw.ids != (0, 0)) {
@@ -235,7 +238,7 @@ impl Builder {
                 self.extras.ends.insert(self.marks.len() as u32, extra);
             }
             self.marks.push(Mark::new(&raw, rows.len() as u32));
-            self.mark_places.extend(place);
+            self.mark_offsets.extend(offset);
         }
         let (rows, marks) = (first_row..rows.len() as u32, first_mark..self.marks.len() as u32);
         self.stretches.push(Stretch { trace: self.traces.len(), rows, marks });
@@ -267,7 +270,7 @@ impl Builder {
         let utid = |thread: u32| dictionary.threads[thread as usize];
         match news {
             News::Thread { pid, tid } => {
-                let utid = self.tracks.thread(dictionary.id(pid), dictionary.id(tid));
+                let utid = self.tracks.thread_of_event(dictionary.id(pid), dictionary.id(tid));
                 dictionary.threads.push(utid);
             }
             News::ThreadTrack { thread } => {
@@ -300,23 +303,23 @@ impl Builder {
                 self.tracks.name_thread(utid(thread), dictionary.string(name), ts);
             }
             News::ProcessArgs { thread, args: set } => {
-                let upid = self.tracks.threads[utid(thread) as usize].upid;
-                self.tracks.processes[upid as usize].args = args[set.0 as usize];
+                let upid = self.tracks.threads[utid(thread).row()].upid;
+                self.tracks.processes[upid.row()].args = args[set.0 as usize];
             }
             News::ThreadArgs { thread, args: set } => {
-                self.tracks.threads[utid(thread) as usize].args = args[set.0 as usize];
+                self.tracks.threads[utid(thread).row()].args = args[set.0 as usize];
             }
         }
     }
 
     /// Ends a trace. What comes behind it is another machine's, and of new shards. `header` and `trace` are what the reader found.
     pub fn end_trace(&mut self, header: Vec<HeaderField>, mut trace: Trace) {
-        let machine = self.traces.len() as u32;
+        let number = TraceId::of_row(self.traces.len());
         trace.damage.add(&std::mem::take(&mut self.damage));
-        self.header.extend(Field::of(machine, header));
+        self.header.extend(Field::of(number, header));
         self.rule_from.push(std::mem::take(&mut self.order).rule_from());
         self.traces.push(trace);
-        self.tracks.go_to_machine(machine + 1);
+        self.tracks.go_to_trace(TraceId(number.0 + 1));
         self.dictionaries.clear();
     }
 
@@ -335,33 +338,39 @@ impl Builder {
             self.end_trace(Vec::new(), Trace::default());
         }
         let mut traces = self.traces;
-        let mut replay = Replay {
+        let mut assembler = Assembler {
             closed: None,
-            trace: 0,
+            trace: TraceId(0),
             layer: Layer::new(self.tracks, self.slices),
             binder: Binder::new(traces.len()),
             args: self.args,
             damage: traces.iter_mut().map(|trace| std::mem::take(&mut trace.damage)).collect(),
             marks: &self.marks,
-            mark_places: &self.mark_places,
+            mark_offsets: &self.mark_offsets,
             extras: &self.extras,
-            places: Places::default(),
+            offsets: EventOffsets::default(),
         };
         let (stretches, rule_from) = (self.stretches, self.rule_from);
-        replay.run(|events| Sequence::new(stretches, rule_from, events));
-        let Replay {
-            layer: Layer { slices, tracks, spilled, .. }, binder, mut args, damage: damages, mut places, ..
-        } = replay;
+        assembler.run(|events| Sequence::new(stretches, rule_from, events));
+        let Assembler {
+            layer: Layer { slices, tracks, spilled, .. },
+            binder,
+            mut args,
+            damage: damages,
+            mut offsets,
+            ..
+        } = assembler;
         for (trace, found) in traces.iter_mut().zip(damages) {
             damage.add(&found);
             trace.damage = found;
         }
-        places.arrows = binder.ends;
+        offsets.flows = binder.ends;
         let flows = binder.flows;
         let kinds = kinds(&slices.rows.category, &self.strings);
         let flow_args = flow_args(&flows, &mut args, &mut self.strings);
-        let tracks_of = |wanted: fn(Owner) -> bool| -> Vec<u32> {
-            (0..tracks.tracks.len() as u32).filter(|track| wanted(tracks.tracks[*track as usize].owner)).collect()
+        let tracks_of = |wanted: fn(Owner) -> bool| -> Vec<TrackId> {
+            let all = (0..tracks.tracks.len()).map(TrackId::of_row);
+            all.filter(|track| wanted(tracks.track(*track).owner)).collect()
         };
         let Roles { names, kernels, runtime_calls } = roles(&slices, &kinds);
         Store {
@@ -369,7 +378,7 @@ impl Builder {
             kernels,
             runtime_calls,
             spilled,
-            places,
+            offsets,
             bounds: bounds(&slices),
             thread_tracks: tracks_of(|owner| owner.thread().is_some()),
             process_tracks: tracks_of(|owner| owner.process().is_some()),
@@ -403,23 +412,23 @@ fn kinds(categories: &[StringId], strings: &Strings) -> Vec<CategoryKind> {
 #[derive(Default)]
 struct Roles {
     names: Vec<Name>,
-    kernels: Vec<u32>,
-    runtime_calls: Vec<u32>,
+    kernels: Vec<SliceId>,
+    runtime_calls: Vec<SliceId>,
 }
 
 fn roles(slices: &Slices, kinds: &[CategoryKind]) -> Roles {
     let mut roles = Roles::default();
     let mut names = vec![Name::default(); slices.rows.name.iter().map(|id| id.0 as usize + 1).max().unwrap_or(0)];
-    for slice in 0..slices.len() {
+    for slice in slices.ids() {
         let name = &mut names[slices.name(slice).0 as usize];
         match kinds[slices.category(slice).0 as usize] {
             CategoryKind::Kernel => {
                 name.of_kernel = true;
-                roles.kernels.push(slice as u32);
+                roles.kernels.push(slice);
             }
             CategoryKind::Runtime => {
                 name.of_cpu = true;
-                roles.runtime_calls.push(slice as u32);
+                roles.runtime_calls.push(slice);
             }
             CategoryKind::Frame | CategoryKind::Cpu => name.of_cpu = true,
             CategoryKind::Gpu => name.of_gpu = true,
@@ -431,8 +440,8 @@ fn roles(slices: &Slices, kinds: &[CategoryKind]) -> Roles {
 }
 
 fn bounds(slices: &Slices) -> (i64, i64) {
-    let start = if slices.is_empty() { 0 } else { slices.ts(0) };
-    let end = (0..slices.len()).map(|slice| slices.ts(slice) + slices.dur(slice).max(0)).max().unwrap_or(0);
+    let start = if slices.is_empty() { 0 } else { slices.ts(SliceId(0)) };
+    let end = slices.ids().map(|slice| slices.ts(slice) + slices.dur(slice).max(0)).max().unwrap_or(0);
     (start, if slices.is_empty() || end > start { end } else { start.saturating_add(1) })
 }
 

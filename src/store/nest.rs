@@ -8,10 +8,11 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use super::highest::Highest;
-use super::slices::{NO_PARENT, Slices, UNFINISHED};
+use super::slices::{Slices, UNFINISHED};
 use super::strings::StringId;
 use super::tracks::Tracks;
 use crate::damage::{Damage, DamageReport};
+use crate::id::{SliceId, ThreadId, TraceId, TrackId};
 
 /// Perfetto drops what is nested deeper.
 const MAX_DEPTH: usize = 512;
@@ -23,12 +24,12 @@ struct NewSlice {
     ts: i64,
     /// `None`: open until its end comes.
     dur: Option<i64>,
-    track: u32,
+    track: TrackId,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    slice: u32,
+    slice: SliceId,
     ts: i64,
     /// `None`: still open.
     end: Option<i64>,
@@ -57,7 +58,7 @@ struct Stack {
 #[derive(Debug, Default)]
 struct Lanes {
     /// By lane: its track, and the ends of what still runs on it, the innermost last.
-    lanes: Vec<(u32, Vec<i64>)>,
+    lanes: Vec<(TrackId, Vec<i64>)>,
     /// By lane: up to when a slice may last that comes onto it.
     room: Highest,
     /// The ends of what is the innermost on its lane, or was when it came there, and the lane.
@@ -72,7 +73,7 @@ const FREE: i64 = i64::MAX;
 
 impl Lanes {
     /// Finds the lane of a slice; `None` if it needs a new one.
-    fn lay(&mut self, ts: i64, end: i64) -> Option<u32> {
+    fn lay(&mut self, ts: i64, end: i64) -> Option<TrackId> {
         while let Some(Reverse((over, lane))) = self.ending.peek().copied().filter(|Reverse((over, _))| *over <= ts) {
             self.ending.pop();
             let ends = &mut self.lanes[lane].1;
@@ -88,7 +89,7 @@ impl Lanes {
     }
 
     /// A new lane, and a slice on it.
-    fn add(&mut self, track: u32, end: i64) {
+    fn add(&mut self, track: TrackId, end: i64) {
         self.lanes.push((track, Vec::new()));
         self.room.push(FREE);
         self.put(self.lanes.len() - 1, end);
@@ -119,10 +120,9 @@ pub(super) struct Layer {
     pub(super) slices: Slices,
     pub(super) tracks: Tracks,
     /// The slices that came to lie on lanes, in order.
-    pub(super) spilled: Vec<u32>,
+    pub(super) spilled: Vec<SliceId>,
     stacks: Vec<Stack>,
-    /// By thread.
-    lanes: HashMap<u32, Lanes>,
+    lanes: HashMap<ThreadId, Lanes>,
 }
 
 impl Layer {
@@ -133,21 +133,21 @@ impl Layer {
     }
 
     /// The slice on top of a track, whether or not its time is over.
-    pub(super) fn top(&self, track: u32) -> Option<u32> {
-        self.stacks.get(track as usize)?.entries.last().map(|entry| entry.slice)
+    pub(super) fn top(&self, track: TrackId) -> Option<SliceId> {
+        self.stacks.get(track.row())?.entries.last().map(|entry| entry.slice)
     }
 
     /// The first slice of a trace that was laid; 0 if it has none.
-    pub(super) fn first_slice_of(&self, trace: usize) -> u32 {
-        let machine = |slice: &u32| self.tracks.tracks[self.slices.track(*slice as usize) as usize].machine as usize;
-        (0..self.slices.len() as u32).find(|slice| machine(slice) == trace).unwrap_or(0)
+    pub(super) fn first_slice_of(&self, trace: TraceId) -> SliceId {
+        let is_of_trace = |slice: &SliceId| self.tracks.track(self.slices.track(*slice)).trace == trace;
+        self.slices.ids().find(is_of_trace).unwrap_or_default()
     }
 
     /// Lays the slice of a row. Returns its id and the track it came to lie on; `None` if it had to be left out.
     #[inline]
-    pub(super) fn lay(&mut self, row: u32, damage: &mut DamageReport) -> Option<(u32, u32)> {
+    pub(super) fn lay(&mut self, row: u32, damage: &mut DamageReport) -> Option<(SliceId, TrackId)> {
         let rows = &self.slices.rows;
-        let (ts, track, dur) = (rows.ts[row as usize], rows.track[row as usize], rows.dur.get(row as usize));
+        let (ts, track, dur) = (rows.ts[row as usize], TrackId(rows.track[row as usize]), rows.dur.get(row as usize));
         let new = NewSlice { row, ts, dur: (dur != UNFINISHED).then_some(dur), track };
         match self.push(new, damage) {
             Ok(slice) => Some((slice, track)),
@@ -162,7 +162,7 @@ impl Layer {
                 };
                 damage.count(Damage::Spilled, None);
                 let lane = self.lane(utid, new.ts, new.ts + new.dur.unwrap_or(0));
-                self.slices.rows.track[row as usize] = lane;
+                self.slices.rows.track[row as usize] = lane.0;
                 match self.push(NewSlice { track: lane, ..new }, damage) {
                     Ok(slice) => {
                         self.spilled.push(slice);
@@ -181,20 +181,20 @@ impl Layer {
     /// id, `None` if there is no such slice.
     pub(super) fn close(
         &mut self,
-        track: u32,
+        track: TrackId,
         ts: i64,
         name: StringId,
         category: StringId,
         damage: &mut DamageReport,
-    ) -> Option<u32> {
-        let stack = self.stacks.get_mut(track as usize)?;
+    ) -> Option<SliceId> {
+        let stack = self.stacks.get_mut(track.row())?;
         // An overlap cannot come of an end: it has no length.
         let _ = stack.make_room(ts, None, &mut self.slices, damage);
         let fits = |wanted: StringId, is: StringId| wanted == StringId::NULL || wanted == is;
         // A slice without a name is closed by any.
         let is_named = |wanted: StringId, is: StringId| is == StringId::NULL || fits(wanted, is);
         let at = stack.entries.iter().rposition(|entry| {
-            let slice = entry.slice as usize;
+            let slice = entry.slice;
             entry.end.is_none()
                 && is_named(name, self.slices.name(slice))
                 && fits(category, self.slices.category(slice))
@@ -210,17 +210,17 @@ impl Layer {
         Some(slice)
     }
 
-    fn push(&mut self, new: NewSlice, damage: &mut DamageReport) -> Result<u32, Refusal> {
-        if self.stacks.len() <= new.track as usize {
-            self.stacks.resize_with(new.track as usize + 1, Stack::default);
+    fn push(&mut self, new: NewSlice, damage: &mut DamageReport) -> Result<SliceId, Refusal> {
+        if self.stacks.len() <= new.track.row() {
+            self.stacks.resize_with(new.track.row() + 1, Stack::default);
         }
-        let stack = &mut self.stacks[new.track as usize];
+        let stack = &mut self.stacks[new.track.row()];
         stack.make_room(new.ts, new.dur, &mut self.slices, damage)?;
         let depth = stack.entries.len();
         if depth >= MAX_DEPTH {
             return Err(Refusal::TooDeep);
         }
-        let parent = stack.entries.last().map_or(NO_PARENT, |entry| entry.slice);
+        let parent = stack.entries.last().map(|entry| entry.slice);
         let slice = self.slices.push_id(new.row, depth as u16, parent);
         stack.open += usize::from(new.dur.is_none());
         stack.had_open = new.dur.is_none() || (stack.had_open && depth > 0);
@@ -229,7 +229,7 @@ impl Layer {
     }
 
     /// The track of the lane onto which a slice comes.
-    fn lane(&mut self, utid: u32, ts: i64, end: i64) -> u32 {
+    fn lane(&mut self, utid: ThreadId, ts: i64, end: i64) -> TrackId {
         let lanes = self.lanes.entry(utid).or_default();
         lanes.lay(ts, end).unwrap_or_else(|| {
             let track = self.tracks.new_lane(utid);
@@ -296,24 +296,24 @@ mod tests {
     struct Plain(Vec<Vec<i64>>);
 
     impl Plain {
-        fn lay(&mut self, ts: i64, end: i64) -> u32 {
+        fn lay(&mut self, ts: i64, end: i64) -> TrackId {
             for (number, ends) in self.0.iter_mut().enumerate() {
                 while ends.last().is_some_and(|last| *last <= ts) {
                     ends.pop();
                 }
                 if ends.last().is_none_or(|last| *last >= end) {
                     ends.push(end);
-                    return number as u32;
+                    return TrackId::of_row(number);
                 }
             }
             self.0.push(vec![end]);
-            self.0.len() as u32 - 1
+            TrackId::of_row(self.0.len() - 1)
         }
     }
 
-    fn lay(lanes: &mut Lanes, ts: i64, end: i64) -> u32 {
+    fn lay(lanes: &mut Lanes, ts: i64, end: i64) -> TrackId {
         lanes.lay(ts, end).unwrap_or_else(|| {
-            let next = lanes.lanes.len() as u32;
+            let next = TrackId::of_row(lanes.lanes.len());
             lanes.add(next, end);
             next
         })
@@ -336,9 +336,9 @@ mod tests {
         for n in [1_000, 2_000] {
             let mut lanes = Lanes::default();
             for ts in 0..n {
-                assert_eq!(lay(&mut lanes, ts, ts + n), ts as u32);
+                assert_eq!(lay(&mut lanes, ts, ts + n), TrackId(ts as u32));
             }
-            assert_eq!(lay(&mut lanes, 2 * n, 3 * n), 0);
+            assert_eq!(lay(&mut lanes, 2 * n, 3 * n), TrackId(0));
             assert_eq!(lanes.steps as i64, 2 * n + 1);
         }
     }

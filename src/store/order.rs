@@ -8,8 +8,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::ops::Range;
 
-use super::batch::RawKind;
-use super::replay::Mark;
+use super::raw::Mark;
+use super::raw::RawKind;
 use super::slices::Narrow;
 
 /// Watches the times of the events of a stretch of the file.
@@ -256,7 +256,7 @@ fn runs(stretches: &[Stretch], events: Events<'_>) -> Vec<Vec<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::batch::Raw;
+    use crate::store::raw::Raw;
     use crate::store::slices::Rows;
     use proptest::prelude::*;
 

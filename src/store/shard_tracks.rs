@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::batch::{IdKey, News};
+use super::raw::{IdKey, News};
 use super::strings::{StringId, Strings};
 use crate::event::{AsyncId, Id, Scope, TrackKey};
 

@@ -7,12 +7,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::args::ArgSetId;
-use super::batch::{Extra, Raw, RawKind};
 use super::ids::PackedIds;
+use super::raw::{Extra, Raw, RawKind};
 use super::strings::StringId;
+use crate::id::{SliceId, TrackId};
 
-/// A slice that is at the top of its track has this for its parent.
-pub const NO_PARENT: u32 = u32::MAX;
+/// In the column of parents: a slice at the top of its track.
+const NO_PARENT: u32 = u32::MAX;
 
 /// The length of a slice that was opened and never closed.
 pub const UNFINISHED: i64 = -1;
@@ -44,7 +45,7 @@ pub(super) struct Rows {
     /// By row: the pairs of slices' ends.
     late_id_pairs: HashMap<u32, (i64, i64)>,
     /// Where each event begins in the text, if that was asked for.
-    pub(super) places: Vec<u64>,
+    pub(super) offsets: Vec<u64>,
     /// Few traces have them.
     thread_times: BTreeMap<u32, ThreadTimes>,
 }
@@ -66,64 +67,74 @@ impl Slices {
         self.order.is_empty()
     }
 
+    /// All ids, in order.
+    pub fn ids(&self) -> impl DoubleEndedIterator<Item = SliceId> + ExactSizeIterator + use<> {
+        (0..self.order.len() as u32).map(SliceId)
+    }
+
+    /// The ids after one, in order.
+    pub fn ids_after(&self, id: SliceId) -> impl DoubleEndedIterator<Item = SliceId> + ExactSizeIterator + use<> {
+        (id.0.saturating_add(1)..self.order.len() as u32).map(SliceId)
+    }
+
     #[inline]
-    fn row(&self, id: usize) -> usize {
-        self.order.get(id).map_or(NOTHING, |row| *row as usize)
+    fn row(&self, id: SliceId) -> usize {
+        self.order.get(id.row()).map_or(NOTHING, |row| *row as usize)
     }
 
     /// Start, in ns; never falls from one id to the next.
     #[inline]
-    pub fn ts(&self, id: usize) -> i64 {
+    pub fn ts(&self, id: SliceId) -> i64 {
         self.rows.ts[self.row(id)]
     }
 
     /// Length in ns, or [`UNFINISHED`].
     #[inline]
-    pub fn dur(&self, id: usize) -> i64 {
+    pub fn dur(&self, id: SliceId) -> i64 {
         self.rows.dur.get(self.row(id))
     }
 
     /// The track it lies on.
     #[inline]
-    pub fn track(&self, id: usize) -> u32 {
-        self.rows.track[self.row(id)]
+    pub fn track(&self, id: SliceId) -> TrackId {
+        TrackId(self.rows.track[self.row(id)])
     }
 
     /// Its name.
     #[inline]
-    pub fn name(&self, id: usize) -> StringId {
+    pub fn name(&self, id: SliceId) -> StringId {
         self.rows.name[self.row(id)]
     }
 
     /// Its category.
     #[inline]
-    pub fn category(&self, id: usize) -> StringId {
+    pub fn category(&self, id: SliceId) -> StringId {
         self.rows.category[self.row(id)]
     }
 
     /// How many slices enclose it on its track.
-    pub fn depth(&self, id: usize) -> u16 {
-        self.depth[id]
+    pub fn depth(&self, id: SliceId) -> u16 {
+        self.depth[id.row()]
     }
 
-    /// The innermost of these, or [`NO_PARENT`].
+    /// The innermost of these; `None` at the top of the track.
     #[inline]
-    pub fn parent(&self, id: usize) -> u32 {
-        self.parent[id]
+    pub fn parent(&self, id: SliceId) -> Option<SliceId> {
+        Some(self.parent[id.row()]).filter(|parent| *parent != NO_PARENT).map(SliceId)
     }
 
     /// Its arguments.
-    pub fn args(&self, id: usize) -> ArgSetId {
+    pub fn args(&self, id: SliceId) -> ArgSetId {
         self.rows.args.get(self.row(id))
     }
 
     /// Where in the text the event begins that made or opened it, if the load was asked to keep that.
-    pub fn place(&self, id: usize) -> Option<u64> {
-        self.rows.places.get(self.row(id)).copied()
+    pub fn offset(&self, id: SliceId) -> Option<u64> {
+        self.rows.offsets.get(self.row(id)).copied()
     }
 
     /// Its ids.
-    pub(super) fn packed_ids(&self, id: usize) -> PackedIds {
+    pub(super) fn packed_ids(&self, id: SliceId) -> PackedIds {
         let row = self.row(id);
         let pair = match self.rows.late_id_pairs.get(&(row as u32)) {
             Some(late) => *late,
@@ -134,13 +145,13 @@ impl Slices {
 
     /// The first two of its ids, without the pair.
     #[inline]
-    pub(super) fn common_ids(&self, id: usize) -> (i64, i64) {
+    pub(super) fn common_ids(&self, id: SliceId) -> (i64, i64) {
         let row = self.row(id);
         (self.rows.first_ids.get(row), self.rows.second_ids.get(row))
     }
 
     /// CPU time of its thread.
-    pub fn thread_times(&self, id: usize) -> ThreadTimes {
+    pub fn thread_times(&self, id: SliceId) -> ThreadTimes {
         self.rows.thread_times.get(&(self.row(id) as u32)).copied().unwrap_or_default()
     }
 
@@ -154,34 +165,34 @@ impl Slices {
 
     /// Gives the next id to a row.
     #[inline]
-    pub(super) fn push_id(&mut self, row: u32, depth: u16, parent: u32) -> u32 {
-        let id = self.order.len() as u32;
+    pub(super) fn push_id(&mut self, row: u32, depth: u16, parent: Option<SliceId>) -> SliceId {
+        let id = SliceId::of_row(self.order.len());
         self.order.push(row);
         self.depth.push(depth);
-        self.parent.push(parent);
+        self.parent.push(parent.map_or(NO_PARENT, |parent| parent.0));
         id
     }
 
     /// The latest id, if it was given to this row.
-    pub(super) fn last_id(&self, row: u32) -> Option<u32> {
-        (self.order.last() == Some(&row)).then(|| self.order.len() as u32 - 1)
+    pub(super) fn last_id(&self, row: u32) -> Option<SliceId> {
+        (self.order.last() == Some(&row)).then(|| SliceId::of_row(self.order.len() - 1))
     }
 
     /// Sets what the end of a slice tells of it.
-    pub(super) fn set_dur(&mut self, id: u32, dur: i64) {
-        let row = self.row(id as usize);
+    pub(super) fn set_dur(&mut self, id: SliceId, dur: i64) {
+        let row = self.row(id);
         self.rows.dur.set(row, dur);
     }
 
     /// The same for its arguments.
-    pub(super) fn set_args(&mut self, id: u32, args: ArgSetId) {
-        let row = self.row(id as usize);
+    pub(super) fn set_args(&mut self, id: SliceId, args: ArgSetId) {
+        let row = self.row(id);
         self.rows.args.set(row, args);
     }
 
     /// The same for its ids, as far as there are any.
-    pub(super) fn add_ids(&mut self, id: u32, ids: PackedIds) {
-        let row = self.row(id as usize);
+    pub(super) fn add_ids(&mut self, id: SliceId, ids: PackedIds) {
+        let row = self.row(id);
         if ids.first != 0 {
             self.rows.first_ids.set(row, ids.first);
         }
@@ -194,8 +205,8 @@ impl Slices {
     }
 
     /// The same for its thread's time.
-    pub(super) fn set_thread_end(&mut self, id: u32, end: i64) {
-        if let Some(times) = self.rows.thread_times.get_mut(&(self.row(id as usize) as u32)) {
+    pub(super) fn set_thread_end(&mut self, id: SliceId, end: i64) {
+        if let Some(times) = self.rows.thread_times.get_mut(&(self.row(id) as u32)) {
             times.1 = times.0.map(|start| end.saturating_sub(start));
         }
     }

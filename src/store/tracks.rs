@@ -10,16 +10,17 @@
 use std::collections::HashMap;
 
 use super::args::ArgSetId;
-use super::batch::{DescribedNames, IdKey};
+use super::raw::{DescribedNames, IdKey};
 use super::strings::StringId;
 use crate::event::Scope;
 use crate::event::TrackOwner;
+use crate::id::{ProcessId, ThreadId, TraceId, TrackId};
 
 /// A process that the trace names or uses.
 #[derive(Debug, Clone)]
 pub struct Process {
-    /// The machine that it runs on: which of the store's traces it is of.
-    pub machine: u32,
+    /// The trace that has it.
+    pub trace: TraceId,
     /// Its pid; a number of our own above 2^32 where the trace has text.
     pub pid: i64,
     /// Its name.
@@ -34,19 +35,19 @@ pub struct Process {
 pub struct Thread {
     /// Its tid; a number of our own above 2^32 where the trace has text.
     pub tid: i64,
-    /// Its process, as an index.
-    pub upid: u32,
+    /// Its process.
+    pub upid: ProcessId,
     /// Its name.
     pub name: StringId,
     /// `thread_sort_index_hint`, if the trace gives one.
     pub args: ArgSetId,
     named_at: i64,
-    track: Option<u32>,
+    track: Option<TrackId>,
 }
 
 impl Thread {
     /// One of which nothing is known yet but its process and number.
-    fn new(upid: u32, tid: i64) -> Self {
+    fn new(upid: ProcessId, tid: i64) -> Self {
         Thread { tid, upid, name: StringId::NULL, args: ArgSetId::NONE, named_at: i64::MIN, track: None }
     }
 }
@@ -55,23 +56,23 @@ impl Thread {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Owner {
     /// The thread with this utid.
-    Thread(u32),
+    Thread(ThreadId),
     /// A lane for what partly overlaps on the thread with this utid.
-    ThreadOverlap(u32),
+    ThreadOverlap(ThreadId),
     /// The process with this upid: instants.
-    Process(u32),
+    Process(ProcessId),
     /// The process with this upid: an asynchronous operation.
-    AsyncProcess(u32),
+    AsyncProcess(ProcessId),
     /// The whole trace: instants.
     Global,
     /// The whole trace: an asynchronous operation.
     AsyncGlobal,
     /// The thread with this utid: a track that the trace describes, beneath or beside the thread's own.
-    UnderThread(u32),
+    UnderThread(ThreadId),
     /// The process with this upid: the track that the trace describes as the process's own.
-    ProcessEvents(u32),
+    ProcessEvents(ProcessId),
     /// The process with this upid: a track beneath that.
-    UnderProcess(u32),
+    UnderProcess(ProcessId),
     /// The whole trace: a track that the trace describes as nobody's.
     GlobalEvents,
     /// The whole trace: a track beneath such a one.
@@ -97,7 +98,7 @@ impl Owner {
     }
 
     /// The thread, if it is one's.
-    pub fn thread(self) -> Option<u32> {
+    pub fn thread(self) -> Option<ThreadId> {
         match self {
             Owner::Thread(utid) | Owner::ThreadOverlap(utid) | Owner::UnderThread(utid) => Some(utid),
             _ => None,
@@ -105,7 +106,7 @@ impl Owner {
     }
 
     /// The process, if it is one's and no thread's.
-    pub fn process(self) -> Option<u32> {
+    pub fn process(self) -> Option<ProcessId> {
         match self {
             Owner::Process(upid)
             | Owner::AsyncProcess(upid)
@@ -125,8 +126,8 @@ pub struct Track {
     pub name: StringId,
     /// Whether the trace describes its tracks. What partly overlaps on one of these is left out, as in Perfetto.
     is_described: bool,
-    /// The machine that it is of: which of the store's traces.
-    pub machine: u32,
+    /// The trace that has it.
+    pub trace: TraceId,
 }
 
 /// All processes, threads and tracks.
@@ -138,12 +139,12 @@ pub struct Tracks {
     pub threads: Vec<Thread>,
     /// By track id.
     pub tracks: Vec<Track>,
-    /// The machine whose trace is being taken: all that has equal numbers on another one is something else.
-    machine: u32,
-    upids: HashMap<(u32, i64), u32>,
-    utids: HashMap<(u32, i64), u32>,
+    /// The trace that is being read. What has equal numbers in another trace is something else.
+    trace: TraceId,
+    upids: HashMap<(TraceId, i64), ProcessId>,
+    utids: HashMap<(ProcessId, i64), ThreadId>,
     text_ids: HashMap<StringId, i64>,
-    others: HashMap<(u32, Owner, String), u32>,
+    others: HashMap<(TraceId, Owner, String), TrackId>,
 }
 
 /// Numbers of our own for ids that are text start here, beyond any real pid.
@@ -152,13 +153,13 @@ const FIRST_TEXT_ID: i64 = 1 << 32;
 impl Default for Tracks {
     fn default() -> Self {
         let idle_process =
-            Process { machine: 0, pid: 0, name: StringId::NULL, args: ArgSetId::NONE, named_at: i64::MIN };
-        let idle_thread = Thread::new(0, 0);
+            Process { trace: TraceId(0), pid: 0, name: StringId::NULL, args: ArgSetId::NONE, named_at: i64::MIN };
+        let idle_thread = Thread::new(ProcessId(0), 0);
         Tracks {
             processes: vec![idle_process],
             threads: vec![idle_thread],
             tracks: Vec::new(),
-            machine: 0,
+            trace: TraceId(0),
             upids: HashMap::new(),
             utids: HashMap::new(),
             text_ids: HashMap::new(),
@@ -168,13 +169,13 @@ impl Default for Tracks {
 }
 
 impl Tracks {
-    /// From here on all is of this machine.
-    pub(super) fn go_to_machine(&mut self, machine: u32) {
-        self.machine = machine;
+    /// What comes next is of this trace.
+    pub(super) fn go_to_trace(&mut self, trace: TraceId) {
+        self.trace = trace;
     }
 
     /// The thread of an event, new if it has not been seen.
-    pub(super) fn thread(&mut self, pid: IdKey, tid: IdKey) -> u32 {
+    pub(super) fn thread_of_event(&mut self, pid: IdKey, tid: IdKey) -> ThreadId {
         let pid_number = self.number(pid);
         let upid = self.process_numbered(pid_number, pid);
         let mut tid_number = self.number(tid);
@@ -183,7 +184,7 @@ impl Tracks {
         }
         let utid = self.thread_numbered(upid, tid_number);
         if let IdKey::Text(name) = tid {
-            let thread = &mut self.threads[utid as usize];
+            let thread = &mut self.threads[utid.row()];
             if thread.name == StringId::NULL {
                 thread.name = name;
             }
@@ -202,20 +203,20 @@ impl Tracks {
         }
     }
 
-    fn process_numbered(&mut self, pid: i64, id: IdKey) -> u32 {
-        if let Some(upid) = self.upids.get(&(self.machine, pid)) {
+    fn process_numbered(&mut self, pid: i64, id: IdKey) -> ProcessId {
+        if let Some(upid) = self.upids.get(&(self.trace, pid)) {
             return *upid;
         }
-        let upid = self.processes.len() as u32;
+        let upid = ProcessId::of_row(self.processes.len());
         let name = if let IdKey::Text(name) = id { name } else { StringId::NULL };
-        self.processes.push(Process { machine: self.machine, pid, name, args: ArgSetId::NONE, named_at: i64::MIN });
-        self.upids.insert((self.machine, pid), upid);
+        self.processes.push(Process { trace: self.trace, pid, name, args: ArgSetId::NONE, named_at: i64::MIN });
+        self.upids.insert((self.trace, pid), upid);
         self.thread_numbered(upid, pid);
         upid
     }
 
-    fn thread_numbered(&mut self, upid: u32, tid: i64) -> u32 {
-        let next = self.threads.len() as u32;
+    fn thread_numbered(&mut self, upid: ProcessId, tid: i64) -> ThreadId {
+        let next = ThreadId::of_row(self.threads.len());
         let utid = *self.utids.entry((upid, tid)).or_insert(next);
         if utid == next {
             self.threads.push(Thread::new(upid, tid));
@@ -224,48 +225,45 @@ impl Tracks {
     }
 
     /// The main track of a thread.
-    pub(super) fn thread_track(&mut self, utid: u32) -> u32 {
-        if let Some(track) = self.threads[utid as usize].track {
+    pub(super) fn thread_track(&mut self, utid: ThreadId) -> TrackId {
+        if let Some(track) = self.threads[utid.row()].track {
             return track;
         }
         let track = self.new_track(Owner::Thread(utid), StringId::NULL);
-        self.threads[utid as usize].track = Some(track);
+        self.threads[utid.row()].track = Some(track);
         track
     }
 
     /// The track of instants that stand on a process or on everything.
-    pub(super) fn instant_track(&mut self, scope: Scope, utid: u32) -> u32 {
+    pub(super) fn instant_track(&mut self, scope: Scope, utid: ThreadId) -> TrackId {
         match scope {
             Scope::Thread => self.thread_track(utid),
-            Scope::Process => {
-                self.other(Owner::Process(self.threads[utid as usize].upid), String::new(), StringId::NULL)
-            }
+            Scope::Process => self.other(Owner::Process(self.threads[utid.row()].upid), String::new(), StringId::NULL),
             Scope::Global => self.other(Owner::Global, String::new(), StringId::NULL),
         }
     }
 
     /// The track of an asynchronous operation; `key` tells it from others.
-    pub(super) fn async_track(&mut self, per_process: bool, key: String, utid: u32, name: StringId) -> u32 {
-        let owner =
-            if per_process { Owner::AsyncProcess(self.threads[utid as usize].upid) } else { Owner::AsyncGlobal };
+    pub(super) fn async_track(&mut self, per_process: bool, key: String, utid: ThreadId, name: StringId) -> TrackId {
+        let owner = if per_process { Owner::AsyncProcess(self.threads[utid.row()].upid) } else { Owner::AsyncGlobal };
         self.other(owner, key, name)
     }
 
     /// A track that the trace describes, if it does not say what it is: that it does later, if at all.
-    pub(super) fn described_track(&mut self, name: StringId) -> u32 {
+    pub(super) fn described_track(&mut self, name: StringId) -> TrackId {
         let track = self.new_track(Owner::GlobalEvents, name);
-        self.tracks[track as usize].is_described = true;
+        self.tracks[track.row()].is_described = true;
         track
     }
 
     /// The thread that has lanes for what partly overlaps on a track.
-    pub(super) fn thread_with_lanes(&self, track: u32) -> Option<u32> {
-        let track = self.tracks.get(track as usize).filter(|track| !track.is_described)?;
+    pub(super) fn thread_with_lanes(&self, track: TrackId) -> Option<ThreadId> {
+        let track = self.tracks.get(track.row()).filter(|track| !track.is_described)?;
         track.owner.thread()
     }
 
     /// What such a track is; `None` if it has no events.
-    pub(super) fn describe(&mut self, track: Option<u32>, described: TrackOwner, names: DescribedNames) {
+    pub(super) fn describe(&mut self, track: Option<TrackId>, described: TrackOwner, names: DescribedNames) {
         let owner = match described {
             TrackOwner::Thread(pid, tid) => Owner::Thread(self.described_thread(pid, tid, track)),
             TrackOwner::UnderThread(pid, tid) => Owner::UnderThread(self.described_thread(pid, tid, None)),
@@ -278,39 +276,39 @@ impl Tracks {
             TrackOwner::Instants(Some(pid)) => Owner::Process(self.described_process(pid)),
             TrackOwner::Instants(None) => Owner::Global,
         };
-        let upid = owner.thread().map(|utid| self.threads[utid as usize].upid).or(owner.process());
+        let upid = owner.thread().map(|utid| self.threads[utid.row()].upid).or(owner.process());
         if let (Some(utid), true) = (owner.thread(), names.thread != StringId::NULL) {
-            self.threads[utid as usize].name = names.thread;
+            self.threads[utid.row()].name = names.thread;
         }
         if let (Some(upid), true) = (upid, names.process != StringId::NULL) {
-            self.processes[upid as usize].name = names.process;
+            self.processes[upid.row()].name = names.process;
         }
-        if let Some(track) = track.map(|track| &mut self.tracks[track as usize]) {
+        if let Some(track) = track.map(|track| &mut self.tracks[track.row()]) {
             track.owner = owner;
             track.name = if matches!(owner, Owner::Thread(_)) { StringId::NULL } else { names.track };
         }
     }
 
-    fn described_process(&mut self, pid: i64) -> u32 {
+    fn described_process(&mut self, pid: i64) -> ProcessId {
         // The idle process of the first machine is there from the start.
-        if (self.machine, pid) == (0, 0) { 0 } else { self.process_numbered(pid, IdKey::Absent) }
+        if (self.trace, pid) == (TraceId(0), 0) { ProcessId(0) } else { self.process_numbered(pid, IdKey::Absent) }
     }
 
     /// The thread with these numbers; another one if `track` is to be its own and it has one.
-    fn described_thread(&mut self, pid: i64, tid: i64, track: Option<u32>) -> u32 {
+    fn described_thread(&mut self, pid: i64, tid: i64, track: Option<TrackId>) -> ThreadId {
         let upid = self.described_process(pid);
-        let mut utid = if (upid, tid) == (0, 0) { 0 } else { self.thread_numbered(upid, tid) };
-        if track.is_some() && self.threads[utid as usize].track.is_some() {
-            utid = self.threads.len() as u32;
+        let mut utid = if (upid, tid) == (ProcessId(0), 0) { ThreadId(0) } else { self.thread_numbered(upid, tid) };
+        if track.is_some() && self.threads[utid.row()].track.is_some() {
+            utid = ThreadId::of_row(self.threads.len());
             self.utids.insert((upid, tid), utid);
             self.threads.push(Thread::new(upid, tid));
         }
-        self.threads[utid as usize].track = self.threads[utid as usize].track.or(track);
+        self.threads[utid.row()].track = self.threads[utid.row()].track.or(track);
         utid
     }
 
-    fn other(&mut self, owner: Owner, key: String, name: StringId) -> u32 {
-        let key = (self.machine, owner, key);
+    fn other(&mut self, owner: Owner, key: String, name: StringId) -> TrackId {
+        let key = (self.trace, owner, key);
         if let Some(track) = self.others.get(&key) {
             return *track;
         }
@@ -320,40 +318,58 @@ impl Tracks {
     }
 
     /// A lane for slices of this thread that partly overlap others.
-    pub(super) fn new_lane(&mut self, utid: u32) -> u32 {
+    pub(super) fn new_lane(&mut self, utid: ThreadId) -> TrackId {
         self.new_track(Owner::ThreadOverlap(utid), StringId::NULL)
     }
 
-    fn new_track(&mut self, owner: Owner, name: StringId) -> u32 {
-        let machine = owner.thread().map_or(self.machine, |utid| self.machine_of_thread(utid));
-        self.tracks.push(Track { owner, name, machine, is_described: false });
-        (self.tracks.len() - 1) as u32
+    fn new_track(&mut self, owner: Owner, name: StringId) -> TrackId {
+        let trace = owner.thread().map_or(self.trace, |utid| self.process_of(utid).trace);
+        self.tracks.push(Track { owner, name, trace, is_described: false });
+        TrackId::of_row(self.tracks.len() - 1)
     }
 
-    /// The machine of a thread: lanes are made when all traces have been taken.
-    fn machine_of_thread(&self, utid: u32) -> u32 {
-        self.processes[self.threads[utid as usize].upid as usize].machine
+    /// A track.
+    #[inline]
+    pub fn track(&self, track: TrackId) -> &Track {
+        &self.tracks[track.row()]
+    }
+
+    /// A thread.
+    #[inline]
+    pub fn thread(&self, utid: ThreadId) -> &Thread {
+        &self.threads[utid.row()]
+    }
+
+    /// A process.
+    #[inline]
+    pub fn process(&self, upid: ProcessId) -> &Process {
+        &self.processes[upid.row()]
+    }
+
+    /// The process of a thread.
+    pub fn process_of(&self, utid: ThreadId) -> &Process {
+        self.process(self.thread(utid).upid)
     }
 
     /// Names the process of a thread. Of several names the latest in time counts, at equal times the last in the file.
-    pub(super) fn name_process(&mut self, utid: u32, name: StringId, ts: i64) {
-        let process = &mut self.processes[self.threads[utid as usize].upid as usize];
+    pub(super) fn name_process(&mut self, utid: ThreadId, name: StringId, ts: i64) {
+        let process = &mut self.processes[self.threads[utid.row()].upid.row()];
         if ts >= process.named_at {
             (process.name, process.named_at) = (name, ts);
         }
     }
 
     /// Names a thread, by the same rule.
-    pub(super) fn name_thread(&mut self, utid: u32, name: StringId, ts: i64) {
-        let thread = &mut self.threads[utid as usize];
+    pub(super) fn name_thread(&mut self, utid: ThreadId, name: StringId, ts: i64) {
+        let thread = &mut self.threads[utid.row()];
         if ts >= thread.named_at {
             (thread.name, thread.named_at) = (name, ts);
         }
     }
 
     /// The thread to which a track belongs, if it belongs to one.
-    pub fn thread_of(&self, track: u32) -> Option<u32> {
-        self.tracks.get(track as usize)?.owner.thread()
+    pub fn thread_of(&self, track: TrackId) -> Option<ThreadId> {
+        self.tracks.get(track.row())?.owner.thread()
     }
 }
 
@@ -365,9 +381,8 @@ mod tests {
     fn missing_and_zero_tids_mean_the_main_thread() {
         let mut tracks = Tracks::default();
         let mut thread = |pid, tid| {
-            let utid = tracks.thread(pid, tid);
-            let thread = &tracks.threads[utid as usize];
-            (utid, tracks.processes[thread.upid as usize].pid, thread.tid)
+            let utid = tracks.thread_of_event(pid, tid);
+            (utid, tracks.process_of(utid).pid, tracks.thread(utid).tid)
         };
         let main = thread(IdKey::Number(33), IdKey::Absent);
         assert_eq!((main.1, main.2), (33, 33));
@@ -376,11 +391,11 @@ mod tests {
         assert_ne!(thread(IdKey::Number(33), IdKey::Number(7)), main);
         let gpu = thread(IdKey::Number(0), IdKey::Number(0));
         assert_eq!((gpu.1, gpu.2), (0, 0));
-        assert_ne!(gpu.0, 0, "the trace's pid 0 is not the idle process");
+        assert_ne!(gpu.0, ThreadId(0), "the trace's pid 0 is not the idle process");
         let spans = thread(IdKey::Text(StringId(5)), IdKey::Number(0));
         assert_eq!(spans.1, spans.2);
         assert!(thread(IdKey::Text(StringId(123)), IdKey::Absent).1 >= FIRST_TEXT_ID);
         let named = thread(IdKey::Number(1), IdKey::Text(StringId(9))).0;
-        assert_eq!(tracks.threads[named as usize].name, StringId(9));
+        assert_eq!(tracks.thread(named).name, StringId(9));
     }
 }

@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use nccl_stacks::analysis::capture::Captured;
-use nccl_stacks::analysis::kernels::choose;
-use nccl_stacks::analysis::launches;
-use nccl_stacks::analysis::stacks::{Ground, Order, climb};
-use nccl_stacks::{Climb, Database, LoadOptions, Wanted, Window, load, stacks};
+use nccl_stacks::analysis::cost::Order;
+use nccl_stacks::analysis::stacks::stack_report;
+use nccl_stacks::attribution::Attributor;
+use nccl_stacks::attribution::capture::Captured;
+use nccl_stacks::attribution::launches;
+use nccl_stacks::attribution::selection::choose;
+use nccl_stacks::{Database, LoadOptions, StackOptions, Wanted, Window, load, stacks};
 
 fn database() -> Database {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/sglang_decode.json.gz");
@@ -16,12 +18,12 @@ fn database() -> Database {
 #[test]
 fn the_example_finds_what_is_in_the_trace() {
     let database = database();
-    let how = Climb { max_callers: Some(12), ..Climb::default() };
+    let how = StackOptions { max_callers: Some(12), ..StackOptions::default() };
     let wanted = Wanted::nccl();
 
-    let launches = launches::find(database.store(), &choose(&database, &wanted).unwrap());
-    let ground = Ground::new(database.store(), &wanted, Captured::default());
-    let mut report = climb(ground, &launches, Window::ALL, how);
+    let launches = launches::find(database.store(), &choose(database.store(), &wanted));
+    let ground = Attributor::new(database.store(), &wanted, Captured::default());
+    let mut report = stack_report(ground, &launches, Window::ALL, how);
     assert_eq!((report.coverage.attributed(), report.coverage.kernels), (36, 36));
     // 16 replayed all-reduces and 2 all-gathers under one stack; the others are of attention, MLP and logits.
     let counts: Vec<(u64, &str)> =
@@ -30,7 +32,7 @@ fn the_example_finds_what_is_in_the_trace() {
     assert_eq!(counts, [(18, "cudaGraphLaunch"), (8, call), (8, call), (2, call)]);
 
     // The short way leads to the same place.
-    let short = stacks(&database, &wanted, Window::ALL, how).unwrap();
+    let short = stacks(database.store(), &wanted, Window::ALL, how);
     assert_eq!(short.stacks, report.stacks);
 
     report.arrange(Order::Exposed, 0.0, Some(3));
@@ -49,7 +51,8 @@ fn the_example_finds_what_is_in_the_trace() {
 #[test]
 fn kernels_are_chosen_by_patterns() {
     let database = database();
-    let kernels = |wanted: &Wanted| stacks(&database, wanted, Window::ALL, Climb::default()).unwrap().coverage.kernels;
+    let kernels =
+        |wanted: &Wanted| stacks(database.store(), wanted, Window::ALL, StackOptions::default()).coverage.kernels;
     assert_eq!(kernels(&Wanted::patterns(&["ncclDevKernel_AllReduce"]).unwrap()), 32);
     assert_eq!(kernels(&Wanted::patterns(&["*AllGather*", "/AllReduce/"]).unwrap()), 36);
     assert_eq!(kernels(&Wanted::patterns(&[]).unwrap()), 36);

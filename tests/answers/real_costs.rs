@@ -8,10 +8,11 @@ use crate::support;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use nccl_stacks::analysis::capture::Captured;
-use nccl_stacks::analysis::kernels::{OwnFamilies, Wanted, choose};
-use nccl_stacks::analysis::launches::{self, WindowOn};
-use nccl_stacks::analysis::stacks::{Climb, Ground, StackReport, climb};
+use nccl_stacks::analysis::stacks::{StackOptions, StackReport, stack_report};
+use nccl_stacks::attribution::Attributor;
+use nccl_stacks::attribution::capture::Captured;
+use nccl_stacks::attribution::launches::{self, WindowOn};
+use nccl_stacks::attribution::selection::{OwnFamilies, Wanted, choose};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::sql::Database;
@@ -140,9 +141,9 @@ fn exposed(kernel: &Kernel, all: &[Kernel]) -> i64 {
 /// The stacks of the kernels with these names that start in a window.
 fn ask(database: &Database, patterns: &[String], window: Window) -> StackReport {
     let wanted = Wanted::parse(patterns, &[], &OwnFamilies::default()).unwrap();
-    let launches = launches::find(database.store(), &choose(database, &wanted).unwrap());
-    let how = Climb { window_on: WindowOn::Kernel, ..Climb::default() };
-    climb(Ground::new(database.store(), &wanted, Captured::default()), &launches, window, how)
+    let launches = launches::find(database.store(), &choose(database.store(), &wanted));
+    let how = StackOptions { window_on: WindowOn::Kernel, ..StackOptions::default() };
+    stack_report(Attributor::new(database.store(), &wanted, Captured::default()), &launches, window, how)
 }
 
 fn open(path: &Path) -> Database {

@@ -11,19 +11,20 @@ use crate::support;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use nccl_stacks::analysis::callers::Callers;
-use nccl_stacks::analysis::capture::{Captured, Captures};
-use nccl_stacks::analysis::kernels::{OwnFamilies, Wanted, choose};
-use nccl_stacks::analysis::launches::{self, Evidence, Launches, WindowOn};
-use nccl_stacks::analysis::stacks::{Climb, Ground, StackReport, climb};
+use nccl_stacks::analysis::stacks::{StackOptions, StackReport, stack_report};
 use nccl_stacks::analysis::window;
+use nccl_stacks::attribution::Attributor;
+use nccl_stacks::attribution::callers::Callers;
+use nccl_stacks::attribution::capture::{Captured, Captures};
+use nccl_stacks::attribution::launches::{self, Evidence, Launches, WindowOn};
+use nccl_stacks::attribution::selection::{OwnFamilies, Wanted, choose};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::event::ids::PythonCaller;
+use nccl_stacks::id::SliceId;
 use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::nccl::frames::fold;
 use nccl_stacks::sql::Database;
 use nccl_stacks::store::Store;
-use nccl_stacks::store::slices::NO_PARENT;
 use nccl_stacks::time::{TimeRule, Window};
 
 fn open(path: &Path, time: TimeRule) -> Database {
@@ -34,25 +35,22 @@ fn open(path: &Path, time: TimeRule) -> Database {
 fn ask(database: &Database, kernel: Option<&str>, window: Window, max_callers: usize) -> StackReport {
     let patterns: Vec<String> = kernel.iter().map(|k| (*k).to_owned()).collect();
     let wanted = Wanted::parse(&patterns, &[], &OwnFamilies::default()).unwrap();
-    let launches = launches::find(database.store(), &choose(database, &wanted).unwrap());
-    let how = Climb { max_callers: Some(max_callers), forward: false, ..Climb::default() };
-    climb(Ground::new(database.store(), &wanted, Captured::default()), &launches, window, how)
+    let launches = launches::find(database.store(), &choose(database.store(), &wanted));
+    let how = StackOptions { max_callers: Some(max_callers), forward: false, ..StackOptions::default() };
+    stack_report(Attributor::new(database.store(), &wanted, Captured::default()), &launches, window, how)
 }
 
 /// The stacks that Perfetto's nesting gives, the launch first: what the script climbs.
 fn by_parent_id(database: &Database, kernel: &str, window: Window, max_callers: usize) -> BTreeMap<Vec<String>, u64> {
     let store = database.store();
     let wanted = Wanted::parse(&[kernel.to_owned()], &[], &OwnFamilies::default()).unwrap();
-    let launches = launches::find(store, &choose(database, &wanted).unwrap());
+    let launches = launches::find(store, &choose(database.store(), &wanted));
     let mut stacks = BTreeMap::new();
     for call in launches.kernels.iter().filter_map(|launched| launched.call).filter(|call| window.contains(call.ts)) {
-        let name = |slice: u32| store.strings.get(store.slices.name(slice as usize)).unwrap();
+        let name = |slice| store.strings.get(store.slices.name(slice)).unwrap();
         let mut frames = vec![name(call.slice).to_owned()];
-        let mut slice = store.slices.parent(call.slice as usize);
-        while slice != NO_PARENT && frames.len() <= max_callers {
-            frames.push(fold(name(slice)).into_owned());
-            slice = store.slices.parent(slice as usize);
-        }
+        let parents = std::iter::successors(store.slices.parent(call.slice), |slice| store.slices.parent(*slice));
+        frames.extend(parents.take(max_callers).map(|slice| fold(name(slice)).into_owned()));
         *stacks.entry(frames).or_default() += 1;
     }
     stacks
@@ -200,14 +198,12 @@ fn one_step_of_sglang() {
 
 /// All that holds a call on its thread by its times, whatever track it lies on, the outermost first; what lies above the first
 /// function of the thread, as the profiler has it, belongs to others.
-fn by_time(store: &Store, call: u32) -> Vec<u32> {
+fn by_time(store: &Store, call: SliceId) -> Vec<SliceId> {
     let slices = &store.slices;
-    let thread = |slice: usize| store.tracks.thread_of(slices.track(slice));
-    let end = |slice: usize| slices.ts(slice) + slices.dur(slice);
-    let call = call as usize;
-    let holds = |slice: &usize| thread(*slice) == thread(call) && end(*slice) >= end(call);
-    let mut found: Vec<u32> = (0..call).filter(holds).map(|slice| slice as u32).collect();
-    let is_first = |slice: &u32| store.python_ids(*slice as usize).is_some_and(|(_, c)| c == PythonCaller::Nobody);
+    let end = |slice| slices.ts(slice) + slices.dur(slice);
+    let holds = |slice: &SliceId| store.thread_of(*slice) == store.thread_of(call) && end(*slice) >= end(call);
+    let mut found: Vec<SliceId> = slices.ids().take(call.row()).filter(holds).collect();
+    let is_first = |slice: &SliceId| store.python_ids(*slice).is_some_and(|(_, c)| c == PythonCaller::Nobody);
     if let Some(first) = found.iter().rposition(is_first) {
         found.drain(..first);
     }
@@ -226,8 +222,8 @@ fn callers_are_what_runs_around_a_launch() {
         let calls_of = |families: &[&str], patterns: &[&str]| {
             let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
             let wanted = Wanted::parse(&texts(patterns), &texts(families), &OwnFamilies::default()).unwrap();
-            let launches = launches::find(store, &choose(&database, &wanted).unwrap());
-            let mut calls: Vec<u32> = launches.kernels.iter().filter_map(|l| Some(l.call?.slice)).collect();
+            let launches = launches::find(store, &choose(store, &wanted));
+            let mut calls: Vec<SliceId> = launches.kernels.iter().filter_map(|l| Some(l.call?.slice)).collect();
             calls.dedup();
             calls
         };
@@ -244,8 +240,8 @@ fn callers_are_what_runs_around_a_launch() {
             found.reverse();
             let want = by_time(store, call);
             checked += 1;
-            let names = |slices: &[u32]| -> Vec<&str> {
-                slices.iter().map(|slice| store.strings.get(store.slices.name(*slice as usize)).unwrap()).collect()
+            let names = |slices: &[SliceId]| -> Vec<&str> {
+                slices.iter().map(|slice| store.strings.get(store.slices.name(*slice)).unwrap()).collect()
             };
             assert!(found == want, "{name}, slice {call}:\n{:?}\n{:?}", names(&found), names(&want));
         }
@@ -262,14 +258,14 @@ fn answer(shared: &Path, database: &Database, patterns: &[&str], capture: Option
     let patterns: Vec<String> = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
     let families = if patterns.is_empty() { vec!["all-collectives".to_owned()] } else { vec![] };
     let wanted = Wanted::parse(&patterns, &families, &OwnFamilies::default()).unwrap();
-    let mut launches = launches::find(database.store(), &choose(database, &wanted).unwrap());
+    let mut launches = launches::find(database.store(), &choose(database.store(), &wanted));
     let mut captures = Captures::new(false);
     if let Some(capture) = capture {
         let path = shared.join("traces").join(format!("{capture}.json.gz"));
         assert_eq!(captures.add(&load(&path, LoadOptions::default(), |_| {}).unwrap().store), 1);
     }
     let captured = captures.stacks(database.store(), &mut launches, None);
-    climb(Ground::new(database.store(), &wanted, captured), &launches, Window::ALL, Climb::default())
+    stack_report(Attributor::new(database.store(), &wanted, captured), &launches, Window::ALL, StackOptions::default())
 }
 
 #[test]

@@ -6,11 +6,12 @@ use crate::support;
 
 use std::path::{Path, PathBuf};
 
-use nccl_stacks::analysis::capture::Captured;
 use nccl_stacks::analysis::diff::Diff;
-use nccl_stacks::analysis::kernels::{OwnFamilies, Wanted, choose};
-use nccl_stacks::analysis::launches;
-use nccl_stacks::analysis::stacks::{Climb, Ground, StackReport, climb};
+use nccl_stacks::analysis::stacks::{StackOptions, StackReport, stack_report};
+use nccl_stacks::attribution::Attributor;
+use nccl_stacks::attribution::capture::Captured;
+use nccl_stacks::attribution::launches;
+use nccl_stacks::attribution::selection::{OwnFamilies, Wanted, choose};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::nccl::frames::place;
@@ -85,9 +86,9 @@ fn report(path: &Path) -> StackReport {
     let options = LoadOptions { args: ArgsWanted::Collectives, ..LoadOptions::default() };
     let database = Database::open(load(path, options, |_| {}).unwrap().store).unwrap();
     let wanted = Wanted::parse(&[], &["all-collectives".to_owned()], &OwnFamilies::default()).unwrap();
-    let launches = launches::find(database.store(), &choose(&database, &wanted).unwrap());
-    let how = Climb { max_callers: Some(12), ..Climb::default() };
-    climb(Ground::new(database.store(), &wanted, Captured::default()), &launches, Window::ALL, how)
+    let launches = launches::find(database.store(), &choose(database.store(), &wanted));
+    let how = StackOptions { max_callers: Some(12), ..StackOptions::default() };
+    stack_report(Attributor::new(database.store(), &wanted, Captured::default()), &launches, Window::ALL, how)
 }
 
 /// The table of stacks alone, without the summary before it.

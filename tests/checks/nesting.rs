@@ -6,10 +6,10 @@ use std::fmt::Write;
 use std::num::NonZero;
 
 use nccl_stacks::damage::Damage;
+use nccl_stacks::id::{ProcessId, SliceId, ThreadId, TrackId};
 use nccl_stacks::input;
 use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::store::Store;
-use nccl_stacks::store::slices::NO_PARENT;
 use nccl_stacks::store::tracks::Owner;
 
 use super::naive::{Bind, Counts, Event, Line, Slice, Trace, What};
@@ -140,11 +140,11 @@ fn compare(store: &Store, wanted: &Trace, text: &str) {
         Some(text) => Some(text.as_bytes()[0]),
         None => None,
     };
-    let mut lines: BTreeMap<u32, Line> = BTreeMap::new();
-    let mut tracks: BTreeMap<Line, u32> = BTreeMap::new();
+    let mut lines: BTreeMap<TrackId, Line> = BTreeMap::new();
+    let mut tracks: BTreeMap<Line, TrackId> = BTreeMap::new();
     assert_eq!(slices.len(), wanted.slices.len(), "{text}");
-    for (id, slice) in wanted.slices.iter().enumerate() {
-        let parent = Some(slices.parent(id)).filter(|parent| *parent != NO_PARENT).map(|parent| parent as usize);
+    for (id, slice) in slices.ids().zip(&wanted.slices) {
+        let parent = slices.parent(id).map(SliceId::row);
         // Which track a line has is nobody's business but that it is always the same.
         let track = slices.track(id);
         let line = *lines.entry(track).or_insert(slice.line);
@@ -152,12 +152,11 @@ fn compare(store: &Store, wanted: &Trace, text: &str) {
         let (ts, dur, depth) = (slices.ts(id), slices.dur(id), usize::from(slices.depth(id)));
         let (name, category) = (text_of(slices.name(id)), text_of(slices.category(id)));
         assert_eq!(Slice { ts, dur, line, depth, parent, name, category }, *slice, "slice {id} of {text}");
-        assert!(is_of(store, store.tracks.tracks[track as usize].owner, line), "slice {id} of {text}");
+        assert!(is_of(store, store.tracks.track(track).owner, line), "slice {id} of {text}");
     }
     let flows = &store.flows;
-    let arrows: Vec<_> = (0..flows.len())
-        .map(|i| (flows.slice_out[i] as usize, flows.slice_in[i] as usize, flows.trace_id[i]))
-        .collect();
+    let arrows: Vec<_> =
+        (0..flows.len()).map(|i| (flows.slice_out[i].row(), flows.slice_in[i].row(), flows.trace_id[i])).collect();
     assert_eq!(arrows, wanted.arrows, "{text}");
     let count = |kind| store.damage.get(kind).count;
     let counts = Counts {
@@ -174,11 +173,8 @@ fn compare(store: &Store, wanted: &Trace, text: &str) {
 }
 
 fn is_of(store: &Store, owner: Owner, line: Line) -> bool {
-    let thread = |utid: u32| {
-        let thread = &store.tracks.threads[utid as usize];
-        (store.tracks.processes[thread.upid as usize].pid, thread.tid)
-    };
-    let process = |upid: u32| store.tracks.processes[upid as usize].pid;
+    let thread = |utid: ThreadId| (store.tracks.process_of(utid).pid, store.tracks.thread(utid).tid);
+    let process = |upid: ProcessId| store.tracks.process(upid).pid;
     match (owner, line) {
         (Owner::Thread(utid), Line::Thread(pid, tid)) | (Owner::ThreadOverlap(utid), Line::Lane(pid, tid, _)) => {
             thread(utid) == (pid.into(), tid.into())

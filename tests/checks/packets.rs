@@ -8,6 +8,7 @@
 use nccl_stacks::damage::{Damage, DamageReport};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::event::TrackItem;
+use nccl_stacks::id::{SliceId, TrackId};
 use nccl_stacks::input::proto::Stream;
 use nccl_stacks::store::batch::Shard;
 use nccl_stacks::store::traces::Trace;
@@ -39,14 +40,14 @@ fn read(bytes: &[u8], args: ArgsWanted) -> (Store, DamageReport) {
 }
 
 /// Time, length, depth, track, name and parent of a slice.
-type Slice<'a> = (i64, i64, u16, u32, Option<&'a str>, u32);
+type Slice<'a> = (i64, i64, u16, TrackId, Option<&'a str>, Option<SliceId>);
 
 /// All slices, without what their arguments say.
 fn says(store: &Store) -> Vec<Slice<'_>> {
     let slices = &store.slices;
-    let name = |i| store.strings.get(slices.name(i));
-    (0..slices.len())
-        .map(|i| (slices.ts(i), slices.dur(i), slices.depth(i), slices.track(i), name(i), slices.parent(i)))
+    let name = |id| store.strings.get(slices.name(id));
+    (slices.ids())
+        .map(|id| (slices.ts(id), slices.dur(id), slices.depth(id), slices.track(id), name(id), slices.parent(id)))
         .collect()
 }
 

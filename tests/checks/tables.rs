@@ -5,9 +5,9 @@ use std::cell::RefCell;
 use std::fmt::Write;
 
 use nccl_stacks::sql::rusqlite::types::Value;
+use nccl_stacks::sql::source::Source;
 use nccl_stacks::sql::{Cell, Column, TABLES, Table};
-use nccl_stacks::store::Store;
-use nccl_stacks::{Climb, Database, Wanted, Window, stacks};
+use nccl_stacks::{Database, StackOptions, Wanted, Window, stacks};
 
 use super::plain;
 
@@ -34,9 +34,9 @@ pub fn check(bytes: &[u8]) {
         static WANTED: RefCell<Wanted> = RefCell::new(Wanted::patterns(&["nccl"]).unwrap());
     }
     WANTED.with_borrow(|wanted| {
-        let report = stacks(&database, wanted, Window::ALL, Climb::default()).unwrap();
+        let report = stacks(database.store(), wanted, Window::ALL, StackOptions::default());
         let kernels = database.store().kernels.iter();
-        let nccl = kernels.filter(|kernel| database.store().slice_name(**kernel as usize).contains("nccl")).count();
+        let nccl = kernels.filter(|kernel| database.store().slice_name(**kernel).contains("nccl")).count();
         assert_eq!(report.coverage.kernels, nccl as u64, "{text}");
     });
 }
@@ -80,14 +80,14 @@ fn trace(events: impl Iterator<Item = [u8; WIDTH]>) -> String {
 }
 
 /// A value that a column may have: one of its own, or a number near by.
-fn value_of(table: &Table, column: &Column, store: &Store, choice: u8) -> Value {
-    let rows = (table.rows)(store);
+fn value_of(table: &Table, column: &Column, source: &Source, choice: u8) -> Value {
+    let rows = (table.rows)(source);
     if rows == 0 || choice % 8 == 7 {
         return [Value::Null, Value::Integer(-1), Value::Integer(i64::MAX), Value::Text("x".to_owned())]
             [usize::from(choice >> 3) % 4]
             .clone();
     }
-    match (column.cell)(store, usize::from(choice) % rows) {
+    match (column.cell)(source, usize::from(choice) % rows) {
         Cell::Int(value) => Value::Integer(value + i64::from(choice % 3) - 1),
         cell => owned(cell),
     }
@@ -123,13 +123,13 @@ fn holds(value: &Value, operator: &str, wanted: &Value) -> Option<bool> {
 
 /// Two conditions on one table, and the same by looking at all rows.
 fn ask(database: &Database, [table, columns, operators, choice]: [u8; WIDTH], text: &str) {
-    let store = database.store();
+    let source = database.source();
     let table = TABLES[usize::from(table) % TABLES.len()];
     let column = |number: u8| &table.columns[usize::from(number) % table.columns.len()];
     let operator = |number: u8| OPERATORS[usize::from(number) % OPERATORS.len()];
     let (one, two) = (column(columns & 31), column(columns >> 3));
     let (first, second) = (operator(operators & 15), operator(operators >> 4));
-    let values = [value_of(table, one, store, choice), value_of(table, two, store, choice.rotate_left(3))];
+    let values = [value_of(table, one, source, choice), value_of(table, two, source, choice.rotate_left(3))];
     let names: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
     let sql = format!(
         "SELECT {} FROM {} WHERE {} {first} ? AND {} {second} ?",
@@ -139,10 +139,10 @@ fn ask(database: &Database, [table, columns, operators, choice]: [u8; WIDTH], te
         two.name
     );
     let mut wanted = Vec::new();
-    for i in 0..(table.rows)(store) {
-        let fits = |column: &Column, operator, value| holds(&owned((column.cell)(store, i)), operator, value);
+    for i in 0..(table.rows)(source) {
+        let fits = |column: &Column, operator, value| holds(&owned((column.cell)(source, i)), operator, value);
         match (fits(one, first, &values[0]), fits(two, second, &values[1])) {
-            (Some(true), Some(true)) => wanted.push(table.columns.iter().map(|c| owned((c.cell)(store, i))).collect()),
+            (Some(true), Some(true)) => wanted.push(table.columns.iter().map(|c| owned((c.cell)(source, i))).collect()),
             (None, _) | (_, None) => return,
             _ => {}
         }

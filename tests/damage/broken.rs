@@ -123,14 +123,14 @@ fn what_is_repaired_is_whole() {
             let after = load(&out, LoadOptions::default(), |_| {}).unwrap().store;
             assert_eq!(after.traces[0].damage.faults().count(), 0, "{name}");
             let slices = |store: &Store| {
-                let row = |i| {
+                let row = |slice| {
                     (
-                        store.slices.ts(i),
-                        store.slices.dur(i),
-                        store.strings.get(store.slices.name(i)).map(str::to_owned),
+                        store.slices.ts(slice),
+                        store.slices.dur(slice),
+                        store.strings.get(store.slices.name(slice)).map(str::to_owned),
                     )
                 };
-                (0..store.slices.len()).map(row).collect::<Vec<_>>()
+                store.slices.ids().map(row).collect::<Vec<_>>()
             };
             assert_eq!(slices(&before), slices(&after), "{name}");
             std::fs::remove_file(&out).unwrap();

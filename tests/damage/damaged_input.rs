@@ -8,11 +8,12 @@
 use std::io::Cursor;
 use std::path::Path;
 
-use nccl_stacks::analysis::capture::Captures;
-use nccl_stacks::analysis::kernels::{OwnFamilies, Wanted, choose};
-use nccl_stacks::analysis::launches::WindowOn;
-use nccl_stacks::analysis::stacks::{Climb, Ground, climb};
-use nccl_stacks::analysis::{launches, missing, window};
+use nccl_stacks::analysis::stacks::{StackOptions, stack_report};
+use nccl_stacks::analysis::{missing, window};
+use nccl_stacks::attribution::Attributor;
+use nccl_stacks::attribution::capture::Captures;
+use nccl_stacks::attribution::launches::{self, WindowOn};
+use nccl_stacks::attribution::selection::{OwnFamilies, Wanted, choose};
 use nccl_stacks::input::from_reader;
 use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::sql::Database;
@@ -28,13 +29,13 @@ fn ask(store: Store) {
     let database = Database::open(store).unwrap();
     for patterns in [vec![], vec!["*".to_owned()]] {
         let wanted = Wanted::parse(&patterns, &[], &OwnFamilies::default()).unwrap();
-        let mut found = launches::find(database.store(), &choose(&database, &wanted).unwrap());
+        let mut found = launches::find(database.store(), &choose(database.store(), &wanted));
         // As good a capture as any.
         let mut captures = Captures::new(true);
         captures.add(database.store());
         let captured = captures.stacks(database.store(), &mut found, Some(3));
-        let how = Climb { max_callers: Some(3), ..Climb::default() };
-        let report = climb(Ground::new(database.store(), &wanted, captured), &found, Window::ALL, how);
+        let how = StackOptions { max_callers: Some(3), ..StackOptions::default() };
+        let report = stack_report(Attributor::new(database.store(), &wanted, captured), &found, Window::ALL, how);
         let counted: u64 = report.stacks.iter().map(|stack| stack.count).sum();
         assert_eq!(counted, report.coverage.attributed());
         assert_eq!(counted + report.coverage.unattributed(), report.kernels_in_trace);

@@ -13,14 +13,16 @@ use std::io::Cursor;
 use std::num::NonZero;
 use std::time::{Duration, Instant};
 
-use nccl_stacks::analysis::capture::Captures;
+use nccl_stacks::analysis::cost::Order;
 use nccl_stacks::analysis::diff::Diff;
 use nccl_stacks::analysis::keep::keep;
-use nccl_stacks::analysis::kernels::{Wanted, choose};
-use nccl_stacks::analysis::launches::{self, WindowOn};
-use nccl_stacks::analysis::stacks::{Climb, Ground, Order, StackReport, climb};
+use nccl_stacks::analysis::stacks::{StackOptions, StackReport, stack_report};
 use nccl_stacks::analysis::summary::kernel_table;
 use nccl_stacks::analysis::{missing, window};
+use nccl_stacks::attribution::Attributor;
+use nccl_stacks::attribution::capture::Captures;
+use nccl_stacks::attribution::launches::{self, WindowOn};
+use nccl_stacks::attribution::selection::{Wanted, choose};
 use nccl_stacks::error::Error;
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::export::{cut, sqlite};
@@ -47,13 +49,13 @@ fn everything() -> LoadOptions {
     LoadOptions { args: ArgsWanted::All, keep_offsets: true, threads: NonZero::new(1), ..LoadOptions::default() }
 }
 
-fn report(database: &Database, wanted: &Wanted, window: Window, how: Climb) -> StackReport {
+fn report(database: &Database, wanted: &Wanted, window: Window, how: StackOptions) -> StackReport {
     let store = database.store();
-    let mut found = launches::find(store, &choose(database, wanted).unwrap());
+    let mut found = launches::find(store, &choose(database.store(), wanted));
     let mut captures = Captures::new(how.exact_names);
     captures.add(store);
     let captured = captures.stacks(store, &mut found, how.max_callers);
-    climb(Ground::new(store, wanted, captured), &found, window, how)
+    stack_report(Attributor::new(store, wanted, captured), &found, window, how)
 }
 
 /// A picture needs something to draw; all other forms can be empty.
@@ -66,9 +68,9 @@ fn write(answer: &Answer<'_>, form: Form) {
 /// All that the program can be asked of a window.
 fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) {
     let store = database.store();
-    let found = launches::find(store, &choose(database, wanted).unwrap());
+    let found = launches::find(store, &choose(database.store(), wanted));
     for on in [WindowOn::Launch, WindowOn::Kernel] {
-        let how = Climb { window_on: on, max_callers: None, exact_names: on == WindowOn::Kernel, forward: true };
+        let how = StackOptions { window_on: on, max_callers: None, exact_names: on == WindowOn::Kernel, forward: true };
         let mut stacks = report(database, wanted, window, how);
         for order in [Order::GpuTime, Order::Exposed, Order::Mean, Order::Count] {
             stacks.arrange(order, 0.0, None);
@@ -81,7 +83,7 @@ fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) 
             }
         }
         let inside = found.kernels.iter().filter(|launched| window.contains(launched.at(on)));
-        let rows = inside.map(|launched| (store.slices.name(launched.kernel as usize), launched.kernel_dur));
+        let rows = inside.map(|launched| (store.slices.name(launched.kernel), launched.kernel_dur));
         let kernels = kernel_table(store, rows, usize::MAX);
         table::kernels(&kernels.rows, Some(80));
         csv::kernels(&kernels, &mut Vec::new()).unwrap();
@@ -124,7 +126,7 @@ fn ask(text: &str, store: Store) {
         for window in windows {
             ask_window(text, &database, &wanted, window);
         }
-        let found = launches::find(database.store(), &choose(&database, &wanted).unwrap());
+        let found = launches::find(database.store(), &choose(database.store(), &wanted));
         for on in [WindowOn::Launch, WindowOn::Kernel] {
             let mut all = window::steps(&database, &found, on).unwrap();
             all.extend(window::functions(&database, "%", &found, on).unwrap());
@@ -328,13 +330,13 @@ fn no_shape_of_a_trace_takes_the_square_of_its_length() {
         check(&store);
         let database = Database::open(store).unwrap();
         let wanted = Wanted::patterns(&["*"]).unwrap();
-        let how = Climb { max_callers: Some(12), ..Climb::default() };
+        let how = StackOptions { max_callers: Some(12), ..StackOptions::default() };
         let stacks = report(&database, &wanted, Window::ALL, how);
         for form in [Form::Text, Form::Table, Form::Svg] {
             let answer = Answer { report: &stacks, trace: "hostile", weight: Weight::Gpu, width: Some(100) };
             write(&answer, form);
         }
-        let found = launches::find(database.store(), &choose(&database, &wanted).unwrap());
+        let found = launches::find(database.store(), &choose(database.store(), &wanted));
         window::functions(&database, "%", &found, WindowOn::Launch).unwrap();
         let kept = keep(database.store(), &found, Window::ALL, WindowOn::Launch);
         cut::plan(database.store(), &kept, Window::ALL);

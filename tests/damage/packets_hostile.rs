@@ -10,6 +10,7 @@ use std::io::{Cursor, Read};
 
 use nccl_stacks::damage::Damage;
 use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::id::SliceId;
 use nccl_stacks::input::from_reader;
 use nccl_stacks::input::limit::Limits;
 use nccl_stacks::load::{LoadOptions, load_input};
@@ -119,7 +120,7 @@ fn edges() {
     ]);
     check(&store);
     assert_eq!(times(&store), [1, 2, i64::MAX]);
-    assert_eq!(args(&store, 0), [""; 0]);
+    assert_eq!(args(&store, SliceId(0)), [""; 0]);
     assert_eq!(count(&store, Damage::PacketSyntax).0, 2);
     assert_eq!(count(&store, Damage::NegativeTimestamp).0, 2);
     assert_eq!(count(&store, Damage::InvalidDuration).0, 1);
@@ -201,7 +202,7 @@ fn names_do_not_add_up() {
     check(&store);
     assert_eq!(times(&store), [1, 2, 3, 4]);
     assert_eq!(count(&store, Damage::PacketTooLong).0, 2);
-    assert_eq!((args(&store, 2).len(), args(&store, 3).len()), (1, 0));
+    assert_eq!((args(&store, SliceId(2)).len(), args(&store, SliceId(3)).len()), (1, 0));
 }
 
 /// Behind a stream of zlib there is nothing that could be read; of gzip there may be several parts.
@@ -229,7 +230,7 @@ fn json_does_not_multiply() {
     let long = format!("[{}]", "1,".repeat(20_000));
     let store = load_packets(&[event(1, 3, 5, many), event(2, 3, 5, annotation("long", &long))]);
     assert_eq!(count(&store, Damage::PacketTooLong).0, 1);
-    assert_eq!(args(&store, 1), [format!("debug.long debug.long {long:?}")]);
+    assert_eq!(args(&store, SliceId(1)), [format!("debug.long debug.long {long:?}")]);
 }
 
 /// One name of a MiB, used a thousand times in one event: what it stands for is bounded.
@@ -268,7 +269,7 @@ fn many_sequences_names_and_clocks() {
     // A name of number 0 is none.
     assert_eq!(store.slices.len() as u64, MANY / 2);
     assert_eq!(count(&store, Damage::ClockUnknown).0, MANY / 2);
-    assert_eq!(store.slice_name(1), "2");
+    assert_eq!(store.slice_name(SliceId(1)), "2");
     // All names of one sequence, each before it is defined, and one for good.
     let mut packets = vec![packet().number(13, 1)];
     packets.extend((1..MANY).map(|n| event(n, 3, 5, value().number(10, n))));
@@ -279,7 +280,8 @@ fn many_sequences_names_and_clocks() {
     );
     let store = read(&file(&packets), ArgsWanted::Collectives).unwrap();
     assert_eq!(store.slices.len() as u64, MANY - 1);
-    assert_eq!((store.slice_name(0), store.slice_name(MANY as usize - 3)), ("1", "99998"));
+    let last_named = store.slices.ids().nth_back(1).unwrap();
+    assert_eq!((store.slice_name(SliceId(0)), store.slice_name(last_named)), ("1", "99998"));
     assert_eq!(count(&store, Damage::NameUnknown).0, 1);
 }
 

@@ -20,6 +20,7 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
 use nccl_stacks::damage::Damage;
+use nccl_stacks::id::SliceId;
 use nccl_stacks::input::from_reader;
 use nccl_stacks::input::limit::Limits;
 use nccl_stacks::load::{LoadOptions, Loaded, load_input};
@@ -775,10 +776,10 @@ fn threads_and_chunks_change_nothing() {
     let store = load(1, 1 << 20);
     assert_eq!(store.traces.len(), TRACES.len());
     support::sound::check(&store);
-    // What belongs together is of one machine.
-    let machine = |slice: &u32| store.machine_of(*slice as usize);
+    // What belongs together is of one trace.
+    let trace = |slice: &SliceId| store.trace_of(*slice);
     assert!(!store.flows.is_empty());
-    assert!(store.flows.slice_out.iter().map(machine).eq(store.flows.slice_in.iter().map(machine)));
+    assert!(store.flows.slice_out.iter().map(trace).eq(store.flows.slice_in.iter().map(trace)));
     let want = facts(&store);
     for (threads, chunk) in [(2, 1 << 20), (5, 700), (3, 64)] {
         assert!(facts(&load(threads, chunk)) == want, "{threads} threads, chunks of {chunk}");

@@ -16,9 +16,9 @@ use std::path::Path;
 
 use nccl_stacks::damage::{DESCRIPTIONS, Damage};
 use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::id::{SliceId, ThreadId};
 use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::store::Store;
-use nccl_stacks::store::slices::NO_PARENT;
 use nccl_stacks::store::tracks::Owner;
 use nccl_stacks::time::TimeRule;
 use support::slices::slice_row;
@@ -29,9 +29,10 @@ fn load_with(path: &Path, time: TimeRule) -> Store {
 
 fn compare_slices(name: &str, store: &Store, csv: &str) {
     let mut rows = 0;
-    for (i, mut want) in support::csv_rows(csv).enumerate() {
+    for (row, mut want) in support::csv_rows(csv).enumerate() {
+        let slice = SliceId::of_row(row);
         want.remove(8); // utid: a number without meaning outside of its trace_processor
-        let mut got = slice_row(store, i);
+        let mut got = slice_row(store, slice);
         // Ids that are text in the file get numbers of each program's own.
         for column in [8, 9] {
             if got[column].as_ref().is_some_and(|id| id.parse::<i64>().unwrap() >= 1 << 32) {
@@ -39,7 +40,7 @@ fn compare_slices(name: &str, store: &Store, csv: &str) {
                 want[column] = None;
             }
         }
-        assert_eq!(got, want, "{name}: slice {i}");
+        assert_eq!(got, want, "{name}: slice {slice}");
         rows += 1;
     }
     assert_eq!(rows, store.slices.len(), "{name}: number of slices");
@@ -47,11 +48,14 @@ fn compare_slices(name: &str, store: &Store, csv: &str) {
 
 fn compare_flows(name: &str, store: &Store, csv: Option<&str>) {
     let flows = &store.flows;
-    let got: Vec<[u64; 4]> = (0..flows.len())
-        .map(|i| [i as u64, flows.slice_out[i].into(), flows.slice_in[i].into(), flows.trace_id[i]])
-        .collect();
-    let want: Vec<[u64; 4]> = csv.map_or_else(Vec::new, |csv| {
-        support::csv_rows(csv).map(|row| [0, 1, 2, 3].map(|i| row[i].as_ref().unwrap().parse().unwrap())).collect()
+    let got: Vec<(usize, usize, usize, u64)> =
+        (0..flows.len()).map(|i| (i, flows.slice_out[i].row(), flows.slice_in[i].row(), flows.trace_id[i])).collect();
+    let want: Vec<(usize, usize, usize, u64)> = csv.map_or_else(Vec::new, |csv| {
+        let rows = support::csv_rows(csv).map(|row| {
+            let slice = |i: usize| row[i].as_ref().unwrap().parse().unwrap();
+            (slice(0), slice(1), slice(2), row[3].as_ref().unwrap().parse().unwrap())
+        });
+        rows.collect()
     });
     assert!(got == want, "{name}: {} flows, {} wanted", got.len(), want.len());
 }
@@ -61,15 +65,15 @@ fn compare_summary(name: &str, store: &Store, csv: &str) {
     let want = |i: usize| row[i].as_ref().map(|n| n.parse::<i64>().unwrap());
     let slices = &store.slices;
     assert_eq!(Some(slices.len() as i64), want(0), "{name}: slices");
-    assert_eq!((0..slices.len()).map(|i| slices.dur(i)).reduce(|a, b| a + b), want(1), "{name}: sum of dur");
-    assert_eq!((0..slices.len()).map(|i| i64::from(slices.depth(i))).max(), want(2), "{name}: depth");
-    let nested = (0..slices.len()).filter(|i| slices.parent(*i) != NO_PARENT).count();
+    assert_eq!(slices.ids().map(|slice| slices.dur(slice)).reduce(|a, b| a + b), want(1), "{name}: sum of dur");
+    assert_eq!(slices.ids().map(|slice| i64::from(slices.depth(slice))).max(), want(2), "{name}: depth");
+    let nested = slices.ids().filter(|slice| slices.parent(*slice).is_some()).count();
     assert_eq!(Some(nested as i64), want(3), "{name}: slices with a parent");
     assert_eq!(Some(store.flows.len() as i64), want(4), "{name}: flows");
-    assert_eq!((!slices.is_empty()).then(|| slices.ts(0)), want(7), "{name}: first ts");
-    assert_eq!((0..slices.len()).map(|i| slices.ts(i) + slices.dur(i)).max(), want(8), "{name}: last end");
-    let on_lane = |i: &usize| matches!(store.tracks.tracks[slices.track(*i) as usize].owner, Owner::ThreadOverlap(_));
-    assert_eq!(Some((0..slices.len()).filter(on_lane).count() as i64), want(9), "{name}: slices on lanes");
+    assert_eq!(slices.ids().next().map(|slice| slices.ts(slice)), want(7), "{name}: first ts");
+    assert_eq!(slices.ids().map(|slice| slices.ts(slice) + slices.dur(slice)).max(), want(8), "{name}: last end");
+    let on_lane = |slice: &SliceId| matches!(store.tracks.track(slices.track(*slice)).owner, Owner::ThreadOverlap(_));
+    assert_eq!(Some(slices.ids().filter(on_lane).count() as i64), want(9), "{name}: slices on lanes");
 }
 
 fn compare_stats(name: &str, store: &Store, csv: &str) {
@@ -129,8 +133,8 @@ fn packets_give_what_trace_processor_gives() {
             compare_stats(name, &store, &oracle("stats.csv"));
             compare_slices(name, &store, &oracle("slice.csv.gz"));
             let row = support::csv_rows(&oracle("summary.csv")).next().unwrap();
-            let with_slices: std::collections::HashSet<u32> =
-                (0..store.slices.len()).filter_map(|i| store.thread_of(i)).collect();
+            let with_slices: std::collections::HashSet<ThreadId> =
+                store.slices.ids().filter_map(|slice| store.thread_of(slice)).collect();
             assert_eq!(Some(with_slices.len().to_string()), row[5], "{name}: threads");
         }
     }
@@ -169,7 +173,7 @@ fn exact_times_differ_by_rounding_alone() {
                 .unwrap();
         let options = LoadOptions { time: TimeRule::Exact, args: ArgsWanted::Collectives, ..LoadOptions::default() };
         let rounded = nccl_stacks::load::load_input(input, options, |_| {}).unwrap().store;
-        let rows = |store: &Store| (0..store.slices.len()).map(|i| slice_row(store, i)).collect::<Vec<_>>();
+        let rows = |store: &Store| store.slices.ids().map(|slice| slice_row(store, slice)).collect::<Vec<_>>();
         assert!(rows(&rounded) == rows(&perfetto), "{name}: slices");
         let ends = |store: &Store| (store.flows.slice_out.clone(), store.flows.slice_in.clone());
         assert!(ends(&rounded) == ends(&perfetto), "{name}: flows");

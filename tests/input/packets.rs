@@ -9,6 +9,7 @@ use std::path::Path;
 
 use nccl_stacks::damage::Damage;
 use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::id::{ProcessId, SliceId};
 use proptest::prelude::*;
 
 use support::packets::{
@@ -140,21 +141,25 @@ fn tracks_belong_to_threads_processes_and_nobody() {
             ("thread_execution", None),
         ]
     );
-    let thread = |slice: usize| {
+    let thread = |slice| {
         let utid = store.thread_of(slice)?;
-        let thread = &tracks.threads[utid as usize];
-        Some((utid, thread.upid, tracks.processes[thread.upid as usize].pid, thread.tid))
+        let thread = tracks.thread(utid);
+        Some((utid, thread.upid, tracks.process(thread.upid).pid, thread.tid))
     };
-    let (first, second) = (thread(0).unwrap(), thread(9).unwrap());
+    let (first, second) = (thread(SliceId(0)).unwrap(), thread(SliceId(9)).unwrap());
     assert_eq!((first.2, first.3), (33, 34));
     assert_eq!((second.2, second.3), (33, 34));
     assert_ne!(first.0, second.0);
-    assert_eq!(thread(1), Some(first));
-    assert_eq!(thread(8).map(|(_, upid, pid, tid)| (upid, pid, tid)), Some((0, 0, 7)), "the idle process");
-    assert_eq!((2..8).filter_map(thread).count(), 0);
-    assert_eq!(store.process_of(2), Some(first.1));
-    assert_eq!(store.process_of(3), Some(first.1));
-    assert_eq!(store.strings.get(tracks.processes[first.1 as usize].name), Some("python"));
+    assert_eq!(thread(SliceId(1)), Some(first));
+    assert_eq!(
+        thread(SliceId(8)).map(|(_, upid, pid, tid)| (upid, pid, tid)),
+        Some((ProcessId(0), 0, 7)),
+        "the idle process"
+    );
+    assert_eq!((2..8).map(SliceId).filter_map(thread).count(), 0);
+    assert_eq!(store.process_of(SliceId(2)), Some(first.1));
+    assert_eq!(store.process_of(SliceId(3)), Some(first.1));
+    assert_eq!(store.strings.get(tracks.process(first.1).name), Some("python"));
 }
 
 #[test]
@@ -173,7 +178,7 @@ fn annotations_are_arguments() {
     // The end brings one more.
     let end = value().message(4, annotation("bytes", value().number(4, u64::MAX)));
     let store = load_packets(&[event(1, 1, 5, more), event(2, 2, 5, end)]);
-    let got = args(&store, 0);
+    let got = args(&store, SliceId(0));
     assert_eq!(
         got,
         [
@@ -185,8 +190,9 @@ fn annotations_are_arguments() {
             "debug.bytes debug.bytes Int(-1)",
         ]
     );
-    assert_eq!((store.correlation(0), store.external_id(0)), (Some(77), Some(5)));
-    assert_eq!(store.kernels, [0]);
+    let slice = SliceId(0);
+    assert_eq!((store.correlation(slice), store.external_id(slice)), (Some(77), Some(5)));
+    assert_eq!(store.kernels, [SliceId(0)]);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::support;
 
 use nccl_stacks::damage::Damage;
 use nccl_stacks::event::{ArgValue, ArgsWanted, HeaderField};
+use nccl_stacks::id::SliceId;
 use nccl_stacks::store::Store;
 
 use support::packets::{
@@ -72,9 +73,10 @@ fn names_may_come_late() {
         ]
     );
     let category = |slice| store.strings.get(store.slices.category(slice));
-    assert_eq!([0, 2, 3].map(category), [Some("kernel"), Some("unknown(2)"), Some("kernel")]);
-    assert_eq!(args(&store, 0), ["debug.correlation debug.correlation \"77\""]);
-    assert_eq!((store.correlation(0), &store.kernels[..]), (Some(77), &[0, 3][..]));
+    assert_eq!([0, 2, 3].map(SliceId).map(category), [Some("kernel"), Some("unknown(2)"), Some("kernel")]);
+    assert_eq!(args(&store, SliceId(0)), ["debug.correlation debug.correlation \"77\""]);
+    assert_eq!(store.correlation(SliceId(0)), Some(77));
+    assert_eq!(store.kernels, [0, 3].map(SliceId));
     // The name and the category at 30, the category at 31, the name at 50.
     assert_eq!(count(&store, Damage::NameUnknown), 4);
 }
@@ -124,14 +126,14 @@ fn phases_are_those_of_json() {
             (21_000, 0, 0, "of its process"),
         ]
     );
-    assert_eq!(store.slices.thread_times(0), (Some(7000), Some(3000)));
-    let kind = |slice| store.tracks.tracks[store.slices.track(slice) as usize].owner.track_type();
+    assert_eq!(store.slices.thread_times(SliceId(0)), (Some(7000), Some(3000)));
+    let kind = |slice| store.tracks.track(store.slices.track(slice)).owner.track_type();
     assert_eq!(
-        [0, 3, 4, 5].map(kind),
+        [0, 3, 4, 5].map(SliceId).map(kind),
         ["thread_execution", "thread_execution", "legacy_chrome_global_instants", "chrome_process_instant"]
     );
-    let process = |slice| store.tracks.tracks[store.slices.track(slice) as usize].owner.process();
-    assert_eq!(process(5), store.process_of(0));
+    let process = |slice| store.tracks.track(store.slices.track(slice)).owner.process();
+    assert_eq!(process(SliceId(5)), store.process_of(SliceId(0)));
     assert_eq!(count(&store, Damage::AsyncOverlap), 1);
     assert_eq!(count(&store, Damage::PhaseNotShown), 1);
     assert_eq!(count(&store, Damage::NegativeDuration), 1);
@@ -163,10 +165,9 @@ fn operations_have_tracks_of_their_own() {
         legacy(30, b'b', 5, named("without a number"), value()),
     ]);
     check(&store);
-    let places: Vec<(&str, i64, u16, &str, Option<&str>)> = (0..store.slices.len())
-        .map(|slice| {
-            let track = &store.tracks.tracks[store.slices.track(slice) as usize];
-            let (_, dur, depth, name) = rows(&store)[slice];
+    let places: Vec<(&str, i64, u16, &str, Option<&str>)> = (store.slices.ids().zip(rows(&store)))
+        .map(|(slice, (_, dur, depth, name))| {
+            let track = store.tracks.track(store.slices.track(slice));
             (name, dur, depth, track.owner.track_type(), store.strings.get(track.name))
         })
         .collect();
@@ -261,14 +262,14 @@ fn old_times_count_from_the_threads_descriptor() {
     );
     assert_eq!(count(&store, Damage::PacketWithoutState), 2);
     let thread = |slice| {
-        let thread = &store.tracks.threads[store.thread_of(slice).unwrap() as usize];
-        let process = &store.tracks.processes[thread.upid as usize];
+        let thread = store.tracks.thread(store.thread_of(SliceId(slice)).unwrap());
+        let process = store.tracks.process(thread.upid);
         (process.pid, thread.tid, store.strings.get(thread.name), store.strings.get(process.name))
     };
     assert_eq!(thread(1), (33, 35, Some("worker"), Some("python")));
     assert_eq!(thread(2), (44, 45, None, None));
     assert_eq!(thread(3), (33, 34, Some("main"), Some("python")));
-    assert_eq!(store.slices.thread_times(3).0, Some(51_000));
+    assert_eq!(store.slices.thread_times(SliceId(3)).0, Some(51_000));
 }
 
 /// All forms in which an argument may be written.
@@ -309,7 +310,7 @@ fn arguments_of_all_forms() {
         .message(20, value().number(1, 4).bytes(2, "said"));
     let store = load_packets(&[event(1, 3, 5, more).number(13, 1).message(12, defined)]);
     assert_eq!(
-        args(&store, 0),
+        args(&store, SliceId(0)),
         [
             "source.file_name source.file_name \"a.cc\"",
             "source.function_name source.function_name \"f\"",
@@ -383,9 +384,9 @@ fn operations_and_moments_of_a_process_may_come_before_it() {
             (3000, -1, "of nobody"),
         ]
     );
-    let track = |slice| &store.tracks.tracks[store.slices.track(slice) as usize];
-    let pid = |slice| track(slice).owner.process().map(|upid| store.tracks.processes[upid as usize].pid);
-    assert_eq!([0, 1, 2, 3].map(pid), [Some(33), Some(33), Some(33), None]);
+    let track = |slice| store.tracks.track(store.slices.track(slice));
+    let pid = |slice| track(slice).owner.process().map(|upid| store.tracks.process(upid).pid);
+    assert_eq!([0, 1, 2, 3].map(SliceId).map(pid), [Some(33), Some(33), Some(33), None]);
 }
 
 /// The first of these traces had a time in the event, of the monotonic clock. It stays as it is if nothing says how that
@@ -414,6 +415,6 @@ fn a_name_that_is_not_there_takes_none_away() {
         legacy(2, b'M', 5, named("thread_name"), value()),
         event(3, 3, 5, named("a")),
     ]);
-    let utid = store.thread_of(0).unwrap();
-    assert_eq!(store.strings.get(store.tracks.threads[utid as usize].name), Some("worker"));
+    let utid = store.thread_of(SliceId(0)).unwrap();
+    assert_eq!(store.strings.get(store.tracks.thread(utid).name), Some("worker"));
 }

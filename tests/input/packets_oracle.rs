@@ -5,6 +5,7 @@
 use crate::support;
 
 use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::id::SliceId;
 use nccl_stacks::load::{LoadOptions, load};
 use support::slices::slice_row;
 
@@ -16,9 +17,10 @@ fn equal_to_trace_processor() {
         let store = load(shared.join(format!("traces/{name}.pftrace")), options, |_| {}).unwrap().store;
         let csv = support::read_text(&shared.join(format!("oracle/{name}.slice.csv.gz")));
         let mut rows = 0;
-        for (i, mut want) in support::csv_rows(&csv).enumerate() {
+        for (row, mut want) in support::csv_rows(&csv).enumerate() {
+            let slice = SliceId::of_row(row);
             want.remove(8); // utid: a number without meaning outside of its trace_processor
-            assert_eq!(slice_row(&store, i), want, "{name}: slice {i}");
+            assert_eq!(slice_row(&store, slice), want, "{name}: slice {slice}");
             rows += 1;
         }
         assert_eq!(rows, store.slices.len(), "{name}: number of slices");

@@ -285,13 +285,13 @@ type Row = (i64, i64, String, String, i64, String);
 
 fn rows_of(store: &Store) -> Vec<Row> {
     let slices = &store.slices;
-    let mut rows: Vec<Row> = (0..slices.len())
-        .map(|i| {
+    let mut rows: Vec<Row> = (slices.ids())
+        .map(|slice| {
             let text = |id| store.strings.get(id).unwrap().to_owned();
-            let thread = store.tracks.thread_of(slices.track(i)).unwrap();
-            let tid = store.tracks.threads[thread as usize].tid;
-            let (name, category) = (text(slices.name(i)), text(slices.category(i)));
-            (slices.ts(i), slices.dur(i), name, category, tid, format!("{:?}", store.ids(i)))
+            let thread = store.thread_of(slice).unwrap();
+            let tid = store.tracks.thread(thread).tid;
+            let (name, category) = (text(slices.name(slice)), text(slices.category(slice)));
+            (slices.ts(slice), slices.dur(slice), name, category, tid, format!("{:?}", store.ids(slice)))
         })
         .collect();
     rows.sort();

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use nccl_stacks::damage::{Cost, Damage};
+use nccl_stacks::id::SliceId;
 use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::sql::queries::{self, Query};
 use nccl_stacks::sql::{Database, TABLES};
@@ -52,7 +53,7 @@ fn questions(database: &Database) -> Vec<(Query, Vec<(&'static str, Value)>)> {
         "function_slices" => vec![(":names", text(&format!("[{}]", frames.join(","))))],
         "graph_launches" => [&window[..], &[(":names", text(r#"["cudaGraphLaunch","cudaLaunchKernel"]"#))]].concat(),
         "kernels_in_window" => window.to_vec(),
-        "kernel_names" | "cpu_names" | "kernel_span" | "trace_span" => vec![],
+        "stacks" | "cpu_names" | "kernel_span" | "trace_span" => vec![],
         other => panic!("{other}: give it parameters here"),
     };
     // What the program itself has is asked of no file.
@@ -269,11 +270,10 @@ fn check_damage(trace: &str, cut: &Cut) {
     for kind in [Damage::FlowEndWithoutStart, Damage::FlowStepWithoutStart, Damage::FlowNoEnclosingSlice] {
         assert_eq!(part.store().damage.get(kind).count, 0, "{trace}: {kind:?}");
     }
-    let arrows =
-        |store: &Store, slice: u32| (store.slice_name(slice as usize).to_owned(), store.slices.ts(slice as usize));
+    let end = |store: &Store, slice: SliceId| (store.slice_name(slice).to_owned(), store.slices.ts(slice));
     let ends = |store: &Store| -> BTreeSet<_> {
         let flows = store.flows.slice_out.iter().zip(&store.flows.slice_in);
-        flows.map(|(from, to)| (arrows(store, *from), arrows(store, *to))).collect()
+        flows.map(|(from, to)| (end(store, *from), end(store, *to))).collect()
     };
     // Where slices overlap, an arrow's end may come to another when some of them are gone.
     if whole.store().spilled.is_empty() {
@@ -305,12 +305,7 @@ fn check_marks(cut: &Cut) {
     let others = cut.events().iter().filter(|event| event["cat"] != "nccl-stacks");
     assert!(others.filter_map(tid).all(|tid| !of_marks.contains(&tid)));
     let store = load(Path::new(&cut.path()), LoadOptions::default(), |_| {}).unwrap().store;
-    assert!(
-        store
-            .spilled
-            .iter()
-            .all(|slice| store.strings.get(store.slices.category(*slice as usize)) != Some("nccl-stacks"))
-    );
+    assert!(store.spilled.iter().all(|slice| store.strings.get(store.slices.category(*slice)) != Some("nccl-stacks")));
     for tid in of_marks {
         let names: Vec<_> = marks.iter().filter(|event| event["ph"] == "M" && event["tid"] == tid).collect();
         assert_eq!(names.len(), 1);

@@ -18,7 +18,6 @@ use std::path::Path;
 use nccl_stacks::input::from_reader;
 use nccl_stacks::load::{LoadOptions, load, load_input};
 use nccl_stacks::sql::{Database, queries};
-use nccl_stacks::store::slices::NO_PARENT;
 use rusqlite::types::Value;
 use rusqlite::{Connection, StatementStatus, ToSql, params_from_iter};
 
@@ -114,7 +113,7 @@ const TINY: &str = r#"{"distributedInfo": {"rank": 3}, "metadata": {"note": "x"}
 {"ph":"s","name":"ac2g","cat":"ac2g","id":9,"pid":1,"tid":2,"ts":2},
 {"ph":"f","name":"ac2g","cat":"ac2g","id":9,"pid":0,"tid":7,"ts":6,"bp":"e"}]}"#;
 
-/// The visible columns of each table in their order: PerfettoSQL's, and those of the two tables that are ours.
+/// The visible columns of each table in their order: PerfettoSQL's, and those of the tables that are ours.
 const VISIBLE: &[(&str, &str)] = &[
     (
         "slice",
@@ -136,6 +135,17 @@ const VISIBLE: &[(&str, &str)] = &[
     ("trace_bounds", "start_ts end_ts"),
     ("header", "id key value"),
     ("slice_name", "name_id name of_kernel of_cpu"),
+    (
+        "kernel_launch",
+        "id kernel_id launch_id evidence unattributed is_uncertain flow_disagrees path_id forward_path_id capture_path_id utid \
+         helper_thread gpu_ns exposed_ns queue_delay_ns family collective_id rank gpu_upid",
+    ),
+    ("call_path", "id parent_id depth name"),
+    (
+        "collective",
+        "id kernel_id rank communicator group_name group_description group_size seq collective dtype in_elements out_elements bytes \
+         peer enqueue_ts launch_id launch_ts ts dur state algorithm protocol path_id capture_path_id gpu_upid stream_utid",
+    ),
     // Empty in every trace.
     ("counter", "id ts track_id value arg_set_id"),
     ("counter_track", "id name parent_id type dimension_arg_set_id source_arg_set_id machine_id unit description"),
@@ -489,15 +499,20 @@ fn conditions_on_a_larger_trace_are_answered_as_by_plain_tables() {
     let both = Both::copy(&database);
     let all = ["thread", "process", "track", "thread_track", "process_track", "metadata", "header", "slice_name"];
     compare_conditions(&both, &all, "", values_of);
-    compare_conditions(&both, &["slice", "flow", "args"], "rowid", |both, table, column| {
-        let mut values = values_of(both, table, column);
-        // Of arguments there are so many that all values of all types would take longer than all other tests.
-        if table.name == "args" {
-            values.truncate(3);
-        }
-        values.push(Value::Null);
-        values
-    });
+    compare_conditions(
+        &both,
+        &["slice", "flow", "args", "kernel_launch", "call_path", "collective"],
+        "rowid",
+        |both, table, column| {
+            let mut values = values_of(both, table, column);
+            // Of arguments there are so many that all values of all types would take longer than all other tests.
+            if table.name == "args" {
+                values.truncate(3);
+            }
+            values.push(Value::Null);
+            values
+        },
+    );
     both.end(15_000);
 }
 
@@ -961,7 +976,7 @@ fn joins_look_up_their_rows() {
                    JOIN process p USING (upid)";
     let flows = "SELECT l.id FROM flow f JOIN slice l ON l.id = f.slice_out JOIN slice k ON k.id = f.slice_in";
     let slices = &database.store().slices;
-    let nested = (0..slices.len()).filter(|i| slices.parent(*i) != NO_PARENT).count();
+    let nested = slices.ids().filter(|slice| slices.parent(*slice).is_some()).count();
     assert_eq!(slices.len(), 1867);
     assert_eq!(lines(connection, "SELECT count(*) FROM slice WHERE kind = 'kernel'"), ["228"]);
     for (sql, want, most) in [
@@ -995,7 +1010,7 @@ fn the_projects_queries_look_up_their_rows() {
     };
     let step = names("SELECT name_id FROM slice_name WHERE name LIKE '%: forward_batch_generation'");
     for (query, params, want, most) in [
-        (queries::KERNEL_NAMES, &[][..], 13, 2_000),
+        (queries::CPU_NAMES, &[][..], 327, 8_000),
         (queries::FUNCTION_SLICES, &[(":names", &step as &dyn ToSql)], 4, 1_000),
     ] {
         let (got, taken) = steps(connection, query.sql, params);

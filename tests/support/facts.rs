@@ -10,20 +10,20 @@ pub(crate) fn facts(store: &Store) -> String {
     let mut out = String::new();
     let text = |id: StringId| store.strings.get(id);
     let slices = &store.slices;
-    for i in 0..slices.len() {
+    for slice in slices.ids() {
         writeln!(
             out,
-            "slice {i} {} {} {} {:?} {:?} {} {} {:?} {:?} {:?}",
-            slices.ts(i),
-            slices.dur(i),
-            slices.track(i),
-            text(slices.name(i)),
-            text(slices.category(i)),
-            slices.depth(i),
-            slices.parent(i),
-            slices.args(i),
-            store.ids(i),
-            slices.thread_times(i),
+            "slice {slice} {} {} {} {:?} {:?} {} {:?} {:?} {:?} {:?}",
+            slices.ts(slice),
+            slices.dur(slice),
+            slices.track(slice),
+            text(slices.name(slice)),
+            text(slices.category(slice)),
+            slices.depth(slice),
+            slices.parent(slice),
+            slices.args(slice),
+            store.ids(slice),
+            slices.thread_times(slice),
         )
         .unwrap();
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Cursor;
 
 use nccl_stacks::event::{ArgValue, ArgsWanted};
+use nccl_stacks::id::SliceId;
 use nccl_stacks::input::from_reader;
 use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::store::Store;
@@ -134,16 +135,17 @@ pub(crate) fn load_packets(packets: &[Message]) -> Store {
 /// Time, length, depth and name of all slices.
 pub(crate) fn rows(store: &Store) -> Vec<(i64, i64, u16, &str)> {
     let slices = &store.slices;
-    (0..slices.len()).map(|i| (slices.ts(i), slices.dur(i), slices.depth(i), store.slice_name(i))).collect()
+    slices.ids().map(|id| (slices.ts(id), slices.dur(id), slices.depth(id), store.slice_name(id))).collect()
 }
 
-pub(crate) fn arrows(store: &Store) -> Vec<(u32, u32, u64)> {
+/// The rows of the slices that flows leave and enter, and Perfetto's numbers for the flows.
+pub(crate) fn arrows(store: &Store) -> Vec<(usize, usize, u64)> {
     let flows = &store.flows;
-    (0..flows.len()).map(|i| (flows.slice_out[i], flows.slice_in[i], flows.trace_id[i])).collect()
+    (0..flows.len()).map(|i| (flows.slice_out[i].row(), flows.slice_in[i].row(), flows.trace_id[i])).collect()
 }
 
 /// A slice's arguments: key, flat key and value.
-pub(crate) fn args(store: &Store, slice: usize) -> Vec<String> {
+pub(crate) fn args(store: &Store, slice: SliceId) -> Vec<String> {
     let text = |id| store.strings.get(id).unwrap();
     (store.args.set(store.slices.args(slice)).iter())
         .map(|arg| match arg.value {

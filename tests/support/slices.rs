@@ -1,25 +1,23 @@
 //! A slice as a real trace_processor's table shows it.
 
+use nccl_stacks::id::SliceId;
 use nccl_stacks::store::Store;
-use nccl_stacks::store::slices::NO_PARENT;
 
 /// The columns that the oracle has of a slice, less its numbers for threads.
-pub(crate) fn slice_row(store: &Store, i: usize) -> Vec<Option<String>> {
-    let slices = &store.slices;
+pub(crate) fn slice_row(store: &Store, slice: SliceId) -> Vec<Option<String>> {
+    let (slices, tracks) = (&store.slices, &store.tracks);
     let text = |id| store.strings.get(id).map(str::to_owned);
-    let owner = store.tracks.tracks[slices.track(i) as usize].owner;
-    let thread = owner.thread().map(|utid| &store.tracks.threads[utid as usize]);
-    let parent = slices.parent(i);
+    let owner = tracks.track(slices.track(slice)).owner;
     vec![
-        Some(i.to_string()),
-        Some(slices.ts(i).to_string()),
-        Some(slices.dur(i).to_string()),
-        text(slices.category(i)),
-        text(slices.name(i)),
-        Some(slices.depth(i).to_string()),
-        (parent != NO_PARENT).then(|| parent.to_string()),
+        Some(slice.to_string()),
+        Some(slices.ts(slice).to_string()),
+        Some(slices.dur(slice).to_string()),
+        text(slices.category(slice)),
+        text(slices.name(slice)),
+        Some(slices.depth(slice).to_string()),
+        slices.parent(slice).map(|parent| parent.to_string()),
         Some(owner.track_type().to_owned()),
-        thread.map(|thread| thread.tid.to_string()),
-        thread.map(|thread| store.tracks.processes[thread.upid as usize].pid.to_string()),
+        owner.thread().map(|utid| tracks.thread(utid).tid.to_string()),
+        owner.thread().map(|utid| tracks.process_of(utid).pid.to_string()),
     ]
 }

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command, Error};
 
-use crate::analysis::kernels::ALL_FAMILIES;
+use crate::attribution::selection::ALL_FAMILIES;
 use crate::nccl::families::FAMILIES;
 
 /// Takes any name. Clap's own list of possible values would refuse those that are not in it.

@@ -1,7 +1,7 @@
 //! Values that are one word of a few, and what the library calls them.
 
-use crate::analysis::launches::WindowOn;
-use crate::analysis::stacks::Order;
+use crate::analysis::cost::Order;
+use crate::attribution::launches::WindowOn;
 use crate::report::diff::DiffForm;
 use crate::report::{Form, Weight};
 

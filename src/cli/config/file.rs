@@ -13,7 +13,7 @@ use clap::{Arg, ArgAction, Command, ValueHint};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::analysis::kernels::{OwnFamilies, Pattern};
+use crate::attribution::selection::{OwnFamilies, Pattern};
 use crate::error::Error;
 
 /// What a file says to the running command.

@@ -9,7 +9,6 @@ use regex::bytes::{RegexSet, RegexSetBuilder};
 use crate::error::Error;
 use crate::nccl::families::{FAMILIES, Family, may_be_of_any};
 use crate::nccl::kernels::says_collective;
-use crate::sql::{Database, queries};
 use crate::store::Store;
 use crate::store::strings::StringId;
 
@@ -196,13 +195,9 @@ impl Names {
 }
 
 /// The names of kernels in the trace that are asked for.
-///
-/// # Errors
-/// What SQLite fails with.
-pub fn choose(database: &Database, wanted: &Wanted) -> Result<Vec<StringId>, Error> {
-    let names =
-        database.rows(queries::KERNEL_NAMES, [], |row| Ok((row.get::<_, u32>(0)?, row.get::<_, String>(1)?)))?;
-    Ok(names.into_iter().filter(|(_, name)| wanted.fits(name)).map(|(id, _)| StringId(id)).collect())
+pub fn choose(store: &Store, wanted: &Wanted) -> Vec<StringId> {
+    let of_kernels = store.names.iter().filter(|name| name.of_kernel).map(|name| name.id);
+    of_kernels.filter(|name| wanted.fits(store.strings.get(*name).unwrap_or_default())).collect()
 }
 
 #[cfg(test)]

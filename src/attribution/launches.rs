@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use crate::damage::Damage;
+use crate::id::{SliceId, TraceId};
 use crate::nccl::calls::GRAPH_LAUNCHES;
 use crate::nccl::category::CategoryKind;
 use crate::store::Store;
@@ -27,7 +28,7 @@ const MAX_CLOCK_SKEW: i64 = 10_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Launched {
     /// The kernel's slice id.
-    pub kernel: u32,
+    pub kernel: SliceId,
     /// When the kernel started, in ns.
     pub kernel_ts: i64,
     /// How long it ran, in ns.
@@ -61,6 +62,18 @@ pub enum Evidence {
 }
 
 impl Evidence {
+    /// Its name in SQL and JSON; that of the reason if there is no evidence.
+    pub fn name(self) -> &'static str {
+        match self {
+            Evidence::Correlation => "correlation",
+            Evidence::Flow => "flow",
+            Evidence::ExternalId => "external-id",
+            Evidence::GraphReplay => "graph-replay",
+            Evidence::Capture => "capture",
+            Evidence::None(reason) => reason.name(),
+        }
+    }
+
     /// All that tie, in the order of their strength.
     pub const TIES: [Evidence; 5] =
         [Evidence::Correlation, Evidence::Flow, Evidence::ExternalId, Evidence::GraphReplay, Evidence::Capture];
@@ -80,11 +93,23 @@ pub enum Reason {
     NotRecorded,
 }
 
+impl Reason {
+    /// Its name in SQL and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::NoCalls => "no-calls",
+            Reason::BeforeTrace => "before-trace",
+            Reason::NoId => "no-id",
+            Reason::NotRecorded => "not-recorded",
+        }
+    }
+}
+
 /// A call that launched a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Call {
     /// Its slice id.
-    pub slice: u32,
+    pub slice: SliceId,
     /// When it started, in ns.
     pub ts: i64,
 }
@@ -120,12 +145,12 @@ impl Launched {
 pub fn find(store: &Store, names: &[StringId]) -> Launches {
     let mut is_chosen = vec![false; store.strings.len()];
     names.iter().for_each(|name| is_chosen[name.0 as usize] = true);
-    let chosen = |slice: &u32| is_chosen[store.slices.name(*slice as usize).0 as usize];
+    let chosen = |slice: &SliceId| is_chosen[store.slices.name(*slice).0 as usize];
     of(store, store.kernels.iter().copied().filter(chosen).collect())
 }
 
 /// Finds the launches of this GPU work: slices in order, kernels or not.
-pub fn of(store: &Store, work: Vec<u32>) -> Launches {
+pub fn of(store: &Store, work: Vec<SliceId>) -> Launches {
     let finder = Finder::new(store, &work);
     let mut launches = Launches { kernels: work.into_iter().map(|kernel| finder.launched(kernel)).collect() };
     by_external_id(store, &mut launches);
@@ -135,55 +160,55 @@ pub fn of(store: &Store, work: Vec<u32>) -> Launches {
 /// What ties the chosen kernels to calls.
 struct Finder<'a> {
     store: &'a Store,
-    /// By machine and correlation id: the calls that have it, in order.
-    calls: HashMap<(u32, i64), Vec<Call>, foldhash::fast::FixedState>,
+    /// By trace and correlation id: the calls that have it, in order.
+    calls: HashMap<(TraceId, i64), Vec<Call>, foldhash::fast::FixedState>,
     /// By the same: how many of the first calls that have it are of one process, for machines where it matters. If several ranks of
     /// one file use the ids of flows alike, all ends of one are bound to the first rank's start, and the other starts are
     /// counted as damage.
-    of_one_process: HashMap<(u32, i64), usize, foldhash::fast::FixedState>,
+    of_one_process: HashMap<(TraceId, i64), usize, foldhash::fast::FixedState>,
     /// Kernels and the slices from which a flow arrives, by kernel; flows of one kernel as they were bound.
-    flows: Vec<(u32, u32)>,
+    flows: Vec<(SliceId, SliceId)>,
     /// The names of calls that launch graphs.
     graph_launches: Vec<StringId>,
-    /// By machine: the lowest correlation id of all calls, and when the first of them began.
+    /// By trace: the lowest correlation id of all calls, and when the first of them began.
     first_calls: Vec<Option<(Option<i64>, i64)>>,
 }
 
 impl<'a> Finder<'a> {
-    fn new(store: &'a Store, kernels: &[u32]) -> Self {
-        let ids = kernels.iter().filter_map(|kernel| Some((store.machine_correlation(*kernel as usize)?, Vec::new())));
-        let mut calls: HashMap<(u32, i64), Vec<Call>, _> = ids.collect();
+    fn new(store: &'a Store, kernels: &[SliceId]) -> Self {
+        let ids = kernels.iter().filter_map(|kernel| Some((store.trace_correlation(*kernel)?, Vec::new())));
+        let mut calls: HashMap<(TraceId, i64), Vec<Call>, _> = ids.collect();
         let mut first_calls: Vec<Option<(Option<i64>, i64)>> = vec![None; store.traces.len()];
         for slice in store.runtime_calls.iter().copied() {
-            let (machine, ts) = (store.machine_of(slice as usize), store.slices.ts(slice as usize));
-            let (first_id, _) = first_calls[machine as usize].get_or_insert((None, ts));
-            let Some(id) = store.correlation(slice as usize) else { continue };
+            let (trace, ts) = (store.trace_of(slice), store.slices.ts(slice));
+            let (first_id, _) = first_calls[trace.row()].get_or_insert((None, ts));
+            let Some(id) = store.correlation(slice) else { continue };
             *first_id = Some(first_id.map_or(id, |first| first.min(id)));
-            if let Some(with_id) = calls.get_mut(&(machine, id)) {
+            if let Some(with_id) = calls.get_mut(&(trace, id)) {
                 with_id.push(Call { slice, ts });
             }
         }
         let graph_launches = GRAPH_LAUNCHES.iter().filter_map(|name| store.strings.find(name)).collect();
-        let has_duplicates = |machine: u32| store.damage_of(machine).get(Damage::FlowDuplicateId).count > 0;
-        let doubtful = calls.iter().filter(|((machine, _), _)| has_duplicates(*machine));
+        let has_duplicates = |trace: TraceId| store.damage_of(trace).get(Damage::FlowDuplicateId).count > 0;
+        let doubtful = calls.iter().filter(|((trace, _), _)| has_duplicates(*trace));
         let of_one_process = doubtful.map(|(id, calls)| (*id, of_one_process(store, calls))).collect();
         Finder { store, of_one_process, calls, flows: flows_into(store, kernels), graph_launches, first_calls }
     }
 
-    fn launched(&self, kernel: u32) -> Launched {
+    fn launched(&self, kernel: SliceId) -> Launched {
         let slices = &self.store.slices;
-        let (kernel_ts, kernel_dur) = (slices.ts(kernel as usize), slices.dur(kernel as usize));
+        let (kernel_ts, kernel_dur) = (slices.ts(kernel), slices.dur(kernel));
         let latest_start = kernel_ts.saturating_add(MAX_CLOCK_SKEW);
-        let correlation = self.store.correlation(kernel as usize);
-        let machine = self.store.machine_of(kernel as usize);
-        let candidates = correlation.and_then(|id| self.calls.get(&(machine, id))).map_or(&[][..], Vec::as_slice);
+        let correlation = self.store.correlation(kernel);
+        let trace = self.store.trace_of(kernel);
+        let candidates = correlation.and_then(|id| self.calls.get(&(trace, id))).map_or(&[][..], Vec::as_slice);
         let candidates = &candidates[..candidates.partition_point(|call| call.ts <= latest_start)];
         let first = self.flows.partition_point(|(to, _)| *to < kernel);
         let flows = self.flows[first..].iter().take_while(|(to, _)| *to == kernel).map(|(_, from)| *from);
         let (call, evidence, uncertain) = match candidates {
             [] => match flows.clone().find(|from| self.is_only_tie(*from, correlation)) {
                 Some(slice) => (Some(self.call(slice)), Evidence::Flow, false),
-                None => (None, Evidence::None(self.reason(machine, kernel_ts, correlation)), false),
+                None => (None, Evidence::None(self.reason(trace, kernel_ts, correlation)), false),
             },
             [only] => (Some(*only), Evidence::Correlation, false),
             [first, ..] => {
@@ -196,30 +221,30 @@ impl<'a> Finder<'a> {
                 (Some(*call), Evidence::Correlation, of_flow.is_none())
             }
         };
-        let is_graph = call.is_some_and(|call| self.graph_launches.contains(&slices.name(call.slice as usize)));
+        let is_graph = call.is_some_and(|call| self.graph_launches.contains(&slices.name(call.slice)));
         let evidence = if is_graph { Evidence::GraphReplay } else { evidence };
         let flow_disagrees = call.is_some_and(|call| flows.clone().any(|from| from != call.slice));
         Launched { kernel, kernel_ts, kernel_dur, call, evidence, uncertain, flow_disagrees }
     }
 
-    fn call(&self, slice: u32) -> Call {
-        Call { slice, ts: self.store.slices.ts(slice as usize) }
+    fn call(&self, slice: SliceId) -> Call {
+        Call { slice, ts: self.store.slices.ts(slice) }
     }
 
     /// Whether a flow may be believed: one of its ends has no correlation id, or both have the same.
-    fn is_only_tie(&self, from: u32, correlation: Option<i64>) -> bool {
-        let other = self.store.correlation(from as usize);
+    fn is_only_tie(&self, from: SliceId, correlation: Option<i64>) -> bool {
+        let other = self.store.correlation(from);
         correlation.is_none() || other.is_none() || other == correlation
     }
 
     /// Whether flows can tell the first of the calls of one kernel's id apart.
-    fn may_trust_flows(&self, kernel: u32, candidates: &[Call]) -> bool {
-        let id = self.store.machine_correlation(kernel as usize);
+    fn may_trust_flows(&self, kernel: SliceId, candidates: &[Call]) -> bool {
+        let id = self.store.trace_correlation(kernel);
         id.and_then(|id| self.of_one_process.get(&id)).is_none_or(|of| candidates.len() <= *of)
     }
 
-    fn reason(&self, machine: u32, kernel_ts: i64, correlation: Option<i64>) -> Reason {
-        match (self.first_calls.get(machine as usize).copied().flatten(), correlation) {
+    fn reason(&self, trace: TraceId, kernel_ts: i64, correlation: Option<i64>) -> Reason {
+        match (self.first_calls.get(trace.row()).copied().flatten(), correlation) {
             (None, _) => Reason::NoCalls,
             // Ids rise with time.
             (Some((Some(first_id), _)), Some(id)) if id < first_id => Reason::BeforeTrace,
@@ -232,18 +257,18 @@ impl<'a> Finder<'a> {
 
 /// How many of the first of these calls are of one process.
 fn of_one_process(store: &Store, calls: &[Call]) -> usize {
-    let process = |call: &Call| store.process_of(call.slice as usize);
+    let process = |call: &Call| store.process_of(call.slice);
     calls.windows(2).position(|pair| process(&pair[0]) != process(&pair[1])).map_or(calls.len(), |at| at + 1)
 }
 
 /// The flows from slices of a CPU that arrive at some kernels, by kernel.
-fn flows_into(store: &Store, kernels: &[u32]) -> Vec<(u32, u32)> {
+fn flows_into(store: &Store, kernels: &[SliceId]) -> Vec<(SliceId, SliceId)> {
     let mut is_wanted = vec![false; store.slices.len()];
-    kernels.iter().for_each(|kernel| is_wanted[*kernel as usize] = true);
-    let of_cpu = |slice: u32| !matches!(store.category_kind(slice as usize), CategoryKind::Kernel | CategoryKind::Gpu);
+    kernels.iter().for_each(|kernel| is_wanted[kernel.row()] = true);
+    let of_cpu = |slice: SliceId| !matches!(store.category_kind(slice), CategoryKind::Kernel | CategoryKind::Gpu);
     let ends = store.flows.slice_in.iter().zip(&store.flows.slice_out);
-    let wanted = ends.filter(|(to, from)| is_wanted[**to as usize] && of_cpu(**from));
-    let mut flows: Vec<(u32, u32)> = wanted.map(|(to, from)| (*to, *from)).collect();
+    let wanted = ends.filter(|(to, from)| is_wanted[to.row()] && of_cpu(**from));
+    let mut flows: Vec<(SliceId, SliceId)> = wanted.map(|(to, from)| (*to, *from)).collect();
     flows.sort_by_key(|(to, _)| *to);
     flows
 }
@@ -252,22 +277,22 @@ fn flows_into(store: &Store, kernels: &[u32]) -> Vec<(u32, u32)> {
 /// if there is no operator.
 fn by_external_id(store: &Store, launches: &mut Launches) {
     let wanted = |launched: &Launched| {
-        let kernel = launched.kernel as usize;
+        let kernel = launched.kernel;
         let id = store.external_id(kernel)?;
         let is_wanted = launched.call.is_none() && store.correlation(kernel) != Some(id);
-        is_wanted.then(|| (store.machine_of(kernel), id))
+        is_wanted.then(|| (store.trace_of(kernel), id))
     };
     let ids = launches.kernels.iter().filter_map(|launched| Some((wanted(launched)?, Vec::new())));
-    let mut operators: HashMap<(u32, i64), Vec<Call>> = ids.collect();
+    let mut operators: HashMap<(TraceId, i64), Vec<Call>> = ids.collect();
     if operators.is_empty() {
         return;
     }
-    for slice in 0..store.slices.len() {
+    for slice in store.slices.ids() {
         if store.category_kind(slice) == CategoryKind::Cpu
             && let Some(id) = store.external_id(slice)
-            && let Some(with_id) = operators.get_mut(&(store.machine_of(slice), id))
+            && let Some(with_id) = operators.get_mut(&(store.trace_of(slice), id))
         {
-            with_id.push(Call { slice: slice as u32, ts: store.slices.ts(slice) });
+            with_id.push(Call { slice, ts: store.slices.ts(slice) });
         }
     }
     for launched in &mut launches.kernels {

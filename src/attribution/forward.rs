@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 
 use super::callers::Callers;
+use crate::id::{SliceId, TraceId};
 use crate::nccl::category::CategoryKind;
 use crate::nccl::frames::FORWARD_BACKWARD;
 use crate::store::Store;
@@ -20,7 +21,7 @@ const MAX_OPERATORS: usize = 1_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forward {
     /// The operator of the forward pass.
-    Operator(u32),
+    Operator(SliceId),
     /// The operator of the forward pass is not in the trace.
     NotRecorded,
     /// Several threads have an operator with this number, and nothing says which is meant.
@@ -33,15 +34,15 @@ pub struct Forwards<'a> {
     store: &'a Store,
     index: Option<Index>,
     /// By operator of the backward pass.
-    known: HashMap<u32, Forward>,
+    known: HashMap<SliceId, Forward>,
 }
 
 #[derive(Debug)]
 struct Index {
     /// By operator of the backward pass: where its arrow comes from.
-    arrows: HashMap<u32, u32>,
-    /// By machine and number: the operators of the forward pass, in order.
-    operators: HashMap<(u32, i64), Vec<u32>>,
+    arrows: HashMap<SliceId, SliceId>,
+    /// By trace and number: the operators of the forward pass, in order.
+    operators: HashMap<(TraceId, i64), Vec<SliceId>>,
 }
 
 impl<'a> Forwards<'a> {
@@ -51,7 +52,7 @@ impl<'a> Forwards<'a> {
     }
 
     /// The operator of the forward pass to which one of the backward pass belongs.
-    pub fn of(&mut self, backward: u32, callers: &mut Callers<'_>) -> Forward {
+    pub fn of(&mut self, backward: SliceId, callers: &mut Callers<'_>) -> Forward {
         if let Some(known) = self.known.get(&backward) {
             return *known;
         }
@@ -60,9 +61,9 @@ impl<'a> Forwards<'a> {
         found
     }
 
-    fn find(&mut self, backward: u32, callers: &mut Callers<'_>) -> Forward {
+    fn find(&mut self, backward: SliceId, callers: &mut Callers<'_>) -> Forward {
         let store = self.store;
-        let number = |slice: u32| store.autograd(slice as usize).map(|number| number.sequence);
+        let number = |slice: SliceId| store.autograd(slice).map(|number| number.sequence);
         let Some(sequence) = number(backward) else { return Forward::NotRecorded };
         // A node's operators are nested: `evaluate_function: MulBackward0` around `MulBackward0`.
         let mut node = vec![backward];
@@ -73,34 +74,34 @@ impl<'a> Forwards<'a> {
         }
         let index = self.index.get_or_insert_with(|| Index::new(store));
         let outermost = node.last().copied().unwrap_or(backward);
-        let process = |slice: u32| store.process_of(slice as usize);
+        let process = |slice: SliceId| store.process_of(slice);
         let of_process = process(outermost);
         // Ranks that share a file number their arrows alike; one that leads elsewhere is another rank's.
         let mut arrows = node.iter().filter_map(|slice| index.arrows.get(slice)).copied();
-        let is_its = |from: &u32| number(*from) == Some(sequence) && process(*from) == of_process;
+        let is_its = |from: &SliceId| number(*from) == Some(sequence) && process(*from) == of_process;
         if let Some(from) = arrows.find(is_its) {
             return Forward::Operator(from);
         }
-        let all = index.operators.get(&(store.machine_of(outermost as usize), sequence)).map_or(&[][..], Vec::as_slice);
+        let all = index.operators.get(&(store.trace_of(outermost), sequence)).map_or(&[][..], Vec::as_slice);
         let before = &all[..all.partition_point(|operator| *operator < outermost)];
         let nearest = before.iter().rev().take(MAX_OPERATORS).copied();
         let mut before = nearest.filter(|operator| process(*operator) == of_process);
         // Operators within operators may have the same number; the innermost made the node. It starts last.
         let Some(last) = before.next() else { return Forward::NotRecorded };
-        let thread = |slice: u32| store.thread_of(slice as usize);
+        let thread = |slice: SliceId| store.thread_of(slice);
         if before.all(|other| thread(other) == thread(last)) { Forward::Operator(last) } else { Forward::Ambiguous }
     }
 }
 
 impl Index {
     fn new(store: &Store) -> Self {
-        let mut operators: HashMap<(u32, i64), Vec<u32>> = HashMap::new();
-        for slice in 0..store.slices.len() {
+        let mut operators: HashMap<(TraceId, i64), Vec<SliceId>> = HashMap::new();
+        for slice in store.slices.ids() {
             if store.category_kind(slice) == CategoryKind::Cpu
                 && let Some(number) = store.autograd(slice)
                 && number.forward_thread == 0
             {
-                operators.entry((store.machine_of(slice), number.sequence)).or_default().push(slice as u32);
+                operators.entry((store.trace_of(slice), number.sequence)).or_default().push(slice);
             }
         }
         let label = store.strings.find(FORWARD_BACKWARD);

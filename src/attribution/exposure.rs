@@ -9,20 +9,21 @@ use std::collections::BTreeMap;
 
 use super::busy::Busy;
 use super::launches::Launched;
+use crate::id::GpuId;
 use crate::store::Store;
 
 /// All GPUs of a trace that ran kernels.
 #[derive(Debug, Default)]
-pub struct Devices {
-    /// By machine and upid ([`Store::gpu_of`]).
-    pub of: BTreeMap<(u32, u32), Device>,
+pub struct GpuActivity {
+    /// By GPU ([`Store::gpu_of`]).
+    pub of: BTreeMap<GpuId, Activity>,
     /// By name: whether its kernels are collectives.
     is_collective: Vec<bool>,
 }
 
 /// What ran on a GPU.
 #[derive(Debug, Default)]
-pub struct Device {
+pub struct Activity {
     /// When compute kernels ran.
     pub compute: Busy,
     /// When two compute kernels ran, or more.
@@ -31,11 +32,11 @@ pub struct Device {
     pub collectives: Busy,
 }
 
-impl Devices {
+impl GpuActivity {
     /// Of all kernels of a trace. `is_collective` says by name which are collectives; the others compute.
     pub fn new(store: &Store, is_collective: Vec<bool>) -> Self {
-        let mut of: BTreeMap<(u32, u32), Device> = BTreeMap::new();
-        for kernel in store.kernels.iter().map(|kernel| *kernel as usize) {
+        let mut of: BTreeMap<GpuId, Activity> = BTreeMap::new();
+        for kernel in store.kernels.iter().copied() {
             let device = of.entry(store.gpu_of(kernel)).or_default();
             let (ts, dur) = (store.slices.ts(kernel), store.slices.dur(kernel));
             // Slices are numbered in the order of their starts.
@@ -48,33 +49,33 @@ impl Devices {
             }
             device.compute.push(ts, dur);
         }
-        Devices { of, is_collective }
+        GpuActivity { of, is_collective }
     }
 
     /// Asks for the exposed time of kernels in order of their starts.
     pub fn sweep<'a>(&'a self, store: &'a Store) -> Sweep<'a> {
-        Sweep { devices: self, store, at: BTreeMap::new() }
+        Sweep { activity: self, store, at: BTreeMap::new() }
     }
 }
 
 /// A way through the compute kernels of all GPUs.
 #[derive(Debug)]
 pub struct Sweep<'a> {
-    devices: &'a Devices,
+    activity: &'a GpuActivity,
     store: &'a Store,
     /// How far it has come on each GPU: in what runs, and in what runs at once.
-    at: BTreeMap<(u32, u32), (usize, usize)>,
+    at: BTreeMap<GpuId, (usize, usize)>,
 }
 
 impl Sweep<'_> {
     /// How many ns of a kernel no compute kernel overlaps but itself. It starts no earlier than those asked for before.
     pub fn exposed(&mut self, launched: &Launched) -> i64 {
         let (start, dur) = (launched.kernel_ts, launched.kernel_dur.max(0));
-        let gpu = self.store.gpu_of(launched.kernel as usize);
-        let Some(device) = self.devices.of.get(&gpu) else { return dur };
+        let gpu = self.store.gpu_of(launched.kernel);
+        let Some(device) = self.activity.of.get(&gpu) else { return dur };
         let (in_compute, in_several) = self.at.entry(gpu).or_default();
-        let name = self.store.slices.name(launched.kernel as usize);
-        let (busy, from) = match self.devices.is_collective[name.0 as usize] {
+        let name = self.store.slices.name(launched.kernel);
+        let (busy, from) = match self.activity.is_collective[name.0 as usize] {
             true => (&device.compute, in_compute),
             false => (&device.several, in_several),
         };

@@ -19,9 +19,10 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use serde::Serialize;
 
-use super::call_tree::{Climber, Node, Tree};
+use super::call_tree::{CallTree, Climber};
 use super::launches::{Evidence, Launches};
 use crate::event::ArgValue;
+use crate::id::{PathId, ProcessId, SliceId, ThreadId, TraceId};
 use crate::nccl::args::{GRAPH_ID, GRAPH_NODE_ID, KERNEL};
 use crate::nccl::calls::{CAPTURE_BEGIN, CAPTURE_END, GRAPH_LAUNCHES, Work};
 use crate::nccl::category::CategoryKind;
@@ -33,7 +34,7 @@ use crate::store::strings::StringId;
 #[derive(Debug, Default)]
 pub struct Captures {
     exact_names: bool,
-    tree: Tree,
+    tree: CallTree,
     graphs: u64,
     recordings: Vec<Recording>,
     /// The places of the recordings, found by what they hold.
@@ -46,7 +47,7 @@ pub struct Captures {
 #[derive(Debug)]
 struct Made {
     /// `None`: in several places.
-    stack: Option<Node>,
+    stack: Option<PathId>,
     kernel: Option<String>,
 }
 
@@ -54,7 +55,7 @@ struct Made {
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Recording {
     work: Vec<(Work, Option<String>)>,
-    stacks: Vec<Node>,
+    stacks: Vec<PathId>,
 }
 
 /// The stacks that were found for kernels, and what was not.
@@ -75,10 +76,10 @@ pub struct CaptureTally {
 /// What the captures say of the kernels of a trace.
 #[derive(Debug, Default)]
 pub struct Captured {
-    /// The tree in which their stacks are places.
-    pub tree: Tree,
+    /// The call tree that has their paths.
+    pub tree: CallTree,
     /// By kernel.
-    pub stacks: HashMap<u32, Node>,
+    pub stacks: HashMap<SliceId, PathId>,
     /// How many.
     pub tally: CaptureTally,
 }
@@ -95,7 +96,8 @@ impl Captures {
         let captures = captures(store);
         self.graphs += captures.len() as u64;
         for calls in captures.iter().flat_map(|Calls { own, all }| std::iter::once(own).chain(all)) {
-            let stacks: Vec<Node> = calls.iter().map(|(call, _)| climber.launch(&mut self.tree, *call).node).collect();
+            let stacks: Vec<PathId> =
+                calls.iter().filter_map(|(call, _)| climber.launch(&mut self.tree, *call).path).collect();
             for ((call, _), stack) in calls.iter().zip(&stacks) {
                 self.add_node(store, *call, *stack);
             }
@@ -118,7 +120,7 @@ impl Captures {
         }
     }
 
-    fn add_node(&mut self, store: &Store, call: u32, stack: Node) {
+    fn add_node(&mut self, store: &Store, call: SliceId, stack: PathId) {
         let id = |key| match arg(store, call, key) {
             Some(ArgValue::Int(id)) => id,
             _ => 0,
@@ -139,14 +141,14 @@ impl Captures {
     }
 
     /// By stack: a number that those have in common which are the same up to this many callers.
-    fn alike(&self, max_callers: Option<usize>) -> HashMap<Node, usize> {
+    fn alike(&self, max_callers: Option<usize>) -> HashMap<PathId, usize> {
         let mut trails = HashMap::new();
         let stacks = self.recordings.iter().flat_map(|recording| &recording.stacks);
         let mut alike = HashMap::new();
         for stack in stacks {
             alike.entry(*stack).or_insert_with(|| {
                 let next = trails.len();
-                *trails.entry(self.tree.trail(*stack, max_callers)).or_insert(next)
+                *trails.entry(self.tree.call_path(*stack, max_callers)).or_insert(next)
             });
         }
         alike
@@ -161,13 +163,13 @@ impl Captures {
             return captured;
         }
         let alike = self.alike(max_callers);
-        let replays: HashMap<u32, Replay<'_>> = replays(store, launches)
+        let replays: HashMap<SliceId, Replay<'_>> = replays(store, launches)
             .into_iter()
             .map(|(call, work)| (call, Replay::new(store, work, &self.recordings)))
             .collect();
         for launched in &mut launches.kernels {
             let name = name_of(store, launched.kernel);
-            let by_node = store.graph_node(launched.kernel as usize).and_then(|ids| self.nodes.get(&ids));
+            let by_node = store.graph_node(launched.kernel).and_then(|ids| self.nodes.get(&ids));
             // Another process may have the same ids.
             let by_node = by_node.filter(|made| made.kernel.as_deref().is_none_or(|kernel| kernel == name));
             let is_replay = launched.evidence == Evidence::GraphReplay;
@@ -197,15 +199,15 @@ impl Captures {
 
 /// What one launch of a graph put onto the GPU, in order, and the captures that hold the same.
 struct Replay<'a> {
-    work: Vec<u32>,
+    work: Vec<SliceId>,
     /// Whether all ran on one stream.
     in_order: bool,
     same: Vec<&'a Recording>,
 }
 
 impl<'a> Replay<'a> {
-    fn new(store: &Store, work: Vec<u32>, recordings: &'a [Recording]) -> Self {
-        let stream = |slice: &u32| store.thread_of(*slice as usize);
+    fn new(store: &Store, work: Vec<SliceId>, recordings: &'a [Recording]) -> Self {
+        let stream = |slice: &SliceId| store.thread_of(*slice);
         let in_order = work.windows(2).all(|pair| stream(&pair[0]) == stream(&pair[1]));
         let mut held: Vec<(Option<Work>, &str)> =
             work.iter().map(|slice| (work_of(store, *slice), name_of(store, *slice))).collect();
@@ -220,11 +222,11 @@ impl<'a> Replay<'a> {
 
     /// The stack of a kernel: by its place among all, or by its name where there is no order. `alike`: what a stack is to the one
     /// who asks.
-    fn stack(&self, kernel: u32, name: &str, alike: &HashMap<Node, usize>) -> Match {
+    fn stack(&self, kernel: SliceId, name: &str, alike: &HashMap<PathId, usize>) -> Match {
         let (Ok(place), [first, ..]) = (self.work.binary_search(&kernel), &self.same[..]) else {
             return Match::Unknown;
         };
-        let of_recording = |recording: &'a Recording| -> Vec<Node> {
+        let of_recording = |recording: &'a Recording| -> Vec<PathId> {
             if self.in_order {
                 return vec![recording.stacks[place]];
             }
@@ -241,7 +243,7 @@ impl<'a> Replay<'a> {
 }
 
 enum Match {
-    Stack { stack: Node, by_order: bool },
+    Stack { stack: PathId, by_order: bool },
     Ambiguous,
     Unknown,
 }
@@ -274,13 +276,13 @@ impl Recording {
 }
 
 /// What each graph's launch put onto the GPU, in order of time: of those launches that have chosen kernels.
-fn replays(store: &Store, launches: &Launches) -> HashMap<u32, Vec<u32>> {
-    let mut by_id: HashMap<(u32, i64), (u32, bool)> = HashMap::new();
-    let mut replays: HashMap<u32, Vec<u32>> = HashMap::new();
+fn replays(store: &Store, launches: &Launches) -> HashMap<SliceId, Vec<SliceId>> {
+    let mut by_id: HashMap<(TraceId, i64), (SliceId, bool)> = HashMap::new();
+    let mut replays: HashMap<SliceId, Vec<SliceId>> = HashMap::new();
     for launched in launches.kernels.iter().filter(|launched| launched.evidence == Evidence::GraphReplay) {
         let Some(call) = launched.call else { continue };
         replays.entry(call.slice).or_default();
-        if let Some(id) = store.machine_correlation(launched.kernel as usize) {
+        if let Some(id) = store.trace_correlation(launched.kernel) {
             // Ids that several calls have say nothing of what belongs together.
             let sure = !launched.uncertain;
             by_id
@@ -289,15 +291,15 @@ fn replays(store: &Store, launches: &Launches) -> HashMap<u32, Vec<u32>> {
                 .or_insert((call.slice, sure));
         }
     }
-    for slice in 0..store.slices.len() {
+    for slice in store.slices.ids() {
         if !matches!(store.category_kind(slice), CategoryKind::Kernel | CategoryKind::Gpu) {
             continue;
         }
-        let Some((call, true)) = store.machine_correlation(slice).and_then(|id| by_id.get(&id)) else { continue };
-        if work_of(store, slice as u32).is_some()
+        let Some((call, true)) = store.trace_correlation(slice).and_then(|id| by_id.get(&id)) else { continue };
+        if work_of(store, slice).is_some()
             && let Some(replay) = replays.get_mut(call)
         {
-            replay.push(slice as u32);
+            replay.push(slice);
         }
     }
     replays
@@ -307,44 +309,44 @@ fn replays(store: &Store, launches: &Launches) -> HashMap<u32, Vec<u32>> {
 #[derive(Debug, Default)]
 struct Calls {
     /// Those of the thread that began it.
-    own: Vec<(u32, Work)>,
+    own: Vec<(SliceId, Work)>,
     /// With those of other threads of its process, if there were any and no other capture was open: autograd's thread works for
     /// the one that waits for it.
-    all: Option<Vec<(u32, Work)>>,
+    all: Option<Vec<(SliceId, Work)>>,
 }
 
 /// A capture that has not ended.
 #[derive(Debug)]
 struct Open {
-    upid: Option<u32>,
-    own: Vec<(u32, Work)>,
+    upid: Option<ProcessId>,
+    own: Vec<(SliceId, Work)>,
 }
 
 /// All calls of a capture's process since it began.
 #[derive(Debug)]
 struct Together {
     /// The thread that began it.
-    utid: Option<u32>,
-    calls: Vec<(u32, Work)>,
+    utid: Option<ThreadId>,
+    calls: Vec<(SliceId, Work)>,
 }
 
-/// The captures of all machines, one after the other: what one does says nothing of another.
+/// The captures of all traces, one after the other: what one does says nothing of another.
 fn captures(store: &Store) -> Vec<Calls> {
-    let mut of_machines: Vec<Vec<u32>> = vec![Vec::new(); store.traces.len()];
-    store.runtime_calls.iter().for_each(|call| of_machines[store.machine_of(*call as usize) as usize].push(*call));
-    of_machines.iter().flat_map(|calls| captures_among(store, calls)).collect()
+    let mut of_traces: Vec<Vec<SliceId>> = vec![Vec::new(); store.traces.len()];
+    store.runtime_calls.iter().for_each(|call| of_traces[store.trace_of(*call).row()].push(*call));
+    of_traces.iter().flat_map(|calls| captures_among(store, calls)).collect()
 }
 
 /// The captures among some calls, in order. If no call says that a capture begins, those calls are taken, thread by thread, that
 /// nothing ran for.
-fn captures_among(store: &Store, calls: &[u32]) -> Vec<Calls> {
-    let (mut open, mut closed): (HashMap<Option<u32>, Open>, Vec<Calls>) = Default::default();
+fn captures_among(store: &Store, calls: &[SliceId]) -> Vec<Calls> {
+    let (mut open, mut closed): (HashMap<Option<ThreadId>, Open>, Vec<Calls>) = Default::default();
     // The one that is open, as long as no other has been meanwhile.
     let mut alone: Option<Together> = None;
     let mut has_ends = false;
     for call in calls.iter().copied() {
-        let (name, utid) = (name_of(store, call), store.thread_of(call as usize));
-        let upid = store.process_of(call as usize);
+        let (name, utid) = (name_of(store, call), store.thread_of(call));
+        let upid = store.process_of(call);
         if name.contains(CAPTURE_BEGIN) {
             has_ends = true;
             open.remove(&utid);
@@ -370,40 +372,39 @@ fn captures_among(store: &Store, calls: &[u32]) -> Vec<Calls> {
     closed
 }
 
-fn without_ends(store: &Store, calls: &[u32]) -> Vec<Calls> {
+fn without_ends(store: &Store, calls: &[SliceId]) -> Vec<Calls> {
     if calls.iter().any(|call| GRAPH_LAUNCHES.contains(&name_of(store, *call))) {
         return Vec::new();
     }
-    let ran: HashSet<(u32, i64)> =
-        store.kernels.iter().filter_map(|k| store.machine_correlation(*k as usize)).collect();
-    let mut by_thread: BTreeMap<Option<u32>, Vec<(u32, Work)>> = Default::default();
+    let ran: HashSet<(TraceId, i64)> = store.kernels.iter().filter_map(|k| store.trace_correlation(*k)).collect();
+    let mut by_thread: BTreeMap<Option<ThreadId>, Vec<(SliceId, Work)>> = Default::default();
     for call in calls.iter().copied() {
-        let has_run = store.machine_correlation(call as usize).is_some_and(|id| ran.contains(&id));
+        let has_run = store.trace_correlation(call).is_some_and(|id| ran.contains(&id));
         if let (Some(work), false) = (Work::of_call(name_of(store, call)), has_run) {
-            by_thread.entry(store.thread_of(call as usize)).or_default().push((call, work));
+            by_thread.entry(store.thread_of(call)).or_default().push((call, work));
         }
     }
     by_thread.into_values().map(|own| Calls { own, all: None }).collect()
 }
 
-fn work_of(store: &Store, slice: u32) -> Option<Work> {
-    let is_kernel = store.category_kind(slice as usize) == CategoryKind::Kernel;
-    let ended = store.slices.dur(slice as usize) != UNFINISHED;
+fn work_of(store: &Store, slice: SliceId) -> Option<Work> {
+    let is_kernel = store.category_kind(slice) == CategoryKind::Kernel;
+    let ended = store.slices.dur(slice) != UNFINISHED;
     Work::of_slice(name_of(store, slice), is_kernel).filter(|_| ended)
 }
 
-fn name_of(store: &Store, slice: u32) -> &str {
-    store.slice_name(slice as usize)
+fn name_of(store: &Store, slice: SliceId) -> &str {
+    store.slice_name(slice)
 }
 
 /// The name of the kernel that a call launches, if it says so.
-fn kernel_name(store: &Store, call: u32) -> Option<&str> {
+fn kernel_name(store: &Store, call: SliceId) -> Option<&str> {
     match arg(store, call, KERNEL)? {
         ArgValue::Text(name) => store.strings.get(name),
         _ => None,
     }
 }
 
-fn arg(store: &Store, slice: u32, key: &str) -> Option<ArgValue<StringId>> {
-    store.args.get(store.slices.args(slice as usize), store.arg_key(key)?)
+fn arg(store: &Store, slice: SliceId, key: &str) -> Option<ArgValue<StringId>> {
+    store.args.get(store.slices.args(slice), store.arg_key(key)?)
 }

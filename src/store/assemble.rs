@@ -3,65 +3,43 @@
 use std::collections::HashMap;
 
 use super::args::{ArgSetId, Args};
-use super::batch::{Extra, Raw, RawKind};
 use super::flows::Binder;
 use super::nest::Layer;
+use super::offsets::EventOffsets;
 use super::order::{Events, Next, Sequence};
-use super::places::Places;
-use super::strings::StringId;
+use super::raw::{Extra, Mark, RawKind};
 use crate::damage::{Damage, DamageReport};
 use crate::event::Bind;
-
-/// An event that makes no slice: an end, or an arrow's.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Mark {
-    pub(super) ts: i64,
-    /// The id of a flow.
-    id: u64,
-    track: u32,
-    name: StringId,
-    category: StringId,
-    args: ArgSetId,
-    /// How many rows of slices came before it.
-    pub(super) rows_before: u32,
-    pub(super) kind: RawKind,
-}
-
-impl Mark {
-    pub(super) fn new(raw: &Raw, rows_before: u32) -> Self {
-        let Raw { ts, value, track, name, category, args, kind, .. } = *raw;
-        Mark { ts, id: value as u64, track, name, category, args, rows_before, kind }
-    }
-}
+use crate::id::{SliceId, TraceId};
 
 /// What few events have.
 #[derive(Debug, Default)]
 pub(super) struct Extras {
     /// Of slices, by row.
     pub(super) binds: HashMap<u32, Bind>,
-    /// Of marks, by their place.
+    /// Of marks, by their number.
     pub(super) ends: HashMap<u32, Extra>,
 }
 
 /// See the file's header.
-pub(super) struct Replay<'a> {
+pub(super) struct Assembler<'a> {
     pub(super) layer: Layer,
     pub(super) binder: Binder,
     pub(super) args: Args,
     /// By trace.
     pub(super) damage: Vec<DamageReport>,
     /// The trace whose events are being gone through.
-    pub(super) trace: usize,
+    pub(super) trace: TraceId,
     pub(super) marks: &'a [Mark],
     /// Where they stand in the text, if that was asked for.
-    pub(super) mark_places: &'a [u64],
+    pub(super) mark_offsets: &'a [u64],
     pub(super) extras: &'a Extras,
-    pub(super) places: Places,
+    pub(super) offsets: EventOffsets,
     /// The slice that the last end closed.
-    pub(super) closed: Option<u32>,
+    pub(super) closed: Option<SliceId>,
 }
 
-impl Replay<'_> {
+impl Assembler<'_> {
     /// Runs through all events. `sequence` makes their order of them.
     pub(super) fn run(&mut self, sequence: impl FnOnce(Events<'_>) -> Sequence) {
         let mut sequence = sequence(self.events());
@@ -70,7 +48,7 @@ impl Replay<'_> {
             if group.is_empty() {
                 return;
             }
-            self.trace = trace;
+            self.trace = TraceId::of_row(trace);
             self.binder.go_to_trace(trace);
             for next in group {
                 match *next {
@@ -88,19 +66,19 @@ impl Replay<'_> {
 
     #[inline]
     fn slice(&mut self, row: u32) {
-        let Some((slice, track)) = self.layer.lay(row, &mut self.damage[self.trace]) else { return };
+        let Some((slice, track)) = self.layer.lay(row, &mut self.damage[self.trace.row()]) else { return };
         self.binder.opened(track, slice, || self.layer.first_slice_of(self.trace));
         if !self.extras.binds.is_empty()
             && let Some(bind) = self.extras.binds.get(&row)
         {
-            self.binder.bind(*bind, slice, &self.layer.slices, &mut self.damage[self.trace]);
+            self.binder.bind(*bind, slice, &self.layer.slices, &mut self.damage[self.trace.row()]);
         }
     }
 
     fn mark(&mut self, at: u32) {
         let mark = self.marks[at as usize];
         if mark.kind == RawKind::End {
-            return self.end(mark, self.extras.ends.get(&at), self.mark_places.get(at as usize).copied());
+            return self.end(mark, self.extras.ends.get(&at), self.mark_offsets.get(at as usize).copied());
         }
         if let RawKind::SliceFlow { terminates, of_closed } = mark.kind {
             // The event before it in the file is its slice's, and was the one before it here, too.
@@ -113,8 +91,8 @@ impl Replay<'_> {
         }
         let (id, label) = (mark.id, (mark.name, mark.category));
         let top = self.layer.top(mark.track);
-        let (slices, damage) = (&self.layer.slices, &mut self.damage[self.trace]);
-        self.binder.place = self.mark_places.get(at as usize).copied();
+        let (slices, damage) = (&self.layer.slices, &mut self.damage[self.trace.row()]);
+        self.binder.offset = self.mark_offsets.get(at as usize).copied();
         match mark.kind {
             RawKind::FlowStart => self.binder.start(id, label, top, damage),
             RawKind::FlowStep => self.binder.step(id, label, top, slices, damage),
@@ -122,17 +100,17 @@ impl Replay<'_> {
             RawKind::FlowEndAtNext => self.binder.park(id, label, mark.track),
             _ => damage.count(Damage::FlowInvalidId, None),
         }
-        self.binder.place = None;
+        self.binder.offset = None;
     }
 
-    fn end(&mut self, mark: Mark, extra: Option<&Extra>, place: Option<u64>) {
+    fn end(&mut self, mark: Mark, extra: Option<&Extra>, offset: Option<u64>) {
         let Mark { ts, track, name, category, .. } = mark;
-        self.closed = self.layer.close(track, ts, name, category, &mut self.damage[self.trace]);
+        self.closed = self.layer.close(track, ts, name, category, &mut self.damage[self.trace.row()]);
         let Some(slice) = self.closed else { return };
-        self.places.ends.extend(place.map(|place| (slice, place)));
+        self.offsets.ends.extend(offset.map(|offset| (slice, offset)));
         let slices = &mut self.layer.slices;
         if mark.args != ArgSetId::NONE {
-            slices.set_args(slice, self.args.merge(slices.args(slice as usize), mark.args));
+            slices.set_args(slice, self.args.merge(slices.args(slice), mark.args));
         }
         let Some(extra) = extra else { return };
         slices.add_ids(slice, extra.ids);

@@ -19,11 +19,12 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use crate::event::ids::PythonCaller;
+use crate::id::{SliceId, ThreadId};
 use crate::nccl::category::CategoryKind;
 use crate::nccl::frames;
 use crate::store::Store;
 use crate::store::highest::Highest;
-use crate::store::slices::{NO_PARENT, UNFINISHED};
+use crate::store::slices::UNFINISHED;
 use crate::store::tracks::{Owner, Track};
 
 /// By how much, in ns, the ends of caller and callee may differ for no other reason than that their times were taken in different
@@ -43,7 +44,7 @@ const MAX_NEAR: usize = 1_000;
 #[derive(Debug, Clone, Copy)]
 struct SureEnd {
     at: i64,
-    witness: Option<u32>,
+    witness: Option<SliceId>,
 }
 
 /// Finds callers. Everything that takes a pass over the trace is made when it is first needed.
@@ -51,35 +52,35 @@ struct SureEnd {
 pub struct Callers<'a> {
     store: &'a Store,
     /// By thread: the slices on its lanes.
-    lanes: HashMap<u32, Beside>,
+    lanes: HashMap<ThreadId, Beside>,
     /// By thread, of those that have lanes: the slices on its own track, in order.
-    own_tracks: Option<HashMap<u32, Vec<u32>>>,
+    own_tracks: Option<HashMap<ThreadId, Vec<SliceId>>>,
     /// By thread and number: calls of Python functions.
-    frames: Option<HashMap<(u32, i64), u32, foldhash::fast::FixedState>>,
+    frames: Option<HashMap<(ThreadId, i64), SliceId, foldhash::fast::FixedState>>,
     /// By thread: calls of Python functions, in order.
-    frames_of_threads: Option<HashMap<Option<u32>, Vec<u32>>>,
+    frames_of_threads: Option<HashMap<Option<ThreadId>, Vec<SliceId>>>,
     /// Of C functions whose end is in doubt: when they were over for sure.
-    ends: HashMap<u32, SureEnd, foldhash::fast::FixedState>,
+    ends: HashMap<SliceId, SureEnd, foldhash::fast::FixedState>,
 }
 
 /// The slices beside a thread's track, in order, and when each of them ends.
 #[derive(Debug)]
 struct Beside {
-    slices: Vec<u32>,
+    slices: Vec<SliceId>,
     ends: Highest,
 }
 
 impl<'a> Callers<'a> {
     /// For the slices of a trace.
     pub fn new(store: &'a Store) -> Self {
-        let mut lanes: HashMap<u32, Vec<u32>> = HashMap::new();
+        let mut lanes: HashMap<ThreadId, Vec<SliceId>> = HashMap::new();
         for slice in &store.spilled {
-            let track = store.slices.track(*slice as usize);
-            if let Some(Owner::ThreadOverlap(thread)) = store.tracks.tracks.get(track as usize).map(|t| t.owner) {
+            let track = store.slices.track(*slice);
+            if let Owner::ThreadOverlap(thread) = store.tracks.track(track).owner {
                 lanes.entry(thread).or_default().push(*slice);
             }
         }
-        let beside = |slices: Vec<u32>| {
+        let beside = |slices: Vec<SliceId>| {
             let ends = slices.iter().map(|slice| end(store, *slice)).collect();
             Beside { slices, ends }
         };
@@ -88,7 +89,7 @@ impl<'a> Callers<'a> {
     }
 
     /// The slice from which a launch was called. Where no operator is around it, it may be one that begins a little later.
-    pub fn caller_of_launch(&mut self, call: u32) -> Option<u32> {
+    pub fn caller_of_launch(&mut self, call: SliceId) -> Option<SliceId> {
         let caller = self.caller(call);
         if caller.is_some_and(|caller| self.kind(caller) == CategoryKind::Cpu)
             || self.kind(call) != CategoryKind::Runtime
@@ -99,57 +100,55 @@ impl<'a> Callers<'a> {
     }
 
     /// The slice from which this one was called: always one before it.
-    pub fn caller(&mut self, slice: u32) -> Option<u32> {
+    pub fn caller(&mut self, slice: SliceId) -> Option<SliceId> {
         let kind = self.kind(slice);
-        let python = if kind == CategoryKind::Frame { self.store.python_ids(slice as usize) } else { None };
+        let python = if kind == CategoryKind::Frame { self.store.python_ids(slice) } else { None };
         let known = python.map_or(PythonCaller::Unknown, |(_, caller)| caller);
         if kind == CategoryKind::Frame && self.is_entry(slice, known) {
             return None;
         }
-        let at = self.store.slices.ts(slice as usize);
-        let thread = self.store.thread_of(slice as usize);
+        let at = self.store.slices.ts(slice);
+        let thread = self.store.thread_of(slice);
         // What runs when the slice begins, the innermost first, on the thread's track and beside it.
         let mut own = self.innermost(slice);
-        let beside = |callers: &Self, before: u32| callers.beside(thread, before, at).unwrap_or(NO_PARENT);
+        let beside = |callers: &Self, before: SliceId| callers.beside(thread, before, at);
         let mut other = beside(self, slice);
         for _ in 0..MAX_TRIED {
-            let is_own = other == NO_PARENT || (own != NO_PARENT && own > other);
-            let candidate = if is_own { own } else { other };
-            if candidate == NO_PARENT {
-                return None;
-            }
+            // The later start is the inner one; `None` is less than any slice.
+            let is_own = own >= other;
+            let candidate = own.max(other)?;
             if self.may_call(candidate, slice, known) {
                 return Some(candidate);
             }
             if is_own {
-                own = self.store.slices.parent(own as usize);
+                own = self.store.slices.parent(candidate);
             } else {
-                other = beside(self, other);
+                other = beside(self, candidate);
             }
         }
         None
     }
 
     /// The last slice before another, among those beside a thread's track, that still runs.
-    fn beside(&self, thread: Option<u32>, before: u32, at: i64) -> Option<u32> {
+    fn beside(&self, thread: Option<ThreadId>, before: SliceId, at: i64) -> Option<SliceId> {
         let Beside { slices, ends } = self.lanes.get(&thread?)?;
         let place = ends.last(slices.partition_point(|other| *other < before), at.saturating_add(1))?;
         Some(slices[place])
     }
 
-    fn kind(&self, slice: u32) -> CategoryKind {
-        self.store.category_kind(slice as usize)
+    fn kind(&self, slice: SliceId) -> CategoryKind {
+        self.store.category_kind(slice)
     }
 
-    fn end(&self, slice: u32) -> i64 {
+    fn end(&self, slice: SliceId) -> i64 {
         end(self.store, slice)
     }
 
-    fn name(&self, slice: u32) -> &'a str {
-        self.store.slice_name(slice as usize)
+    fn name(&self, slice: SliceId) -> &'a str {
+        self.store.slice_name(slice)
     }
 
-    fn is_entry(&self, slice: u32, known: PythonCaller) -> bool {
+    fn is_entry(&self, slice: SliceId, known: PythonCaller) -> bool {
         match known {
             PythonCaller::Unknown => {
                 frames::is_thread_entry(self.name(slice)) || frames::is_program_entry(self.name(slice))
@@ -160,33 +159,32 @@ impl<'a> Callers<'a> {
     }
 
     /// The innermost slice on the thread's own track that runs when a slice begins.
-    fn innermost(&mut self, slice: u32) -> u32 {
+    fn innermost(&mut self, slice: SliceId) -> Option<SliceId> {
         let store = self.store;
-        let owner = |slice: u32| store.tracks.tracks.get(store.slices.track(slice as usize) as usize).map(|t| t.owner);
-        let Some(Owner::ThreadOverlap(thread)) = owner(slice) else {
-            return store.slices.parent(slice as usize);
+        let Owner::ThreadOverlap(thread) = store.tracks.track(store.slices.track(slice)).owner else {
+            return store.slices.parent(slice);
         };
         let lanes = &self.lanes;
         let own_tracks = self.own_tracks.get_or_insert_with(|| slices_of_tracks(store, lanes.keys()));
         let own = own_tracks.get(&thread).map_or(&[][..], Vec::as_slice);
         let before = own.partition_point(|other| *other < slice);
-        let latest = before.checked_sub(1).map_or(NO_PARENT, |at| own[at]);
+        let latest = before.checked_sub(1).map(|at| own[at]);
         self.running_at(latest, slice)
     }
 
     /// The first of a slice and those around it that runs when another begins.
-    fn running_at(&self, mut candidate: u32, slice: u32) -> u32 {
-        let at = self.store.slices.ts(slice as usize);
-        while candidate != NO_PARENT && self.end(candidate) <= at {
-            candidate = self.store.slices.parent(candidate as usize);
+    fn running_at(&self, mut candidate: Option<SliceId>, slice: SliceId) -> Option<SliceId> {
+        let at = self.store.slices.ts(slice);
+        while let Some(ended) = candidate.filter(|candidate| self.end(*candidate) <= at) {
+            candidate = self.store.slices.parent(ended);
         }
         candidate
     }
 
     /// Whether a slice that runs when another begins may have called it.
-    fn may_call(&mut self, caller: u32, slice: u32, known: PythonCaller) -> bool {
-        let start = self.store.slices.ts(slice as usize);
-        if !holds((self.store.slices.ts(caller as usize), self.end(caller)), (start, self.end(slice))) {
+    fn may_call(&mut self, caller: SliceId, slice: SliceId, known: PythonCaller) -> bool {
+        let start = self.store.slices.ts(slice);
+        if !holds((self.store.slices.ts(caller), self.end(caller)), (start, self.end(slice))) {
             return false;
         }
         match self.kind(caller) {
@@ -200,9 +198,7 @@ impl<'a> Callers<'a> {
         if frames::is_c_function(self.name(caller)) && self.sure_end(caller) <= start {
             return false;
         }
-        let (Some((number, _)), Some(thread)) =
-            (self.store.python_ids(caller as usize), self.store.thread_of(slice as usize))
-        else {
+        let (Some((number, _)), Some(thread)) = (self.store.python_ids(caller), self.store.thread_of(slice)) else {
             return true;
         };
         match known {
@@ -214,7 +210,7 @@ impl<'a> Callers<'a> {
             PythonCaller::Frame(wanted) => match self.frame(thread, wanted) {
                 // Another one is meant, if that can be.
                 Some(meant) => {
-                    let runs = self.store.slices.ts(meant as usize) <= start && start < self.end(meant);
+                    let runs = self.store.slices.ts(meant) <= start && start < self.end(meant);
                     !runs || (frames::is_c_function(self.name(meant)) && self.sure_end(meant) <= start)
                 }
                 None => true,
@@ -223,12 +219,12 @@ impl<'a> Callers<'a> {
     }
 
     /// The call of a Python function by its number.
-    fn frame(&mut self, thread: u32, number: i64) -> Option<u32> {
+    fn frame(&mut self, thread: ThreadId, number: i64) -> Option<SliceId> {
         let store = self.store;
         let frames = self.frames.get_or_insert_with(|| {
-            let all = (0..store.slices.len()).filter_map(|slice| {
+            let all = store.slices.ids().filter_map(|slice| {
                 let (number, _) = store.python_ids(slice)?;
-                Some(((store.thread_of(slice)?, number), slice as u32))
+                Some(((store.thread_of(slice)?, number), slice))
             });
             all.collect()
         });
@@ -236,18 +232,20 @@ impl<'a> Callers<'a> {
     }
 
     /// The first Python function of a thread that begins after a slice.
-    fn next_frame(&mut self, slice: u32, thread: Option<u32>) -> Option<u32> {
+    fn next_frame(&mut self, slice: SliceId, thread: Option<ThreadId>) -> Option<SliceId> {
         let store = self.store;
-        let is_frame = |slice: usize| store.category_kind(slice) == CategoryKind::Frame;
-        let after = slice as usize + 1..store.slices.len();
+        let is_frame = |slice: SliceId| store.category_kind(slice) == CategoryKind::Frame;
+        let mut after = store.slices.ids_after(slice);
         // Nearly always it is near, and no pass over the trace is worth while.
-        if let Some(near) = after.take(MAX_NEAR).find(|next| is_frame(*next) && store.thread_of(*next) == thread) {
-            return Some(near as u32);
+        if let Some(near) =
+            after.by_ref().take(MAX_NEAR).find(|next| is_frame(*next) && store.thread_of(*next) == thread)
+        {
+            return Some(near);
         }
         let frames = self.frames_of_threads.get_or_insert_with(|| {
-            let mut frames: HashMap<Option<u32>, Vec<u32>> = HashMap::new();
-            for slice in (0..store.slices.len()).filter(|slice| is_frame(*slice)) {
-                frames.entry(store.thread_of(slice)).or_default().push(slice as u32);
+            let mut frames: HashMap<Option<ThreadId>, Vec<SliceId>> = HashMap::new();
+            for slice in store.slices.ids().filter(|slice| is_frame(*slice)) {
+                frames.entry(store.thread_of(slice)).or_default().push(slice);
             }
             frames
         });
@@ -256,7 +254,7 @@ impl<'a> Callers<'a> {
     }
 
     /// When a C function was over: at its end, or when the next Python function began if that end was never seen.
-    fn sure_end(&mut self, slice: u32) -> i64 {
+    fn sure_end(&mut self, slice: SliceId) -> i64 {
         let end = match self.ends.entry(slice) {
             Entry::Occupied(known) => return known.get().at,
             Entry::Vacant(_) => self.find_sure_end(slice),
@@ -267,49 +265,49 @@ impl<'a> Callers<'a> {
 
     /// The Python functions from whose start it was told that a C function before them was over. Who copies a part of a trace has
     /// to take them along, or callers are others there.
-    pub fn witnesses(&self) -> impl Iterator<Item = u32> {
+    pub fn witnesses(&self) -> impl Iterator<Item = SliceId> {
         self.ends.values().filter_map(|end| end.witness)
     }
 
-    fn find_sure_end(&mut self, slice: u32) -> SureEnd {
+    fn find_sure_end(&mut self, slice: SliceId) -> SureEnd {
         let (store, end) = (self.store, self.end(slice));
         let slices = &store.slices;
-        let thread = store.thread_of(slice as usize);
+        let thread = store.thread_of(slice);
         let mut around = self.innermost(slice);
-        let mut outermost = around;
+        let mut outermost = None;
         let mut caller_ended = false;
-        while around != NO_PARENT {
+        while let Some(caller) = around {
             caller_ended |=
-                self.kind(around) == CategoryKind::Frame && self.end(around) < end.saturating_sub(TOLERANCE);
+                self.kind(caller) == CategoryKind::Frame && self.end(caller) < end.saturating_sub(TOLERANCE);
             outermost = around;
-            around = slices.parent(around as usize);
+            around = slices.parent(caller);
         }
-        let lasts_to_the_stop = outermost != NO_PARENT && self.end(outermost) == end;
+        let lasts_to_the_stop = outermost.is_some_and(|outermost| self.end(outermost) == end);
         if !caller_ended && !lasts_to_the_stop {
             return SureEnd { at: end, witness: None };
         }
         let next = self.next_frame(slice, thread);
-        let next = next.filter(|next| slices.ts(*next as usize) < end);
-        SureEnd { at: next.map_or(end, |next| slices.ts(next as usize)), witness: next }
+        let next = next.filter(|next| slices.ts(*next) < end);
+        SureEnd { at: next.map_or(end, |next| slices.ts(next)), witness: next }
     }
 
     /// The innermost operator that begins a little after a call into the runtime, holds most of it and ends after it: the clock by
     /// which such calls are timed is another than that of operators.
-    fn late_caller(&mut self, call: u32) -> Option<u32> {
+    fn late_caller(&mut self, call: SliceId) -> Option<SliceId> {
         let (store, slices) = (self.store, &self.store.slices);
-        let thread = store.thread_of(call as usize)?;
-        let (start, end) = (slices.ts(call as usize), self.end(call));
+        let thread = store.thread_of(call)?;
+        let (start, end) = (slices.ts(call), self.end(call));
         let soon = start.saturating_add(TOLERANCE);
-        let begin_soon = (call as usize + 1..slices.len()).take(MAX_SOON).take_while(|other| slices.ts(*other) <= soon);
+        let begin_soon = slices.ids_after(call).take(MAX_SOON).take_while(|other| slices.ts(*other) <= soon);
         let holding = begin_soon.filter(|other| {
-            let span = (slices.ts(*other), self.end(*other as u32));
+            let span = (slices.ts(*other), self.end(*other));
             store.category_kind(*other) == CategoryKind::Cpu
                 && span.0 > start
                 && span.1 > end
                 && end - span.0 > span.0 - start
                 && store.thread_of(*other) == Some(thread)
         });
-        let late = holding.last()? as u32;
+        let late = holding.last()?;
         // It must not have been called by what lies in the call.
         let mut above = Some(late);
         while let Some(slice) = above.filter(|slice| *slice >= call) {
@@ -323,24 +321,24 @@ impl<'a> Callers<'a> {
 }
 
 /// When a slice ends; the end of time for one whose end is not known.
-fn end(store: &Store, slice: u32) -> i64 {
-    match store.slices.dur(slice as usize) {
+fn end(store: &Store, slice: SliceId) -> i64 {
+    match store.slices.dur(slice) {
         UNFINISHED => i64::MAX,
-        dur => store.slices.ts(slice as usize).saturating_add(dur),
+        dur => store.slices.ts(slice).saturating_add(dur),
     }
 }
 
 /// The slices on the own tracks of some threads, in order, by thread.
-fn slices_of_tracks<'a>(store: &Store, threads: impl Iterator<Item = &'a u32>) -> HashMap<u32, Vec<u32>> {
-    let mut by_thread: HashMap<u32, Vec<u32>> = threads.map(|thread| (*thread, Vec::new())).collect();
+fn slices_of_tracks<'a>(store: &Store, threads: impl Iterator<Item = &'a ThreadId>) -> HashMap<ThreadId, Vec<SliceId>> {
+    let mut by_thread: HashMap<ThreadId, Vec<SliceId>> = threads.map(|thread| (*thread, Vec::new())).collect();
     let of_track = |track: &Track| match track.owner {
         Owner::Thread(thread) => by_thread.contains_key(&thread).then(Vec::new),
         _ => None,
     };
-    let mut by_track: Vec<Option<Vec<u32>>> = store.tracks.tracks.iter().map(of_track).collect();
-    for slice in 0..store.slices.len() {
-        if let Some(of_track) = &mut by_track[store.slices.track(slice) as usize] {
-            of_track.push(slice as u32);
+    let mut by_track: Vec<Option<Vec<SliceId>>> = store.tracks.tracks.iter().map(of_track).collect();
+    for slice in store.slices.ids() {
+        if let Some(of_track) = &mut by_track[store.slices.track(slice).row()] {
+            of_track.push(slice);
         }
     }
     for (track, slices) in store.tracks.tracks.iter().zip(by_track) {
@@ -361,29 +359,32 @@ fn holds(caller: (i64, i64), callee: (i64, i64)) -> bool {
 mod tests {
     use super::*;
     use crate::event::ArgsWanted;
+    use crate::id::TrackId;
     use crate::input::from_reader;
     use crate::load::{LoadOptions, load_input};
     use proptest::prelude::*;
 
     /// The rule as it is said: on the thread's track and on each of its lanes what runs, and of all these the innermost first.
-    fn searched(callers: &mut Callers<'_>, slice: u32) -> Option<u32> {
+    fn searched(callers: &mut Callers<'_>, slice: SliceId) -> Option<SliceId> {
         let store = callers.store;
-        let (slices, thread) = (&store.slices, store.thread_of(slice as usize));
-        let known = store.python_ids(slice as usize).map_or(PythonCaller::Unknown, |(_, caller)| caller);
+        let (slices, thread) = (&store.slices, store.thread_of(slice));
+        let known = store.python_ids(slice).map_or(PythonCaller::Unknown, |(_, caller)| caller);
         if callers.kind(slice) == CategoryKind::Frame && callers.is_entry(slice, known) {
             return None;
         }
         let mut running = Vec::new();
-        let lanes = (0..store.tracks.tracks.len() as u32)
-            .filter(|track| matches!(store.tracks.tracks[*track as usize].owner, Owner::ThreadOverlap(of) if Some(of) == thread));
+        let lanes = (0..store.tracks.tracks.len())
+            .map(TrackId::of_row)
+            .filter(|track| matches!(store.tracks.track(*track).owner, Owner::ThreadOverlap(of) if Some(of) == thread));
         for lane in lanes {
-            let latest = (0..slice).rfind(|other| slices.track(*other as usize) == lane);
-            running.push(latest.map_or(NO_PARENT, |latest| callers.running_at(latest, slice)));
+            let latest = slices.ids().take(slice.row()).rfind(|other| slices.track(*other) == lane);
+            running.push(callers.running_at(latest, slice));
         }
         running.push(callers.innermost(slice));
         loop {
-            let innermost = running.iter_mut().filter(|candidate| **candidate != NO_PARENT).max()?;
-            let candidate = std::mem::replace(innermost, slices.parent(*innermost as usize));
+            let innermost = running.iter_mut().max()?;
+            let candidate = (*innermost)?;
+            *innermost = slices.parent(candidate);
             if callers.may_call(candidate, slice, known) {
                 return Some(candidate);
             }
@@ -417,7 +418,7 @@ mod tests {
             let options = LoadOptions { args: ArgsWanted::Collectives, ..LoadOptions::default() };
             let store = load_input(input, options, |_| {}).unwrap().store;
             let (mut callers, mut plain) = (Callers::new(&store), Callers::new(&store));
-            for slice in 0..store.slices.len() as u32 {
+            for slice in store.slices.ids() {
                 prop_assert_eq!(callers.caller(slice), searched(&mut plain, slice));
             }
         }

@@ -1,8 +1,0 @@
--- The distinct names of kernels.
--- Row: one name. No parameters. Order: by name.
-SELECT
-  name_id,
-  name
-FROM slice_name
-WHERE of_kernel
-ORDER BY name, name_id;

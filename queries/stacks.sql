@@ -1,0 +1,42 @@
+-- Which code launched the NCCL and RCCL kernels, from where, how often, at what cost: the main answer, over the whole trace and with
+-- all callers.
+-- Row: one stack. No parameters. Order: by exposed time, the largest first, then by the stack.
+-- capture, forward: the call paths of the graph's capture and of the forward pass, if the kernels have them
+-- thread: the launching thread, if it is not the main one
+WITH RECURSIVE
+  launch AS (
+    SELECT path_id, forward_path_id, capture_path_id, helper_thread, gpu_ns, exposed_ns
+    FROM kernel_launch
+    WHERE family IN ('nccl', 'rccl') AND unattributed IS NULL
+  ),
+  -- From the last frame of each path upwards, one caller a step.
+  climb (path_id, caller_id, frames) AS (
+    SELECT id, parent_id, name
+    FROM call_path
+    WHERE id IN (
+      SELECT path_id FROM launch
+      UNION SELECT forward_path_id FROM launch
+      UNION SELECT capture_path_id FROM launch
+    )
+    UNION ALL
+    SELECT climb.path_id, caller.parent_id, caller.name || ' -> ' || climb.frames
+    FROM climb
+    JOIN call_path AS caller ON caller.id = climb.caller_id
+  ),
+  path AS MATERIALIZED (
+    SELECT path_id, frames FROM climb WHERE caller_id IS NULL
+  )
+SELECT
+  capture.frames AS capture,
+  forward.frames AS forward,
+  launch.helper_thread AS thread,
+  stack.frames AS stack,
+  COUNT(*) AS count,
+  SUM(launch.gpu_ns) AS gpu_ns,
+  SUM(launch.exposed_ns) AS exposed_ns
+FROM launch
+LEFT JOIN path AS stack ON stack.path_id = launch.path_id
+LEFT JOIN path AS forward ON forward.path_id = launch.forward_path_id
+LEFT JOIN path AS capture ON capture.path_id = launch.capture_path_id
+GROUP BY capture.frames, forward.frames, launch.helper_thread, stack.frames
+ORDER BY exposed_ns DESC, stack, forward, capture, thread;

@@ -1,0 +1,196 @@
+//! The call tree: all call paths of a trace, shared prefixes once.
+//!
+//! Two slices whose callers have equal names, after folding, have the same call path. So each slice is looked at once, however
+//! many launches are below it, and a path is a number until it is printed. The paths of several traces can share a tree: a graph's
+//! capture and its replay do.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use super::callers::Callers;
+use crate::id::{PathId, SliceId};
+use crate::nccl::args::COLLECTIVE_RECORD;
+use crate::nccl::frames::fold;
+use crate::store::Store;
+use crate::store::strings::{StringId, Strings};
+
+/// The call tree. Paths are numbered so that a caller comes before its callees.
+#[derive(Debug, Default)]
+pub struct CallTree {
+    names: Strings,
+    paths: Vec<Node>,
+    by_name: HashMap<(Option<PathId>, StringId), PathId, foldhash::fast::FixedState>,
+}
+
+/// The last frame of a path, and the path of its caller.
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    caller: Option<PathId>,
+    name: StringId,
+    depth: u32,
+}
+
+/// The frames of a call path, ready to be printed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct CallPath {
+    /// From the outermost caller to the launch.
+    pub frames: Vec<String>,
+    /// Whether there are more callers above, which were cut off.
+    #[serde(rename = "cut")]
+    pub truncated: bool,
+}
+
+impl CallTree {
+    /// How many paths there are.
+    pub fn len(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.paths.is_empty()
+    }
+
+    /// The path of a path's caller; `None` for an outermost frame.
+    pub fn caller(&self, path: PathId) -> Option<PathId> {
+        self.paths[path.row()].caller
+    }
+
+    /// The name of a path's last frame.
+    pub fn name(&self, path: PathId) -> &str {
+        self.names.get(self.paths[path.row()].name).unwrap_or_default()
+    }
+
+    /// How many callers a path's last frame has: 0 for an outermost frame.
+    pub fn depth(&self, path: PathId) -> u32 {
+        self.paths[path.row()].depth
+    }
+
+    /// A path and those of its callers, the innermost first.
+    pub fn upwards(&self, path: PathId) -> impl Iterator<Item = PathId> {
+        std::iter::successors(Some(path), |path| self.caller(*path))
+    }
+
+    /// The frames of a path, with at most so many callers above the last.
+    pub fn call_path(&self, last: PathId, max_callers: Option<usize>) -> CallPath {
+        let shown = max_callers.map_or(usize::MAX, |max| max.saturating_add(1));
+        let mut frames: Vec<String> = self.upwards(last).take(shown).map(|path| self.name(path).to_owned()).collect();
+        frames.reverse();
+        let truncated = frames.len() <= self.depth(last) as usize;
+        CallPath { frames, truncated }
+    }
+
+    fn callee(&mut self, caller: Option<PathId>, name: StringId) -> PathId {
+        let next = PathId::of_row(self.paths.len());
+        let path = *self.by_name.entry((caller, name)).or_insert(next);
+        if path == next {
+            let depth = caller.map_or(0, |caller| self.depth(caller) + 1);
+            self.paths.push(Node { caller, name, depth });
+        }
+        path
+    }
+}
+
+/// What is known of a slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Found {
+    /// Its call path; `None` above the outermost frames.
+    pub path: Option<PathId>,
+    /// The innermost operator of the backward pass that it is or lies in.
+    pub backward: Option<SliceId>,
+    /// The innermost record of a collective that it is or lies in.
+    pub record: Option<SliceId>,
+}
+
+impl Found {
+    /// What is found of a slice, given what is found of its caller.
+    fn below(self, path: PathId, backward: Option<SliceId>, record: Option<SliceId>) -> Self {
+        Found { path: Some(path), backward: backward.or(self.backward), record: record.or(self.record) }
+    }
+}
+
+/// Climbs from the slices of one trace, and finds their places in a tree.
+#[derive(Debug)]
+pub struct Climber<'a> {
+    /// Who called whom.
+    pub callers: Callers<'a>,
+    store: &'a Store,
+    exact_names: bool,
+    record_name: Option<StringId>,
+    by_slice: HashMap<SliceId, Found, foldhash::fast::FixedState>,
+    /// The same for launches, whose own names stay as they are: a graph's has many kernels.
+    by_launch: HashMap<SliceId, Found, foldhash::fast::FixedState>,
+    /// What callers' names are in the tree.
+    folded: HashMap<StringId, StringId, foldhash::fast::FixedState>,
+}
+
+impl<'a> Climber<'a> {
+    /// For the slices of a trace. Exact names stay as they are, so that layers and objects stay apart.
+    pub fn new(store: &'a Store, exact_names: bool) -> Self {
+        Climber {
+            callers: Callers::new(store),
+            store,
+            exact_names,
+            record_name: store.strings.find(COLLECTIVE_RECORD),
+            by_slice: HashMap::default(),
+            by_launch: HashMap::default(),
+            folded: HashMap::default(),
+        }
+    }
+
+    /// What is found of a launch, whose own name stays as it is.
+    pub fn launch(&mut self, tree: &mut CallTree, slice: SliceId) -> Found {
+        if let Some(known) = self.by_launch.get(&slice) {
+            return *known;
+        }
+        let caller = self.callers.caller_of_launch(slice).map_or(Found::default(), |caller| self.caller(tree, caller));
+        let name = tree.names.intern(self.name(self.store.slices.name(slice)));
+        let found = caller.below(tree.callee(caller.path, name), self.backward(slice), self.record(slice));
+        self.by_launch.insert(slice, found);
+        found
+    }
+
+    fn backward(&self, slice: SliceId) -> Option<SliceId> {
+        self.store.autograd(slice).filter(|number| number.forward_thread != 0).map(|_| slice)
+    }
+
+    fn record(&self, slice: SliceId) -> Option<SliceId> {
+        (self.record_name == Some(self.store.slices.name(slice))).then_some(slice)
+    }
+
+    /// The same for a slice among the callers, climbing until one is known.
+    pub fn caller(&mut self, tree: &mut CallTree, slice: SliceId) -> Found {
+        let mut below = Vec::new();
+        let (mut next, mut found) = (Some(slice), Found::default());
+        while let Some(slice) = next {
+            if let Some(known) = self.by_slice.get(&slice) {
+                found = *known;
+                break;
+            }
+            below.push(slice);
+            next = self.callers.caller(slice);
+        }
+        for slice in below.into_iter().rev() {
+            let name = self.folded_name(tree, self.store.slices.name(slice));
+            found = found.below(tree.callee(found.path, name), self.backward(slice), self.record(slice));
+            self.by_slice.insert(slice, found);
+        }
+        found
+    }
+
+    fn name(&self, name: StringId) -> &'a str {
+        self.store.strings.get(name).unwrap_or_default()
+    }
+
+    /// A caller's name as it is shown.
+    fn folded_name(&mut self, tree: &mut CallTree, name: StringId) -> StringId {
+        if let Some(known) = self.folded.get(&name) {
+            return *known;
+        }
+        let text = self.name(name);
+        let folded = tree.names.intern(&if self.exact_names { text.into() } else { fold(text) });
+        self.folded.insert(name, folded);
+        folded
+    }
+}

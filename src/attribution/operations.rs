@@ -1,0 +1,233 @@
+//! Operations: one row per collective or point-to-point operation of a rank.
+//!
+//! The rows here come from the kernels of a trace, with what PyTorch recorded of them and what the header says of ranks and groups.
+//! What is unknown is `None`, never guessed: a kernel that a graph replays has no record, so its size and group are unknown. Nothing is
+//! matched across ranks.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::ranks::Ranks;
+use super::records::{Record, RecordedGroup, Records};
+use super::selection::{Wanted, collectives};
+use super::{Attribution, KernelLaunch};
+use crate::event::ArgValue;
+use crate::id::{GpuId, PathId, RankId, SliceId, ThreadId};
+use crate::nccl::args;
+use crate::nccl::collectives::{ANNOTATION, Collective, Method};
+use crate::nccl::ranks::ranks_of_text;
+use crate::store::Store;
+use crate::store::args::ArgSetId;
+
+/// A communicator, as far as a trace says which ranks it has. Names are not unique over a job; the set of ranks and the description
+/// are what two ranks agree on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub struct Communicator {
+    /// Its global ranks, sorted; `None` if the list is unknown or cut off.
+    pub ranks: Option<Vec<u32>>,
+    /// What it is for: `default_pg`, `mesh_tp`.
+    pub description: Option<String>,
+    /// PyTorch's name of the process group.
+    pub name: Option<String>,
+    /// How many ranks it has.
+    pub size: Option<u64>,
+}
+
+impl Communicator {
+    /// What is equal on all of its ranks: description and ranks, `default_pg [0,1,2,3]`. `None` without the list of ranks.
+    pub fn key(&self) -> Option<String> {
+        let ranks: Vec<String> = self.ranks.as_ref()?.iter().map(u32::to_string).collect();
+        let description = self.description.as_deref().unwrap_or_default();
+        Some(format!("{description} [{}]", ranks.join(",")).trim_start().to_owned())
+    }
+}
+
+/// How far an operation got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum State {
+    /// Its kernel started, and the recording has no end of it.
+    Started,
+    /// Its kernel ran to its end.
+    Completed,
+}
+
+impl State {
+    /// Its name in SQL.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Started => "started",
+            State::Completed => "completed",
+        }
+    }
+}
+
+/// One collective or point-to-point operation on one rank. Times in ns on the trace's own clock.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Operation {
+    /// The kernel that carried it out.
+    pub kernel: SliceId,
+    /// The rank that the trace, or the recording process in it, is.
+    pub rank: Option<RankId>,
+    /// The communicator: its row in [`Operations::communicators`].
+    pub communicator: Option<usize>,
+    /// PyTorch's number of the collective within its process group (`Seq`).
+    pub sequence: Option<i64>,
+    /// The collective as nccl-tests names it, or as recorded if nccl-tests has none like it.
+    pub collective: Option<String>,
+    /// The type of the elements in PyTorch's words: `BFloat16`.
+    pub dtype: Option<String>,
+    /// How many elements this rank gives.
+    pub in_elements: Option<u64>,
+    /// How many elements this rank gets.
+    pub out_elements: Option<u64>,
+    /// The size in bytes as nccl-tests counts it. If several kernels carry out one record, each has the record's size.
+    pub bytes: Option<u64>,
+    /// The other side of a send or receive, or the root: a rank within the group, as recorded.
+    pub peer: Option<i64>,
+    /// When PyTorch recorded the operation: the start of its `record_param_comms`.
+    pub enqueued: Option<i64>,
+    /// The call that launched the kernel.
+    pub launch: Option<SliceId>,
+    /// When that call started.
+    pub launched: Option<i64>,
+    /// When the kernel started.
+    pub start: i64,
+    /// When it ended; `None` if it did not end within the recording.
+    pub end: Option<i64>,
+    /// How far it got.
+    pub state: State,
+    /// The algorithm, as far as the kernel's name says.
+    pub algorithm: Option<String>,
+    /// The protocol, as far as the kernel's name says.
+    pub protocol: Option<String>,
+    /// The call path of the launch.
+    pub path: Option<PathId>,
+    /// The call path with which the kernel was captured into its graph.
+    pub capture: Option<PathId>,
+    /// The GPU.
+    pub gpu: GpuId,
+    /// The stream: the kernel's thread.
+    pub stream: Option<ThreadId>,
+}
+
+/// The operations of a trace, or of all those of an archive.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Operations {
+    /// In the order of their kernels' starts.
+    pub rows: Vec<Operation>,
+    /// The communicators that they name, each once.
+    pub communicators: Vec<Communicator>,
+}
+
+impl Operations {
+    /// Those of all collective kernels among the rows of an attribution. The trace must have been loaded with the argument keys
+    /// [`args::OF_COLLECTIVES`]; with all arguments there are sequence numbers and peers, too.
+    pub fn of(store: &Store, wanted: &Wanted, attribution: &Attribution) -> Self {
+        let is_collective = collectives(store, wanted);
+        let chosen = |row: &&KernelLaunch| is_collective[store.slices.name(row.launched.kernel).0 as usize];
+        let mut reader = Reader::new(store, attribution);
+        let operations = attribution.kernels.iter().filter(chosen).map(|row| reader.operation(row)).collect();
+        let mut communicators: Vec<(Communicator, usize)> = reader.communicators.into_iter().collect();
+        communicators.sort_unstable_by_key(|(_, number)| *number);
+        Operations { rows: operations, communicators: communicators.into_iter().map(|(known, _)| known).collect() }
+    }
+}
+
+/// Makes operations of kernels.
+struct Reader<'a> {
+    store: &'a Store,
+    attribution: &'a Attribution,
+    records: Records<'a>,
+    ranks: Ranks<'a>,
+    communicators: BTreeMap<Communicator, usize>,
+    /// By call path: the collective that PyTorch's innermost annotation names.
+    annotated: HashMap<PathId, Option<Collective>>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(store: &'a Store, attribution: &'a Attribution) -> Self {
+        Reader {
+            store,
+            attribution,
+            records: Records::new(store),
+            ranks: Ranks::of(store, &attribution.kernels),
+            communicators: BTreeMap::new(),
+            annotated: HashMap::new(),
+        }
+    }
+
+    fn operation(&mut self, row: &KernelLaunch) -> Operation {
+        let (store, launched) = (self.store, &row.launched);
+        let kernel = launched.kernel;
+        let set = self.records.set_of(kernel, row.record);
+        let record = self.records.get(set);
+        let record = record.as_deref();
+        let name = store.slice_name(kernel);
+        let Method { algorithm, protocol } = Method::of_kernel(name);
+        let gpu = store.gpu_of(kernel);
+        let end = (launched.kernel_dur >= 0).then(|| launched.kernel_ts.saturating_add(launched.kernel_dur));
+        Operation {
+            kernel,
+            rank: self.ranks.of_kernel(row),
+            communicator: record.and_then(|record| self.communicator(gpu, &record.group)),
+            sequence: self.number(set, args::SEQ),
+            collective: self.collective(row, record, name),
+            dtype: record.and_then(|record| record.dtype.clone()),
+            in_elements: record.and_then(|record| record.in_elements),
+            out_elements: record.and_then(|record| record.out_elements),
+            bytes: record.and_then(|record| record.bytes),
+            peer: [args::DST_RANK, args::SRC_RANK].into_iter().find_map(|key| self.number(set, key)),
+            enqueued: row.record.map(|slice| store.slices.ts(slice)),
+            launch: launched.call.map(|call| call.slice),
+            launched: launched.call.map(|call| call.ts),
+            start: launched.kernel_ts,
+            end,
+            state: if end.is_some() { State::Completed } else { State::Started },
+            algorithm: algorithm.map(str::to_owned),
+            protocol: protocol.map(str::to_owned),
+            path: row.path,
+            capture: row.capture,
+            gpu,
+            stream: store.thread_of(kernel),
+        }
+    }
+
+    /// The recorded collective; else that of PyTorch's annotation; else that of the kernel's own name. Older NCCL kernels carry out
+    /// whatever they are given, so that their names say less.
+    fn collective(&mut self, row: &KernelLaunch, record: Option<&Record>, kernel: &str) -> Option<String> {
+        if let Some(record) = record {
+            return record.collective.map(|known| known.name().to_owned()).or(record.name.clone());
+        }
+        let annotated = [row.path, row.capture].into_iter().flatten().find_map(|path| self.annotation(path));
+        annotated.or_else(|| Collective::of_kernel(kernel)).map(|collective| collective.name().to_owned())
+    }
+
+    fn annotation(&mut self, path: PathId) -> Option<Collective> {
+        let paths = &self.attribution.paths;
+        let find = || paths.upwards(path).find_map(|frame| paths.name(frame).strip_prefix(ANNOTATION));
+        *self.annotated.entry(path).or_insert_with(|| find().and_then(Collective::of_record))
+    }
+
+    fn communicator(&mut self, gpu: GpuId, group: &RecordedGroup) -> Option<usize> {
+        if *group == RecordedGroup::default() {
+            return None;
+        }
+        let of_header = || self.ranks.group(gpu.trace, group.name.as_deref()?).map(<[u32]>::to_vec);
+        let mut ranks =
+            group.ranks.as_deref().and_then(ranks_of_text).filter(|ranks| !ranks.is_empty()).or_else(of_header);
+        ranks.iter_mut().for_each(|ranks| ranks.sort_unstable());
+        let RecordedGroup { name, description, size, .. } = group.clone();
+        let next = self.communicators.len();
+        Some(*self.communicators.entry(Communicator { ranks, description, name, size }).or_insert(next))
+    }
+
+    fn number(&self, set: ArgSetId, key: &str) -> Option<i64> {
+        match self.store.args.get(set, self.store.arg_key(key)?)? {
+            ArgValue::Int(number) => Some(number),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Which rank of the job a trace is, and which ranks its process groups have.
+//!
+//! The header says both where the profiler knew them (`distributedInfo`). Otherwise the records of collectives do, and at last the name
+//! of the file, which is how people tell their ranks apart.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::KernelLaunch;
+use crate::event::ArgValue;
+use crate::id::{ProcessId, RankId, SliceId, TraceId};
+use crate::nccl::args::{GROUP_RANKS, RANK};
+use crate::nccl::ranks::{rank_of_file, ranks_of_text};
+use crate::store::Store;
+use crate::store::traces::Trace;
+
+/// The ranks of kernels, and of process groups.
+#[derive(Debug)]
+pub struct Ranks<'a> {
+    store: &'a Store,
+    traces: Vec<OfTrace>,
+    /// By process that launches: its rank as its records give it; `None` if they give several.
+    processes: HashMap<ProcessId, Option<RankId>>,
+}
+
+#[derive(Debug, Default)]
+struct OfTrace {
+    rank: Option<RankId>,
+    file_rank: Option<RankId>,
+    /// By the name of the process group.
+    groups: HashMap<String, Vec<u32>>,
+}
+
+/// What the keys of `distributedInfo.pg_config[i]` say of one group.
+#[derive(Debug, Default)]
+struct Config {
+    name: Option<String>,
+    ranks: Vec<u32>,
+}
+
+impl<'a> Ranks<'a> {
+    /// Those of a store and of kernels with their records.
+    pub fn of(store: &'a Store, kernels: &[KernelLaunch]) -> Self {
+        let mut ranks = Ranks { store, traces: of_header(store), processes: HashMap::new() };
+        let records: BTreeSet<SliceId> = kernels.iter().filter_map(|row| row.record).collect();
+        for slice in records {
+            if let (Some(process), Some(rank)) = (store.process_of(slice), ranks.recorded(slice)) {
+                let known = ranks.processes.entry(process).or_insert(Some(rank));
+                *known = known.filter(|known| *known == rank);
+            }
+        }
+        ranks
+    }
+
+    /// The rank that ran a kernel: as the header gives it; else as its record does, or other records of the process that launched it;
+    /// else as the file's name does. `None` if nothing says so.
+    pub fn of_kernel(&self, row: &KernelLaunch) -> Option<RankId> {
+        let trace = self.traces.get(self.store.trace_of(row.launched.kernel).row())?;
+        let of_record = || row.record.and_then(|slice| self.recorded(slice));
+        let of_process = || {
+            let process = self.store.process_of(row.launched.call?.slice)?;
+            *self.processes.get(&process)?
+        };
+        trace.rank.or_else(of_record).or_else(of_process).or(trace.file_rank)
+    }
+
+    /// The global ranks of a process group by its name, as the header lists them.
+    pub fn group(&self, trace: TraceId, name: &str) -> Option<&[u32]> {
+        self.traces.get(trace.row())?.groups.get(name).map(Vec::as_slice)
+    }
+
+    /// The global rank of a `record_param_comms`: its `Rank` is a place in the group's list of ranks (`ProcessGroupNCCL::getRank`).
+    fn recorded(&self, slice: SliceId) -> Option<RankId> {
+        let value = |key| self.store.args.get(self.store.slices.args(slice), self.store.arg_key(key)?);
+        let (Some(ArgValue::Int(place)), Some(ArgValue::Text(listed))) = (value(RANK), value(GROUP_RANKS)) else {
+            return None;
+        };
+        let listed = ranks_of_text(self.store.strings.get(listed)?)?;
+        listed.get(usize::try_from(place).ok()?).copied().map(RankId)
+    }
+}
+
+/// What the headers say, by trace.
+fn of_header(store: &Store) -> Vec<OfTrace> {
+    let of_file = |trace: &Trace| OfTrace { file_rank: rank_of_file(&trace.file).map(RankId), ..OfTrace::default() };
+    let mut traces: Vec<OfTrace> = store.traces.iter().map(of_file).collect();
+    let mut configs: HashMap<(TraceId, &str), Config> = HashMap::new();
+    for field in &store.header {
+        let Some(key) = field.key.strip_prefix("distributedInfo.") else { continue };
+        if let Some((group, key)) = key.strip_prefix("pg_config[").and_then(|rest| rest.split_once("].")) {
+            configs.entry((field.trace, group)).or_default().take(key, &field.value);
+        } else if let (Some(trace), "rank") = (traces.get_mut(field.trace.row()), key) {
+            trace.rank = number(&field.value).map(RankId);
+        }
+    }
+    for ((trace, _), Config { name, ranks }) in configs {
+        if let (Some(trace), Some(name), false) = (traces.get_mut(trace.row()), name, ranks.is_empty()) {
+            trace.groups.insert(name, ranks);
+        }
+    }
+    traces
+}
+
+impl Config {
+    /// `pg_name`, and `ranks[0]`, `ranks[1]` …, or `ranks` as text.
+    fn take(&mut self, key: &str, value: &ArgValue<String>) {
+        match (key, value) {
+            ("pg_name", ArgValue::Text(name)) => self.name = Some(name.clone()),
+            ("pg_name", ArgValue::Int(name)) => self.name = Some(name.to_string()),
+            ("ranks", ArgValue::Text(ranks)) => self.ranks = ranks_of_text(ranks).unwrap_or_default(),
+            (key, value) if key.starts_with("ranks[") => self.ranks.extend(number(value)),
+            _ => {}
+        }
+    }
+}
+
+fn number(value: &ArgValue<String>) -> Option<u32> {
+    match value {
+        ArgValue::Int(number) => u32::try_from(*number).ok(),
+        _ => None,
+    }
+}

@@ -1,0 +1,153 @@
+//! What PyTorch recorded of a collective: `record_param_comms` and its copy in the arguments of NCCL's kernels.
+//!
+//! Kineto copies the record to the kernel that is linked to it (`External id`). Where it did not, the record is among the callers of
+//! the launch. A kernel that a graph replays has neither.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use foldhash::fast::FixedState;
+
+use crate::event::ArgValue;
+use crate::id::SliceId;
+use crate::nccl::args;
+use crate::nccl::collectives::{Collective, element_bytes};
+use crate::store::Store;
+use crate::store::args::ArgSetId;
+use crate::store::strings::StringId;
+
+/// A process group as a record names it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RecordedGroup {
+    /// PyTorch's name for it, mostly a number.
+    pub name: Option<String>,
+    /// What it is for: `default_pg`, `mesh_tp`.
+    pub description: Option<String>,
+    /// How many ranks it has.
+    pub size: Option<u64>,
+    /// Its global ranks as text: `[0, 1, 2, 3]`; from 30 ranks on with an ellipsis.
+    pub ranks: Option<String>,
+}
+
+/// One record.
+#[derive(Debug, Clone, Default)]
+pub struct Record {
+    /// The name in PyTorch's words: `allreduce`, `_allgather_base`.
+    pub name: Option<String>,
+    /// The collective that this name means, if it is a known one.
+    pub collective: Option<Collective>,
+    /// The type of the elements in PyTorch's words: `BFloat16`.
+    pub dtype: Option<String>,
+    /// How many elements this rank gives.
+    pub in_elements: Option<u64>,
+    /// How many elements this rank gets.
+    pub out_elements: Option<u64>,
+    /// The size in bytes as nccl-tests counts it ([`Collective::size`]).
+    pub bytes: Option<u64>,
+    /// The process group.
+    pub group: RecordedGroup,
+}
+
+/// Reads the records of a trace, each set of arguments once.
+#[derive(Debug)]
+pub struct Records<'a> {
+    store: &'a Store,
+    sets: HashMap<ArgSetId, Option<Rc<Record>>, FixedState>,
+    keys: Keys,
+}
+
+/// The argument keys as the trace's texts; [`StringId::NULL`] for those that it does not have.
+#[derive(Debug)]
+struct Keys {
+    collective: StringId,
+    in_elements: StringId,
+    out_elements: StringId,
+    size: StringId,
+    dtype: StringId,
+    group_name: StringId,
+    group_description: StringId,
+    group_ranks: StringId,
+}
+
+impl<'a> Records<'a> {
+    /// For the arguments of a trace.
+    pub fn new(store: &'a Store) -> Self {
+        let key = |key| store.arg_key(key).unwrap_or(StringId::NULL);
+        let keys = Keys {
+            collective: key(args::COLLECTIVE),
+            in_elements: key(args::IN_ELEMENTS),
+            out_elements: key(args::OUT_ELEMENTS),
+            size: key(args::GROUP_SIZE),
+            dtype: key(args::DTYPE),
+            group_name: key(args::GROUP_NAME),
+            group_description: key(args::GROUP_DESCRIPTION),
+            group_ranks: key(args::GROUP_RANKS),
+        };
+        Records { store, sets: HashMap::default(), keys }
+    }
+
+    /// Whether the trace has any records.
+    pub fn has_any(&self) -> bool {
+        self.keys.collective != StringId::NULL
+    }
+
+    /// The arguments that describe a kernel's collective: its own, or those of the record among its callers.
+    pub fn set_of(&mut self, kernel: SliceId, record: Option<SliceId>) -> ArgSetId {
+        let own = self.store.slices.args(kernel);
+        if self.get(own).is_some() {
+            return own;
+        }
+        record.map_or(ArgSetId::NONE, |slice| self.store.slices.args(slice))
+    }
+
+    /// The record in a set of arguments, if it is one.
+    pub fn get(&mut self, set: ArgSetId) -> Option<Rc<Record>> {
+        if set == ArgSetId::NONE {
+            return None;
+        }
+        if let Some(known) = self.sets.get(&set) {
+            return known.clone();
+        }
+        let record = self.read(set).map(Rc::new);
+        self.sets.insert(set, record.clone());
+        record
+    }
+
+    fn read(&self, set: ArgSetId) -> Option<Record> {
+        let keys = &self.keys;
+        let text = |key| match self.store.args.get(set, key)? {
+            ArgValue::Text(id) => self.store.strings.get(id).map(str::to_owned),
+            ArgValue::Int(number) => Some(number.to_string()),
+            _ => None,
+        };
+        let number = |key| match self.store.args.get(set, key)? {
+            ArgValue::Int(number) => u64::try_from(number).ok(),
+            _ => None,
+        };
+        let name = text(keys.collective)?;
+        let collective = Collective::of_record(&name);
+        let dtype = text(keys.dtype);
+        // A group without ranks is one that PyTorch did not know.
+        let size = number(keys.size).filter(|ranks| *ranks > 0);
+        let (in_elements, out_elements) = (number(keys.in_elements), number(keys.out_elements));
+        let bytes = || {
+            let each = element_bytes(dtype.as_deref()?)?;
+            let bytes = |elements: Option<u64>| elements?.checked_mul(each);
+            Some(collective?.size(bytes(in_elements)?, bytes(out_elements)?, size?))
+        };
+        Some(Record {
+            bytes: bytes(),
+            group: RecordedGroup {
+                name: text(keys.group_name),
+                description: text(keys.group_description),
+                size,
+                ranks: text(keys.group_ranks),
+            },
+            name: Some(name),
+            collective,
+            dtype,
+            in_elements,
+            out_elements,
+        })
+    }
+}

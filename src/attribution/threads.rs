@@ -1,0 +1,78 @@
+//! Threads of launches: which thread of a process is the main one, and how a stack names the others.
+
+use std::collections::HashMap;
+
+use crate::id::{ProcessId, SliceId, ThreadId};
+use crate::store::Store;
+use crate::store::strings::StringId;
+
+/// The main thread of each process: the one with the process's number. If that has no slices, as where a tool has given the processes
+/// of several ranks new numbers, it is the thread with the lowest number, because that one started the others.
+#[derive(Debug)]
+pub struct MainThreads(HashMap<ProcessId, ThreadId>);
+
+impl MainThreads {
+    /// Those of a trace.
+    pub fn of(store: &Store) -> Self {
+        let mut main: HashMap<ProcessId, ThreadId> = HashMap::new();
+        for utid in threads_with_slices(store) {
+            let thread = store.tracks.thread(utid);
+            let pid = store.tracks.process(thread.upid).pid;
+            let order = |utid: ThreadId| {
+                let tid = store.tracks.thread(utid).tid;
+                (tid != pid, tid)
+            };
+            let known = main.entry(thread.upid).or_insert(utid);
+            if order(utid) < order(*known) {
+                *known = utid;
+            }
+        }
+        MainThreads(main)
+    }
+
+    /// The main threads with their processes, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (ProcessId, ThreadId)> {
+        self.0.iter().map(|(process, thread)| (*process, *thread))
+    }
+
+    /// The thread of a slice, if it is not the main one of its process.
+    pub fn helper(&self, store: &Store, slice: SliceId) -> Option<ThreadId> {
+        let utid = store.thread_of(slice)?;
+        (self.0.get(&store.tracks.thread(utid).upid) != Some(&utid)).then_some(utid)
+    }
+}
+
+/// The threads that have slices, in order of their first. Flow events alone make tracks, too: Kineto of 2021 wrote them with thread
+/// numbers that no slice has.
+fn threads_with_slices(store: &Store) -> Vec<ThreadId> {
+    let mut is_seen = vec![false; store.tracks.tracks.len()];
+    let mut left = is_seen.len();
+    let mut threads = Vec::new();
+    for track in store.slices.ids().map(|slice| store.slices.track(slice)) {
+        if !std::mem::replace(&mut is_seen[track.row()], true) {
+            threads.extend(store.tracks.thread_of(track));
+            left -= 1;
+            if left == 0 {
+                break;
+            }
+        }
+    }
+    threads
+}
+
+/// A thread's name as a stack shows it: without what Kineto puts around it (`thread 639 (pt_autograd_0)`) and, unless exact names are
+/// wanted, without the number that tells it from threads that do the same.
+pub fn thread_name(store: &Store, utid: ThreadId, exact: bool) -> String {
+    let thread = store.tracks.thread(utid);
+    let name = store.strings.get(thread.name).filter(|_| thread.name != StringId::NULL).unwrap_or_default().trim();
+    let inner = name.strip_prefix(&format!("thread {} (", thread.tid)).and_then(|rest| rest.strip_suffix(')'));
+    match (inner.unwrap_or(name), exact) {
+        ("", _) => thread.tid.to_string(),
+        (inner, true) => format!("{} ({inner})", thread.tid),
+        // `pt_autograd_0`, but `python3.8`.
+        (inner, false) => match inner.trim_end_matches(|c: char| c.is_ascii_digit()) {
+            folded if folded.ends_with(['_', '-', '#']) => folded.to_owned(),
+            _ => inner.to_owned(),
+        },
+    }
+}

@@ -1,0 +1,71 @@
+//! Ids with types: a slice is not a thread is not a track, even where all three are row numbers.
+//!
+//! Each is the number of a row in the table of the same name, counted from 0, and is what SQL shows in that table's id column.
+//! Rows are 32 bits wide because memory limits a trace to fewer than 2^32 events; [`Error::TooLarge`](crate::Error::TooLarge)
+//! refuses what is larger.
+
+use serde::Serialize;
+
+/// Defines an id over `u32`.
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
+        #[serde(transparent)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// The id of a row.
+            #[inline]
+            pub fn of_row(row: usize) -> Self {
+                $name(row as u32)
+            }
+
+            /// The row, to index columns with.
+            #[inline]
+            pub fn row(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl From<$name> for i64 {
+            fn from(id: $name) -> i64 {
+                id.0.into()
+            }
+        }
+    )*};
+}
+
+ids! {
+    /// A slice: `slice.id`. Ids follow the order of starts.
+    SliceId;
+    /// A thread: `thread.utid`. A GPU's stream is a thread, too.
+    ThreadId;
+    /// A process: `process.upid`. A GPU is a process, too.
+    ProcessId;
+    /// A track: `track.id`.
+    TrackId;
+    /// One of the traces of a store: `machine_id` in Perfetto's tables, where each file of an archive is a machine.
+    TraceId;
+    /// A call path: `call_path.id`.
+    PathId;
+    /// A collective or point-to-point operation of a rank: `collective.id`.
+    OperationId;
+    /// A rank of the job: its global number, as `torch.distributed.get_rank()` gives it.
+    RankId;
+}
+
+/// A GPU: a process of a trace, because Kineto writes the device's number where other events have their process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct GpuId {
+    /// The trace. Other traces number their GPUs alike.
+    pub trace: TraceId,
+    /// The device's process there.
+    pub process: ProcessId,
+}

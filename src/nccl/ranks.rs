@@ -1,0 +1,70 @@
+//! How people and PyTorch write ranks: in the names of trace files, and as lists in arguments.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// A word for a rank and its number: `rank3`, `rank_3`, `worker3`, `TP-2`.
+static WORD: LazyLock<Regex> = LazyLock::new(|| {
+    let pattern = r"(?i)(?:^|[^a-z])(rank|worker|tp|dp|pp)[-_ ]?(\d{1,9})(?:[^a-z0-9]|$)";
+    Regex::new(pattern).expect("the pattern is compiled in a test")
+});
+
+/// The global rank in a file's name: after `rank`, else after `worker`, else after `TP` (SGLang: `1755-TP-2.trace.json.gz`). With a
+/// data-parallel or pipeline rank above 0 beside it, a tensor-parallel rank is not global, and the answer is `None`.
+pub fn rank_of_file(path: &str) -> Option<u32> {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let mut words: Vec<(String, u32)> = Vec::new();
+    let mut at = 0;
+    // Two words share the character between them, so each search begins on the last character of the match before.
+    while let Some(found) = WORD.captures_at(name, at) {
+        let (word, number) = (found[1].to_ascii_lowercase(), found[2].parse().ok()?);
+        words.push((word, number));
+        at = found.get(2)?.end();
+    }
+    let of = |wanted: &str| words.iter().find(|(word, _)| word == wanted).map(|(_, number)| *number);
+    let only_tensor_parallel = [of("dp"), of("pp")].into_iter().flatten().all(|rank| rank == 0);
+    of("rank").or_else(|| of("worker")).or_else(|| of("tp").filter(|_| only_tensor_parallel))
+}
+
+/// The ranks in a list as Kineto writes it, `[0, 1, 2, 3]`; `None` if it is cut off with an ellipsis, as from 30 ranks on
+/// (`kineto_metadata`), or is no list of ranks.
+pub fn ranks_of_text(text: &str) -> Option<Vec<u32>> {
+    let inner = text.trim().strip_prefix('[')?.strip_suffix(']')?;
+    if inner.trim().is_empty() {
+        return Some(Vec::new());
+    }
+    inner.split(',').map(|rank| rank.trim().parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_named_after_ranks() {
+        for (name, rank) in [
+            ("traces/rank3.json.gz", Some(3)),
+            ("rank0/trace.json", None),
+            ("host_42.rank-17.pt.trace.json", Some(17)),
+            ("dlrm_kineto_worker5_step_12_1694128201549_pt_trace.json.gz", Some(5)),
+            ("1755000000.1-TP-2.trace.json.gz", Some(2)),
+            ("1755000000-TP-3-DP-0-PP-0-EP-3.trace.json.gz", Some(3)),
+            ("1755000000-TP-1-DP-1.trace.json.gz", None),
+            ("rank12_worker3.json", Some(12)),
+            ("frank3.json", None),
+            ("trace.json.gz", None),
+            ("rank99999999999.json", None),
+        ] {
+            assert_eq!(rank_of_file(name), rank, "{name}");
+        }
+    }
+
+    #[test]
+    fn lists_of_ranks() {
+        assert_eq!(ranks_of_text("[0, 1, 2, 3]"), Some(vec![0, 1, 2, 3]));
+        assert_eq!(ranks_of_text("[]"), Some(vec![]));
+        assert_eq!(ranks_of_text("[0, 1, ..., 63]"), None);
+        assert_eq!(ranks_of_text("0, 1"), None);
+    }
+}

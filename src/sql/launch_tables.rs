@@ -1,0 +1,134 @@
+//! The project's own tables: which code launched each kernel, the call tree, and the collectives.
+//!
+//! They have no counterpart in PerfettoSQL. All are filled when a query first reads one of them ([`super::source`]).
+
+use super::engine::Lookup::{Integer, Row, Scan, Sorted};
+use super::engine::{Cell, Column, Lookup, Table};
+use super::source::Source;
+use crate::attribution::KernelLaunch;
+use crate::attribution::launches::Evidence;
+use crate::attribution::operations::{Communicator, Operation};
+use crate::attribution::threads::thread_name;
+use crate::id::{PathId, SliceId};
+
+type CellOf = fn(&Source, usize) -> Cell<'_>;
+
+const fn int(name: &'static str, lookup: Lookup, cell: CellOf) -> Column {
+    Column { name, sql_type: "INTEGER", hidden: false, lookup, cell }
+}
+
+const fn text(name: &'static str, cell: CellOf) -> Column {
+    Column { name, sql_type: "TEXT", hidden: false, lookup: Scan, cell }
+}
+
+const fn id() -> Column {
+    int("id", Row, |_, i| Cell::Int(i as i64))
+}
+
+/// An id or a number that may be unknown.
+fn known<T: Into<i64>>(value: Option<T>) -> Cell<'static> {
+    value.map(Into::into).into()
+}
+
+/// A count or size; every real one fits.
+fn size(value: Option<u64>) -> Cell<'static> {
+    value.and_then(|value| i64::try_from(value).ok()).into()
+}
+
+fn launch(s: &Source, i: usize) -> &KernelLaunch {
+    &s.attributed().attribution.kernels[i]
+}
+
+/// One row for each kernel of the trace.
+pub(super) static KERNEL_LAUNCH: Table = Table {
+    name: c"kernel_launch",
+    rows: |s| s.attributed().attribution.kernels.len(),
+    columns: &[
+        id(),
+        int("kernel_id", Sorted, |s, i| Cell::Int(launch(s, i).launched.kernel.into())),
+        int("launch_id", Integer, |s, i| known(launch(s, i).launched.call.map(|call| call.slice))),
+        text("evidence", |s, i| match launch(s, i).launched.evidence {
+            Evidence::None(_) => Cell::Null,
+            evidence => Cell::Text(evidence.name()),
+        }),
+        text("unattributed", |s, i| match launch(s, i).launched.evidence {
+            Evidence::None(reason) => Cell::Text(reason.name()),
+            _ => Cell::Null,
+        }),
+        int("is_uncertain", Scan, |s, i| Cell::Int(launch(s, i).launched.uncertain.into())),
+        int("flow_disagrees", Scan, |s, i| Cell::Int(launch(s, i).launched.flow_disagrees.into())),
+        int("path_id", Integer, |s, i| known(launch(s, i).path)),
+        int("forward_path_id", Integer, |s, i| known(launch(s, i).forward)),
+        int("capture_path_id", Integer, |s, i| known(launch(s, i).capture)),
+        int("utid", Integer, |s, i| known(launch(s, i).launched.call.and_then(|call| s.thread_of(call.slice)))),
+        text("helper_thread", |s, i| match launch(s, i).helper_thread {
+            Some(thread) => Cell::Owned(thread_name(s, thread, false)),
+            None => Cell::Null,
+        }),
+        int("gpu_ns", Scan, |s, i| Cell::Int(launch(s, i).gpu_time())),
+        int("exposed_ns", Scan, |s, i| Cell::Int(launch(s, i).exposed)),
+        int("queue_delay_ns", Scan, |s, i| launch(s, i).queue_delay.into()),
+        text("family", |s, i| s.family(i).into()),
+        int("collective_id", Integer, |s, i| known(s.attributed().operation_of[i])),
+        int("rank", Integer, |s, i| known(s.attributed().ranks[i])),
+        int("gpu_upid", Integer, |s, i| Cell::Int(s.gpu_of(launch(s, i).launched.kernel).process.into())),
+    ],
+};
+
+/// The call tree: one row for each call path that leads to a launch, callers before their callees.
+pub(super) static CALL_PATH: Table = Table {
+    name: c"call_path",
+    rows: |s| s.attributed().attribution.paths.len(),
+    columns: &[
+        id(),
+        int("parent_id", Integer, |s, i| known(s.attributed().attribution.paths.caller(PathId::of_row(i)))),
+        int("depth", Scan, |s, i| Cell::Int(s.attributed().attribution.paths.depth(PathId::of_row(i)).into())),
+        text("name", |s, i| Cell::Text(s.attributed().attribution.paths.name(PathId::of_row(i)))),
+    ],
+};
+
+fn operation(s: &Source, i: usize) -> &Operation {
+    s.operation(i)
+}
+
+fn communicator(s: &Source, i: usize) -> Option<&Communicator> {
+    s.attributed().operations.communicators.get(operation(s, i).communicator?)
+}
+
+fn owned(text: Option<String>) -> Cell<'static> {
+    text.map_or(Cell::Null, Cell::Owned)
+}
+
+/// One row for each collective or point-to-point operation.
+pub(super) static COLLECTIVE: Table = Table {
+    name: c"collective",
+    rows: |s| s.attributed().operations.rows.len(),
+    columns: &[
+        id(),
+        int("kernel_id", Sorted, |s, i| Cell::Int(operation(s, i).kernel.into())),
+        int("rank", Integer, |s, i| known(operation(s, i).rank)),
+        text("communicator", |s, i| owned(communicator(s, i).and_then(Communicator::key))),
+        text("group_name", |s, i| communicator(s, i).and_then(|group| group.name.as_deref()).into()),
+        text("group_description", |s, i| communicator(s, i).and_then(|group| group.description.as_deref()).into()),
+        int("group_size", Scan, |s, i| size(communicator(s, i).and_then(|group| group.size))),
+        int("seq", Integer, |s, i| operation(s, i).sequence.into()),
+        text("collective", |s, i| operation(s, i).collective.as_deref().into()),
+        text("dtype", |s, i| operation(s, i).dtype.as_deref().into()),
+        int("in_elements", Scan, |s, i| size(operation(s, i).in_elements)),
+        int("out_elements", Scan, |s, i| size(operation(s, i).out_elements)),
+        int("bytes", Scan, |s, i| size(operation(s, i).bytes)),
+        int("peer", Scan, |s, i| operation(s, i).peer.into()),
+        int("enqueue_ts", Scan, |s, i| operation(s, i).enqueued.into()),
+        int("launch_id", Integer, |s, i| known::<SliceId>(operation(s, i).launch)),
+        int("launch_ts", Scan, |s, i| operation(s, i).launched.into()),
+        int("ts", Sorted, |s, i| Cell::Int(operation(s, i).start)),
+        int("dur", Scan, |s, i| operation(s, i).end.map(|end| end.saturating_sub(operation(s, i).start)).into()),
+        text("state", |s, i| Cell::Text(operation(s, i).state.name())),
+        text("algorithm", |s, i| operation(s, i).algorithm.as_deref().into()),
+        text("protocol", |s, i| operation(s, i).protocol.as_deref().into()),
+        int("path_id", Integer, |s, i| known(operation(s, i).path)),
+        int("capture_path_id", Integer, |s, i| known(operation(s, i).capture)),
+        int("gpu_upid", Integer, |s, i| Cell::Int(operation(s, i).gpu.process.into())),
+        int("stream_utid", Integer, |s, i| known(operation(s, i).stream)),
+    ],
+};

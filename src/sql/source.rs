@@ -1,0 +1,111 @@
+//! What the tables read: a store, and the attribution of its kernels, which is made when a query first asks for it.
+//!
+//! Attributing every kernel of a large trace takes about as long as the main job; most queries do not need it.
+
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::attribution::capture::{Captured, Captures};
+use crate::attribution::launches;
+use crate::attribution::operations::{Operation, Operations};
+use crate::attribution::ranks::Ranks;
+use crate::attribution::selection::{Names, Wanted};
+use crate::attribution::{Attribution, AttributionOptions, Attributor};
+use crate::id::{OperationId, RankId};
+use crate::nccl::families::{FAMILIES, Family, may_be_of_any};
+use crate::store::Store;
+
+/// A store and what is derived from it. Everything of the store can be read through it.
+#[derive(Debug)]
+pub struct Source {
+    store: Arc<Store>,
+    /// Until the attribution is made.
+    captures: Mutex<Option<Captures>>,
+    attributed: OnceLock<Attributed>,
+}
+
+/// The attribution of all kernels, by the default options of [`AttributionOptions`].
+#[derive(Debug)]
+pub(super) struct Attributed {
+    pub(super) attribution: Attribution,
+    pub(super) operations: Operations,
+    /// By row of the attribution.
+    pub(super) ranks: Vec<Option<RankId>>,
+    /// By row of the attribution: the operation that the kernel carries out.
+    pub(super) operation_of: Vec<Option<OperationId>>,
+    /// By name: the first family that has it.
+    families: Vec<Option<&'static str>>,
+}
+
+impl Source {
+    pub(super) fn new(store: Store, captures: Option<Captures>) -> Self {
+        Source { store: Arc::new(store), captures: Mutex::new(captures), attributed: OnceLock::new() }
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    pub(super) fn attributed(&self) -> &Attributed {
+        self.attributed.get_or_init(|| {
+            let captures = self.captures.lock().unwrap_or_else(PoisonError::into_inner).take();
+            Attributed::new(&self.store, captures)
+        })
+    }
+
+    /// A row of `collective`.
+    pub(super) fn operation(&self, row: usize) -> &Operation {
+        &self.attributed().operations.rows[row]
+    }
+
+    /// The family of the kernel of a row of `kernel_launch`.
+    pub(super) fn family(&self, row: usize) -> Option<&'static str> {
+        let attributed = self.attributed();
+        let name = self.store.slices.name(attributed.attribution.kernels[row].launched.kernel);
+        attributed.families[name.0 as usize]
+    }
+}
+
+impl Deref for Source {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        &self.store
+    }
+}
+
+impl Attributed {
+    fn new(store: &Store, captures: Option<Captures>) -> Self {
+        let wanted = Wanted::nccl();
+        let mut launches = launches::of(store, store.kernels.clone());
+        let captured = captures.map_or_else(Captured::default, |known| known.stacks(store, &mut launches, None));
+        let attributor = Attributor::new(store, &wanted, captured);
+        let attribution = attributor.attribute(launches.kernels.iter(), AttributionOptions::default());
+        let operations = Operations::of(store, &wanted, &attribution);
+        let ranks = Ranks::of(store, &attribution.kernels);
+        let ranks = attribution.kernels.iter().map(|row| ranks.of_kernel(row)).collect();
+        // Both are in the order of kernels.
+        let mut next = operations.rows.iter().enumerate().peekable();
+        let operation_of = attribution.kernels.iter().map(|row| {
+            let found = next.next_if(|(_, operation)| operation.kernel == row.launched.kernel);
+            found.map(|(number, _)| OperationId::of_row(number))
+        });
+        let operation_of = operation_of.collect();
+        Attributed { operation_of, ranks, families: families(store), operations, attribution }
+    }
+}
+
+/// By name of a kernel: the first family that has it.
+fn families(store: &Store) -> Vec<Option<&'static str>> {
+    let known: Vec<(&Family, Names)> = FAMILIES.iter().map(|family| (family, Names::of(&[family]))).collect();
+    let mut families = vec![None; store.strings.len()];
+    for name in store.names.iter().filter(|name| name.of_kernel) {
+        let text = store.strings.get(name.id).unwrap_or_default();
+        if may_be_of_any(text) {
+            let found = known.iter().find(|(_, names)| names.fit(text));
+            families[name.id.0 as usize] = found.map(|(family, _)| family.name);
+        }
+    }
+    families
+}
