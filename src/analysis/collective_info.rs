@@ -1,8 +1,7 @@
-//! What the collectives of a stack move: which, how much, between whom, how fast.
+//! What the collectives of a stack move: which, how much, between which ranks, how fast.
 //!
-//! Kineto copies what PyTorch recorded of a collective to its kernel's arguments; where it did not, the record stands among the
-//! launch's callers. A kernel that a graph replays has neither: then only its name tells a little. What is not known is counted
-//! as unknown and never guessed.
+//! It comes from what PyTorch recorded ([`crate::attribution::records`]). Where there is no record, as for kernels that a graph replays, only the
+//! names of callers and kernels say a little. What is unknown is counted as unknown and never guessed.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,34 +17,33 @@ use crate::store::Store;
 use crate::store::args::ArgSetId;
 use crate::store::strings::StringId;
 
-/// What is known of a stack's collectives. Maps hold how many kernels each value is of; the rest, up to the stack's count, are
-/// unknown.
+/// The collectives of a stack. Each map has the number of kernels per value; the rest, up to the stack's count, is unknown.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct CollectiveInfo {
-    /// Names of collectives, as nccl-tests has them, or as recorded if it has none like it.
+    /// Collectives as nccl-tests names them, or as recorded if nccl-tests has none like it.
     pub collectives: BTreeMap<String, u64>,
-    /// Algorithms, as far as kernels' names tell.
+    /// Algorithms, as far as the names of kernels say.
     pub algorithms: BTreeMap<String, u64>,
-    /// Protocols, as far as kernels' names tell.
+    /// Protocols, as far as the names of kernels say.
     pub protocols: BTreeMap<String, u64>,
-    /// Types of elements, in PyTorch's words.
+    /// Element types, in PyTorch's words.
     pub dtypes: BTreeMap<String, u64>,
     /// Process groups.
     pub groups: Vec<Group>,
-    /// The sizes of messages in bytes, as nccl-tests counts them: the smallest and the largest.
+    /// Sizes in bytes, as nccl-tests counts them.
     pub bytes: Option<Bytes>,
-    /// How fast they went.
+    /// Bandwidths.
     pub bandwidth: Option<Bandwidth>,
 }
 
-/// Sizes of messages, in bytes.
+/// Sizes of collectives, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Bytes {
     /// The smallest.
     pub min: u64,
     /// The largest.
     pub max: u64,
-    /// How many kernels these are of; the size of the others is not known.
+    /// How many kernels have a known size.
     pub kernels: u64,
 }
 
@@ -58,13 +56,13 @@ pub struct Group {
     pub description: Option<String>,
     /// How many ranks it has.
     pub size: Option<u64>,
-    /// These, as recorded: `[0, 1, 2, 3]`.
+    /// Its global ranks, as recorded: `[0, 1, 2, 3]`.
     pub ranks: Option<String>,
-    /// How many kernels of the stack are of it.
+    /// How many kernels of the stack belong to it.
     pub kernels: u64,
 }
 
-/// Bandwidths in GB/s, of 10⁹ bytes: what the kernels moved in all, by the time they took in all.
+/// Bandwidths in GB/s, of 10⁹ bytes: the bytes of all kernels by the time of all kernels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Bandwidth {
     /// Size by time.
@@ -76,16 +74,16 @@ pub struct Bandwidth {
     /// That of the fastest kernel, which waited least for other ranks.
     #[serde(rename = "best_bus_gb_per_s")]
     pub best_bus: f64,
-    /// How many kernels this is of. One record with several kernels tells of none of them.
+    /// How many kernels this is of. A record that several kernels carry out says nothing about each of them.
     pub kernels: u64,
 }
 
-/// Adds up what is known of kernels' collectives.
+/// Sums up the collectives of kernels.
 #[derive(Debug)]
 pub struct CollectiveSums<'a> {
     store: &'a Store,
     records: Records<'a>,
-    /// How many of the chosen kernels have an External id, by GPU.
+    /// How many of the chosen kernels have an External id, by GPU and id.
     sharers: HashMap<(GpuId, i64), u64, FixedState>,
 }
 
@@ -104,8 +102,8 @@ impl<'a> CollectiveSums<'a> {
         CollectiveSums { store, records, sharers }
     }
 
-    /// What is known of some kernels, which were launched for a collective of this kind, as far as their callers say. Kernels with
-    /// the same name and record, as most have, are looked at together.
+    /// The collectives of some kernels. `called` is the collective that their callers name. Kernels with the same name and record, as most have,
+    /// are summed up together.
     pub fn of(&mut self, called: Option<Collective>, kernels: &[&KernelLaunch]) -> CollectiveInfo {
         let mut alike: HashMap<(StringId, ArgSetId), Alike, FixedState> = HashMap::default();
         let mut last: Option<((StringId, ArgSetId), Alike)> = None;
@@ -181,7 +179,7 @@ fn count(values: &mut BTreeMap<String, u64>, value: Option<&str>, kernels: u64) 
 #[derive(Debug, Default)]
 struct Alike {
     kernels: u64,
-    /// Of those that took time and are alone in carrying out their record: how many, how long they took in all, and the least.
+    /// The kernels that took time and alone carry out their record: how many, their time in all and the shortest, in ns.
     timed: u64,
     nanos: i64,
     least: i64,
@@ -198,7 +196,7 @@ impl Alike {
     }
 }
 
-/// What was moved and how long that took.
+/// Bytes that were moved, and the time this took.
 #[derive(Default)]
 struct Moved {
     bytes: f64,

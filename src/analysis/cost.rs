@@ -1,4 +1,4 @@
-//! What kernels cost: how long they ran, how much of that nothing hid, how long they waited to start.
+//! What kernels cost: how long they ran, how much of that no computation hid, how long they waited to start.
 
 use serde::Serialize;
 
@@ -10,27 +10,27 @@ pub enum Order {
     /// How many kernels.
     #[default]
     Count,
-    /// How long these ran in all.
+    /// How long they ran in all.
     GpuTime,
-    /// How long of that no computation hid them.
+    /// How long no compute kernel ran beside them.
     Exposed,
-    /// How long one of them ran.
+    /// How long one kernel ran on average.
     Mean,
 }
 
-/// How lengths of time spread, in ns.
+/// The distribution of durations, in ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Distribution {
-    /// Their sum.
+    /// The sum.
     #[serde(rename = "total_ns")]
     pub total: i64,
-    /// Their mean.
+    /// The mean.
     #[serde(rename = "mean_ns")]
     pub mean: f64,
-    /// The one in the middle, or the mean of the two there.
+    /// The median: the mean of the middle two if there is an even number.
     #[serde(rename = "median_ns")]
     pub median: f64,
-    /// The smallest that 95 % of them do not exceed.
+    /// The smallest duration that 95 % do not exceed.
     #[serde(rename = "p95_ns")]
     pub p95: i64,
     /// The smallest.
@@ -39,13 +39,13 @@ pub struct Distribution {
     /// The largest.
     #[serde(rename = "max_ns")]
     pub max: i64,
-    /// The standard deviation of a sample, as `nsys stats` has it; 0 for one number.
+    /// The standard deviation of a sample, as in `nsys stats`; 0 for one value.
     #[serde(rename = "std_dev_ns")]
     pub std_dev: f64,
 }
 
 impl Distribution {
-    /// Of some numbers; `None` if there are none.
+    /// The distribution of some durations; `None` if there are none.
     pub fn of(mut numbers: Vec<i64>) -> Option<Self> {
         let n = numbers.len();
         let (min, max) = (*numbers.iter().min()?, *numbers.iter().max()?);
@@ -53,7 +53,7 @@ impl Distribution {
         let mean = total as f64 / n as f64;
         let squares: f64 = numbers.iter().map(|number| (*number as f64 - mean).powi(2)).sum();
         let std_dev = if n > 1 { (squares / (n - 1) as f64).sqrt() } else { 0.0 };
-        // Finding a place takes less time than putting all in order.
+        // Selecting is faster than sorting.
         let (below, p95, _) = numbers.select_nth_unstable((n * 95).div_ceil(100) - 1);
         let p95 = *p95;
         let median = if n < 3 {
@@ -67,7 +67,7 @@ impl Distribution {
     }
 }
 
-/// Some kernels, in sum.
+/// The totals of some kernels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
     /// How many.
@@ -75,7 +75,7 @@ pub struct Totals {
     /// How long they ran, in ns.
     #[serde(rename = "gpu_time_ns")]
     pub gpu_time: i64,
-    /// How long of that no compute kernel ran on their GPU, in ns.
+    /// How long no compute kernel ran beside them on their GPU, in ns.
     #[serde(rename = "exposed_ns")]
     pub exposed: i64,
 }
@@ -93,12 +93,12 @@ impl Totals {
         self.exposed = self.exposed.saturating_add(other.exposed);
     }
 
-    /// How long one of them ran, in ns.
+    /// The mean duration, in ns; 0 without kernels.
     pub fn mean(&self) -> f64 {
         if self.count > 0 { self.gpu_time as f64 / self.count as f64 } else { 0.0 }
     }
 
-    /// What they amount to by this measure.
+    /// The total by which an order sorts.
     pub fn by(&self, order: Order) -> f64 {
         match order {
             Order::Count => self.count as f64,
@@ -114,17 +114,16 @@ impl Totals {
 pub struct Cost {
     /// How long they ran.
     pub gpu_time: Distribution,
-    /// This, of the window's length times the number of GPUs; `None` for a window without a length.
+    /// Their share of the window's length times the number of GPUs; `None` for a window without a length.
     #[serde(rename = "share_of_window")]
     pub share: Option<f64>,
-    /// How long no compute kernel ran on their GPU meanwhile.
+    /// How long no compute kernel ran beside them on their GPU.
     #[serde(rename = "exposed_ns")]
     pub exposed: i64,
     /// The rest.
     #[serde(rename = "overlapped_ns")]
     pub overlapped: i64,
-    /// From the end of the launching call to the kernel's start, 0 for kernels that start before that. Not of kernels in graphs, of
-    /// which one call launches many, and not where the call is not known.
+    /// From the end of the launching call to the kernel's start, see [`KernelLaunch::queue_delay`].
     pub queue_delay: Option<Distribution>,
 }
 

@@ -1,7 +1,7 @@
-//! Two traces side by side: which stacks cost more in the one than in the other, which are new, which are gone.
+//! Two traces side by side: which stacks cost more in the second, which are new, which vanished.
 //!
-//! Stacks are matched by what is shown of them less the numbers of lines: another version of a program has the same functions in the
-//! same files, on other lines.
+//! Stacks are matched by their frames without line numbers: another version of a program has the same functions in the same files, on
+//! other lines.
 
 use std::collections::BTreeMap;
 
@@ -19,13 +19,13 @@ use crate::time::parse_nanos;
 pub struct Side {
     /// Its name.
     pub trace: String,
-    /// Its window as a whole.
+    /// The summary of its window.
     pub summary: Summary,
-    /// How many stacks it has, those that differ by numbers of lines alone counted as one.
+    /// How many stacks it has; those that differ only in line numbers count as one.
     pub stacks: u64,
     /// All chosen kernels in its window.
     pub kernels: Totals,
-    /// Those of them that have no launch, and so no stack.
+    /// Those that are unattributed and so have no stack.
     pub without_launch: Totals,
     /// What is wrong with it.
     pub damage: Losses,
@@ -34,7 +34,7 @@ pub struct Side {
 /// A stack of either or both.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
-    /// What is shown of it: as the second trace has it, if it is there.
+    /// The frames, as in the second trace if it has the stack.
     #[serde(flatten)]
     pub key: StackKey,
     /// Its kernels in the first trace; `None` if it is new.
@@ -44,7 +44,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// By how much it grew.
+    /// How much more the second trace has.
     pub fn growth(&self, order: Order) -> f64 {
         let amount = |side: Option<Totals>| side.map_or(0.0, |amount| amount.by(order));
         amount(self.after) - amount(self.before)
@@ -64,19 +64,19 @@ pub struct Diff {
     pub vanished: u64,
     /// How many stacks have the same kernels at the same cost in both.
     pub unchanged: u64,
-    /// How many stacks changed, those included that were left out.
+    /// How many stacks changed, with those that were left out.
     pub changed: u64,
-    /// The stacks that changed, those first that changed most.
+    /// The stacks that changed, the largest change first.
     pub changes: Vec<Change>,
 }
 
 impl Diff {
-    /// Puts what two traces answer side by side. Stacks of one trace that differ by numbers of lines alone are one here.
+    /// Compares the answers of two traces. Stacks of one trace that differ only in line numbers count as one.
     pub fn new(before: (&str, StackReport), after: (&str, StackReport)) -> Diff {
         let mut changes: BTreeMap<StackKey, Change> = BTreeMap::new();
         let (mut before, left) = side(before);
         let (mut after, right) = side(after);
-        // The second comes last, so that its frames are those that are shown.
+        // The second comes last, so that its frames are kept.
         for (stacks, is_after) in [(left, false), (right, true)] {
             for stack in stacks {
                 let totals = stack.totals();
@@ -84,7 +84,7 @@ impl Diff {
                 let change =
                     changes.entry(key).or_insert(Change { key: StackKey::default(), before: None, after: None });
                 let known = if is_after { &mut change.after } else { &mut change.before };
-                // Of several the first is the most frequent.
+                // The first of several is the most frequent.
                 if known.is_none() {
                     change.key = stack.key;
                 }
@@ -103,8 +103,7 @@ impl Diff {
         diff
     }
 
-    /// Puts the stacks that changed most by a measure first, by text if they changed alike, and leaves out those behind the first
-    /// so many.
+    /// Sorts the changes by a measure, the largest first, equal ones by text, and keeps the first `limit`.
     pub fn arrange(&mut self, order: Order, limit: Option<usize>) {
         self.changes
             .sort_by(|a, b| b.growth(order).abs().total_cmp(&a.growth(order).abs()).then_with(|| a.key.cmp(&b.key)));
@@ -123,14 +122,14 @@ fn side((trace, report): (&str, StackReport)) -> (Side, Vec<Stack>) {
     (Side { trace: trace.to_owned(), summary, stacks: 0, kernels, without_launch, damage }, stacks)
 }
 
-/// How much more the second trace may cost: `exposed>+5%`, `gpu>+2ms`, `count>+10`.
+/// By how much the second trace may exceed the first: `exposed>+5%`, `gpu>+2ms`, `count>+10`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bound {
-    /// By what.
+    /// The measure.
     pub measure: Order,
     /// The most by which it may grow.
     pub growth: Growth,
-    /// As it was written.
+    /// As typed.
     pub text: String,
 }
 
@@ -144,10 +143,10 @@ pub enum Growth {
 }
 
 impl Bound {
-    /// Reads a bound. The error says what is wrong with it.
+    /// Parses a bound. The error says what is wrong with it.
     ///
     /// # Errors
-    /// If it is none.
+    /// If it is not a bound.
     pub fn parse(text: &str) -> Result<Bound, String> {
         let expected = || {
             format!(
@@ -162,7 +161,7 @@ impl Bound {
             "mean" => Order::Mean,
             _ => return Err(expected()),
         };
-        // Without the sign it could be read as a bound on the whole and not on its growth.
+        // Without the sign it could be read as a bound on the total.
         let growth = growth.trim().strip_prefix('+').ok_or_else(expected)?.trim();
         let growth = match growth.strip_suffix('%') {
             Some(percent) => match percent.trim().parse::<f64>() {
@@ -181,7 +180,7 @@ impl Bound {
         Ok(Bound { measure, growth, text: text.to_owned() })
     }
 
-    /// Whether the second trace goes beyond it. What the first trace has none of may not grow by any share.
+    /// Whether the second trace exceeds it. A total of 0 in the first trace may not grow by any share.
     pub fn is_exceeded(&self, diff: &Diff) -> bool {
         let (before, after) = (diff.before.kernels.by(self.measure), diff.after.kernels.by(self.measure));
         let most = match self.growth {

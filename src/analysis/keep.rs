@@ -1,7 +1,7 @@
-//! What has to be kept of a trace so that a window of it can be looked at, and asked again, without the rest.
+//! What to keep of a trace so that a window of it can be viewed, and asked again, without the rest.
 //!
-//! That is more than what lies in the window: kernels run later than they are launched, functions began before it, the code of the
-//! forward pass ran long ago. And a few slices are kept for what they tell of others: callers are found by them.
+//! That is more than what is in the window: kernels run later than they are launched, functions began before it, the forward pass ran long
+//! ago. And a few slices are kept because callers of others are found by them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,16 +21,16 @@ use crate::time::Window;
 pub struct Kept {
     /// By slice id: whether it is kept.
     pub slices: Vec<bool>,
-    /// The chosen kernels that lie in the window, in order.
+    /// The chosen kernels in the window, in order.
     pub matched: Vec<SliceId>,
 }
 
-/// Finds what to keep for a window, if these are the launches of the chosen kernels:
+/// Finds what to keep for a window, given the launches of the chosen kernels:
 ///
-/// - all that overlaps the window;
-/// - the chosen kernels that lie in it, and the kernels that ran meanwhile, which say how much of them was exposed;
-/// - all GPU work that was launched in it, and what the same replays of graphs launched;
-/// - the launches of all this GPU work, with their callers, and the operators of the forward pass behind the chosen kernels.
+/// - everything that overlaps the window;
+/// - the chosen kernels in it, and the kernels that ran beside them, which determine how much of them was exposed;
+/// - all GPU work that was launched in it, and whatever the same graph replays launched;
+/// - the launches of all this GPU work with their callers, and the forward pass of the chosen kernels.
 pub fn keep(store: &Store, chosen: &Launches, window: Window, on: WindowOn) -> Kept {
     let in_window = |launched: &&Launched| window.contains(launched.at(on));
     let matched: Vec<&Launched> = chosen.kernels.iter().filter(in_window).collect();
@@ -44,7 +44,7 @@ pub fn keep(store: &Store, chosen: &Launches, window: Window, on: WindowOn) -> K
     let work = store.slices.ids().filter(|slice| is_work(store, *slice)).collect();
     let work = launches::of(store, work).kernels;
     let calls = || work.iter().filter_map(|launched| Some((launched, launched.call?)));
-    // What a replay launched is known by its order; it is kept as a whole.
+    // A replay is matched by its order, so it is kept as a whole.
     let is_replayed = |launched: &Launched| launched.evidence == Evidence::GraphReplay;
     let shown = calls().filter(|(launched, _)| is_replayed(launched) && keeper.slices[launched.kernel.row()]);
     let replays: HashSet<SliceId> = shown.map(|(_, call)| call.slice).collect();
@@ -81,7 +81,7 @@ struct Keeper<'a> {
     forwards: Forwards<'a>,
     /// Whose callers are kept already.
     climbed: Vec<bool>,
-    /// By slice that is none itself: the operator of the backward pass that called it, if one did.
+    /// By slice that is none itself: the operator of the backward pass that called it, if there is one.
     backwards: HashMap<SliceId, Option<SliceId>>,
     /// The processes of the launches.
     processes: HashSet<ProcessId>,
@@ -117,7 +117,7 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// What lies around a slice on its track is kept even if it did not call it: a person sees the one in the other.
+    /// The slices around a slice on its track are kept even if they did not call it: a viewer shows one in the other.
     fn with_parents(&mut self, slice: SliceId) {
         let mut next = Some(slice);
         while let Some(slice) = next {
@@ -140,7 +140,7 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// The innermost operator of the backward pass from a slice on upwards. What is above a slice is gone through once.
+    /// The innermost operator of the backward pass from a slice on upwards. Each slice is passed once.
     fn backward(&mut self, slice: SliceId) -> Option<SliceId> {
         let (mut next, mut passed) = (Some(slice), Vec::new());
         let found = loop {
@@ -158,15 +158,15 @@ impl<'a> Keeper<'a> {
         found
     }
 
-    /// Keeps what tells of others, too.
+    /// Adds the slices that others are judged by.
     fn finish(mut self) -> Vec<bool> {
         let store = self.store;
         let mut telling: Vec<SliceId> = self.callers.witnesses().collect();
-        // Why a kernel has no launch is told by the first of all calls.
+        // The first of all calls decides why a kernel is unattributed.
         telling.extend(store.runtime_calls.first());
         let with_id = store.runtime_calls.iter().filter(|call| store.correlation(**call).is_some());
         telling.extend(with_id.min_by_key(|call| store.correlation(**call)));
-        // A launch on another thread than the main one names its thread; the main one is one that has slices.
+        // A launch on a helper thread names it; the main thread is one that has slices.
         let mains = MainThreads::of(store);
         let of_launches = mains.iter().filter(|(process, _)| self.processes.contains(process));
         let mut main: HashSet<ThreadId> = of_launches.map(|(_, thread)| thread).collect();
@@ -187,7 +187,7 @@ fn is_backward(store: &Store, slice: SliceId) -> bool {
     store.autograd(slice).is_some_and(|number| number.forward_thread != 0)
 }
 
-/// Whether a slice has a moment in common with a window; one without length if it stands in it.
+/// Whether a slice overlaps a window; a slice without a length, whether it starts in it.
 fn overlaps(store: &Store, slice: SliceId, window: Window) -> bool {
     let start = store.slices.ts(slice);
     let end = match store.slices.dur(slice) {

@@ -1,5 +1,5 @@
-//! What an answer cannot know because of damage: told with every answer for programs, so that a number is not trusted more than the
-//! file it comes from.
+//! What an answer cannot know because of damage. Every answer for programs includes it, so that a number is not trusted more than its
+//! file.
 
 use serde::Serialize;
 
@@ -13,28 +13,28 @@ pub struct Losses {
     pub text_bytes: u64,
     /// How many of them are lost.
     pub lost_bytes: u64,
-    /// The share that is lost, with what could not even be decompressed: 0 to 1.
+    /// The share that is lost, including what could not be decompressed: 0 to 1.
     pub lost_share: f64,
-    /// What is wrong, by trace and kind. What is normal is not here.
+    /// The kinds of damage, by trace. What is normal is not included.
     pub kinds: Vec<Loss>,
 }
 
 /// One kind of damage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Loss {
-    /// Of an archive: which trace it is of; `None` if it is the archive's.
+    /// The trace of an archive; `None` for the archive itself and for a file that is a trace.
     pub trace: Option<String>,
-    /// Its name, which is that in the table `stats`.
+    /// Its name in the table `stats`.
     pub kind: &'static str,
-    /// What it is about.
+    /// Its description.
     pub what: &'static str,
     /// `lost`, `mended` or `moved`.
     pub cost: &'static str,
-    /// How often it was met.
+    /// How often it occurred.
     pub count: u64,
-    /// The byte offsets of the first three, where they have any: in the text; of what is wrong with its compression in the file.
+    /// The byte offsets of the first three, where known: in the text, or in the file for damage of its compression.
     pub offsets: Vec<u64>,
-    /// How many bytes of the text were lost by it, where that is known.
+    /// How many bytes of the text it cost, where known.
     pub bytes: u64,
 }
 
@@ -47,7 +47,7 @@ impl Losses {
             let lost = trace.damage.lost_bytes().min(trace.text_bytes);
             losses.text_bytes += trace.text_bytes;
             losses.lost_bytes += lost;
-            // What was not decompressed would have become text at the same rate.
+            // What was not decompressed would have become text at the same ratio.
             kept += (1.0 - trace.unread) * (trace.text_bytes - lost) as f64;
             losses.kinds.extend(kinds(&trace.name, trace.damage.iter().filter(|(d, _)| !d.kind.is_of_archive())));
         }
@@ -66,7 +66,7 @@ fn kinds<'a>(
             Cost::Lost => "lost",
             Cost::Mended => "mended",
             Cost::Moved => "moved",
-            // Of what is in an archive besides traces a person may want to know.
+            // Files of an archive that are no traces are listed too.
             Cost::None if description.kind == Damage::NoTraceInFile => "moved",
             Cost::None => return None,
         };

@@ -1,4 +1,4 @@
-//! Why there are no stacks: what is in the window instead.
+//! Why an answer has no stacks: what is in the window instead.
 
 use rusqlite::named_params;
 use serde::Serialize;
@@ -29,25 +29,25 @@ pub enum Missing {
     NoLaunchLink {
         /// How many ran.
         kernels: u64,
-        /// How many others ran and were launched outside of the window.
+        /// How many others ran and were launched outside the window.
         elsewhere: u64,
         /// Calls in the window that launch a graph.
         graph_launches: Vec<NameCount>,
     },
-    /// The kernels ran in the window, and were launched outside of it.
+    /// The kernels ran in the window and were launched outside it.
     LaunchedElsewhere {
         /// How many ran.
         kernels: u64,
     },
     /// Other kernels ran in the window.
     OtherKernels {
-        /// Those that have to do with collectives; the most frequent of all if there is none of these.
+        /// Those whose names suggest a collective; the most frequent of all if there are none.
         kernels: Vec<NameCount>,
-        /// Whether these have to do with collectives.
+        /// Whether their names suggest a collective.
         related: bool,
         /// How many chosen kernels there are elsewhere in the trace.
         elsewhere: u64,
-        /// The families of collective kernels that did.
+        /// The families of collective kernels that ran.
         families: Vec<NameCount>,
     },
     /// No kernel ran in the window.
@@ -95,7 +95,7 @@ pub fn explain(database: &Database, window: Window, report: &StackReport) -> Res
     Ok(Missing::OtherKernels { kernels: related, related: true, elsewhere, families })
 }
 
-/// The families that some kernels are of, in the order of the table; of those that find the same the first.
+/// The families of some kernels, in the order of the table; of families with the same count the first.
 fn families(kernels: &[NameCount]) -> Vec<NameCount> {
     let all = FAMILIES.iter().map(|family| {
         let names = Names::of(&[family]);

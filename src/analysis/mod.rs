@@ -1,9 +1,8 @@
 //! Questions and their answers: one file per question, each a result struct that holds numbers and names and no formatting.
 //!
-//! The order of a whole run: `kernels` chooses the kernels, `launches` finds the call that launched each, `capture` the stacks of
-//! those that a graph replays, `window` the span of time that is asked about; `stacks` climbs from the calls in it, with
-//! `callers` from slice to slice into a `tree`, and with `forward` from the backward pass to the forward pass; `missing`
-//! says why there is nothing, `losses` what damage keeps from an answer.
+//! All build on the rows of [`crate::attribution`]. `window` finds the span of time that is asked about, `stacks` groups rows by the code that
+//! launched them, with `stack_key`, `cost` and `collective_info`; `summary` describes the window as a whole, `diff` compares two
+//! answers, `missing` says why there is none, `losses` what damage may hide, and `keep` what a smaller trace needs.
 
 pub mod collective_info;
 pub mod cost;

@@ -1,4 +1,4 @@
-//! What is shown of a stack: its frames, and the other stacks behind them. Stacks that are shown alike are one.
+//! What tells stacks apart: their frames, their thread, and the call paths of a capture and of the forward pass.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::nccl::collectives::{ANNOTATION, Collective};
 use crate::nccl::frames::{is_own_code, is_plumbing, without_line};
 use crate::store::Store;
 
-/// The frames of a stack, in up to three parts.
+/// The parts of a stack. Kernels with equal keys have one stack.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct StackKey {
     /// From the outermost caller to the launch. Empty if the launch is not in the trace, but its graph's capture is.
@@ -21,15 +21,15 @@ pub struct StackKey {
     pub truncated: bool,
     /// The thread, if it is not its process's main thread.
     pub thread: Option<String>,
-    /// The stack with which the kernel was captured into its graph.
+    /// The call path with which the kernel was captured into its graph.
     pub captured: Option<CallPath>,
-    /// The stack of the operator of the forward pass.
+    /// The call path of the operator of the forward pass.
     pub forward: Option<CallPath>,
 }
 
 impl StackKey {
-    /// That of a kernel, with at most so many callers above each part's last frame. A kernel that only its graph's capture attributes
-    /// has no frames of its own.
+    /// The key of a kernel, with at most so many callers above each part's last frame. A kernel that only its graph's capture attributes has no
+    /// frames of its own.
     pub fn of(store: &Store, paths: &CallTree, kernel: &KernelLaunch, max_callers: Option<usize>, exact: bool) -> Self {
         let part = |path| paths.call_path(path, max_callers);
         let CallPath { frames, truncated } =
@@ -43,8 +43,8 @@ impl StackKey {
         }
     }
 
-    /// The frames that tell most of where it comes from, the innermost first: those of a person's own Python; if there are none,
-    /// those above what every collective goes through; any if there are none of these either.
+    /// The frames that say most about where it comes from, the innermost first: those of the user's own Python code; without any, those above
+    /// what every collective has in common; without any of these either, all.
     pub fn telling_frames(&self) -> Vec<&str> {
         let trails = [self.forward.as_ref(), self.captured.as_ref()];
         let frames = trails.into_iter().flatten().flat_map(|trail| &trail.frames).chain(&self.frames);
@@ -54,7 +54,7 @@ impl StackKey {
         found.unwrap_or(all)
     }
 
-    /// The collective for which PyTorch made the launch, by the innermost annotation `nccl:…`.
+    /// The collective of the innermost `nccl:…` annotation, which PyTorch puts around a launch.
     pub fn collective(&self) -> Option<Collective> {
         let captured = self.captured.iter().flat_map(|trail| trail.frames.iter().rev());
         let mut frames = self.frames.iter().rev().chain(captured);
@@ -66,8 +66,7 @@ impl StackKey {
         self.truncated || [&self.captured, &self.forward].into_iter().flatten().any(|trail| trail.truncated)
     }
 
-    /// The same without the numbers of lines, which drift from one version of a program to the next, and without the marks of
-    /// what was cut off.
+    /// The same key without line numbers, which differ between versions of a program, and without the marks of truncation.
     pub fn without_lines(&self) -> StackKey {
         let frames =
             |frames: &[String]| frames.iter().map(|frame| without_line(frame)).map(Cow::into_owned).collect::<Vec<_>>();

@@ -1,7 +1,7 @@
-//! The call stacks above the launches, grouped, counted and with what they cost.
+//! The call stacks above the launches: grouped, counted, and what their kernels cost.
 //!
-//! A stack has up to three parts: who launched the kernel; if a graph's replay did, who put it into the graph; if autograd did,
-//! which code of the forward pass made that necessary.
+//! A stack has up to three parts: the code that launched the kernel; for a graph's replay, the code that captured it; for the backward
+//! pass, the code of the forward pass that made it necessary.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,14 +21,14 @@ use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::Window;
 
-/// Which kernels count, and how their stacks are told apart.
+/// Which kernels count, and what tells their stacks apart.
 #[derive(Debug, Clone, Copy)]
 pub struct StackOptions {
     /// How many callers above the launch to keep; `None` for all.
     pub max_callers: Option<usize>,
     /// Keep names as they are, so that layers and objects stay apart.
     pub exact_names: bool,
-    /// Which kernels lie in the window.
+    /// What decides whether a kernel is in the window.
     pub window_on: WindowOn,
     /// Whether to show the code of the forward pass for kernels of the backward pass.
     pub forward: bool,
@@ -40,69 +40,69 @@ impl Default for StackOptions {
     }
 }
 
-/// One stack, how many kernels were launched from it, and what these cost.
+/// One stack, and the kernels that were launched from it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Stack {
-    /// What is shown of it.
+    /// What tells it apart.
     #[serde(flatten)]
     pub key: StackKey,
     /// How many kernels.
     pub count: u64,
-    /// By what these were attributed.
+    /// How many of them by each evidence.
     #[serde(rename = "attributed_by")]
     pub by: BTreeMap<Evidence, u64>,
-    /// Those of each name.
+    /// The totals of each kernel name.
     #[serde(rename = "kernels_by_name")]
     pub kernels: BTreeMap<String, Totals>,
-    /// How long they took.
+    /// Their cost.
     pub cost: Cost,
-    /// What they moved.
+    /// Their collectives.
     #[serde(rename = "messages")]
     pub collective: CollectiveInfo,
 }
 
 impl Stack {
-    /// All its kernels.
+    /// The totals of its kernels.
     pub fn totals(&self) -> Totals {
         Totals { count: self.count, gpu_time: self.cost.gpu_time.total, exposed: self.cost.exposed }
     }
 }
 
-/// What is known of the kernels that lie in a window.
+/// How far the kernels of a window are attributed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Coverage {
-    /// How many there are.
+    /// How many kernels are in the window.
     pub kernels: u64,
-    /// By what those were attributed that were.
+    /// How many of them are attributed, by evidence.
     #[serde(rename = "attributed_by")]
     pub by: BTreeMap<Evidence, u64>,
-    /// How many of these share their tie with several calls, so that time alone decided for one of them.
+    /// How many of these have the same evidence for several calls, so that time alone decided.
     pub uncertain: u64,
     /// How many of these have a flow from another call.
     pub flow_disagrees: u64,
-    /// Those without a launch, by reason.
+    /// The unattributed kernels, by reason.
     #[serde(rename = "without_launch")]
     pub unattributed: BTreeMap<Reason, Unattributed>,
-    /// What the captures gave for kernels of graphs, if there are any captures; of the whole trace.
+    /// What the captures gave for the graph kernels of the whole trace; `None` without captures.
     pub captures: Option<CaptureTally>,
-    /// How many have a number of autograd, but no or several operators of the forward pass have it.
+    /// How many belong to the backward pass, but no or several operators of the forward pass have their number.
     pub forward_unknown: u64,
 }
 
-/// Kernels without a launch.
+/// Unattributed kernels with one reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Unattributed {
     /// All of them.
     #[serde(flatten)]
     pub all: Totals,
-    /// Those of each name.
+    /// The totals of each kernel name.
     #[serde(rename = "kernels_by_name")]
     pub kernels: BTreeMap<String, Totals>,
-    /// The first of them.
+    /// The first few, by start.
     pub first: Vec<UnattributedKernel>,
 }
 
-/// One of them.
+/// An unattributed kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UnattributedKernel {
     /// Its name.
@@ -112,7 +112,7 @@ pub struct UnattributedKernel {
     pub ts: i64,
 }
 
-/// How many kernels without a launch are named for each reason.
+/// How many unattributed kernels are named for each reason.
 const NAMED: usize = 3;
 
 impl Coverage {
@@ -121,7 +121,7 @@ impl Coverage {
         self.by.values().sum()
     }
 
-    /// How many have no launch.
+    /// How many kernels are unattributed.
     pub fn unattributed(&self) -> u64 {
         self.unattributed.values().map(|missed| missed.all.count).sum()
     }
@@ -153,33 +153,33 @@ impl Coverage {
 /// The stacks of a window.
 #[derive(Debug, Default, Serialize)]
 pub struct StackReport {
-    /// By count, the largest first; equal counts by text. [`StackReport::arrange`] makes another order of it.
+    /// By count, the largest first; equal counts by text. [`StackReport::arrange`] sorts them otherwise.
     pub stacks: Vec<Stack>,
-    /// Those that were left out, in no order.
+    /// The stacks that were left out, in no order.
     #[serde(skip)]
     pub hidden: Vec<Stack>,
-    /// How many stacks there are in all, those included that were left out.
+    /// How many stacks there are, with those that were left out.
     pub stacks_found: u64,
-    /// How many kernels the stacks have that were left out.
+    /// How many kernels the left out stacks have.
     #[serde(rename = "kernels_left_out")]
     pub left_out: u64,
     /// How many chosen kernels the whole trace has.
     pub kernels_in_trace: u64,
-    /// What is known of those that lie in the window. The sum of all stacks' counts is how many were attributed.
+    /// How far the kernels in the window are attributed. The counts of all stacks add up to the attributed ones.
     pub coverage: Coverage,
-    /// How many chosen kernels started in the window and were launched before or after it, or the other way round: they do not lie
-    /// in it by what was asked for.
+    /// How many chosen kernels started in the window and were launched outside it, or the other way round: by [`StackOptions::window_on`] they are
+    /// outside.
     #[serde(rename = "kernels_elsewhere")]
     pub elsewhere: u64,
-    /// The window as a whole.
+    /// The summary of the window.
     pub summary: Summary,
     /// What is wrong with the trace.
     pub damage: Losses,
 }
 
 impl StackReport {
-    /// Puts the stacks in order, the largest first, and leaves out those that have less than a share of the GPU time of all, and
-    /// those behind the first so many.
+    /// Sorts the stacks, the largest first, and leaves out those with less than `min_share` of the GPU time of all, and those after the first
+    /// `limit`.
     pub fn arrange(&mut self, order: Order, min_share: f64, limit: Option<usize>) {
         self.stacks.append(&mut self.hidden);
         let by = |cost: fn(&Stack) -> f64| move |a: &Stack, b: &Stack| cost(b).total_cmp(&cost(a));

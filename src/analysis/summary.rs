@@ -1,4 +1,4 @@
-//! The window as a whole: how busy the GPUs were, with what, and what of that nothing hid.
+//! The window as a whole: how busy its GPUs were, with what, and how much of the collectives no computation hid.
 
 use serde::Serialize;
 
@@ -9,15 +9,15 @@ use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::Window;
 
-/// A window in numbers. Times in ns, summed over the GPUs; work that begins or ends outside of the window counts as far as
-/// it lies in it. What runs at once on one GPU counts once.
+/// A window in numbers. Times in ns, summed over the GPUs. Of work that begins or ends outside the window, the part inside counts. What runs at
+/// once on one GPU counts once.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// The window; the whole trace has its own start and end here.
     pub window: Window,
     /// How many GPUs ran kernels, anywhere in the trace.
     pub gpus: u64,
-    /// The window's length times these: what the other times are shares of.
+    /// The window's length times the number of GPUs: the other times are shares of this.
     #[serde(rename = "wall_ns")]
     pub wall: i64,
     /// When any kernel ran.
@@ -48,15 +48,15 @@ pub struct KernelRow {
     pub instances: u64,
     /// How long they ran, in ns.
     pub time: Distribution,
-    /// This, of the time of all kernels of the table.
+    /// The share of the time of all kernels of the table.
     #[serde(rename = "share_of_kernels")]
     pub share: f64,
 }
 
-/// How many kernels a summary names.
+/// How many kernel names a summary has.
 const TOP: usize = 5;
 
-/// Sums up a window. `is_collective` says which names are collectives'.
+/// Sums up a window.
 pub fn summarise(store: &Store, activity: &GpuActivity, window: Window) -> Summary {
     let window = within_trace(store, window);
     let gpus = activity.of.len() as u64;
@@ -80,7 +80,7 @@ pub fn summarise(store: &Store, activity: &GpuActivity, window: Window) -> Summa
     summary
 }
 
-/// The window, cut to the trace if it is the whole trace.
+/// The window itself, or the span of the trace if the window is all of it.
 pub fn within_trace(store: &Store, window: Window) -> Window {
     let (start, end) = store.bounds;
     if window == Window::ALL { Window { start, end } } else { window }

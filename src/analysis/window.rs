@@ -1,4 +1,4 @@
-//! The span of time that is asked about: found by a function's name, or chosen among the slices that look like steps.
+//! The span of time that is asked about: the slice of a function, by name, or one of the slices that look like steps.
 
 use rusqlite::named_params;
 use serde::Serialize;
@@ -15,7 +15,7 @@ use crate::time::Window;
 /// A slice that could be the window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Candidate {
-    /// Its slice id.
+    /// Its id.
     pub slice: SliceId,
     /// Its name.
     pub name: String,
@@ -25,15 +25,15 @@ pub struct Candidate {
     pub thread: String,
     /// The process of this thread.
     pub pid: Option<i64>,
-    /// The trace that it is of, if there are several.
+    /// Its trace, if there are several.
     pub trace: Option<String>,
-    /// How many of the chosen kernels lie in it.
+    /// How many of the chosen kernels are in it.
     pub kernels: u64,
     /// How long these ran in all, in ns.
     pub gpu_time: i64,
 }
 
-/// The CPU slices that a person means by a name, in time order: exactly this name, or if it holds `%` what SQL's LIKE finds.
+/// The CPU slices that a name means, in time order: exactly this name, or if it contains `%`, what SQL's LIKE finds.
 ///
 /// # Errors
 /// What SQLite fails with.
@@ -42,13 +42,13 @@ pub fn functions(database: &Database, name: &str, launches: &Launches, on: Windo
         let params = named_params! { ":pattern": name, ":is_like": is_like };
         database.rows(queries::FUNCTION_NAMES, params, |row| row.get::<_, i64>(0))
     };
-    // A name may hold a `%` itself.
+    // A name may contain a `%` itself.
     let exact = named(false)?;
     let names = if exact.is_empty() && name.contains('%') { named(true)? } else { exact };
     slices(database, names, launches, on)
 }
 
-/// The slices that look like steps, what looks most like one first, then in time order.
+/// The slices that look like steps: the most likely first, then in time order.
 ///
 /// # Errors
 /// What SQLite fails with.
@@ -73,7 +73,7 @@ fn slices(database: &Database, names: Vec<i64>, launches: &Launches, on: WindowO
     let store = database.store();
     database.rows(queries::FUNCTION_SLICES, named_params! { ":names": json!(names).to_string() }, |row| {
         let (start, dur) = (row.get(1)?, row.get(2)?);
-        // One that was never closed was open to the end.
+        // A slice that was never closed was open to the end.
         let window = if dur == UNFINISHED { Window { start, end: trace.end } } else { Window::new(start, dur) };
         let thread = match (row.get::<_, Option<String>>(4)?, row.get::<_, Option<i64>>(5)?) {
             (Some(name), _) => name,
@@ -88,9 +88,9 @@ fn slices(database: &Database, names: Vec<i64>, launches: &Launches, on: WindowO
     })
 }
 
-/// How many kernels there were up to a time, and how long they ran: looked up for any number of windows.
+/// How many kernels there were up to a time and how long they ran, for any number of windows.
 struct KernelTime {
-    /// The times by which they count, sorted.
+    /// The times by which kernels are in a window, sorted.
     launched_at: Vec<i64>,
     /// `sums[i]` is the GPU time of the first `i` launches.
     sums: Vec<i64>,
@@ -117,7 +117,7 @@ impl KernelTime {
     }
 }
 
-/// The names of CPU slices nearest to one that is not there: those that hold it, then those that are spelled alike.
+/// The names of CPU slices nearest to one that was not found: those that contain it, then those that are spelled alike.
 ///
 /// # Errors
 /// What SQLite fails with.

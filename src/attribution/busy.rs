@@ -1,6 +1,6 @@
-//! When something ran: overlapping spans of time as one, asked how much of another span they cover.
+//! When something ran: overlapping spans of time merged into one, and how much of another span they cover.
 
-/// Spans of time, put together where they overlap or touch; in order.
+/// Spans of time in order, merged where they overlap or touch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Busy {
     /// Start and end in ns, half-open.
@@ -19,7 +19,7 @@ impl Busy {
         busy
     }
 
-    /// Adds a span that starts no earlier than those before it. One without a length covers nothing.
+    /// Adds a span that starts no earlier than those before it. A span without a length covers nothing.
     pub fn push(&mut self, start: i64, dur: i64) {
         let end = start.saturating_add(dur);
         match self.spans.last_mut() {
@@ -55,12 +55,12 @@ impl Busy {
         spans.filter(|(first, last)| first < last).map(alone).fold(0, i64::saturating_add)
     }
 
-    /// How many ns of a span are covered, for spans in order of their starts. `from` is where the last one was found, 0 at first.
+    /// How many ns of a span are covered, for spans in the order of their starts. `from` is where the last search ended, 0 at first.
     pub fn sweep(&self, from: &mut usize, start: i64, end: i64) -> i64 {
         while self.spans.get(*from).is_some_and(|(_, last)| *last <= start) {
             *from += 1;
         }
-        // What begins later is near: it is looked for in steps that double.
+        // What begins later is near: a galloping search.
         let mut step = 1;
         while self.spans.get(*from + step).is_some_and(|(first, _)| *first < end) {
             step *= 2;
@@ -107,7 +107,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a program that knows nothing of spans: it looks at every nanosecond.
+        /// Against a check that looks at every nanosecond.
         #[test]
         fn covered_time_is_what_counting_every_nanosecond_gives(
             spans in prop::collection::vec((0_i64..200, -3_i64..30), 0..20),

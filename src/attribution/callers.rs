@@ -1,19 +1,19 @@
-//! Who called a slice on its thread, in spite of clocks that differ, frames that overlap, and strangers' frames.
+//! Who called a slice on its thread, in spite of clocks that differ, frames that overlap, and frames of other threads.
 //!
-//! `slice.parent_id` follows Perfetto's rule: a slice is nested or it stands on a lane beside its thread, and whoever lies around
-//! it is its parent. That loses the frame that ends a microsecond after the operator it lies in, and takes for a caller whatever
-//! a profiler puts around. So callers are found here, from slice to slice, by all that is known of both:
+//! `slice.parent_id` follows Perfetto's rule: a slice is nested, or it is on a lane beside its thread, and the slice around it is its
+//! parent. That loses a frame that ends a microsecond after the operator in it, and takes for a caller whatever the profiler puts
+//! around a slice. So callers are found here, from slice to slice, by all that is known of both:
 //!
-//! - A caller runs when its callee begins. All that does on the thread is looked at, on its track and on the lanes beside it, the
-//!   innermost first.
-//! - A callee ends before its caller, but for what clocks differ by ([`TOLERANCE`]).
-//! - A Python function knows its caller's number. That decides where a function may just have ended. Where times are clear they
-//!   stand against the number: the profiler made it from times itself, by taking off its stack whatever an operator's end
-//!   was met before, and then frames are missing between a function and the one that it calls its caller.
-//! - A C function that Python called and whose end was never seen is written as if it had lasted to the end of the recording. It
-//!   called nothing from the next Python function on.
-//! - The first function of a thread has no caller. The profiler writes the start stacks of all Python threads onto one, number by
-//!   number: what lies above such a function is another thread's.
+//! - A caller runs when its callee begins. Every slice of the thread that runs then is considered, on its track and on the lanes
+//!   beside it, the innermost first.
+//! - A callee ends before its caller, within the difference of clocks ([`TOLERANCE`]).
+//! - A Python function knows its caller's number. The number decides where a function may just have ended. Where times are clear,
+//!   times win: the profiler derives the number from times itself. When an operator ends, it pops its stack of frames up to
+//!   there, and then frames are missing between a function and its recorded caller.
+//! - A C function called from Python whose end was never seen is written as if it had lasted to the end of the recording. It called
+//!   nothing from the next Python function on.
+//! - The first function of a thread has no caller. The profiler writes the start stacks of all Python threads onto one thread, number
+//!   by number: what is above such a function belongs to another thread.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -27,39 +27,39 @@ use crate::store::highest::Highest;
 use crate::store::slices::UNFINISHED;
 use crate::store::tracks::{Owner, Track};
 
-/// By how much, in ns, the ends of caller and callee may differ for no other reason than that their times were taken in different
-/// ways: traces of before March 2024 are cut to whole microseconds, twice, start and length; later ones differ by less than one.
+/// By how much, in ns, the ends of caller and callee may differ because their times were taken in different ways. Traces of before March 2024
+/// truncate start and length to whole microseconds; later ones differ by less than one.
 pub const TOLERANCE: i64 = 2_000;
 
-/// How many slices that begin soon after a call are looked at: only traces with broken times have more.
+/// How many slices that begin soon after a call are considered: only traces with broken times have more.
 const MAX_SOON: usize = 256;
 
-/// How many slices are asked whether they are a slice's caller: only a trace in which all overlap has more that run at once.
+/// How many slices are considered as a slice's caller: more run at once only in a trace in which everything overlaps.
 const MAX_TRIED: usize = 1_024;
 
-/// How many slices are gone through to find the next Python function.
+/// How many slices are scanned for the next Python function before an index is built.
 const MAX_NEAR: usize = 1_000;
 
-/// When a C function was over, and the Python function that tells so.
+/// When a C function was over, and the Python function whose start proves it.
 #[derive(Debug, Clone, Copy)]
 struct SureEnd {
     at: i64,
     witness: Option<SliceId>,
 }
 
-/// Finds callers. Everything that takes a pass over the trace is made when it is first needed.
+/// Finds callers. Indexes that take a pass over the trace are built when they are first needed.
 #[derive(Debug)]
 pub struct Callers<'a> {
     store: &'a Store,
     /// By thread: the slices on its lanes.
     lanes: HashMap<ThreadId, Beside>,
-    /// By thread, of those that have lanes: the slices on its own track, in order.
+    /// By thread, for threads that have lanes: the slices on its own track, in order.
     own_tracks: Option<HashMap<ThreadId, Vec<SliceId>>>,
     /// By thread and number: calls of Python functions.
     frames: Option<HashMap<(ThreadId, i64), SliceId, foldhash::fast::FixedState>>,
     /// By thread: calls of Python functions, in order.
     frames_of_threads: Option<HashMap<Option<ThreadId>, Vec<SliceId>>>,
-    /// Of C functions whose end is in doubt: when they were over for sure.
+    /// C functions whose end is in doubt, and when they were certainly over.
     ends: HashMap<SliceId, SureEnd, foldhash::fast::FixedState>,
 }
 
@@ -88,7 +88,7 @@ impl<'a> Callers<'a> {
         Callers { store, lanes, own_tracks: None, frames: None, frames_of_threads: None, ends: HashMap::default() }
     }
 
-    /// The slice from which a launch was called. Where no operator is around it, it may be one that begins a little later.
+    /// The slice from which a launch was called. Where no operator is around it, the caller may be an operator that begins a little later.
     pub fn caller_of_launch(&mut self, call: SliceId) -> Option<SliceId> {
         let caller = self.caller(call);
         if caller.is_some_and(|caller| self.kind(caller) == CategoryKind::Cpu)
@@ -99,7 +99,7 @@ impl<'a> Callers<'a> {
         self.late_caller(call).or(caller)
     }
 
-    /// The slice from which this one was called: always one before it.
+    /// The slice from which a slice was called. It always comes before it.
     pub fn caller(&mut self, slice: SliceId) -> Option<SliceId> {
         let kind = self.kind(slice);
         let python = if kind == CategoryKind::Frame { self.store.python_ids(slice) } else { None };
@@ -109,7 +109,7 @@ impl<'a> Callers<'a> {
         }
         let at = self.store.slices.ts(slice);
         let thread = self.store.thread_of(slice);
-        // What runs when the slice begins, the innermost first, on the thread's track and beside it.
+        // What runs when the slice begins, innermost first: on the thread's track, and on lanes.
         let mut own = self.innermost(slice);
         let beside = |callers: &Self, before: SliceId| callers.beside(thread, before, at);
         let mut other = beside(self, slice);
@@ -129,7 +129,7 @@ impl<'a> Callers<'a> {
         None
     }
 
-    /// The last slice before another, among those beside a thread's track, that still runs.
+    /// The last slice on the lanes before another that still runs.
     fn beside(&self, thread: Option<ThreadId>, before: SliceId, at: i64) -> Option<SliceId> {
         let Beside { slices, ends } = self.lanes.get(&thread?)?;
         let place = ends.last(slices.partition_point(|other| *other < before), at.saturating_add(1))?;
@@ -172,7 +172,7 @@ impl<'a> Callers<'a> {
         self.running_at(latest, slice)
     }
 
-    /// The first of a slice and those around it that runs when another begins.
+    /// The first of a slice and its parents that still runs when another begins.
     fn running_at(&self, mut candidate: Option<SliceId>, slice: SliceId) -> Option<SliceId> {
         let at = self.store.slices.ts(slice);
         while let Some(ended) = candidate.filter(|candidate| self.end(*candidate) <= at) {
@@ -189,9 +189,9 @@ impl<'a> Callers<'a> {
         }
         match self.kind(caller) {
             CategoryKind::Frame => {}
-            // What begins in a call into the runtime and ends after it may be its caller, see `late_caller`.
+            // A slice that begins in a runtime call and ends after it may be its caller, see `late_caller`.
             CategoryKind::Runtime => return self.end(slice) <= self.end(caller),
-            // A device and its stream may be numbered like a process and its thread.
+            // A device and its stream may have the numbers of a process and its thread.
             CategoryKind::Kernel | CategoryKind::Gpu => return false,
             CategoryKind::Cpu => return true,
         }
@@ -205,10 +205,10 @@ impl<'a> Callers<'a> {
             PythonCaller::Unknown => true,
             PythonCaller::Nobody => false,
             PythonCaller::Frame(wanted) if wanted == number => true,
-            // It surely runs.
+            // It certainly runs.
             PythonCaller::Frame(_) if start < self.end(caller).saturating_sub(TOLERANCE) => true,
             PythonCaller::Frame(wanted) => match self.frame(thread, wanted) {
-                // Another one is meant, if that can be.
+                // The recorded caller is another one, if that one can be it.
                 Some(meant) => {
                     let runs = self.store.slices.ts(meant) <= start && start < self.end(meant);
                     !runs || (frames::is_c_function(self.name(meant)) && self.sure_end(meant) <= start)
@@ -236,7 +236,7 @@ impl<'a> Callers<'a> {
         let store = self.store;
         let is_frame = |slice: SliceId| store.category_kind(slice) == CategoryKind::Frame;
         let mut after = store.slices.ids_after(slice);
-        // Nearly always it is near, and no pass over the trace is worth while.
+        // It is nearly always close, and an index not worth a pass.
         if let Some(near) =
             after.by_ref().take(MAX_NEAR).find(|next| is_frame(*next) && store.thread_of(*next) == thread)
         {
@@ -263,8 +263,8 @@ impl<'a> Callers<'a> {
         end.at
     }
 
-    /// The Python functions from whose start it was told that a C function before them was over. Who copies a part of a trace has
-    /// to take them along, or callers are others there.
+    /// The Python functions whose start proved that a C function before them was over. A copy of a part of a trace must include them, or its
+    /// callers differ.
     pub fn witnesses(&self) -> impl Iterator<Item = SliceId> {
         self.ends.values().filter_map(|end| end.witness)
     }
@@ -291,8 +291,8 @@ impl<'a> Callers<'a> {
         SureEnd { at: next.map_or(end, |next| slices.ts(next)), witness: next }
     }
 
-    /// The innermost operator that begins a little after a call into the runtime, holds most of it and ends after it: the clock by
-    /// which such calls are timed is another than that of operators.
+    /// The innermost operator that begins a little after a runtime call, holds most of it and ends after it: such calls and operators are timed
+    /// by different clocks.
     fn late_caller(&mut self, call: SliceId) -> Option<SliceId> {
         let (store, slices) = (self.store, &self.store.slices);
         let thread = store.thread_of(call)?;
@@ -308,7 +308,7 @@ impl<'a> Callers<'a> {
                 && store.thread_of(*other) == Some(thread)
         });
         let late = holding.last()?;
-        // It must not have been called by what lies in the call.
+        // It must not have been called from within the call.
         let mut above = Some(late);
         while let Some(slice) = above.filter(|slice| *slice >= call) {
             if slice == call {
@@ -320,7 +320,7 @@ impl<'a> Callers<'a> {
     }
 }
 
-/// When a slice ends; the end of time for one whose end is not known.
+/// When a slice ends, in ns; `i64::MAX` for one whose end is unknown.
 fn end(store: &Store, slice: SliceId) -> i64 {
     match store.slices.dur(slice) {
         UNFINISHED => i64::MAX,
@@ -349,7 +349,7 @@ fn slices_of_tracks<'a>(store: &Store, threads: impl Iterator<Item = &'a ThreadI
     by_thread
 }
 
-/// Whether a span that begins earlier holds another: up to its end, or but for what clocks differ by, and then most of it.
+/// Whether a span that begins earlier holds another: up to its end, or most of it up to the difference of clocks.
 fn holds(caller: (i64, i64), callee: (i64, i64)) -> bool {
     let over = callee.1.saturating_sub(caller.1);
     over <= 0 || (over <= TOLERANCE && caller.1.saturating_sub(callee.0) > over)
@@ -364,7 +364,7 @@ mod tests {
     use crate::load::{LoadOptions, load_input};
     use proptest::prelude::*;
 
-    /// The rule as it is said: on the thread's track and on each of its lanes what runs, and of all these the innermost first.
+    /// The rule without indexes: everything that runs on the thread's track and on each of its lanes, the innermost first.
     fn searched(callers: &mut Callers<'_>, slice: SliceId) -> Option<SliceId> {
         let store = callers.store;
         let (slices, thread) = (&store.slices, store.thread_of(slice));

@@ -1,15 +1,15 @@
-//! Stacks of kernels that a graph replays, from the trace of the graph's capture.
+//! The call paths of kernels that a CUDA graph replays, from the trace of the graph's capture.
 //!
-//! A replayed graph is one call for all its kernels; who put them there was recorded, if at all, when the graph was captured.
-//! During a capture nothing runs on the GPU, but the launching calls are there, with their callers, between a call that begins the
-//! capture and one that ends it. They are what the graph holds, in their order. So a graph of a replay and a capture belong
-//! together if they hold the same: as many kernels, copies and fills in the same order, and the same names where the capture has
-//! names. ROCm writes the kernel's name to the call that launches it; CUDA does not, and then the order has to do. On several streams
-//! the order of a replay says nothing: there names alone decide, if all launches of a name were made from the same place. Where
-//! both traces have the ids of the graph's nodes, these decide.
+//! A replay is one call for all kernels of a graph. Who put them into the graph was recorded, if at all, when the graph was captured.
+//! During a capture nothing runs on the GPU, but the launching calls are in the trace, with their callers, between a call that begins
+//! the capture and one that ends it. They are what the graph holds, in order. So a replay and a capture belong together if they hold
+//! the same: equally many kernels, copies and fills in the same order, with the same names where the capture has names. ROCm records the
+//! kernel's name in the call that launches it; CUDA does not, and there the order decides. On several streams the order of a replay
+//! means nothing: there names alone decide, if all launches of a name were made from the same call path. Where both traces have
+//! the ids of the graph's nodes, the ids decide.
 //!
-//! Several captures may hold the same: a model's layers, or the same model twice. If all of them say the same stack it is the
-//! kernel's; otherwise the kernel is ambiguous, and gets none.
+//! Several captures may hold the same: a model's layers, or the same model twice. If all of them give the same call path, it is the
+//! kernel's; otherwise the kernel is ambiguous and gets none.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::BuildHasher;
@@ -30,23 +30,23 @@ use crate::store::Store;
 use crate::store::slices::UNFINISHED;
 use crate::store::strings::StringId;
 
-/// All captures that are at hand.
+/// All captures that were read.
 #[derive(Debug, Default)]
 pub struct Captures {
     exact_names: bool,
     tree: CallTree,
     graphs: u64,
     recordings: Vec<Recording>,
-    /// The places of the recordings, found by what they hold.
+    /// The indexes of the recordings, found by what they hold.
     known: HashTable<usize>,
     /// By the ids of graph and node.
     nodes: HashMap<(i64, i64), Made>,
 }
 
-/// A node of a graph and where it was made.
+/// A node of a graph and the call path that made it.
 #[derive(Debug)]
 struct Made {
-    /// `None`: in several places.
+    /// `None`: several call paths.
     stack: Option<PathId>,
     kernel: Option<String>,
 }
@@ -58,39 +58,39 @@ struct Recording {
     stacks: Vec<PathId>,
 }
 
-/// The stacks that were found for kernels, and what was not.
+/// How many kernels the captures gave a call path, and why not the others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct CaptureTally {
-    /// How many captured graphs there were to choose from.
+    /// How many captured graphs there are.
     pub graphs: u64,
-    /// How many replayed kernels have the stack of their capture.
+    /// How many replayed kernels have the call path of their capture.
     pub matched: u64,
-    /// How many of these were matched by their place in the graph alone, because the capture has no names.
+    /// How many of these were matched by their position in the graph alone, because the capture has no names.
     pub by_order: u64,
-    /// How many have several captures that say different stacks.
+    /// How many match several captures with different call paths.
     pub ambiguous: u64,
     /// How many are of a graph that no capture holds.
     pub unknown: u64,
 }
 
-/// What the captures say of the kernels of a trace.
+/// What the captures give for the kernels of a trace.
 #[derive(Debug, Default)]
 pub struct Captured {
     /// The call tree that has their paths.
     pub tree: CallTree,
-    /// By kernel.
+    /// The call path of each kernel that has one.
     pub stacks: HashMap<SliceId, PathId>,
-    /// How many.
+    /// The counts.
     pub tally: CaptureTally,
 }
 
 impl Captures {
-    /// None yet. Exact names of callers stay as they are.
+    /// None yet. With exact names, callers' names are not folded.
     pub fn new(exact_names: bool) -> Self {
         Captures { exact_names, ..Captures::default() }
     }
 
-    /// Takes what a trace of captures holds, which must have been loaded with all arguments. Returns how many captures it has.
+    /// Adds the captures of a trace, which must have been loaded with all arguments. Returns how many it has.
     pub fn add(&mut self, store: &Store) -> usize {
         let mut climber = Climber::new(store, self.exact_names);
         let captures = captures(store);
@@ -103,13 +103,13 @@ impl Captures {
             }
             let work = calls.iter().map(|(call, work)| (*work, kernel_name(store, *call).map(str::to_owned)));
             let recording = Recording { work: work.collect(), stacks };
-            // The same graph is captured again for every worker and every trial.
+            // The same graph is captured again for every worker and every trial, and kept once.
             self.remember(recording);
         }
         captures.len()
     }
 
-    /// Remembers the node that a call made, if it says so.
+    /// Keeps a recording unless an equal one is known.
     fn remember(&mut self, recording: Recording) {
         let hash = |recording: &Recording| FixedState::default().hash_one(recording);
         let recordings = &mut self.recordings;
@@ -140,7 +140,7 @@ impl Captures {
         self.recordings.is_empty()
     }
 
-    /// By stack: a number that those have in common which are the same up to this many callers.
+    /// By call path: a number that all paths share which are equal up to this many callers.
     fn alike(&self, max_callers: Option<usize>) -> HashMap<PathId, usize> {
         let mut trails = HashMap::new();
         let stacks = self.recordings.iter().flat_map(|recording| &recording.stacks);
@@ -154,8 +154,8 @@ impl Captures {
         alike
     }
 
-    /// Finds the stacks of all replayed kernels among the launches. Two stacks are alike if they are so up to this many callers.
-    /// Kernels that only their node ties to a capture get that for evidence.
+    /// Finds the call paths of all replayed kernels among the launches. Two paths are equal if they are so up to this many callers. Kernels
+    /// that only their graph node ties to a capture get [`Evidence::Capture`].
     pub fn stacks(self, store: &Store, launches: &mut Launches, max_callers: Option<usize>) -> Captured {
         let mut captured = Captured::default();
         captured.tally.graphs = self.graphs;
@@ -170,7 +170,7 @@ impl Captures {
         for launched in &mut launches.kernels {
             let name = name_of(store, launched.kernel);
             let by_node = store.graph_node(launched.kernel).and_then(|ids| self.nodes.get(&ids));
-            // Another process may have the same ids.
+            // Another process may use the same ids.
             let by_node = by_node.filter(|made| made.kernel.as_deref().is_none_or(|kernel| kernel == name));
             let is_replay = launched.evidence == Evidence::GraphReplay;
             let found = match (by_node.map(|made| made.stack), launched.call) {
@@ -220,8 +220,7 @@ impl<'a> Replay<'a> {
         Replay { work, in_order, same }
     }
 
-    /// The stack of a kernel: by its place among all, or by its name where there is no order. `alike`: what a stack is to the one
-    /// who asks.
+    /// The call path of a kernel: by its position, or by its name where there is no order. `alike` is [`Captures::alike`].
     fn stack(&self, kernel: SliceId, name: &str, alike: &HashMap<PathId, usize>) -> Match {
         let (Ok(place), [first, ..]) = (self.work.binary_search(&kernel), &self.same[..]) else {
             return Match::Unknown;
@@ -275,7 +274,7 @@ impl Recording {
     }
 }
 
-/// What each graph's launch put onto the GPU, in order of time: of those launches that have chosen kernels.
+/// What each graph launch put onto the GPU, in order of time, for launches that have chosen kernels.
 fn replays(store: &Store, launches: &Launches) -> HashMap<SliceId, Vec<SliceId>> {
     let mut by_id: HashMap<(TraceId, i64), (SliceId, bool)> = HashMap::new();
     let mut replays: HashMap<SliceId, Vec<SliceId>> = HashMap::new();
@@ -283,7 +282,7 @@ fn replays(store: &Store, launches: &Launches) -> HashMap<SliceId, Vec<SliceId>>
         let Some(call) = launched.call else { continue };
         replays.entry(call.slice).or_default();
         if let Some(id) = store.trace_correlation(launched.kernel) {
-            // Ids that several calls have say nothing of what belongs together.
+            // An id that several calls have does not say what belongs together.
             let sure = !launched.uncertain;
             by_id
                 .entry(id)
@@ -310,8 +309,8 @@ fn replays(store: &Store, launches: &Launches) -> HashMap<SliceId, Vec<SliceId>>
 struct Calls {
     /// Those of the thread that began it.
     own: Vec<(SliceId, Work)>,
-    /// With those of other threads of its process, if there were any and no other capture was open: autograd's thread works for
-    /// the one that waits for it.
+    /// The same with those of other threads of its process, if there were any and no other capture was open: autograd's thread works for the
+    /// one that waits for it.
     all: Option<Vec<(SliceId, Work)>>,
 }
 
@@ -330,18 +329,17 @@ struct Together {
     calls: Vec<(SliceId, Work)>,
 }
 
-/// The captures of all traces, one after the other: what one does says nothing of another.
+/// The captures of all traces, one trace after the other: their calls are unrelated.
 fn captures(store: &Store) -> Vec<Calls> {
     let mut of_traces: Vec<Vec<SliceId>> = vec![Vec::new(); store.traces.len()];
     store.runtime_calls.iter().for_each(|call| of_traces[store.trace_of(*call).row()].push(*call));
     of_traces.iter().flat_map(|calls| captures_among(store, calls)).collect()
 }
 
-/// The captures among some calls, in order. If no call says that a capture begins, those calls are taken, thread by thread, that
-/// nothing ran for.
+/// The captures among some calls, in order. If no call begins a capture, the calls that nothing ran for are taken, thread by thread.
 fn captures_among(store: &Store, calls: &[SliceId]) -> Vec<Calls> {
     let (mut open, mut closed): (HashMap<Option<ThreadId>, Open>, Vec<Calls>) = Default::default();
-    // The one that is open, as long as no other has been meanwhile.
+    // The open capture, as long as it is the only one.
     let mut alone: Option<Together> = None;
     let mut has_ends = false;
     for call in calls.iter().copied() {

@@ -1,9 +1,8 @@
 //! What ran on each GPU when: the collectives, and the compute kernels that may hide them.
 //!
-//! A collective's time is **exposed** as far as no compute kernel runs on its GPU meanwhile, on whatever stream; the rest is
-//! overlapped. Exposed time is what faster communication, or more overlap, could win. Of a compute kernel, for who asks for one, it is
-//! the time in which no other compute kernel runs. A GPU is a process of a trace: Kineto writes the device's number where
-//! other events have their process.
+//! A collective's time is **exposed** while no compute kernel runs on its GPU, on any stream; the rest is overlapped. Of a compute kernel,
+//! if one is asked for, it is the time in which no other compute kernel runs. A GPU is a process of a trace: Kineto writes the device's
+//! number where other events have their process.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +11,7 @@ use super::launches::Launched;
 use crate::id::GpuId;
 use crate::store::Store;
 
-/// All GPUs of a trace that ran kernels.
+/// What ran on all GPUs of a trace.
 #[derive(Debug, Default)]
 pub struct GpuActivity {
     /// By GPU ([`Store::gpu_of`]).
@@ -58,17 +57,17 @@ impl GpuActivity {
     }
 }
 
-/// A way through the compute kernels of all GPUs.
+/// A sweep over the compute kernels of all GPUs in the order of time.
 #[derive(Debug)]
 pub struct Sweep<'a> {
     activity: &'a GpuActivity,
     store: &'a Store,
-    /// How far it has come on each GPU: in what runs, and in what runs at once.
+    /// How far it has come on each GPU: in `compute` and in `several`.
     at: BTreeMap<GpuId, (usize, usize)>,
 }
 
 impl Sweep<'_> {
-    /// How many ns of a kernel no compute kernel overlaps but itself. It starts no earlier than those asked for before.
+    /// How many ns of a kernel no other compute kernel overlaps. Kernels must be asked for in the order of their starts.
     pub fn exposed(&mut self, launched: &Launched) -> i64 {
         let (start, dur) = (launched.kernel_ts, launched.kernel_dur.max(0));
         let gpu = self.store.gpu_of(launched.kernel);

@@ -1,9 +1,9 @@
-//! From the backward pass to the forward pass: which operator made the node of autograd that launched a kernel.
+//! From the backward pass to the forward pass: which operator made the autograd node that launched a kernel.
 //!
-//! Autograd numbers the nodes that a thread makes. The operator of the forward pass has this number, and so have the node's
-//! operators of the backward pass, with the thread that made it, in PyTorch's own count. Kineto draws an arrow (`fwdbwd`) from the
-//! one to the first of the others; where there is none, the number itself has to do. Nodes without an operator, such as
-//! AccumulateGrad, have no number.
+//! Autograd numbers the nodes that a thread makes. The operator of the forward pass has this number, and so have the node's operators
+//! in the backward pass, together with the thread that made it in PyTorch's own count. Kineto writes a flow (`fwdbwd`) from the
+//! operator to the first of the node's; where there is none, the number has to do. Nodes without an operator, such as AccumulateGrad,
+//! have no number.
 
 use std::collections::HashMap;
 
@@ -13,22 +13,22 @@ use crate::nccl::category::CategoryKind;
 use crate::nccl::frames::FORWARD_BACKWARD;
 use crate::store::Store;
 
-/// How many operators with a node's number are looked at, the latest before it first. A node's are a handful; if there are more,
-/// the numbers do not count what they should.
+/// How many operators with a node's number are considered, the latest before it first. A node has a handful; if there are more, the
+/// numbers do not count what they should.
 const MAX_OPERATORS: usize = 1_000;
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forward {
     /// The operator of the forward pass.
     Operator(SliceId),
     /// The operator of the forward pass is not in the trace.
     NotRecorded,
-    /// Several threads have an operator with this number, and nothing says which is meant.
+    /// Several threads have an operator with this number, and nothing decides between them.
     Ambiguous,
 }
 
-/// Finds operators of the forward pass. What takes a pass over the trace is made when it is first needed.
+/// Finds operators of the forward pass. The index is built when it is first needed.
 #[derive(Debug)]
 pub struct Forwards<'a> {
     store: &'a Store,
@@ -39,7 +39,7 @@ pub struct Forwards<'a> {
 
 #[derive(Debug)]
 struct Index {
-    /// By operator of the backward pass: where its arrow comes from.
+    /// By operator of the backward pass: the slice from which its flow comes.
     arrows: HashMap<SliceId, SliceId>,
     /// By trace and number: the operators of the forward pass, in order.
     operators: HashMap<(TraceId, i64), Vec<SliceId>>,
@@ -51,7 +51,7 @@ impl<'a> Forwards<'a> {
         Forwards { store, index: None, known: HashMap::new() }
     }
 
-    /// The operator of the forward pass to which one of the backward pass belongs.
+    /// The operator of the forward pass that belongs to one of the backward pass.
     pub fn of(&mut self, backward: SliceId, callers: &mut Callers<'_>) -> Forward {
         if let Some(known) = self.known.get(&backward) {
             return *known;
@@ -76,7 +76,7 @@ impl<'a> Forwards<'a> {
         let outermost = node.last().copied().unwrap_or(backward);
         let process = |slice: SliceId| store.process_of(slice);
         let of_process = process(outermost);
-        // Ranks that share a file number their arrows alike; one that leads elsewhere is another rank's.
+        // Ranks that share a file number their flows alike; a flow from another process is another rank's.
         let mut arrows = node.iter().filter_map(|slice| index.arrows.get(slice)).copied();
         let is_its = |from: &SliceId| number(*from) == Some(sequence) && process(*from) == of_process;
         if let Some(from) = arrows.find(is_its) {
@@ -86,7 +86,7 @@ impl<'a> Forwards<'a> {
         let before = &all[..all.partition_point(|operator| *operator < outermost)];
         let nearest = before.iter().rev().take(MAX_OPERATORS).copied();
         let mut before = nearest.filter(|operator| process(*operator) == of_process);
-        // Operators within operators may have the same number; the innermost made the node. It starts last.
+        // Nested operators may have the same number. The innermost made the node, and starts last.
         let Some(last) = before.next() else { return Forward::NotRecorded };
         let thread = |slice: SliceId| store.thread_of(slice);
         if before.all(|other| thread(other) == thread(last)) { Forward::Operator(last) } else { Forward::Ambiguous }

@@ -1,13 +1,12 @@
 //! Which call launched a kernel, by the strongest evidence there is.
 //!
-//! A kernel and the runtime call that launched it carry the same correlation id in their arguments; that is CUPTI's and ROCm's
-//! own record of the fact. The `flow` table says the same by arrows, but binds an arrow to whatever lies on the stream at that
-//! moment, which for overlapping kernels is another kernel. So an arrow is believed only where one of the two has no
-//! correlation id, and to choose between several calls that have the kernel's. Where neither helps there is the External id, which a
-//! kernel shares with the operator that it belongs to.
+//! A kernel and the runtime call that launched it carry the same correlation id in their arguments. That is CUPTI's and ROCm's own
+//! record of the fact. The `flow` table says the same, but binds a flow to whatever is on the stream at that time, which for overlapping
+//! kernels is another kernel. So a flow is believed only where one of the two has no correlation id, and to choose between several
+//! calls that have the kernel's. Where neither helps there is the External id, which a kernel shares with its operator.
 //!
-//! Calls, flows and operators are looked through once for all chosen kernels, in the store's columns: a question to SQLite for
-//! each kernel would take longer than all else together.
+//! Calls, flows and operators are scanned once for all chosen kernels, in the store's columns: one SQL query per kernel would take
+//! longer than everything else together.
 
 use std::collections::HashMap;
 
@@ -20,14 +19,14 @@ use crate::nccl::category::CategoryKind;
 use crate::store::Store;
 use crate::store::strings::StringId;
 
-/// How much later than its kernel a call may begin and still be its launch: the clocks of CPU and GPU are aligned by the
-/// profiler to well under this. A call that is later still has the id by chance, or because ids were used again.
+/// How much later than its kernel, in ns, a call may begin and still be its launch. The profiler aligns the clocks of CPU and GPU to well
+/// under this. A call that is later still has the id by chance, or because ids were used again.
 const MAX_CLOCK_SKEW: i64 = 10_000_000;
 
 /// A kernel and the call that launched it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Launched {
-    /// The kernel's slice id.
+    /// The kernel.
     pub kernel: SliceId,
     /// When the kernel started, in ns.
     pub kernel_ts: i64,
@@ -35,9 +34,9 @@ pub struct Launched {
     pub kernel_dur: i64,
     /// The call, if it is in the trace.
     pub call: Option<Call>,
-    /// What ties the two.
+    /// What ties kernel and call together.
     pub evidence: Evidence,
-    /// Whether several calls have the same claim, so that the latest before the kernel was taken.
+    /// Whether several calls have the same evidence, so that the latest before the kernel was taken.
     pub uncertain: bool,
     /// Whether the `flow` table says that another call launched it.
     pub flow_disagrees: bool,
@@ -55,9 +54,9 @@ pub enum Evidence {
     ExternalId,
     /// The call launched a graph, by correlation id or flow: the kernel was recorded into it earlier.
     GraphReplay,
-    /// The ids of its graph and node alone, which the trace of a capture has: the call is there.
+    /// The ids of its graph and node alone, which the trace of a capture has: the launching call is in that trace.
     Capture,
-    /// Nothing, and why.
+    /// None, and the reason.
     None(Reason),
 }
 
@@ -74,22 +73,22 @@ impl Evidence {
         }
     }
 
-    /// All that tie, in the order of their strength.
+    /// All kinds, the strongest first.
     pub const TIES: [Evidence; 5] =
         [Evidence::Correlation, Evidence::Flow, Evidence::ExternalId, Evidence::GraphReplay, Evidence::Capture];
 }
 
-/// Why a kernel has no launch.
+/// Why a kernel is unattributed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
-    /// No call into a runtime is in the trace: it was recorded without the CPU.
+    /// The trace has no runtime calls: it was recorded without the CPU.
     NoCalls,
-    /// It was launched before the first call that is in the trace.
+    /// It was launched before the first call of the trace.
     BeforeTrace,
     /// Nothing in its arguments ties it to anything.
     NoId,
-    /// There are calls before and after, but the one with its id is not in the trace.
+    /// There are calls before and after it, but the one with its id is not in the trace.
     NotRecorded,
 }
 
@@ -108,7 +107,7 @@ impl Reason {
 /// A call that launched a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Call {
-    /// Its slice id.
+    /// Its slice.
     pub slice: SliceId,
     /// When it started, in ns.
     pub ts: i64,
@@ -117,14 +116,14 @@ pub struct Call {
 /// The launches of all chosen kernels of a trace.
 #[derive(Debug, Default, Serialize)]
 pub struct Launches {
-    /// By kernel, in time order.
+    /// One per kernel, in the order of their starts.
     pub kernels: Vec<Launched>,
 }
 
-/// By which of the two a kernel lies in a window.
+/// Which of the two decides whether a kernel is in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub enum WindowOn {
-    /// The start of the call that launched it; of the kernel itself if there is none.
+    /// The start of the call that launched it, or of the kernel itself if there is no such call.
     #[default]
     Launch,
     /// The start of the kernel.
@@ -132,7 +131,7 @@ pub enum WindowOn {
 }
 
 impl Launched {
-    /// When it counts, in ns.
+    /// The time by which it is in a window, in ns.
     pub fn at(&self, on: WindowOn) -> i64 {
         match (on, self.call) {
             (WindowOn::Launch, Some(call)) => call.ts,
@@ -149,7 +148,7 @@ pub fn find(store: &Store, names: &[StringId]) -> Launches {
     of(store, store.kernels.iter().copied().filter(chosen).collect())
 }
 
-/// Finds the launches of this GPU work: slices in order, kernels or not.
+/// Finds the launches of this GPU work: slices in order, kernels or copies and fills.
 pub fn of(store: &Store, work: Vec<SliceId>) -> Launches {
     let finder = Finder::new(store, &work);
     let mut launches = Launches { kernels: work.into_iter().map(|kernel| finder.launched(kernel)).collect() };
@@ -157,16 +156,15 @@ pub fn of(store: &Store, work: Vec<SliceId>) -> Launches {
     launches
 }
 
-/// What ties the chosen kernels to calls.
+/// Ties the chosen kernels to calls.
 struct Finder<'a> {
     store: &'a Store,
-    /// By trace and correlation id: the calls that have it, in order.
+    /// By trace and correlation id: the calls that have it, in order of their starts.
     calls: HashMap<(TraceId, i64), Vec<Call>, foldhash::fast::FixedState>,
-    /// By the same: how many of the first calls that have it are of one process, for machines where it matters. If several ranks of
-    /// one file use the ids of flows alike, all ends of one are bound to the first rank's start, and the other starts are
-    /// counted as damage.
+    /// By the same: how many of the first calls are of one process, for traces where this matters. If several ranks of one file number
+    /// their flows alike, all flow ends are bound to the first rank's start, and the other starts are counted as damage.
     of_one_process: HashMap<(TraceId, i64), usize, foldhash::fast::FixedState>,
-    /// Kernels and the slices from which a flow arrives, by kernel; flows of one kernel as they were bound.
+    /// Kernels and the slices from which a flow arrives, ordered by kernel; the flows of one kernel in the order they were bound.
     flows: Vec<(SliceId, SliceId)>,
     /// The names of calls that launch graphs.
     graph_launches: Vec<StringId>,
@@ -231,13 +229,13 @@ impl<'a> Finder<'a> {
         Call { slice, ts: self.store.slices.ts(slice) }
     }
 
-    /// Whether a flow may be believed: one of its ends has no correlation id, or both have the same.
+    /// Whether a flow is evidence: one of its ends has no correlation id, or both have the same.
     fn is_only_tie(&self, from: SliceId, correlation: Option<i64>) -> bool {
         let other = self.store.correlation(from);
         correlation.is_none() || other.is_none() || other == correlation
     }
 
-    /// Whether flows can tell the first of the calls of one kernel's id apart.
+    /// Whether flows can choose between the calls that have one kernel's id.
     fn may_trust_flows(&self, kernel: SliceId, candidates: &[Call]) -> bool {
         let id = self.store.trace_correlation(kernel);
         id.and_then(|id| self.of_one_process.get(&id)).is_none_or(|of| candidates.len() <= *of)
@@ -261,7 +259,7 @@ fn of_one_process(store: &Store, calls: &[Call]) -> usize {
     calls.windows(2).position(|pair| process(&pair[0]) != process(&pair[1])).map_or(calls.len(), |at| at + 1)
 }
 
-/// The flows from slices of a CPU that arrive at some kernels, by kernel.
+/// The flows from CPU slices to some kernels, ordered by kernel.
 fn flows_into(store: &Store, kernels: &[SliceId]) -> Vec<(SliceId, SliceId)> {
     let mut is_wanted = vec![false; store.slices.len()];
     kernels.iter().for_each(|kernel| is_wanted[kernel.row()] = true);
@@ -273,8 +271,8 @@ fn flows_into(store: &Store, kernels: &[SliceId]) -> Vec<(SliceId, SliceId)> {
     flows
 }
 
-/// Ties what is left to the operators whose External id it has. Traces of before October 2024 write the correlation id there
-/// if there is no operator.
+/// Ties the remaining kernels to the operators whose External id they have. Traces of before October 2024 have the correlation id in that
+/// argument if there is no operator.
 fn by_external_id(store: &Store, launches: &mut Launches) {
     let wanted = |launched: &Launched| {
         let kernel = launched.kernel;

@@ -1,4 +1,4 @@
-//! Which kernels are asked about.
+//! Which kernels are asked for: patterns and families of names.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -12,10 +12,10 @@ use crate::nccl::kernels::says_collective;
 use crate::store::Store;
 use crate::store::strings::StringId;
 
-/// A kernel name as a person gives it.
+/// A kernel name as a user gives it.
 ///
-/// Plain text finds the names that begin with it, so that `ncclDevKernel_AllReduce` finds all its variants. `*` and `?` stand
-/// for any text and any character, then the whole name must fit. `/…/` is a regular expression that is searched for.
+/// Plain text matches names that begin with it, so that `ncclDevKernel_AllReduce` finds all its variants. `*` and `?` match any text and
+/// any character, and then the whole name must match. `/…/` is a regular expression, searched for anywhere in the name.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     text: String,
@@ -23,10 +23,10 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Reads a pattern as typed.
+    /// Parses a pattern.
     ///
     /// # Errors
-    /// An empty pattern, and a regular expression that is none.
+    /// An empty pattern, and an invalid regular expression.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let bad = |message: String| Error::BadPattern { pattern: text.to_owned(), message };
         let regex = if text.is_empty() || text == "//" {
@@ -42,8 +42,8 @@ impl Pattern {
         Ok(Pattern { text: text.to_owned(), regex })
     }
 
-    /// Whether a kernel's name fits. Names hold `*` themselves (`…(ncclDevComm*, …)`), so what begins with the pattern as
-    /// typed fits in any case.
+    /// Whether a kernel's name matches. Names contain `*` themselves (`…(ncclDevComm*, …)`), so a name that begins with the pattern as typed
+    /// always matches.
     pub fn fits(&self, name: &str) -> bool {
         name.starts_with(&self.text) || self.regex.as_ref().is_some_and(|regex| regex.is_match(name))
     }
@@ -54,22 +54,22 @@ impl Pattern {
 pub struct Wanted {
     patterns: Vec<Pattern>,
     families: Option<Names>,
-    /// Those of a person's own families, asked for or not.
+    /// The user's own families, asked for or not.
     own: Vec<Pattern>,
 }
 
-/// The family of all that the others hold.
+/// The family that contains all others.
 pub const ALL_FAMILIES: &str = "all-collectives";
 
-/// Families that are taken if nothing is asked for.
+/// The default families.
 const DEFAULT_FAMILIES: &[&str] = &["nccl", "rccl"];
 
 impl Wanted {
-    /// Kernels that any of the patterns fits or that are of any of the families; without both, those of NCCL and RCCL. `own` are
-    /// families that a person has made, by name; they go before those that are known.
+    /// Kernels that any pattern or any family matches; without both, those of NCCL and RCCL. `own` are the user's families by name, which win
+    /// over known ones.
     ///
     /// # Errors
-    /// A pattern that is none, a family that is not known.
+    /// An invalid pattern, an unknown family.
     pub fn parse(patterns: &[String], families: &[String], own: &OwnFamilies) -> Result<Self, Error> {
         let mut wanted = Wanted { own: own.0.values().flatten().cloned().collect(), ..Wanted::default() };
         for pattern in patterns {
@@ -100,24 +100,24 @@ impl Wanted {
         Wanted::parse(&[], &[], &OwnFamilies::default()).expect("the default families are among those that are known")
     }
 
-    /// Kernels that any of the patterns fits, as [`Pattern`] has them; without any, those of NCCL and RCCL.
+    /// Kernels that any [`Pattern`] matches; without any, those of NCCL and RCCL.
     ///
     /// # Errors
-    /// A pattern that is none.
+    /// An invalid pattern.
     pub fn patterns(patterns: &[&str]) -> Result<Self, Error> {
         let patterns: Vec<String> = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
         Wanted::parse(&patterns, &[], &OwnFamilies::default())
     }
 
-    /// Whether a kernel of this name is.
+    /// Whether a kernel of this name is asked for.
     pub fn fits(&self, name: &str) -> bool {
         self.patterns.iter().any(|pattern| pattern.fits(name))
             || self.families.as_ref().is_some_and(|names| names.fit(name))
     }
 }
 
-/// By name: whether its kernels move data between GPUs: those of a family, and those that are asked for and have a name that says
-/// so. All other kernels compute.
+/// By name: whether its kernels move data between GPUs. These are the kernels of a family, and those that are asked for and have a name
+/// that says so. All other kernels compute.
 pub fn collectives(store: &Store, wanted: &Wanted) -> Vec<bool> {
     let known = OnceCell::new();
     let of_family = |text: &str| {
@@ -133,15 +133,15 @@ pub fn collectives(store: &Store, wanted: &Wanted) -> Vec<bool> {
     is_collective
 }
 
-/// Families that a person has made.
+/// The families that a user defines.
 #[derive(Debug, Clone, Default)]
 pub struct OwnFamilies(BTreeMap<String, Vec<Pattern>>);
 
 impl OwnFamilies {
-    /// Reads them: `{"mine": ["myAllReduce", "/reduce.*ring/"]}`, patterns as [`Pattern`] has them.
+    /// Parses them: `{"mine": ["myAllReduce", "/reduce.*ring/"]}`, each a list of [`Pattern`]s.
     ///
     /// # Errors
-    /// A text that is not so, or has a pattern that is none; `file` is what it is called in the message.
+    /// Invalid JSON or an invalid pattern; `file` is the name for the message.
     pub fn parse(&mut self, file: &str, text: &str) -> Result<(), Error> {
         let bad = |message: String| Error::BadFamilies { name: file.to_owned(), message };
         let families: BTreeMap<String, Vec<String>> = serde_json::from_str(text).map_err(|e| bad(e.to_string()))?;
@@ -154,10 +154,10 @@ impl OwnFamilies {
         Ok(())
     }
 
-    /// Adds a pattern to a family, which is made if it is not there.
+    /// Adds a pattern to a family, which is made if it does not exist.
     ///
     /// # Errors
-    /// A pattern that is none, and a family that is there without being made.
+    /// An invalid pattern, and a family that is built in.
     pub fn add(&mut self, family: &str, pattern: &str) -> Result<(), Error> {
         if family == ALL_FAMILIES || FAMILIES.iter().any(|known| known.name == family) {
             return Err(Error::FamilyBuiltIn { name: family.to_owned() });
@@ -173,7 +173,7 @@ impl OwnFamilies {
     }
 }
 
-/// The names of the kernels of some families.
+/// The kernel names of some families.
 #[derive(Debug)]
 pub struct Names(RegexSet);
 
@@ -183,12 +183,12 @@ impl Names {
         let mut expressions: Vec<String> = families.iter().flat_map(|family| family.expressions()).collect();
         expressions.sort_unstable();
         expressions.dedup();
-        // Without Unicode's tables the expressions are made in a tenth of the time.
+        // Without Unicode tables the expressions compile in a tenth of the time.
         let set = RegexSetBuilder::new(expressions).unicode(false).build();
         Names(set.expect("the expressions of all families are compiled in a test"))
     }
 
-    /// Whether a name is one of them.
+    /// Whether a name belongs to one of the families.
     pub fn fit(&self, name: &str) -> bool {
         self.0.is_match(name.as_bytes())
     }
