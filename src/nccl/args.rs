@@ -55,7 +55,7 @@ pub const GROUP_DESCRIPTION: &str = "Process Group Description";
 /// Its ranks, as text: `[0, 1, 2, 3]`; from 30 on with an ellipsis.
 pub const GROUP_RANKS: &str = "Process Group Ranks";
 
-/// All that tell of a collective.
+/// All that describe a collective.
 pub const OF_COLLECTIVES: &[&str] =
     &[COLLECTIVE, IN_ELEMENTS, OUT_ELEMENTS, GROUP_SIZE, DTYPE, GROUP_NAME, GROUP_DESCRIPTION, GROUP_RANKS];
 
