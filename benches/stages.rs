@@ -36,10 +36,10 @@ use nccl_stacks::attribution::capture::Captured;
 use nccl_stacks::attribution::launches;
 use nccl_stacks::attribution::selection::{OwnFamilies, Wanted, choose};
 use nccl_stacks::damage::DamageReport;
-use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::event::{ArgsWanted, Event};
 use nccl_stacks::input::from_reader;
 use nccl_stacks::input::gzip::Members;
-use nccl_stacks::input::json::{Buffer, CHUNK, Chunk, Reader, Splitter};
+use nccl_stacks::input::json::{Collect, Division, Reader, count_elements};
 use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::sql::Database;
 use nccl_stacks::store::batch::{Batch, Shard};
@@ -61,31 +61,48 @@ fn gzip(text: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-fn chunks(text: &[u8]) -> Vec<Chunk> {
-    let mut splitter = Splitter::new(text, CHUNK);
-    std::iter::from_fn(|| splitter.next(Buffer::default())).collect()
-}
-
-fn batches(chunks: &[Chunk]) -> Vec<Batch> {
-    let (mut reader, mut shard) = (Reader::new(TimeRule::Exact, ArgsWanted::Collectives), Shard::new(0));
-    let read = |chunk| {
-        reader.read(chunk, |event, offset| shard.add(event, offset)).unwrap();
-        shard.take()
+/// Reads JSON with one thread; `add` takes the batches.
+fn read<C: Collect>(text: &[u8], collector: impl Fn(usize) -> C + Sync, mut add: impl FnMut(C::Batch) + Send) {
+    let mut reader = Reader::new(TimeRule::Exact, ArgsWanted::COLLECTIVES, NonZero::<usize>::MIN);
+    let add = |batch| {
+        add(batch);
+        true
     };
-    chunks.iter().map(read).collect()
+    reader.read(text, Division::default(), collector, add, || {});
 }
 
-fn builder(chunks: &[Chunk]) -> Builder {
+/// Parses events and keeps none.
+struct Times(i64);
+
+impl Collect for Times {
+    type Batch = i64;
+
+    fn add(&mut self, event: &Event<'_>, _: u64) {
+        self.0 = self.0.wrapping_add(event.ts);
+    }
+
+    fn take(&mut self) -> i64 {
+        std::mem::take(&mut self.0)
+    }
+}
+
+fn batches(text: &[u8]) -> Vec<Batch> {
+    let mut batches = Vec::new();
+    read(text, Shard::new, |batch| batches.push(batch));
+    batches
+}
+
+fn builder(text: &[u8]) -> Builder {
     let mut builder = Builder::default();
-    batches(chunks).into_iter().for_each(|batch| builder.add(batch));
+    batches(text).into_iter().for_each(|batch| builder.add(batch));
     builder
 }
 
-/// The trace without the lines that are arrows.
+/// The trace without its flows.
 fn without_flows(text: &[u8]) -> Vec<u8> {
     let text = std::str::from_utf8(text).unwrap();
-    let is_arrow = |event: &&str| event.contains("\"ph\": \"s\"") || event.contains("\"ph\": \"f\"");
-    let kept: Vec<&str> = text.split("\n  },\n").filter(|event| !is_arrow(event)).collect();
+    let is_flow = |event: &&str| event.contains("\"ph\": \"s\"") || event.contains("\"ph\": \"f\"");
+    let kept: Vec<&str> = text.split("\n  },\n").filter(|event| !is_flow(event)).collect();
     kept.join("\n  },\n").into_bytes()
 }
 
@@ -101,40 +118,33 @@ fn stages(c: &mut Criterion) {
     let mut group = c.benchmark_group("stage");
     group.throughput(Throughput::Bytes(text.len() as u64)).sample_size(10);
     group.bench_function("decompress", |b| {
-        let mut out = vec![0; CHUNK];
+        let mut out = vec![0; 512 << 10];
         b.iter(|| {
             let mut members = Members::new(&packed[..], 0);
             while members.read(&mut out).unwrap() > 0 {}
             black_box(out[0])
         });
     });
-    let chunks = chunks(&text);
-    group.bench_function("cut", |b| {
-        let mut reader = Reader::new(TimeRule::Exact, ArgsWanted::Collectives);
-        b.iter(|| chunks.iter().map(|chunk| reader.count(chunk).unwrap()).sum::<u64>());
-    });
-    group.bench_function("parse", |b| {
-        let mut reader = Reader::new(TimeRule::Exact, ArgsWanted::Collectives);
+    group.bench_function("tokenize", |b| b.iter(|| count_elements(&text)));
+    group.bench_function("tokenize, parse", |b| {
         b.iter(|| {
             let mut sum = 0i64;
-            for chunk in &chunks {
-                reader.read(chunk, |event, _| sum = sum.wrapping_add(event.ts)).unwrap();
-            }
+            read(&text, |_| Times(0), |times| sum = sum.wrapping_add(times));
             black_box(sum)
         });
     });
-    group.bench_function("parse, number", |b| b.iter(|| black_box(batches(&chunks).len())));
-    group.bench_function("parse, number, collect", |b| b.iter(|| black_box(builder(&chunks))));
-    finish(&mut group, "nest", &self::chunks(&without_flows(&text)));
-    finish(&mut group, "nest, bind flows", &chunks);
+    group.bench_function("tokenize, parse, number", |b| b.iter(|| black_box(batches(&text).len())));
+    group.bench_function("tokenize, parse, number, collect", |b| b.iter(|| black_box(builder(&text))));
+    finish(&mut group, "nest", &without_flows(&text));
+    finish(&mut group, "nest, bind flows", &text);
     group.finish();
 }
 
 /// What is to be done once all is read.
-fn finish(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, chunks: &[Chunk]) {
+fn finish(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, text: &[u8]) {
     group.bench_function(name, |b| {
         b.iter_batched(
-            || builder(chunks),
+            || builder(text),
             |mut builder| {
                 builder.end_trace(Vec::new(), Trace::default());
                 builder.finish(DamageReport::default())
@@ -149,8 +159,8 @@ fn load(c: &mut Criterion) {
     let packed = gzip(&text);
     let mut group = c.benchmark_group("load");
     group.throughput(Throughput::Bytes(text.len() as u64)).sample_size(10);
-    group.bench_function("gzip, main job", |b| b.iter(|| load_bytes(&packed, ArgsWanted::Collectives)));
-    group.bench_function("plain, main job", |b| b.iter(|| load_bytes(&text, ArgsWanted::Collectives)));
+    group.bench_function("gzip, main job", |b| b.iter(|| load_bytes(&packed, ArgsWanted::COLLECTIVES)));
+    group.bench_function("plain, main job", |b| b.iter(|| load_bytes(&text, ArgsWanted::COLLECTIVES)));
     group.bench_function("plain, all args", |b| b.iter(|| load_bytes(&text, ArgsWanted::All)));
     group.finish();
 }
@@ -161,7 +171,7 @@ fn query(c: &mut Criterion) {
     group.sample_size(20);
     group.bench_function("launch stacks of all collectives, indexes included", |b| {
         b.iter_batched(
-            || Database::open(load_bytes(&text, ArgsWanted::Collectives)).unwrap(),
+            || Database::open(load_bytes(&text, ArgsWanted::COLLECTIVES)).unwrap(),
             |database| {
                 let wanted = Wanted::parse(&[], &[], &OwnFamilies::default()).unwrap();
                 let launches = launches::find(database.store(), &choose(database.store(), &wanted));

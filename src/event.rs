@@ -8,7 +8,7 @@ pub mod ids;
 
 use std::borrow::Cow;
 
-pub use args::{ArgList, ArgValue, ArgsWanted};
+pub use args::{ArgList, ArgValue, ArgsWanted, EventsOf, Keep, KeySet};
 pub use ids::EventIds;
 
 /// One event of a trace.

@@ -415,7 +415,7 @@ mod tests {
                 .collect();
             let text = format!("[{}]", events.join(",")).into_bytes();
             let input = from_reader("random".to_owned(), None, Box::new(std::io::Cursor::new(text))).unwrap();
-            let options = LoadOptions { args: ArgsWanted::Collectives, ..LoadOptions::default() };
+            let options = LoadOptions { args: ArgsWanted::COLLECTIVES, ..LoadOptions::default() };
             let store = load_input(input, options, |_| {}).unwrap().store;
             let (mut callers, mut plain) = (Callers::new(&store), Callers::new(&store));
             for slice in store.slices.ids() {

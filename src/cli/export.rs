@@ -30,7 +30,7 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
     {
         return Err(Stop::Usage(SAME.to_owned()));
     }
-    let all = if args.sqlite.is_some() || args.parquet.is_some() { ArgsWanted::All } else { ArgsWanted::Collectives };
+    let all = if args.sqlite.is_some() || args.parquet.is_some() { ArgsWanted::All } else { ArgsWanted::COLLECTIVES };
     let options = LoadOptions { keep_offsets: args.cut.is_some(), ..opening::options(&args.reading, all) };
     if args.cut.is_some() {
         refuse_what_cannot_be_cut(args)?;

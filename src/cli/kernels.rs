@@ -22,7 +22,7 @@ pub(super) fn run(args: &Kernels) -> Result<(), Stop> {
     let wanted = Wanted::parse(&patterns, &args.family, &own).map_err(|e| Stop::Usage(e.to_string()))?;
     span::check(&args.span)?;
     let output = Output::open(args.output.as_deref(), &opening::inputs(&args.trace, &args.family_file))?;
-    let options = opening::options(&args.reading, ArgsWanted::Collectives);
+    let options = opening::options(&args.reading, ArgsWanted::COLLECTIVES);
     let database = opening::open(&args.trace, &args.reading, options)?;
     let store = database.store();
     let launches = launches::find(store, &choose(database.store(), &wanted));

@@ -51,7 +51,7 @@ impl Question<'_> {
 
     /// Loads a trace and asks it.
     pub(super) fn ask(&self, trace: &Path) -> Result<Asked, Stop> {
-        let options = opening::options(self.reading, ArgsWanted::Collectives);
+        let options = opening::options(self.reading, ArgsWanted::COLLECTIVES);
         let database = opening::open(trace, self.reading, options)?;
         let mut launches = launches::find(database.store(), &choose(database.store(), &self.wanted));
         let window = span::choose(self.span, &database, &launches)?;

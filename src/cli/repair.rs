@@ -22,7 +22,7 @@ pub(super) fn run(args: &Repair) -> Result<(), Stop> {
     }
     let (mut lanes, mut place, mut damage) = (Lanes::default(), None, DamageReport::default());
     if args.lanes || is_archive(args)? {
-        let options = LoadOptions { keep_offsets: true, ..opening::options(&args.reading, ArgsWanted::Collectives) };
+        let options = LoadOptions { keep_offsets: true, ..opening::options(&args.reading, ArgsWanted::COLLECTIVES) };
         // --strict is about what is written, and what is wrong is told of that.
         let Loaded { store, findings, .. } = load(&args.trace, options, |_| {})?;
         archives::findings(&findings);

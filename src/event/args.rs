@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+use crate::nccl::args;
+use crate::nccl::category::CategoryKind;
+
 /// The value of one flattened argument.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ArgValue<T> {
@@ -95,6 +98,75 @@ pub enum ArgsWanted {
     /// Every argument of every event: for SQL and export.
     #[default]
     All,
-    /// Only those that describe collectives (`OF_COLLECTIVES` of the module `nccl`): for the main job.
+    /// Those that a question needs.
+    Keys(KeySet),
+}
+
+impl ArgsWanted {
+    /// Those that describe collectives: for the main job.
+    pub const COLLECTIVES: ArgsWanted = ArgsWanted::Keys(KeySet::COLLECTIVES);
+}
+
+/// Argument keys, and the events that they are kept of: the fewer these are, the cheaper is the load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeySet {
+    /// The keys, as the profiler writes them. What is nested in their values belongs to them.
+    pub keys: &'static [&'static str],
+    /// The events.
+    pub of: EventsOf,
+}
+
+/// The events that a [`KeySet`] is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventsOf {
+    /// All.
+    Any,
+    /// The records of collectives, and the kernels of NCCL and RCCL that Kineto has copied a record to.
     Collectives,
+}
+
+/// Whether the keys of a [`KeySet`] are kept of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// No.
+    Nothing,
+    /// If it has an argument with the key [`KeySet::marker`].
+    IfMarked,
+    /// Yes.
+    Keys,
+}
+
+/// How much of a kernel's name is searched for that of its library: a mangled one begins with `_ZN` and a number.
+const NAME_START: usize = 16;
+
+impl KeySet {
+    /// What a collective was asked to do.
+    pub const COLLECTIVES: KeySet = KeySet { keys: args::OF_COLLECTIVES, of: EventsOf::Collectives };
+
+    /// Whether the keys are kept of an event, by its category and its name's bytes in the file.
+    #[inline]
+    pub fn keep(&self, kind: CategoryKind, name: &[u8]) -> Keep {
+        match (self.of, kind) {
+            (EventsOf::Any, _) => Keep::Keys,
+            // Their names say what they are, if not with the first letter, then soon.
+            (EventsOf::Collectives, CategoryKind::Kernel)
+                if name[..name.len().min(NAME_START)].windows(3).any(|part| part == b"ccl") =>
+            {
+                Keep::IfMarked
+            }
+            (EventsOf::Collectives, CategoryKind::Cpu) if name == args::COLLECTIVE_RECORD.as_bytes() => Keep::Keys,
+            (EventsOf::Collectives, _) => Keep::Nothing,
+        }
+    }
+
+    /// The key that tells kernels with a copied record from others.
+    pub fn marker(&self) -> Option<&'static str> {
+        (self.of == EventsOf::Collectives).then_some(args::COLLECTIVE)
+    }
+
+    /// Whether arguments that are nothing but numbers may have such keys: which collective it is, is text.
+    #[inline]
+    pub fn may_be_numbers(&self) -> bool {
+        self.of == EventsOf::Any
+    }
 }

@@ -67,7 +67,7 @@ pub const DST_RANK: &str = "Dst Rank";
 /// Whom a receive comes from: a rank of the group.
 pub const SRC_RANK: &str = "Src Rank";
 
-/// All that tell of a collective.
+/// All that describe a collective.
 pub const OF_COLLECTIVES: &[&str] =
     &[COLLECTIVE, IN_ELEMENTS, OUT_ELEMENTS, GROUP_SIZE, DTYPE, GROUP_NAME, GROUP_DESCRIPTION, GROUP_RANKS];
 

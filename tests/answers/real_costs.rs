@@ -147,7 +147,7 @@ fn ask(database: &Database, patterns: &[String], window: Window) -> StackReport 
 }
 
 fn open(path: &Path) -> Database {
-    let options = LoadOptions { args: ArgsWanted::Collectives, ..LoadOptions::default() };
+    let options = LoadOptions { args: ArgsWanted::COLLECTIVES, ..LoadOptions::default() };
     Database::open(load(path, options, |_| {}).unwrap().store).unwrap()
 }
 

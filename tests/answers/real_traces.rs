@@ -28,7 +28,7 @@ use nccl_stacks::store::Store;
 use nccl_stacks::time::{TimeRule, Window};
 
 fn open(path: &Path, time: TimeRule) -> Database {
-    let options = LoadOptions { time, args: ArgsWanted::Collectives, ..LoadOptions::default() };
+    let options = LoadOptions { time, args: ArgsWanted::COLLECTIVES, ..LoadOptions::default() };
     Database::open(load(path, options, |_| {}).unwrap().store).unwrap()
 }
 

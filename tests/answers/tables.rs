@@ -83,7 +83,7 @@ fn csv_quotes_what_it_must() {
 }
 
 fn report(path: &Path) -> StackReport {
-    let options = LoadOptions { args: ArgsWanted::Collectives, ..LoadOptions::default() };
+    let options = LoadOptions { args: ArgsWanted::COLLECTIVES, ..LoadOptions::default() };
     let database = Database::open(load(path, options, |_| {}).unwrap().store).unwrap();
     let wanted = Wanted::parse(&[], &["all-collectives".to_owned()], &OwnFamilies::default()).unwrap();
     let launches = launches::find(database.store(), &choose(database.store(), &wanted));

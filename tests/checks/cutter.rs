@@ -13,43 +13,15 @@
 
 use nccl_stacks::damage::{Damage, DamageReport};
 use nccl_stacks::event::ArgsWanted;
-use nccl_stacks::input::json::{Buffer, Joiner, Reader, Splitter, Summary};
-use nccl_stacks::time::TimeRule;
+use nccl_stacks::input::json::{Division, Reader, Summary};
 
 use super::plain;
 
 /// What was found: what each event says and where it begins, and the rest.
 type Found = (Vec<(u64, String)>, Summary);
 
-/// How chunks are read.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum How {
-    /// In order, with all that is before them.
-    InOrder,
-    /// By how they seem to begin, and again where that was wrong, as threads do.
-    Guessing,
-}
-
-fn read(text: &[u8], chunk: usize, how: How, reader: &mut Reader) -> Found {
-    let (mut splitter, mut joiner) = (Splitter::new(text, chunk), Joiner::default());
-    let mut found = Vec::new();
-    while let Some(mut chunk) = splitter.next(Buffer::default()) {
-        let mut of_chunk = Vec::new();
-        let mut see = |event: &nccl_stacks::event::Event<'_>, offset| of_chunk.push((offset, says(event)));
-        let part = if how == How::Guessing { reader.read(&chunk, &mut see) } else { None };
-        match part {
-            Some(part) if joiner.accepts(&chunk) => joiner.add(&mut chunk, part),
-            _ => {
-                of_chunk.clear();
-                joiner.read(&mut chunk, reader, |event, offset| of_chunk.push((offset, says(event))));
-            }
-        }
-        found.append(&mut of_chunk);
-        if joiner.is_over() {
-            break;
-        }
-    }
-    (found, joiner.into_summary())
+fn read(text: &[u8], division: Division, reader: &mut Reader) -> Found {
+    plain::read(reader, text, division, |event, offset| (offset, says(event)))
 }
 
 fn says(event: &nccl_stacks::event::Event<'_>) -> String {
@@ -78,13 +50,13 @@ const LACKING: [Damage; 3] = [Damage::EventWithoutTimestamp, Damage::IncompleteE
 /// The first byte says how the text behind them is divided.
 pub fn check(bytes: &[u8]) {
     let [size, text @ ..] = bytes else { return };
-    let mut reader = Reader::new(TimeRule::Exact, ArgsWanted::All);
-    let whole = read(text, text.len() + 1, How::InOrder, &mut reader);
+    let mut reader = plain::reader(ArgsWanted::All);
+    let whole = read(text, plain::in_order(text.len() + 1), &mut reader);
     // A reader that has seen the events before knows them by their looks.
     // Very small chunks are mostly the same thing over and over again.
     let chunk = if *size == 0 { 1 } else { 16 + usize::from(*size) };
-    let in_order = read(text, chunk, How::InOrder, &mut reader);
-    let guessing = read(text, chunk, How::Guessing, &mut reader);
+    let in_order = read(text, plain::in_order(chunk), &mut reader);
+    let guessing = read(text, Division { in_order: false, ..plain::in_order(chunk) }, &mut reader);
     assert_same(&in_order, &guessing, "in order and guessing");
     let is_valid = plain::is_valid(text);
     if is_valid {

@@ -7,8 +7,6 @@ use std::borrow::Cow;
 
 use nccl_stacks::damage::Damage;
 use nccl_stacks::event::{ArgValue, ArgsWanted, AsyncId, Bind, Event, Id, Kind, Scope};
-use nccl_stacks::input::json::{Buffer, Joiner, Reader, Splitter};
-use nccl_stacks::time::TimeRule;
 
 use super::plain;
 
@@ -28,16 +26,9 @@ type Outcome = Result<Said, Option<Damage>>;
 
 pub fn check(bytes: &[u8]) {
     let text = [b"[{", bytes, b"}]"].concat();
-    let (mut reader, mut joiner) = (Reader::new(TimeRule::Exact, ArgsWanted::All), Joiner::default());
-    let mut splitter = Splitter::new(&text[..], text.len() + 1);
-    let (mut said, mut count) = (Vec::new(), 0);
-    while let Some(mut chunk) = splitter.next(Buffer::default()) {
-        joiner.read(&mut chunk, &mut reader, |event, _| {
-            count += 1;
-            said.push(said_by(event));
-        });
-    }
-    let damage = joiner.into_summary().damage;
+    let (mut reader, division) = (plain::reader(ArgsWanted::All), plain::in_order(text.len() + 1));
+    let (mut said, summary) = plain::read(&mut reader, &text[..], division, |event, _| said_by(event));
+    let (damage, count) = (summary.damage, said.len());
     let event = &text[1..text.len() - 1];
     let has_two_phases = memchr::memmem::find_iter(event, b"\"ph\"").nth(1).is_some();
     if has_two_phases || !plain::is_valid(event) {

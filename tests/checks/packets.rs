@@ -72,7 +72,7 @@ pub fn check(bytes: &[u8]) {
     let (store, damage) = read(&bytes, ArgsWanted::All);
     sound::check(&store);
     assert!(damage.lost_bytes() <= bytes.len() as u64);
-    let (bare, _) = read(&bytes, ArgsWanted::Collectives);
+    let (bare, _) = read(&bytes, ArgsWanted::COLLECTIVES);
     if damage.get(Damage::PacketSyntax).count == 0 {
         assert_eq!(says(&store), says(&bare));
     }

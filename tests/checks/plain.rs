@@ -1,11 +1,13 @@
 //! Things done the plain way: JSON read a byte after the other, to compare with, of texts that serde_json has found to be valid; a
 //! trace loaded by one thread without all that files need.
 
+use std::io::Read;
+use std::num::NonZero;
 use std::ops::Range;
 
 use nccl_stacks::damage::DamageReport;
-use nccl_stacks::event::ArgsWanted;
-use nccl_stacks::input::json::{Buffer, Joiner, Reader, Splitter};
+use nccl_stacks::event::{ArgsWanted, Event};
+use nccl_stacks::input::json::{Collect, Division, Reader, Summary};
 use nccl_stacks::store::batch::Shard;
 use nccl_stacks::store::traces::Trace;
 use nccl_stacks::store::{Builder, Store};
@@ -99,14 +101,56 @@ pub fn events(text: &[u8]) -> Option<Vec<Range<usize>>> {
 
 /// A trace in memory as a store.
 pub fn load(text: &str) -> Store {
-    let (mut splitter, mut joiner) = (Splitter::new(text.as_bytes(), text.len() + 1), Joiner::default());
-    let mut reader = Reader::new(TimeRule::Exact, ArgsWanted::All);
-    let (mut shard, mut builder) = (Shard::new(0), Builder::default());
-    while let Some(mut chunk) = splitter.next(Buffer::default()) {
-        joiner.read(&mut chunk, &mut reader, |event, offset| shard.add(event, offset));
-        builder.add(shard.take());
-    }
-    let summary = joiner.into_summary();
+    let mut builder = Builder::default();
+    let add = |batch| {
+        builder.add(batch);
+        true
+    };
+    let summary = reader(ArgsWanted::All).read(text.as_bytes(), in_order(text.len() + 1), Shard::new, add, || {});
     builder.end_trace(summary.header, Trace { events: summary.events, damage: summary.damage, ..Trace::default() });
     builder.finish(DamageReport::default())
+}
+
+/// A reader with one thread.
+pub fn reader(args: ArgsWanted) -> Reader {
+    Reader::new(TimeRule::Exact, args, NonZero::<usize>::MIN)
+}
+
+/// Chunks of this size, read in order.
+pub fn in_order(chunk: usize) -> Division {
+    Division { chunk: NonZero::new(chunk), in_order: true }
+}
+
+/// What is seen of each event, in file order.
+struct Seen<F, T> {
+    see: F,
+    seen: Vec<T>,
+}
+
+impl<F: Fn(&Event<'_>, u64) -> T, T: Send> Collect for Seen<F, T> {
+    type Batch = Vec<T>;
+
+    fn add(&mut self, event: &Event<'_>, offset: u64) {
+        self.seen.push((self.see)(event, offset));
+    }
+
+    fn take(&mut self) -> Vec<T> {
+        std::mem::take(&mut self.seen)
+    }
+}
+
+/// What `see` sees of the events of a text, and the rest.
+pub fn read<T: Send>(
+    reader: &mut Reader,
+    text: impl Read + Send,
+    division: Division,
+    see: impl Fn(&Event<'_>, u64) -> T + Copy + Sync,
+) -> (Vec<T>, Summary) {
+    let mut found = Vec::new();
+    let add = |mut seen| {
+        found.append(&mut seen);
+        true
+    };
+    let summary = reader.read(text, division, |_| Seen { see, seen: Vec::new() }, add, || {});
+    (found, summary)
 }

@@ -90,7 +90,7 @@ fn a_damaged_list_without_a_whole_event_says_where_it_breaks() {
 fn damage_everywhere() {
     let garbage = [0xff; 12];
     let bytes: Vec<u8> = (0..50_000).flat_map(|n| [moments(3 * n + 1..3 * n + 4), garbage.to_vec()].concat()).collect();
-    let store = read(&bytes, ArgsWanted::Collectives).unwrap();
+    let store = read(&bytes, ArgsWanted::COLLECTIVES).unwrap();
     assert_eq!(store.slices.len(), 150_000);
     assert_eq!(count(&store, Damage::PacketStructure).0, 50_000);
 }
@@ -265,7 +265,7 @@ fn many_sequences_names_and_clocks() {
                 .message(11, event),
         );
     }
-    let store = read(&file(&packets), ArgsWanted::Collectives).unwrap();
+    let store = read(&file(&packets), ArgsWanted::COLLECTIVES).unwrap();
     // A name of number 0 is none.
     assert_eq!(store.slices.len() as u64, MANY / 2);
     assert_eq!(count(&store, Damage::ClockUnknown).0, MANY / 2);
@@ -278,7 +278,7 @@ fn many_sequences_names_and_clocks() {
             .rev()
             .map(|n| packet().message(12, value().message(2, value().number(1, n).bytes(2, n.to_string())))),
     );
-    let store = read(&file(&packets), ArgsWanted::Collectives).unwrap();
+    let store = read(&file(&packets), ArgsWanted::COLLECTIVES).unwrap();
     assert_eq!(store.slices.len() as u64, MANY - 1);
     let last_named = store.slices.ids().nth_back(1).unwrap();
     assert_eq!((store.slice_name(SliceId(0)), store.slice_name(last_named)), ("1", "99998"));
@@ -291,7 +291,7 @@ fn tracks_in_circles_and_in_long_chains() {
     packets.push(packet().message(60, track(MANY).number(5, 1)));
     packets.push(packet().message(60, track(MANY + 1).number(5, MANY + 1)));
     packets.extend((1..MANY + 2).map(|n| event(n, 3, n, named("a"))));
-    let store = read(&file(&packets), ArgsWanted::Collectives).unwrap();
+    let store = read(&file(&packets), ArgsWanted::COLLECTIVES).unwrap();
     check(&store);
     assert_eq!(store.slices.len() as u64, MANY + 1);
 }
@@ -309,6 +309,6 @@ fn fans_of_arrows() {
     let mut packets: Vec<Message> = (0..MANY).map(|n| event(n, 3, 5, value().fixed(47, 9))).collect();
     packets.extend((0..MANY).map(|n| legacy(MANY + n, b'f', 5, value(), value().number(6, n))));
     packets.push(event(2 * MANY, 3, 5, named("last")));
-    let store = read(&file(&packets), ArgsWanted::Collectives).unwrap();
+    let store = read(&file(&packets), ArgsWanted::COLLECTIVES).unwrap();
     assert_eq!(store.flows.len() as u64, MANY - 1 + MANY, "parked ends arrive at the last one");
 }

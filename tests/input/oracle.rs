@@ -24,7 +24,7 @@ use nccl_stacks::time::TimeRule;
 use support::slices::slice_row;
 
 fn load_with(path: &Path, time: TimeRule) -> Store {
-    load(path, LoadOptions { time, args: ArgsWanted::Collectives, ..LoadOptions::default() }, |_| {}).unwrap().store
+    load(path, LoadOptions { time, args: ArgsWanted::COLLECTIVES, ..LoadOptions::default() }, |_| {}).unwrap().store
 }
 
 fn compare_slices(name: &str, store: &Store, csv: &str) {
@@ -126,7 +126,7 @@ fn packets_give_what_trace_processor_gives() {
     assert!(traces.len() >= 2, "only {} traces", traces.len());
     for (name, path) in &traces {
         let oracle = |end: &str| support::read_text(&shared.join("oracle").join(format!("{name}.{end}")));
-        for wanted in [ArgsWanted::All, ArgsWanted::Collectives] {
+        for wanted in [ArgsWanted::All, ArgsWanted::COLLECTIVES] {
             let options = LoadOptions { args: wanted, ..LoadOptions::default() };
             let store = load(path, options, |_| {}).unwrap().store;
             compare_summary(name, &store, &oracle("summary.csv"));
@@ -171,7 +171,7 @@ fn exact_times_differ_by_rounding_alone() {
         let input =
             nccl_stacks::input::from_reader(name.clone(), None, Box::new(std::io::Cursor::new(text.into_bytes())))
                 .unwrap();
-        let options = LoadOptions { time: TimeRule::Exact, args: ArgsWanted::Collectives, ..LoadOptions::default() };
+        let options = LoadOptions { time: TimeRule::Exact, args: ArgsWanted::COLLECTIVES, ..LoadOptions::default() };
         let rounded = nccl_stacks::load::load_input(input, options, |_| {}).unwrap().store;
         let rows = |store: &Store| store.slices.ids().map(|slice| slice_row(store, slice)).collect::<Vec<_>>();
         assert!(rows(&rounded) == rows(&perfetto), "{name}: slices");

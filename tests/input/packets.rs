@@ -8,8 +8,10 @@ use std::io::Write;
 use std::path::Path;
 
 use nccl_stacks::damage::Damage;
-use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::event::{ArgsWanted, EventsOf, KeySet};
 use nccl_stacks::id::{ProcessId, SliceId};
+use nccl_stacks::input::from_reader;
+use nccl_stacks::load::{LoadOptions, load_input};
 use proptest::prelude::*;
 
 use support::packets::{
@@ -475,4 +477,45 @@ fn it_cannot_be_cut() {
     let (_folder, path) = scratch("trace.pftrace", &file(&[packet().number(8, 1)]));
     let output = run(&["export", &path, "--trace", out.to_str().unwrap()]);
     assert!(stderr(&output).contains("cannot be cut") && !stderr(&output).contains("loaded"), "{}", stderr(&output));
+}
+
+/// A question that names argument keys gets these and no others, of events of any category, from both formats.
+#[test]
+fn named_keys_are_kept() {
+    let text = r#"{"traceEvents": [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 5,
+            "args": {"External id": 3, "Input Dims": [[2, 3], [], [[4]]], "Ev Idx": 1}},
+        {"ph": "X", "cat": "python_function", "name": "f", "pid": 1, "tid": 1, "ts": 2, "dur": 1, "args": {"Python id": 5}},
+        {"ph": "X", "cat": "kernel", "name": "k", "pid": 1, "tid": 1, "ts": 4, "dur": 1,
+            "args": {"stream": 7, "correlation": 4, "x": {"stream": 8}}},
+        {"ph": "X", "name": "no category", "pid": 1, "tid": 1, "ts": 7, "dur": 1, "args": {"stream": "s"}}
+    ]}"#;
+    let wanted = ArgsWanted::Keys(KeySet { keys: &["Input Dims", "stream", "nowhere"], of: EventsOf::Any });
+    let of_json = {
+        let input = from_reader("test".to_owned(), None, Box::new(text.as_bytes())).unwrap();
+        load_input(input, LoadOptions { args: wanted, ..LoadOptions::default() }, |_| {}).unwrap().store
+    };
+    let of_packets = read(&file(&from_json(text, Style::Plain)), wanted).unwrap();
+    for (store, root) in [(of_json, "args"), (of_packets, "debug")] {
+        let dims = |path: &str, value| format!("{root}.Input Dims{path} {root}.Input Dims Int({value})");
+        let rows: Vec<Vec<String>> = store.slices.ids().map(|slice| args(&store, slice)).collect();
+        assert_eq!(
+            rows,
+            [
+                vec![
+                    dims("[0][0]", 2),
+                    dims("[0][1]", 3),
+                    dims(if root == "args" { "[2][0][0]" } else { "[1][0][0]" }, 4)
+                ],
+                vec![],
+                vec![format!("{root}.stream {root}.stream Int(7)")],
+                vec![format!("{root}.stream {root}.stream \"s\"")],
+            ]
+        );
+        assert_eq!(
+            (store.external_id(SliceId(0)), store.correlation(SliceId(2))),
+            (Some(3), Some(4)),
+            "ids are read all the same"
+        );
+    }
 }

@@ -10,13 +10,14 @@ use crate::support;
 
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read, Write};
+use std::num::NonZero;
 use std::path::Path;
 
 use nccl_stacks::damage::{Damage, DamageReport};
-use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::event::{ArgsWanted, Event};
 use nccl_stacks::input::from_reader;
 use nccl_stacks::input::json::copy::{Choice, repair};
-use nccl_stacks::input::json::{Buffer, CHUNK, Joiner, Reader, Splitter};
+use nccl_stacks::input::json::{Collect, Division, Reader};
 use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::time::TimeRule;
 use serde::de::IgnoredAny;
@@ -26,18 +27,35 @@ use support::random::Random;
 type Found = BTreeMap<usize, String>;
 
 /// All events of a text, and what was wrong with it.
-fn read(text: impl Read) -> (Found, DamageReport) {
-    let mut splitter = Splitter::new(text, CHUNK);
-    let (mut reader, mut joiner) = (Reader::new(TimeRule::Exact, ArgsWanted::Collectives), Joiner::default());
+fn read(text: impl Read + Send) -> (Found, DamageReport) {
+    let mut reader = Reader::new(TimeRule::Exact, ArgsWanted::COLLECTIVES, NonZero::<usize>::MIN);
     let mut found = Found::new();
-    while let Some(mut chunk) = splitter.next(Buffer::default()) {
-        joiner.read(&mut chunk, &mut reader, |event, offset| {
-            let name = event.name.map(|name| name.decoded().into_owned());
-            let says = format!("{:?} {} {:?} {:?} {name:?}", event.kind, event.ts, event.pid, event.tid);
-            assert!(found.insert(offset as usize, says).is_none(), "two events at byte {offset}");
-        });
+    let add = |events: Vec<(usize, String)>| {
+        for (offset, says) in events {
+            assert!(found.insert(offset, says).is_none(), "two events at byte {offset}");
+        }
+        true
+    };
+    let summary = reader.read(text, Division { chunk: None, in_order: true }, |_| Says::default(), add, || {});
+    (found, summary.damage)
+}
+
+/// What the events of a chunk say.
+#[derive(Default)]
+struct Says(Vec<(usize, String)>);
+
+impl Collect for Says {
+    type Batch = Vec<(usize, String)>;
+
+    fn add(&mut self, event: &Event<'_>, offset: u64) {
+        let name = event.name.map(|name| name.decoded().into_owned());
+        let says = format!("{:?} {} {:?} {:?} {name:?}", event.kind, event.ts, event.pid, event.tid);
+        self.0.push((offset as usize, says));
     }
-    (found, joiner.into_summary().damage)
+
+    fn take(&mut self) -> Self::Batch {
+        std::mem::take(&mut self.0)
+    }
 }
 
 /// Where the events of a whole trace are, found by serde_json.

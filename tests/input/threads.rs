@@ -54,7 +54,7 @@ fn testdata() -> Vec<Vec<u8>> {
 fn every_way_of_dividing_reads_the_same() {
     let mut random = Random(7);
     for bytes in testdata() {
-        for args in [ArgsWanted::All, ArgsWanted::Collectives] {
+        for args in [ArgsWanted::All, ArgsWanted::COLLECTIVES] {
             let want = facts_of(&bytes, args, 1, WHOLE);
             assert!(want.is_ok());
             for threads in [1, 2, 3, 8] {
@@ -100,12 +100,12 @@ fn wrong_guesses_leave_nothing_behind() {
         ));
     }
     let text = format!(r#"{{"traceEvents":[{}],"trailer":[{late},{late}]}}"#, events.join(",\n"));
-    let want = facts_of(text.as_bytes(), ArgsWanted::Collectives, 1, WHOLE);
+    let want = facts_of(text.as_bytes(), ArgsWanted::COLLECTIVES, 1, WHOLE);
     assert!(want.as_ref().is_ok_and(|facts| !facts.contains("ghost") && !facts.contains("decoys")));
     assert!(want.as_ref().is_ok_and(|facts| !facts.contains("pid: 777")));
     for threads in [1, 2, 5] {
         for chunk in [10, 100, 300, 999, 5_000] {
-            let got = facts_of(text.as_bytes(), ArgsWanted::Collectives, threads, chunk);
+            let got = facts_of(text.as_bytes(), ArgsWanted::COLLECTIVES, threads, chunk);
             assert!(got == want, "{threads} threads, chunks of {chunk}");
         }
     }
@@ -118,7 +118,7 @@ fn documents_behind_the_first_are_read() {
     let text: String = (1_000..2_000).map(trace).collect();
     let junk = format!("{text}\0\0junk");
     for (threads, chunk) in [(1, WHOLE), (1, 200), (4, 100)] {
-        let store = read(junk.as_bytes(), ArgsWanted::Collectives, threads, chunk).unwrap();
+        let store = read(junk.as_bytes(), ArgsWanted::COLLECTIVES, threads, chunk).unwrap();
         assert_eq!(store.slices.len(), 1_000);
         assert_eq!(store.damage.get(Damage::Documents).count, 999);
         assert_eq!(store.damage.get(Damage::Documents).first_offset, Some(trace(1_000).len() as u64));
@@ -132,7 +132,7 @@ fn zstd_may_begin_with_a_frame_to_skip() {
     let text = r#"[{"ph":"X","ts":1,"dur":1,"pid":1,"tid":1,"name":"a"}]"#;
     let skipped = b"\x50\x2a\x4d\x18\x04\0\0\0size";
     let bytes = [&skipped[..], &zstd::encode_all(text.as_bytes(), 1).unwrap()].concat();
-    assert_eq!(read(&bytes, ArgsWanted::Collectives, 1, WHOLE).unwrap().slices.len(), 1);
+    assert_eq!(read(&bytes, ArgsWanted::COLLECTIVES, 1, WHOLE).unwrap().slices.len(), 1);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn real_traces_read_the_same() {
     for (name, path) in support::real_traces(&shared) {
         let facts_with = |threads| {
             let options =
-                LoadOptions { args: ArgsWanted::Collectives, threads: NonZero::new(threads), ..LoadOptions::default() };
+                LoadOptions { args: ArgsWanted::COLLECTIVES, threads: NonZero::new(threads), ..LoadOptions::default() };
             facts(&load(&path, options, |_| {}).unwrap().store)
         };
         let want = facts_with(1);
@@ -321,7 +321,7 @@ proptest! {
             })
             .collect();
         want.sort();
-        let store = read(text.as_bytes(), ArgsWanted::Collectives, 2, chunk).unwrap();
+        let store = read(text.as_bytes(), ArgsWanted::COLLECTIVES, 2, chunk).unwrap();
         prop_assert_eq!(rows_of(&store), want);
     }
 }

@@ -24,6 +24,18 @@ pub(super) fn flatten(object: &[u8], list: &mut ArgList) -> Result<bool, SyntaxE
     Ok(path.left_out)
 }
 
+/// Adds the rows of one member, whose key in the table is known, and says whether anything was left out.
+pub(super) fn flatten_member(key: &str, value: Token<'_>, list: &mut ArgList) -> Result<bool, SyntaxError> {
+    let (Token::Object(text) | Token::Array(text)) = value else {
+        with_scalar(value, |value| list.push(key, None, value));
+        return Ok(false);
+    };
+    let (key, flat_key) = (key.to_owned(), key.to_owned());
+    let mut path = Path { flat_key, key, indexed: false, left_out: false, room: room(text) };
+    flatten_value(value, &mut path, list, 0)?;
+    Ok(path.left_out)
+}
+
 /// The same for one JSON value of any sort, under keys that there are already. Whether there is a row.
 pub(in crate::input) fn flatten_value_of(text: &[u8], key: &str, flat_key: &str, list: &mut ArgList) -> bool {
     let had = list.len();

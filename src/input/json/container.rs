@@ -1,20 +1,22 @@
-//! What stands around and beside the events: the container's beginning and end, and the fields of its object.
+//! What is around and beside the events: the container's beginning and end, and the fields of its object.
 
-use super::cut::{Behind, Cutter, End, Found, Length, Place, State, Step};
-use super::resync::Within;
+use super::cursor::{Cursor, Found, Length, Step};
+use super::keys::holds_list_of_events;
 use super::scan::is_space;
+use super::state::{After, End, Place, State, Within};
 use crate::damage::Damage;
 
-/// A header field longer than this is passed over: it is no header (some tools append tables of their own).
+/// A header field longer than this is skipped: it is no header (some tools append tables of their own).
 pub(super) const MAX_HEADER_FIELD: usize = 4 << 20;
 
 /// A key and the white space around its colon are not longer than this: they are kept until the value is whole.
 const MAX_BEFORE_VALUE: usize = 2 * MAX_HEADER_FIELD;
 
-impl Cutter<'_> {
+impl Cursor<'_> {
+    /// The beginning of the text.
     pub(super) fn start(&mut self) -> Step {
         if self.base == 0 && self.at == 0 {
-            if self.text.len() < 3 && self.behind == Behind::More {
+            if self.text.len() < 3 && self.after == After::More {
                 return Step::Pause;
             }
             if self.text.starts_with(b"\xef\xbb\xbf") {
@@ -74,7 +76,7 @@ impl Cutter<'_> {
         self.value(begin, first)
     }
 
-    /// The value of the field that begins at a byte, which is at the cutter's place.
+    /// The value at the cursor, of the field that begins at a byte.
     fn value(&mut self, begin: usize, first: Option<u8>) -> Step {
         let offset = self.base + begin as u64;
         match first {
@@ -94,7 +96,7 @@ impl Cutter<'_> {
             self.text.len().min(from + MAX_HEADER_FIELD)
         };
         // A value in which the events are has not ended where it should have.
-        if self.holds_list_of_events(from..to) {
+        if holds_list_of_events(&self.text[from..to]) {
             return self.lose_field(begin);
         }
         match length {
@@ -111,7 +113,7 @@ impl Cutter<'_> {
         self.lose(begin, Damage::HeaderSkipped, Within::Object)
     }
 
-    /// Behind the container: what follows it?
+    /// What follows the container.
     pub(super) fn closed(&mut self, in_object: bool) -> Step {
         while let Some(byte) = self.peek() {
             match byte {
@@ -126,6 +128,6 @@ impl Cutter<'_> {
             }
             self.at += 1;
         }
-        if self.behind.is_end() { self.stop(End::Whole) } else { Step::Pause }
+        if self.after.is_end() { self.stop(End::Whole) } else { Step::Pause }
     }
 }

@@ -1,8 +1,8 @@
-//! Going through a trace's text once more, to copy a part of it: byte for byte, because whatever reads a trace and writes it again
-//! changes it (numbers that no double holds, keys that come twice, the order of all).
+//! Copying a part of a trace, byte for byte: parsing events and writing them again would change them (numbers that no double
+//! holds, keys that come twice, the order of members).
 //!
-//! The text is cut as it is for reading, so that what the reader leaves out is left out here too. What is written is JSON
-//! even where the text was not quite: there it is what was meant, and if that is not clear it is left out and counted.
+//! The text is tokenized as it is for reading, so that what the reader leaves out is left out here too. What is written is JSON even
+//! where the text was not quite: there it is what was meant, and if that is not clear it is left out and counted.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -11,20 +11,23 @@ use std::io::{self, Read, Write};
 use memchr::memmem;
 use serde::de::IgnoredAny;
 
-use super::Summary;
-use super::cut::{Cutter, End, Fault, Marked, Piece, State, Tools};
+use super::cursor::Tools;
 use super::edit;
 use super::event::Parser;
 use super::header;
-use super::mend::{Mender, Mending};
+use super::piece::{Fault, Marked, Piece};
+use super::recover::{Outcome, Recoverer};
 use super::split::{Buffer, CHUNK, Splitter};
+use super::state::{End, State};
+use super::summary::Summary;
+use super::tokenizer::Tokenizer;
 use crate::damage::{Damage, DamageReport};
 use crate::event::{ArgsWanted, Event};
 use crate::input::packed::PackedFailure;
 use crate::nccl::category::MARKED;
 use crate::time::TimeRule;
 
-/// What is to become of an event.
+/// What to do with an event.
 #[derive(Debug)]
 pub enum Choice<'a> {
     /// It is left out.
@@ -71,7 +74,7 @@ pub enum CopyError {
     Write(io::Error),
 }
 
-/// Copies the header, and the events that `choose` wants, by what they are and where their text begins.
+/// Copies the header, and the events that `choose` wants, by what they are and the offsets of their text.
 ///
 /// # Errors
 /// Those of reading and writing. A compressed text that breaks off just ends, as it does for the reader.
@@ -84,7 +87,7 @@ pub fn copy<'a>(
 }
 
 /// The same, but what is written is JSON that every reader takes: nothing in it is nested deeply, no key of the header comes twice,
-/// no text has half a character. What was wrong, and what had to be left out, is told.
+/// no text has half a character. Returns what was wrong, and what had to be left out.
 ///
 /// # Errors
 /// As [`copy`].
@@ -105,7 +108,7 @@ fn run<'a>(
     let mut splitter = Splitter::new(source, CHUNK);
     let mut copier = Copier {
         choose,
-        parser: Parser::new(TimeRule::Exact, ArgsWanted::Collectives),
+        parser: Parser::new(TimeRule::Exact, ArgsWanted::COLLECTIVES),
         writer: Writer { out, place: Place::Start, late: Vec::new() },
         copied: Copied::default(),
         strictly: strictly.then(Strictly::default),
@@ -121,21 +124,21 @@ fn run<'a>(
             return Err(CopyError::Read(failure));
         }
         rest.extend_from_slice(chunk.text());
-        let behind = chunk.behind;
+        let after = chunk.after;
         buffer = chunk.into_buffer();
-        // As in `Joiner`: the end of a long value is not looked for with every chunk.
-        if !behind.is_end() && rest.len() - searched < searched / 4 {
+        // As in `Joiner`: the end of a long value is not searched for with every chunk.
+        if !after.is_end() && rest.len() - searched < searched / 4 {
             continue;
         }
-        let mut cutter = Cutter::new(&rest, base, behind, state, &mut tools);
-        copier.pieces(&mut cutter).map_err(CopyError::Write)?;
+        let mut tokenizer = Tokenizer::new(&rest, base, after, state, &mut tools);
+        copier.pieces(&mut tokenizer).map_err(CopyError::Write)?;
         let used;
-        (state, used) = cutter.into_rest();
+        (state, used) = tokenizer.into_rest();
         rest.drain(..used);
         (base, searched) = (base + used as u64, rest.len());
     }
     let text_bytes = base + rest.len() as u64;
-    copier.summary.has_event_list = state.seen_events();
+    copier.summary.has_event_list = state.seen_events;
     copier.summary.end(state.end().unwrap_or(End::Whole), text_bytes, failure);
     copier.writer.finish().map_err(CopyError::Write)?;
     Ok((copier.copied, (copier.summary, text_bytes)))
@@ -153,14 +156,14 @@ struct Copier<F, W> {
 
 /// Makes JSON that every reader takes.
 struct Strictly {
-    mender: Mender,
+    recoverer: Recoverer,
     /// The header's keys.
     keys: HashSet<Vec<u8>>,
 }
 
 impl Default for Strictly {
     fn default() -> Self {
-        Strictly { mender: Mender::up_to_depth(MAX_DEPTH), keys: HashSet::new() }
+        Strictly { recoverer: Recoverer::up_to_depth(MAX_DEPTH), keys: HashSet::new() }
     }
 }
 
@@ -168,8 +171,8 @@ impl Default for Strictly {
 const MAX_DEPTH: usize = 64;
 
 impl<'a, F: FnMut(&Event<'_>, u64) -> Choice<'a>, W: Write> Copier<F, W> {
-    fn pieces(&mut self, cutter: &mut Cutter<'_>) -> io::Result<()> {
-        while let Some(piece) = cutter.next(&mut self.parser) {
+    fn pieces(&mut self, tokenizer: &mut Tokenizer<'_>) -> io::Result<()> {
+        while let Some(piece) = tokenizer.next(&mut self.parser) {
             match piece {
                 Piece::Event { event, offset, bytes, recognised } => self.event(event, offset, bytes, recognised)?,
                 // A second list of events would go before the first if its key came twice.
@@ -196,7 +199,7 @@ impl<'a, F: FnMut(&Event<'_>, u64) -> Choice<'a>, W: Write> Copier<F, W> {
             choice = choose(event, offset);
         });
         parser.faults().for_each(|kind| summary.damage.count(kind, Some(offset)));
-        // Of a copy, what is wrong with an event that is no event was said when it was read.
+        // When copying, what is wrong with an event was reported when it was loaded.
         let fault = match read {
             Err(kind) => Some(kind),
             Ok(()) if strictly.is_some() && parser.has_bad_time(whole, recognised) => Some(Damage::InvalidDuration),
@@ -230,7 +233,7 @@ impl<'a, F: FnMut(&Event<'_>, u64) -> Choice<'a>, W: Write> Copier<F, W> {
         let is_odd = strictly.is_some() && key == b"displayTimeUnit" && text.first() != Some(&b'"');
         let quoted = [b"\"", key, b"\""].concat();
         let json = |text| match strictly {
-            Some(_) => header::mended(text, MAX_DEPTH).map(|(json, kinds)| match kinds[..] {
+            Some(_) => header::recovered(text, MAX_DEPTH).map(|(json, kinds)| match kinds[..] {
                 [] => (Cow::Borrowed(text), kinds),
                 _ => (Cow::Owned(json), kinds),
             }),
@@ -251,43 +254,43 @@ impl<'a, F: FnMut(&Event<'_>, u64) -> Choice<'a>, W: Write> Copier<F, W> {
 }
 
 impl Strictly {
-    /// An object as it stands, or as what it was meant to be.
+    /// An object as it is, or as what it was meant to be.
     fn object<'t>(&mut self, text: &'t [u8], offset: u64, damage: &mut DamageReport) -> Option<Cow<'t, [u8]>> {
-        if self.mender.object(text, 0, true) != (Mending::Whole { end: text.len() }) {
+        if self.recoverer.object(text, 0, true) != (Outcome::Whole { end: text.len() }) {
             damage.count(Damage::ArgsSyntax, Some(offset));
             return self.without_what_is_broken(text).map(Cow::Owned);
         }
-        let faults = &self.mender.faults;
+        let faults = &self.recoverer.faults;
         faults.iter().for_each(|(kind, at)| damage.count(*kind, Some(offset + *at as u64)));
-        Some(if faults.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(self.mender.json.clone()) })
+        Some(if faults.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(self.recoverer.json.clone()) })
     }
 }
 
 impl Strictly {
-    /// An event that was read, so that what is broken is within a container that it has: mostly its arguments, of which the beginning is
-    /// kept, otherwise one that nobody knows, before which all that matters may have come.
+    /// An event that was read, so that what is broken is within a container that it has: mostly its arguments, of which the
+    /// beginning is kept, otherwise one that is not read, before which all that matters may have come.
     fn without_what_is_broken(&mut self, text: &[u8]) -> Option<Vec<u8>> {
         if let Some(args) = edit::arguments(text) {
-            let args = self.mender.beginning(args);
+            let args = self.recoverer.beginning(args);
             let event = edit::with_arguments(text, &args);
-            if self.mender.object(&event, 0, true) == (Mending::Whole { end: event.len() }) {
-                return Some(self.mender.json.clone());
+            if self.recoverer.object(&event, 0, true) == (Outcome::Whole { end: event.len() }) {
+                return Some(self.recoverer.json.clone());
             }
         }
-        let event = self.mender.beginning(text);
+        let event = self.recoverer.beginning(text);
         [&b"\"ph\":"[..], b"\"ts\":"].iter().all(|key| memmem::find(&event, key).is_some()).then_some(event)
     }
 }
 
-/// A value as it stands, if it is JSON by the letter, otherwise as what it was meant to be.
+/// A value as it is, if it is strictly JSON, otherwise as what it was meant to be.
 fn as_json(text: &[u8]) -> Option<Cow<'_, [u8]>> {
     if std::str::from_utf8(text).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok()) {
         return Some(Cow::Borrowed(text));
     }
-    header::mended(text, 0).map(|(json, _)| Cow::Owned(json))
+    header::recovered(text, 0).map(|(json, _)| Cow::Owned(json))
 }
 
-/// Writes one object with one list of events. What stands behind the events in the file comes behind them here too.
+/// Writes one object with one list of events. What comes after the events in the file comes after them here too.
 struct Writer<W> {
     out: W,
     place: Place,
@@ -381,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_chosen_is_copied_as_it_stands() {
+    fn what_is_chosen_is_copied_as_it_is() {
         let (text, tally) = copied(
             "{\"a\": 1.50,\"b\\u0041\":[ ], \"traceEvents\": [{\"ph\":\"X\",\"ts\":1,\"dur\":1,\"name\":\"\\u0061\"}, 7,\
              {\"ph\":\"X\",\"ts\":1,\"dur\":1,\"cat\":\"other\"},{},{\"ph\":\"X\",\"ts\":1},\

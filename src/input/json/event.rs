@@ -2,14 +2,15 @@
 
 use std::cell::Cell;
 
-use super::args;
-use super::cut::{Events, Marked, has_one_phase};
+use super::category::Categories;
 use super::fields::{Field, Fields};
 use super::ids::IdFinder;
+use super::kept::{KeptArgs, Owner};
+use super::keys::has_one_phase;
 use super::layout::Layouts;
 use super::marks::Marks;
-use super::mend::{Mender, Mending};
 use super::number::Digits;
+use super::piece::{Events, Marked};
 use super::scan::{Token, Walker};
 use super::text::unescape;
 use crate::damage::Damage;
@@ -19,32 +20,35 @@ use crate::time::{TimeRule, scaled_decimal};
 /// Turns event texts into events. Keeps the buffers that they share.
 pub(super) struct Parser {
     time: TimeRule,
-    wanted: ArgsWanted,
-    ids: IdFinder,
-    args: ArgList,
+    args: Arguments,
     layouts: Layouts,
     /// Those of an event that has none of the known layouts.
     fields: Fields,
-    faults: Faults,
+    /// What was wrong with the event that was handed out last.
+    faults: Vec<Damage>,
 }
 
-/// What was wrong with events that were handed out all the same.
-#[derive(Debug, Default)]
-struct Faults {
-    kinds: Vec<Damage>,
-    mender: Mender,
+/// Reads the arguments of events. Keeps what they have in common.
+struct Arguments {
+    categories: Categories,
+    ids: IdFinder,
+    kept: KeptArgs,
+    list: ArgList,
 }
 
 impl Parser {
     pub(super) fn new(time: TimeRule, wanted: ArgsWanted) -> Self {
         Parser {
             time,
-            wanted,
-            ids: IdFinder::new(),
-            args: ArgList::default(),
+            args: Arguments {
+                categories: Categories::default(),
+                ids: IdFinder::new(),
+                kept: KeptArgs::new(wanted),
+                list: ArgList::default(),
+            },
             layouts: Layouts::default(),
             fields: Fields::default(),
-            faults: Faults::default(),
+            faults: Vec::new(),
         }
     }
 
@@ -63,7 +67,7 @@ impl Parser {
     /// What was wrong with the event that was handed out last.
     #[inline]
     pub(super) fn faults(&mut self) -> impl Iterator<Item = Damage> {
-        self.faults.kinds.drain(..)
+        self.faults.drain(..)
     }
 
     /// Hands the event to `take` that was recognised or read last. `Err` says what is wrong with an event that has to be left out.
@@ -79,13 +83,13 @@ impl Parser {
 
     #[inline]
     fn parse_known(&mut self, event: Marked<'_>, take: impl FnOnce(&Event<'_>)) -> Result<(), Damage> {
-        let Parser { time, wanted, ids, args, layouts, faults, .. } = self;
-        ids.know(layouts.flats());
-        meaning(*time, *wanted, ids, args, layouts.fields(), faults, event, take)
+        let Parser { time, args, layouts, faults, .. } = self;
+        args.ids.know(layouts.flats());
+        meaning(*time, args, layouts.fields(), faults, event, take)
     }
 
     fn parse_other(&mut self, event: Marked<'_>, take: impl FnOnce(&Event<'_>)) -> Result<(), Damage> {
-        let Parser { time, wanted, ids, args, layouts, fields, faults } = self;
+        let Parser { time, args, layouts, fields, faults } = self;
         // `{}` is no event, and no damage either.
         if fields.members.is_empty() {
             return Ok(());
@@ -94,7 +98,7 @@ impl Parser {
         if has_one_phase(&event.text[event.at..]) {
             layouts.learn(event.text, event.at, fields);
         }
-        meaning(*time, *wanted, ids, args, fields, faults, event, take)
+        meaning(*time, args, fields, faults, event, take)
     }
 }
 
@@ -111,14 +115,11 @@ impl Events for Parser {
 
 /// Hands what an event's fields mean to `take`. (An event is too large to be passed from hand to hand by value.)
 #[inline]
-#[expect(clippy::too_many_arguments, reason = "they are the parser's parts, of which the fields are one or the other")]
 fn meaning(
     time: TimeRule,
-    wanted: ArgsWanted,
-    finder: &mut IdFinder,
-    args: &mut ArgList,
+    args: &mut Arguments,
     fields: &Fields,
-    faults: &mut Faults,
+    faults: &mut Vec<Damage>,
     event: Marked<'_>,
     take: impl FnOnce(&Event<'_>),
 ) -> Result<(), Damage> {
@@ -147,21 +148,7 @@ fn meaning(
         None if phase == b'M' => 0,
         None => return Err(Damage::EventWithoutTimestamp),
     };
-    args.clear();
-    let mut ids = EventIds::NONE;
-    if let (Some(Token::Object(object)), true) = (get(Field::Args), phase != b'M') {
-        let category = match get(Field::Cat) {
-            Some(Token::Text(raw)) if !raw.is_empty() => Some(fields.range(Field::Cat)),
-            _ => None,
-        };
-        let kind = finder.kind_of(text, category);
-        ids = finder.find(kind, text, fields.range(Field::Args), &fields.flat, marks);
-        if wanted == ArgsWanted::All {
-            faults.flatten(object, args);
-        } else if fields.flat.form.is_none() && finder.tells_of_collective(kind, get(Field::Name), object) {
-            finder.collective(text, fields.range(Field::Args), marks, args);
-        }
-    }
+    let ids = args.read(text, fields, phase != b'M', marks, faults);
     let kind = match phase {
         b'X' => match get(Field::Dur) {
             None => return Err(Damage::IncompleteEvent),
@@ -189,13 +176,13 @@ fn meaning(
         ids,
         thread_time: (nanos(Field::Tts), nanos(Field::Tdur)),
         bind,
-        args,
+        args: &args.list,
     });
     if fields.has_duplicates {
-        faults.kinds.push(Damage::DuplicateKey);
+        faults.push(Damage::DuplicateKey);
     }
     if has_text_time.get() {
-        faults.kinds.push(Damage::TextTime);
+        faults.push(Damage::TextTime);
     }
     Ok(())
 }
@@ -211,27 +198,30 @@ fn unusual_time(time: TimeRule, value: Option<Token<'_>>, is_text: &Cell<bool>) 
     }
 }
 
-impl Faults {
-    /// Flattens an `args` object, also if it is not quite JSON.
-    fn flatten(&mut self, object: &[u8], list: &mut ArgList) {
-        match args::flatten(object, list) {
-            Ok(false) => {}
-            Ok(true) => self.kinds.push(Damage::ArgsTooDeep),
-            Err(_) => self.flatten_mended(object, list),
-        }
-    }
-
-    #[cold]
-    fn flatten_mended(&mut self, object: &[u8], list: &mut ArgList) {
-        if self.mender.object(object, 0, true) != (Mending::Whole { end: object.len() }) {
-            return self.kinds.push(Damage::ArgsSyntax);
-        }
-        self.kinds.extend(self.mender.faults.iter().map(|(kind, _)| *kind));
-        list.clear();
-        match args::flatten(&self.mender.json, list) {
-            Ok(is_too_deep) => self.kinds.extend(is_too_deep.then_some(Damage::ArgsTooDeep)),
-            Err(_) => self.kinds.push(Damage::ArgsSyntax),
-        }
+impl Arguments {
+    /// Reads the arguments into the list, and returns the ids among them. Those of metadata are read elsewhere.
+    // A call for each event would pass all of this through memory.
+    #[inline(always)]
+    fn read(
+        &mut self,
+        text: &[u8],
+        fields: &Fields,
+        are_read: bool,
+        marks: &mut Marks,
+        faults: &mut Vec<Damage>,
+    ) -> EventIds {
+        self.list.clear();
+        let (Some(Token::Object(_)), true) = (fields.get(text, Field::Args), are_read) else { return EventIds::NONE };
+        let category = match fields.get(text, Field::Cat) {
+            Some(Token::Text(raw)) if !raw.is_empty() => Some(fields.range(Field::Cat)),
+            _ => None,
+        };
+        let (kind, object) = (self.categories.kind_of(text, category), fields.range(Field::Args));
+        let ids = self.ids.find(kind, text, object.clone(), &fields.flat, marks);
+        let name = if let Some(Token::Text(name)) = fields.get(text, Field::Name) { name } else { &[] };
+        let owner = Owner { kind, name, is_flat: fields.flat.form.is_some() };
+        self.kept.read(owner, text, object, marks, &mut self.list, faults);
+        ids
     }
 }
 

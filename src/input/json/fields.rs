@@ -136,7 +136,7 @@ impl Fields {
             if is_wrong {
                 return Err(SyntaxError);
             }
-            let value = place(text, token, walker.place());
+            let value = place(text, token, walker.offset());
             let member = Member { field: Field::of(key), value };
             let before = std::mem::replace(&mut self.places[member.field as usize], value);
             self.has_duplicates |= before.sort != Sort::Absent && member.field != Field::Other;

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::layout::Piece;
+use super::compare::Prefix;
 use super::marks::Marks;
 use super::number::{digits_end, short_whole_number};
 use super::scan::{Token, Walker};
@@ -126,7 +126,7 @@ impl Form {
         let mut walker = Walker::marked(text, at, marks);
         while let Some((key, token)) = walker.member().ok()? {
             let (Token::Number(digits), true) = (token, before.len() < MAX_MEMBERS) else { return None };
-            let end = walker.place();
+            let end = walker.offset();
             // Which of two equal keys counts is not decided here.
             if keys.iter().any(|known| **known == *key) {
                 return None;
@@ -153,38 +153,6 @@ impl Form {
             }
         }
         self.tail.pass(text, at)
-    }
-}
-
-/// Up to 96 bytes that are compared sixteen at once.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Prefix {
-    pieces: [Piece; 2],
-    more: Box<[Piece]>,
-    length: usize,
-}
-
-impl Prefix {
-    /// `None` if the text is empty or longer.
-    pub(super) fn of(text: &[u8]) -> Option<Self> {
-        if text.is_empty() || text.len() > 96 {
-            return None;
-        }
-        let mut pieces = text.chunks(16).map(Piece::of);
-        let first_two = [pieces.next().unwrap_or_default(), pieces.next().unwrap_or_default()];
-        Some(Prefix { pieces: first_two, more: pieces.collect(), length: text.len() })
-    }
-
-    /// The byte behind it, if it stands at a byte.
-    #[inline]
-    pub(super) fn pass(&self, text: &[u8], at: usize) -> Option<usize> {
-        let [first, second] = &self.pieces;
-        if !first.stands_at(text, at) || (self.length > 16 && !second.stands_at(text, at + 16)) {
-            return None;
-        }
-        let stands =
-            self.length <= 32 || self.more.iter().enumerate().all(|(i, piece)| piece.stands_at(text, at + 32 + 16 * i));
-        stands.then_some(at + self.length)
     }
 }
 

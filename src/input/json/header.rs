@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::mend::{Mender, Mending};
+use super::recover::{Outcome, Recoverer};
 use crate::damage::Damage;
 use crate::event::{ArgValue, HeaderField};
 
@@ -10,7 +10,7 @@ use crate::event::{ArgValue, HeaderField};
 pub(super) fn read(key: &str, text: &[u8], fields: &mut Vec<HeaderField>) -> Vec<Damage> {
     let mut faults = Vec::new();
     let value = serde_json::from_slice(text).ok().or_else(|| {
-        let (json, kinds) = mended(text, 0)?;
+        let (json, kinds) = recovered(text, 0)?;
         faults = kinds;
         serde_json::from_slice(&json).ok()
     });
@@ -25,16 +25,16 @@ pub(super) fn read(key: &str, text: &[u8], fields: &mut Vec<HeaderField>) -> Vec
     faults
 }
 
-/// The JSON that a value was meant to be, and what was wrong with it. `max_depth` is the mender's.
-pub(super) fn mended(value: &[u8], max_depth: usize) -> Option<(Vec<u8>, Vec<Damage>)> {
-    let mut mender = Mender::up_to_depth(max_depth);
-    let (before, object, behind) = match value {
+/// The JSON that a value was meant to be, and what was wrong with it. `max_depth` is the recoverer's.
+pub(super) fn recovered(value: &[u8], max_depth: usize) -> Option<(Vec<u8>, Vec<Damage>)> {
+    let mut recoverer = Recoverer::up_to_depth(max_depth);
+    let (before, object, after) = match value {
         [b'{', ..] => (0, value.to_vec(), 0),
         _ => (BEFORE.len(), [BEFORE, value, b"}"].concat(), 1),
     };
-    let is_whole = mender.object(&object, 0, true) == Mending::Whole { end: object.len() };
-    let json = mender.json.get(before..mender.json.len().saturating_sub(behind)).filter(|_| is_whole)?;
-    Some((json.to_vec(), mender.faults.iter().map(|(kind, _)| *kind).collect()))
+    let is_whole = recoverer.object(&object, 0, true) == Outcome::Whole { end: object.len() };
+    let json = recoverer.json.get(before..recoverer.json.len().saturating_sub(after)).filter(|_| is_whole)?;
+    Some((json.to_vec(), recoverer.faults.iter().map(|(kind, _)| *kind).collect()))
 }
 
 /// What makes an object of any value.

@@ -7,9 +7,10 @@
 
 use memchr::memmem::Finder;
 
-use super::cut::PHASE;
+use super::compare::Piece;
 use super::fields::{Field, Fields, Place, Sort};
 use super::flat::Flats;
+use super::keys::PHASE;
 use super::marks::Marks;
 use super::number::{Digits, Number, number};
 
@@ -74,13 +75,6 @@ struct Between {
     length: u32,
     /// Its other pieces, in [`Layout::more`].
     more: (u32, u32),
-}
-
-/// Up to sixteen bytes of a text: `text & mask == value`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Piece {
-    value: [u64; 2],
-    mask: [u64; 2],
 }
 
 /// A number of up to seven bytes and the byte behind it: `text & mask == bytes`.
@@ -240,33 +234,16 @@ impl Between {
     /// The byte behind this text, if it stands at a byte.
     #[inline]
     fn pass(&self, text: &[u8], at: usize, more: &[Piece]) -> Option<usize> {
-        if !self.first.stands_at(text, at) {
+        if !self.first.is_at(text, at) {
             return None;
         }
         if self.length > 16 {
             let more = more.get(self.more.0 as usize..self.more.1 as usize)?;
-            if !more.iter().enumerate().all(|(i, piece)| piece.stands_at(text, at + 16 * (i + 1))) {
+            if !more.iter().enumerate().all(|(i, piece)| piece.is_at(text, at + 16 * (i + 1))) {
                 return None;
             }
         }
         Some(at + self.length as usize)
-    }
-}
-
-impl Piece {
-    /// At most sixteen bytes.
-    pub(super) fn of(text: &[u8]) -> Piece {
-        let (mut value, mut mask) = ([0; 16], [0; 16]);
-        value[..text.len()].copy_from_slice(text);
-        mask[..text.len()].fill(0xff);
-        Piece { value: halves(value), mask: halves(mask) }
-    }
-
-    #[inline]
-    pub(super) fn stands_at(&self, text: &[u8], at: usize) -> bool {
-        let Some(Ok(found)) = text.get(at..at + 16).map(TryInto::try_into) else { return false };
-        let ([low, high], [low_mask, high_mask], [low_value, high_value]) = (halves(found), self.mask, self.value);
-        ((low & low_mask) ^ low_value) | ((high & high_mask) ^ high_value) == 0
     }
 }
 
@@ -275,12 +252,6 @@ impl Piece {
 fn container_end(text: &[u8], at: usize, last: u8, marks: &mut Marks, phase: &Finder<'_>) -> Option<usize> {
     let end = marks.container_end(text, at)?;
     (text[end - 1] == last && phase.find(&text[at..end]).is_none()).then_some(end)
-}
-
-#[inline]
-fn halves(bytes: [u8; 16]) -> [u64; 2] {
-    let all = u128::from_le_bytes(bytes);
-    [all as u64, (all >> 64) as u64]
 }
 
 impl Repeated {

@@ -1,28 +1,30 @@
-//! Whether an object ended too early: what stands behind it is the rest of it.
+//! Whether an object ended too early, so that the text after it is the rest of it.
 //!
-//! A closing bracket that is stray ends an event, or its arguments, before all of its members have come; the object up to there is
-//! perfect JSON. Taken for a whole one it would be an event without its duration, or a launch without its correlation.
-//! What follows tells, and no single sign does: behind a whole event may stand what is left of another whose head is lost. So what
-//! follows is the rest of an object if it goes on in the middle of a value, or with members which that object still lacks.
+//! A stray closing bracket ends an event, or its arguments, before all of its members have come; the object up to there is perfect
+//! JSON. Taken for a whole one it would be an event without its duration, or a launch without its correlation. What follows
+//! decides, but no single sign is enough: after a whole event may come what is left of another whose head is lost. So the text
+//! is the rest of an object if it goes on in the middle of a value, or with members which that object still lacks.
 
-use super::mend::{EVENT_KEYS, Mender, begins_with_key};
+use super::keys::{EVENT_KEYS, begins_with_key};
+use super::recover::Recoverer;
 use super::scan::is_space;
 
-/// Nobody looks further than this.
+/// No more of the text is read.
 const MAX_REST: usize = 512;
 
-/// Whether the rest of the object that a mender has read last stands behind its end. `None`: the text is too short to tell.
-pub(super) fn is_rest(mender: &Mender, text: &[u8], end: usize, is_last: bool) -> Option<bool> {
-    let behind = &text[end..text.len().min(end + MAX_REST)];
+/// Whether the text after an object is the rest of it. The object is the one that the recoverer read last. `None`: the text ends
+/// too early to know.
+pub(super) fn is_rest(recoverer: &Recoverer, text: &[u8], end: usize, is_last: bool) -> Option<bool> {
+    let after = &text[end..text.len().min(end + MAX_REST)];
     // Up to where something else may begin.
-    let length = behind.iter().position(|byte| matches!(byte, b'{' | b']'));
-    if length.is_none() && behind.len() < MAX_REST && !is_last {
+    let length = after.iter().position(|byte| matches!(byte, b'{' | b']'));
+    if length.is_none() && after.len() < MAX_REST && !is_last {
         return None;
     }
-    let rest = &behind[..length.unwrap_or(behind.len())];
+    let rest = &after[..length.unwrap_or(after.len())];
     let first = rest.iter().copied().find(|byte| !is_space(*byte));
     if first == Some(b'}') {
-        return Some(mender.has_strange_member);
+        return Some(recoverer.has_strange_member);
     }
     let key = rest.iter().position(|byte| !is_space(*byte) && *byte != b',').unwrap_or(rest.len());
     let goes_on = rest.first().is_some_and(|byte| byte.is_ascii_alphanumeric() || b".+-".contains(byte));
@@ -31,19 +33,19 @@ pub(super) fn is_rest(mender: &Mender, text: &[u8], end: usize, is_last: bool) -
         return Some(has_key || rest.contains(&b'}'));
     }
     let next = EVENT_KEYS.iter().find(|known| begins_with_key(&rest[key..], &[known]) == Some(true));
-    Some(next.is_some_and(|next| mender.lacks(next)))
+    Some(next.is_some_and(|next| recoverer.lacks(next)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::json::mend::Mending;
+    use crate::input::json::recover::Outcome;
 
-    /// Whether the rest of the object that a text begins with stands behind it.
-    fn told(text: &str, is_last: bool) -> Option<bool> {
-        let mut mender = Mender::default();
-        let Mending::Whole { end } = mender.object(text.as_bytes(), 0, is_last) else { panic!("{text}") };
-        is_rest(&mender, text.as_bytes(), end, is_last)
+    /// Whether the rest of the object that a text begins with comes after it.
+    fn found(text: &str, is_last: bool) -> Option<bool> {
+        let mut recoverer = Recoverer::default();
+        let Outcome::Whole { end } = recoverer.object(text.as_bytes(), 0, is_last) else { panic!("{text}") };
+        is_rest(&recoverer, text.as_bytes(), end, is_last)
     }
 
     #[test]
@@ -56,12 +58,12 @@ mod tests {
             "{\"ph\":\"X\",\"name\":\"n\"},\n \"pid\":1,\"tid\":1,\"ts\":1,\"dur\":12}\n,{",
             r#"{"ph":"s","name":"n","pid":1,"tid":1},"ts":1}]"#,
         ] {
-            assert_eq!(told(text, false), Some(true), "{text}");
-            assert_eq!(told(&text[..text.len() - 1], true), Some(true), "{text}");
-            // Whatever is known of what follows, nothing else is said.
+            assert_eq!(found(text, false), Some(true), "{text}");
+            assert_eq!(found(&text[..text.len() - 1], true), Some(true), "{text}");
+            // However much of what follows is known, the answer is never another.
             let end =
                 (1..text.len()).find(|end| serde_json::from_str::<serde_json::Value>(&text[..*end]).is_ok()).unwrap();
-            assert!((end + 1..text.len()).all(|end| told(&text[..end], false) != Some(false)), "{text}");
+            assert!((end + 1..text.len()).all(|end| found(&text[..end], false) != Some(false)), "{text}");
         }
     }
 
@@ -78,8 +80,8 @@ mod tests {
             "\nINFO: \"loss\": 0.5\n,{",
             "]",
         ] {
-            assert_eq!(told(&format!("{WHOLE}{behind}"), false), Some(false), "{behind}");
+            assert_eq!(found(&format!("{WHOLE}{behind}"), false), Some(false), "{behind}");
         }
-        assert_eq!(told(r#"{"ph":"M","name":"thread_name","pid":1},"ts":1},{"#, false), Some(false));
+        assert_eq!(found(r#"{"ph":"M","name":"thread_name","pid":1},"ts":1},{"#, false), Some(false));
     }
 }

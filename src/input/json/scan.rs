@@ -3,7 +3,7 @@
 use super::marks::Marks;
 use super::number::is_part;
 
-/// How far into a value the search for its end has come; lets the search go on when more text arrives.
+/// How far into a value the search for its end has come, so that it can go on when more text arrives.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Nesting {
     depth: u32,
@@ -17,7 +17,7 @@ impl Nesting {
     pub(super) fn end(&mut self, text: &[u8]) -> Option<usize> {
         let mut at = 0;
         while at < text.len() {
-            // Outside of strings, where no backslash may stand, it hides a quote all the same: the marks see it so, and both
+            // Outside of strings, where no backslash may be, it hides a quote all the same: the marks take it so, and both
             // have to find the same end.
             if std::mem::take(&mut self.escaped) && (self.in_string || matches!(text[at], b'"' | b'\\')) {
                 at += 1;
@@ -65,7 +65,7 @@ const STRUCTURAL: [bool; 256] = {
     table
 };
 
-/// A value as it stands in the text.
+/// A value as it is in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Token<'a> {
     /// What is between the quotes, escapes and all.
@@ -81,7 +81,7 @@ pub(super) enum Token<'a> {
     Null,
 }
 
-/// The text is not what it should be at this place.
+/// The text is not JSON here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SyntaxError;
 
@@ -89,7 +89,7 @@ pub(super) struct SyntaxError;
 pub(super) trait Find {
     /// The next quote at or after a byte within a string: its end.
     fn quote(&mut self, text: &[u8], from: usize) -> Option<usize>;
-    /// The byte behind the container that begins at a byte.
+    /// The byte after the container that begins at a byte.
     fn container_end(&mut self, text: &[u8], at: usize) -> Option<usize>;
 }
 
@@ -130,33 +130,33 @@ pub(super) struct Walker<'a, F> {
     text: &'a [u8],
     at: usize,
     find: F,
-    /// Whether something was read already, and whether a comma was missing or too many.
-    is_behind: bool,
+    /// Whether something was read already, and whether a comma was missing or stray.
+    is_after_first: bool,
     has_wrong_commas: bool,
 }
 
 impl<'a> Walker<'a, Walking> {
     /// Walks through a container given with its brackets.
     pub(super) fn new(container: &'a [u8]) -> Self {
-        Walker { text: container, at: 1, find: Walking, is_behind: false, has_wrong_commas: false }
+        Walker { text: container, at: 1, find: Walking, is_after_first: false, has_wrong_commas: false }
     }
 }
 
 impl<'a, 'm> Walker<'a, &'m mut Marks> {
     /// Walks through the container that begins at a byte of a marked text, which ends with the container.
     pub(super) fn marked(text: &'a [u8], at: usize, marks: &'m mut Marks) -> Self {
-        Walker { text, at: at + 1, find: marks, is_behind: false, has_wrong_commas: false }
+        Walker { text, at: at + 1, find: marks, is_after_first: false, has_wrong_commas: false }
     }
 }
 
 impl<'a, F: Find> Walker<'a, F> {
-    /// The next key, still escaped, and its value; `None` at the closing brace. A comma before the brace is let pass, as
-    /// Perfetto does.
+    /// The next key, still escaped, and its value; `None` at the closing brace. A comma before the brace is accepted, as in
+    /// Perfetto.
     #[inline(always)]
     pub(super) fn member(&mut self) -> Result<Option<(&'a [u8], Token<'a>)>, SyntaxError> {
         let (first, has_comma) = self.skip_separators()?;
-        self.has_wrong_commas |= has_comma != (self.is_behind && first != b'}');
-        self.is_behind = true;
+        self.has_wrong_commas |= has_comma != (self.is_after_first && first != b'}');
+        self.is_after_first = true;
         match first {
             b'}' => return Ok(None),
             b'"' => {}
@@ -171,21 +171,21 @@ impl<'a, F: Find> Walker<'a, F> {
         Ok(Some((key, self.value()?)))
     }
 
-    /// Whether among the members that were read a comma was missing, or one stood where there should be none.
+    /// Whether a comma was missing between the members that were read, or one was where none belongs.
     pub(super) fn has_wrong_commas(&self) -> bool {
         self.has_wrong_commas
     }
 
-    /// The byte behind what was read last.
-    pub(super) fn place(&self) -> usize {
+    /// The byte after what was read last.
+    pub(super) fn offset(&self) -> usize {
         self.at
     }
 
     /// The next element; `None` at the closing bracket.
     pub(super) fn element(&mut self) -> Result<Option<Token<'a>>, SyntaxError> {
         let (first, has_comma) = self.skip_separators()?;
-        self.has_wrong_commas |= has_comma != (self.is_behind && first != b']');
-        self.is_behind = true;
+        self.has_wrong_commas |= has_comma != (self.is_after_first && first != b']');
+        self.is_after_first = true;
         if first == b']' {
             return Ok(None);
         }
@@ -203,7 +203,7 @@ impl<'a, F: Find> Walker<'a, F> {
         Err(SyntaxError)
     }
 
-    /// Past white space and at most one comma; what follows, and whether there was one.
+    /// Skips white space and at most one comma. The byte that follows, and whether there was a comma.
     #[inline]
     fn skip_separators(&mut self) -> Result<(u8, bool), SyntaxError> {
         let has_comma = self.skip_space()? == b',';
@@ -248,9 +248,9 @@ impl<'a, F: Find> Walker<'a, F> {
     }
 }
 
-/// The value behind a key that ends before a byte of a marked text; an error if no key ends there.
-pub(super) fn value_behind_key<'a>(text: &'a [u8], at: usize, marks: &mut Marks) -> Result<Token<'a>, SyntaxError> {
-    let mut walker = Walker { text, at, find: marks, is_behind: false, has_wrong_commas: false };
+/// The value of a key that ends before a byte of a marked text; an error if no key ends there.
+pub(super) fn value_after_key<'a>(text: &'a [u8], at: usize, marks: &mut Marks) -> Result<Token<'a>, SyntaxError> {
+    let mut walker = Walker { text, at, find: marks, is_after_first: false, has_wrong_commas: false };
     if walker.skip_space()? != b':' {
         return Err(SyntaxError);
     }
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_are_found_wherever_the_text_is_cut() {
+    fn ends_are_found_wherever_the_text_is_divided() {
         let value = br#"{"a}":[1,{"b":"\"}]\\"}],"c":"]"}"#;
         let text = [&value[..], b", {}"].concat();
         for cut in 0..text.len() {
@@ -282,7 +282,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// What is too long to keep is passed over with the one, after its end was looked for with the other.
+        /// A value that is too long to keep is skipped with the one, after its end was searched for with the other.
         #[test]
         fn both_ways_find_the_same_end(text in "[\\[{][a\"\\\\{}\\[\\]]{0,60}", cut in 0usize..60) {
             let text = text.as_bytes();

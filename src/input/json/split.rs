@@ -1,39 +1,39 @@
 //! Dividing the text into chunks that several threads can read at once.
 //!
 //! A chunk should begin where an event does; but to know that for sure, all text before it has to be read. So the splitter
-//! guesses, by looking for what only stands between two events, and says from which state its guess may be read. Whoever puts
-//! the parts together ([`super::Joiner`]) knows the true state and has a chunk read again if the guess was wrong: a wrong guess
+//! guesses, by searching for text that comes only between two events, and adds from which state its guess may be read. The code
+//! that puts the parts together (`join`) knows the true state and has a chunk read again if the guess was wrong: a wrong guess
 //! costs time and changes nothing.
 
 use std::io::{self, Read};
 
-use super::cut::{Behind, State};
 use super::scan::is_space;
+use super::state::{After, State};
 
-/// A chunk's usual size: that of a processor's own cache, less what the parser needs besides.
-pub const CHUNK: usize = 512 * 1024;
+/// A chunk's usual size, in bytes: that of a processor's own cache, less what the parser needs.
+pub(super) const CHUNK: usize = 512 * 1024;
 
-/// A chunk in which no event begins grows up to so many times the usual size, and is cut anywhere then.
+/// A chunk in which no event begins grows up to so many times the usual size, and ends anywhere then.
 const MAX_GROWTH: usize = 16;
 
 /// What looks like an event's beginning is not longer than this.
 const LOOK_BACK: usize = 1024;
 
-/// With one of these keys an event begins.
+/// Events begin with one of these keys.
 const FIRST_KEYS: &[&[u8]] = &[b"ph", b"name", b"cat", b"pid", b"tid", b"ts", b"dur", b"id", b"args"];
 
-/// A stretch of the text.
+/// A part of the text.
 #[derive(Debug)]
-pub struct Chunk {
+pub(super) struct Chunk {
     /// How many chunks are before it.
-    pub number: u64,
-    pub(super) buffer: Buffer,
-    /// The place of its first byte in the file's text.
+    pub(super) number: u64,
+    buffer: Buffer,
+    /// The offset of its first byte in the file's text.
     pub(super) base: u64,
-    pub(super) behind: Behind,
+    pub(super) after: After,
     /// The state in which it probably begins, if it can be read without knowing what is before it.
     pub(super) start: Option<State>,
-    /// What reading failed with, behind this chunk.
+    /// What reading failed with, after this chunk.
     pub(super) failure: Option<io::Error>,
 }
 
@@ -43,14 +43,14 @@ impl Chunk {
     }
 
     /// The memory, to be used again.
-    pub fn into_buffer(self) -> Buffer {
+    pub(super) fn into_buffer(self) -> Buffer {
         self.buffer
     }
 }
 
 /// Memory for a chunk's text.
 #[derive(Debug, Default)]
-pub struct Buffer {
+pub(super) struct Buffer {
     /// Once grown it is not shrunk, so that it is not filled with zeros again each time.
     bytes: Vec<u8>,
     filled: usize,
@@ -67,7 +67,7 @@ impl Buffer {
         self.filled = text.len();
     }
 
-    /// At least `n` bytes behind the text.
+    /// At least `n` bytes after the text.
     fn room(&mut self, n: usize) -> &mut [u8] {
         if self.bytes.len() < self.filled + n {
             self.bytes.resize(self.filled + n, 0);
@@ -75,7 +75,7 @@ impl Buffer {
         &mut self.bytes[self.filled..]
     }
 
-    /// Reads up to `n` bytes behind the text; fewer only at the source's end. `Ok(false)`: it has ended.
+    /// Reads up to `n` bytes after the text; fewer only at the source's end. `Ok(false)`: it has ended.
     fn read(&mut self, source: &mut impl Read, n: usize) -> io::Result<bool> {
         let wanted = self.filled + n;
         while self.filled < wanted {
@@ -92,7 +92,7 @@ impl Buffer {
 }
 
 /// Reads the source and divides it.
-pub struct Splitter<R> {
+pub(super) struct Splitter<R> {
     source: R,
     /// The size that chunks should have.
     size: usize,
@@ -108,7 +108,7 @@ pub struct Splitter<R> {
 
 impl<R: Read> Splitter<R> {
     /// Begins with the source's first byte. `size` is what chunks should have, in bytes; [`CHUNK`] is best.
-    pub fn new(source: R, size: usize) -> Self {
+    pub(super) fn new(source: R, size: usize) -> Self {
         Splitter {
             source,
             size,
@@ -121,8 +121,8 @@ impl<R: Read> Splitter<R> {
         }
     }
 
-    /// The next chunk, in the memory given. `None` behind the last.
-    pub fn next(&mut self, mut buffer: Buffer) -> Option<Chunk> {
+    /// The next chunk, in the memory given. `None` after the last.
+    pub(super) fn next(&mut self, mut buffer: Buffer) -> Option<Chunk> {
         if self.ended {
             return None;
         }
@@ -133,18 +133,18 @@ impl<R: Read> Splitter<R> {
         buffer.set(&self.carry);
         self.carry.clear();
         let mut failure = None;
-        let mut behind = Behind::More;
+        let mut after = After::More;
         let mut cut = None;
         let mut searched = 0;
-        while cut.is_none() && behind == Behind::More && buffer.filled < MAX_GROWTH * self.size {
+        while cut.is_none() && after == After::More && buffer.filled < MAX_GROWTH * self.size {
             match buffer.read(&mut self.source, self.size) {
                 Ok(true) => {
                     cut = last_event(buffer.text(), searched);
                     // What looks like an event's beginning may lie across the end of what has been searched.
                     searched = buffer.filled.saturating_sub(LOOK_BACK);
                 }
-                Ok(false) => behind = Behind::Nothing,
-                Err(e) => (behind, failure) = (Behind::Failure, Some(e)),
+                Ok(false) => after = After::Nothing,
+                Err(e) => (after, failure) = (After::Failure, Some(e)),
             }
         }
         if self.number == 0 {
@@ -153,23 +153,23 @@ impl<R: Read> Splitter<R> {
             self.in_object = text.iter().find(|b| !is_space(**b)) == Some(&b'{');
         }
         if cut.is_some() {
-            behind = Behind::Event;
+            after = After::Event;
         }
         let next_start = cut.map(|_| State::in_list(self.in_object));
         if let Some(cut) = cut {
             self.carry.extend_from_slice(&buffer.text()[cut..]);
             buffer.filled = cut;
         }
-        self.ended = behind.is_end();
+        self.ended = after.is_end();
         let start = std::mem::replace(&mut self.start, next_start);
-        let chunk = Chunk { number: self.number, base: self.base, buffer, behind, start, failure };
+        let chunk = Chunk { number: self.number, base: self.base, buffer, after, start, failure };
         self.number += 1;
         self.base += chunk.text().len() as u64;
         Some(chunk)
     }
 }
 
-/// Where in a text, at `from` or behind it, the last event probably begins.
+/// Where in a text, at `from` or after it, the last event probably begins.
 fn last_event(text: &[u8], from: usize) -> Option<usize> {
     let mut end = text.len();
     while let Some(brace) = memchr::memrchr(b'{', text.get(from..end)?) {
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_begin_behind_others_and_with_their_keys() {
+    fn events_begin_after_others_and_with_their_keys() {
         for (text, want) in [
             (r#"{"a":1}, {"ph":"X"}"#, Some(9)),
             ("},\n  {\n  \"name\" : 1", Some(5)),
@@ -227,7 +227,7 @@ mod tests {
             assert!(chunk.start.is_some());
             assert!(chunk.number == 0 || chunk.text().starts_with(br#"{"ph""#));
             assert_eq!(chunk.number, numbers.len() as u64);
-            assert_eq!(!chunk.behind.is_end(), all.len() + chunk.text().len() < text.len());
+            assert_eq!(!chunk.after.is_end(), all.len() + chunk.text().len() < text.len());
             all.extend_from_slice(chunk.text());
             numbers.push(chunk.number);
         }
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn text_without_events_is_cut_anywhere() {
+    fn text_without_events_is_divided_anywhere() {
         let text = "x".repeat(MAX_GROWTH * 1000 + 500);
         let mut splitter = Splitter::new(text.as_bytes(), 1000);
         let first = splitter.next(Buffer::default()).unwrap();

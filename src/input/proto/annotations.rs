@@ -8,9 +8,8 @@ use std::fmt::Write;
 use super::state::{Lookup, Table};
 use super::ties::{Owner, Ties};
 use super::wire::{Field, Fields, Malformed, Value};
-use crate::event::{ArgList, ArgValue, ArgsWanted, EventIds};
+use crate::event::{ArgList, ArgValue, ArgsWanted, EventIds, Keep};
 use crate::input::json::flatten_value_of;
-use crate::nccl::args;
 
 /// The fields of `DebugAnnotation`.
 const NAME_IID: u32 = 1;
@@ -123,22 +122,30 @@ impl Annotations {
         names: &Lookup<'_>,
     ) -> Result<EventIds, Malformed> {
         let mut found = Ties::default();
-        let mut tells_of_collective = owner.is_record();
+        let keep = match self.wanted {
+            ArgsWanted::All => Keep::Nothing,
+            ArgsWanted::Keys(set) => set.keep(owner.kind, owner.name),
+        };
+        let marker = match self.wanted {
+            ArgsWanted::Keys(set) if keep == Keep::IfMarked => set.marker(),
+            _ => None,
+        };
+        let mut is_marked = false;
         let annotations = || Fields::new(event).filter(|f| !f.is_ok_and(|f| f.number != field));
         for annotation in annotations() {
             let annotation = annotation_in(annotation?.value.bytes().ok_or(Malformed)?, names)?;
             if let (Some(name), Some(value)) = (annotation.name, annotation.value) {
                 found.see(name, value);
-                tells_of_collective |= owner.is_collective() && name == args::COLLECTIVE.as_bytes();
+                is_marked |= marker.is_some_and(|marker| marker.as_bytes() == name);
             }
             if self.wants_all() {
                 self.top(&annotation, names)?;
             }
         }
-        if tells_of_collective && !self.wants_all() {
+        if let (ArgsWanted::Keys(set), true) = (self.wanted, keep == Keep::Keys || is_marked) {
             for annotation in annotations() {
                 let annotation = annotation_in(annotation?.value.bytes().ok_or(Malformed)?, names)?;
-                if annotation.is_of_collective() {
+                if annotation.name.is_some_and(|name| set.keys.iter().any(|key| key.as_bytes() == name)) {
                     self.top(&annotation, names)?;
                 }
             }
@@ -360,12 +367,6 @@ fn annotation_in<'a>(message: &'a [u8], names: &Lookup<'a>) -> Result<Annotation
         read.name = names.text(Table::AnnotationNames, name_iid);
     }
     Ok(read)
-}
-
-impl Annotation<'_> {
-    fn is_of_collective(&self) -> bool {
-        self.name.is_some_and(|name| args::OF_COLLECTIVES.iter().any(|key| key.as_bytes() == name))
-    }
 }
 
 #[cfg(test)]

@@ -1,34 +1,17 @@
-//! What the annotations of an event say of its place among others: the ids that Kineto writes, and whether it is a
-//! collective's.
+//! The ids among the annotations of an event, as Kineto writes them.
 //!
 //! They go by the names that Kineto writes into the `args` of its JSON, since a tool that turns such a trace into this
 //! format keeps them.
 
 use super::annotations::Content;
 use crate::event::ids::{IdArg, IdSource, IdValue};
-use crate::nccl::args;
 use crate::nccl::category::CategoryKind;
-
-/// How much of a kernel's name is looked at for that of its library: a mangled one begins with `_ZN` and a number.
-const NAME_START: usize = 16;
 
 /// What is known of the event that has the annotations.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Owner<'a> {
     pub(super) kind: CategoryKind,
     pub(super) name: &'a [u8],
-}
-
-impl Owner<'_> {
-    /// Whether it is the record of a collective.
-    pub(super) fn is_record(self) -> bool {
-        self.kind == CategoryKind::Cpu && self.name == args::COLLECTIVE_RECORD.as_bytes()
-    }
-
-    /// Whether it may be the kernel of one: NCCL's and RCCL's say what they are.
-    pub(super) fn is_collective(self) -> bool {
-        self.kind == CategoryKind::Kernel && self.name.windows(3).take(NAME_START - 2).any(|part| part == b"ccl")
-    }
 }
 
 /// The ids among the annotations, as far as there are any.

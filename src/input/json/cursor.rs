@@ -1,0 +1,214 @@
+//! A byte in a text that is being tokenized, and the steps that all parts of the tokenizer take from there.
+
+use std::collections::VecDeque;
+
+use super::marks::Marks;
+use super::piece::Fault;
+use super::recover::Recoverer;
+use super::scan::{Nesting, is_space};
+use super::state::{After, End, Lost, Place, State, Within};
+use crate::damage::Damage;
+
+/// What cursors share.
+#[derive(Debug, Default)]
+pub(super) struct Tools {
+    pub(super) marks: Marks,
+    pub(super) recoverer: Recoverer,
+    /// The marks of the JSON that the recoverer has written.
+    pub(super) recovered: Marks,
+}
+
+/// How long a value is.
+pub(super) enum Length {
+    Known(usize),
+    /// Over the limit.
+    TooLong,
+    /// Its end is not in the text.
+    Open,
+}
+
+/// The result of one step.
+pub(super) enum Step {
+    Found(Found),
+    /// The next step can be taken.
+    Again,
+    /// The text ends; what begins at the cursor does not.
+    Pause,
+}
+
+/// A piece, by its offsets in the text.
+pub(super) enum Found {
+    Event {
+        from: usize,
+        to: usize,
+        recognised: bool,
+    },
+    /// What the recoverer has written for these bytes.
+    Recovered {
+        from: usize,
+        to: usize,
+    },
+    Fault(Fault),
+    Header {
+        value: Option<(usize, usize)>,
+        offset: u64,
+        bytes: u64,
+    },
+}
+
+/// Where the tokenizer is in a text.
+pub(super) struct Cursor<'t> {
+    pub(super) text: &'t [u8],
+    pub(super) at: usize,
+    /// The offset of the text's first byte in the file's text.
+    pub(super) base: u64,
+    /// What comes after the text.
+    pub(super) after: After,
+    pub(super) state: State,
+    /// The key of the header's field that is read.
+    pub(super) key: Vec<u8>,
+    pub(super) tools: &'t mut Tools,
+    /// What is wrong and has not been handed out.
+    pub(super) faults: VecDeque<Fault>,
+}
+
+impl<'t> Cursor<'t> {
+    pub(super) fn new(text: &'t [u8], base: u64, after: After, state: State, tools: &'t mut Tools) -> Self {
+        tools.marks.restart(0);
+        Cursor { text, at: 0, base, after, state, key: Vec::new(), tools, faults: VecDeque::new() }
+    }
+
+    /// Ends the text.
+    pub(super) fn stop(&mut self, end: End) -> Step {
+        self.at = self.text.len();
+        self.state.place = Place::Over(end);
+        Step::Pause
+    }
+
+    /// The text ends in the middle of something that begins at a byte. If there is no more text, the file was cut off at
+    /// `offset`.
+    pub(super) fn wait_from(&mut self, at: usize, offset: u64) -> Step {
+        if self.after.is_end() {
+            return self.stop(End::CutOff { offset });
+        }
+        self.at = at;
+        Step::Pause
+    }
+
+    /// Marks the text anew if the marks are inside out, as after a stray quote: here no string is open.
+    #[inline]
+    pub(super) fn align_marks(&mut self, first: u8) {
+        let mark = match first {
+            b'{' | b'[' => self.tools.marks.bracket(self.text, self.at),
+            _ => self.tools.marks.quote(self.text, self.at),
+        };
+        if mark != Some(self.at) {
+            self.tools.marks.restart(self.at);
+        }
+    }
+
+    /// How long the value is that begins here.
+    pub(super) fn value_length(&mut self, limit: usize) -> Length {
+        let rest = &self.text[self.at..];
+        let first = rest.first().copied().unwrap_or_default();
+        let end = match first {
+            b'{' | b'[' => {
+                self.align_marks(first);
+                self.tools.marks.container_end(self.text, self.at)
+            }
+            b'"' => {
+                self.align_marks(first);
+                self.tools.marks.quote(self.text, self.at + 1).map(|quote| quote + 1)
+            }
+            _ => rest.iter().position(|b| is_space(*b) || b",:[]{}\"".contains(b)).map(|end| self.at + end),
+        };
+        match end {
+            Some(end) if end - self.at <= limit => Length::Known(end - self.at),
+            None if rest.len() <= limit => Length::Open,
+            _ => Length::TooLong,
+        }
+    }
+
+    /// Gives up a value that is too long to keep.
+    pub(super) fn too_long(&mut self, offset: u64, is_header: bool, in_object: bool) -> Step {
+        if !matches!(self.peek(), Some(b'{' | b'[' | b'"')) {
+            return self.lose(self.at, Damage::HeaderSkipped, Within::Object);
+        }
+        let key = is_header.then(|| self.key.clone());
+        self.state.place = Place::TooLong { nesting: Nesting::default(), offset, key, in_object };
+        Step::Again
+    }
+
+    /// Drops a value that is too long to keep.
+    pub(super) fn skip_too_long(&mut self) -> Step {
+        let Place::TooLong { nesting, offset, key, in_object } = &mut self.state.place else { return Step::Again };
+        let offset = *offset;
+        let Some(length) = nesting.end(&self.text[self.at..]) else {
+            self.at = self.text.len();
+            return self.wait_from(self.at, offset);
+        };
+        self.at += length;
+        let bytes = self.base + self.at as u64 - offset;
+        match key.take() {
+            Some(key) => {
+                self.key = key;
+                self.state.place = Place::Object;
+                Step::Found(Found::Header { value: None, offset, bytes })
+            }
+            None => {
+                self.state.place = Place::List { in_object: *in_object, commas: 0 };
+                Step::Found(Found::Fault(Fault { kind: Damage::EventTooLong, offset, bytes }))
+            }
+        }
+    }
+
+    /// Reports what is wrong and cost no text.
+    #[cold]
+    pub(super) fn fault(&mut self, kind: Damage, at: usize) {
+        self.lost(kind, self.base + at as u64, 0);
+    }
+
+    /// Reports what is wrong, and how much text it cost.
+    pub(super) fn lost(&mut self, kind: Damage, offset: u64, bytes: u64) {
+        self.faults.push_back(Fault { kind, offset, bytes });
+    }
+
+    /// Skips white space and commas, and returns the byte that follows.
+    #[inline]
+    pub(super) fn skip_separators(&mut self) -> Option<u8> {
+        loop {
+            let byte = self.peek()?;
+            if !is_space(byte) && byte != b',' {
+                return Some(byte);
+            }
+            self.at += 1;
+        }
+    }
+
+    /// The byte here.
+    #[inline]
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    /// Its offset in the file's text.
+    pub(super) fn offset(&self) -> u64 {
+        self.base + self.at as u64
+    }
+
+    /// Gives up what begins at a byte.
+    #[cold]
+    pub(super) fn lose(&mut self, from: usize, kind: Damage, within: Within) -> Step {
+        let begin = self.base + from as u64;
+        self.state.place = Place::Lost(Lost { begin, kind, within, tried_to: begin, tries: 0, named_up_to: None });
+        self.at = from;
+        Step::Again
+    }
+
+    /// Gives up an object that was read; events in it may be whole.
+    pub(super) fn lose_object(&mut self, from: usize, kind: Damage, within: Within) -> Step {
+        let step = self.lose(from, kind, within);
+        self.at = from + 1;
+        step
+    }
+}

@@ -1,0 +1,186 @@
+//! The arguments that a load keeps: all of an event's, or those of some keys of some events.
+
+use std::ops::Range;
+
+use memchr::memmem::Finder;
+
+use super::args::{self, flatten_member};
+use super::marks::Marks;
+use super::recover::{Outcome, Recoverer};
+use super::scan::SyntaxError;
+use super::search::{Key, Search};
+use crate::damage::Damage;
+use crate::event::{ArgList, ArgsWanted, Keep, KeySet};
+use crate::nccl::args::in_table;
+use crate::nccl::category::CategoryKind;
+
+/// Fills a list with the arguments of one event.
+pub(super) struct KeptArgs {
+    /// `None`: all of them.
+    keys: Option<KeptKeys>,
+    recoverer: Recoverer,
+}
+
+struct KeptKeys {
+    set: KeySet,
+    /// Each with its key in the table of arguments.
+    keys: Vec<(Key, String)>,
+    /// Finds [`KeySet::marker`].
+    marker: Finder<'static>,
+}
+
+/// The event that has the arguments.
+#[derive(Clone, Copy)]
+pub(super) struct Owner<'a> {
+    pub(super) kind: CategoryKind,
+    /// Empty if it has none.
+    pub(super) name: &'a [u8],
+    /// Whether its arguments are known to be nothing but numbers.
+    pub(super) is_flat: bool,
+}
+
+impl KeptArgs {
+    pub(super) fn new(wanted: ArgsWanted) -> Self {
+        let keys = match wanted {
+            ArgsWanted::All => None,
+            ArgsWanted::Keys(set) => Some(KeptKeys {
+                set,
+                keys: set.keys.iter().map(|key| (Key::new(key), in_table(key))).collect(),
+                marker: Finder::new(set.marker().unwrap_or_default().as_bytes()).into_owned(),
+            }),
+        };
+        KeptArgs { keys, recoverer: Recoverer::default() }
+    }
+
+    /// Adds the rows of the `args` object in a range of a marked text, and what was wrong with them.
+    #[inline]
+    pub(super) fn read(
+        &mut self,
+        owner: Owner<'_>,
+        text: &[u8],
+        object: Range<usize>,
+        marks: &mut Marks,
+        list: &mut ArgList,
+        faults: &mut Vec<Damage>,
+    ) {
+        match &mut self.keys {
+            None => flatten_all(&mut self.recoverer, &text[object], list, faults),
+            Some(kept) => {
+                if kept.are_wanted(owner, &text[object.clone()]) {
+                    kept.read(Search::new(text, object, marks), list, faults);
+                }
+            }
+        }
+    }
+}
+
+impl KeptKeys {
+    #[inline]
+    fn are_wanted(&self, owner: Owner<'_>, object: &[u8]) -> bool {
+        if owner.is_flat && !self.set.may_be_numbers() {
+            return false;
+        }
+        match self.set.keep(owner.kind, owner.name) {
+            Keep::Nothing => false,
+            Keep::IfMarked => self.marker.find(object).is_some(),
+            Keep::Keys => true,
+        }
+    }
+
+    fn read(&mut self, mut search: Search<'_, '_>, list: &mut ArgList, faults: &mut Vec<Damage>) {
+        for (key, in_table) in &mut self.keys {
+            match search.value(key).map(|value| flatten_member(in_table, value, list)) {
+                None | Some(Ok(false)) => {}
+                Some(Ok(true)) => faults.push(Damage::ArgsTooDeep),
+                Some(Err(SyntaxError)) => faults.push(Damage::ArgsSyntax),
+            }
+        }
+    }
+}
+
+/// Flattens an `args` object, also if it is not quite JSON.
+fn flatten_all(recoverer: &mut Recoverer, object: &[u8], list: &mut ArgList, faults: &mut Vec<Damage>) {
+    match args::flatten(object, list) {
+        Ok(false) => {}
+        Ok(true) => faults.push(Damage::ArgsTooDeep),
+        Err(_) => flatten_recovered(recoverer, object, list, faults),
+    }
+}
+
+#[cold]
+fn flatten_recovered(recoverer: &mut Recoverer, object: &[u8], list: &mut ArgList, faults: &mut Vec<Damage>) {
+    if recoverer.object(object, 0, true) != (Outcome::Whole { end: object.len() }) {
+        return faults.push(Damage::ArgsSyntax);
+    }
+    faults.extend(recoverer.faults.iter().map(|(kind, _)| *kind));
+    list.clear();
+    match args::flatten(&recoverer.json, list) {
+        Ok(is_too_deep) => faults.extend(is_too_deep.then_some(Damage::ArgsTooDeep)),
+        Err(_) => faults.push(Damage::ArgsSyntax),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::EventsOf;
+
+    /// The rows that are kept of an `args` object.
+    fn kept(wanted: ArgsWanted, kind: CategoryKind, name: &[u8], object: &str) -> (Vec<String>, Vec<Damage>) {
+        let (mut list, mut faults) = (ArgList::default(), Vec::new());
+        let owner = Owner { kind, name, is_flat: false };
+        let marks = &mut Marks::default();
+        KeptArgs::new(wanted).read(owner, object.as_bytes(), 0..object.len(), marks, &mut list, &mut faults);
+        (list.iter().map(|(key, flat_key, value)| format!("{key} {flat_key} {value:?}")).collect(), faults)
+    }
+
+    /// Whatever the category is, the rows of a key are those that it has among all.
+    #[test]
+    fn keys_of_any_event_are_kept() {
+        let wanted = ArgsWanted::Keys(KeySet { keys: &["Input Dims", "grid", "stream", "none"], of: EventsOf::Any });
+        let object = r#"{"Ev Idx":1,"stream":7,"Input Dims":[[2,3],[],[{"a":4}]],"x":{"grid":1},"grid":[512,1]}"#;
+        for kind in [CategoryKind::Cpu, CategoryKind::Kernel, CategoryKind::Frame, CategoryKind::Runtime] {
+            let (rows, faults) = kept(wanted, kind, b"aten::mm", object);
+            assert_eq!(
+                rows,
+                [
+                    "args.Input Dims[0][0] args.Input Dims Int(2)",
+                    "args.Input Dims[0][1] args.Input Dims Int(3)",
+                    "args.Input Dims[2][0].a args.Input Dims.a Int(4)",
+                    "args.grid[0] args.grid Int(512)",
+                    "args.grid[1] args.grid Int(1)",
+                    "args.stream args.stream Int(7)",
+                ]
+            );
+            assert_eq!(faults, []);
+            let (all, _) = kept(ArgsWanted::All, kind, b"aten::mm", object);
+            assert!(rows.iter().all(|row| all.contains(row)));
+        }
+        let deep = format!(r#"{{"grid":{}{}}}"#, "[".repeat(500), "]".repeat(500));
+        assert_eq!(kept(wanted, CategoryKind::Cpu, b"", &deep), (vec![], vec![Damage::ArgsTooDeep]));
+        assert_eq!(
+            kept(wanted, CategoryKind::Cpu, b"", r#"{"grid":[1,nul]}"#),
+            (vec!["args.grid[0] args.grid Int(1)".to_owned()], vec![Damage::ArgsSyntax])
+        );
+    }
+
+    #[test]
+    fn collectives_are_records_and_their_kernels() {
+        let object = r#"{"Collective name":"allreduce","stream":7,"Group size":2}"#;
+        let rows =
+            ["args.Collective name args.Collective name Text(\"allreduce\")", "args.Group size args.Group size Int(2)"];
+        for (kind, name, object, is_one) in [
+            (CategoryKind::Cpu, "record_param_comms", object, true),
+            (CategoryKind::Cpu, "nccl:all_reduce", object, false),
+            (CategoryKind::Kernel, "ncclDevKernel_AllReduce", object, true),
+            (CategoryKind::Kernel, "_ZN4rccl11AllReduce", object, true),
+            (CategoryKind::Kernel, "ncclDevKernel_AllReduce", r#"{"Group size":2}"#, false),
+            (CategoryKind::Kernel, "gemm", object, false),
+            (CategoryKind::Runtime, "record_param_comms", object, false),
+        ] {
+            let (found, _) = kept(ArgsWanted::COLLECTIVES, kind, name.as_bytes(), object);
+            assert_eq!(found == rows, is_one, "{kind:?} {name}");
+            assert_eq!(found.is_empty(), !is_one, "{kind:?} {name}");
+        }
+    }
+}
