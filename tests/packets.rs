@@ -344,7 +344,7 @@ fn a_trace_without_events_says_why() {
     let bytes = file(&[snapshot, event(5, 3, 5, named("a")).number(58, 3)]);
     let error = read(&bytes, ArgsWanted::All).unwrap_err();
     let want = "none of its 2 packets is a track event that can be shown; \
-        there are 1 packets on a clock that no snapshot ties to the trace's";
+        there are 1 packets on a clock that no snapshot relates to the trace's clock";
     assert!(error.contains(want), "{error}");
 }
 

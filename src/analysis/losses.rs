@@ -64,7 +64,7 @@ fn kinds<'a>(
     tallies.filter(|(_, tally)| tally.count > 0).filter_map(move |(description, tally)| {
         let cost = match description.cost {
             Cost::Lost => "lost",
-            Cost::Mended => "mended",
+            Cost::Recovered => "mended",
             Cost::Moved => "moved",
             // Of what is in an archive besides traces a person may want to know.
             Cost::None if description.kind == Damage::NoTraceInFile => "moved",
