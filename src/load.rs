@@ -23,12 +23,12 @@ use crate::damage::Damage;
 use crate::error::Error;
 use crate::event::ArgsWanted;
 use crate::event::HeaderField;
-use crate::input::archive::{Archive, Findings, Member};
+use crate::input::archive::Findings;
 use crate::input::json::{Buffer, CHUNK, Chunk, Joiner, Part, Reader, Splitter, Summary};
 use crate::input::limit::Limits;
 use crate::input::packed::{PackedCause, PackedFailure};
 use crate::input::proto::Stream;
-use crate::input::{self, Contents, Input};
+use crate::input::{self, Archive, Contents, Input, Member};
 use crate::store::batch::{Batch, Shard};
 use crate::store::traces::Trace;
 use crate::store::{Builder, Store};
@@ -116,7 +116,7 @@ pub fn load_input(
     let (name, size, taken) = (input.name.clone(), input.size, Arc::clone(&input.taken));
     let available = || std::thread::available_parallelism().map_or(1, NonZero::get);
     let threads = options.threads.map_or_else(available, NonZero::get).clamp(1, MAX_THREADS);
-    let contents = input.into_contents(threads)?;
+    let contents = input.into_contents()?;
     let mut loader = Loader { options, threads, progress, taken, size, builder: Builder::default(), text_bytes: 0 };
     let findings = match contents {
         Contents::Archive(archive) => loader.archive(&name, *archive)?,
@@ -146,7 +146,7 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
     fn archive(&mut self, name: &str, mut archive: Archive) -> Result<Findings, Error> {
         // How often there has been a trace of each name.
         let (mut names, mut first_failure) = (HashMap::<String, usize>::new(), None);
-        while let Some(member) = archive.next(self.threads)? {
+        while let Some(member) = archive.next()? {
             let Member { name: of_member, place, contents } = member;
             let shown = match names.get(&of_member) {
                 None => of_member.clone(),

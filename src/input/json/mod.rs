@@ -16,6 +16,7 @@ mod edit;
 mod event;
 mod fields;
 mod flat;
+pub(super) mod format;
 mod header;
 mod ids;
 mod layout;

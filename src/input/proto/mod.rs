@@ -42,7 +42,7 @@ use events::Waiting;
 use held::Held;
 use packet::{NEEDS_STATE, Packet, STARTS_ANEW};
 use packets::{MAX_PACKET, Next, Packets};
-pub(super) use sniff::begins;
+pub(super) use sniff::FORMAT;
 use state::Sequence;
 use track_event::Parser;
 use tracks::{Descriptors, OfThread};
@@ -56,13 +56,14 @@ pub struct Stream {
 
 impl Stream {
     /// What is compressed within the bytes is paid for by a budget, too.
-    pub(super) fn new(bytes: Box<dyn Read + Send>, budget: Budget) -> Self {
-        Stream { bytes, budget }
+    pub(super) fn new(bytes: Box<dyn Read + Send>, budget: Budget) -> Result<Self, (&'static str, &'static str)> {
+        Ok(Stream { bytes, budget })
     }
 
     /// Bytes in memory that may become whatever they do, for tests.
     pub fn unlimited(bytes: Vec<u8>) -> Self {
-        Stream::new(Box::new(io::Cursor::new(bytes)), Budget::new(Limits::of_text(u64::MAX), Arc::default()))
+        let budget = Budget::new(Limits::of_text(u64::MAX), Arc::default());
+        Stream { bytes: Box::new(io::Cursor::new(bytes)), budget }
     }
 
     /// Reads it to the end, keeps these arguments, and hands on what it tells. `tell` says whether to go on.

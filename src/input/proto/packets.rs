@@ -8,10 +8,8 @@ use std::io::{self, Read};
 use std::ops::Range;
 
 use super::recover::{Search, Seen};
+use super::sniff::PACKET;
 use super::wire::{Kind, tag, varint};
-
-/// The field of a trace that holds its packets.
-pub(super) const PACKET: u32 = 1;
 
 /// A packet that says it is longer is none. Perfetto's own are of some KiB, and none may be longer in its shared memory
 /// than that is; what is compressed into one packet is some MiB.
