@@ -35,6 +35,7 @@ use crate::damage::{Damage, DamageReport};
 use crate::event::{ArgsWanted, Event, HeaderField};
 use crate::input::packed::{PackedCause, PackedFailure};
 use crate::time::TimeRule;
+#[cfg(feature = "proto")]
 pub(super) use args::flatten_value_of;
 use cut::{Behind, Cutter, End, Events, Fault, Piece, State, Tools};
 use marks::Marks;

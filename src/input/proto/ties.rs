@@ -1,18 +1,16 @@
-//! What the annotations of an event say of its place among others: the ids that Kineto writes, and whether it is a
-//! collective's.
+//! The ids in an event's annotations that link it to other events, and whether it is the event of a collective.
 //!
-//! They go by the names that Kineto writes into the `args` of its JSON, since a tool that turns such a trace into this
-//! format keeps them.
+//! The keys are those that Kineto writes into the `args` of its JSON: a tool that converts such a trace keeps them.
 
-use super::annotations::Content;
+use super::annotation::Content;
 use crate::event::Ids;
 use crate::nccl::args;
 use crate::nccl::category::CategoryKind;
 
-/// How much of a kernel's name is looked at for that of its library: a mangled one begins with `_ZN` and a number.
+/// How many bytes of a kernel's name may have its library's name: a mangled one begins with `_ZN` and a number.
 const NAME_START: usize = 16;
 
-/// What is known of the event that has the annotations.
+/// The event that has the annotations.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Owner<'a> {
     pub(super) kind: CategoryKind,
@@ -20,18 +18,18 @@ pub(super) struct Owner<'a> {
 }
 
 impl Owner<'_> {
-    /// Whether it is the record of a collective.
+    /// Whether it is the CPU record of a collective.
     pub(super) fn is_record(self) -> bool {
         self.kind == CategoryKind::Cpu && self.name == args::COLLECTIVE_RECORD.as_bytes()
     }
 
-    /// Whether it may be the kernel of one: NCCL's and RCCL's say what they are.
+    /// Whether it may be the kernel of a collective: NCCL and RCCL put their name into it.
     pub(super) fn is_collective(self) -> bool {
         self.kind == CategoryKind::Kernel && self.name.windows(3).take(NAME_START - 2).any(|part| part == b"ccl")
     }
 }
 
-/// The numbers that tie an event to others, as far as there are any.
+/// The numbers that link an event to others.
 #[derive(Debug, Default)]
 pub(super) struct Ties {
     /// In the order of [`args::IDS`].
@@ -39,7 +37,7 @@ pub(super) struct Ties {
 }
 
 impl Ties {
-    /// Of several values with one name the first counts.
+    /// Takes an annotation. If there are several with one name, the first wins.
     pub(super) fn see(&mut self, name: &[u8], value: Content<'_>) {
         let Some(at) = args::IDS.iter().position(|key| key.as_bytes() == name) else { return };
         let number = match value {
