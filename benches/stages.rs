@@ -120,7 +120,7 @@ fn stages(c: &mut Criterion) {
     group.bench_function("decompress", |b| {
         let mut out = vec![0; 512 << 10];
         b.iter(|| {
-            let mut members = Members::new(&packed[..], 0);
+            let mut members = Members::new(&packed[..]);
             while members.read(&mut out).unwrap() > 0 {}
             black_box(out[0])
         });

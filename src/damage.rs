@@ -1,10 +1,10 @@
-//! Everything that can be wrong with a trace, counted by kind, with the places of the first of each and what it cost.
+//! The kinds of damage that a trace may have, and how often each occurred, with its first offsets and its cost.
 //!
-//! A profiler's trace is rarely perfect, and a person still wants an answer from what is whole. So nothing here stops a
-//! load: it is counted, shown once at the end, and visible in SQL as the `stats` table. Kinds that Perfetto's importer counts
-//! as well carry its name and severity, so that the two can be compared number by number.
+//! A profiler's trace is rarely perfect, and the user still wants an answer from the rest. So no damage stops a load: it is
+//! counted, shown once at the end, and is in SQL's `stats` table. Kinds that Perfetto's importer counts, too, have its name and
+//! severity, so that the two can be compared number by number.
 
-/// One thing that can be wrong with a trace.
+/// A kind of damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "the table below describes each")]
@@ -65,44 +65,44 @@ pub enum Damage {
     NoTraceInFile,
 }
 
-/// What a kind of damage costs the user.
+/// What a kind of damage costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cost {
-    /// Something in the file is missing from the tables. `--strict` fails on it.
+    /// Data of the file are missing from the tables. `--strict` fails on it.
     Lost,
-    /// The file is not what its format allows, but what is meant is clear, and all of it is there. `--strict` fails on it.
-    Mended,
-    /// All is there, but some of it not where the file's author meant it.
+    /// The file violates its format, but the meaning is clear and nothing is missing. `--strict` fails on it.
+    Recovered,
+    /// Nothing is missing, but some data are not where the file's author meant them.
     Moved,
-    /// Normal in real traces; for the curious only.
+    /// Nothing: normal in real traces.
     None,
 }
 
 impl Cost {
-    /// Whether a whole file of a correct writer does not have it.
+    /// Whether a whole file of a correct writer never has it.
     pub fn is_fault(self) -> bool {
-        matches!(self, Cost::Lost | Cost::Mended)
+        matches!(self, Cost::Lost | Cost::Recovered)
     }
 }
 
-/// What there is to say of one kind of damage.
+/// The texts of one kind of damage.
 #[derive(Debug)]
 pub struct Description {
     /// The kind.
     pub kind: Damage,
-    /// Its name in the `stats` table; Perfetto's where Perfetto counts it.
+    /// Its name in the `stats` table; Perfetto's if Perfetto counts it.
     pub name: &'static str,
     /// `info`, `notice`, `data_loss` or `error`, as Perfetto grades it.
     pub severity: &'static str,
-    /// What it costs.
+    /// Its cost.
     pub cost: Cost,
-    /// What it is about: `events without a phase or a valid timestamp`.
+    /// What is counted: `events without a phase or a valid timestamp`.
     pub phrase: &'static str,
 }
 
 macro_rules! descriptions {
     ($($kind:ident $name:literal $severity:literal $cost:ident $phrase:literal;)*) => {
-        /// All kinds, in the order in which they are shown.
+        /// All kinds, in the order of the reports.
         pub const DESCRIPTIONS: &[Description] = &[$(Description {
             kind: Damage::$kind, name: $name, severity: $severity, cost: Cost::$cost, phrase: $phrase,
         }),*];
@@ -110,32 +110,32 @@ macro_rules! descriptions {
 }
 
 descriptions! {
-    Truncated "trace_truncated" "data_loss" Lost "all from an element whose end is missing (the file breaks off, or a quote or bracket is stray)";
+    Truncated "trace_truncated" "data_loss" Lost "everything from an element without an end on (the file is cut off, or a quote or bracket is stray)";
     PackedCutOff "compressed_cut_off" "data_loss" Lost "the rest of a file that is cut off (copy it again, or record again)";
-    PackedCorrupt "compressed_corrupt" "data_loss" Lost "all behind corrupt data (copy the file again; gzip -t or zstd -t tests a copy)";
-    BrokenStructure "json_structure" "data_loss" Lost "all behind the place where the file stops being JSON";
-    TrailingBytes "trailing_bytes" "data_loss" Lost "bytes behind the end of the trace";
+    PackedCorrupt "compressed_corrupt" "data_loss" Lost "everything after corrupt data (copy the file again; gzip -t or zstd -t tests a copy)";
+    BrokenStructure "json_structure" "data_loss" Lost "everything after the byte where the file stops being JSON";
+    TrailingBytes "trailing_bytes" "data_loss" Lost "bytes after the end of the trace";
     HeaderSkipped "header_skipped" "data_loss" Lost "header fields unreadable or too long to keep";
-    ElementNotObject "json_element_not_object" "error" Lost "elements of the event list that are no events";
+    ElementNotObject "json_element_not_object" "error" Lost "elements of the event list that are not events";
     EventSyntax "json_event_syntax" "error" Lost "broken events, each up to where the next one begins";
     EventTooLong "json_event_too_long" "error" Lost "events longer than 64 MiB";
-    Garbage "json_garbage" "error" Lost "stretches between events that are no JSON";
-    Documents "json_documents" "error" Moved "documents behind the first, read as part of the same trace";
-    StrayQuote "json_stray_quote" "error" Mended "quotes within strings without a backslash";
-    BadEscape "json_bad_escape" "error" Mended "backslashes that begin no escape (Windows paths?), kept as they are";
-    LoneSurrogate "json_lone_surrogate" "error" Mended "halves of surrogate pairs, replaced by U+FFFD";
-    ControlCharacter "json_control_character" "error" Mended "raw control characters in strings";
-    InvalidUtf8 "json_invalid_utf8" "error" Mended "byte sequences that are not UTF-8, replaced by U+FFFD";
-    InvalidValue "json_invalid_value" "error" Mended "values that JSON does not know (NaN, inf, 01)";
-    MissingComma "json_missing_comma" "error" Mended "missing commas";
-    StrayComma "json_stray_comma" "error" Mended "commas too many";
-    ArgsSyntax "json_args_syntax" "error" Lost "arguments that cannot be read from some place on";
+    Garbage "json_garbage" "error" Lost "stretches between events that are not JSON";
+    Documents "json_documents" "error" Moved "documents after the first, read as part of the same trace";
+    StrayQuote "json_stray_quote" "error" Recovered "quotes within strings without a backslash";
+    BadEscape "json_bad_escape" "error" Recovered "backslashes that begin no escape (Windows paths?), kept as they are";
+    LoneSurrogate "json_lone_surrogate" "error" Recovered "halves of surrogate pairs, replaced by U+FFFD";
+    ControlCharacter "json_control_character" "error" Recovered "raw control characters in strings";
+    InvalidUtf8 "json_invalid_utf8" "error" Recovered "byte sequences that are not UTF-8, replaced by U+FFFD";
+    InvalidValue "json_invalid_value" "error" Recovered "values that JSON does not know (NaN, inf, 01)";
+    MissingComma "json_missing_comma" "error" Recovered "missing commas";
+    StrayComma "json_stray_comma" "error" Recovered "commas too many";
+    ArgsSyntax "json_args_syntax" "error" Lost "arguments that cannot be read from some byte on";
     ArgsTooDeep "json_args_too_deep" "error" Lost "events with arguments nested deeper than 64 levels, or with keys too long to be kept";
-    DuplicateKey "json_duplicate_key" "info" Moved "keys that an event has twice (the last counts)";
+    DuplicateKey "json_duplicate_key" "info" Moved "keys that an event has twice (the last wins)";
     TextTime "json_text_time" "info" Moved "times written as text";
     EventWithoutTimestamp "json_tokenizer_failure" "error" Lost "events without a phase or a valid timestamp";
     InvalidDuration "json_invalid_duration" "error" Lost "events whose duration is not a number, or reaches beyond the end of time";
-    IncompleteEvent "json_parser_failure" "error" Lost "events that lack what their phase needs";
+    IncompleteEvent "json_parser_failure" "error" Lost "events without a field that their phase needs";
     NegativeTimestamp "trace_sorter_negative_timestamp_dropped" "error" Lost "events before time zero";
     NegativeDuration "slice_negative_duration" "error" Lost "slices of negative duration";
     TooDeep "slice_max_depth_exceeded" "error" Lost "slices nested deeper than 512 levels";
@@ -153,27 +153,27 @@ descriptions! {
     FlowStepWithoutStart "flow_step_without_start" "info" None "flow steps without a start";
     DisplayTimeUnit "json_display_time_unit" "info" None "displayTimeUnit fields (ignored: times are microseconds)";
     PacketStructure "packet_structure" "data_loss" Lost
-        "places where the file is no list of packets (all up to the next three that are whole is left out)";
+        "breaks in the list of packets (bytes up to the next three whole packets are dropped)";
     PacketSyntax "packet_syntax" "error" Lost "packets that are not valid protobuf, or compressed so that they cannot be read";
     PacketTooLong "packet_too_long" "error" Lost
-        "packets longer than 256 MiB (unpacked, too), and events with more than 64 MiB of arguments, 64 KiB of categories or 131072 arrows";
+        "packets longer than 256 MiB (unpacked, too), and events with more than 64 MiB of arguments, 64 KiB of categories or 131072 flows";
     PacketWithoutState "packet_skipped_seq_needs_incremental_state_invalid" "data_loss" Lost
-        "packets that build on others which were lost before";
+        "packets that depend on lost ones";
     EventWithoutSequence "track_event_missing_sequence_id" "error" Lost "track events that name no sequence of packets";
     EventWithoutTime "track_event_missing_timestamp" "error" Lost "track events without a time";
-    ClockUnknown "packet_clock_unknown" "error" Lost "packets on a clock that no snapshot ties to the trace's";
-    SnapshotInvalid "invalid_clock_snapshots" "error" Lost "snapshots of clocks in which the trace's own goes backwards";
-    NameUnknown "interned_name_unknown" "error" Lost "names and texts that no packet defines while they hold";
+    ClockUnknown "packet_clock_unknown" "error" Lost "packets on a clock that no snapshot relates to the trace's clock";
+    SnapshotInvalid "invalid_clock_snapshots" "error" Lost "snapshots of clocks in which the trace's own clock goes backwards";
+    NameUnknown "interned_name_unknown" "error" Lost "interned names and texts that no packet has defined before";
     OtherMachine "packet_of_other_machine" "error" Moved "packets of other machines, read as if they were of the first";
     ArchiveBroken "archive_broken" "data_loss" Lost "the rest of an archive that is cut off or corrupt (copy it again)";
     FileUnreadable "archive_file_unreadable" "data_loss" Lost "files of the archive of which nothing could be read";
     FileNotListed "archive_file_not_listed" "data_loss" Lost
-        "files that stand in an archive and not in its directory (several archives in one file? take them apart)";
-    NoTraceInFile "archive_file_no_trace" "info" None "files of the archive that are no traces";
+        "files in an archive that its directory does not list (several archives in one file? separate them)";
+    NoTraceInFile "archive_file_no_trace" "info" None "files of the archive that are not traces";
 }
 
 impl Damage {
-    /// Whether this can be met once only, at one place, so that counting it says nothing.
+    /// Whether it can occur only once, so that its count says nothing.
     pub fn is_place(self) -> bool {
         use Damage::{ArchiveBroken, FileNotListed};
         use Damage::{BrokenStructure, PackedCorrupt, PackedCutOff, TrailingBytes, Truncated};
@@ -183,40 +183,40 @@ impl Damage {
         )
     }
 
-    /// Whether it is met in an archive and not in a trace.
+    /// Whether it is damage to an archive, not to a trace.
     pub fn is_of_archive(self) -> bool {
         use Damage::{ArchiveBroken, FileNotListed, FileUnreadable, NoTraceInFile};
         matches!(self, ArchiveBroken | FileUnreadable | FileNotListed | NoTraceInFile)
     }
 
-    /// What there is to say of this kind.
+    /// Its texts.
     pub fn description(self) -> &'static Description {
         &DESCRIPTIONS[self as usize]
     }
 }
 
-/// How often one kind was met, and where first.
+/// How often one kind occurred, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// How often.
+    /// The number of cases.
     pub count: u64,
-    /// The byte offset of the first, where it has one: in the (decompressed) text; of what is wrong with its compression in the file.
+    /// The offset of the first case, if it has one: in the (decompressed) text, or in the file for damage to the compression.
     pub first_offset: Option<u64>,
-    /// Those of the next two.
+    /// The offsets of the next two.
     pub next_offsets: [Option<u64>; 2],
-    /// How many bytes of the text were lost by it, where that is known.
+    /// How many bytes of the text were lost, where that is known.
     pub bytes: u64,
 }
 
 impl Tally {
-    /// The places of the first three, in file order.
+    /// The offsets of the first three, in file order.
     pub fn offsets(&self) -> impl Iterator<Item = u64> {
         [self.first_offset, self.next_offsets[0], self.next_offsets[1]].into_iter().flatten()
     }
 
     fn note(&mut self, offset: u64) {
         let [second, third] = &mut self.next_offsets;
-        if let Some(free) = [&mut self.first_offset, second, third].into_iter().find(|place| place.is_none()) {
+        if let Some(free) = [&mut self.first_offset, second, third].into_iter().find(|offset| offset.is_none()) {
             *free = Some(offset);
         }
     }
@@ -225,17 +225,17 @@ impl Tally {
 /// The tallies of all kinds.
 #[derive(Debug, Clone, Default)]
 pub struct DamageReport {
-    /// By kind; empty where nothing was met: an archive may hold a hundred thousand traces.
+    /// By kind; empty without damage: an archive may have a hundred thousand traces.
     tallies: Vec<Tally>,
 }
 
 impl DamageReport {
-    /// Counts one case; `offset` is its byte in the decompressed text.
+    /// Counts one case. `offset` is in the decompressed text.
     pub fn count(&mut self, kind: Damage, offset: Option<u64>) {
         self.lose(kind, offset, 0);
     }
 
-    /// Counts one case by which so many bytes of the text were lost.
+    /// Counts one case that lost this many bytes of the text.
     pub fn lose(&mut self, kind: Damage, offset: Option<u64>, bytes: u64) {
         self.tallies.resize(DESCRIPTIONS.len(), Tally::default());
         let tally = &mut self.tallies[kind as usize];
@@ -246,7 +246,7 @@ impl DamageReport {
         }
     }
 
-    /// Adds what another report counted; first places of this one stay first.
+    /// Adds another report; the first offsets of this one stay first.
     pub fn add(&mut self, other: &DamageReport) {
         self.add_counts(other);
         for (mine, theirs) in self.tallies.iter_mut().zip(&other.tallies) {
@@ -254,7 +254,7 @@ impl DamageReport {
         }
     }
 
-    /// Adds how often another report counted, and not where: of what has other places.
+    /// Adds the counts of another report without its offsets, which are those of another file.
     pub fn add_counts(&mut self, other: &DamageReport) {
         self.tallies.resize(self.tallies.len().max(other.tallies.len()), Tally::default());
         for (mine, theirs) in self.tallies.iter_mut().zip(&other.tallies) {
@@ -263,22 +263,22 @@ impl DamageReport {
         }
     }
 
-    /// How many bytes of the text were lost by all that was met.
+    /// How many bytes of the text were lost in total.
     pub fn lost_bytes(&self) -> u64 {
         self.tallies.iter().map(|tally| tally.bytes).sum()
     }
 
-    /// How often a kind was met.
+    /// The tally of a kind.
     pub fn get(&self, kind: Damage) -> Tally {
         self.tallies.get(kind as usize).copied().unwrap_or_default()
     }
 
-    /// All kinds with their tallies, also those at zero.
+    /// All kinds with their tallies, also those that did not occur.
     pub fn iter(&self) -> impl Iterator<Item = (&'static Description, Tally)> + '_ {
         DESCRIPTIONS.iter().map(|d| (d, self.get(d.kind)))
     }
 
-    /// The kinds that were met and that a whole file of a correct writer does not have.
+    /// The kinds that occurred and that a whole file of a correct writer never has.
     pub fn faults(&self) -> impl Iterator<Item = (&'static Description, Tally)> + '_ {
         self.iter().filter(|(d, tally)| d.cost.is_fault() && tally.count > 0)
     }

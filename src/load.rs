@@ -19,10 +19,10 @@ use std::time::Instant;
 use crate::damage::Damage;
 use crate::error::Error;
 use crate::event::HeaderField;
-use crate::input::archive::{Archive, Findings, Member};
+use crate::input::archive::Findings;
 use crate::input::json::Summary;
 use crate::input::proto::Stream;
-use crate::input::{self, Contents, Input};
+use crate::input::{self, Archive, Contents, Input, Member};
 use crate::store::traces::Trace;
 use crate::store::{Builder, Store};
 pub use options::{LoadOptions, Progress};
@@ -73,7 +73,7 @@ pub fn load_input(
     let available = || std::thread::available_parallelism().map_or(1, NonZero::get);
     let threads = options.threads.map_or_else(available, NonZero::get).min(MAX_THREADS);
     let threads = NonZero::new(threads).unwrap_or(NonZero::<usize>::MIN);
-    let contents = input.into_contents(threads.get())?;
+    let contents = input.into_contents()?;
     let mut loader = Loader { options, threads, progress, taken, size, builder: Builder::default(), text_bytes: 0 };
     let findings = match contents {
         Contents::Archive(archive) => loader.archive(&name, *archive)?,
@@ -103,7 +103,7 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
     fn archive(&mut self, name: &str, mut archive: Archive) -> Result<Findings, Error> {
         // How many traces of each name there were.
         let (mut names, mut first_failure) = (HashMap::<String, usize>::new(), None);
-        while let Some(member) = archive.next(self.threads.get())? {
+        while let Some(member) = archive.next()? {
             let Member { name: of_member, place, contents } = member;
             let shown = match names.get(&of_member) {
                 None => of_member.clone(),

@@ -64,7 +64,7 @@ fn kinds<'a>(
     tallies.filter(|(_, tally)| tally.count > 0).filter_map(move |(description, tally)| {
         let cost = match description.cost {
             Cost::Lost => "lost",
-            Cost::Mended => "mended",
+            Cost::Recovered => "mended",
             Cost::Moved => "moved",
             // Files of an archive that are no traces are listed too.
             Cost::None if description.kind == Damage::NoTraceInFile => "moved",

@@ -77,7 +77,7 @@ const ONE: &str = "--trace cuts one trace";
 fn refuse_what_cannot_be_cut(args: &Export) -> Result<(), Stop> {
     let input = opening::input(&args.trace, &args.reading)?;
     let name = input.name.clone();
-    match input.into_contents(1)? {
+    match input.into_contents()? {
         Contents::Archive(archive) => opening::refuse_if_several(ONE, &archive.likely_traces()?),
         Contents::Packets(_) => Err(Stop::Failed(Error::CannotCut { name })),
         _ => Ok(()),

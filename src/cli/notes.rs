@@ -279,7 +279,7 @@ pub(super) fn damage(store: &Store) {
 fn one_line(whose: &str, description: &Description, tally: Tally) {
     let verb = match description.cost {
         Cost::Lost => "Left out",
-        Cost::Mended => "Mended",
+        Cost::Recovered => "Mended",
         Cost::Moved | Cost::None => "Note",
     };
     say(&format!("{verb}: {whose}{}", one_damage(description, tally)));

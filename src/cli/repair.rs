@@ -62,7 +62,7 @@ fn is_archive(args: &Repair) -> Result<bool, Stop> {
     if opening::is_read_once(&args.trace) {
         return Ok(false);
     }
-    match opening::input(&args.trace, &args.reading)?.into_contents(1)? {
+    match opening::input(&args.trace, &args.reading)?.into_contents()? {
         Contents::Archive(archive) => {
             opening::refuse_if_several("repair writes one trace", &archive.likely_traces()?)?;
             Ok(true)

@@ -1,21 +1,27 @@
 //! Gzip, of any number of members.
 //!
-//! `flate2`'s own reader forgets what was decompressed in the very call in which it meets corrupt data, which is up to as much text as
-//! was asked for. So the decompressor is called here: it says how much it had written.
+//! `flate2`'s own reader drops the text of the call that meets corrupt data, which is up to as much as was asked for. So the
+//! decompressor is called here: it reports how much it has written. The members of bgzip are read like any others.
 
 use std::io::{self, BufRead, Read};
 
 use flate2::{Decompress, FlushDecompress, Status};
 
+use super::format::{Fit, Format, Reader};
 use super::packed::{Parts, Source, Unpack};
 
 /// Reads the text of all members.
 pub type Members<R> = Parts<Member<R>>;
 
-/// What every member begins with.
-pub(super) const MAGIC: &[u8] = &[0x1f, 0x8b];
+/// The mark of a member.
+const MAGIC: &[u8] = &[0x1f, 0x8b];
 
-/// How far back a member may refer, as a power of two: as far as the format allows.
+pub(super) const FORMAT: Format = Format {
+    sniff: |head| Fit::sure_if(head.starts_with(MAGIC)),
+    reader: Reader::Layer(|bytes| Box::new(Members::new(bytes))),
+};
+
+/// The logarithm of the window: the largest that the format allows.
 const WINDOW_BITS: u8 = 15;
 
 /// Reads the text of a member.
@@ -23,14 +29,14 @@ pub struct Member<R> {
     source: Source<R>,
     decompress: Decompress,
     is_over: bool,
-    /// What is wrong behind the text that has been read.
+    /// The failure after the text that has been read.
     failure: Option<io::Error>,
 }
 
 impl<R: Read> Unpack for Member<R> {
     type Input = R;
 
-    const FORMAT: &'static str = "gzip";
+    const NAME: &'static str = "gzip";
 
     const STEP: usize = usize::MAX;
 
@@ -59,11 +65,11 @@ impl<R: Read> Read for Member<R> {
         while !self.is_over && !buf.is_empty() {
             let block = self.source.fill_buf()?;
             let has_ended = block.is_empty();
-            let (taken, given) = (self.decompress.total_in(), self.decompress.total_out());
+            let (read, written) = (self.decompress.total_in(), self.decompress.total_out());
             let flush = if has_ended { FlushDecompress::Finish } else { FlushDecompress::None };
             let outcome = self.decompress.decompress(block, buf, flush);
-            self.source.consume((self.decompress.total_in() - taken) as usize);
-            let n = (self.decompress.total_out() - given) as usize;
+            self.source.consume((self.decompress.total_in() - read) as usize);
+            let n = (self.decompress.total_out() - written) as usize;
             let failure = match outcome {
                 Ok(Status::StreamEnd) => {
                     self.is_over = true;
@@ -101,7 +107,7 @@ mod tests {
 
     fn read(bytes: &[u8]) -> (String, Option<PackedCause>) {
         let mut text = Vec::new();
-        let end = Members::new(bytes, 0).read_to_end(&mut text);
+        let end = Members::new(bytes).read_to_end(&mut text);
         let cause = end.err().map(|e| PackedFailure::of(&e).unwrap().cause);
         (String::from_utf8(text).unwrap(), cause)
     }
@@ -126,7 +132,7 @@ mod tests {
     fn interruptions_lose_nothing() {
         let bytes = [member("one "), member("two")].concat();
         let mut text = String::new();
-        Members::new(Interrupted(&bytes, false), 0).read_to_string(&mut text).unwrap();
+        Members::new(Interrupted(&bytes, false)).read_to_string(&mut text).unwrap();
         assert_eq!(text, "one two");
     }
 
@@ -163,10 +169,10 @@ mod tests {
         text
     }
 
-    /// One symbol stands for so many bytes of text at most, and is lost with the byte in which it lies.
+    /// One symbol is at most this many bytes of text, and is lost with its byte.
     const SYMBOL: usize = 258;
 
-    /// How much of the text can be had of the first bytes of a member.
+    /// The text of the first bytes of a member.
     fn text_of(bytes: &[u8]) -> Vec<u8> {
         let (mut decoder, mut text, mut byte) = (flate2::bufread::GzDecoder::new(bytes), Vec::new(), [0]);
         while let Ok(1) = decoder.read(&mut byte) {
@@ -175,8 +181,8 @@ mod tests {
         text
     }
 
-    /// Wherever a byte is wrong, all text comes out that the bytes before it hold; how much is asked for at a time plays no part.
-    /// What comes behind it is made of the wrong byte, until that is found out.
+    /// Wherever a byte is wrong, all text of the bytes before it is read, however much is asked for at a time. Text after it may be
+    /// wrong until the decompressor notices.
     #[test]
     fn all_text_before_corrupt_data_is_read() {
         let whole = member(&prose(400_000));
@@ -186,7 +192,7 @@ mod tests {
             bytes[at] ^= 0x55;
             let before = text_of(&whole[..at]);
             for size in [700, 64 * 1024, 4 << 20] {
-                let (mut members, mut buf, mut text) = (Members::new(&bytes[..], 0), vec![0; size], Vec::new());
+                let (mut members, mut buf, mut text) = (Members::new(&bytes[..]), vec![0; size], Vec::new());
                 let failure = loop {
                     match members.read(&mut buf) {
                         Ok(n) => text.extend_from_slice(&buf[..n]),

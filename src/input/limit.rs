@@ -1,12 +1,11 @@
-//! How much text a trace may become.
+//! How much text a file may decompress to.
 //!
-//! A few megabytes can be made that decompress to terabytes. What is read takes memory only as far as it has events, but reading it takes
-//! time, and a trace of events that no machine can hold takes all memory that there is. So there is a limit to the text, and unless a
-//! person has set one, a limit to how much of it a piece of the file may become: what programs record shrinks to a
-//! tenth or a thirtieth, and hardly any to less than a hundredth; what was made to harm shrinks to a thousandth, which is the
-//! least that gzip can do, or to far less with zstd. Stretches are looked at one by one, so that an honest beginning is no
-//! cover; and all texts in a file count as one, so that it is no use to divide them. What is unpacked only to be unpacked further, an
-//! archive in an archive say, is no text and has a limit of its own, or layers of nothing in nothing could go on for ever.
+//! A few megabytes can be made that decompress to terabytes, which take time to read, and, if they are events, all memory. So the
+//! text has a limit in bytes, and unless the user has set it, a limit of its ratio to the file: recorded traces compress to a tenth
+//! or a thirtieth, hardly any to less than a hundredth; a decompression bomb to a thousandth, which is gzip's best, or with zstd to
+//! far less. The ratio is checked for each stretch of the text, so that an honest beginning hides nothing, and all texts of a file
+//! count as one, so that dividing them is no use. Bytes that are decompressed only to be decompressed again, an archive in an
+//! archive say, are not text; they have limits of their own, or layers of nothing in nothing could go on for ever.
 
 use std::error::Error;
 use std::fmt;
@@ -15,37 +14,38 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::packed::BLOCK;
+use crate::error;
 
-/// How much text there may be.
+/// How much text a file may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of text in all.
+    /// Bytes of text in total.
     pub text: u64,
-    /// Whether a stretch of the text may come of next to nothing.
+    /// Whether any ratio of text to file is allowed.
     pub any_ratio: bool,
 }
 
-/// More text than this no store can number the events of: four thousand million, of 256 bytes each.
-const MOST: u64 = 1 << 40;
+/// No store can number the events of more text: four thousand million, of 256 bytes each.
+const MAX_TEXT: u64 = 1 << 40;
 
-/// So much text...
+/// In each stretch of this many bytes of text...
 const STRETCH: u64 = 1 << 30;
 
-/// ... has to come of the 512th part of that at least.
+/// ... a byte of the file may become this many bytes of text.
 const RATIO: u64 = 512;
 
-/// Of text that was packed several times over there may be so much that is no text yet for each byte that is, and so much beside it.
+/// How many bytes that are not text yet there may be: so many for each byte of text, and so many besides.
 const LAYERS: u64 = 4;
 const BESIDE: u64 = 16 << 20;
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { text: MOST, any_ratio: false }
+        Limits { text: MAX_TEXT, any_ratio: false }
     }
 }
 
 impl Limits {
-    /// So many bytes of text, whatever they come of.
+    /// This many bytes of text, at any ratio.
     pub fn of_text(bytes: u64) -> Self {
         Limits { text: bytes, any_ratio: true }
     }
@@ -56,18 +56,18 @@ impl Limits {
 pub struct LimitReached {
     /// How many bytes of text had been read.
     pub text: u64,
-    /// Of how many bytes of the file.
+    /// From how many bytes of the file.
     pub taken: u64,
-    /// What was wrong with that.
+    /// Which limit.
     pub limit: Limit,
 }
 
-/// The ways in which a text is too much.
+/// The limits of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// It is longer than it may be.
+    /// Its length.
     Text,
-    /// It comes of next to nothing.
+    /// Its ratio to the file.
     Ratio,
 }
 
@@ -93,93 +93,101 @@ impl fmt::Display for LimitReached {
 
 impl Error for LimitReached {}
 
+/// The library's error for a failure to read the named file.
+pub(crate) fn failure(name: &str, source: io::Error) -> error::Error {
+    let name = name.to_owned();
+    match LimitReached::of(&source) {
+        Some(reached) => error::Error::TooMuchText { name, what: reached.to_string() },
+        None => error::Error::Read { name, source },
+    }
+}
+
 impl From<LimitReached> for io::Error {
     fn from(reached: LimitReached) -> Self {
         io::Error::new(io::ErrorKind::QuotaExceeded, reached)
     }
 }
 
-/// Bytes of text, and what they came of.
+/// The bytes of text so far, and where the ratio is counted from.
 #[derive(Debug, Default)]
 struct Count {
-    /// How many bytes of text there have been.
-    given: Arc<AtomicU64>,
-    /// How many there had been when the stretch began, and how many bytes of the file had been taken.
-    stretch: Mutex<Both>,
-    /// The same when the layer began that is unpacked now.
-    layer: Mutex<Both>,
+    text: Arc<AtomicU64>,
+    /// The amounts at the start of the stretch.
+    stretch: Mutex<Amounts>,
+    /// The amounts at the start of the layer that is decompressed now.
+    layer: Mutex<Amounts>,
 }
 
-/// Bytes of text, and bytes of the file.
+/// Bytes of text, and bytes taken from the file.
 #[derive(Debug, Clone, Copy, Default)]
-struct Both {
-    given: u64,
+struct Amounts {
+    text: u64,
     taken: u64,
 }
 
-impl Both {
-    /// How many bytes of text one of the file has become since then. A piece that was taken before may have been for a part of it.
-    fn ratio_since(self, before: Both) -> u64 {
-        (self.given - before.given) / (self.taken - before.taken + BLOCK as u64)
+impl Amounts {
+    /// How many bytes of text one byte of the file has become since then. A part of the block read before counts, too.
+    fn ratio_since(self, before: Amounts) -> u64 {
+        (self.text - before.text) / (self.taken - before.taken + BLOCK as u64)
     }
 }
 
 impl Count {
-    fn now(&self, taken: &AtomicU64) -> Both {
-        Both { given: self.given.load(Ordering::Relaxed), taken: taken.load(Ordering::Relaxed) }
+    fn now(&self, taken: &AtomicU64) -> Amounts {
+        Amounts { text: self.text.load(Ordering::Relaxed), taken: taken.load(Ordering::Relaxed) }
     }
 
-    /// Of a stretch that is over, how much text came of a byte of the file.
+    /// How many bytes of text a byte of the file became in a stretch, if one is over.
     fn ratio_of_stretch(&self, taken: &AtomicU64) -> Option<u64> {
         let (now, mut stretch) = (self.now(taken), lock(&self.stretch));
-        if now.given - stretch.given < STRETCH {
+        if now.text - stretch.text < STRETCH {
             return None;
         }
         Some(now.ratio_since(std::mem::replace(&mut *stretch, now)))
     }
 
-    /// The same bytes of text, and others of a file.
+    /// The same bytes of text, counted against another file.
     fn of_other(&self, taken: &AtomicU64) -> Arc<Self> {
         let now = self.now(taken);
-        Arc::new(Count { given: Arc::clone(&self.given), stretch: Mutex::new(now), layer: Mutex::new(now) })
+        Arc::new(Count { text: Arc::clone(&self.text), stretch: Mutex::new(now), layer: Mutex::new(now) })
     }
 }
 
-/// Nothing panics while it holds one of these.
-fn lock(both: &Mutex<Both>) -> MutexGuard<'_, Both> {
-    both.lock().unwrap_or_else(PoisonError::into_inner)
+/// Nothing panics while it holds such a lock.
+fn lock(amounts: &Mutex<Amounts>) -> MutexGuard<'_, Amounts> {
+    amounts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The limits of a file, and what is used up of them by all the texts in it together.
+/// The limits of a file, and how much of them all its texts together have used.
 #[derive(Debug, Clone)]
 pub(super) struct Budget {
     limits: Limits,
-    /// As many bytes of text may come of a byte of the file.
+    /// How many bytes of text a byte of the file may become.
     ratio: u64,
-    /// How many bytes of the file have been taken.
+    /// How many bytes of the file have been read.
     taken: Arc<AtomicU64>,
-    /// The text that is read.
+    /// The text.
     text: Arc<Count>,
-    /// What is unpacked only to be unpacked further, all layers together.
+    /// Bytes that are decompressed only to be decompressed again, all layers together.
     layers: Arc<Count>,
 }
 
 impl Budget {
-    /// `taken` is counted by what reads the file.
+    /// `taken` is counted by the reader of the file.
     pub(super) fn new(limits: Limits, taken: Arc<AtomicU64>) -> Self {
         Budget { limits, ratio: RATIO, taken, text: Arc::default(), layers: Arc::default() }
     }
 
-    /// That of bytes which are no text yet: archives within archives, and what is compressed more than once. One text may be in several
-    /// of these, and beside other files.
+    /// The budget of bytes that are not text yet: archives in archives, and files that are compressed more than once. A text may be in
+    /// several of these, beside other files.
     pub(super) fn of_layers(&self) -> Self {
         *lock(&self.layers.layer) = self.layers.now(&self.taken);
         let limits = Limits { text: self.limits.text.saturating_mul(LAYERS).saturating_add(BESIDE), ..self.limits };
         Budget { limits, text: Arc::clone(&self.layers), ..self.clone() }
     }
 
-    /// The same, of a file which may be one to which the last layer was copied: that is where the bytes are taken from then, and each has
-    /// become some already.
+    /// The budget of a file to which the last layer may have been copied. Its bytes are counted by `taken`, and each was decompressed
+    /// from some bytes of the outer file before.
     pub(super) fn of_file(&self, taken: Arc<AtomicU64>) -> Self {
         if Arc::ptr_eq(&taken, &self.taken) {
             return self.clone();
@@ -198,14 +206,14 @@ pub(super) struct Limited<R> {
 }
 
 impl<R: Read> Limited<R> {
-    /// A text that is paid for by a budget.
+    /// A text that is charged to a budget.
     pub(super) fn new(text: R, budget: Budget) -> Self {
         Limited { text, budget }
     }
 
     fn reached(&self, limit: Limit) -> io::Error {
-        let Both { given, taken } = self.budget.text.now(&self.budget.taken);
-        LimitReached { text: given, taken, limit }.into()
+        let Amounts { text, taken } = self.budget.text.now(&self.budget.taken);
+        LimitReached { text, taken, limit }.into()
     }
 }
 
@@ -215,9 +223,9 @@ impl<R: Read> Read for Limited<R> {
         if !limits.any_ratio && count.ratio_of_stretch(taken).is_some_and(|of_stretch| of_stretch > *ratio) {
             return Err(self.reached(Limit::Ratio));
         }
-        let left = limits.text.saturating_sub(count.given.load(Ordering::Relaxed));
+        let left = limits.text.saturating_sub(count.text.load(Ordering::Relaxed));
         if left == 0 && !buf.is_empty() {
-            // Whether the text is longer than that is only known now.
+            // Only another read says whether the text is longer.
             return match self.text.read(&mut [0])? {
                 0 => Ok(0),
                 _ => Err(self.reached(Limit::Text)),
@@ -225,7 +233,7 @@ impl<R: Read> Read for Limited<R> {
         }
         let wanted = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
         let n = self.text.read(&mut buf[..wanted])?;
-        self.budget.text.given.fetch_add(n as u64, Ordering::Relaxed);
+        self.budget.text.text.fetch_add(n as u64, Ordering::Relaxed);
         Ok(n)
     }
 }
@@ -234,7 +242,7 @@ impl<R: Read> Read for Limited<R> {
 mod tests {
     use super::*;
 
-    /// So many zeros, of which each takes a part of a byte.
+    /// This many zeros, of which each takes a part of a byte of the file.
     struct Zeros {
         left: u64,
         given: u64,
@@ -257,12 +265,12 @@ mod tests {
         read_of(&Budget::new(limits, Arc::default()), bytes, ratio)
     }
 
-    /// How much of so many bytes is read, and what stops it.
+    /// How many of these bytes are read, and the limit that ends them.
     fn read_of(budget: &Budget, bytes: u64, ratio: u64) -> (u64, Option<Limit>) {
         let taken = Arc::clone(&budget.taken);
         let zeros = Zeros { left: bytes, given: 0, ratio, before: taken.load(Ordering::Relaxed), taken };
         let mut limited = Limited::new(zeros, budget.clone());
-        // As long as a chunk is usually; the bytes themselves are never touched.
+        // The usual length of a chunk; the bytes themselves are never read.
         let (mut buf, mut given) = (vec![0; 512 * 1024], 0);
         loop {
             match limited.read(&mut buf) {
@@ -281,7 +289,7 @@ mod tests {
         assert_eq!(read(1, 1, Limits::of_text(0)), (0, Some(Limit::Text)));
     }
 
-    /// What honest programs write shrinks to a hundredth at most; gzip's worst is 1032, and in small files anything may be.
+    /// What honest programs write compresses to a hundredth at most; gzip's limit is 1032, and a small file may have any ratio.
     #[test]
     fn a_text_of_next_to_nothing_is_refused() {
         let limits = Limits::default();
@@ -292,21 +300,21 @@ mod tests {
         assert_eq!(read(3 * STRETCH, 1032, Limits::of_text(4 * STRETCH)), (3 * STRETCH, None));
     }
 
-    /// However many files of an archive the text is in.
+    /// However many files of an archive have it.
     #[test]
     fn all_texts_are_one_text() {
         let budget = Budget::new(Limits::default(), Arc::default());
         let half = STRETCH / 2;
         assert_eq!(read_of(&budget, half, 1032), (half, None));
         assert_eq!(read_of(&budget, half - 1, 1032), (half - 1, None));
-        // It is found once a stretch is over.
+        // It is noticed at the end of a stretch.
         assert_eq!(read_of(&budget, half, 1032), (512 * 1024, Some(Limit::Ratio)));
         let budget = Budget::new(Limits::of_text(100), Arc::default());
         assert_eq!(read_of(&budget, 60, 1), (60, None));
         assert_eq!(read_of(&budget, 60, 1), (40, Some(Limit::Text)));
     }
 
-    /// What is unpacked to be unpacked further counts apart, all of it together, and may be more than the text.
+    /// Bytes that are decompressed again count apart, all together, and may be more than the text.
     #[test]
     fn layers_have_limits_too() {
         let budget = Budget::new(Limits::of_text(100), Arc::default());
@@ -317,7 +325,7 @@ mod tests {
         assert_eq!(read_of(&budget.of_layers(), 2 * STRETCH, 1032), (STRETCH, Some(Limit::Ratio)));
     }
 
-    /// A file that was copied and unpacked has become 64 times as large by that: eightfold is all that is left.
+    /// Decompressing a file to a copy has made it 64 times as large: a factor of eight is left.
     #[test]
     fn layers_multiply() {
         for (ratio, stops) in [(7, None), (10, Some(Limit::Ratio))] {

@@ -1,24 +1,24 @@
 //! Compressed streams of any number of parts, read as one text.
 //!
 //! A gzip file consists of members, a zstd file of frames. Tools that compress in parallel (pigz, bgzip, pzstd) and plain
-//! `cat a.gz b.gz` write several, all of which count. The libraries' own readers fail on whatever follows the last one; here
-//! that is told apart from corrupt data, so that what was whole before it is kept and the rest is named.
+//! `cat a.gz b.gz` write several. The libraries' own readers fail on any bytes after the last one; here these are distinguished
+//! from corrupt data, so that the text before them is kept and the failure says which it is.
 
 use std::error::Error;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 
-/// Compressed bytes are read in pieces of this size.
+/// Compressed bytes are read in blocks of this size.
 pub(super) const BLOCK: usize = 256 * 1024;
 
 /// Why a compressed stream ended early. Travels inside an [`io::Error`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackedFailure {
-    /// What is wrong.
+    /// The kind of failure.
     pub cause: PackedCause,
-    /// How many compressed bytes had been used.
+    /// How many compressed bytes had been consumed.
     pub offset: u64,
-    /// What the decompressor says.
+    /// The decompressor's message.
     pub message: String,
 }
 
@@ -27,9 +27,9 @@ pub struct PackedFailure {
 pub enum PackedCause {
     /// The file ends in the middle of a part.
     CutOff,
-    /// The data contradict themselves or their checksum.
+    /// The data are invalid or do not match their checksum.
     Corrupt,
-    /// After a whole part follows something that is none.
+    /// Bytes that are not a part follow a whole part.
     TrailingBytes,
 }
 
@@ -56,30 +56,30 @@ impl From<PackedFailure> for io::Error {
 
 /// A decompressor of one part.
 pub trait Unpack: Read + Sized {
-    /// What it reads.
+    /// Its source.
     type Input: Read;
 
-    /// What it decompresses, for messages.
-    const FORMAT: &'static str;
+    /// The format's name in messages.
+    const NAME: &'static str;
 
-    /// How many bytes of text it should give at a time: so many may be lost before a place where the data are corrupt.
+    /// How many bytes of text to decompress at a time: up to this many may be lost before corrupt data.
     const STEP: usize;
 
-    /// Whether a part begins so. A head shorter than a mark may be that of a part which was cut off.
+    /// Whether a part begins like this. A head shorter than the mark may be that of a part which was cut off.
     fn may_begin(head: &[u8]) -> bool;
 
     /// Starts at a part's first byte.
     fn start(source: Source<Self::Input>) -> io::Result<Self>;
 
-    /// Where it is.
+    /// The source, for its position.
     fn source(&self) -> &Source<Self::Input>;
 
-    /// What its library's error means.
+    /// The message for an error of its library.
     fn explain(error: &io::Error) -> String {
         error.to_string()
     }
 
-    /// The source, behind the part.
+    /// The source, after the part.
     fn into_source(self) -> Source<Self::Input>;
 }
 
@@ -96,27 +96,27 @@ enum State<D: Unpack> {
 }
 
 impl<D: Unpack> Parts<D> {
-    /// Starts where a part begins, `offset` bytes into the file.
-    pub fn new(source: D::Input, offset: u64) -> Self {
-        let source = Source { source: BufReader::with_capacity(BLOCK, source), used: offset };
+    /// Starts at the beginning of a part.
+    pub fn new(source: D::Input) -> Self {
+        let source = Source { source: BufReader::with_capacity(BLOCK, source), used: 0 };
         Parts { state: State::Between(source), failure: None }
     }
 
-    /// On to the next part, or to the end. `Ok(true)` if there is a next one.
+    /// Goes on to the next part. `Ok(false)` at the end.
     fn next_part(&mut self) -> io::Result<bool> {
         let mut source = match std::mem::replace(&mut self.state, State::Over) {
             State::Within(decoder) => decoder.into_source(),
             State::Between(source) => source,
             State::Over => return Ok(false),
         };
-        // Zero padding up to a block's end is what tapes and some object stores leave behind; gzip passes over it too.
+        // Tapes and some object stores pad the last block with zeros; gzip skips them too.
         let head = loop {
             let zeros = match source.fill_buf() {
                 Ok([]) => return Ok(false),
                 Ok(head) if head[0] != 0 => break head,
                 Ok(head) => head.iter().take_while(|b| **b == 0).count(),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => 0,
-                // Whoever asks again is told again: this is no end.
+                // Another read fails again: this is not the end.
                 Err(e) => {
                     self.state = State::Between(source);
                     return Err(e);
@@ -125,7 +125,7 @@ impl<D: Unpack> Parts<D> {
             source.consume(zeros);
         };
         if !D::may_begin(head) {
-            let message = format!("after the end of the {0} data follow bytes that are no {0}", D::FORMAT);
+            let message = format!("after the end of the {0} data follow bytes that are no {0}", D::NAME);
             return Err(self.fail(PackedCause::TrailingBytes, source.used, message));
         }
         self.state = State::Within(D::start(source)?);
@@ -160,7 +160,7 @@ impl<D: Unpack> Read for Parts<D> {
                 }
                 Ok(n) => return Ok(n),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                // The source may be packed itself; what is wrong there is said there.
+                // The source may be compressed itself, and has reported its own failure.
                 Err(e) if !is_of_contents(&e) || PackedFailure::of(&e).is_some() => return Err(e),
                 Err(e) => {
                     let is_cut_off = e.kind() == io::ErrorKind::UnexpectedEof;
@@ -173,13 +173,13 @@ impl<D: Unpack> Read for Parts<D> {
     }
 }
 
-/// Whether an error is the decompressor's, who does not like what it reads, rather than that of reading.
+/// Whether an error is about the compressed data, not about reading them.
 fn is_of_contents(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
     error.raw_os_error().is_none() && matches!(error.kind(), UnexpectedEof | InvalidData | InvalidInput | Other)
 }
 
-/// Compressed bytes, and how many of them the decoder has used, for messages.
+/// Compressed bytes, and how many of them the decoder has consumed, for messages.
 pub struct Source<R> {
     source: BufReader<R>,
     used: u64,

@@ -1,7 +1,7 @@
-//! A part of a file, read as if it were one.
+//! A part of a file, read as if it were a file.
 //!
-//! The members of an archive are read in another order than they are stored in, and an archive may be a member itself. All of
-//! them share one open file, each with a place of its own. Nobody reads two of them at once, so the lock is never waited for.
+//! The members of an archive are read in another order than they are stored in. All regions share one open file; each has its own
+//! position. No two are read at the same time, so no thread waits for the lock.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::packed::{PackedCause, PackedFailure};
 
-/// See the file's header.
+/// See the file's header. All offsets are the file's.
 #[derive(Debug, Clone)]
 pub(super) struct Region {
     file: Arc<Mutex<File>>,
@@ -18,25 +18,25 @@ pub(super) struct Region {
     taken: Arc<AtomicU64>,
     start: u64,
     at: u64,
-    /// Where it should end; `None`: where the file does.
+    /// The offset of its end; `None`: the end of the file.
     end: Option<u64>,
-    /// Where that ends of which it is a part, which may be earlier.
+    /// The end of the region that it is a part of, which may be earlier.
     limit: u64,
 }
 
 impl Region {
-    /// Counts the bytes that are read of the file.
+    /// The count of the bytes that are read.
     pub(super) fn taken(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.taken)
     }
 
-    /// A whole file, up to the end that it has when it is reached.
+    /// A whole file, which may still grow.
     pub(super) fn of_file(file: File, taken: Arc<AtomicU64>) -> Self {
         Region { file: Arc::new(Mutex::new(file)), taken, start: 0, at: 0, end: None, limit: u64::MAX }
     }
 
-    /// What a stream gives, copied to a file that is gone when nobody reads it any more. What fails within the stream's own format
-    /// ends it, and is told beside it.
+    /// A stream, copied to a temporary file, which is removed with the last region. Damage to the stream's compression ends the copy
+    /// and is returned with it.
     pub(super) fn of_stream(mut stream: impl Read) -> io::Result<(Self, Option<PackedFailure>)> {
         let mut file = tempfile::tempfile()?;
         let failure = match io::copy(&mut stream, &mut file) {
@@ -46,24 +46,24 @@ impl Region {
         Ok((Region::of_file(file, Arc::default()), failure))
     }
 
-    /// A part of it, which may promise more than there is.
+    /// A part of it, which may claim more bytes than there are.
     pub(super) fn part(&self, offset: u64, length: u64) -> Self {
         let start = self.start.saturating_add(offset);
         let (end, limit) = (Some(start.saturating_add(length)), self.stop());
         Region { start, at: start, end, limit, ..self.clone() }
     }
 
-    /// Where it ends at the latest.
+    /// The offset of its end, at the latest.
     fn stop(&self) -> u64 {
         self.end.map_or(self.limit, |end| end.min(self.limit))
     }
 
-    /// How far it has been read.
+    /// How many bytes of it have been read or skipped.
     pub(super) fn position(&self) -> u64 {
         self.at - self.start
     }
 
-    /// How many bytes there really are.
+    /// How many bytes there are.
     pub(super) fn length(&self) -> io::Result<u64> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).metadata()?.len();
         Ok(self.stop().min(file).saturating_sub(self.start))
@@ -77,7 +77,7 @@ impl Read for Region {
         if room > 0 {
             let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
             n = match file.seek(SeekFrom::Start(self.at)) {
-                // No file of this system is as long.
+                // No file of this system is this long.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => 0,
                 at => at.and_then(|_| file.read(&mut buf[..room]))?,
             };
@@ -94,14 +94,14 @@ impl Read for Region {
 
 impl Seek for Region {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        let place = match to {
-            SeekFrom::Start(place) => Some(place),
+        let offset = match to {
+            SeekFrom::Start(offset) => Some(offset),
             SeekFrom::Current(by) => self.position().checked_add_signed(by),
             SeekFrom::End(by) => self.length()?.checked_add_signed(by),
         };
-        let place = place.ok_or(io::ErrorKind::InvalidInput)?;
-        self.at = self.start.saturating_add(place);
-        Ok(place)
+        let offset = offset.ok_or(io::ErrorKind::InvalidInput)?;
+        self.at = self.start.saturating_add(offset);
+        Ok(offset)
     }
 }
 
@@ -130,12 +130,12 @@ mod tests {
         assert_eq!(text(inner.clone()), ("234567".to_owned(), None));
         assert_eq!(text(inner.part(1, 3)), ("345".to_owned(), None));
         assert_eq!(inner.part(1, 3).length().unwrap(), 3);
-        // Beyond the part that they are of, and beyond the file.
+        // Beyond the outer region, and beyond the file.
         assert_eq!(text(inner.part(4, 4)), ("67".to_owned(), Some(2)));
         assert_eq!(text(whole.part(8, 5)), ("89".to_owned(), Some(2)));
         assert_eq!(whole.part(8, 5).length().unwrap(), 2);
         assert_eq!(text(whole.part(20, 5)), (String::new(), Some(0)));
-        // As long, and as far behind, as no file is.
+        // Longer, and further on, than any file.
         assert_eq!(text(whole.part(8, u64::MAX)), ("89".to_owned(), Some(2)));
         assert_eq!(text(whole.part(1 << 63, 5)), (String::new(), Some(0)));
         assert_eq!(text(whole.part(u64::MAX, u64::MAX)), (String::new(), None));

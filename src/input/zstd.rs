@@ -4,24 +4,32 @@ use std::io::{self, Read};
 
 use zstd::stream::read::Decoder;
 
+use super::format::{Fit, Format, Reader};
 use super::packed::{Parts, Source, Unpack};
 
 /// Reads the text of all frames.
 pub type Frames<R> = Parts<Decoder<'static, Source<R>>>;
 
-/// What every frame begins with.
-pub(super) const MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+/// The mark of a frame.
+const MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
-/// Frames that hold no text (pzstd writes sizes into them) begin with one of sixteen bytes, and this.
-pub(super) const SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
+/// The mark of a frame without text (pzstd writes sizes into them), after its first byte, which is one of sixteen.
+const SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
+
+pub(super) const FORMAT: Format = Format {
+    sniff: |head| {
+        Fit::sure_if(head.starts_with(MAGIC) || head.get(1..).is_some_and(|rest| rest.starts_with(SKIPPABLE)))
+    },
+    reader: Reader::Layer(|bytes| Box::new(Frames::new(bytes))),
+};
 
 impl<R: Read> Unpack for Decoder<'static, Source<R>> {
     type Input = R;
 
-    const FORMAT: &'static str = "zstd";
+    const NAME: &'static str = "zstd";
 
-    // The library forgets what it had written in the call in which it meets corrupt data. A frame's blocks, of 128 KiB at most, are
-    // decompressed as a whole, so no step is too small for it.
+    // The library drops the text of the call that meets corrupt data. It decompresses whole blocks, of at most 128 KiB, so small
+    // steps cost nothing.
     const STEP: usize = 16 * 1024;
 
     fn may_begin(head: &[u8]) -> bool {
@@ -38,7 +46,7 @@ impl<R: Read> Unpack for Decoder<'static, Source<R>> {
 
     fn explain(error: &io::Error) -> String {
         let message = error.to_string();
-        // The library grants 128 MiB; what asks for 2 GiB is honest at best once in a while.
+        // The library allows 128 MiB; an honest frame hardly ever asks for 2 GiB.
         if message.contains("too much memory") {
             return "a frame asks for a window of more than 128 MiB; pack it again without --long".to_owned();
         }
@@ -68,7 +76,7 @@ mod tests {
 
     fn read(bytes: &[u8]) -> (String, Option<PackedCause>) {
         let mut text = Vec::new();
-        let end = Frames::new(bytes, 0).read_to_end(&mut text);
+        let end = Frames::new(bytes).read_to_end(&mut text);
         let cause = end.err().map(|e| PackedFailure::of(&e).unwrap().cause);
         (String::from_utf8(text).unwrap(), cause)
     }
@@ -96,7 +104,7 @@ mod tests {
         assert_eq!(read(&wrong_sum).1, Some(PackedCause::Corrupt));
     }
 
-    /// A frame's blocks are decompressed as a whole, and what has been written of the last one may be lost.
+    /// A frame's blocks are decompressed as a whole, and the text of the last one may be lost.
     #[test]
     fn text_before_corrupt_data_is_read() {
         let mut state = 1u32;
@@ -110,8 +118,8 @@ mod tests {
             let mut bytes = whole.clone();
             bytes[at] ^= 0x55;
             let mut before = Vec::new();
-            let _ = Frames::new(&whole[..at], 0).read_to_end(&mut before);
-            let (mut frames, mut buf, mut got) = (Frames::new(&bytes[..], 0), vec![0; 4 << 20], Vec::new());
+            let _ = Frames::new(&whole[..at]).read_to_end(&mut before);
+            let (mut frames, mut buf, mut got) = (Frames::new(&bytes[..]), vec![0; 4 << 20], Vec::new());
             while let Ok(n @ 1..) = frames.read(&mut buf) {
                 got.extend_from_slice(&buf[..n]);
             }
@@ -120,14 +128,14 @@ mod tests {
         }
     }
 
-    /// A frame may ask for any window; what the library grants is 128 MiB.
+    /// A frame may ask for any window; the library allows 128 MiB.
     #[test]
     fn a_window_that_fills_the_machine_is_refused() {
         let mut bytes = frame("text");
         // The frame's descriptor says that no size is given and a window is: 2 to the 10 + 31.
         bytes[4] &= !0x20 & 0x3f;
         bytes[5] = 31 << 3;
-        let error = Frames::new(&bytes[..], 0).read_to_end(&mut Vec::new()).unwrap_err();
+        let error = Frames::new(&bytes[..]).read_to_end(&mut Vec::new()).unwrap_err();
         assert!(error.to_string().contains("more than 128 MiB; pack it again"), "{error}");
     }
 }

@@ -9,7 +9,6 @@ use std::cell::RefCell;
 use std::io::Read;
 
 use flate2::{Compress, Compression, Crc, FlushCompress, Status};
-use nccl_stacks::input::bgzip::{Groups, member_length};
 use nccl_stacks::input::gzip::Members;
 use nccl_stacks::input::packed::{PackedCause, PackedFailure};
 use nccl_stacks::input::zstd::Frames;
@@ -69,8 +68,8 @@ pub fn check(bytes: &[u8]) {
 }
 
 fn gzip(bytes: &[u8], step: usize) {
-    let (text, failure) = read(Members::new(bytes, 0));
-    let slowly = read_slowly(Members::new(bytes, 0), step);
+    let (text, failure) = read(Members::new(bytes));
+    let slowly = read_slowly(Members::new(bytes), step);
     assert_eq!((&slowly.0, slowly.1.as_ref().map(|f| f.cause)), (&text, failure.as_ref().map(|f| f.cause)));
     let (wanted, is_whole) = reference(flate2::bufread::MultiGzDecoder::new(bytes));
     // Its reader forgets what it had in the call that fails.
@@ -79,15 +78,11 @@ fn gzip(bytes: &[u8], step: usize) {
         assert_eq!((&text, &failure), (&wanted, &None));
     }
     assert!(failure.is_none_or(|failure| failure.offset <= bytes.len() as u64));
-    if member_length(bytes).is_some() {
-        let groups = read(Groups::new(bytes, 0));
-        assert_eq!(groups.0, text);
-    }
 }
 
 fn zstd(bytes: &[u8], step: usize) {
-    let (text, failure) = read(Frames::new(bytes, 0));
-    let slowly = read_slowly(Frames::new(bytes, 0), step);
+    let (text, failure) = read(Frames::new(bytes));
+    let slowly = read_slowly(Frames::new(bytes), step);
     // How much is asked for at a time decides whether the library finds it wrong that a frame has less text than it says; so where
     // that fails is compared for equal amounts only.
     assert!(text.starts_with(&slowly.0) || slowly.0.starts_with(&text));
@@ -143,16 +138,16 @@ impl<R: Read> Read for Bytewise<R> {
 /// A stream of one member that is cut off at a place, or has a bit changed there.
 fn harmed_gzip(text: &[u8], place: u8, how: u8) {
     let whole = compressed_gzip(text, how);
-    assert_eq!(read(Members::new(&whole[..], 0)), (text.to_vec(), None));
+    assert_eq!(read(Members::new(&whole[..])), (text.to_vec(), None));
     let at = (usize::from(place) * whole.len()) >> 8;
     // All text that a decompressor gives of the bytes before.
     let sure = reference(Bytewise(flate2::bufread::GzDecoder::new(&whole[..at]))).0;
-    let (got, failure) = read(Members::new(&whole[..at], 0));
+    let (got, failure) = read(Members::new(&whole[..at]));
     assert!(got.len() >= sure.len() && text.starts_with(&got), "cut at {at}: {} of {}", got.len(), sure.len());
     assert!(at == 0 || failure.is_some_and(|failure| failure.cause == PackedCause::CutOff));
     let mut bytes = whole.clone();
     bytes[at] ^= 1 << (how % 8);
-    let (got, _) = read(Members::new(&bytes[..], 0));
+    let (got, _) = read(Members::new(&bytes[..]));
     let sure = sure.len().saturating_sub(SYMBOL);
     // Another letter in the head's name, say, changes nothing; in its first bytes it is no head.
     assert!(got.len() >= sure && got[..sure] == text[..sure], "changed at {at}: {} of {sure}", got.len());
@@ -168,9 +163,9 @@ fn harmed_zstd(text: &[u8], place: u8, how: u8) {
         };
     }
     let whole = COMPRESSOR.with_borrow_mut(|compressor| compressor.compress(text)).unwrap();
-    assert_eq!(read(Frames::new(&whole[..], 0)), (text.to_vec(), None));
+    assert_eq!(read(Frames::new(&whole[..])), (text.to_vec(), None));
     let at = (usize::from(place) * whole.len()) >> 8;
-    let (got, failure) = read(Frames::new(&whole[..at], 0));
+    let (got, failure) = read(Frames::new(&whole[..at]));
     assert!(text.starts_with(&got));
     assert!(at == 0 || failure.is_some_and(|failure| failure.cause == PackedCause::CutOff));
     let mut bytes = whole.clone();
@@ -178,17 +173,14 @@ fn harmed_zstd(text: &[u8], place: u8, how: u8) {
     zstd(&bytes, 100);
 }
 
-/// Two members that say how long they are, and one that has a bit changed: threads or not, the same text comes out.
+/// Two members that say how long they are: such headers are read like any others.
 fn bgzip(text: &[u8], place: u8, how: u8) {
     let (one, two) = text.split_at(text.len() / 2);
     let mut bytes = [bgzip_member(one), bgzip_member(two)].concat();
-    assert_eq!(read(Groups::new(&bytes[..], 0)), (text.to_vec(), None));
-    assert_eq!(read(Members::new(&bytes[..], 0)), (text.to_vec(), None));
+    assert_eq!(read(Members::new(&bytes[..])), (text.to_vec(), None));
     let at = (usize::from(place) * bytes.len()) >> 8;
     bytes[at] ^= 1 << (how % 8);
-    let (in_sequence, in_groups) = (read(Members::new(&bytes[..], 0)), read(Groups::new(&bytes[..], 0)));
-    assert_eq!(in_groups.0, in_sequence.0);
-    assert_eq!(in_groups.1.map(|f| f.cause), in_sequence.1.map(|f| f.cause));
+    gzip(&bytes, 100);
 }
 
 /// Several members with zeros between them, and with something that is none behind them.
@@ -196,8 +188,8 @@ fn several(text: &[u8], place: u8) {
     let (one, two) = text.split_at((usize::from(place) * text.len()) >> 8);
     let zeros = vec![0; usize::from(place & 15)];
     let mut bytes = [compressed_gzip(one, place), zeros, compressed_gzip(two, 6)].concat();
-    assert_eq!(read(Members::new(&bytes[..], 0)), (text.to_vec(), None));
+    assert_eq!(read(Members::new(&bytes[..])), (text.to_vec(), None));
     bytes.extend(b"junk");
-    let (got, failure) = read(Members::new(&bytes[..], 0));
+    let (got, failure) = read(Members::new(&bytes[..]));
     assert_eq!((&got[..], failure.map(|failure| failure.cause)), (text, Some(PackedCause::TrailingBytes)));
 }

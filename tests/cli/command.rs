@@ -263,8 +263,8 @@ fn damage_is_counted_and_strict_fails_on_it() {
     assert_eq!(stacks(&output), [stack(1, &["train.py(3): main", "c10d::allreduce_", "cudaLaunchKernelExC"])]);
     let text = stderr(&output);
     for line in [
-        "Left out: all from an element whose end is missing (the file breaks off, or a quote or bracket is stray), at byte",
-        "Left out: elements of the event list that are no events: 3 ",
+        "Left out: everything from an element without an end on (the file is cut off, or a quote or bracket is stray), at byte",
+        "Left out: elements of the event list that are not events: 3 ",
         "Left out: events without a phase or a valid timestamp: 3 ",
         "Left out: events whose duration is not a number, or reaches beyond the end of time: 1 ",
         "Left out: slices of negative duration: 1 ",
@@ -275,7 +275,8 @@ fn damage_is_counted_and_strict_fails_on_it() {
     assert_eq!(strict.status.code(), Some(1));
     assert!(stdout(&strict).is_empty());
     assert!(
-        stderr(&strict).contains("damaged, and --strict was asked for:\n  all from an element whose end is missing"),
+        stderr(&strict)
+            .contains("damaged, and --strict was asked for:\n  everything from an element without an end on"),
         "{}",
         stderr(&strict)
     );
@@ -352,7 +353,7 @@ fn a_cut_gzip_gives_what_was_whole() {
     let (_folder, path) = scratch("trailing.json.gz", &trailing);
     let output = run(&[&path]);
     assert_eq!(stacks(&output).len(), 4);
-    assert!(stderr(&output).contains("Left out: bytes behind the end of the trace"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("Left out: bytes after the end of the trace"), "{}", stderr(&output));
 }
 
 #[test]

@@ -1010,7 +1010,7 @@ fn files_beside_a_zips_directory_are_told() {
     let strict = run(&[&path, "--strict"]);
     assert_eq!(strict.status.code(), Some(1));
     let said = stderr(&strict);
-    assert!(said.contains("files that stand in an archive and not in its directory"), "{said}");
+    assert!(said.contains("files in an archive that its directory does not list"), "{said}");
     assert!(said.contains("at byte 0 of the archive"), "{said}");
 }
 

@@ -1,5 +1,4 @@
-//! Perfetto's protobuf as older tools and Chrome write it: phases of JSON, names defined late, older times and
-//! arguments.
+//! Perfetto's protobuf as older tools and Chrome write it: phases of JSON, interned names, and older arguments.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -31,25 +30,27 @@ fn count(store: &Store, kind: Damage) -> u64 {
     store.damage.get(kind).count
 }
 
-/// The first definition of a generation names what came before it, too; what came after stays behind it at equal times.
+/// The first definition of a generation wins, and holds until the sequence starts anew.
 #[test]
-fn names_may_come_late() {
+fn names_hold_for_a_generation() {
     let name = |iid| value().number(10, iid);
     let category = |iid| value().number(3, iid);
     let clear = |packet: Message| packet.number(13, 1);
     let by_iid = value().message(4, value().number(1, 1).number(17, 1));
     let store = load_packets(&[
-        clear(event(10, 1, 5, name(1).and(category(1)).and(by_iid))),
-        event(10, 1, 5, named("inner")),
-        event(10, 2, 5, value()),
+        // Before its definition a name is unknown, and the event is kept.
+        clear(event(5, 3, 5, name(1))),
         // Another sequence does not define it.
         interned(2, 1, "of another").number(10, 8),
         interned(2, 1, "outer"),
         interned(2, 1, "too late"),
         interned(1, 1, "kernel"),
         interned(3, 1, "correlation"),
-        event(20, 2, 5, value()),
         interned(29, 1, "77"),
+        event(10, 1, 5, name(1).and(category(1)).and(by_iid)),
+        event(10, 1, 5, named("inner")),
+        event(10, 2, 5, value()),
+        event(20, 2, 5, value()),
         // Never defined before all starts anew; a single category says so, and of several it is left out.
         event(30, 3, 5, name(2).and(category(2))),
         event(31, 3, 5, category(2).and(category(1))),
@@ -63,6 +64,7 @@ fn names_may_come_late() {
     assert_eq!(
         got,
         [
+            (5, 0, 0, ""),
             (10, 10, 0, "outer"),
             (10, 0, 1, "inner"),
             (30, 0, 0, ""),
@@ -73,26 +75,12 @@ fn names_may_come_late() {
         ]
     );
     let category = |slice| store.strings.get(store.slices.category(slice));
-    assert_eq!([0, 2, 3].map(SliceId).map(category), [Some("kernel"), Some("unknown(2)"), Some("kernel")]);
-    assert_eq!(args(&store, SliceId(0)), ["debug.correlation debug.correlation \"77\""]);
-    assert_eq!(store.correlation(SliceId(0)), Some(77));
-    assert_eq!(store.kernels, [0, 3].map(SliceId));
-    // The name and the category at 30, the category at 31, the name at 50.
-    assert_eq!(count(&store, Damage::NameUnknown), 4);
-}
-
-/// Only so much is held back; beyond it the oldest goes on as it is, and the order stays.
-#[test]
-fn what_waits_too_long_goes_on_without_a_name() {
-    let filler = "x".repeat(1 << 20);
-    let mut packets = vec![event(1, 3, 5, value().number(10, 1)).number(13, 1)];
-    packets.extend((2..80).map(|ts| event(ts, 3, 5, named("one").and(value().bytes(99, &filler)))));
-    packets.push(event(80, 3, 5, value().number(10, 1)));
-    packets.push(interned(2, 1, "late"));
-    let store = load_packets(&packets);
-    let names: Vec<&str> = rows(&store).into_iter().map(|(.., name)| name).collect();
-    assert_eq!((names.len(), names[0], names[1], names[79]), (80, "", "one", "late"));
-    assert_eq!(count(&store, Damage::NameUnknown), 1);
+    assert_eq!([1, 3, 4].map(SliceId).map(category), [Some("kernel"), Some("unknown(2)"), Some("kernel")]);
+    assert_eq!(args(&store, SliceId(1)), ["debug.correlation debug.correlation \"77\""]);
+    assert_eq!(store.correlation(SliceId(1)), Some(77));
+    assert_eq!(store.kernels, [1, 4].map(SliceId));
+    // The name at 5, the name and the category at 30, the category at 31, the name at 50.
+    assert_eq!(count(&store, Damage::NameUnknown), 5);
 }
 
 #[test]
@@ -217,59 +205,44 @@ fn arrows_of_both_versions() {
     assert_eq!(count(&store, Damage::FlowWithoutDirection), 1);
 }
 
-/// Times that count from a thread's descriptor, which holds until something is lost; and events for other threads.
+/// A sequence's thread comes from its descriptor, and a legacy event may be of another thread. An event without a time in its packet
+/// is counted.
 #[test]
-fn old_times_count_from_the_threads_descriptor() {
-    let descriptor =
-        |us| packet().message(44, value().number(1, 33).number(2, 34).bytes(5, "main").number(6, us).number(7, 50));
-    let delta = |us, name: &str| packet().message(11, named(name).number(9, 3).number(1, us).number(2, 1));
+fn threads_come_from_descriptors_and_legacy_events() {
+    let descriptor = packet().message(44, value().number(1, 33).number(2, 34).bytes(5, "main"));
+    let of_own = |ts, name: &str| packet().number(8, ts).message(11, named(name).number(9, 3));
     let of = |message: Message| {
-        packet().message(11, named("of another").message(6, value().number(2, b'i'.into()).and(message)).number(16, 3))
+        let phase = value().number(2, b'i'.into()).and(message);
+        packet().number(8, 3000).message(11, named("of another").message(6, phase))
     };
     let store = load_packets(&[
-        delta(1, "without a descriptor"),
-        descriptor(100).number(13, 1),
-        delta(5, "a"),
+        descriptor.number(13, 1),
+        of_own(2000, "a"),
+        // The times of 2020.
         packet().message(11, named("absolute").number(9, 3).number(16, 2)),
-        delta(5, "b"),
-        descriptor(200),
-        delta(1, "c"),
-        packet().number(42, 1),
-        delta(1, "after a loss"),
+        packet().message(11, named("since the one before").number(9, 3).number(1, 5)),
         of(value().number(19, 35)),
         of(value().number(18, 44).number(19, 45)),
-        packet().message(
+        packet().number(8, 4000).message(
             11,
             value()
                 .bytes(23, "thread_name")
                 .message(6, value().number(2, b'M'.into()).number(19, 35))
-                .message(4, value().bytes(10, "name").bytes(6, "worker"))
-                .number(16, 4),
+                .message(4, value().bytes(10, "name").bytes(6, "worker")),
         ),
         packet().message(43, value().number(1, 33).bytes(6, "python")),
     ]);
     let got: Vec<_> = rows(&store).into_iter().map(|(ts, .., name)| (ts, name)).collect();
-    assert_eq!(
-        got,
-        [
-            (2000, "absolute"),
-            (3000, "of another"),
-            (3000, "of another"),
-            (105_000, "a"),
-            (110_000, "b"),
-            (201_000, "c")
-        ]
-    );
-    assert_eq!(count(&store, Damage::PacketWithoutState), 2);
+    assert_eq!(got, [(2000, "a"), (3000, "of another"), (3000, "of another")]);
+    assert_eq!(count(&store, Damage::EventWithoutTime), 2);
     let thread = |slice| {
         let thread = store.tracks.thread(store.thread_of(SliceId(slice)).unwrap());
         let process = store.tracks.process(thread.upid);
         (process.pid, thread.tid, store.strings.get(thread.name), store.strings.get(process.name))
     };
+    assert_eq!(thread(0), (33, 34, Some("main"), Some("python")));
     assert_eq!(thread(1), (33, 35, Some("worker"), Some("python")));
     assert_eq!(thread(2), (44, 45, None, None));
-    assert_eq!(thread(3), (33, 34, Some("main"), Some("python")));
-    assert_eq!(store.slices.thread_times(SliceId(3)).0, Some(51_000));
 }
 
 /// All forms in which an argument may be written.
@@ -389,20 +362,16 @@ fn operations_and_moments_of_a_process_may_come_before_it() {
     assert_eq!([0, 1, 2, 3].map(SliceId).map(pid), [Some(33), Some(33), Some(33), None]);
 }
 
-/// The first of these traces had a time in the event, of the monotonic clock. It stays as it is if nothing says how that
-/// goes.
+/// Without any snapshot all events are taken to be on one clock, however many there are.
 #[test]
-fn old_times_need_no_snapshot() {
-    let clock = |number, ts| value().number(1, number).number(2, ts);
-    let old = |name: &str| named(name).number(9, 3);
-    let store = load_packets(&[
-        packet().message(6, value().message(1, clock(6, 100)).message(1, clock(1, 50))),
-        packet().number(13, 1).message(44, value().number(1, 33).number(2, 34).number(6, 100)),
-        packet().message(11, old("since the last one").number(1, 5)),
-        packet().message(11, old("by itself").number(16, 3)),
-    ]);
-    let got: Vec<_> = rows(&store).into_iter().map(|(ts, .., name)| (ts, name)).collect();
-    assert_eq!(got, [(3_000, "by itself"), (105_000, "since the last one")]);
+fn a_clock_needs_no_snapshot() {
+    let filler = "x".repeat(1 << 20);
+    let packets: Vec<Message> =
+        (1..80).map(|ts| event(ts, 3, 5, named("a").and(value().bytes(99, &filler))).number(58, 3)).collect();
+    let store = load_packets(&packets);
+    let times: Vec<_> = rows(&store).into_iter().map(|(ts, ..)| ts).collect();
+    assert_eq!(times, (1..80).collect::<Vec<_>>());
+    assert_eq!(count(&store, Damage::ClockUnknown), 0);
 }
 
 /// A name is given by text in the event. Without any nothing is named.

@@ -60,8 +60,6 @@ pub(crate) enum Style {
     /// Names are sent once, tracks and clocks are defaults, times count from packet to packet, and all that starts anew
     /// every so many packets.
     Incremental,
-    /// The same, but names are sent some packets behind their first use.
-    Late,
     /// Slices are one event each, of the phase `X`, as tools write them that turn JSON into packets; arguments with
     /// parts are in the older form, and numbers have the type for unsigned ones.
     Legacy,
@@ -86,7 +84,6 @@ pub(crate) fn from_json(text: &str, style: Style) -> Vec<Message> {
     for step in &steps {
         writer.event(step, events);
     }
-    writer.send_late();
     writer.describe(&lanes, events);
     writer.packets
 }
@@ -236,7 +233,7 @@ impl Lane {
 
 impl Style {
     fn is_incremental(self) -> bool {
-        matches!(self, Style::Incremental | Style::Late)
+        self == Style::Incremental
     }
 }
 
@@ -266,7 +263,6 @@ struct Writer {
     interned: HashMap<(u64, String), u64>,
     new: Message,
     /// Definitions that are still to be sent.
-    late: Vec<Message>,
     last_ts: i64,
     default_track: u64,
 }
@@ -284,14 +280,8 @@ impl Writer {
             let snapshot = Message::default().message(1, boottime).message(1, own);
             packets.push(Message::default().number(10, 7).message(6, snapshot));
         }
-        let (interned, new, late) = (HashMap::new(), Message::default(), Vec::new());
-        Writer { style, packets, interned, new, late, last_ts: 0, default_track: 0 }
-    }
-
-    fn send_late(&mut self) {
-        for new in std::mem::take(&mut self.late) {
-            self.packets.push(Message::default().number(10, 7).number(13, 2).message(12, new));
-        }
+        let (interned, new) = (HashMap::new(), Message::default());
+        Writer { style, packets, interned, new, last_ts: 0, default_track: 0 }
     }
 
     /// Either the text in one field or its number in another.
@@ -310,9 +300,6 @@ impl Writer {
 
     fn event(&mut self, step: &Step, events: &[Value]) {
         let restarts = self.style.is_incremental() && (self.interned.is_empty() || self.packets.len() % RESTART == 1);
-        if restarts || self.late.len() > 2 {
-            self.send_late();
-        }
         if restarts {
             self.interned.clear();
             self.default_track = step.track;
@@ -350,7 +337,6 @@ impl Writer {
             }
             match std::mem::take(&mut self.new) {
                 new if new.0.is_empty() => {}
-                new if self.style == Style::Late => self.late.push(new),
                 new => packet = packet.message(12, new),
             }
         } else {

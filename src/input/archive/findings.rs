@@ -1,63 +1,57 @@
-//! What is in an archive besides traces.
+//! What is in an archive besides traces, and its damage.
 
 use crate::damage::{Damage, DamageReport};
 use crate::error::Error;
 
-/// So many names of each kind are kept: enough to be shown, and no archive of a million files fills memory with them.
+/// How many names of each kind are kept: more than are shown, and few enough that a million files do not fill memory.
 const KEPT: usize = 100;
 
 /// What is in an archive besides traces.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// Files that are no traces, by name: the first of them. How many there are is counted in the damage.
+    /// The names of the first files that are not traces. `damage` counts all of them.
     pub no_traces: Vec<String>,
-    /// Files of which nothing could be read, by name, and why if it is for what they are: the first of them, too.
+    /// The names of the first files of which nothing could be read, with the reason if it is the file's format.
     pub unreadable: Vec<String>,
-    /// What was wrong with archives in the archive, where its place is known: of the first of them.
+    /// The first damage to archives in the archive that has an offset.
     pub inner: Vec<InnerDamage>,
-    /// What to say of the first file that this program cannot read if there is no other.
+    /// The error for the first file that this program cannot read, if there is no trace.
     pub refusal: Option<Error>,
-    /// What was wrong with the archive; the files above are counted there, too.
+    /// The damage to the archive, including the files above.
     pub damage: DamageReport,
 }
 
-/// What was wrong with an archive in an archive.
+/// Damage to an archive in an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InnerDamage {
-    /// Its name in the outer one.
+    /// The name of the inner archive in the outer one.
     pub archive: String,
-    /// What was wrong.
+    /// The kind.
     pub kind: Damage,
-    /// Where: its own byte, not the outer one's.
+    /// The offset in the inner archive.
     pub offset: u64,
 }
 
 impl Findings {
-    pub(super) fn no_trace(&mut self, name: String) {
+    pub(in crate::input) fn no_trace(&mut self, name: String) {
         self.damage.count(Damage::NoTraceInFile, None);
         keep(&mut self.no_traces, [name]);
     }
 
-    pub(super) fn unreadable(&mut self, name: String) {
+    pub(in crate::input) fn unreadable(&mut self, name: String) {
         self.damage.count(Damage::FileUnreadable, None);
         keep(&mut self.unreadable, [name]);
     }
 
-    /// A file that this program cannot read, of the archive with this name.
-    pub(super) fn refuse(&mut self, archive: &str, name: String, what: &'static str, advice: &'static str) {
+    /// A file of the named archive that this program cannot read.
+    pub(in crate::input) fn refuse(&mut self, archive: &str, name: String, what: &'static str, advice: &'static str) {
         let full = format!("{archive}/{name}");
         self.unreadable(format!("{name} ({what})"));
         self.refusal.get_or_insert(Error::Unsupported { name: full, what, advice });
     }
 
-    /// What was wrong at a place of an archive in the archive.
-    pub(super) fn damaged_within(&mut self, archive: String, kind: Damage, offset: u64) {
-        self.damage.count(kind, None);
-        keep(&mut self.inner, [InnerDamage { archive, kind, offset }]);
-    }
-
-    /// Takes what was found in an archive in the archive.
-    pub(super) fn take(&mut self, folder: &str, of_inner: Findings) {
+    /// Adds the findings of an archive in the archive.
+    pub(in crate::input) fn take(&mut self, folder: &str, of_inner: Findings) {
         let within = |name: String| format!("{folder}/{name}");
         keep(&mut self.no_traces, of_inner.no_traces.into_iter().map(within));
         keep(&mut self.unreadable, of_inner.unreadable.into_iter().map(within));
@@ -69,7 +63,7 @@ impl Findings {
         self.refusal = self.refusal.take().or(of_inner.refusal);
     }
 
-    pub(super) fn sort(&mut self) {
+    pub(in crate::input) fn sort(&mut self) {
         self.no_traces.sort();
         self.unreadable.sort();
     }

@@ -1,24 +1,23 @@
-//! Names of files in archives: which are passed over for them, and how much of them is kept.
+//! Names of files in archives: which files are skipped for their name, and how much of a name is kept.
 
-/// Names are no longer than this on any disk that programs record to; a longer one was made to fill memory and screen.
+/// No disk that programs record to has longer names, in characters; a longer one was made to fill memory and the screen.
 const LONGEST: usize = 512;
 
-/// What is kept of a longer one.
+/// How many characters are kept of a longer one.
 const BEGINNING: usize = 100;
 const END: usize = 300;
 
-/// Folders of copies, and of others' things.
+/// Folders that archivers, notebooks and git make.
 const HIDDEN_FOLDERS: &[&str] = &["__MACOSX", ".ipynb_checkpoints", ".git"];
 
-/// Whether a file is passed over for its name. Of a folder whose name begins with a dot that is not known: a person may well keep his
-/// traces in one.
-pub(super) fn is_hidden(name: &str) -> bool {
+/// Whether a file is skipped for its name. A folder whose name begins with a dot is not enough: traces may be kept in one.
+pub(in crate::input) fn is_hidden(name: &str) -> bool {
     let (folders, file) = name.rsplit_once(['/', '\\']).unwrap_or_default();
     let file = if file.is_empty() { name } else { file };
     file.starts_with('.') || folders.split(['/', '\\']).any(|folder| HIDDEN_FOLDERS.contains(&folder))
 }
 
-/// A name as it is kept: without its middle if it is too long.
+/// A name as it is kept: a long one without its middle.
 pub(super) fn kept(name: &[u8]) -> String {
     let name = String::from_utf8_lossy(name);
     let length = name.chars().count();

@@ -1,48 +1,106 @@
 //! Tar: headers of 512 bytes, each before the bytes of its member.
 //!
-//! What stands in a header is read by the crate `tar`. Its own way through an archive lends the source to one member at a time and
-//! to one thread only, while a trace is read by several in turn; so the way is gone here, which is a dozen lines: a header, what
-//! belongs to it (long names, `pax`), and over the member to the next one.
+//! The crate `tar` parses a header. Its iterator would lend the source to one member at a time and to one thread only; a trace is
+//! read by several in turn. So the archive is walked here: a header, the records before it (long names, `pax`), the member.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tar::{EntryType, Header, PaxExtensions};
 
+use super::listing::{self, Listing};
 use super::names;
+use crate::damage::Damage;
+use crate::input::format::{Fit, Format, Reader};
+use crate::input::limit::Budget;
 use crate::input::packed::{PackedCause, PackedFailure};
 use crate::input::region::Region;
+use crate::input::source::{Bytes, Source};
 
 const BLOCK: u64 = 512;
 
-/// Names and `pax` records are no longer than this.
+/// The mark of POSIX and GNU headers, and its offset.
+const MAGIC: (usize, &[u8]) = (257, b"ustar");
+
+pub(in crate::input) const FORMAT: Format = Format {
+    sniff: |head| Fit::sure_if(head.get(MAGIC.0..).is_some_and(|rest| rest.starts_with(MAGIC.1))),
+    reader: Reader::Archive(list),
+};
+
+fn list(source: Source, budget: &Budget) -> io::Result<Listing> {
+    Ok(match source {
+        Source::File(region) => {
+            let archive = region.clone();
+            let open = move |entry: &Entry| Source::File(archive.part(entry.offset, entry.size));
+            let walk = Arc::new(Mutex::new(Walk::new(region)));
+            Listing { can_seek: true, budget: budget.clone(), entries: entries(walk, open) }
+        }
+        Source::Stream(stream) => {
+            let walk = Arc::new(Mutex::new(Walk::new(stream)));
+            let current = Arc::clone(&walk);
+            let open = move |entry: &Entry| Source::Stream(Box::new(Current::new(&current, entry)));
+            Listing { can_seek: false, budget: budget.clone(), entries: entries(walk, open) }
+        }
+    })
+}
+
+/// All files of an archive, and where it breaks off.
+fn entries<R: Skip + Send + 'static>(
+    walk: Arc<Mutex<Walk<R>>>,
+    open: impl Fn(&Entry) -> Source + Clone + Send + 'static,
+) -> Box<dyn Iterator<Item = io::Result<listing::Entry>> + Send> {
+    let mut is_over = false;
+    Box::new(std::iter::from_fn(move || {
+        if is_over {
+            return None;
+        }
+        let next = lock(&walk).next();
+        is_over = !matches!(next, Ok(Next::File(_)));
+        Some(Ok(match next {
+            Err(error) => return Some(Err(error)),
+            Ok(Next::End) => return None,
+            Ok(Next::Broken { offset }) => listing::Entry::Damaged(Damage::ArchiveBroken, offset),
+            Ok(Next::File(entry)) if entry.is_sparse => listing::Entry::Refused {
+                name: entry.name,
+                what: "this is stored with holes (a sparse file)",
+                advice: "Unpack the archive and name the trace",
+            },
+            Ok(Next::File(entry)) => {
+                let (name, open) = (entry.name.clone(), open.clone());
+                listing::Entry::File(listing::File { name, open: Box::new(move || open(&entry)) })
+            }
+        }))
+    }))
+}
+
+/// Longer names and `pax` records are damage.
 const MAX_RECORD: u64 = 1 << 20;
 
 /// A file in a tar.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) name: String,
-    /// Where its bytes begin.
-    pub(super) offset: u64,
-    pub(super) size: u64,
-    /// It has holes that are not stored: its bytes are not those of the file.
-    pub(super) is_sparse: bool,
+struct Entry {
+    name: String,
+    /// The offset of its bytes.
+    offset: u64,
+    size: u64,
+    /// Its holes are not stored: the stored bytes are not the file's.
+    is_sparse: bool,
 }
 
-/// What comes next.
+/// What is next in an archive.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
+enum Next {
     File(Entry),
     End,
-    /// The archive ends without its end mark, or goes on with what is no header, before its end mark or behind it.
+    /// The archive ends without its end mark, or bytes that are not a header are before or after the end mark.
     Broken {
         offset: u64,
     },
 }
 
-/// A source that can be read on from further behind.
-pub(super) trait Skip: Read {
-    /// Passes over so many bytes, or as many as there are, which it returns.
+/// A source in which bytes can be skipped.
+trait Skip: Read {
+    /// Skips this many bytes, or as many as there are. Returns how many.
     fn skip(&mut self, bytes: u64) -> io::Result<u64>;
 }
 
@@ -54,45 +112,45 @@ impl Skip for Region {
     }
 }
 
-impl Skip for Box<dyn Read + Send> {
+impl Skip for Bytes {
     fn skip(&mut self, bytes: u64) -> io::Result<u64> {
         io::copy(&mut self.take(bytes), &mut io::sink())
     }
 }
 
-/// A way through an archive.
+/// Goes through an archive, header by header.
 #[derive(Debug)]
-pub(super) struct Walk<R> {
+struct Walk<R> {
     source: R,
     at: u64,
-    /// How much of the current file has not been read.
+    /// How many bytes of the current file have not been read.
     left: u64,
-    /// What is between that and the next header.
+    /// How many bytes are between it and the next header.
     padding: u64,
 }
 
-/// What is at the place of a header.
+/// What is at the offset of a header.
 enum Found {
     Header { block: Vec<u8>, kind: EntryType, size: u64 },
     End,
     Nothing,
 }
 
-/// What the headers before a file's own say of it.
+/// What the records before a file's header say about it.
 #[derive(Default)]
-struct Told {
+struct Records {
     name: Option<Vec<u8>>,
     size: Option<u64>,
     is_sparse: bool,
 }
 
 impl<R: Skip> Walk<R> {
-    pub(super) fn new(source: R) -> Self {
+    fn new(source: R) -> Self {
         Walk { source, at: 0, left: 0, padding: 0 }
     }
 
-    /// The next file, over what is left of this one. Directories, links and devices are passed over.
-    pub(super) fn next(&mut self) -> io::Result<Next> {
+    /// The next file, after the rest of the current one. Directories, links and devices are skipped.
+    fn next(&mut self) -> io::Result<Next> {
         let next = self.find_next();
         match next {
             Err(error) if PackedFailure::of(&error).is_some() => Ok(Next::Broken { offset: self.at }),
@@ -101,7 +159,7 @@ impl<R: Skip> Walk<R> {
     }
 
     fn find_next(&mut self) -> io::Result<Next> {
-        let mut told = Told::default();
+        let mut records = Records::default();
         loop {
             let over = self.left.saturating_add(self.padding);
             self.at += self.source.skip(over)?;
@@ -116,26 +174,27 @@ impl<R: Skip> Walk<R> {
             match kind {
                 EntryType::GNULongName => {
                     let Some(name) = self.record()? else { return Ok(Next::Broken { offset }) };
-                    told.name = Some(name.split(|byte| *byte == 0).next().unwrap_or_default().to_vec());
+                    records.name = Some(name.split(|byte| *byte == 0).next().unwrap_or_default().to_vec());
                 }
                 EntryType::XHeader => {
                     let Some(record) = self.record()? else { return Ok(Next::Broken { offset }) };
-                    told.read(&record);
+                    records.read(&record);
                 }
-                // What these say is of no use here: the target of a link, and defaults for all files.
+                // Not needed: the target of a link, and defaults for all files.
                 EntryType::GNULongLink | EntryType::XGlobalHeader => {}
                 kind => {
-                    let told = std::mem::take(&mut told);
-                    let size = if has_bytes(kind) { told.size.unwrap_or(size) } else { size };
+                    let records = std::mem::take(&mut records);
+                    let size = if has_bytes(kind) { records.size.unwrap_or(size) } else { size };
                     self.set_size(size);
-                    let name = told.name.unwrap_or_else(|| Header::from_byte_slice(&block).path_bytes().into_owned());
-                    // Before there was a type for directories they were files with such names.
+                    let name =
+                        records.name.unwrap_or_else(|| Header::from_byte_slice(&block).path_bytes().into_owned());
+                    // Old archives have directories as files with such names.
                     if !matches!(kind, EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse)
                         || name.ends_with(b"/")
                     {
                         continue;
                     }
-                    let is_sparse = told.is_sparse || kind == EntryType::GNUSparse;
+                    let is_sparse = records.is_sparse || kind == EntryType::GNUSparse;
                     let name = names::kept(&name);
                     return Ok(Next::File(Entry { name, offset: self.at, size, is_sparse }));
                 }
@@ -143,9 +202,9 @@ impl<R: Skip> Walk<R> {
         }
     }
 
-    /// The next header and its place, over zeros. Two blocks of these are the archive's end mark; but one may be a gap, and behind the
-    /// end mark of one archive there may be another. So the end is where nothing else follows. Reading up to there also has the
-    /// checksum of what the archive is packed in compared.
+    /// The next header and its offset, after blocks of zeros. Two such blocks are the end mark, but one may be a gap, and another
+    /// archive may follow the end mark. So the end is where nothing else follows. Reading up to there also verifies the checksum of
+    /// the compression around the archive.
     fn find_header(&mut self) -> io::Result<(u64, Found)> {
         let mut has_zeros = false;
         loop {
@@ -167,7 +226,7 @@ impl<R: Skip> Walk<R> {
         (self.left, self.padding) = (size, size.wrapping_neg() % BLOCK);
     }
 
-    /// The current member as a whole; `None` if it is longer than names and records are, or cut off.
+    /// The whole current member, a name or record; `None` if it is too long or cut off.
     fn record(&mut self) -> io::Result<Option<Vec<u8>>> {
         let (size, mut record) = (self.left, Vec::new());
         if size > MAX_RECORD {
@@ -180,7 +239,7 @@ impl<R: Skip> Walk<R> {
     }
 }
 
-impl Told {
+impl Records {
     fn read(&mut self, record: &[u8]) {
         for field in PaxExtensions::new(record).flatten() {
             match (field.key_bytes(), field.value_bytes()) {
@@ -192,42 +251,39 @@ impl Told {
     }
 }
 
-/// Links and folders have no bytes, whatever size is written for them.
+/// Links and directories have no bytes, whatever size their header has.
 fn has_bytes(kind: EntryType) -> bool {
     !matches!(kind, EntryType::Link | EntryType::Symlink | EntryType::Directory)
 }
 
-/// Of what kind a header is, and how many bytes follow it; `None` for what is no header.
+/// A header's type, and how many bytes follow it; `None` if it is not a header.
 fn read_header(block: &[u8]) -> Option<(EntryType, u64)> {
     let header = Header::from_byte_slice(block);
-    // The sum is taken as if its own field were blank.
+    // The checksum counts its own field as blanks.
     const SUM: std::ops::Range<usize> = 148..156;
     let byte = |(at, byte): (usize, &u8)| if SUM.contains(&at) { u32::from(b' ') } else { u32::from(*byte) };
     let sum: u32 = block.iter().enumerate().map(byte).sum();
-    let is_whole = header.cksum().is_ok_and(|told| told == sum);
+    let is_whole = header.cksum().is_ok_and(|written| written == sum);
     let kind = header.entry_type();
     let size = if has_bytes(kind) { header.entry_size().ok()? } else { 0 };
     is_whole.then_some((kind, size))
 }
 
-/// An archive that is read as it comes.
-pub(super) type Stream = Arc<Mutex<Walk<Box<dyn Read + Send>>>>;
-
-/// The bytes of the file at which such an archive stands. There are none any more when it has gone on.
-pub(super) struct Current {
-    walk: Stream,
+/// The bytes of the current file of a stream; none after the walk has gone on.
+struct Current {
+    walk: Arc<Mutex<Walk<Bytes>>>,
     offset: u64,
     size: u64,
 }
 
 impl Current {
-    pub(super) fn new(walk: &Stream, entry: &Entry) -> Self {
+    fn new(walk: &Arc<Mutex<Walk<Bytes>>>, entry: &Entry) -> Self {
         Current { walk: Arc::clone(walk), offset: entry.offset, size: entry.size }
     }
 }
 
-/// What a panicking thread leaves behind is not read any more.
-pub(super) fn lock(walk: &Stream) -> MutexGuard<'_, Walk<Box<dyn Read + Send>>> {
+/// After a panic nothing is read any more.
+fn lock<R>(walk: &Mutex<Walk<R>>) -> MutexGuard<'_, Walk<R>> {
     walk.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

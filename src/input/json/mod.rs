@@ -26,6 +26,7 @@ mod elements;
 mod event;
 mod fields;
 mod flat;
+pub(super) mod format;
 mod header;
 mod ids;
 mod join;
@@ -48,6 +49,7 @@ mod summary;
 mod text;
 mod tokenizer;
 
+#[cfg(feature = "proto")]
 pub(super) use args::flatten_value_of;
 pub use read::{Collect, Division, Reader, count_elements};
 pub use summary::Summary;

@@ -1,32 +1,17 @@
-//! Debug annotations: the arguments of a track event, as rows and as the numbers that tie events together.
+//! Debug annotations: the arguments of a track event, as rows and as the ids that link events (`ties`).
 //!
-//! The rows have the keys that Perfetto gives them, `debug.` and the annotation's name. What ties events together, see
-//! `ties`, is taken from them on the way.
+//! The keys of the rows are Perfetto's: `debug.` and the annotation's name.
 
 use std::fmt::Write;
 
-use super::state::{Lookup, Table};
+use super::annotation::{ARRAY_VALUE, Annotation, Content, DICT_ENTRY};
+use super::state::Lookup;
 use super::ties::{Owner, Ties};
 use super::wire::{Field, Fields, Malformed, Value};
 use crate::event::{ArgList, ArgValue, ArgsWanted, EventIds, Keep};
 use crate::input::json::flatten_value_of;
 
-/// The fields of `DebugAnnotation`.
-const NAME_IID: u32 = 1;
-const BOOL: u32 = 2;
-const UINT: u32 = 3;
-const INT: u32 = 4;
-const DOUBLE: u32 = 5;
-const STRING: u32 = 6;
-const POINTER: u32 = 7;
-const NESTED: u32 = 8;
-const JSON: u32 = 9;
-const NAME: u32 = 10;
-const DICT_ENTRY: u32 = 11;
-const ARRAY_VALUE: u32 = 12;
-const STRING_IID: u32 = 17;
-
-/// The fields of `NestedValue`, the older form of what has parts, and its types.
+/// The fields of `NestedValue`, the older form of a value with parts, and its types.
 const NESTED_TYPE: u32 = 1;
 const NESTED_KEY: u32 = 2;
 const NESTED_MEMBER: u32 = 3;
@@ -38,57 +23,35 @@ const NESTED_STRING: u32 = 8;
 const DICT: u64 = 1;
 const ARRAY: u64 = 2;
 
-/// Annotations nested deeper than this are left out; real ones have four levels.
+/// Annotations nested deeper than this are dropped; real ones have four levels.
 const MAX_DEPTH: usize = 64;
 
-/// The keys and texts of one event's arguments take so many bytes at most: numbers stand for them in the file, so that
-/// a small one could fill all memory.
+/// How many bytes the keys and texts of one event's arguments may take: the file has numbers for them, so a small file could fill
+/// all memory.
 const MAX_TEXT: usize = 64 << 20;
 
-/// A key is no longer than this: its parts may be numbers that stand for long texts.
+/// The longest key: its parts may be interned texts.
 const MAX_KEY: usize = 64 << 10;
 
-/// A key that is longer than this is hardly an honest one. The keys of all events that are take so many bytes at most.
+/// An honest key is hardly ever longer. The longer keys of all events take so many bytes at most.
 const LONG_KEY: usize = 256;
 const MAX_LONG_KEYS: usize = 256 << 20;
 
-/// JSON that is longer stays text: each of its values gets a key of its own, which may be nearly as long as all of it.
+/// Longer JSON stays text: each of its values gets a key, which may be nearly as long as the whole.
 const MAX_JSON: usize = 32 << 10;
 
-/// Reads annotations. Keeps the buffers that all share.
+/// Reads the annotations of one event after the other, into the same buffers.
 #[derive(Debug)]
 pub(super) struct Annotations {
     wanted: ArgsWanted,
     pub(super) list: ArgList,
     key: String,
     flat_key: String,
-    /// How many bytes of keys and texts there are, and whether some had to be left out.
+    /// The bytes of the event's keys and texts, and whether some were dropped.
     text: usize,
     is_full: bool,
-    /// How many bytes the long keys of all events take.
+    /// The bytes of the long keys of all events.
     long_keys: usize,
-}
-
-/// One annotation, not looked into yet.
-struct Annotation<'a> {
-    name: Option<&'a [u8]>,
-    message: &'a [u8],
-    value: Option<Content<'a>>,
-}
-
-/// What an annotation says.
-#[derive(Clone, Copy)]
-pub(super) enum Content<'a> {
-    Bool(bool),
-    Int(i64),
-    Uint(u64),
-    Real(f64),
-    Text(&'a [u8]),
-    Pointer(u64),
-    Json(&'a [u8]),
-    Nested(&'a [u8]),
-    /// Entries or elements, which are fields of the annotation itself.
-    Parts,
 }
 
 impl Annotations {
@@ -97,7 +60,7 @@ impl Annotations {
         Annotations { wanted, list, key, flat_key, text: 0, is_full: false, long_keys: 0 }
     }
 
-    /// Forgets those of the event before.
+    /// Forgets the annotations of the event before.
     pub(super) fn clear(&mut self) {
         self.list.clear();
         (self.text, self.is_full) = (0, false);
@@ -108,12 +71,12 @@ impl Annotations {
         self.wanted == ArgsWanted::All
     }
 
-    /// Whether some had to be left out.
+    /// Whether some were dropped.
     pub(super) fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// Reads the annotations of an event, which are one of its fields, repeated. What ties it to others.
+    /// Reads the annotations of an event, a repeated field of it. Returns the ids that link it to other events.
     pub(super) fn read(
         &mut self,
         event: &[u8],
@@ -133,7 +96,7 @@ impl Annotations {
         let mut is_marked = false;
         let annotations = || Fields::new(event).filter(|f| !f.is_ok_and(|f| f.number != field));
         for annotation in annotations() {
-            let annotation = annotation_in(annotation?.value.bytes().ok_or(Malformed)?, names)?;
+            let annotation = Annotation::new(annotation?.value.bytes().ok_or(Malformed)?, names)?;
             if let (Some(name), Some(value)) = (annotation.name, annotation.value) {
                 found.see(name, value);
                 is_marked |= marker.is_some_and(|marker| marker.as_bytes() == name);
@@ -144,7 +107,7 @@ impl Annotations {
         }
         if let (ArgsWanted::Keys(set), true) = (self.wanted, keep == Keep::Keys || is_marked) {
             for annotation in annotations() {
-                let annotation = annotation_in(annotation?.value.bytes().ok_or(Malformed)?, names)?;
+                let annotation = Annotation::new(annotation?.value.bytes().ok_or(Malformed)?, names)?;
                 if annotation.name.is_some_and(|name| set.keys.iter().any(|key| key.as_bytes() == name)) {
                     self.top(&annotation, names)?;
                 }
@@ -153,7 +116,7 @@ impl Annotations {
         Ok(EventIds::read(owner.kind, &mut found))
     }
 
-    /// Adds a row that is no annotation.
+    /// Adds a row that is not an annotation.
     pub(super) fn push(&mut self, key: &'static str, value: ArgValue<&[u8]>) {
         let of_text = if let ArgValue::Text(text) = value { text.len() } else { 0 };
         self.text = self.text.saturating_add(key.len() + of_text);
@@ -174,7 +137,7 @@ impl Annotations {
         self.member(annotation, names, 0).map(drop)
     }
 
-    /// Begins new keys.
+    /// Starts new keys.
     fn start(&mut self, prefix: &str) {
         for key in [&mut self.key, &mut self.flat_key] {
             key.clear();
@@ -182,21 +145,20 @@ impl Annotations {
         }
     }
 
-    /// Adds the rows of an annotation that has a name. Whether there are any.
+    /// Adds the rows of an annotation that has a name. Returns whether there are any.
     fn member(&mut self, annotation: &Annotation<'_>, names: &Lookup<'_>, depth: usize) -> Result<bool, Malformed> {
         let Some(name) = annotation.name else { return Ok(false) };
         self.within(name, |this| this.value(annotation, names, depth))
     }
 
-    /// Adds rows with the keys of a member. Whether there are any.
+    /// Adds rows with the keys of a member. Returns whether there are any.
     fn within(
         &mut self,
         name: &[u8],
         rows: impl FnOnce(&mut Self) -> Result<bool, Malformed>,
     ) -> Result<bool, Malformed> {
         let (before, flat_before) = (self.key.len(), self.flat_key.len());
-        // The name's own length comes on top of what counts as text: a long name with few rows costs as much as they
-        // do.
+        // The name counts as text, too: a long name with few rows costs as much as they do.
         self.text = self.text.saturating_add(name.len());
         if self.text > MAX_TEXT || before + name.len() >= MAX_KEY {
             self.is_full = true;
@@ -216,7 +178,7 @@ impl Annotations {
         result
     }
 
-    /// Does something with the keys of an element.
+    /// Runs `work` with the keys of an element.
     fn at<T>(&mut self, index: usize, work: impl FnOnce(&mut Self) -> T) -> T {
         let before = self.key.len();
         write!(self.key, "[{index}]").expect("writing to a String does not fail");
@@ -235,17 +197,17 @@ impl Annotations {
         }
     }
 
-    /// An element that has no rows has no number, as in Perfetto.
+    /// An element without rows has no index, as in Perfetto.
     fn parts(&mut self, message: &[u8], names: &Lookup<'_>, depth: usize) -> Result<bool, Malformed> {
         let (mut index, mut has_rows) = (0, false);
         for field in Fields::new(message) {
             let Field { number, value } = field?;
             match (number, value) {
                 (DICT_ENTRY, Value::Bytes(entry)) => {
-                    has_rows |= self.member(&annotation_in(entry, names)?, names, depth + 1)?;
+                    has_rows |= self.member(&Annotation::new(entry, names)?, names, depth + 1)?;
                 }
                 (ARRAY_VALUE, Value::Bytes(element)) => {
-                    let element = annotation_in(element, names)?;
+                    let element = Annotation::new(element, names)?;
                     index += usize::from(self.at(index, |this| this.value(&element, names, depth + 1))?);
                 }
                 _ => {}
@@ -254,7 +216,7 @@ impl Annotations {
         Ok(has_rows || index > 0)
     }
 
-    /// Adds the rows of a `NestedValue`. Whether it counts as an element.
+    /// Adds the rows of a `NestedValue`. Returns whether it counts as an element.
     fn nested(&mut self, message: &[u8], depth: usize) -> Result<bool, Malformed> {
         if depth >= MAX_DEPTH {
             return Ok(false);
@@ -293,7 +255,7 @@ impl Annotations {
         }
     }
 
-    /// Adds a row with the keys as they are, or several if the value is JSON. Whether there is one.
+    /// Adds a row with the current keys, or several if the value is JSON. Returns whether there is one.
     fn row(&mut self, value: Content<'_>) -> bool {
         let of_text = if let Content::Json(text) | Content::Text(text) = value { text.len() } else { 0 };
         self.text = self.text.saturating_add(self.key.len() + self.flat_key.len() + of_text);
@@ -306,10 +268,9 @@ impl Annotations {
         }
         let flat_key = (self.key != self.flat_key).then_some(&*self.flat_key);
         let wide = match value {
-            // What fits no `i64` would wrap in a table, and different ids could look equal: it stays text, digit for
-            // digit, as in JSON.
+            // A number beyond `i64` would wrap, and different ids could look equal: it stays text, as in JSON.
             Content::Uint(value) if i64::try_from(value).is_err() => value.to_string(),
-            // Perfetto shows addresses so.
+            // As Perfetto shows addresses.
             Content::Pointer(value) if i64::try_from(value).is_err() => format!("{value:#x}"),
             _ => String::new(),
         };
@@ -334,39 +295,6 @@ impl Annotations {
         self.list.push(&self.key, flat_key, value);
         true
     }
-}
-
-fn annotation_in<'a>(message: &'a [u8], names: &Lookup<'a>) -> Result<Annotation<'a>, Malformed> {
-    let mut read = Annotation { name: None, message, value: None };
-    let mut name_iid = 0;
-    for field in Fields::new(message) {
-        let Field { number, value } = field?;
-        read.value = match (number, value) {
-            (NAME, Value::Bytes(name)) => {
-                read.name = Some(name);
-                continue;
-            }
-            (NAME_IID, Value::Varint(iid)) => {
-                name_iid = iid;
-                continue;
-            }
-            (DICT_ENTRY | ARRAY_VALUE, Value::Bytes(_)) => Some(Content::Parts),
-            (STRING_IID, Value::Varint(iid)) => names.text(Table::AnnotationTexts, iid).map(Content::Text),
-            (BOOL, Value::Varint(value)) => Some(Content::Bool(value != 0)),
-            (INT, Value::Varint(value)) => Some(Content::Int(value as i64)),
-            (UINT, Value::Varint(value)) => Some(Content::Uint(value)),
-            (POINTER, Value::Varint(value)) => Some(Content::Pointer(value)),
-            (DOUBLE, Value::Fixed64(bits)) => Some(Content::Real(f64::from_bits(bits))),
-            (STRING, Value::Bytes(text)) => Some(Content::Text(text)),
-            (JSON, Value::Bytes(text)) => Some(Content::Json(text)),
-            (NESTED, Value::Bytes(value)) => Some(Content::Nested(value)),
-            _ => continue,
-        };
-    }
-    if name_iid != 0 {
-        read.name = names.text(Table::AnnotationNames, name_iid);
-    }
-    Ok(read)
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! What a trace says of itself: keys and values, shown as metadata under the names that Perfetto gives them.
+//! The attributes of a trace: keys and values, shown as metadata under Perfetto's names, `trace_attribute.` and the key.
 
-use super::Summary;
+use super::summary::Summary;
 use super::wire::{Field, Fields, Malformed, Value};
 use crate::damage::Damage;
 use crate::event::{ArgValue, HeaderField};
 
-/// So many are kept, of so many bytes each.
+/// How many are kept, and how many bytes each may have.
 const MAX_ATTRIBUTES: usize = 10_000;
 const MAX_TEXT: usize = 64 << 10;
 
@@ -15,7 +15,7 @@ const KEY: u32 = 1;
 const INT: u32 = 2;
 const TEXT: u32 = 3;
 
-/// Takes a `TraceAttributes`.
+/// Adds a `TraceAttributes`.
 pub(super) fn add(message: &[u8], summary: &mut Summary) -> Result<(), Malformed> {
     for field in Fields::new(message) {
         let Field { number: ATTRIBUTE, value: Value::Bytes(attribute) } = field? else { continue };

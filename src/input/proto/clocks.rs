@@ -1,15 +1,15 @@
-//! Clocks: from the one that a packet's time is on to that of the trace.
+//! Clocks: converts the time of a packet's clock to the trace's clock.
 //!
-//! A snapshot says what several clocks showed at one moment. To get from one clock to another, the last snapshot of
-//! both that is not later is taken, or the first one; if no snapshot has both, the way goes by others, at most four
-//! times, as in Perfetto.
+//! A snapshot has the times of several clocks at one instant. To convert from one clock to another, the last snapshot of both that is
+//! not later is used, or the first one; if no snapshot has both, the conversion goes through other clocks, in at most four steps, as
+//! in Perfetto.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
 use super::wire::{Fields, Malformed, Value};
 
-/// A clock: its number, and the sequence for those that count within one only; 0 for all others.
+/// A clock: its number, and its sequence if it is local to one; 0 otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Clock {
     pub(super) number: u64,
@@ -17,23 +17,20 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// Perfetto numbers clocks from 64 to 127 anew in each sequence.
+    /// Clocks 64 to 127 are local to a sequence.
     pub(super) fn new(number: u64, sequence: u64) -> Self {
         Clock { number, sequence: if (64..128).contains(&number) { sequence } else { 0 } }
     }
 }
 
-/// `BUILTIN_CLOCK_MONOTONIC`
-const MONOTONIC: u64 = 3;
-
-/// `BUILTIN_CLOCK_BOOTTIME`: that of a trace which says nothing else.
+/// `BUILTIN_CLOCK_BOOTTIME`, the default of a trace's clock.
 const BOOTTIME: u64 = 6;
 
-/// A way may go by so many snapshots.
+/// The most steps of a conversion.
 const MAX_HOPS: usize = 4;
 
-/// So many clocks are looked at in the search for one. Real traces have a dozen and one for each sequence, and the
-/// common ones, whose numbers are small, are looked at first.
+/// How many clocks a search visits. Real traces have a dozen and one for each sequence, and the common ones, whose numbers are small,
+/// are visited first.
 const MAX_SEEN: usize = 256;
 
 /// The fields of `ClockSnapshot` and of its `Clock`.
@@ -44,47 +41,46 @@ const TIMESTAMP: u32 = 2;
 const IS_INCREMENTAL: u32 = 3;
 const UNIT_MULTIPLIER: u32 = 4;
 
-/// A snapshot has so many clocks at most; real ones have seven.
+/// The most clocks of a snapshot; real ones have seven.
 const MAX_CLOCKS: usize = 64;
 
-/// How a clock writes its times.
+/// How a clock's times are written.
 #[derive(Debug, Clone, Copy)]
 struct Unit {
-    /// How many ns one of its units has.
+    /// Its unit in ns.
     multiplier: u64,
-    /// For clocks whose times are each the time since the one before: the last one, in its units.
+    /// The last time of an incremental clock, in its unit: each time is written as the difference to it.
     running: Option<u64>,
 }
 
-/// Snapshots of the same clocks: what each of these showed, in ns, in file order.
+/// Snapshots of the same clocks: their times in ns, in file order.
 type Group = Vec<Vec<i64>>;
 
 /// The groups that have a clock, in order of their clocks.
 type Groups = BTreeSet<(Rc<[Clock]>, usize)>;
 
-/// A step of a way: the number of the group by which it goes, and the places there of the clocks from which and to
-/// which it goes.
+/// A step of a conversion: the number of the group, and the columns of the source and the target clock in it.
 type Hop = (usize, usize, usize);
 
-/// What is known of clocks.
+/// All snapshots.
 #[derive(Debug, Default)]
 pub(super) struct Clocks {
     of_trace: Option<Clock>,
     units: HashMap<Clock, Unit, foldhash::fast::FixedState>,
     groups: Vec<Group>,
-    /// The group of these clocks.
+    /// The group with exactly these clocks.
     by_clocks: HashMap<Rc<[Clock]>, usize, foldhash::fast::FixedState>,
     with_clock: HashMap<Clock, Groups, foldhash::fast::FixedState>,
-    /// Clocks that went backwards: a time of theirs may be any of several.
+    /// Clocks that went backwards: their times are ambiguous.
     backwards: HashSet<Clock, foldhash::fast::FixedState>,
-    /// By clock: how to get from it to the trace's, if there is a way; and what was the count of changes then.
+    /// By clock: the steps to the trace's clock, if there are any, and the value of `changes` when they were found.
     ways: HashMap<Clock, (u64, Option<Vec<Hop>>), foldhash::fast::FixedState>,
-    /// How often something came that may make other ways.
+    /// How often a snapshot may have changed the steps.
     changes: u64,
 }
 
 impl Clocks {
-    /// Takes a `ClockSnapshot` of a sequence, unless the trace's clock goes backwards in it. Whether it was taken.
+    /// Adds a `ClockSnapshot` of a sequence, unless the trace's clock goes backwards in it. Returns whether it was added.
     pub(super) fn snapshot(&mut self, message: &[u8], sequence: u64) -> Result<bool, Malformed> {
         let (mut shown, mut units, mut primary) = (BTreeMap::new(), Vec::new(), None);
         for field in Fields::new(message) {
@@ -136,7 +132,7 @@ impl Clocks {
         group
     }
 
-    /// A time as written, in ns of its own clock. Moves clocks on that count from packet to packet.
+    /// A time as written, in ns of its own clock. Advances an incremental clock.
     pub(super) fn ns(&mut self, clock: Option<Clock>, written: u64) -> i64 {
         let Some(unit) = clock.and_then(|clock| self.units.get_mut(&clock)) else { return in_ns(written, 1) };
         let total = match &mut unit.running {
@@ -149,8 +145,7 @@ impl Clocks {
         in_ns(total, unit.multiplier)
     }
 
-    /// A time of a clock on the trace's clock; `None` if no snapshot ties the two together. A time on no clock is on
-    /// the trace's.
+    /// A clock's time on the trace's clock, in ns; `None` if no snapshots link the two. A time without a clock is on the trace's.
     pub(super) fn on_trace(&mut self, clock: Option<Clock>, ns: i64) -> Option<i64> {
         let of_trace = self.of_trace.unwrap_or(Clock::new(BOOTTIME, 0));
         let Some(clock) = clock.filter(|clock| *clock != of_trace) else { return Some(ns) };
@@ -166,35 +161,29 @@ impl Clocks {
         })
     }
 
-    /// A time of the monotonic clock on the trace's clock, or as it is if nothing ties the two together: so Perfetto
-    /// takes the times that track events had at first.
-    pub(super) fn on_monotonic(&mut self, ns: i64) -> i64 {
-        self.on_trace(Some(Clock::new(MONOTONIC, 0)), ns).unwrap_or(ns)
-    }
-
-    /// Whether nothing at all is known.
+    /// Whether there is no snapshot.
     pub(super) fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// The shortest way from a clock to another.
+    /// The shortest conversion from a clock to another.
     fn way(&self, from: Clock, to: Clock) -> Option<Vec<Hop>> {
         let mut seen = HashSet::from([from]);
         let mut ends = vec![(from, Vec::<Hop>::new())];
-        let mut looked_at = 0;
+        let mut visited = 0;
         for _ in 0..MAX_HOPS {
             let mut further = Vec::new();
-            // What went backwards can be come to, but not be gone on from.
+            // A clock that went backwards may be a target, but not a source.
             for (end, way) in ends.iter().filter(|(end, _)| !self.backwards.contains(end)) {
                 for (clocks, group) in self.with_clock.get(end).into_iter().flatten() {
                     let at = clocks.binary_search(end).ok()?;
-                    // The one that is looked for goes first, so that the limit keeps none from it.
+                    // The target is checked first, so that the limit never hides it.
                     if let Ok(last) = clocks.binary_search(&to) {
                         return Some([&way[..], &[(*group, at, last)]].concat());
                     }
                     for (place, next) in clocks.iter().enumerate() {
-                        looked_at += 1;
-                        if looked_at > MAX_SEEN {
+                        visited += 1;
+                        if visited > MAX_SEEN {
                             return None;
                         }
                         if seen.insert(*next) {
@@ -209,7 +198,7 @@ impl Clocks {
     }
 }
 
-/// A clock of a snapshot: which one, what it shows in ns, and how it counts.
+/// A clock of a snapshot, its time in ns, and its unit.
 fn clock(message: &[u8], sequence: u64) -> Result<(Clock, i64, Unit), Malformed> {
     let (mut number, mut timestamp, mut is_incremental, mut multiplier) = (0, 0, false, 1);
     for field in Fields::new(message) {
@@ -223,12 +212,12 @@ fn clock(message: &[u8], sequence: u64) -> Result<(Clock, i64, Unit), Malformed>
         }
     }
     let clock = Clock::new(number, sequence);
-    // Only a clock of one sequence can count on from packet to packet.
+    // Only a clock that is local to a sequence can be incremental.
     let running = (is_incremental && clock.sequence != 0).then_some(timestamp);
     Ok((clock, in_ns(timestamp, multiplier), Unit { multiplier, running }))
 }
 
-/// A number of units in ns. What fits no `i64` is before all time: as one, Perfetto would take it for negative.
+/// A time in ns. One beyond `i64` is before all time: Perfetto would take it for negative.
 fn in_ns(units: u64, multiplier: u64) -> i64 {
     i64::try_from(units.saturating_mul(multiplier)).unwrap_or(i64::MIN)
 }
@@ -236,6 +225,9 @@ fn in_ns(units: u64, multiplier: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `BUILTIN_CLOCK_MONOTONIC`
+    const MONOTONIC: u64 = 3;
 
     /// A snapshot of clocks: number, time, further fields. All numbers are below 128.
     fn snapshot(clocks: &[(u8, u8, &[u8])]) -> Vec<u8> {
@@ -247,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn times_go_from_clock_to_clock() {
+    fn times_are_converted_from_clock_to_clock() {
         let mut clocks = Clocks::default();
         let monotonic = Some(Clock::new(MONOTONIC, 1));
         assert_eq!(clocks.on_trace(None, 7), Some(7));
@@ -256,14 +248,14 @@ mod tests {
         clocks.snapshot(&snapshot(&[(6, 120, &[]), (3, 60, &[])]), 1).unwrap();
         // Before the first snapshot, between the two, and from the second on.
         assert_eq!([40, 59, 60].map(|ns| clocks.on_trace(monotonic, ns)), [Some(90), Some(109), Some(120)]);
-        // By another clock.
+        // Through another clock.
         clocks.snapshot(&snapshot(&[(3, 50, &[]), (1, 10, &[])]), 1).unwrap();
         assert_eq!(clocks.on_trace(Some(Clock::new(1, 1)), 12), Some(102));
         assert_eq!(clocks.on_trace(Some(Clock::new(9, 1)), 12), None);
     }
 
     #[test]
-    fn a_sequences_clock_may_count_from_packet_to_packet() {
+    fn a_sequences_clock_may_be_incremental() {
         let mut clocks = Clocks::default();
         // Clock 64, incremental, in units of 10 ns.
         clocks.snapshot(&snapshot(&[(6, 100, &[]), (64, 5, &[0x18, 1, 0x20, 10])]), 3).unwrap();
@@ -272,9 +264,10 @@ mod tests {
         assert_eq!(clocks.on_trace(clock, 80), Some(130));
         assert_eq!(clocks.ns(Some(Clock::new(64, 4)), 2), 2, "another sequence's");
     }
-    /// What goes backwards can be come to and not be gone on from; the trace's own clock cannot go backwards.
+
+    /// A clock that went backwards may be a target and not a source; the trace's own clock cannot go backwards.
     #[test]
-    fn clocks_that_go_backwards_lead_nowhere() {
+    fn clocks_that_go_backwards_are_no_source() {
         let mut clocks = Clocks::default();
         let realtime = Some(Clock::new(1, 1));
         clocks.snapshot(&snapshot(&[(6, 100, &[]), (1, 90, &[])]), 1).unwrap();
@@ -287,7 +280,7 @@ mod tests {
         assert_eq!(clocks.on_trace(monotonic, 65), Some(115));
     }
 
-    /// One that is refused leaves nothing behind.
+    /// A refused snapshot changes nothing.
     #[test]
     fn a_snapshot_has_so_many_clocks() {
         let mut clocks = Clocks::default();

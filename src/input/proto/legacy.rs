@@ -1,9 +1,8 @@
-//! `LegacyEvent`: what an event of the Chrome trace format says that Perfetto's own events have no field for.
+//! `LegacyEvent`: the fields of a Chrome trace event that Perfetto's own events do not have.
 //!
-//! Tools that turn JSON into packets, and Chrome, write the phase of such an event and what belongs to it. The phases
-//! mean what they mean in JSON, but for three things: ids are numbers; a slice that partly overlaps another on its
-//! track is left out, not put onto a lane; and where Perfetto asks that a slice's track belongs to a thread, here it
-//! may lie on any.
+//! Chrome, and tools that convert JSON to packets, write the phase of such an event and the fields of that phase. The phases mean
+//! the same as in JSON, with three differences: ids are numbers; a slice that partly overlaps another on its track is dropped, not
+//! put onto a lane; and where Perfetto requires that a slice's track belongs to a thread, here it may be any.
 
 use super::wire::{Field, Fields, Malformed, Value};
 use crate::event::{Bind, Kind, Scope};
@@ -28,15 +27,15 @@ const TID_OVERRIDE: u32 = 19;
 const FLOW_IN: u64 = 1;
 const FLOW_OUT: u64 = 2;
 
-/// The scopes of moments.
+/// The scopes of instants.
 const SCOPE_GLOBAL: u64 = 1;
 const SCOPE_PROCESS: u64 = 2;
 
-/// The fields of such an event.
+/// The fields of a legacy event.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Legacy<'a> {
     pub(super) name_iid: u64,
-    /// A letter; 0 if there is none, and the event's type says what it is.
+    /// A letter; 0 if there is none and the event has a type.
     phase: u8,
     duration_us: i64,
     thread_duration_us: i64,
@@ -56,14 +55,14 @@ pub(super) struct Legacy<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Operation<'a> {
     pub(super) id: u64,
-    /// Whether it counts within its process only.
+    /// Whether the id is local to its process.
     pub(super) is_local: bool,
-    /// What tells it from others with this number besides its category, or its name if that is what counts.
+    /// Distinguishes it from others with this id, besides the category, or the name if `goes_by_name`.
     pub(super) scope: Option<&'a [u8]>,
     pub(super) goes_by_name: bool,
 }
 
-/// Where an event lies, if not on its own track.
+/// The track of an event that is not on its own track.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Elsewhere<'a> {
     Operation(Operation<'a>),
@@ -106,7 +105,7 @@ impl<'a> Legacy<'a> {
         self.phase == b'M'
     }
 
-    /// What its phase says it is; `None` if no table shows such events.
+    /// The kind of its phase; `None` if no table shows such events.
     pub(super) fn kind(&self) -> Option<Kind<'static>> {
         Some(match self.phase {
             b'X' => Kind::Complete { dur: ns(self.duration_us) },
@@ -120,7 +119,7 @@ impl<'a> Legacy<'a> {
         })
     }
 
-    /// The track that its phase asks for. An error if that needs an id and there is none.
+    /// The track of its phase. An error if that needs an id and there is none.
     pub(super) fn elsewhere(&self) -> Result<Option<Elsewhere<'a>>, Malformed> {
         match self.phase {
             b'b' | b'e' | b'n' | b'S' | b'T' | b'p' | b'F' => {
@@ -137,7 +136,7 @@ impl<'a> Legacy<'a> {
         }
     }
 
-    /// Whether what it says can lie on a track of its process.
+    /// Whether it is on a track of its process.
     pub(super) fn is_of_process(&self) -> bool {
         match self.elsewhere() {
             Ok(Some(Elsewhere::Operation(operation))) => operation.is_local,
@@ -146,7 +145,7 @@ impl<'a> Legacy<'a> {
         }
     }
 
-    /// How much CPU time of the thread passed, in ns: known of what is told by one event.
+    /// The CPU time of its thread that passed, in ns; known for phases that are one event.
     pub(super) fn thread_time(&self) -> Option<i64> {
         match self.phase {
             b'X' => Some(ns(self.thread_duration_us)),
@@ -155,7 +154,7 @@ impl<'a> Legacy<'a> {
         }
     }
 
-    /// The arrow that is tied to the slice.
+    /// The flow that is bound to the slice.
     pub(super) fn bind(&self) -> Option<Bind> {
         let id = self.bind_id?;
         let (flow_in, flow_out) = (self.direction & FLOW_IN != 0, self.direction & FLOW_OUT != 0);
@@ -163,7 +162,7 @@ impl<'a> Legacy<'a> {
     }
 }
 
-/// Microseconds in ns, as far as there are numbers.
+/// Microseconds in ns, saturating.
 pub(super) fn ns(us: i64) -> i64 {
     us.saturating_mul(1000)
 }

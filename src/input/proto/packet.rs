@@ -1,4 +1,4 @@
-//! One packet: which of its fields are looked at.
+//! One packet: the fields that are read.
 
 use super::wire::{Field, Fields, Malformed, Value};
 
@@ -25,13 +25,13 @@ pub(super) const ZSTD_COMPRESSED: u32 = 133;
 pub(super) const STARTS_ANEW: u64 = 1;
 pub(super) const NEEDS_STATE: u64 = 2;
 
-/// The fields of a packet that are looked at.
+/// The fields of a packet that are read.
 #[derive(Debug, Default)]
 pub(super) struct Packet<'a> {
     pub(super) timestamp: Option<u64>,
     pub(super) clock: Option<u64>,
     pub(super) sequence: Option<u64>,
-    /// 0 is the one that the trace was recorded on.
+    /// Perfetto's `machine_id`: 0 is the machine that recorded the trace.
     pub(super) machine: u64,
     pub(super) flags: u64,
     pub(super) was_cleared: bool,
@@ -46,7 +46,7 @@ pub(super) struct Packet<'a> {
     pub(super) event: Option<&'a [u8]>,
     /// The field that holds compressed packets, and its bytes.
     pub(super) packed: Option<(u32, &'a [u8])>,
-    /// Messages that are not looked at.
+    /// Whether there are other messages.
     others: bool,
 }
 
@@ -79,7 +79,7 @@ impl<'a> Packet<'a> {
         Ok(packet)
     }
 
-    /// Whether it is of a sort that no table shows.
+    /// Whether no table shows anything of it.
     pub(super) fn is_other(&self) -> bool {
         self.others
             && self.event.is_none()
@@ -92,10 +92,10 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Whether a message may be a packet: it consists of whole fields, those that are known are of their types, and one of
-/// them says what only packets say. Each field that is looked at takes from `work`; without any left nothing is one.
+/// Whether a message may be a packet: it consists of whole fields, known ones have their types, and one of them is a field that only
+/// packets have. Each field takes one from `work`; with none left the answer is no.
 pub(super) fn looks_like_packet(message: &[u8], work: &mut usize) -> bool {
-    let mut says = false;
+    let mut is_packet = false;
     for field in Fields::new(message) {
         let (Ok(Field { number, value }), Some(left)) = (field, work.checked_sub(1)) else { return false };
         *work = left;
@@ -103,7 +103,7 @@ pub(super) fn looks_like_packet(message: &[u8], work: &mut usize) -> bool {
             TIMESTAMP | SEQUENCE | FLAGS | STATE_CLEARED | PREVIOUS_DROPPED | CLOCK => {
                 matches!(value, Value::Varint(_))
             }
-            // The first two are messages, too, of the operating system's tracing.
+            // Fields 1 and 2 are messages of the operating system's tracing.
             1 | 2 | CLOCK_SNAPSHOT | TRACK_EVENT | INTERNED | PROCESS_DESCRIPTOR | THREAD_DESCRIPTOR | COMPRESSED
             | DEFAULTS | TRACK_DESCRIPTOR | TRACE_ATTRIBUTES | ZSTD_COMPRESSED => matches!(value, Value::Bytes(_)),
             _ => true,
@@ -111,10 +111,10 @@ pub(super) fn looks_like_packet(message: &[u8], work: &mut usize) -> bool {
         if !is_right {
             return false;
         }
-        says |= matches!(
+        is_packet |= matches!(
             number,
             TIMESTAMP | SEQUENCE | CLOCK_SNAPSHOT | COMPRESSED | TRACK_DESCRIPTOR | TRACE_ATTRIBUTES | ZSTD_COMPRESSED
         );
     }
-    says
+    is_packet
 }

@@ -1,26 +1,23 @@
-//! Cutting a stream of bytes into packets.
+//! Splits a stream of bytes into packets.
 //!
-//! A trace is one message whose field 1 is repeated, so that it can be written and read without ever being whole in
-//! memory. Here a window of it is held: what is being looked at lies in it in one piece, and whoever goes on moves a
-//! place in it. So what was taken for a packet and is none can be looked at once more without being copied.
+//! A trace is one message whose field 1 is repeated, so that it is never whole in memory. A window of it is kept, with the current
+//! packet in one piece. Bytes that turn out not to be a packet can be searched again without being copied.
 
 use std::io::{self, Read};
 use std::ops::Range;
 
 use super::recover::{Search, Seen};
+use super::sniff::PACKET;
 use super::wire::{Kind, tag, varint};
 
-/// The field of a trace that holds its packets.
-pub(super) const PACKET: u32 = 1;
-
-/// A packet that says it is longer is none. Perfetto's own are of some KiB, and none may be longer in its shared memory
-/// than that is; what is compressed into one packet is some MiB.
+/// The longest packet. Perfetto's own have some KiB, and none is longer than its shared memory; the packets compressed into one have
+/// some MiB.
 pub(super) const MAX_PACKET: u64 = 256 << 20;
 
-/// A trace has no other fields; one that is longer than this is damage.
+/// A trace has no other fields; a longer one is damage.
 const MAX_OTHER: u64 = 1 << 20;
 
-/// Bytes are read in pieces of this size, at least.
+/// Bytes are read in blocks of at least this size.
 const BLOCK: usize = 256 * 1024;
 
 /// A field's number and type, and its number or length.
@@ -31,34 +28,34 @@ const MAX_VARINT: usize = 10;
 pub(super) struct Packets<R> {
     source: R,
     window: Vec<u8>,
-    /// The place in the window that comes next.
+    /// The position in the window.
     at: usize,
-    /// How many bytes were before the window.
+    /// The offset of the window.
     passed: u64,
     /// Nothing follows the window.
     is_all: bool,
-    /// What reading on has failed with.
+    /// The error that ended the source.
     failure: Option<io::Error>,
     search: Search,
 }
 
-/// What comes next.
+/// What is next in the stream.
 pub(super) enum Next<'a> {
-    /// A packet, and where it begins.
+    /// A packet and its offset.
     Packet(&'a [u8], u64),
-    /// One that says it is longer than [`MAX_PACKET`].
+    /// The offset of a packet that claims to be longer than [`MAX_PACKET`].
     TooLong(u64),
-    /// Nothing.
+    /// The end of the stream.
     End,
-    /// An end in the middle of what begins here.
+    /// The offset of a field in which the stream ends.
     CutOff(u64),
-    /// No field begins here, or one of a type that there is not.
+    /// The offset of bytes that are not a field, or a field of an unknown type.
     Broken(u64),
     /// Reading failed.
     Failed(io::Error),
 }
 
-/// Why there is no whole field.
+/// Why a field is not whole.
 enum Stop {
     CutOff,
     Broken,
@@ -68,7 +65,7 @@ enum Stop {
 /// The beginning of a field.
 struct Head {
     is_packet: bool,
-    /// How many bytes it takes, and those of the text or message behind it.
+    /// Its own length, and that of the text or message after it.
     takes: usize,
     length: usize,
 }
@@ -88,7 +85,7 @@ impl<R: Read> Packets<R> {
         self.passed + self.at as u64
     }
 
-    /// The next packet that is not empty. Other fields of the trace are passed over. What is no whole field stays.
+    /// The next packet that is not empty. Other fields of the trace are skipped. Bytes that are not a whole field stay.
     pub(super) fn next(&mut self) -> Next<'_> {
         loop {
             let start = self.offset();
@@ -103,8 +100,8 @@ impl<R: Read> Packets<R> {
         }
     }
 
-    /// Behind a place where no whole packet is: goes on to where the list does, if it does. If the file was not cut off
-    /// there, one or two packets are enough at its end.
+    /// Goes on to where the list does, after bytes that are not a whole packet. Returns whether it does. With `may_be_short` one or two
+    /// packets at the end of the file are enough.
     pub(super) fn find_next(&mut self, may_be_short: bool) -> io::Result<bool> {
         self.at = (self.at + 1).min(self.window.len());
         self.search.start(self.offset());
@@ -120,7 +117,7 @@ impl<R: Read> Packets<R> {
         }
     }
 
-    /// The next field: whether it is a packet, and where in the window its text or message is.
+    /// The next field: whether it is a packet, and the range of its text or message in the window.
     fn field(&mut self) -> Result<Option<(bool, Range<usize>)>, Stop> {
         if self.fill(MAX_HEAD) == 0 {
             return Ok(None);
@@ -134,9 +131,9 @@ impl<R: Read> Packets<R> {
         Ok(Some((is_packet, start..self.at)))
     }
 
-    /// Reads on until there are so many bytes, or all. How many there are. What is over is thrown away when that is at
-    /// least as much as is kept: so each byte is moved a few times only, however much is asked for. The memory grows
-    /// with what there is, not with what was promised.
+    /// Reads until the window has this many bytes, or all. Returns how many there are. Bytes before the position are dropped when they
+    /// are at least as many as the rest, so each byte is moved only a few times. Memory grows with the bytes that there are, not with
+    /// the claimed length.
     fn fill(&mut self, bytes: usize) -> usize {
         while !self.is_all && self.window.len() - self.at < bytes {
             let left = self.window.len() - self.at;
@@ -148,7 +145,7 @@ impl<R: Read> Packets<R> {
             let more = (bytes - left).max(BLOCK) as u64;
             match self.source.by_ref().take(more).read_to_end(&mut self.window) {
                 Ok(read) => self.is_all = (read as u64) < more,
-                // What was read before it failed is in the window, and comes first.
+                // The bytes before the error are in the window, and come first.
                 Err(error) => (self.is_all, self.failure) = (true, Some(error)),
             }
         }
@@ -170,7 +167,7 @@ fn head(bytes: &[u8]) -> Result<Head, Stop> {
         Kind::Fixed32 => 4,
         Kind::Bytes => number(&mut rest)?,
     };
-    // Another field that has the number of packets is none of them.
+    // A field of another type with the number of packets is not a packet.
     let is_packet = field == PACKET && kind == Kind::Bytes;
     match length {
         length if is_packet && length > MAX_PACKET => Err(Stop::TooLong),
@@ -199,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_cut() {
+    fn packets_are_split() {
         assert_eq!(read(b"\x0a\x01a\x0a\x00\x0a\x02bc"), ["0 [97]", "5 [98, 99]"]);
         // Other fields: a varint, eight bytes, four bytes, a text.
         assert_eq!(read(b"\x10\x80\x01\x1112345678\x1d1234\x22\x02xy\x0a\x01a"), ["21 [97]"]);
@@ -210,7 +207,7 @@ mod tests {
         assert_eq!(read(b""), [""; 0]);
     }
 
-    /// Packets of a timestamp and a sequence: the first tells the others apart.
+    /// Packets of a timestamp, which numbers them, and a sequence.
     fn list(first: u8) -> Vec<u8> {
         (first..first + 3).flat_map(|n| [0x0a, 4, 0x40, n, 0x50, 7]).collect()
     }
@@ -222,16 +219,16 @@ mod tests {
         head.extend([length as u8 | 0x80, (length >> 7) as u8 | 0x80, (length >> 14) as u8 | 0x80]);
         head.extend([(length >> 21) as u8 | 0x80, (length >> 28) as u8]);
         let list = list(1);
-        for behind in [0, length] {
-            let mut packets = Packets::new(head.chain(io::repeat(0).take(behind)).chain(&list[..]));
+        for after in [0, length] {
+            let mut packets = Packets::new(head.chain(io::repeat(0).take(after)).chain(&list[..]));
             assert!(matches!(packets.next(), Next::TooLong(0)));
             assert!(packets.find_next(true).unwrap());
-            assert!(matches!(packets.next(), Next::Packet([0x40, 1, ..], at) if at == behind + 6));
+            assert!(matches!(packets.next(), Next::Packet([0x40, 1, ..], at) if at == after + 6));
         }
     }
 
     #[test]
-    fn the_list_goes_on_behind_damage() {
+    fn the_list_goes_on_after_damage() {
         let goes_on = |damage: &[u8]| {
             let bytes = [&b"\x0a\x01a"[..], damage, &list(1), &list(4)].concat();
             let mut packets = Packets::new(&bytes[..]);
@@ -252,7 +249,7 @@ mod tests {
         goes_on(b"\x0a\xff\xff\xff\xff\x7f");
         goes_on(b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01");
         goes_on(b"\x12\xff\xff\x7f");
-        // What was cut off is no reason to take a part of it for a packet.
+        // A part of a packet that was cut off is not a packet.
         let cut = [&list(1)[..], b"\x0a\x7f", &list(4)[..12]].concat();
         let mut packets = Packets::new(&cut[..]);
         (0..3).for_each(|_| assert!(matches!(packets.next(), Next::Packet(..))));
@@ -272,7 +269,7 @@ mod tests {
         }
     }
 
-    /// Each false length reaches beyond the end. What is behind it is read once, and never moved.
+    /// Each false length reaches beyond the end. The bytes after it are read once and never moved.
     #[test]
     fn what_is_read_for_a_false_length_stays() {
         let bytes = [list(1), b"\x0a\xff\xff\xff\x7f".to_vec()].concat().repeat(20_000);
@@ -296,9 +293,9 @@ mod tests {
         assert_eq!((found, damage, packets.source.1), (60_000, 20_000, bytes.len() as u64));
     }
 
-    /// A whole packet at the end is one, unless the file was cut off within what it lies in.
+    /// A whole packet at the end is one, unless the file was cut off in the packet around it.
     #[test]
-    fn the_last_packets_need_none_behind_them() {
+    fn the_last_packets_need_none_after_them() {
         for n in 1..3 {
             let bytes = [&b"\x0a\x01a\x00"[..], &list(1)[..6 * n]].concat();
             for (may_be_short, left) in [(true, n), (false, 0)] {
@@ -312,9 +309,9 @@ mod tests {
         }
     }
 
-    /// What was whole before reading failed comes first.
+    /// Whole packets before an error come first.
     #[test]
-    fn a_failure_comes_behind_what_was_read() {
+    fn a_failure_comes_after_what_was_read() {
         struct Fails;
         impl Read for Fails {
             fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {

@@ -1,43 +1,42 @@
-//! Finding where a list of packets goes on behind damage.
+//! Resynchronising: finds where a list of packets goes on after damage.
 //!
-//! Nothing marks the beginning of a packet: it is a newline and a length, which occur within packets, too. So the list
-//! is said to go on where several packets follow each other, or the last ones end where the file does, each of which
-//! consists of whole fields, has the types that Perfetto gives to those that we know, and says something that only packets
-//! say. The entries of lists within packets, which are written the same way, say nothing of that.
+//! Nothing marks the beginning of a packet: it is a newline and a length, which occur in packets, too. So the list goes on where
+//! several packets follow each other, or the last ones end with the file. Each has to consist of whole fields, have Perfetto's types
+//! in known fields, and have a field that only packets have. Lists in packets are written the same way, but lack such a field.
 //!
-//! The work is linear in the bytes of the file, whatever they are: looking into a place costs work, each byte gives some
-//! once, and where there is none left a place is not looked into.
+//! The work is linear in the bytes of the file, whatever they are: each byte pays once for a few fields, and without work left a
+//! candidate is not checked.
 
 use super::packet::looks_like_packet;
 use super::wire::varint;
 
-/// So many packets in a row are taken for the list.
+/// How many packets in a row are taken for the list.
 const CHAIN: usize = 3;
 
-/// They have to lie within so many bytes.
+/// How many bytes they may take.
 const MAX_CHAIN: usize = 64 << 20;
 
-/// How many fields may be looked at for each byte of the file, and in advance.
+/// How many fields may be checked for each byte of the file, and in advance.
 const WORK_PER_BYTE: usize = 8;
 const WORK_IN_ADVANCE: usize = 1 << 20;
 
-/// What is known of the bytes that were looked at.
+/// The result of checking a candidate.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Seen {
     /// The list goes on here.
     List,
-    /// It does not.
+    /// It does not go on.
     Nothing,
-    /// More bytes are needed to say that: so many from here in all.
+    /// This many bytes from here on are needed to decide.
     Needs(usize),
 }
 
-/// Looks for the list behind damage.
+/// Searches for the list after damage.
 #[derive(Debug)]
 pub(super) struct Search {
-    /// How many fields may be looked at.
+    /// How many fields may be checked.
     work: usize,
-    /// Up to where the bytes of the file have given some.
+    /// The offset up to which the bytes of the file have paid.
     paid: u64,
 }
 
@@ -48,15 +47,15 @@ impl Default for Search {
 }
 
 impl Search {
-    /// Begins at a byte of the file.
+    /// Starts at an offset of the file.
     pub(super) fn start(&mut self, offset: u64) {
         let bytes = usize::try_from(offset.saturating_sub(self.paid)).unwrap_or(usize::MAX);
         self.work = self.work.saturating_add(bytes.saturating_mul(WORK_PER_BYTE));
         self.paid = self.paid.max(offset);
     }
 
-    /// How many bytes can be passed over, and what is known of the place behind them. Nothing follows the bytes if they
-    /// are all; if they are the file's end too, fewer packets are enough there.
+    /// Returns how many bytes can be skipped, and the result for the candidate after them. With `is_all` no more bytes follow; with
+    /// `is_end` they are the end of an undamaged file, where fewer packets are enough.
     pub(super) fn look(&mut self, bytes: &[u8], is_all: bool, is_end: bool) -> (usize, Seen) {
         let mut at = 0;
         loop {
@@ -66,7 +65,7 @@ impl Search {
             let seen = match &bytes[at..] {
                 [] if is_all => return (at, Seen::Nothing),
                 [] => Seen::Needs(1),
-                rest => place(rest, is_end, &mut self.work),
+                rest => candidate(rest, is_end, &mut self.work),
             };
             match seen {
                 Seen::Needs(needed) if is_all || needed > MAX_CHAIN => {}
@@ -83,24 +82,24 @@ impl Search {
     }
 }
 
-fn place(bytes: &[u8], is_end: bool, work: &mut usize) -> Seen {
+fn candidate(bytes: &[u8], is_end: bool, work: &mut usize) -> Seen {
     let mut rest = bytes;
     for found in 0..CHAIN {
-        let Some((b'\n', mut behind)) = rest.split_first().map(|(tag, behind)| (*tag, behind)) else {
+        let Some((b'\n', mut after)) = rest.split_first().map(|(tag, after)| (*tag, after)) else {
             return match rest {
                 [] if is_end && found > 0 => Seen::List,
                 [] => Seen::Needs(bytes.len() + 1),
                 _ => Seen::Nothing,
             };
         };
-        let Some(length) = varint(&mut behind) else {
-            return if behind.len() < 10 { Seen::Needs(bytes.len() + 1) } else { Seen::Nothing };
+        let Some(length) = varint(&mut after) else {
+            return if after.len() < 10 { Seen::Needs(bytes.len() + 1) } else { Seen::Nothing };
         };
         let Some(length) = usize::try_from(length).ok().filter(|length| (1..=MAX_CHAIN).contains(length)) else {
             return Seen::Nothing;
         };
-        let Some((packet, next)) = behind.split_at_checked(length) else {
-            return Seen::Needs(bytes.len() - behind.len() + length);
+        let Some((packet, next)) = after.split_at_checked(length) else {
+            return Seen::Needs(bytes.len() - after.len() + length);
         };
         if !looks_like_packet(packet, work) {
             return Seen::Nothing;
@@ -117,7 +116,7 @@ mod tests {
     /// A packet of a timestamp and a sequence.
     const PACKET: &[u8] = b"\x0a\x04\x40\x01\x50\x02";
 
-    /// Where the list goes on behind the first byte, if the bytes come in pieces of this size.
+    /// Where the list goes on after the first byte, if the bytes come in pieces of this size.
     fn search_in(bytes: &[u8], piece: usize, is_end: bool) -> Option<usize> {
         let (mut search, mut at, mut read) = (Search::default(), 1, 1);
         loop {
@@ -145,7 +144,7 @@ mod tests {
         assert_eq!(search(&[b"garbage", PACKET, PACKET]), None);
         assert_eq!(search(&[b"garbage", PACKET, PACKET, b"\x0a\x00", PACKET, PACKET]), None);
         assert_eq!(search(&[PACKET, PACKET, PACKET, PACKET]), Some(6), "not where the damage is");
-        // The entries of a list of names, within a packet that has lost its head.
+        // The entries of a list of names, in a packet that has lost its head.
         let names = b"\x0a\x05\x08\x01\x12\x01a".repeat(5);
         assert_eq!(search(&[b"x", &names, PACKET, PACKET, PACKET]), Some(36));
         // Beyond what is read at once.
@@ -153,7 +152,7 @@ mod tests {
         assert_eq!(search(&[b"x", &long, PACKET, PACKET]), Some(1));
     }
 
-    /// Each byte may begin a packet that is as long as may be. Would they all be looked into, this would take hours.
+    /// Each byte may begin a packet of the maximal length. To check them all would take hours.
     #[test]
     fn hostile_bytes_take_no_longer() {
         let claims = b"\x0a\x80\x80\x80\x10".repeat(1 << 21);
@@ -162,7 +161,7 @@ mod tests {
         assert_eq!(search(&[&nested]), None);
     }
 
-    /// At the end of a file fewer are enough; a part of one is none.
+    /// At the end of a file fewer are enough; a part of one is not.
     #[test]
     fn the_last_packets_are_the_list() {
         for piece in [1, 1 << 10] {
@@ -173,13 +172,13 @@ mod tests {
         }
     }
 
-    /// What one search has used up the next one lacks: each byte gives work once only.
+    /// Work that one search has used the next one lacks: each byte pays only once.
     #[test]
     fn work_is_given_once() {
         let list = PACKET.repeat(3);
         let mut search = Search { work: 5, paid: 100 };
         search.start(100);
-        assert_eq!(place(&list, false, &mut search.work), Seen::Nothing, "six fields");
+        assert_eq!(candidate(&list, false, &mut search.work), Seen::Nothing, "six fields");
         let mut search = Search { work: 5, paid: 100 };
         search.start(101);
         assert_eq!(search.look(&list, false, false), (0, Seen::List));

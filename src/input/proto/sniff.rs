@@ -1,34 +1,40 @@
-//! Telling a list of packets by its first bytes.
+//! How a list of packets is recognised.
 
-use super::packets::PACKET;
 use super::wire::{Kind, tag, varint};
+use crate::input::format::{Fit, Format, Reader, Text};
 
-/// Whether a file that begins so is a list of packets. Field 1 is a newline to who reads text, so JSON that begins with
-/// one has to be told apart: it fits no packets, and it has no control characters, which packets cannot do without (the
-/// numbers of clocks and the types of events are some). What begins with a newline, is no text and opens no JSON is a
-/// list of packets, too, whose first one is damaged: there may be whole ones behind it, and the reader of packets can
-/// say where it breaks.
-pub(in crate::input) fn begins(head: &[u8]) -> bool {
+/// The field of a trace that holds its packets.
+pub(super) const PACKET: u32 = 1;
+
+pub(in crate::input) const FORMAT: Format = Format { sniff, reader: Reader::Trace(Text::Packets) };
+
+/// Field 1 begins with a newline for a reader of text, so JSON that begins with one has to be distinguished: it fits no packets,
+/// and it has no control characters, which packets always have (the numbers of clocks and the types of events are some). A file
+/// that begins with a newline, is not text and opens no JSON may be a list of packets whose first one is damaged: whole ones may
+/// follow, and the reader of packets can say where it breaks.
+fn sniff(head: &[u8]) -> Fit {
     let is_text = || {
         // The head may end within a character.
         let is_utf8 = std::str::from_utf8(head).err().is_none_or(|error| error.error_len().is_none());
         is_utf8 && head.iter().all(|byte| byte.is_ascii_whitespace() || *byte >= b' ')
     };
-    let opens_json = || matches!(head.trim_ascii_start().first(), Some(b'{' | b'['));
-    head.first() == Some(&0x0a)
-        && match first_packet(head) {
-            First::Packet => !is_text(),
-            First::Profile => false,
-            First::Nothing => !is_text() && !opens_json(),
-        }
+    if head.first() != Some(&0x0a) || is_text() {
+        return Fit::No;
+    }
+    let opens_json = matches!(head.trim_ascii_start().first(), Some(b'{' | b'['));
+    match first_packet(head) {
+        First::Packet => Fit::Sure,
+        First::Nothing if !opens_json => Fit::Maybe,
+        First::Nothing | First::Profile => Fit::No,
+    }
 }
 
-/// What the first packet that is not empty turns out to be.
+/// What the first packet that is not empty looks like.
 #[derive(Debug, PartialEq, Eq)]
 enum First {
-    /// It consists of fields, as far as the bytes go.
+    /// Fields, as far as the bytes go.
     Packet,
-    /// So does it, but as the messages of pprof do.
+    /// Fields, as in pprof's messages.
     Profile,
     Nothing,
 }
@@ -41,7 +47,7 @@ fn first_packet(head: &[u8]) -> First {
             Kind::Varint => varint(&mut rest).map(|_| 0),
             Kind::Fixed64 => Some(8),
             Kind::Fixed32 => Some(4),
-            // The length itself may be cut off.
+            // The head may end within the length.
             Kind::Bytes => Some(varint(&mut rest).unwrap_or(u64::MAX)),
         };
         let Some(length) = length.and_then(|length| usize::try_from(length).ok()) else { return First::Nothing };
@@ -53,11 +59,10 @@ fn first_packet(head: &[u8]) -> First {
     }
 }
 
-/// What a packet is, or the beginning of one. Its first two fields are messages, which tells it
-/// from the format of pprof, whose messages begin with numbers.
+/// Checks a packet or its beginning. Fields 1 and 2 of a packet are messages, those of pprof's messages are numbers.
 fn contents(packet: &[u8], is_whole: bool) -> First {
     let mut rest = packet;
-    // A field that is cut off is damage, unless all is.
+    // A field that is cut off is damage, unless the head ends there.
     let cut_off = if is_whole { First::Nothing } else { First::Packet };
     while !rest.is_empty() {
         let Some(read) = varint(&mut rest) else { return cut_off };
@@ -90,6 +95,10 @@ fn contents(packet: &[u8], is_whole: bool) -> First {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn begins(head: &[u8]) -> bool {
+        sniff(head) != Fit::No
+    }
 
     #[test]
     fn packets_are_told_from_json() {

@@ -1,8 +1,10 @@
-//! What a sequence of packets remembers from one to the next.
+//! The incremental state of a sequence of packets.
 //!
-//! A writer sends a long name once, under a number, and says once what most of its packets have in common. All that
-//! holds until it says that it starts anew; if a packet was lost in between, what builds on it has to be left out until
-//! then.
+//! A writer sends a name once, under a number (it interns it), and the defaults of its packets once. Both hold until it starts
+//! anew; if a packet was lost in between, packets that depend on the state are dropped until then.
+//!
+//! Perfetto looks a name up late, so that a definition names the events before it, too. Here a name has to be defined before or with
+//! its first use, as all of Perfetto's own writers do; one that is defined later is counted as unknown.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -10,14 +12,14 @@ use std::rc::Rc;
 
 use super::wire::{Fields, Malformed, Value};
 
-/// The fields of `InternedData` that are remembered: what each table is of.
+/// The fields of `InternedData` that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub(super) enum Table {
     Categories = 1,
     EventNames = 2,
     AnnotationNames = 3,
-    /// Whole messages, `SourceLocation`.
+    /// Whole `SourceLocation` messages.
     SourceLocations = 4,
     LogBodies = 20,
     AnnotationTexts = 29,
@@ -34,24 +36,22 @@ const TABLES: [Table; 7] = [
     Table::CorrelationIds,
 ];
 
-/// The fields of an entry of all of them.
+/// The fields of an entry of each.
 const IID: u32 = 1;
 const TEXT: u32 = 2;
 
-/// All names that hold take so many bytes at most. Those of real traces take some MiB.
+/// How many bytes all names may take. Those of real traces take some MiB.
 const MAX_NAMES: usize = 1 << 30;
 
-/// What an entry takes besides its text.
+/// How many bytes an entry takes besides its text.
 const ENTRY: usize = 64;
 
-/// The names that hold from one start of a sequence to the next. Events that wait for one of them share them.
+/// The names from one start of a sequence to the next. Waiting events share them.
 #[derive(Debug)]
 pub(super) struct Names {
     texts: HashMap<(Table, u64), Box<[u8]>, foldhash::fast::FixedState>,
-    /// The sequence has started anew: none will come any more.
-    pub(super) is_over: bool,
     bytes: usize,
-    /// How much all names take that are still needed.
+    /// The bytes of all names that are still needed.
     all_bytes: Rc<Cell<usize>>,
 }
 
@@ -63,7 +63,7 @@ impl Drop for Names {
 
 impl Names {
     fn new(all_bytes: Rc<Cell<usize>>) -> Self {
-        Names { texts: HashMap::default(), is_over: false, bytes: 0, all_bytes }
+        Names { texts: HashMap::default(), bytes: 0, all_bytes }
     }
 
     fn define(&mut self, table: Table, iid: u64, text: &[u8]) {
@@ -74,51 +74,31 @@ impl Names {
             self.all_bytes.set(self.all_bytes.get() + takes);
         }
     }
-
-    /// Whether a number has been defined.
-    pub(super) fn has(&self, (table, iid): (Table, u64)) -> bool {
-        self.texts.contains_key(&(table, iid))
-    }
 }
 
-/// An event is held back for so many names at most.
-const MAX_MISSING: usize = 4096;
-
-/// Looks names up for one event, and remembers which were not there.
+/// Looks names up for one event, and counts those that are not defined.
 #[derive(Debug)]
 pub(super) struct Lookup<'a> {
     names: &'a Names,
-    missing: RefCell<Vec<(Table, u64)>>,
-    count: Cell<usize>,
+    unknown: Cell<usize>,
 }
 
 impl<'a> Lookup<'a> {
     pub(super) fn new(names: &'a Names) -> Self {
-        Lookup { names, missing: RefCell::default(), count: Cell::new(0) }
+        Lookup { names, unknown: Cell::new(0) }
     }
 
-    /// The text behind a number.
+    /// The text with a number.
     pub(super) fn text(&self, table: Table, iid: u64) -> Option<&'a [u8]> {
         let text = self.names.texts.get(&(table, iid));
         if text.is_none() {
-            self.count.set(self.count.get() + 1);
-            let mut missing = self.missing.borrow_mut();
-            if missing.len() < MAX_MISSING {
-                missing.push((table, iid));
-            }
+            self.unknown.set(self.unknown.get() + 1);
         }
         text.map(|text| &**text)
     }
 
-    /// How many were not there.
-    pub(super) fn missed(&self) -> usize {
-        self.count.get()
-    }
-
-    /// Which ones may still come; `None` if none, or too many to wait for.
-    pub(super) fn awaited(self) -> Option<Vec<(Table, u64)>> {
-        let may_come = !self.names.is_over && (1..=MAX_MISSING).contains(&self.count.get());
-        may_come.then(|| self.missing.into_inner())
+    pub(super) fn unknown(&self) -> usize {
+        self.unknown.get()
     }
 }
 
@@ -127,48 +107,30 @@ const DEFAULT_CLOCK: u32 = 58;
 const EVENT_DEFAULTS: u32 = 11;
 const DEFAULT_TRACK: u32 = 11;
 
-/// What the times of old track events are counted from, in microseconds. Each moves it on.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Reference {
-    pub(super) us: u64,
-    /// The same of the thread's CPU time.
-    pub(super) thread_us: u64,
-}
-
-/// What a sequence remembers.
+/// The state of one sequence.
 #[derive(Debug)]
 pub(super) struct Sequence {
-    /// Whether all since the last start has been seen.
+    /// Whether no packet since the last start was lost.
     pub(super) is_whole: bool,
     pub(super) default_clock: Option<u64>,
     pub(super) default_track: Option<u64>,
-    pub(super) reference: Option<Reference>,
     pub(super) names: Rc<RefCell<Names>>,
 }
 
 impl Sequence {
-    /// A sequence whose start has not been seen. `all_bytes` counts what the names of all sequences take.
+    /// A sequence whose start was not read. `all_bytes` counts the bytes of all sequences' names.
     pub(super) fn new(all_bytes: Rc<Cell<usize>>) -> Self {
         let names = Rc::new(RefCell::new(Names::new(all_bytes)));
-        Sequence { is_whole: false, default_clock: None, default_track: None, reference: None, names }
+        Sequence { is_whole: false, default_clock: None, default_track: None, names }
     }
 
-    /// All that was remembered counts no longer.
+    /// Forgets everything.
     pub(super) fn start_anew(&mut self) {
-        let all_bytes = {
-            let mut names = self.names.borrow_mut();
-            names.is_over = true;
-            Rc::clone(&names.all_bytes)
-        };
+        let all_bytes = Rc::clone(&self.names.borrow().all_bytes);
         *self = Sequence { is_whole: true, ..Sequence::new(all_bytes) };
     }
 
-    /// Something was lost: what builds on it has to be left out.
-    pub(super) fn lose(&mut self) {
-        (self.is_whole, self.reference) = (false, None);
-    }
-
-    /// Takes a `TracePacketDefaults`.
+    /// Replaces the defaults by a `TracePacketDefaults`.
     pub(super) fn set_defaults(&mut self, message: &[u8]) -> Result<(), Malformed> {
         (self.default_clock, self.default_track) = (None, None);
         for field in Fields::new(message) {
@@ -189,7 +151,7 @@ impl Sequence {
         Ok(())
     }
 
-    /// Takes an `InternedData`. The first definition of a number counts.
+    /// Adds an `InternedData`. The first definition of a number wins, as in Perfetto.
     pub(super) fn intern(&mut self, message: &[u8]) -> Result<(), Malformed> {
         let mut names = self.names.borrow_mut();
         for field in Fields::new(message) {

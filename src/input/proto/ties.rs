@@ -1,20 +1,19 @@
-//! The ids among the annotations of an event, as Kineto writes them.
+//! The ids in an event's annotations that link it to other events.
 //!
-//! They go by the names that Kineto writes into the `args` of its JSON, since a tool that turns such a trace into this
-//! format keeps them.
+//! The keys are those that Kineto writes into the `args` of its JSON: a tool that converts such a trace keeps them.
 
-use super::annotations::Content;
+use super::annotation::Content;
 use crate::event::ids::{IdArg, IdSource, IdValue};
 use crate::nccl::category::CategoryKind;
 
-/// What is known of the event that has the annotations.
+/// The event that has the annotations.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Owner<'a> {
     pub(super) kind: CategoryKind,
     pub(super) name: &'a [u8],
 }
 
-/// The ids among the annotations, as far as there are any.
+/// The numbers that link an event to others.
 #[derive(Debug, Default)]
 pub(super) struct Ties {
     /// By [`IdArg`].
@@ -22,7 +21,7 @@ pub(super) struct Ties {
 }
 
 impl Ties {
-    /// Of several values with one name the first counts.
+    /// Takes an annotation. If there are several with one name, the first wins.
     pub(super) fn see(&mut self, name: &[u8], value: Content<'_>) {
         let Some(arg) = IdArg::of_key(name) else { return };
         let number = match value {

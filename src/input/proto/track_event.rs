@@ -1,11 +1,11 @@
-//! One track event to an [`Event`] and the arrows of its slice.
+//! From one track event to an [`Event`] and the flows of its slice.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::hash::BuildHasher;
 
 use super::annotations::Annotations;
-use super::legacy::Legacy;
+use super::legacy::{Legacy, ns};
 use super::state::{Lookup, Names, Table};
 use super::ties::Owner;
 use super::typed::Typed;
@@ -14,16 +14,13 @@ use crate::damage::Damage;
 use crate::event::{ArgsWanted, Event, EventIds, Id, Kind, Scope, SliceFlow, Text};
 use crate::nccl::category::CategoryKind;
 
-/// The fields of `TrackEvent`.
-const DELTA_US: u32 = 1;
-const THREAD_DELTA_US: u32 = 2;
+/// The fields of `TrackEvent`. Chrome wrote the event's time into it until 2020; now such events are counted as without a time.
 const CATEGORY_IIDS: u32 = 3;
 const ANNOTATION: u32 = 4;
 const LEGACY: u32 = 6;
 const TYPE: u32 = 9;
 const NAME_IID: u32 = 10;
 const TRACK: u32 = 11;
-const ABSOLUTE_US: u32 = 16;
 const THREAD_ABSOLUTE_US: u32 = 17;
 const CATEGORY: u32 = 22;
 const NAME: u32 = 23;
@@ -32,31 +29,26 @@ const OLD_LAST_FLOWS: u32 = 42;
 const FLOWS: u32 = 47;
 const LAST_FLOWS: u32 = 48;
 
-/// The field of `DebugAnnotation` that names a thread or process.
+/// The field of `DebugAnnotation` with the name of a thread or process.
 const ANNOTATION_TEXT: u32 = 6;
 
-/// The categories of an event take so many bytes together. They may be numbers that stand for long ones.
+/// How many bytes the categories of an event may take together. They may be interned.
 const MAX_CATEGORY: usize = 64 << 10;
 
-/// All that consist of several such take so many.
+/// How many bytes all categories may take that consist of several.
 const MAX_JOINED: usize = 256 << 20;
 
-/// An event has so many arrows: a byte of a packet may stand for one, and one takes a hundred in the tables.
+/// How many flows an event may have: one may be a byte of a packet, and takes a hundred in the tables.
 const MAX_FLOWS: usize = 1 << 17;
 
-/// The fields of an event that are looked at once.
+/// The parsed fields of an event.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TrackEvent<'a> {
     pub(super) message: &'a [u8],
-    /// The track that it names.
+    /// The uuid of its track.
     pub(super) track: Option<u64>,
-    /// A time of its own, in microseconds of the monotonic clock, as the first of these traces had it.
-    pub(super) absolute_us: Option<u64>,
-    /// The same, since the event before on its sequence.
-    pub(super) delta_us: Option<u64>,
-    /// Both for the CPU time of its thread.
-    pub(super) thread_absolute_us: Option<u64>,
-    pub(super) thread_delta_us: Option<u64>,
+    /// The CPU time of its thread, in microseconds.
+    thread_us: Option<i64>,
     pub(super) legacy: Legacy<'a>,
     kind: u64,
     name_iid: u64,
@@ -77,10 +69,7 @@ impl<'a> TrackEvent<'a> {
                 (NAME_IID, Value::Varint(iid)) => event.name_iid = iid,
                 (NAME, Value::Bytes(name)) => event.name = Some(name),
                 (TRACK, Value::Varint(track)) => event.track = Some(track),
-                (ABSOLUTE_US, Value::Varint(time)) => event.absolute_us = Some(time).filter(|time| *time != 0),
-                (DELTA_US, Value::Varint(time)) => event.delta_us = Some(time),
-                (THREAD_ABSOLUTE_US, Value::Varint(time)) => event.thread_absolute_us = Some(time),
-                (THREAD_DELTA_US, Value::Varint(time)) => event.thread_delta_us = Some(time),
+                (THREAD_ABSOLUTE_US, Value::Varint(us)) => event.thread_us = Some(us as i64),
                 (LEGACY, Value::Bytes(legacy)) => event.legacy = Legacy::new(legacy)?,
                 (CATEGORY_IIDS | CATEGORY, _) => event.has_categories = true,
                 (ANNOTATION, _) => event.has_annotations = true,
@@ -91,12 +80,12 @@ impl<'a> TrackEvent<'a> {
         Ok(event)
     }
 
-    /// Whether it says what it is, other than by a legacy phase.
+    /// Whether it has a type, apart from a legacy phase.
     pub(super) fn has_type(&self) -> bool {
         self.kind != 0
     }
 
-    /// What it is; `None` if no table shows such events.
+    /// Its kind; `None` if no table shows such events.
     fn kind(&self) -> Option<Kind<'static>> {
         match self.kind {
             _ if self.legacy.has_phase() => self.legacy.kind(),
@@ -107,12 +96,12 @@ impl<'a> TrackEvent<'a> {
         }
     }
 
-    /// The number of its name; 0 if it has none or one that is written out.
+    /// The number of its interned name; 0 if it has none.
     fn name_iid(&self) -> u64 {
         if self.name_iid == 0 { self.legacy.name_iid } else { self.name_iid }
     }
 
-    /// The arrows of its slice, those that end there last; one more than there may be if there are too many.
+    /// The flows of its slice, those that end there last; at most one more than [`MAX_FLOWS`].
     fn flows(&self, of_closed: bool) -> Vec<SliceFlow> {
         let mut found = Vec::new();
         for (new, old, terminates) in [(FLOWS, OLD_FLOWS, false), (LAST_FLOWS, OLD_LAST_FLOWS, true)] {
@@ -127,18 +116,15 @@ impl<'a> TrackEvent<'a> {
     }
 }
 
-/// The names that an event waits for.
-pub(super) type Awaited = Vec<(Table, u64)>;
-
-/// Turns track events into events. Keeps the buffers that they share.
+/// Turns one track event after the other into events, with the same buffers.
 #[derive(Debug)]
 pub(super) struct Parser {
     annotations: Annotations,
     category: Vec<u8>,
-    /// The categories that consist of several, by hash, and how many bytes they take.
+    /// The hashes of the categories that consist of several, and how many bytes they take.
     joined: HashSet<u64, foldhash::fast::FixedState>,
     joined_bytes: usize,
-    /// The category that was met last, and its kind: events come in runs.
+    /// The last category and its kind: consecutive events mostly share it.
     last_kind: (Vec<u8>, CategoryKind),
 }
 
@@ -149,19 +135,18 @@ impl Parser {
         Parser { annotations, category: Vec::new(), joined: HashSet::default(), joined_bytes: 0, last_kind }
     }
 
-    /// Hands the event to `take`, and after it the arrows of its slice. If it has to wait for names, which may only be
-    /// if `may_wait`, nothing is handed on, and those names come back.
+    /// Passes the event to `take`, and after it the flows of its slice.
     pub(super) fn parse(
         &mut self,
         event: &TrackEvent<'_>,
-        place: (i64, Option<i64>),
-        (names, may_wait): (&Names, bool),
+        ts: i64,
+        names: &Names,
         mut damage: impl FnMut(Damage),
         mut take: impl FnMut(&Event<'_>),
-    ) -> Result<Option<Awaited>, Malformed> {
+    ) -> Result<(), Malformed> {
         let Some(kind) = event.kind().or_else(|| event.legacy.is_metadata().then_some(Kind::Metadata)) else {
             damage(Damage::PhaseNotShown);
-            return Ok(None);
+            return Ok(());
         };
         let names = Lookup::new(names);
         let name = match event.name_iid() {
@@ -180,11 +165,7 @@ impl Parser {
             ids = self.annotations.read(event.message, ANNOTATION, owner, &names)?;
         }
         is_full |= self.annotations.is_full();
-        let missed = names.missed();
-        if may_wait && let Some(awaited) = names.awaited() {
-            return Ok(Some(awaited));
-        }
-        (0..missed).for_each(|_| damage(Damage::NameUnknown));
+        (0..names.unknown()).for_each(|_| damage(Damage::NameUnknown));
         let flows = if event.has_flows { event.flows(matches!(kind, Kind::End)) } else { Vec::new() };
         if is_full || flows.len() > MAX_FLOWS {
             damage(Damage::PacketTooLong);
@@ -197,35 +178,44 @@ impl Parser {
         if let Kind::ThreadName(name) | Kind::ProcessName(name) = &kind
             && name.is_empty()
         {
-            return Ok(None);
+            return Ok(());
         }
-        let (ts, thread_ns) = place;
+        let mut parsed = self.event(event, kind, (ts, ids), name);
+        take(&parsed);
+        (parsed.name, parsed.category, parsed.ids) = (None, None, EventIds::NONE);
+        (parsed.thread_time, parsed.bind) = ((None, None), None);
+        for flow in flows.into_iter().take(MAX_FLOWS) {
+            parsed.kind = Kind::SliceFlow(flow);
+            take(&parsed);
+        }
+        Ok(())
+    }
+
+    fn event<'a>(
+        &'a self,
+        event: &TrackEvent<'a>,
+        kind: Kind<'a>,
+        (ts, ids): (i64, EventIds),
+        name: Option<&'a [u8]>,
+    ) -> Event<'a> {
         let text = |raw| Text { raw, decode: decoded };
-        let mut told = Event {
+        Event {
             ts,
             pid: Id::Absent,
             tid: Id::Absent,
             name: name.filter(|name| !name.is_empty()).map(text),
             category: Some(&*self.category).filter(|category| !category.is_empty()).map(text),
             ids,
-            thread_time: (thread_ns, thread_ns.and(event.legacy.thread_time())),
-            // The arrow of an end would be the slice's that it closes; nothing writes that.
+            thread_time: (event.thread_us.map(ns), event.thread_us.and(event.legacy.thread_time())),
+            // The flow of an end event would belong to the slice that it closes; nothing writes that.
             bind: event.legacy.bind().filter(|_| !matches!(kind, Kind::End)),
             args: &self.annotations.list,
             kind,
-        };
-        take(&told);
-        (told.name, told.category, told.ids) = (None, None, EventIds::NONE);
-        (told.thread_time, told.bind) = ((None, None), None);
-        for flow in flows.into_iter().take(MAX_FLOWS) {
-            told.kind = Kind::SliceFlow(flow);
-            take(&told);
         }
-        Ok(None)
     }
 
-    /// Several categories are one with commas. Of several, those that are defined nowhere are left out, as in Perfetto.
-    /// Whether all that there are take no more than they may.
+    /// Joins several categories by commas. Undefined ones are dropped if there are several, as in Perfetto. Returns whether there was
+    /// room for all.
     fn category(&mut self, event: &[u8], names: &Lookup<'_>) -> Result<bool, Malformed> {
         let mut push = |category: &[u8]| {
             let has_room = self.category.len() + category.len() < MAX_CATEGORY;
@@ -262,7 +252,7 @@ impl Parser {
         Ok(has_room && (by_number < 2 || self.may_join()))
     }
 
-    /// Whether there is room for the category, which consists of several that have numbers. If not, it is left out.
+    /// Whether there is room for a category that consists of several interned ones. If not, it is dropped.
     fn may_join(&mut self) -> bool {
         let hash = self.joined.hasher().hash_one(&self.category);
         if self.joined.contains(&hash) {
@@ -277,7 +267,7 @@ impl Parser {
         self.joined.insert(hash)
     }
 
-    /// What the category stands for. Without one an event may be a call.
+    /// The kind of the category. An event without one may be a runtime call.
     fn category_kind(&mut self) -> CategoryKind {
         if self.category.is_empty() {
             return CategoryKind::Runtime;
@@ -290,12 +280,12 @@ impl Parser {
     }
 }
 
-/// What is no UTF-8 is shown as such.
+/// Invalid UTF-8 is shown as U+FFFD.
 fn decoded(raw: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(raw)
 }
 
-/// The text of an event's first annotation, which names a thread or process.
+/// The text of an event's first annotation: the name of a thread or process.
 fn first_text(event: &[u8]) -> Cow<'_, str> {
     let field = |message, wanted| Fields::new(message).flatten().find(|field| field.number == wanted)?.value.bytes();
     let text = field(event, ANNOTATION).and_then(|annotation| field(annotation, ANNOTATION_TEXT));
@@ -307,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn categories_that_are_joined_have_so_much_room() {
+    fn joined_categories_have_a_limit() {
         let mut parser = Parser::new(ArgsWanted::All);
         parser.joined_bytes = MAX_JOINED - 3;
         let mut joins = |category: &[u8]| {

@@ -1,15 +1,13 @@
-//! Track descriptors: what the tracks are on which the events lie.
+//! Track descriptors: what the tracks of the events are.
 //!
-//! A track belongs to a thread or a process because it says so, or because the track above it does. A descriptor may
-//! come behind the events of its track and may be sent again with more in it, so what a track is can be said only at
-//! the end.
+//! A track belongs to a thread or a process by its own descriptor or by that of the nearest track above it. A descriptor may come
+//! after the events of its track, and again with more fields, so what a track is is known only at the end.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::legacy::{Elsewhere, Operation};
-use super::state::Reference;
 use super::wire::{Fields, Malformed, Value};
 use crate::event::{Event, Text, TrackDescription, TrackKey, TrackOwner};
 
@@ -28,13 +26,11 @@ const PID: u32 = 1;
 const TID: u32 = 2;
 const THREAD_NAME: u32 = 5;
 const PROCESS_NAME: u32 = 6;
-const REFERENCE_US: u32 = 6;
-const REFERENCE_THREAD_US: u32 = 7;
 
-/// A chain of tracks may be so long.
+/// The longest chain of tracks, as in Perfetto.
 const MAX_CHAIN: usize = 100;
 
-/// What is known of one track.
+/// What is known about one track.
 #[derive(Debug, Default)]
 struct Described {
     name: Option<Rc<str>>,
@@ -42,39 +38,38 @@ struct Described {
     process: Option<(i64, Option<String>)>,
     thread: Option<Thread>,
     is_apart: bool,
-    /// Of a track that is not described, but follows from what its events say.
-    home: Option<TrackOwner>,
+    /// Of a track without a descriptor, which follows from its events.
+    owner: Option<TrackOwner>,
 }
 
-/// A thread that a sequence speaks for.
+/// The thread of a sequence, and its process.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct OfThread {
+pub(super) struct SequenceThread {
     pub(super) track: TrackKey,
     pub(super) pid: i64,
-    pub(super) reference: Reference,
 }
 
-/// What tells operations apart: the process if they count within one, the number, the category or name, the scope.
+/// The identity of an operation: the process if its id is local, the id, the category or name, the scope.
 type OperationKey = (Option<Option<i64>>, u64, Rc<str>, Option<Rc<str>>);
 
-/// To which thread or process the tracks under a track belong, and how many steps above it that is.
+/// The thread or process of the tracks under a track, and how many steps above it that is.
 type Above = HashMap<u64, Option<(TrackOwner, usize)>, foldhash::fast::FixedState>;
 
 /// All descriptors.
 #[derive(Debug, Default)]
 pub(super) struct Descriptors {
-    /// In the order in which they first came.
+    /// In the order of their first descriptor or event.
     order: Vec<TrackKey>,
     by_key: HashMap<TrackKey, Described, foldhash::fast::FixedState>,
     operations: HashMap<OperationKey, u64, foldhash::fast::FixedState>,
-    /// The texts of operations. A number in the file may stand for a long one, so they are kept once.
+    /// The texts of operations, each once: they may be long, and interned in the file.
     texts: HashSet<Rc<str>, foldhash::fast::FixedState>,
 }
 
 impl Descriptors {
-    /// Takes a `TrackDescriptor`. The thread, if it is one's.
-    pub(super) fn add(&mut self, message: &[u8]) -> Result<Option<OfThread>, Malformed> {
-        let (mut uuid, mut new, mut of_thread) = (None, Described::default(), None);
+    /// Adds a `TrackDescriptor`. Returns the thread if it is one's.
+    pub(super) fn add(&mut self, message: &[u8]) -> Result<Option<SequenceThread>, Malformed> {
+        let (mut uuid, mut new, mut pid) = (None, Described::default(), None);
         for field in Fields::new(message) {
             let field = field?;
             match (field.number, field.value) {
@@ -82,8 +77,8 @@ impl Descriptors {
                 (NAME | STATIC_NAME | ATRACE_NAME, Value::Bytes(name)) => new.name = Some(text(name).into()),
                 (PROCESS, Value::Bytes(process)) => new.process = Some(self::process(process)?),
                 (THREAD, Value::Bytes(message)) => {
-                    let (thread, reference) = thread(message)?;
-                    of_thread = Some((thread.0, reference));
+                    let thread = thread(message)?;
+                    pid = Some(thread.0);
                     new.thread = Some(thread);
                 }
                 (PARENT, Value::Varint(parent)) => new.parent = Some(parent),
@@ -98,21 +93,21 @@ impl Descriptors {
         known.process = new.process.or(known.process.take());
         known.thread = new.thread.or(known.thread.take());
         known.is_apart |= new.is_apart;
-        Ok(of_thread.map(|(pid, reference)| OfThread { track: key, pid, reference }))
+        Ok(pid.map(|pid| SequenceThread { track: key, pid }))
     }
 
-    /// Takes the `ThreadDescriptor` of a sequence.
-    pub(super) fn add_thread(&mut self, message: &[u8]) -> Result<OfThread, Malformed> {
-        let (thread, reference) = thread(message)?;
+    /// Adds the `ThreadDescriptor` of a sequence.
+    pub(super) fn add_thread(&mut self, message: &[u8]) -> Result<SequenceThread, Malformed> {
+        let thread = thread(message)?;
         let (pid, tid) = (thread.0, thread.1);
         let track = self.thread_track(pid, tid);
         if thread.2.is_some() {
             self.get_or_add(track).thread = Some(thread);
         }
-        Ok(OfThread { track, pid, reference })
+        Ok(SequenceThread { track, pid })
     }
 
-    /// Takes a `ProcessDescriptor`.
+    /// Adds a `ProcessDescriptor`.
     pub(super) fn add_process(&mut self, message: &[u8]) -> Result<(), Malformed> {
         let process = process(message)?;
         let pid = process.0;
@@ -120,7 +115,7 @@ impl Descriptors {
         Ok(())
     }
 
-    /// The track of a thread that has no descriptor of its own.
+    /// The track of a thread without a track descriptor.
     pub(super) fn thread_track(&mut self, pid: i64, tid: i64) -> TrackKey {
         let key = TrackKey::OfSequence(pid, tid);
         let known = self.get_or_add(key);
@@ -130,11 +125,11 @@ impl Descriptors {
 
     fn instants(&mut self, pid: Option<i64>) -> &mut Described {
         let track = self.get_or_add(TrackKey::Instants(pid));
-        track.home = Some(TrackOwner::Instants(pid));
+        track.owner = Some(TrackOwner::Instants(pid));
         track
     }
 
-    /// The track on which an event lies whose phase asks for another one than its own.
+    /// The track of an event whose phase asks for another than its own.
     pub(super) fn elsewhere(&mut self, own: TrackKey, elsewhere: Elsewhere<'_>, event: &Event<'_>) -> TrackKey {
         let Operation { id, is_local, scope, goes_by_name } = match elsewhere {
             Elsewhere::Operation(operation) => operation,
@@ -159,7 +154,7 @@ impl Descriptors {
             let name = event.name.map(|name| self.shared(name.decoded()));
             let track = self.get_or_add(key);
             track.name = name;
-            track.home = Some(TrackOwner::Operation(pid.flatten()));
+            track.owner = Some(TrackOwner::Operation(pid.flatten()));
         }
         key
     }
@@ -190,9 +185,9 @@ impl Descriptors {
         }
     }
 
-    /// The process of a track, as far as it is described by now.
+    /// The process of a track, if it is described by now.
     pub(super) fn pid(&self, track: TrackKey) -> Option<i64> {
-        match self.home(self.by_key.get(&track)?, MAX_CHAIN, &mut Above::default()) {
+        match self.owner(self.by_key.get(&track)?, MAX_CHAIN, &mut Above::default()) {
             TrackOwner::Thread(pid, _)
             | TrackOwner::UnderThread(pid, _)
             | TrackOwner::Process(pid)
@@ -209,14 +204,14 @@ impl Descriptors {
         })
     }
 
-    /// Hands on what all tracks are.
-    pub(super) fn tell(&self, mut tell: impl FnMut(TrackDescription<'_>)) {
+    /// Emits what all tracks are.
+    pub(super) fn emit(&self, mut emit: impl FnMut(TrackDescription<'_>)) {
         let mut above = Above::default();
         for key in &self.order {
             let described = &self.by_key[key];
-            tell(TrackDescription {
+            emit(TrackDescription {
                 key: *key,
-                owner: self.home(described, usize::MAX, &mut above),
+                owner: self.owner(described, usize::MAX, &mut above),
                 name: described.name.as_deref().map(Into::into),
                 thread_name: described.thread.as_ref().and_then(|(.., name)| name.as_deref()).map(Into::into),
                 process_name: described.process.as_ref().and_then(|(_, name)| name.as_deref()).map(Into::into),
@@ -225,7 +220,7 @@ impl Descriptors {
         let default = TrackKey::Uuid(0);
         if !self.by_key.contains_key(&default) {
             let name = Some("Default Track".into());
-            tell(TrackDescription {
+            emit(TrackDescription {
                 key: default,
                 owner: TrackOwner::Global,
                 name,
@@ -235,10 +230,10 @@ impl Descriptors {
         }
     }
 
-    /// What a track belongs to. So many tracks above it are looked at, unless what is above them is known.
-    fn home(&self, described: &Described, farthest: usize, known: &mut Above) -> TrackOwner {
-        if let Some(home) = described.home {
-            return home;
+    /// What a track belongs to. At most `farthest` tracks above it are visited, unless what is above them is known.
+    fn owner(&self, described: &Described, farthest: usize, known: &mut Above) -> TrackOwner {
+        if let Some(owner) = described.owner {
+            return owner;
         }
         match (&described.thread, &described.process) {
             (Some((pid, tid, _)), _) if described.is_apart => return TrackOwner::UnderThread(*pid, *tid),
@@ -251,8 +246,8 @@ impl Descriptors {
         self.above(described.parent, farthest, known).unwrap_or(otherwise)
     }
 
-    /// What the tracks under a track belong to. What is known of it and of those above it is kept: chains may be long,
-    /// and many tracks may be under one.
+    /// What the tracks under a track belong to. The result for it and for the tracks above it is kept: chains may be long, and many
+    /// tracks may be under one.
     fn above(&self, parent: Option<u64>, farthest: usize, known: &mut Above) -> Option<TrackOwner> {
         let (mut uuid, mut passed, mut found) = (parent, Vec::new(), None);
         while let Some(of) = uuid.filter(|_| passed.len() < farthest) {
@@ -266,7 +261,7 @@ impl Descriptors {
                 (None, Some((pid, _))) => Some((TrackOwner::UnderProcess(*pid), 0)),
                 (None, None) => None,
             };
-            // Who comes here again on this way goes in a circle.
+            // A second visit on this way is a cycle, and ends it.
             known.insert(of, found);
             if found.is_some() {
                 break;
@@ -275,34 +270,32 @@ impl Descriptors {
             uuid = track.parent;
         }
         for of in passed.into_iter().rev() {
-            found = found.map(|(home, steps)| (home, steps + 1));
+            found = found.map(|(owner, steps)| (owner, steps + 1));
             known.insert(of, found);
         }
-        found.filter(|(_, steps)| *steps < MAX_CHAIN).map(|(home, _)| home)
+        found.filter(|(_, steps)| *steps < MAX_CHAIN).map(|(owner, _)| owner)
     }
 }
 
-/// A thread that stands for a process whose events name none; Perfetto makes the same number.
+/// The thread of a process whose events name none; Perfetto makes the same number.
 pub(super) fn some_thread_of(pid: i64) -> i64 {
     pid << 32 | 0xffff_ffff
 }
 
 type Thread = (i64, i64, Option<String>);
 
-fn thread(message: &[u8]) -> Result<(Thread, Reference), Malformed> {
-    let (mut pid, mut tid, mut name, mut reference) = (0, 0, None, Reference::default());
+fn thread(message: &[u8]) -> Result<Thread, Malformed> {
+    let (mut pid, mut tid, mut name) = (0, 0, None);
     for field in Fields::new(message) {
         let field = field?;
         match (field.number, field.value) {
             (PID, Value::Varint(value)) => pid = value as i64,
             (TID, Value::Varint(value)) => tid = value as i64,
             (THREAD_NAME, Value::Bytes(value)) => name = Some(text(value)),
-            (REFERENCE_US, Value::Varint(value)) => reference.us = value,
-            (REFERENCE_THREAD_US, Value::Varint(value)) => reference.thread_us = value,
             _ => {}
         }
     }
-    Ok(((pid, tid, name), reference))
+    Ok((pid, tid, name))
 }
 
 fn process(message: &[u8]) -> Result<(i64, Option<String>), Malformed> {
@@ -327,7 +320,7 @@ mod tests {
     use super::*;
     use crate::event::{ArgList, EventIds, Id, Kind};
 
-    /// However many operations there are of one category and name, each of these is kept once.
+    /// However many operations share a category and a name, each text is kept once.
     #[test]
     fn operations_share_their_texts() {
         let mut descriptors = Descriptors::default();
@@ -354,9 +347,9 @@ mod tests {
         assert_eq!(texts, ["category", "name", "scope"]);
     }
 
-    /// The way up is gone once, whether it ends, goes in a circle or is too long.
+    /// Each track above is visited once, whether the chain ends, is a cycle or is too long.
     #[test]
-    fn what_is_above_is_looked_for_once() {
+    fn chains_are_followed_once() {
         let mut descriptors = Descriptors::default();
         let last = MAX_CHAIN as u64 + 2;
         for uuid in 2..=last {
@@ -367,17 +360,17 @@ mod tests {
             descriptors.get_or_add(TrackKey::Uuid(uuid)).parent = Some(2003 - uuid);
         }
         let mut known = Above::default();
-        let home = |uuid, known: &mut Above| {
+        let owner = |uuid, known: &mut Above| {
             let track = &descriptors.by_key[&TrackKey::Uuid(uuid)];
-            (descriptors.home(track, usize::MAX, known), known.len() as u64)
+            (descriptors.owner(track, usize::MAX, known), known.len() as u64)
         };
         // A hundred steps are allowed.
-        assert_eq!(home(last, &mut known), (TrackOwner::UnderGlobal, last - 1));
-        assert_eq!(home(last - 1, &mut known), (TrackOwner::UnderThread(7, 8), last - 1));
-        assert_eq!(home(2, &mut known), (TrackOwner::UnderThread(7, 8), last - 1));
-        assert_eq!(home(1001, &mut known), (TrackOwner::UnderGlobal, last + 1));
-        assert_eq!(home(1002, &mut known), (TrackOwner::UnderGlobal, last + 1));
-        // As it is asked while the trace is read, the way up ends there.
+        assert_eq!(owner(last, &mut known), (TrackOwner::UnderGlobal, last - 1));
+        assert_eq!(owner(last - 1, &mut known), (TrackOwner::UnderThread(7, 8), last - 1));
+        assert_eq!(owner(2, &mut known), (TrackOwner::UnderThread(7, 8), last - 1));
+        assert_eq!(owner(1001, &mut known), (TrackOwner::UnderGlobal, last + 1));
+        assert_eq!(owner(1002, &mut known), (TrackOwner::UnderGlobal, last + 1));
+        // While the trace is read, a chain is followed only that far.
         assert_eq!(descriptors.pid(TrackKey::Uuid(last - 2)), Some(7));
         assert_eq!(descriptors.pid(TrackKey::Uuid(last)), None);
     }

@@ -1,7 +1,6 @@
-//! Arguments that have fields of their own in a track event: where in a program it was written, a line of a log, what
-//! it belongs to.
+//! Arguments that are fields of their own in a track event: the source location, a log message, the correlation id.
 //!
-//! The keys are those that Perfetto gives them. It has fields for the events of Chrome, too, which are passed over.
+//! The keys are Perfetto's. Its fields for Chrome's events are skipped.
 
 use super::annotations::Annotations;
 use super::state::{Lookup, Table};
@@ -26,7 +25,7 @@ const LOG_SOURCE_IID: u32 = 1;
 const LOG_BODY_IID: u32 = 2;
 const LOG_PRIORITY: u32 = 3;
 
-/// Keys of a place in a program: file, function, line.
+/// Keys of a source location: file, function, line.
 type Keys = [&'static str; 3];
 const IN_EVENT: Keys = ["source_location.file_name", "source_location.function_name", "source_location.line_number"];
 const INTERNED: Keys = ["source.file_name", "source.function_name", "source.line_number"];
@@ -38,7 +37,7 @@ const OF_LOG: Keys = [
 
 const CORRELATION_KEY: &str = "correlation_id";
 
-/// What an event has of these.
+/// The typed arguments of an event.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Typed<'a> {
     log: Option<&'a [u8]>,
@@ -55,11 +54,11 @@ enum Correlation<'a> {
 }
 
 impl<'a> Typed<'a> {
-    /// Looks at a field of the event. Of several the last one counts.
+    /// Takes a field of the event. If there are several, the last one wins.
     pub(super) fn see(&mut self, number: u32, value: Value<'a>) {
         match (number, value) {
             (LOG_MESSAGE, Value::Bytes(message)) => self.log = Some(message),
-            (SOURCE, Value::Bytes(place)) => self.source = Some(place),
+            (SOURCE, Value::Bytes(location)) => self.source = Some(location),
             (SOURCE_IID, Value::Varint(iid)) => self.source_iid = Some(iid),
             (CORRELATION, Value::Varint(id)) => self.correlation = Some(Correlation::Id(id)),
             (CORRELATION_TEXT, Value::Bytes(text)) => self.correlation = Some(Correlation::Text(text)),
@@ -68,13 +67,13 @@ impl<'a> Typed<'a> {
         }
     }
 
-    /// Adds the arguments.
+    /// Adds the rows.
     pub(super) fn add(&self, names: &Lookup<'_>, list: &mut Annotations) -> Result<(), Malformed> {
-        if let Some(place) = self.source_iid.and_then(|iid| names.text(Table::SourceLocations, iid)) {
-            source(place, INTERNED, list)?;
+        if let Some(location) = self.source_iid.and_then(|iid| names.text(Table::SourceLocations, iid)) {
+            source(location, INTERNED, list)?;
         }
-        if let Some(place) = self.source {
-            source(place, IN_EVENT, list)?;
+        if let Some(location) = self.source {
+            source(location, IN_EVENT, list)?;
         }
         if let Some(message) = self.log {
             log(message, names, list)?;
@@ -116,8 +115,8 @@ fn log(message: &[u8], names: &Lookup<'_>, list: &mut Annotations) -> Result<(),
                 }
             }
             (LOG_SOURCE_IID, Value::Varint(iid)) => {
-                if let Some(place) = names.text(Table::SourceLocations, iid) {
-                    source(place, OF_LOG, list)?;
+                if let Some(location) = names.text(Table::SourceLocations, iid) {
+                    source(location, OF_LOG, list)?;
                 }
             }
             (LOG_PRIORITY, Value::Varint(priority)) => {

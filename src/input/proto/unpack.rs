@@ -1,4 +1,4 @@
-//! What packets become that are compressed into one.
+//! Decompresses the packets in a compressed one.
 
 use std::io::{self, Read};
 
@@ -10,8 +10,8 @@ use super::packets::MAX_PACKET;
 use super::wire::Malformed;
 use crate::input::limit::{Budget, Limited};
 
-/// The packets in this field of a packet. They may not be longer than one may be, and count as text: a small packet can
-/// be made that unpacks into more than there is memory or time for.
+/// The packets in this field of a packet. Together they may be as long as one packet, and count as text: a small packet can be made
+/// that decompresses to more than there is memory or time for.
 pub(super) fn text<'a>(field: u32, bytes: &'a [u8], budget: Budget) -> Result<impl Read + use<'a>, Malformed> {
     let text: Box<dyn Read + 'a> = match (field, bytes) {
         (ZSTD_COMPRESSED, _) => Box::new(Decoder::with_buffer(bytes).map_err(|_| Malformed)?),
@@ -21,7 +21,7 @@ pub(super) fn text<'a>(field: u32, bytes: &'a [u8], budget: Budget) -> Result<im
     Ok(Limited::new(text, budget).take(MAX_PACKET))
 }
 
-/// A stream of zlib, behind which nothing may be: what is there nobody would read.
+/// A zlib stream. Bytes after it are an error: nothing would read them.
 struct OneStream<'a>(ZlibDecoder<&'a [u8]>);
 
 impl Read for OneStream<'_> {

@@ -1,9 +1,7 @@
 //! Protobuf's wire format: a message is a list of fields, each a number, a type and a value.
 //!
-//! No crate reads it here. Of Perfetto's several hundred messages a dozen are asked for, and of each a few fields;
-//! generated structs would decode all of a packet into texts of their own before the first of them is looked at, where
-//! here the fields borrow from the packet and what nobody asks for is passed over. What is needed for that is this
-//! file.
+//! No crate is used: of Perfetto's several hundred messages a dozen are needed, and a few fields of each. Generated structs would
+//! decode a whole packet into owned strings; here the fields borrow from the packet, and the others are skipped.
 
 /// One field of a message.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,7 +24,7 @@ pub(super) enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// The number, whatever type it came in.
+    /// The number, of any type.
     pub(super) fn number(self) -> Option<u64> {
         match self {
             Value::Varint(number) | Value::Fixed64(number) => Some(number),
@@ -48,7 +46,7 @@ impl<'a> Value<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Malformed;
 
-/// Goes through the fields of a message in order. After an error it is over.
+/// Iterates over the fields of a message in order. After an error it ends.
 #[derive(Debug, Clone)]
 pub(super) struct Fields<'a> {
     rest: &'a [u8],
@@ -59,7 +57,7 @@ impl<'a> Fields<'a> {
         Fields { rest: message }
     }
 
-    /// Its values of one field, which may be given one by one or packed into one text; up to the first error.
+    /// The values of one repeated field, single or packed; up to the first error.
     pub(super) fn numbers(
         message: &'a [u8],
         field: u32,
@@ -107,7 +105,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// The types on the wire, less the two of groups, which nothing has written since 2008.
+/// The types on the wire, without the two of groups, which nothing has written since 2008.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Varint,
@@ -129,7 +127,7 @@ pub(super) fn tag(tag: u64) -> Option<(u32, Kind)> {
     Some((number, kind))
 }
 
-/// The next varint: seven bits a byte, the lowest first; at most ten bytes, of which bits beyond 64 are lost.
+/// The next varint: seven bits per byte, the lowest first; at most ten bytes, without the bits beyond 64.
 pub(super) fn varint(rest: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for (at, byte) in rest.iter().take(10).enumerate() {
@@ -144,8 +142,8 @@ pub(super) fn varint(rest: &mut &[u8]) -> Option<u64> {
 
 /// The next eight bytes.
 pub(super) fn fixed64(rest: &mut &[u8]) -> Option<u64> {
-    let (bytes, behind) = rest.split_first_chunk()?;
-    *rest = behind;
+    let (bytes, after) = rest.split_first_chunk()?;
+    *rest = after;
     Some(u64::from_le_bytes(*bytes))
 }
 

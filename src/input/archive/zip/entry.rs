@@ -1,7 +1,6 @@
-//! Zip: members, each behind a header of its own, and a directory of all at the end (`directory`).
+//! A member of a zip: how it is compressed, and its checked contents.
 //!
-//! The members are decompressed here and not by the crate `zip`, which lends its source to one of them at a time and to one thread only,
-//! while a trace is read by several in turn.
+//! The crate `zip` would lend its source to one member at a time and to one thread only; a trace is read by several in turn.
 
 use std::io::{self, BufReader, Read};
 
@@ -15,7 +14,7 @@ use crate::input::zstd::Frames;
 /// Flag: its bytes are encrypted.
 pub(super) const ENCRYPTED: u16 = 1;
 
-/// Ways in which members are compressed, as far as they can be read.
+/// The compression methods that can be read.
 const STORED: u16 = 0;
 pub(super) const DEFLATED: u16 = 8;
 const ZSTD: u16 = 93;
@@ -24,18 +23,18 @@ const ZSTD: u16 = 93;
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) name: String,
-    /// Where its bytes begin, as they are stored.
+    /// The offset of its stored bytes.
     pub(super) start: u64,
-    /// How many these are.
+    /// Their number.
     pub(super) stored: u64,
     pub(super) method: u16,
     pub(super) flags: u16,
-    /// Checksum and length of its contents, if they are known.
+    /// The CRC-32 and the length of its contents, if they are known.
     pub(super) sums: Option<(u32, u64)>,
 }
 
 impl Entry {
-    /// Why it cannot be read, and what to do.
+    /// Why it cannot be read, and what to do; `None` if it can.
     pub(super) fn refusal(&self) -> Option<(&'static str, &'static str)> {
         const UNPACK: &str = "Unpack the archive and name the trace";
         Some(match self.method {
@@ -51,37 +50,20 @@ impl Entry {
         })
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.stored == 0 && self.sums.is_some_and(|(_, length)| length == 0)
-    }
-
-    /// Passes over its contents once: what is wrong with them, for who does not read them through [`Entry::open`].
-    pub(super) fn check(&self, archive: &Region) -> io::Result<Option<PackedFailure>> {
-        let mut contents = BufReader::with_capacity(BLOCK, self.open(archive));
-        match io::copy(&mut contents, &mut io::sink()) {
-            Ok(_) => Ok(None),
-            Err(error) => PackedFailure::of(&error).cloned().map(Some).ok_or(error),
-        }
-    }
-
-    /// Its bytes as they are in the archive, if they are its contents.
-    pub(super) fn plain(&self, archive: &Region) -> Option<Region> {
-        (self.method == STORED).then(|| archive.part(self.start, self.stored))
-    }
-
     /// Its contents, decompressed and checked.
     pub(super) fn open(&self, archive: &Region) -> Box<dyn Read + Send> {
         let stored = archive.part(self.start, self.stored);
         let contents: Box<dyn Read + Send> = match self.method {
+            _ if self.stored == 0 && self.sums.is_some_and(|(_, length)| length == 0) => Box::new(io::empty()),
             DEFLATED => Box::new(DeflateDecoder::new(BufReader::with_capacity(BLOCK, stored))),
-            ZSTD => Box::new(Frames::new(stored, 0)),
+            ZSTD => Box::new(Frames::new(stored)),
             _ => Box::new(stored),
         };
         Box::new(Checked { contents, crc: Crc::new(), length: 0, sums: self.sums })
     }
 }
 
-/// Contents that are compared with what is known of them when they end.
+/// Contents whose checksum and length are compared at their end.
 struct Checked {
     contents: Box<dyn Read + Send>,
     crc: Crc,
