@@ -8,7 +8,7 @@ use nccl_stacks::analysis::capture::Captured;
 use nccl_stacks::analysis::kernels::choose;
 use nccl_stacks::analysis::launches;
 use nccl_stacks::analysis::stacks::{Ground, Order, climb};
-use nccl_stacks::time::Nanos;
+use nccl_stacks::report::format::Nanos;
 use nccl_stacks::{Climb, Database, Error, LoadOptions, Wanted, Window, load};
 
 fn main() -> Result<(), Error> {
