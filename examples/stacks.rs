@@ -10,7 +10,7 @@ use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captured;
 use nccl_stacks::attribution::launches;
 use nccl_stacks::attribution::selection::choose;
-use nccl_stacks::time::Nanos;
+use nccl_stacks::report::format::Nanos;
 use nccl_stacks::{Database, Error, LoadOptions, StackOptions, Wanted, Window, load};
 
 fn main() -> Result<(), Error> {

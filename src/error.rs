@@ -1,10 +1,12 @@
-//! The one error type of the library. Each message names the file, the place where that makes sense, and what to do.
+//! The one error type of the library. Each message names the file, the byte offset where there is one, and what to do. None names
+//! a flag of the program: a caller has its own words for that.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Anything that keeps a question from being answered.
+/// Anything that prevents an answer.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 #[expect(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum Error {
     #[error("{}: there is no such file", path.display())]
@@ -39,7 +41,7 @@ pub enum Error {
     #[error("{name}: this is an archive, which has to be read twice; save it to a file first")]
     ArchiveOnce { name: String },
 
-    #[error("{name}: a trace in Perfetto's protobuf format cannot be cut; --sqlite exports all of it")]
+    #[error("{name}: a window of a trace in Perfetto's protobuf format cannot be written as a trace")]
     CannotCut { name: String },
 
     #[error("{name}: this is a trace in Perfetto's protobuf format; only JSON can be repaired")]
@@ -55,49 +57,32 @@ pub enum Error {
     )]
     CorruptBeforeFirstEvent { name: String, offset: u64, message: String },
 
-    #[error("{name}: damaged, and --strict was asked for:{list}")]
-    Strict { name: String, list: String },
-
-    #[error(
-        "{name}: {what}. If that is right and the machine has the memory, --max-bytes SIZE allows as many bytes as it says"
-    )]
+    #[error("{name}: {what}")]
     TooMuchText { name: String, what: String },
 
     #[error("{name}: more than 4,294,967,294 events, slices or distinct strings; cut the trace into parts")]
     TooLarge { name: String },
 
-    #[error("--kernel-name {pattern}: {message}")]
+    #[error("the pattern is empty")]
+    EmptyPattern,
+
+    #[error("kernel name {pattern}: {message}")]
     BadPattern { pattern: String, message: String },
 
-    #[error("--family {name}: there is no such family; known are {known}")]
+    #[error("there is no family {name}; known are {known}")]
     NoSuchFamily { name: String, known: String },
 
     #[error("there is a family {name} already; give yours another name")]
     FamilyBuiltIn { name: String },
 
     #[error(
-        "--family-file {name}: {message}. Expected is a JSON object of families, each a list of patterns: {{\"mine\": [\"myAllReduce\", \"/regex/\"]}}"
+        "{name}: {message}. Expected is a JSON object of families, each a list of patterns: {{\"mine\": [\"myAllReduce\", \"/regex/\"]}}"
     )]
     BadFamilies { name: String, message: String },
-
-    #[error("{name}:{line}:{column}: {message}")]
-    Config { name: String, line: usize, column: usize, message: String },
 
     #[error("SQL: {0}")]
     Sql(#[from] rusqlite::Error),
 
-    #[error("SQL statement {number} (line {line}): {message}")]
-    Statement { number: usize, line: usize, message: String },
-
     #[error("{}: cannot be written: {source}. Nothing was written", path.display())]
     Write { path: PathBuf, source: io::Error },
-
-    #[error("{}: cannot be written: {source}", path.display())]
-    WriteDevice { path: PathBuf, source: io::Error },
-
-    #[error("the answer cannot be put into this form: {source}")]
-    Form { source: io::Error },
-
-    #[error("standard output cannot be written: {0}")]
-    Stdout(io::Error),
 }

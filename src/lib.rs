@@ -24,7 +24,7 @@
 //! - [`sql`]: the columns as SQLite tables with PerfettoSQL's names, and the project's queries.
 //! - [`analysis`]: one question per file. [`report`]: one form of output per file. [`export`]: a whole trace in other forms.
 //! - [`nccl`]: every fact about names. [`damage`], [`error`], [`time`]: what their names say.
-//! - [`cli`]: the program around all this.
+//! - The program is the binary's own module `cli`, with the feature of that name: arguments in, exit code out.
 //!
 //! # Example
 //!
@@ -59,7 +59,6 @@
 
 pub mod analysis;
 pub mod attribution;
-pub mod cli;
 pub mod damage;
 pub mod error;
 pub mod event;

@@ -1,7 +1,9 @@
-//! The `nccl-stacks` program; all of it is in the library.
+//! The `nccl-stacks` program: the command line around the library of the same name, of which it uses the public API alone.
+
+mod cli;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    nccl_stacks::cli::main()
+    cli::main()
 }

@@ -1,11 +1,9 @@
-//! Nanoseconds: how decimal text becomes them, how people type and read them, and the half-open [`Window`].
+//! Nanoseconds: how decimal text becomes them, how users type them, and the half-open [`Window`].
 //!
 //! Inside the program every time is an `i64` count of nanoseconds. Trace files write microseconds with decimals, and
 //! timestamps since the epoch have more digits than a double can hold (a double near 1.7e15 µs steps by 0.25 µs), so
 //! text is turned into integers digit by digit and never passes through floating point. The one exception is
-//! [`TimeRule::Perfetto`], which repeats what Perfetto does, for comparing with it.
-
-use std::fmt;
+//! [`TimeRule::Perfetto`], which repeats Perfetto's arithmetic, for comparing with it.
 
 /// How the microseconds of a trace file become integer nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -44,7 +42,7 @@ pub fn scaled_decimal(text: &[u8], scale: i32) -> Option<i64> {
     short_decimal(text, scale).or_else(|| any_decimal(text, scale))
 }
 
-/// The common case: digits with at most `scale` digits behind the point and
+/// The common case: digits with at most `scale` digits after the point and
 /// at most 18 in all. `None` for everything else, valid or not.
 #[inline]
 fn short_decimal(text: &[u8], scale: i32) -> Option<i64> {
@@ -72,7 +70,7 @@ fn any_decimal(text: &[u8], scale: i32) -> Option<i64> {
     let number = Decimal::parse(text)?;
     let shift = number.exponent.checked_add(scale)?.checked_sub(i32::try_from(number.fraction.len()).ok()?)?;
     let mut digits = number.integer.iter().chain(number.fraction).skip_while(|digit| **digit == b'0');
-    // So many digits count; of those behind only the first says anything: which way to round.
+    // So many digits count; of the digits after them only the first matters, for rounding.
     let counting = i64::try_from(digits.clone().count()).ok()? + i64::from(shift);
     let mut value: i128 = 0;
     for digit in digits.by_ref().take(usize::try_from(counting).unwrap_or(0)) {
@@ -201,13 +199,13 @@ impl Window {
         self.end.saturating_sub(self.start)
     }
 
-    /// Whether a moment lies inside: the start does, the end does not.
+    /// Whether a time is inside: the start is, the end is not.
     pub fn contains(self, ts: i64) -> bool {
         self.start <= ts && ts < self.end
     }
 }
 
-/// Reads a time or length as a person types it: `77500000`, `77_500_000`, `77.5ms`, `1.5s`, `250us`, `10ns`. A bare
+/// Parses a time or length as a user types it: `77500000`, `77_500_000`, `77.5ms`, `1.5s`, `250us`, `10ns`. A bare
 /// number is nanoseconds. The error says what is wrong with it.
 pub fn parse_nanos(text: &str) -> Result<i64, String> {
     let text = text.trim();
@@ -226,27 +224,6 @@ pub fn parse_nanos(text: &str) -> Result<i64, String> {
     let number: Vec<u8> = number.trim().bytes().filter(|b| *b != b'_' && *b != b',').collect();
     scaled_decimal(&number, scale)
         .ok_or_else(|| format!("`{text}` is not a time; write nanoseconds (77500000) or a number with a unit (77.5ms)"))
-}
-
-/// A length of time in the unit that a person would choose, with three decimals: `139.079 ms`.
-#[derive(Debug, Clone, Copy)]
-pub struct Nanos(pub i64);
-
-impl fmt::Display for Nanos {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (unit, name) = match self.0.unsigned_abs() {
-            0..1_000 => return write!(f, "{} ns", self.0),
-            1_000..1_000_000 => (1_000, "µs"),
-            1_000_000..1_000_000_000 => (1_000_000, "ms"),
-            _ => (1_000_000_000, "s"),
-        };
-        // Rounded to a thousandth of the unit in integers, so that equal times always print alike.
-        let thousandths =
-            (i128::from(self.0) * 2000 + i128::from(unit) * i128::from(self.0.signum())) / (i128::from(unit) * 2);
-        let sign = if thousandths < 0 { "-" } else { "" };
-        let thousandths = thousandths.unsigned_abs();
-        write!(f, "{sign}{}.{:03} {name}", thousandths / 1000, thousandths % 1000)
-    }
 }
 
 #[cfg(test)]
@@ -334,20 +311,5 @@ mod tests {
         assert!(!window.contains(9) && !window.contains(15));
         assert!(!Window::new(10, 0).contains(10));
         assert_eq!(Window::new(i64::MAX - 1, 5).end, i64::MAX);
-    }
-
-    #[test]
-    fn lengths_print_in_a_fitting_unit() {
-        for (nanos, want) in [
-            (0, "0 ns"),
-            (999, "999 ns"),
-            (1_000, "1.000 µs"),
-            (139_078_775, "139.079 ms"),
-            (-1_500, "-1.500 µs"),
-            (999_999_999, "1000.000 ms"),
-            (2_000_000_000, "2.000 s"),
-        ] {
-            assert_eq!(Nanos(nanos).to_string(), want);
-        }
     }
 }

@@ -1,16 +1,21 @@
 //! Questions and their answers: one file per question, each a result struct that holds numbers and names and no formatting.
 //!
 //! All build on the rows of [`crate::attribution`]. `window` finds the span of time that is asked about, `stacks` groups rows by the code that
-//! launched them, with `stack_key`, `cost` and `collective_info`; `summary` describes the window as a whole, `diff` compares two
-//! answers, `missing` says why there is none, `losses` what damage may hide, and `keep` what a smaller trace needs.
+//! launched them, with `stack_key`, `cost` and `collective_info`; `summary` describes the window as a whole, `verdict` in a sentence,
+//! `diff` with `delta` compares two answers, `origin` picks the frames that tell stacks apart, `shares` and `weight` are ratios and sums, `missing` says why there is none, `losses` what damage may hide, and `keep` what a smaller trace needs.
 
 pub mod collective_info;
 pub mod cost;
+pub mod delta;
 pub mod diff;
 pub mod keep;
 pub mod losses;
 pub mod missing;
+pub mod origin;
+pub mod shares;
 pub mod stack_key;
 pub mod stacks;
 pub mod summary;
+pub mod verdict;
+pub mod weight;
 pub mod window;

@@ -33,6 +33,11 @@ pub struct Candidate {
     pub gpu_time: i64,
 }
 
+/// Whether these slices are of several processes, as where ranks share a file.
+pub fn several_processes(found: &[Candidate]) -> bool {
+    found.windows(2).any(|pair| pair[0].pid != pair[1].pid)
+}
+
 /// The CPU slices that a name means, in time order: exactly this name, or if it contains `%`, what SQL's LIKE finds.
 ///
 /// # Errors

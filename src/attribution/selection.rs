@@ -30,7 +30,7 @@ impl Pattern {
     pub fn parse(text: &str) -> Result<Self, Error> {
         let bad = |message: String| Error::BadPattern { pattern: text.to_owned(), message };
         let regex = if text.is_empty() || text == "//" {
-            return Err(bad("the pattern is empty; leave the flag out for all NCCL kernels".to_owned()));
+            return Err(Error::EmptyPattern);
         } else if let Some(inner) = text.strip_prefix('/').and_then(|rest| rest.strip_suffix('/')) {
             Some(Regex::new(inner).map_err(|e| bad(format!("not a regular expression: {e}")))?)
         } else if text.contains(['*', '?']) {

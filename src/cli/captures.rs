@@ -1,20 +1,23 @@
-//! The traces of graphs' captures: those that are named, or those in a folder beside the trace.
+//! The traces of graph captures: those that the user named, or those in a folder beside the trace.
 
 use std::path::{Path, PathBuf};
 
-use super::{Stop, say};
-use crate::attribution::capture::Captures;
-use crate::event::ArgsWanted;
-use crate::load::{LoadOptions, load};
-use crate::report::table::count;
+use nccl_stacks::attribution::capture::Captures;
+use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::load::{LoadOptions, load};
+use nccl_stacks::report::format::count;
 
-/// The folder that is looked into, beside the trace.
+use super::failure::Failure;
+use super::stop::Stop;
+use super::terminal::say;
+
+/// The folder of captures, beside the trace.
 const FOLDER: &str = "capture_traces";
 
-/// Endings of files that are traces.
+/// The endings of files that are traces.
 const ENDINGS: &[&str] = &[".json", ".json.gz", ".json.zst"];
 
-/// Reads the captures that belong to a trace. One that was found and not named is left out if it cannot be read.
+/// Reads the captures that belong to a trace. One that the user did not name is left out if it cannot be read.
 pub(super) fn read(named: &[PathBuf], trace: &Path, options: LoadOptions, exact_names: bool) -> Result<Captures, Stop> {
     let found = paths(named, trace);
     let mut captures = Captures::new(exact_names);
@@ -29,14 +32,16 @@ pub(super) fn read(named: &[PathBuf], trace: &Path, options: LoadOptions, exact_
                     n => format!("Capture loaded: {}, {} graphs", path.display(), count(n as u64)),
                 });
             }
-            Err(error) if named.is_empty() => say(&format!("Note: left out as a capture: {error}")),
+            Err(error) if named.is_empty() => {
+                say(&format!("Note: left out as a capture: {}", Failure::from(error)));
+            }
             Err(error) => return Err(error.into()),
         }
     }
     Ok(captures)
 }
 
-/// The traces of captures that are read with a trace.
+/// The captures that are read with a trace.
 pub(super) fn paths(named: &[PathBuf], trace: &Path) -> Vec<PathBuf> {
     if named.is_empty() { beside(trace) } else { named.to_vec() }
 }

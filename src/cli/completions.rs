@@ -1,25 +1,25 @@
 //! `nccl-stacks completions`: how a shell completes the program's options.
 //!
-//! clap_complete's scripts take the first word that is no option for a command. Here it is a trace as a rule, behind which the main
-//! job's options follow, so the scripts are mended. Each mend does nothing where it finds nothing to mend; the tests ask the shells.
+//! The scripts of clap_complete take the first word that is no option as a command. Here it is usually a trace, and the main job's
+//! options follow it, so the scripts are patched. A patch whose text is not found changes nothing; the tests run the shells.
 
 use clap::{Arg, CommandFactory, ValueHint};
 use clap_complete::Shell;
 
-use super::Stop;
 use super::args::{Cli, Completions};
+use super::failure::Failure;
 use super::output::Output;
-use crate::error::Error;
+use super::stop::Stop;
 
 pub(super) fn run(args: &Completions) -> Result<(), Stop> {
     let command = Cli::command();
     let name = command.get_name().to_owned();
     let mut command = command.mut_args(hint).mut_subcommands(|command| command.mut_args(hint));
     let commands: Vec<String> = command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
-    // Not straight to standard output: clap panics if that cannot be written.
+    // Not directly to standard output: clap panics if that cannot be written.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, name, &mut script);
-    let script = String::from_utf8(script).map_err(|e| Error::Form { source: std::io::Error::other(e) })?;
+    let script = String::from_utf8(script).map_err(|e| Failure::Form { source: std::io::Error::other(e) })?;
     let script = match args.shell {
         Shell::Bash => bash(&script),
         Shell::Fish => fish(&script, &commands),
@@ -31,8 +31,8 @@ pub(super) fn run(args: &Completions) -> Result<(), Stop> {
     Output::Stdout.finish(script.as_bytes())
 }
 
-/// Shells offer files for values of which they know nothing. Clap knows which values are paths; the others are numbers, times
-/// and names that only the trace has.
+/// Shells offer files for values that they know nothing about. Clap knows which values are paths; the others are numbers, times, and
+/// names in the trace.
 fn hint(arg: Arg) -> Arg {
     let is_free = arg.get_action().takes_values() && arg.get_possible_values().is_empty();
     if is_free && arg.get_value_hint() == ValueHint::Unknown { arg.value_hint(ValueHint::Other) } else { arg }
@@ -44,7 +44,7 @@ fn bash(script: &str) -> String {
     script.replace("nccl__subcmd__stacks", "nccl__stacks")
 }
 
-/// The main job's options hold wherever no command stands, and not only before the first word.
+/// The main job's options are valid wherever there is no command, and not only before the first word.
 fn fish(script: &str, commands: &[String]) -> String {
     let before_any_word = "-n \"__fish_nccl_stacks_needs_command\" -";
     let without_command = format!("-n \"not __fish_seen_subcommand_from {}\" -", commands.join(" "));
@@ -56,7 +56,7 @@ fn fish(script: &str, commands: &[String]) -> String {
     lines.collect()
 }
 
-/// The script wants a trace and behind it a command. Here a command is the first word, and what else stands there is a trace.
+/// The script expects a trace and then a command. Here the first word is a command or else a trace.
 fn zsh(script: &str, commands: &[String]) -> String {
     const MAIN: &str = "_nccl-stacks() {\n";
     const FIRST_WORD: &str = "\
@@ -85,7 +85,7 @@ _nccl-stacks_first_word() {
     format!("{before}':trace -- {after}")
 }
 
-/// The script joins all words before an option to the name of a command. Words that are no command are none of it.
+/// The script joins all words before an option to the name of a command. Only commands belong to that name.
 fn elvish(script: &str, commands: &[String]) -> String {
     let joined = "        set command = $command';'$word\n";
     let only_commands = format!(

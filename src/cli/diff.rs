@@ -1,15 +1,18 @@
-//! Two traces side by side.
+//! `nccl-stacks diff`: two traces side by side.
 
 use std::path::Path;
 
+use nccl_stacks::analysis::diff::{Bound, Diff};
+use nccl_stacks::analysis::stacks::StackReport;
+use nccl_stacks::report::diff;
+
 use super::args::Diff as Args;
+use super::failure::Failure;
 use super::output::Output;
 use super::question::{Asked, DEPTH, Question};
-use super::{Stop, notes, opening, span};
-use crate::analysis::diff::{Bound, Diff};
-use crate::analysis::stacks::StackReport;
-use crate::error::Error;
-use crate::report::diff;
+use super::stop::Stop;
+use super::terminal::say;
+use super::{notes, opening, span};
 
 pub(super) fn run(args: &Args) -> Result<(), Stop> {
     let question = Question {
@@ -23,7 +26,7 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     span::check(&args.span)?;
     for trace in [&args.before, &args.after] {
         if trace.as_os_str() == "-" {
-            return Err(Stop::Usage("diff reads two files; standard input is none of them".to_owned()));
+            return Err(Stop::Usage("diff reads two files, and standard input is not one".to_owned()));
         }
     }
     let others = std::iter::once(&args.after).chain(&args.selection.family_file);
@@ -38,10 +41,10 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     let mut found = Diff::new((&names[0], before), (&names[1], after));
     found.arrange(args.sort.into(), args.limit);
     let mut bytes = Vec::new();
-    diff::write(&found, args.format.into(), output.width(), &mut bytes).map_err(|source| Error::Form { source })?;
+    diff::write(&found, args.format.into(), output.width(), &mut bytes).map_err(|source| Failure::Form { source })?;
     output.finish(&bytes)?;
     notes::diff(&found);
-    // A trace in which something is missing costs little; that is no success.
+    // A trace without these kernels costs nothing; that is no success.
     if let (Some(nothing), false) =
         (notes::nothing_on_a_side(&found, opening::what(&args.selection)), args.fail_if.is_empty())
     {
@@ -51,9 +54,9 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     if exceeded.is_empty() { Ok(()) } else { Err(Stop::Exceeded(notes::exceeded(&found, &exceeded))) }
 }
 
-/// What one of the traces answers. The trace itself is let go of: two of them may not fit into memory.
+/// The stacks of one of the traces. The trace itself is dropped: two of them may not fit into memory.
 fn ask(question: &Question<'_>, which: &str, trace: &Path) -> Result<StackReport, Stop> {
-    super::say(&format!("{which}: {}", trace.display()));
+    say(&format!("{which}: {}", trace.display()));
     let Asked { database, report, .. } = question.ask(trace)?;
     notes::coverage(&report);
     notes::damage(database.store());

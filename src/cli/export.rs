@@ -1,29 +1,31 @@
-//! A trace in other forms: an SQLite database, Parquet files, a smaller trace.
+//! `nccl-stacks export`: a trace in other forms, which are an SQLite database, Parquet files, or a smaller trace.
 
 use std::io;
 use std::path::Path;
 use std::time::Instant;
 
+use nccl_stacks::analysis::keep::keep;
+use nccl_stacks::attribution::launches;
+use nccl_stacks::attribution::selection::{Wanted, choose};
+use nccl_stacks::error::Error;
+use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::export::{cut, sqlite};
+use nccl_stacks::input::Contents;
+use nccl_stacks::load::LoadOptions;
+use nccl_stacks::sql::Database;
+
 use super::args::{Export, On};
-use super::output::Place;
-use super::{Stop, notes, opening, span};
-use crate::analysis::keep::keep;
-use crate::attribution::launches;
-use crate::attribution::selection::{Wanted, choose};
-use crate::error::Error;
-use crate::event::ArgsWanted;
-use crate::export::{cut, sqlite};
-use crate::input::Contents;
-use crate::load::LoadOptions;
-use crate::sql::Database;
+use super::output::Target;
+use super::stop::Stop;
+use super::{notes, opening, span};
 
 pub(super) fn run(args: &Export) -> Result<(), Stop> {
     check(args)?;
     let wanted = opening::wanted(&args.selection, &args.reading)?;
     let inputs = opening::inputs(&args.trace, &args.selection.family_file);
-    let place = |flag, path: Option<&Path>| path.map(|path| Place::open(flag, path, &inputs)).transpose();
-    let sqlite = place("--sqlite", args.sqlite.as_deref())?;
-    let smaller = place("--trace", args.cut.as_deref())?;
+    let target = |flag, path: Option<&Path>| path.map(|path| Target::open(flag, path, &inputs)).transpose();
+    let sqlite = target("--sqlite", args.sqlite.as_deref())?;
+    let smaller = target("--trace", args.cut.as_deref())?;
     let parquet = args.parquet.as_deref().map(parquet::Folder::open).transpose()?;
     if let (Some(sqlite), Some(smaller)) = (&sqlite, &smaller)
         && sqlite.is_same(smaller)
@@ -36,20 +38,20 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
         refuse_what_cannot_be_cut(args)?;
     }
     let database = opening::open(&args.trace, &args.reading, options)?;
-    if let Some(place) = sqlite {
-        write_sqlite(&database, &place)?;
+    if let Some(target) = sqlite {
+        write_sqlite(&database, &target)?;
     }
     if let Some(folder) = parquet {
         folder.write(&database)?;
     }
-    if let Some(place) = smaller {
-        write_cut(args, &wanted, &database, &place)?;
+    if let Some(target) = smaller {
+        write_cut(args, &wanted, &database, &target)?;
     }
     notes::damage(database.store());
     Ok(())
 }
 
-/// Refuses what cannot be done, before anything is read.
+/// Refuses impossible combinations, before anything is read.
 fn check(args: &Export) -> Result<(), Stop> {
     span::check(&args.span)?;
     let usage = |message: &str| Err(Stop::Usage(message.to_owned()));
@@ -70,16 +72,16 @@ fn check(args: &Export) -> Result<(), Stop> {
 
 const SAME: &str = "two results cannot have the same name";
 
-/// What is said of an archive with several traces.
+/// Why an archive with several traces is refused.
 const ONE: &str = "--trace cuts one trace";
 
-/// A smaller trace is made of one trace in JSON. What is in a file is looked for before it is loaded, which takes longer.
+/// A smaller trace is made of one trace in JSON. The file's contents are checked before the load, which takes longer.
 fn refuse_what_cannot_be_cut(args: &Export) -> Result<(), Stop> {
     let input = opening::input(&args.trace, &args.reading)?;
     let name = input.name.clone();
     match input.into_contents()? {
         Contents::Archive(archive) => opening::refuse_if_several(ONE, &archive.likely_traces()?),
-        Contents::Packets(_) => Err(Stop::Failed(Error::CannotCut { name })),
+        Contents::Packets(_) => Err(Error::CannotCut { name }.into()),
         _ => Ok(()),
     }
 }
@@ -93,17 +95,17 @@ fn chooses(args: &Export) -> bool {
     kernels || window || span.window_on != On::Launch
 }
 
-fn write_sqlite(database: &Database, place: &Place) -> Result<(), Error> {
+fn write_sqlite(database: &Database, target: &Target) -> Result<(), Error> {
     let start = Instant::now();
-    let size = place.fill(|file, _| {
+    let size = target.fill(|file, _| {
         sqlite::write(database, file)
-            .map_err(|e| Error::Write { path: place.name().to_owned(), source: io::Error::other(e) })
+            .map_err(|e| Error::Write { path: target.name().to_owned(), source: io::Error::other(e) })
     })?;
-    notes::written(place.name(), size, start.elapsed());
+    notes::written(target.name(), size, start.elapsed());
     Ok(())
 }
 
-fn write_cut(args: &Export, wanted: &Wanted, database: &Database, place: &Place) -> Result<(), Stop> {
+fn write_cut(args: &Export, wanted: &Wanted, database: &Database, target: &Target) -> Result<(), Stop> {
     let store = database.store();
     let names: Vec<String> = store.traces.iter().filter_map(|trace| trace.name.clone()).collect();
     opening::refuse_if_several(ONE, &names)?;
@@ -119,14 +121,14 @@ fn write_cut(args: &Export, wanted: &Wanted, database: &Database, place: &Place)
     let kept = keep(store, &launches, window, args.span.window_on.into());
     let plan = cut::plan(store, &kept, window);
     let mut copied = cut::Copied::default();
-    let size = place.fill(|_, file| {
-        let failed = |source| Error::Write { path: place.name().to_owned(), source };
+    let size = target.fill(|_, file| -> Result<(), Error> {
+        let failed = |source| Error::Write { path: target.name().to_owned(), source };
         let input = opening::input(&args.trace, &args.reading)?;
-        copied = cut::write(input, &plan, file, place.is_packed(), failed)?;
+        copied = cut::write(input, &plan, file, target.is_packed(), failed)?;
         Ok(())
     })?;
     notes::cut(&copied, opening::what(&args.selection));
-    notes::written(place.name(), size, start.elapsed());
+    notes::written(target.name(), size, start.elapsed());
     Ok(())
 }
 
@@ -138,17 +140,19 @@ mod parquet {
     use std::path::Path;
     use std::time::Instant;
 
-    use super::super::output::Place;
-    use super::super::{Stop, notes};
-    use crate::error::Error;
-    use crate::export::parquet;
-    use crate::sql::Database;
+    use nccl_stacks::error::Error;
+    use nccl_stacks::export::parquet;
+    use nccl_stacks::sql::Database;
 
-    pub(super) struct Folder(Place);
+    use crate::cli::notes;
+    use crate::cli::output::Target;
+    use crate::cli::stop::Stop;
+
+    pub(super) struct Folder(Target);
 
     impl Folder {
         pub(super) fn open(path: &Path) -> Result<Self, Stop> {
-            Place::folder("--parquet", path).map(Folder)
+            Target::folder("--parquet", path).map(Folder)
         }
 
         pub(super) fn write(&self, database: &Database) -> Result<(), Error> {
@@ -165,14 +169,15 @@ mod parquet {
 
 #[cfg(not(feature = "parquet"))]
 mod parquet {
-    //! What is said of Parquet by a program that was built without it.
+    //! A program that was built without Parquet says so.
 
     use std::convert::Infallible;
     use std::path::Path;
 
-    use super::super::Stop;
-    use crate::error::Error;
-    use crate::sql::Database;
+    use nccl_stacks::error::Error;
+    use nccl_stacks::sql::Database;
+
+    use crate::cli::stop::Stop;
 
     pub(super) struct Folder(Infallible);
 

@@ -6,21 +6,22 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rusqlite::InterruptHandle;
+use nccl_stacks::sql::rusqlite::InterruptHandle;
 
-/// Whether somebody wants the running query to stop.
+use super::terminal::say;
+
+/// Whether the user wants the running query to stop.
 #[derive(Debug, Clone)]
 pub(super) struct Interrupts(Arc<AtomicBool>);
 
 impl Interrupts {
-    /// From now on Ctrl-C stops the query that runs on this connection.
+    /// Makes Ctrl-C stop the query that runs on this connection.
     pub(super) fn catch(handle: InterruptHandle) -> Self {
         let wanted = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&wanted);
-        // Where no handler can be set, Ctrl-C ends the program as it always does.
+        // If no handler can be set, Ctrl-C ends the program as usual.
         let _ = ctrlc::set_handler(move || {
-            // The query may be in a place that does not listen, or at a pipe that nobody reads. A handler of signals has nowhere to
-            // return an exit code to.
+            // The query may not check for interrupts now, or block on a pipe. A signal handler cannot return an exit code.
             if flag.swap(true, Ordering::SeqCst) {
                 std::process::exit(130);
             }
@@ -33,30 +34,30 @@ impl Interrupts {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Forgets what was wanted: another query begins.
+    /// Forgets an interrupt, before the next query.
     pub(super) fn reset(&self) {
         self.0.store(false, Ordering::SeqCst);
     }
 }
 
-/// What is written at present and not whole yet: a file or a folder.
+/// The file or folder that is being written.
 static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
 
-/// As long as it lives, Ctrl-C removes an unfinished file, or a folder with all that is in it, before it ends the program.
+/// While it lives, Ctrl-C removes an unfinished file, or a folder with its contents, before it ends the program.
 #[derive(Debug)]
 pub(super) struct Unfinished;
 
 impl Unfinished {
-    /// From now on.
+    /// Guards a file or folder.
     pub(super) fn at(path: &Path) -> Self {
         set_unfinished(Some(path.to_owned()));
-        // It is set already where several files are written one after the other. Where none can be set, and where a query's is
-        // set, whose answer is written in no time, Ctrl-C leaves the file behind.
+        // The handler is set already if several files are written one after the other. If none can be set, or that of a query is
+        // set, whose answer is written quickly, Ctrl-C leaves the file.
         let _ = ctrlc::set_handler(|| {
             if let Some(path) = set_unfinished(None) {
                 let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
             }
-            super::say("Interrupted.");
+            say("Interrupted.");
             std::process::exit(130);
         });
         Unfinished
@@ -73,8 +74,8 @@ fn set_unfinished(path: Option<PathBuf>) -> Option<PathBuf> {
     std::mem::replace(&mut *UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner), path)
 }
 
-/// Lets writing beyond the size that files may have (`ulimit -f`) fail like writing to a full disk, so that it is told and what was
-/// begun is removed. Otherwise the signal ends the program where it stands.
+/// Makes writing beyond the size limit of files (`ulimit -f`) fail like writing to a full disk, so that the error is printed and the
+/// unfinished file is removed. Otherwise the signal ends the program at once.
 pub(super) fn survive_size_limits() {
     #[cfg(all(any(target_os = "linux", target_os = "macos"), not(any(target_arch = "mips", target_arch = "mips64"))))]
     {
@@ -83,9 +84,9 @@ pub(super) fn survive_size_limits() {
         unsafe extern "C" {
             fn signal(signal: c_int, handler: usize) -> usize;
         }
-        /// Its number on these machines.
+        /// Its number on these platforms.
         const SIGXFSZ: c_int = 25;
-        /// The handler that is none.
+        /// Ignores the signal.
         const SIG_IGN: usize = 1;
         // SAFETY: this is C's `signal`, whose handlers are as large as a pointer; ignoring a signal runs no code of ours.
         unsafe { signal(SIGXFSZ, SIG_IGN) };

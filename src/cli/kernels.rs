@@ -1,16 +1,18 @@
-//! Kernels by name.
+//! `nccl-stacks kernels`: a table of kernels by name.
+
+use nccl_stacks::analysis::summary::kernel_table;
+use nccl_stacks::attribution::launches;
+use nccl_stacks::attribution::selection::choose;
+use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::report::{json, kernels};
 
 use super::args::{Kernels, TableFormat};
+use super::failure::Failure;
 use super::output::Output;
-use super::{Stop, notes, opening, span};
-use crate::analysis::summary::kernel_table;
-use crate::attribution::launches;
-use crate::attribution::selection::{Wanted, choose};
-use crate::error::Error;
-use crate::event::ArgsWanted;
-use crate::report::{csv, json, table};
+use super::stop::Stop;
+use super::{notes, opening, span};
 
-/// The pattern that every name fits.
+/// The pattern that matches every name.
 const ALL: &str = "*";
 
 pub(super) fn run(args: &Kernels) -> Result<(), Stop> {
@@ -19,7 +21,7 @@ pub(super) fn run(args: &Kernels) -> Result<(), Stop> {
     if patterns.is_empty() && args.family.is_empty() {
         patterns.push(ALL.to_owned());
     }
-    let wanted = Wanted::parse(&patterns, &args.family, &own).map_err(|e| Stop::Usage(e.to_string()))?;
+    let wanted = opening::parse_wanted(&patterns, &args.family, &own)?;
     span::check(&args.span)?;
     let output = Output::open(args.output.as_deref(), &opening::inputs(&args.trace, &args.family_file))?;
     let options = opening::options(&args.reading, ArgsWanted::COLLECTIVES);
@@ -36,15 +38,13 @@ pub(super) fn run(args: &Kernels) -> Result<(), Stop> {
         notes::damage(store);
         return Err(Stop::NotFound("Nothing found: no such kernel was launched in the window.".to_owned()));
     }
-    let mut answer = Vec::new();
+    let (name, mut answer) = (args.trace.display().to_string(), Vec::new());
     match args.format {
-        TableFormat::Table => answer.extend(table::kernels(&found.rows, output.width()).into_bytes()),
-        TableFormat::Csv => csv::kernels(&found, &mut answer).map_err(|source| Error::Form { source })?,
-        TableFormat::Json => {
-            let name = args.trace.display().to_string();
-            json::kernels(&found, &name, &mut answer).map_err(|source| Error::Form { source })?;
-        }
+        TableFormat::Table => kernels::write_table(&found.rows, output.width(), &mut answer),
+        TableFormat::Csv => kernels::write_csv(&found, &mut answer),
+        TableFormat::Json => json::kernels(&found, &name, &mut answer),
     }
+    .map_err(|source| Failure::Form { source })?;
     output.finish(&answer)?;
     notes::damage(store);
     Ok(())

@@ -1,7 +1,7 @@
 //! `nccl-stacks man`: the manual, one page for the program and one for each command, as packagers and `man` have it.
 //!
-//! The pages are made of what `--help` says. What man has sections of its own for is laid out here: the examples stand before the
-//! help of a command, the exit codes behind it.
+//! The pages are made from the text of `--help`. Sections that only man pages have are laid out here: clap has the examples as the
+//! text before a command's help, and the exit codes as the text after it.
 
 use std::fs;
 use std::io::{self, Write};
@@ -11,10 +11,13 @@ use clap::builder::PossibleValue;
 use clap::{Arg, Command, CommandFactory};
 use clap_mangen::roff::{Roff, bold, roman};
 
+use nccl_stacks::error::Error;
+
 use super::args::{Cli, Man};
+use super::config;
+use super::failure::Failure;
 use super::output::Output;
-use super::{Stop, config};
-use crate::error::Error;
+use super::stop::Stop;
 
 /// The exit codes and what they mean.
 const EXIT_STATUS: &[(&str, &str)] = &[
@@ -23,10 +26,10 @@ const EXIT_STATUS: &[(&str, &str)] = &[
         "1",
         "Something failed: a file cannot be read or written, a query or a config file is wrong, or a trace is damaged and --strict was given.",
     ),
-    ("2", "Wrong usage: the arguments do not say enough, or contradict each other or the trace."),
+    ("2", "Wrong usage: the arguments are incomplete, or contradict each other or the trace."),
     ("3", "Nothing was found."),
     ("5", "The second trace of diff costs more than --fail-if allows."),
-    ("130", "The person left the picker, or stopped what was running."),
+    ("130", "The user left the picker, or interrupted the run."),
 ];
 
 /// The variables that are read and what they do.
@@ -39,12 +42,12 @@ const ENVIRONMENT: &[(&str, &str)] = &[
 /// What a config file is.
 const CONFIG_FILE: &[&str] = &[
     "A config file has families of kernels of your own, and defaults for the options of the program and of its commands. It \
-     is what --config names; else what $NCCL_STACKS_CONFIG names; else nccl-stacks.toml in the working directory; else \
-     nccl-stacks/nccl-stacks.toml in $XDG_CONFIG_HOME or ~/.config. Which one was read, and what was taken of it, is said on \
-     standard error.",
-    "What is typed wins: a list that is typed takes the place of the file's, and --no-strict, --no-interactive and \
-     --no-exact-names turn off what the file turns on. Keys are the names of options; those that name a file or a time of one run \
-     cannot be given. A command takes those that it has, and values that it knows; a table with its name is for it alone.",
+     is the file that --config names; else the one that $NCCL_STACKS_CONFIG names; else nccl-stacks.toml in the working directory; else \
+     nccl-stacks/nccl-stacks.toml in $XDG_CONFIG_HOME or ~/.config. A line on standard error says which one was read, and which \
+     options were taken from it.",
+    "The command line wins: a list on it replaces that of the file, and --no-strict, --no-interactive and --no-exact-names turn \
+     off what the file turns on. Keys are the names of options; options that name a file or a time of one run cannot be \
+     given. A command takes the options that it has, with the values that it knows; a table with its name is for it alone.",
 ];
 
 /// A config file.
@@ -62,7 +65,7 @@ format = \"table\"";
 
 pub(super) fn run(args: &Man) -> Result<(), Stop> {
     let mut command = Cli::command();
-    // Gives the commands the program's name, as in nccl-stacks-sql.
+    // The commands get the program's name, as in nccl-stacks-sql.
     command.build();
     if let Some(folder) = &args.dir {
         return write_all(&command, folder);
@@ -81,21 +84,21 @@ fn write_all(command: &Command, folder: &Path) -> Result<(), Stop> {
     fs::create_dir_all(folder).map_err(|source| Error::Write { path: folder.to_owned(), source })?;
     for page in std::iter::once(command).chain(command.get_subcommands()) {
         let path = folder.join(format!("{}.1", full_name(page)));
-        // There is no trace that must not be overwritten.
+        // No trace is read, so none can be overwritten.
         Output::open(Some(&path), &[])?.finish(&text(command, page)?)?;
     }
     Ok(())
 }
 
-/// The name of a command with that of the program before it: `nccl-stacks-sql`.
+/// The name of a command after that of the program: `nccl-stacks-sql`.
 fn full_name(command: &Command) -> &str {
     command.get_display_name().unwrap_or_else(|| command.get_name())
 }
 
 /// The page of a command, which is the program or one of its commands.
-fn text(program: &Command, command: &Command) -> Result<Vec<u8>, Error> {
+fn text(program: &Command, command: &Command) -> Result<Vec<u8>, Failure> {
     let mut page = Vec::new();
-    write_page(program, command, &mut page).map_err(|source| Error::Form { source })?;
+    write_page(program, command, &mut page).map_err(|source| Failure::Form { source })?;
     Ok(page)
 }
 
@@ -128,7 +131,7 @@ fn write_page(program: &Command, command: &Command, page: &mut Vec<u8>) -> io::R
     after.to_writer(page)
 }
 
-/// Puts the possible values behind what an option is for, where `--help` has them; clap_mangen gives each a paragraph.
+/// Moves the possible values to the end of an option's help, where `--help` has them; clap_mangen gives each a paragraph.
 fn values_in_help(arg: Arg) -> Arg {
     let values = arg.get_possible_values();
     if values.is_empty() || arg.is_hide_possible_values_set() || !arg.get_action().takes_values() {
@@ -140,7 +143,7 @@ fn values_in_help(arg: Arg) -> Arg {
     arg.help(help).hide_possible_values(true)
 }
 
-/// What stands before a command's help: sentences, and below each, indented further, commands to type.
+/// The examples before a command's help: sentences, and after each, indented further, commands to type.
 fn examples(roff: &mut Roff, command: &Command) {
     let Some(text) = command.get_before_help().map(ToString::to_string) else { return };
     roff.control("SH", ["EXAMPLES"]);
@@ -163,7 +166,7 @@ fn exit_status(roff: &mut Roff) {
     }
 }
 
-/// What is said of times behind the exit codes.
+/// The notes on times, which `--help` has after the exit codes.
 fn notes(roff: &mut Roff, program: &Command) {
     let text = program.get_after_help().map(ToString::to_string).unwrap_or_default();
     roff.control("SH", ["NOTES"]);

@@ -1,19 +1,22 @@
-//! What all commands do first: reading the trace, and which kernels they are asked for.
+//! What all commands do first: load the trace, and read which kernels are asked for.
 
 use std::path::{Path, PathBuf};
 
-use super::args::{Reading, Selection};
-use super::{Stop, archives, notes, progress};
-use crate::attribution::selection::{OwnFamilies, Wanted};
-use crate::error::Error;
-use crate::event::ArgsWanted;
-use crate::input;
-use crate::input::Input;
-use crate::input::limit::Limits;
-use crate::load::{LoadOptions, load};
-use crate::sql::Database;
+use nccl_stacks::attribution::selection::{OwnFamilies, Wanted};
+use nccl_stacks::error::Error;
+use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::input;
+use nccl_stacks::input::Input;
+use nccl_stacks::input::limit::Limits;
+use nccl_stacks::load::{LoadOptions, load};
+use nccl_stacks::sql::Database;
 
-/// How the arguments say that a trace is to be loaded.
+use super::args::{Reading, Selection};
+use super::failure::Failure;
+use super::stop::Stop;
+use super::{notes, progress};
+
+/// The options of a load, from the arguments.
 pub(super) fn options(reading: &Reading, args: ArgsWanted) -> LoadOptions {
     LoadOptions { args, threads: reading.threads, limits: limits(reading), ..LoadOptions::default() }
 }
@@ -35,7 +38,7 @@ pub(super) fn inputs<'a>(trace: &'a Path, others: impl IntoIterator<Item = &'a P
     std::iter::once(trace).chain(others.into_iter().map(PathBuf::as_path)).collect()
 }
 
-/// Loads a trace, and tells how that went.
+/// Loads a trace, and prints how that went.
 pub(super) fn open(trace: &Path, reading: &Reading, options: LoadOptions) -> Result<Database, Stop> {
     let mut bar = progress::Bar::new();
     let result = load(trace, options, |progress| bar.show(progress));
@@ -44,20 +47,20 @@ pub(super) fn open(trace: &Path, reading: &Reading, options: LoadOptions) -> Res
     notes::loaded(&loaded);
     let list = notes::damage_list(&loaded.store);
     if reading.strict && !list.is_empty() {
-        return Err(Stop::Failed(Error::Strict { name: loaded.name, list }));
+        return Err(Failure::Strict { name: loaded.name, list }.into());
     }
-    // Who wants no arguments asks nothing of his own.
+    // Without all arguments the tables are for the program's own queries only.
     let open = if options.args == ArgsWanted::All { Database::open } else { Database::of_tables };
     Ok(open(loaded.store)?)
 }
 
-/// Whether a trace can be read but once. Opening a named pipe again would wait for a writer that will not come.
+/// Whether a trace can be read only once. Opening a named pipe again would wait for a writer that does not come.
 pub(super) fn is_read_once(trace: &Path) -> bool {
     let is_pipe = std::fs::metadata(trace).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());
     trace.as_os_str() == "-" || is_pipe
 }
 
-/// Refuses several traces where one is wanted; `one` says why.
+/// Refuses several traces where one is needed; `one` says why.
 pub(super) fn refuse_if_several(one: &str, names: &[String]) -> Result<(), Stop> {
     if names.len() < 2 {
         return Ok(());
@@ -65,14 +68,19 @@ pub(super) fn refuse_if_several(one: &str, names: &[String]) -> Result<(), Stop>
     Err(Stop::Usage(format!(
         "{one}, and this archive has {}: {}. Unpack it and name one of them",
         names.len(),
-        archives::some(names)
+        notes::some_names(names)
     )))
 }
 
 /// The kernels that the arguments ask for.
 pub(super) fn wanted(selection: &Selection, reading: &Reading) -> Result<Wanted, Stop> {
     let own = own_families(&selection.family_file, reading)?;
-    Wanted::parse(&selection.kernel_name, &selection.family, &own).map_err(|e| Stop::Usage(e.to_string()))
+    parse_wanted(&selection.kernel_name, &selection.family, &own)
+}
+
+/// The kernels of some patterns and families.
+pub(super) fn parse_wanted(patterns: &[String], families: &[String], own: &OwnFamilies) -> Result<Wanted, Stop> {
+    Wanted::parse(patterns, families, own).map_err(|error| Stop::Usage(Failure::from(error).to_string()))
 }
 
 /// The families of some files and of the config file.
@@ -86,7 +94,7 @@ pub(super) fn own_families(files: &[PathBuf], reading: &Reading) -> Result<OwnFa
     Ok(own)
 }
 
-/// What these kernels are called where none is found.
+/// What these kernels are called if none is found.
 pub(super) fn what(selection: &Selection) -> &'static str {
     let asked = !selection.kernel_name.is_empty() || !selection.family.is_empty();
     if asked { "such kernel" } else { "NCCL or RCCL kernel" }

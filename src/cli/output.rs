@@ -6,18 +6,21 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use super::Stop;
-use super::interrupt::Unfinished;
-use crate::error::Error;
+use nccl_stacks::error::Error;
 
-/// Where the results of a run go. Opened before the trace is read, so that a file which cannot be written fails at once and
-/// not after minutes of loading.
+use super::failure::Failure;
+use super::interrupt::Unfinished;
+use super::stop::Stop;
+use super::terminal;
+
+/// The destination of a run's results. It is opened before the trace is read, so that a file which cannot be written fails at
+/// once and not after minutes of loading.
 pub(super) enum Output {
     /// Standard output.
     Stdout,
-    /// A regular file, there already or not, with all links followed.
+    /// A regular file, existing or new, with all links followed.
     File { path: PathBuf },
-    /// Something that is no regular file, such as /dev/null, /dev/stdout or a named pipe: written in place.
+    /// No regular file, such as /dev/null, /dev/stdout or a named pipe: written directly.
     Device { file: fs::File, path: PathBuf },
 }
 
@@ -30,14 +33,14 @@ impl Output {
 
     /// The same for a path that was given with this flag.
     fn at(flag: &str, path: &Path, inputs: &[&Path]) -> Result<Self, Stop> {
-        let failed = |source| Stop::Failed(Error::Write { path: path.to_owned(), source });
+        let failed = |source| Stop::from(Error::Write { path: path.to_owned(), source });
         let (target, is_open_already) = follow_links(path);
         if inputs.iter().any(|input| input.canonicalize().is_ok_and(|input| input == target)) {
             return Err(Stop::Usage(format!("{flag} {}: this is a file that is read", path.display())));
         }
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => return Err(failed(io::Error::other("this is a directory"))),
-            // What a link of /proc leads to is open already, by its number and not by the name that it has there.
+            // The target of a link in /proc is open already, by its number and not by the name that it has there.
             Ok(metadata) if !metadata.is_file() || is_open_already => {
                 let file = fs::OpenOptions::new().append(true).open(path).map_err(failed)?;
                 return Ok(Output::Device { file, path: path.to_owned() });
@@ -47,8 +50,8 @@ impl Output {
             }
             _ => {}
         }
-        // Whether a file can be made there is tried and not asked; it is gone again at once, so that nothing stays behind
-        // if the load is interrupted. The library's error names the temporary file; the kind says what a person needs.
+        // Creating a file is the only sure test; it is removed at once, so that an interrupted load leaves nothing. The error
+        // of `tempfile` names the temporary file; its kind is what the user needs.
         new_file_beside(&target).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => failed(io::Error::other("the folder does not exist")),
             kind => failed(kind.into()),
@@ -59,7 +62,7 @@ impl Output {
     /// How many columns there are, if it is a screen.
     pub(super) fn width(&self) -> Option<usize> {
         match self {
-            Output::Stdout => terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0.into()),
+            Output::Stdout => terminal::stdout_width().map(usize::from),
             Output::File { .. } | Output::Device { .. } => None,
         }
     }
@@ -70,19 +73,19 @@ impl Output {
             Output::Stdout => {
                 let mut stdout = io::stdout().lock();
                 stdout.write_all(text).and_then(|()| stdout.flush()).map_err(|e| match e.kind() {
-                    io::ErrorKind::BrokenPipe => Stop::NobodyListens,
-                    _ => Stop::Failed(Error::Stdout(e)),
+                    io::ErrorKind::BrokenPipe => Stop::OutputClosed,
+                    _ => Stop::Failed(Failure::Stdout(e)),
                 })
             }
-            Output::File { path } => replace(&path, text).map_err(|source| Stop::Failed(Error::Write { path, source })),
+            Output::File { path } => replace(&path, text).map_err(|source| Stop::from(Error::Write { path, source })),
             Output::Device { mut file, path } => {
-                file.write_all(text).map_err(|source| Stop::Failed(Error::WriteDevice { path, source }))
+                file.write_all(text).map_err(|source| Stop::Failed(Failure::WriteDevice { path, source }))
             }
         }
     }
 }
 
-/// Writes a new file and puts it in the place of the old one, whose permissions it takes over.
+/// Writes a new file and moves it over the old one, whose permissions it keeps.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut temporary = new_file_beside(path).map_err(|e| io::Error::from(e.kind()))?;
     let _unfinished = Unfinished::at(temporary.path());
@@ -90,7 +93,7 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     put(temporary, path)
 }
 
-/// Puts a file that is whole in the place of the old one.
+/// Moves a complete file over the old one.
 fn put(temporary: NamedTempFile, path: &Path) -> io::Result<()> {
     if let Ok(old) = fs::metadata(path) {
         temporary.as_file().set_permissions(old.permissions())?;
@@ -99,17 +102,17 @@ fn put(temporary: NamedTempFile, path: &Path) -> io::Result<()> {
     temporary.persist(path).map(drop).map_err(|e| e.error)
 }
 
-/// The place of a large result, which is written bit by bit: a file, there already or not.
+/// The destination of a large result, which is written bit by bit: a file, existing or new.
 #[derive(Debug)]
-pub(super) struct Place {
-    /// As it was given.
-    name: PathBuf,
-    /// With all links followed.
-    target: PathBuf,
+pub(super) struct Target {
+    /// The path as the user gave it.
+    given: PathBuf,
+    /// The path with all links followed.
+    resolved: PathBuf,
 }
 
-impl Place {
-    /// Prepares the place, before the trace is read, as [`Output::open`] does. What is no file cannot be replaced.
+impl Target {
+    /// Prepares the file, before the trace is read, as [`Output::open`] does. Only a regular file can be replaced.
     pub(super) fn open(flag: &str, path: &Path, inputs: &[&Path]) -> Result<Self, Stop> {
         let no_file = || Stop::Usage(format!("{flag} {}: this is no regular file", path.display()));
         let is_special = || fs::metadata(path).is_ok_and(|metadata| !metadata.is_dir() && !metadata.is_file());
@@ -117,27 +120,30 @@ impl Place {
             return Err(no_file());
         }
         match Output::at(flag, path, inputs)? {
-            Output::File { path: target } => Ok(Place { name: path.to_owned(), target }),
+            Output::File { path: resolved } => Ok(Target { given: path.to_owned(), resolved }),
             Output::Stdout | Output::Device { .. } => Err(no_file()),
         }
     }
 
-    /// Lets `write` fill a new file beside the place, then puts it there. How large it became, in bytes.
-    pub(super) fn fill(&self, write: impl FnOnce(&Path, &mut fs::File) -> Result<(), Error>) -> Result<u64, Error> {
-        let failed = |source| Error::Write { path: self.name.clone(), source };
-        let mut temporary = new_file_beside(&self.target).map_err(|e| failed(e.kind().into()))?;
+    /// Lets `write` fill a new file beside the target, then moves it there. Returns its size in bytes.
+    pub(super) fn fill<E: From<Error>>(
+        &self,
+        write: impl FnOnce(&Path, &mut fs::File) -> Result<(), E>,
+    ) -> Result<u64, E> {
+        let failed = |source| E::from(Error::Write { path: self.given.clone(), source });
+        let mut temporary = new_file_beside(&self.resolved).map_err(|e| failed(e.kind().into()))?;
         let path = temporary.path().to_owned();
         let _unfinished = Unfinished::at(&path);
         write(&path, temporary.as_file_mut())?;
         let size = temporary.as_file().metadata().map_err(failed)?.len();
-        put(temporary, &self.target).map_err(failed)?;
+        put(temporary, &self.resolved).map_err(failed)?;
         Ok(size)
     }
 
-    /// Prepares the place of a folder, which must be empty or not there.
+    /// Prepares a folder, which must be empty or missing.
     #[cfg(feature = "parquet")]
     pub(super) fn folder(flag: &str, path: &Path) -> Result<Self, Stop> {
-        let failed = |source| Stop::Failed(Error::Write { path: path.to_owned(), source });
+        let failed = |source| Stop::from(Error::Write { path: path.to_owned(), source });
         let (target, _) = follow_links(path);
         match fs::read_dir(&target).map(|mut entries| entries.next().is_none()) {
             Ok(true) => {}
@@ -147,49 +153,49 @@ impl Place {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(failed(io::Error::from(e.kind()))),
         }
-        // As for files: tried and gone again.
+        // As for files: created and removed at once.
         new_folder_beside(&target).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => failed(io::Error::other("the folder around it does not exist")),
             kind => failed(kind.into()),
         })?;
-        Ok(Place { name: path.to_owned(), target })
+        Ok(Target { given: path.to_owned(), resolved: target })
     }
 
-    /// Lets `write` fill a new folder beside the place, then puts it there. What `write` gives.
+    /// Lets `write` fill a new folder beside the target, then moves it there. Returns what `write` returns.
     #[cfg(feature = "parquet")]
     pub(super) fn fill_folder<T>(&self, write: impl FnOnce(&Path) -> Result<T, Error>) -> Result<T, Error> {
-        let failed = |source| Error::Write { path: self.name.clone(), source };
-        let temporary = new_folder_beside(&self.target).map_err(|e| failed(e.kind().into()))?;
+        let failed = |source| Error::Write { path: self.given.clone(), source };
+        let temporary = new_folder_beside(&self.resolved).map_err(|e| failed(e.kind().into()))?;
         let _unfinished = Unfinished::at(temporary.path());
         let result = write(temporary.path())?;
-        if self.target.exists() {
-            // Only if it is empty still.
-            fs::remove_dir(&self.target).map_err(failed)?;
+        if self.resolved.exists() {
+            // Fails unless it is still empty.
+            fs::remove_dir(&self.resolved).map_err(failed)?;
         }
-        fs::rename(temporary.path(), &self.target).map_err(failed)?;
-        // It is not there any more under its old name, where it would be looked for to be removed.
+        fs::rename(temporary.path(), &self.resolved).map_err(failed)?;
+        // It no longer has the name under which dropping `temporary` would remove it.
         let _ = temporary.keep();
         Ok(result)
     }
 
-    /// Whether two results would go to one file, whatever it is called.
-    pub(super) fn is_same(&self, other: &Place) -> bool {
-        self.target == other.target
+    /// Whether two results would go to one file, by whatever names.
+    pub(super) fn is_same(&self, other: &Target) -> bool {
+        self.resolved == other.resolved
     }
 
-    /// Whether a trace is packed there: other programs go by the name, too.
+    /// Whether a trace is compressed there: other programs go by the name, too.
     pub(super) fn is_packed(&self) -> bool {
-        self.name.extension().is_none_or(|extension| extension != "json")
+        self.given.extension().is_none_or(|extension| extension != "json")
     }
 
-    /// Its name, as it was given.
+    /// Its path as the user gave it.
     pub(super) fn name(&self) -> &Path {
-        &self.name
+        &self.given
     }
 }
 
-/// The file to which a path leads, also where it is not there yet, and whether the way goes through the kernel's list of open
-/// files, as that of /dev/stdout does.
+/// The file that a path leads to, existing or not, and whether its links go through the kernel's list of open files, as those of
+/// /dev/stdout do.
 fn follow_links(path: &Path) -> (PathBuf, bool) {
     /// As many as Linux follows.
     const MAX_LINKS: usize = 40;
@@ -203,7 +209,7 @@ fn follow_links(path: &Path) -> (PathBuf, bool) {
     (target.canonicalize().unwrap_or(target), is_open_already)
 }
 
-/// A new file with the permissions that any new file gets; temporary files are private otherwise.
+/// A new file with the permissions of any new file; temporary files are private otherwise.
 fn new_file_beside(path: &Path) -> io::Result<NamedTempFile> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();

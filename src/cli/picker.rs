@@ -1,17 +1,17 @@
-//! Choosing a window from a list: type to filter, arrow keys to move, Enter to take, Esc to leave.
+//! Choosing a window from a list: type to filter, arrow keys to move, Enter to choose, Esc to leave.
 
 use std::fmt;
 use std::io::IsTerminal;
 
 use inquire::{InquireError, Select};
 
-use super::{Stop, say};
-use crate::analysis::window::Candidate;
-use crate::report::table::{count, several_processes, shorten, shorten_right, thread};
-use crate::report::text::visible;
-use crate::time::Nanos;
+use nccl_stacks::analysis::window::{Candidate, several_processes};
+use nccl_stacks::report::format::{Nanos, count, shorten, shorten_right, thread, visible};
 
-/// Whether there is somebody to ask.
+use super::stop::Stop;
+use super::terminal::{say, stderr_size};
+
+/// Whether a user can be asked.
 pub(super) fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
@@ -28,15 +28,12 @@ impl fmt::Display for Line {
     }
 }
 
-/// What the list leaves of a terminal's height to the lines around it.
+/// The lines of a terminal that are not the list's.
 const OTHER_LINES: usize = 5;
 
-/// Asks which of the slices is meant; `origin` is the trace's first moment, from which starts are shown. Returns its number.
+/// Asks which of the slices is meant, and returns its index; starts are shown from `origin`, the trace's first instant, in ns.
 pub(super) fn pick(found: &[Candidate], origin: i64) -> Result<usize, Stop> {
-    let (width, height) = match terminal_size::terminal_size_of(std::io::stderr()) {
-        Some((terminal_size::Width(width), terminal_size::Height(height))) => (width as usize, height as usize),
-        None => (80, 24),
-    };
+    let (width, height) = stderr_size().unwrap_or((80, 24));
     // The list indents its lines by two; one more keeps the cursor from wrapping.
     let width = width.saturating_sub(3);
     let row = |cells: [String; 6]| {
@@ -76,14 +73,14 @@ pub(super) fn pick(found: &[Candidate], origin: i64) -> Result<usize, Stop> {
     }
 }
 
-/// Lines that fit what was typed, the one first whose index that is: who types 4 means the fourth line, and not the first with a 4
-/// in its times.
+/// The score of a line that matches the typed text. The line with that index comes first: 4 means index 4, and not the first line with
+/// a 4 in its times.
 fn score(candidate: &Candidate, line: &Line, typed: &str) -> Option<i64> {
     let is_index = typed.trim().parse() == Ok(line.index);
     contains_all(candidate, &line.text, typed).then_some(i64::from(is_index))
 }
 
-/// Whether every word that was typed is in the line or in the full name.
+/// Whether every typed word is in the line or in the full name.
 fn contains_all(candidate: &Candidate, line: &str, typed: &str) -> bool {
     let text = format!("{line} {}", candidate.name).to_lowercase();
     typed.to_lowercase().split_whitespace().all(|word| text.contains(word))

@@ -2,7 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::load::Progress;
+use nccl_stacks::load::Progress;
 
 /// Shows the progress of a load.
 pub(super) struct Bar {
@@ -22,7 +22,7 @@ impl Bar {
         bar.set_position(progress.taken);
     }
 
-    /// Takes the bar off the screen.
+    /// Removes the bar from the screen.
     pub(super) fn clear(self) {
         if let Some(bar) = self.bar {
             bar.finish_and_clear();
@@ -31,6 +31,6 @@ impl Bar {
 }
 
 fn style(template: &str) -> ProgressStyle {
-    // The templates are constants above; one that is wrong shows indicatif's own bar.
+    // The templates are constants above; a wrong one would show indicatif's own bar.
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ")
 }

@@ -13,14 +13,16 @@ use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 
-use super::sql::Session;
-use super::{Stop, say};
-use crate::error::Error;
-use crate::report::results::Form;
-use crate::sql::catalog::Catalog;
-use crate::sql::script::is_complete;
+use nccl_stacks::report::results::Form;
+use nccl_stacks::sql::catalog::Catalog;
+use nccl_stacks::sql::script::is_complete;
 
-/// Of one answer; a screen that runs through more says nothing to anybody.
+use super::failure::Failure;
+use super::session::Session;
+use super::stop::Stop;
+use super::terminal::say;
+
+/// How many rows of one answer are shown: nobody reads more on a screen.
 const MOST_ROWS: usize = 1000;
 
 const HELP: &str = "\
@@ -78,7 +80,7 @@ const KEYWORDS: &[&str] = &[
     "VALUES",
 ];
 
-/// Asks until the person leaves.
+/// Asks until the user leaves.
 pub(super) fn run(session: &Session<'_>, form: Form) -> Result<(), Stop> {
     let catalog = Rc::new(RefCell::new(Catalog::read(session.database)?));
     let failed = |error: ReadlineError| {
@@ -92,7 +94,7 @@ pub(super) fn run(session: &Session<'_>, form: Form) -> Result<(), Stop> {
         // There is none the first time.
         let _ = editor.load_history(path);
     }
-    say("SQL statements end with a semicolon; .help tells more, .quit leaves.");
+    say("SQL statements end with a semicolon; .help shows more, .quit leaves.");
     loop {
         let text = match editor.readline("sql> ") {
             Ok(text) => text,
@@ -105,16 +107,16 @@ pub(super) fn run(session: &Session<'_>, form: Form) -> Result<(), Stop> {
         }
         let _ = editor.add_history_entry(text.as_str());
         if let Some(path) = &history {
-            // Without a place for it the history is that of this run.
+            // If it cannot be written, the history is that of this run only.
             let _ = editor.append_history(path);
         }
         match text.trim().strip_prefix('.') {
             Some("quit" | "exit" | "q") => return Ok(()),
-            Some(command) => say(&told(command, &catalog.borrow())),
+            Some(command) => say(&dot_command(command, &catalog.borrow())),
             None => {
                 match session.to_stdout(&text, form, Some(MOST_ROWS)) {
                     Ok(()) => {}
-                    Err(Stop::Failed(Error::Stdout(error))) => return Err(Stop::Failed(Error::Stdout(error))),
+                    Err(Stop::Failed(Failure::Stdout(error))) => return Err(Failure::Stdout(error).into()),
                     Err(Stop::Failed(error)) => say(&format!("error: {error}")),
                     Err(Stop::Interrupted) => say("Interrupted."),
                     Err(other) => return Err(other),
@@ -125,8 +127,8 @@ pub(super) fn run(session: &Session<'_>, form: Form) -> Result<(), Stop> {
     }
 }
 
-/// What a command that is no SQL has to tell.
-fn told(command: &str, catalog: &Catalog) -> String {
+/// The answer to a command that begins with a dot.
+fn dot_command(command: &str, catalog: &Catalog) -> String {
     let lines = |names: Vec<String>| names.join("\n");
     let described = |(table, columns): (&String, &Vec<String>)| format!("{table}({})", columns.join(", "));
     let words: Vec<&str> = command.split_whitespace().map(|word| word.trim_end_matches(';')).collect();
@@ -146,7 +148,7 @@ fn told(command: &str, catalog: &Catalog) -> String {
     }
 }
 
-/// Where the history is kept; `None` if there is no place for it.
+/// The file of the history; `None` if its folder cannot be created.
 fn history() -> Option<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder =
@@ -155,7 +157,7 @@ fn history() -> Option<PathBuf> {
     Some(folder.join("sql_history"))
 }
 
-/// What the line editor asks for: whether a statement is whole, and how a word may go on.
+/// Answers the line editor: whether a statement is complete, and how a word can be completed.
 struct Assistant {
     catalog: Rc<RefCell<Catalog>>,
 }
@@ -184,8 +186,8 @@ impl Highlighter for Assistant {}
 
 impl Helper for Assistant {}
 
-/// How the word at the end of a text may go on, and where it begins. Behind `table.` or an alias come columns alone, behind FROM and
-/// JOIN tables.
+/// The completions of the last word of a text, and where the word begins: only columns after `table.` or an alias, only tables after
+/// FROM and JOIN.
 fn completions(catalog: &Catalog, before: &str) -> (usize, Vec<String>) {
     let start = before.rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |at| at + char_width(before, at));
     let (head, word) = before.split_at(start);
@@ -238,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn words_go_on_with_what_fits_their_place() {
+    fn words_are_completed_by_what_can_follow() {
         let catalog = catalog();
         for (before, start, want) in [
             ("SELECT na", 7, &["name"][..]),
@@ -261,12 +263,12 @@ mod tests {
     }
 
     #[test]
-    fn commands_tell_of_tables() {
+    fn dot_commands_show_tables() {
         let catalog = catalog();
-        assert_eq!(told("tables", &catalog), "slice\nthread");
-        assert_eq!(told("schema THREAD;", &catalog), "thread(utid, name)");
-        assert_eq!(told("schema", &catalog), "slice(id, ts, name)\nthread(utid, name)");
-        assert_eq!(told("schema slcie", &catalog), "There is no table slcie. Did you mean slice?");
-        assert!(told("what", &catalog).starts_with("There is no command .what.\nWrite SQL"));
+        assert_eq!(dot_command("tables", &catalog), "slice\nthread");
+        assert_eq!(dot_command("schema THREAD;", &catalog), "thread(utid, name)");
+        assert_eq!(dot_command("schema", &catalog), "slice(id, ts, name)\nthread(utid, name)");
+        assert_eq!(dot_command("schema slcie", &catalog), "There is no table slcie. Did you mean slice?");
+        assert!(dot_command("what", &catalog).starts_with("There is no command .what.\nWrite SQL"));
     }
 }

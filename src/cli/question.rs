@@ -1,35 +1,37 @@
-//! A question for stacks, asked of one trace: what the main job and `diff` share.
+//! The stacks of one trace: what the main job and `diff` share.
 
 use std::path::{Path, PathBuf};
 
-use super::args::{Climbing, Reading, Span, Switch};
-use super::{Stop, captures, opening, span};
-use crate::analysis::stacks::{StackOptions, StackReport, stack_report};
-use crate::attribution::Attributor;
-use crate::attribution::capture::Captured;
-use crate::attribution::launches::{self, Evidence, Launched, Launches};
-use crate::attribution::selection::{Wanted, choose};
-use crate::event::ArgsWanted;
-use crate::load::LoadOptions;
-use crate::sql::Database;
-use crate::time::Window;
+use nccl_stacks::analysis::stacks::{StackOptions, StackReport, stack_report};
+use nccl_stacks::attribution::Attributor;
+use nccl_stacks::attribution::capture::Captured;
+use nccl_stacks::attribution::launches::{self, Evidence, Launched, Launches};
+use nccl_stacks::attribution::selection::{Wanted, choose};
+use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::load::LoadOptions;
+use nccl_stacks::sql::Database;
+use nccl_stacks::time::Window;
 
-/// How many callers are shown to a person: enough to see where it comes from, few enough to read.
+use super::args::{Climbing, Reading, Span, Switch};
+use super::stop::Stop;
+use super::{captures, opening, span};
+
+/// How many callers are shown by default: enough to see where a launch comes from, few enough to read.
 pub(super) const DEPTH: usize = 12;
 
-/// What is asked.
+/// What is asked of a trace.
 pub(super) struct Question<'a> {
     pub(super) wanted: Wanted,
     pub(super) span: &'a Span,
     pub(super) climbing: &'a Climbing,
-    /// How many callers to show if that is not said; `None` for all.
+    /// How many callers to show without --stack-depth; `None` for all.
     pub(super) depth: Option<usize>,
-    /// Captures that were named; none for those that lie beside the trace.
+    /// The captures that the user named; empty for those in the folder beside the trace.
     pub(super) captures: &'a [PathBuf],
     pub(super) reading: &'a Reading,
 }
 
-/// What a trace answers. There may be no stacks.
+/// The answer of a trace. It may have no stacks.
 pub(super) struct Asked {
     pub(super) database: Database,
     pub(super) window: Window,
@@ -37,7 +39,7 @@ pub(super) struct Asked {
 }
 
 impl Question<'_> {
-    /// Which kernels count, and how their stacks are told apart.
+    /// What the stacks show.
     pub(super) fn how(&self) -> StackOptions {
         let Climbing { forward_stacks, stack_depth, exact_names, .. } = *self.climbing;
         let depth = stack_depth.or(self.depth);
@@ -49,7 +51,7 @@ impl Question<'_> {
         }
     }
 
-    /// Loads a trace and asks it.
+    /// Loads a trace and finds its stacks.
     pub(super) fn ask(&self, trace: &Path) -> Result<Asked, Stop> {
         let options = opening::options(self.reading, ArgsWanted::COLLECTIVES);
         let database = opening::open(trace, self.reading, options)?;
@@ -61,7 +63,7 @@ impl Question<'_> {
         Ok(Asked { database, window, report })
     }
 
-    /// The stacks with which replayed kernels were captured. Captures are read only if there is something to find in them.
+    /// The stacks with which replayed kernels were captured. Captures are read only if the trace has kernels that can be in them.
     fn captured(
         &self,
         trace: &Path,

@@ -1,50 +1,53 @@
-//! A damaged trace as a whole one.
+//! `nccl-stacks repair`: a damaged trace as one that viewers open.
 
 use std::time::Instant;
 
+use nccl_stacks::damage::DamageReport;
+use nccl_stacks::error::Error;
+use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::export::repair::{self, Lanes, Repaired};
+use nccl_stacks::input::Contents;
+use nccl_stacks::load::{LoadOptions, Loaded, load};
+
 use super::args::Repair;
-use super::output::Place;
-use super::{Stop, archives, notes, opening};
-use crate::damage::DamageReport;
-use crate::error::Error;
-use crate::event::ArgsWanted;
-use crate::export::repair::{self, Lanes, Repaired};
-use crate::input::Contents;
-use crate::load::{LoadOptions, Loaded, load};
+use super::failure::Failure;
+use super::output::Target;
+use super::stop::Stop;
+use super::{notes, opening};
 
 pub(super) fn run(args: &Repair) -> Result<(), Stop> {
-    let output = Place::open("--output", &args.output, &[&args.trace])?;
+    let output = Target::open("--output", &args.output, &[&args.trace])?;
     if args.lanes && opening::is_read_once(&args.trace) {
         return Err(Stop::Usage(
             "--lanes reads the trace twice, which standard input and pipes do not allow; save it to a file first"
                 .to_owned(),
         ));
     }
-    let (mut lanes, mut place, mut damage) = (Lanes::default(), None, DamageReport::default());
+    let (mut lanes, mut file, mut damage) = (Lanes::default(), None, DamageReport::default());
     if args.lanes || is_archive(args)? {
         let options = LoadOptions { keep_offsets: true, ..opening::options(&args.reading, ArgsWanted::COLLECTIVES) };
-        // --strict is about what is written, and what is wrong is told of that.
+        // --strict is about the text that is written, and so are the notes on damage.
         let Loaded { store, findings, .. } = load(&args.trace, options, |_| {})?;
-        archives::findings(&findings);
+        notes::findings(&findings);
         damage = findings.damage;
         let names: Vec<String> = store.traces.iter().filter_map(|trace| trace.name.clone()).collect();
         opening::refuse_if_several("repair writes one trace", &names)?;
-        place = store.traces.first().map(|trace| trace.place);
+        file = store.traces.first().map(|trace| trace.place);
         if args.lanes {
             lanes = Lanes::of(&store);
         }
     }
     let start = Instant::now();
     let mut repaired = None;
-    let size = output.fill(|_, file| {
+    let size = output.fill(|_, out| -> Result<(), Failure> {
         let failed = |source| Error::Write { path: output.name().to_owned(), source };
         let input = opening::input(&args.trace, &args.reading)?;
         let name = input.name.clone();
-        let done = repair::write(input, place, &lanes, file, output.is_packed(), failed)?;
+        let done = repair::write(input, file, &lanes, out, output.is_packed(), failed)?;
         damage.add(&done.damage);
         let list = notes::fault_list(&damage);
         if args.reading.strict && !list.is_empty() {
-            return Err(Error::Strict { name, list });
+            return Err(Failure::Strict { name, list });
         }
         repaired = Some(done);
         Ok(())
@@ -57,7 +60,7 @@ pub(super) fn run(args: &Repair) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Of an archive it has to be known first which of its files is the trace.
+/// Whether the trace is an archive: then a load has to find out first which of its files is the trace.
 fn is_archive(args: &Repair) -> Result<bool, Stop> {
     if opening::is_read_once(&args.trace) {
         return Ok(false);

@@ -1,18 +1,20 @@
-//! The window: as given, the slice of a function, or chosen from a list.
+//! The window: as the arguments have it, the slice of a function, or chosen from a list.
+
+use nccl_stacks::analysis::window::{self, Candidate};
+use nccl_stacks::attribution::launches::{Launches, WindowOn};
+use nccl_stacks::report::format::{thread, visible};
+use nccl_stacks::report::lists::candidates;
+use nccl_stacks::sql::Database;
+use nccl_stacks::time::Window;
 
 use super::args::Span;
-use super::{Stop, notes, picker};
-use crate::analysis::window::{self, Candidate};
-use crate::attribution::launches::{Launches, WindowOn};
-use crate::report::table;
-use crate::report::text::visible;
-use crate::sql::Database;
-use crate::time::Window;
+use super::stop::Stop;
+use super::{notes, picker};
 
 /// How many slices an error lists.
 const MAX_LISTED: usize = 40;
 
-/// Refuses, before anything is read, what could only be asked on a terminal.
+/// Refuses, before anything is read, a question that needs a terminal where there is none.
 pub(super) fn check(span: &Span) -> Result<(), Stop> {
     if span.interactive && span.start_ts.is_none() && !picker::can_ask() {
         return Err(Stop::Usage(
@@ -22,7 +24,7 @@ pub(super) fn check(span: &Span) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The window that the arguments mean, told to the person.
+/// The window that the arguments mean; prints which one it is.
 pub(super) fn choose(span: &Span, database: &Database, launches: &Launches) -> Result<Window, Stop> {
     let on: WindowOn = span.window_on.into();
     let trace = window::trace_span(database)?;
@@ -46,17 +48,17 @@ pub(super) fn choose(span: &Span, database: &Database, launches: &Launches) -> R
             "--index {index}: there are {} such slices, numbered from 0 to {}\n{}",
             found.len(),
             found.len() - 1,
-            table::candidates(&found, MAX_LISTED)
+            candidates(&found, MAX_LISTED)
         )));
     };
     notes::window(
-        &format!("{} [{index} of {}] on {}", visible(&chosen.name), found.len(), table::thread(chosen, true)),
+        &format!("{} [{index} of {}] on {}", visible(&chosen.name), found.len(), thread(chosen, true)),
         chosen.window,
     );
     Ok(chosen.window)
 }
 
-/// Which of the slices is meant: by `--index`, because there is only one, or by asking.
+/// Which of the slices is meant: by `--index`, because there is only one, or by asking the user.
 fn choose_index(span: &Span, database: &Database, found: &[Candidate], origin: i64) -> Result<usize, Stop> {
     match (found.len(), span.index, &span.function_name) {
         (0, _, Some(name)) => Err(Stop::NotFound(no_such_function(database, name)?)),
@@ -69,7 +71,7 @@ fn choose_index(span: &Span, database: &Database, found: &[Candidate], origin: i
         _ if picker::can_ask() => picker::pick(found, origin),
         (n, None, _) => Err(Stop::Usage(format!(
             "{n} slices have this name; choose one with --index\n{}",
-            table::candidates(found, MAX_LISTED)
+            candidates(found, MAX_LISTED)
         ))),
     }
 }

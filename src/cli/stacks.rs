@@ -1,21 +1,26 @@
 //! The main job, from the arguments to the stacks.
 
+use nccl_stacks::analysis::missing;
+use nccl_stacks::report::{Answer, Form};
+
 use super::args::Stacks;
+use super::failure::Failure;
 use super::output::Output;
 use super::question::{Asked, DEPTH, Question};
-use super::{Stop, captures, notes, opening, span};
-use crate::analysis::missing;
-use crate::error::Error;
-use crate::report::{Answer, Form};
+use super::stop::Stop;
+use super::{captures, notes, opening, span};
 
 pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
-    let trace = args.trace()?;
+    // Clap makes sure that there is one.
+    let Some(trace) = args.trace.as_deref() else {
+        return Err(Stop::Usage("name a trace; --help shows examples".to_owned()));
+    };
     let form = Form::from(args.format);
     let question = Question {
         wanted: opening::wanted(&args.selection, &args.reading)?,
         span: &args.span,
         climbing: &args.climbing,
-        // Of a cut stack the width below the cut stands beside that of others which has nothing to do with it.
+        // In a flame graph, stacks without their outer callers would be merged with unrelated ones.
         depth: (!form.is_flame_graph()).then_some(DEPTH),
         captures: &args.capture_trace,
         reading: &args.reading,
@@ -32,14 +37,14 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     }
     report.arrange(args.sort.into(), args.min_share.unwrap_or(0.0), args.limit);
     let name = trace.display().to_string();
-    let answer = Answer { report: &report, trace: &name, weight: args.weight.into(), width: output.width() };
+    let answer = Answer::new(&report, &name).weight(args.weight.into()).width(output.width());
     let mut bytes = Vec::new();
-    answer.write(form, &mut bytes).map_err(|source| Error::Form { source })?;
+    answer.write(form, &mut bytes).map_err(|source| Failure::Form { source })?;
     output.finish(&bytes)?;
     notes::coverage(&report);
     notes::left_out(&report, &question.how());
     notes::damage(database.store());
-    // What ran is told even where nobody knows who launched it.
+    // Without stacks, the answer still has the summary of what ran.
     if report.stacks_found == 0 {
         let missing = missing::explain(&database, window, &report)?;
         return Err(Stop::NotFound(notes::missing(&missing, opening::what(&args.selection))));

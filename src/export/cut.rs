@@ -1,8 +1,8 @@
-//! A window of a trace as a smaller trace, which viewers open and which this program answers as it does the whole one.
+//! A window of a trace as a smaller trace, which viewers open and for which this program gives the same answers.
 //!
-//! What to keep is known from the store; where that stands in the file, too, if the load kept places. So the file is gone through a
-//! second time, and what is kept is copied. Chosen kernels get an argument that says so, and a copy on a track of their own
-//! beneath their GPU, where a person sees them at once.
+//! The store knows which slices to keep, and their offsets in the text if the load kept them. So the file is read a second time,
+//! and the kept events are copied. Chosen kernels get an argument that marks them, and a copy on a track of their own below their
+//! GPU, where they are easy to see.
 
 use std::collections::HashMap;
 use std::io::{BufWriter, Write};
@@ -24,21 +24,21 @@ use crate::store::Store;
 use crate::store::highest::Highest;
 use crate::time::Window;
 
-/// The numbers of tracks of marks are counted from here, those left out that a process or thread has: larger than what Linux
-/// gives to either, and small enough for all viewers.
+/// The first tid of the tracks of marks; tids that a process or thread has are skipped. Larger than any tid or pid of Linux, and
+/// small enough for all viewers.
 const FIRST_TID: u32 = 1_000_000_000;
 
 /// What to copy of a file.
 #[derive(Debug)]
 pub struct Plan {
-    /// Where the kept events begin, in order; those that are kept without being here are told by their kind.
-    places: Vec<u64>,
-    /// Of these, the chosen kernels, by place: on which track of marks they come.
+    /// The offsets of the kept events, sorted. Some kinds of events are kept without being here.
+    offsets: Vec<u64>,
+    /// For the chosen kernels among these, by offset: their track of marks.
     marks: HashMap<u64, usize>,
     tracks: Vec<Track>,
     window: Window,
-    /// Which file of an archive it is, if it is one of an archive's.
-    place: usize,
+    /// The position of the trace's file in an archive, if it is in one.
+    file: usize,
 }
 
 /// A track of marks.
@@ -48,31 +48,31 @@ struct Track {
     name: String,
 }
 
-/// Plans the copy of what is to be kept. The store must have been loaded with places, and be of one trace.
+/// Plans the copy. The store must have been loaded with `places`, and have one trace.
 pub fn plan(store: &Store, kept: &Kept, window: Window) -> Plan {
     let is_kept = |slice: SliceId| kept.slices[slice.row()];
     let slices = store.slices.ids().filter(|slice| is_kept(*slice));
-    let mut places: Vec<u64> = slices.filter_map(|slice| store.slices.offset(slice)).collect();
-    places.extend(store.offsets.ends.iter().filter(|(slice, _)| is_kept(*slice)).map(|(_, place)| *place));
-    places.extend(arrows(store, is_kept));
-    places.sort_unstable();
+    let mut offsets: Vec<u64> = slices.filter_map(|slice| store.slices.offset(slice)).collect();
+    offsets.extend(store.offsets.ends.iter().filter(|(slice, _)| is_kept(*slice)).map(|(_, offset)| *offset));
+    offsets.extend(flows(store, is_kept));
+    offsets.sort_unstable();
     let (tracks, marks) = tracks(store, &kept.matched);
-    Plan { places, marks, tracks, window, place: store.traces.first().map_or(0, |trace| trace.place) }
+    Plan { offsets, marks, tracks, window, file: store.traces.first().map_or(0, |trace| trace.place) }
 }
 
-/// Where the ends of arrows stand that are whole: where they leave and one place where they arrive are kept.
-fn arrows(store: &Store, is_kept: impl Fn(SliceId) -> bool) -> Vec<u64> {
+/// The offsets of the events of whole flows: the start and an end of each are kept.
+fn flows(store: &Store, is_kept: impl Fn(SliceId) -> bool) -> Vec<u64> {
     let ends = &store.offsets.flows;
     let mut has: HashMap<u64, (bool, bool), foldhash::fast::FixedState> = HashMap::default();
     for end in ends.iter().filter(|end| is_kept(end.slice)) {
         let (start, arrival) = has.entry(end.flow).or_default();
         *(if end.is_start { start } else { arrival }) = true;
     }
-    let is_whole = |arrow: u64| has.get(&arrow) == Some(&(true, true));
+    let is_whole = |flow: u64| has.get(&flow) == Some(&(true, true));
     ends.iter().filter(|end| is_kept(end.slice) && is_whole(end.flow)).map(|end| end.offset).collect()
 }
 
-/// Numbers that no thread and no process has.
+/// Tids that no thread and no process has.
 pub(super) fn free_tids(store: &Store) -> impl Iterator<Item = u32> + use<> {
     let threads = store.tracks.threads.iter().map(|thread| thread.tid);
     let mut used: Vec<i64> = threads.chain(store.tracks.processes.iter().map(|process| process.pid)).collect();
@@ -80,16 +80,16 @@ pub(super) fn free_tids(store: &Store) -> impl Iterator<Item = u32> + use<> {
     (FIRST_TID..).filter(move |tid| used.binary_search(&i64::from(*tid)).is_err())
 }
 
-/// The tracks of marks, and on which of them each kernel comes. Kernels that overlap come on different ones.
+/// The tracks of marks, and the track of each kernel, by offset. Kernels that overlap are on different tracks.
 fn tracks(store: &Store, kernels: &[SliceId]) -> (Vec<Track>, HashMap<u64, usize>) {
     let threads = &store.tracks.threads;
     let mut tids = free_tids(store);
     let (mut tracks, mut marks) = (Vec::<Track>::new(), HashMap::new());
-    // By stream: its tracks, and how long before the end of time the last mark of each ends.
+    // By stream: its tracks, and for each the time from the end of its last mark to the end of time.
     let mut of_streams: HashMap<ThreadId, (Vec<usize>, Highest)> = HashMap::new();
     for kernel in kernels {
         let slice = *kernel;
-        let (Some(place), Some(stream)) = (store.slices.offset(slice), store.thread_of(slice)) else { continue };
+        let (Some(offset), Some(stream)) = (store.slices.offset(slice), store.thread_of(slice)) else { continue };
         let (start, end) = (store.slices.ts(slice), store.slices.ts(slice) + store.slices.dur(slice).max(0));
         let (of_stream, left) = of_streams.entry(stream).or_default();
         let track = match left.first(i64::MAX - start) {
@@ -106,7 +106,7 @@ fn tracks(store: &Store, kernels: &[SliceId]) -> (Vec<Track>, HashMap<u64, usize
                 tracks.len() - 1
             }
         };
-        marks.insert(place, track);
+        marks.insert(offset, track);
     }
     (tracks, marks)
 }
@@ -115,16 +115,16 @@ fn name(stream: i64, before: usize) -> String {
     match (u32::try_from(stream), before) {
         (Ok(stream), 0) => format!("matched kernels on stream {stream}"),
         (Ok(stream), n) => format!("matched kernels on stream {stream} ({})", n + 1),
-        // A stream whose number is a text in the file; the text may be anything.
+        // A stream whose number is a text in the file: any text.
         (Err(_), 0) => "matched kernels".to_owned(),
         (Err(_), n) => format!("matched kernels ({})", n + 1),
     }
 }
 
-/// Copies what was planned from the file that was loaded, and packs it with gzip if that is wanted.
+/// Copies the planned events from the file that was loaded, and compresses them with gzip if `pack` is set.
 ///
 /// # Errors
-/// Those of reading; `failed` makes one of what writing fails with.
+/// Those of reading; those of writing, which `failed` wraps.
 pub fn write(
     input: Input,
     plan: &Plan,
@@ -135,7 +135,7 @@ pub fn write(
     packed(out, pack, &failed, |out| plan.copy(input, out, &failed))
 }
 
-/// Lets `write` write to what packs with gzip, if that is wanted.
+/// Lets `write` write to `out`, through gzip if `pack` is set.
 pub(super) fn packed<T>(
     out: impl Write,
     pack: bool,
@@ -154,7 +154,7 @@ pub(super) fn packed<T>(
     Ok(written)
 }
 
-/// Whether an event is a mark of an earlier cut, which means nothing any more.
+/// Whether an event is a mark of an earlier cut, which has no meaning any more.
 fn is_mark(event: &Event<'_>) -> bool {
     event.category.is_some_and(|category| category.raw == MARKED.as_bytes())
 }
@@ -167,11 +167,11 @@ impl Plan {
         failed: impl Fn(std::io::Error) -> Error,
     ) -> Result<Copied, Error> {
         let name = input.name.clone();
-        let mut places = self.places.iter().copied().peekable();
+        let mut offsets = self.offsets.iter().copied().peekable();
         let mut is_named = vec![false; self.tracks.len()];
         let choose = |event: &Event<'_>, offset: u64| {
-            while places.next_if(|place| *place < offset).is_some() {}
-            let is_planned = places.next_if_eq(&offset).is_some();
+            while offsets.next_if(|planned| *planned < offset).is_some() {}
+            let is_planned = offsets.next_if_eq(&offset).is_some();
             if let Some(mark) = self.marks.get(&offset) {
                 let Track { tid, name, .. } = &self.tracks[*mark];
                 let is_first = !std::mem::replace(&mut is_named[*mark], true);
@@ -179,15 +179,15 @@ impl Plan {
             }
             if is_planned && !is_mark(event) || self.keeps(event) { Choice::Copy } else { Choice::LeaveOut }
         };
-        let Contents::Json(text) = input.into_trace(Some(self.place))? else { return Err(Error::CannotCut { name }) };
+        let Contents::Json(text) = input.into_trace(Some(self.file))? else { return Err(Error::CannotCut { name }) };
         copy(text, out, choose).map_err(|error| match error {
             CopyError::Read(source) => input::failure(&name, source),
             CopyError::Write(source) => failed(source),
         })
     }
 
-    /// Whether an event is kept for what it is: all that tells of processes and threads, and what no table shows if it lies in
-    /// the window. A window of everything keeps arrows that lead nowhere, too, and ends of nothing.
+    /// Whether an event is kept for its kind: metadata of processes and threads always, events that no table shows if they are in
+    /// the window. A window of everything also keeps flows that lead nowhere, and ends without a begin.
     fn keeps(&self, event: &Event<'_>) -> bool {
         let is_kept = match event.kind {
             Kind::ProcessName(_)

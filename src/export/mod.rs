@@ -1,4 +1,4 @@
-//! A whole trace, or a window of it, in other forms: for other programs to read.
+//! A whole trace, or a window of it, in forms for other programs.
 
 pub mod cut;
 #[cfg(feature = "parquet")]

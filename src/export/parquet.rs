@@ -1,7 +1,7 @@
-//! The tables as Parquet files, one for each, for data frames and whatever reads columns.
+//! The tables as Parquet files, one each, for data frames and other readers of columns.
 //!
-//! The store holds columns and Parquet holds columns, so each is written from the one into the other, without SQLite between
-//! them. A file has groups of about a million rows, which are written one after the other: memory holds a part of one column.
+//! The store and Parquet both hold columns, so each column is written directly, without SQLite in between. A file has groups of
+//! about a million rows, which are written one after the other: memory holds a part of one column.
 
 use std::fs::File;
 use std::ops::Range;
@@ -21,18 +21,18 @@ use crate::sql::{Cell, Column, TABLES, Table};
 /// How many rows a group has.
 const GROUP: usize = 1 << 20;
 
-/// How many rows are handed over at a time.
+/// How many rows are written at a time.
 const BATCH: usize = 1 << 14;
 
-/// The names of a million slices fit into a dictionary of this many bytes, or they are hardly names.
+/// The limit of a dictionary in bytes: more than the names of a million slices need.
 const DICTIONARY: usize = 16 << 20;
 
-/// What stands in a column.
+/// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Int,
     Real,
-    /// Text; also what has values of several types, of which each is written as text.
+    /// Text; also a column with values of several types, each written as text.
     Text,
 }
 
@@ -46,7 +46,7 @@ impl Kind {
     }
 }
 
-/// Writes `<table>.parquet` for every table into a folder. How many bytes they have in all.
+/// Writes `<table>.parquet` for every table into a folder. Returns their size in bytes.
 ///
 /// # Errors
 /// What writing fails with.
@@ -77,7 +77,7 @@ fn write_table(source: &Source, table: &Table, file: File) -> Result<()> {
     writer.close().map(drop)
 }
 
-/// The same columns, all of which may be NULL.
+/// The table's columns, all of which may be NULL.
 fn schema(table: &Table) -> Result<Type> {
     let field = |column: &Column| {
         let (physical, logical) = match Kind::of(column) {
@@ -92,7 +92,7 @@ fn schema(table: &Table) -> Result<Type> {
     Type::group_type_builder(table.name()).with_fields(fields).build()
 }
 
-/// Texts come by a dictionary. Numbers, too, as long as there are few of them; then as differences, which for times are small.
+/// Texts use a dictionary. Numbers do, too, as long as it is small; then they are differences, which for times are small.
 fn properties(table: &Table) -> Result<WriterProperties> {
     let level = ZstdLevel::try_new(3)?;
     let mut properties = WriterProperties::builder()

@@ -1,8 +1,8 @@
-//! A damaged trace as one that every viewer opens: what is whole in it, byte for byte, what could be mended as it was meant, and
-//! nothing else.
+//! A damaged trace as one that every viewer opens: its whole events byte for byte, the recovered ones as they were meant, and nothing
+//! else.
 //!
 //! Viewers drop slices that partly overlap others on their thread, or draw them wrongly. These can be moved to threads of their own
-//! beside that one, as Perfetto's own newest reader does it; which they are is known from a store, so that takes a load before.
+//! beside that one, as Perfetto's newest reader does. A store knows which they are, so that needs a load first.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -20,21 +20,22 @@ use crate::store::tracks::Owner;
 
 use super::cut::{free_tids, packed};
 
-/// What a repair did.
+/// The result of a repair.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Repaired {
     /// What was written.
     pub copied: Copied,
-    /// What was wrong, as far as writing a trace is concerned.
+    /// The damage that matters for writing a trace.
     pub damage: DamageReport,
-    /// How many bytes of text there were.
+    /// The bytes of text that were read.
     pub text_bytes: u64,
 }
 
 /// Which slices are moved to which threads.
 #[derive(Debug, Default)]
 pub struct Lanes {
-    /// By the place in the text: which of the threads.
+    /// By a slice's offset in the text: the index of its thread.
     moves: HashMap<u64, usize>,
     threads: Vec<Lane>,
 }
@@ -47,7 +48,7 @@ struct Lane {
 }
 
 impl Lanes {
-    /// Those of a store, which must have been loaded with places.
+    /// Those of a store, which must have been loaded with `places`.
     pub fn of(store: &Store) -> Self {
         let mut lanes = Lanes::default();
         let mut tids = free_tids(store);
@@ -56,7 +57,7 @@ impl Lanes {
         for slice in store.slices.ids() {
             let track = store.slices.track(slice);
             let Owner::ThreadOverlap(utid) = store.tracks.track(track).owner else { continue };
-            let Some(place) = store.slices.offset(slice) else { continue };
+            let Some(offset) = store.slices.offset(slice) else { continue };
             let lane = match of_tracks.get(&track) {
                 Some(lane) => *lane,
                 None => {
@@ -68,7 +69,7 @@ impl Lanes {
                     lanes.threads.len() - 1
                 }
             };
-            lanes.moves.insert(place, lane);
+            lanes.moves.insert(offset, lane);
         }
         lanes
     }
@@ -85,28 +86,29 @@ fn lane_name(store: &Store, utid: ThreadId, number: usize) -> String {
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// Writes what is whole of a trace, and packs it with gzip if that is wanted. `place`: of an archive, which of its files is meant.
+/// Writes the whole and the recovered events of a trace, compressed with gzip if `pack` is set. `file` is the position of the trace's
+/// file in an archive.
 ///
 /// # Errors
-/// Those of reading; a trace that is no JSON; one of which nothing is whole. `failed` makes one of what writing fails with.
+/// Those of reading; a trace that is not JSON; one without a whole event; those of writing, which `failed` wraps.
 pub fn write(
     input: Input,
-    place: Option<usize>,
+    file: Option<usize>,
     lanes: &Lanes,
     out: impl Write,
     pack: bool,
     failed: impl Fn(std::io::Error) -> Error,
 ) -> Result<Repaired, Error> {
     let name = input.name.clone();
-    let Contents::Json(text) = input.into_trace(place)? else { return Err(Error::CannotRepair { name }) };
+    let Contents::Json(text) = input.into_trace(file)? else { return Err(Error::CannotRepair { name }) };
     let mut is_named = vec![false; lanes.threads.len()];
-    // The arrows of a slice stand right behind it, and go where it goes.
+    // The flow events of a slice follow it directly, and move with it.
     let mut last: Option<(i64, String, usize)> = None;
     let choose = |event: &Event<'_>, offset: u64| {
-        let is_arrow = matches!(event.kind, Kind::FlowStart(_) | Kind::FlowStep(_) | Kind::FlowEnd { .. });
+        let is_flow = matches!(event.kind, Kind::FlowStart(_) | Kind::FlowStep(_) | Kind::FlowEnd { .. });
         let lane = match (lanes.moves.get(&offset).copied(), &last) {
             (Some(lane), _) => Some(lane),
-            (None, Some((ts, thread, lane))) if is_arrow && *ts == event.ts && *thread == thread_of(event) => {
+            (None, Some((ts, thread, lane))) if is_flow && *ts == event.ts && *thread == thread_of(event) => {
                 Some(*lane)
             }
             _ => None,
@@ -130,7 +132,7 @@ pub fn write(
     Ok(Repaired { copied, damage: summary.damage, text_bytes })
 }
 
-/// The process and thread of an event, as they stand in it.
+/// The process and thread of an event, as it has them.
 fn thread_of(event: &Event<'_>) -> String {
     let id = |id: &Id<'_>| format!("{id:?}");
     format!("{} {}", id(&event.pid), id(&event.tid))

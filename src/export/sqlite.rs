@@ -3,8 +3,8 @@
 //! Each virtual table is copied into a real one by SQLite itself, which then builds the indexes; that is several times faster than
 //! handing it row by row. Hidden columns come along, because the project's queries use them.
 //!
-//! The statements are put together from the static declarations of the tables and the lists below. This is the one place where
-//! SQL text is: there is nothing in it but our own names.
+//! The statements are built from the static declarations of the tables and the lists below. Only here is SQL text built: it contains
+//! nothing but the project's own names.
 
 use std::path::Path;
 
@@ -12,16 +12,16 @@ use rusqlite::{Connection, Result};
 
 use crate::sql::{Column, Database, TABLES, Table};
 
-/// `nccl` in ASCII: by this number `file` and others tell what the database is for.
+/// `nccl` in ASCII: `file` and other programs recognise the database by this number.
 pub const APPLICATION_ID: i32 = 0x6e63_636c;
 
-/// Which columns are where; grows when one of them goes or means something else.
+/// The version of tables and columns; grows when one is removed or changes its meaning.
 pub const SCHEMA_VERSION: i32 = 1;
 
 /// The view that Perfetto has under a name of its own, of the columns that are not hidden.
 const SLICES: (&str, &str) = ("slices", "slice");
 
-/// What is looked for in large tables. Columns that are mostly NULL are indexed where they are not.
+/// The columns that queries search in large tables. Columns that are mostly NULL are indexed where they are not.
 const INDEXES: &[(&str, &[&str], Rows)] = &[
     ("slice", &["ts"], Rows::All),
     ("slice", &["track_id"], Rows::All),
@@ -48,7 +48,7 @@ enum Rows {
     NotNull,
 }
 
-/// Writes all tables into a file that is empty or not there. One that was begun and failed is of no use.
+/// Writes all tables into a file that is empty or missing. After an error the file is of no use.
 ///
 /// # Errors
 /// What SQLite fails with.
@@ -57,7 +57,7 @@ pub fn write(database: &Database, file: &Path) -> Result<()> {
     let name = file.to_str().ok_or_else(|| rusqlite::Error::InvalidPath(file.to_owned()))?;
     connection.execute("ATTACH ?1 AS copy", [name])?;
     let copied = copy_tables(connection);
-    // A transaction that failed is open still, and its database cannot be let go before that ends.
+    // A transaction that failed is still open, and its database cannot be detached before that ends.
     let ended = if connection.is_autocommit() { Ok(()) } else { connection.execute_batch("ROLLBACK") };
     let detached = ended.and_then(|()| connection.execute_batch("DETACH copy"));
     copied.and(detached)?;
@@ -72,12 +72,12 @@ pub fn write(database: &Database, file: &Path) -> Result<()> {
     plain.pragma_update(None, "application_id", APPLICATION_ID)?;
     plain.pragma_update(None, "user_version", SCHEMA_VERSION)?;
     plain.execute_batch("COMMIT")?;
-    // From a sample of each index: what SQLite needs to choose between them.
+    // Statistics from a sample of each index, by which SQLite chooses between them.
     plain.execute_batch("PRAGMA analysis_limit = 1000; ANALYZE")?;
     plain.close().map_err(|(_, error)| error)
 }
 
-/// A file that is thrown away if anything fails needs no journal, and no waiting for the disk.
+/// A file that is removed if anything fails needs no journal, and no waiting for the disk.
 fn forget_safety(connection: &Connection, schema: &str) -> Result<()> {
     connection.pragma_update(Some(schema), "journal_mode", "OFF")?;
     connection.pragma_update(Some(schema), "synchronous", "OFF")
@@ -134,8 +134,8 @@ fn views(connection: &Connection) -> Result<Vec<View>> {
     Ok(views)
 }
 
-/// Makes the views, which may use each other, less those that need what only this program has: where that is missing, SQLite
-/// cannot even list their columns.
+/// Makes the views, which may use each other, without those that need functions of this program: outside of it SQLite could not
+/// even list their columns.
 fn make_views(plain: &Connection, views: &[View]) -> Result<()> {
     for (_, sql) in views {
         plain.execute_batch(sql)?;

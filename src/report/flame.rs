@@ -1,42 +1,43 @@
-//! What flame graphs are made of: the frames of each stack with a kernel on top, because it is kernels that run.
+//! The samples of a flame graph: the frames of each stack with a kernel on top, because kernels are what runs.
 
 use std::borrow::Cow;
 
-use super::text::{lines, visible};
+use super::format::visible;
+use super::frames::lines;
 use crate::analysis::cost::Totals;
 use crate::analysis::stacks::StackReport;
 use crate::attribution::launches::Reason;
 
-/// A way from the root to a kernel, and the kernels at its end.
+/// A call path from the root to a kernel, and the kernels at its end.
 #[derive(Debug)]
-pub struct Way<'a> {
+pub(super) struct Sample<'a> {
     /// The root first, the kernel's name last.
-    pub frames: Vec<Cow<'a, str>>,
+    pub(super) frames: Vec<Cow<'a, str>>,
     /// The kernels of that name and stack.
-    pub kernels: Totals,
+    pub(super) kernels: Totals,
 }
 
-/// All of them: those of the stacks in their order, then those of kernels without a launch, so that the whole is all kernels of the
-/// window if no stack was left out.
-pub fn ways(report: &StackReport) -> Vec<Way<'_>> {
-    let mut ways = Vec::new();
+/// The samples of the stacks in their order, then those of kernels without a launch. So the samples are all kernels of the window if
+/// no stack was left out.
+pub(super) fn samples(report: &StackReport) -> Vec<Sample<'_>> {
+    let mut samples = Vec::new();
     for stack in &report.stacks {
-        let below = lines(&stack.key);
-        ways.extend(stack.kernels.iter().map(|(name, kernels)| Way {
-            frames: below.iter().cloned().chain([visible(name)]).collect(),
+        let frames = lines(&stack.key);
+        samples.extend(stack.kernels.iter().map(|(name, kernels)| Sample {
+            frames: frames.iter().cloned().chain([visible(name)]).collect(),
             kernels: *kernels,
         }));
     }
-    for (reason, missed) in &report.coverage.unattributed {
-        ways.extend(missed.kernels.iter().map(|(name, kernels)| Way {
+    for (reason, unattributed) in &report.coverage.unattributed {
+        samples.extend(unattributed.kernels.iter().map(|(name, kernels)| Sample {
             frames: vec![Cow::Borrowed(root(*reason)), visible(name)],
             kernels: *kernels,
         }));
     }
-    ways
+    samples
 }
 
-/// What stands for the stacks of kernels that have none.
+/// The root of kernels that have no stack.
 fn root(reason: Reason) -> &'static str {
     match reason {
         Reason::NoCalls => "[no launch: no calls recorded]",

@@ -3,18 +3,18 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use super::Weight;
-use super::flame::{Way, ways};
-use super::text::lines;
+use super::flame::{Sample, samples};
+use super::frames::lines;
 use crate::analysis::stack_key::StackKey;
 use crate::analysis::stacks::StackReport;
+use crate::analysis::weight::Weight;
 
-/// Writes what weighs anything.
+/// Writes the samples whose weight is not zero.
 ///
 /// # Errors
 /// What the writer fails with.
-pub fn stacks(report: &StackReport, weight: Weight, out: &mut impl Write) -> io::Result<()> {
-    for Way { frames, kernels } in ways(report) {
+pub(super) fn stacks(report: &StackReport, weight: Weight, out: &mut impl Write) -> io::Result<()> {
+    for Sample { frames, kernels } in samples(report) {
         match weight.of(kernels) {
             0 => {}
             weight => writeln!(out, "{} {weight}", joined(&frames))?,
@@ -23,13 +23,13 @@ pub fn stacks(report: &StackReport, weight: Weight, out: &mut impl Write) -> io:
     Ok(())
 }
 
-/// The frames of a stack as one text.
-pub fn line(key: &StackKey) -> String {
+/// The frames of a stack as one line.
+pub(super) fn line(key: &StackKey) -> String {
     joined(&lines(key))
 }
 
-/// Frames, as the text has them, with what a reader would take for something else replaced: a semicolon in a name by a colon; a
-/// blank before a number at the end, behind which the weight stands, by an underscore.
+/// Frames as one line. Characters that a reader would misread are replaced: a semicolon in a name by a colon, and the blank before
+/// a number at the end, which would be read as the weight, by an underscore.
 fn joined(frames: &[Cow<'_, str>]) -> String {
     let frames: Vec<String> = frames.iter().map(|frame| frame.replace(';', ":")).collect();
     let line = frames.join(";");

@@ -1,5 +1,5 @@
-//! Answers for programs. What is in them is said by the files of `schema/` in the repository. They allow nothing that they do not
-//! name, so any change to the fields makes another version.
+//! Answers for programs, described by the files of `schema/` in the repository. These allow no field that they do not name, so any
+//! change to the fields makes another version.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use crate::analysis::diff::Diff;
 use crate::analysis::stacks::StackReport;
 use crate::analysis::summary::KernelTable;
 
-/// The version of what is written here.
+/// The version of the documents.
 const VERSION: u32 = 1;
 
 #[derive(Serialize)]
@@ -27,7 +27,7 @@ struct Document<'a, T> {
 ///
 /// # Errors
 /// What the writer fails with.
-pub fn stacks(report: &StackReport, trace: &str, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn stacks(report: &StackReport, trace: &str, out: &mut impl Write) -> io::Result<()> {
     document("nccl-stacks/stacks", Some(trace), report, out)
 }
 
@@ -43,11 +43,11 @@ pub fn kernels(table: &KernelTable, trace: &str, out: &mut impl Write) -> io::Re
 ///
 /// # Errors
 /// What the writer fails with.
-pub fn diff(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn diff(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
     document("nccl-stacks/diff", None, diff, out)
 }
 
-/// Writes any answer.
+/// Writes an answer as a document.
 ///
 /// # Errors
 /// What the writer fails with.

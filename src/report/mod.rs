@@ -1,31 +1,38 @@
-//! Results in the forms that people use them in. Nothing is computed here, and nothing is written to a terminal: each form fills a
-//! `Write` or makes a String.
+//! Results in forms: one file per form. Nothing is computed here, and nothing is written to a terminal: each form fills a `Write` or
+//! returns a `String`. How numbers and names are written is in [`format`](mod@format), how a table is laid out in `column`.
 
-pub mod csv;
+mod column;
+mod csv;
 pub mod diff;
-pub mod flame;
-pub mod folded;
+mod flame;
+mod folded;
+pub mod format;
+mod frames;
 pub mod json;
+pub mod kernels;
+pub mod lists;
 pub mod results;
-pub mod speedscope;
+mod speedscope;
+mod summary;
 #[cfg(feature = "flamegraph")]
 pub mod svg;
-pub mod table;
-pub mod text;
+mod table;
+mod text;
 
 use std::io;
 
-use crate::analysis::cost::Totals;
 use crate::analysis::stacks::StackReport;
+pub use crate::analysis::weight::Weight;
 
 /// A form of the stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Form {
     /// For people: a summary, then every stack with its frames.
     Text,
     /// For people: a summary, then one row for each stack.
     Table,
-    /// For programs: all there is, by a schema.
+    /// For programs: everything, by a schema.
     Json,
     /// For spreadsheets: one row for each stack.
     Csv,
@@ -39,7 +46,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// Whether it is a flame graph, or what one is made of.
+    /// Whether it is a flame graph, or the input of a tool that draws one.
     pub fn is_flame_graph(self) -> bool {
         match self {
             Form::Folded | Form::Speedscope => true,
@@ -50,59 +57,38 @@ impl Form {
     }
 }
 
-/// What a flame graph's widths stand for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Weight {
-    /// How many kernels.
-    Count,
-    /// How long they ran, in ns.
-    Gpu,
-    /// How long of that nothing hid them, in ns.
-    Exposed,
-}
-
-impl Weight {
-    /// All of them.
-    pub const ALL: [Weight; 3] = [Weight::Count, Weight::Gpu, Weight::Exposed];
-
-    /// What kernels weigh.
-    pub fn of(self, kernels: Totals) -> u64 {
-        match self {
-            Weight::Count => kernels.count,
-            Weight::Gpu => u64::try_from(kernels.gpu_time).unwrap_or(0),
-            Weight::Exposed => u64::try_from(kernels.exposed).unwrap_or(0),
-        }
-    }
-
-    /// What it is a weight of.
-    pub fn name(self) -> &'static str {
-        match self {
-            Weight::Count => "kernels",
-            Weight::Gpu => "GPU time",
-            Weight::Exposed => "exposed GPU time",
-        }
-    }
-}
-
-/// The last part of a path: what fits a title.
-fn file_name(path: &str) -> &str {
-    path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(path)
-}
-
 /// An answer and how to show it.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Answer<'a> {
     /// The stacks.
     pub report: &'a StackReport,
     /// The trace's name.
     pub trace: &'a str,
-    /// For flame graphs.
+    /// The widths of flame graphs.
     pub weight: Weight,
-    /// How many columns there are, if it is for a screen.
+    /// The columns of the screen, if it is for one.
     pub width: Option<usize>,
 }
 
-impl Answer<'_> {
+impl<'a> Answer<'a> {
+    /// An answer for a file: flame graphs by GPU time, lines of any width.
+    pub fn new(report: &'a StackReport, trace: &'a str) -> Self {
+        Answer { report, trace, weight: Weight::Gpu, width: None }
+    }
+
+    /// The same with flame graphs of another weight.
+    #[must_use]
+    pub fn weight(self, weight: Weight) -> Self {
+        Answer { weight, ..self }
+    }
+
+    /// The same for a screen of so many columns.
+    #[must_use]
+    pub fn width(self, width: Option<usize>) -> Self {
+        Answer { width, ..self }
+    }
+
     /// Writes the answer in a form.
     ///
     /// # Errors
@@ -110,11 +96,11 @@ impl Answer<'_> {
     pub fn write(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()> {
         match form {
             Form::Text => {
-                text::summary(self.report, self.width, out)?;
+                summary::summary(self.report, self.width, out)?;
                 text::stacks(self.report, out)
             }
             Form::Table => {
-                text::summary(self.report, self.width, out)?;
+                summary::summary(self.report, self.width, out)?;
                 table::stacks(self.report, self.width, out)
             }
             Form::Json => json::stacks(self.report, self.trace, out),

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::Weight;
-use super::file_name;
-use super::flame::ways;
+use super::flame::samples;
+use super::format::{base_name, weight_name};
 use crate::analysis::stacks::StackReport;
+use crate::analysis::weight::Weight;
 use crate::nccl::frames::place;
 
 #[derive(Serialize)]
@@ -50,11 +50,11 @@ struct Profile {
     weights: Vec<u64>,
 }
 
-/// Writes the file. The profile of `weight` is shown first.
+/// Writes the file. The viewer shows the profile of `weight` first.
 ///
 /// # Errors
 /// What the writer fails with.
-pub fn stacks(report: &StackReport, trace: &str, weight: Weight, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn stacks(report: &StackReport, trace: &str, weight: Weight, out: &mut impl Write) -> io::Result<()> {
     let mut frames: Vec<Frame> = Vec::new();
     let mut known: HashMap<String, usize> = HashMap::new();
     let mut frame = |name: &str| {
@@ -65,15 +65,16 @@ pub fn stacks(report: &StackReport, trace: &str, weight: Weight, out: &mut impl 
             frames.len() - 1
         })
     };
-    let ways = ways(report);
-    let samples: Vec<Vec<usize>> = ways.iter().map(|way| way.frames.iter().map(|name| frame(name)).collect()).collect();
+    let all = samples(report);
+    let samples: Vec<Vec<usize>> =
+        all.iter().map(|sample| sample.frames.iter().map(|name| frame(name)).collect()).collect();
     let profile = |weight: Weight| {
-        let weights: Vec<u64> = ways.iter().map(|way| weight.of(way.kernels)).collect();
+        let weights: Vec<u64> = all.iter().map(|sample| weight.of(sample.kernels)).collect();
         let unit = if weight == Weight::Count { "none" } else { "nanoseconds" };
-        let end_value = weights.iter().fold(0, |sum: u64, weight| sum.saturating_add(*weight));
+        let end_value = report.weight(weight).unwrap_or(u64::MAX);
         Profile {
             kind: "sampled",
-            name: weight.name(),
+            name: weight_name(weight),
             unit,
             start_value: 0,
             end_value,
@@ -84,7 +85,7 @@ pub fn stacks(report: &StackReport, trace: &str, weight: Weight, out: &mut impl 
     let file = File {
         schema: "https://www.speedscope.app/file-format-schema.json",
         exporter: format!("nccl-stacks {}", env!("CARGO_PKG_VERSION")),
-        name: file_name(trace),
+        name: base_name(trace),
         active_profile_index: Weight::ALL.iter().position(|of| *of == weight).unwrap_or(0),
         shared: Shared { frames: vec![] },
         profiles: Weight::ALL.map(profile).into(),

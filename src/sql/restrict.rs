@@ -67,12 +67,14 @@ impl Watch {
     }
 }
 
+/// Why a statement that writes a file is refused.
+pub const NO_FILES: &str =
+    "ATTACH, DETACH and VACUUM INTO are refused: statements here read the trace and write no files";
+
 /// Why an action is refused.
 fn refusal(action: &AuthAction<'_>) -> Option<String> {
     match action {
-        AuthAction::Attach { .. } | AuthAction::Detach { .. } => {
-            Some("ATTACH, DETACH and VACUUM INTO are refused: statements here read the trace and write no files; --output writes an answer".to_owned())
-        }
+        AuthAction::Attach { .. } | AuthAction::Detach { .. } => Some(NO_FILES.to_owned()),
         AuthAction::Function { function_name } if function_name.eq_ignore_ascii_case("load_extension") => {
             Some("load_extension is refused: no code is loaded here".to_owned())
         }

@@ -16,7 +16,7 @@ use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::nccl::frames::place;
 use nccl_stacks::report::diff::DiffForm;
-use nccl_stacks::report::{Answer, Form, Weight};
+use nccl_stacks::report::{Answer, Form};
 use nccl_stacks::sql::Database;
 use nccl_stacks::time::Window;
 use support::program::{run, stderr, stdout, testdata, trace_of};
@@ -93,7 +93,7 @@ fn report(path: &Path) -> StackReport {
 
 /// The table of stacks alone, without the summary before it.
 fn table(report: &StackReport, width: Option<usize>) -> String {
-    let answer = Answer { report, trace: "trace", weight: Weight::Gpu, width };
+    let answer = Answer::new(report, "trace").width(width);
     let mut out = Vec::new();
     answer.write(Form::Table, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();

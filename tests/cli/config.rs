@@ -257,7 +257,7 @@ fn some_options_are_of_one_run() {
         ("output = 'x'", "it names a file of one run"),
         ("sqlite = 'x'", "it names a file of one run"),
         ("capture-trace = 'x'", "it names a file of one run"),
-        ("family-file = 'x'", "families of your own stand under [families]"),
+        ("family-file = 'x'", "families of your own go under [families]"),
         ("index = 0", "it counts the slices of one trace"),
         ("start-ts = 0", "it is a time of one trace"),
         ("duration = '1s'", "it is a time of one trace"),

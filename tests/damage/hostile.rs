@@ -30,7 +30,7 @@ use nccl_stacks::input::from_reader;
 use nccl_stacks::input::limit::Limits;
 use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::report::diff::DiffForm;
-use nccl_stacks::report::{Answer, Form, Weight, csv, json, table};
+use nccl_stacks::report::{Answer, Form, Weight, json, kernels, lists};
 use nccl_stacks::sql::{Database, TABLES};
 use nccl_stacks::store::Store;
 use nccl_stacks::time::Window;
@@ -77,17 +77,17 @@ fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) 
         }
         missing::explain(database, window, &stacks).unwrap();
         for weight in [Weight::Gpu, Weight::Exposed, Weight::Count] {
-            let answer = Answer { report: &stacks, trace: "hostile", weight, width: Some(80) };
+            let answer = Answer::new(&stacks, "hostile").weight(weight).width(Some(80));
             for form in [Form::Text, Form::Table, Form::Json, Form::Csv, Form::Folded, Form::Speedscope, Form::Svg] {
                 write(&answer, form);
             }
         }
         let inside = found.kernels.iter().filter(|launched| window.contains(launched.at(on)));
         let rows = inside.map(|launched| (store.slices.name(launched.kernel), launched.kernel_dur));
-        let kernels = kernel_table(store, rows, usize::MAX);
-        table::kernels(&kernels.rows, Some(80));
-        csv::kernels(&kernels, &mut Vec::new()).unwrap();
-        json::kernels(&kernels, "hostile", &mut Vec::new()).unwrap();
+        let table = kernel_table(store, rows, usize::MAX);
+        kernels::write_table(&table.rows, Some(80), &mut Vec::new()).unwrap();
+        kernels::write_csv(&table, &mut Vec::new()).unwrap();
+        json::kernels(&table, "hostile", &mut Vec::new()).unwrap();
         let kept = keep(store, &found, window, on);
         let plan = cut::plan(store, &kept, window);
         let input = from_reader("hostile".to_owned(), None, Box::new(Cursor::new(text.as_bytes().to_vec()))).unwrap();
@@ -130,7 +130,7 @@ fn ask(text: &str, store: Store) {
         for on in [WindowOn::Launch, WindowOn::Kernel] {
             let mut all = window::steps(&database, &found, on).unwrap();
             all.extend(window::functions(&database, "%", &found, on).unwrap());
-            table::candidates(&all, usize::MAX);
+            lists::candidates(&all, usize::MAX);
         }
         window::nearest_names(&database, "a", 3).unwrap();
     }
@@ -333,7 +333,7 @@ fn no_shape_of_a_trace_takes_the_square_of_its_length() {
         let how = StackOptions { max_callers: Some(12), ..StackOptions::default() };
         let stacks = report(&database, &wanted, Window::ALL, how);
         for form in [Form::Text, Form::Table, Form::Svg] {
-            let answer = Answer { report: &stacks, trace: "hostile", weight: Weight::Gpu, width: Some(100) };
+            let answer = Answer::new(&stacks, "hostile").width(Some(100));
             write(&answer, form);
         }
         let found = launches::find(database.store(), &choose(database.store(), &wanted));
@@ -358,7 +358,7 @@ fn a_text_that_is_too_long_is_refused() {
     let allow = |bytes: usize| LoadOptions { limits: Limits::of_text(bytes as u64), ..LoadOptions::default() };
     assert_eq!(load(&text, allow(text.len())).unwrap().events, 3_000);
     let error = load(&text, allow(text.len() - 1)).unwrap_err().to_string();
-    assert!(error.contains("--max-bytes"), "{error}");
+    assert!(error.ends_with(&format!("there are more than {} bytes of text", text.len() - 1)), "{error}");
     let (_folder, path) = scratch("trace.json", text.as_bytes());
     let output = run(&[&path, "--max-bytes", "10k"]);
     assert_eq!(output.status.code(), Some(1));

@@ -1,16 +1,16 @@
-//! The name of a family as an argument: any text, since a person may have made families, but a shell offers those that are known.
+//! The name of a family as an argument: any text, because users may define families, but a shell completes the known ones.
 
 use std::ffi::OsStr;
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command, Error};
 
-use crate::attribution::selection::ALL_FAMILIES;
-use crate::nccl::families::FAMILIES;
+use nccl_stacks::attribution::selection::ALL_FAMILIES;
+use nccl_stacks::nccl::families::FAMILIES;
 
 /// Takes any name. Clap's own list of possible values would refuse those that are not in it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct FamilyName;
+pub(crate) struct FamilyName;
 
 impl TypedValueParser for FamilyName {
     type Value = String;

@@ -1,14 +1,15 @@
-//! Values that are one word of a few, and what the library calls them.
+//! Values that are one word of a few, and the library's name for each.
+//!
+//! The variants have no docs: clap would show those, and print a long help for each option.
 
-use crate::analysis::cost::Order;
-use crate::attribution::launches::WindowOn;
-use crate::report::diff::DiffForm;
-use crate::report::{Form, Weight};
+use nccl_stacks::analysis::cost::Order;
+use nccl_stacks::attribution::launches::WindowOn;
+use nccl_stacks::report::diff::DiffForm;
+use nccl_stacks::report::{Form, Weight};
 
-/// By what a kernel lies in the window.
+/// What has to start in the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-#[expect(missing_docs, reason = "clap would show the docs of each value, and make of one help two")]
-pub enum On {
+pub(crate) enum On {
     Launch,
     Kernel,
 }
@@ -24,16 +25,14 @@ impl From<On> for WindowOn {
 
 /// Whether to do something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-#[expect(missing_docs, reason = "as above")]
-pub enum Switch {
+pub(crate) enum Switch {
     On,
     Off,
 }
 
 /// A form of the stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-#[expect(missing_docs, reason = "as above")]
-pub enum Format {
+pub(crate) enum Format {
     Text,
     Table,
     Json,
@@ -61,8 +60,7 @@ impl From<Format> for Form {
 
 /// A form of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-#[expect(missing_docs, reason = "as above")]
-pub enum TableFormat {
+pub(crate) enum TableFormat {
     Table,
     Csv,
     Json,
@@ -70,8 +68,7 @@ pub enum TableFormat {
 
 /// A form of two traces side by side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-#[expect(missing_docs, reason = "as above")]
-pub enum DiffFormat {
+pub(crate) enum DiffFormat {
     Table,
     Text,
     Csv,
@@ -91,8 +88,7 @@ impl From<DiffFormat> for DiffForm {
 
 /// An order of the stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-#[expect(missing_docs, reason = "as above")]
-pub enum Sort {
+pub(crate) enum Sort {
     Count,
     Gpu,
     Exposed,
@@ -110,10 +106,9 @@ impl From<Sort> for Order {
     }
 }
 
-/// What weighs in a flame graph.
+/// What the widths of a flame graph mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-#[expect(missing_docs, reason = "as above")]
-pub enum Weigh {
+pub(crate) enum Weigh {
     Count,
     Gpu,
     Exposed,

@@ -1,7 +1,7 @@
-//! What stands in a config file: families of a person's own, and defaults for the program's options.
+//! The contents of a config file: families of the user's own, and defaults for the program's options.
 //!
-//! Which keys there are and what each may be is asked of the options themselves, so that a new option is a new key. Everything in
-//! the file is looked at, also what the running command has no use for: a mistake is told at once and not some day.
+//! The keys and their values are those of clap's options, so that a new option is a new key. Everything in the file is checked,
+//! also what the running command does not use: a mistake is reported at once and not some day.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,13 +13,15 @@ use clap::{Arg, ArgAction, Command, ValueHint};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::attribution::selection::{OwnFamilies, Pattern};
-use crate::error::Error;
+use nccl_stacks::attribution::selection::{OwnFamilies, Pattern};
+use nccl_stacks::error::Error;
 
-/// What a file says to the running command.
+use crate::cli::failure::Failure;
+
+/// The contents of a file for the running command.
 pub(super) struct Config<'a> {
     pub(super) families: OwnFamilies,
-    /// In the order of their keys.
+    /// By key.
     pub(super) defaults: Vec<Default<'a>>,
 }
 
@@ -28,11 +30,11 @@ pub(super) struct Default<'a> {
     pub(super) key: String,
     /// The option, as the running command has it.
     pub(super) arg: &'a Arg,
-    /// What one would type; nothing for a switch that is off.
+    /// The arguments that a user would type; empty for a switch that is off.
     pub(super) arguments: Vec<OsString>,
 }
 
-/// Something that is wrong, and at which bytes.
+/// A mistake, and its bytes in the file.
 struct Wrong {
     at: Range<usize>,
     message: String,
@@ -41,14 +43,14 @@ struct Wrong {
 type Entry<'t, 'i> = (&'t str, Range<usize>, &'t Spanned<DeValue<'i>>);
 
 /// Reads a file for a command of the program.
-pub(super) fn read<'a>(path: &Path, program: &'a Command, running: &'a Command) -> Result<Config<'a>, Error> {
+pub(super) fn read<'a>(path: &Path, program: &'a Command, running: &'a Command) -> Result<Config<'a>, Failure> {
     let name = path.display().to_string();
     let text = fs::read_to_string(path).map_err(|source| Error::Read { name: name.clone(), source })?;
     parse(&text, program, running).map_err(|wrong| {
         let before = text.get(..wrong.at.start).unwrap_or(&text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let (line, column) = (1 + before.matches('\n').count(), 1 + before[line_start..].chars().count());
-        Error::Config { name, line, column, message: wrong.message }
+        Failure::Config { name, line, column, message: wrong.message }
     })
 }
 
@@ -68,7 +70,7 @@ fn parse<'a>(text: &str, program: &'a Command, running: &'a Command) -> Result<C
     Ok(config)
 }
 
-/// What a table has, in the order of the file, so that the first mistake is told first.
+/// The entries of a table in the order of the file, so that the first mistake is reported.
 fn entries<'t, 'i>(table: &'t DeTable<'i>) -> Vec<Entry<'t, 'i>> {
     let mut entries: Vec<_> = table.iter().map(|(key, value)| (&**key.get_ref(), key.span(), value)).collect();
     entries.sort_by_key(|(_, at, _)| at.start);
@@ -101,12 +103,12 @@ fn families(table: &DeTable<'_>, families: &mut OwnFamilies) -> Result<(), Wrong
     Ok(())
 }
 
-/// What is wrong with a pattern, without the flag that it was not given with.
+/// What is wrong with a pattern, without the pattern.
 fn why_no_pattern(error: Error) -> String {
     if let Error::BadPattern { message, .. } = error { message } else { error.to_string() }
 }
 
-/// Defaults for all commands, and in tables with their names those for one, which win.
+/// Defaults for all commands, and in a table with a command's name those for it alone, which win.
 fn defaults<'a>(table: &DeTable<'_>, program: &'a Command, running: &'a Command) -> Result<Vec<Default<'a>>, Wrong> {
     let all: Vec<&Command> =
         std::iter::once(program).chain(program.get_subcommands()).filter(|command| reads_traces(command)).collect();
@@ -131,12 +133,12 @@ fn defaults<'a>(table: &DeTable<'_>, program: &'a Command, running: &'a Command)
 }
 
 /// Whether a command reads traces, and so a config file.
-pub(in crate::cli) fn reads_traces(command: &Command) -> bool {
+pub(crate) fn reads_traces(command: &Command) -> bool {
     command.get_arguments().any(|arg| arg.get_id() == "config")
 }
 
-/// A default for those of some commands that have the option and can take the value; it is an error if none of them can. `None` if
-/// the running one is not among them.
+/// A default for those of some commands that have the option and take the value; it is an error if none of them does. `None` if the
+/// running one is not among them.
 fn default<'a>(
     (key, at, value): Entry<'_, '_>,
     commands: &[&'a Command],
@@ -168,7 +170,7 @@ fn default<'a>(
     }
 }
 
-/// The options of a command that a person knows of.
+/// The options of a command that its help shows.
 fn options(command: &Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|arg| arg.get_long().is_some() && !arg.is_hide_set())
 }
@@ -178,7 +180,7 @@ fn why_not(arg: &Arg) -> Option<&'static str> {
     match arg.get_id().as_str() {
         "help" | "version" => Some("it asks about the program"),
         "config" | "no_config" => Some("a config file does not say which one is read"),
-        "family_file" => Some("families of your own stand under [families]"),
+        "family_file" => Some("families of your own go under [families]"),
         "index" => Some("it counts the slices of one trace"),
         "start_ts" | "duration" => Some("it is a time of one trace"),
         _ if matches!(arg.get_value_hint(), ValueHint::AnyPath | ValueHint::FilePath | ValueHint::DirPath) => {
@@ -199,7 +201,7 @@ fn unknown(key: &str, commands: &[&Command]) -> String {
     format!("there is no option --{key}.{meant} Defaults can be given for {}", known.join(", "))
 }
 
-/// What one would type for a value.
+/// The arguments that a user would type for a value.
 fn arguments(key: &str, arg: &Arg, value: &Spanned<DeValue<'_>>) -> Result<Vec<OsString>, Wrong> {
     let expected = |at, what: &str| wrong(at, format!("{key}: expected is {what}"));
     let values = match (arg.get_action(), value.get_ref()) {
@@ -225,7 +227,7 @@ fn arguments(key: &str, arg: &Arg, value: &Spanned<DeValue<'_>>) -> Result<Vec<O
     Ok(arguments)
 }
 
-/// A single value as one would type it.
+/// A single value as a user would type it.
 fn text(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),
@@ -235,7 +237,7 @@ fn text(value: &DeValue<'_>) -> Option<String> {
     }
 }
 
-/// Asks the option's own parser, and for patterns, which clap takes for any text, theirs.
+/// Why a value is wrong, by the option's own parser; by that of patterns for these, which are any text for clap.
 fn why_no_value(arg: &Arg, text: &str) -> Option<String> {
     if arg.get_id() == "kernel_name" {
         return Pattern::parse(text).err().map(why_no_pattern);

@@ -1,11 +1,11 @@
 //! The arguments of the process, with the defaults of a config file.
 //!
-//! What the file has becomes arguments before the typed ones, so that clap reads both alike and what is typed may rest on what the
-//! file has. It is left out where something typed answers the same question: what is typed wins, lists do not add up, and
-//! nothing in the file contradicts what is typed.
+//! The file's defaults become arguments before the typed ones, so that clap parses both alike and a typed option may need one of the
+//! file. A default is left out if a typed option answers the same question: the command line wins, lists do not add up, and
+//! nothing in the file contradicts the command line.
 
 mod file;
-mod place;
+mod find;
 
 use std::ffi::OsString;
 
@@ -13,31 +13,32 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, CommandFactory, Parser};
 
 use super::args::Cli;
-use super::{Stop, notes};
+use super::notes;
+use super::stop::Stop;
 use file::Default;
 pub(super) use file::reads_traces;
 
-/// What is not taken of a file where an option is typed, because both answer one question: which kernels, or which window.
+/// The defaults that a typed option replaces, because both answer one question: which kernels, or which window.
 const ANSWERED: &[(&str, &[&str])] =
     &[("kernel_name", &["family"]), ("family", &["kernel_name"]), ("start_ts", &["function_name", "interactive"])];
 
-/// Reads the arguments. As clap does, ends the process where it is asked for help, and where the arguments are wrong.
+/// Parses the arguments. Like clap, ends the process if they ask for help or are wrong.
 pub(super) fn arguments() -> Result<Cli, Stop> {
     let typed: Vec<OsString> = std::env::args_os().collect();
     let mut program = Cli::command();
-    // What is wrong is told by the second reading: a typed option may need one that the file has.
+    // Errors are left to the second parse: a typed option may need one that the file has.
     let matches = program.clone().ignore_errors(true).try_get_matches_from(&typed).unwrap_or_else(|e| e.exit());
     program.build();
     let (name, matches) = matches.subcommand().map_or((None, &matches), |(name, matches)| (Some(name), matches));
     let running = name.and_then(|name| program.find_subcommand(name)).unwrap_or(&program);
-    let Some(path) = place::find(matches) else { return Ok(Cli::parse_from(typed)) };
+    let Some(path) = find::find(matches) else { return Ok(Cli::parse_from(typed)) };
     let file = file::read(&path, &program, running)?;
     let taken: Vec<&Default> = file.defaults.iter().filter(|default| is_free(default.arg, running, matches)).collect();
     // A command is the first word: with options of the main job before it, it would be a trace.
     let at = typed.len().min(if name.is_some() { 2 } else { 1 });
     let mut all = typed.clone();
     all.splice(at..at, taken.iter().flat_map(|default| default.arguments.iter().cloned()));
-    // What is wrong without the file is told without it.
+    // Arguments that are wrong without the file, too, are reported without it.
     let mut cli = Cli::try_parse_from(all).unwrap_or_else(|e| Cli::try_parse_from(typed).err().unwrap_or(e).exit());
     notes::config(&path, taken.iter().filter(|default| !default.arguments.is_empty()).map(|default| &*default.key));
     if let Some(reading) = cli.reading_mut() {
@@ -46,7 +47,7 @@ pub(super) fn arguments() -> Result<Cli, Stop> {
     Ok(cli)
 }
 
-/// Whether a default of the file is to be taken: nothing that is typed has to do with it.
+/// Whether a default of the file is taken: no typed option answers its question or contradicts it.
 fn is_free(arg: &Arg, running: &Command, matches: &ArgMatches) -> bool {
     let is_typed =
         |id: &str| matches.try_contains_id(id).is_ok() && matches.value_source(id) == Some(ValueSource::CommandLine);

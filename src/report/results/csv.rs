@@ -1,13 +1,13 @@
-//! CSV in the shape of trace_processor's shell: a line of names, texts always in quotes, numbers never, NULL as `"[NULL]"`.
+//! CSV in the form of trace_processor's shell: a line of names, texts always in quotes, numbers never, NULL as `"[NULL]"`.
 //!
-//! No style of quoting of the `csv` crate is this one: those that leave numbers bare do so with texts that look like numbers too. Reals
-//! are written with all their digits, where the shell cuts them to six decimals; bytes as `"x'0aff'"`, where it writes none.
+//! The `csv` crate has no such style of quoting: its styles without quotes for numbers leave them out for texts that look like numbers,
+//! too. Reals are written with all their digits, where the shell writes six decimals; bytes as `"x'0aff'"`, where it writes nothing.
 
 use std::io::{self, Write};
 
 use rusqlite::types::ValueRef;
 
-use super::hexadecimal;
+use super::blob::hexadecimal;
 
 pub(super) fn header(columns: &[&str], out: &mut impl Write) -> io::Result<()> {
     for (i, name) in columns.iter().enumerate() {

@@ -1,15 +1,15 @@
 //! JSON: an array of objects, one row a line. Integers keep all their digits.
 //!
-//! An object has no two fields of one name, a result set may well have two columns of one. From the second on they get a number behind
-//! them: `name`, `name:1`, `name:2`, as SQLite itself does when it makes a table of such a result. What JSON has no form for: bytes are
-//! texts as SQL writes them, `"x'0aff'"`; an infinite number is 9e999, which readers take for infinite or refuse.
+//! A result set may have several columns of one name, an object may not. From the second on they get a number: `name`, `name:1`,
+//! `name:2`, as SQLite itself names them when it makes a table of such a result. JSON has no notation for bytes, which are
+//! texts as SQL writes them, `"x'0aff'"`, nor for infinity, which is 9e999: readers take it as infinite or refuse it.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
 
 use rusqlite::types::ValueRef;
 
-use super::hexadecimal;
+use super::blob::hexadecimal;
 
 pub(super) struct Json {
     keys: Vec<String>,
@@ -47,7 +47,7 @@ impl Json {
     }
 }
 
-/// The names of columns, made different where they are not.
+/// The names of columns, made unique.
 fn unique(columns: &[&str]) -> Vec<String> {
     let mut taken: HashSet<String> = columns.iter().map(|name| (*name).to_owned()).collect();
     let mut seen = HashSet::new();

@@ -1,7 +1,8 @@
-//! The answers of SQL statements, one result set after the other, in one of three forms. A blank line stands between sets.
+//! The answers of SQL statements, one result set after the other, in one of three forms. A blank line separates the sets.
 //!
 //! CSV and JSON are written row by row, so that an answer of any size needs no memory; a table has to know all rows first.
 
+mod blob;
 mod csv;
 mod json;
 mod table;
@@ -12,13 +13,14 @@ use rusqlite::types::ValueRef;
 
 /// How a result set is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Form {
-    /// For people: columns that line up, not wider than the screen if there is one.
+    /// For people: aligned columns, not wider than the screen if there is one.
     Table {
         /// The screen's columns.
         width: Option<u16>,
     },
-    /// For programs: as a trace_processor writes it.
+    /// For programs: in the form of trace_processor's shell.
     Csv,
     /// For programs: an array of objects for each set.
     Json,
@@ -36,7 +38,7 @@ pub struct ResultSets<W> {
     out: W,
     form: Form,
     open: Option<Open>,
-    /// How many sets have been begun.
+    /// How many sets have begun.
     begun: usize,
 }
 
@@ -93,19 +95,13 @@ impl<W: Write> ResultSets<W> {
         }
     }
 
-    /// Passes on what has been written.
+    /// Flushes the writer.
     ///
     /// # Errors
     /// See above.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
-}
-
-/// Bytes, as SQL writes them: `x'0aff'`.
-fn hexadecimal(bytes: &[u8]) -> String {
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("x'{digits}'")
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! A table for people: numbers to the right, long texts on several lines where the screen is narrow. Where it is so narrow that texts
-//! would get a few letters a line, each row becomes a record: a line for each of its columns.
+//! A table for people: numbers to the right, long texts on several lines if the screen is narrow. If it is so narrow that texts would
+//! get a few letters a line, each row becomes a record: a line for each of its columns.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table as Layout, TableStyle};
 use rusqlite::types::ValueRef;
 
-use super::hexadecimal;
-use crate::report::text::visible;
+use super::blob::hexadecimal;
+use crate::report::format::visible;
 
 /// Blanks between columns.
 const GAP: usize = 2;
@@ -17,7 +17,7 @@ const LEAST_TEXT: usize = 20;
 pub(super) struct Table {
     columns: Vec<String>,
     rows: Vec<Vec<String>>,
-    /// Whether a column has had numbers and nothing else, but for NULL.
+    /// For each column, whether it has had only numbers and NULL.
     numeric: Vec<bool>,
     width: Option<u16>,
 }
@@ -42,7 +42,7 @@ impl Table {
         }
     }
 
-    /// The width below which nothing can be read: numbers and names of columns in one piece, texts in lines of some words.
+    /// The least readable width: numbers and names of columns unbroken, texts in lines of some words.
     fn least_width(&self) -> usize {
         let length = |text: &String| text.chars().count();
         let least = |i: usize| {
@@ -89,7 +89,7 @@ impl Table {
 
 fn layout(style: TableStyle, width: Option<u16>) -> Layout {
     let mut layout = Layout::new();
-    layout.load_style(style).force_no_tty();
+    layout.load_style(style);
     match width {
         Some(width) => layout.set_content_arrangement(ContentArrangement::Dynamic).set_width(width),
         None => layout.set_content_arrangement(ContentArrangement::Disabled),

@@ -1,4 +1,4 @@
-//! Where the config file is.
+//! Finding the config file.
 
 use std::env;
 use std::ffi::OsString;
@@ -9,11 +9,11 @@ use clap::ArgMatches;
 /// The file's name, in the folder of a project.
 const NAME: &str = "nccl-stacks.toml";
 
-/// The first of: what --config names, what the environment names, a file in this folder, a file among the person's settings. `None`
-/// if there is none, if the arguments or the environment want none, and for commands that read no trace.
+/// The first of: the file of --config, that of the environment, one in this folder, one in the user's settings. `None` if there is
+/// none, if the arguments or the environment want none, and for commands that read no trace.
 pub(super) fn find(matches: &ArgMatches) -> Option<PathBuf> {
     matches.try_contains_id("config").ok()?;
-    // Where the arguments are wrong, not all switches have got a value.
+    // If the arguments are wrong, some switches have no value.
     if matches.get_one("no_config").is_some_and(|is_typed| *is_typed) {
         return None;
     }
@@ -27,7 +27,7 @@ pub(super) fn find(matches: &ArgMatches) -> Option<PathBuf> {
     [here, settings()].into_iter().flatten().find(|path| path.is_file())
 }
 
-/// The file among the person's settings. The standard wants folders that are not absolute to be passed over.
+/// The file in the user's settings. The XDG standard ignores folders that are not absolute.
 fn settings() -> Option<PathBuf> {
     let absolute = |value: OsString| Some(PathBuf::from(value)).filter(|path| path.is_absolute());
     let folder = env::var_os("XDG_CONFIG_HOME").and_then(absolute);

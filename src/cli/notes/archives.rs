@@ -1,29 +1,28 @@
-//! What is said of an archive: which traces it has, and what else.
+//! What an archive holds: its traces, and its other files.
 
-use super::say;
-use crate::damage::Damage;
-use crate::input::archive::{Findings, InnerDamage};
-use crate::report::table::count;
-use crate::report::text::visible;
-use crate::store::Store;
-use crate::store::traces::Trace;
-use crate::time::Nanos;
+use nccl_stacks::damage::Damage;
+use nccl_stacks::input::archive::{Findings, InnerDamage};
+use nccl_stacks::report::format::{Nanos, count, visible};
+use nccl_stacks::store::Store;
+use nccl_stacks::store::traces::Trace;
 
-/// So many files are named.
+use crate::cli::terminal::say;
+
+/// How many files a line names.
 const NAMED: usize = 4;
 
 /// `, 4 traces (rank0.json.gz, rank1.json.gz, …)`; nothing for a trace that is a file of its own.
-pub(super) fn traces(store: &Store) -> String {
+pub(crate) fn traces(store: &Store) -> String {
     let names: Vec<&String> = store.traces.iter().filter_map(|trace| trace.name.as_ref()).collect();
     match names.len() {
         0 => String::new(),
-        1 => format!(", 1 trace ({})", some(&names)),
-        n => format!(", {} traces ({})", count(n as u64), some(&names)),
+        1 => format!(", 1 trace ({})", some_names(&names)),
+        n => format!(", {} traces ({})", count(n as u64), some_names(&names)),
     }
 }
 
-/// Says so if a trace is over before another begins: then they are hardly of one run, and shares of the time of all say little.
-pub(super) fn apart(store: &Store) {
+/// Warns if one trace ends before another begins: then they are hardly of one run, and shares of their common time mean little.
+pub(crate) fn apart(store: &Store) {
     if store.traces.len() < 2 {
         return;
     }
@@ -45,7 +44,7 @@ pub(super) fn apart(store: &Store) {
 }
 
 /// The files of an archive that are not among its traces.
-pub(super) fn findings(findings: &Findings) {
+pub(crate) fn findings(findings: &Findings) {
     let files = |n| match n {
         1 => "1 file of the archive".to_owned(),
         n => format!("{} files of the archive", count(n)),
@@ -54,11 +53,11 @@ pub(super) fn findings(findings: &Findings) {
     if !no_traces.is_empty() {
         let n = damage.get(Damage::NoTraceInFile).count;
         let verb = if n == 1 { "is no trace" } else { "are no traces" };
-        say(&format!("Note: {} {verb}: {}", files(n), some(no_traces)));
+        say(&format!("Note: {} {verb}: {}", files(n), some_names(no_traces)));
     }
     if !unreadable.is_empty() {
         let n = damage.get(Damage::FileUnreadable).count;
-        say(&format!("Left out: nothing could be read of {}: {}", files(n), some(unreadable)));
+        say(&format!("Left out: nothing could be read of {}: {}", files(n), some_names(unreadable)));
     }
     for InnerDamage { archive, kind, offset } in inner.iter().take(NAMED) {
         say(&format!("Left out: {}: {}, at byte {offset} of it", visible(archive), kind.description().phrase));
@@ -66,7 +65,7 @@ pub(super) fn findings(findings: &Findings) {
 }
 
 /// `a.json, b.json, …`
-pub(super) fn some(names: &[impl AsRef<str>]) -> String {
+pub(crate) fn some_names(names: &[impl AsRef<str>]) -> String {
     let mut shown: Vec<String> = names.iter().take(NAMED).map(|name| visible(name.as_ref()).to_string()).collect();
     if names.len() > NAMED {
         shown.push("…".to_owned());

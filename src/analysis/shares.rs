@@ -1,0 +1,50 @@
+//! Shares and remainders of results: what a report shows beside the numbers that a result holds. Shares are fractions.
+
+use super::cost::Cost;
+use super::stacks::{Stack, StackReport, Unattributed};
+use super::summary::Summary;
+
+impl Summary {
+    /// A time as a share of the window's length times the number of GPUs; `None` for a window without a length.
+    pub fn share(&self, time: i64) -> Option<f64> {
+        (self.wall > 0).then(|| time as f64 / self.wall as f64)
+    }
+
+    /// How many names of kernels there are beside those of [`Summary::top_kernels`].
+    pub fn other_names(&self) -> u64 {
+        self.kernel_names.saturating_sub(self.top_kernels.len() as u64)
+    }
+}
+
+impl Cost {
+    /// The exposed time as a share of the GPU time; `None` for kernels without a length.
+    pub fn exposed_share(&self) -> Option<f64> {
+        (self.gpu_time.total > 0).then(|| self.exposed as f64 / self.gpu_time.total as f64)
+    }
+}
+
+impl Stack {
+    /// How many of its kernels are not among `known`, the counts of those with a known value.
+    pub fn unknown(&self, known: impl Iterator<Item = u64>) -> u64 {
+        self.count.saturating_sub(known.sum())
+    }
+}
+
+impl StackReport {
+    /// How many stacks [`StackReport::arrange`] left out.
+    pub fn stacks_left_out(&self) -> u64 {
+        self.stacks_found.saturating_sub(self.stacks.len() as u64)
+    }
+
+    /// How many of the shown stacks have more callers than are shown.
+    pub fn truncated_stacks(&self) -> u64 {
+        self.stacks.iter().filter(|stack| stack.key.is_truncated()).count() as u64
+    }
+}
+
+impl Unattributed {
+    /// How many of these kernels [`Unattributed::first`] does not name.
+    pub fn not_named(&self) -> u64 {
+        self.all.count.saturating_sub(self.first.len() as u64)
+    }
+}

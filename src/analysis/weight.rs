@@ -1,0 +1,38 @@
+//! The measure of a flame graph's widths.
+
+use super::cost::Totals;
+use super::stacks::StackReport;
+
+/// What a flame graph's widths mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weight {
+    /// How many kernels.
+    Count,
+    /// How long they ran, in ns.
+    Gpu,
+    /// How long of that nothing hid them, in ns.
+    Exposed,
+}
+
+impl Weight {
+    /// All of them.
+    pub const ALL: [Weight; 3] = [Weight::Count, Weight::Gpu, Weight::Exposed];
+
+    /// The weight of some kernels.
+    pub fn of(self, kernels: Totals) -> u64 {
+        match self {
+            Weight::Count => kernels.count,
+            Weight::Gpu => u64::try_from(kernels.gpu_time).unwrap_or(0),
+            Weight::Exposed => u64::try_from(kernels.exposed).unwrap_or(0),
+        }
+    }
+}
+
+impl StackReport {
+    /// The weight of all kernels of the stacks and of those without a launch; `None` if it does not fit.
+    pub fn weight(&self, weight: Weight) -> Option<u64> {
+        let of_stacks = self.stacks.iter().flat_map(|stack| stack.kernels.values());
+        let without_launch = self.coverage.unattributed.values().flat_map(|kernels| kernels.kernels.values());
+        of_stacks.chain(without_launch).try_fold(0, |sum: u64, kernels| sum.checked_add(weight.of(*kernels)))
+    }
+}

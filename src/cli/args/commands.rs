@@ -1,0 +1,277 @@
+//! The arguments of the commands beside the main job.
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args, ValueHint};
+use clap_complete::Shell;
+use nccl_stacks::analysis::diff::Bound;
+
+use super::families::FamilyName;
+use super::shared::{Climbing, Reading, Selection, Span, parse_limit};
+use super::words::{DiffFormat, Sort, TableFormat};
+
+const SQL_EXAMPLES: &str = "\
+Examples:
+  The names that took the most time:
+    nccl-stacks sql trace.json.gz 'SELECT name, count(*), sum(dur) FROM slice GROUP BY name ORDER BY 3 DESC LIMIT 20'
+  What a table has:
+    nccl-stacks sql trace.json.gz \"SELECT name, type FROM pragma_table_info('slice')\"
+  Statements of a file, as JSON into a file:
+    nccl-stacks sql trace.json.gz --file questions.sql --format json --output answers.json
+  Question after question, on a terminal:
+    nccl-stacks sql trace.json.gz";
+
+/// What to ask a trace in SQL.
+#[derive(Debug, Args)]
+#[command(before_help = SQL_EXAMPLES)]
+pub(crate) struct Sql {
+    /// The trace: Chrome JSON or Perfetto's protobuf, plain, compressed or in an archive; `-` for standard input
+    pub(crate) trace: PathBuf,
+
+    /// What to ask, for example 'SELECT name, count(*) FROM slice GROUP BY name ORDER BY 2 DESC LIMIT 20'
+    #[arg(allow_hyphen_values = true, value_parser = parse_query)]
+    pub(crate) query: Option<String>,
+
+    /// Read what to ask from this file; `-` for standard input
+    #[arg(short, long, value_name = "FILE", conflicts_with = "query")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// How to write the answer [default: table on a terminal, csv otherwise]
+    #[arg(long, value_name = "FORM", value_enum)]
+    pub(crate) format: Option<TableFormat>,
+
+    /// Write the answer to this file instead of standard output: whole, or not at all
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// How to read the trace.
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}
+
+/// Parses a query. It may begin with a comment, `-- …`, and so look like an option; a mistyped option has no blanks.
+fn parse_query(text: &str) -> Result<String, String> {
+    if text.starts_with('-') && !text.contains(char::is_whitespace) {
+        return Err(format!("{text} is neither an option nor a query"));
+    }
+    Ok(text.to_owned())
+}
+
+const KERNELS_EXAMPLES: &str = "\
+Examples:
+  All kernels of a trace, by name:
+    nccl-stacks kernels trace.json.gz
+  Only those of NCCL, launched within the first call of a function:
+    nccl-stacks kernels trace.json.gz --family nccl --function-name '%forward_batch_generation' --index 0
+  The ten that take the most time, for a spreadsheet:
+    nccl-stacks kernels trace.json.gz --limit 10 --format csv --output kernels.csv";
+
+/// Kernels by name.
+#[derive(Debug, Args)]
+#[command(before_help = KERNELS_EXAMPLES)]
+pub(crate) struct Kernels {
+    /// The trace, as in the main job
+    pub(crate) trace: PathBuf,
+
+    /// Kernels to look for, all if none are named: patterns as in the main job. Repeatable
+    #[arg(short, long, value_name = "PATTERN")]
+    pub(crate) kernel_name: Vec<String>,
+
+    /// Kernels of a family, as in the main job. Repeatable
+    #[arg(long, value_name = "NAME", value_parser = FamilyName, hide_possible_values = true)]
+    pub(crate) family: Vec<String>,
+
+    /// Families of your own, as in the main job. Repeatable
+    #[arg(long, value_name = "FILE")]
+    pub(crate) family_file: Vec<PathBuf>,
+
+    /// Which part of the trace.
+    #[command(flatten)]
+    pub(crate) span: Span,
+
+    /// Form of the answer
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = TableFormat::Table)]
+    pub(crate) format: TableFormat,
+
+    /// Show only the first N names
+    #[arg(long, value_name = "N", value_parser = parse_limit)]
+    pub(crate) limit: Option<usize>,
+
+    /// Write the answer to this file instead of standard output: whole, or not at all
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// How to read the trace.
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}
+
+const DIFF_EXAMPLES: &str = "\
+Examples:
+  What changed from one version of a program to the next:
+    nccl-stacks diff before.json.gz after.json.gz
+  The same for one step of each:
+    nccl-stacks diff before.json.gz after.json.gz --function-name 'ProfilerStep#%' --index 2
+  For CI, with exit code 5 if collectives are exposed for 5 % longer:
+    nccl-stacks diff before.json.gz after.json.gz --fail-if 'exposed>+5%'";
+
+/// Two traces side by side.
+#[derive(Debug, Args)]
+#[command(before_help = DIFF_EXAMPLES)]
+pub(crate) struct Diff {
+    /// The first trace
+    pub(crate) before: PathBuf,
+
+    /// The second trace
+    pub(crate) after: PathBuf,
+
+    /// Which kernels.
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+
+    /// Which part of each trace.
+    #[command(flatten)]
+    pub(crate) span: Span,
+
+    /// What the stacks show.
+    #[command(flatten)]
+    pub(crate) climbing: Climbing,
+
+    /// Form of the answer
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = DiffFormat::Table)]
+    pub(crate) format: DiffFormat,
+
+    /// Order of the stacks: by how much their count, GPU time, exposed time or mean time changed, the most first
+    #[arg(long, value_name = "BY", value_enum, default_value_t = Sort::Gpu)]
+    pub(crate) sort: Sort,
+
+    /// Show only the first N stacks
+    #[arg(long, value_name = "N", value_parser = parse_limit)]
+    pub(crate) limit: Option<usize>,
+
+    /// Exit with 5 if the kernels of the second trace cost more than those of the first by this: 'exposed>+5%', 'gpu>+2ms',
+    /// 'mean>+10us', 'count>+0'. Repeatable
+    #[arg(long, value_name = "BOUND", value_parser = Bound::parse)]
+    pub(crate) fail_if: Vec<Bound>,
+
+    /// Write the answer to this file instead of standard output: whole, or not at all
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// How to read the traces.
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}
+
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  A database that any sqlite3 opens:
+    nccl-stacks export trace.json.gz --sqlite trace.db
+  One Parquet file for each table:
+    nccl-stacks export trace.json.gz --parquet trace.parquet
+  The first call of a function, as a small trace for a viewer:
+    nccl-stacks export trace.json.gz --trace step.json.gz --function-name '%forward_batch_generation' --index 0";
+
+/// A trace in other forms.
+#[derive(Debug, Args)]
+#[command(before_help = EXPORT_EXAMPLES)]
+#[command(group = ArgGroup::new("forms").args(["sqlite", "parquet", "cut"]).required(true).multiple(true))]
+pub(crate) struct Export {
+    /// The trace, as for the main job
+    pub(crate) trace: PathBuf,
+
+    /// Write all tables into this SQLite database, which any sqlite3 opens
+    #[arg(long, value_name = "FILE")]
+    pub(crate) sqlite: Option<PathBuf>,
+
+    /// Write one Parquet file for each table into this folder, which must be empty or not there
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub(crate) parquet: Option<PathBuf>,
+
+    /// Write a window of the trace as a smaller trace (JSON; compressed with gzip unless the name ends in .json): what overlaps the
+    /// window, the GPU work that was launched in it or ran beside the chosen kernels, and the callers of these launches. The
+    /// chosen kernels are marked. The options below choose the kernels and the window
+    #[arg(long = "trace", value_name = "FILE")]
+    pub(crate) cut: Option<PathBuf>,
+
+    /// Which kernels.
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+
+    /// Which part of the trace.
+    #[command(flatten)]
+    pub(crate) span: Span,
+
+    /// How to read the trace.
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}
+
+const REPAIR_EXAMPLES: &str = "\
+Examples:
+  What is whole of a trace that was cut off, or that has quotes in its names:
+    nccl-stacks repair trace.json.gz -o whole.json.gz
+  The same, with overlapping slices on threads of their own, so that viewers which would drop them show them:
+    nccl-stacks repair trace.json.gz -o whole.json.gz --lanes";
+
+/// A damaged trace as one that viewers open.
+#[derive(Debug, Args)]
+#[command(before_help = REPAIR_EXAMPLES)]
+pub(crate) struct Repair {
+    /// The trace, as for the main job
+    pub(crate) trace: PathBuf,
+
+    /// Write the repaired trace to this file: JSON, compressed with gzip unless the name ends in .json
+    #[arg(short, long, value_name = "FILE", required = true)]
+    pub(crate) output: PathBuf,
+
+    /// Move slices that partly overlap others on their thread to threads of their own, beside that thread
+    #[arg(long)]
+    pub(crate) lanes: bool,
+
+    /// How to read the trace.
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  bash, for one session:
+    source <(nccl-stacks completions bash)
+  bash, permanently:
+    nccl-stacks completions bash > ~/.local/share/bash-completion/completions/nccl-stacks
+  zsh, into a folder that is in $fpath:
+    nccl-stacks completions zsh > ~/.zfunc/_nccl-stacks
+  fish:
+    nccl-stacks completions fish > ~/.config/fish/completions/nccl-stacks.fish";
+
+/// The completions of a shell.
+#[derive(Debug, Args)]
+#[command(before_help = COMPLETIONS_EXAMPLES)]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: Shell,
+}
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  Read the manual:
+    nccl-stacks man | man -l -
+  The page of a command:
+    nccl-stacks man sql | man -l -
+  All pages, into a folder that man searches:
+    nccl-stacks man --dir ~/.local/share/man/man1";
+
+/// The manual.
+#[derive(Debug, Args)]
+#[command(before_help = MAN_EXAMPLES)]
+pub(crate) struct Man {
+    /// The page of this command [default: the page of the program]
+    #[arg(value_name = "COMMAND")]
+    pub(crate) page: Option<String>,
+
+    /// Write all pages into this folder, one file for each, instead of one to standard output
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, conflicts_with = "page")]
+    pub(crate) dir: Option<PathBuf>,
+}

@@ -1,0 +1,158 @@
+//! The arguments as the user types them: the main job here, the other commands in `commands`, what several of them take in `shared`.
+
+mod commands;
+mod families;
+mod shared;
+mod size;
+mod words;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+pub(crate) use commands::{Completions, Diff, Export, Kernels, Man, Repair, Sql};
+pub(crate) use shared::{Climbing, Reading, Selection, Span};
+pub(crate) use words::{Format, On, Sort, Switch, TableFormat, Weigh};
+
+use shared::parse_limit;
+
+const EXAMPLES: &str = "\
+Examples:
+  All NCCL kernels of a trace, by the code that launched them:
+    nccl-stacks trace.json.gz
+  Those of one collective, launched within the first call of a function:
+    nccl-stacks trace.json.gz --kernel-name ncclDevKernel_AllReduce --function-name '%forward_batch_generation' --index 0
+  Choose a step from a list:
+    nccl-stacks trace.json.gz --interactive
+  The costliest first, as a table:
+    nccl-stacks trace.json.gz --sort exposed --limit 20 --format table
+  As a flame graph for a browser, as wide as they are exposed:
+    nccl-stacks trace.json.gz --format svg --weight exposed --output stacks.svg
+  A span of time, into a file:
+    nccl-stacks trace.json.gz --start-ts 3943797881407626 --duration 77.5ms --output stacks.txt
+  SGLang's and vLLM's own all-reduce kernels, with the stacks of the CUDA graphs' capture:
+    nccl-stacks trace.json.gz --family custom-allreduce --capture-trace capture.json.gz
+  From another program:
+    curl -s https://host/trace.json.gz | nccl-stacks -";
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done, 1 failure, 2 wrong usage, 3 nothing found, 5 beyond --fail-if, 130 interrupted.
+Times are nanoseconds on the trace's own clock, the `ts` of its events times 1000; 250us, 77.5ms and 1.5s are understood.";
+
+/// A share in percent, with or without the sign; what it is of one.
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim_end();
+    match number.parse::<f64>() {
+        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("expected is a number from 0 to 100, such as 5 or 5%".to_owned()),
+    }
+}
+
+/// Which code launched the NCCL kernels of a PyTorch profiler trace, from where, how often, and at what cost.
+#[derive(Debug, Parser)]
+#[command(name = "nccl-stacks", version, before_help = EXAMPLES, after_help = EXIT_CODES)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    /// A command other than the main job.
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+
+    /// The main job.
+    #[command(flatten)]
+    pub(crate) stacks: Stacks,
+}
+
+impl Cli {
+    /// How to read the trace, for what reads one.
+    pub(crate) fn reading_mut(&mut self) -> Option<&mut Reading> {
+        match &mut self.command {
+            None => Some(&mut self.stacks.reading),
+            Some(Command::Kernels(args)) => Some(&mut args.reading),
+            Some(Command::Diff(args)) => Some(&mut args.reading),
+            Some(Command::Sql(args)) => Some(&mut args.reading),
+            Some(Command::Export(args)) => Some(&mut args.reading),
+            Some(Command::Repair(args)) => Some(&mut args.reading),
+            Some(Command::Completions(_) | Command::Man(_)) => None,
+        }
+    }
+}
+
+/// A command other than the main job.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Kernels by name, with nsys's columns: how many, how long in all, mean, median, least, most
+    Kernels(Kernels),
+    /// Two traces side by side: which stacks cost more in the second, which are new, which are gone
+    ///
+    /// Stacks are matched by file and function, so line numbers may differ. Captures of CUDA graphs are read from a folder
+    /// capture_traces beside each trace.
+    Diff(Box<Diff>),
+    /// Ask a trace in SQL: SQLite's, over tables with the names and columns of Perfetto's trace_processor
+    ///
+    /// Statements end with a semicolon and run one after the other; a blank line separates their answers. Without a query,
+    /// statements are read from standard input, or asked for on a terminal. The trace's tables cannot be changed; your own
+    /// tables and views are kept in memory until the end.
+    Sql(Sql),
+    /// Write the whole trace as an SQLite database or as Parquet files, or a window of it as a smaller trace
+    Export(Box<Export>),
+    /// Write a damaged trace as one that every viewer opens, and say what was wrong with it
+    Repair(Repair),
+    /// Write the script with which a shell completes this program's options
+    Completions(Completions),
+    /// Write the manual, as pages for man
+    Man(Man),
+}
+
+/// The main job: the call stacks of a trace.
+#[derive(Debug, Args)]
+pub(crate) struct Stacks {
+    /// The trace: Chrome JSON as the PyTorch profiler writes it, or Perfetto's protobuf; plain, compressed with gzip or zstd, or in a
+    /// zip or tar, of which all traces are read; `-` for standard input
+    #[arg(required = true)]
+    pub(crate) trace: Option<PathBuf>,
+
+    /// Which kernels.
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+
+    /// Which part of the trace.
+    #[command(flatten)]
+    pub(crate) span: Span,
+
+    /// A trace of the capture of CUDA graphs that this trace replays: replayed kernels get the stack with which they were captured.
+    /// Repeatable [default: all traces in a folder capture_traces beside the trace]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) capture_trace: Vec<PathBuf>,
+
+    /// What the stacks show.
+    #[command(flatten)]
+    pub(crate) climbing: Climbing,
+
+    /// Form of the answer: text, table, json, csv, folded, speedscope or svg
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = Format::Text, hide_possible_values = true)]
+    pub(crate) format: Format,
+
+    /// Order of the stacks: by count, GPU time, exposed time or mean time, the largest first
+    #[arg(long, value_name = "BY", value_enum, default_value_t = Sort::Count)]
+    pub(crate) sort: Sort,
+
+    /// Show only the first N stacks
+    #[arg(long, value_name = "N", value_parser = parse_limit)]
+    pub(crate) limit: Option<usize>,
+
+    /// Show only stacks with at least this share of all stacks' GPU time, in percent
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    pub(crate) min_share: Option<f64>,
+
+    /// What the widths of flame graphs (folded, speedscope, svg) mean
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Weigh::Gpu)]
+    pub(crate) weight: Weigh,
+
+    /// Write the answer to this file instead of standard output: whole, or not at all
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// How to read the trace.
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}

@@ -1,0 +1,133 @@
+//! The arguments that several commands take: which kernels, which part of a trace, what stacks show, how to read a trace.
+
+use std::num::NonZero;
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+use nccl_stacks::attribution::selection::OwnFamilies;
+use nccl_stacks::time::parse_nanos;
+
+use super::families::FamilyName;
+use super::size::parse_size;
+use super::words::{On, Switch};
+
+/// A length of time in ns.
+fn parse_length(text: &str) -> Result<i64, String> {
+    match parse_nanos(text)? {
+        length @ 0.. => Ok(length),
+        _ => Err("a length of time is not negative".to_owned()),
+    }
+}
+
+/// How many to show.
+pub(crate) fn parse_limit(text: &str) -> Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(limit @ 1..) => Ok(limit),
+        _ => Err("expected is a whole number from 1 on; without the flag all are shown".to_owned()),
+    }
+}
+
+/// Which kernels.
+#[derive(Debug, Args)]
+pub(crate) struct Selection {
+    /// Kernels to look for [default: those of --family nccl and rccl]. Plain text matches names that begin with it; * and ? are
+    /// wildcards, which must match a whole name; /.../ is a regular expression. Repeatable
+    #[arg(short, long, value_name = "PATTERN")]
+    pub(crate) kernel_name: Vec<String>,
+
+    /// Kernels of a family: nccl, rccl, custom-allreduce (vLLM, SGLang, FlashInfer, TensorRT-LLM, symmetric memory), deepep,
+    /// nvshmem, mscclpp, all-collectives, or one of --family-file. Repeatable; adds to --kernel-name
+    #[arg(long, value_name = "NAME", value_parser = FamilyName, hide_possible_values = true)]
+    pub(crate) family: Vec<String>,
+
+    /// Families of your own, as JSON: {"mine": ["myAllReduce", "/regex/"]}, patterns as in --kernel-name. Repeatable
+    #[arg(long, value_name = "FILE")]
+    pub(crate) family_file: Vec<PathBuf>,
+}
+
+/// Which part of a trace.
+#[derive(Debug, Args)]
+pub(crate) struct Span {
+    /// Only launches within a slice of this name: exactly this name, or with % an SQL LIKE pattern
+    #[arg(short, long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) function_name: Option<String>,
+
+    /// Which of the slices of that name, counted from 0 by their start
+    #[arg(long, value_name = "N", requires = "function_name", conflicts_with = "interactive")]
+    pub(crate) index: Option<usize>,
+
+    /// Choose from a list: of the slices with that name, or of those that look like steps
+    #[arg(short, long, overrides_with = "no_interactive")]
+    pub(crate) interactive: bool,
+
+    /// Turns off --interactive of a config file.
+    #[arg(long, hide = true, overrides_with = "interactive")]
+    pub(crate) no_interactive: bool,
+
+    /// Only launches from this time on; overrides --function-name
+    #[arg(long, value_name = "TIME", value_parser = parse_nanos, requires = "duration")]
+    pub(crate) start_ts: Option<i64>,
+
+    /// ... and for this long
+    #[arg(long, value_name = "TIME", value_parser = parse_length, requires = "start_ts")]
+    pub(crate) duration: Option<i64>,
+
+    /// What has to start in the window: the launch of a kernel, or the kernel itself
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = On::Launch)]
+    pub(crate) window_on: On,
+}
+
+/// What the stacks show.
+#[derive(Debug, Args)]
+pub(crate) struct Climbing {
+    /// For kernels of the backward pass, show the code of the forward pass that they belong to
+    #[arg(long, value_name = "WHETHER", value_enum, default_value_t = Switch::On)]
+    pub(crate) forward_stacks: Switch,
+
+    /// How many callers above the launch to show, 0 for all [default: 12, in flame graphs all]
+    #[arg(long, value_name = "N")]
+    pub(crate) stack_depth: Option<usize>,
+
+    /// Keep names as they are. Otherwise digits at the end of a caller's name (Linear_12) and addresses (object at 0x...) are
+    /// folded, so that layers and runs count together
+    #[arg(long, overrides_with = "no_exact_names")]
+    pub(crate) exact_names: bool,
+
+    /// Turns off --exact-names of a config file.
+    #[arg(long, hide = true, overrides_with = "exact_names")]
+    pub(crate) no_exact_names: bool,
+}
+
+/// How to read a trace.
+#[derive(Debug, Args)]
+pub(crate) struct Reading {
+    /// How many threads read the trace [default: all of the machine, up to 16]. The answer is the same
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<NonZero<usize>>,
+
+    /// Fail if the trace decompresses to more text than this: 512M, 64G [default: 1T, and no compression beyond that of real traces]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) max_bytes: Option<u64>,
+
+    /// Fail if any part of the trace is damaged, so that it had to be recovered or left out
+    #[arg(long, overrides_with = "no_strict")]
+    pub(crate) strict: bool,
+
+    /// Turns off --strict of a config file.
+    #[arg(long, hide = true, overrides_with = "strict")]
+    pub(crate) no_strict: bool,
+
+    /// Defaults for options, and families of your own, as TOML; the command line wins [default: the file that $NCCL_STACKS_CONFIG
+    /// names, or nccl-stacks.toml in this folder or in ~/.config/nccl-stacks]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_config")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Read no config file. --no-strict and the like turn off what a config file turns on
+    #[arg(long)]
+    pub(crate) no_config: bool,
+
+    /// The families of the config file.
+    #[arg(skip)]
+    pub(crate) families: OwnFamilies,
+}

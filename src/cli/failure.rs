@@ -1,0 +1,58 @@
+//! What can fail, with the flag that helps: the library's errors, which name no flag, and those of the program itself.
+
+use std::io;
+use std::path::PathBuf;
+
+use nccl_stacks::error::Error;
+
+/// A failure. Its text is one message for the user.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("{}", with_flags(.0))]
+    Library(#[from] Error),
+
+    #[error("{name}: damaged, and --strict was asked for:{list}")]
+    Strict { name: String, list: String },
+
+    #[error("{name}:{line}:{column}: {message}")]
+    Config { name: String, line: usize, column: usize, message: String },
+
+    #[error("SQL statement {number} (line {line}): {message}")]
+    Statement { number: usize, line: usize, message: String },
+
+    #[error("{}: cannot be written: {source}", path.display())]
+    WriteDevice { path: PathBuf, source: io::Error },
+
+    #[error("the answer cannot be put into this form: {source}")]
+    Form { source: io::Error },
+
+    #[error("standard output cannot be written: {0}")]
+    Stdout(io::Error),
+}
+
+/// An error of the library: the flag that it is about before it, and the flag that helps after it.
+fn with_flags(error: &Error) -> String {
+    match error {
+        Error::EmptyPattern => format!("--kernel-name: {error}; leave the flag out for all NCCL kernels"),
+        Error::BadPattern { pattern, message } => format!("--kernel-name {pattern}: {message}"),
+        Error::NoSuchFamily { name, known } => {
+            format!("--family {name}: there is no such family; known are {known}")
+        }
+        Error::BadFamilies { .. } => format!("--family-file {error}"),
+        _ => match advice(error) {
+            Some(advice) => format!("{error}. {advice}"),
+            None => error.to_string(),
+        },
+    }
+}
+
+/// The flag that helps, as a sentence without its full stop.
+fn advice(error: &Error) -> Option<&'static str> {
+    match error {
+        Error::TooMuchText { .. } => {
+            Some("If that is right and the machine has the memory, --max-bytes SIZE allows as many bytes as it says")
+        }
+        Error::CannotCut { .. } => Some("--sqlite exports all of it"),
+        _ => None,
+    }
+}

@@ -1,0 +1,132 @@
+//! How many kernels have a launch and by what evidence, and what the stacks leave out.
+
+use nccl_stacks::analysis::stacks::{Coverage, StackOptions, StackReport, Unattributed};
+use nccl_stacks::attribution::capture::CaptureTally;
+use nccl_stacks::attribution::launches::{Evidence, Reason, WindowOn};
+use nccl_stacks::report::format::{Nanos, count, kernels, shorten_right, visible};
+
+use crate::cli::terminal::say;
+
+/// The width of a kernel's name in a note: names differ at their beginnings.
+const NAME_WIDTH: usize = 60;
+
+/// How many kernels there are, and by what each was attributed, or why it was not.
+pub(crate) fn coverage(report: &StackReport) {
+    let coverage = &report.coverage;
+    say(&format!("Kernels: {} match, {} in the window", count(report.kernels_in_trace), count(coverage.kernels)));
+    say(&format!("Coverage: {}", attributed(coverage)));
+    for (reason, unattributed) in &coverage.unattributed {
+        say(&format!("Without a launch: {}", without_launch(*reason, unattributed)));
+    }
+}
+
+/// `392 of 392 kernels attributed: 98 by correlation, 294 by graph replay; 0 without a launch`
+fn attributed(coverage: &Coverage) -> String {
+    let by: Vec<String> = Evidence::TIES
+        .iter()
+        .filter_map(|evidence| Some(format!("{} by {}", count(*coverage.by.get(evidence)?), evidence_name(*evidence))))
+        .collect();
+    let by = if by.is_empty() { String::new() } else { format!(": {}", by.join(", ")) };
+    format!(
+        "{} of {} attributed{by}; {} without a launch",
+        count(coverage.attributed()),
+        kernels(coverage.kernels),
+        count(coverage.unattributed())
+    )
+}
+
+fn evidence_name(evidence: Evidence) -> &'static str {
+    match evidence {
+        Evidence::Correlation => "correlation",
+        Evidence::Flow => "flow",
+        Evidence::ExternalId => "External id",
+        Evidence::GraphReplay => "graph replay",
+        Evidence::Capture => "graph capture alone",
+        Evidence::None(_) => "nothing",
+    }
+}
+
+/// `5 (24.316 ms) launched before the trace began: ncclDevKernel_AllReduce at 1000 ns, … and 2 more`
+fn without_launch(reason: Reason, unattributed: &Unattributed) -> String {
+    let Unattributed { all, first, .. } = unattributed;
+    let name = |name: &str| shorten_right(&visible(name), NAME_WIDTH);
+    let named: Vec<String> = first.iter().map(|kernel| format!("{} at {} ns", name(&kernel.name), kernel.ts)).collect();
+    let more = match unattributed.not_named() {
+        0 => String::new(),
+        more => format!(" and {} more", count(more)),
+    };
+    format!("{} ({}) {}: {}{more}", count(all.count), Nanos(all.gpu_time), why(reason), named.join(", "))
+}
+
+fn why(reason: Reason) -> &'static str {
+    match reason {
+        Reason::NoCalls => "because the trace has no calls into a runtime (recorded without ProfilerActivity.CPU?)",
+        Reason::BeforeTrace => "launched before the first call that was recorded",
+        Reason::NoId => "with nothing that ties them to a call: no correlation id, no flow",
+        Reason::NotRecorded => "whose call is not in the trace, though earlier ones are (records dropped?)",
+    }
+}
+
+/// What the stacks and counts leave out, and what is not sure.
+pub(crate) fn left_out(report: &StackReport, how: &StackOptions) {
+    let coverage = &report.coverage;
+    if report.stacks_left_out() > 0 {
+        say(&format!(
+            "Not shown: {} of {} stacks, with {}",
+            count(report.stacks_left_out()),
+            count(report.stacks_found),
+            kernels(report.left_out)
+        ));
+    }
+    if report.elsewhere > 0 {
+        let (inside, outside) = match how.window_on {
+            WindowOn::Launch => ("run", "launched"),
+            WindowOn::Kernel => ("launched", "run"),
+        };
+        say(&format!(
+            "Not in the stacks: {}, {inside} in the window, {outside} outside of it",
+            kernels(report.elsewhere)
+        ));
+    }
+    if coverage.uncertain > 0 {
+        say(&format!(
+            "Uncertain: {} whose correlation id or External id several calls have (several ranks in one file?); the latest call before each was taken",
+            kernels(coverage.uncertain)
+        ));
+    }
+    if coverage.flow_disagrees > 0 {
+        say(&format!(
+            "Flows disagree for {}: a flow leads there from another call than the one with the same correlation id, which was taken",
+            kernels(coverage.flow_disagrees)
+        ));
+    }
+    if let Some(captures) = &coverage.captures {
+        say(&format!("Graph captures: {}", captured(captures)));
+    }
+    if coverage.forward_unknown > 0 {
+        say(&format!(
+            "Forward pass: {} of the backward pass without a stack of the forward pass (its operator is not in the trace, or several have its number)",
+            kernels(coverage.forward_unknown)
+        ));
+    }
+    if let (Some(max), truncated @ 1..) = (how.max_callers, report.truncated_stacks()) {
+        say(&format!(
+            "Stacks with more than {max} callers (marked ...): {}; --stack-depth 0 shows all",
+            count(truncated)
+        ));
+    }
+}
+
+/// `stacks for 294 kernels, 0 ambiguous (captured in several places), 3 of a graph that no capture holds`
+fn captured(tally: &CaptureTally) -> String {
+    let order = match tally.by_order {
+        0 => String::new(),
+        n => format!(" ({} by order alone, because the calls name no kernels)", count(n)),
+    };
+    format!(
+        "stacks for {}{order}, {} ambiguous (captured in several places), {} of a graph that no capture holds",
+        kernels(tally.matched),
+        count(tally.ambiguous),
+        count(tally.unknown)
+    )
+}

@@ -1,0 +1,86 @@
+//! What is wrong with a trace: a line for each kind of damage, and what was lost in all.
+
+use nccl_stacks::analysis::losses::Losses;
+use nccl_stacks::damage::{Cost, Damage, DamageReport, Description, Tally};
+use nccl_stacks::report::format::{count, visible};
+use nccl_stacks::store::Store;
+
+use crate::cli::terminal::say;
+
+/// What is wrong with the trace, once, at the end.
+pub(crate) fn damage(store: &Store) {
+    for (of, description, tally) in damages(store).filter(|(_, d, tally)| d.cost != Cost::None && tally.count > 0) {
+        kind(&of, description, tally);
+    }
+    let losses = Losses::of(store);
+    lost_in_all(losses.lost_bytes, losses.text_bytes, losses.lost_share);
+}
+
+/// The faults as a list, for `--strict`.
+pub(crate) fn damage_list(store: &Store) -> String {
+    let faults = damages(store).filter(|(_, d, tally)| d.cost.is_fault() && tally.count > 0);
+    faults.map(|(of, description, tally)| format!("\n  {of}{}", described(description, tally))).collect()
+}
+
+/// What is wrong with a text that was repaired.
+pub(crate) fn damage_of_text(damage: &DamageReport, text_bytes: u64) {
+    let found = damage.iter().filter(|(d, tally)| d.cost != Cost::None && tally.count > 0);
+    found.for_each(|(description, tally)| kind("", description, tally));
+    let lost = damage.lost_bytes();
+    lost_in_all(lost, text_bytes, lost as f64 / text_bytes.max(1) as f64);
+}
+
+/// The faults of a text that was repaired, as a list, for `--strict`.
+pub(crate) fn fault_list(damage: &DamageReport) -> String {
+    damage.faults().map(|(description, tally)| format!("\n  {}", described(description, tally))).collect()
+}
+
+/// The damage of each trace, after its name if it has one, then that of the archive which they are in.
+fn damages(store: &Store) -> impl Iterator<Item = (String, &'static Description, Tally)> {
+    let of = |name: &Option<String>| name.as_ref().map_or(String::new(), |name| format!("{}: ", visible(name)));
+    let of_traces = store.traces.iter().map(move |trace| (of(&trace.name), &trace.damage));
+    let of_traces = of_traces.flat_map(|(of, damage)| damage.iter().map(move |(d, tally)| (of.clone(), d, tally)));
+    let of_archive = store.damage.iter().filter(|(d, _)| d.kind.is_of_archive());
+    of_traces.chain(of_archive.map(|(d, tally)| (String::new(), d, tally)))
+}
+
+fn kind(of: &str, description: &Description, tally: Tally) {
+    let verb = match description.cost {
+        Cost::Lost => "Left out",
+        Cost::Recovered => "Recovered",
+        Cost::Moved | Cost::None => "Note",
+    };
+    say(&format!("{verb}: {of}{}", described(description, tally)));
+}
+
+/// `events without a phase or a valid timestamp: 3 (first at byte 181 of the text)`
+fn described(description: &Description, tally: Tally) -> String {
+    let of = if matches!(description.kind, Damage::PackedCutOff | Damage::PackedCorrupt) {
+        "compressed file"
+    } else if description.kind.is_of_archive() {
+        "archive"
+    } else {
+        "text"
+    };
+    let offset = tally.first_offset.map(|at| format!("at byte {at} of the {of}"));
+    match (description.kind.is_place(), offset) {
+        (true, Some(offset)) => format!("{}, {offset}", description.phrase),
+        (true, None) => description.phrase.to_owned(),
+        (false, Some(offset)) => format!("{}: {} (first {offset})", description.phrase, count(tally.count)),
+        (false, None) => format!("{}: {}", description.phrase, count(tally.count)),
+    }
+}
+
+/// `Lost in all: 311 of 5,237 bytes of the text (5.94 %)`
+fn lost_in_all(lost: u64, text: u64, share: f64) {
+    if share <= 0.0 {
+        return;
+    }
+    // The share of the bytes alone is smaller if a part of the text could not be decompressed.
+    let unread = if (lost as f64) < share * 0.999 * text as f64 { ", with what could not be decompressed" } else { "" };
+    let share = match share * 100.0 {
+        percent if percent < 0.01 => "less than 0.01 %".to_owned(),
+        percent => format!("{percent:.2} %"),
+    };
+    say(&format!("Lost in all: {} of {} bytes of the text ({share}{unread})", count(lost), count(text)));
+}

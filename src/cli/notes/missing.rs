@@ -1,0 +1,59 @@
+//! Why there is no answer, and what the trace has instead.
+
+use nccl_stacks::analysis::missing::{Missing, NameCount};
+use nccl_stacks::report::format::{Nanos, WIDTH_WITHOUT_SCREEN, kernels};
+use nccl_stacks::report::lists::name_counts;
+
+use crate::cli::terminal::stderr_size;
+
+/// Why there are no stacks. `what` are the kernels that were asked for: `NCCL or RCCL kernel`.
+pub(crate) fn missing(missing: &Missing, what: &str) -> String {
+    match missing {
+        Missing::NoLaunchLink { kernels: n, elsewhere, graph_launches } => no_launch(*n, *elsewhere, graph_launches),
+        Missing::LaunchedElsewhere { kernels: n } => format!(
+            "Nothing found: {} ran in the window, but launched outside of it. The window is on the launch: begin it earlier.",
+            kernels(*n)
+        ),
+        Missing::OtherKernels { kernels: rows, related, elsewhere, families } => {
+            other_kernels(rows, *related, *elsewhere, families, what)
+        }
+        Missing::NoKernels { span: Some((span, n)) } => format!(
+            "Nothing found: no kernel at all ran in the window. The trace has {}, between {} ns and {} ns ({}).",
+            kernels(*n),
+            span.start,
+            span.end,
+            Nanos(span.duration())
+        ),
+        Missing::NoKernels { span: None } => {
+            "Nothing found: the trace has no GPU kernels. Was it recorded without ProfilerActivity.CUDA, or on another rank?".to_owned()
+        }
+    }
+}
+
+fn no_launch(n: u64, elsewhere: u64, graph_launches: &[NameCount]) -> String {
+    let mut text =
+        format!("Nothing found: {} ran in the window, but no call in the trace is tied to them.", kernels(n));
+    if !graph_launches.is_empty() {
+        text.push_str(" They may have been launched as part of a graph; the window has these graph launches:\n");
+        text.push_str(&name_counts(graph_launches, WIDTH_WITHOUT_SCREEN));
+    }
+    if elsewhere > 0 {
+        text.push_str(&format!("\n{} more ran in the window and were launched outside of it.", kernels(elsewhere)));
+    }
+    text
+}
+
+fn other_kernels(rows: &[NameCount], related: bool, elsewhere: u64, families: &[NameCount], what: &str) -> String {
+    let elsewhere = match elsewhere {
+        0 => String::new(),
+        n => format!(" The trace has {} outside of it.", kernels(n)),
+    };
+    let these = match related {
+        true => "Related kernels that did",
+        false => "None of those that did has a related name. The most frequent",
+    };
+    let table = name_counts(rows, stderr_size().map_or(WIDTH_WITHOUT_SCREEN, |(width, _)| width));
+    let family = |family: &NameCount| format!("  --family {} finds {}\n", family.name, kernels(family.count));
+    let families: String = families.iter().map(family).collect();
+    format!("Nothing found: no {what} ran in the window.{elsewhere} {these}:\n{table}{families}")
+}

@@ -1,0 +1,86 @@
+//! What is printed beside the answer, on standard error: how the load went, which window was taken, what was written. What is not in
+//! the answer, and why, is in the files below this one.
+
+mod archives;
+mod coverage;
+mod damage;
+mod diff;
+mod missing;
+
+use std::path::Path;
+use std::time::Duration;
+
+use nccl_stacks::analysis::summary::KernelTable;
+use nccl_stacks::export::cut::Copied;
+use nccl_stacks::load::Loaded;
+use nccl_stacks::report::format::{Nanos, count, kernels, size};
+use nccl_stacks::time::Window;
+
+use super::terminal::say;
+
+pub(crate) use archives::{findings, some_names};
+pub(crate) use coverage::{coverage, left_out};
+pub(crate) use damage::{damage, damage_list, damage_of_text, fault_list};
+pub(crate) use diff::{diff, exceeded, nothing_on_a_side};
+pub(crate) use missing::missing;
+
+/// `Trace loaded: 62.4 MB in 0.2 s (312 MB/s), 239,093 events`
+pub(crate) fn loaded(loaded: &Loaded) {
+    let megabytes = loaded.text_bytes as f64 / 1e6;
+    let rate = megabytes / loaded.seconds.max(1e-6);
+    let events = count(loaded.store.events);
+    let traces = archives::traces(&loaded.store);
+    say(&format!(
+        "Trace loaded: {megabytes:.1} MB in {:.1} s ({rate:.0} MB/s), {events} events{traces}",
+        loaded.seconds
+    ));
+    findings(&loaded.findings);
+    archives::apart(&loaded.store);
+}
+
+/// `Config: nccl-stacks.toml (--sort, --stack-depth)`
+pub(crate) fn config<'a>(path: &Path, keys: impl Iterator<Item = &'a str>) {
+    let flags: Vec<String> = keys.map(|key| format!("--{key}")).collect();
+    let taken = if flags.is_empty() { String::new() } else { format!(" ({})", flags.join(", ")) };
+    say(&format!("Config: {}{taken}", path.display()));
+}
+
+/// Which window was taken, with the flags that ask for it again.
+pub(crate) fn window(what: &str, window: Window) {
+    let Window { start, .. } = window;
+    let length = window.duration();
+    say(&format!("Window: {what}, {} (--start-ts {start} --duration {length})", Nanos(length)));
+    if length == 0 {
+        say("The window is empty: it has no length, so it contains no launch.");
+    }
+}
+
+/// `Written: trace.db, 64.30 MB in 1.2 s`
+pub(crate) fn written(path: &Path, bytes: u64, time: Duration) {
+    say(&format!("Written: {}, {} in {:.1} s", path.display(), size(bytes), time.as_secs_f64()));
+}
+
+/// `Cut: 1,234 of 66,322 events, 98 kernels marked`
+pub(crate) fn cut(copied: &Copied, what: &str) {
+    let Copied { events, kept, marked, not_json, .. } = *copied;
+    say(&format!("Cut: {} of {} events, {} marked", count(kept), count(events), kernels(marked)));
+    if marked == 0 {
+        say(&format!("Note: no {what} lies in the window, so that nothing is marked"));
+    }
+    if not_json > 0 {
+        say(&format!("Left out: events and header fields that cannot be made JSON: {}", count(not_json)));
+    }
+}
+
+/// `Repaired: 1,234 of 1,240 events are written, 12 of them on threads of their own`
+pub(crate) fn repaired(copied: &Copied) {
+    let Copied { events, kept, moved, .. } = *copied;
+    let lanes = if moved > 0 { format!(", {} of them on threads of their own", count(moved)) } else { String::new() };
+    say(&format!("Repaired: {} of {} events are written{lanes}", count(kept), count(events)));
+}
+
+/// How many kernels a table of them has.
+pub(crate) fn kernel_table(table: &KernelTable, in_trace: u64) {
+    let (inside, names, time) = (count(table.kernels), count(table.names), Nanos(table.time));
+    say(&format!("Kernels: {} match, {inside} in the window, of {names} names, {time} in all", count(in_trace)));
+}

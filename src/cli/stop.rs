@@ -1,0 +1,70 @@
+//! Why a run ends without an answer: the line that is printed, and the exit code.
+
+use std::process::ExitCode;
+
+use nccl_stacks::error::Error;
+use nccl_stacks::report::format::visible;
+
+use super::failure::Failure;
+
+/// The end of a run that has no answer. Each variant has its own exit code.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// 1: something failed.
+    Failed(Failure),
+    /// 2: the arguments are incomplete, or contradict each other or the trace.
+    Usage(String),
+    /// 3: the trace does not have what was asked for.
+    NotFound(String),
+    /// 5: a trace costs more than the arguments allow.
+    Exceeded(String),
+    /// 130: the user left the picker.
+    Left,
+    /// 130: the user interrupted the run.
+    Interrupted,
+    /// 0: nobody reads the output any more, as after `| head -1`.
+    OutputClosed,
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Stop::Failed(failure)
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Failed(error.into())
+    }
+}
+
+impl Stop {
+    /// What to print.
+    pub(crate) fn message(&self) -> Option<String> {
+        match self {
+            Stop::Failed(failure) => Some(format!("error: {}", harmless(&failure.to_string()))),
+            Stop::Usage(message) => Some(format!("error: {message}")),
+            Stop::NotFound(message) | Stop::Exceeded(message) => Some(message.clone()),
+            Stop::Interrupted => Some("Interrupted.".to_owned()),
+            Stop::Left => Some("Nothing was chosen.".to_owned()),
+            Stop::OutputClosed => None,
+        }
+    }
+
+    /// The exit code of the process.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Stop::OutputClosed => 0,
+            Stop::Failed(_) => 1,
+            Stop::Usage(_) => 2,
+            Stop::NotFound(_) => 3,
+            Stop::Exceeded(_) => 5,
+            Stop::Left | Stop::Interrupted => 130,
+        })
+    }
+}
+
+/// A message without control characters: a file in an archive can have any name.
+fn harmless(message: &str) -> String {
+    message.lines().map(visible).collect::<Vec<_>>().join("\n")
+}

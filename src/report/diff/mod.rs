@@ -1,0 +1,45 @@
+//! Two traces side by side, in the forms that people and programs use.
+
+mod csv;
+mod measure;
+mod summary;
+mod table;
+mod text;
+
+use std::io::{self, Write};
+
+use super::json;
+use crate::analysis::diff::Diff;
+
+/// A form of a diff.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DiffForm {
+    /// For people: what changed as a whole, then one row for each stack.
+    Table,
+    /// For people: what changed as a whole, then every stack with its frames.
+    Text,
+    /// For programs: everything, by a schema.
+    Json,
+    /// For spreadsheets: one row for each stack.
+    Csv,
+}
+
+/// Writes a diff in a form, in lines of at most `width`.
+///
+/// # Errors
+/// What the writer fails with.
+pub fn write(diff: &Diff, form: DiffForm, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
+    match form {
+        DiffForm::Table => {
+            summary::write(diff, out)?;
+            table::write(diff, width, out)
+        }
+        DiffForm::Text => {
+            summary::write(diff, out)?;
+            text::write(diff, out)
+        }
+        DiffForm::Json => json::diff(diff, out),
+        DiffForm::Csv => csv::write(diff, out),
+    }
+}

@@ -1,0 +1,81 @@
+//! What changed as a whole: a table of both windows, before the stacks.
+
+use std::io::{self, Write};
+
+use crate::analysis::cost::Order;
+use crate::analysis::delta::Delta;
+use crate::analysis::diff::{Diff, Side};
+use crate::report::column::{Column, Table};
+use crate::report::format::{change, percent_or_unknown, value};
+
+/// A row of the table. What is `None` is left empty.
+struct Row {
+    label: &'static str,
+    /// What the numbers are: counts or times.
+    unit: Order,
+    before: Option<f64>,
+    after: Option<f64>,
+    /// The times as shares of the windows.
+    shares: Option<[Option<f64>; 2]>,
+}
+
+const COLUMNS: &[Column<Row>] = &[
+    Column::left("", |row, ()| row.label.to_owned()),
+    Column::all_right("before", |row, ()| row.before.map_or(String::new(), |number| value(row.unit, number))),
+    Column::all_right("after", |row, ()| row.after.map_or(String::new(), |number| value(row.unit, number))),
+    Column::all_right("change", |row, ()| {
+        let delta = row.before.zip(row.after).map(|(before, after)| Delta { before, after });
+        delta.map_or(String::new(), |delta| change(row.unit, delta))
+    }),
+    Column::left("of the window", |row, ()| {
+        row.shares.map_or(String::new(), |shares| shares.map(percent_or_unknown).join(" → "))
+    }),
+];
+
+/// A time of a side.
+struct Time {
+    label: &'static str,
+    get: fn(&Side) -> i64,
+    /// Whether it is shown as a share of the window.
+    is_share: bool,
+}
+
+const TIMES: &[Time] = &[
+    Time { label: "Window", get: |side| side.summary.window.duration(), is_share: false },
+    Time { label: "GPU busy", get: |side| side.summary.busy, is_share: true },
+    Time { label: "Compute", get: |side| side.summary.compute, is_share: true },
+    Time { label: "Collectives", get: |side| side.summary.collectives, is_share: true },
+    Time { label: "Exposed", get: |side| side.summary.exposed, is_share: true },
+    Time { label: "These kernels", get: |side| side.kernels.gpu_time, is_share: true },
+    Time { label: " of it exposed", get: |side| side.kernels.exposed, is_share: true },
+];
+
+/// Writes the table.
+///
+/// # Errors
+/// What the writer fails with.
+pub(super) fn write(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
+    let sides = [&diff.before, &diff.after];
+    let mut rows: Vec<Row> = TIMES
+        .iter()
+        .map(|Time { label, get, is_share }| Row {
+            label,
+            unit: Order::GpuTime,
+            before: Some(get(&diff.before) as f64),
+            after: Some(get(&diff.after) as f64),
+            shares: is_share.then(|| sides.map(|side| side.summary.share(get(side)))),
+        })
+        .collect();
+    let mut counts = |label, before: Option<u64>, after: Option<u64>| {
+        let [before, after] = [before, after].map(|number| number.map(|number| number as f64));
+        rows.push(Row { label, unit: Order::Count, before, after, shares: None });
+    };
+    if sides.iter().any(|side| side.summary.gpus > 1) {
+        counts("GPUs, summed", Some(diff.before.summary.gpus), Some(diff.after.summary.gpus));
+    }
+    counts(" how many", Some(diff.before.kernels.count), Some(diff.after.kernels.count));
+    counts("Stacks", Some(diff.before.stacks), Some(diff.after.stacks));
+    counts(" new", None, Some(diff.new));
+    counts(" vanished", Some(diff.vanished), None);
+    writeln!(out, "{}", Table::of(COLUMNS, rows.iter().map(|row| (row, ()))).text())
+}

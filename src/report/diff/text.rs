@@ -1,0 +1,32 @@
+//! The stacks of a diff as text, each with its frames.
+
+use std::io::{self, Write};
+
+use super::measure::{change, fate, value};
+use crate::analysis::cost::Order;
+use crate::analysis::cost::Totals;
+use crate::analysis::diff::Diff;
+use crate::report::frames::lines;
+
+/// The measures below a stack, beside its count.
+const MEASURES: &[(&str, Order)] = &[("GPU time", Order::GpuTime), ("Exposed", Order::Exposed), ("Mean", Order::Mean)];
+
+/// Writes the stacks.
+///
+/// # Errors
+/// What the writer fails with.
+pub(super) fn write(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "Found {} call stacks that changed:", diff.changed)?;
+    for stack in &diff.changes {
+        writeln!(out, "\n{}", lines(&stack.key).join("\n ->\n"))?;
+        let fate = fate(stack).map_or(String::new(), |fate| format!(" ({fate})"));
+        let times = |side: Option<Totals>| side.unwrap_or_default().count;
+        writeln!(out, "Appeared {} times before, {} times after{fate}", times(stack.before), times(stack.after))?;
+        for (label, measure) in MEASURES {
+            let (before, after) = (value(stack.before, *measure), value(stack.after, *measure));
+            let change = change(stack, *measure).map_or(String::new(), |change| format!(", {change}"));
+            writeln!(out, "  {label}: {before} before, {after} after{change}")?;
+        }
+    }
+    Ok(())
+}

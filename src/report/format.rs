@@ -1,0 +1,249 @@
+//! How numbers, sizes, names and values are written for people. All forms, and the notes of the command line, write them alike.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::analysis::collective_info::Group;
+use crate::analysis::cost::Order;
+use crate::analysis::delta::Delta;
+use crate::analysis::stacks::Stack;
+use crate::analysis::weight::Weight;
+use crate::analysis::window::Candidate;
+
+/// The width of lines where there is no screen: wide enough for most names, short enough for a log.
+pub const WIDTH_WITHOUT_SCREEN: usize = 160;
+
+/// A length of time in ns, shown in the largest unit of which it has one or more, with three decimals: `139.079 ms`.
+#[derive(Debug, Clone, Copy)]
+pub struct Nanos(pub i64);
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, name) = match self.0.unsigned_abs() {
+            0..1_000 => return write!(f, "{} ns", self.0),
+            1_000..1_000_000 => (1_000, "µs"),
+            1_000_000..1_000_000_000 => (1_000_000, "ms"),
+            _ => (1_000_000_000, "s"),
+        };
+        // Rounded to a thousandth of the unit in integers, so that equal times always print alike.
+        let thousandths =
+            (i128::from(self.0) * 2000 + i128::from(unit) * i128::from(self.0.signum())) / (i128::from(unit) * 2);
+        let sign = if thousandths < 0 { "-" } else { "" };
+        let thousandths = thousandths.unsigned_abs();
+        write!(f, "{sign}{}.{:03} {name}", thousandths / 1000, thousandths % 1000)
+    }
+}
+
+/// A count with commas: `239,093`.
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1 kernel`, `239,093 kernels`
+pub fn kernels(n: u64) -> String {
+    if n == 1 { "1 kernel".to_owned() } else { format!("{} kernels", count(n)) }
+}
+
+/// A number with commas and so many decimals.
+pub(super) fn grouped(number: f64, decimals: usize) -> String {
+    let text = format!("{number:.decimals$}");
+    let (whole, rest) =
+        text.split_once('.').map_or((&*text, String::new()), |(whole, rest)| (whole, format!(".{rest}")));
+    whole.parse::<u64>().map_or(text.clone(), |whole| format!("{}{rest}", count(whole)))
+}
+
+/// A share: `12.3 %`.
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// A share, or `?` if it is not known.
+pub(super) fn percent_or_unknown(share: Option<f64>) -> String {
+    share.map_or("?".to_owned(), percent)
+}
+
+/// A number of bytes, in powers of ten as bandwidths are: `8.39 MB`.
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{:.2} kB", bytes as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.2} MB", bytes as f64 / 1e6),
+        _ => format!("{:.2} GB", bytes as f64 / 1e9),
+    }
+}
+
+/// A number of some measure: a count, or a length of time.
+pub fn value(measure: Order, number: f64) -> String {
+    match measure {
+        Order::Count => count(number.round() as u64),
+        Order::GpuTime | Order::Exposed | Order::Mean => Nanos(number.round() as i64).to_string(),
+    }
+}
+
+/// A growth: `+1.234 ms (+12.3 %)`, or `=` for none.
+pub fn change(measure: Order, delta: Delta) -> String {
+    let growth = delta.growth();
+    if growth == 0.0 {
+        return "=".to_owned();
+    }
+    let sign = if growth < 0.0 { "-" } else { "+" };
+    let share = delta.share().map_or(String::new(), |share| format!(" ({:+.1} %)", share * 100.0));
+    format!("{sign}{}{share}", value(measure, growth.abs()))
+}
+
+/// What a weight is a number of: `GPU time`.
+pub(super) fn weight_name(weight: Weight) -> &'static str {
+    match weight {
+        Weight::Count => "kernels",
+        Weight::Gpu => "GPU time",
+        Weight::Exposed => "exposed GPU time",
+    }
+}
+
+/// A name that is safe to show: control characters, which could move a terminal's cursor or forge a line of the answer, are
+/// written as escapes.
+pub fn visible(name: &str) -> Cow<'_, str> {
+    if !name.contains(char::is_control) {
+        return Cow::Borrowed(name);
+    }
+    let escaped = name.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() });
+    Cow::Owned(escaped.collect())
+}
+
+/// A name shortened to a width, from the left: the function at its end says more than the folders at its beginning.
+pub fn shorten(name: &str, width: usize) -> String {
+    let length = name.chars().count();
+    if length <= width {
+        return name.to_owned();
+    }
+    let kept: String = name.chars().skip(length - width.saturating_sub(1)).collect();
+    format!("…{kept}")
+}
+
+/// A text shortened to a width at its end.
+pub fn shorten_right(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    format!("{kept}…")
+}
+
+/// The last part of a path: what fits a title.
+pub(super) fn base_name(path: &str) -> &str {
+    path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(path)
+}
+
+/// Values, each with the number of a stack's kernels that have it; the number is left out if it is all of them. The others are
+/// unknown.
+pub(super) fn values(values: &BTreeMap<String, u64>, stack: &Stack) -> String {
+    counted(values.iter().map(|(value, kernels)| (value.as_str(), *kernels)), stack)
+}
+
+/// The names of a stack's kernels, as [`values`] are written.
+pub(super) fn kernel_names(stack: &Stack) -> String {
+    counted(stack.kernels.iter().map(|(name, kernels)| (name.as_str(), kernels.count)), stack)
+}
+
+fn counted<'a>(values: impl Iterator<Item = (&'a str, u64)> + Clone, stack: &Stack) -> String {
+    let unknown = stack.unknown(values.clone().map(|(_, kernels)| kernels));
+    let one = |(value, kernels): (&str, u64)| match kernels == stack.count {
+        true => visible(value).into_owned(),
+        false => format!("{} ×{}", visible(value), count(kernels)),
+    };
+    let mut parts: Vec<String> = values.map(one).collect();
+    match unknown {
+        0 => {}
+        unknown if unknown < stack.count => parts.push(format!("unknown ×{}", count(unknown))),
+        _ => parts.push("unknown".to_owned()),
+    }
+    parts.join(", ")
+}
+
+/// A process group, of so many kernels: `3 (tp), 4 ranks [0, 1, 2, 3]`.
+pub(super) fn process_group(group: &Group, all: u64) -> String {
+    let mut text = group.name.as_deref().map_or("unnamed".into(), visible).into_owned();
+    if let Some(description) = &group.description {
+        text.push_str(&format!(" ({})", visible(description)));
+    }
+    if let Some(size) = group.size {
+        text.push_str(&format!(", {size} ranks"));
+    }
+    if let Some(ranks) = &group.ranks {
+        text.push_str(&format!(" {}", visible(ranks)));
+    }
+    if group.kernels != all {
+        text.push_str(&format!(" ×{}", count(group.kernels)));
+    }
+    text
+}
+
+/// A slice's thread, with its process if there are several, and its trace if there are several of these.
+pub fn thread(candidate: &Candidate, several_processes: bool) -> String {
+    let mut name = visible(candidate.thread.trim_end()).into_owned();
+    if let Some(pid) = candidate.pid.filter(|_| several_processes) {
+        name.push_str(&format!(", pid {pid}"));
+    }
+    if let Some(trace) = &candidate.trace {
+        name.push_str(&format!(", {}", visible(trace)));
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_print_in_a_fitting_unit() {
+        for (nanos, want) in [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (1_000, "1.000 µs"),
+            (139_078_775, "139.079 ms"),
+            (-1_500, "-1.500 µs"),
+            (999_999_999, "1000.000 ms"),
+            (2_000_000_000, "2.000 s"),
+        ] {
+            assert_eq!(Nanos(nanos).to_string(), want);
+        }
+    }
+
+    #[test]
+    fn control_characters_are_shown_as_escapes() {
+        assert_eq!(visible("evil\nAppeared 9 times\u{1b}[31m"), "evil\\nAppeared 9 times\\u{1b}[31m");
+        assert!(matches!(visible("naïve …"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn counts_have_commas() {
+        assert_eq!([0, 999, 1_000, 239_093, 1_234_567].map(count), ["0", "999", "1,000", "239,093", "1,234,567"]);
+    }
+
+    #[test]
+    fn names_are_shortened_from_the_left() {
+        assert_eq!(shorten("a/b.py(1): run", 20), "a/b.py(1): run");
+        assert_eq!(shorten("a/b.py(1): run", 8), "…1): run");
+    }
+
+    #[test]
+    fn numbers_and_values_read_well() {
+        assert_eq!(grouped(1_234_567.25, 1), "1,234,567.2");
+        assert_eq!(grouped(999.96, 1), "1,000.0");
+        assert_eq!((grouped(0.0, 0), percent(0.1234)), ("0".to_owned(), "12.3 %".to_owned()));
+        let some = |pairs: &[(&str, u64)]| pairs.iter().map(|(value, n)| ((*value).to_owned(), *n)).collect();
+        let of = |count| Stack { count, ..Stack::default() };
+        assert_eq!(values(&some(&[("a", 3)]), &of(3)), "a");
+        assert_eq!(values(&some(&[("a", 2), ("b", 1)]), &of(5)), "a ×2, b ×1, unknown ×2");
+        assert_eq!(values(&some(&[]), &of(5)), "unknown");
+    }
+}

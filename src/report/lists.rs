@@ -1,0 +1,52 @@
+//! Short lists that an error or a note shows: the slices to choose from, the kernels that a trace has instead.
+
+use super::column::{Column, Table};
+use super::format::{Nanos, count, shorten_right, thread, visible};
+use crate::analysis::missing::NameCount;
+use crate::analysis::window::{Candidate, several_processes};
+
+/// The index of the candidate, and whether there are several processes.
+type Context = (usize, bool);
+
+const CANDIDATES: &[Column<Candidate, Context>] = &[
+    Column::right("index", |_, (index, _)| index.to_string()),
+    Column::right("start (ns)", |candidate, _| candidate.window.start.to_string()),
+    Column::right("duration", |candidate, _| Nanos(candidate.window.duration()).to_string()),
+    Column::right("kernels", |candidate, _| count(candidate.kernels)),
+    Column::right("GPU time", |candidate, _| Nanos(candidate.gpu_time).to_string()),
+    Column::left("thread", |candidate, (_, several)| thread(candidate, *several)),
+    Column::left("name", |candidate, _| visible(&candidate.name).into_owned()),
+];
+
+const NAME_COUNTS: &[Column<NameCount>] =
+    &[Column::right("count", |row, ()| count(row.count)), Column::left("name", |row, ()| visible(&row.name).into())];
+
+/// The first slices that match a name, each with the index and the start by which it can be chosen.
+pub fn candidates(found: &[Candidate], limit: usize) -> String {
+    let several = several_processes(found);
+    let rows = found.iter().take(limit).enumerate().map(|(index, candidate)| (candidate, (index, several)));
+    let mut text = Table::of(CANDIDATES, rows).text();
+    if found.len() > limit {
+        text.push_str(&format!(" … and {} more\n", found.len() - limit));
+    }
+    text
+}
+
+/// Names and how often they occur, in lines of at most `width`. Names of kernels are shortened at their end: what is left finds
+/// them, because a pattern need only be a name's beginning.
+pub fn name_counts(rows: &[NameCount], width: usize) -> String {
+    let text = Table::of(NAME_COUNTS, rows.iter().map(|row| (row, ()))).text();
+    text.lines().map(|line| format!("{}\n", shorten_right(line, width))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_line_up() {
+        let rows = [("ncclDevKernel_A", 97), ("gather", 1)].map(|(name, count)| NameCount { name: name.into(), count });
+        assert_eq!(name_counts(&rows, 80), " count  name\n    97  ncclDevKernel_A\n     1  gather\n");
+        assert_eq!(name_counts(&rows, 16), " count  name\n    97  ncclDev…\n     1  gather\n");
+    }
+}
