@@ -5,8 +5,8 @@
 //! are skipped silently; files that are not traces and files that cannot be read are skipped and reported. Nothing is
 //! decompressed to memory: a file is read as a stream, and only its first bytes decide its rank.
 //!
-//! That order needs seeking. A tar that is compressed or comes through a pipe has to be read in its own order: writing the text
-//! of many ranks to a disk first would take tens of GB. A zip has its directory at the end, so a zip that comes as a stream is
+//! That order needs seeking. A tar that is compressed, in a zip, or comes through a pipe has to be read in its own order: writing
+//! the text of many ranks to a disk first would take tens of GB. A zip has its directory at the end, so a zip that comes as a stream is
 //! copied to a temporary file.
 //!
 //! Opening a file of an archive is opening any file, so both are here.
