@@ -1,5 +1,7 @@
 //! The tables of attribution: they hold what the program answers, on every trace, and what was worked out by hand on small ones.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
