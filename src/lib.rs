@@ -3,42 +3,26 @@
 //! A trace flows through once, in one direction:
 //!
 //! ```text
-//! file ─▶ input ─▶ Event ─▶ store (columns) ─▶ sql (virtual tables + queries/*.sql) ─▶ analysis ─▶ report ─▶ stdout / file
-//!         │ decompress, cut,    │ nesting, flows                                        ▲
-//!         │ parse               │                                                       └─ nccl: what a name means
-//!         └─ load: threads in turn, progress ─┘                                  cli: arguments in, exit code out
+//! file ─▶ input ─▶ Event ─▶ store (columns) ─▶ attribution ──────────▶ analysis ─▶ report ─▶ text
+//!         │ decompress,     │ nesting,          one row per kernel      one question  one form
+//!         │ tokenize, parse │ flows             and per collective      per file      per file
+//!         └ load: threads, progress                    └▶ sql: all of it as tables, with Perfetto's names
+//!                                 nccl: what a name means
 //! ```
-//!
-//! # Words
-//!
-//! - A **slice** is a named span of time on a **track**; a track belongs to a thread, or to a stream of a GPU.
-//! - A **kernel** is a slice of category `kernel`. The **launch** is the runtime call that put it onto the GPU.
-//! - A **flow** is an arrow between slices. A **stack** is a launch with its callers; each of them is a **frame**.
-//! - A **machine** is what a trace is of: each of several traces in an archive has its own, whose numbers are no other's.
-//! - A **window** is the span of time that is asked about, half-open, in ns on the trace's own clock.
-//!
-//! # Modules
-//!
-//! - [`input`]: bytes to events. [`event`]: what they are.
-//! - [`store`]: events to columns of slices and flows. [`load`](mod@load): both together, on several threads.
-//! - [`sql`]: the columns as SQLite tables with PerfettoSQL's names, and the project's queries.
-//! - [`analysis`]: one question per file. [`report`]: one form of output per file. [`export`]: a whole trace in other forms.
-//! - [`nccl`]: every fact about names. [`damage`], [`error`], [`time`]: what their names say.
-//! - The program is the binary's own module `cli`, with the feature of that name: arguments in, exit code out.
 //!
 //! # Example
 //!
 //! ```
-//! //! use nccl_stacks::{StackOptions, Database, LoadOptions, Wanted, Window, load, stacks};
+//! use nccl_stacks::analysis::cost::Order;
+//! use nccl_stacks::{Database, LoadOptions, StackOptions, Wanted, Window, load, stacks};
 //!
 //! # fn main() -> Result<(), nccl_stacks::Error> {
 //! let loaded = load("testdata/sglang_decode.json.gz", LoadOptions::default(), |_| {})?;
-//! let database = Database::open(loaded.store)?;
 //!
 //! // The stacks above the launches of all all-reduces of the trace, each with at most 12 callers.
 //! let wanted = Wanted::patterns(&["ncclDevKernel_AllReduce"])?;
-//! let how = StackOptions { max_callers: Some(12), ..StackOptions::default() };
-//! let mut report = stacks(database.store(), &wanted, Window::ALL, how);
+//! let options = StackOptions { max_callers: Some(12), ..StackOptions::default() };
+//! let mut report = stacks(&loaded.store, &wanted, Window::ALL, options);
 //!
 //! report.arrange(Order::Exposed, 0.0, None);
 //! for stack in &report.stacks {
@@ -47,15 +31,47 @@
 //! # assert_eq!(report.coverage.attributed(), 32);
 //!
 //! // Anything else is a question in SQL.
-//! let sql = "SELECT count(*) FROM slice WHERE name = 'cudaGraphLaunch'";
-//! let replays: i64 = database.connection().query_row(sql, [], |row| row.get(0))?;
-//! assert_eq!(replays, 2);
+//! let database = Database::open(loaded.store)?;
+//! let sql = "SELECT count(*) FROM collective WHERE collective = 'all_reduce' AND bytes IS NOT NULL";
+//! let recorded: i64 = database.connection().query_row(sql, [], |row| row.get(0))?;
+//! assert_eq!(recorded, 16);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! [`fn@stacks`] is the short way. `examples/stacks.rs` goes the same way step by step, which is what it takes to give a trace's
-//! captures of CUDA graphs or to keep what is found between the steps.
+//! [`fn@stacks`] is the short way. `examples/stacks.rs` goes the same way step by step, which it takes to add the captures of CUDA graphs or
+//! to keep the rows between the steps.
+//!
+//! # Words
+//!
+//! - A **slice** is a named span of time on a **track**; a track belongs to a thread, or to a stream of a GPU. Times are `i64` ns on the
+//!   trace's own clock; spans are half-open.
+//! - A **kernel** is a slice of category `kernel`. The **launch** is the runtime call that put it onto the GPU.
+//! - **Attribution** ties a kernel to its launch, by **evidence**; a kernel without a launch is **unattributed**, for a reason.
+//! - A **call path** is a launch and its callers, outermost first; each of them is a **frame**. All call paths form the **call tree**.
+//! - A **stack** is a group of kernels with equal **stack keys**: frames, thread, and the call paths of capture and forward pass.
+//! - An **operation** is a collective, send or receive of one rank, whatever recorded it.
+//! - A **flow** is an edge between slices.
+//! - A **trace** is one file of one process; an archive has several, which number their processes, streams and ids alike.
+//! - A **window** is the span of time that is asked about.
+//!
+//! # Modules, and where to add what
+//!
+//! - [`input`]: bytes to events. A format is one file there and one line in its table. [`event`]: the events.
+//! - [`store`]: events to columns of slices and flows. [`id`]: typed ids. [`load`](mod@load): both together, on several threads.
+//! - [`attribution`]: one row per kernel, one [operation](attribution::operations) per collective. Sources of NCCL's own records become
+//!   operations, too: a file for each in a folder `records`, beside `attribution`.
+//! - [`sql`]: columns and rows as SQLite tables, and the project's queries. A column is a line in a table's declaration.
+//! - [`analysis`]: one question per file, with its result struct. A grouping is a key for [`analysis::stacks::group`].
+//! - [`report`]: one form of output per file, and a variant of [`report::Form`]. [`export`]: a whole trace in other forms.
+//! - [`nccl`]: every fact about names. A kernel family is an entry of [`nccl::families::FAMILIES`].
+//! - [`damage`], [`error`], [`time`]: what their names say.
+//! - The program is the binary's own module `cli`, with the feature of that name: arguments in, exit code out.
+//!
+//! # Features
+//!
+//! `cli`, `proto` (Perfetto's protobuf) and `flamegraph` (pictures, by a crate under CDDL-1.0) are on by default, `parquet` is not. Without `cli` no
+//! terminal crate is built.
 
 pub mod analysis;
 pub mod attribution;

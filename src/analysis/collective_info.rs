@@ -19,6 +19,7 @@ use crate::store::strings::StringId;
 
 /// The collectives of a stack. Each map has the number of kernels per value; the rest, up to the stack's count, is unknown.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct CollectiveInfo {
     /// Collectives as nccl-tests names them, or as recorded if nccl-tests has none like it.
     pub collectives: BTreeMap<String, u64>,
@@ -38,6 +39,7 @@ pub struct CollectiveInfo {
 
 /// Sizes of collectives, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Bytes {
     /// The smallest.
     pub min: u64,
@@ -49,6 +51,7 @@ pub struct Bytes {
 
 /// A process group.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[non_exhaustive]
 pub struct Group {
     /// PyTorch's name for it, mostly a number.
     pub name: Option<String>,
@@ -64,6 +67,7 @@ pub struct Group {
 
 /// Bandwidths in GB/s, of 10⁹ bytes: the bytes of all kernels by the time of all kernels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Bandwidth {
     /// Size by time.
     #[serde(rename = "algorithm_gb_per_s")]

@@ -20,6 +20,7 @@ pub enum Order {
 
 /// The distribution of durations, in ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Distribution {
     /// The sum.
     #[serde(rename = "total_ns")]
@@ -69,6 +70,7 @@ impl Distribution {
 
 /// The totals of some kernels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Totals {
     /// How many.
     pub count: u64,
@@ -111,6 +113,7 @@ impl Totals {
 
 /// What a stack's kernels cost. All times in ns.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Cost {
     /// How long they ran.
     pub gpu_time: Distribution,

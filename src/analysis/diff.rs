@@ -16,6 +16,7 @@ use crate::time::parse_nanos;
 
 /// One of the two traces.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Side {
     /// Its name.
     pub trace: String,
@@ -33,6 +34,7 @@ pub struct Side {
 
 /// A stack of either or both.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Change {
     /// The frames, as in the second trace if it has the stack.
     #[serde(flatten)]
@@ -46,13 +48,14 @@ pub struct Change {
 impl Change {
     /// How much more the second trace has.
     pub fn growth(&self, order: Order) -> f64 {
-        let amount = |side: Option<Totals>| side.map_or(0.0, |amount| amount.by(order));
-        amount(self.after) - amount(self.before)
+        let totals = |side: Option<Totals>| side.map_or(0.0, |totals| totals.by(order));
+        totals(self.after) - totals(self.before)
     }
 }
 
 /// Two traces side by side.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Diff {
     /// The first trace.
     pub before: Side,
@@ -114,8 +117,8 @@ impl Diff {
 fn side((trace, report): (&str, StackReport)) -> (Side, Vec<Stack>) {
     let StackReport { stacks, coverage, summary, damage, .. } = report;
     let mut without_launch = Totals::default();
-    for missed in coverage.unattributed.values() {
-        without_launch.add(missed.all);
+    for unattributed in coverage.unattributed.values() {
+        without_launch.add(unattributed.all);
     }
     let mut kernels = without_launch;
     stacks.iter().for_each(|stack| kernels.add(stack.totals()));
@@ -212,7 +215,7 @@ mod tests {
         StackReport { stacks, ..StackReport::default() }
     }
 
-    fn amount(count: u64, gpu_time: i64, exposed: i64) -> Option<Totals> {
+    fn totals(count: u64, gpu_time: i64, exposed: i64) -> Option<Totals> {
         Some(Totals { count, gpu_time, exposed })
     }
 
@@ -229,25 +232,25 @@ mod tests {
             stack("b.py(1): f;launch", 2, 20, 20),
             stack("same", 1, 9, 9),
         ];
-        let mut missed = report(before);
-        missed.coverage.unattributed.insert(
+        let mut unattributed = report(before);
+        unattributed.coverage.unattributed.insert(
             Reason::NoId,
             Unattributed { all: Totals { count: 1, gpu_time: 7, exposed: 5 }, ..Unattributed::default() },
         );
-        let mut diff = Diff::new(("before.json", missed), ("after.json", report(after)));
+        let mut diff = Diff::new(("before.json", unattributed), ("after.json", report(after)));
         let found: Vec<(&str, Option<Totals>, Option<Totals>)> =
             diff.changes.iter().map(|change| (change.key.frames[0].as_str(), change.before, change.after)).collect();
         assert_eq!(
             found,
             [
-                ("a.py(1): g", amount(1, 50, 50), None),
-                ("b.py(1): f", None, amount(2, 20, 20)),
-                ("a.py(9): f", amount(4, 400, 100), amount(4, 400, 200)),
+                ("a.py(1): g", totals(1, 50, 50), None),
+                ("b.py(1): f", None, totals(2, 20, 20)),
+                ("a.py(9): f", totals(4, 400, 100), totals(4, 400, 200)),
             ]
         );
         assert_eq!((diff.new, diff.vanished, diff.unchanged, diff.changed), (1, 1, 1, 3));
-        assert_eq!((Some(diff.before.kernels), Some(diff.after.kernels)), (amount(7, 466, 164), amount(7, 429, 229)));
-        assert_eq!((Some(diff.before.without_launch), diff.before.stacks, diff.after.stacks), (amount(1, 7, 5), 3, 3));
+        assert_eq!((Some(diff.before.kernels), Some(diff.after.kernels)), (totals(7, 466, 164), totals(7, 429, 229)));
+        assert_eq!((Some(diff.before.without_launch), diff.before.stacks, diff.after.stacks), (totals(1, 7, 5), 3, 3));
         diff.arrange(Order::Exposed, Some(1));
         assert_eq!(diff.changes[0].key.frames[0], "a.py(9): f");
         assert_eq!((diff.changes.len(), diff.changed), (1, 3));
@@ -256,7 +259,7 @@ mod tests {
     #[test]
     fn bounds_are_on_growth() {
         let diff = |before, after| {
-            let all = |amount| report(vec![stack("a", 10, amount, amount)]);
+            let all = |totals| report(vec![stack("a", 10, totals, totals)]);
             Diff::new(("b", all(before)), ("a", all(after)))
         };
         for (text, before, after, exceeded) in [

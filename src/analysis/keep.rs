@@ -18,6 +18,7 @@ use crate::time::Window;
 
 /// The slices to keep.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Kept {
     /// By slice id: whether it is kept.
     pub slices: Vec<bool>,

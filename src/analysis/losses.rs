@@ -8,6 +8,7 @@ use crate::store::Store;
 
 /// What is wrong with a trace, or with all those of an archive.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Losses {
     /// How many bytes of (decompressed) text there are.
     pub text_bytes: u64,
@@ -21,6 +22,7 @@ pub struct Losses {
 
 /// One kind of damage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Loss {
     /// The trace of an archive; `None` for the archive itself and for a file that is a trace.
     pub trace: Option<String>,

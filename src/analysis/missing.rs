@@ -15,6 +15,7 @@ use crate::time::Window;
 
 /// A name and how often it occurs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct NameCount {
     /// The name.
     pub name: String,

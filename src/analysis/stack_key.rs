@@ -13,6 +13,7 @@ use crate::store::Store;
 
 /// The parts of a stack. Kernels with equal keys have one stack.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[non_exhaustive]
 pub struct StackKey {
     /// From the outermost caller to the launch. Empty if the launch is not in the trace, but its graph's capture is.
     pub frames: Vec<String>,
@@ -46,8 +47,8 @@ impl StackKey {
     /// The frames that say most about where it comes from, the innermost first: those of the user's own Python code; without any, those above
     /// what every collective has in common; without any of these either, all.
     pub fn telling_frames(&self) -> Vec<&str> {
-        let trails = [self.forward.as_ref(), self.captured.as_ref()];
-        let frames = trails.into_iter().flatten().flat_map(|trail| &trail.frames).chain(&self.frames);
+        let paths = [self.forward.as_ref(), self.captured.as_ref()];
+        let frames = paths.into_iter().flatten().flat_map(|path| &path.frames).chain(&self.frames);
         let all: Vec<&str> = frames.map(String::as_str).rev().collect();
         let only = |tells: fn(&str) -> bool| all.iter().copied().filter(|frame| tells(frame)).collect::<Vec<_>>();
         let found = [only(is_own_code), only(|frame| !is_plumbing(frame))].into_iter().find(|found| !found.is_empty());
@@ -56,27 +57,27 @@ impl StackKey {
 
     /// The collective of the innermost `nccl:…` annotation, which PyTorch puts around a launch.
     pub fn collective(&self) -> Option<Collective> {
-        let captured = self.captured.iter().flat_map(|trail| trail.frames.iter().rev());
+        let captured = self.captured.iter().flat_map(|path| path.frames.iter().rev());
         let mut frames = self.frames.iter().rev().chain(captured);
         frames.find_map(|frame| frame.strip_prefix(ANNOTATION)).and_then(Collective::of_record)
     }
 
     /// Whether callers were cut off anywhere.
     pub fn is_truncated(&self) -> bool {
-        self.truncated || [&self.captured, &self.forward].into_iter().flatten().any(|trail| trail.truncated)
+        self.truncated || [&self.captured, &self.forward].into_iter().flatten().any(|path| path.truncated)
     }
 
     /// The same key without line numbers, which differ between versions of a program, and without the marks of truncation.
     pub fn without_lines(&self) -> StackKey {
         let frames =
             |frames: &[String]| frames.iter().map(|frame| without_line(frame)).map(Cow::into_owned).collect::<Vec<_>>();
-        let trail = |trail: &CallPath| CallPath { frames: frames(&trail.frames), truncated: false };
+        let path = |path: &CallPath| CallPath { frames: frames(&path.frames), truncated: false };
         StackKey {
             frames: frames(&self.frames),
             truncated: false,
             thread: self.thread.clone(),
-            captured: self.captured.as_ref().map(trail),
-            forward: self.forward.as_ref().map(trail),
+            captured: self.captured.as_ref().map(path),
+            forward: self.forward.as_ref().map(path),
         }
     }
 }

@@ -42,6 +42,7 @@ impl Default for StackOptions {
 
 /// One stack, and the kernels that were launched from it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Stack {
     /// What tells it apart.
     #[serde(flatten)]
@@ -70,6 +71,7 @@ impl Stack {
 
 /// How far the kernels of a window are attributed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Coverage {
     /// How many kernels are in the window.
     pub kernels: u64,
@@ -91,6 +93,7 @@ pub struct Coverage {
 
 /// Unattributed kernels with one reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Unattributed {
     /// All of them.
     #[serde(flatten)]
@@ -104,6 +107,7 @@ pub struct Unattributed {
 
 /// An unattributed kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct UnattributedKernel {
     /// Its name.
     pub name: String,
@@ -123,7 +127,7 @@ impl Coverage {
 
     /// How many kernels are unattributed.
     pub fn unattributed(&self) -> u64 {
-        self.unattributed.values().map(|missed| missed.all.count).sum()
+        self.unattributed.values().map(|kernels| kernels.all.count).sum()
     }
 
     fn add(&mut self, store: &Store, kernel: &KernelLaunch) {
@@ -152,6 +156,7 @@ impl Coverage {
 
 /// The stacks of a window.
 #[derive(Debug, Default, Serialize)]
+#[non_exhaustive]
 pub struct StackReport {
     /// By count, the largest first; equal counts by text. [`StackReport::arrange`] sorts them otherwise.
     pub stacks: Vec<Stack>,

@@ -12,6 +12,7 @@ use crate::time::Window;
 /// A window in numbers. Times in ns, summed over the GPUs. Of work that begins or ends outside the window, the part inside counts. What runs at
 /// once on one GPU counts once.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Summary {
     /// The window; the whole trace has its own start and end here.
     pub window: Window,
@@ -41,6 +42,7 @@ pub struct Summary {
 
 /// All kernels of one name, as a row of `nsys stats -r cuda_gpu_kern_sum`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct KernelRow {
     /// Their name.
     pub name: String,
@@ -93,6 +95,7 @@ pub fn wall(activity: &GpuActivity, window: Window) -> i64 {
 
 /// Kernels by name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct KernelTable {
     /// By time in all, the longest first; equal times by name.
     pub rows: Vec<KernelRow>,

@@ -14,6 +14,7 @@ use crate::time::Window;
 
 /// A slice that could be the window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Candidate {
     /// Its id.
     pub slice: SliceId,

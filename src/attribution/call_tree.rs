@@ -33,6 +33,7 @@ struct Node {
 
 /// The frames of a call path, ready to be printed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[non_exhaustive]
 pub struct CallPath {
     /// From the outermost caller to the launch.
     pub frames: Vec<String>,

@@ -60,6 +60,7 @@ struct Recording {
 
 /// How many kernels the captures gave a call path, and why not the others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct CaptureTally {
     /// How many captured graphs there are.
     pub graphs: u64,
@@ -142,13 +143,13 @@ impl Captures {
 
     /// By call path: a number that all paths share which are equal up to this many callers.
     fn alike(&self, max_callers: Option<usize>) -> HashMap<PathId, usize> {
-        let mut trails = HashMap::new();
+        let mut paths = HashMap::new();
         let stacks = self.recordings.iter().flat_map(|recording| &recording.stacks);
         let mut alike = HashMap::new();
         for stack in stacks {
             alike.entry(*stack).or_insert_with(|| {
-                let next = trails.len();
-                *trails.entry(self.tree.call_path(*stack, max_callers)).or_insert(next)
+                let next = paths.len();
+                *paths.entry(self.tree.call_path(*stack, max_callers)).or_insert(next)
             });
         }
         alike

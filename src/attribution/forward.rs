@@ -40,7 +40,7 @@ pub struct Forwards<'a> {
 #[derive(Debug)]
 struct Index {
     /// By operator of the backward pass: the slice from which its flow comes.
-    arrows: HashMap<SliceId, SliceId>,
+    flows_in: HashMap<SliceId, SliceId>,
     /// By trace and number: the operators of the forward pass, in order.
     operators: HashMap<(TraceId, i64), Vec<SliceId>>,
 }
@@ -77,9 +77,9 @@ impl<'a> Forwards<'a> {
         let process = |slice: SliceId| store.process_of(slice);
         let of_process = process(outermost);
         // Ranks that share a file number their flows alike; a flow from another process is another rank's.
-        let mut arrows = node.iter().filter_map(|slice| index.arrows.get(slice)).copied();
+        let mut flows_in = node.iter().filter_map(|slice| index.flows_in.get(slice)).copied();
         let is_its = |from: &SliceId| number(*from) == Some(sequence) && process(*from) == of_process;
-        if let Some(from) = arrows.find(is_its) {
+        if let Some(from) = flows_in.find(is_its) {
             return Forward::Operator(from);
         }
         let all = index.operators.get(&(store.trace_of(outermost), sequence)).map_or(&[][..], Vec::as_slice);
@@ -106,9 +106,9 @@ impl Index {
         }
         let label = store.strings.find(FORWARD_BACKWARD);
         let flows = &store.flows;
-        let arrows = (0..flows.len())
+        let flows_in = (0..flows.len())
             .filter(|flow| label.is_some() && Some(flows.label[*flow].1) == label)
             .map(|flow| (flows.slice_in[flow], flows.slice_out[flow]));
-        Index { arrows: arrows.collect(), operators }
+        Index { flows_in: flows_in.collect(), operators }
     }
 }

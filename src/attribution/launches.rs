@@ -25,6 +25,7 @@ const MAX_CLOCK_SKEW: i64 = 10_000_000;
 
 /// A kernel and the call that launched it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Launched {
     /// The kernel.
     pub kernel: SliceId,
@@ -106,6 +107,7 @@ impl Reason {
 
 /// A call that launched a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Call {
     /// Its slice.
     pub slice: SliceId,
@@ -115,6 +117,7 @@ pub struct Call {
 
 /// The launches of all chosen kernels of a trace.
 #[derive(Debug, Default, Serialize)]
+#[non_exhaustive]
 pub struct Launches {
     /// One per kernel, in the order of their starts.
     pub kernels: Vec<Launched>,

@@ -18,6 +18,7 @@ use crate::store::strings::StringId;
 
 /// A process group as a record names it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct RecordedGroup {
     /// PyTorch's name for it, mostly a number.
     pub name: Option<String>,
@@ -31,6 +32,7 @@ pub struct RecordedGroup {
 
 /// One record.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Record {
     /// The name in PyTorch's words: `allreduce`, `_allgather_base`.
     pub name: Option<String>,

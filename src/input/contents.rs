@@ -1,7 +1,7 @@
 //! From stored bytes to the text of a trace: removes layers of compression and goes through archives.
 //!
 //! The traces of an archive are read one after the other, as trace_processor does: those in Perfetto's protobuf format first,
-//! then compressed files and archives, then JSON, each by name. Hidden files (macOS, editors and archivers leave them behind)
+//! then compressed files and archives, then JSON, each by name. Hidden files (macOS, editors and archivers create them)
 //! are skipped silently; files that are not traces and files that cannot be read are skipped and reported. Nothing is
 //! decompressed to memory: a file is read as a stream, and only its first bytes decide its rank.
 //!

@@ -198,8 +198,8 @@ impl<R: Read> BufRead for Source<R> {
         self.source.fill_buf()
     }
 
-    fn consume(&mut self, amount: usize) {
-        self.used += amount as u64;
-        self.source.consume(amount);
+    fn consume(&mut self, bytes: usize) {
+        self.used += bytes as u64;
+        self.source.consume(bytes);
     }
 }

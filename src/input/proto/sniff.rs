@@ -51,11 +51,11 @@ fn first_packet(head: &[u8]) -> First {
             Kind::Bytes => Some(varint(&mut rest).unwrap_or(u64::MAX)),
         };
         let Some(length) = length.and_then(|length| usize::try_from(length).ok()) else { return First::Nothing };
-        let (packet, behind) = rest.split_at(length.min(rest.len()));
+        let (packet, after) = rest.split_at(length.min(rest.len()));
         if number == PACKET && kind == Kind::Bytes && length > 0 {
             return contents(packet, packet.len() == length);
         }
-        rest = behind;
+        rest = after;
     }
 }
 
@@ -85,7 +85,7 @@ fn contents(packet: &[u8], is_whole: bool) -> First {
             },
         };
         match usize::try_from(length).ok().and_then(|length| rest.get(length..)) {
-            Some(behind) => rest = behind,
+            Some(after) => rest = after,
             None => return cut_off,
         }
     }
