@@ -144,7 +144,7 @@ impl KeySet {
     pub const COLLECTIVES: KeySet = KeySet { keys: args::OF_COLLECTIVES, of: EventsOf::Collectives };
 
     /// Whether the keys are kept of an event, by its category and its name's bytes in the file.
-    #[inline]
+    #[inline(always)]
     pub fn keep(&self, kind: CategoryKind, name: &[u8]) -> Keep {
         match (self.of, kind) {
             (EventsOf::Any, _) => Keep::Keys,

@@ -1,7 +1,7 @@
 //! The numbers among an event's arguments that relate it to other events, each under its name.
 //!
-//! Which numbers an event has follows from its category, and the rules are here alone: a reader answers which number an
-//! argument has ([`IdSource`]), [`EventIds::read`] asks for those that the event's kind has.
+//! Which numbers an event has follows from its category. The rules are here alone: a reader finds the value of an argument
+//! ([`IdSource`]), [`EventIds::read`] decides which arguments to read.
 
 use crate::nccl::args;
 use crate::nccl::category::CategoryKind;
@@ -77,7 +77,7 @@ pub enum IdValue {
 
 /// The arguments of one event, as a reader finds them.
 pub trait IdSource {
-    /// The value of an argument. Each is asked for once at most.
+    /// The value of an argument. A caller requests each once at most.
     fn value(&mut self, arg: IdArg) -> IdValue;
 }
 
@@ -133,8 +133,8 @@ impl EventIds {
     /// No ids.
     pub const NONE: EventIds = EventIds::Call { correlation: 0 };
 
-    /// Reads the ids that an event of this kind has. They are asked for in the order in which Kineto writes them, so that a
-    /// reader that searches text can go on where it found the one before.
+    /// Reads the ids that an event of this kind has. They are read in the order in which Kineto writes them, so that a reader that
+    /// searches text can go on where it found the one before.
     #[inline]
     pub fn read(kind: CategoryKind, source: &mut impl IdSource) -> EventIds {
         match kind {

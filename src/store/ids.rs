@@ -101,7 +101,9 @@ impl Store {
     /// The number that GPU work shares with the call that launched it; CUPTI counts from 1. Slices without a category may have it
     /// too.
     pub fn correlation(&self, slice: SliceId) -> Option<i64> {
-        match self.common_ids(slice) {
+        // The first number is enough.
+        let ids = PackedIds { first: self.slices.common_ids(slice).0, ..PackedIds::default() };
+        match ids.unpack(self.ids_kind(slice)) {
             EventIds::Gpu { correlation, .. } | EventIds::Call { correlation } => {
                 Some(correlation).filter(|id| *id != 0)
             }

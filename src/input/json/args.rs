@@ -15,7 +15,7 @@ const MAX_KEY: usize = 1024;
 const MAX_KEYS: usize = 64;
 const MAX_KEYS_MORE: usize = 64 << 10;
 
-/// Fills `list` with all of an `args` object, and says whether anything was nested too deeply to be kept, or has keys too long.
+/// Fills `list` with all of an `args` object. Returns whether anything was left out: nested too deep, or with keys too long.
 /// Rows before a syntax error are kept, as in Perfetto.
 pub(super) fn flatten(object: &[u8], list: &mut ArgList) -> Result<bool, SyntaxError> {
     let key = "args".to_owned();
@@ -24,7 +24,7 @@ pub(super) fn flatten(object: &[u8], list: &mut ArgList) -> Result<bool, SyntaxE
     Ok(path.left_out)
 }
 
-/// Adds the rows of one member, whose key in the table is known, and says whether anything was left out.
+/// Adds the rows of one member, given with its key in the table. Returns whether anything was left out.
 pub(super) fn flatten_member(key: &str, value: Token<'_>, list: &mut ArgList) -> Result<bool, SyntaxError> {
     let (Token::Object(text) | Token::Array(text)) = value else {
         with_scalar(value, |value| list.push(key, None, value));
@@ -54,7 +54,7 @@ pub(in crate::input) fn flatten_value_of(text: &[u8], key: &str, flat_key: &str,
     list.len() > had
 }
 
-/// The key under construction; steps are taken back by cutting the text.
+/// The key under construction; steps are taken back by truncating the text.
 struct Path {
     key: String,
     flat_key: String,
@@ -129,7 +129,7 @@ fn flatten_value(token: Token<'_>, path: &mut Path, list: &mut ArgList, depth: u
     }
 }
 
-/// Hands on what a value says, if it is no object and no array.
+/// Passes on a value, if it is no object and no array.
 pub(super) fn with_scalar(token: Token<'_>, push: impl FnOnce(ArgValue<&str>)) {
     match token {
         Token::Text(raw) => push(ArgValue::Text(&unescape(raw))),

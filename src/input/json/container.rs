@@ -3,7 +3,7 @@
 use super::cursor::{Cursor, Found, Length, Step};
 use super::keys::holds_list_of_events;
 use super::scan::is_space;
-use super::state::{After, End, Place, State, Within};
+use super::state::{After, End, Position, State, Within};
 use crate::damage::Damage;
 
 /// A header field longer than this is skipped: it is no header (some tools append tables of their own).
@@ -24,7 +24,7 @@ impl Cursor<'_> {
             }
         }
         match self.skip_separators() {
-            Some(b'{') => self.state.place = Place::Object,
+            Some(b'{') => self.state.position = Position::Object,
             Some(b'[') => self.state = State::in_list(false),
             Some(_) => return self.lose(self.at, Damage::Garbage, Within::Nothing),
             None => {
@@ -42,7 +42,7 @@ impl Cursor<'_> {
             Some(b'"') => {}
             Some(b'}') => {
                 self.at += 1;
-                self.state.place = Place::Closed { in_object: true };
+                self.state.position = Position::Closed { in_object: true };
                 return Step::Again;
             }
             Some(_) => return self.lose(self.at, Damage::Garbage, Within::Object),
@@ -119,7 +119,7 @@ impl Cursor<'_> {
             match byte {
                 b'{' | b'[' => {
                     self.fault(Damage::Documents, self.at);
-                    self.state.place = Place::Start;
+                    self.state.position = Position::Start;
                     return Step::Again;
                 }
                 0 => {}

@@ -34,7 +34,7 @@ pub enum Choice<'a> {
     LeaveOut,
     /// It is copied.
     Copy,
-    /// It is copied with an argument that says so, and again as a slice on a thread of its process.
+    /// It is copied with an argument that marks it, and again as a slice on a thread of its process.
     Mark {
         /// The number of that thread.
         tid: u32,
@@ -109,7 +109,7 @@ fn run<'a>(
     let mut copier = Copier {
         choose,
         parser: Parser::new(TimeRule::Exact, ArgsWanted::COLLECTIVES),
-        writer: Writer { out, place: Place::Start, late: Vec::new() },
+        writer: Writer { out, section: Section::Start, late: Vec::new() },
         copied: Copied::default(),
         strictly: strictly.then(Strictly::default),
         summary: Summary::default(),
@@ -293,13 +293,13 @@ fn as_json(text: &[u8]) -> Option<Cow<'_, [u8]>> {
 /// Writes one object with one list of events. What comes after the events in the file comes after them here too.
 struct Writer<W> {
     out: W,
-    place: Place,
+    section: Section,
     /// Fields that came after the first event.
     late: Vec<u8>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Section {
     Start,
     Header,
     Events,
@@ -308,13 +308,13 @@ enum Place {
 impl<W: Write> Writer<W> {
     fn header(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
         let member = [key, b": ", value].concat();
-        if self.place == Place::Events {
+        if self.section == Section::Events {
             self.late.extend_from_slice(b",\n");
             self.late.extend_from_slice(&member);
             return Ok(());
         }
-        self.out.write_all(if self.place == Place::Start { b"{\n" } else { b",\n" })?;
-        self.place = Place::Header;
+        self.out.write_all(if self.section == Section::Start { b"{\n" } else { b",\n" })?;
+        self.section = Section::Header;
         self.out.write_all(&member)
     }
 
@@ -341,7 +341,7 @@ impl<W: Write> Writer<W> {
     }
 
     fn event(&mut self, text: &[u8]) -> io::Result<()> {
-        if self.place == Place::Events {
+        if self.section == Section::Events {
             self.out.write_all(b",\n")?;
         } else {
             self.begin_events()?;
@@ -350,13 +350,13 @@ impl<W: Write> Writer<W> {
     }
 
     fn begin_events(&mut self) -> io::Result<()> {
-        self.out.write_all(if self.place == Place::Start { b"{\n" } else { b",\n" })?;
-        self.place = Place::Events;
+        self.out.write_all(if self.section == Section::Start { b"{\n" } else { b",\n" })?;
+        self.section = Section::Events;
         self.out.write_all(b"\"traceEvents\": [\n")
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        if self.place != Place::Events {
+        if self.section != Section::Events {
             self.begin_events()?;
         }
         self.out.write_all(b"\n]")?;

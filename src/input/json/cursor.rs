@@ -6,7 +6,7 @@ use super::marks::Marks;
 use super::piece::Fault;
 use super::recover::Recoverer;
 use super::scan::{Nesting, is_space};
-use super::state::{After, End, Lost, Place, State, Within};
+use super::state::{After, End, Lost, Position, State, Within};
 use crate::damage::Damage;
 
 /// What cursors share.
@@ -81,7 +81,7 @@ impl<'t> Cursor<'t> {
     /// Ends the text.
     pub(super) fn stop(&mut self, end: End) -> Step {
         self.at = self.text.len();
-        self.state.place = Place::Over(end);
+        self.state.position = Position::Over(end);
         Step::Pause
     }
 
@@ -135,13 +135,15 @@ impl<'t> Cursor<'t> {
             return self.lose(self.at, Damage::HeaderSkipped, Within::Object);
         }
         let key = is_header.then(|| self.key.clone());
-        self.state.place = Place::TooLong { nesting: Nesting::default(), offset, key, in_object };
+        self.state.position = Position::TooLong { nesting: Nesting::default(), offset, key, in_object };
         Step::Again
     }
 
     /// Drops a value that is too long to keep.
     pub(super) fn skip_too_long(&mut self) -> Step {
-        let Place::TooLong { nesting, offset, key, in_object } = &mut self.state.place else { return Step::Again };
+        let Position::TooLong { nesting, offset, key, in_object } = &mut self.state.position else {
+            return Step::Again;
+        };
         let offset = *offset;
         let Some(length) = nesting.end(&self.text[self.at..]) else {
             self.at = self.text.len();
@@ -152,11 +154,11 @@ impl<'t> Cursor<'t> {
         match key.take() {
             Some(key) => {
                 self.key = key;
-                self.state.place = Place::Object;
+                self.state.position = Position::Object;
                 Step::Found(Found::Header { value: None, offset, bytes })
             }
             None => {
-                self.state.place = Place::List { in_object: *in_object, commas: 0 };
+                self.state.position = Position::List { in_object: *in_object, commas: 0 };
                 Step::Found(Found::Fault(Fault { kind: Damage::EventTooLong, offset, bytes }))
             }
         }
@@ -200,7 +202,8 @@ impl<'t> Cursor<'t> {
     #[cold]
     pub(super) fn lose(&mut self, from: usize, kind: Damage, within: Within) -> Step {
         let begin = self.base + from as u64;
-        self.state.place = Place::Lost(Lost { begin, kind, within, tried_to: begin, tries: 0, named_up_to: None });
+        self.state.position =
+            Position::Lost(Lost { begin, kind, within, tried_to: begin, tries: 0, named_up_to: None });
         self.at = from;
         Step::Again
     }

@@ -39,15 +39,14 @@ pub(super) fn with_arguments(event: &[u8], args: &[u8]) -> Vec<u8> {
     [&event[..range.start], args, &event[range.end..]].concat()
 }
 
-/// A slice of the same process and time as that of an event, on another thread, of another category and a name that says what it
-/// is. `None` if the event
-/// does not hold its length.
+/// A slice of the same process and time as that of an event, on another thread, with another category and a name that begins with
+/// `match: `. `None` if the event does not hold its length.
 pub(super) fn on_thread(event: &[u8], tid: u32, category: &str) -> Option<Vec<u8>> {
     let fields = fields_of(event);
     value_range(event, &fields, Field::Dur)?;
     let mut text = format!("{{\"ph\": \"X\", \"cat\": \"{category}\", \"tid\": {tid}").into_bytes();
     if let Some(range) = value_range(event, &fields, Field::Name) {
-        // Queries that look for kernels by the beginnings of their names do not find them twice.
+        // So queries that select kernels by the beginning of their names do not find them twice.
         let name = event[range.clone()].strip_prefix(b"\"").unwrap_or(b"\"");
         text.extend_from_slice(b", \"name\": \"match: ");
         text.extend_from_slice(name);
@@ -92,7 +91,7 @@ fn add_member(text: &mut Vec<u8>, event: &[u8], fields: &Fields, key: &str, fiel
     }
 }
 
-/// Where a field's value stands, with its quotes.
+/// Where a field's value is, with its quotes.
 fn value_range(event: &[u8], fields: &Fields, field: Field) -> Option<std::ops::Range<usize>> {
     let range = fields.range(field);
     Some(match fields.get(event, field)? {

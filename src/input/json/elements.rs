@@ -6,7 +6,7 @@ use super::piece::{Events, Fault, MAX_EVENT};
 use super::recover::Outcome;
 use super::rest::is_rest;
 use super::scan::is_space;
-use super::state::{After, End, Place, Within};
+use super::state::{After, End, Position, Within};
 use crate::damage::Damage;
 
 /// What comes after an event.
@@ -36,14 +36,14 @@ impl Cursor<'_> {
             self.at += 1;
         };
         if first != Some(b'{') {
-            self.state.place = Place::List { in_object, commas };
+            self.state.position = Position::List { in_object, commas };
             return if self.faults.is_empty() { self.other_element(first, in_object) } else { Step::Again };
         }
         if commas == 0 {
             self.fault(Damage::MissingComma, self.at);
         }
         // When this element is read again, the comma is not reported again.
-        self.state.place = Place::List { in_object, commas: 1 };
+        self.state.position = Position::List { in_object, commas: 1 };
         if self.faults.is_empty() { self.event(in_object, events) } else { Step::Again }
     }
 
@@ -66,7 +66,7 @@ impl Cursor<'_> {
             match self.next_begins(to) {
                 Next::Proper { at, commas } => {
                     self.at = at;
-                    self.state.place = Place::List { in_object, commas };
+                    self.state.position = Position::List { in_object, commas };
                     return Step::Found(Found::Event { from, to, recognised });
                 }
                 Next::Unknown => return Step::Pause,
@@ -112,7 +112,7 @@ impl Cursor<'_> {
                     Some(false) => {}
                 }
                 self.at = end;
-                self.state.place = Place::List { in_object, commas: 0 };
+                self.state.position = Position::List { in_object, commas: 0 };
                 if recoverer.faults.is_empty() {
                     marks.restart(from);
                     let is_object = events.read(&text[..end], from, marks);
@@ -137,7 +137,7 @@ impl Cursor<'_> {
             Outcome::Broken { at } => {
                 let named = recoverer.has("name").then_some(self.base + at as u64);
                 let step = self.lose_object(from, Damage::EventSyntax, within);
-                if let Place::Lost(lost) = &mut self.state.place {
+                if let Position::Lost(lost) = &mut self.state.position {
                     lost.named_up_to = named;
                 }
                 step
@@ -151,7 +151,7 @@ impl Cursor<'_> {
         match first {
             Some(b']') => {
                 self.at += 1;
-                self.state.place = if in_object { Place::Object } else { Place::Closed { in_object } };
+                self.state.position = if in_object { Position::Object } else { Position::Closed { in_object } };
                 return Step::Again;
             }
             Some(b'}' | b':') => return lost(self),
@@ -172,7 +172,7 @@ impl Cursor<'_> {
             None if !self.after.is_end() => Step::Pause,
             Some(b',' | b']') | None if length > 0 && !value.contains(&b'{') => {
                 self.at += length;
-                self.state.place = Place::List { in_object, commas: 0 };
+                self.state.position = Position::List { in_object, commas: 0 };
                 Step::Found(Found::Fault(Fault { kind: Damage::ElementNotObject, offset, bytes: length as u64 }))
             }
             _ => lost(self),

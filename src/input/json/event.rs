@@ -24,7 +24,7 @@ pub(super) struct Parser {
     layouts: Layouts,
     /// Those of an event that has none of the known layouts.
     fields: Fields,
-    /// What was wrong with the event that was handed out last.
+    /// What was wrong with the event that was passed on last.
     faults: Vec<Damage>,
 }
 
@@ -52,8 +52,8 @@ impl Parser {
         }
     }
 
-    /// Whether the event that was handed out last has a length that is none, though it needs none: some readers give up there.
-    /// `text` is what the event was handed over with.
+    /// Whether the event that was passed on last has an invalid length, though its phase needs none: some readers give up there.
+    /// `text` is the text that it was passed in.
     pub(super) fn has_bad_time(&self, text: &[u8], recognised: bool) -> bool {
         let fields = if recognised { self.layouts.fields() } else { &self.fields };
         let is_bad = |field| match fields.get(text, field) {
@@ -64,13 +64,13 @@ impl Parser {
         [Field::Dur, Field::Tts, Field::Tdur].into_iter().any(is_bad)
     }
 
-    /// What was wrong with the event that was handed out last.
+    /// What was wrong with the event that was passed on last.
     #[inline]
     pub(super) fn faults(&mut self) -> impl Iterator<Item = Damage> {
         self.faults.drain(..)
     }
 
-    /// Hands the event to `take` that was recognised or read last. `Err` says what is wrong with an event that has to be left out.
+    /// Passes the event to `take` that was recognised or read last. `Err` is what is wrong with an event that has to be left out.
     #[inline]
     pub(super) fn parse(
         &mut self,
@@ -94,7 +94,7 @@ impl Parser {
         if fields.members.is_empty() {
             return Ok(());
         }
-        // Others are read to the last byte by the cutter, which one that looks alike has to be, too.
+        // The recoverer reads others byte by byte, and has to read those that look like them, too.
         if has_one_phase(&event.text[event.at..]) {
             layouts.learn(event.text, event.at, fields);
         }
@@ -113,7 +113,7 @@ impl Events for Parser {
     }
 }
 
-/// Hands what an event's fields mean to `take`. (An event is too large to be passed from hand to hand by value.)
+/// Passes the event with these fields to `take`, because it is too large to be returned by value.
 #[inline]
 fn meaning(
     time: TimeRule,
@@ -133,16 +133,7 @@ fn meaning(
             if fields.has(field) { unusual_time(time, fields.get(text, field), &has_text_time) } else { None }
         })
     };
-    let phase = match get(Field::Ph) {
-        Some(Token::Text(raw @ [first, ..])) => {
-            if *first == b'\\' {
-                first_of(raw)
-            } else {
-                *first
-            }
-        }
-        _ => return Err(Damage::EventWithoutTimestamp),
-    };
+    let phase = phase(fields, text).ok_or(Damage::EventWithoutTimestamp)?;
     let ts = match nanos(Field::Ts) {
         Some(ts) => ts,
         None if phase == b'M' => 0,
@@ -156,16 +147,7 @@ fn meaning(
         },
         _ => other_kind(phase, fields, text)?,
     };
-    let bind = match get(Field::BindId) {
-        Some(token)
-            if matches!(kind, Kind::Complete { .. } | Kind::Begin | Kind::AsyncBegin(_) | Kind::AsyncInstant(_)) =>
-        {
-            let flow_in = get(Field::FlowIn) == Some(Token::True);
-            let flow_out = get(Field::FlowOut) == Some(Token::True);
-            Some(Bind { id: flow_id(Some(token)), flow_in, flow_out })
-        }
-        _ => None,
-    };
+    let bind = bind(&kind, fields, text);
     take(&Event {
         kind,
         ts,
@@ -187,7 +169,28 @@ fn meaning(
     Ok(())
 }
 
-/// The time that a value is which is no simple number.
+/// The phase's letter.
+#[inline]
+fn phase(fields: &Fields, text: &[u8]) -> Option<u8> {
+    match fields.get(text, Field::Ph) {
+        Some(Token::Text(raw @ [b'\\', ..])) => Some(first_of(raw)),
+        Some(Token::Text([first, ..])) => Some(*first),
+        _ => None,
+    }
+}
+
+/// The flow that is bound to a slice.
+#[inline]
+fn bind(kind: &Kind<'_>, fields: &Fields, text: &[u8]) -> Option<Bind> {
+    let id = fields.get(text, Field::BindId)?;
+    if !matches!(kind, Kind::Complete { .. } | Kind::Begin | Kind::AsyncBegin(_) | Kind::AsyncInstant(_)) {
+        return None;
+    }
+    let is_true = |field| fields.get(text, field) == Some(Token::True);
+    Some(Bind { id: flow_id(Some(id)), flow_in: is_true(Field::FlowIn), flow_out: is_true(Field::FlowOut) })
+}
+
+/// The time of a value that is no simple number.
 #[cold]
 #[inline(never)]
 fn unusual_time(time: TimeRule, value: Option<Token<'_>>, is_text: &Cell<bool>) -> Option<i64> {
@@ -250,18 +253,18 @@ fn other_kind<'a>(phase: u8, fields: &Fields, text: &'a [u8]) -> Result<Kind<'a>
     })
 }
 
-/// The first byte of what a text says.
+/// The first byte of a text.
 fn first_of(raw: &[u8]) -> u8 {
     unescape(raw).bytes().next().unwrap_or_default()
 }
 
-/// Whether a text says this: letters may be written as escapes, though nobody does.
-fn says(raw: &[u8], what: &str) -> bool {
+/// Whether a text is this one: letters may be written as escapes, though no known program does so.
+fn is_text(raw: &[u8], what: &str) -> bool {
     raw == what.as_bytes() || raw.contains(&b'\\') && unescape(raw) == what
 }
 
 fn encloses(binding_point: Option<Token<'_>>) -> bool {
-    matches!(binding_point, Some(Token::Text(raw)) if says(raw, "e"))
+    matches!(binding_point, Some(Token::Text(raw)) if is_text(raw, "e"))
 }
 
 fn nonempty(token: Option<Token<'_>>) -> Option<Text<'_>> {
@@ -271,7 +274,7 @@ fn nonempty(token: Option<Token<'_>>) -> Option<Text<'_>> {
     }
 }
 
-/// Process and thread ids: whole numbers of 32 bits; negative and larger ones count as 0, fractions are cut off.
+/// Process and thread ids: whole numbers of 32 bits; negative and larger ones count as 0, fractions are truncated.
 #[inline]
 fn thread_id<'a>(fields: &Fields, text: &'a [u8], field: Field) -> Id<'a> {
     match fields.get(text, field) {
@@ -282,7 +285,7 @@ fn thread_id<'a>(fields: &Fields, text: &'a [u8], field: Field) -> Id<'a> {
                 if is_whole { scaled_decimal(digits, 0) } else { None }
             });
             let value = value.or_else(|| {
-                // A fraction is cut off, where the conversion above would round it.
+                // A fraction is truncated, where the conversion above would round it.
                 std::str::from_utf8(digits).ok().and_then(|t| t.parse::<f64>().ok()).map(|v| v.trunc() as i64)
             });
             Id::Number(value.and_then(|v| u32::try_from(v).ok()).unwrap_or(0))
@@ -317,7 +320,7 @@ fn async_id<'a>(fields: &Fields, text: &'a [u8]) -> Result<AsyncId<'a>, Damage> 
     if fields.get(text, Field::Pid).is_none() {
         return Err(Damage::IncompleteEvent);
     }
-    // Text and number stay apart by the quotes that stand around the one and not around the other.
+    // The quotes around text keep it apart from numbers.
     let as_text = |token: Token<'a>| match token {
         Token::Text(raw) => Some(std::borrow::Cow::Owned(format!("\"{}\"", unescape(raw)))),
         Token::Number(raw) => Some(String::from_utf8_lossy(raw)),
@@ -330,9 +333,9 @@ fn async_id<'a>(fields: &Fields, text: &'a [u8]) -> Result<AsyncId<'a>, Damage> 
     let (mut global, mut local) = (None, None);
     let mut walker = Walker::new(object);
     while let Ok(Some((key, value))) = walker.member() {
-        if says(key, "global") {
+        if is_text(key, "global") {
             global = as_text(value);
-        } else if says(key, "local") {
+        } else if is_text(key, "local") {
             local = as_text(value);
         }
     }
@@ -352,7 +355,7 @@ fn metadata<'a>(fields: &Fields, text: &'a [u8]) -> Result<Kind<'a>, Damage> {
     let mut value = None;
     let mut walker = Walker::new(object);
     while let Ok(Some((key, token))) = walker.member() {
-        if says(key, wanted) {
+        if is_text(key, wanted) {
             value = Some(token);
         }
     }
@@ -365,7 +368,7 @@ fn metadata<'a>(fields: &Fields, text: &'a [u8]) -> Result<Kind<'a>, Damage> {
     })
 }
 
-/// A place in an order: a whole number, as in Perfetto.
+/// A sort index: a whole number, as in Perfetto.
 fn index(text: &[u8]) -> Result<i64, Damage> {
     let is_whole = !text.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E'));
     scaled_decimal(text, 0).filter(|_| is_whole).ok_or(Damage::IncompleteEvent)

@@ -1,4 +1,4 @@
-//! The fields of one event, as places in the text.
+//! The fields of one event, as spans of the text.
 
 use std::ops::Range;
 
@@ -29,7 +29,7 @@ pub(super) enum Field {
     BindId,
     FlowIn,
     FlowOut,
-    /// Any other; it is passed over.
+    /// Any other; it is skipped.
     Other,
 }
 
@@ -66,11 +66,11 @@ impl Field {
     }
 }
 
-/// What sort of value stands at a place.
+/// The kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sort {
+pub(super) enum ValueKind {
     Absent,
-    /// The place is that between the quotes.
+    /// Its span is the text between the quotes.
     Text,
     Number,
     Object,
@@ -80,31 +80,31 @@ pub(super) enum Sort {
     Null,
 }
 
-/// A value's place.
+/// Where a value is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) sort: Sort,
+pub(super) struct Span {
+    pub(super) kind: ValueKind,
     pub(super) start: u32,
     pub(super) end: u32,
     /// Of a number that was read already.
     pub(super) digits: Digits,
 }
 
-impl Place {
-    const NONE: Place = Place { sort: Sort::Absent, start: 0, end: 0, digits: Digits::UNKNOWN };
+impl Span {
+    const NONE: Span = Span { kind: ValueKind::Absent, start: 0, end: 0, digits: Digits::UNKNOWN };
 }
 
-/// One field of an event, for whoever wants to know their order.
+/// One field of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Member {
     pub(super) field: Field,
-    pub(super) value: Place,
+    pub(super) value: Span,
 }
 
-/// The fields of one event. Of a key that comes twice the last counts.
+/// The fields of one event. If a key comes twice, the last one wins.
 #[derive(Debug)]
 pub(super) struct Fields {
-    places: [Place; COUNT],
+    spans: [Span; COUNT],
     /// All of them in order.
     pub(super) members: Vec<Member>,
     /// Whether a key that means something comes twice.
@@ -116,11 +116,11 @@ pub(super) struct Fields {
 impl Fields {
     /// No fields.
     pub(super) const NONE: Fields =
-        Fields { places: [Place::NONE; COUNT], members: Vec::new(), has_duplicates: false, flat: FlatValues::NONE };
+        Fields { spans: [Span::NONE; COUNT], members: Vec::new(), has_duplicates: false, flat: FlatValues::NONE };
 
     /// Reads all fields of the object that begins at a byte.
     pub(super) fn read(&mut self, text: &[u8], at: usize, marks: &mut Marks) -> Result<(), SyntaxError> {
-        self.places = [Place::NONE; COUNT];
+        self.spans = [Span::NONE; COUNT];
         self.members.clear();
         self.has_duplicates = false;
         self.flat = FlatValues::NONE;
@@ -128,7 +128,7 @@ impl Fields {
         while let Some((key, token)) = walker.member()? {
             let is_wrong = match token {
                 Token::Number(number) => !is_number(number),
-                // Where containers end was found by counting brackets of either kind.
+                // The ends of containers were found by counting brackets of either kind.
                 Token::Object(object) => !object.ends_with(b"}"),
                 Token::Array(array) => !array.ends_with(b"]"),
                 _ => false,
@@ -136,10 +136,10 @@ impl Fields {
             if is_wrong {
                 return Err(SyntaxError);
             }
-            let value = place(text, token, walker.offset());
+            let value = span(text, token, walker.offset());
             let member = Member { field: Field::of(key), value };
-            let before = std::mem::replace(&mut self.places[member.field as usize], value);
-            self.has_duplicates |= before.sort != Sort::Absent && member.field != Field::Other;
+            let before = std::mem::replace(&mut self.spans[member.field as usize], value);
+            self.has_duplicates |= before.kind != ValueKind::Absent && member.field != Field::Other;
             self.members.push(member);
         }
         if walker.has_wrong_commas() { Err(SyntaxError) } else { Ok(()) }
@@ -147,60 +147,60 @@ impl Fields {
 
     /// Sets a field.
     #[inline]
-    pub(super) fn set(&mut self, field: Field, value: Place) {
-        self.places[field as usize] = value;
+    pub(super) fn set(&mut self, field: Field, value: Span) {
+        self.spans[field as usize] = value;
     }
 
     /// A field's value.
     #[inline]
     pub(super) fn get<'a>(&self, text: &'a [u8], field: Field) -> Option<Token<'a>> {
-        let Place { sort, start, end, .. } = self.places[field as usize];
+        let Span { kind, start, end, .. } = self.spans[field as usize];
         let at = || text.get(start as usize..end as usize);
-        Some(match sort {
-            Sort::Absent => return None,
-            Sort::Text => Token::Text(at()?),
-            Sort::Number => Token::Number(at()?),
-            Sort::Object => Token::Object(at()?),
-            Sort::Array => Token::Array(at()?),
-            Sort::True => Token::True,
-            Sort::False => Token::False,
-            Sort::Null => Token::Null,
+        Some(match kind {
+            ValueKind::Absent => return None,
+            ValueKind::Text => Token::Text(at()?),
+            ValueKind::Number => Token::Number(at()?),
+            ValueKind::Object => Token::Object(at()?),
+            ValueKind::Array => Token::Array(at()?),
+            ValueKind::True => Token::True,
+            ValueKind::False => Token::False,
+            ValueKind::Null => Token::Null,
         })
     }
 
     /// Whether there is such a field.
     #[inline]
     pub(super) fn has(&self, field: Field) -> bool {
-        self.places[field as usize].sort != Sort::Absent
+        self.spans[field as usize].kind != ValueKind::Absent
     }
 
     /// The digits of a field's value, if it is a number that was read already.
     #[inline]
     pub(super) fn digits(&self, field: Field) -> Digits {
-        self.places[field as usize].digits
+        self.spans[field as usize].digits
     }
 
-    /// Where a field's value stands; the empty range at the text's start if there is none.
+    /// Where a field's value is; the empty range at the text's start if there is none.
     #[inline]
     pub(super) fn range(&self, field: Field) -> Range<usize> {
-        let Place { start, end, .. } = self.places[field as usize];
+        let Span { start, end, .. } = self.spans[field as usize];
         start as usize..end as usize
     }
 }
 
-/// The place of a token that ends before a byte.
-fn place(text: &[u8], token: Token<'_>, end: usize) -> Place {
-    let (sort, range) = match token {
-        Token::Text(inner) => (Sort::Text, end - 1 - inner.len()..end - 1),
-        Token::Number(all) => (Sort::Number, end - all.len()..end),
-        Token::Object(all) => (Sort::Object, end - all.len()..end),
-        Token::Array(all) => (Sort::Array, end - all.len()..end),
-        Token::True => (Sort::True, end - 4..end),
-        Token::False => (Sort::False, end - 5..end),
-        Token::Null => (Sort::Null, end - 4..end),
+/// The span of a token that ends before a byte.
+fn span(text: &[u8], token: Token<'_>, end: usize) -> Span {
+    let (kind, range) = match token {
+        Token::Text(inner) => (ValueKind::Text, end - 1 - inner.len()..end - 1),
+        Token::Number(all) => (ValueKind::Number, end - all.len()..end),
+        Token::Object(all) => (ValueKind::Object, end - all.len()..end),
+        Token::Array(all) => (ValueKind::Array, end - all.len()..end),
+        Token::True => (ValueKind::True, end - 4..end),
+        Token::False => (ValueKind::False, end - 5..end),
+        Token::Null => (ValueKind::Null, end - 4..end),
     };
     debug_assert!(range.end <= text.len());
-    Place { sort, start: range.start as u32, end: range.end as u32, digits: Digits::UNKNOWN }
+    Span { kind, start: range.start as u32, end: range.end as u32, digits: Digits::UNKNOWN }
 }
 
 impl Default for Fields {

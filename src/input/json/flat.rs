@@ -1,8 +1,8 @@
-//! Arguments that are nothing but a few whole numbers, recognised by what stands between them.
+//! Arguments that are nothing but a few whole numbers, recognised by the text between them.
 //!
 //! The arguments of Python functions and of runtime calls look like `{"Python parent id": 4, "Python id": 5, "Ev Idx": 6}`, and
 //! such events are most of a trace. Comparing the text between the numbers finds their end and all ids in one pass, faster than
-//! looking for the closing bracket alone.
+//! searching for the closing bracket alone.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ const MAX_LENGTH: usize = 200;
 /// How many forms are kept.
 const MAX_FORMS: usize = 6;
 
-/// Of the objects that have no known form one in so many is looked at: most of them are not flat.
+/// One in so many objects without a known form is learned from: most of them are not flat.
 const SAMPLE: u32 = 32;
 
 /// The forms of flat objects met so far.
@@ -41,7 +41,7 @@ struct Form {
     keys: Vec<Box<[u8]>>,
 }
 
-/// What a member's number is good for.
+/// Whether a member's number is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
     Value,
@@ -127,7 +127,7 @@ impl Form {
         while let Some((key, token)) = walker.member().ok()? {
             let (Token::Number(digits), true) = (token, before.len() < MAX_MEMBERS) else { return None };
             let end = walker.offset();
-            // Which of two equal keys counts is not decided here.
+            // Which of two equal keys wins is not decided here.
             if keys.iter().any(|known| **known == *key) {
                 return None;
             }
@@ -136,7 +136,7 @@ impl Form {
             keys.push(key.into());
             from = end;
         }
-        // What stands behind a number says that it is over.
+        // The text after a number shows that the number has ended.
         let tail = Prefix::of(&text[from..]).filter(|_| !keys.is_empty())?;
         Some(Form { before, tail, keys })
     }
@@ -198,10 +198,6 @@ mod tests {
         }
         assert_eq!(read(r#"{"Python parent id": 9}"#), Some([9, 0, 0, 0, 0, 0]));
         assert_eq!(read(r#"{"Ev Idx": 9, "Python id": 8}"#), None);
-        assert_eq!(
-            read(r#"{"Ev Idx": 12345678, "Python id": 7}"#),
-            Some([0, 7, 0, 0, 0, 0]),
-            "nobody asks for the first"
-        );
+        assert_eq!(read(r#"{"Ev Idx": 12345678, "Python id": 7}"#), Some([0, 7, 0, 0, 0, 0]), "the first is no id");
     }
 }

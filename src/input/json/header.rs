@@ -6,7 +6,7 @@ use super::recover::{Outcome, Recoverer};
 use crate::damage::Damage;
 use crate::event::{ArgValue, HeaderField};
 
-/// Flattens one top-level field, and says what was wrong with it. What cannot be read at all is kept as text.
+/// Flattens one top-level field, and returns what was wrong with it. What cannot be read at all is kept as text.
 pub(super) fn read(key: &str, text: &[u8], fields: &mut Vec<HeaderField>) -> Vec<Damage> {
     let mut faults = Vec::new();
     let value = serde_json::from_slice(text).ok().or_else(|| {

@@ -53,7 +53,7 @@ impl KeptArgs {
     }
 
     /// Adds the rows of the `args` object in a range of a marked text, and what was wrong with them.
-    #[inline]
+    #[inline(always)]
     pub(super) fn read(
         &mut self,
         owner: Owner<'_>,
@@ -75,7 +75,7 @@ impl KeptArgs {
 }
 
 impl KeptKeys {
-    #[inline]
+    #[inline(always)]
     fn are_wanted(&self, owner: Owner<'_>, object: &[u8]) -> bool {
         if owner.is_flat && !self.set.may_be_numbers() {
             return false;
@@ -87,6 +87,7 @@ impl KeptKeys {
         }
     }
 
+    #[inline(never)]
     fn read(&mut self, mut search: Search<'_, '_>, list: &mut ArgList, faults: &mut Vec<Damage>) {
         for (key, in_table) in &mut self.keys {
             match search.value(key).map(|value| flatten_member(in_table, value, list)) {
@@ -99,6 +100,7 @@ impl KeptKeys {
 }
 
 /// Flattens an `args` object, also if it is not quite JSON.
+#[inline(never)]
 fn flatten_all(recoverer: &mut Recoverer, object: &[u8], list: &mut ArgList, faults: &mut Vec<Damage>) {
     match args::flatten(object, list) {
         Ok(false) => {}

@@ -1,14 +1,14 @@
 //! Recognising events by their layout.
 //!
-//! A program writes all events of one kind alike: the same keys in the same order, with the same spaces between. So what an
-//! event looked like says where the next one's values are: what stands between them is compared, sixteen bytes at
-//! once, and nothing is looked at byte by byte. An event that matches a layout is read just as the walker would read it, because the
-//! same text between the same sorts of values means the same; one that matches none is read by the walker, and teaches a layout.
+//! A program writes all events of one kind alike: the same keys in the same order, with the same spaces between. So the layout of
+//! one event shows where the next one's values are: the text between them is compared, sixteen bytes at once, and nothing is read
+//! byte by byte. An event that matches a layout is read just as the walker would read it, because the same text between the same
+//! kinds of values means the same; one that matches none is read by the walker, and a layout is learned from it.
 
 use memchr::memmem::Finder;
 
 use super::compare::Piece;
-use super::fields::{Field, Fields, Place, Sort};
+use super::fields::{Field, Fields, Span, ValueKind};
 use super::flat::Flats;
 use super::keys::PHASE;
 use super::marks::Marks;
@@ -29,7 +29,7 @@ pub(super) struct Layouts {
     known: Vec<Layout>,
     /// The one that was recognised last.
     last: usize,
-    /// The one that is forgotten next when there are too many.
+    /// The one that is replaced next when there are too many.
     oldest: usize,
     /// The forms of simple arguments, which events of all layouts may have.
     flats: Flats,
@@ -48,13 +48,13 @@ impl Default for Layouts {
 #[derive(Debug)]
 struct Layout {
     steps: Vec<Step>,
-    /// What stands behind the last value.
+    /// The text after the last value.
     tail: Between,
     /// Texts between values beyond their first sixteen bytes.
     more: Vec<Piece>,
     /// The values of the event that was recognised last.
     fields: Fields,
-    /// The layout of the event that came after one like this: events come in patterns, a call, its arrow, the next call.
+    /// The layout of the event that came after one like this: events come in patterns, a call, its flow, the next call.
     followed_by: usize,
 }
 
@@ -63,7 +63,7 @@ struct Layout {
 struct Step {
     before: Between,
     field: Field,
-    sort: Sort,
+    kind: ValueKind,
     /// The last value here, if it is a short whole number: events come in runs of one thread.
     last: Repeated,
 }
@@ -77,7 +77,7 @@ struct Between {
     more: (u32, u32),
 }
 
-/// A number of up to seven bytes and the byte behind it: `text & mask == bytes`.
+/// A number of up to seven bytes and the byte after it: `text & mask == bytes`.
 #[derive(Debug, Clone, Copy, Default)]
 struct Repeated {
     bytes: u64,
@@ -88,10 +88,10 @@ struct Repeated {
 }
 
 impl Layouts {
-    /// Compares the event that begins at a byte with the layouts. The byte behind it if it has one of them.
+    /// Compares the event that begins at a byte with the layouts. The byte after it if it has one of them.
     #[inline]
     pub(super) fn recognise(&mut self, text: &[u8], at: usize, marks: &mut Marks) -> Option<usize> {
-        // Places are kept in 32 bits.
+        // Offsets are kept in 32 bits.
         u32::try_from(text.len()).ok()?;
         let expected = self.known.get(self.last)?.followed_by;
         if let Some(end) = self.known.get_mut(expected)?.matches(text, at, marks, &mut self.flats, &self.phase) {
@@ -127,23 +127,23 @@ impl Layouts {
     /// Learns from an event that begins at a byte and has these fields.
     pub(super) fn learn(&mut self, text: &[u8], at: usize, fields: &Fields) {
         let Some(layout) = Layout::of(text, at, fields) else { return };
-        // The last event of a text is not recognised, because there is nothing behind it to look ahead to.
+        // The last event of a text is not recognised, because comparing needs sixteen bytes after it.
         if let Some(known) = self.known.iter().position(|known| known.is_like(&layout)) {
             self.last = known;
             return;
         }
-        let place = if self.known.len() < MAX_LAYOUTS {
+        let index = if self.known.len() < MAX_LAYOUTS {
             self.known.push(layout);
             self.known.len() - 1
         } else {
-            let place = self.oldest;
+            let index = self.oldest;
             self.oldest = (self.oldest + 1) % MAX_LAYOUTS;
-            self.known[place] = layout;
-            place
+            self.known[index] = layout;
+            index
         };
-        self.known[place].followed_by = place;
-        self.known[self.last].followed_by = place;
-        self.last = place;
+        self.known[index].followed_by = index;
+        self.known[self.last].followed_by = index;
+        self.last = index;
     }
 }
 
@@ -155,13 +155,13 @@ impl Layout {
         let (mut steps, mut more) = (Vec::new(), Vec::new());
         let mut from = at;
         for member in &fields.members {
-            let Place { sort, start, end, .. } = member.value;
-            // Of these the length is not known from where they begin.
-            if !matches!(sort, Sort::Text | Sort::Number | Sort::Object | Sort::Array) {
+            let Span { kind, start, end, .. } = member.value;
+            // The length of the others cannot be known from where they begin.
+            if !matches!(kind, ValueKind::Text | ValueKind::Number | ValueKind::Object | ValueKind::Array) {
                 return None;
             }
             let before = Between::of(text.get(from..start as usize)?, &mut more)?;
-            steps.push(Step { before, field: member.field, sort, last: Repeated::default() });
+            steps.push(Step { before, field: member.field, kind, last: Repeated::default() });
             from = end as usize;
         }
         let tail = Between::of(text.get(from..)?, &mut more)?;
@@ -171,7 +171,7 @@ impl Layout {
     }
 
     fn is_like(&self, other: &Layout) -> bool {
-        let steps = |layout: &Layout| layout.steps.iter().map(|s| (s.before, s.field, s.sort)).collect::<Vec<_>>();
+        let steps = |layout: &Layout| layout.steps.iter().map(|s| (s.before, s.field, s.kind)).collect::<Vec<_>>();
         self.tail == other.tail && self.more == other.more && steps(self) == steps(other)
     }
 
@@ -191,30 +191,30 @@ impl Layout {
             at = step.before.pass(text, at, more)?;
             let start = at;
             let mut digits = Digits::UNKNOWN;
-            at = match step.sort {
-                Sort::Text => marks.quote(text, at)?,
-                Sort::Number => {
+            at = match step.kind {
+                ValueKind::Text => marks.quote(text, at)?,
+                ValueKind::Number => {
                     let number = step.last.number(text, at)?;
                     digits = number.digits;
                     number.end
                 }
-                Sort::Object if text.get(at) == Some(&b'{') => {
+                ValueKind::Object if text.get(at) == Some(&b'{') => {
                     if step.field != Field::Args {
                         container_end(text, at, b'}', marks, phase)?
                     } else if let Some(end) = flats.recognise(text, at, &mut fields.flat) {
                         end
                     } else {
-                        // Of two `args` the last counts.
+                        // Of two `args` the last one wins.
                         fields.flat.form = None;
                         let end = container_end(text, at, b'}', marks, phase)?;
                         flats.learn(text, at..end, marks);
                         end
                     }
                 }
-                Sort::Array if text.get(at) == Some(&b'[') => container_end(text, at, b']', marks, phase)?,
+                ValueKind::Array if text.get(at) == Some(&b'[') => container_end(text, at, b']', marks, phase)?,
                 _ => return None,
             };
-            fields.set(step.field, Place { sort: step.sort, start: start as u32, end: at as u32, digits });
+            fields.set(step.field, Span { kind: step.kind, start: start as u32, end: at as u32, digits });
         }
         tail.pass(text, at, more)
     }
@@ -231,7 +231,7 @@ impl Between {
         Some(Between { first: Piece::of(first), length: text.len() as u32, more: (from, more.len() as u32) })
     }
 
-    /// The byte behind this text, if it stands at a byte.
+    /// The byte after this text, if it is at a byte.
     #[inline]
     fn pass(&self, text: &[u8], at: usize, more: &[Piece]) -> Option<usize> {
         if !self.first.is_at(text, at) {
@@ -247,7 +247,7 @@ impl Between {
     }
 }
 
-/// The byte behind the container that begins at a byte, if it ends with the right bracket and no event has got into it.
+/// The byte after the container that begins at a byte, if it ends with the right bracket and no event has got into it.
 #[inline]
 fn container_end(text: &[u8], at: usize, last: u8, marks: &mut Marks, phase: &Finder<'_>) -> Option<usize> {
     let end = marks.container_end(text, at)?;
@@ -266,7 +266,7 @@ impl Repeated {
         let number = number(text, at)?;
         let length = number.end - at;
         if let (Some(value), 1..=7) = (number.digits.whole(), length) {
-            // With the byte behind it, which says that the number does not go on.
+            // With the byte after it, which shows that the number does not go on.
             let mask = u64::MAX >> (8 * (7 - length));
             *self = Repeated { bytes: bytes & mask, mask, length: length as u32, value };
         }
@@ -287,7 +287,7 @@ mod tests {
     fn recognised(events: &[String]) -> usize {
         let (mut layouts, mut count) = (Layouts::default(), 0);
         for (at, event) in events.iter().enumerate() {
-            // Layouts look ahead; what stands around an event may be anything.
+            // Layouts compare ahead; the text around an event may be anything.
             let text = format!("{}{event},{}", " ".repeat(at), "{\"next\": 1234567890}".repeat(4));
             let mut walked = Fields::default();
             // An event whose quotes or brackets are wrong ends somewhere else.

@@ -5,7 +5,8 @@
 //! - `read` divides the work between threads: `split` divides the text into chunks, `chunk_reader` reads one, `join` puts together
 //!   what was read. The result is the same for any number of threads.
 //! - `tokenizer` finds the events of a chunk (`container`: around and beside the list; `elements`: in it), from a `cursor`, and
-//!   hands them out as `piece`s. `state` is what passes from one chunk to the next. `marks` finds quotes and brackets.
+//!   hands them out as `piece`s. `state` is what passes from one chunk to the next. `marks` finds quotes and
+//!   brackets with `words`, and text that is not JSON with `suspects`.
 //! - `recover`, `recover_scalars`, `rest` and `resync` read what is not JSON; how they work together is in `recover`.
 //! - `event` gives one event its meaning. `fields` finds its members by walking (`scan`), `layout` and `flat` by comparing it with
 //!   events seen before (`compare`). `category`, `ids` and `kept` read its arguments: `search` finds single keys, `args`
@@ -46,8 +47,10 @@ mod search;
 mod split;
 mod state;
 mod summary;
+mod suspects;
 mod text;
 mod tokenizer;
+mod words;
 
 #[cfg(feature = "proto")]
 pub(super) use args::flatten_value_of;

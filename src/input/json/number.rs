@@ -1,15 +1,15 @@
 //! Numbers, read eight digits at a time as they are met.
 
-/// A number that has been passed over.
+/// A number in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Number {
-    /// The byte behind it.
+    /// The byte after it.
     pub(super) end: usize,
     /// What it is, if it is a simple one.
     pub(super) digits: Digits,
 }
 
-/// A number that is `value / 10^decimals`; [`Digits::UNKNOWN`] stands for any that is not made of digits and a point, or has
+/// A number that is `value / 10^decimals`; [`Digits::UNKNOWN`] is any that is not made of digits and a point, or has
 /// more digits than fit, or is not read yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Digits {
@@ -75,7 +75,7 @@ pub(super) fn is_part(byte: u8) -> bool {
     matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9')
 }
 
-/// The digits at a byte as a whole number and the byte behind them, whatever that is; `None` if there are none, or more than
+/// The digits at a byte as a whole number and the byte after them, whatever that is; `None` if there are none, or more than
 /// sixteen.
 #[inline(always)]
 pub(super) fn short_whole_number(text: &[u8], at: usize) -> Option<(i64, usize)> {
@@ -83,7 +83,7 @@ pub(super) fn short_whole_number(text: &[u8], at: usize) -> Option<(i64, usize)>
     (end > at && end <= at + 16).then_some((value, end))
 }
 
-/// The byte behind up to eight digits; `None` if there are none or more.
+/// The byte after up to eight digits; `None` if there are none or more.
 #[inline(always)]
 pub(super) fn digits_end(text: &[u8], at: usize) -> Option<usize> {
     let eight = u64::from_le_bytes(text.get(at..at + 8)?.try_into().ok()?);
@@ -106,7 +106,7 @@ fn others(digits: u64) -> u64 {
     ((seven_bits + u64::from_ne_bytes([0x76; 8])) | digits) & u64::from_ne_bytes([0x80; 8])
 }
 
-/// Appends the digits at a byte to a value, which wraps where there are too many. The byte behind them.
+/// Appends the digits at a byte to a value, which wraps where there are too many. The byte after them.
 #[inline]
 fn digits(text: &[u8], mut at: usize, mut value: i64) -> Option<(i64, usize)> {
     const POWERS: [i64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
@@ -159,7 +159,7 @@ pub(super) fn is_number(word: &[u8]) -> bool {
     rest.is_empty()
 }
 
-/// The number that one with a plus before it, zeros before it, or nothing before or behind its point can only be.
+/// The number that is meant by one with a plus or zeros before it, or with nothing before or after its point.
 pub(super) fn as_number(word: &[u8]) -> Option<Vec<u8>> {
     let (sign, rest) = match word {
         [b'-', rest @ ..] => (&b"-"[..], rest),

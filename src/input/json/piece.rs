@@ -38,7 +38,7 @@ pub(super) struct Marked<'a> {
     pub(super) marks: &'a mut Marks,
 }
 
-/// The parser of events, which says where they end and whether they are objects.
+/// The parser of events: it decides where they end and whether they are objects.
 pub(super) trait Events {
     /// The byte after the event that begins at a byte, if it looks like one before.
     fn recognise(&mut self, text: &[u8], at: usize, marks: &mut Marks) -> Option<usize>;

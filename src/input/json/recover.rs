@@ -390,7 +390,7 @@ mod tests {
             }
         }
 
-        /// What is called whole is JSON, and the same is said of the text however much of what follows is known.
+        /// What is called whole is JSON, and the outcome is the same however much of what follows is known.
         #[test]
         fn what_is_whole_is_json(
             text in "\\{(\"[a\\\\\"é\u{1}]{0,3}\":?|[{}\\[\\],:]|1|nan|\\.5|\\\\u00| |\"ph\":){0,20}",

@@ -10,7 +10,7 @@ use super::keys::{EVENT_KEYS, HEADER_KEYS, begins_with_key};
 use super::piece::MAX_EVENT;
 use super::recover::Outcome;
 use super::scan::is_space;
-use super::state::{Lost, Place, State, Within};
+use super::state::{Lost, Position, State, Within};
 
 /// In a broken object that looks like an event, so many others that look like one are tried before it is skipped.
 const MAX_TRIES: u8 = 4;
@@ -18,7 +18,7 @@ const MAX_TRIES: u8 = 4;
 /// What the text at a byte is.
 enum Sight {
     /// The text is in step again: it is read from here in this state.
-    InStep(Place),
+    InStep(Position),
     /// The search goes on at a byte.
     Not { next: usize },
     /// More text is needed to know.
@@ -37,7 +37,7 @@ impl Cursor<'_> {
             };
             let Some(at) = found.map(|found| self.at + found) else {
                 self.at = self.text.len();
-                self.state.place = Place::Lost(lost);
+                self.state.position = Position::Lost(lost);
                 return if self.after.is_end() { self.stop(lost.end()) } else { Step::Pause };
             };
             let sight = match self.text[at] {
@@ -46,10 +46,10 @@ impl Cursor<'_> {
                 _ => self.list_end(at, lost.within),
             };
             match sight {
-                Sight::InStep(place) => {
+                Sight::InStep(position) => {
                     self.at = at;
-                    let seen_events = self.state.seen_events || matches!(place, Place::List { .. });
-                    self.state = State { place, seen_events };
+                    let seen_events = self.state.seen_events || matches!(position, Position::List { .. });
+                    self.state = State { position, seen_events };
                     let bytes = self.base + at as u64 - lost.begin;
                     self.lost(lost.kind, lost.begin, bytes);
                     return Step::Again;
@@ -58,7 +58,7 @@ impl Cursor<'_> {
                 Sight::Unknown if self.after.is_end() => self.at = at + 1,
                 Sight::Unknown => {
                     self.at = at;
-                    self.state.place = Place::Lost(lost);
+                    self.state.position = Position::Lost(lost);
                     return Step::Pause;
                 }
             }
@@ -72,7 +72,7 @@ impl Cursor<'_> {
         let key = &self.text[at + 1 + space..];
         if matches!(lost.within, Within::Nothing | Within::Closed { .. }) {
             match begins_with_key(key, HEADER_KEYS) {
-                Some(true) => return Sight::InStep(Place::Start),
+                Some(true) => return Sight::InStep(Position::Start),
                 Some(false) => {}
                 None => return Sight::Unknown,
             }
@@ -96,7 +96,7 @@ impl Cursor<'_> {
                     Within::Object => true,
                     Within::List { in_object } | Within::Closed { in_object } => in_object,
                 };
-                Sight::InStep(Place::List { in_object, commas: 1 })
+                Sight::InStep(Position::List { in_object, commas: 1 })
             }
             Outcome::Open if self.text.len() - at > MAX_EVENT => not,
             Outcome::Open => Sight::Unknown,
@@ -121,7 +121,7 @@ impl Cursor<'_> {
             Some(true) => {
                 let after = &self.text[at + b"\"traceEvents\"".len()..];
                 match after.iter().filter(|byte| !is_space(**byte)).nth(1) {
-                    Some(b'[') => Sight::InStep(Place::Object),
+                    Some(b'[') => Sight::InStep(Position::Object),
                     Some(_) => Sight::Not { next: at + 1 },
                     None => Sight::Unknown,
                 }
@@ -155,6 +155,6 @@ impl Cursor<'_> {
             },
             Some(_) => return not,
         }
-        Sight::InStep(Place::List { in_object, commas: 1 })
+        Sight::InStep(Position::List { in_object, commas: 1 })
     }
 }

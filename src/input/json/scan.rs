@@ -275,7 +275,7 @@ mod tests {
         for cut in 0..text.len() {
             let mut nesting = Nesting::default();
             let end = nesting.end(&text[..cut]).or_else(|| nesting.end(&text[cut..]).map(|end| end + cut));
-            assert_eq!(end, Some(value.len()), "cut at {cut}");
+            assert_eq!(end, Some(value.len()), "divided at {cut}");
         }
         assert_eq!(Nesting::default().end(b"\"a\\\"b\" tail"), Some(6));
         assert_eq!(Nesting::default().end(b"{\"a\":1"), None);

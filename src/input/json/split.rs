@@ -134,12 +134,12 @@ impl<R: Read> Splitter<R> {
         self.carry.clear();
         let mut failure = None;
         let mut after = After::More;
-        let mut cut = None;
+        let mut event = None;
         let mut searched = 0;
-        while cut.is_none() && after == After::More && buffer.filled < MAX_GROWTH * self.size {
+        while event.is_none() && after == After::More && buffer.filled < MAX_GROWTH * self.size {
             match buffer.read(&mut self.source, self.size) {
                 Ok(true) => {
-                    cut = last_event(buffer.text(), searched);
+                    event = last_event(buffer.text(), searched);
                     // What looks like an event's beginning may lie across the end of what has been searched.
                     searched = buffer.filled.saturating_sub(LOOK_BACK);
                 }
@@ -152,13 +152,13 @@ impl<R: Read> Splitter<R> {
             let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
             self.in_object = text.iter().find(|b| !is_space(**b)) == Some(&b'{');
         }
-        if cut.is_some() {
+        if event.is_some() {
             after = After::Event;
         }
-        let next_start = cut.map(|_| State::in_list(self.in_object));
-        if let Some(cut) = cut {
-            self.carry.extend_from_slice(&buffer.text()[cut..]);
-            buffer.filled = cut;
+        let next_start = event.map(|_| State::in_list(self.in_object));
+        if let Some(event) = event {
+            self.carry.extend_from_slice(&buffer.text()[event..]);
+            buffer.filled = event;
         }
         self.ended = after.is_end();
         let start = std::mem::replace(&mut self.start, next_start);

@@ -19,14 +19,14 @@ pub(super) enum End {
 /// What a tokenizer has to know of all text before its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct State {
-    pub(super) place: Place,
+    pub(super) position: Position,
     /// Whether a list of events began.
     pub(super) seen_events: bool,
 }
 
 /// Where in the container the tokenizer is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Position {
     /// Before it.
     Start,
     /// Between the fields of the object.
@@ -46,16 +46,16 @@ pub(super) enum Place {
 
 impl State {
     /// At a file's beginning.
-    pub(super) const START: State = State { place: Place::Start, seen_events: false };
+    pub(super) const START: State = State { position: Position::Start, seen_events: false };
 
     /// Before an event of the list, after a comma.
     pub(super) fn in_list(in_object: bool) -> State {
-        State { place: Place::List { in_object, commas: 1 }, seen_events: true }
+        State { position: Position::List { in_object, commas: 1 }, seen_events: true }
     }
 
     /// How the text ended. Known once a tokenizer has read the last text.
     pub(super) fn end(&self) -> Option<End> {
-        if let Place::Over(end) = self.place { Some(end) } else { None }
+        if let Position::Over(end) = self.position { Some(end) } else { None }
     }
 }
 

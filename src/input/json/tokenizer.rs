@@ -16,7 +16,7 @@
 use super::cursor::{Cursor, Found, Step, Tools};
 use super::elements::Next;
 use super::piece::{Events, MAX_EVENT, Marked, Piece};
-use super::state::{After, Place, State};
+use super::state::{After, Position, State};
 
 /// See the file's header.
 pub(super) struct Tokenizer<'t> {
@@ -48,7 +48,8 @@ impl<'t> Tokenizer<'t> {
     /// The next event, if nothing is unusual: it looks like one before, and another one follows. This is nearly all of a trace.
     #[inline(always)]
     fn next_like_others(&mut self, events: &mut impl Events) -> Option<(usize, usize)> {
-        let (Place::List { commas: 1, .. }, true) = (&self.cursor.state.place, self.cursor.faults.is_empty()) else {
+        let (Position::List { commas: 1, .. }, true) = (&self.cursor.state.position, self.cursor.faults.is_empty())
+        else {
             return None;
         };
         let (text, from) = (self.cursor.text, self.cursor.at);
@@ -77,16 +78,16 @@ impl<'t> Tokenizer<'t> {
             if !self.cursor.faults.is_empty() {
                 return self.cursor.faults.pop_front().map(Piece::Fault);
             }
-            let step = match &self.cursor.state.place {
-                Place::List { in_object, commas } => self.cursor.element(*in_object, *commas, events),
-                Place::Start => self.cursor.start(),
-                Place::Object => self.cursor.field(),
-                Place::TooLong { .. } => self.cursor.skip_too_long(),
-                Place::Closed { in_object } => self.cursor.closed(*in_object),
-                Place::Lost(lost) => self.cursor.search(*lost),
-                Place::Over(_) => Step::Pause,
+            let step = match &self.cursor.state.position {
+                Position::List { in_object, commas } => self.cursor.element(*in_object, *commas, events),
+                Position::Start => self.cursor.start(),
+                Position::Object => self.cursor.field(),
+                Position::TooLong { .. } => self.cursor.skip_too_long(),
+                Position::Closed { in_object } => self.cursor.closed(*in_object),
+                Position::Lost(lost) => self.cursor.search(*lost),
+                Position::Over(_) => Step::Pause,
             };
-            // The borrow checker does not let a piece leave a loop that goes on otherwise; so the steps return places.
+            // The borrow checker does not let a piece leave a loop that goes on otherwise; so the steps return offsets.
             return Some(match step {
                 Step::Again => continue,
                 Step::Pause if self.cursor.faults.is_empty() => return None,

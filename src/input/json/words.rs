@@ -1,0 +1,220 @@
+//! Sixty-four bytes of text to words of bits: where quotes and brackets are, compared up to 32 bytes at a time.
+
+/// How many bytes one word of bits marks.
+pub(super) const WORD: usize = 64;
+
+/// The bits of 64 bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Word {
+    /// Quotes that open or close a string.
+    pub(super) quotes: u64,
+    /// `{` and `[` outside of strings.
+    pub(super) opens: u64,
+    /// `}` and `]` outside of strings.
+    pub(super) closes: u64,
+    /// How many they are: counting bits is slow where the processor may not be asked to.
+    pub(super) opened: u8,
+    pub(super) closed: u8,
+}
+
+/// What passes from one word to the next.
+#[derive(Debug, Clone, Default)]
+pub(super) struct State {
+    pub(super) in_string: bool,
+    pub(super) escaped: bool,
+    /// Not zero if there was anything suspect in the words since this was last cleared, or a string that is not all ASCII.
+    pub(super) suspect: u64,
+    /// Whether there was an escape.
+    pub(super) has_escapes: bool,
+}
+
+/// How wide the machine can compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Level {
+    #[cfg_attr(all(target_arch = "x86_64", not(test)), expect(dead_code, reason = "what every other machine uses"))]
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Sse2,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+}
+
+impl Default for Level {
+    #[cfg(not(target_arch = "x86_64"))]
+    fn default() -> Self {
+        Level::Portable
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn default() -> Self {
+        let has_avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt");
+        if has_avx2 && is_x86_feature_detected!("bmi1") { Level::Avx2 } else { Level::Sse2 }
+    }
+}
+
+impl Level {
+    /// Marks blocks of the text.
+    pub(super) fn mark(self, blocks: &[[u8; WORD]], state: &mut State, words: &mut Vec<Word>) {
+        match self {
+            Level::Portable => mark_with(compare_portably, blocks, state, words),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: SSE2 is part of x86-64; there is no such machine without it.
+            Level::Sse2 => unsafe { mark_sse2(blocks, state, words) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: this level is chosen only where the processor has these features.
+            Level::Avx2 => unsafe { mark_avx2(blocks, state, words) },
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "sse2")]
+fn mark_sse2(blocks: &[[u8; WORD]], state: &mut State, words: &mut Vec<Word>) {
+    mark_with(|block| compare_sse2(block), blocks, state, words);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,popcnt,bmi1")]
+fn mark_avx2(blocks: &[[u8; WORD]], state: &mut State, words: &mut Vec<Word>) {
+    mark_with(|block| compare_avx2(block), blocks, state, words);
+}
+
+/// Inlined into each of the functions above, so that all of it is made for their instructions.
+#[inline(always)]
+fn mark_with(compare: impl Fn(&[u8; WORD]) -> Found, blocks: &[[u8; WORD]], state: &mut State, words: &mut Vec<Word>) {
+    words.extend(blocks.iter().map(|block| state.word(compare(block))));
+}
+
+impl State {
+    #[inline(always)]
+    fn word(&mut self, found: Found) -> Word {
+        let quotes = found.quotes & !self.escapes(found.backslashes);
+        // A bit is set from each opening quote up to its closing one: the sum, without carry, of all quotes before it.
+        let mut inside = quotes;
+        for shift in [1, 2, 4, 8, 16, 32] {
+            inside ^= inside << shift;
+        }
+        if self.in_string {
+            inside = !inside;
+        }
+        self.in_string = inside >> 63 == 1;
+        self.suspect |= (found.odd & inside) | found.never;
+        let (opens, closes) = (found.opens & !inside, found.closes & !inside);
+        Word { quotes, opens, closes, opened: opens.count_ones() as u8, closed: closes.count_ones() as u8 }
+    }
+
+    /// Which bytes have a backslash before them that is not itself escaped.
+    #[inline(always)]
+    fn escapes(&mut self, backslashes: u64) -> u64 {
+        if backslashes == 0 && !self.escaped { 0 } else { self.escapes_of(backslashes) }
+    }
+
+    #[cold]
+    fn escapes_of(&mut self, mut backslashes: u64) -> u64 {
+        self.has_escapes = true;
+        let mut escaped = u64::from(self.escaped);
+        backslashes &= !escaped;
+        self.escaped = false;
+        while backslashes != 0 {
+            let at = backslashes.trailing_zeros();
+            backslashes &= !(1 << at);
+            if at == 63 {
+                self.escaped = true;
+            } else {
+                escaped |= 2 << at;
+                backslashes &= !(2 << at);
+            }
+        }
+        escaped
+    }
+}
+
+/// What comparing 64 bytes finds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Found {
+    quotes: u64,
+    backslashes: u64,
+    opens: u64,
+    closes: u64,
+    /// Control characters, and what is not ASCII.
+    odd: u64,
+    /// Not zero if there is a byte that may be neither between strings nor in them.
+    never: u64,
+}
+
+/// `[` and `{` differ in this bit, and so do `]` and `}`; no other byte becomes one of them by setting it.
+const CASE: u8 = 0x20;
+
+/// One byte at a time, on machines without the instructions below.
+fn compare_portably(block: &[u8; WORD]) -> Found {
+    let mut found = Found::default();
+    for (i, byte) in block.iter().enumerate() {
+        found.quotes |= u64::from(*byte == b'"') << i;
+        found.backslashes |= u64::from(*byte == b'\\') << i;
+        found.opens |= u64::from(byte | CASE == b'{') << i;
+        found.closes |= u64::from(byte | CASE == b'}') << i;
+        found.odd |= u64::from(*byte < b' ' || !byte.is_ascii()) << i;
+        found.never |= u64::from(*byte < b'\t' || !byte.is_ascii());
+    }
+    found
+}
+
+/// Sixteen bytes at a time.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "sse2")]
+#[inline]
+fn compare_sse2(block: &[u8; WORD]) -> Found {
+    use std::arch::x86_64::{
+        _mm_cmpeq_epi8, _mm_cmpgt_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
+    };
+    let mut found = Found::default();
+    for (part, bytes) in block.as_chunks::<16>().0.iter().enumerate() {
+        // SAFETY: `bytes` is 16 bytes long, and the instruction asks for no alignment.
+        let bytes = unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) };
+        let lower = _mm_or_si128(bytes, _mm_set1_epi8(CASE as i8));
+        let equal = |bytes, byte: u8| {
+            u64::from(_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(byte as i8))) as u16) << (part * 16)
+        };
+        found.quotes |= equal(bytes, b'"');
+        found.backslashes |= equal(bytes, b'\\');
+        found.opens |= equal(lower, b'{');
+        found.closes |= equal(lower, b'}');
+        // The comparison is of signed numbers, by which what is not ASCII is below the space too.
+        let below = _mm_cmpgt_epi8(_mm_set1_epi8(0x20), bytes);
+        found.odd |= u64::from(_mm_movemask_epi8(below) as u16) << (part * 16);
+        let never = _mm_cmpgt_epi8(_mm_set1_epi8(b'\t' as i8), bytes);
+        found.never |= u64::from(_mm_movemask_epi8(never) as u16);
+    }
+    found
+}
+
+/// Thirty-two bytes at a time.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+#[inline]
+fn compare_avx2(block: &[u8; WORD]) -> Found {
+    use std::arch::x86_64::{
+        _mm256_cmpeq_epi8, _mm256_cmpgt_epi8, _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_or_si256,
+        _mm256_set1_epi8,
+    };
+    let mut found = Found::default();
+    for (part, bytes) in block.as_chunks::<32>().0.iter().enumerate() {
+        // SAFETY: `bytes` is 32 bytes long, and the instruction asks for no alignment.
+        let bytes = unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) };
+        let lower = _mm256_or_si256(bytes, _mm256_set1_epi8(CASE as i8));
+        let equal = |bytes, byte: u8| {
+            let equal = _mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(byte as i8));
+            u64::from(_mm256_movemask_epi8(equal) as u32) << (part * 32)
+        };
+        found.quotes |= equal(bytes, b'"');
+        found.backslashes |= equal(bytes, b'\\');
+        found.opens |= equal(lower, b'{');
+        found.closes |= equal(lower, b'}');
+        // As above.
+        let below = _mm256_cmpgt_epi8(_mm256_set1_epi8(0x20), bytes);
+        found.odd |= u64::from(_mm256_movemask_epi8(below) as u32) << (part * 32);
+        let never = _mm256_cmpgt_epi8(_mm256_set1_epi8(b'\t' as i8), bytes);
+        found.never |= u64::from(_mm256_movemask_epi8(never) as u32);
+    }
+    found
+}
