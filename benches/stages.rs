@@ -1,8 +1,8 @@
-//! Where the time goes, stage by stage, on a made-up trace of a server: bytes of JSON per second on one thread.
+//! Where the time goes, stage by stage, on a synthetic trace of a server: bytes of JSON per second on one thread.
 //!
-//! Stages of reading include those before them: what "parse" takes more than "cut" is what parsing costs. `cargo bench` runs all;
-//! `cargo bench -- stage/nest` one. The numbers are for comparing a change with the commit before it on one machine, not for
-//! comparing machines; `benches/compare.sh` is for those.
+//! Stages of reading include those before them: the difference between "parse" and "cut" is the cost of parsing. `cargo bench` runs all;
+//! `cargo bench -- stage/nest` runs one. The numbers compare a change with the commit before it on one computer, not
+//! computers with each other; `benches/compare.sh` is for those.
 
 #![allow(
     clippy::unwrap_used,
@@ -81,11 +81,11 @@ fn builder(chunks: &[Chunk]) -> Builder {
     builder
 }
 
-/// The trace without the lines that are arrows.
+/// The trace without its flow events.
 fn without_flows(text: &[u8]) -> Vec<u8> {
     let text = std::str::from_utf8(text).unwrap();
-    let is_arrow = |event: &&str| event.contains("\"ph\": \"s\"") || event.contains("\"ph\": \"f\"");
-    let kept: Vec<&str> = text.split("\n  },\n").filter(|event| !is_arrow(event)).collect();
+    let is_flow = |event: &&str| event.contains("\"ph\": \"s\"") || event.contains("\"ph\": \"f\"");
+    let kept: Vec<&str> = text.split("\n  },\n").filter(|event| !is_flow(event)).collect();
     kept.join("\n  },\n").into_bytes()
 }
 
@@ -130,7 +130,7 @@ fn stages(c: &mut Criterion) {
     group.finish();
 }
 
-/// What is to be done once all is read.
+/// The work after everything is read.
 fn finish(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, chunks: &[Chunk]) {
     group.bench_function(name, |b| {
         b.iter_batched(
