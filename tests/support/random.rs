@@ -1,6 +1,6 @@
 //! Random numbers, and random damage, by a generator with a fixed seed.
 
-/// SplitMix64: small, and the same on every machine.
+/// SplitMix64: small, and the same on every computer.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
