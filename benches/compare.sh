@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# How long the whole answer takes, beside what else can be done with the same file in that time: decompressing it, and reading
-# it with the tools that are installed here.
+# How long the whole answer takes, compared with other work on the same file: decompressing it, and reading it with the tools
+# that are installed here.
 #
-# Runs are interleaved, because machines are noisy: a slow minute then hits all alike. What counts is the median, and its ratio
+# Runs are interleaved, because computers are noisy: a slow minute then hits all alike. The results are the median, and its ratio
 # to `gzip -dc` (of a plain file: to `cat`) of the same file. Slow tools run once.
 set -euo pipefail
 

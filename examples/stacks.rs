@@ -27,29 +27,29 @@ fn main() -> Result<(), Error> {
     let wanted = Wanted::nccl();
     let names = choose(database.store(), &wanted);
 
-    // For each kernel the call that launched it, and what ties the two.
+    // For each kernel, the call that launched it and the evidence for that.
     let launches = launches::find(database.store(), &names);
 
-    // From each call up to the Python functions above it, at most 12; stacks that are alike become one.
+    // From each call up to the Python functions that called it, at most 12; equal stacks become one.
     // Captures of CUDA graphs could be given here; without one, a replayed kernel has the stack of the replay.
-    let ground = Attributor::new(database.store(), &wanted, Captured::default());
+    let attributor = Attributor::new(database.store(), &wanted, Captured::default());
     let how = StackOptions { max_callers: Some(12), ..StackOptions::default() };
-    let mut report = stack_report(ground, &launches, Window::ALL, how);
+    let mut report = stack_report(attributor, &launches, Window::ALL, how);
     println!("{} of {} kernels have a stack", report.coverage.attributed(), report.coverage.kernels);
 
-    // The five that cost most of what nothing hid.
+    // The five with the most exposed time.
     report.arrange(Order::Exposed, 0.0, Some(5));
     for stack in &report.stacks {
         let cost = &stack.cost;
         println!();
         println!("{} kernels, {} on the GPU, {} exposed", stack.count, Nanos(cost.gpu_time.total), Nanos(cost.exposed));
-        // Outermost first; the last is the call itself.
+        // Outermost first; the last frame is the call itself.
         for frame in &stack.key.frames {
             println!("    {frame}");
         }
     }
 
-    // All else is a question in SQL: this one is which GPU streams the kernels ran on.
+    // Every other question is SQL: this one asks which GPU streams the kernels ran on.
     let sql = "SELECT thread.name, count(*) FROM slice
                JOIN thread_track ON slice.track_id = thread_track.id JOIN thread USING (utid)
                WHERE slice.category = 'kernel' AND slice.name GLOB 'nccl*' GROUP BY utid ORDER BY 2 DESC, 1";

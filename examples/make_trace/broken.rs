@@ -1,7 +1,7 @@
-//! Traces that are broken in one way each, and what a reader should say of them.
+//! Traces that are broken in one way each, and the report that a reader should give.
 //!
-//! All come of one small trace: a Python frame, twice an operator, its call and its NCCL kernel, and between them another
-//! kernel. What is done to it is done here, so that where it is wrong, what that costs and which events are whole is known
+//! All are made from one small trace: a Python frame, twice an operator, its call and its NCCL kernel, and between them another
+//! kernel. The damage is done here, so that its offset, its cost and the whole events are known
 //! without reading it.
 
 use std::io::Write as _;
@@ -26,7 +26,7 @@ struct Case {
     shows: &'static str,
     bytes: Vec<u8>,
     faults: Vec<Fault>,
-    /// How many of the ten events are there, mended or whole, of each document.
+    /// How many of the ten events are read, recovered or whole, of each document.
     events: usize,
     /// How many of the two NCCL kernels have their launch.
     attributed: usize,
@@ -60,12 +60,12 @@ impl Case {
     }
 }
 
-/// One kind, met once at a place, that cost so many bytes.
+/// One kind, counted once at an offset, that cost so many bytes.
 fn fault(kind: &'static str, offset: usize, bytes: usize) -> Fault {
     Fault { kind, offsets: vec![offset], count: 1, bytes }
 }
 
-/// One kind, met at some places, that cost nothing.
+/// One kind, counted at some offsets, that cost nothing.
 fn faults(kind: &'static str, offsets: Vec<usize>) -> Fault {
     Fault { kind, count: offsets.len(), offsets, bytes: 0 }
 }
@@ -103,45 +103,45 @@ fn events() -> Vec<Vec<u8>> {
     ]
 }
 
-/// A text and where its events begin.
+/// A text and the offsets of its events.
 struct Text {
     bytes: Vec<u8>,
-    places: Vec<usize>,
+    offsets: Vec<usize>,
 }
 
 fn text(events: &[Vec<u8>], between: &[Vec<u8>]) -> Text {
-    let (mut bytes, mut places) = (HEAD.as_bytes().to_vec(), Vec::new());
+    let (mut bytes, mut offsets) = (HEAD.as_bytes().to_vec(), Vec::new());
     for (i, event) in events.iter().enumerate() {
-        places.push(bytes.len());
+        offsets.push(bytes.len());
         bytes.extend_from_slice(event);
         bytes.extend_from_slice(between.get(i).map_or(TAIL.as_bytes(), |between| between));
     }
-    Text { bytes, places }
+    Text { bytes, offsets }
 }
 
-/// What stands behind each event but the last.
+/// What is after each event but the last.
 fn separators() -> Vec<Vec<u8>> {
     vec![BETWEEN.as_bytes().to_vec(); events().len() - 1]
 }
 
-/// The trace with a part of one event replaced, and the place of what is put there.
+/// The trace with a part of one event replaced, and the offset of the replacement.
 fn with(event: usize, old: &str, new: &[u8]) -> (Text, usize) {
     let mut events = events();
     let body = &mut events[event];
     let at = find(body, old.as_bytes());
     body.splice(at..at + old.len(), new.iter().copied());
     let text = text(&events, &separators());
-    let place = text.places[event] + at;
-    (text, place)
+    let offset = text.offsets[event] + at;
+    (text, offset)
 }
 
-/// The trace with something else between two events, and its place.
-fn with_between(behind: usize, new: &[u8]) -> (Text, usize) {
+/// The trace with something else between two events, and its offset.
+fn with_between(after: usize, new: &[u8]) -> (Text, usize) {
     let mut between = separators();
-    between[behind] = new.to_vec();
+    between[after] = new.to_vec();
     let text = text(&events(), &between);
-    let place = text.places[behind + 1] - new.len();
-    (text, place)
+    let offset = text.offsets[after + 1] - new.len();
+    (text, offset)
 }
 
 fn find(text: &[u8], part: &[u8]) -> usize {
@@ -153,27 +153,27 @@ const MM: usize = 4;
 
 /// A case in which the operator is lost up to where the next event begins.
 fn lost(name: &'static str, shows: &'static str, old: &str, new: &[u8]) -> Case {
-    let (Text { bytes, places }, _) = with(MM, old, new);
-    let faults = vec![fault("json_event_syntax", places[MM], places[MM + 1] - places[MM])];
+    let (Text { bytes, offsets }, _) = with(MM, old, new);
+    let faults = vec![fault("json_event_syntax", offsets[MM], offsets[MM + 1] - offsets[MM])];
     Case { name, shows, bytes, faults, events: 9, attributed: 2 }
 }
 
-/// A case in which everything can be mended; `at` are the places of what is wrong, from that of the new text.
-fn mended(
+/// A case in which everything can be recovered; `at` are the offsets of what is wrong, from that of the new text.
+fn recovered(
     name: &'static str,
     shows: &'static str,
     kind: &'static str,
     (old, new, at): (&str, &[u8], &[usize]),
 ) -> Case {
-    let (Text { bytes, .. }, place) = with(MM, old, new);
-    let faults = vec![faults(kind, at.iter().map(|at| place + at).collect())];
+    let (Text { bytes, .. }, offset) = with(MM, old, new);
+    let faults = vec![faults(kind, at.iter().map(|at| offset + at).collect())];
     Case { name, shows, bytes, faults, events: 10, attributed: 2 }
 }
 
 /// A case in which something is wrong with an event that is read all the same.
-fn noticed(name: &'static str, shows: &'static str, kind: &'static str, old: &str, new: &[u8]) -> Case {
-    let (Text { bytes, places }, _) = with(MM, old, new);
-    Case { name, shows, bytes, faults: vec![faults(kind, vec![places[MM]])], events: 10, attributed: 2 }
+fn counted(name: &'static str, shows: &'static str, kind: &'static str, old: &str, new: &[u8]) -> Case {
+    let (Text { bytes, offsets }, _) = with(MM, old, new);
+    Case { name, shows, bytes, faults: vec![faults(kind, vec![offsets[MM]])], events: 10, attributed: 2 }
 }
 
 fn cases() -> Vec<Case> {
@@ -189,38 +189,38 @@ fn cases() -> Vec<Case> {
 
 fn in_strings() -> [Case; 6] {
     [
-        mended(
+        recovered(
             "stray_quote.json",
             "a name with quotes that were not escaped, as Kineto wrote them until 2026",
             "json_stray_quote",
             // {"device": "cpu"}
             ("aten::mm", br#"f({"device": "cpu"})"#, &[3, 10, 13, 17]),
         ),
-        mended(
+        recovered(
             "bad_escape.json",
             "a Windows path whose backslashes were not escaped: \\\\m and \\\\l are no escapes, \\\\b is one",
             "json_bad_escape",
             ("aten::mm", br"D:\model\bin\loop.py", &[2, 12]),
         ),
-        mended(
+        recovered(
             "lone_surrogate.json",
             "one half of a character that takes two escapes",
             "json_lone_surrogate",
             ("aten::mm", br"aten::mm \ud83d", &[9]),
         ),
-        mended(
+        recovered(
             "control_character.json",
             "a line break and a byte 1 within a name",
             "json_control_character",
             ("aten::mm", b"aten\n::\x01mm", &[4, 7]),
         ),
-        mended(
+        recovered(
             "invalid_utf8.json",
             "bytes that are no UTF-8: 0xff, and the first two of a character of three",
             "json_invalid_utf8",
             ("aten::mm", b"aten\xff::\xe2\x82mm", &[4, 7]),
         ),
-        mended(
+        recovered(
             "stray_quote_in_argument.json",
             "a quote too many in an argument, which hides brackets from who counts quotes",
             "json_stray_quote",
@@ -231,9 +231,9 @@ fn in_strings() -> [Case; 6] {
 
 fn in_values() -> [Case; 7] {
     let deep = [&b"\"deep\": "[..], &vec![b'['; 10_000], &vec![b']'; 10_000], b", \"External id\": 3"].concat();
-    let (Text { bytes, places }, at) = with(MM, "50.000", b"Infinity");
+    let (Text { bytes, offsets }, at) = with(MM, "50.000", b"Infinity");
     let length = events()[MM].len() + "Infinity".len() - "50.000".len();
-    let faults = vec![fault("json_invalid_value", at, 0), fault("json_invalid_duration", places[MM], length)];
+    let faults = vec![fault("json_invalid_value", at, 0), fault("json_invalid_duration", offsets[MM], length)];
     let infinite = Case {
         name: "infinite_duration.json",
         shows: "a duration that is no number: the event is lost",
@@ -244,35 +244,35 @@ fn in_values() -> [Case; 7] {
     };
     [
         infinite,
-        noticed(
+        counted(
             "not_a_number.json",
             "an argument that is NaN, which JSON does not know",
             "json_invalid_value",
             "\"Sequence number\": 12",
             b"\"Sequence number\": NaN",
         ),
-        noticed(
+        counted(
             "deep_arguments.json",
             "an argument nested 10,000 deep",
             "json_args_too_deep",
             "\"External id\": 3",
             &deep,
         ),
-        noticed(
+        counted(
             "duplicate_key.json",
             "a key that an event has twice: the last counts",
             "json_duplicate_key",
             "\"pid\": 7000",
             b"\"pid\": 1, \"pid\": 7000",
         ),
-        noticed("text_time.json", "a time in quotes", "json_text_time", "400.000", b"\"400.000\""),
-        mended(
+        counted("text_time.json", "a time in quotes", "json_text_time", "400.000", b"\"400.000\""),
+        recovered(
             "comma_missing_within.json",
             "no comma between two fields of an event: what is missing is missed where the second begins",
             "json_missing_comma",
             (", \"tid\"", b" \"tid\"", &[1]),
         ),
-        mended(
+        recovered(
             "two_commas_within.json",
             "two commas within an event",
             "json_stray_comma",
@@ -288,12 +288,12 @@ fn lost_events() -> [Case; 8] {
     events[MM][half..].fill(0);
     between[MM].fill(0);
     events[MM + 1][..half].fill(0);
-    let Text { bytes, places } = text(&events, &between);
+    let Text { bytes, offsets } = text(&events, &between);
     let hole = Case {
         name: "hole.json",
         shows: "zeros over the end of one event and the beginning of the next, as of a disk",
         bytes,
-        faults: vec![fault("json_event_syntax", places[MM], places[MM + 2] - places[MM])],
+        faults: vec![fault("json_event_syntax", offsets[MM], offsets[MM + 2] - offsets[MM])],
         events: 8,
         attributed: 2,
     };
@@ -322,7 +322,7 @@ fn between_events() -> [Case; 6] {
     let (stray, stray_at) = with_between(MM, b"},\n  ");
     let middle = b"\n  ]\n}\n{\"traceEvents\": [\n  ";
     let (documents, end) = with_between(MM, middle);
-    let place = no_comma.places[MM + 1];
+    let offset = no_comma.offsets[MM + 1];
     let case = |name, shows, text: Text, fault| Case {
         name,
         shows,
@@ -332,9 +332,9 @@ fn between_events() -> [Case; 6] {
         attributed: 2,
     };
     [
-        case("comma_missing.json", "no comma between two events", no_comma, faults("json_missing_comma", vec![place])),
+        case("comma_missing.json", "no comma between two events", no_comma, faults("json_missing_comma", vec![offset])),
         case("two_commas.json", "two commas between two events", commas, faults("json_stray_comma", vec![second + 1])),
-        // `gar` alone would be an element that is none.
+        // `gar` alone would count as an element that is no object.
         case(
             "garbage.json",
             "letters, a brace and control characters between two events",
@@ -369,13 +369,13 @@ fn beside_the_events() -> [Case; 6] {
     let devices = "  \"deviceProperties\": [{\"name\": \"H100 \"SXM\"}],\n";
     let quotes = "  \"deviceProperties\": [{\"name\": \"H100 \"SXM\"\"}],\n";
     let nan = "  \"load\": NaN,\n";
-    let (Text { bytes: cut, places }, _) = with(MM, "aten::mm", b"aten::mm");
-    let end = places[6] + 30;
+    let (Text { bytes: cut, offsets }, _) = with(MM, "aten::mm", b"aten::mm");
+    let end = offsets[6] + 30;
     let mut cut_off = case(
         "cut_off.json",
         "the text ends in the middle of the seventh event",
         cut[..end].to_vec(),
-        vec![fault("trace_truncated", places[6], 30)],
+        vec![fault("trace_truncated", offsets[6], 30)],
     );
     cut_off.events = 6;
     cut_off.attributed = 1;
@@ -422,11 +422,11 @@ fn stored(text: &[u8]) -> Vec<u8> {
 }
 
 fn packed() -> [Case; 2] {
-    let Text { bytes, places } = text(&events(), &separators());
+    let Text { bytes, offsets } = text(&events(), &separators());
     let whole = stored(&bytes);
     // The header of the file, and that of its only block.
     const BEFORE: usize = 10 + 5;
-    let cut = whole[..BEFORE + places[7] + 5].to_vec();
+    let cut = whole[..BEFORE + offsets[7] + 5].to_vec();
     let mut wrong_sum = whole.clone();
     let at = wrong_sum.len() - 8;
     wrong_sum[at] ^= 1;
@@ -442,7 +442,7 @@ fn packed() -> [Case; 2] {
         Case {
             name: "wrong_sum.json.gz",
             shows: "a gzip file whose checksum is wrong: all of its text is there",
-            // That is behind the checksum.
+            // That is after the checksum.
             faults: vec![fault("compressed_corrupt", wrong_sum.len() - 4, 0)],
             bytes: wrong_sum,
             events: 10,

@@ -1,5 +1,5 @@
 //! A trace whose costs are round numbers: collectives that compute kernels hide wholly, partly or not at all, of known sizes, launched a
-//! known time before they run. What follows from it stands in the `README.md` beside the traces.
+//! known time before they run. The resulting costs are in the `README.md` beside the traces.
 
 use super::tiny::{ALL_GATHER, ALL_REDUCE, CPU, GEMM, REDUCE_SCATTER, STREAM_7, STREAM_20, Tiny};
 
@@ -10,7 +10,7 @@ const WORLD: &str = r#""Group size": 4, "Process Group Name": "0", "Process Grou
 const PAIR: &str =
     r#""Group size": 2, "Process Group Name": "7", "Process Group Description": "pp", "Process Group Ranks": "[0, 1]""#;
 
-/// Where a collective comes from, down to the call that launches it.
+/// The frames of a collective, down to the call that launches it.
 struct Route {
     caller: &'static str,
     function: &'static str,
@@ -59,14 +59,14 @@ const ALL_TO_ALLS: Route = Route {
     kernel: SEND_RECV,
 };
 
-/// What PyTorch records of a collective: elements that this rank gives and gets.
+/// PyTorch's record of a collective: elements of this rank's input and output.
 fn record(name: &str, given: u32, got: u32, group: &str) -> String {
     format!(
         r#""Collective name": "{name}", "dtype": "BFloat16", "In msg nelems": {given}, "Out msg nelems": {got}, {group}"#
     )
 }
 
-/// Puts the record of a collective where it can stand.
+/// Where the record of a collective is.
 enum Recorded {
     /// At the operator and, as Kineto does since 2024, at the kernel.
     Everywhere(String),
@@ -113,7 +113,7 @@ impl Costs {
         self.trace.kernel(GEMM, STREAM_7, run, self.last_id);
     }
 
-    /// One launch of a graph with two all-reduces, of which nothing is recorded, and a matrix product beside the second.
+    /// One launch of a graph with two all-reduces, which have no record, and a matrix product beside the second.
     fn replay(&mut self) {
         self.last_id += 1;
         let (id, trace) = (self.last_id, &mut self.trace);
@@ -130,7 +130,7 @@ pub(crate) fn trace() -> Vec<u8> {
     run(false)
 }
 
-/// The same of a later version of the program, in which lines moved, a collective takes longer, one is gone and one is new.
+/// The same for a later version of the program, in which lines moved, a collective takes longer, one is gone and one is new.
 pub(crate) fn later() -> Vec<u8> {
     run(true)
 }

@@ -1,5 +1,5 @@
 //! Data-parallel training without Python stacks: gradients are summed over the ranks from the thread
-//! autograd runs the backward pass on, so the stacks of those collectives never meet the training
+//! of autograd's backward pass, so the stacks of those collectives never meet the training
 //! loop. The first kernels were launched before the recording began.
 
 use super::kineto::{Group, Header, Lane};
@@ -19,9 +19,9 @@ const AUTOGRAD: usize = 1;
 const ROWS: u32 = 256;
 const WIDTH: u32 = 1024;
 const LAYERS: u32 = 8;
-/// Layers whose gradients travel together.
+/// Layers whose gradients are in one bucket.
 const BUCKET: u32 = 2;
-/// Kernels still to run when the recording begins.
+/// Kernels that are still to run when the recording begins.
 const LEFTOVERS: u32 = 3;
 
 pub(crate) struct Training;
@@ -104,7 +104,7 @@ fn backward(rec: &mut Recorder, sequence: u32, full: bool) {
                 rec.launch(&catalog::LAUNCH_KERNEL, &catalog::ELEMENTWISE, 1024, COMPUTE, None);
             });
         });
-        // The reducer hangs on the node as a post hook, so it runs after the node itself has ended.
+        // The reducer is a post hook of the node, so it runs after the node itself has ended.
         if full {
             let collective = collective(rec, "allreduce", u64::from(BUCKET * WIDTH * (WIDTH + 1)));
             rec.op("c10d::allreduce_", tensors(&catalog::ALL_REDUCE_INPUTS), |rec| {

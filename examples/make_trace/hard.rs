@@ -1,7 +1,7 @@
-//! Traces that are hard to answer from, one rule to a few lines: callers that times do not tell, launches that ids do not tell, graphs
-//! and their captures, the two passes of autograd. They stand here letter by letter, so that an answer can be read off them.
+//! Traces that are hard to answer from, one rule to a few lines: callers that times alone do not show, launches that ids alone do not
+//! show, graphs and their captures, the two passes of autograd. They are literal text, so that an answer can be read off them.
 
-/// Callers that times, numbers or neither tell.
+/// Callers that times, numbers, or neither of them show.
 pub(crate) const STRANGERS: &str = r#"{"schemaVersion": 1,
 "traceEvents": [
 {"ph": "X", "cat": "python_function", "name": "threading.py(1030): _bootstrap", "pid": 7000, "tid": 0, "ts": 0, "dur": 10000, "args": {"Python parent id": null, "Python id": 1}},
@@ -44,7 +44,7 @@ pub(crate) const STRANGERS: &str = r#"{"schemaVersion": 1,
 ]}
 "#;
 
-/// One kernel for each way of being tied to its launch, or of not being.
+/// One kernel for each kind of evidence for its launch, or for none.
 pub(crate) const EVIDENCE: &str = r#"{"schemaVersion": 1,
 "traceEvents": [
 {"ph": "X", "cat": "python_function", "name": "serve.py(1): main", "pid": 7000, "tid": 7000, "ts": 0, "dur": 1000, "args": {"Python parent id": null, "Python id": 1}},

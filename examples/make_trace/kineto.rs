@@ -1,18 +1,18 @@
 //! Writes the JSON that Kineto, PyTorch's profiler back end, exports: same header, same event
-//! layout, same spelling of times. A reader that copes with these files copes with real ones, because
-//! the details readers trip over (relative times with three decimals, a flow event right behind its
-//! slice, flow ends that no start belongs to) are written the way Kineto writes them.
+//! layout, same spelling of times. A reader that reads these files reads real ones, because
+//! the details that readers fail on (relative times with three decimals, a flow event right after its
+//! slice, flow ends without a start) are written the way Kineto writes them.
 
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write};
 
-/// Bytes collected before they are handed to the underlying writer.
+/// Bytes collected before they are passed to the underlying writer.
 const FLUSH_AT: usize = 1 << 16;
 
 /// Start of the time the `ts` fields count from, on the three-month grid Kineto uses.
 const BASE_TIME_NANOSECONDS: i64 = 1_759_300_374_000_000_000;
 
-/// The row an event is drawn on: a CPU thread of a process, or a stream of a device.
+/// The row of an event: a CPU thread of a process, or a stream of a device.
 #[derive(Clone, Copy)]
 pub(crate) struct Lane {
     pub(crate) pid: i64,
@@ -26,7 +26,7 @@ pub(crate) struct Span {
     pub(crate) dur: i64,
 }
 
-/// What the header says about the job.
+/// The header's data on the job.
 pub(crate) struct Header<'a> {
     pub(crate) rank: u32,
     pub(crate) ranks: u32,
@@ -108,7 +108,7 @@ impl<W: Write> Kineto<W> {
         Ok(())
     }
 
-    /// Writes one end of the arrow between a launch and what it started. Only Kineto's launching
+    /// Writes one end of the flow between a launch and what it started. Only Kineto's launching
     /// calls get an `s`; every other record with a correlation id gets an `f`, paired or not.
     pub(crate) fn flow(&mut self, start: bool, id: u32, lane: Lane, ts: i64) -> io::Result<()> {
         self.open_event()?;
@@ -121,7 +121,7 @@ impl<W: Write> Kineto<W> {
         Ok(())
     }
 
-    /// Names a process and places it in the viewer's list.
+    /// Names a process and sets its position in the viewer's list.
     pub(crate) fn process(
         &mut self,
         pid: i64,
@@ -201,7 +201,7 @@ impl<W: Write> Kineto<W> {
     }
 
     fn put(&mut self, text: std::fmt::Arguments<'_>) {
-        // A String never refuses text, so there is nothing to report.
+        // A String never refuses text, so there is no error to report.
         let _ = self.buf.write_fmt(text);
     }
 
@@ -211,15 +211,15 @@ impl<W: Write> Kineto<W> {
     }
 }
 
-/// How much a finished trace holds.
+/// The counts of a finished trace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Written {
     pub(crate) bytes: u64,
     pub(crate) events: u64,
 }
 
-/// The `args` object of a slice. Names and texts go out unescaped, as Kineto long wrote them; none of
-/// the ones made up here holds a quote or a backslash.
+/// The `args` object of a slice. Names and texts are written unescaped, as Kineto long wrote them; none of
+/// those made up here contains a quote or a backslash.
 pub(crate) struct Args<'a> {
     buf: &'a mut String,
     first: bool,

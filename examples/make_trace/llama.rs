@@ -170,7 +170,7 @@ impl Forward<'_> {
         });
     }
 
-    /// A product whose terms are spread over the ranks, hence the sum over them at its end: `o_proj`
+    /// A product whose terms are distributed over the ranks, hence the sum over them at its end: `o_proj`
     /// of the attention and `down_proj` of the MLP.
     fn row_parallel(&self, rec: &mut Recorder, index: u32) {
         rec.module("nn.Module: RowParallelLinear_", index, "sglang/srt/layers/linear.py(1389): forward", |rec| {
@@ -301,7 +301,7 @@ impl Forward<'_> {
         Detail::Tensors { inputs, rows: self.rows, columns: HIDDEN }
     }
 
-    /// A method of an object made anew for each step, so that its address says nothing.
+    /// A method of an object that is new in each step, so that its address means nothing.
     fn capsule(&self, method: &'static str) -> Name {
         Name::Builtin { method, of: "PyCapsule", address: address(1_000 + u64::from(self.step)) }
     }

@@ -1,11 +1,11 @@
-//! Makes PyTorch profiler traces: the small ones the tests read, and big ones to measure with.
+//! Writes PyTorch profiler traces: the small ones of the tests, and big ones for measurements.
 //!
 //! ```text
 //! make_trace testdata DIR
 //! make_trace big --size-mb N [--seed S] [--ranks R] OUT.json[.gz]
 //! ```
 //!
-//! Made-up traces rather than recorded ones, because the expected answers can be worked out by hand
+//! Synthetic traces rather than recorded ones, because the expected answers can be worked out by hand
 //! from the recipe, and because anyone may have them. The same arguments give the same bytes.
 
 mod broken;
@@ -35,7 +35,7 @@ const USAGE: &str = "usage:
   make_trace big --size-mb N [--seed S] [--ranks R] OUT.json[.gz]
       write a trace of about N MB (uncompressed); with R ranks (1 to 4), R files OUT_rank0 to OUT_rank<R-1>";
 
-/// The operating system field of a gzip header for `unknown`: the bytes must not tell where they were made.
+/// The operating system field of a gzip header for `unknown`: the bytes must not show where they were made.
 const UNKNOWN_SYSTEM: u8 = 255;
 
 fn main() -> ExitCode {
@@ -158,7 +158,7 @@ fn big_file(args: &Big, rank: u32, path: &Path) -> io::Result<Summary> {
     Ok(summary)
 }
 
-/// A gzip stream that depends on nothing but what is written into it.
+/// A gzip stream that depends on nothing but its contents.
 fn gzip<W: Write>(out: W, level: Compression) -> GzEncoder<W> {
     GzBuilder::new().mtime(0).operating_system(UNKNOWN_SYSTEM).write(out, level)
 }

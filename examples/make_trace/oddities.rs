@@ -1,6 +1,6 @@
-//! Traces whose point is how they are written, so they stand here letter by letter.
+//! Traces whose point is how they are written, so they are literal text.
 
-/// The way of 2021: a bare array, times in whole microseconds since the epoch, names for ids, and
+/// The format of 2021: a bare array, times in whole microseconds since the epoch, names for ids, and
 /// other categories. Flow events there spell the thread as a number, and so never meet their slices.
 /// The closing bracket is missing, as in the file of a process that was killed.
 pub(crate) const BARE_ARRAY_UNCLOSED: &str = r#"[
@@ -14,7 +14,7 @@ pub(crate) const BARE_ARRAY_UNCLOSED: &str = r#"[
 {"name": "thread_name", "ph": "M", "ts": 1606910596297000, "pid": "9001", "tid": "140213", "args": {"name": "thread 0 (python)"}}
 "#;
 
-/// An object whose header comes after its events; cut in two by the recipe that uses it.
+/// An object whose header comes after its events; split in two by the recipe that uses it.
 pub(crate) const EVENTS_FIRST: &str = r#"{
 "traceEvents": [
 {"ph": "X", "cat": "python_function", "name": "serve.py(7): step", "pid": 6100, "tid": 6100, "ts": 20.250, "dur": 80.125, "args": {"Python id": 1}},

@@ -1,5 +1,5 @@
-//! The small traces of the tests, each made for one thing a reader can get wrong. What each holds, and
-//! the answers worked out by hand from the recipe, stand in the `README.md` beside the traces.
+//! The small traces of the tests, each made for one thing a reader can get wrong. Their contents, and
+//! the answers worked out by hand from the recipe, are in the `README.md` beside the traces.
 
 use std::io::{self, Write};
 
@@ -42,7 +42,7 @@ fn simulate(program: &impl Workload, steps: u32) -> io::Result<Vec<u8>> {
     Ok(trace)
 }
 
-/// Compresses each part into a gzip member of its own, one behind the other.
+/// Compresses each part into a gzip member of its own, one after another.
 fn zip(parts: &[&[u8]]) -> io::Result<Vec<u8>> {
     let mut zipped = Vec::new();
     for part in parts {
@@ -86,14 +86,14 @@ fn two_matches() -> Vec<u8> {
     trace.kernel(ALL_GATHER, STREAM_20, (2100, 50), 21);
     // Runs after the step that launched it has returned.
     trace.kernel(ALL_REDUCE, STREAM_20, (2500, 100), 22);
-    // Runs while the third step lasts, yet was launched between the second and the third.
+    // Runs while the third step lasts, but was launched between the second and the third.
     trace.kernel(ALL_REDUCE, STREAM_20, (3040, 60), 23);
     trace.kernel(GEMM, STREAM_7, (3070, 20), 31);
     trace.finish()
 }
 
-/// Collectives with correlation ids nothing else in the file has, next to a graph launch that looks
-/// like it could be theirs.
+/// Collectives whose correlation ids nothing else in the file has, beside a graph launch that looks
+/// as if it could be theirs.
 fn no_launch_link() -> Vec<u8> {
     let mut trace = Tiny::default();
     trace.python("serve.py(30): decode_step", (950, 350));
@@ -105,7 +105,7 @@ fn no_launch_link() -> Vec<u8> {
 }
 
 /// Kernels that begin before the one ahead of them on their stream has ended, so that nesting puts
-/// the end of their flow on the wrong slice. Once the late one is a collective, once it is not.
+/// the end of their flow on the wrong slice. One late kernel is a collective, the other is not.
 fn overlap_pdl() -> Vec<u8> {
     let mut trace = Tiny::default();
     trace.python("model.py(80): forward", (90, 300));
@@ -144,7 +144,7 @@ fn flow_only() -> Vec<u8> {
     trace.finish()
 }
 
-/// One JSON text in two gzip members, parted in the middle of a kernel's name.
+/// One JSON text in two gzip members, split in the middle of a kernel's name.
 fn merged_two_members() -> io::Result<Vec<u8>> {
     let text = oddities::EVENTS_FIRST;
     let cut = text.find("AllReduce").map_or(text.len() / 2, |at| at + "AllRe".len());

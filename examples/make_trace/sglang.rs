@@ -1,6 +1,6 @@
 //! A language model server in the manner of SGLang: the scheduler loop around the model, its watchdog
-//! threads, and the traces made of it. Eager steps and replays of a CUDA graph alternate, because the
-//! two leave very different marks: a stack for each collective, or one launch for all of them.
+//! threads, and its traces. Eager steps and replays of a CUDA graph alternate, because the
+//! two are recorded very differently: a stack for each collective, or one launch for all of them.
 
 use std::io::{self, Write};
 
@@ -17,7 +17,7 @@ const PID: i64 = 418_233;
 pub(crate) const COMPUTE: i64 = 7;
 pub(crate) const COMMS: i64 = 20;
 pub(crate) const RANKS: u32 = 4;
-/// How many tokens a prompt has. So few, for prompts, that what moves in the time of these kernels is what NVLink can move.
+/// The number of tokens of a prompt. It is small, so that the bytes moved in the time of these kernels are what NVLink can move.
 pub(crate) const TOKENS: u32 = 8;
 pub(crate) const GROUP: Group<'static> = Group { name: "3", description: "tp" };
 
@@ -34,16 +34,16 @@ pub(crate) enum Step {
     Replay,
 }
 
-/// A server and what it is busy with.
+/// A server and its workload.
 pub(crate) struct Serving {
     pub(crate) layers: u32,
     pub(crate) rank: u32,
     pub(crate) seed: u64,
-    /// The steps it goes through, over and over.
+    /// Its steps, repeated over and over.
     pub(crate) cycle: &'static [Step],
     /// Tiny Python calls recorded per call of interest.
     pub(crate) chatter: u32,
-    /// Whether kernels behind a collective may begin before it ends.
+    /// Whether kernels after a collective may begin before it ends.
     pub(crate) early_kernels: bool,
 }
 

@@ -21,7 +21,7 @@ pub(crate) const GEMM: &str = "gemm_bf16_128x64_tn";
 /// When a slice runs: start and duration in microseconds.
 type At = (u32, u32);
 
-/// A trace being put together.
+/// A trace under construction.
 #[derive(Default)]
 pub(crate) struct Tiny {
     events: Vec<String>,

@@ -1,4 +1,4 @@
-//! See the check.
+//! Fuzzes the check in `tests/checks/packets.rs`, which says what must hold.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
 //! Which code a kernel is attributed to, one rule at a time. Expected answers were worked out by hand from the traces of `testdata/`;
-//! they stand in `testdata/README.md` with their reasons.
+//! they are in `testdata/README.md` with their reasons.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -31,14 +31,14 @@ fn callers_that_times_or_numbers_alone_get_wrong() {
         ),
     ];
     assert_eq!(stacks(&output), want);
-    // Nothing of the other thread is there at any depth.
+    // No depth shows anything of the other thread.
     assert!(!stdout(&run(&[&trace, "--stack-depth", "0"])).contains("watchdog"));
     let exact = stdout(&run(&[&trace, "--exact-names"]));
     assert!(exact.contains("[thread 7001 (pt_autograd_0)]"), "{exact}");
 }
 
 #[test]
-fn each_kernel_by_the_strongest_evidence() {
+fn each_kernel_has_the_strongest_evidence() {
     let trace = testdata("evidence.json");
     let output = run(&[&trace]);
     let below = |count, frames: &[&str]| stack(count, &[&["serve.py(1): main"], frames].concat());
@@ -66,7 +66,7 @@ fn each_kernel_by_the_strongest_evidence() {
 
 #[test]
 fn replayed_kernels_have_the_stack_of_their_capture() {
-    // The captures are found in a folder beside the trace; to name one is to have only this one.
+    // The captures are found in a folder beside the trace; naming one uses only that one.
     let trace = testdata("replay/trace.json");
     let capture = testdata("replay/capture_traces/capture.json");
     for args in [vec![trace.as_str()], vec![&trace, "--capture-trace", &capture]] {
@@ -139,7 +139,7 @@ fn captures_without_names_are_matched_by_order() {
     assert_eq!(stacks(&output), [stack(1, &want)]);
     let by_order = "stacks for 1 kernel (1 by order alone, because the calls name no kernels), 0 ambiguous";
     assert!(stderr(&output).contains(by_order), "{}", stderr(&output));
-    // On two streams the order is not sure; with a copy for a kernel the graph is another.
+    // On two streams the order is not certain; with a copy instead of a kernel it is another graph.
     for output in [replay([7, 8, 7], "kernel"), replay([7, 7, 7], "gpu_memcpy")] {
         assert_eq!(stacks(&output), [stack(1, &["cudaGraphLaunch"])]);
         assert!(stderr(&output).contains("1 of a graph that no capture holds"), "{}", stderr(&output));
@@ -189,7 +189,7 @@ fn a_window_may_be_on_the_kernel() {
     // Launched between the steps, runs in the last one.
     let last = step("2");
     assert_eq!(stacks(&last), [stack(1, &["train.py(12): main", "c10d::allreduce_", "cudaLaunchKernelExC"])]);
-    // Of two launched in this step one runs after it.
+    // Of two launched in this step, one runs after it.
     let middle = step("1");
     assert_eq!(stacks(&middle).iter().map(|(count, _)| count).sum::<u64>(), 1);
     let note = "Not in the stacks: 1 kernel, launched in the window, run outside of it";
@@ -221,7 +221,7 @@ fn families_of_kernels() {
     assert_eq!(count(&["--family", "custom-allreduce", "--kernel-name", "gemm"]), 2);
     assert_eq!(count(&["--family-file", &own, "--family", "mine"]), 1);
     assert_eq!(count(&["--family-file", &own, "--family", "all-collectives"]), 2);
-    // Who asks for NCCL's, and has others, is told.
+    // A run for NCCL's kernels, on a trace that has only other families, names the other families.
     let none = run(&[&trace]);
     assert_eq!(none.status.code(), Some(3));
     assert!(stderr(&none).contains("--family custom-allreduce finds 1 kernel\n"), "{}", stderr(&none));
@@ -257,13 +257,13 @@ fn trace(events: &[String]) -> (tempfile::TempDir, String) {
 const CALL: &str = "cuda_runtime";
 const ONE: &str = r#""correlation":1"#;
 
-/// An operator that begins a little after the launch is its caller only where nothing else can be.
+/// An operator that begins a little after the launch is its caller only if nothing else can be.
 #[test]
 fn operators_that_begin_late_are_the_last_resort() {
     let (main, other, stream) = ((9, 9), (9, 0), (0, 7));
     let launch = slice(CALL, "cudaLaunchKernel", main, ("10", "6"), ONE);
     let kernel = slice("kernel", "ncclX", stream, ("90", "5"), ONE);
-    // What lies in the call, and reaches out of it by no more than clocks differ, may not call it: the climb would go round.
+    // A slice within the call, which ends after it by no more than clocks differ, may not be its caller: the climb would go in a circle.
     let within = [
         slice(CALL, "cudaLaunchKernel", main, ("10", "10"), ONE),
         slice("cpu_op", "within", main, ("10.2", "9.8"), ""),
@@ -271,7 +271,7 @@ fn operators_that_begin_late_are_the_last_resort() {
         kernel.clone(),
     ];
     assert_eq!(stacks(&run(&[&trace(&within).1])), [stack(1, &["cudaLaunchKernel"])]);
-    // Another thread's function, which has tid 0 and so lies on the main thread; an operator holds the call.
+    // Another thread's function, which has tid 0 and so is on the main thread; an operator encloses the call.
     let held = [
         slice("cpu_op", "c10d::allreduce_", main, ("9", "20"), ""),
         launch.clone(),
@@ -295,7 +295,7 @@ fn work_on_a_gpu_calls_nothing() {
     assert_eq!(stacks(&run(&[&trace(&events).1])), [stack(1, &["aten::x", "cudaLaunchKernel"])]);
 }
 
-/// Ranks in one file that number everything alike: what cannot be told apart is said to be uncertain, and no rank gets another's
+/// Ranks in one file with equal numbers: an ambiguous launch is counted as uncertain, and no rank gets another's
 /// forward pass.
 #[test]
 fn ranks_in_one_file_are_not_taken_for_each_other() {
@@ -327,7 +327,7 @@ fn ranks_in_one_file_are_not_taken_for_each_other() {
     assert!(first.is_some() && second.is_some(), "{text}");
 }
 
-/// On several streams kernels of a replay may start in any order.
+/// On several streams the kernels of a replay may start in any order.
 #[test]
 fn captures_of_several_streams_are_matched_by_name() {
     let main = (9, 9);
@@ -356,16 +356,16 @@ fn captures_of_several_streams_are_matched_by_name() {
     let want = ["[graph capture]", "branch_a", "hipLaunchKernel", "[graph replay]", "hipGraphLaunch"];
     assert_eq!(stacks(&output), [stack(2, &["hipGraphLaunch"]), stack(1, &want)]);
     assert!(stderr(&output).contains("stacks for 1 kernel, 2 ambiguous"), "{}", stderr(&output));
-    // On one stream the order tells all.
+    // On one stream the order decides everything.
     let output = replay([("ncclX", 7), ("ncclY", 7), ("ncclX", 7)]);
     assert!(stderr(&output).contains("stacks for 3 kernels, 0 ambiguous"), "{}", stderr(&output));
     let output = replay([("ncclX", 7), ("ncclX", 7), ("ncclY", 7)]);
     assert!(stderr(&output).contains("stacks for 0 kernels, 0 ambiguous"), "{}", stderr(&output));
 }
 
-/// Of two `args` the last counts, however many events of the same form were read before.
+/// If there are two `args`, the last one wins, however many events of the same form were read before.
 #[test]
-fn the_last_of_two_args_counts() {
+fn the_last_of_two_args_wins() {
     let twice = |id: u32| {
         let last = format!(r#""args":{{"list":[{id}],"correlation":{id}}}"#);
         format!(

@@ -1,4 +1,4 @@
-//! `nccl-stacks diff`: two traces side by side. What they have was chosen so that the answers can be worked out in the head.
+//! `nccl-stacks diff`: two traces side by side, with values for which the answers can be worked out mentally.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -7,7 +7,7 @@ use crate::support;
 use serde_json::{Value, json};
 use support::program::{run, scratch, stderr, stdout, testdata, trace_of};
 
-/// A function with a launch in it, and the kernel that it launched: its name, when it starts and how long it runs in µs.
+/// A function with a launch in it, and the kernel that it launched: its name, its start and its duration in µs.
 fn launch(id: u32, function: &str, kernel: &str, start: u32, dur: u32, stream: u32) -> [String; 3] {
     let at = id * 100;
     let cpu = r#""pid":1,"tid":1"#;
@@ -58,22 +58,22 @@ fn json_of(args: &[&str]) -> Value {
 }
 
 #[test]
-fn stacks_are_matched_though_lines_drift() {
+fn stacks_are_matched_though_lines_move() {
     let ((_b, before), (_a, after)) = (before(), after());
     let found = json_of(&[&before, &after]);
-    let amount =
+    let totals =
         |count: u64, gpu: u64, exposed: u64| json!({"count": count, "gpu_time_ns": gpu, "exposed_ns": exposed});
     let of = |at: usize| {
         let change = &found["changes"][at];
         (change["frames"][0].as_str().unwrap(), change["before"].clone(), change["after"].clone())
     };
-    assert_eq!(of(0), ("model.py(11): mlp", amount(2, 100_000, 70_000), amount(2, 150_000, 140_000)));
-    assert_eq!(of(1), ("model.py(30): old", amount(1, 10_000, 10_000), Value::Null));
-    assert_eq!(of(2), ("model.py(40): new", Value::Null, amount(1, 5_000, 5_000)));
+    assert_eq!(of(0), ("model.py(11): mlp", totals(2, 100_000, 70_000), totals(2, 150_000, 140_000)));
+    assert_eq!(of(1), ("model.py(30): old", totals(1, 10_000, 10_000), Value::Null));
+    assert_eq!(of(2), ("model.py(40): new", Value::Null, totals(1, 5_000, 5_000)));
     assert_eq!(found["changes"].as_array().unwrap().len(), 3);
     assert_eq!((&found["new"], &found["vanished"], &found["unchanged"]), (&json!(1), &json!(1), &json!(1)));
-    assert_eq!(found["before"]["kernels"], amount(4, 130_000, 100_000));
-    assert_eq!(found["after"]["kernels"], amount(4, 175_000, 165_000));
+    assert_eq!(found["before"]["kernels"], totals(4, 130_000, 100_000));
+    assert_eq!(found["after"]["kernels"], totals(4, 175_000, 165_000));
 }
 
 #[test]
@@ -139,11 +139,11 @@ fn shares(before: u32, after: u32) -> String {
 fn a_version_later() {
     let found = json_of(&[&testdata("costs.json"), &testdata("costs_later.json")]);
     let of = |change: &Value| {
-        let amount = |side: &str| {
+        let totals = |side: &str| {
             let field = |name: &str| change[side][name].as_i64();
             (field("count"), field("gpu_time_ns"), field("exposed_ns"))
         };
-        (change["frames"][1].as_str().unwrap().to_owned(), amount("before"), amount("after"))
+        (change["frames"][1].as_str().unwrap().to_owned(), totals("before"), totals("after"))
     };
     let us = |count, gpu: i64, exposed: i64| (Some(count), Some(gpu * 1000), Some(exposed * 1000));
     let none = (None, None, None);
@@ -210,9 +210,9 @@ fn what_cannot_be_compared() {
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
 }
 
-/// Kernels that compute may be asked for, too: what counts for them is when no other one computes.
+/// Compute kernels may be selected, too: they are exposed while no other one computes.
 #[test]
-fn who_asks_for_all_kernels_still_sees_which_are_collectives() {
+fn collectives_stay_collectives_among_all_kernels() {
     // Two gemms of 100 µs share 50 µs; an all-reduce of 80 µs begins 30 µs before the second ends.
     let (_t, trace) = trace(&[
         launch(1, "a.py(1): first", "gemm", 2000, 100, 7),

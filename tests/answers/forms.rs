@@ -1,5 +1,5 @@
 //! Every form of the answer: against goldens, against numbers that were worked out by hand in `testdata/README.md`, and as the tools read
-//! it that it is made for.
+//! it for which it is made.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -13,7 +13,7 @@ use quick_xml::events::Event;
 use serde_json::Value;
 use support::program::{program, run, stderr, stdout, testdata, trace_of};
 
-/// A golden and the arguments of which it is the answer, in the project's root.
+/// A golden, and the arguments whose answer it is, run in the project's root.
 const GOLDENS: &[(&str, &[&str])] = &[
     ("costs.text.txt", &["testdata/costs.json", "--format", "text"]),
     ("costs.table.txt", &["testdata/costs.json", "--format", "table"]),
@@ -38,7 +38,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The program's own version is the only thing in an answer that may change by itself.
+/// The program's own version is the only part of an answer that may change by itself.
 fn without_version(text: &str) -> String {
     text.replace(concat!("nccl-stacks ", env!("CARGO_PKG_VERSION")), "nccl-stacks VERSION")
 }
@@ -78,17 +78,17 @@ fn json(args: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// What the table of stacks in `testdata/README.md` says, in its units: µs and GB/s.
+/// The table of stacks in `testdata/README.md`, in its units: µs and GB/s.
 struct Costs {
     caller: &'static str,
     count: u64,
     /// GPU time, mean, median, p95, min, max.
     time: [f64; 6],
     exposed: f64,
-    /// Sum, median, p95, min and max of the launches' delays.
+    /// Sum, median, p95, min and max of the launches' queue delays.
     delay: Option<[f64; 5]>,
     collective: &'static str,
-    /// In 10^6 bytes: the smallest and the largest, and of how many kernels.
+    /// In 10^6 bytes: the smallest and the largest, and the number of kernels.
     megabytes: Option<(u64, u64, u64)>,
     /// Algbw, busbw, and the busbw of the fastest.
     bandwidth: Option<[f64; 3]>,
@@ -256,7 +256,7 @@ fn folded(args: &[&str]) -> Vec<(Vec<String>, u64)> {
     stdout(&output).lines().map(stack).collect()
 }
 
-/// What inferno counts in a text, as it writes into its picture.
+/// The total that inferno writes into its picture of a text.
 fn total_of_inferno(text: &str) -> u64 {
     let mut svg = Vec::new();
     flamegraph::from_lines(&mut flamegraph::Options::default(), text.lines(), &mut svg).unwrap();
@@ -281,7 +281,7 @@ fn folded_stacks_are_read_by_inferno() {
     }
 }
 
-/// A trace with one stack of these names, the outermost first, and an operator of the last name that a kernel belongs to.
+/// A trace with one stack of these names, outermost first, and an operator of the last name that a kernel belongs to.
 fn named(callers: &[&str], operator: &str) -> (tempfile::TempDir, String) {
     let caller = |(at, name): (usize, &&str)| {
         format!(r#""ph":"X","name":"{name}","cat":"cpu_op","pid":9,"tid":9,"ts":{at},"dur":{}"#, 100 - 2 * at)
@@ -298,7 +298,7 @@ fn named(callers: &[&str], operator: &str) -> (tempfile::TempDir, String) {
 }
 
 #[test]
-fn names_that_folded_text_could_not_hold_are_replaced() {
+fn names_that_folded_text_cannot_hold_are_replaced() {
     let (_folder, trace) = named(&["a;b c", r"new\nline 5", "naïve <&> \\\"name\\\""], "op 12");
     let stacks = folded(&[&trace]);
     let want = ["a:b c", r"new\nline ", "naïve <&> \"name\"", "op 12", "ncclX_7"];
@@ -317,7 +317,7 @@ fn svg(args: &[&str]) -> String {
     stdout(&output)
 }
 
-/// The texts of an XML document, and how many elements it has. Fails if a tag is not closed, or closed by another.
+/// The texts of an XML document, and its number of elements. Fails if a tag is not closed, or closed by another.
 fn read_xml(text: &str) -> (Vec<String>, usize) {
     let mut reader = quick_xml::Reader::from_str(text);
     let (mut texts, mut elements, mut open, mut current) = (Vec::new(), 0, 0_i32, String::new());
@@ -374,7 +374,7 @@ fn speedscope_files_keep_the_formats_rules() {
             assert_eq!((&file["activeProfileIndex"], file["profiles"].as_array().unwrap().len()), (&active.into(), 3));
             let frames = file["shared"]["frames"].as_array().unwrap();
             let names: BTreeSet<&str> = frames.iter().map(|frame| frame["name"].as_str().unwrap()).collect();
-            assert_eq!(names.len(), frames.len(), "{trace}: each frame stands there once");
+            assert_eq!(names.len(), frames.len(), "{trace}: each frame is there once");
             for (profile, weight) in file["profiles"].as_array().unwrap().iter().zip(["count", "gpu", "exposed"]) {
                 let (samples, weights) =
                     (profile["samples"].as_array().unwrap(), profile["weights"].as_array().unwrap());
@@ -382,7 +382,7 @@ fn speedscope_files_keep_the_formats_rules() {
                 let total: u64 = weights.iter().map(|weight| weight.as_u64().unwrap()).sum();
                 assert_eq!((&profile["startValue"], &profile["endValue"]), (&0.into(), &total.into()));
                 assert_eq!(profile["unit"], if weight == "count" { "none" } else { "nanoseconds" });
-                // The same stacks with the same weights as in the other form, whose reader is not this test's.
+                // The same stacks with the same weights as in the other form, which another parser reads.
                 let frame = |index: &Value| names_at(frames, index).replace(';', ":");
                 let stack = |sample: &Value| sample.as_array().unwrap().iter().map(frame).collect::<Vec<_>>();
                 let pairs = samples.iter().map(stack).zip(weights.iter().map(|weight| weight.as_u64().unwrap()));
@@ -402,7 +402,7 @@ fn names_at<'a>(frames: &'a [Value], index: &Value) -> &'a str {
     frames.get(index).unwrap_or_else(|| panic!("frame {index} of {}", frames.len()))["name"].as_str().unwrap()
 }
 
-/// The sentence is on all stacks, however few are shown. `testdata/README.md`: 200 of 530 µs.
+/// The sentence covers all stacks, however few are shown. `testdata/README.md`: 200 of 530 µs.
 #[test]
 fn the_headline_does_not_depend_on_what_is_shown() {
     let want = "Of the exposed time of the kernels asked for 37.7 % is that of one stack, from model.py(50): backward.";
@@ -412,9 +412,9 @@ fn the_headline_does_not_depend_on_what_is_shown() {
     }
 }
 
-/// Numbers that cannot be are no numbers: a group of nobody, more bytes than there are.
+/// Impossible numbers are unknown: a group of no ranks, more bytes than there are.
 #[test]
-fn what_is_recorded_wrongly_is_unknown() {
+fn impossible_collective_info_is_unknown() {
     let of = |ranks: &str, elements: &str| {
         let record = format!(
             r#""Collective name":"allreduce","dtype":"Double","In msg nelems":{elements},"Out msg nelems":{elements},"Group size":{ranks}"#

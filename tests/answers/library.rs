@@ -22,8 +22,8 @@ fn the_example_finds_what_is_in_the_trace() {
     let wanted = Wanted::nccl();
 
     let launches = launches::find(database.store(), &choose(database.store(), &wanted));
-    let ground = Attributor::new(database.store(), &wanted, Captured::default());
-    let mut report = stack_report(ground, &launches, Window::ALL, how);
+    let attributor = Attributor::new(database.store(), &wanted, Captured::default());
+    let mut report = stack_report(attributor, &launches, Window::ALL, how);
     assert_eq!((report.coverage.attributed(), report.coverage.kernels), (36, 36));
     // 16 replayed all-reduces and 2 all-gathers under one stack; the others are of attention, MLP and logits.
     let counts: Vec<(u64, &str)> =
@@ -31,7 +31,7 @@ fn the_example_finds_what_is_in_the_trace() {
     let call = "cudaLaunchKernelExC";
     assert_eq!(counts, [(18, "cudaGraphLaunch"), (8, call), (8, call), (2, call)]);
 
-    // The short way leads to the same place.
+    // The short way returns the same.
     let short = stacks(database.store(), &wanted, Window::ALL, how);
     assert_eq!(short.stacks, report.stacks);
 

@@ -1,4 +1,4 @@
-//! What the program answers: attribution, costs, the forms of output, their schemas, and the library that gives the same.
+//! The program's answers: attribution, costs, the forms of output, their schemas, and the library that returns the same.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,5 +1,5 @@
-//! What stacks cost, against programs that know nothing of the tool's own: sums in SQL, and exposed time by going through all compute
-//! kernels for each collective. On real traces, and on kernels at random.
+//! What stacks cost, against independent computations: sums in SQL, and exposed time by going through all compute
+//! kernels for each collective. On real traces, and on random kernels.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -98,7 +98,7 @@ struct Kernel {
     start: i64,
     end: i64,
     name: String,
-    /// The process that stands for its GPU.
+    /// The process that represents its GPU.
     gpu: i64,
     is_nccl: bool,
 }
@@ -117,7 +117,7 @@ fn kernels(database: &Database) -> Vec<Kernel> {
     kernels
 }
 
-/// How many ns of a span are covered by spans: those that reach into it, in order, each from where the last one ended.
+/// How many ns of a span other spans cover: those that reach into it, in order, each from the end of the one before.
 fn covered<'a>(spans: impl Iterator<Item = &'a Kernel>, start: i64, end: i64) -> i64 {
     let mut inside: Vec<(i64, i64)> = spans
         .filter(|span| span.start < end && span.end > start)
@@ -151,8 +151,8 @@ fn open(path: &Path) -> Database {
     Database::open(load(path, options, |_| {}).unwrap().store).unwrap()
 }
 
-/// Asks for each name of a collective, and in each part of the trace, and compares what the stacks say with the naive sum. `has_launch` says
-/// which kernels stacks can have at all. Returns how many questions had kernels.
+/// Asks for each name of a collective, and in each part of the trace, and compares what the stacks report with the naive sum. `has_launch`
+/// says which kernels can have stacks at all. Returns how many questions had kernels.
 fn compare(database: &Database, parts: i64, has_launch: impl Fn(&Kernel) -> bool) -> usize {
     let all = kernels(database);
     let (start, end) = database.store().bounds;

@@ -40,7 +40,7 @@ fn ask(database: &Database, kernel: Option<&str>, window: Window, max_callers: u
     stack_report(Attributor::new(database.store(), &wanted, Captured::default()), &launches, window, how)
 }
 
-/// The stacks that Perfetto's nesting gives, the launch first: what the script climbs.
+/// The stacks by Perfetto's nesting, the launch first: the callers that the script finds.
 fn by_parent_id(database: &Database, kernel: &str, window: Window, max_callers: usize) -> BTreeMap<Vec<String>, u64> {
     let store = database.store();
     let wanted = Wanted::parse(&[kernel.to_owned()], &[], &OwnFamilies::default()).unwrap();
@@ -89,8 +89,8 @@ fn parse_answer(text: &str) -> Answer {
     }
 }
 
-/// Takes out of the script's answer what is wrong in it, each kind with the reason, and returns how many kernels were to be
-/// found under graph launches. What is left must be ours to the letter.
+/// Removes what is wrong in the script's answer, each kind with the reason, and returns how many kernels are expected
+/// under graph launches. The rest must equal ours to the letter.
 fn without_known_errors(name: &str, stacks: &mut BTreeMap<Vec<String>, u64>) -> u64 {
     let (mut graph, mut strays, mut zero_length) = (0, 0, 0);
     for (frames, count) in std::mem::take(stacks) {
@@ -196,8 +196,8 @@ fn one_step_of_sglang() {
     }
 }
 
-/// All that holds a call on its thread by its times, whatever track it lies on, the outermost first; what lies above the first
-/// function of the thread, as the profiler has it, belongs to others.
+/// All slices that enclose a call on its thread by time, on whatever track, outermost first; those above the first
+/// function of the thread, by the profiler's record, belong to other threads.
 fn by_time(store: &Store, call: SliceId) -> Vec<SliceId> {
     let slices = &store.slices;
     let end = |slice| slices.ts(slice) + slices.dur(slice);
@@ -287,7 +287,7 @@ fn every_collective_is_accounted_for() {
     assert_eq!(with_collectives, 23);
 }
 
-/// One recording, written twice: as it was, and by a tool that moved what overlaps and gave threads texts for numbers.
+/// One recording, written twice: as it was, and by a tool that moved overlapping slices and replaced thread numbers by texts.
 #[test]
 fn twins_give_the_same_answer() {
     let Some(shared) = support::shared() else { return };
@@ -309,7 +309,7 @@ fn a_schedulers_stacks_are_its_own() {
         ("F_decode_lora_rank0", 0),
     ] {
         let report = answer(&shared, &trace(&shared, &format!("lora-dev-script__sglang_tp4_{name}")), &[], None);
-        // As many as the arrows that trace_processor binds to kernels from launches of other kernels.
+        // As many as the flows that trace_processor binds to kernels from launches of other kernels.
         assert_eq!(report.coverage.flow_disagrees, disagree, "{name}");
         for stack in &report.stacks {
             assert_eq!(
@@ -326,8 +326,8 @@ fn a_schedulers_stacks_are_its_own() {
 #[test]
 fn graphs_have_the_stacks_of_their_capture() {
     let Some(shared) = support::shared() else { return };
-    // Trace, its capture; kernels launched by graphs, of these with the capture's stack. The last trace replays graphs of
-    // other sizes than the one that was captured.
+    // Trace, its capture; kernels launched by graphs, how many of these have the capture's stack. The last trace replays graphs of
+    // other sizes than the captured one.
     for (replay, capture, kernels, matched) in [
         ("mi_sglang_decode", "mi_sglang_capture_bs32", 544, 544),
         ("mi_vllm_graph_execution", "mi_vllm_capture", 421, 421),

@@ -1,4 +1,4 @@
-//! The schemas in `schema/` against what the program writes: every answer fits, and what differs from an answer in any one field does not.
+//! The schemas in `schema/` against the program's output: every answer fits, and an answer changed in any one field does not.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -10,7 +10,7 @@ use jsonschema::Validator;
 use serde_json::{Value, json};
 use support::program::{run, stderr, testdata, trace_of};
 
-/// Maps by names that a trace has; every other object has the same fields always.
+/// Maps by names from a trace; every other object always has the same fields.
 const MAPS: &[&str] =
     &["attributed_by", "kernels_by_name", "collectives", "algorithms", "protocols", "dtypes", "without_launch"];
 
@@ -23,12 +23,12 @@ fn validator(name: &str) -> Validator {
     jsonschema::draft202012::new(&read(name)).unwrap()
 }
 
-/// What the program answers in JSON; `None` if it finds nothing.
+/// The program's answer in JSON; `None` if it finds nothing.
 fn answer(args: &[&str]) -> Option<Value> {
     let output = run(&[args, &["--format", "json"]].concat());
     match output.status.code() {
         Some(3) if output.stdout.is_empty() => None,
-        // Where no kernel has a launch, the rest is told all the same.
+        // Where no kernel has a launch, the rest is reported all the same.
         Some(0 | 3) => Some(serde_json::from_slice(&output.stdout).unwrap()),
         _ => panic!("{args:?}: {}", stderr(&output)),
     }
@@ -48,7 +48,7 @@ fn small_traces() -> Vec<String> {
             let path = entry.unwrap().path();
             match path.extension().and_then(|extension| extension.to_str()) {
                 None if path.is_dir() => folders.push(path),
-                // What should be said of a broken trace.
+                // The expected report on a broken trace.
                 _ if path.to_str().unwrap().contains(".report.") => {}
                 Some("json" | "gz") => traces.push(path.to_str().unwrap().to_owned()),
                 _ => {}
@@ -155,7 +155,7 @@ fn answers_on_two_traces_fit() {
     assert!(answers > 150 && changes > answers, "{answers} and {changes}");
 }
 
-/// All values that differ from one in a single place: a field less, a field more, a value of another type.
+/// All values that differ from one in a single spot: a field less, a field more, a value of another type.
 fn mutants(value: &Value, is_map: bool) -> Vec<(String, Value)> {
     let mut found = Vec::new();
     let wrong = match value {
@@ -164,7 +164,7 @@ fn mutants(value: &Value, is_map: bool) -> Vec<(String, Value)> {
         Value::Array(_) => json!({}),
         _ => json!("text"),
     };
-    // A text may stand where null stands; a list never.
+    // A text may replace null; a list never.
     found.push((format!(" is {wrong}"), if value.is_null() { json!([]) } else { wrong }));
     match value {
         Value::Object(fields) => {
@@ -226,16 +226,16 @@ fn what_differs_in_one_field_does_not_fit() {
     }
 }
 
-/// Every object of a schema, wherever it stands.
-fn objects<'a>(schema: &'a Value, place: &str, found: &mut Vec<(String, &'a Value)>) {
+/// Every object of a schema, wherever it is.
+fn objects<'a>(schema: &'a Value, path: &str, found: &mut Vec<(String, &'a Value)>) {
     match schema {
         Value::Object(fields) => {
             if schema.get("type") == Some(&json!("object")) {
-                found.push((place.to_owned(), schema));
+                found.push((path.to_owned(), schema));
             }
-            fields.iter().for_each(|(key, inner)| objects(inner, &format!("{place}/{key}"), found));
+            fields.iter().for_each(|(key, inner)| objects(inner, &format!("{path}/{key}"), found));
         }
-        Value::Array(items) => items.iter().for_each(|item| objects(item, place, found)),
+        Value::Array(items) => items.iter().for_each(|item| objects(item, path, found)),
         _ => {}
     }
 }
@@ -247,21 +247,21 @@ fn schemas_describe_every_field_and_leave_none_open() {
         assert!(jsonschema::meta::is_valid(&schema), "{name}");
         let mut found = Vec::new();
         objects(&schema, name, &mut found);
-        for (place, object) in found {
-            assert!(object["description"].is_string(), "{place}");
+        for (path, object) in found {
+            assert!(object["description"].is_string(), "{path}");
             let Some(properties) = object.get("properties").and_then(Value::as_object) else {
-                assert!(object["additionalProperties"].is_object(), "{place} is a map");
+                assert!(object["additionalProperties"].is_object(), "{path} is a map");
                 continue;
             };
-            assert_eq!(object["additionalProperties"], json!(false), "{place}");
+            assert_eq!(object["additionalProperties"], json!(false), "{path}");
             let required: Vec<&str> =
                 object["required"].as_array().unwrap().iter().map(|k| k.as_str().unwrap()).collect();
-            assert_eq!(required.len(), properties.len(), "{place}: all fields are always there");
+            assert_eq!(required.len(), properties.len(), "{path}: all fields are always there");
             for (field, property) in properties {
-                assert!(required.contains(&field.as_str()), "{place}/{field}");
+                assert!(required.contains(&field.as_str()), "{path}/{field}");
                 let description = property["description"].as_str().unwrap_or_default();
-                assert!(description.ends_with('.'), "{place}/{field} has no description");
-                assert!(!field.ends_with("_ns") || description.contains(" ns"), "{place}/{field}: the unit");
+                assert!(description.ends_with('.'), "{path}/{field} has no description");
+                assert!(!field.ends_with("_ns") || description.contains(" ns"), "{path}/{field}: the unit");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Answers as tables: CSV as RFC 4180 has it, and rows that fit a screen.
+//! Answers as tables: CSV by RFC 4180, and rows that fit a screen.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -28,7 +28,7 @@ const STACKS_HEADER: &str = "count,gpu_time_ns,share_of_window,mean_ns,median_ns
 /// The header of `nsys stats -r cuda_gpu_kern_sum --format csv`.
 const KERNELS_HEADER: &str = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name";
 
-/// The records of an answer in CSV; a record with another number of fields than the header is an error.
+/// The records of an answer in CSV; a record whose number of fields differs from the header's is an error.
 fn records(args: &[&str], header: &str) -> Vec<csv::StringRecord> {
     let output = run(&[args, &["--format", "csv"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -157,7 +157,7 @@ fn diffs_fit_the_screen() {
     }
 }
 
-/// Where no frame is a person's own Python, what every collective goes through is left out: it would tell nothing.
+/// If no frame is the user's own Python, the frames that every collective passes through are left out: they show nothing.
 #[test]
 fn frames_above_the_collective_are_shown() {
     let text = table(&report(testdata("ddp_backward.json.gz").as_ref()), None);
@@ -169,7 +169,7 @@ fn frames_above_the_collective_are_shown() {
     assert!(only.stacks.iter().all(|stack| stack.key.telling_frames() == ["serve.py(1): main"]), "{only:?}");
 }
 
-/// All columns with frames beside them, all with frames below, and what is left where there is no room.
+/// All columns with frames beside them, all with frames below, and the columns that remain where there is no room.
 #[test]
 fn a_narrow_screen_has_fewer_columns() {
     let report = report(testdata("costs.json").as_ref());

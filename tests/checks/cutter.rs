@@ -1,15 +1,15 @@
-//! Any bytes through the reader of JSON.
+//! Any bytes through the JSON reader.
 //!
-//! - Whether chunks are read before it is known how they begin, as threads do, or in order, what is found is the same.
-//! - However a text that is JSON is divided into chunks, what is found is the same. Of other texts that does not hold to the last
-//!   byte: an event is cut by its brackets where its end is at hand, and given up where it breaks if that is not. Chunks end
-//!   where an event seems to begin, so hardly any lies across the end of one.
-//! - Events begin one behind the other, each with its brace.
-//! - Of a text that serde_json finds to be a trace, every event is handed out or counted by what it lacks, nothing else is, and
-//!   nothing counts as broken or mended.
+//! - Chunks read in order and chunks read before it is known how they begin, as threads read them, give the same result.
+//! - The way a text is divided into chunks does not change the result, if the text is JSON. For other texts this does not hold to
+//!   the last byte: an event ends at its brackets if its end is within reach, and is given up where it breaks otherwise. Chunks end
+//!   where an event seems to begin, so an event hardly ever spans two chunks.
+//! - Events begin one after another, each with its brace.
+//! - If serde_json reads the text as a trace, every event is passed on or counted by what it lacks, nothing else is, and
+//!   nothing counts as broken or repaired.
 //!
-//! Left out of the last: texts with a phase in an argument or twice in an event, and with a list of events in a header's field. There
-//! valid JSON looks like two traces that ran into each other, and is deliberately taken for that where something else is odd.
+//! The last rule leaves out texts with a phase in an argument or twice in an event, and with a list of events in a header field. There
+//! valid JSON looks like two traces that ran into each other, and is deliberately read as that where something else is odd.
 
 use nccl_stacks::damage::{Damage, DamageReport};
 use nccl_stacks::event::ArgsWanted;
@@ -17,14 +17,14 @@ use nccl_stacks::input::json::{Division, Reader, Summary};
 
 use super::plain;
 
-/// What was found: what each event says and where it begins, and the rest.
+/// The result: each event with its offset, and the rest.
 type Found = (Vec<(u64, String)>, Summary);
 
 fn read(text: &[u8], division: Division, reader: &mut Reader) -> Found {
-    plain::read(reader, text, division, |event, offset| (offset, says(event)))
+    plain::read(reader, text, division, |event, offset| (offset, describe(event)))
 }
 
-fn says(event: &nccl_stacks::event::Event<'_>) -> String {
+fn describe(event: &nccl_stacks::event::Event<'_>) -> String {
     let nccl_stacks::event::Event { kind, ts, pid, tid, name, category, ids, thread_time, bind, args } = event;
     let texts = (name.map(|text| text.decoded()), category.map(|text| text.decoded()));
     format!("{kind:?} {ts} {pid:?} {tid:?} {texts:?} {ids:?} {thread_time:?} {bind:?} {args:?}")
@@ -47,7 +47,7 @@ fn assert_same(a: &Found, b: &Found, how: &str) {
 /// Faults that a valid event can have: it lacks something.
 const LACKING: [Damage; 3] = [Damage::EventWithoutTimestamp, Damage::IncompleteEvent, Damage::InvalidDuration];
 
-/// The first byte says how the text behind them is divided.
+/// The first byte says how the text after it is divided.
 pub fn check(bytes: &[u8]) {
     let [size, text @ ..] = bytes else { return };
     let mut reader = plain::reader(ArgsWanted::All);

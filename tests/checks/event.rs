@@ -1,7 +1,7 @@
-//! The text between the braces of one event: what is read of it is what serde_json and plain arithmetic make of it.
+//! The text between the braces of one event: what is read from it equals what serde_json and plain arithmetic compute.
 //!
-//! Left out: the ids among the arguments, which are looked for where Kineto writes them, and what [`super::cutter`] leaves out. Of text
-//! that is not JSON only that it does no harm.
+//! Left out: the ids among the arguments, which are searched where Kineto writes them, and what [`super::cutter`] leaves out. For text
+//! that is not JSON, the only claim is that it does no harm.
 
 use std::borrow::Cow;
 
@@ -10,32 +10,32 @@ use nccl_stacks::event::{ArgValue, ArgsWanted, AsyncId, Bind, Event, Id, Kind, S
 
 use super::plain;
 
-/// Arguments that are nested deeper, or have longer keys, are not kept as they are.
+/// Arguments that are nested deeper, or have longer keys, are not kept unchanged.
 const MAX_DEPTH: usize = 60;
 const MAX_KEYS: usize = 1000;
 
 /// What is compared.
 #[derive(Debug, PartialEq)]
-struct Said {
+struct Content {
     fields: String,
     args: Vec<(String, String, ArgValue<String>)>,
 }
 
-/// `Err`: why there is no event; `None` if there is nothing to say.
-type Outcome = Result<Said, Option<Damage>>;
+/// `Err`: why there is no event; `None` if no reason is counted.
+type Outcome = Result<Content, Option<Damage>>;
 
 pub fn check(bytes: &[u8]) {
     let text = [b"[{", bytes, b"}]"].concat();
     let (mut reader, division) = (plain::reader(ArgsWanted::All), plain::in_order(text.len() + 1));
-    let (mut said, summary) = plain::read(&mut reader, &text[..], division, |event, _| said_by(event));
+    let (mut found, summary) = plain::read(&mut reader, &text[..], division, |event, _| fields_and_args(event));
     let (damage, count) = (summary.damage, said.len());
     let event = &text[1..text.len() - 1];
     let has_two_phases = memchr::memmem::find_iter(event, b"\"ph\"").nth(1).is_some();
     if has_two_phases || !plain::is_valid(event) {
         return;
     }
-    let got = match said.pop() {
-        Some(said) => Ok(said),
+    let got = match found.pop() {
+        Some(content) => Ok(content),
         None => Err(damage.iter().find(|(d, tally)| d.cost.is_fault() && tally.count > 0).map(|(d, _)| d.kind)),
     };
     assert!(count <= 1);
@@ -43,9 +43,9 @@ pub fn check(bytes: &[u8]) {
     assert_eq!(got, wanted);
 }
 
-fn said_by(event: &Event<'_>) -> Said {
+fn fields_and_args(event: &Event<'_>) -> Content {
     let args = event.args.iter().map(|(key, flat, value)| (key.to_owned(), flat.to_owned(), owned(value))).collect();
-    Said { fields: fields(event), args }
+    Content { fields: fields(event), args }
 }
 
 fn owned(value: ArgValue<&str>) -> ArgValue<String> {
@@ -63,7 +63,7 @@ fn fields(event: &Event<'_>) -> String {
     format!("{kind:?} {ts} {pid:?} {tid:?} {texts:?} {thread_time:?} {bind:?}")
 }
 
-/// A value as it stands in the text.
+/// A value as it is in the text.
 #[derive(Debug, Clone, PartialEq)]
 enum Value<'a> {
     Text(String),
@@ -119,9 +119,9 @@ impl<'a> Value<'a> {
     }
 }
 
-/// The number in a text times a power of ten, rounded half away from zero, by moving the point among the digits.
+/// The number in a text times a power of ten, rounded half away from zero, by moving the decimal point among the digits.
 fn decimal(text: &str, scale: i64) -> Option<i64> {
-    // Such a text is a number and nothing else; what is too large for a double counts, too.
+    // The text must be a number and nothing else; a number too large for a double counts, too.
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let is_number =
         |mantissa: &str| serde_json::from_str::<serde_json::Number>(mantissa).is_ok() && mantissa.trim() == mantissa;
@@ -162,7 +162,7 @@ fn thread_id(value: Option<Value<'_>>) -> Id<'static> {
     }
 }
 
-/// What should come of an event; `None` if its arguments are not kept as they are.
+/// The expected outcome of an event; `None` if its arguments are not kept unchanged.
 fn outcome(event: &[u8]) -> Option<Outcome> {
     let members: Vec<(String, Value<'_>)> = plain::members(event, 0)
         .into_iter()
@@ -197,7 +197,7 @@ fn outcome(event: &[u8]) -> Option<Outcome> {
     let (name, category) = (get("name").and_then(Value::text), get("cat").and_then(Value::text));
     let (pid, tid) = (thread_id(get("pid")), thread_id(get("tid")));
     let fields = format!("{kind:?} {ts} {pid:?} {tid:?} {:?} {thread_time:?} {bind:?}", (name, category));
-    Some(Ok(Said { fields, args }))
+    Some(Ok(Content { fields, args }))
 }
 
 fn kind<'a>(phase: char, get: &impl Fn(&str) -> Option<Value<'a>>) -> Result<Kind<'static>, Damage> {
@@ -267,7 +267,7 @@ fn async_id<'a>(get: &impl Fn(&str) -> Option<Value<'a>>) -> Result<AsyncId<'sta
     }
 }
 
-/// `None` if this is not kept as it is.
+/// `None` if this value is not kept unchanged.
 fn flatten(
     value: Value<'_>,
     key: &str,

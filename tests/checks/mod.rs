@@ -1,7 +1,7 @@
-//! What has to hold of any input at all, a function for each part of the program: they take bytes and panic if something is wrong.
+//! What must hold for any input, one function for each part of the program: each takes bytes and panics if something is wrong.
 //!
-//! The targets in `fuzz/` call them with inputs without end; `tests/damage/regressions.rs` with those that once were wrong, and some made at
-//! random. So what fuzzing finds stays found without the tools that found it.
+//! The targets in `fuzz/` call them with endless inputs; `tests/damage/regressions.rs` with inputs that once failed, and some random
+//! ones. So what fuzzing found stays found without the fuzzing tools.
 
 #![allow(dead_code, reason = "each program uses a part of this")]
 #![allow(clippy::unwrap_used, reason = "a check that cannot go on fails")]

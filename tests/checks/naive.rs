@@ -1,6 +1,6 @@
-//! Perfetto's rules of order, nesting, lanes and arrows, as they are said and as slow as they are said: to compare with.
+//! Perfetto's rules of order, nesting, lanes and flows, written literally and as slow as that is: a reference to compare with.
 //!
-//! One list of events, sorted as a whole; stacks that are walked to their bottom each time.
+//! One list of events, sorted as a whole; every stack is walked to its bottom each time.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +14,15 @@ pub enum What {
     Instant,
     FlowStart,
     FlowStep,
-    /// At the slice here, or at the next one.
+    /// At the slice that is open here, or at the next one.
     FlowEnd {
         enclosing: bool,
     },
-    /// It makes nothing, but stands in the file's order of time.
+    /// It makes no row, but takes part in the file's order of time.
     Nothing,
 }
 
-/// A track: a thread's by its process and number, or anything else by a number and whether that counts in its process only.
+/// A track: a thread's by its process and number, or any other by a number and whether that is unique in its process only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Line {
     Thread(u8, u8),
@@ -37,7 +37,7 @@ pub enum Line {
     },
 }
 
-/// An arrow of the slice itself.
+/// A flow that is bound to the slice itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Bind {
     pub id: u64,
@@ -52,7 +52,7 @@ pub struct Event {
     pub ts: i64,
     pub name: Option<u8>,
     pub category: Option<u8>,
-    /// Of an arrow; `None` if it cannot be read.
+    /// The flow's id; `None` if it cannot be read.
     pub id: Option<u64>,
     pub bind: Option<Bind>,
 }
@@ -69,13 +69,13 @@ pub struct Slice {
     pub category: Option<u8>,
 }
 
-/// The label of an arrow: its name and its category.
+/// The label of a flow: its name and its category.
 type Label = (Option<u8>, Option<u8>);
 
-/// The slice it leaves, the one where it arrives, its number.
-pub type Arrow = (usize, usize, u64);
+/// The slice it leaves, the slice where it arrives, its number.
+pub type Flow = (usize, usize, u64);
 
-/// What was met, each with how often.
+/// What was counted.
 #[derive(Debug, Default, PartialEq)]
 pub struct Counts {
     pub spilled: u64,
@@ -91,17 +91,17 @@ pub struct Counts {
 #[derive(Debug, Default)]
 pub struct Trace {
     pub slices: Vec<Slice>,
-    pub arrows: Vec<Arrow>,
+    pub flows: Vec<Flow>,
     pub counts: Counts,
     stacks: BTreeMap<Line, Vec<usize>>,
-    /// By thread and lane, the ends of what may still run on it.
+    /// By thread and lane, the ends of the slices that may still be open on it.
     lanes: BTreeMap<(u8, u8), Vec<Vec<i64>>>,
     numbers: Vec<(u64, Label)>,
     started: BTreeMap<u64, usize>,
     parked: BTreeMap<Line, Vec<u64>>,
 }
 
-/// From which time on the rule for equal times holds.
+/// The time from which the rule for equal times holds.
 fn rule_from(events: &[Event]) -> i64 {
     let (mut largest, mut has_complete, mut from) = (i64::MIN, false, i64::MAX);
     for event in events {
@@ -117,7 +117,7 @@ fn rule_from(events: &[Event]) -> i64 {
 impl Trace {
     pub fn of(events: &[Event]) -> Trace {
         let (mut sorted, rule_from) = (events.to_vec(), rule_from(events));
-        // A stable sort: what is equal stays as in the file.
+        // A stable sort: equal events stay in file order.
         sorted.sort_by_key(|event| {
             let key = match event.what {
                 _ if event.ts < rule_from => 0,
@@ -157,18 +157,18 @@ impl Trace {
         self.slices.push(Slice { ts, dur: dur.unwrap_or(-1), line, depth, parent, name, category });
         for number in self.parked.remove(&line).unwrap_or_default() {
             let from = *self.started.entry(number).or_insert(0);
-            self.arrows.push((from, id, number));
+            self.flows.push((from, id, number));
         }
         match event.bind {
-            Some(Bind { id: arrow, flow_in: true, flow_out: true }) => self.step(arrow, id),
-            Some(Bind { id: arrow, flow_in: false, flow_out: true }) => self.start(arrow, id),
-            Some(Bind { id: arrow, flow_in: true, flow_out: false }) => self.arrive(arrow, id),
+            Some(Bind { id: flow, flow_in: true, flow_out: true }) => self.step(flow, id),
+            Some(Bind { id: flow, flow_in: false, flow_out: true }) => self.start(flow, id),
+            Some(Bind { id: flow, flow_in: true, flow_out: false }) => self.arrive(flow, id),
             Some(_) => self.counts.no_direction += 1,
             None => {}
         }
     }
 
-    /// Takes off what is over; whether a slice of this length can be laid then.
+    /// Removes the slices that are over; returns whether a slice of this length fits then.
     fn make_room(&mut self, line: Line, ts: i64, dur: Option<i64>) -> bool {
         let stack = self.stacks.entry(line).or_default();
         let mut pending_above = false;
@@ -217,7 +217,7 @@ impl Trace {
         let fits = |wanted: Option<u8>, is: Option<u8>| wanted.is_none() || wanted == is;
         let found = stack.iter().rposition(|id| {
             let slice = &slices[*id];
-            // A slice without a name is closed by any; one without a category is not.
+            // An end of any name closes a slice without a name; one of any category does not close a slice without a category.
             let is_named = slice.name.is_none() || fits(event.name, slice.name);
             slice.dur == -1 && is_named && fits(event.category, slice.category)
         });
@@ -255,7 +255,7 @@ impl Trace {
 
     fn step(&mut self, number: u64, slice: usize) {
         match self.started.insert(number, slice) {
-            Some(from) => self.arrow(from, slice, number),
+            Some(from) => self.connect(from, slice, number),
             None => {
                 self.started.remove(&number);
                 self.counts.step_without_start += 1;
@@ -265,14 +265,14 @@ impl Trace {
 
     fn arrive(&mut self, number: u64, slice: usize) {
         match self.started.get(&number) {
-            Some(from) => self.arrow(*from, slice, number),
+            Some(from) => self.connect(*from, slice, number),
             None => self.counts.end_without_start += 1,
         }
     }
 
-    /// The earlier slice is the one that it leaves.
-    fn arrow(&mut self, from: usize, to: usize, number: u64) {
+    /// A flow leaves the earlier slice.
+    fn connect(&mut self, from: usize, to: usize, number: u64) {
         let flips = self.slices[to].ts < self.slices[from].ts;
-        self.arrows.push(if flips { (to, from, number) } else { (from, to, number) });
+        self.flows.push(if flips { (to, from, number) } else { (from, to, number) });
     }
 }

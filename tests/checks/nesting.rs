@@ -1,5 +1,5 @@
-//! Small traces of all phases, few threads, few names and few times, so that everything meets everything: the store has the slices
-//! and arrows that the plain rules give (see [`super::naive`]), however many threads read.
+//! Small traces of all phases, with few threads, names and times, so that everything meets everything: the store has the slices
+//! and flows of the plain rules (see [`super::naive`]), however many threads read.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,13 +15,13 @@ use nccl_stacks::store::tracks::Owner;
 use super::naive::{Bind, Counts, Event, Line, Slice, Trace, What};
 use super::plain;
 
-/// So many bytes make an event.
+/// The bytes of an event.
 const WIDTH: usize = 5;
 
-/// More events make nothing new.
+/// More events add no new cases.
 const MAX_EVENTS: usize = 40;
 
-/// Once in so many traces several threads read.
+/// One in this many traces is read by several threads.
 const THREADED: u32 = 4096;
 
 const NAMES: [Option<u8>; 4] = [None, Some(b'a'), Some(b'b'), Some(b'a')];
@@ -31,12 +31,12 @@ const THREADS: [(u8, u8); 6] = [(1, 1), (1, 2), (2, 1), (0, 7), (2, 0), (0, 0)];
 
 /// The first byte says how threads divide the trace, all others are its events.
 pub fn check(bytes: &[u8]) {
-    // Threads take longer to start than all the rest, so they read one trace of many.
+    // Starting threads takes longer than all the rest, so they read one trace of many.
     let mixed = bytes.iter().fold(0xcbf2_9ce4_u32, |sum, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
     check_with(bytes, mixed % THREADED == 0);
 }
 
-/// The same, and in threads whatever the bytes are.
+/// The same, and with threads whatever the bytes are.
 pub fn check_in_threads(bytes: &[u8]) {
     check_with(bytes, true);
 }
@@ -74,7 +74,7 @@ fn event([kind, names, thread, ts, dur]: [u8; WIDTH], text: &mut String) -> Even
     let (pid, tid) = THREADS[usize::from(thread) % THREADS.len()];
     let main = if tid == 0 { pid } else { tid };
     let (ts, id) = (i64::from(ts % 32), dur >> 4);
-    let (mut line, mut arrow, mut bind) = (Line::Thread(pid, main), None, None);
+    let (mut line, mut flow, mut bind) = (Line::Thread(pid, main), None, None);
     let phases = [b'X', b'X', b'X', b'X', b'B', b'B', b'E', b'E', b'i', b's', b't', b'f', b'b', b'e', b'n', b'M'];
     let phase = phases[usize::from(kind & 15)];
     write!(text, "{{\"ph\":\"{}\",\"pid\":{pid},\"tid\":{tid},\"ts\":0.{ts:03}", phase as char).unwrap();
@@ -101,7 +101,7 @@ fn event([kind, names, thread, ts, dur]: [u8; WIDTH], text: &mut String) -> Even
             line = Line::Global;
         }
         b's' | b't' | b'f' if dur & 15 != 15 => {
-            arrow = Some(u64::from(id & 3));
+            flow = Some(u64::from(id & 3));
             write!(text, ",\"id\":{}", id & 3).unwrap();
             if what == (What::FlowEnd { enclosing: true }) {
                 text.push_str(",\"bp\":\"e\"");
@@ -128,9 +128,9 @@ fn event([kind, names, thread, ts, dur]: [u8; WIDTH], text: &mut String) -> Even
     }
     text.push('}');
     let is_never_nameless = matches!(phase, b'X' | b'B' | b'b') || phase == b'i' && matches!(line, Line::Thread(..));
-    // `?` stands for what Perfetto writes there.
+    // `?` means the name that Perfetto writes there.
     let name = if is_never_nameless { name.or(Some(b'?')) } else { name };
-    Event { what, line, ts, name, category, id: arrow, bind }
+    Event { what, line, ts, name, category, id: flow, bind }
 }
 
 fn compare(store: &Store, wanted: &Trace, text: &str) {
@@ -145,7 +145,7 @@ fn compare(store: &Store, wanted: &Trace, text: &str) {
     assert_eq!(slices.len(), wanted.slices.len(), "{text}");
     for (id, slice) in slices.ids().zip(&wanted.slices) {
         let parent = slices.parent(id).map(SliceId::row);
-        // Which track a line has is nobody's business but that it is always the same.
+        // Which track a line has does not matter, as long as it is always the same.
         let track = slices.track(id);
         let line = *lines.entry(track).or_insert(slice.line);
         assert_eq!(*tracks.entry(slice.line).or_insert(track), track, "slice {id} of {text}");
@@ -155,9 +155,9 @@ fn compare(store: &Store, wanted: &Trace, text: &str) {
         assert!(is_of(store, store.tracks.track(track).owner, line), "slice {id} of {text}");
     }
     let flows = &store.flows;
-    let arrows: Vec<_> =
+    let rows: Vec<_> =
         (0..flows.len()).map(|i| (flows.slice_out[i].row(), flows.slice_in[i].row(), flows.trace_id[i])).collect();
-    assert_eq!(arrows, wanted.arrows, "{text}");
+    assert_eq!(rows, wanted.flows, "{text}");
     let count = |kind| store.damage.get(kind).count;
     let counts = Counts {
         spilled: count(Damage::Spilled),

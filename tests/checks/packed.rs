@@ -1,9 +1,9 @@
-//! Compressed streams. The first byte says how the bytes behind it become one.
+//! Compressed streams. The first byte says how the bytes after it become one.
 //!
-//! - As they are: they are no stream, or one made elsewhere, or a damaged one. What comes out before a failure is what flate2's and
-//!   zstd's own readers give, as far as these come.
-//! - As a text that is compressed here, and then has one byte changed or is cut off: all text that the bytes before that hold comes
-//!   out, but for what the format's last step may take along.
+//! - As they are: no stream, or one made elsewhere, or a damaged one. What comes out before a failure is what flate2's and
+//!   zstd's own readers return, as far as these come.
+//! - As a text that is compressed here, and then has one byte changed or is cut off: all text of the bytes before that comes
+//!   out, except what the format's last step may take with it.
 
 use std::cell::RefCell;
 use std::io::Read;
@@ -13,13 +13,13 @@ use nccl_stacks::input::gzip::Members;
 use nccl_stacks::input::packed::{PackedCause, PackedFailure};
 use nccl_stacks::input::zstd::Frames;
 
-/// More text is not read: a few bytes may stand for gigabytes.
+/// More text is not read: a few bytes may expand to gigabytes.
 const MAX_TEXT: u64 = 1 << 20;
 
-/// A deflate symbol stands for at most so many bytes of text, and is lost with the byte in which it lies.
+/// A deflate symbol expands to at most this many bytes of text, and is lost with the byte that holds it.
 const SYMBOL: usize = 258;
 
-/// What came out, and what it ended with.
+/// The text that came out, and the failure that ended it.
 type Outcome = (Vec<u8>, Option<PackedFailure>);
 
 fn read(stream: impl Read) -> Outcome {
@@ -42,7 +42,7 @@ fn read_slowly(mut stream: impl Read, step: usize) -> Outcome {
     (text, None)
 }
 
-/// As far as a library's reader comes; whether it comes to the end.
+/// The text as far as a library's reader comes, and whether that reaches the end.
 fn reference(mut stream: impl Read) -> (Vec<u8>, bool) {
     let (mut text, mut buf) = (Vec::new(), [0; 64]);
     while text.len() < MAX_TEXT as usize {
@@ -56,14 +56,14 @@ fn reference(mut stream: impl Read) -> (Vec<u8>, bool) {
 }
 
 pub fn check(bytes: &[u8]) {
-    let [how, place, rest @ ..] = bytes else { return };
+    let [how, position, rest @ ..] = bytes else { return };
     match how % 8 {
-        0..=2 => gzip(rest, 1 + usize::from(*place)),
-        3 => zstd(rest, 1 + usize::from(*place)),
-        4 => harmed_gzip(rest, *place, how >> 3),
-        5 => harmed_zstd(rest, *place, how >> 3),
-        6 => bgzip(rest, *place, how >> 3),
-        _ => several(rest, *place),
+        0..=2 => gzip(rest, 1 + usize::from(*position)),
+        3 => zstd(rest, 1 + usize::from(*position)),
+        4 => harmed_gzip(rest, *position, how >> 3),
+        5 => harmed_zstd(rest, *position, how >> 3),
+        6 => bgzip(rest, *position, how >> 3),
+        _ => several(rest, *position),
     }
 }
 
@@ -72,7 +72,7 @@ fn gzip(bytes: &[u8], step: usize) {
     let slowly = read_slowly(Members::new(bytes), step);
     assert_eq!((&slowly.0, slowly.1.as_ref().map(|f| f.cause)), (&text, failure.as_ref().map(|f| f.cause)));
     let (wanted, is_whole) = reference(flate2::bufread::MultiGzDecoder::new(bytes));
-    // Its reader forgets what it had in the call that fails.
+    // Its reader drops what it had decoded in the call that fails.
     assert!(text.starts_with(&wanted), "{} bytes, {} wanted", text.len(), wanted.len());
     if is_whole {
         assert_eq!((&text, &failure), (&wanted, &None));
@@ -95,7 +95,7 @@ fn zstd(bytes: &[u8], step: usize) {
     }
 }
 
-/// A text as one member. The compressor is kept: it clears more memory than all the rest of this takes.
+/// A text as one member. The compressor is reused: it clears more memory than everything else here.
 fn compressed_gzip(text: &[u8], level: u8) -> Vec<u8> {
     thread_local! {
         static FAST_AND_GOOD: RefCell<[Compress; 2]> =
@@ -126,7 +126,7 @@ fn bgzip_member(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Reads a byte at a time, so that nothing is forgotten that comes before a failure.
+/// Reads a byte at a time, so that nothing before a failure is dropped.
 struct Bytewise<R>(R);
 
 impl<R: Read> Read for Bytewise<R> {
@@ -135,11 +135,11 @@ impl<R: Read> Read for Bytewise<R> {
     }
 }
 
-/// A stream of one member that is cut off at a place, or has a bit changed there.
-fn harmed_gzip(text: &[u8], place: u8, how: u8) {
+/// A stream of one member that is cut off at an offset, or has a bit changed there.
+fn harmed_gzip(text: &[u8], position: u8, how: u8) {
     let whole = compressed_gzip(text, how);
     assert_eq!(read(Members::new(&whole[..])), (text.to_vec(), None));
-    let at = (usize::from(place) * whole.len()) >> 8;
+    let at = (usize::from(position) * whole.len()) >> 8;
     // All text that a decompressor gives of the bytes before.
     let sure = reference(Bytewise(flate2::bufread::GzDecoder::new(&whole[..at]))).0;
     let (got, failure) = read(Members::new(&whole[..at]));
@@ -149,12 +149,12 @@ fn harmed_gzip(text: &[u8], place: u8, how: u8) {
     bytes[at] ^= 1 << (how % 8);
     let (got, _) = read(Members::new(&bytes[..]));
     let sure = sure.len().saturating_sub(SYMBOL);
-    // Another letter in the head's name, say, changes nothing; in its first bytes it is no head.
+    // Another letter in the name of the header, say, changes nothing; in its first bytes it is no header.
     assert!(got.len() >= sure && got[..sure] == text[..sure], "changed at {at}: {} of {sure}", got.len());
 }
 
-/// The same of a frame, whose only block is lost with any byte of it.
-fn harmed_zstd(text: &[u8], place: u8, how: u8) {
+/// The same for a frame, whose only block is lost with any byte of it.
+fn harmed_zstd(text: &[u8], position: u8, how: u8) {
     thread_local! {
         static COMPRESSOR: RefCell<zstd::bulk::Compressor<'static>> = {
             let mut compressor = zstd::bulk::Compressor::new(1).unwrap();
@@ -164,7 +164,7 @@ fn harmed_zstd(text: &[u8], place: u8, how: u8) {
     }
     let whole = COMPRESSOR.with_borrow_mut(|compressor| compressor.compress(text)).unwrap();
     assert_eq!(read(Frames::new(&whole[..])), (text.to_vec(), None));
-    let at = (usize::from(place) * whole.len()) >> 8;
+    let at = (usize::from(position) * whole.len()) >> 8;
     let (got, failure) = read(Frames::new(&whole[..at]));
     assert!(text.starts_with(&got));
     assert!(at == 0 || failure.is_some_and(|failure| failure.cause == PackedCause::CutOff));
@@ -178,14 +178,14 @@ fn bgzip(text: &[u8], place: u8, how: u8) {
     let (one, two) = text.split_at(text.len() / 2);
     let mut bytes = [bgzip_member(one), bgzip_member(two)].concat();
     assert_eq!(read(Members::new(&bytes[..])), (text.to_vec(), None));
-    let at = (usize::from(place) * bytes.len()) >> 8;
+    let at = (usize::from(position) * bytes.len()) >> 8;
     bytes[at] ^= 1 << (how % 8);
     gzip(&bytes, 100);
 }
 
 /// Several members with zeros between them, and with something that is none behind them.
 fn several(text: &[u8], place: u8) {
-    let (one, two) = text.split_at((usize::from(place) * text.len()) >> 8);
+    let (one, two) = text.split_at((usize::from(position) * text.len()) >> 8);
     let zeros = vec![0; usize::from(place & 15)];
     let mut bytes = [compressed_gzip(one, place), zeros, compressed_gzip(two, 6)].concat();
     assert_eq!(read(Members::new(&bytes[..])), (text.to_vec(), None));

@@ -1,9 +1,9 @@
-//! Perfetto's protobuf. The first byte says whether the rest is a file as it is, or what packets are made of.
+//! Perfetto's protobuf. The first byte says whether the rest is the file itself or a list of packets to make.
 //!
-//! Whatever is read is sound, what is lost is no more than what there was, and the arguments that are kept change nothing else
-//! (but where packets are broken: one whose arguments are is passed over if they are to be kept, and not looked at otherwise).
+//! Whatever is read is sound, no more is lost than there was, and keeping the arguments changes nothing else
+//! (except for broken packets: one with broken arguments is skipped if they are to be kept, and they are not read otherwise).
 //!
-//! Of packets that are whole and only odd in what they say, none is broken.
+//! Packets that are whole and only have odd contents never count as broken.
 
 use nccl_stacks::damage::{Damage, DamageReport};
 use nccl_stacks::event::ArgsWanted;
@@ -17,17 +17,17 @@ use nccl_stacks::store::{Builder, Store};
 use super::sound;
 use super::writer::{Message, event, file, legacy, named, packet, thread, track};
 
-/// More packets make nothing new.
+/// More packets add no new cases.
 const MAX_PACKETS: usize = 40;
 
-/// So many bytes make a packet.
+/// The bytes of a packet.
 const WIDTH: usize = 4;
 
 /// All packets of a file, as the loader reads them.
 fn read(bytes: &[u8], args: ArgsWanted) -> (Store, DamageReport) {
     let (mut shard, mut builder) = (Shard::new(0), Builder::default());
-    let summary = Stream::unlimited(bytes.to_vec()).read(args, |told| {
-        match told {
+    let summary = Stream::unlimited(bytes.to_vec()).read(args, |item| {
+        match item {
             TrackItem::Event { track, event, offset } => shard.add_on(track, event, offset),
             TrackItem::Track(description) => shard.describe(&description),
         }
@@ -42,8 +42,8 @@ fn read(bytes: &[u8], args: ArgsWanted) -> (Store, DamageReport) {
 /// Time, length, depth, track, name and parent of a slice.
 type Slice<'a> = (i64, i64, u16, TrackId, Option<&'a str>, Option<SliceId>);
 
-/// All slices, without what their arguments say.
-fn says(store: &Store) -> Vec<Slice<'_>> {
+/// All slices, without their arguments.
+fn slices(store: &Store) -> Vec<Slice<'_>> {
     let slices = &store.slices;
     let name = |id| store.strings.get(slices.name(id));
     (slices.ids())
@@ -56,7 +56,7 @@ pub fn check(bytes: &[u8]) {
     let is_structured = how % 4 != 0;
     let bytes = match how % 4 {
         0 => rest.to_vec(),
-        // Whole packets, and at times one that is cut off or has a byte changed.
+        // Whole packets, and sometimes one that is cut off or has a byte changed.
         1 | 2 => file(&packets(rest)),
         _ => {
             let mut bytes = file(&packets(rest));
@@ -74,7 +74,7 @@ pub fn check(bytes: &[u8]) {
     assert!(damage.lost_bytes() <= bytes.len() as u64);
     let (bare, _) = read(&bytes, ArgsWanted::COLLECTIVES);
     if damage.get(Damage::PacketSyntax).count == 0 {
-        assert_eq!(says(&store), says(&bare));
+        assert_eq!(slices(&store), slices(&bare));
     }
     if is_structured && how % 4 != 3 {
         for kind in [Damage::PacketStructure, Damage::PacketSyntax, Damage::PacketTooLong, Damage::Truncated] {
@@ -88,7 +88,7 @@ fn packets(bytes: &[u8]) -> Vec<Message> {
     bytes.map(|bytes| one(bytes.try_into().unwrap())).collect()
 }
 
-/// One packet; few of anything, so that they meet.
+/// One packet; few values of anything, so that they meet.
 fn one([kind, what, ts, number]: [u8; WIDTH]) -> Message {
     let (time, uuid, small) = (u64::from(ts % 64), u64::from(what & 3), u64::from(number & 7));
     let name = || Message::default().bytes(23, ["a", "b", "", "ncclDevKernel_X"][usize::from(what >> 2 & 3)]);

@@ -1,5 +1,5 @@
-//! Things done the plain way: JSON read a byte after the other, to compare with, of texts that serde_json has found to be valid; a
-//! trace loaded by one thread without all that files need.
+//! Plain implementations to compare with: JSON read one byte after another, of texts that serde_json accepts; a
+//! trace loaded by one thread without anything that only files need.
 
 use std::io::Read;
 use std::num::NonZero;
@@ -13,12 +13,12 @@ use nccl_stacks::store::traces::Trace;
 use nccl_stacks::store::{Builder, Store};
 use nccl_stacks::time::TimeRule;
 
-/// Whether a text is JSON, to serde_json with nothing let pass: UTF-8, escapes, numbers that a double can hold.
+/// Whether a text is JSON for serde_json, strictly: UTF-8, escapes, numbers that a double can hold.
 pub fn is_valid(text: &[u8]) -> bool {
     serde_json::from_slice::<serde_json::Value>(text).is_ok()
 }
 
-/// The byte behind the value that begins at a byte.
+/// The offset after the value that begins at an offset.
 fn value_end(text: &[u8], at: usize) -> usize {
     let (mut depth, mut at) = (0, at);
     loop {
@@ -41,7 +41,7 @@ fn value_end(text: &[u8], at: usize) -> usize {
     }
 }
 
-/// The byte behind the string that begins at a byte.
+/// The offset after the string that begins at an offset.
 fn string_end(text: &[u8], at: usize) -> usize {
     let mut at = at + 1;
     while text[at] != b'"' {
@@ -57,7 +57,7 @@ fn skip(text: &[u8], mut at: usize, also: &[u8]) -> usize {
     at
 }
 
-/// The elements of the list that begins at a byte.
+/// The elements of the list that begins at an offset.
 pub fn elements(text: &[u8], at: usize) -> Vec<Range<usize>> {
     let (mut at, mut found) = (skip(text, at + 1, b","), Vec::new());
     while text[at] != b']' {
@@ -68,7 +68,7 @@ pub fn elements(text: &[u8], at: usize) -> Vec<Range<usize>> {
     found
 }
 
-/// The members of the object that begins at a byte: their keys with the quotes, and their values.
+/// The members of the object that begins at an offset: their keys with the quotes, and their values.
 pub fn members(text: &[u8], at: usize) -> Vec<(Range<usize>, Range<usize>)> {
     let (mut at, mut found) = (skip(text, at + 1, b","), Vec::new());
     while text[at] != b'}' {
@@ -81,7 +81,7 @@ pub fn members(text: &[u8], at: usize) -> Vec<(Range<usize>, Range<usize>)> {
     found
 }
 
-/// Where the events of a valid trace are; `None` if this is none: a list, or an object with lists of that name, of objects only.
+/// The events of a valid trace; `None` if this is none: a list, or an object with lists of that name, of objects only.
 pub fn events(text: &[u8]) -> Option<Vec<Range<usize>>> {
     let at = skip(text, 0, b"");
     let all: Vec<Range<usize>> = match text.get(at)? {
@@ -99,7 +99,7 @@ pub fn events(text: &[u8]) -> Option<Vec<Range<usize>>> {
     all.iter().all(|event| text[event.start] == b'{').then_some(all)
 }
 
-/// A trace in memory as a store.
+/// Loads a trace from memory.
 pub fn load(text: &str) -> Store {
     let mut builder = Builder::default();
     let add = |batch| {

@@ -1,5 +1,5 @@
-//! Small traces of launches and kernels: every table says the same whether all of its rows are looked at or those that a condition
-//! chooses, and the main question can be asked.
+//! Small traces of launches and kernels: every table gives the same rows by a condition as by reading all rows, and the main
+//! question can be asked.
 
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use nccl_stacks::{Database, StackOptions, Wanted, Window, stacks};
 
 use super::plain;
 
-/// So many bytes make an event, and so many a question.
+/// The bytes of an event, and of a question.
 const WIDTH: usize = 4;
 
 const MAX_EVENTS: usize = 16;
@@ -79,7 +79,7 @@ fn trace(events: impl Iterator<Item = [u8; WIDTH]>) -> String {
     text
 }
 
-/// A value that a column may have: one of its own, or a number near by.
+/// A value that a column may have: one of its own, or a number nearby.
 fn value_of(table: &Table, column: &Column, source: &Source, choice: u8) -> Value {
     let rows = (table.rows)(source);
     if rows == 0 || choice % 8 == 7 {
@@ -103,7 +103,7 @@ fn owned(cell: Cell<'_>) -> Value {
     }
 }
 
-/// Whether SQLite would say so of values of one type; `None`: what it makes of others is its own business.
+/// Whether SQLite's comparison of two values of one type holds; `None`: mixed types follow SQLite's own rules.
 fn holds(value: &Value, operator: &str, wanted: &Value) -> Option<bool> {
     let order = match (value, wanted) {
         (Value::Null, Value::Null) => return Some(operator == "IS"),
@@ -121,7 +121,7 @@ fn holds(value: &Value, operator: &str, wanted: &Value) -> Option<bool> {
     })
 }
 
-/// Two conditions on one table, and the same by looking at all rows.
+/// Two conditions on one table, and the same by reading all rows.
 fn ask(database: &Database, [table, columns, operators, choice]: [u8; WIDTH], text: &str) {
     let source = database.source();
     let table = TABLES[usize::from(table) % TABLES.len()];

@@ -1,4 +1,4 @@
-//! The program as a person runs it, on the traces of `testdata/`. Expected answers were worked out by hand; they stand in
+//! The program as a person runs it, on the traces of `testdata/`. Expected answers were worked out by hand; they are in
 //! `testdata/README.md` with their reasons.
 
 #![allow(
@@ -56,7 +56,7 @@ fn stacks_of_a_server_eager_and_replayed() {
     let attention = [&["...", "sglang/srt/models/llama.py(197): forward"], ALL_REDUCE].concat();
     assert_eq!(found.len(), 4);
     assert_eq!(found[0], stack(18, REPLAY));
-    // Equal counts stand in the order of their text, in which 197 comes before 98.
+    // Equal counts are in the order of their text, in which 197 comes before 98.
     assert_eq!(found[1], stack(8, &attention));
     assert_eq!(found[2], stack(8, &mlp));
     assert_eq!((found[3].0, found[3].1.last().unwrap().as_str()), (2, "cudaLaunchKernelExC"));
@@ -400,7 +400,7 @@ fn output_files_are_whole_or_not_there() {
     assert_eq!(run(&[&trace, "--output", "/dev/null"]).status.code(), Some(0));
 }
 
-/// A reader that goes away, as `head -1` does, ends the program quietly.
+/// A reader that stops reading, as `head -1` does, ends the program quietly.
 #[test]
 fn a_broken_pipe_is_no_error() {
     let mut child =
@@ -463,7 +463,7 @@ fn options_of_the_forms_are_checked() {
     }
 }
 
-/// A picture of nothing, and one of times that no sum holds. The file that was to hold it stays as it was.
+/// A picture of nothing, and one of times too large to sum. The file that it was to replace is unchanged.
 #[test]
 fn what_cannot_be_drawn_is_an_error() {
     let call = |id: u32| {
@@ -501,9 +501,9 @@ fn what_cannot_be_drawn_is_an_error() {
 const RANK_0_MAIN: &str = r#""ph":"X","name":"rank0_main","cat":"cpu_op","pid":100,"tid":100,"ts":0,"dur":1000"#;
 const RANK_1_MAIN: &str = r#""ph":"X","name":"rank1_main","cat":"cpu_op","pid":200,"tid":200,"ts":0,"dur":1000"#;
 
-/// Two ranks in one file count their correlation ids alike. Their flows tell them apart.
+/// Two ranks in one file with equal correlation ids. Their flows distinguish them.
 #[test]
-fn equal_correlation_ids_are_told_apart_by_flows() {
+fn flows_resolve_equal_correlation_ids() {
     let flow = |ph: &str, id: u32, place: &str| {
         format!(r#""ph":"{ph}","name":"ac2g","cat":"ac2g","bp":"e","id":{id},{place}"#)
     };
@@ -535,7 +535,7 @@ fn equal_correlation_ids_are_told_apart_by_flows() {
     assert_eq!(stacks(&output), want);
     assert!(!stderr(&output).contains("Uncertain"));
 
-    // Without flows the latest call before each kernel has to do, and it is said.
+    // Without flows the latest call before each kernel is used, and reported as uncertain.
     let (_folder, path) = trace_of(&[0, 1, 2, 4, 6, 8].map(|i| events[i].as_str()));
     let output = run(&[&path]);
     assert_eq!(stacks(&output), [stack(2, &["rank1_main", "cudaLaunchKernel"])]);
@@ -554,7 +554,7 @@ fn a_call_long_after_its_kernel_did_not_launch_it() {
             r#""ph":"X","name":"cudaLaunchKernel","cat":"cuda_runtime","pid":9,"tid":9,"ts":{ts},"dur":1,"args":{{"correlation":"1"}}"#
         )
     };
-    // 10 ms are let pass for clocks that differ; a correlation id that is text is one too.
+    // 10 ms are allowed for clocks that differ; a correlation id that is text is one too.
     let (_folder, path) = trace_of(&[kernel, &call("10005")]);
     assert_eq!(stacks(&run(&[&path])), [stack(1, &["cudaLaunchKernel"])]);
     let (_folder, path) = trace_of(&[kernel, &call("10005.001")]);
@@ -575,8 +575,8 @@ fn a_function_that_never_ended_lasts_to_the_end() {
     assert!(stderr(&output).contains("(--start-ts 1000 --duration 24000)"), "{}", stderr(&output));
 }
 
-/// A call that ends after the slice around it stands beside it in `slice`. If it ends at most 2 µs later and most of it lies in
-/// the slice, it was called by it all the same.
+/// A call that ends after the slice around it is its sibling in `slice`. If it ends at most 2 µs later and most of it lies in
+/// the slice, that slice is its caller all the same.
 #[test]
 fn a_launch_that_ends_a_little_late_has_its_caller() {
     for (ts, dur, has_caller) in
@@ -605,7 +605,7 @@ fn names_cannot_forge_an_answer() {
     assert_eq!(stacks(&run(&[&path])), want);
 }
 
-/// A link stays a link, permissions stay as they were, and what is open already is written where it stands.
+/// A link stays a link, permissions are unchanged, and what is open already is written in place.
 #[cfg(unix)]
 #[test]
 fn output_goes_where_links_lead() {
@@ -649,7 +649,7 @@ fn testdata_is_what_the_generator_writes() {
                 continue;
             }
             let name = made.strip_prefix(folder.path()).unwrap().to_str().unwrap();
-            // Compressed bytes depend on the compressor's version; what is inside does not.
+            // Compressed bytes depend on the compressor's version; the text inside does not.
             let ours = PathBuf::from(testdata(name));
             if name.starts_with("broken/") {
                 assert!(std::fs::read(&made).unwrap() == std::fs::read(ours).unwrap(), "{name} differs");
@@ -673,7 +673,7 @@ fn unpacked(path: &std::path::Path) -> Vec<u8> {
     }
 }
 
-/// A family of that name would stand in the place of the known one, or beside it; nobody could tell.
+/// A family of that name would replace the known one, or be a second one; the name would be ambiguous.
 #[test]
 fn families_that_are_there_cannot_be_made_again() {
     let (_folder, file) = scratch("mine.json", br#"{"nccl": ["volta"]}"#);

@@ -1,4 +1,4 @@
-//! The completions of shells: what `nccl-stacks completions` writes is read by the shells themselves, as far as they are installed.
+//! Shell completions: the shells themselves read what `nccl-stacks completions` writes, if they are installed.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -19,12 +19,12 @@ fn script(shell: &str) -> String {
     stdout(&output)
 }
 
-/// Runs a shell; `None`, and a word about it, if it is not installed.
+/// Runs a shell; `None`, and a note, if it is not installed.
 fn shell(name: &str, args: &[&str], folder: &Path) -> Option<String> {
     let output = match Command::new(name).args(args).current_dir(folder).env("HOME", folder).output() {
         Ok(output) => output,
         Err(_) => {
-            // Straight to standard error: what a passing test prints otherwise is not shown.
+            // Straight to standard error: the other output of a passing test is not shown.
             let _ = writeln!(std::io::stderr(), "SKIPPED: {name} is not installed");
             return None;
         }
@@ -77,7 +77,7 @@ fn shells_understand_their_scripts() {
     }
 }
 
-/// What bash offers for the last of some words: it calls the function that the script has registered.
+/// What bash offers for the last of some words: it calls the function that the script registered.
 fn in_bash(words: &[&str]) -> Option<Vec<String>> {
     let text = r#"
         compopt() { :; }  # Which works in a real completion only.
@@ -109,13 +109,13 @@ fn bash_completes() {
     assert_eq!(offered(&["nccl-stacks", "t.json", "--kernel-name", "fam"]), ["fam"]);
 }
 
-/// Fish says itself what it would offer.
+/// Fish itself prints what it would offer.
 #[test]
 fn fish_completes() {
     let offered = |line: &str| {
         let ask = format!("source ./script; complete --do-complete '{line}'");
         let answer = shell("fish", &["--no-config", "-c", &ask], folder("fish").path())?;
-        // Behind each word stands what it means.
+        // Each word is followed by its meaning.
         Some(answer.lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect::<Vec<_>>())
     };
     let Some(flags) = offered("nccl-stacks --ker") else { return };
@@ -146,7 +146,7 @@ fn elvish_completes() {
     assert!(has(&export, "--sqlite") && !has(&export, "--sort"), "{export:?}");
 }
 
-/// Zsh completes on a terminal only: this makes one, types a line and a tab, and gives what is shown after that.
+/// Zsh completes on a terminal only: this opens one, types a line and a tab, and returns what is shown after that.
 const ASK_ZSH: &str = r#"
     zmodload zsh/zpty
     zpty asked zsh -f -i
@@ -170,7 +170,7 @@ fn zsh_completes() {
         ("nccl-stacks expo", "nccl-stacks export"),
         ("nccl-stacks --ker", "nccl-stacks --kernel-name"),
         ("nccl-stacks fam", "nccl-stacks families.json"),
-        // Behind a trace, too, which is no command.
+        // Also after a trace, which is no command.
         ("nccl-stacks t.json --ker", "nccl-stacks t.json --kernel-name"),
         ("nccl-stacks t.json --sort exp", "nccl-stacks t.json --sort exposed"),
         ("nccl-stacks t.json --family-file fam", "--family-file families.json"),

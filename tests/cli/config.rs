@@ -1,4 +1,4 @@
-//! Config files: where they are found, what is taken of them, and what is said of those that are wrong.
+//! Config files: where they are found, which settings apply, and the messages on those that are wrong.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -17,7 +17,7 @@ fn folder(config: &str) -> TempDir {
     folder
 }
 
-/// Runs the program in a folder, with that as home and nothing else that could name a config file.
+/// Runs the program in a folder that is also its home, with nothing else that could name a config file.
 fn run_in(folder: &Path, args: &[&str]) -> Output {
     let mut program = program();
     program.env_remove("NCCL_STACKS_CONFIG").env_remove("XDG_CONFIG_HOME").env("HOME", folder);
@@ -29,8 +29,8 @@ fn with(config: &str, args: &[&str]) -> Output {
     run_in(folder(config).path(), args)
 }
 
-/// What is said of the config file.
-fn said(output: &Output) -> Option<String> {
+/// The message on the config file.
+fn config_note(output: &Output) -> Option<String> {
     stderr(output).lines().find_map(|line| line.strip_prefix("Config: ").map(str::to_owned))
 }
 
@@ -56,7 +56,7 @@ fn the_first_place_that_has_one_counts() {
         program.envs(env.iter().copied()).arg(&trace).args(args).current_dir(home.path());
         let output = program.stdin(Stdio::null()).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        said(&output)
+        config_note(&output)
     };
     let xdg = ("XDG_CONFIG_HOME", path("xdg"));
     let xdg = (xdg.0, xdg.1.as_str());
@@ -84,23 +84,23 @@ fn a_file_that_was_named_has_to_be_there() {
 
 /// The trace has 3 AllReduce and 1 AllGather, below one and two functions.
 #[test]
-fn what_is_typed_wins() {
+fn the_command_line_wins() {
     let trace = testdata("two_matches.json");
     let gather = "[defaults]\nkernel-name = [\"ncclDevKernel_AllGather\"]\nstack-depth = 1";
     let output = with(gather, &[&trace]);
-    assert_eq!(said(&output).unwrap(), "nccl-stacks.toml (--kernel-name, --stack-depth)");
+    assert_eq!(config_note(&output).unwrap(), "nccl-stacks.toml (--kernel-name, --stack-depth)");
     assert_eq!(
         stacks(&output),
         [(1, vec!["...".to_owned(), "c10d::_allgather_base_".into(), "cudaLaunchKernelExC".into()])]
     );
-    // A list that is typed takes the place of the file's.
+    // A list on the command line replaces the file's.
     let output = with(gather, &[&trace, "--kernel-name", "ncclDevKernel_AllReduce", "--stack-depth", "0"]);
-    assert_eq!(said(&output).unwrap(), "nccl-stacks.toml");
+    assert_eq!(config_note(&output).unwrap(), "nccl-stacks.toml");
     assert_eq!(kernels(&output), 3);
     assert!(stacks(&output).iter().all(|(_, frames)| frames[0] == "train.py(12): main"));
     // --family answers the same question.
     let output = with(gather, &[&trace, "--family", "nccl"]);
-    assert_eq!((kernels(&output), said(&output).unwrap().as_str()), (4, "nccl-stacks.toml (--stack-depth)"));
+    assert_eq!((kernels(&output), config_note(&output).unwrap().as_str()), (4, "nccl-stacks.toml (--stack-depth)"));
     let deepep = with("[defaults]\nfamily = \"deepep\"", &[&trace, "-k", "ncclDevKernel_AllGather"]);
     assert_eq!(kernels(&deepep), 1);
 }
@@ -115,11 +115,11 @@ fn a_typed_option_may_rest_on_one_of_the_file() {
     assert_eq!(with("", &[&trace, "--index", "1"]).status.code(), Some(2));
     // A span of time is another answer to the same question.
     let span = with(step, &[&trace, "--start-ts", "0", "--duration", "1s"]);
-    assert_eq!((kernels(&span), said(&span).unwrap().as_str()), (4, "nccl-stacks.toml"));
+    assert_eq!((kernels(&span), config_note(&span).unwrap().as_str()), (4, "nccl-stacks.toml"));
 }
 
 #[test]
-fn nothing_in_the_file_contradicts_what_is_typed() {
+fn the_file_never_contradicts_the_command_line() {
     let trace = testdata("two_matches.json");
     let asking = "[defaults]\ninteractive = true";
     let output = with(asking, &[&trace]);
@@ -147,17 +147,17 @@ fn switches_are_turned_on_and_off() {
 #[test]
 fn commands_take_what_they_have() {
     let trace = testdata("two_matches.json");
-    // --sort is not of kernels; speedscope is no form of it.
+    // --sort does not apply to kernels; speedscope is no form of it.
     let config = "[defaults]\nformat = 'speedscope'\nsort = 'mean'\nlimit = 1\nfamily = 'nccl'";
     let output = with(config, &["kernels", &trace]);
-    assert_eq!(said(&output).unwrap(), "nccl-stacks.toml (--family, --limit)");
+    assert_eq!(config_note(&output).unwrap(), "nccl-stacks.toml (--family, --limit)");
     assert!(stdout(&output).contains("Instances"), "{}", stdout(&output));
     let output = with(&format!("{config}\n[defaults.kernels]\nformat = 'csv'\nlimit = 2"), &["kernels", &trace]);
-    assert_eq!(said(&output).unwrap(), "nccl-stacks.toml (--family, --format, --limit)");
+    assert_eq!(config_note(&output).unwrap(), "nccl-stacks.toml (--family, --format, --limit)");
     assert_eq!(stdout(&output).lines().count(), 3, "{}", stdout(&output));
     let output = with("[defaults.sql]\nformat = 'json'", &["sql", &trace, "SELECT 1 AS one"]);
     assert_eq!(stdout(&output).trim().replace([' ', '\n'], ""), "[{\"one\":1}]");
-    // What is of sql is not of the main job.
+    // Options of sql do not apply to the main job.
     assert_eq!(kernels(&with("[defaults.sql]\nformat = 'json'", &[&trace])), 4);
 }
 
@@ -167,9 +167,9 @@ fn a_whole_trace_is_exported_in_spite_of_defaults_for_a_part() {
     let config = "[defaults]\nkernel-name = 'ncclDevKernel_AllGather'\nfunction-name = '%main'\nthreads = 1";
     let output = with(config, &["export", &trace, "--sqlite", "trace.db"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert_eq!(said(&output).unwrap(), "nccl-stacks.toml (--threads)");
+    assert_eq!(config_note(&output).unwrap(), "nccl-stacks.toml (--threads)");
     let output = with(config, &["export", &trace, "--trace", "part.json.gz"]);
-    assert_eq!(said(&output).unwrap(), "nccl-stacks.toml (--function-name, --kernel-name, --threads)");
+    assert_eq!(config_note(&output).unwrap(), "nccl-stacks.toml (--function-name, --kernel-name, --threads)");
     assert!(stderr(&output).contains(" 1 kernel marked"), "{}", stderr(&output));
 }
 
@@ -190,7 +190,7 @@ fn families_join_those_of_other_files() {
 }
 
 #[test]
-fn mistakes_are_told_with_their_place() {
+fn mistakes_are_reported_with_line_and_column() {
     let trace = testdata("two_matches.json");
     for (config, place, messages) in [
         ("[defaults\n", "1:10", &["not TOML"][..]),
@@ -280,7 +280,7 @@ fn help_and_commands_without_a_trace_leave_it_alone() {
         let output = with("this is not TOML", args);
         assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{args:?}");
     }
-    // What is wrong with the arguments alone is told as ever.
+    // What is wrong with the arguments alone is reported as ever.
     for args in
         [&["--bogus"][..], &["t.json", "--sort", "size"], &["sql"], &["kernels", "--limit"], &["t.json", "u.json"]]
     {
@@ -296,7 +296,7 @@ fn the_manual_shows_a_config_file() {
     let example = page.split_once("For example:\n.RS 4\n.nf\n").unwrap().1.split_once(".fi\n").unwrap().0;
     let example = example.replace("\\-", "-").replace("\\*(Aq", "'");
     let trace = testdata("two_matches.json");
-    assert_eq!(said(&with(&example, &[&trace])).unwrap(), "nccl-stacks.toml (--family, --sort, --stack-depth)");
+    assert_eq!(config_note(&with(&example, &[&trace])).unwrap(), "nccl-stacks.toml (--family, --sort, --stack-depth)");
     let sql = with(&example, &["sql", &trace, "SELECT 1"]);
-    assert_eq!(said(&sql).unwrap(), "nccl-stacks.toml (--format)");
+    assert_eq!(config_note(&sql).unwrap(), "nccl-stacks.toml (--format)");
 }

@@ -1,4 +1,4 @@
-//! Writing that fails: the old file stays as it was, and nothing else stays behind.
+//! Writing that fails: the old file is unchanged, and nothing else remains.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -30,7 +30,7 @@ fn writers() -> Vec<Vec<String>> {
     all
 }
 
-/// What a shell runs before it becomes the program.
+/// Runs a shell command before the program.
 fn after(preparation: &str, args: &[String], file: &Path) -> Output {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{preparation}; exec \"$0\" \"$@\"")]).arg(env!("CARGO_BIN_EXE_nccl-stacks"));
@@ -43,7 +43,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     entries
 }
 
-/// The run failed, said why, and left the folder as it was: with an old file, or empty.
+/// The run failed, printed why, and left the folder unchanged: with an old file, or empty.
 fn nothing_happened(output: &Output, args: &[String], file: &Path, old: Option<&[u8]>) {
     let message = stderr(output);
     assert_eq!(output.status.code(), Some(1), "{args:?}: {:?} {message}", output.status);
@@ -98,7 +98,7 @@ fn folders_are_written_whole_or_not_at_all() {
 struct Small(tempfile::TempDir);
 
 impl Small {
-    /// `None` where that is not permitted, which is said.
+    /// `None` where that is not permitted, which is printed.
     fn new() -> Option<Small> {
         let folder = tempfile::tempdir().unwrap();
         let mut mount = Command::new("mount");
@@ -129,7 +129,7 @@ fn onto_a_full_disk() {
         fs::write(&file, &old).unwrap();
         let filling = disk.0.path().join("filling");
         let mut rest = fs::File::create(&filling).unwrap();
-        // What was removed before may become free a little later.
+        // Blocks of removed files may become free a little later.
         for _ in 0..3 {
             while rest.write_all(&[0; 512]).is_ok() {}
             std::thread::sleep(Duration::from_millis(5));
@@ -164,7 +164,7 @@ fn onto_a_full_device() {
     }
 }
 
-/// Nobody reads: that is no failure, and nothing is said about it.
+/// A closed pipe is no failure, and nothing is printed about it.
 #[test]
 fn into_a_closed_pipe() {
     for mut args in writers().into_iter().filter(|args| args[0] != "export") {
@@ -214,7 +214,7 @@ fn long_trace() -> (tempfile::TempDir, String) {
     scratch("trace.json", format!("[{}]", events.join(",\n")).as_bytes())
 }
 
-/// Killed while it writes, the program leaves the old file as it was. Of Ctrl-C it knows, and takes away what it has begun.
+/// Killed while it writes, the program leaves the old file unchanged. It handles Ctrl-C, and removes what it has begun.
 #[test]
 fn killed_in_the_middle() {
     let (_trace_folder, trace) = long_trace();
@@ -227,7 +227,7 @@ fn killed_in_the_middle() {
         let mut export = program();
         export.args(["export", &trace, form]).arg(&file).args(["--threads", "1"]);
         if form == "--trace" {
-            // A window of the launches of no kernel, so that all events are kept for what they are.
+            // A window in which no kernel is launched, so that all events are kept for their own sake.
             export.args(["--start-ts", "0", "--duration", "1000s", "--kernel-name", "*"]);
         }
         let mut child = export.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();

@@ -1,4 +1,4 @@
-//! The manual: its sections, and what programs that show such pages think of it, as far as they are installed.
+//! The manual: its sections, and the warnings of programs that show such pages, if they are installed.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -19,10 +19,10 @@ fn pages(folder: &Path) -> Vec<(String, PathBuf)> {
     pages.into_iter().map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), path)).collect()
 }
 
-/// What a formatter prints and complains of; `None`, and a word about it, if it is not installed.
+/// A formatter's output and warnings; `None`, and a note, if it is not installed.
 fn formatted(program: &str, args: &[&str], page: &Path) -> Option<(String, String)> {
     let Ok(output) = Command::new(program).args(args).arg(page).output() else {
-        // Straight to standard error: what a passing test prints otherwise is not shown.
+        // Straight to standard error: the other output of a passing test is not shown.
         let _ = writeln!(std::io::stderr(), "SKIPPED: {program} is not installed");
         return None;
     };
@@ -32,7 +32,7 @@ fn formatted(program: &str, args: &[&str], page: &Path) -> Option<(String, Strin
 #[test]
 fn there_is_a_page_for_each_command() {
     let scratch = tempfile::tempdir().unwrap();
-    // The folder is made.
+    // The folder is created.
     let folder = scratch.path().join("share/man1");
     let pages = pages(&folder);
     let names: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
@@ -54,21 +54,21 @@ fn there_is_a_page_for_each_command() {
 }
 
 #[test]
-fn formatters_have_nothing_to_say() {
+fn formatters_have_no_warnings() {
     let folder = tempfile::tempdir().unwrap();
     for (name, path) in pages(folder.path()) {
         if let Some((_, complaints)) = formatted("groff", &["-man", "-Tutf8", "-ww"], &path) {
             assert_eq!(complaints, "", "groff {name}");
         }
         if let Some((complaints, _)) = formatted("mandoc", &["-Tlint", "-Wwarning"], &path) {
-            // A date would make the page another one at every build, or be kept by hand.
+            // A date would change the page at every build, or need maintenance.
             let others: Vec<&str> = complaints.lines().filter(|line| !line.contains("missing date")).collect();
             assert_eq!(others, [""; 0], "mandoc {name}");
         }
     }
 }
 
-/// What a person reads: examples and exit codes stand below each other, commands are not broken.
+/// What a person reads: examples and exit codes are below each other, commands are not broken.
 #[test]
 fn examples_and_exit_codes_are_laid_out() {
     let folder = tempfile::tempdir().unwrap();
@@ -97,7 +97,7 @@ fn examples_and_exit_codes_are_laid_out() {
 }
 
 #[test]
-fn what_cannot_be_written_is_said() {
+fn write_errors_are_reported() {
     let unknown = run(&["man", "sqll"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(stderr(&unknown).contains("no such command; known are kernels, diff, sql"), "{}", stderr(&unknown));

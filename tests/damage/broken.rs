@@ -1,6 +1,6 @@
-//! The traces of `testdata/broken`: what is said of each, and what is left of it.
+//! The traces of `testdata/broken`: the report on each, and what remains of it.
 //!
-//! What should be said stands beside each file; it comes of what was done to it, not of reading it.
+//! The expected report is beside each file; it follows from what was done to the file, not from reading it.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use support::program::{run, stderr, stdout};
 
-/// The files and what should be said of them.
+/// The files and their expected reports.
 fn cases() -> Vec<(PathBuf, Value)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/broken");
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -32,7 +32,7 @@ fn cases() -> Vec<(PathBuf, Value)> {
     files.into_iter().map(with_report).collect()
 }
 
-/// What is wrong with a store's trace: kind, count, the first three places, and how many bytes it cost.
+/// The damage of a store's trace: kind, count, the first three offsets, and the bytes lost.
 fn found(store: &Store) -> BTreeSet<(String, u64, Vec<u64>, u64)> {
     let tallies = store.traces[0].damage.iter().filter(|(d, tally)| d.cost != Cost::None && tally.count > 0);
     tallies.map(|(d, tally)| (d.name.to_owned(), tally.count, tally.offsets().collect(), tally.bytes)).collect()
@@ -50,7 +50,7 @@ fn wanted(report: &Value) -> BTreeSet<(String, u64, Vec<u64>, u64)> {
 }
 
 #[test]
-fn what_is_wrong_is_said_and_the_rest_is_read() {
+fn damage_is_reported_and_the_rest_is_read() {
     for (file, report) in cases() {
         for (threads, chunk) in [(1, 1 << 20), (1, 1), (3, 100), (2, 700)] {
             let (threads, chunk) = (NonZero::new(threads), NonZero::new(chunk));
@@ -63,7 +63,7 @@ fn what_is_wrong_is_said_and_the_rest_is_read() {
 }
 
 #[test]
-fn the_stacks_of_what_is_whole_are_there() {
+fn whole_events_have_their_stacks() {
     for (file, report) in cases() {
         let file = file.to_str().unwrap();
         let answer = run(&[file, "--format", "json"]);
@@ -84,12 +84,12 @@ fn the_stacks_of_what_is_whole_are_there() {
     }
 }
 
-/// Kinds that are no fault of the file, and those that only who reads arguments meets.
+/// Kinds that are no fault of the file, and those that only appear when all arguments are read.
 const NOT_STRICT: &[&str] = &["json_duplicate_key", "json_text_time", "json_documents"];
 const OF_ARGUMENTS: &[&str] = &["not_a_number", "deep_arguments"];
 
 #[test]
-fn strict_reading_refuses_all_that_is_no_json() {
+fn strict_loading_refuses_all_that_is_no_json() {
     for (file, report) in cases() {
         let is_fine = wanted(&report).iter().all(|(kind, ..)| NOT_STRICT.contains(&kind.as_str()));
         let name = file.to_str().unwrap();
@@ -99,15 +99,15 @@ fn strict_reading_refuses_all_that_is_no_json() {
             assert!(stderr(&answer).contains("damaged, and --strict was asked for"), "{}", stderr(&answer));
             assert!(stdout(&answer).is_empty());
         }
-        // The main job does not look at arguments that it has no use for.
+        // The main job does not parse arguments that it does not need.
         let main = run(&[name, "--strict"]);
         assert_eq!(main.status.success(), is_fine || OF_ARGUMENTS.iter().any(|case| name.contains(case)), "{name}");
     }
 }
 
-/// What is repaired is JSON to another parser, has nothing wrong with it any more, and holds the events that were read.
+/// A repaired file is JSON to another parser, has no more damage, and holds the events that were read.
 #[test]
-fn what_is_repaired_is_whole() {
+fn repaired_files_are_whole() {
     let folder = tempfile::tempdir().unwrap();
     for (file, report) in cases() {
         let out = folder.path().join("whole.json");

@@ -1,7 +1,7 @@
-//! Whatever the bytes are, loading ends with an answer or an error, never with a panic, and what it gives is sound.
+//! Whatever the bytes are, loading ends with an answer or an error, never with a panic, and what it loads is sound.
 //!
 //! The small traces are damaged at random, by a generator with a fixed seed, and loaded with all arguments; then the main job
-//! runs on what was read. Debug builds check every addition for overflow, so a number that is too large shows here too.
+//! runs on them. Debug builds check every addition for overflow, so a number that is too large shows here too.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -30,7 +30,7 @@ fn ask(store: Store) {
     for patterns in [vec![], vec!["*".to_owned()]] {
         let wanted = Wanted::parse(&patterns, &[], &OwnFamilies::default()).unwrap();
         let mut found = launches::find(database.store(), &choose(database.store(), &wanted));
-        // As good a capture as any.
+        // Any trace serves as a capture.
         let mut captures = Captures::new(true);
         captures.add(database.store());
         let captured = captures.stacks(database.store(), &mut found, Some(3));
@@ -49,7 +49,7 @@ fn ask(store: Store) {
 }
 
 #[test]
-fn no_damage_makes_a_panic() {
+fn no_damage_panics() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata");
     let (mut answers, mut errors) = (0, 0);
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();

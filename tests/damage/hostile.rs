@@ -1,8 +1,8 @@
-//! Traces that somebody made to do harm: numbers at the edge of what fits, and shapes for which a search through all that is there
+//! Hostile traces: numbers at the limits of what fits, and structures for which a search through all events
 //! would take the square of the time.
 //!
-//! Debug builds check every addition, so a number that is too large shows here. What takes time is made so large that it would
-//! take minutes if each event were compared with every other, and is over in a second if not.
+//! Debug builds check every addition, so a number that is too large shows here. The slow cases are so large that they would
+//! take minutes if each event were compared with every other, and take a second if not.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -155,7 +155,7 @@ fn ask(text: &str, store: Store) {
     sqlite::write(&database, &folder.path().join("all.db")).unwrap();
 }
 
-/// Numbers at the edge of something.
+/// Numbers at the limits of something.
 const NUMBERS: &[&str] = &[
     "0",
     "1",
@@ -208,7 +208,7 @@ fn number() -> impl Strategy<Value = String> {
     ]
 }
 
-/// The same for what several events should have in common.
+/// The same for values that several events should share.
 fn few() -> impl Strategy<Value = String> {
     prop_oneof![1 => number(), 12 => (1i64..3).prop_map(|n| n.to_string())]
 }
@@ -303,7 +303,7 @@ proptest! {
 
     /// No number is too large for anything, and threads change nothing.
     #[test]
-    fn numbers_at_the_edge_make_no_panic(events in prop::collection::vec(event(), 0..40)) {
+    fn numbers_at_the_limits_do_not_panic(events in prop::collection::vec(event(), 0..40)) {
         let text = format!("{{\"traceEvents\":[{}]}}", events.join(",\n"));
         let several = LoadOptions { threads: NonZero::new(3), chunk: NonZero::new(200), ..everything() };
         match (load(&text, everything()), load(&text, several)) {
@@ -317,11 +317,11 @@ proptest! {
     }
 }
 
-/// Long enough for a slow machine that does other things, and far less than the square of the events takes.
+/// Long enough for a slow, busy computer, and far less than the square of the events takes.
 const BUDGET: Duration = Duration::from_secs(60);
 
 #[test]
-fn no_shape_of_a_trace_takes_the_square_of_its_length() {
+fn no_trace_takes_the_square_of_its_length() {
     const EVENTS: usize = 60_000;
     for (name, make) in hostile::ALL {
         let text = make(EVENTS);
@@ -350,7 +350,7 @@ fn no_shape_of_a_trace_takes_the_square_of_its_length() {
     }
 }
 
-/// What is asked for in one call does not outgrow what was allowed.
+/// One call cannot request more than the limit.
 #[test]
 fn a_text_that_is_too_long_is_refused() {
     let events = vec![r#"{"ph":"X","name":"a","pid":1,"tid":1,"ts":1,"dur":1}"#; 3_000];

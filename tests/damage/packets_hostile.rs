@@ -1,6 +1,6 @@
-//! Perfetto's protobuf made to do harm, or damaged in places: it is bounded, and what is whole is there.
+//! Perfetto's protobuf, hostile or damaged in parts: work and memory are bounded, and what is whole is read.
 //!
-//! The sizes are such that work which grows with the square of them would take minutes.
+//! The sizes are such that work which grows with their square would take minutes.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -31,7 +31,7 @@ fn count(store: &Store, kind: Damage) -> (u64, Option<u64>) {
     (tally.count, tally.first_offset)
 }
 
-fn moments(times: std::ops::Range<u64>) -> Vec<u8> {
+fn instants(times: std::ops::Range<u64>) -> Vec<u8> {
     file(&times.map(|ts| event(ts, 3, 5, named("a"))).collect::<Vec<_>>())
 }
 
@@ -40,11 +40,11 @@ fn times(store: &Store) -> Vec<i64> {
 }
 
 #[test]
-fn the_list_goes_on_behind_garbage() {
+fn the_list_goes_on_after_garbage() {
     let garbage: [&[u8]; 4] = [&[0xff; 300], b"\x00\x0a\x0a\x0a", b"\x0a\xff\xff\xff\xff\x0f", b"\x0a\xff\xff\x7f"];
     for garbage in garbage {
-        let start = moments(1..4);
-        let bytes = [&start[..], garbage, &moments(4..9)].concat();
+        let start = instants(1..4);
+        let bytes = [&start[..], garbage, &instants(4..9)].concat();
         let store = read(&bytes, ArgsWanted::All).unwrap();
         check(&store);
         assert_eq!(times(&store), [1, 2, 3, 4, 5, 6, 7, 8], "{garbage:?}");
@@ -56,11 +56,11 @@ fn the_list_goes_on_behind_garbage() {
         );
         assert_eq!(count(&store, Damage::Truncated).0, 0);
         // The first packet may be the damaged one.
-        let store = read(&[b"\n\xff\xff", garbage, &moments(4..9)].concat(), ArgsWanted::All).unwrap();
+        let store = read(&[b"\n\xff\xff", garbage, &instants(4..9)].concat(), ArgsWanted::All).unwrap();
         assert_eq!(times(&store), [4, 5, 6, 7, 8], "{garbage:?}");
     }
-    // A length that is too small leaves a packet that is none, and the rest of it; it is not taken for two.
-    let mut bytes = moments(1..9);
+    // A length that is too small leaves an invalid packet, and the rest of it; these do not count as two.
+    let mut bytes = instants(1..9);
     bytes[1] -= 3;
     let store = read(&bytes, ArgsWanted::All).unwrap();
     check(&store);
@@ -68,15 +68,15 @@ fn the_list_goes_on_behind_garbage() {
 }
 
 #[test]
-fn a_damaged_list_without_a_whole_event_says_where_it_breaks() {
+fn a_damaged_list_without_a_whole_event_reports_its_offset() {
     let message = |bytes: &[u8]| {
         let (_folder, path) = scratch("trace.pftrace", bytes);
         let output = run(&[&path, "--no-interactive"]);
         assert_eq!(output.status.code(), Some(1));
         stderr(&output)
     };
-    let moments = moments(1..3);
-    let cut_short = [&b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"[..], &moments[..moments.len() - 1]].concat();
+    let instants = instants(1..3);
+    let cut_short = [&b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"[..], &instants[..instants.len() - 1]].concat();
     assert!(message(&cut_short).contains("a damaged list of packets: it breaks at byte 0,"), "{}", message(&cut_short));
     let first = packet().message(60, track(5));
     let broken = file(&[first.clone(), value().bytes(11, [0xff; 3]).number(10, 7).number(8, 1)]);
@@ -85,17 +85,18 @@ fn a_damaged_list_without_a_whole_event_says_where_it_breaks() {
     assert!(message.contains(&format!("the one at byte {offset} is not valid protobuf")), "{message}");
 }
 
-/// Many damaged places cost no more than their bytes.
+/// Many damaged parts cost no more than their bytes.
 #[test]
 fn damage_everywhere() {
     let garbage = [0xff; 12];
-    let bytes: Vec<u8> = (0..50_000).flat_map(|n| [moments(3 * n + 1..3 * n + 4), garbage.to_vec()].concat()).collect();
+    let bytes: Vec<u8> =
+        (0..50_000).flat_map(|n| [instants(3 * n + 1..3 * n + 4), garbage.to_vec()].concat()).collect();
     let store = read(&bytes, ArgsWanted::COLLECTIVES).unwrap();
     assert_eq!(store.slices.len(), 150_000);
     assert_eq!(count(&store, Damage::PacketStructure).0, 50_000);
 }
 
-/// Numbers, lengths and depths at the edges of what can be written.
+/// Numbers, lengths and depths at the limits of what can be written.
 #[test]
 fn edges() {
     let eleven = [&[0x50][..], &[0xff; 10], &[1]].concat();
@@ -131,18 +132,18 @@ fn zlib(bytes: &mut dyn Read) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A packet of some hundred KiB that unpacks into half a GiB of packets, and one that holds one that says it is a GiB
-/// long.
+/// A packet of some hundred KiB that expands to half a GiB of packets, and one with a packet that declares a length of a GiB.
 #[test]
-fn bombs_are_cut_off() {
-    let start = moments(1..2);
-    // A packet of one field that nobody knows, of 999 bytes.
+fn bombs_are_stopped() {
+    let start = instants(1..2);
+    // A packet of one unknown field, of 999 bytes.
     let unknown = [&b"\x0a\xea\x07\x7a\xe7\x07"[..], &[0; 999]].concat().repeat(1 << 10);
     let mut bomb =
         (0..512).fold(Box::new(std::io::empty()) as Box<dyn Read>, |all, _| Box::new(all.chain(&unknown[..])));
     let zeros =
         zstd::encode_all((&b"\x0a\x80\x80\x80\x80\x04"[..]).chain(std::io::repeat(0).take(1 << 28)), 1).unwrap();
-    let bytes = [start.clone(), file(&[value().bytes(50, zlib(&mut *bomb)), value().bytes(133, zeros)]), moments(2..3)];
+    let bytes =
+        [start.clone(), file(&[value().bytes(50, zlib(&mut *bomb)), value().bytes(133, zeros)]), instants(2..3)];
     let store = read(&bytes.concat(), ArgsWanted::All).unwrap();
     assert_eq!(times(&store), [1, 2]);
     assert_eq!(count(&store, Damage::PacketTooLong), (1, Some(start.len() as u64)));
@@ -155,10 +156,10 @@ fn bombs_are_cut_off() {
 /// What is compressed within the file counts as text of it, byte for byte.
 #[test]
 fn what_is_unpacked_is_limited() {
-    let inside = moments(2..2000);
+    let inside = instants(2..2000);
     let zstd = zstd::encode_all(&inside[..], 3).unwrap();
     let packed = [value().bytes(50, zlib(&mut &inside[..])), value().bytes(133, zstd)];
-    let bytes = [moments(1..2), file(&packed)].concat();
+    let bytes = [instants(1..2), file(&packed)].concat();
     let read_within = |text| {
         let input = from_reader("trace".to_owned(), None, Box::new(Cursor::new(bytes.clone()))).unwrap();
         let options = LoadOptions { limits: Limits::of_text(text), ..LoadOptions::default() };
@@ -171,9 +172,9 @@ fn what_is_unpacked_is_limited() {
     assert!(refused.contains("--max-bytes"), "{refused}");
 }
 
-/// An arrow takes a byte, and one of an event can take no more than so many.
+/// A flow takes a byte, and an event can have only so many.
 #[test]
-fn an_event_has_so_many_arrows() {
+fn an_event_has_a_limited_number_of_flows() {
     const MOST: usize = 1 << 17;
     let fan = |more| value().bytes(36, [vec![1; MOST + more], vec![2]].concat());
     let store = load_packets(&[event(1, 3, 5, value().number(36, 1)), event(2, 3, 5, fan(0))]);
@@ -183,7 +184,7 @@ fn an_event_has_so_many_arrows() {
     assert_eq!((store.flows.len(), count(&store, Damage::PacketTooLong).0), (MOST, 0));
 }
 
-/// Numbers that stand for long names, as categories, as parts of a key: what they become has an end.
+/// Numbers for long names, as categories, as parts of a key: their expansion is limited.
 #[test]
 fn names_do_not_add_up() {
     let name = "n".repeat(30 << 10);
@@ -194,7 +195,7 @@ fn names_do_not_add_up() {
         packet().number(13, 1).message(12, defined(1).and(defined(3))),
         event(1, 3, 5, of_categories(2)),
         event(2, 3, 5, of_categories(3)),
-        // The name itself, of a dictionary in which it is, and of another one in that.
+        // The name itself, of a dictionary that contains it, and of another one in that.
         event(3, 3, 5, value().message(4, key(1).number(1, 1))),
         event(4, 3, 5, value().message(4, key(2).number(1, 1))),
     ]);
@@ -204,7 +205,7 @@ fn names_do_not_add_up() {
     assert_eq!((args(&store, SliceId(2)).len(), args(&store, SliceId(3)).len()), (1, 0));
 }
 
-/// Behind a stream of zlib there is nothing that could be read; of gzip there may be several parts.
+/// Nothing after a zlib stream can be read; gzip may have several members.
 #[test]
 fn what_follows_compressed_packets_is_damage() {
     let gzip = |bytes: &[u8]| {
@@ -212,14 +213,14 @@ fn what_follows_compressed_packets_is_damage() {
         std::io::copy(&mut &*bytes, &mut encoder).unwrap();
         encoder.finish().unwrap()
     };
-    let zlibs = [zlib(&mut &moments(1..2)[..]), zlib(&mut &moments(2..3)[..])].concat();
-    let gzips = [gzip(&moments(3..4)), gzip(&moments(4..5))].concat();
+    let zlibs = [zlib(&mut &instants(1..2)[..]), zlib(&mut &instants(2..3)[..])].concat();
+    let gzips = [gzip(&instants(3..4)), gzip(&instants(4..5))].concat();
     let store = load_packets(&[value().bytes(50, zlibs), value().bytes(50, gzips)]);
     assert_eq!(times(&store), [1, 3, 4]);
     assert_eq!(count(&store, Damage::PacketSyntax), (1, Some(0)));
 }
 
-/// JSON whose keys are long: what its rows take is bounded, and what is too long for that stays text.
+/// JSON with long keys: its rows are bounded, and what is too long for that stays text.
 #[test]
 fn json_does_not_multiply() {
     let members = |n| (0..n).map(|n| format!("\"{n}\":1")).collect::<Vec<_>>().join(",");
@@ -232,7 +233,7 @@ fn json_does_not_multiply() {
     assert_eq!(args(&store, SliceId(1)), [format!("debug.long debug.long {long:?}")]);
 }
 
-/// One name of a MiB, used a thousand times in one event: what it stands for is bounded.
+/// One name of a MiB, used a thousand times in one event: its expansion is bounded.
 #[test]
 fn names_do_not_multiply() {
     let name = "n".repeat(1 << 20);
@@ -249,7 +250,7 @@ fn many_sequences_names_and_clocks() {
     let mut packets = Vec::new();
     for n in 0..MANY {
         let clock = |id, time| value().number(1, id).number(2, time);
-        // A sequence, a clock and a snapshot of its own; every other clock is known to none.
+        // A sequence, a clock and a snapshot of its own; every other clock is unknown.
         let snapshot = value().message(1, clock(64, 1)).message(1, clock(if n % 2 == 0 { 6 } else { 3 }, 1));
         let name = value().message(2, value().number(1, n).bytes(2, n.to_string()));
         let event = value().number(9, 3).number(11, 5).number(10, n);
@@ -283,7 +284,7 @@ fn tracks_in_circles_and_in_long_chains() {
 }
 
 #[test]
-fn fans_of_arrows() {
+fn fans_of_flows() {
     let fan = |field| (0..MANY).fold(value(), |all, n| all.fixed(field, n));
     let store = load_packets(&[
         event(1, 3, 5, fan(47)),

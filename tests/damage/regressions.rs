@@ -1,6 +1,6 @@
-//! What fuzzing has found, and some inputs made at random, through the checks that the fuzz targets run (`fuzz/README.md`).
+//! Inputs found by fuzzing, and some random ones, through the checks that the fuzz targets run (`fuzz/README.md`).
 //!
-//! An input that once was wrong stays here under a name that says what was wrong with it: inline, or as a file in
+//! An input that once failed stays here under a name that says what was wrong with it: inline, or as a file in
 //! `tests/regressions/<check>/` if it is not text.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -9,7 +9,7 @@ use crate::checks;
 
 use proptest::prelude::*;
 
-/// Events in which letters that mean something are written as escapes, as any JSON writer may.
+/// Events in which meaningful letters are written as escapes, as any JSON writer may.
 #[test]
 fn escaped_letters_are_letters() {
     for event in [
@@ -45,7 +45,7 @@ fn times_may_have_any_number_of_digits() {
     }
 }
 
-/// A place in an order that is no whole number is none, as in Perfetto.
+/// A sort index that is no whole number is none, as in Perfetto.
 #[test]
 fn sort_indices_are_whole_numbers() {
     for index in ["1.5", "1e3", "7", "-7", "9223372036854775807", "9223372036854775808"] {
@@ -54,10 +54,10 @@ fn sort_indices_are_whole_numbers() {
     }
 }
 
-/// A slice in an open one which lasts beyond that one's end: when the outer one is over, the inner one goes from the stack, though
-/// it is not over. Such entries were all taken off, and what came next had another parent.
+/// A slice within an open one that ends before it: when the outer one is over, the inner one leaves the stack, though
+/// it is not over. All such entries were once removed at the same time, and the next slice got another parent.
 #[test]
-fn slices_that_outlast_what_they_lie_in() {
+fn slices_that_outlast_their_parent() {
     let of = |phase: u8, names: u8, ts: u8, dur: u8| [phase, names, 0, ts, dur];
     let events = [
         of(4, 10, 1, 0),
@@ -103,7 +103,7 @@ fn kept_inputs() {
     }
 }
 
-/// Any bytes, which the checks of structured inputs make traces of.
+/// Any bytes; the checks of structured inputs make traces of them.
 fn bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 0..most)
 }
@@ -112,12 +112,12 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(10_000) })]
 
     #[test]
-    fn nesting_is_what_the_plain_rules_give(bytes in bytes(161)) {
+    fn nesting_follows_the_plain_rules(bytes in bytes(161)) {
         checks::nesting::check(&bytes);
     }
 
     #[test]
-    fn whatever_packets_say_is_sound(bytes in bytes(121)) {
+    fn any_packets_load_soundly(bytes in bytes(121)) {
         checks::packets::check(&bytes);
     }
 
@@ -127,7 +127,7 @@ proptest! {
     }
 
     #[test]
-    fn fields_are_what_another_parser_sees(
+    fn fields_equal_another_parsers(
         members in prop::collection::vec(
             (
                 prop::sample::select(vec![
@@ -166,7 +166,7 @@ proptest! {
     }
 
     #[test]
-    fn conditions_choose_the_rows_that_they_should(bytes in bytes(65)) {
+    fn conditions_select_the_right_rows(bytes in bytes(65)) {
         checks::tables::check(&bytes);
     }
 }

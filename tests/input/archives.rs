@@ -1,5 +1,5 @@
-//! Archives: zip and tar around traces, made here from the traces of `testdata/`. What is asked of two copies of one trace is known
-//! from what is known of the one.
+//! Archives: zip and tar around traces, made here from the traces of `testdata/`. The answer for two copies of a trace is known
+//! from that for one.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -75,19 +75,19 @@ fn zip_of(files: &[(&str, &[u8])]) -> Vec<u8> {
 struct Made<'a> {
     name: &'a str,
     text: &'a [u8],
-    /// 0: stored, 8: deflated, 93: zstd; anything else is not how it is written, but what the header says.
+    /// 0: stored, 8: deflated, 93: zstd; any other value is only what the header declares.
     method: u16,
     flags: u16,
 }
 
-const LENGTH_BEHIND: u16 = 8;
+const LENGTH_AFTER: u16 = 8;
 
-/// A member as any tool may write it, by the letter of PKWARE's APPNOTE 4.3.
+/// A member as any tool may write it, by PKWARE's APPNOTE 4.3.
 fn made<'a>(name: &'a str, text: &'a [u8], method: u16, flags: u16) -> Made<'a> {
     Made { name, text, method, flags }
 }
 
-/// The members, and the directory behind them.
+/// The members, and the directory after them.
 fn zip_by_hand(members: &[Made<'_>]) -> (Vec<u8>, Vec<u8>) {
     let (mut files, mut directory) = (Vec::new(), Vec::new());
     for Made { name, text, method, flags } in members {
@@ -105,7 +105,7 @@ fn zip_by_hand(members: &[Made<'_>]) -> (Vec<u8>, Vec<u8>) {
         };
         let sizes: Vec<u8> =
             [crc.sum(), data.len() as u32, text.len() as u32].iter().flat_map(|n| n.to_le_bytes()).collect();
-        let is_behind = flags & LENGTH_BEHIND != 0;
+        let is_after = flags & LENGTH_AFTER != 0;
         let common = |sizes: &[u8]| {
             let mut fields: Vec<u8> = [20, *flags, *method, 0, 0].iter().flat_map(|n: &u16| n.to_le_bytes()).collect();
             fields.extend(sizes);
@@ -114,10 +114,10 @@ fn zip_by_hand(members: &[Made<'_>]) -> (Vec<u8>, Vec<u8>) {
             fields
         };
         files.extend(b"PK\x03\x04");
-        files.extend(common(if is_behind { &[0; 12] } else { &sizes }));
+        files.extend(common(if is_after { &[0; 12] } else { &sizes }));
         files.extend(name.as_bytes());
         files.extend(&data);
-        if is_behind {
+        if is_after {
             files.extend(b"PK\x07\x08");
             files.extend(&sizes);
         }
@@ -135,7 +135,7 @@ fn zip_by_hand(members: &[Made<'_>]) -> (Vec<u8>, Vec<u8>) {
     (files, directory)
 }
 
-/// A zip whose numbers stand in the fields for large ones, as of more than 4 GiB: the members, and what is behind them.
+/// A zip whose numbers are in the fields for large ones, as of more than 4 GiB: the members, and what is after them.
 fn zip64(members: &[(&str, &[u8])]) -> [Vec<u8>; 2] {
     let (mut files, mut directory) = (Vec::new(), Vec::new());
     for (name, text) in members {
@@ -177,12 +177,12 @@ fn load_stream(bytes: &[u8]) -> Result<Loaded, Error> {
     load_input(input, LoadOptions::default(), |_| {})
 }
 
-/// From a file and from a stream: the same, but for the order of a tar's traces.
+/// From a file and from a stream: the same, except the order of a tar's traces.
 fn load_both(bytes: &[u8]) -> [Loaded; 2] {
     [load_file("archive", bytes).unwrap(), load_stream(bytes).unwrap()]
 }
 
-/// What is wrong with the archive, how often, and where.
+/// The faults of the archive: kind, count and first offset.
 fn faults(loaded: &Loaded) -> Vec<(Damage, u64, Option<u64>)> {
     loaded.store.damage.faults().map(|(d, tally)| (d.kind, tally.count, tally.first_offset)).collect()
 }
@@ -227,7 +227,7 @@ const TRACES: &[&str] = &[
     "flow_only.json",
 ];
 
-/// All that is loaded of an archive's only trace is what is loaded of the trace itself.
+/// The only trace of an archive loads exactly as the trace itself.
 #[test]
 fn one_trace_in_an_archive_is_that_trace() {
     for name in TRACES {
@@ -242,8 +242,8 @@ fn one_trace_in_an_archive_is_that_trace() {
             ("zip, stored", zip_of(&[(name, &bytes)])),
             ("zip, deflated", by_hand(8, 0)),
             ("zip, zstd", by_hand(93, 0)),
-            ("zip, zstd, lengths behind it", by_hand(93, LENGTH_BEHIND)),
-            ("zip, stored, lengths behind it", by_hand(0, LENGTH_BEHIND)),
+            ("zip, zstd, lengths after it", by_hand(93, LENGTH_AFTER)),
+            ("zip, stored, lengths after it", by_hand(0, LENGTH_AFTER)),
             ("zip64", zip64(&[(name, &bytes)]).concat()),
             ("tar", tar.clone()),
             ("tar.gz", gzip(&tar)),
@@ -279,7 +279,7 @@ fn the_answer_for_one_trace_is_that_for_the_trace() {
     assert_eq!(answer(&["sql", &zip, query]).0, answer(&["sql", &bare, query]).0);
 }
 
-/// How many of its stacks' kernels an answer has, by stack.
+/// The number of kernels of each stack of an answer.
 fn counts(answer: &Value) -> Vec<(Value, u64)> {
     let stack = |stack: &Value| (stack["frames"].clone(), stack["count"].as_u64().unwrap());
     let mut counts: Vec<(Value, u64)> = answer["stacks"].as_array().unwrap().iter().map(stack).collect();
@@ -287,7 +287,7 @@ fn counts(answer: &Value) -> Vec<(Value, u64)> {
     counts
 }
 
-/// All pids, tids, streams, correlation ids, External ids, Python ids and numbers of autograd are the same in both.
+/// All pids, tids, streams, correlation ids, External ids, Python ids and sequence numbers are equal in both.
 #[test]
 fn two_copies_count_twice_and_nothing_is_ambiguous() {
     for name in TRACES {
@@ -317,7 +317,7 @@ fn two_copies_count_twice_and_nothing_is_ambiguous() {
     }
 }
 
-/// A process, its thread and its GPU, which the other trace has with the same numbers 5 ms later.
+/// A process, its thread and its GPU; the other trace has the same numbers 5 ms later.
 fn rank(number: u64, name: &str, shift: u64) -> String {
     let ts = |at: u64| at + shift;
     format!(
@@ -345,7 +345,7 @@ fn rank(number: u64, name: &str, shift: u64) -> String {
 /// The kernels run at times at which the other trace's call would be the nearer one.
 #[test]
 fn what_has_equal_numbers_in_two_traces_stays_apart() {
-    // Shifted by 15 µs the second trace's call, at 25, lies between the first one's and its kernel, at 30.
+    // Shifted by 15 µs the second trace's call, at 25, is between the first one's and its kernel, at 30.
     let (zero, one) = (rank(0, "zero", 0), rank(1, "one", 15));
     let zip = zip_of(&[("a.json", zero.as_bytes()), ("b.json", one.as_bytes())]);
     let (_folder, path) = scratch("t.zip", &zip);
@@ -356,7 +356,7 @@ fn what_has_equal_numbers_in_two_traces_stays_apart() {
     }
     assert!(!notes.contains("Uncertain") && !notes.contains("Flows disagree"), "{notes}");
     let sql = |query: &str| answer(&["sql", &path, query]).0;
-    // The first machine has the idle process 0 before its own.
+    // The first trace has the idle process 0 before its own.
     assert_eq!(
         sql("SELECT machine_id, group_concat(pid) AS pids FROM process GROUP BY 1"),
         "\"machine_id\",\"pids\"\n0,\"0,10,0\"\n1,\"10,0\"\n"
@@ -369,7 +369,7 @@ fn what_has_equal_numbers_in_two_traces_stays_apart() {
          0,\"legacy_async_global_slice\",1\n0,\"legacy_chrome_global_instants\",1\n0,\"thread_execution\",3\n\
          1,\"legacy_async_global_slice\",1\n1,\"legacy_chrome_global_instants\",1\n1,\"thread_execution\",3\n"
     );
-    // An arrow leads from each call to its own kernel, and both are number 0 in their trace.
+    // A flow leads from each call to its own kernel, and both are number 0 in their trace.
     assert_eq!(
         sql(
             "SELECT a.ts AS call, b.ts AS kernel, flow.trace_id FROM flow JOIN slice a ON a.id = slice_out JOIN slice b ON b.id = slice_in ORDER BY 1"
@@ -387,12 +387,12 @@ fn what_has_equal_numbers_in_two_traces_stays_apart() {
     );
 }
 
-/// An event of another trace between two of one changes nothing, and each has its own rule for equal times.
+/// Events of another trace in between change nothing, and each trace has its own rule for equal times.
 #[test]
 fn each_trace_has_its_own_order_at_equal_times() {
-    // In order of time and without `X`: the file's order holds, B before E, so that the slice is open when its end comes.
+    // In order of time and without `X`: file order holds, B before E, so that the slice is open when its end comes.
     let in_order = r#"[{"ph":"B","name":"b","pid":1,"tid":1,"ts":5},{"ph":"E","pid":1,"tid":1,"ts":5}]"#;
-    // An `X` comes first: ends go before, so that this end finds nothing.
+    // An `X` comes first: ends go before, so that this end matches nothing.
     let with_x = r#"[{"ph":"X","name":"x","pid":1,"tid":1,"ts":1,"dur":1},{"ph":"B","name":"b","pid":1,"tid":1,"ts":5},
         {"ph":"E","pid":1,"tid":1,"ts":5}]"#;
     for (files, want) in
@@ -428,7 +428,7 @@ fn traces_are_read_by_kind_and_name() {
         ("empty.json", b""),
         ("other.json", br#"{"a": [1, 2]}"#),
     ];
-    // Who keeps his traces in a hidden folder has them read.
+    // Traces in a hidden folder are read.
     let in_order = ["y.pftrace", "z.gz", ".runs/a.json", "b.json"];
     for archive in [zip_of(files), tar_of(files)] {
         let loaded = load_file("archive", &archive).unwrap();
@@ -440,7 +440,7 @@ fn traces_are_read_by_kind_and_name() {
         assert_eq!(loaded.store.damage.faults().count(), 0);
     }
     assert_eq!(names(&load_stream(&zip_of(files)).unwrap()), in_order);
-    // Nobody can go back in a stream.
+    // A stream cannot be rewound.
     for stream in [tar_of(files), gzip(&tar_of(files))] {
         assert_eq!(names(&load_stream(&stream).unwrap()), ["b.json", ".runs/a.json", "z.gz", "y.pftrace"]);
     }
@@ -486,7 +486,7 @@ fn all_headers_of_tar_are_understood() {
     }
 }
 
-/// They are told by name, and stop nobody from reading the others; if there are none, it is said what to do.
+/// They are named, and do not stop the others from being read; if there are no others, the message says what to do.
 #[test]
 fn sparse_encrypted_and_strangely_packed_files_are_left_out_by_name() {
     let json = bytes_of("two_matches.json");
@@ -501,7 +501,7 @@ fn sparse_encrypted_and_strangely_packed_files_are_left_out_by_name() {
     for (method, flags, what) in [
         (8, 1, "encrypted"),
         (12, 0, "compressed with bzip2"),
-        (14, LENGTH_BEHIND, "compressed with LZMA"),
+        (14, LENGTH_AFTER, "compressed with LZMA"),
         (77, 0, "compressed in a rare way"),
     ] {
         let bad = made("x/bad.json", &json, method, flags);
@@ -525,15 +525,15 @@ fn sparse_encrypted_and_strangely_packed_files_are_left_out_by_name() {
     }
 }
 
-/// As a download that was cut off: what is whole of each file counts, and what is missing is told by the file's name.
+/// As of a download that was cut off: what is whole of each file counts, and the missing part is reported under the file's name.
 #[test]
 fn a_cut_off_archive_gives_what_was_whole() {
     let trace = gunzip(&bytes_of("sglang_decode.json.gz"));
     let events = load_file("t", &trace).unwrap().store.events;
     let stored: &[(&str, &[u8])] = &[("a.json", &trace), ("b.json", &trace)];
-    for flags in [0, LENGTH_BEHIND] {
+    for flags in [0, LENGTH_AFTER] {
         for method in [0, 8] {
-            if (method, flags) == (0, LENGTH_BEHIND) {
+            if (method, flags) == (0, LENGTH_AFTER) {
                 continue; // Nothing says where such a file ends.
             }
             let (files, _) =
@@ -551,7 +551,7 @@ fn a_cut_off_archive_gives_what_was_whole() {
     cut_off(&tar[..second + 100], second, events, (1, 0));
 }
 
-/// Of `traces` traces those `cut` are not whole.
+/// Of `traces` traces, `cut` are not whole.
 fn cut_off(archive: &[u8], at: usize, events: u64, (traces, cut): (usize, usize)) {
     for loaded in load_both(archive) {
         let store = &loaded.store;
@@ -566,18 +566,18 @@ fn cut_off(archive: &[u8], at: usize, events: u64, (traces, cut): (usize, usize)
 }
 
 #[test]
-fn damage_is_told_by_the_files_name() {
+fn damage_is_reported_under_the_files_name() {
     let (whole, damaged) = (bytes_of("two_matches.json"), bytes_of("damaged.json"));
     let alone = stderr(&run(&[&testdata("damaged.json")]));
     let (_folder, path) = scratch("t.zip", &zip_of(&[("a.json", &whole), ("r/b.json", &damaged)]));
     let output = run(&[&path]);
     let notes = stderr(&output);
-    let mut told = 0;
+    let mut found = 0;
     for line in alone.lines().filter_map(|line| line.strip_prefix("Left out: ")) {
         assert!(notes.contains(&format!("Left out: r/b.json: {line}\n")), "{line}\n{notes}");
-        told += 1;
+        found += 1;
     }
-    assert!(told > 3 && !notes.contains("a.json: "), "{notes}");
+    assert!(found > 3 && !notes.contains("a.json: "), "{notes}");
     let strict = run(&[&path, "--strict"]);
     assert_eq!(strict.status.code(), Some(1));
     assert!(stderr(&strict).contains("\n  r/b.json: "), "{}", stderr(&strict));
@@ -610,7 +610,7 @@ fn files_of_which_nothing_is_whole_are_left_out() {
         "{error}"
     );
     let error = load_file("t.tar", &tar_of(&[])[..]).unwrap_err().to_string();
-    // Nothing but zeros is no tar.
+    // A file of zeros is no tar.
     assert!(error.contains("this is not JSON"), "{error}");
     let error = load_file("t.zip", &zip_of(&[])).unwrap_err().to_string();
     assert!(error.contains("which holds no files"), "{error}");
@@ -620,7 +620,7 @@ fn files_of_which_nothing_is_whole_are_left_out() {
 fn contents_are_checked_against_the_archives_checksum() {
     let trace = gunzip(&bytes_of("sglang_decode.json.gz"));
     let (mut files, directory) = zip_by_hand(&[made("a.json", &trace, 0, 0)]);
-    // A digit of a time near the end, which JSON would not miss.
+    // A digit of a time near the end, which is still valid JSON.
     let at = files.windows(5).rposition(|w| w == b"\"ts\":").unwrap() + 7;
     files[at] ^= 1;
     let loaded = load_file("t.zip", &[files, directory].concat()).unwrap();
@@ -630,7 +630,7 @@ fn contents_are_checked_against_the_archives_checksum() {
 #[test]
 fn two_files_of_one_name_are_two_traces() {
     let (json, costs) = (bytes_of("two_matches.json"), bytes_of("costs.json"));
-    let (files, directory) = zip_by_hand(&[made("a.json", &json, 8, 0), made("a.json", &costs, 8, LENGTH_BEHIND)]);
+    let (files, directory) = zip_by_hand(&[made("a.json", &json, 8, 0), made("a.json", &costs, 8, LENGTH_AFTER)]);
     for archive in [[files, directory].concat(), tar_of(&[("a.json", &json), ("a.json", &costs)])] {
         for loaded in load_both(&archive) {
             assert_eq!(names(&loaded), ["a.json", "a.json (2)"]);
@@ -641,7 +641,7 @@ fn two_files_of_one_name_are_two_traces() {
     }
 }
 
-/// What unpacks to itself, or to ever more of the same, comes to an end.
+/// A file that unpacks to itself, or to more and more of the same, comes to an end.
 #[test]
 fn nesting_has_an_end() {
     let json = bytes_of("two_matches.json");
@@ -715,14 +715,14 @@ fn a_window_is_cut_out_of_one_trace_only() {
         let (_folder, two) = scratch("two", &archive);
         let refused = run(&["export", &two, "--trace", &cut]);
         assert_eq!(refused.status.code(), Some(2));
-        let said = stderr(&refused);
-        assert!(said.contains("--trace cuts one trace, and this archive has 2: a, b. Unpack it"), "{said}");
-        assert!(!said.contains("Trace loaded"), "{said}");
+        let message = stderr(&refused);
+        assert!(message.contains("--trace cuts one trace, and this archive has 2: a, b. Unpack it"), "{message}");
+        assert!(!message.contains("Trace loaded"), "{message}");
     }
 }
 
 #[test]
-fn an_archive_is_exported_with_its_machines() {
+fn an_archive_is_exported_with_its_traces() {
     let bytes = bytes_of("costs.json");
     let (folder, path) = scratch("t.zip", &zip_of(&[("a", &bytes), ("b", &bytes)]));
     let file = folder.path().join("t.db");
@@ -740,7 +740,7 @@ fn an_archive_is_exported_with_its_machines() {
 }
 
 #[test]
-fn the_ranks_are_told_apart_where_one_is_chosen() {
+fn the_ranks_are_named_where_one_is_chosen() {
     let (zero, one, late) = (rank(0, "all", 0), rank(1, "all", 15), rank(2, "all", 5_000));
     let (_folder, path) = scratch("t.zip", &zip_of(&[("a.json", zero.as_bytes()), ("b.json", one.as_bytes())]));
     let asked = run(&[&path, "--function-name", "step of all"]);
@@ -776,7 +776,7 @@ fn threads_and_chunks_change_nothing() {
     let store = load(1, 1 << 20);
     assert_eq!(store.traces.len(), TRACES.len());
     support::sound::check(&store);
-    // What belongs together is of one trace.
+    // Related rows are of one trace.
     let trace = |slice: &SliceId| store.trace_of(*slice);
     assert!(!store.flows.is_empty());
     assert!(store.flows.slice_out.iter().map(trace).eq(store.flows.slice_in.iter().map(trace)));
@@ -786,7 +786,7 @@ fn threads_and_chunks_change_nothing() {
     }
 }
 
-/// Whatever is wrong, nothing panics or goes on for ever, and what is loaded is sound.
+/// Whatever is wrong, nothing panics or runs for ever, and what is loaded is sound.
 #[test]
 fn damaged_archives_are_read_as_far_as_they_go() {
     let (json, packed) = (bytes_of("two_matches.json"), bytes_of("ddp_backward.json.gz"));
@@ -795,7 +795,7 @@ fn damaged_archives_are_read_as_far_as_they_go() {
         let (files, directory) = zip_by_hand(&[made("a.json", &json, 8, flags), made("b.gz", &packed, 0, 0)]);
         [files, directory].concat()
     };
-    let archives = [zip_of(files), tar_of(files), by_hand(0), by_hand(LENGTH_BEHIND), gzip(&tar_of(files))];
+    let archives = [zip_of(files), tar_of(files), by_hand(0), by_hand(LENGTH_AFTER), gzip(&tar_of(files))];
     let mut random = support::random::Random(7);
     let (mut loaded, mut refused) = (0, 0);
     for round in 0..400 {
@@ -816,7 +816,7 @@ fn damaged_archives_are_read_as_far_as_they_go() {
     assert!(loaded > 200 && refused > 20, "{loaded} loaded, {refused} refused");
 }
 
-/// The checksum of what a tar is packed in stands behind its end mark.
+/// The checksum of the compression around a tar is after its end mark.
 #[test]
 fn what_an_archive_is_packed_in_is_read_to_its_end() {
     let json = bytes_of("two_matches.json");
@@ -863,12 +863,12 @@ fn a_tar_ends_where_nothing_follows() {
 
 /// A file that is corrupt from its first byte on may have been a trace.
 #[test]
-fn corrupt_files_are_not_taken_for_other_files() {
+fn corrupt_files_are_not_read_as_other_files() {
     let json = bytes_of("two_matches.json");
     let corrupt = |names: &[&str]| {
         let members: Vec<Made> = names.iter().map(|name| made(name, &json, 8, 0)).collect();
         let (mut files, directory) = zip_by_hand(&members);
-        // The last member's first byte: a deflated block of a kind that there is not.
+        // The last member's first byte: a deflate block of a kind that does not exist.
         let at = files.windows(4).rposition(|w| w == b"PK\x03\x04").unwrap() + 30 + names[0].len();
         files[at] = 0b111;
         [files, directory].concat()
@@ -883,7 +883,7 @@ fn corrupt_files_are_not_taken_for_other_files() {
         error.contains("no trace in this archive, which holds nothing that can be read of 1 file: b.json"),
         "{error}"
     );
-    // Of the second file the header alone is there.
+    // Of the second file only the header is there.
     let tar = tar_of(&[("a.json", &json), ("b.json", &json)]);
     let cut = 512 + json.len().next_multiple_of(512) + 512;
     for bytes in [tar[..cut].to_vec(), gzip(&tar[..cut])] {
@@ -895,8 +895,8 @@ fn corrupt_files_are_not_taken_for_other_files() {
     }
 }
 
-/// Where a member's record says that the member is, in a directory made here.
-fn place_of(directory: &[u8], name: &str) -> std::ops::Range<usize> {
+/// The range of the field with a member's offset, in a directory made here.
+fn offset_of(directory: &[u8], name: &str) -> std::ops::Range<usize> {
     let at = directory.windows(name.len()).position(|w| w == name.as_bytes()).unwrap();
     at - 4..at
 }
@@ -905,7 +905,7 @@ fn three(json: &[u8]) -> (Vec<u8>, Vec<u8>) {
     zip_by_hand(&["a.json", "b.json", "c.json"].map(|name| made(name, json, 8, 0)))
 }
 
-/// The place of a member made here.
+/// The offset of a member made here.
 fn header_of(files: &[u8], name: &str) -> usize {
     files.windows(name.len()).position(|w| w == name.as_bytes()).unwrap() - 30
 }
@@ -917,11 +917,11 @@ fn one_bad_record_of_a_directory_costs_one_file() {
     let mut no_header = files.clone();
     no_header[header_of(&files, "b.json") + 2] = 9;
     let mut zips = vec![[&no_header[..], &directory].concat()];
-    for place in [100_000_000, u32::MAX, 5] {
+    for offset in [100_000_000, u32::MAX, 5] {
         let mut directory = directory.clone();
-        let at = place_of(&directory, "b.json");
-        directory[at].copy_from_slice(&place.to_le_bytes());
-        // Its own header stands in the archive all the same.
+        let at = offset_of(&directory, "b.json");
+        directory[at].copy_from_slice(&offset.to_le_bytes());
+        // Its own header is in the archive all the same.
         let (mut files, b) = (files.clone(), header_of(&files, "b.json"));
         files[b] = b'X';
         zips.push([files, directory].concat());
@@ -935,20 +935,20 @@ fn one_bad_record_of_a_directory_costs_one_file() {
     }
 }
 
-/// A directory says how long members are, of which neither their headers nor their data tell that.
+/// A directory says how long members are where neither their headers nor their data do.
 #[test]
 fn equal_names_are_read_by_the_directory() {
     let (json, costs) = (bytes_of("two_matches.json"), bytes_of("costs.json"));
     let members = [("a.json", &json), ("b.json", &costs), ("a.json", &costs)];
-    let (files, directory) = zip_by_hand(&members.map(|(name, text)| made(name, text, 0, LENGTH_BEHIND)));
-    // Four bytes of nobody's before the second.
+    let (files, directory) = zip_by_hand(&members.map(|(name, text)| made(name, text, 0, LENGTH_AFTER)));
+    // Four bytes that belong to no file before the second.
     let (mut gap_files, mut gap_directory) = zip_by_hand(&members.map(|(name, text)| made(name, text, 0, 0)));
     let (b, last) = (header_of(&gap_files, "b.json"), gap_directory.windows(6).rposition(|w| w == b"a.json").unwrap());
     let end = gap_directory.len() - 6;
     gap_files.splice(b..b, [0; 4]);
-    for at in [place_of(&gap_directory, "b.json").start, last - 4, end] {
-        let place = u32::from_le_bytes(gap_directory[at..at + 4].try_into().unwrap()) + 4;
-        gap_directory[at..at + 4].copy_from_slice(&place.to_le_bytes());
+    for at in [offset_of(&gap_directory, "b.json").start, last - 4, end] {
+        let offset = u32::from_le_bytes(gap_directory[at..at + 4].try_into().unwrap()) + 4;
+        gap_directory[at..at + 4].copy_from_slice(&offset.to_le_bytes());
     }
     for zip in [[files, directory].concat(), [gap_files, gap_directory].concat()] {
         for loaded in load_both(&zip) {
@@ -982,14 +982,14 @@ fn an_archive_that_is_stored_in_a_zip_is_checked() {
 }
 
 #[test]
-fn files_beside_a_zips_directory_are_told() {
+fn files_missing_from_a_zips_directory_are_reported() {
     let json = bytes_of("two_matches.json");
     let (one, two) = (zip_of(&[("a.json", &json)]), zip_of(&[("b.json", &json)]));
     let unlisted = |at| vec![(Damage::FileNotListed, 1, Some(at))];
     let broken = |at: usize| vec![(Damage::ArchiveBroken, 1, Some(at as u64))];
     // Without the record of the second file: of 46 bytes and its name.
     let (files, mut directory) = three(&json);
-    let at = place_of(&directory, "b.json").end;
+    let at = offset_of(&directory, "b.json").end;
     directory.drain(at - 46..at + 6);
     let (count, length) = (directory.len() - 14, directory.len() - 10);
     directory[count..count + 4].copy_from_slice(&[2, 0, 2, 0]);
@@ -998,9 +998,9 @@ fn files_beside_a_zips_directory_are_told() {
     for (what, bytes, want, wrong) in [
         ("two zips", [&one[..], &two].concat(), &["b.json"][..], unlisted(0)),
         ("not in the directory", [files, directory].concat(), &["a.json", "c.json"], unlisted(b)),
-        ("junk behind it", [&one[..], b"junk"].concat(), &["a.json"], broken(one.len())),
+        ("junk after it", [&one[..], b"junk"].concat(), &["a.json"], broken(one.len())),
         ("the half of another", [&one[..], &two[..two.len() - 30]].concat(), &["a.json"], broken(one.len())),
-        ("zeros behind it", [&one[..], &[0; 700]].concat(), &["a.json"], vec![]),
+        ("zeros after it", [&one[..], &[0; 700]].concat(), &["a.json"], vec![]),
     ] {
         for loaded in load_both(&bytes) {
             assert_eq!((names(&loaded), faults(&loaded)), (want.to_vec(), wrong.clone()), "{what}");
@@ -1014,7 +1014,7 @@ fn files_beside_a_zips_directory_are_told() {
     assert!(said.contains("at byte 0 of the archive"), "{said}");
 }
 
-/// Marks of the record at a zip's end, in its comment and in a row: none but the right one leads to a directory.
+/// Marks of the end record of a zip, in its comment and in a row: none but the right one leads to a directory.
 #[test]
 fn end_records_that_lead_nowhere_are_passed_over() {
     let json = bytes_of("two_matches.json");
@@ -1033,7 +1033,7 @@ fn end_records_that_lead_nowhere_are_passed_over() {
     }
 }
 
-/// A few bytes can be made the contents of many files.
+/// A few bytes can be declared as the contents of many files.
 #[test]
 fn no_bytes_of_a_zip_are_two_files() {
     let json = bytes_of("two_matches.json");
@@ -1053,7 +1053,7 @@ fn no_bytes_of_a_zip_are_two_files() {
         );
         assert_eq!(faults(&loaded), [(Damage::FileUnreadable, 2, None)]);
     }
-    // The first file's record says that the second one's bytes are its own, too.
+    // The first file's record claims the second one's bytes, too.
     let (files, mut directory) = zip_by_hand(&[made("a.json", &json, 0, 0), made("b.json", &json, 0, 0)]);
     for at in [20, 24] {
         directory[at..at + 4].copy_from_slice(&(files.len() as u32 - 36).to_le_bytes());
@@ -1066,13 +1066,13 @@ fn no_bytes_of_a_zip_are_two_files() {
     }
 }
 
-/// Numbers that no file reaches are those of a file that is cut off.
+/// Numbers larger than the file are those of a file that is cut off.
 #[test]
 fn numbers_of_64_bits_are_read() {
     let json = bytes_of("two_matches.json");
     let [files, directory] = zip64(&[("a.json", &json), ("b.json", &json)]);
     for size in [1 << 63, u64::MAX, u64::MAX - 199] {
-        // Lengths and place of the second file are the last three numbers before the record at the directory's end.
+        // Lengths and offset of the second file are the last three numbers before the record at the directory's end.
         let (mut wrong_place, end) = (directory.clone(), directory.len() - 22 - 20 - 56);
         wrong_place[end - 8..end].copy_from_slice(&u64::to_le_bytes(size));
         let mut no_b = files.clone();
@@ -1105,7 +1105,7 @@ fn numbers_of_64_bits_are_read() {
     }
 }
 
-/// Links have no bytes, whatever is written of their size.
+/// Links have no bytes, whatever size is declared.
 #[test]
 fn the_size_of_a_link_is_none() {
     let json = bytes_of("two_matches.json");
@@ -1136,19 +1136,22 @@ fn names_fill_neither_memory_nor_the_screen() {
             assert_eq!(loaded.store.damage.get(Damage::NoTraceInFile).count, 150);
         }
         let (_folder, path) = scratch("t", &archive);
-        let said = stderr(&run(&[&path]));
-        assert!(said.contains("Note: 150 files of the archive are no traces: ") && said.len() < 6000, "{said}");
+        let message = stderr(&run(&[&path]));
+        assert!(
+            message.contains("Note: 150 files of the archive are no traces: ") && message.len() < 6000,
+            "{message}"
+        );
     }
 }
 
-/// What has to be decompressed to find the next file counts as text.
+/// What must be decompressed to find the next file counts as text.
 #[test]
 fn limits_hold_for_what_is_decompressed_on_the_way() {
     let json = bytes_of("two_matches.json");
-    // Four times the limit, and 16 MiB beside.
+    // Four times the limit, and 16 MiB besides.
     let (limit, most) = (500_000, 18_777_216);
     let blanks = vec![b'#'; 18 << 20];
-    let (no_directory, _) = zip_by_hand(&[made("x", &blanks, 8, LENGTH_BEHIND), made("a.json", &json, 8, 0)]);
+    let (no_directory, _) = zip_by_hand(&[made("x", &blanks, 8, LENGTH_AFTER), made("a.json", &json, 8, 0)]);
     let load = |bytes: &[u8], limit| {
         let (_folder, path) = scratch("t", bytes);
         load(path, LoadOptions { limits: Limits::of_text(limit), ..LoadOptions::default() }, |_| {})
@@ -1162,7 +1165,7 @@ fn limits_hold_for_what_is_decompressed_on_the_way() {
     }
 }
 
-/// A byte of an archive in an archive is none of the outer one.
+/// An offset in an archive within an archive is not one in the outer archive.
 #[test]
 fn damage_of_an_inner_archive_has_its_name() {
     let json = bytes_of("two_matches.json");
@@ -1176,12 +1179,12 @@ fn damage_of_an_inner_archive_has_its_name() {
             assert_eq!(inner, [("b/in.zip", Damage::ArchiveBroken, cut.len() as u64)]);
         }
         let (_folder, path) = scratch("t", &archive);
-        let said = stderr(&run(&[&path]));
+        let message = stderr(&run(&[&path]));
         let note = format!(
             "Left out: b/in.zip: the rest of an archive that is cut off or corrupt (copy it again), at byte {} of it\n",
             cut.len()
         );
-        assert!(said.contains(&note), "{said}");
+        assert!(message.contains(&note), "{message}");
     }
     let error = load_file("t.tar", &tar_of(&[("pad.txt", b"text"), ("in.zip", &inner[..20])])).unwrap_err().to_string();
     assert!(
@@ -1190,7 +1193,7 @@ fn damage_of_an_inner_archive_has_its_name() {
     );
 }
 
-/// Four real ranks of one job: together they are what they are one by one.
+/// Four real ranks of one job: together they give the sums of what they give one by one.
 #[test]
 fn the_ranks_of_a_job_add_up() {
     let Some(shared) = support::shared() else { return };
@@ -1203,7 +1206,7 @@ fn the_ranks_of_a_job_add_up() {
     let (_other, tar) = scratch("t.tar.gz", &gzip(&tar_of(&files)));
     let together = json(&zip);
     assert_eq!(together, json(&tar));
-    // By stack: how many kernels, how long they ran, how long of that exposed.
+    // By stack: how many kernels, how long they ran, how much of that was exposed.
     type Sums = BTreeMap<String, [i64; 3]>;
     let add = |mut sums: Sums, stack: &Value| {
         let cost = &stack["cost"];
@@ -1216,7 +1219,7 @@ fn the_ranks_of_a_job_add_up() {
     let sums = singles.iter().flat_map(stacks).fold(Sums::new(), |sums, stack| add(sums, &stack));
     let got = stacks(&together).iter().fold(Sums::new(), add);
     assert_eq!(got, sums);
-    // Known of each rank: 392 kernels, and how many arrows lead astray.
+    // Known of each rank: 392 kernels, and the number of flows that disagree.
     assert_eq!(together["coverage"]["kernels"], 4 * 392);
     assert_eq!((&together["coverage"]["uncertain"], &together["coverage"]["flow_disagrees"]), (&0.into(), &18.into()));
     let busy: i64 = singles.iter().map(|answer| answer["summary"]["busy_ns"].as_i64().unwrap()).sum();
@@ -1224,7 +1227,7 @@ fn the_ranks_of_a_job_add_up() {
     assert_eq!(together["summary"]["gpus"], 4);
 }
 
-/// Which of its files is the trace is known of an archive once it has been gone through, which a pipe allows but once.
+/// Which of its files is the trace is known only after the whole archive was read, which a pipe allows only once.
 #[test]
 fn what_is_read_once_is_no_archive_to_repair() {
     let (folder, _) = scratch("a", b"");
@@ -1241,7 +1244,7 @@ fn what_is_read_once_is_no_archive_to_repair() {
 
 /// A trace may be whole in an archive that is not.
 #[test]
-fn what_is_wrong_with_the_archive_is_told_of_a_repair() {
+fn repair_reports_what_is_wrong_with_the_archive() {
     let trace = bytes_of("evidence.json");
     let archive = tar_of(&[("a.json", &trace[..]), ("b.json", &trace[..])]);
     // Up to the middle of the second header.
@@ -1251,16 +1254,16 @@ fn what_is_wrong_with_the_archive_is_told_of_a_repair() {
     let out = out.to_str().unwrap();
     let output = run(&["repair", &file, "--output", out]);
     assert_eq!(output.status.code(), Some(0));
-    let told = format!("at byte {first} of the archive");
-    assert!(stderr(&output).contains(&told), "{}", stderr(&output));
+    let found = format!("at byte {first} of the archive");
+    assert!(stderr(&output).contains(&found), "{}", stderr(&output));
     std::fs::remove_file(out).unwrap();
     let output = run(&["repair", &file, "--output", out, "--strict"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains(&told), "{}", stderr(&output));
+    assert!(stderr(&output).contains(&found), "{}", stderr(&output));
     assert!(!std::path::Path::new(out).exists());
 }
 
-/// A name may hold what steers a terminal.
+/// A name may hold terminal control sequences.
 #[test]
 fn names_are_shown_harmlessly() {
     let (_folder, file) =

@@ -1,5 +1,5 @@
-//! What is made to fill a machine, by the program: layers of compression that hold no text, and what is said of them. The limits
-//! themselves are tested beside them.
+//! Input made to exhaust memory or time, through the program: layers of compression without text, and their messages. The limits
+//! themselves are tested beside their code.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 
 use support::program::{run, scratch, stderr, testdata};
 
-/// Zeros behind a gzip member are passed over, as tapes have them; packed once more they cost nothing, and are no text.
+/// Zeros after a gzip member are skipped, as tapes have them; compressed once more they cost nothing, and are no text.
 #[test]
 fn layers_without_text_have_an_end() {
     let trace = std::fs::read(testdata("ddp_backward.json.gz")).unwrap();

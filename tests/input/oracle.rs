@@ -1,7 +1,7 @@
 //! Every slice and every flow of every real trace against what a real trace_processor (v58.2) answers.
 //!
-//! The comparison is bit for bit, with the load option that converts microseconds as Perfetto does. What the default load,
-//! which takes the exact digits, shows otherwise must come of that rounding and of nothing else.
+//! The comparison is bit for bit, with the load option that converts microseconds as Perfetto does. Any other difference of the
+//! default load, which uses the exact digits, must come from that rounding alone.
 
 #![allow(
     clippy::unwrap_used,
@@ -33,7 +33,7 @@ fn compare_slices(name: &str, store: &Store, csv: &str) {
         let slice = SliceId::of_row(row);
         want.remove(8); // utid: a number without meaning outside of its trace_processor
         let mut got = slice_row(store, slice);
-        // Ids that are text in the file get numbers of each program's own.
+        // Text ids in the file get numbers of each program's own.
         for column in [8, 9] {
             if got[column].as_ref().is_some_and(|id| id.parse::<i64>().unwrap() >= 1 << 32) {
                 got[column] = None;
@@ -118,9 +118,9 @@ fn equal_to_trace_processor_bit_for_bit() {
 }
 
 /// The same for traces in Perfetto's own format, whose times need no rounding. Threads are compared by pid and tid; not compared are
-/// the rows of `args`, which have the names of source files besides, and Perfetto's numbers of tracks.
+/// the rows of `args`, which also name source files, and Perfetto's numbers of tracks.
 #[test]
-fn packets_give_what_trace_processor_gives() {
+fn packets_are_loaded_as_by_trace_processor() {
     let Some(shared) = support::shared() else { return };
     let traces = support::packet_traces(&shared);
     assert!(traces.len() >= 2, "only {} traces", traces.len());
@@ -140,8 +140,8 @@ fn packets_give_what_trace_processor_gives() {
     }
 }
 
-/// Writes every time in a trace anew as the double that Perfetto makes of it, rounded to ns, in exact decimals. The arithmetic
-/// is written here once more, apart from the library's. Counts the times that this moves; none moves further than 256 ns.
+/// Replaces every time in a trace by the double that Perfetto computes from it, rounded to ns, in exact decimals. The arithmetic
+/// is written here independently of the library. Counts the times that this moves; none moves further than 256 ns.
 fn rounded_as_perfetto_does(text: &str, moved: &mut u64) -> String {
     let times = regex::Regex::new(r#"("(?:ts|dur)"\s*:\s*)(\d+)\.(\d+)"#).unwrap();
     let rounded = times.replace_all(text, |found: &regex::Captures<'_>| {
@@ -157,8 +157,8 @@ fn rounded_as_perfetto_does(text: &str, moved: &mut u64) -> String {
     rounded.into_owned()
 }
 
-/// What the exact load of a trace shows otherwise than Perfetto must come from rounding times: with the times
-/// rounded in the file beforehand, the exact load equals Perfetto in all.
+/// Every difference between the exact load of a trace and Perfetto must come from rounding times: with the times
+/// rounded in the file beforehand, the exact load equals Perfetto completely.
 #[test]
 fn exact_times_differ_by_rounding_alone() {
     let Some(shared) = support::shared() else { return };

@@ -1,4 +1,4 @@
-//! Perfetto's protobuf gives what the same trace in JSON gives; damage to it is counted and makes no panic.
+//! Perfetto's protobuf loads like the same trace in JSON; damage to it is counted and never panics.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -15,7 +15,7 @@ use nccl_stacks::load::{LoadOptions, load_input};
 use proptest::prelude::*;
 
 use support::packets::{
-    Message, Style, args, arrows, event, file, from_json, load_packets, named, packet, read, rows, thread, track,
+    Message, Style, args, event, file, flow_rows, from_json, load_packets, named, packet, read, rows, thread, track,
 };
 use support::program::{run, scratch, stderr, stdout, testdata};
 use support::random::{Random, damage};
@@ -37,7 +37,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// All ways in which the packets of a trace may be packed.
+/// All ways in which the packets of a trace may be compressed.
 fn packings(packets: &[Message]) -> Vec<Vec<u8>> {
     let plain = file(packets);
     // Several packets in one, and the next ones in another.
@@ -49,7 +49,7 @@ fn packings(packets: &[Message]) -> Vec<Vec<u8>> {
     vec![inside(50, &zlib), inside(50, &gzip), inside(133, &zstd), gzip(&plain), zstd(&plain), plain]
 }
 
-/// The whole answer of the program, which is about kernels, launches, their callers, times and messages.
+/// The whole answer of the program: kernels, launches, their callers, times and collective info.
 #[test]
 fn the_answer_is_that_of_the_same_trace_in_json() {
     for name in ["costs.json", "two_matches.json", "overlap_pdl.json", "forward_backward.json", "flow_only.json"] {
@@ -73,34 +73,34 @@ fn equal_times_stay_in_file_order() {
         // If ends went first, this would close `a`.
         event(20, 2, 5, Message::default()),
         event(30, 2, 5, Message::default()),
-        // A late one: that is no reason to change the order of others.
+        // A late one, which does not change the order of others.
         event(5, 3, 5, named("early")),
         event(40, 1, 5, named("open")),
     ]);
     assert_eq!(rows(&store), [(5, 0, 0, "early"), (10, 20, 0, "a"), (20, 0, 1, "b"), (40, -1, 0, "open")]);
 }
 
-/// An arrow goes from each slice that has it to the next one, whether it is told at their begin or their end; a
-/// terminating id may be used anew.
+/// A flow goes from each slice that has it to the next one, whether their begin or their end names it; a
+/// terminating id may be reused.
 #[test]
-fn arrows_pass_slices() {
+fn flows_pass_slices() {
     let flow = |id| Message::default().fixed(47, id);
     let last = |id| Message::default().fixed(48, id);
     let store = load_packets(&[
         event(10, 1, 5, flow(900)),
         event(11, 1, 5, flow(901)),
-        // The inner slice ends, and is left by 902.
+        // The inner slice ends, and flow 902 leaves it.
         event(12, 2, 5, flow(902)),
         event(13, 2, 5, Message::default()),
         event(20, 3, 6, flow(900)),
         event(30, 1, 6, Message::default().fixed(48, 900).fixed(48, 901)),
         event(31, 2, 6, last(902)),
-        // Not under way: nothing; and from here on it is another arrow.
+        // Not started: nothing; after this it is another flow.
         event(40, 3, 6, last(900)),
         event(50, 3, 6, flow(900)),
         event(60, 3, 5, Message::default().number(36, 900)),
     ]);
-    assert_eq!(arrows(&store), [(0, 2, 900), (2, 3, 900), (1, 3, 901), (1, 3, 902), (5, 6, 900)]);
+    assert_eq!(flow_rows(&store), [(0, 2, 900), (2, 3, 900), (1, 3, 901), (1, 3, 902), (5, 6, 900)]);
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn annotations_are_arguments() {
 }
 
 #[test]
-fn what_builds_on_lost_packets_is_left_out() {
+fn packets_that_depend_on_lost_ones_are_left_out() {
     let clear = |packet: Message| packet.number(13, 1);
     let needs = |packet: Message| packet.number(13, 2);
     let interned = |iid, name: &str| {
@@ -210,7 +210,7 @@ fn what_builds_on_lost_packets_is_left_out() {
         needs(event(1, 3, 5, named("before the state"))),
         with(clear(event(2, 3, 5, iid(1))), interned(1, "one")),
         needs(event(3, 3, 5, iid(1))),
-        // The first definition counts.
+        // The first definition wins.
         with(needs(event(4, 3, 5, iid(1))), interned(1, "other")),
         needs(event(5, 3, 5, iid(9))),
         event(6, 3, 5, named("needs nothing")).number(42, 1),
@@ -258,30 +258,30 @@ fn times_come_onto_one_clock() {
     assert_eq!(rows(&without_snapshot), [(60, 0, 0, "as it is")]);
 }
 
-/// As Perfetto's own writers have it: a sequence's clock counts on with every packet, also with one that describes a
-/// track; what follows at the same time says 0.
+/// As Perfetto's own writers do it: a sequence's clock advances with every packet, also with one that describes a
+/// track; an event at the same time then has the difference 0.
 #[test]
 fn each_packet_moves_a_clock_on() {
     let clock = |number, ts| Message::default().number(1, number).number(2, ts);
     let defaults = Message::default().number(58, 64).message(11, Message::default().number(11, 1));
-    let moment = |name: &str| Message::default().number(9, 3).bytes(23, name);
+    let instant = |name: &str| Message::default().number(9, 3).bytes(23, name);
     let at = |delta| packet().number(13, 2).number(8, delta);
     let snapshot = Message::default().message(1, clock(6, 1000)).message(1, clock(64, 1000).number(3, 1));
     let store = load_packets(&[
         packet().number(13, 1).number(8, 7).number(58, 6).message(59, defaults).message(6, snapshot),
         at(0).message(60, track(1)),
-        at(10).message(11, moment("first")),
+        at(10).message(11, instant("first")),
         at(500).message(60, track(2)),
-        at(0).message(11, moment("on the new track").number(11, 2)),
-        // What is left out for lack of state was never seen.
-        Message::default().number(10, 8).number(13, 2).number(8, 90).number(58, 64).message(11, moment("lost")),
-        at(5).message(11, moment("last")),
+        at(0).message(11, instant("on the new track").number(11, 2)),
+        // Packets left out for lack of state do not advance it.
+        Message::default().number(10, 8).number(13, 2).number(8, 90).number(58, 64).message(11, instant("lost")),
+        at(5).message(11, instant("last")),
     ]);
     let times: Vec<i64> = rows(&store).into_iter().map(|(ts, ..)| ts).collect();
     assert_eq!(times, [1010, 1510, 1515]);
 }
 
-/// Clock 0 is none: the default one counts, or the trace's.
+/// Clock 0 is none: the default clock holds, or the trace's.
 #[test]
 fn clock_0_is_none() {
     let clock = |number, ts| Message::default().number(1, number).number(2, ts);
@@ -297,9 +297,9 @@ fn clock_0_is_none() {
     assert_eq!(times, [1000, 2000, 3050]);
 }
 
-/// What a packet says of clocks, of names and of the trace counts, though the rest of it builds on what was lost.
+/// A packet's clocks, names and facts about the trace count, though the rest of it depends on lost packets.
 #[test]
-fn a_packet_without_state_still_tells_of_clocks() {
+fn a_packet_without_state_still_defines_clocks() {
     let clock = |number, ts| Message::default().number(1, number).number(2, ts);
     let snapshot = Message::default().message(1, clock(6, 100)).message(1, clock(3, 50));
     let store = load_packets(&[
@@ -310,7 +310,7 @@ fn a_packet_without_state_still_tells_of_clocks() {
     assert_eq!(store.damage.get(Damage::PacketWithoutState).count, 1);
 }
 
-/// A clock that went backwards says no time any more.
+/// The times of a clock that went backwards are unknown.
 #[test]
 fn times_of_a_clock_that_went_backwards_are_unknown() {
     let clock = |number, ts| Message::default().number(1, number).number(2, ts);
@@ -323,7 +323,7 @@ fn times_of_a_clock_that_went_backwards_are_unknown() {
     ]);
     assert_eq!(rows(&store), [(110, 0, 0, "before")]);
     assert_eq!(store.damage.get(Damage::ClockUnknown).count, 1);
-    // The trace's own clock does not: that snapshot is none.
+    // The trace's own clock does not go backwards: that snapshot does not count.
     let store = load_packets(&[
         snapshot(clock(6, 100), clock(3, 1000)),
         snapshot(clock(6, 50), clock(3, 1100)),
@@ -333,7 +333,7 @@ fn times_of_a_clock_that_went_backwards_are_unknown() {
     assert_eq!(store.damage.get(Damage::SnapshotInvalid).count, 1);
 }
 
-/// If all events are lost for one reason, that is what is said.
+/// If all events are lost for one reason, the error names it.
 #[test]
 fn a_trace_without_events_says_why() {
     let clock = |number, ts| Message::default().number(1, number).number(2, ts);
@@ -352,7 +352,7 @@ fn packets_of_other_machines_are_counted() {
     assert_eq!(store.damage.get(Damage::OtherMachine).count, 1);
 }
 
-/// Wherever a file breaks off, what was whole before is there.
+/// Wherever a file breaks off, everything whole before is there.
 #[test]
 fn cut_at_every_byte() {
     for style in [Style::Plain, Style::Incremental] {
@@ -379,7 +379,7 @@ fn cut_at_every_byte() {
 }
 
 #[test]
-fn damage_makes_no_panic() {
+fn damage_does_not_panic() {
     let mut random = Random(11);
     let (mut answers, mut errors) = (0, 0);
     for style in [Style::Plain, Style::Incremental] {
@@ -414,8 +414,8 @@ fn field() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn random_bytes_make_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
-        // So that they are taken for packets: a first one that is right.
+    fn random_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+        // A correct first packet, so that the file is recognised as packets.
         let start = file(&[event(1, 3, 5, named("first"))]);
         let store = read(&[start, bytes].concat(), ArgsWanted::All).unwrap();
         check(&store);
@@ -423,7 +423,7 @@ proptest! {
     }
 
     #[test]
-    fn random_fields_make_no_panic(
+    fn random_fields_do_not_panic(
         packets in prop::collection::vec((prop::collection::vec(field(), 0..6), prop::collection::vec(field(), 0..8)), 0..20)
     ) {
         let mut all = vec![event(1, 1, 5, named("first"))];
@@ -437,8 +437,8 @@ proptest! {
     }
 }
 
-/// A packet that says it is as long as a disk takes no memory for what is not there; one that is told from JSON by no
-/// more than its length is read.
+/// A packet that declares the length of a disk takes no memory for bytes that do not exist; one whose length alone
+/// distinguishes it from JSON is read.
 #[test]
 fn lengths_may_lie() {
     let good = file(&[event(1, 3, 5, named("first"))]);
@@ -454,7 +454,7 @@ fn lengths_may_lie() {
     assert_eq!(read(text.as_bytes(), ArgsWanted::All).unwrap().slices.len(), 13);
 }
 
-/// What a trace in this format cannot be asked for says so, and writes nothing.
+/// A trace in this format cannot be cut: that is an error, and nothing is written.
 #[test]
 fn it_cannot_be_cut() {
     let (folder, path) = scratch("trace.pftrace", &file(&from_json(&json("two_matches.json"), Style::Plain)));
@@ -463,7 +463,7 @@ fn it_cannot_be_cut() {
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("cannot be cut; --sqlite exports all of it"), "{}", stderr(&output));
     assert!(!out.exists());
-    // That is said by its first bytes: to load this one would fail.
+    // The first bytes decide that: loading this one would fail.
     let (_folder, path) = scratch("trace.pftrace", &file(&[packet().number(8, 1)]));
     let output = run(&["export", &path, "--trace", out.to_str().unwrap()]);
     assert!(stderr(&output).contains("cannot be cut") && !stderr(&output).contains("loaded"), "{}", stderr(&output));

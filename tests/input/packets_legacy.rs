@@ -10,7 +10,7 @@ use nccl_stacks::id::SliceId;
 use nccl_stacks::store::Store;
 
 use support::packets::{
-    Message, args, arrows, event, file, legacy, load_packets, named, packet, read, rows, thread, track,
+    Message, args, event, file, flow_rows, legacy, load_packets, named, packet, read, rows, thread, track,
 };
 use support::sound::check;
 
@@ -92,7 +92,7 @@ fn phases_are_those_of_json() {
         legacy(2000, b'X', 5, value(), us(4).number(1, 1))
             .message(12, value().message(2, value().number(1, 1).bytes(2, "inner")))
             .number(13, 1),
-        // It ends behind `outer`.
+        // It ends after `outer`.
         legacy(8000, b'X', 5, named("overlaps"), us(9)),
         legacy(20_000, b'B', 5, named("begins"), value()),
         legacy(21_000, b'i', 5, named("moment"), value()),
@@ -127,7 +127,7 @@ fn phases_are_those_of_json() {
     assert_eq!(count(&store, Damage::NegativeDuration), 1);
 }
 
-/// An operation is its number and its category, or its scope with it; a local number counts within its process.
+/// The key of an operation is its number and its category, or its scope with it; a local number is unique within its process.
 #[test]
 fn operations_have_tracks_of_their_own() {
     let category = |name: &str| value().bytes(22, name);
@@ -153,7 +153,7 @@ fn operations_have_tracks_of_their_own() {
         legacy(30, b'b', 5, named("without a number"), value()),
     ]);
     check(&store);
-    let places: Vec<(&str, i64, u16, &str, Option<&str>)> = (store.slices.ids().zip(rows(&store)))
+    let found: Vec<(&str, i64, u16, &str, Option<&str>)> = (store.slices.ids().zip(rows(&store)))
         .map(|(slice, (_, dur, depth, name))| {
             let track = store.tracks.track(store.slices.track(slice));
             (name, dur, depth, track.owner.track_type(), store.strings.get(track.name))
@@ -161,7 +161,7 @@ fn operations_have_tracks_of_their_own() {
         .collect();
     let (all, own) = ("legacy_async_global_slice", "legacy_async_process_slice");
     assert_eq!(
-        places,
+        found,
         [
             ("a", 5, 0, all, Some("a")),
             ("b", 3, 1, all, Some("a")),
@@ -176,9 +176,9 @@ fn operations_have_tracks_of_their_own() {
     assert_eq!(count(&store, Damage::PacketSyntax), 1);
 }
 
-/// The same arrows as in JSON: `s`, `t`, `f` by their place on the track, and those that are tied to a slice.
+/// The same flows as in JSON: `s`, `t`, `f` by their time on the track, and those that are bound to a slice.
 #[test]
-fn arrows_of_both_versions() {
+fn flows_of_both_versions() {
     let us = |us| value().number(3, us);
     let x = |ts, track, more: Message| legacy(ts, b'X', track, named("x"), us(5).and(more));
     let flow = |ts, phase, track, id: u64| {
@@ -199,7 +199,7 @@ fn arrows_of_both_versions() {
         x(40_000, 6, tied(900, 1)),
         x(50_000, 6, value().number(8, 900)),
     ]);
-    assert_eq!(arrows(&store), [(0, 1, 0), (1, 2, 0), (3, 4, 900), (4, 5, 900)]);
+    assert_eq!(flow_rows(&store), [(0, 1, 0), (1, 2, 0), (3, 4, 900), (4, 5, 900)]);
     assert_eq!(count(&store, Damage::FlowEndWithoutStart), 1);
     assert_eq!(count(&store, Damage::FlowInvalidId), 1);
     assert_eq!(count(&store, Damage::FlowWithoutDirection), 1);
@@ -271,7 +271,7 @@ fn arguments_of_all_forms() {
         .and(annotation("high", value().number(7, 0xffff_8000_0000_0000)))
         .and(annotation("none", value()))
         .and(annotation("empty list", value().message(12, value()).message(12, value().number(4, 1))))
-        // The number goes before the name that is written out.
+        // The number wins over the name as text.
         .and(value().message(4, value().bytes(10, "unused").number(1, 1).number(4, 1)))
         .number(34, 3)
         .message(33, value().bytes(2, "b.cc"))
@@ -328,13 +328,13 @@ fn attributes_are_metadata() {
         let found: Vec<_> = fields.iter().map(|f| HeaderField { key: f.key.clone(), value: f.value.clone() }).collect();
         assert_eq!(found, want);
     }
-    // A trace of attributes alone is none.
+    // A file of attributes alone is no trace.
     assert!(read(&file(&[packet().message(126, value())]), ArgsWanted::All).is_err());
 }
 
-/// What belongs to the process of its track does so wherever the track is described.
+/// A slice belongs to the process of its track wherever the track is described.
 #[test]
-fn operations_and_moments_of_a_process_may_come_before_it() {
+fn operations_and_instants_of_a_process_may_come_before_it() {
     let local = |id| value().number(10, id);
     let store = load_packets(&[
         legacy(1000, b'b', 5, named("operation"), local(1)),
@@ -343,7 +343,7 @@ fn operations_and_moments_of_a_process_may_come_before_it() {
         legacy(1500, b'b', 5, named("of another number"), local(2)),
         legacy(2000, b'e', 5, value(), local(1)),
         legacy(2500, b'e', 5, value(), local(2)),
-        // A track that nobody describes.
+        // A track without a description.
         legacy(3000, b'b', 6, named("of nobody"), local(1)),
     ]);
     check(&store);
@@ -374,7 +374,7 @@ fn a_clock_needs_no_snapshot() {
     assert_eq!(count(&store, Damage::ClockUnknown), 0);
 }
 
-/// A name is given by text in the event. Without any nothing is named.
+/// The name is the text in the event. Without it nothing is named.
 #[test]
 fn a_name_that_is_not_there_takes_none_away() {
     let naming = |text: Message| annotation("name", text);

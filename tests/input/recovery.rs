@@ -1,7 +1,7 @@
-//! What is whole in a damaged trace is read, whatever is wrong beside it.
+//! Whatever is whole in a damaged trace is read, whatever is wrong beside it.
 //!
-//! Real traces and the small ones are damaged in every way that is known from users, at random places, and cut off everywhere.
-//! Which events are whole is known because the damage is done here; where they begin is found by another JSON parser.
+//! Real traces and the small ones are damaged in every way that is known from users, at random offsets, and cut off everywhere.
+//! Which events are whole is known because the damage is done here; another JSON parser finds their offsets.
 //! `NCCL_STACKS_RUNS` sets how many damaged texts are made.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -23,7 +23,7 @@ use nccl_stacks::time::TimeRule;
 use serde::de::IgnoredAny;
 use support::random::Random;
 
-/// What an event says, by where it begins.
+/// The events, by offset.
 type Found = BTreeMap<usize, String>;
 
 /// All events of a text, and what was wrong with it.
@@ -58,7 +58,7 @@ impl Collect for Says {
     }
 }
 
-/// Where the events of a whole trace are, found by serde_json.
+/// The ranges of the events of a whole trace, found by serde_json.
 fn events(text: &[u8]) -> Vec<std::ops::Range<usize>> {
     let key = memchr::memmem::find(text, b"\"traceEvents\"").unwrap_or(0);
     let mut at = key + text[key..].iter().position(|byte| *byte == b'[').unwrap() + 1;
@@ -81,22 +81,22 @@ fn events(text: &[u8]) -> Vec<std::ops::Range<usize>> {
 /// A kind of damage.
 #[derive(Debug, Clone, Copy)]
 enum Harm {
-    /// Of one event, which can be mended: what is done to its text.
-    Mendable(&'static str, fn(&[u8], &mut Random) -> Option<Vec<u8>>),
-    /// Of one event, which may be lost.
+    /// To one event, which can be recovered: the change to its text.
+    Recoverable(&'static str, fn(&[u8], &mut Random) -> Option<Vec<u8>>),
+    /// To one event, which may be lost.
     Fatal(&'static str, fn(&[u8], &mut Random) -> Option<Vec<u8>>),
-    /// Of what stands between two events.
+    /// To what is between two events.
     Between(&'static str, fn(&[u8], &mut Random) -> Vec<u8>),
-    /// Zeros over the ends of some events and all between them, as of a hole in a file.
+    /// Zeros over the ends of some events and all between them, as from a hole in a file.
     Hole,
 }
 
-/// A place within the text of the name, if there is any.
+/// An offset within the text of the name, if it has any.
 fn in_name(event: &[u8], random: &mut Random) -> Option<usize> {
     let key = memchr::memmem::find(event, b"\"name\"")? + 6;
     let start = key + event[key..].iter().position(|byte| *byte == b'"')? + 1;
     let length = event[start..].iter().position(|byte| *byte == b'"')?;
-    // Not behind a backslash, whose escape would be another one then.
+    // Not after a backslash, whose escape would change.
     let at = start + random.below(length.max(1));
     (length > 2 && !event[start..start + length].contains(&b'\\') && std::str::from_utf8(&event[..at]).is_ok())
         .then_some(at)
@@ -111,7 +111,7 @@ fn put_in_name(event: &[u8], random: &mut Random, texts: &[&[u8]]) -> Option<Vec
     Some(put(event, at, texts[random.below(texts.len())]))
 }
 
-/// The event with the value of one of its arguments replaced that is a whole number.
+/// The event with a whole-number argument replaced.
 fn replace_number(event: &[u8], random: &mut Random, values: &[&str]) -> Option<Vec<u8>> {
     let args = memchr::memmem::find(event, b"\"args\"")?;
     let colons: Vec<usize> = (args..event.len()).filter(|at| event[*at..].starts_with(b"\": ")).collect();
@@ -125,30 +125,32 @@ fn replace_number(event: &[u8], random: &mut Random, values: &[&str]) -> Option<
     .then(|| [&event[..at], values[random.below(values.len())].as_bytes(), &event[at + length..]].concat())
 }
 
-/// A place of this text outside of the name.
-fn place_of(event: &[u8], text: &[u8], random: &mut Random) -> Option<usize> {
-    let places: Vec<usize> = memchr::memmem::find_iter(event, text).collect();
-    places.get(random.below(places.len())).copied()
+/// The offset of this text outside of the name.
+fn offset_of(event: &[u8], text: &[u8], random: &mut Random) -> Option<usize> {
+    let offsets: Vec<usize> = memchr::memmem::find_iter(event, text).collect();
+    offsets.get(random.below(offsets.len())).copied()
 }
 
 const HARMS: &[Harm] = &[
-    Harm::Mendable("stray quote", |event, random| put_in_name(event, random, &[b"\"", b"{\"device\": \"cpu\"}(1)"])),
-    Harm::Mendable("bad escape", |event, random| {
+    Harm::Recoverable("stray quote", |event, random| put_in_name(event, random, &[b"\"", b"{\"device\": \"cpu\"}(1)"])),
+    Harm::Recoverable("bad escape", |event, random| {
         put_in_name(event, random, &[b"\\x", b"\\ ", b"\\uzz", b"C:\\dir\\c"])
     }),
-    Harm::Mendable("lone surrogate", |event, random| put_in_name(event, random, &[b"\\ud800", b"\\udc00 "])),
-    Harm::Mendable("control character", |event, random| put_in_name(event, random, &[b"\n", b"\t", b"\x00", b"\x1b"])),
-    Harm::Mendable("no UTF-8", |event, random| put_in_name(event, random, &[b"\xff", b"\xc3\x28", b"\xed\xa0\x80"])),
-    Harm::Mendable("no number", |event, random| {
+    Harm::Recoverable("lone surrogate", |event, random| put_in_name(event, random, &[b"\\ud800", b"\\udc00 "])),
+    Harm::Recoverable("control character", |event, random| {
+        put_in_name(event, random, &[b"\n", b"\t", b"\x00", b"\x1b"])
+    }),
+    Harm::Recoverable("no UTF-8", |event, random| put_in_name(event, random, &[b"\xff", b"\xc3\x28", b"\xed\xa0\x80"])),
+    Harm::Recoverable("no number", |event, random| {
         replace_number(event, random, &["NaN", "Infinity", "-inf", "01", "None"])
     }),
-    Harm::Mendable("missing comma", |event, random| {
-        let at = place_of(event, b", \"", random)?;
+    Harm::Recoverable("missing comma", |event, random| {
+        let at = offset_of(event, b", \"", random)?;
         Some([&event[..at], &event[at + 1..]].concat())
     }),
-    Harm::Mendable("two commas", |event, random| Some(put(event, place_of(event, b", \"", random)?, b","))),
-    Harm::Mendable("duplicate key", |event, _| Some(put(event, 1, b"\"ph\": \"Z\", "))),
-    Harm::Mendable("deep arguments", |event, random| {
+    Harm::Recoverable("two commas", |event, random| Some(put(event, offset_of(event, b", \"", random)?, b","))),
+    Harm::Recoverable("duplicate key", |event, _| Some(put(event, 1, b"\"ph\": \"Z\", "))),
+    Harm::Recoverable("deep arguments", |event, random| {
         let at = memchr::memmem::find(event, b"\"args\"")?;
         let brace = at + event[at..].iter().position(|byte| *byte == b'{')? + 1;
         let is_empty = event[brace..].trim_ascii_start().starts_with(b"}");
@@ -157,12 +159,12 @@ const HARMS: &[Harm] = &[
         Some(put(event, brace, deep.as_bytes()))
     }),
     Harm::Fatal("missing quote", |event, random| {
-        let at = place_of(event, b"\"", random)?;
+        let at = offset_of(event, b"\"", random)?;
         Some([&event[..at], &event[at + 1..]].concat())
     }),
     Harm::Fatal("missing bracket", |event, random| {
         let bracket = [&b"{"[..], b"}", b"[", b"]"][random.below(4)];
-        let at = place_of(event, bracket, random)?;
+        let at = offset_of(event, bracket, random)?;
         Some([&event[..at], &event[at + 1..]].concat())
     }),
     Harm::Fatal("stray bracket", |event, random| {
@@ -208,16 +210,16 @@ const HARMS: &[Harm] = &[
     Harm::Hole,
 ];
 
-/// Of these something may be left that is JSON, and is not all of the event.
+/// These may leave valid JSON that is not all of the event.
 const STRUCTURAL: &[&str] = &["missing bracket", "stray bracket", "cut off", "head lost"];
 
-/// A damaged text: where its events begin, and which of them are as they were, which can be mended.
+/// A damaged text: the offsets of its events, and which of them are unchanged, which can be recovered.
 struct Damaged {
     text: Vec<u8>,
-    places: Vec<usize>,
+    offsets: Vec<usize>,
     whole: Vec<bool>,
-    mendable: Vec<bool>,
-    /// Which are harmed in a way that is one of [`STRUCTURAL`].
+    recoverable: Vec<bool>,
+    /// Which are harmed in a way of [`STRUCTURAL`].
     halved: Vec<bool>,
     what: String,
 }
@@ -230,7 +232,7 @@ fn harm(text: &[u8], events: &[std::ops::Range<usize>], harms: &[Harm], random: 
     let mut bodies: Vec<Vec<u8>> = events.iter().map(|event| text[event.clone()].to_vec()).collect();
     let mut separators: Vec<Vec<u8>> =
         (1..count).map(|i| text[events[i - 1].end..events[i].start].to_vec()).chain([TAIL.to_vec()]).collect();
-    let (mut whole, mut mendable, mut what) = (vec![true; count], vec![true; count], String::new());
+    let (mut whole, mut recoverable, mut what) = (vec![true; count], vec![true; count], String::new());
     let mut halved = vec![false; count];
     for harm in harms {
         let at = random.below(count - 1);
@@ -239,9 +241,9 @@ fn harm(text: &[u8], events: &[std::ops::Range<usize>], harms: &[Harm], random: 
         }
         let describe = |name: &str| format!("{name} at event {at}; ");
         match harm {
-            Harm::Mendable(name, change) | Harm::Fatal(name, change) => {
+            Harm::Recoverable(name, change) | Harm::Fatal(name, change) => {
                 let Some(body) = change(&bodies[at], random) else { continue };
-                mendable[at] = matches!(harm, Harm::Mendable(..));
+                recoverable[at] = matches!(harm, Harm::Recoverable(..));
                 halved[at] = STRUCTURAL.contains(name);
                 whole[at] = body == bodies[at];
                 bodies[at] = body;
@@ -262,7 +264,7 @@ fn harm(text: &[u8], events: &[std::ops::Range<usize>], harms: &[Harm], random: 
                     let to = if i == last { end } else { bodies[i].len() };
                     let from = (if i == at { start } else { 0 }).min(to);
                     bodies[i][from..to].fill(0);
-                    (whole[i], mendable[i]) = (false, false);
+                    (whole[i], recoverable[i]) = (false, false);
                     if i < last {
                         separators[i].fill(0);
                     }
@@ -271,16 +273,16 @@ fn harm(text: &[u8], events: &[std::ops::Range<usize>], harms: &[Harm], random: 
             }
         }
     }
-    let (mut out, mut places) = (HEAD.to_vec(), Vec::new());
+    let (mut out, mut offsets) = (HEAD.to_vec(), Vec::new());
     for (body, separator) in bodies.iter().zip(&separators) {
-        places.push(out.len());
+        offsets.push(out.len());
         out.extend_from_slice(body);
         out.extend_from_slice(separator);
     }
-    Damaged { text: out, places, whole, mendable, halved, what }
+    Damaged { text: out, offsets, whole, recoverable, halved, what }
 }
 
-/// All keys in a value, in order, without the brackets that were put into them.
+/// All keys in a value, in order, without the brackets that were inserted into them.
 fn keys(value: &serde_json::Value) -> Vec<String> {
     let mut keys: Vec<String> = match value {
         serde_json::Value::Object(members) => {
@@ -294,8 +296,8 @@ fn keys(value: &serde_json::Value) -> Vec<String> {
     keys
 }
 
-/// Every event that is whole is there as it was, every one that can be mended is there, and nothing else begins anywhere. What is
-/// repaired is JSON to another parser, and says the same.
+/// Every whole event is read unchanged, every recoverable one is read, and no other event begins anywhere. The repaired
+/// text is JSON to another parser, with the same content.
 fn check(trace: &str, text: &[u8], events: &[std::ops::Range<usize>], harms: &[Harm], random: &mut Random) -> bool {
     let clean = harm(text, events, &[], random);
     let (want, damage) = read(&clean.text[..]);
@@ -310,19 +312,19 @@ fn check(trace: &str, text: &[u8], events: &[std::ops::Range<usize>], harms: &[H
     };
     let mut lost = 0;
     for i in 0..events.len() {
-        let (is, should) = (found.get(&damaged.places[i]), want.get(&clean.places[i]));
+        let (is, should) = (found.get(&damaged.offsets[i]), want.get(&clean.offsets[i]));
         if damaged.whole[i] {
-            assert_eq!(is, should, "event {i} at byte {}: {}", damaged.places[i], context());
-        } else if damaged.mendable[i] {
-            assert_eq!(is.is_some(), should.is_some(), "event {i} could be mended: {}", context());
+            assert_eq!(is, should, "event {i} at byte {}: {}", damaged.offsets[i], context());
+        } else if damaged.recoverable[i] {
+            assert_eq!(is.is_some(), should.is_some(), "event {i} could be recovered: {}", context());
         }
         lost += usize::from(is.is_none() && should.is_some());
     }
     for (at, is) in &found {
-        // A brace too many may stand before an event, which then begins behind it.
-        let i = damaged.places.partition_point(|place| place <= at) - 1;
-        let should = want.get(&clean.places[i]);
-        let is_itself = damaged.places[i] == *at || !damaged.whole[i] && Some(is) == should;
+        // A brace too many may be before an event, which then begins after it.
+        let i = damaged.offsets.partition_point(|offset| offset <= at) - 1;
+        let should = want.get(&clean.offsets[i]);
+        let is_itself = damaged.offsets[i] == *at || !damaged.whole[i] && Some(is) == should;
         assert!(is_itself, "an event at byte {at}: {}", context());
     }
     if random.below(4) == 0 {
@@ -332,9 +334,9 @@ fn check(trace: &str, text: &[u8], events: &[std::ops::Range<usize>], harms: &[H
         let salvaged = json["traceEvents"].as_array().unwrap();
         assert_eq!(salvaged.len(), found.len(), "{}", context());
         for (at, is) in found.keys().zip(salvaged) {
-            if let Ok(i) = damaged.places.binary_search(at)
+            if let Ok(i) = damaged.offsets.binary_search(at)
                 && damaged.halved[i]
-                // A bracket behind a string may make it look like one that goes on, which is said.
+                // A bracket after a string may look like a string that goes on, which is reported.
                 && damage.get(Damage::StrayQuote).count == 0
             {
                 let should: serde_json::Value = serde_json::from_slice(&text[events[i].clone()]).unwrap();
@@ -345,12 +347,12 @@ fn check(trace: &str, text: &[u8], events: &[std::ops::Range<usize>], harms: &[H
         assert_eq!((again.len(), damage.faults().count()), (found.len(), 0), "{}", context());
         assert!(again.values().eq(found.values()), "{}", context());
     }
-    assert!(lost == 0 || damage.faults().count() > 0, "{lost} events are lost and nothing is said: {}", context());
+    assert!(lost == 0 || damage.faults().count() > 0, "{lost} events are lost and nothing is reported: {}", context());
     assert!(damage.lost_bytes() <= damaged.text.len() as u64, "{}", context());
     lost > 0
 }
 
-/// The traces: the small ones, and the real ones if they are at hand.
+/// The traces: the small ones, and the real ones if they are available.
 fn traces() -> Vec<(String, Vec<u8>)> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata");
     let small =
@@ -395,24 +397,24 @@ const CUT: &[&str] = &[
     "param__dlrm_kineto_worker0_step_12_1694128201545_pt_trace",
 ];
 
-/// What is left of a file: how many events, and what was wrong. `None`: nothing.
+/// What remains of a file: the number of events, and the damage. `None`: nothing.
 fn left(bytes: &[u8]) -> Option<(u64, DamageReport)> {
     let input = from_reader("cut".to_owned(), Some(bytes.len() as u64), Box::new(Cursor::new(bytes.to_vec())));
     let store = load_input(input.ok()?, LoadOptions::default(), |_| {}).ok()?.store;
     Some((store.events, store.traces[0].damage.clone()))
 }
 
-/// How many of the events that are read of a whole text end before each byte, by the ends.
+/// How many of the events of a whole text end before each byte, by their ends.
 fn ends(text: &[u8]) -> Vec<usize> {
     let (found, _) = read(text);
     events(text).into_iter().filter(|event| found.contains_key(&event.start)).map(|event| event.end).collect()
 }
 
-/// Whatever is left of a file, all events that are wholly in it are read, and it is said where it breaks off.
+/// Whatever remains of a file, all events that are wholly in it are read, and the report says where it breaks off.
 #[test]
 fn wherever_a_trace_is_cut_off_what_is_before_is_read() {
     let Some(shared) = support::shared() else { return };
-    // All of 1 to 99 % where many runs are wanted.
+    // All of 1 to 99 % where many runs are requested.
     let step = if runs(0) > 0 { 1 } else { 14 };
     let mut cuts = 0;
     for name in CUT {
@@ -430,13 +432,13 @@ fn wherever_a_trace_is_cut_off_what_is_before_is_read() {
             assert!(events >= before, "{name} at {percent} %");
             before = events;
             let truncated = damage.get(Damage::Truncated);
-            // A bare list may end behind any of its events.
+            // A bare list may end after any of its events.
             let may_end = text.trim_ascii_start().starts_with(b"[");
             if events > 0 && percent < 100 {
-                let place = truncated.first_offset.unwrap_or(cut as u64) as usize;
+                let offset = truncated.first_offset.unwrap_or(cut as u64) as usize;
                 assert!(truncated.count == 1 || may_end, "{name} at {percent} %");
-                assert!(place <= cut && place >= ends[events as usize - 1], "{name} at {percent} %: {place}");
-                assert_eq!(truncated.bytes, if truncated.count == 1 { (cut - place) as u64 } else { 0 }, "{name}");
+                assert!(offset <= cut && offset >= ends[events as usize - 1], "{name} at {percent} %: {offset}");
+                assert_eq!(truncated.bytes, if truncated.count == 1 { (cut - offset) as u64 } else { 0 }, "{name}");
             }
             let others = damage.faults().filter(|(d, _)| d.kind != Damage::Truncated).count();
             assert!(others == 0, "{name} at {percent} %: {others} other kinds");

@@ -1,5 +1,5 @@
-//! Neither the number of threads nor where the text is divided among them changes anything in what is read, and what is read
-//! is what an independent JSON parser reads.
+//! Neither the number of threads nor the division of the text among them changes the result, and the result
+//! equals that of an independent JSON parser.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -38,7 +38,7 @@ fn differs(got: &Result<String, String>, want: &Result<String, String>) -> Strin
     pair.map_or_else(|| "length".to_owned(), |(got, want)| format!("{got} instead of {want}"))
 }
 
-/// A chunk that holds any of the texts here.
+/// A chunk larger than any of the texts here.
 const WHOLE: usize = 8 << 20;
 
 /// The texts of the small traces.
@@ -84,10 +84,10 @@ fn damaged_traces_read_the_same_too() {
     assert!(errors > 10, "{errors}");
 }
 
-/// Arguments full of what looks like events: every guess about where an event begins is wrong, and what a thread has read from
-/// one (threads, names, tracks that are not there) must leave no trace.
+/// Arguments full of text that looks like events: every guess about where an event begins is wrong, and nothing that a thread
+/// read by one (threads, names, tracks that do not exist) may remain.
 #[test]
-fn wrong_guesses_leave_nothing_behind() {
+fn wrong_guesses_leave_nothing() {
     let decoy = r#"{"a":1},{"ph":"X","ts":5,"dur":9,"pid":666,"tid":"ghost","name":"decoy","cat":"decoys"}"#;
     let late = r#"{"a":1},{"ph":"X","ts":5,"dur":9,"pid":777,"tid":1,"name":"late"}"#;
     let mut events = Vec::new();
@@ -111,9 +111,9 @@ fn wrong_guesses_leave_nothing_behind() {
     }
 }
 
-/// What follows the trace is read if it is another, and named if it is not, however it is divided.
+/// Text after the trace is read if it is another trace, and counted if not, however it is divided.
 #[test]
-fn documents_behind_the_first_are_read() {
+fn documents_after_the_first_are_read() {
     let trace = |ts| format!(r#"{{"traceEvents":[{{"ph":"X","ts":{ts},"dur":1,"pid":1,"tid":1,"name":"a"}}]}}"#);
     let text: String = (1_000..2_000).map(trace).collect();
     let junk = format!("{text}\0\0junk");
@@ -126,7 +126,7 @@ fn documents_behind_the_first_are_read() {
     }
 }
 
-/// pzstd writes a frame that holds no text before each that does.
+/// pzstd writes a frame without text before each frame with text.
 #[test]
 fn zstd_may_begin_with_a_frame_to_skip() {
     let text = r#"[{"ph":"X","ts":1,"dur":1,"pid":1,"tid":1,"name":"a"}]"#;
@@ -151,7 +151,7 @@ fn real_traces_read_the_same() {
     }
 }
 
-/// One event as it is meant, and the ways in which it can be written.
+/// One event, and the ways in which it can be written.
 #[derive(Debug, Clone)]
 struct Written {
     name: String,
@@ -162,9 +162,9 @@ struct Written {
     dur: i64,
     /// Keys of ids and their values.
     ids: Vec<(&'static str, u64)>,
-    /// Another argument: where among these it stands, and its value.
+    /// Another argument: its position among these, and its value.
     other: Option<(usize, serde_json::Value)>,
-    /// How keys are ordered and spaces are set.
+    /// The order of keys and the spaces.
     style: usize,
 }
 
@@ -195,7 +195,7 @@ impl Written {
     }
 }
 
-/// The keys that are asked for.
+/// The keys that are loaded.
 const IDS: &[&str] = &[
     "External id",
     "correlation",
@@ -207,11 +207,11 @@ const IDS: &[&str] = &[
     "graph node id",
 ];
 
-/// What an event of a category has of them; what does not fit is none.
+/// The ids that an event of a category has; a value that does not fit is none.
 fn ids_of(category: &str, args: &serde_json::Value) -> EventIds {
     let number = |key: &str| args[key].as_i64();
     let id = |key: &str| number(key).unwrap_or(0);
-    // The store keeps this number and one more, so that the largest becomes the one before it.
+    // The store keeps this number plus one, so the largest becomes the one before it.
     let below_the_largest = |number: i64| number.min(i64::MAX - 1);
     match category {
         "python_function" => {

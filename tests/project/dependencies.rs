@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::guards::{root, rust_files};
 
-/// Licences that ask for no more than passing on a notice. `THIRD-PARTY.md` says the same in prose.
+/// Licences that require no more than passing on a notice. `THIRD-PARTY.md` says the same in prose.
 const PERMISSIVE: &[&str] = &[
     "Apache-2.0",
     "Apache-2.0 WITH LLVM-exception",
@@ -25,10 +25,10 @@ const PERMISSIVE: &[&str] = &[
     "Zlib",
 ];
 
-/// Crates under other licences, each with its place in `THIRD-PARTY.md`.
+/// Crates under other licences; each is named in `THIRD-PARTY.md`.
 const EXCEPTIONS: &[(&str, &str)] = &[("inferno", "CDDL-1.0")];
 
-/// Whether an SPDX expression can be met with permissive licences alone. `/` is how old crates write OR.
+/// Whether permissive licences alone satisfy an SPDX expression. `/` is how old crates write OR.
 fn is_permissive(expression: &str) -> bool {
     // AND binds more tightly than OR; brackets are only used around alternatives.
     expression
@@ -37,7 +37,7 @@ fn is_permissive(expression: &str) -> bool {
         .all(|part| part.trim_matches(['(', ')']).split(" OR ").any(|licence| PERMISSIVE.contains(&licence.trim())))
 }
 
-/// What cargo knows of the packages that this build uses, development included. Those of other platforms are left out, because
+/// What cargo reports of the packages that this build uses, development included. Those of other platforms are left out, because
 /// a build does not download them.
 fn packages() -> Vec<Value> {
     let rustc = Command::new("rustc").arg("-vV").output().unwrap();

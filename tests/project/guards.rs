@@ -1,5 +1,5 @@
-//! Rules about the project itself that a review would otherwise have to keep: which module may use which, and that what
-//! the README shows is what the program does.
+//! Rules about the project itself that a review would otherwise have to enforce: which module may use which, and that the
+//! README shows what the program does.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -74,9 +74,9 @@ fn modules_use_only_what_they_may() {
             continue;
         };
         let text = std::fs::read_to_string(&file).unwrap();
-        // What tests use is not the module's own dependency; they stand at a file's end.
+        // What tests use is not the module's own dependency; they are at the end of a file.
         let (code, tests) = text.split_once("#[cfg(test)]\nmod tests {").unwrap_or((&text, ""));
-        assert!(!tests.contains("\n}\n\n"), "{}: there is code behind the tests", relative.display());
+        assert!(!tests.contains("\n}\n\n"), "{}: there is code after the tests", relative.display());
         assert!(
             !code.contains("use crate::{") && !code.contains("use nccl_stacks::{"),
             "{}: one `use crate::module` a line, so that this can read it",
@@ -231,23 +231,23 @@ fn program(args: &[String]) -> (String, String) {
 }
 
 #[test]
-fn the_readme_shows_the_help() {
+fn readme_shows_the_help() {
     let (help, _) = program(&["--help".to_owned()]);
     let shown = readme_blocks("text");
     assert!(shown.contains(&help), "README.md does not show what --help prints:\n{help}");
 }
 
-/// Every console session in the README: the command runs, and what is shown is what it prints, in its order. Lines that
-/// tell of speed are left out.
+/// Every console session in the README: the command runs, and prints what is shown, in that order. Lines about
+/// speed are left out.
 #[test]
-fn the_readmes_sessions_are_real() {
+fn readme_sessions_print_what_is_shown() {
     let mut checked = 0;
     for session in readme_blocks("console") {
         let (command, shown) = session.split_once('\n').unwrap();
         let arguments = command.strip_prefix("$ cargo run --release -- ").unwrap();
         let (answer, notes) = program(&shell_words(arguments));
         let shown = without_speed(shown);
-        // A terminal shows both streams as one; the answer stands in it as a whole, the notes around it.
+        // A terminal shows both streams as one; it contains the answer as a whole, the notes around it.
         let (before, after) = shown.split_once(&answer).unwrap_or_else(|| panic!("{command}\ndoes not print\n{shown}"));
         assert_eq!(format!("{before}{after}"), without_speed(&notes), "{command}");
         checked += 1;

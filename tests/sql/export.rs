@@ -1,4 +1,4 @@
-//! `nccl-stacks export`: what is written is what was read, and other programs can read it.
+//! `nccl-stacks export`: the files hold what was read, and other programs can read them.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -23,7 +23,7 @@ fn database(trace: &str) -> Database {
     Database::open(load(Path::new(trace), LoadOptions::default(), |_| {}).unwrap().store).unwrap()
 }
 
-/// All that a query gives, with its parameters by name.
+/// All rows of a query, with its parameters by name.
 fn rows(connection: &Connection, sql: &str, parameters: &[(&str, Value)]) -> Vec<Vec<Value>> {
     let mut statement = connection.prepare(sql).unwrap_or_else(|e| panic!("{e}: {sql}"));
     for (name, value) in parameters {
@@ -39,7 +39,7 @@ fn rows(connection: &Connection, sql: &str, parameters: &[(&str, Value)]) -> Vec
     found
 }
 
-/// Every query with parameters that find something in a trace of an LLM server.
+/// Every query, with parameters for which a trace of an LLM server has rows.
 fn questions(database: &Database) -> Vec<(Query, Vec<(&'static str, Value)>)> {
     let text = |text: &str| Value::Text(text.to_owned());
     let (start, end) = database.store().bounds;
@@ -56,7 +56,7 @@ fn questions(database: &Database) -> Vec<(Query, Vec<(&'static str, Value)>)> {
         "stacks" | "cpu_names" | "kernel_span" | "trace_span" => vec![],
         other => panic!("{other}: give it parameters here"),
     };
-    // What the program itself has is asked of no file.
+    // Queries about the program itself are not asked of a file.
     let of_traces = queries::ALL.iter().filter(|query| !["sql_functions", "table_columns"].contains(&query.name));
     of_traces.map(|query| (*query, parameters(query))).collect()
 }
@@ -72,7 +72,7 @@ fn shown(row: &[Value]) -> String {
     row.iter().map(value).collect::<Vec<_>>().join("|")
 }
 
-/// Exports a trace, and asks the file what the database in memory was asked.
+/// Exports a trace, and asks the file the same as the database in memory.
 fn check_sqlite(trace: &str) {
     let (folder, _) = scratch("x", b"");
     let file = folder.path().join("trace.db");
@@ -95,7 +95,7 @@ fn check_sqlite(trace: &str) {
     }
 }
 
-/// Asks the same of the program that is called sqlite3, if there is one.
+/// Asks the program sqlite3 the same, if there is one.
 fn sqlite3_agrees(file: &Path, query: &Query, parameters: &[(&str, Value)], want: &[Vec<Value>]) {
     let set = parameters.iter().map(|(name, value)| match value {
         Value::Text(text) => format!(".parameter set {name} \"'{}'\"\n", text.replace('"', "\\\"")),
@@ -125,7 +125,7 @@ fn the_queries_give_the_same_rows_in_a_file() {
 }
 
 #[test]
-fn and_so_they_do_for_real_traces() {
+fn the_queries_give_the_same_rows_for_real_traces() {
     let Some(shared) = shared() else { return };
     for name in ["lora-dev-script__sglang_tp4_A_mixed_rank0", "HTA__trace_diff_test_v100_cudagraph"] {
         check_sqlite(shared.join(format!("traces/{name}.json.gz")).to_str().unwrap());
@@ -133,7 +133,7 @@ fn and_so_they_do_for_real_traces() {
 }
 
 #[test]
-fn a_database_knows_what_it_is_and_finds_by_index() {
+fn a_database_has_its_application_id_and_indexes() {
     let (folder, _) = scratch("x", b"");
     let file = folder.path().join("trace.db");
     let file = file.to_str().unwrap();
@@ -186,7 +186,7 @@ fn a_file_is_replaced_whole_or_not_at_all() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
 }
 
-/// A cut: the program's notes, the new trace, and its text read by a reader of JSON that knows nothing of traces.
+/// A cut: the program's notes, the new trace, and its text parsed by a JSON parser that knows nothing of traces.
 struct Cut {
     folder: tempfile::TempDir,
     notes: String,
@@ -212,7 +212,7 @@ impl Cut {
         self.json["traceEvents"].as_array().unwrap()
     }
 
-    /// The copies of kernels on tracks of their own, and the names of these.
+    /// The copies of kernels on tracks of their own, and the names of these tracks.
     fn marks(&self) -> Vec<&serde_json::Value> {
         self.events().iter().filter(|event| event["cat"] == "nccl-stacks").collect()
     }
@@ -222,12 +222,12 @@ impl Cut {
     }
 }
 
-/// A note of the program that begins so.
+/// The rest of the first note of the program with this beginning.
 fn note<'a>(notes: &'a str, beginning: &str) -> Option<&'a str> {
     notes.lines().find_map(|line| line.strip_prefix(beginning))
 }
 
-/// The whole span of a trace, as the program says it, in ns.
+/// The whole span of a trace, as the program reports it, in ns.
 fn span(trace: &str) -> (i64, i64) {
     let notes = stderr(&run(&[trace, "--kernel-name", "/./"]));
     let times = note(&notes, "Window: the whole trace").unwrap().split("--start-ts ").nth(1).unwrap();
@@ -235,7 +235,7 @@ fn span(trace: &str) -> (i64, i64) {
     (start.parse().unwrap(), duration.parse().unwrap())
 }
 
-/// Cuts a part of a trace, and compares it with the whole: the same question gets the same answer, and nothing dangles.
+/// Cuts a part of a trace, and compares it with the whole: the same question has the same answer, and no reference dangles.
 fn check_cut(trace: &str, flags: &[&str], more: &[&str]) -> Cut {
     let cut = Cut::of(trace, flags);
     let ask = |trace: &str| run(&[&[trace, "--stack-depth", "0"], flags, more].concat());
@@ -258,7 +258,7 @@ fn check_cut(trace: &str, flags: &[&str], more: &[&str]) -> Cut {
     cut
 }
 
-/// Nothing is worse than it was, and every arrow that is there is whole.
+/// The cut has no more damage than the whole trace, and every flow in it is whole.
 fn check_damage(trace: &str, cut: &Cut) {
     let (whole, part) = (database(trace), database(&cut.path()));
     for (description, tally) in part.store().damage.iter() {
@@ -275,7 +275,7 @@ fn check_damage(trace: &str, cut: &Cut) {
         let flows = store.flows.slice_out.iter().zip(&store.flows.slice_in);
         flows.map(|(from, to)| (end(store, *from), end(store, *to))).collect()
     };
-    // Where slices overlap, an arrow's end may come to another when some of them are gone.
+    // Where slices overlap, the end of a flow may bind to another slice when some of them are gone.
     if whole.store().spilled.is_empty() {
         assert!(ends(part.store()).is_subset(&ends(whole.store())), "{trace}");
     }
@@ -338,7 +338,7 @@ fn a_cut_answers_as_the_whole_trace() {
 }
 
 #[test]
-fn and_so_do_cuts_of_real_traces() {
+fn cuts_of_real_traces_answer_as_the_whole_trace() {
     let Some(shared) = shared() else { return };
     let trace = |name: &str| shared.join(format!("traces/{name}.json.gz")).to_str().unwrap().to_owned();
     let resnet = trace("TraceLens__mi300_ddp_resnet_rank0");
@@ -351,7 +351,7 @@ fn and_so_do_cuts_of_real_traces() {
     }
 }
 
-/// An event as text, less what is added to those that match.
+/// An event as text, without what is added to those that match.
 fn unmarked(event: &serde_json::Value) -> String {
     let mut event = event.clone();
     let is_added = event["args"].as_object().is_some_and(|args| args.len() == 1 && args.contains_key("nccl-stacks"));
@@ -363,7 +363,7 @@ fn unmarked(event: &serde_json::Value) -> String {
     event.to_string()
 }
 
-/// The window of a step: what is there is what was there, letter by letter, with all that overlaps the window.
+/// The window of a step: every event is a copy, letter by letter, and all that overlap the window are there.
 #[test]
 fn a_cut_is_a_copy() {
     let trace = testdata("sglang_decode.json.gz");
@@ -372,7 +372,7 @@ fn a_cut_is_a_copy() {
     let flags =
         ["--kernel-name", "ncclDevKernel_AllReduce", "--function-name", "%forward_batch_generation", "--index", "0"];
     let cut = Cut::of(&trace, &flags);
-    // 916.695 µs from 3412907118220506 ns on, and the 8 all-reduces that README shows for them.
+    // 916.695 µs from 3412907118220506 ns on, and the 8 all-reduces that the README shows for them.
     let (start, end) = (3_412_907_118_220.506, 3_412_907_119_137.201);
     assert!(cut.notes.contains("(--start-ts 3412907118220506 --duration 916695)"), "{}", cut.notes);
     assert!(cut.notes.contains(" of 2,403 events, 8 kernels marked"), "{}", cut.notes);
@@ -381,7 +381,7 @@ fn a_cut_is_a_copy() {
         let kept = note(&cut.notes, "Cut: ").unwrap().split(' ').next().unwrap();
         kept.replace(',', "").parse::<usize>().unwrap()
     });
-    // The header, and all events but those that match, stand in the file as they do here.
+    // The header, and all events but those that match, are unchanged in the file.
     for (key, value) in whole.iter().filter(|(key, _)| *key != "traceEvents") {
         assert_eq!(cut.json.get(key), Some(value), "{key}");
     }
@@ -419,7 +419,7 @@ fn a_cut_is_a_copy() {
 
 /// Both rules that need more than times, on events worked out by hand. The window is 100 to 200 µs.
 #[test]
-fn what_belongs_to_the_window_is_kept_wherever_it_lies() {
+fn events_that_belong_to_the_window_are_kept() {
     let (_folder, trace) = trace_of(&[
         r#""ph":"M","name":"process_name","pid":1,"args":{"name":"python"}"#,
         r#""ph":"X","cat":"cpu_op","name":"before","pid":1,"tid":1,"ts":10,"dur":20"#,
@@ -453,7 +453,7 @@ fn what_belongs_to_the_window_is_kept_wherever_it_lies() {
     assert_eq!(
         names("X"),
         [
-            // The first slice of the process's main thread, by which it is known to be that.
+            // The first slice of the process's main thread, which makes it the main thread.
             "before",
             "caller of early",
             "early launch",
@@ -487,7 +487,7 @@ fn a_cut_of_everything_is_everything_and_cutting_again_renews_the_marks() {
     }
 }
 
-/// Kernels that overlap on a stream come on tracks of their own: the second begins before the first ends.
+/// Kernels that overlap on a stream get tracks of their own: the second begins before the first ends.
 #[test]
 fn marks_of_kernels_that_overlap_stay_apart() {
     let (_folder, trace) = trace_of(&[
@@ -515,7 +515,7 @@ fn marks_of_kernels_that_overlap_stay_apart() {
 }
 
 #[test]
-fn what_is_damaged_gives_a_trace_that_is_not() {
+fn a_damaged_trace_is_exported_undamaged() {
     let damaged = Cut::of(&testdata("damaged.json"), &[]);
     let names: Vec<_> = damaged.events().iter().map(|event| event["name"].as_str().unwrap()).collect();
     let kernel = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
@@ -534,13 +534,13 @@ fn what_is_damaged_gives_a_trace_that_is_not() {
     let (_folder, trace) =
         trace_of(&[nan, r#""ph":"X","cat":"kernel","name":"nccl","pid":0,"tid":7,"ts":40,"dur":20"#]);
     let cut = Cut::of(&trace, &[]);
-    // `inf` is no JSON; it comes as text.
+    // `inf` is no JSON; it becomes text.
     assert_eq!(cut.marked().len(), 2);
     assert!(cut.events().iter().any(|event| event["args"]["warps per SM"] == "inf"));
 }
 
 #[test]
-fn what_cannot_be_exported_is_said_before_anything_is_read() {
+fn export_errors_come_before_anything_is_read() {
     let (trace, missing) = (testdata("evidence.json"), "/no/such/folder/out");
     for (args, want) in [
         (&["-", "--trace", missing][..], "--trace reads the trace twice, which standard input and pipes do not allow"),
@@ -577,7 +577,7 @@ fn what_cannot_be_exported_is_said_before_anything_is_read() {
     );
 }
 
-/// Other programs choose by the name whether to unpack.
+/// Other programs decide by the name whether to decompress.
 #[test]
 fn a_cut_is_packed_unless_its_name_says_json() {
     let (folder, plain) = scratch("cut.json", b"");
@@ -594,7 +594,7 @@ fn a_cut_is_packed_unless_its_name_says_json() {
 
 #[cfg(not(feature = "parquet"))]
 #[test]
-fn a_build_without_parquet_says_so() {
+fn a_build_without_parquet_reports_that() {
     let output = run(&["export", &testdata("evidence.json"), "--parquet", "/no/such/folder"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("this build was made without Parquet; `cargo install"), "{}", stderr(&output));
@@ -608,7 +608,7 @@ mod parquet_files {
 
     use super::*;
 
-    /// The rows of a file as text, with its columns' names first.
+    /// The rows of a file as text, the names of its columns first.
     fn lines(file: &Path) -> Vec<String> {
         let reader = SerializedFileReader::new(std::fs::File::open(file).unwrap()).unwrap();
         let names = reader.metadata().file_metadata().schema().get_fields().iter().map(|field| field.name().to_owned());
@@ -676,7 +676,7 @@ mod parquet_files {
         let names =
             reader.metadata().row_group(0).columns().iter().find(|c| c.column_path().string() == "name").unwrap();
         assert!(names.encodings().any(|encoding| encoding == Encoding::RLE_DICTIONARY));
-        // What is there is not written over.
+        // A folder with files in it is not overwritten.
         let again = run(&["export", &trace, "--parquet", tables.to_str().unwrap()]);
         assert_eq!(again.status.code(), Some(2));
         assert!(stderr(&again).contains("this folder is not empty"), "{}", stderr(&again));

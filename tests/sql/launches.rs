@@ -1,5 +1,6 @@
-//! The tables of attribution: they hold what the program answers, on every trace, and what was worked out by hand on small ones.
+//! The tables of attribution equal the program's answers on every trace, and what was worked out by hand on small ones.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use nccl_stacks::{Database, LoadOptions, StackOptions, StackReport, Wanted, Wind
 
 use crate::support::shared;
 
-/// What tells stacks apart, as one text each: capture, forward pass, thread, frames.
+/// The stack key, as one text for each part: capture, forward pass, thread, frames.
 type Key = (Option<String>, Option<String>, Option<String>, Option<String>);
 
 /// Count, GPU time in ns, exposed time in ns.
@@ -38,7 +39,7 @@ fn database(trace: &Path, capture: Option<&Path>) -> Option<Database> {
     Some(Database::open_with(loaded.store, captures(capture)).unwrap())
 }
 
-/// The program's stacks with all callers, NCCL's and RCCL's kernels of the whole trace.
+/// The program's stacks with all callers: NCCL's and RCCL's kernels of the whole trace.
 fn answered(database: &Database, capture: Option<&Path>) -> StackReport {
     let (store, wanted) = (database.store(), Wanted::nccl());
     let mut launches = launches::find(store, &choose(store, &wanted));
@@ -96,7 +97,7 @@ fn the_main_answer_in_sql_is_the_programs() {
     assert!(compared > 40 && stacks > 30, "{compared} traces, {stacks} stacks");
 }
 
-/// Two all-reduces and an all-gather have the stack of their capture; the all-gather has no launch beside it (`testdata/README.md`).
+/// Two all-reduces and an all-gather have the stack of their capture; the all-gather has no launch besides (`testdata/README.md`).
 #[test]
 fn captures_are_in_the_tables() {
     let (trace, capture) =
@@ -147,7 +148,7 @@ fn kernels_and_operations_are_those_worked_out_by_hand() {
 
 /// 18 of the 36 NCCL kernels of `sglang_decode` are eager and carry arguments (`testdata/README.md`).
 #[test]
-fn operations_know_their_rank_and_group() {
+fn operations_have_their_rank_and_group() {
     let database = database(&in_repository("testdata/sglang_decode.json.gz"), None).unwrap();
     let sql = "SELECT communicator, COUNT(*), COUNT(bytes), COUNT(seq), MIN(rank), MAX(rank) FROM collective GROUP BY 1 ORDER BY 1";
     let mut statement = database.connection().prepare(sql).unwrap();
@@ -159,7 +160,7 @@ fn operations_know_their_rank_and_group() {
     assert_eq!(found, want);
 }
 
-/// Three of four forward passes are replays of a graph, of which nothing was recorded.
+/// Three of four forward passes are replays of a graph, for which nothing was recorded.
 #[test]
 fn operations_of_a_rank_of_a_server() {
     let Some(shared) = shared() else { return };

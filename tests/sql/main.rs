@@ -1,4 +1,4 @@
-//! SQL: the tables against those of SQLite and against the program's answers, the functions, the command, and exports.
+//! SQL: the tables against SQLite's own and against the program's answers, the functions, the command, and exports.
 
 #[path = "../support/mod.rs"]
 mod support;

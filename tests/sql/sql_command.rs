@@ -1,6 +1,6 @@
 //! `nccl-stacks sql` as a person or a script uses it.
 //!
-//! Answers over small traces are worked out by hand from testdata/README.md; those over real traces are computed here once more, by
+//! Answers over small traces are worked out by hand from testdata/README.md; those over real traces are computed here independently, by
 //! plain loops over the rows that a real trace_processor shows.
 
 #![allow(
@@ -23,14 +23,14 @@ fn sql(trace: &str, rest: &[&str]) -> Output {
     run(&[&["sql", trace], rest].concat())
 }
 
-/// The answer of a run that has to succeed.
+/// The answer of a run that must succeed.
 fn answer(trace: &str, rest: &[&str]) -> String {
     let output = sql(trace, rest);
     assert_eq!(output.status.code(), Some(0), "{rest:?}: {}", stderr(&output));
     stdout(&output)
 }
 
-/// What a run says that has to fail, without the line on the load.
+/// The error of a run that must fail, without the line on the load.
 fn error(trace: &str, rest: &[&str], code: i32) -> String {
     let output = sql(trace, rest);
     assert_eq!(output.status.code(), Some(code), "{rest:?}: {}", stderr(&output));
@@ -117,7 +117,7 @@ fn an_output_file_is_written_whole_or_not_at_all() {
 }
 
 #[test]
-fn errors_say_where_and_what_was_meant() {
+fn errors_name_the_offset_and_the_nearest_name() {
     let trace = testdata("begin_end_async.json");
     for (query, want) in [
         (
@@ -170,15 +170,15 @@ fn errors_say_where_and_what_was_meant() {
         let got = error(&trace, &[query], 1);
         assert_eq!(got, want, "{query}");
     }
-    // What was answered before the error stays an answer.
+    // Rows printed before the error stay.
     assert_eq!(stdout(&sql(&trace, &["SELECT 1 AS one; SELECT nothing"])), "\"one\"\n1\n");
-    // Names come from whoever made a table; they must not reach the terminal as they are.
+    // Names come from any trace or table; they must not reach the terminal unescaped.
     let hostile = error(&trace, &["CREATE TABLE \"ab\u{1b}[2Jcd\"(x); SELECT * FROM \"ab\u{1b}[2Jcx\""], 1);
     assert!(!hostile.contains('\u{1b}') && hostile.contains("Did you mean ab\\u{1b}[2Jcd?"), "{hostile}");
 }
 
 #[test]
-fn wrong_usage_is_told_from_failure() {
+fn wrong_usage_and_failure_have_different_exit_codes() {
     let trace = testdata("begin_end_async.json");
     for (args, want) in [
         (&["", "--threads", "1"][..], "the query is empty"),
@@ -240,7 +240,7 @@ fn statements_write_no_files_and_leave_the_trace_alone() {
 }
 
 #[test]
-fn empty_tables_are_spoken_of() {
+fn empty_tables_get_a_note() {
     let (_folder, trace) = trace_of(&[
         r#""ph":"X","name":"a","pid":1,"tid":1,"ts":1,"dur":1"#,
         r#""ph":"C","name":"memory","pid":1,"ts":2,"args":{"bytes":5}"#,
@@ -274,7 +274,7 @@ fn a_query_can_be_stopped() {
         .unwrap();
     std::thread::sleep(std::time::Duration::from_millis(1500));
     assert!(child.try_wait().unwrap().is_none(), "the query has ended by itself");
-    // The shell's own, because not every machine has a program of that name.
+    // The shell's own, because not every system has a program of that name.
     let interrupt = format!("kill -INT {}", child.id());
     assert!(std::process::Command::new("/bin/sh").args(["-c", &interrupt]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
@@ -283,7 +283,7 @@ fn a_query_can_be_stopped() {
     assert_eq!(stdout(&output), "\"began\"\n1\n");
 }
 
-/// Rows go out as they are found, and nobody is told when the reader leaves.
+/// Rows are printed as they are found, and it is no error if the reader leaves.
 #[cfg(unix)]
 #[test]
 fn rows_are_not_kept_until_the_end() {
@@ -317,7 +317,7 @@ struct Slice {
     tid: Value,
 }
 
-/// Traces whose times Perfetto and we convert alike, so that ids and parents are the same.
+/// Traces whose times Perfetto and we convert alike, so that ids and parents are equal.
 const TRACES: &[&str] = &[
     "HTA__trace_diff_test_v100_cudagraph",
     "HTA__trace_diff_control_a100",
@@ -355,11 +355,11 @@ fn oracle(shared: &Path, name: &str) -> Oracle {
     Oracle { csv, slices, flows }
 }
 
-/// Sums by a key, as rows of key and sum, the greatest first, at equal sums by key.
+/// Sums by key, as rows of key and sum: the greatest first, equal sums by key.
 fn sums(rows: impl Iterator<Item = (Value, i64)>, limit: usize) -> Vec<Vec<Value>> {
     let mut sums: BTreeMap<String, (Value, i64)> = BTreeMap::new();
     for (key, n) in rows {
-        // NULL comes before all texts.
+        // NULL sorts before all texts.
         let sorted = key.as_str().map_or(String::new(), |text| format!("x{text}"));
         sums.entry(sorted).or_insert((key, 0)).1 += n;
     }
@@ -454,7 +454,7 @@ impl Oracle {
                 {
                     let mut by_tid: BTreeMap<i64, i64> = BTreeMap::new();
                     let wanted = |s: &Slice| s.category == "kernel" || s.category == "cpu_op";
-                    // Threads whose ids are text in the file have numbers of each program's own, but neither of these.
+                    // Threads with text ids in the file get numbers of each program's own, but neither of these is one.
                     all()
                         .filter(|(_, s)| wanted(s))
                         .filter_map(|(_, s)| s.tid.as_i64())

@@ -1,6 +1,6 @@
-//! What SQL knows beside the tables: functions, views, and functions that are used as tables.
+//! What SQL has beside the tables: functions, views, and table functions.
 //!
-//! Walks from slice to slice are compared with walks written here once more, from the rules alone, over the rows of a real
+//! Walks from slice to slice are compared with walks written here independently, from the rules alone, over the rows of a real
 //! trace_processor: its slices with their parents and its flows.
 
 #![allow(
@@ -30,7 +30,7 @@ fn testdata(name: &str) -> Database {
     open(support::program::testdata(name).as_ref(), TimeRule::Exact)
 }
 
-/// The rows of a query, each as its values with `|` between them.
+/// The rows of a query, its values joined with `|`.
 fn rows(database: &Database, sql: &str) -> Result<Vec<String>, rusqlite::Error> {
     let mut statement = database.connection().prepare(sql)?;
     let columns = statement.column_count();
@@ -55,13 +55,13 @@ fn ids(database: &Database, sql: &str) -> Vec<u32> {
     rows(database, sql).unwrap().iter().map(|id| id.parse().unwrap()).collect()
 }
 
-/// The names of a query's columns, with blanks between them.
+/// The names of a query's columns, joined with blanks.
 fn columns(database: &Database, sql: &str) -> String {
     let statement = database.connection().prepare(sql).unwrap();
     statement.column_names().collect::<Vec<_>>().join(" ")
 }
 
-/// How many steps SQLite's machine takes for a query.
+/// How many steps SQLite's virtual machine takes for a query.
 fn steps(database: &Database, sql: &str) -> i32 {
     let mut statement = database.connection().prepare(sql).unwrap();
     let mut rows = statement.query([]).unwrap();
@@ -137,7 +137,7 @@ fn functions_of_text_and_numbers() {
     }
 }
 
-/// begin_end_async.json, whose slices stand in testdata/README.md: from 100 µs to 1,020 µs; slices 9 and 17 never end.
+/// begin_end_async.json, whose slices are in testdata/README.md: from 100 µs to 1,020 µs; slices 9 and 17 never end.
 #[test]
 fn functions_of_the_trace() {
     let database = testdata("begin_end_async.json");
@@ -185,7 +185,7 @@ fn tables_with_an_argument() {
         ("SELECT id FROM ancestor_slice((SELECT max(id) FROM slice WHERE name = 'tick')) WHERE depth = 1", &["1"]),
     ] {
         let got = rows(&database, sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
-        // The flows of this trace have args or not by how they are written; what counts here is where they lead.
+        // Whether these flows have args depends on how they are written; what counts here is where they lead.
         let got: Vec<String> = match sql.contains("SELECT * FROM directly") {
             true => got.iter().map(|row| format!("{}|NULL", row.rsplit_once('|').unwrap().0)).collect(),
             false => got,
@@ -219,7 +219,7 @@ struct Oracle {
     /// By slice.
     parents: Vec<Option<u32>>,
     children: BTreeMap<u32, Vec<u32>>,
-    /// By flow: the slice that it leaves, the slice at which it arrives.
+    /// By flow: the slice that it leaves, the slice where it arrives.
     flows: Vec<(u32, u32)>,
 }
 
@@ -254,7 +254,7 @@ impl Oracle {
         found
     }
 
-    /// The walks along flows, by the words of the rules. `forwards` and `backwards` say which ways are open.
+    /// The walks along flows, written literally from the rules. `forwards` and `backwards` say in which directions.
     fn flows(&self, start: u32, backwards: bool, forwards: bool, relatives: impl Fn(u32) -> Vec<u32>) -> Vec<usize> {
         let (mut seen, mut queue) = (HashSet::from([start]), VecDeque::from([(start, "start")]));
         let mut answer = Vec::new();
@@ -279,13 +279,13 @@ impl Oracle {
     }
 }
 
-/// What a function used as a table answers about a slice: the ids, or of flows their ends.
+/// What a table function returns for a slice: the ids, or for flows their ends.
 fn compare(database: &Database, oracle: &Oracle, id: u32, counts: &mut BTreeMap<&str, usize>) {
     for (function, want) in [("ancestor_slice", oracle.ancestors(id)), ("descendant_slice", oracle.descendants(id))] {
         assert_eq!(ids(database, &format!("SELECT id FROM {function}({id})")), want, "{function}({id})");
         *counts.entry(function).or_default() += want.len();
     }
-    // From a slice with a great many descendants the walk above takes too long.
+    // From a slice with very many descendants the walk above takes too long.
     let walkable = oracle.descendants(id).len() < 300;
     let mut walks = vec![
         ("directly_connected_flow", oracle.flows(id, true, true, |_| Vec::new())),
@@ -317,7 +317,7 @@ fn walks_are_those_over_a_trace_processors_rows() {
         for _ in 0..12 {
             let id = random.below(oracle.parents.len()) as u32;
             compare(&database, &oracle, id, &mut counts);
-            // Most slices enclose nothing.
+            // Most slices enclose no others.
             let above = oracle.ancestors(id);
             above.get(random.below(above.len())).iter().for_each(|id| compare(&database, &oracle, **id, &mut counts));
         }
@@ -337,7 +337,7 @@ fn walks_are_those_over_a_trace_processors_rows() {
     assert_eq!(counts.len(), 5);
 }
 
-/// A function in a join is asked once per row of the other side. With 1,867 slices a scan per row would be millions of steps.
+/// A table function in a join is called once per row of the other side. With 1,867 slices a scan per row would be millions of steps.
 #[test]
 fn joins_with_tables_that_have_an_argument_are_fast() {
     let database = testdata("sglang_decode.json.gz");
@@ -393,7 +393,7 @@ fn views_have_perfettos_columns_and_rows() {
     for (sql, want) in [
         ("SELECT count(*) FROM slices", &["19"][..]),
         ("SELECT name FROM instant ORDER BY ts", &["tick", "whole_trace", "whole_process", "no_scope", "fetch"]),
-        // 19 slices less one instant of the whole trace, one of the process, and three on asynchronous tracks of the whole trace.
+        // 19 slices minus one instant of the whole trace, one of the process, and three on asynchronous tracks of the whole trace.
         ("SELECT count(*), min(tid), max(tid) FROM thread_slice", &["14|10|11"]),
         ("SELECT id, name, pid, track_name FROM process_slice", &["5|whole_process|10|NULL"]),
         ("SELECT count(*) FROM thread_or_process_slice", &["15"]),
@@ -410,7 +410,7 @@ fn views_have_perfettos_columns_and_rows() {
     }
 }
 
-/// A view costs no more than the join that it stands for, by SQLite's own count of steps.
+/// A view costs no more than the join that it abbreviates, by SQLite's own count of steps.
 #[test]
 fn views_are_as_fast_as_their_joins() {
     let database = testdata("sglang_decode.json.gz");
@@ -458,7 +458,7 @@ fn views_are_as_fast_as_their_joins() {
 }
 
 #[test]
-fn empty_tables_say_why() {
+fn empty_tables_give_the_reason() {
     let parse = |text: &'static str| {
         let input = from_reader("test".to_owned(), None, Box::new(text.as_bytes())).unwrap();
         Database::open(load_input(input, LoadOptions::default(), |_| {}).unwrap().store).unwrap()

@@ -1,8 +1,8 @@
 //! The SQL tables against SQLite's own.
 //!
-//! The virtual tables choose among scans, indexes and ranges, and tell SQLite when their rows are in order already. Every
+//! The virtual tables choose among scans, indexes and ranges, and report to SQLite when their rows are in order already. Every
 //! such shortcut can lose or double rows without any error. So each table is copied into a plain one whose columns have the same
-//! types, and a large number of queries are put to both: SQLite's b-trees are the oracle. What the copies would inherit, the
+//! types, and many queries are put to both: SQLite's b-trees are the oracle. What the copies would inherit, the
 //! rows themselves, is checked by hand on a trace small enough for that.
 
 #![allow(
@@ -21,8 +21,8 @@ use nccl_stacks::sql::{Database, queries};
 use rusqlite::types::Value;
 use rusqlite::{Connection, StatementStatus, ToSql, params_from_iter};
 
-/// Every kind of value and every way to be hard to place: times that are equal, slices that overlap, enclose each other or
-/// never end; names that are missing, shared, or look like numbers and patterns; ids at the ends of their types.
+/// Every kind of value and every hard case: times that are equal, slices that overlap, enclose each other or
+/// never end; names that are missing, shared, or look like numbers and patterns; ids at the limits of their types.
 const MIXED: &str = r#"{
 "schemaVersion": 3, "ratio": 5.5, "five": 5.0, "huge": 1e300, "text five": "5", "empty": "", "letters": "abc",
 "least": -9223372036854775808, "greatest": 9223372036854775807, "flag": true, "off": false, "none": null,
@@ -113,7 +113,7 @@ const TINY: &str = r#"{"distributedInfo": {"rank": 3}, "metadata": {"note": "x"}
 {"ph":"s","name":"ac2g","cat":"ac2g","id":9,"pid":1,"tid":2,"ts":2},
 {"ph":"f","name":"ac2g","cat":"ac2g","id":9,"pid":0,"tid":7,"ts":6,"bp":"e"}]}"#;
 
-/// The visible columns of each table in their order: PerfettoSQL's, and those of the tables that are ours.
+/// The visible columns of each table in their order: PerfettoSQL's, and those of our own tables.
 const VISIBLE: &[(&str, &str)] = &[
     (
         "slice",
@@ -156,7 +156,7 @@ const VISIBLE: &[(&str, &str)] = &[
     ("_trace_import_logs", "id trace_id ts byte_offset severity name arg_set_id"),
 ];
 
-/// Tables with an argument, which are compared elsewhere.
+/// Table functions, which are compared elsewhere.
 const FUNCTIONS: &[&str] =
     &["ancestor_slice", "descendant_slice", "directly_connected_flow", "following_flow", "preceding_flow"];
 
@@ -170,7 +170,7 @@ fn sglang_decode() -> Database {
     Database::open(load(&path, LoadOptions::default(), |_| {}).unwrap().store).unwrap()
 }
 
-/// All rows of a query. Values are compared with their types: SQLite's `5` and `5.0` are not the same answer.
+/// All rows of a query. Values are compared with their types: SQLite's `5` and `5.0` are different answers.
 fn rows(connection: &Connection, sql: &str, params: &[Value]) -> Vec<Vec<Value>> {
     let mut statement = connection.prepare_cached(sql).unwrap_or_else(|e| panic!("{sql}: {e}"));
     let columns = statement.column_count();
@@ -196,20 +196,20 @@ fn shown(row: &[Value]) -> String {
     shown.join("|")
 }
 
-/// What a query's text says of the order of its rows.
+/// What a query's text says about the order of its rows.
 #[derive(Clone, Copy, PartialEq)]
 enum Order {
     /// Nothing.
     Free,
-    /// Everything: no two rows are equal by it.
+    /// All of it: no two rows are equal by it.
     Total,
-    /// The first column; rows with equal ones may come in any order.
+    /// The first column; rows with equal values may come in any order.
     FirstColumn,
 }
 
 struct Table {
     name: String,
-    /// Hidden ones too.
+    /// The hidden ones, too.
     columns: Vec<String>,
 }
 
@@ -221,7 +221,7 @@ impl Table {
     }
 }
 
-/// A database in which every table has a plain copy. In a query's text `{slice}` is the table, or its copy.
+/// A database in which every table has a plain copy. In a query's text `{slice}` means the table, or its copy.
 struct Both<'a> {
     connection: &'a Connection,
     tables: Vec<Table>,
@@ -234,7 +234,7 @@ impl<'a> Both<'a> {
         let connection = database.connection();
         connection.set_prepared_statement_cache_capacity(64);
         let tables = VISIBLE.iter().map(|(name, _)| copy_table(connection, name)).collect();
-        // The copies need indexes only so that joins of thousands of rows end; which plan is taken must not matter.
+        // The copies have indexes only so that joins of thousands of rows end; which plan is taken must not matter.
         for (table, column) in [
             ("slice", "id"),
             ("slice", "parent_id"),
@@ -281,7 +281,7 @@ impl<'a> Both<'a> {
         want.len()
     }
 
-    /// All differences at once: one mistake shows in many queries, and together they tell which it is.
+    /// All differences at once: one mistake shows in many queries, and together they show which it is.
     fn end(&self, fewest: usize) {
         let (compared, differences) = (self.compared.get(), self.differences.borrow());
         println!("{compared} queries compared");
@@ -291,7 +291,7 @@ impl<'a> Both<'a> {
     }
 }
 
-/// Says how two sorted answers differ.
+/// Describes how two sorted answers differ.
 fn difference(sql: &str, params: &[Value], got: &[Vec<Value>], want: &[Vec<Value>]) -> String {
     let at = got.iter().zip(want).position(|(a, b)| a != b).unwrap_or(got.len().min(want.len()));
     let row = |rows: &[Vec<Value>]| rows.get(at).map_or("nothing".to_owned(), |row| shown(row));
@@ -376,7 +376,7 @@ const CONDITIONS_ALONE: &[&str] = &[
     "{c} IN (5, '5', 5.0, x'35', 'abc', NULL)",
 ];
 
-/// Values that no table may hold, hold as another type, or hold at the ends of a range.
+/// Values that no table may hold, or hold as another type, or hold at the ends of a range.
 fn strange_values() -> Vec<Value> {
     let mut values: Vec<Value> = [5, 0, -1, 1_000_000_007, i64::MIN, i64::MAX].map(Value::Integer).into();
     values.extend([5.0, 5.5, -0.5, 1e300, -1e300].map(Value::Real));
@@ -385,7 +385,7 @@ fn strange_values() -> Vec<Value> {
     values
 }
 
-/// The least, the middle and the greatest value of a column, and what is near or alike but of another type.
+/// The least, the middle and the greatest value of a column, and values that are near or equal but of another type.
 fn values_of(both: &Both<'_>, table: &Table, column: &str) -> Vec<Value> {
     let distinct =
         format!("SELECT DISTINCT \"{column}\" FROM plain_{} WHERE \"{column}\" NOT NULL ORDER BY 1", table.name);
@@ -420,7 +420,7 @@ fn literal(value: &Value) -> String {
     }
 }
 
-/// Each table, each column, each condition, each value; as parameters, which SQLite plans without knowing them.
+/// Each table, each column, each condition, each value; as parameters, whose values SQLite does not know when it plans.
 fn compare_conditions(
     both: &Both<'_>,
     tables: &[&str],
@@ -465,7 +465,7 @@ fn every_condition_on_every_column_is_answered_as_by_plain_tables() {
     both.end(90_000);
 }
 
-/// Constants in the text take other ways through SQLite's planner than parameters: it converts them to the column's type.
+/// Constants in the text take other paths through SQLite's planner than parameters: it converts them to the column's type.
 #[test]
 fn constants_are_compared_as_by_plain_tables() {
     let database = parse(MIXED);
@@ -492,7 +492,7 @@ fn constants_are_compared_as_by_plain_tables() {
     both.end(10_000);
 }
 
-/// Thousands of rows, where indexes and ranges leave most of them out. Fewer columns, for the time it takes.
+/// Thousands of rows, where indexes and ranges leave most of them out. Fewer columns, to save time.
 #[test]
 fn conditions_on_a_larger_trace_are_answered_as_by_plain_tables() {
     let database = sglang_decode();
@@ -505,7 +505,7 @@ fn conditions_on_a_larger_trace_are_answered_as_by_plain_tables() {
         "rowid",
         |both, table, column| {
             let mut values = values_of(both, table, column);
-            // Of arguments there are so many that all values of all types would take longer than all other tests.
+            // There are so many arguments that all values of all types would take longer than all other tests.
             if table.name == "args" {
                 values.truncate(3);
             }
@@ -516,7 +516,7 @@ fn conditions_on_a_larger_trace_are_answered_as_by_plain_tables() {
     both.end(15_000);
 }
 
-/// A column of one table against one of another: the value to look for comes with the type that it has there.
+/// A column of one table against one of another: the value to find comes with the type that it has there.
 #[test]
 fn columns_of_other_types_are_compared_as_by_plain_tables() {
     let database = parse(MIXED);
@@ -546,7 +546,7 @@ fn columns_of_other_types_are_compared_as_by_plain_tables() {
     both.end(4_000);
 }
 
-/// The ways of asking that involve one column: its order, its groups, its ends.
+/// The queries on one column: its order, its groups, its extremes.
 fn compare_column(both: &Both<'_>, table: &Table, column: &str) {
     let (all, name) = (table.all_columns(), &table.name);
     for condition in ["", "WHERE rowid > 5", "WHERE rowid <= 20 AND rowid > 2", "WHERE rowid IN (9, 3, 3, 7)"] {
@@ -558,7 +558,7 @@ fn compare_column(both: &Both<'_>, table: &Table, column: &str) {
             both.same(Order::Total, &format!("SELECT {all} {from} {order}, rowid DESC LIMIT 7 OFFSET 2"), &[]);
             both.same(Order::Total, &format!("SELECT \"{column}\" {from} {order} LIMIT 5"), &[]);
         }
-        for shape in [
+        for query in [
             format!("SELECT DISTINCT \"{column}\" {from}"),
             format!("SELECT \"{column}\", count(*), min(rowid), max(rowid) {from} GROUP BY \"{column}\""),
             format!(
@@ -570,7 +570,7 @@ fn compare_column(both: &Both<'_>, table: &Table, column: &str) {
             format!("SELECT rowid, rank() OVER (ORDER BY \"{column}\") {from}"),
             format!("SELECT rowid, lag(rowid) OVER (PARTITION BY \"{column}\" ORDER BY rowid) {from}"),
         ] {
-            both.same(Order::Free, &shape, &[]);
+            both.same(Order::Free, &query, &[]);
         }
     }
     for (first, second) in [("=", "rowid"), ("<>", "rowid DESC")] {
@@ -583,7 +583,7 @@ fn compare_column(both: &Both<'_>, table: &Table, column: &str) {
 
 #[test]
 fn orders_groups_and_ends_are_those_of_plain_tables() {
-    // Sorting all columns of the larger trace's arguments adds time, not ways through the code.
+    // Sorting all columns of the larger trace's arguments adds time, not paths through the code.
     for (database, left_out, fewest) in [(parse(MIXED), "", 9_000), (sglang_decode(), "args", 8_000)] {
         let both = Both::copy(&database);
         for table in both.tables.iter().filter(|table| table.name != left_out) {
@@ -744,7 +744,7 @@ const SHAPES: &[(Order, &str)] = &[
     (Order::Total, "SELECT s.id FROM (VALUES (5), (2)) w CROSS JOIN {slice} s ON s.depth = w.column1 ORDER BY s.id"),
 ];
 
-/// The one query above that has no answer in any trace.
+/// The one query above that is empty on every trace.
 const NEVER: &str = "ts > 60000 AND ts < 1000";
 
 #[test]
@@ -769,7 +769,7 @@ fn lines(connection: &Connection, sql: &str) -> Vec<String> {
     rows(connection, sql, &[]).iter().map(|row| shown(row)).collect()
 }
 
-/// Where the copies come from: rows worked out by hand.
+/// What the copies are made from: rows worked out by hand.
 #[test]
 fn the_rows_of_a_tiny_trace() {
     let database = parse(TINY);
@@ -819,7 +819,7 @@ fn the_rows_of_a_tiny_trace() {
     }
 }
 
-/// The tables that a connection knows without having been told to make them.
+/// The tables that a connection has without having created them.
 fn modules(connection: &Connection) -> BTreeSet<String> {
     lines(connection, "SELECT name FROM pragma_module_list WHERE name NOT LIKE 'pragma%'").into_iter().collect()
 }
@@ -831,7 +831,7 @@ fn columns_are_those_of_perfettosql_in_its_order() {
         let statement = database.connection().prepare(&format!("SELECT * FROM {table} LIMIT 0")).unwrap();
         assert_eq!(statement.column_names().collect::<Vec<_>>().join(" "), *want, "{table}");
     }
-    // No table is left out above, and so none from the comparisons.
+    // No table is left out above, so none is missing from the comparisons.
     let plain = Connection::open_in_memory().unwrap();
     let ours = &modules(database.connection()) - &modules(&plain);
     let known = VISIBLE.iter().map(|(name, _)| *name).chain(FUNCTIONS.iter().copied());
@@ -849,7 +849,7 @@ fn extract_arg_gives_the_value_of_exactly_one_key() {
         ("0, 'args.s'", "text|x"),
         ("4, 'args.correlation'", "integer|9"),
         ("5, 'cat'", "text|ac2g"),
-        // Keys of other sets, of no set, and those that stand for several values.
+        // Keys of other sets, of no set, and keys above several values.
         ("0, 'args.correlation'", "null|NULL"),
         ("0, 'args.none'", "null|NULL"),
         ("0, 'args.deep.list'", "null|NULL"),
@@ -915,7 +915,7 @@ fn described(sql: &str) -> (BTreeSet<String>, String) {
 }
 
 #[test]
-fn each_query_is_listed_and_says_what_it_takes() {
+fn each_query_is_listed_and_describes_its_parameters() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("queries");
     let files: BTreeSet<String> =
         std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -942,7 +942,7 @@ fn each_query_is_listed_and_says_what_it_takes() {
 }
 
 /// How many rows a query has, and how many steps SQLite's virtual machine takes for them. Steps are the same on every
-/// machine, and every row that a table hands out costs some: a bad plan shows in them as surely as on a clock.
+/// computer, and every row that a table returns costs some: a bad plan shows in them as surely as on a clock.
 fn steps(connection: &Connection, sql: &str, params: &[(&str, &dyn ToSql)]) -> (usize, i32) {
     let mut statement = connection.prepare(sql).unwrap();
     let mut rows = statement.query(params).unwrap();
@@ -958,9 +958,9 @@ fn steps(connection: &Connection, sql: &str, params: &[(&str, &dyn ToSql)]) -> (
 const LAUNCHED: &str = "SELECT l.id FROM slice k JOIN slice l ON l.correlation = k.correlation \
                         WHERE k.kind = 'kernel' AND l.kind = 'runtime'";
 
-/// The trace has 1,867 slices, 228 of them kernels, each launched by one call that has 12 callers at least. With a scan for
+/// The trace has 1,867 slices, 228 of them kernels, each launched by one call that has at least 12 callers. With a scan for
 /// each row of the other side the first join would take a million steps, the others several millions. The bounds are two to
-/// three times what the queries take, so that another version of SQLite may do a little otherwise.
+/// three times what the queries take, so that another version of SQLite may differ a little.
 #[test]
 fn joins_look_up_their_rows() {
     let database = sglang_decode();
@@ -984,7 +984,7 @@ fn joins_look_up_their_rows() {
         (&ancestors, 228 * 13, 300_000),
         (parents, nested, 60_000),
         (children, nested, 60_000),
-        // Two instants stand on the whole trace and on no thread.
+        // Two instants belong to the whole trace and to no thread.
         (threads, 1865, 40_000),
         (flows, database.store().flows.len(), 15_000),
         ("SELECT id FROM slice WHERE name = 'cudaGraphLaunch'", 2, 100),

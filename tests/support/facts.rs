@@ -1,4 +1,4 @@
-//! All that a store holds, as lines of text: two loads are the same if these are.
+//! Everything a store holds, as lines of text: two loads are the same if these lines are.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Traces that are made to take long: each of `n` events or so, for work that would grow with the square of that.
+//! Traces that are made to take long: each of about `n` events, for work that would grow with the square of `n`.
 
 /// A trace's name and its text.
 pub(crate) type Hostile = (&'static str, fn(usize) -> String);
@@ -14,8 +14,8 @@ pub(crate) const ALL: &[Hostile] = &[
     ("ends of another name, under slices that never end", ends_of_another_name),
     ("asynchronous slices, each on a track of its own", asynchronous),
     ("slices that begin at the same time", same_start),
-    ("arrows from one slice", arrows_from_one),
-    ("arrows into one kernel", arrows_into_one),
+    ("flows from one slice", flows_from_one),
+    ("flows into one kernel", flows_into_one),
     ("launches of one id", one_correlation_id),
     ("operators of one number", one_sequence_number),
     ("captures that never end", open_captures),
@@ -55,7 +55,7 @@ fn kernel(id: usize, ts: usize, dur: usize) -> String {
     )
 }
 
-fn arrow(phase: &str, id: usize, pid: usize, tid: usize, ts: usize) -> String {
+fn flow(phase: &str, id: usize, pid: usize, tid: usize, ts: usize) -> String {
     format!(r#"{{"ph":"{phase}","bp":"e","cat":"ac2g","name":"ac2g","id":{id},"pid":{pid},"tid":{tid},"ts":{ts}}}"#)
 }
 
@@ -108,25 +108,25 @@ fn same_start(n: usize) -> String {
     trace((0..n).map(|i| operator("x", 9, 5, i % 3)))
 }
 
-fn arrows_from_one(n: usize) -> String {
+fn flows_from_one(n: usize) -> String {
     let n = n / 3;
-    let starts = (0..n).map(|i| arrow("s", i, 9, 9, 5));
-    let ends = (0..n).flat_map(|i| [operator("y", 8, 20 + i, 1), arrow("f", i, 9, 8, 20 + i)]);
+    let starts = (0..n).map(|i| flow("s", i, 9, 9, 5));
+    let ends = (0..n).flat_map(|i| [operator("y", 8, 20 + i, 1), flow("f", i, 9, 8, 20 + i)]);
     trace(std::iter::once(operator("x", 9, 0, 10)).chain(starts).chain(ends))
 }
 
-fn arrows_into_one(n: usize) -> String {
+fn flows_into_one(n: usize) -> String {
     let n = n / 3;
-    let starts = (0..n).flat_map(|i| [operator("x", 9, 2 * i, 1), arrow("s", i, 9, 9, 2 * i)]);
-    let ends = (0..n).map(|i| arrow("f", i, 0, 7, 10 * n));
+    let starts = (0..n).flat_map(|i| [operator("x", 9, 2 * i, 1), flow("s", i, 9, 9, 2 * i)]);
+    let ends = (0..n).map(|i| flow("f", i, 0, 7, 10 * n));
     trace(std::iter::once(kernel(0, 10 * n, 5)).chain(starts).chain(ends))
 }
 
 fn one_correlation_id(n: usize) -> String {
     let n = n / 4;
-    let twice = (0..2).map(|_| arrow("s", 1, 9, 9, 0));
-    let launches = (0..n).flat_map(|i| [launch(5, 9, 2 * i, 1), arrow("s", i, 9, 9, 2 * i)]);
-    let kernels = (0..n).flat_map(|i| [kernel(5, 9 * n + 10 * i, 5), arrow("f", i, 0, 7, 9 * n + 10 * i)]);
+    let twice = (0..2).map(|_| flow("s", 1, 9, 9, 0));
+    let launches = (0..n).flat_map(|i| [launch(5, 9, 2 * i, 1), flow("s", i, 9, 9, 2 * i)]);
+    let kernels = (0..n).flat_map(|i| [kernel(5, 9 * n + 10 * i, 5), flow("f", i, 0, 7, 9 * n + 10 * i)]);
     trace(launches.chain(twice).chain(kernels))
 }
 

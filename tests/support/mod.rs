@@ -1,4 +1,4 @@
-//! What several test files need: where the traces are, and reading the oracle's CSV.
+//! What several test files need: the paths of the traces, and reading the oracle's CSV.
 
 #![allow(dead_code, reason = "each test program uses a part of this")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -15,18 +15,18 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The folder of real traces and of a trace_processor's answers on them, beside the checkout. It is not part of the project:
-/// without it the tests that need it say that they were skipped.
+/// without it the tests that need it report that they were skipped.
 pub(crate) fn shared() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
     let there = folder.join("traces").is_dir() && folder.join("oracle").is_dir();
     if !there {
-        // Straight to standard error: what a passing test prints otherwise is not shown.
+        // Straight to standard error: the other output of a passing test is not shown.
         let _ = writeln!(std::io::stderr(), "SKIPPED: no real traces in {}", folder.display());
     }
     there.then_some(folder)
 }
 
-/// The JSON traces in that folder, by name, less the one that is no trace.
+/// The JSON traces in that folder, by name, except the one that is no trace.
 pub(crate) fn real_traces(shared: &Path) -> Vec<(String, PathBuf)> {
     let mut traces: Vec<(String, PathBuf)> = std::fs::read_dir(shared.join("traces"))
         .unwrap()
@@ -52,7 +52,7 @@ pub(crate) fn packet_traces(shared: &Path) -> Vec<(String, PathBuf)> {
     traces
 }
 
-/// The text of a file, unpacked if its name says so.
+/// The text of a file, decompressed if its name says so.
 pub(crate) fn read_text(path: &Path) -> String {
     let bytes = std::fs::read(path).unwrap();
     let mut text = String::new();
@@ -74,7 +74,7 @@ pub(crate) fn csv_rows(text: &str) -> impl Iterator<Item = Vec<Option<String>>> 
             let mut field = String::new();
             if chars.peek() == Some(&'"') {
                 chars.next();
-                // A trace_processor does not double the quotes within a text, so one ends it where the field can end.
+                // A trace_processor does not double the quotes within a text, so a quote ends the text where the field can end.
                 while let Some(c) = chars.next() {
                     if c == '"' && matches!(chars.peek(), None | Some(',' | '\n')) {
                         break;

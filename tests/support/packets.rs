@@ -1,4 +1,4 @@
-//! Writing Perfetto's protobuf: enough of it to say what a trace of the profiler says. Field numbers are those of
+//! Writes Perfetto's protobuf: enough of it to express a trace of the profiler. Field numbers are those of
 //! `protos/perfetto/trace`.
 
 use std::collections::{BTreeMap, HashMap};
@@ -55,18 +55,18 @@ impl Message {
 /// How a trace is written.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Style {
-    /// Every event says all itself; the tracks are described behind the events.
+    /// Every event is self-contained; the tracks are described after the events.
     Plain,
-    /// Names are sent once, tracks and clocks are defaults, times count from packet to packet, and all that starts anew
-    /// every so many packets.
+    /// Names are sent once, tracks and clocks are defaults, times are relative to the packet before, and all of this
+    /// restarts every few packets.
     Incremental,
     /// Slices are one event each, of the phase `X`, as tools write them that turn JSON into packets; arguments with
     /// parts are in the older form, and numbers have the type for unsigned ones.
     Legacy,
 }
 
-/// The packets of a trace that says the same as one in JSON: its slices, its arrows, the names of its threads. What
-/// partly overlaps on a thread gets a track beneath the thread's.
+/// The packets of a trace with the content of one in JSON: its slices, its flows, the names of its threads. Slices that
+/// partly overlap on a thread get a track below the thread's.
 pub(crate) fn from_json(text: &str, style: Style) -> Vec<Message> {
     let json: Value = serde_json::from_str(text).unwrap();
     let events = json["traceEvents"].as_array().or(json.as_array()).unwrap();
@@ -93,13 +93,13 @@ pub(crate) fn packet() -> Message {
     Message::default().number(10, 7)
 }
 
-/// A track event at a time, on a track: 1 begins, 2 ends, 3 is a moment.
+/// A track event at a time, on a track: 1 begins, 2 ends, 3 is an instant.
 pub(crate) fn event(ts: u64, kind: u64, track: u64, more: Message) -> Message {
     let event = Message::default().number(9, kind).number(11, track);
     packet().number(8, ts).message(11, event.and(more))
 }
 
-/// An event of a phase of JSON's, with more in the event and in what it says of its phase.
+/// An event with a phase of JSON's; `more` goes into the event and `of_phase` into the message of the phase.
 pub(crate) fn legacy(ts: u64, phase: u8, track: u64, more: Message, of_phase: Message) -> Message {
     let of_phase = Message::default().number(2, u64::from(phase)).and(of_phase);
     packet().number(8, ts).message(11, Message::default().number(11, track).and(more).message(6, of_phase))
@@ -109,7 +109,7 @@ pub(crate) fn named(name: &str) -> Message {
     Message::default().bytes(23, name)
 }
 
-/// The beginning of the description of a track.
+/// The start of a track's description.
 pub(crate) fn track(uuid: u64) -> Message {
     Message::default().number(1, uuid)
 }
@@ -118,7 +118,7 @@ pub(crate) fn thread(uuid: u64, pid: u64, tid: u64) -> Message {
     packet().message(60, track(uuid).message(4, Message::default().number(1, pid).number(2, tid)))
 }
 
-/// A trace in memory, read.
+/// A trace in memory, loaded.
 pub(crate) fn read(bytes: &[u8], args: ArgsWanted) -> Result<Store, String> {
     let input = from_reader("trace".to_owned(), None, Box::new(Cursor::new(bytes.to_vec())));
     let options = LoadOptions { args, ..LoadOptions::default() };
@@ -136,7 +136,7 @@ pub(crate) fn rows(store: &Store) -> Vec<(i64, i64, u16, &str)> {
 }
 
 /// The rows of the slices that flows leave and enter, and Perfetto's numbers for the flows.
-pub(crate) fn arrows(store: &Store) -> Vec<(usize, usize, u64)> {
+pub(crate) fn flow_rows(store: &Store) -> Vec<(usize, usize, u64)> {
     let flows = &store.flows;
     (0..flows.len()).map(|i| (flows.slice_out[i].row(), flows.slice_in[i].row(), flows.trace_id[i])).collect()
 }
@@ -165,7 +165,7 @@ fn thread_of(event: &Value) -> (i64, i64) {
     (event["pid"].as_i64().unwrap(), event["tid"].as_i64().unwrap())
 }
 
-/// Slices that lie within each other or apart: their events by number, and the arrows that leave them or arrive.
+/// Slices that nest or are apart: their events by number, and the flows that leave them or arrive.
 #[derive(Default)]
 struct Lane {
     slices: Vec<(i64, i64, usize)>,
@@ -175,7 +175,7 @@ struct Lane {
 
 struct Step {
     ts: i64,
-    /// When what begins ends.
+    /// The end of the slice that begins here.
     end: i64,
     track: u64,
     /// The event that begins; `None`: the innermost one ends.
@@ -203,7 +203,7 @@ fn lanes(events: &[Value]) -> BTreeMap<(i64, i64), Vec<Lane>> {
     }
     for event in events.iter().filter(|event| matches!(event["ph"].as_str(), Some("s" | "f"))) {
         let id = event["id"].as_u64().unwrap() + if event["cat"] == "ac2g" { 0 } else { 1 << 40 };
-        // The last one that begins then: the innermost. On a thread of its own an arrow has no slice.
+        // The last one that begins at this time: the innermost. On a thread without slices a flow has none.
         let of_thread = lanes.entry(thread_of(event)).or_default();
         for lane in of_thread.iter_mut().rev() {
             if let Some((.., slice)) = lane.slices.iter().rev().find(|(start, ..)| *start == ns(event, "ts")) {
@@ -259,7 +259,7 @@ fn nested(value: &Value) -> Message {
 struct Writer {
     style: Style,
     packets: Vec<Message>,
-    /// By field of `InternedData`: what has a number.
+    /// The number of each text, by field of `InternedData`.
     interned: HashMap<(u64, String), u64>,
     new: Message,
     /// Definitions that are still to be sent.
@@ -267,14 +267,14 @@ struct Writer {
     default_track: u64,
 }
 
-/// After so many packets all starts anew.
+/// All state restarts after this many packets.
 const RESTART: usize = 15;
 
 impl Writer {
     fn new(style: Style) -> Self {
         let mut packets = Vec::new();
         if style.is_incremental() {
-            // The clock of boot is the trace's; the sequence's clock 64 shows 500 when that shows 0, and counts on.
+            // The boot clock is the trace's; the sequence's clock 64 shows 500 when that shows 0, and is relative.
             let boottime = Message::default().number(1, 6).number(2, 0);
             let own = Message::default().number(1, 64).number(2, 500).number(3, 1);
             let snapshot = Message::default().message(1, boottime).message(1, own);

@@ -1,4 +1,4 @@
-//! Running the program as a person does, and reading its answer.
+//! Runs the program as a person does, and reads its answer.
 
 use std::process::{Command, Output, Stdio};
 
@@ -29,7 +29,7 @@ pub(crate) fn stderr(output: &Output) -> String {
 pub(crate) fn stacks(output: &Output) -> Vec<(u64, Vec<String>)> {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
     let text = stdout(output);
-    // The summary stands before the stacks.
+    // The summary is before the stacks.
     let text = &text[text.find("Found ").unwrap()..];
     let (first, rest) = text.split_once('\n').unwrap();
     let stacks: Vec<(u64, Vec<String>)> = rest

@@ -1,6 +1,6 @@
-//! Random numbers, and damage done at random, by a generator with a fixed seed.
+//! Random numbers, and random damage, by a generator with a fixed seed.
 
-/// SplitMix64: small, and the same on every machine.
+/// SplitMix64: small, and the same on every computer.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -17,7 +17,7 @@ impl Random {
     }
 }
 
-/// Bytes and tokens that mean something to a reader of JSON, and numbers at the edges of what fits.
+/// Bytes and tokens that mean something to a JSON reader, and numbers at the limits of what fits.
 const SPLICES: &[&str] = &[
     "\"",
     "\\",
@@ -48,7 +48,7 @@ const SPLICES: &[&str] = &[
     "\"bind_id\":1,\"flow_in\":true,",
 ];
 
-/// Some bytes changed, taken out, put in or repeated.
+/// Some bytes changed, removed, inserted or repeated.
 pub(crate) fn damage(bytes: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..=random.below(4) {

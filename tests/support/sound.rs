@@ -1,4 +1,4 @@
-//! What a store has to be, whatever was read into it.
+//! What holds of every store, whatever was read into it.
 
 use nccl_stacks::store::Store;
 

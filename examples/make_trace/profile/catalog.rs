@@ -1,4 +1,4 @@
-//! The fixed facts the simulated process draws on: CUDA entry points with their callback ids, kernels
+//! The fixed facts of the simulated process: CUDA entry points with their callback ids, kernels
 //! with their resource use, and the input lists of common operators.
 
 /// A CUDA entry point.
@@ -212,7 +212,7 @@ pub(crate) static ALL_GATHER_INPUTS: [Input; 5] = [
     scalar("-1"),
 ];
 
-/// Short calls Python code makes all the time, most frequent first.
+/// Short calls that Python code makes all the time, most frequent first.
 pub(crate) static LEAVES: [&str; 30] = [
     "<built-in function isinstance>",
     "torch/nn/modules/module.py(1955): __getattr__",

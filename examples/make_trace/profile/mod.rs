@@ -1,9 +1,9 @@
 //! Turns a simulated program into a trace file of any size without ever holding more than one step.
 //!
-//! Kineto writes a file in an order of its own: all operators, then all Python frames, then what the
-//! device and the CUDA calls left, then annotations on the device, then names. Readers meet thousands
+//! Kineto writes a file in an order of its own: all operators, then all Python frames, then the work of
+//! the device and the CUDA calls, then annotations on the device, then names. Readers meet thousands
 //! of rows that go back in time, so the order is worth keeping; since the program is deterministic, it
-//! is simply run again for each part and everything else is dropped.
+//! is run again for each part, and everything else is dropped.
 
 pub(crate) mod catalog;
 pub(crate) mod recorder;
@@ -19,10 +19,10 @@ use records::{Device, Gpu, Work};
 /// Number of devices Kineto names in every trace, used or not.
 const NAMED_DEVICES: i64 = 8;
 
-/// Where Kineto sorts the devices, behind all processes.
+/// Where Kineto sorts the devices: after all processes.
 const DEVICE_SORT_INDEX: i64 = 5_000_000;
 
-/// The process a trace is taken of.
+/// The process that is traced.
 pub(crate) struct Process {
     pub(crate) header: Header<'static>,
     pub(crate) name: String,
@@ -31,7 +31,7 @@ pub(crate) struct Process {
     pub(crate) threads: Vec<(Lane, &'static str)>,
     pub(crate) streams: Vec<i64>,
     pub(crate) trace_name: String,
-    /// What times are made up from.
+    /// The seed of the times.
     pub(crate) seed: u64,
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn write_trace(out: &mut impl Write, program: &impl Workload, steps: 
     })?;
     run(program, &process, steps, |records, outer| {
         for (mut python, index) in outer.iter().copied().zip(&mut index) {
-            // Frames that enclose each other close in turn: the outermost last.
+            // Enclosing frames close in turn: the outermost last.
             let levels = outer.iter().filter(|other| other.id > python.id).count() as i64;
             python.span.dur = end + 700 * (levels + 1) - python.span.ts;
             python.write(&mut trace, index)?;
@@ -85,7 +85,7 @@ pub(crate) fn write_trace(out: &mut impl Write, program: &impl Workload, steps: 
     Ok(Summary { bytes: written.bytes, events: written.events, steps, nccl_kernels })
 }
 
-/// Runs the program from its start and shows the records of each step, with the frames entered
+/// Runs the program from its start and passes on the records of each step, with the frames entered
 /// before the first step beside those of that step.
 fn run(
     program: &impl Workload,

@@ -1,5 +1,5 @@
-//! A clock with call stacks: code written against it reads like the program it imitates, and leaves
-//! behind the records a profiler would have taken of that program.
+//! A clock with call stacks: code written against it reads like the program it imitates, and
+//! records what a profiler would have recorded of that program.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use super::records::{Call, Collective, Detail, Device, Gpu, Name, Node, Note, Op
 use super::rng::{Rng, mix};
 
 /// First time in a trace, in nanoseconds since the base time: 39 days in, so that a reader which keeps
-/// microseconds in single precision, or cuts digits, gives itself away.
+/// microseconds in single precision, or truncates digits, is found out.
 const START: i64 = 3_412_907_118_204_331;
 
 /// Objects whose addresses show up in the names of built-in methods.
@@ -22,7 +22,7 @@ struct Thread {
     ops: Vec<u32>,
 }
 
-/// What was recorded since the last step, in the order the profiler numbers it.
+/// What was recorded since the last step, in the order of the profiler's numbers.
 #[derive(Default)]
 pub(crate) struct Records {
     pub(crate) ops: Vec<Op>,
@@ -38,7 +38,7 @@ pub(crate) struct Recorder {
     pub(crate) rng: Rng,
     now: i64,
     device: i64,
-    /// When the device has worked off everything it was given so far.
+    /// When the device has finished everything it was given so far.
     device_free: i64,
     threads: Vec<Thread>,
     thread: usize,
@@ -77,7 +77,7 @@ impl Recorder {
         START
     }
 
-    /// Forgets the records of the step before; clocks, ids and open calls go on.
+    /// Drops the records of the step before; clocks, ids and open calls go on.
     pub(crate) fn next_step(&mut self) {
         let Records { ops, pythons, device, notes } = &mut self.records;
         ops.clear();
@@ -92,20 +92,20 @@ impl Recorder {
         self.last_collective
     }
 
-    /// Lets the CPU be busy with something no record is taken of.
+    /// Keeps the CPU busy with work that is not recorded.
     pub(crate) fn spend(&mut self, low: u64, high: u64) {
         self.now += self.rng.skewed(low, high) as i64;
     }
 
-    /// Runs `body` on another thread of the process. The clock goes on: whoever hands work to another
-    /// thread here waits for it.
+    /// Runs `body` on another thread of the process. The clock goes on: a thread that hands work to another
+    /// one here waits for it.
     pub(crate) fn on_thread(&mut self, thread: usize, body: impl FnOnce(&mut Self)) {
         let home = std::mem::replace(&mut self.thread, thread);
         body(self);
         self.thread = home;
     }
 
-    /// Runs `body` at a time that has passed already, on a thread that was busy on its own.
+    /// Runs `body` at an earlier time, on a thread that was busy on its own.
     pub(crate) fn meanwhile(&mut self, thread: usize, since: i64, body: impl FnOnce(&mut Self, i64)) {
         let now = std::mem::replace(&mut self.now, since);
         self.on_thread(thread, |rec| body(rec, now));
@@ -186,7 +186,7 @@ impl Recorder {
         self.operator(name.into(), detail, None, body);
     }
 
-    /// Runs a CPU operator that autograd keeps track of under a sequence number.
+    /// Runs a CPU operator that autograd tracks under a sequence number.
     pub(crate) fn tracked_op(&mut self, name: &'static str, sequence: u32, body: impl FnOnce(&mut Self)) {
         self.operator(name.into(), Detail::Bare, Some(sequence), body);
     }
@@ -200,13 +200,13 @@ impl Recorder {
         self.close_op(at);
     }
 
-    /// Runs `body` under a `user_annotation`, whose shadow falls on the streams it put work on.
+    /// Runs `body` under a `user_annotation`, which is repeated on each stream that got work from it.
     pub(crate) fn annotation(&mut self, name: impl Into<Name>, detail: Detail, body: impl FnOnce(&mut Self)) {
         let from = self.records.device.len();
         let at = self.open_op("user_annotation", name.into(), detail, None);
         body(self);
         self.close_op(at);
-        self.cast_shadow(at, from);
+        self.annotate_streams(at, from);
     }
 
     fn open_op(&mut self, cat: &'static str, name: Name, detail: Detail, sequence: Option<u32>) -> usize {
@@ -224,7 +224,7 @@ impl Recorder {
         span.dur = self.now - span.ts;
     }
 
-    fn cast_shadow(&mut self, op: usize, from: usize) {
+    fn annotate_streams(&mut self, op: usize, from: usize) {
         let Op { name, external, .. } = self.records.ops[op];
         let first = self.records.notes.len();
         for record in &self.records.device[from..] {
@@ -286,7 +286,7 @@ impl Recorder {
     }
 
     /// Gives the device one piece of work. Its record comes before that of the call, which is the
-    /// order the buffers of a short-running kernel come back in.
+    /// order in which the buffers of a short kernel are returned.
     fn give(&mut self, api: &'static Api, work: Work, stream: i64, runs: i64) {
         self.spend(200, 1_200);
         let dur = self.rng.skewed(2_500, 20_000) as i64;
@@ -322,7 +322,7 @@ impl Recorder {
         self.device_free = free;
     }
 
-    /// A kernel still running from a launch that happened before the recording began.
+    /// A kernel still running from a launch before the recording began.
     pub(crate) fn leftover(&mut self, spec: &'static KernelSpec, grid: u32, stream: i64) {
         self.last_correlation += 1;
         let span = Span { ts: self.device_free + 800, dur: self.rng.skewed(spec.runs.0, spec.runs.1) as i64 };
@@ -334,7 +334,7 @@ impl Recorder {
     }
 }
 
-/// The address of one of the process's objects; the same number always gives the same one.
+/// The address of one of the process's objects; the same number always has the same address.
 pub(crate) fn address(object: u64) -> u64 {
     0x7f3c_4000_0000 | (mix(object) & 0x3fff_fff0)
 }

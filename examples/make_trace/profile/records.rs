@@ -1,4 +1,4 @@
-//! What the profiler records, and which `args` each kind of record carries in the file.
+//! The profiler's records, and which `args` each kind of record has in the file.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -62,7 +62,7 @@ impl Collective {
     }
 }
 
-/// What a CPU operator says about its inputs.
+/// What a CPU operator records of its inputs.
 #[derive(Clone, Copy)]
 pub(crate) enum Detail {
     Bare,
@@ -70,14 +70,14 @@ pub(crate) enum Detail {
     Comms(Collective),
 }
 
-/// A `cpu_op` or `user_annotation`: the records that count up `External id`.
+/// A `cpu_op` or `user_annotation`: the records that are numbered by `External id`.
 #[derive(Clone, Copy)]
 pub(crate) struct Op {
     pub(crate) cat: &'static str,
     pub(crate) name: Name,
     pub(crate) detail: Detail,
     pub(crate) external: u32,
-    /// Ties a forward operator to its backward one; only operators autograd tracks have it.
+    /// Relates a forward operator to its backward one; only operators tracked by autograd have it.
     pub(crate) sequence: Option<u32>,
     pub(crate) lane: Lane,
     pub(crate) span: Span,
@@ -178,7 +178,7 @@ impl Call {
     }
 }
 
-/// What a device did.
+/// The work of a device.
 #[derive(Clone, Copy)]
 pub(crate) enum Work {
     Kernel { spec: &'static KernelSpec, grid: u32, collective: Option<Collective>, node: Option<Node> },
@@ -186,7 +186,7 @@ pub(crate) enum Work {
     Set { bytes: u32 },
 }
 
-/// Where in which CUDA graph a kernel stands.
+/// The CUDA graph of a kernel, and its node.
 #[derive(Clone, Copy)]
 pub(crate) struct Node {
     pub(crate) graph: u32,
@@ -272,7 +272,7 @@ impl Device {
     }
 }
 
-/// A `gpu_user_annotation`: the shadow a CPU annotation casts on a stream.
+/// A `gpu_user_annotation`: a CPU annotation as it is repeated on a stream.
 #[derive(Clone, Copy)]
 pub(crate) struct Note {
     pub(crate) name: Name,

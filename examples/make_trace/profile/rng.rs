@@ -1,4 +1,4 @@
-//! The random numbers behind shapes and times. Its own generator rather than a crate's, because the
+//! The random numbers behind sizes and times. Its own generator rather than a crate's, because the
 //! checked-in traces must not change when a dependency does.
 
 /// `splitmix64`: one multiplication chain per number, good enough to make times look irregular.
@@ -19,7 +19,7 @@ impl Rng {
         low + self.next() % (high - low).max(1)
     }
 
-    /// A number in `low..high`, mostly small: how times of real calls are spread.
+    /// A number in `low..high`, mostly small: distributed like the times of real calls.
     pub(crate) fn skewed(&mut self, low: u64, high: u64) -> u64 {
         let part = ((self.next() >> 32) * (self.next() >> 32)) >> 32;
         low + (((high - low) * part) >> 32)
