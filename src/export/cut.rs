@@ -21,7 +21,7 @@ pub use crate::input::json::copy::Copied;
 use crate::input::json::copy::{Choice, CopyError, copy};
 use crate::nccl::category::MARKED;
 use crate::store::Store;
-use crate::store::highest::Highest;
+use crate::store::max_tree::MaxTree;
 use crate::time::Window;
 
 /// The numbers of tracks of marks are counted from here, those left out that a process or thread has: larger than what Linux
@@ -86,13 +86,13 @@ fn tracks(store: &Store, kernels: &[SliceId]) -> (Vec<Track>, HashMap<u64, usize
     let mut tids = free_tids(store);
     let (mut tracks, mut marks) = (Vec::<Track>::new(), HashMap::new());
     // By stream: its tracks, and how long before the end of time the last mark of each ends.
-    let mut of_streams: HashMap<ThreadId, (Vec<usize>, Highest)> = HashMap::new();
+    let mut of_streams: HashMap<ThreadId, (Vec<usize>, MaxTree)> = HashMap::new();
     for kernel in kernels {
         let slice = *kernel;
         let (Some(place), Some(stream)) = (store.slices.offset(slice), store.thread_of(slice)) else { continue };
         let (start, end) = (store.slices.ts(slice), store.slices.ts(slice) + store.slices.dur(slice).max(0));
         let (of_stream, left) = of_streams.entry(stream).or_default();
-        let track = match left.first(i64::MAX - start) {
+        let track = match left.first_at_least(i64::MAX - start) {
             Some(free) => {
                 left.set(free, i64::MAX - end);
                 of_stream[free]
