@@ -14,7 +14,7 @@ use crate::analysis::stack_key::StackKey;
 use crate::analysis::stacks::{Stack, StackReport};
 use crate::analysis::summary::KernelRow;
 use crate::analysis::window::Candidate;
-use crate::nccl::frames::place;
+use crate::nccl::frames::location;
 use crate::time::Nanos;
 
 pub(super) fn table(header: &[&str]) -> Table {
@@ -144,7 +144,7 @@ impl Layout {
         let mut columns: Vec<usize> = (0..NUMBERS.len()).collect();
         let all: usize = columns.iter().map(taken).sum();
         let whole =
-            frames.iter().flatten().filter(|frame| place(frame).is_some()).map(|frame| length(file_name(frame)));
+            frames.iter().flatten().filter(|frame| location(frame).is_some()).map(|frame| length(file_name(frame)));
         let needed = whole.chain([length(CALLED_FROM)]).max().unwrap_or(0);
         if let Some(left) = width.checked_sub(all + 2).filter(|left| *left >= needed) {
             return Layout { columns, beside: true, left };
@@ -311,7 +311,7 @@ pub fn shorten_frame(frame: &str, width: usize) -> String {
     if frame.chars().count() <= width {
         return frame.to_owned();
     }
-    let Some((file, ..)) = place(frame) else { return shorten_right(frame, width) };
+    let Some((file, ..)) = location(frame) else { return shorten_right(frame, width) };
     let folders = file.match_indices('/').map(|(at, _)| format!("…{}", &frame[at..]));
     let mut shorter = folders.chain([file_name(frame).to_owned()]);
     let fitting = shorter.find(|text| text.chars().count() <= width);
@@ -320,7 +320,7 @@ pub fn shorten_frame(frame: &str, width: usize) -> String {
 
 /// A frame without the folders of its file.
 fn file_name(frame: &str) -> &str {
-    let folders = place(frame).and_then(|(file, ..)| file.rfind('/'));
+    let folders = location(frame).and_then(|(file, ..)| file.rfind('/'));
     folders.map_or(frame, |at| &frame[at + 1..])
 }
 
