@@ -20,7 +20,7 @@ use crate::sql::Database;
 use crate::sql::absent::why_empty;
 use crate::sql::catalog::Catalog;
 use crate::sql::restrict::Watch;
-use crate::sql::script::{self, Kind, Piece};
+use crate::sql::script::{self, Kind};
 
 pub(super) fn run(args: &Sql) -> Result<(), Stop> {
     let query = query(args)?;
@@ -75,7 +75,7 @@ fn query(args: &Sql) -> Result<Option<String>, Stop> {
             ));
         }
     };
-    if script::pieces(&text).is_empty() {
+    if script::statements(&text).is_empty() {
         return Err(Stop::Usage(
             "the query is empty; write it behind the trace, name a file of it with --file, or pass it on standard input".to_owned(),
         ));
@@ -108,7 +108,7 @@ pub(super) struct Session<'a> {
 /// Where a statement stands, for messages.
 struct Place<'a> {
     text: &'a str,
-    piece: Piece<'a>,
+    piece: script::Statement<'a>,
     number: usize,
 }
 
@@ -125,7 +125,7 @@ impl Session<'_> {
     /// The same to any writer.
     fn answer(&self, text: &str, sets: &mut ResultSets<impl Write>, most: Option<usize>) -> Result<(), Stop> {
         self.interrupts.reset();
-        for (i, piece) in script::pieces(text).into_iter().enumerate() {
+        for (i, piece) in script::statements(text).into_iter().enumerate() {
             let place = Place { text, piece, number: i + 1 };
             match piece.kind() {
                 Kind::Include => self.included.set(true),
