@@ -67,7 +67,7 @@ pub const DST_RANK: &str = "Dst Rank";
 /// The source of a receive: a rank of the group.
 pub const SRC_RANK: &str = "Src Rank";
 
-/// The argument keys that the collective info is read from.
+/// All that describe a collective.
 pub const OF_COLLECTIVES: &[&str] =
     &[COLLECTIVE, IN_ELEMENTS, OUT_ELEMENTS, GROUP_SIZE, DTYPE, GROUP_NAME, GROUP_DESCRIPTION, GROUP_RANKS];
 

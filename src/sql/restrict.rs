@@ -67,11 +67,11 @@ impl Watch {
     }
 }
 
-/// Why an action is refused; `None` if it is allowed.
+/// Why an action is refused.
 fn refusal(action: &AuthAction<'_>) -> Option<String> {
     match action {
         AuthAction::Attach { .. } | AuthAction::Detach { .. } => {
-            Some("ATTACH, DETACH and VACUUM INTO are refused: statements here read the trace and write no files; --output writes the answer to a file".to_owned())
+            Some("ATTACH, DETACH and VACUUM INTO are refused: statements here read the trace and write no files; --output writes an answer".to_owned())
         }
         AuthAction::Function { function_name } if function_name.eq_ignore_ascii_case("load_extension") => {
             Some("load_extension is refused: no code is loaded here".to_owned())

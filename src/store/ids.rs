@@ -1,7 +1,7 @@
 //! The ids of slices ([`EventIds`]): packed into columns, and unpacked by name.
 //!
 //! Every slice has two numbers, few have another pair: so ids take eight bytes for most slices. The slice's category determines
-//! what the numbers mean; only [`PackedIds::pack`] and [`PackedIds::unpack`] know how.
+//! what the numbers mean; only `PackedIds::pack` and `PackedIds::unpack` know how.
 
 use super::Store;
 use super::strings::StringId;

@@ -48,7 +48,7 @@ pub struct Store {
     pub args: Args,
     /// Processes, threads and tracks.
     pub tracks: Tracks,
-    /// The traces, by [`TraceId`].
+    /// The traces, by [`TraceId`](crate::id::TraceId).
     pub traces: Vec<Trace>,
     /// The fields of their headers, flattened.
     pub header: Vec<Field>,
