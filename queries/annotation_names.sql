@@ -1,6 +1,6 @@
--- The names that programs give to their own phases (record_function, ProfilerStep).
+-- The distinct names of user annotations (record_function, ProfilerStep).
 -- Row: one name. Order: by name.
--- :category  the category of such slices
+-- :category  the category of user annotations
 SELECT DISTINCT
   name_id,
   name

@@ -1,7 +1,7 @@
--- The names of slices that a person means.
+-- The distinct names of slices that match a pattern.
 -- Row: one name. Order: by name.
--- :pattern  the name, or what LIKE takes
--- :is_like  whether it is for LIKE
+-- :pattern  the name, or a LIKE pattern
+-- :is_like  whether :pattern is a LIKE pattern
 SELECT
   name_id,
   name

@@ -1,5 +1,5 @@
--- The CPU slices of some names, with their threads.
--- Row: one slice. Order: by start, which is by id.
+-- The CPU slices with given names, with their threads.
+-- Row: one slice; ts and dur in ns. Order: by id, which is by start.
 -- :names  the ids of the names, as a JSON array
 SELECT
   s.id,

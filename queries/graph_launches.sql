@@ -1,4 +1,4 @@
--- The calls in a window that launch a graph, by name.
+-- The calls in a window that launch a graph, counted by name.
 -- Row: one name. Order: by count, then by name.
 -- :start  the window's first nanosecond
 -- :end    the first nanosecond after it

@@ -1,5 +1,5 @@
--- The span in which the trace has kernels.
--- Row: one; NULLs if there is no kernel. No parameters. Order: there is one row.
+-- The span of all kernels, in ns, and their number.
+-- Row: the only one; start and end are NULL if there is no kernel. No parameters. Order: none needed.
 SELECT
   MIN(s.ts) AS start,
   MAX(s.ts + s.dur) AS end,

@@ -1,5 +1,5 @@
--- The kernels that start in a window, by name.
--- Row: one name. Order: by count, then by name. CROSS JOIN keeps SQLite from starting with all slices.
+-- The kernels that start in a window, counted by name.
+-- Row: one name. Order: by count, then by name. CROSS JOIN keeps SQLite from scanning all slices first.
 -- :start  the window's first nanosecond
 -- :end    the first nanosecond after it
 SELECT

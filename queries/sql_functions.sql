@@ -1,7 +1,5 @@
 -- The functions that a query can call.
--- Row: a name.
--- No parameters.
--- Order: by name.
+-- Row: one name. No parameters. Order: by name.
 SELECT DISTINCT lower(name) AS name
 FROM pragma_function_list
 WHERE name GLOB '[a-zA-Z]*'

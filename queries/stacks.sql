@@ -1,6 +1,6 @@
--- Which code launched the NCCL and RCCL kernels, from where, how often, at what cost: the main answer, over the whole trace and with
--- all callers.
--- Row: one stack. No parameters. Order: by exposed time, the largest first, then by the stack.
+-- Which code launched the NCCL and RCCL kernels, how often, and at what cost: the main question, over the whole trace and with full
+-- call paths.
+-- Row: one stack; times in ns. No parameters. Order: by exposed time, the largest first, then by the stack.
 -- capture, forward: the call paths of the graph's capture and of the forward pass, if the kernels have them
 -- thread: the launching thread, if it is not the main one
 WITH RECURSIVE
@@ -9,7 +9,7 @@ WITH RECURSIVE
     FROM kernel_launch
     WHERE family IN ('nccl', 'rccl') AND unattributed IS NULL
   ),
-  -- From the last frame of each path upwards, one caller a step.
+  -- From the last frame of each path upwards, one caller per step.
   climb (path_id, caller_id, frames) AS (
     SELECT id, parent_id, name
     FROM call_path

@@ -1,7 +1,6 @@
--- The columns of the trace's tables, of its views, and of whatever was made since.
--- Row: a table's name and the name of one of its columns.
+-- The columns of the trace's tables and views, and of those that the user has created.
+-- Row: the name of a table and of one of its columns. Hidden columns are left out. Order: by table, then in the table's order.
 -- :tables  the names of the trace's own tables, as a JSON array; SQLite's schema does not list them.
--- Order: by table, then the columns in their order. Hidden columns are left out.
 SELECT t.value AS table_name, c.name AS column_name
 FROM (
   SELECT value FROM json_each(:tables)

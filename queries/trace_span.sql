@@ -1,5 +1,5 @@
--- The span of all slices.
--- Row: the only one. No parameters. Order: there is one row.
+-- The span of all slices, in ns, half-open.
+-- Row: the only one. No parameters. Order: none needed.
 SELECT
   start_ts,
   end_ts

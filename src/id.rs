@@ -1,6 +1,6 @@
-//! Ids with types: a slice is not a thread is not a track, even where all three are row numbers.
+//! Typed ids, so that the row numbers of slices, threads and tracks cannot be mixed up.
 //!
-//! Each is the number of a row in the table of the same name, counted from 0, and is what SQL shows in that table's id column.
+//! Each is the number of a row in the table of the same name, counted from 0, and the value of that table's id column in SQL.
 //! Rows are 32 bits wide because memory limits a trace to fewer than 2^32 events; [`Error::TooLarge`](crate::Error::TooLarge)
 //! refuses what is larger.
 
@@ -21,7 +21,7 @@ macro_rules! ids {
                 $name(row as u32)
             }
 
-            /// The row, to index columns with.
+            /// The row, as an index into columns.
             #[inline]
             pub fn row(self) -> usize {
                 self.0 as usize
@@ -43,29 +43,29 @@ macro_rules! ids {
 }
 
 ids! {
-    /// A slice: `slice.id`. Ids follow the order of starts.
+    /// A slice: `slice.id`. Ids are in the order of starts.
     SliceId;
-    /// A thread: `thread.utid`. A GPU's stream is a thread, too.
+    /// A thread: `thread.utid`. A stream of a GPU is a thread, too.
     ThreadId;
     /// A process: `process.upid`. A GPU is a process, too.
     ProcessId;
     /// A track: `track.id`.
     TrackId;
-    /// One of the traces of a store: `machine_id` in Perfetto's tables, where each file of an archive is a machine.
+    /// A trace of a store: `machine_id` in Perfetto's tables, where each file of an archive counts as a machine.
     TraceId;
     /// A call path: `call_path.id`.
     PathId;
     /// A collective or point-to-point operation of a rank: `collective.id`.
     OperationId;
-    /// A rank of the job: its global number, as `torch.distributed.get_rank()` gives it.
+    /// A rank of the job: its global number, as `torch.distributed.get_rank()` returns it.
     RankId;
 }
 
 /// A GPU: a process of a trace, because Kineto writes the device's number where other events have their process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct GpuId {
-    /// The trace. Other traces number their GPUs alike.
+    /// The trace. Other traces use the same numbers for their GPUs.
     pub trace: TraceId,
-    /// The device's process there.
+    /// The device's process in this trace.
     pub process: ProcessId,
 }

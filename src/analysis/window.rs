@@ -63,13 +63,13 @@ pub fn steps(database: &Database, launches: &Launches, on: WindowOn) -> Result<V
     let annotations =
         database.rows(queries::ANNOTATION_NAMES, named_params! { ":category": steps::ANNOTATION }, named)?;
     let others = database.rows(queries::CPU_NAMES, [], named)?;
-    let annotated = annotations.iter().filter_map(|(id, name)| Some((*id, steps::rank(name, true)?)));
-    let plain = others.iter().filter_map(|(id, name)| Some((*id, steps::rank(name, false)?)));
+    let annotated = annotations.iter().filter_map(|(id, name)| Some((*id, steps::priority(name, true)?)));
+    let plain = others.iter().filter_map(|(id, name)| Some((*id, steps::priority(name, false)?)));
     let mut names: Vec<i64> = annotated.chain(plain).map(|(id, _)| id).collect();
     names.sort_unstable();
     names.dedup();
     let mut found = slices(database, names, launches, on)?;
-    found.sort_by_key(|candidate| steps::rank(&candidate.name, true));
+    found.sort_by_key(|candidate| steps::priority(&candidate.name, true));
     Ok(found)
 }
 

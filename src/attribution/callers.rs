@@ -23,7 +23,7 @@ use crate::id::{SliceId, ThreadId};
 use crate::nccl::category::CategoryKind;
 use crate::nccl::frames;
 use crate::store::Store;
-use crate::store::highest::Highest;
+use crate::store::max_tree::MaxTree;
 use crate::store::slices::UNFINISHED;
 use crate::store::tracks::{Owner, Track};
 
@@ -67,7 +67,7 @@ pub struct Callers<'a> {
 #[derive(Debug)]
 struct Beside {
     slices: Vec<SliceId>,
-    ends: Highest,
+    ends: MaxTree,
 }
 
 impl<'a> Callers<'a> {
@@ -132,7 +132,7 @@ impl<'a> Callers<'a> {
     /// The last slice on the lanes before another that still runs.
     fn beside(&self, thread: Option<ThreadId>, before: SliceId, at: i64) -> Option<SliceId> {
         let Beside { slices, ends } = self.lanes.get(&thread?)?;
-        let place = ends.last(slices.partition_point(|other| *other < before), at.saturating_add(1))?;
+        let place = ends.last_at_least(slices.partition_point(|other| *other < before), at.saturating_add(1))?;
         Some(slices[place])
     }
 

@@ -9,7 +9,7 @@ use nccl_stacks::sql::Database;
 use nccl_stacks::sql::absent::why_empty;
 use nccl_stacks::sql::catalog::Catalog;
 use nccl_stacks::sql::restrict::{NO_FILES, Watch};
-use nccl_stacks::sql::script::{self, Kind, Piece};
+use nccl_stacks::sql::script::{self, Kind};
 use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::types::ValueRef;
 use rusqlite::{Batch, ErrorCode, Statement};
@@ -31,7 +31,7 @@ pub(super) struct Session<'a> {
 /// A statement and its position in the text, for messages.
 struct Located<'a> {
     text: &'a str,
-    piece: Piece<'a>,
+    piece: script::Statement<'a>,
     number: usize,
 }
 
@@ -59,7 +59,7 @@ impl<'a> Session<'a> {
         most: Option<usize>,
     ) -> Result<(), Stop> {
         self.interrupts.reset();
-        for (i, piece) in script::pieces(text).into_iter().enumerate() {
+        for (i, piece) in script::statements(text).into_iter().enumerate() {
             let located = Located { text, piece, number: i + 1 };
             match piece.kind() {
                 Kind::Include => self.included.set(true),

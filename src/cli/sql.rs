@@ -67,7 +67,7 @@ fn query(args: &Sql) -> Result<Option<String>, Stop> {
             ));
         }
     };
-    if script::pieces(&text).is_empty() {
+    if script::statements(&text).is_empty() {
         return Err(Stop::Usage(
             "the query is empty; write it after the trace, name a file of it with --file, or pass it on standard input"
                 .to_owned(),

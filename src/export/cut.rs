@@ -21,7 +21,7 @@ pub use crate::input::json::copy::Copied;
 use crate::input::json::copy::{Choice, CopyError, copy};
 use crate::nccl::category::MARKED;
 use crate::store::Store;
-use crate::store::highest::Highest;
+use crate::store::max_tree::MaxTree;
 use crate::time::Window;
 
 /// The first tid of the tracks of marks; tids that a process or thread has are skipped. Larger than any tid or pid of Linux, and
@@ -86,13 +86,13 @@ fn tracks(store: &Store, kernels: &[SliceId]) -> (Vec<Track>, HashMap<u64, usize
     let mut tids = free_tids(store);
     let (mut tracks, mut marks) = (Vec::<Track>::new(), HashMap::new());
     // By stream: its tracks, and for each the time from the end of its last mark to the end of time.
-    let mut of_streams: HashMap<ThreadId, (Vec<usize>, Highest)> = HashMap::new();
+    let mut of_streams: HashMap<ThreadId, (Vec<usize>, MaxTree)> = HashMap::new();
     for kernel in kernels {
         let slice = *kernel;
         let (Some(offset), Some(stream)) = (store.slices.offset(slice), store.thread_of(slice)) else { continue };
         let (start, end) = (store.slices.ts(slice), store.slices.ts(slice) + store.slices.dur(slice).max(0));
         let (of_stream, left) = of_streams.entry(stream).or_default();
-        let track = match left.first(i64::MAX - start) {
+        let track = match left.first_at_least(i64::MAX - start) {
             Some(free) => {
                 left.set(free, i64::MAX - end);
                 of_stream[free]

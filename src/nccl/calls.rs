@@ -1,17 +1,17 @@
-//! Runtime calls that need to be known by name.
+//! Names of runtime calls that matter for attribution: graph launches, stream captures, and launches of each kind of work.
 
-/// Calls that launch a whole recorded graph: all its kernels carry this one call's correlation id (CUDA runtime and driver,
+/// Calls that launch a whole captured graph: all its kernels have this one call's correlation id (CUDA runtime and driver,
 /// HIP).
 pub const GRAPH_LAUNCHES: &[&str] = &["cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch"];
 
-/// What the calls hold in their names between which work on a stream is recorded into a graph (`cudaStreamBeginCapture`,
-/// `hipStreamBeginCapture`, `cuStreamBeginCaptureToGraph` …).
+/// Part of the names of calls that begin the capture of a stream into a graph (`cudaStreamBeginCapture`, `hipStreamBeginCapture`,
+/// `cuStreamBeginCaptureToGraph` …).
 pub const CAPTURE_BEGIN: &str = "StreamBeginCapture";
 
-/// See [`CAPTURE_BEGIN`].
+/// Part of the names of calls that end such a capture.
 pub const CAPTURE_END: &str = "StreamEndCapture";
 
-/// What a call puts onto a GPU, or into a graph that is being captured.
+/// The kind of work that a call launches on a GPU, or adds to a graph during capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Work {
     /// A kernel.
@@ -23,8 +23,8 @@ pub enum Work {
 }
 
 impl Work {
-    /// What a call of the CUDA or HIP runtime or driver launches, by its name. Copies and fills that cannot be captured, because
-    /// they wait, are none.
+    /// The work that a call of the CUDA or HIP runtime or driver launches, by its name. `None` for other calls, and for synchronous
+    /// copies and fills, which cannot be captured.
     pub fn of_call(name: &str) -> Option<Work> {
         if name.contains("LaunchKernel") || name.contains("LaunchCooperativeKernel") {
             Some(Work::Kernel)
@@ -39,7 +39,7 @@ impl Work {
         }
     }
 
-    /// What a slice on a GPU is, by its name: Kineto's `Memcpy DtoD (Device -> Device)`, `Memset (Device)`.
+    /// The work of a slice on a GPU, by its name: Kineto's `Memcpy DtoD (Device -> Device)`, `Memset (Device)`. `None` for other slices.
     pub fn of_slice(name: &str, is_kernel: bool) -> Option<Work> {
         if is_kernel {
             Some(Work::Kernel)

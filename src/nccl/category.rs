@@ -1,24 +1,24 @@
-//! Categories of slices: what runs on a GPU, what launches it, what is neither.
+//! Categories of slices: which slices run on a GPU, which launch work, and which do neither.
 
-/// What sort of work a category stands for.
+/// The kind of work that a category means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CategoryKind {
     /// A kernel on a GPU.
     Kernel,
-    /// Anything else on a GPU's tracks: copies, fills, waits, annotations projected onto it.
+    /// Any other slice of a GPU: copies, fills, waits, annotations projected onto it.
     Gpu,
-    /// A call into the CUDA, HIP or another device's runtime or driver: what launches kernels.
+    /// A call into the runtime or driver of CUDA, HIP or another device. Such calls launch kernels.
     Runtime,
     /// A call of a Python function, or of a C function by Python.
     Frame,
-    /// Other work of a CPU: operators, annotations, and all that is not known.
+    /// Other work of a CPU: operators, annotations, and unknown categories.
     Cpu,
 }
 
-/// The category of the copies of kernels by which an exported trace shows which of them matched.
+/// The category of the copies of kernels that mark the matching kernels in an exported trace.
 pub const MARKED: &str = "nccl-stacks";
 
-/// Categories of GPU work that are no kernels: Kineto's activity types (`ActivityType.cpp`), and those of 2021.
+/// Categories of GPU work other than kernels: Kineto's activity types (`ActivityType.cpp`), and those of 2021.
 const GPU: &[&str] = &[
     "gpu_memcpy",
     "gpu_memset",

@@ -1,36 +1,37 @@
-//! What a collective moves, and how fast that is, in the terms of nccl-tests (`doc/PERFORMANCE.md` and each test's `…GetBw`).
+//! Sizes and bandwidths of collectives, as nccl-tests defines them (`doc/PERFORMANCE.md` and each test's `…GetBw`), and what a kernel's
+//! name shows of algorithm and protocol.
 //!
-//! The time of one kernel on one rank holds the waiting for the other ranks, which nccl-tests' loops do not have; so a bandwidth
-//! from a trace is what this rank saw, and at most what the links can do.
+//! The time of one kernel on one rank includes waiting for the other ranks, unlike the loops of nccl-tests. So a bandwidth from a
+//! trace is what this rank saw, and a lower bound of what the links can do.
 
-/// A collective operation, as far as its bandwidth goes.
+/// A collective or point-to-point operation, as far as its bandwidth depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Collective {
-    /// Everyone gets the sum of all.
+    /// Every rank gets the reduction of all inputs.
     AllReduce,
-    /// Everyone gets the parts of all.
+    /// Every rank gets the inputs of all ranks.
     AllGather,
-    /// Everyone gets a part of the sum of all.
+    /// Every rank gets a part of the reduction of all inputs.
     ReduceScatter,
-    /// Everyone sends everyone a part.
+    /// Every rank sends a part to every rank.
     AllToAll,
-    /// Everyone gets what one has.
+    /// Every rank gets the input of the root.
     Broadcast,
-    /// One gets the sum of all.
+    /// The root gets the reduction of all inputs.
     Reduce,
-    /// One gets the parts of all.
+    /// The root gets the inputs of all ranks.
     Gather,
-    /// Everyone gets a part of what one has.
+    /// Every rank gets a part of the root's input.
     Scatter,
     /// This rank sends to another.
     Send,
     /// This rank receives from another.
     Recv,
-    /// One of the two, or several at once: their kernel is the same.
+    /// Sends or receives, one or several at once: they share one kernel.
     SendRecv,
 }
 
-/// Parts of names, lower case and without what separates words, and what they stand for; the first that is found counts.
+/// Parts of names, in lower case without separators, and their collectives. The first match wins.
 const WORDS: &[(&str, Collective)] = &[
     ("allreduce", Collective::AllReduce),
     ("reducescatter", Collective::ReduceScatter),
@@ -45,25 +46,25 @@ const WORDS: &[(&str, Collective)] = &[
     ("recv", Collective::Recv),
 ];
 
-/// What the names of PyTorch's annotations begin with: `nccl:all_reduce` (`ProcessGroupNCCL.cpp`, `profilingTitle`).
+/// The prefix of PyTorch's annotations of collectives: `nccl:all_reduce` (`ProcessGroupNCCL.cpp`, `profilingTitle`).
 pub const ANNOTATION: &str = "nccl:";
 
 impl Collective {
-    /// By the name that PyTorch's process groups record: `allreduce`, `_allgather_base`, `reduce_scatter_tensor_coalesced`,
-    /// `all_to_allv`, `send` (`ProcessGroupNCCL.cpp`, the calls of `RECORD_PARAM_COMMS_DATA`).
+    /// The collective of a name that PyTorch's process groups record: `allreduce`, `_allgather_base`,
+    /// `reduce_scatter_tensor_coalesced`, `all_to_allv`, `send` (`ProcessGroupNCCL.cpp`, the calls of `RECORD_PARAM_COMMS_DATA`).
     pub fn of_record(name: &str) -> Option<Self> {
         let letters: String =
             name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
         WORDS.iter().find(|(word, _)| letters.contains(word)).map(|(_, collective)| *collective)
     }
 
-    /// By a kernel's name, if it is one of NCCL's or RCCL's and not the one for everything.
+    /// The collective of a kernel of NCCL or RCCL, by its name; `None` for other kernels and for the generic one.
     pub fn of_kernel(name: &str) -> Option<Self> {
         let own = own_name(name);
         own.starts_with("nccl").then(|| Self::of_record(own.split_once('_').map_or(own, |(_, rest)| rest))).flatten()
     }
 
-    /// What it is called: as nccl-tests calls its programs.
+    /// Its name: that of its program in nccl-tests.
     pub fn name(self) -> &'static str {
         match self {
             Collective::AllReduce => "all_reduce",
@@ -80,23 +81,21 @@ impl Collective {
         }
     }
 
-    /// The size S by which nccl-tests measures, in bytes: of all that a rank gives, or gets where that is more. `given` and `got`
-    /// are what this rank gives and gets, in bytes; `ranks` take part.
+    /// The size S of nccl-tests, in bytes: the larger of all that a rank sends and receives. `input` and `output` are the sizes of
+    /// this rank's tensors, in bytes; `ranks` is the number of ranks.
     ///
-    /// PyTorch records for each rank its own tensors: a gather's output only where it is collected, a scatter's input only
-    /// where it comes from.
-    pub fn size(self, given: u64, got: u64, ranks: u64) -> u64 {
+    /// PyTorch records each rank's own tensors: the output of a gather and the input of a scatter are on the root only.
+    pub fn size(self, input: u64, output: u64, ranks: u64) -> u64 {
         match self {
-            Collective::AllGather => got,
-            Collective::Gather => given.saturating_mul(ranks),
-            Collective::Scatter => got.saturating_mul(ranks),
-            Collective::Send | Collective::Recv | Collective::SendRecv => given.max(got),
-            _ => given,
+            Collective::AllGather => output,
+            Collective::Gather => input.saturating_mul(ranks),
+            Collective::Scatter => output.saturating_mul(ranks),
+            Collective::Send | Collective::Recv | Collective::SendRecv => input.max(output),
+            _ => input,
         }
     }
 
-    /// By what S/t is multiplied to give the bus bandwidth, which can be compared with what the hardware can do, whatever the
-    /// number of ranks.
+    /// The factor from S/t to the bus bandwidth, which is comparable with the hardware's bandwidth for any number of ranks.
     pub fn bus_factor(self, ranks: u64) -> f64 {
         let n = ranks as f64;
         match self {
@@ -113,7 +112,7 @@ impl Collective {
     }
 }
 
-/// PyTorch's element types (`c10/core/ScalarType.h`) and their bytes.
+/// PyTorch's element types (`c10/core/ScalarType.h`) and their sizes in bytes.
 const ELEMENT_BYTES: &[(&str, u64)] = &[
     ("Byte", 1),
     ("Char", 1),
@@ -133,7 +132,7 @@ const ELEMENT_BYTES: &[(&str, u64)] = &[
     ("UInt64", 8),
 ];
 
-/// How many bytes an element of a type has. All types of eight bits are called `Float8_…`; one of four bits comes in pairs.
+/// The size of an element in bytes; `None` for unknown types. All 8-bit floats are called `Float8_…`; the 4-bit type comes in pairs.
 pub fn element_bytes(dtype: &str) -> Option<u64> {
     if dtype.starts_with("Float8_") || dtype == "Float4_e2m1fn_x2" {
         return Some(1);
@@ -147,7 +146,7 @@ fn own_name(name: &str) -> &str {
     own.strip_prefix("void ").unwrap_or(own)
 }
 
-/// What a kernel's name tells of how it works.
+/// Algorithm and protocol of a kernel, as far as its name shows them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Method<'a> {
     /// `Ring`, `Tree`, `NVLS` …, or the parts of a symmetric kernel: `RSxLDMC_AGxSTMC`.
@@ -160,20 +159,20 @@ const ALGORITHMS: &[&str] = &["COLLNET_DIRECT", "COLLNET_CHAIN", "COLLNET", "NVL
 
 const PROTOCOLS: &[&str] = &["LL128", "SIMPLE", "LL"];
 
-/// Reductions, behind which a symmetric kernel's name goes on with the type.
+/// Reductions. In a symmetric kernel's name the element type follows them.
 const REDUCTIONS: &[&str] = &["_sum_", "_prod_", "_min_", "_max_", "_minmax_", "_premulsum_", "_sumpostdiv_"];
 
 impl<'a> Method<'a> {
-    /// By the kernel's name, which tells less than it seems to: NCCL builds kernels for the protocol LL only, and runs the others
-    /// from them, so `…_LL` is no protocol; and from 2.19 on those that are not of the algorithm Tree are all called
-    /// `…_RING_LL` (NVIDIA/nccl `src/device/generate.py`, `best_kernel`; before that `enqueue.cc`, `NCCL_FUNC5`). Any other name
-    /// is meant as it is.
+    /// Reads a kernel's name, which shows less than it seems to: NCCL builds kernels for the protocol LL only and runs the others
+    /// from them, so `…_LL` does not name the protocol; from 2.19 on all kernels whose algorithm is not Tree are called
+    /// `…_RING_LL` (NVIDIA/nccl `src/device/generate.py`, `best_kernel`; before that `enqueue.cc`, `NCCL_FUNC5`). Any other name is
+    /// taken literally.
     pub fn of_kernel(name: &'a str) -> Self {
         let own = own_name(name);
         if let Some(rest) = own.strip_prefix("ncclSymkDevKernel_").or_else(|| own.strip_prefix("ncclSymDevKernel_")) {
             return Self::of_symmetric(rest);
         }
-        // Before 2.19 the algorithm of a name is the one that runs.
+        // Before 2.19 the algorithm in the name is the one that runs.
         let (rest, ring_is_ring) = match (own.strip_prefix("ncclDevKernel_"), own.strip_prefix("ncclKernel_")) {
             (Some(rest), _) => (rest, false),
             (None, Some(rest)) => (rest, true),
@@ -185,17 +184,18 @@ impl<'a> Method<'a> {
         let has = |word: &str| format!("_{rest}_").contains(&format!("_{word}_"));
         let algorithm = ALGORITHMS.iter().copied().find(|word| has(word));
         let protocol = PROTOCOLS.iter().copied().find(|word| has(word)).filter(|word| *word != "LL");
-        // A ring with another protocol than LL is of a library that was built to tell all.
+        // A ring with a protocol other than LL is from a build of the library whose names are exact.
         Method { algorithm: algorithm.filter(|word| *word != "RING" || ring_is_ring || protocol.is_some()), protocol }
     }
 
-    /// `AllReduce_RSxLDMC_AGxSTMC_Sum_bf16`: how the parts go, between the collective and the reduction.
+    /// `AllReduce_RSxLDMC_AGxSTMC_Sum_bf16`: the algorithm is between the collective and the reduction.
     fn of_symmetric(rest: &'a str) -> Self {
-        let Some((_, how)) = rest.split_once('_') else { return Method::default() };
-        let lower = how.to_ascii_lowercase();
-        let end = REDUCTIONS.iter().filter_map(|word| lower.find(word)).min().unwrap_or(how.len());
-        let how = &how[..end];
-        Method { algorithm: Some(how).filter(|how| !how.is_empty()), protocol: how.contains("LL").then_some("LL") }
+        let Some((_, algorithm)) = rest.split_once('_') else { return Method::default() };
+        let lower = algorithm.to_ascii_lowercase();
+        let end = REDUCTIONS.iter().filter_map(|word| lower.find(word)).min().unwrap_or(algorithm.len());
+        let algorithm = &algorithm[..end];
+        let protocol = algorithm.contains("LL").then_some("LL");
+        Method { algorithm: Some(algorithm).filter(|name| !name.is_empty()), protocol }
     }
 }
 
@@ -203,12 +203,12 @@ impl<'a> Method<'a> {
 mod tests {
     use super::*;
 
-    /// Hand-worked: 1 MB (10^6 bytes) of its own from each rank in 100 us. A bandwidth of 1 GB/s is 1 byte in a nanosecond.
+    /// Computed by hand: 1 MB (10^6 bytes) from each rank in 100 us. A bandwidth of 1 GB/s is 1 byte per nanosecond.
     #[test]
     fn bandwidths_are_those_of_nccl_tests() {
         const MB: u64 = 1_000_000;
-        // Name, bytes given and got by this rank, ranks; algorithm and bus bandwidth in GB/s.
-        for (name, given, got, ranks, algorithm, bus) in [
+        // Name, bytes of this rank's input and output, ranks; algorithm and bus bandwidth in GB/s.
+        for (name, input, output, ranks, algorithm, bus) in [
             ("allreduce", MB, MB, 8, 10.0, 17.5),
             ("allreduce", MB, MB, 2, 10.0, 10.0),
             ("allreduce_coalesced", MB, MB, 4, 10.0, 15.0),
@@ -228,7 +228,7 @@ mod tests {
             ("allreduce", MB, MB, 1, 10.0, 0.0),
         ] {
             let collective = Collective::of_record(name).unwrap();
-            let measured = collective.size(given, got, ranks) as f64 / 100_000.0;
+            let measured = collective.size(input, output, ranks) as f64 / 100_000.0;
             assert!((measured - algorithm).abs() < 1e-9, "{name}: {measured}");
             let measured = measured * collective.bus_factor(ranks);
             assert!((measured - bus).abs() < 1e-9, "{name}: {measured}");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernels_name_tells_less_than_it_seems_to() {
+    fn a_kernels_name_shows_less_than_it_seems_to() {
         for (name, algorithm, protocol) in [
             ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", None, None),
             ("ncclDevKernel_AllReduce_Sum_f32_TREE_LL(ncclDevComm*, unsigned long, ncclWork*)", Some("TREE"), None),

@@ -1,34 +1,33 @@
 //! Families of kernels that move or combine data between GPUs, each as regular expressions over kernels' names.
 //!
-//! NCCL is not the only one: inference engines, MoE libraries and PyTorch bring kernels of their own, and those say
-//! neither `nccl` nor, often, which library they are of. So a family is a list of names taken from the sources, each
-//! with the file that has it. A name stands in a trace demangled (`void vllm::f<int>(int*)`), bare (Triton,
-//! `extern "C"`) or mangled (`_ZN4vllm1fIiEEvPi`).
+//! NCCL is not the only one: inference engines, MoE libraries and PyTorch have their own kernels, whose names do not contain
+//! `nccl` and often do not show their library. So a family is a list of names from the sources, each with its source
+//! file. A name in a trace is demangled (`void vllm::f<int>(int*)`), bare (Triton, `extern "C"`) or mangled
+//! (`_ZN4vllm1fIiEEvPi`).
 
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
-/// A family of kernels: whose they are and what they are called.
+/// A family of kernels: their library and their names.
 #[derive(Debug, Clone, Copy)]
 pub struct Family {
-    /// What a person calls the family by.
+    /// The name of the family, as a user writes it.
     pub name: &'static str,
-    /// One line on what is in it.
+    /// One line on its kernels.
     pub about: &'static str,
-    /// Regular expressions for what a kernel's own name begins with. What a name holds further right are template arguments and
-    /// parameters, and what Inductor names a fused kernel after (`triton_poi_fused_one_shot_all_reduce_0`) is an operator, not the
-    /// kernel.
+    /// Regular expressions for the beginning of a kernel's own name. Text further right is template arguments and parameters, or,
+    /// in the names of Inductor's fused kernels (`triton_poi_fused_one_shot_all_reduce_0`), an operator, not the kernel.
     own: &'static [&'static str],
-    /// The same for namespaces that a kernel lies in, at whatever depth.
+    /// The same for namespaces that contain a kernel, at any depth.
     within: &'static [&'static str],
-    /// Regular expressions that are searched for anywhere in a kernel's name.
+    /// Regular expressions that may match anywhere in a kernel's name.
     patterns: &'static [&'static str],
 }
 
 impl Family {
-    /// The family as regular expressions, each searched for anywhere in a kernel's name; one match is enough. As few as can be:
-    /// what takes time is to make them.
+    /// The family as regular expressions, each searched for anywhere in a kernel's name; one match is enough. As few as possible,
+    /// because compiling them takes most of the time.
     pub fn expressions(&self) -> Vec<String> {
         let mut all: Vec<String> = self.patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
         if !self.own.is_empty() {
@@ -44,7 +43,7 @@ impl Family {
     }
 }
 
-/// All families. A kernel may be of several: RCCL's bear NCCL's names.
+/// All families. A kernel may belong to several: RCCL's kernels have NCCL's names.
 pub const FAMILIES: &[Family] = &[
     Family {
         name: "nccl",
@@ -133,7 +132,7 @@ pub const FAMILIES: &[Family] = &[
             // (`allreduce_kernel`, `flat_push_kernel`) say too little
             "mixed_comm|pcie_ipc|trtllm_mnnvl_allreduce|trtllm_(?:moe_)?allreduce_fusion",
             // pytorch `symm_mem/CUDASymmetricMemory.cu`: barriers and signals, waiting for peers as collectives do.
-            // Of names as common as these, only with that namespace or with its signal pads as first parameter.
+            // Names as common as these match only with that namespace or with its signal pads as first parameter.
             "symmetric_memory|intra_node_comm",
         ],
         patterns: &[
@@ -147,8 +146,8 @@ pub const FAMILIES: &[Family] = &[
         own: &[],
         within: &[
             // deepseek-ai/DeepEP `csrc/kernels/` (`intranode`, `internode`, `internode_ll`, `layout`), newer
-            // `deep_ep/include/deep_ep/impls/` (`elastic`). Of the names only the namespace is its own: `dispatch` and
-            // `combine` are anyone's. Forks keep it (`primus_turbo::deep_ep::`).
+            // `deep_ep/include/deep_ep/impls/` (`elastic`). Only the namespace is specific: `dispatch` and
+            // `combine` are common names. Forks keep it (`primus_turbo::deep_ep::`).
             "deep_ep",
             // DeepEP, branch hybrid-ep: `csrc/hybrid_ep/backend/hybrid_ep_backend.cuh`
             "hybrid_ep",
@@ -180,15 +179,15 @@ pub const FAMILIES: &[Family] = &[
         within: &[],
         patterns: &[
             // microsoft/mscclpp `src/ext/collectives/`, `src/core/executor/`, `src/ext/ep/`. Anywhere in the name:
-            // kernels outside the namespace (`apps/nccl/src/allreduce.hpp`) show by their parameters what they are.
+            // kernels outside the namespace (`apps/nccl/src/allreduce.hpp`) are recognised by their parameters.
             r"\bmscclpp::",
             r"^_Z\w*?7mscclpp",
         ],
     },
 ];
 
-/// Parts of names, in lower case and without underscores, of which every kernel of a family has one. Few others do: so the
-/// expressions, which take longer to make than all names of a trace to look at, are mostly not needed.
+/// Parts of names, in lower case and without underscores. Every kernel of a family contains one, few other kernels do; so the regular
+/// expressions, which take longer to compile than all names of a trace to search, are rarely needed.
 const WORDS: &[&str] = &[
     "ccl",
     "crossdevice",
@@ -220,10 +219,10 @@ const WORDS: &[&str] = &[
     "onstreamkernel",
 ];
 
-/// The same, ready to be looked for: that takes longer than to look for them.
+/// Searchers for these, built once: building them takes longer than searching.
 static FINDERS: LazyLock<Vec<Finder<'static>>> = LazyLock::new(|| WORDS.iter().map(Finder::new).collect());
 
-/// Whether a kernel may be of any family; its expressions say whether it is.
+/// Whether a kernel may belong to any family. [`Family::expressions`] decide whether it does.
 pub fn may_be_of_any(kernel: &str) -> bool {
     let plain: String = kernel.chars().filter(|c| *c != '_').map(|c| c.to_ascii_lowercase()).collect();
     FINDERS.iter().any(|word| word.find(plain.as_bytes()).is_some())
@@ -235,7 +234,7 @@ mod tests {
 
     use super::*;
 
-    /// Names and the families they are of.
+    /// Names and their families.
     const NAMES: &[(&str, &[&str])] = &[
         // NCCL and RCCL
         ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", &["nccl", "rccl"]),

@@ -1,19 +1,19 @@
-//! Names of stack frames, and what in them only tells repetitions apart.
+//! Names of stack frames: their parts, which frames are libraries or entry points, and the parts that differ only between repetitions.
 
 use std::borrow::Cow;
 
 use super::args::COLLECTIVE_RECORD;
 use super::calls::{GRAPH_LAUNCHES, Work};
 
-/// The category of Kineto's arrows from the forward pass to the backward pass.
+/// The category of Kineto's flows from the forward pass to the backward pass.
 pub const FORWARD_BACKWARD: &str = "fwdbwd";
 
-/// What Python's `repr` puts before an object's address.
+/// The text before an object's address in Python's `repr`.
 const OBJECT: &str = "object at 0x";
 
-/// A frame's name without what differs from layer to layer and from run to run: the digits at its end
+/// A frame's name without the parts that differ between layers and runs: the digits at its end
 /// (`nn.Module: Linear_12` becomes `nn.Module: Linear_`, `ProfilerStep#7` becomes `ProfilerStep#`) and addresses of objects
-/// (`object at 0x7f46…` becomes `object at 0x…`). A name of nothing but digits stays.
+/// (`object at 0x7f46…` becomes `object at 0x…`). A name of digits only stays unchanged.
 pub fn fold(name: &str) -> Cow<'_, str> {
     let trimmed = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let name = if trimmed.is_empty() { name } else { trimmed };
@@ -31,15 +31,15 @@ pub fn fold(name: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether this is a Python function that is no part of PyTorch or of Python itself.
+/// Whether this is a Python function outside PyTorch and Python itself.
 pub fn is_own_code(name: &str) -> bool {
     function(name).is_some_and(|(file, _)| !LIBRARIES.iter().any(|library| file.starts_with(library)))
 }
 
-/// What paths of PyTorch and Python begin with, as Kineto shortens them.
+/// The beginnings of paths of PyTorch and Python, as Kineto shortens them.
 const LIBRARIES: &[&str] = &["torch/", "threading.py", "multiprocessing/", "contextlib.py", "<frozen ", "<string>"];
 
-/// Whether this stands in every stack of a collective and so tells nothing of where it comes from: the call that launches, and what
+/// Whether this frame is in every stack of a collective and so does not show its origin: the launch call, and the frames that
 /// PyTorch's process groups put around it (`c10d::allreduce_`, `record_param_comms`, `nccl:all_reduce`).
 pub fn is_plumbing(name: &str) -> bool {
     name == COLLECTIVE_RECORD
@@ -54,34 +54,34 @@ pub fn is_thread_entry(name: &str) -> bool {
     function(name).is_some_and(|(file, function)| function == "_bootstrap" && file.ends_with("threading.py"))
 }
 
-/// Whether this is how Python runs a program or a process of `multiprocessing`: `<frozen runpy>(198): _run_module_as_main`,
-/// `<string>(1): <module>`. Code that a program makes and runs may be called the same.
+/// Whether Python runs a program or a process of `multiprocessing` by this function: `<frozen runpy>(198): _run_module_as_main`,
+/// `<string>(1): <module>`. Code that a program generates and runs may have the same name.
 pub fn is_program_entry(name: &str) -> bool {
     function(name).is_some_and(|(file, function)| {
         function == "_run_module_as_main" || (function == "<module>" && file == "<string>")
     })
 }
 
-/// Whether this is a function in C that Python called: `<built-in method run_backward of …>`.
+/// Whether this is a C function that Python called: `<built-in method run_backward of …>`.
 pub fn is_c_function(name: &str) -> bool {
     name.starts_with("<built-in ") || name.starts_with("<method ")
 }
 
-/// File, line and function of `file.py(line): function`.
-pub fn place(name: &str) -> Option<(&str, &str, &str)> {
-    let (place, function) = name.rsplit_once("): ")?;
-    let (file, line) = place.rsplit_once('(')?;
+/// File, line and function of `file.py(line): function`; `None` for other names.
+pub fn location(name: &str) -> Option<(&str, &str, &str)> {
+    let (location, function) = name.rsplit_once("): ")?;
+    let (file, line) = location.rsplit_once('(')?;
     line.bytes().all(|byte| byte.is_ascii_digit()).then_some((file, line, function))
 }
 
-/// A name without the number of its line: `file.py: function`. Others as they are.
+/// A name without its line number: `file.py: function`. Other names are unchanged.
 pub fn without_line(name: &str) -> Cow<'_, str> {
-    place(name).map_or(Cow::Borrowed(name), |(file, _, function)| Cow::Owned(format!("{file}: {function}")))
+    location(name).map_or(Cow::Borrowed(name), |(file, _, function)| Cow::Owned(format!("{file}: {function}")))
 }
 
-/// The first and the last of these.
+/// File and function of `file.py(line): function`.
 fn function(name: &str) -> Option<(&str, &str)> {
-    place(name).map(|(file, _, function)| (file, function))
+    location(name).map(|(file, _, function)| (file, function))
 }
 
 #[cfg(test)]
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_every_collective_goes_through_tells_nothing() {
+    fn frames_of_every_collective_are_plumbing() {
         for name in
             ["c10d::allreduce_", "record_param_comms", "nccl:all_reduce", "hipExtLaunchKernel", "cudaGraphLaunch"]
         {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_functions_are_taken_apart() {
+    fn names_of_functions_are_parsed() {
         for (name, thread, program) in [
             ("threading.py(1030): _bootstrap", true, false),
             ("/usr/lib/python3.12/threading.py(1030): _bootstrap", true, false),

@@ -1,6 +1,6 @@
-//! Names of kernels that may have to do with collectives. Those that surely have are in [`super::families`].
+//! Names of kernels that may be collectives, for hints to the user. The kernels that certainly are one are in [`super::families`].
 
-/// Parts of names that tell of moving or combining data between GPUs, lower case.
+/// Parts of names that suggest data movement or reduction between GPUs, in lower case.
 const RELATED: &[&str] = &[
     "nccl",
     "reduce",
@@ -15,17 +15,17 @@ const RELATED: &[&str] = &[
     "send_recv",
 ];
 
-/// Whether a kernel's name makes it worth showing to one who looks for collectives and finds none.
+/// Whether a kernel is worth showing to a user whose trace has no matching kernels.
 pub fn is_related(kernel: &str) -> bool {
     let lower = kernel.to_ascii_lowercase();
     RELATED.iter().any(|part| lower.contains(part))
 }
 
-/// Names of collectives, lower case, without what people put between their words.
+/// Names of collectives, in lower case, without separators.
 const COLLECTIVES: &[&str] =
     &["nccl", "rccl", "allreduce", "allgather", "reducescatter", "alltoall", "all2all", "sendrecv"];
 
-/// Whether a kernel's name says that it is a collective. `reduce_kernel` and `gather` alone may be anything.
+/// Whether a kernel's name says that it is a collective. `reduce_kernel` and `gather` alone do not.
 pub fn says_collective(kernel: &str) -> bool {
     let plain: String = kernel.chars().filter(|c| !"_- ".contains(*c)).map(|c| c.to_ascii_lowercase()).collect();
     COLLECTIVES.iter().any(|name| plain.contains(name))

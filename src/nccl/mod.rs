@@ -1,7 +1,7 @@
-//! Every fact about the names that NCCL, RCCL, Kineto and PyTorch write, in one place, as data.
+//! All knowledge of the names that NCCL, RCCL, Kineto and PyTorch write, in one place, as data.
 //!
-//! A name in a trace means something only to those who know who wrote it. That knowledge lives here and nowhere else: no
-//! other module holds a kernel's name, a category or an argument's key.
+//! The meaning of a name in a trace depends on the program that wrote it. That knowledge is here and nowhere else: no
+//! other module has a kernel's name, a category or an argument key.
 
 pub mod args;
 pub mod calls;

@@ -1,4 +1,4 @@
-//! How people and PyTorch write ranks: in the names of trace files, and as lists in arguments.
+//! Ranks as users and PyTorch write them: in the names of trace files, and as lists in arguments.
 
 use std::sync::LazyLock;
 
@@ -10,13 +10,13 @@ static WORD: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(pattern).expect("the pattern is compiled in a test")
 });
 
-/// The global rank in a file's name: after `rank`, else after `worker`, else after `TP` (SGLang: `1755-TP-2.trace.json.gz`). With a
-/// data-parallel or pipeline rank above 0 beside it, a tensor-parallel rank is not global, and the answer is `None`.
+/// The global rank in a file's name: after `rank`, else after `worker`, else after `TP` (SGLang: `1755-TP-2.trace.json.gz`). `None` if
+/// there is none, and for a tensor-parallel rank beside a data-parallel or pipeline rank above 0, because it is not global then.
 pub fn rank_of_file(path: &str) -> Option<u32> {
     let name = path.rsplit('/').next().unwrap_or(path);
     let mut words: Vec<(String, u32)> = Vec::new();
     let mut at = 0;
-    // Two words share the character between them, so each search begins on the last character of the match before.
+    // Two words share the character between them, so each search begins on the last character of the previous match.
     while let Some(found) = WORD.captures_at(name, at) {
         let (word, number) = (found[1].to_ascii_lowercase(), found[2].parse().ok()?);
         words.push((word, number));
@@ -27,8 +27,8 @@ pub fn rank_of_file(path: &str) -> Option<u32> {
     of("rank").or_else(|| of("worker")).or_else(|| of("tp").filter(|_| only_tensor_parallel))
 }
 
-/// The ranks in a list as Kineto writes it, `[0, 1, 2, 3]`; `None` if it is cut off with an ellipsis, as from 30 ranks on
-/// (`kineto_metadata`), or is no list of ranks.
+/// The ranks in a list of Kineto, `[0, 1, 2, 3]`; `None` if an ellipsis shortens it, as from 30 ranks on (`kineto_metadata`), or if it
+/// is not a list of ranks.
 pub fn ranks_of_text(text: &str) -> Option<Vec<u32>> {
     let inner = text.trim().strip_prefix('[')?.strip_suffix(']')?;
     if inner.trim().is_empty() {

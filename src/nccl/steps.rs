@@ -1,6 +1,6 @@
-//! Slices that stand for one step of training or serving: what a person would choose a window by.
+//! Slices that are one step of training or serving, from which a user would choose a window.
 
-/// The category of the slices that programs name themselves (`torch.profiler.record_function`).
+/// The category of user annotations (`torch.profiler.record_function`).
 pub const ANNOTATION: &str = "user_annotation";
 
 /// How Kineto names the steps of `torch.profiler.schedule` (`profiler.step()`).
@@ -20,11 +20,11 @@ const STEP_FUNCTIONS: &[&str] = &[
     "_forward_raw",
 ];
 
-/// Annotations that libraries make around every call, not around steps.
+/// Prefixes of annotations that libraries make around every call, not around steps.
 const NO_STEPS: &[&str] = &["nccl:", "gloo:", "c10d::", "record_param_comms", "DataLoader", "enumerate(DataLoader)"];
 
-/// How much a slice looks like a step, 0 the most; `None` if not at all. `is_annotation`: the program named it itself.
-pub fn rank(name: &str, is_annotation: bool) -> Option<u8> {
+/// The priority of a slice as a step, 0 the highest; `None` if it is not a step. `is_annotation`: it is a user annotation.
+pub fn priority(name: &str, is_annotation: bool) -> Option<u8> {
     if name.starts_with(PROFILER_STEP) {
         return Some(0);
     }
@@ -41,13 +41,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_ranked() {
-        assert_eq!(rank("ProfilerStep#12", true), Some(0));
-        assert_eq!(rank("sglang/srt/managers/tp_worker.py(447): forward_batch_generation", false), Some(1));
-        assert_eq!(rank("train_step", false), Some(1));
-        assert_eq!(rank("## forward ##", true), Some(2));
-        assert_eq!(rank("nccl:all_reduce", true), None);
-        assert_eq!(rank("aten::add", false), None);
-        assert_eq!(rank("a.py(1): my_train_step_helper", false), None);
+    fn steps_have_priorities() {
+        assert_eq!(priority("ProfilerStep#12", true), Some(0));
+        assert_eq!(priority("sglang/srt/managers/tp_worker.py(447): forward_batch_generation", false), Some(1));
+        assert_eq!(priority("train_step", false), Some(1));
+        assert_eq!(priority("## forward ##", true), Some(2));
+        assert_eq!(priority("nccl:all_reduce", true), None);
+        assert_eq!(priority("aten::add", false), None);
+        assert_eq!(priority("a.py(1): my_train_step_helper", false), None);
     }
 }

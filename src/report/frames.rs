@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::format::{shorten_right, visible};
 use crate::analysis::stack_key::StackKey;
-use crate::nccl::frames::place;
+use crate::nccl::frames::location;
 
 /// Marks callers that are not shown.
 const TRUNCATED: &str = "...";
@@ -50,7 +50,7 @@ pub(super) fn shorten_frame(frame: &str, width: usize) -> String {
     if frame.chars().count() <= width {
         return frame.to_owned();
     }
-    let Some((file, ..)) = place(frame) else { return shorten_right(frame, width) };
+    let Some((file, ..)) = location(frame) else { return shorten_right(frame, width) };
     let folders = file.match_indices('/').map(|(at, _)| format!("…{}", &frame[at..]));
     let mut shorter = folders.chain([without_folders(frame).to_owned()]);
     let fitting = shorter.find(|text| text.chars().count() <= width);
@@ -59,12 +59,12 @@ pub(super) fn shorten_frame(frame: &str, width: usize) -> String {
 
 /// The width of a frame without the folders of its file; `None` for a frame that has no file.
 pub(super) fn least_width(frame: &str) -> Option<usize> {
-    place(frame).map(|_| without_folders(frame).chars().count())
+    location(frame).map(|_| without_folders(frame).chars().count())
 }
 
 /// A frame without the folders of its file.
 fn without_folders(frame: &str) -> &str {
-    let folders = place(frame).and_then(|(file, ..)| file.rfind('/'));
+    let folders = location(frame).and_then(|(file, ..)| file.rfind('/'));
     folders.map_or(frame, |at| &frame[at + 1..])
 }
 

@@ -9,7 +9,7 @@ use super::flame::samples;
 use super::format::{base_name, weight_name};
 use crate::analysis::stacks::StackReport;
 use crate::analysis::weight::Weight;
-use crate::nccl::frames::place;
+use crate::nccl::frames::location;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -59,7 +59,7 @@ pub(super) fn stacks(report: &StackReport, trace: &str, weight: Weight, out: &mu
     let mut known: HashMap<String, usize> = HashMap::new();
     let mut frame = |name: &str| {
         *known.entry(name.to_owned()).or_insert_with(|| {
-            let place = place(name);
+            let place = location(name);
             let line = place.and_then(|(_, line, _)| line.parse().ok());
             frames.push(Frame { name: name.to_owned(), file: place.map(|(file, ..)| file.to_owned()), line });
             frames.len() - 1

@@ -1,15 +1,15 @@
-//! Tables that PerfettoSQL has and that stay empty here, so that a query over them answers nothing instead of failing.
+//! Tables of PerfettoSQL that are always empty here, so that a query over them returns no rows instead of failing.
 //!
 //! Most hold what a PyTorch profiler does not record: how an operating system schedules its threads. Counters are different: a
-//! trace may have them, and they are not read. An empty answer would then be wrong without a word, so [`why_empty`] says
-//! what is known, for the program to pass on.
+//! trace may have them, and they are not read. An empty answer would then be silently wrong, so [`why_empty`] returns the reason
+//! for the program to print.
 
-use super::engine::Lookup::Scan;
-use super::engine::{Cell, Column, Table};
+use super::table::Lookup::Scan;
+use super::table::{Cell, Column, Table};
 use crate::damage::Damage;
 use crate::store::Store;
 
-/// All of them.
+/// All absent tables.
 pub(super) const TABLES: &[&Table] =
     &[&COUNTER, &COUNTER_TRACK, &PROCESS_COUNTER_TRACK, &SCHED, &CPU, &THREAD_STATE, &TRACE_IMPORT_LOGS];
 
@@ -17,18 +17,18 @@ fn find(table: &str) -> Option<&'static Table> {
     TABLES.iter().copied().find(|known| known.name.to_bytes().eq_ignore_ascii_case(table.as_bytes()))
 }
 
-/// Whether a table is one of these.
+/// Whether a table is absent; case does not matter, as in SQL.
 pub(super) fn is_absent(table: &str) -> bool {
     find(table).is_some()
 }
 
-/// Why a table is empty, if it is one of these and there is a reason to ask.
+/// Why a table is empty, as a sentence; `None` if it is not absent, or if the trace has no events that it might hold.
 pub fn why_empty(table: &str, store: &Store) -> Option<String> {
     let known = find(table)?;
     let name = known.name.to_string_lossy();
     if name == "_trace_import_logs" {
         return Some(format!(
-            "{name} is always empty here; what was wrong with the trace is counted in stats (SELECT * FROM stats WHERE value > 0)"
+            "{name} is always empty here; problems of the trace are counted in stats (SELECT * FROM stats WHERE value > 0)"
         ));
     }
     match store.damage.get(Damage::PhaseNotShown).count {

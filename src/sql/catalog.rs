@@ -1,4 +1,4 @@
-//! What there is to name in a query: tables and views with their columns, and functions. For completion and for suggestions.
+//! The names that a query can use: tables and views with their columns, and functions. Completion and suggestions need them.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use serde_json::json;
 use super::{Database, absent, queries, table_functions, tables};
 use crate::error::Error;
 
-/// The names that a database knows.
+/// The names in a database.
 #[derive(Debug, Default, Clone)]
 pub struct Catalog {
-    /// Tables, views and functions that are used as tables, with their columns in order.
+    /// Tables, views and table-valued functions, with their columns in order.
     pub tables: BTreeMap<String, Vec<String>>,
-    /// Functions.
+    /// Scalar, aggregate and window functions, by name.
     pub functions: Vec<String>,
 }
 
 impl Catalog {
-    /// Reads the names, also those of tables and views that were made since.
+    /// Reads the names, including tables and views that the user has created.
     ///
     /// # Errors
-    /// What SQLite fails with.
+    /// The error of SQLite.
     pub fn read(database: &Database) -> Result<Self, Error> {
         let ours = tables::TABLES.iter().chain(absent::TABLES).map(|table| table.name);
         let ours = ours.chain(table_functions::FUNCTIONS.iter().map(|function| function.name));
@@ -36,11 +36,11 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// The known name that comes nearest to the unknown one that an error of SQLite's is about, if one comes near at all.
-    /// `statement` is where it stands: columns of tables that are named there come first.
+    /// The name nearest to the unknown one in an error message of SQLite; `None` if none is near. Columns of tables that `statement`
+    /// names come first.
     pub fn nearest(&self, message: &str, statement: &str) -> Option<&str> {
         let (kind, name) = message.strip_prefix("no such ")?.split_once(": ")?;
-        // `s.nmae`, and what SQLite adds: `nmae - should this be a string literal in single-quotes?`
+        // `s.nmae`, and with an addition by SQLite: `nmae - should this be a string literal in single-quotes?`
         let name = name.split(" - ").next()?.trim();
         let name = name.rsplit('.').next()?;
         match kind {
@@ -60,7 +60,7 @@ impl Catalog {
     }
 }
 
-/// The nearest of some names, of several the first by alphabet; none if too many letters differ.
+/// The nearest of the known names, at equal distance the first by alphabet; `None` if too many letters differ.
 fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
     let most = 1 + name.chars().count() / 4;

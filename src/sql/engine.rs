@@ -1,19 +1,19 @@
-//! One read-only virtual table over the store's columns; every table of the schema is an instance of it.
+//! The read-only virtual table over the store's columns; every [`Table`] of the schema is an instance of it.
 //!
-//! SQLite asks `best_index` which of a query's conditions the table can serve. Three kinds are: equality on any column that says
-//! so (through an index that is built when first needed), a range on a column that is sorted, and nothing (a scan). Conditions
-//! are never taken off SQLite's hands (`omit` stays false): it checks each row again, so that what is served here need only
-//! be a superset, and SQLite's rules for comparing `5`, `'5'` and `5.0` hold without being repeated here.
+//! SQLite asks `best_index` which of a query's conditions the table can serve. There are three plans: equality on a column whose
+//! [`Lookup`] allows it (by an index that is built on first use), a range on a sorted column, and a scan. SQLite still checks every
+//! condition on each row (`omit` stays false), so a plan may return a superset, and SQLite's rules for comparing `5`, `'5'` and
+//! `5.0` hold without being repeated here.
 //!
 //! A panic that leaves one of these callbacks aborts the process, because SQLite's C code cannot unwind. Nothing in them is
-//! meant to panic; should it happen all the same, [`guarded`] turns it into an error of the query.
+//! meant to panic; if something does, [`guarded`] turns it into an error of the query.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString, c_int};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::types::ValueRef;
 use rusqlite::vtab::{
     Context, Filters, IndexConstraintOp as Op, IndexInfo, Module, VTab, VTabConnection, VTabCursor, sqlite3_vtab,
     sqlite3_vtab_cursor,
@@ -22,114 +22,10 @@ use rusqlite::{Connection, Result};
 
 use super::index::Postings;
 use super::source::Source;
-use crate::id::SliceId;
+use super::table::{Cell, Lookup, Table};
 use crate::store::strings::StringId;
 
-/// One value of a table.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Cell<'a> {
-    /// NULL.
-    Null,
-    /// An integer.
-    Int(i64),
-    /// A floating-point number.
-    Real(f64),
-    /// A text of the store.
-    Text(&'a str),
-    /// A text that was made for this cell.
-    Owned(String),
-}
-
-impl<'a> From<Option<i64>> for Cell<'a> {
-    fn from(value: Option<i64>) -> Self {
-        value.map_or(Cell::Null, Cell::Int)
-    }
-}
-
-impl<'a> From<Option<&'a str>> for Cell<'a> {
-    fn from(value: Option<&'a str>) -> Self {
-        value.map_or(Cell::Null, Cell::Text)
-    }
-}
-
-impl Cell<'_> {
-    /// Hands the value to SQLite.
-    pub(super) fn give(self, context: &mut Context) -> Result<()> {
-        match self {
-            Cell::Null => Ok(()),
-            Cell::Int(value) => context.set_result(value),
-            Cell::Real(value) => context.set_result(value),
-            Cell::Text(text) => context.set_result(ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes()))),
-            Cell::Owned(text) => context.set_result(text),
-        }
-    }
-}
-
-/// How the rows that hold a value can be found.
-pub(super) enum Lookup {
-    /// Only by looking at all of them.
-    Scan,
-    /// The value is the row's own number.
-    Row,
-    /// Integers that never fall from row to row.
-    Sorted,
-    /// Integers, in any order.
-    Integer,
-    /// The same, where many rows share a value; how many values there are, at most.
-    Few(fn(&Source) -> usize),
-    /// Of a table of slices: integers in these, NULL in all others.
-    IntegerIn(fn(&Source) -> &[SliceId]),
-    /// Texts of the store, by their id.
-    Text(fn(&Source, usize) -> StringId),
-}
-
-/// A column of a table.
-pub struct Column {
-    /// Its name.
-    pub name: &'static str,
-    /// Its type as SQLite knows it; empty if it has values of several.
-    pub sql_type: &'static str,
-    /// Not in `SELECT *`: a column that PerfettoSQL does not have, for our own queries.
-    pub hidden: bool,
-    pub(super) lookup: Lookup,
-    /// Its value in a row.
-    pub cell: fn(&Source, usize) -> Cell<'_>,
-}
-
-/// A table: its rows are numbered from 0.
-pub struct Table {
-    pub(super) name: &'static CStr,
-    /// How many rows it has.
-    pub rows: fn(&Source) -> usize,
-    /// Its columns, in order.
-    pub columns: &'static [Column],
-}
-
-impl Table {
-    /// Its name.
-    pub fn name(&self) -> &'static str {
-        self.name.to_str().expect("the names of all tables are ASCII literals")
-    }
-
-    /// The column that tells its rows apart, if it has one: the first, if the rows are in its order.
-    pub fn key(&self) -> Option<&'static Column> {
-        self.columns.first().filter(|column| matches!(column.lookup, Lookup::Row | Lookup::Sorted))
-    }
-}
-
-impl Table {
-    /// The statement that declares it to SQLite.
-    fn declaration(&self) -> String {
-        let columns: Vec<String> = self
-            .columns
-            .iter()
-            .map(|c| format!("\"{}\" {}{}", c.name, c.sql_type, if c.hidden { " HIDDEN" } else { "" }))
-            .collect();
-        format!("CREATE TABLE t({})", columns.join(", "))
-    }
-}
-
-/// Makes a table known to a connection.
+/// Registers a table with a connection. Fails if SQLite does.
 pub(super) fn register(connection: &Connection, source: &Arc<Source>, table: &'static Table) -> Result<()> {
     const MODULE: &Module<'_, StoreTable> = &Module::eponymous_only_module();
     let indexes = table.columns.iter().map(|_| OnceLock::new()).collect();
@@ -137,7 +33,7 @@ pub(super) fn register(connection: &Connection, source: &Arc<Source>, table: &'s
     connection.create_module(table.name, MODULE, Some(Arc::new(shared)))
 }
 
-/// What a table and all its cursors share.
+/// The state that a table and all its cursors share.
 pub(super) struct Shared {
     source: Arc<Source>,
     table: &'static Table,
@@ -149,7 +45,7 @@ impl Shared {
         (self.table.rows)(&self.source)
     }
 
-    /// The index of a column, built now if this is the first time.
+    /// The index of a column, built on first use.
     fn index(&self, column: usize) -> Option<&Postings> {
         let definition = self.table.columns.get(column)?;
         let build = || {
@@ -170,6 +66,7 @@ impl Shared {
         Some(self.indexes.get(column)?.get_or_init(build))
     }
 
+    /// The value of a sorted column in a row.
     fn int(&self, column: usize, row: usize) -> i64 {
         match self.table.columns.get(column).map(|c| (c.cell)(&self.source, row)) {
             Some(Cell::Int(value)) => value,
@@ -192,7 +89,7 @@ impl Shared {
     }
 }
 
-/// Runs a callback's body; see the file's header. What a body leaves half done is thrown away with the query.
+/// Runs a callback's body and turns a panic into an error; see the file's header. State left inconsistent is dropped with the query.
 pub(super) fn guarded<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or_else(|_| {
         Err(rusqlite::Error::ModuleError("internal error while reading the trace's tables".to_owned()))
@@ -206,7 +103,7 @@ pub(super) struct StoreTable {
     shared: Arc<Shared>,
 }
 
-/// What a plan does, in `idx_num`: the column in the low bits, the kind of search above them.
+/// `idx_num`, the number of a plan: the column in the low bits, the kind of search above them.
 const COLUMN_BITS: u32 = 8;
 const SCAN: c_int = 0;
 const EQUAL: c_int = 1;
@@ -242,7 +139,7 @@ unsafe impl<'vtab> VTab<'vtab> for StoreTable {
         info.set_idx_str(&plan.operators);
         info.set_estimated_rows(plan.rows as i64);
         info.set_estimated_cost(plan.cost);
-        // Every search gives its rows in row order, which for these columns is the order of their values.
+        // Every search returns rows in row order, which for these columns is the order of their values.
         let ordered = info.num_of_order_by() == 1
             && info.order_bys().all(|by| !by.is_order_by_desc() && self.is_in_row_order(by.column()));
         info.set_order_by_consumed(ordered);
@@ -254,12 +151,12 @@ unsafe impl<'vtab> VTab<'vtab> for StoreTable {
     }
 }
 
-/// A way to answer a query.
+/// A plan for a query.
 struct Plan {
     search: c_int,
     column: usize,
     constraints: Vec<usize>,
-    /// One letter for each constraint: how it compares.
+    /// One letter for each constraint: its operator.
     operators: String,
     rows: f64,
     cost: f64,
@@ -275,7 +172,7 @@ impl StoreTable {
         }
     }
 
-    /// The column that SQLite means. Its own number of a row, -1, is that of our row, if the table shows it.
+    /// The column of a constraint. SQLite's rowid, -1, is the column that shows the row number, if there is one.
     fn column_for(&self, column: c_int) -> Option<usize> {
         let shows_row = matches!(self.shared.table.columns.first()?.lookup, Lookup::Row);
         usize::try_from(column).ok().or(shows_row.then_some(0))
@@ -298,18 +195,18 @@ impl StoreTable {
             if !constraint.is_usable() {
                 continue;
             }
-            // For IN over a subquery SQLite would call the search once per value and check each row by other rules of
-            // comparison than IN has: rows with the text '5' would be found for 5 and for '5'.
+            // For IN over a subquery SQLite would call the search once per value and check each row by other comparison rules than
+            // those of IN: rows with the text '5' would match both 5 and '5'.
             if matches!(definition.lookup, Lookup::Text(_)) && info.is_in_constraint(at)? {
                 continue;
             }
             let rows = match (constraint.operator(), &definition.lookup) {
                 (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::Row) => 1.0,
                 (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::Sorted) => 2.0,
-                // No statistics exist for virtual tables. A guess between "nearly unique" and "a few names for all".
+                // Virtual tables have no statistics. This guess is between "nearly unique" and "a few names for all".
                 (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::Integer | Lookup::IntegerIn(_)) => total.sqrt().min(25.0),
-                // Taken for less than it is, a track would be looked through before a name or a thread is.
-                (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::Few(values)) => {
+                // If this estimate were lower, SQLite would search a track before a name or a thread.
+                (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::FewValues(values)) => {
                     total / (values(&self.shared.source).max(1) as f64)
                 }
                 (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::Text(_)) if info.collation(at)? == "BINARY" => total.sqrt(),
@@ -348,6 +245,7 @@ impl StoreTable {
     }
 }
 
+/// The letter of a range operator in [`Plan::operators`].
 fn is_range(operator: Op) -> Option<char> {
     match operator {
         Op::SQLITE_INDEX_CONSTRAINT_GT => Some('>'),
@@ -358,15 +256,15 @@ fn is_range(operator: Op) -> Option<char> {
     }
 }
 
-/// The rows that a cursor goes through.
+/// The rows that a cursor iterates over.
 enum Found {
-    /// These.
+    /// A range of rows.
     Rows(Range<usize>),
-    /// Those at these places of a column's index.
-    Places { column: usize, places: Range<usize> },
+    /// The rows at these positions of a column's index.
+    Indexed { column: usize, positions: Range<usize> },
 }
 
-/// A query's way through a table.
+/// The position of a query in a table.
 #[repr(C)]
 pub(super) struct Cursor {
     base: sqlite3_vtab_cursor,
@@ -378,8 +276,8 @@ impl Cursor {
     fn row(&self) -> usize {
         match &self.found {
             Found::Rows(rows) => rows.start,
-            Found::Places { column, places } => {
-                self.shared.index(*column).map_or(usize::MAX, |index| index.row(places.start) as usize)
+            Found::Indexed { column, positions } => {
+                self.shared.index(*column).map_or(usize::MAX, |index| index.row(positions.start) as usize)
             }
         }
     }
@@ -397,10 +295,10 @@ impl Cursor {
                 }
             }
             (
-                Lookup::Row | Lookup::Sorted | Lookup::Integer | Lookup::Few(_) | Lookup::IntegerIn(_),
+                Lookup::Row | Lookup::Sorted | Lookup::Integer | Lookup::FewValues(_) | Lookup::IntegerIn(_),
                 ValueRef::Integer(value),
             ) => value,
-            // A number against text, text against a number: rare enough to let SQLite look at every row.
+            // A number compared with text, or text with a number, is rare: SQLite scans all rows.
             _ => return all,
         };
         match definition.lookup {
@@ -411,11 +309,13 @@ impl Cursor {
             Lookup::Sorted => Found::Rows(
                 self.shared.partition(column, |v| v >= wanted)..self.shared.partition(column, |v| v > wanted),
             ),
-            _ => Found::Places { column, places: self.shared.index(column).map_or(0..0, |index| index.find(wanted)) },
+            _ => {
+                Found::Indexed { column, positions: self.shared.index(column).map_or(0..0, |index| index.find(wanted)) }
+            }
         }
     }
 
-    /// The rows of a sorted column within all the bounds given.
+    /// The rows of a sorted column within all given bounds.
     fn range(&self, column: usize, operators: &str, args: &Filters<'_>) -> Found {
         let (mut start, mut end) = (0, self.shared.rows());
         for (operator, value) in operators.chars().zip(args.iter()) {
@@ -451,14 +351,14 @@ unsafe impl VTabCursor for Cursor {
 
     fn next(&mut self) -> Result<()> {
         match &mut self.found {
-            Found::Rows(range) | Found::Places { places: range, .. } => range.start = range.start.saturating_add(1),
+            Found::Rows(range) | Found::Indexed { positions: range, .. } => range.start = range.start.saturating_add(1),
         }
         Ok(())
     }
 
     fn eof(&self) -> bool {
         match &self.found {
-            Found::Rows(range) | Found::Places { places: range, .. } => range.is_empty(),
+            Found::Rows(range) | Found::Indexed { positions: range, .. } => range.is_empty(),
         }
     }
 
@@ -468,7 +368,7 @@ unsafe impl VTabCursor for Cursor {
         let in_table = row < self.shared.rows();
         let cell =
             guarded(|| Ok(definition.filter(|_| in_table).map_or(Cell::Null, |c| (c.cell)(&self.shared.source, row))))?;
-        cell.give(context)
+        cell.set_result(context)
     }
 
     fn rowid(&self) -> Result<i64> {

@@ -1,4 +1,4 @@
-//! SQL functions over the store, and those of PerfettoSQL that cannot be had here, which say so.
+//! SQL functions over the store. PerfettoSQL's functions that are not supported are defined too: they fail with advice.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use crate::event::ArgValue;
 use crate::id::SliceId;
 use crate::store::Store;
 
-/// Functions of Perfetto that are refused, and what to do instead.
+/// Functions of Perfetto that are refused, and the advice in their error.
 const REFUSED: &[(&str, &str)] = &[
     ("demangle", "there is no demangler here; the PyTorch profiler writes demangled names already"),
     ("run_metric", "there are no metrics here; write the query itself"),
     ("create_function", "functions cannot be defined here; write the expression itself, or a view"),
     ("create_view_function", "functions cannot be defined here; write a view: CREATE VIEW name AS SELECT …"),
-    ("import", "there are no modules here; what slices.with_context brings is always there"),
+    ("import", "there are no modules here; the views of slices.with_context always exist"),
 ];
 
-/// The flags of a function whose result depends on its arguments alone; a trace never changes while it is asked.
+/// The flags of a function whose result depends only on its arguments and the trace, which never changes.
 pub(super) const PURE: FunctionFlags = FunctionFlags::SQLITE_UTF8.union(FunctionFlags::SQLITE_DETERMINISTIC);
 
-/// Adds the functions to a connection.
+/// Adds the functions to a connection. Fails if SQLite does.
 pub(super) fn register(connection: &Connection, store: &Arc<Store>) -> Result<()> {
     let of = |function: fn(&Store, &Context<'_>) -> Result<Value>| {
         let store = Arc::clone(store);
@@ -40,11 +40,12 @@ pub(super) fn register(connection: &Connection, store: &Arc<Store>) -> Result<()
     Ok(())
 }
 
-/// The error of a function.
+/// The error of a function: `function: message`.
 pub(super) fn failed(function: &str, message: &str) -> Error {
     Error::UserFunctionError(format!("{function}: {message}").into())
 }
 
+/// Length of the trace, in ns.
 fn duration(store: &Store) -> i64 {
     store.bounds.1.saturating_sub(store.bounds.0)
 }
@@ -75,16 +76,16 @@ fn slice_is_ancestor(store: &Store, context: &Context<'_>) -> Result<Value> {
         let id = context.get::<Option<i64>>(i)?;
         Ok(id.and_then(|id| u32::try_from(id).ok()).map(SliceId).filter(|id| id.row() < slices.len()))
     };
-    let (Some(above), Some(below)) = (slice(0)?, slice(1)?) else { return Ok(Value::Null) };
+    let (Some(ancestor), Some(descendant)) = (slice(0)?, slice(1)?) else { return Ok(Value::Null) };
     let end = |slice| slices.ts(slice).saturating_add(slices.dur(slice));
-    let encloses = slices.track(above) == slices.track(below)
-        && slices.depth(above) < slices.depth(below)
-        && slices.ts(above) <= slices.ts(below)
-        && (slices.dur(above) < 0 || end(above) >= end(below));
+    let encloses = slices.track(ancestor) == slices.track(descendant)
+        && slices.depth(ancestor) < slices.depth(descendant)
+        && slices.ts(ancestor) <= slices.ts(descendant)
+        && (slices.dur(ancestor) < 0 || end(ancestor) >= end(descendant));
     Ok(Value::Integer(encloses.into()))
 }
 
-/// `to_timecode(ns)`: `01:02:03 004 005 006`, hours to nanoseconds.
+/// `to_timecode(ns)`: `01:02:03 004 005 006`, from hours to nanoseconds.
 fn to_timecode(context: &Context<'_>) -> Result<Value> {
     let ns = match context.get_raw(0) {
         ValueRef::Null => return Ok(Value::Null),

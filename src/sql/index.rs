@@ -1,18 +1,18 @@
-//! Finding the rows that hold a value: built for a column when a query first asks for it.
+//! An index from values to rows. It is built for a column on first use, because most queries need few of them.
 
 use std::ops::Range;
 
 /// The rows of a column by value. Rows of one value stay in row order.
 #[derive(Debug)]
 pub(super) enum Postings {
-    /// Values close together: the rows of value `v` are `rows[offsets[v - min]..offsets[v - min + 1]]`.
+    /// For values close together: the rows of value `v` are `rows[offsets[v - min]..offsets[v - min + 1]]`.
     Dense { min: i64, offsets: Vec<u32>, rows: Vec<u32> },
-    /// Values far apart, sorted: the rows of `values[i]` is `rows[i]`.
+    /// For values far apart, sorted: `rows[i]` has `values[i]`.
     Sparse { values: Vec<i64>, rows: Vec<u32> },
 }
 
 impl Postings {
-    /// Indexes a column, given the rows to look at; NULLs are in no list, because nothing is equal to NULL.
+    /// Indexes these rows of a column. NULLs are left out, because nothing equals NULL.
     pub(super) fn build(rows: impl Iterator<Item = u32>, value: impl Fn(usize) -> Option<i64>) -> Self {
         let (mut min, mut max) = (i64::MAX, i64::MIN);
         let mut pairs: Vec<(i64, u32)> = Vec::new();
@@ -32,7 +32,7 @@ impl Postings {
     }
 
     fn dense(pairs: &[(i64, u32)], min: i64, span: usize) -> Self {
-        // Counting sort: how many of each value, where each value's rows begin, then the rows.
+        // Counting sort: the number of each value, the first position of each value, then the rows.
         let mut offsets = vec![0u32; span + 2];
         let slot = |v: i64| v.abs_diff(min) as usize;
         for (value, _) in pairs {
@@ -51,7 +51,7 @@ impl Postings {
         Postings::Dense { min, offsets, rows }
     }
 
-    /// The place of a value's rows in [`Postings::row`].
+    /// The positions of a value's rows, for [`Postings::row`]. Empty if there are none.
     pub(super) fn find(&self, wanted: i64) -> Range<usize> {
         match self {
             Postings::Dense { min, offsets, .. } => {
@@ -67,7 +67,7 @@ impl Postings {
         }
     }
 
-    /// The row at a place.
+    /// The row at a position; `u32::MAX` if there is none.
     pub(super) fn row(&self, at: usize) -> u32 {
         match self {
             Postings::Dense { rows, .. } | Postings::Sparse { rows, .. } => rows.get(at).copied().unwrap_or(u32::MAX),
@@ -86,12 +86,12 @@ mod tests {
 
     #[test]
     fn rows_are_found_dense_and_sparse() {
-        for spread in [1, 1_000_000_000_000] {
-            let values = [Some(3 * spread), None, Some(-5 * spread), Some(3 * spread), Some(0)];
-            assert_eq!(rows_of(&values, 3 * spread), [0, 3]);
-            assert_eq!(rows_of(&values, -5 * spread), [2]);
+        for step in [1, 1_000_000_000_000] {
+            let values = [Some(3 * step), None, Some(-5 * step), Some(3 * step), Some(0)];
+            assert_eq!(rows_of(&values, 3 * step), [0, 3]);
+            assert_eq!(rows_of(&values, -5 * step), [2]);
             assert_eq!(rows_of(&values, 0), [4]);
-            for missing in [1, -6 * spread, 4 * spread, i64::MIN, i64::MAX] {
+            for missing in [1, -6 * step, 4 * step, i64::MIN, i64::MAX] {
                 assert!(rows_of(&values, missing).is_empty(), "{missing}");
             }
         }

@@ -1,10 +1,11 @@
-//! The project's own tables: which code launched each kernel, the call tree, and the collectives.
+//! The project's own tables: the attribution of kernels to launches, the call tree, and the operations.
 //!
-//! They have no counterpart in PerfettoSQL. All are filled when a query first reads one of them ([`super::source`]).
+//! PerfettoSQL has no counterpart. All are filled when a query first reads one of them ([`super::source`]). Columns in `_ns` and `_ts`,
+//! `ts` and `dur` are in ns.
 
-use super::engine::Lookup::{Integer, Row, Scan, Sorted};
-use super::engine::{Cell, Column, Lookup, Table};
 use super::source::Source;
+use super::table::Lookup::{Integer, Row, Scan, Sorted};
+use super::table::{Cell, Column, Lookup, Table};
 use crate::attribution::KernelLaunch;
 use crate::attribution::launches::Evidence;
 use crate::attribution::operations::{Communicator, Operation};
@@ -25,12 +26,12 @@ const fn id() -> Column {
     int("id", Row, |_, i| Cell::Int(i as i64))
 }
 
-/// An id or a number that may be unknown.
+/// An id or a number; NULL if unknown.
 fn known<T: Into<i64>>(value: Option<T>) -> Cell<'static> {
     value.map(Into::into).into()
 }
 
-/// A count or size; every real one fits.
+/// A count or a size; NULL if unknown. Every real one fits.
 fn size(value: Option<u64>) -> Cell<'static> {
     value.and_then(|value| i64::try_from(value).ok()).into()
 }
@@ -39,7 +40,7 @@ fn launch(s: &Source, i: usize) -> &KernelLaunch {
     &s.attributed().attribution.kernels[i]
 }
 
-/// One row for each kernel of the trace.
+/// `kernel_launch`: one row for each kernel of the trace, see [`KernelLaunch`].
 pub(super) static KERNEL_LAUNCH: Table = Table {
     name: c"kernel_launch",
     rows: |s| s.attributed().attribution.kernels.len(),
@@ -75,7 +76,7 @@ pub(super) static KERNEL_LAUNCH: Table = Table {
     ],
 };
 
-/// The call tree: one row for each call path that leads to a launch, callers before their callees.
+/// `call_path`, the call tree: one row for each call path that leads to a launch, callers before their callees.
 pub(super) static CALL_PATH: Table = Table {
     name: c"call_path",
     rows: |s| s.attributed().attribution.paths.len(),
@@ -99,7 +100,7 @@ fn owned(text: Option<String>) -> Cell<'static> {
     text.map_or(Cell::Null, Cell::Owned)
 }
 
-/// One row for each collective or point-to-point operation.
+/// `collective`: one row for each collective or point-to-point operation, see [`Operation`].
 pub(super) static COLLECTIVE: Table = Table {
     name: c"collective",
     rows: |s| s.attributed().operations.rows.len(),

@@ -1,8 +1,8 @@
 //! The store as an SQLite database: read-only tables over its columns, functions, and the project's own queries.
 //!
-//! Nothing is copied into SQLite. The tables carry PerfettoSQL's names and columns, so that queries written for a
-//! trace_processor run here; the connection is an ordinary in-memory one. What is beside PerfettoSQL's tables: its views
-//! (`views.sql`), its functions, and its functions that are used as tables.
+//! Nothing is copied into SQLite. The tables have PerfettoSQL's names and columns, so that queries written for its
+//! trace_processor run here; the connection is an ordinary in-memory one. PerfettoSQL's views (`views.sql`), scalar functions and
+//! table-valued functions exist too.
 
 pub mod absent;
 pub mod catalog;
@@ -15,6 +15,7 @@ mod relations;
 pub mod restrict;
 pub mod script;
 pub mod source;
+mod table;
 mod table_functions;
 mod tables;
 mod text_functions;
@@ -26,11 +27,11 @@ use rusqlite::{Connection, Params, Row};
 use crate::attribution::capture::Captures;
 use crate::error::Error;
 use crate::store::Store;
-pub use engine::{Cell, Column, Table};
 use queries::Query;
-/// The version of rusqlite that [`Database::connection`] is of.
+/// The version of rusqlite that [`Database::connection`] comes from.
 pub use rusqlite;
 use source::Source;
+pub use table::{Cell, Column, Table};
 pub use tables::TABLES;
 
 /// The views of `views.sql`.
@@ -44,7 +45,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens an in-memory database whose tables are views of the store, with all functions and views.
+    /// Opens an in-memory database whose tables read the store, with all functions and views.
     ///
     /// # Errors
     /// Only if SQLite itself cannot be started.
@@ -52,7 +53,7 @@ impl Database {
         Database::open_with(store, None)
     }
 
-    /// The same with the captures of the trace's CUDA graphs, which `kernel_launch` names then.
+    /// The same with the captures of the trace's CUDA graphs, so that `kernel_launch` has their call paths.
     ///
     /// # Errors
     /// The same.
@@ -69,7 +70,7 @@ impl Database {
         Ok(database)
     }
 
-    /// The same with the tables alone, which is all that the queries of this project need.
+    /// The same with the tables only, which are all that the project's own queries need.
     ///
     /// # Errors
     /// The same.
@@ -81,7 +82,7 @@ impl Database {
         let source = Arc::new(source);
         let connection = Connection::open_in_memory()?;
         connection.set_prepared_statement_cache_capacity(queries::ALL.len());
-        // Sorting goes to files otherwise as soon as there is a little more of it.
+        // Otherwise SQLite sorts in temporary files even for moderate sizes.
         connection.pragma_update(None, "temp_store", "MEMORY")?;
         for table in tables::TABLES {
             engine::register(&connection, &source, table)?;
@@ -89,17 +90,17 @@ impl Database {
         Ok(Database { connection, source })
     }
 
-    /// The store behind it.
+    /// The store that it reads.
     pub fn store(&self) -> &Store {
         self.source.store()
     }
 
-    /// What its tables read, for code that reads their columns without SQL.
+    /// The source of its tables, for code that reads their columns without SQL.
     pub fn source(&self) -> &Source {
         &self.source
     }
 
-    /// The connection, for queries of one's own.
+    /// The connection, for other queries.
     pub fn connection(&self) -> &Connection {
         &self.connection
     }
@@ -107,7 +108,7 @@ impl Database {
     /// Runs one of the project's queries and collects its rows.
     ///
     /// # Errors
-    /// What SQLite or `row` fails with.
+    /// The error of SQLite or of `row`.
     pub fn rows<T>(
         &self,
         query: Query,

@@ -1,4 +1,4 @@
-//! The queries, one file each in `queries/`, embedded when the program is built.
+//! The project's queries, one file each in `queries/`, embedded at compile time. No other module has SQL text.
 
 /// A query and the name of its file.
 #[derive(Debug, Clone, Copy)]
@@ -13,27 +13,27 @@ macro_rules! queries {
     ($($(#[$doc:meta])* $constant:ident = $name:literal;)*) => {
         $($(#[$doc])* pub const $constant: Query =
             Query { name: $name, sql: include_str!(concat!("../../queries/", $name, ".sql")) };)*
-        /// All of them.
+        /// All queries.
         pub const ALL: &[Query] = &[$($constant),*];
     };
 }
 
 queries! {
-    /// The main answer: stacks of NCCL kernels with their counts and costs.
+    /// The main question: stacks of NCCL and RCCL kernels with their counts and costs.
     STACKS = "stacks";
-    /// Names that a pattern finds.
+    /// The names of slices that match a pattern.
     FUNCTION_NAMES = "function_names";
-    /// The CPU slices of some names.
+    /// The CPU slices with given names.
     FUNCTION_SLICES = "function_slices";
     /// The distinct names of CPU slices.
     CPU_NAMES = "cpu_names";
     /// The names of user annotations.
     ANNOTATION_NAMES = "annotation_names";
-    /// Kernels in a window by name.
+    /// The kernels that start in a window, counted by name.
     KERNELS_IN_WINDOW = "kernels_in_window";
-    /// The span in which there are kernels.
+    /// The span of all kernels.
     KERNEL_SPAN = "kernel_span";
-    /// Calls in a window that launch a graph.
+    /// The calls in a window that launch a graph, counted by name.
     GRAPH_LAUNCHES = "graph_launches";
     /// The span of all slices.
     TRACE_SPAN = "trace_span";

@@ -1,12 +1,12 @@
 //! Walks from a slice: to its ancestors, to its descendants, and along flows.
 //!
-//! The walks along flows are breadth-first and give their arrows in the order in which Perfetto's do: of each slice first its
-//! relatives are queued, then the arrows that arrive at it are taken, then those that leave it, both by id. Each slice is
-//! expanded once. A walk does not turn: from a slice that was reached forwards it goes on forwards only. Of relatives no relatives
-//! are looked for, since they would be the same.
+//! The walks along flows are breadth-first and return flows in Perfetto's order: for each slice they queue its relatives (descendants
+//! or ancestors), then take the flows that arrive at it, then those that leave it, both by id. Each slice is expanded once. A walk does
+//! not turn: from a slice that it reached forwards it continues forwards only. Relatives of relatives are not searched for, because
+//! they would be the same.
 //!
-//! Descendants are those whose chain of parents leads to the slice. Perfetto looks for them by track, depth and time with both
-//! ends included, and so also takes in what lies in a sibling that begins in the very moment in which the slice ends.
+//! Descendants are the slices whose chain of parents leads to the slice. Perfetto finds them by track, depth and time with both
+//! ends included, and so includes those of a sibling that begins at the very time at which the slice ends.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, OnceLock};
@@ -15,27 +15,27 @@ use super::index::Postings;
 use super::source::Source;
 use crate::id::SliceId;
 
-/// Where a walk along flows goes.
+/// The direction of a walk along flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Along {
-    /// Arrows in both directions, from slice to slice.
+pub(super) enum Direction {
+    /// Flows in both directions, from slice to slice.
     Direct,
-    /// Arrows forwards, also from descendants.
+    /// Flows forwards, also from descendants.
     Following,
-    /// Arrows backwards, also from ancestors.
+    /// Flows backwards, also from ancestors.
     Preceding,
 }
 
-/// How a walk came to a slice.
+/// How a walk reached a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum By {
+enum ReachedBy {
     Start,
     Incoming,
     Outgoing,
     Relative,
 }
 
-/// A store and the lists that the walks need, built when first used.
+/// A store and the indexes that the walks need, built on first use.
 pub(super) struct Relations {
     pub(super) source: Arc<Source>,
     children: OnceLock<Postings>,
@@ -73,32 +73,33 @@ impl Relations {
         found
     }
 
-    /// The arrows that a walk from a slice meets, in its order.
-    pub(super) fn flows(&self, start: SliceId, along: Along) -> Vec<u32> {
-        let mut walk = Walk { known: HashSet::from([start]), queue: VecDeque::from([(start, By::Start)]), met: vec![] };
+    /// The flows on a walk from a slice, in its order.
+    pub(super) fn flows(&self, start: SliceId, direction: Direction) -> Vec<u32> {
+        let mut walk =
+            Walk { known: HashSet::from([start]), queue: VecDeque::from([(start, ReachedBy::Start)]), found: vec![] };
         while let Some((slice, by)) = walk.queue.pop_front() {
-            if by != By::Relative {
-                let relatives = match along {
-                    Along::Direct => Vec::new(),
-                    Along::Following => self.descendants(slice),
-                    Along::Preceding => self.ancestors(slice),
+            if by != ReachedBy::Relative {
+                let relatives = match direction {
+                    Direction::Direct => Vec::new(),
+                    Direction::Following => self.descendants(slice),
+                    Direction::Preceding => self.ancestors(slice),
                 };
-                relatives.into_iter().for_each(|relative| walk.reach(relative, By::Relative));
+                relatives.into_iter().for_each(|relative| walk.reach(relative, ReachedBy::Relative));
             }
-            if along != Along::Following && by != By::Outgoing {
+            if direction != Direction::Following && by != ReachedBy::Outgoing {
                 for flow in rows(self.ends(&self.arriving, |source, flow| source.flows.slice_in[flow]), slice) {
-                    walk.met.push(flow);
-                    walk.reach(self.source.flows.slice_out[flow as usize], By::Incoming);
+                    walk.found.push(flow);
+                    walk.reach(self.source.flows.slice_out[flow as usize], ReachedBy::Incoming);
                 }
             }
-            if along != Along::Preceding && by != By::Incoming {
+            if direction != Direction::Preceding && by != ReachedBy::Incoming {
                 for flow in rows(self.ends(&self.leaving, |source, flow| source.flows.slice_out[flow]), slice) {
-                    walk.met.push(flow);
-                    walk.reach(self.source.flows.slice_in[flow as usize], By::Outgoing);
+                    walk.found.push(flow);
+                    walk.reach(self.source.flows.slice_in[flow as usize], ReachedBy::Outgoing);
                 }
             }
         }
-        walk.met
+        walk.found
     }
 
     fn ends<'a>(&self, index: &'a OnceLock<Postings>, end: fn(&Source, usize) -> SliceId) -> &'a Postings {
@@ -108,7 +109,7 @@ impl Relations {
     }
 }
 
-/// The rows that hold a slice.
+/// The rows with a slice in this index.
 fn rows(index: &Postings, slice: SliceId) -> impl Iterator<Item = u32> {
     index.find(slice.into()).map(|at| index.row(at))
 }
@@ -118,14 +119,15 @@ fn slices(index: &Postings, slice: SliceId) -> impl Iterator<Item = SliceId> {
     rows(index, slice).map(SliceId)
 }
 
+/// The state of a walk: the slices reached, those still to expand, and the flows found.
 struct Walk {
     known: HashSet<SliceId>,
-    queue: VecDeque<(SliceId, By)>,
-    met: Vec<u32>,
+    queue: VecDeque<(SliceId, ReachedBy)>,
+    found: Vec<u32>,
 }
 
 impl Walk {
-    fn reach(&mut self, slice: SliceId, by: By) {
+    fn reach(&mut self, slice: SliceId, by: ReachedBy) {
         if self.known.insert(slice) {
             self.queue.push_back((slice, by));
         }

@@ -1,7 +1,7 @@
-//! What a person's statements may do: ask, and make tables and views in memory. Nothing that writes a file.
+//! What a user's statements may do: query, and create tables and views in memory. Nothing that writes a file.
 //!
-//! SQLite asks an authorizer about every action of a statement while it prepares it. That is also where one learns which
-//! tables a statement reads, whoever names them: a view, a subquery, a common table expression.
+//! SQLite asks an authorizer about every action of a statement while it prepares it. The authorizer also sees which tables a
+//! statement reads, wherever they are named: in a view, a subquery, a common table expression.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use super::{Database, VIEWS, absent};
 use crate::error::Error;
 
-/// Pragmas that tell something, and how SQLite compares texts. Of all others only the value may be asked.
+/// Pragmas that may have a value: those that only report something, and the one for how LIKE compares. Others may only be read.
 const PRAGMAS: &[&str] = &[
     "case_sensitive_like",
     "collation_list",
@@ -31,21 +31,21 @@ const PRAGMAS: &[&str] = &[
     "table_xinfo",
 ];
 
-/// What statements wanted since this was last asked.
+/// What the authorizer has seen since the last [`Watch::take`].
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Why one was refused.
+    /// Why a statement was refused.
     pub refused: Option<String>,
-    /// The tables they read that are empty in every trace.
+    /// The absent tables that statements read; they are empty in every trace.
     pub absent: BTreeSet<String>,
 }
 
-/// Watches over a restricted database.
+/// The authorizer of a restricted database, shared with its caller.
 #[derive(Debug, Default, Clone)]
 pub struct Watch(Arc<Mutex<Seen>>);
 
 impl Watch {
-    /// What was seen since the last call.
+    /// Takes what was seen since the last call.
     pub fn take(&self) -> Seen {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -91,7 +91,7 @@ fn refusal(action: &AuthAction<'_>) -> Option<String> {
 }
 
 impl Database {
-    /// From now on statements may only ask, and make tables and views in memory.
+    /// From now on statements may only query, and create tables and views in memory.
     ///
     /// # Errors
     /// Only if SQLite fails.

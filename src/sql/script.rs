@@ -1,59 +1,59 @@
-//! A text of SQL statements: where each begins, and what in it is PerfettoSQL beyond SQLite's own language.
+//! A text of SQL statements: where each begins, and which of them are PerfettoSQL beyond SQLite's own language.
 //!
-//! SQLite itself says where a statement is complete; it knows about strings, comments and triggers. Only the first words of
-//! a statement are looked at here, for the few forms that SQLite would answer with a bare syntax error.
+//! SQLite itself decides where a statement is complete; it knows about strings, comments and triggers. This module reads only the
+//! first words of a statement, for the few forms that SQLite would reject with a bare syntax error.
 
 use std::ffi::CString;
 
 /// One statement of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Piece<'a> {
-    /// Where it begins in the whole text, in bytes; blanks and comments before it belong to it.
+pub struct Statement<'a> {
+    /// Its byte offset in the whole text; whitespace and comments before it are part of it.
     pub start: usize,
     /// Its text, with the semicolon if there is one.
     pub text: &'a str,
 }
 
-/// What a statement is.
+/// The kind of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// For SQLite to run.
     Sql,
-    /// `INCLUDE PERFETTO MODULE`: nothing to do.
+    /// `INCLUDE PERFETTO MODULE`, which does nothing here.
     Include,
-    /// A form of PerfettoSQL that cannot be had here: what it is, and what to do instead.
+    /// A form of PerfettoSQL that is not supported: what it is, and what to write instead.
     Refused(String),
 }
 
-/// Whether SQLite takes a text for whole: it ends with a semicolon that is not within a string, a comment or a trigger.
+/// Whether a text is complete for SQLite: it ends with a semicolon that is not in a string, a comment or a trigger.
 pub fn is_complete(text: &str) -> bool {
     let Ok(text) = CString::new(text) else { return true };
     // SAFETY: the pointer is to a string that ends with a zero and lives through the call, which keeps nothing of it.
     unsafe { rusqlite::ffi::sqlite3_complete(text.as_ptr()) != 0 }
 }
 
-/// Splits a text into statements. The last one may lack its semicolon.
-pub fn pieces(text: &str) -> Vec<Piece<'_>> {
-    let (mut pieces, mut start) = (Vec::new(), 0);
+/// Splits a text into statements. The last one may lack its semicolon; empty ones are left out.
+pub fn statements(text: &str) -> Vec<Statement<'_>> {
+    let (mut statements, mut start) = (Vec::new(), 0);
     for (at, _) in text.match_indices(';') {
-        let piece = &text[start..=at];
-        if is_complete(piece) {
-            pieces.push(Piece { start, text: piece });
+        let statement = &text[start..=at];
+        if is_complete(statement) {
+            statements.push(Statement { start, text: statement });
             start = at + 1;
         }
     }
-    pieces.push(Piece { start, text: &text[start..] });
-    pieces.retain(|piece| !code(piece.text).is_empty());
-    pieces
+    statements.push(Statement { start, text: &text[start..] });
+    statements.retain(|statement| !code(statement.text).is_empty());
+    statements
 }
 
-impl Piece<'_> {
-    /// Where its first word stands in the whole text: behind blanks and comments.
+impl Statement<'_> {
+    /// The byte offset of its first word in the whole text, after whitespace and comments.
     pub fn first_word(&self) -> usize {
         self.start + self.text.len() - code(self.text).len()
     }
 
-    /// What sort of statement it is.
+    /// Its kind, by its first words.
     pub fn kind(&self) -> Kind {
         let words: Vec<String> = words(code(self.text)).take(6).map(str::to_uppercase).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -61,7 +61,7 @@ impl Piece<'_> {
             ["INCLUDE", "PERFETTO", ..] => Kind::Include,
             ["CREATE", "OR", "REPLACE", "PERFETTO", what, ..] | ["CREATE", "PERFETTO", what, ..] => refuse(what),
             ["DROP", "PERFETTO", what, ..] => Kind::Refused(format!(
-                "DROP PERFETTO {what} is PerfettoSQL's own; plain DROP TABLE and DROP VIEW work on what you have made here"
+                "DROP PERFETTO {what} is PerfettoSQL's own; plain DROP TABLE and DROP VIEW drop the tables and views that you have created here"
             )),
             _ => Kind::Sql,
         }
@@ -73,17 +73,17 @@ fn refuse(what: &str) -> Kind {
         "TABLE" | "VIEW" => format!("write plain SQL: DROP {what} IF EXISTS name; CREATE {what} name AS SELECT …"),
         "INDEX" => "leave it out: the trace's tables have the indexes that they need".to_owned(),
         "FUNCTION" => "write the expression itself, or a view: CREATE VIEW name AS SELECT …".to_owned(),
-        "MACRO" => "write out what the macro stands for, or make a view: CREATE VIEW name AS SELECT …".to_owned(),
+        "MACRO" => "write out the macro's expansion, or create a view: CREATE VIEW name AS SELECT …".to_owned(),
         _ => "write plain SQL".to_owned(),
     };
     Kind::Refused(format!("CREATE PERFETTO {what} is PerfettoSQL's own; {instead}"))
 }
 
-/// What to do about an error of SQLite's that comes of PerfettoSQL.
+/// Advice for an error message of SQLite whose cause is PerfettoSQL; `None` for other errors.
 pub fn advice(message: &str) -> Option<&'static str> {
     let message = message.to_lowercase();
     if message.contains("unrecognized token: \"!\"") {
-        return Some("Macros, name!(…), are PerfettoSQL's own; write out what the macro stands for");
+        return Some("Macros, name!(…), are PerfettoSQL's own; write out the macro's expansion");
     }
     if message.starts_with("no such module: span_") {
         return Some(
@@ -93,7 +93,7 @@ pub fn advice(message: &str) -> Option<&'static str> {
     None
 }
 
-/// The text behind blanks, comments and empty statements at its beginning.
+/// The text without whitespace, comments and empty statements at its beginning.
 fn code(text: &str) -> &str {
     let mut rest = text;
     loop {
@@ -108,14 +108,14 @@ fn code(text: &str) -> &str {
     }
 }
 
-/// The words at the beginning of a statement, with comments between them left out.
+/// The words at the beginning of a statement, without comments between them.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
         rest = code(rest);
         let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
-        let (word, behind) = rest.split_at(end);
-        rest = behind;
+        let (word, after) = rest.split_at(end);
+        rest = after;
         (!word.is_empty()).then_some(word)
     })
 }
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     fn texts(text: &str) -> Vec<&str> {
-        pieces(text).iter().map(|piece| piece.text).collect()
+        statements(text).iter().map(|statement| statement.text).collect()
     }
 
     #[test]
@@ -137,13 +137,13 @@ mod tests {
         assert_eq!(texts(" ;; -- nothing\n ; /* at all */"), Vec::<&str>::new());
         assert_eq!(texts("SELECT 'unfinished; SELECT 2"), ["SELECT 'unfinished; SELECT 2"]);
         assert_eq!(texts("SELECT '\0';"), ["SELECT '\0';"]);
-        let places: Vec<usize> = pieces("SELECT 1;\n-- two\nSELECT 2").iter().map(Piece::first_word).collect();
-        assert_eq!(places, [0, 17]);
+        let offsets: Vec<usize> = statements("SELECT 1;\n-- two\nSELECT 2").iter().map(Statement::first_word).collect();
+        assert_eq!(offsets, [0, 17]);
     }
 
     #[test]
-    fn what_is_perfettos_own_is_told_by_its_first_words() {
-        let kind = |text| Piece { start: 0, text }.kind();
+    fn first_words_show_what_is_perfettos_own() {
+        let kind = |text| Statement { start: 0, text }.kind();
         assert_eq!(kind("include\n perfetto /* x */ module slices.with_context;"), Kind::Include);
         for (text, what) in [
             (
@@ -152,7 +152,7 @@ mod tests {
             ),
             ("-- c\ncreate or replace perfetto view v as select 1", "CREATE PERFETTO VIEW is PerfettoSQL's own"),
             ("CREATE PERFETTO FUNCTION f() RETURNS INT AS SELECT 1", "write the expression itself"),
-            ("CREATE PERFETTO MACRO m() RETURNS Expr AS 1", "write out what the macro stands for"),
+            ("CREATE PERFETTO MACRO m() RETURNS Expr AS 1", "write out the macro's expansion"),
             ("CREATE PERFETTO INDEX i ON t(c)", "leave it out"),
             ("DROP PERFETTO TABLE t", "plain DROP TABLE"),
         ] {

@@ -1,6 +1,6 @@
-//! What the tables read: a store, and the attribution of its kernels, which is made when a query first asks for it.
+//! The source of the tables: a store, and the attribution of its kernels, which is computed on first use.
 //!
-//! Attributing every kernel of a large trace takes about as long as the main job; most queries do not need it.
+//! Attributing every kernel of a large trace takes about as long as `stacks` itself; most queries do not need it.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -15,16 +15,16 @@ use crate::id::{OperationId, RankId};
 use crate::nccl::families::{FAMILIES, Family, may_be_of_any};
 use crate::store::Store;
 
-/// A store and what is derived from it. Everything of the store can be read through it.
+/// A store and what is derived from it. It dereferences to the store.
 #[derive(Debug)]
 pub struct Source {
     store: Arc<Store>,
-    /// Until the attribution is made.
+    /// Present until the attribution is computed.
     captures: Mutex<Option<Captures>>,
     attributed: OnceLock<Attributed>,
 }
 
-/// The attribution of all kernels, by the default options of [`AttributionOptions`].
+/// The attribution of all kernels, with the default [`AttributionOptions`].
 #[derive(Debug)]
 pub(super) struct Attributed {
     pub(super) attribution: Attribution,
@@ -33,7 +33,7 @@ pub(super) struct Attributed {
     pub(super) ranks: Vec<Option<RankId>>,
     /// By row of the attribution: the operation that the kernel carries out.
     pub(super) operation_of: Vec<Option<OperationId>>,
-    /// By name: the first family that has it.
+    /// By [`StringId`](crate::store::strings::StringId) of a kernel's name: the first family with it.
     families: Vec<Option<&'static str>>,
 }
 
@@ -96,7 +96,7 @@ impl Attributed {
     }
 }
 
-/// By name of a kernel: the first family that has it.
+/// See [`Attributed::families`].
 fn families(store: &Store) -> Vec<Option<&'static str>> {
     let known: Vec<(&Family, Names)> = FAMILIES.iter().map(|family| (family, Names::of(&[family]))).collect();
     let mut families = vec![None; store.strings.len()];

@@ -1,8 +1,8 @@
-//! Tables with an argument: `ancestor_slice(id)` and its like, as read-only virtual tables.
+//! Table-valued functions of a slice's id (`ancestor_slice(id)` …), as read-only virtual tables.
 //!
-//! SQLite passes the argument as a condition on a hidden column. It may want to plan the table before that condition can be
-//! met, in a join whose other side gives the id; then the plan is refused, so that what is left is the plan that asks
-//! once per row of the other side. A query without any argument is told what is missing.
+//! SQLite passes the argument as a condition on a hidden column. In a join whose other side has the id, it may try a plan in which
+//! that condition is not usable yet; such a plan is refused, so that SQLite calls the function once per row of the other side. A query
+//! without any argument fails with an error that shows how to pass one.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString, c_int};
@@ -15,35 +15,36 @@ use rusqlite::vtab::{
 };
 use rusqlite::{Connection, Error, Result};
 
-use super::engine::{Cell, Column, guarded};
-use super::relations::{Along, Relations};
+use super::engine::guarded;
+use super::relations::{Direction, Relations};
 use super::source::Source;
+use super::table::{Cell, Column};
 use super::tables::{FLOW, SLICE};
 use crate::id::SliceId;
 
-/// What rows a function has.
+/// The rows of a function.
 enum Rows {
     /// Slices by id: the columns that `slice` has in Perfetto without its aliases.
     Slices(fn(&Relations, SliceId) -> Vec<SliceId>),
     /// Flows; their `id` is the number of the row, as in Perfetto.
-    Flows(Along),
+    Flows(Direction),
 }
 
-/// A function that is used as a table.
+/// A table-valued function.
 pub(super) struct Function {
     pub(super) name: &'static CStr,
     rows: Rows,
-    /// How many rows SQLite shall expect.
+    /// The estimated number of rows, for SQLite's plans.
     expected: i64,
 }
 
-/// All of them.
+/// All table-valued functions.
 pub(super) const FUNCTIONS: &[Function] = &[
     Function { name: c"ancestor_slice", rows: Rows::Slices(Relations::ancestors), expected: 16 },
     Function { name: c"descendant_slice", rows: Rows::Slices(Relations::descendants), expected: 64 },
-    Function { name: c"directly_connected_flow", rows: Rows::Flows(Along::Direct), expected: 8 },
-    Function { name: c"following_flow", rows: Rows::Flows(Along::Following), expected: 32 },
-    Function { name: c"preceding_flow", rows: Rows::Flows(Along::Preceding), expected: 8 },
+    Function { name: c"directly_connected_flow", rows: Rows::Flows(Direction::Direct), expected: 8 },
+    Function { name: c"following_flow", rows: Rows::Flows(Direction::Following), expected: 32 },
+    Function { name: c"preceding_flow", rows: Rows::Flows(Direction::Preceding), expected: 8 },
 ];
 
 /// The hidden column that takes the argument.
@@ -57,15 +58,16 @@ impl Function {
         }
     }
 
-    fn answer(&self, relations: &Relations, slice: SliceId) -> Vec<u32> {
+    /// The rows of the table in [`Rows`] for a slice.
+    fn rows_for(&self, relations: &Relations, slice: SliceId) -> Vec<u32> {
         match self.rows {
             Rows::Slices(walk) => walk(relations, slice).into_iter().map(|slice| slice.0).collect(),
-            Rows::Flows(along) => relations.flows(slice, along),
+            Rows::Flows(direction) => relations.flows(slice, direction),
         }
     }
 }
 
-/// Makes the functions known to a connection.
+/// Registers the functions with a connection. Fails if SQLite does.
 pub(super) fn register(connection: &Connection, source: &Arc<Source>) -> Result<()> {
     const MODULE: &Module<'_, FunctionTable> = &Module::eponymous_only_module();
     let relations = Arc::new(Relations::new(Arc::clone(source)));
@@ -76,7 +78,7 @@ pub(super) fn register(connection: &Connection, source: &Arc<Source>) -> Result<
     Ok(())
 }
 
-/// What a function and all its cursors share.
+/// The state that a function and all its cursors share.
 pub(super) struct Shared {
     relations: Arc<Relations>,
     function: &'static Function,
@@ -88,16 +90,16 @@ impl Shared {
         Error::ModuleError(format!("{}: {message}", self.function.name.to_string_lossy()))
     }
 
-    /// The rows for an argument. Nothing matches NULL.
+    /// The rows for an argument; none for NULL. Fails if there is no such slice.
     fn rows(&self, argument: ValueRef<'_>) -> Result<Vec<u32>> {
         let id = match argument {
             ValueRef::Null => return Ok(Vec::new()),
             ValueRef::Integer(id) => id,
-            _ => return Err(self.failed("the id of a slice is an integer")),
+            _ => return Err(self.failed("a slice's id must be an integer")),
         };
         match u32::try_from(id) {
             Ok(slice) if (slice as usize) < self.relations.source.slices.len() => {
-                Ok(self.function.answer(&self.relations, SliceId(slice)))
+                Ok(self.function.rows_for(&self.relations, SliceId(slice)))
             }
             _ => Err(self.failed(&format!("there is no slice with id {id}"))),
         }
@@ -129,7 +131,7 @@ unsafe impl<'vtab> VTab<'vtab> for FunctionTable {
         _: &[&[u8]],
     ) -> Result<(Cow<'static, CStr>, Self)> {
         let shared = aux.ok_or_else(|| Error::ModuleError("table function without a store".to_owned()))?;
-        // Names and types of our own tables, nothing from outside.
+        // All names and types are constants of this program.
         let columns: Vec<String> = shared.columns.iter().map(|c| format!("\"{}\" {}", c.name, c.sql_type)).collect();
         let declaration = format!("CREATE TABLE t({}, {ARGUMENT} HIDDEN)", columns.join(", "));
         let declaration = CString::new(declaration).map_err(|e| Error::ModuleError(e.to_string()))?;
@@ -168,7 +170,7 @@ unsafe impl<'vtab> VTab<'vtab> for FunctionTable {
     }
 }
 
-/// A query's way through the rows of one call.
+/// The position of a query in the rows of one call.
 #[repr(C)]
 pub(super) struct Cursor {
     base: sqlite3_vtab_cursor,
@@ -183,7 +185,7 @@ unsafe impl VTabCursor for Cursor {
     fn filter(&mut self, idx_num: c_int, _: Option<&str>, args: &Filters<'_>) -> Result<()> {
         let Some(argument) = args.iter().next().filter(|_| idx_num == WITH_ARGUMENT) else {
             let name = self.shared.function.name.to_string_lossy();
-            return Err(self.shared.failed(&format!("this is a function of a slice's id, as in {name}(5)")));
+            return Err(self.shared.failed(&format!("this function needs a slice's id as argument, as in {name}(5)")));
         };
         self.start = if let ValueRef::Integer(id) = argument { Some(id) } else { None };
         self.rows = guarded(|| self.shared.rows(argument))?;
@@ -211,7 +213,7 @@ unsafe impl VTabCursor for Cursor {
                 (Some(_), None) => Cell::Null,
             })
         })?;
-        cell.give(context)
+        cell.set_result(context)
     }
 
     fn rowid(&self) -> Result<i64> {

@@ -1,12 +1,12 @@
-//! The schema: PerfettoSQL's tables with its names and order of columns, over the store, and two tables of our own.
+//! The schema: PerfettoSQL's tables over the store, with its names and order of columns, and the project's own tables.
 //!
-//! Columns at a table's end that are marked hidden are ours. They are not in `SELECT *`, so that queries written for
-//! Perfetto see what they know.
+//! Hidden columns at a table's end are the project's own. They are not in `SELECT *`, so that queries written for Perfetto see the
+//! columns that they expect. Times and lengths are in ns.
 
-use super::engine::Lookup::{Few, Integer, IntegerIn, Row, Scan, Sorted, Text};
-use super::engine::{Cell, Column, Lookup, Table};
 use super::launch_tables::{CALL_PATH, COLLECTIVE, KERNEL_LAUNCH};
 use super::source::Source;
+use super::table::Lookup::{FewValues, Integer, IntegerIn, Row, Scan, Sorted, Text};
+use super::table::{Cell, Column, Lookup, Table};
 use crate::damage::DESCRIPTIONS;
 use crate::damage::Description;
 use crate::event::ArgValue;
@@ -17,7 +17,7 @@ use crate::store::args::ArgSetId;
 use crate::store::strings::StringId;
 use crate::store::traces::Trace;
 
-/// Every table.
+/// All tables with rows; [`super::absent`] has those that are always empty.
 pub const TABLES: &[&Table] = &[
     &SLICE,
     &FLOW,
@@ -51,17 +51,18 @@ const fn hidden(column: Column) -> Column {
     Column { hidden: true, ..column }
 }
 
-/// A column that Perfetto has and a JSON trace never fills.
+/// A column of Perfetto that is always NULL here.
 const fn null(name: &'static str) -> Column {
     int(name, Scan, |_, _| Cell::Null)
 }
 
-/// The row's number.
+/// A column with the row's number.
 const fn row(name: &'static str) -> Column {
     int(name, Row, |_, i| Cell::Int(i as i64))
 }
 
-const fn machine(cell: CellOf) -> Column {
+/// The trace, which Perfetto calls a machine.
+const fn machine_id(cell: CellOf) -> Column {
     int("machine_id", Scan, cell)
 }
 
@@ -77,7 +78,7 @@ fn arg_set(store: &Store, set: ArgSetId) -> Cell<'static> {
     store.args.first_row(set).map(i64::from).into()
 }
 
-/// How deep stacks are where they are deep, for a guess at how many slices share a depth.
+/// A usual depth of deep stacks, to estimate how many slices share a depth.
 const USUAL_DEPTH: usize = 64;
 
 pub(super) static SLICE: Table = Table {
@@ -87,10 +88,10 @@ pub(super) static SLICE: Table = Table {
         row("id"),
         int("ts", Sorted, |s, i| Cell::Int(s.slices.ts(id(i)))),
         int("dur", Scan, |s, i| Cell::Int(s.slices.dur(id(i)))),
-        int("track_id", Few(|s| s.tracks.tracks.len()), |s, i| Cell::Int(s.slices.track(id(i)).into())),
+        int("track_id", FewValues(|s| s.tracks.tracks.len()), |s, i| Cell::Int(s.slices.track(id(i)).into())),
         text("category", Text(|s, i| s.slices.category(id(i))), |s, i| string(s, s.slices.category(id(i)))),
         text("name", Text(|s, i| s.slices.name(id(i))), |s, i| string(s, s.slices.name(id(i)))),
-        int("depth", Few(|_| USUAL_DEPTH), |s, i| Cell::Int(s.slices.depth(id(i)).into())),
+        int("depth", FewValues(|_| USUAL_DEPTH), |s, i| Cell::Int(s.slices.depth(id(i)).into())),
         int("parent_id", Integer, |s, i| s.slices.parent(id(i)).map(i64::from).into()),
         int("arg_set_id", Integer, |s, i| arg_set(s, s.slices.args(id(i)))),
         int("thread_ts", Scan, |s, i| s.slices.thread_times(id(i)).0.into()),
@@ -102,7 +103,7 @@ pub(super) static SLICE: Table = Table {
         hidden(int("name_id", Integer, |s, i| Cell::Int(s.slices.name(id(i)).0.into()))),
         hidden(text("kind", Scan, |s, i| Cell::Text(s.category_kind(id(i)).name()))),
         hidden(int("correlation", Integer, |s, i| s.correlation(id(i)).into())),
-        // A part of a column, so that an index over what is looked for need not hold all slices.
+        // NULL except for kernels, so that the index over it need not hold all slices.
         hidden(int("kernel_name_id", IntegerIn(|s| &s.kernels), |s, i| match s.category_kind(id(i)) {
             CategoryKind::Kernel => Cell::Int(s.slices.name(id(i)).0.into()),
             _ => Cell::Null,
@@ -182,7 +183,7 @@ static THREAD: Table = Table {
             Cell::Int((s.tracks.process(thread.upid).pid == thread.tid).into())
         }),
         int("is_idle", Scan, |_, i| Cell::Int((i == 0).into())),
-        machine(|s, i| Cell::Int(s.tracks.process(s.tracks.threads[i].upid).trace.into())),
+        machine_id(|s, i| Cell::Int(s.tracks.process(s.tracks.threads[i].upid).trace.into())),
         int("arg_set_id", Scan, |s, i| arg_set(s, s.tracks.threads[i].args)),
     ],
 };
@@ -203,7 +204,7 @@ static PROCESS: Table = Table {
         null("android_user_id"),
         null("cmdline"),
         int("arg_set_id", Scan, |s, i| arg_set(s, s.tracks.processes[i].args)),
-        machine(|s, i| Cell::Int(s.tracks.processes[i].trace.into())),
+        machine_id(|s, i| Cell::Int(s.tracks.processes[i].trace.into())),
     ],
 };
 
@@ -217,12 +218,12 @@ static TRACK: Table = Table {
         null("dimension_arg_set_id"),
         null("parent_id"),
         null("source_arg_set_id"),
-        machine(|s, i| Cell::Int(s.tracks.tracks[i].trace.into())),
+        machine_id(|s, i| Cell::Int(s.tracks.tracks[i].trace.into())),
         null("track_group_id"),
     ],
 };
 
-/// The track behind row `i` of one of the two tables of tracks with an owner.
+/// The track of row `i` in `thread_track` or `process_track`.
 fn track_at(tracks: &[TrackId], i: usize) -> usize {
     tracks[i].row()
 }
@@ -236,7 +237,7 @@ static THREAD_TRACK: Table = Table {
         text("type", Scan, |s, i| Cell::Text(s.tracks.tracks[track_at(&s.thread_tracks, i)].owner.track_type())),
         null("parent_id"),
         null("source_arg_set_id"),
-        machine(|s, i| Cell::Int(s.tracks.tracks[track_at(&s.thread_tracks, i)].trace.into())),
+        machine_id(|s, i| Cell::Int(s.tracks.tracks[track_at(&s.thread_tracks, i)].trace.into())),
         int("utid", Integer, |s, i| s.tracks.thread_of(s.thread_tracks[i]).map(i64::from).into()),
     ],
 };
@@ -250,19 +251,19 @@ static PROCESS_TRACK: Table = Table {
         text("type", Scan, |s, i| Cell::Text(s.tracks.tracks[track_at(&s.process_tracks, i)].owner.track_type())),
         null("parent_id"),
         null("source_arg_set_id"),
-        machine(|s, i| Cell::Int(s.tracks.tracks[track_at(&s.process_tracks, i)].trace.into())),
+        machine_id(|s, i| Cell::Int(s.tracks.tracks[track_at(&s.process_tracks, i)].trace.into())),
         int("upid", Integer, |s, i| {
             s.tracks.tracks[track_at(&s.process_tracks, i)].owner.process().map(i64::from).into()
         }),
     ],
 };
 
-/// How many sets of rows `stats` has: one for each trace, and behind those of several one for their archive.
+/// The number of row groups in `stats`: one for each trace, and if there are several, a last one for their archive.
 fn stat_groups(store: &Store) -> usize {
     if store.traces.len() < 2 { 1 } else { store.traces.len() + 1 }
 }
 
-/// The trace of a row of `stats`, as far as it is one's, what is counted there, and how often it was met.
+/// A row of `stats`: its trace (`None`: the archive), what it counts, and the count.
 fn stat(store: &Store, row: usize) -> (Option<u32>, &'static Description, u64) {
     let (group, kind) = (row / DESCRIPTIONS.len(), &DESCRIPTIONS[row % DESCRIPTIONS.len()]);
     let all = store.damage.get(kind.kind).count;
@@ -286,12 +287,12 @@ static STATS: Table = Table {
         text("source", Scan, |_, _| Cell::Text("analysis")),
         int("value", Scan, |s, i| Cell::Int(stat(s, i).2 as i64)),
         text("description", Scan, |s, i| Cell::Text(stat(s, i).1.phrase)),
-        machine(|s, i| stat(s, i).0.map(i64::from).into()),
+        machine_id(|s, i| stat(s, i).0.map(i64::from).into()),
         int("trace_id", Scan, |s, i| stat(s, i).0.map(i64::from).into()),
     ],
 };
 
-/// The fields of the headers' `metadata` objects, as Perfetto shows them; nested ones are flattened here.
+/// The fields of the headers' `metadata` objects, as in Perfetto; nested fields are flattened here.
 static METADATA: Table = Table {
     name: c"metadata",
     rows: |s| s.metadata.len(),
@@ -309,7 +310,7 @@ static METADATA: Table = Table {
             ArgValue::Real(v) => Cell::Owned(format!("{v:?}")),
             _ => Cell::Null,
         }),
-        machine(|s, i| Cell::Int(s.metadata[i].trace.into())),
+        machine_id(|s, i| Cell::Int(s.metadata[i].trace.into())),
         int("trace_id", Scan, |s, i| Cell::Int(s.metadata[i].trace.into())),
     ],
 };
@@ -320,7 +321,7 @@ static TRACE_BOUNDS: Table = Table {
     columns: &[int("start_ts", Scan, |s, _| Cell::Int(s.bounds.0)), int("end_ts", Scan, |s, _| Cell::Int(s.bounds.1))],
 };
 
-/// Ours: what stands beside the events, flattened: `distributedInfo.rank`, `deviceProperties[0].name`.
+/// The project's own: the header, which is everything beside the events, flattened: `distributedInfo.rank`, `deviceProperties[0].name`.
 static HEADER: Table = Table {
     name: c"header",
     rows: |s| s.header.len(),
@@ -339,11 +340,11 @@ static HEADER: Table = Table {
                 ArgValue::Text(v) => Cell::Text(v),
             },
         },
-        hidden(machine(|s, i| Cell::Int(s.header[i].trace.into()))),
+        hidden(machine_id(|s, i| Cell::Int(s.header[i].trace.into()))),
     ],
 };
 
-/// Ours: the distinct names of slices, a few thousand where slices are millions, and what such slices are.
+/// The project's own: the distinct names of slices (a few thousand for millions of slices), and the kinds of slices that have them.
 static SLICE_NAME: Table = Table {
     name: c"slice_name",
     rows: |s| s.names.len(),

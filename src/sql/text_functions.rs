@@ -1,7 +1,7 @@
-//! PerfettoSQL's functions of text, bytes and numbers that SQLite does not have, or has otherwise.
+//! PerfettoSQL's functions of text, bytes and numbers that SQLite does not have, or defines differently.
 //!
-//! Patterns are those of the `regex` crate, which knows no backreferences and no look-around. A pattern that is the same for
-//! all rows of a query is compiled once. Numbers that stand where text is expected count as their text, as in SQLite itself.
+//! Patterns are those of the `regex` crate, which has no backreferences and no look-around. A pattern that is the same for
+//! all rows of a query is compiled once. A number where text is expected counts as its text, as in SQLite itself.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use super::functions::{PURE, failed};
 
 type Function = fn(&Context<'_>) -> Result<Value>;
 
-/// Name, number of arguments, function. `regexp` is what SQLite calls for the operator REGEXP.
+/// Name, number of arguments, function. SQLite calls `regexp` for the operator REGEXP.
 const FUNCTIONS: &[(&str, i32, Function)] = &[
     ("regexp", 2, regexp),
     ("regexp_extract", 2, regexp_extract),
@@ -28,13 +28,14 @@ const FUNCTIONS: &[(&str, i32, Function)] = &[
     ("sqrt", 1, |context| of_number(context, f64::sqrt)),
 ];
 
-/// Adds the functions to a connection.
+/// Adds the functions to a connection. Fails if SQLite does.
 pub(super) fn register(connection: &Connection) -> Result<()> {
     FUNCTIONS.iter().try_for_each(|(name, arguments, function)| {
         connection.create_scalar_function(*name, *arguments, PURE, function)
     })
 }
 
+/// An argument as text; `None` for NULL.
 fn text<'a>(context: &'a Context<'_>, argument: usize) -> Option<Cow<'a, str>> {
     as_text(context.get_raw(argument))
 }
@@ -48,7 +49,7 @@ fn as_text(value: ValueRef<'_>) -> Option<Cow<'_, str>> {
     }
 }
 
-/// The pattern in an argument that is not NULL.
+/// The pattern in an argument that is not NULL. Fails if it is not a valid regular expression.
 fn pattern(context: &Context<'_>, argument: i32) -> Result<std::sync::Arc<Regex>> {
     context.get_or_create_aux(argument, |value| Regex::new(&as_text(value).unwrap_or_default()))
 }
@@ -59,7 +60,7 @@ fn regexp(context: &Context<'_>) -> Result<Value> {
     Ok(Value::Integer(pattern(context, 0)?.is_match(&text).into()))
 }
 
-/// `regexp_extract(text, pattern)`: what the pattern's only group finds, or the pattern if it has none; NULL if nothing.
+/// `regexp_extract(text, pattern)`: the match of the pattern's only group, or of the pattern if it has none; NULL if it does not match.
 fn regexp_extract(context: &Context<'_>) -> Result<Value> {
     let (Some(text), Some(_)) = (text(context, 0), text(context, 1)) else { return Ok(Value::Null) };
     let pattern = pattern(context, 1)?;
@@ -67,12 +68,12 @@ fn regexp_extract(context: &Context<'_>) -> Result<Value> {
         return Err(failed("regexp_extract", "the pattern has more than one group; write (?:…) for the others"));
     }
     let Some(found) = pattern.captures(&text) else { return Ok(Value::Null) };
-    // As in Perfetto: a group that took part with nothing counts as if there were none.
+    // As in Perfetto: an empty group counts as if there were none.
     let group = found.get(1).filter(|group| !group.is_empty()).or(found.get(0));
     Ok(group.map_or(Value::Null, |group| Value::Text(group.as_str().to_owned())))
 }
 
-/// `regexp_replace_simple(text, pattern, replacement)`: all places, by this text and nothing else.
+/// `regexp_replace_simple(text, pattern, replacement)`: replaces all matches by this text, in which `$1` has no meaning.
 fn regexp_replace_simple(context: &Context<'_>) -> Result<Value> {
     let (Some(input), Some(_), Some(replacement)) = (text(context, 0), text(context, 1), text(context, 2)) else {
         return Ok(Value::Null);
@@ -81,28 +82,28 @@ fn regexp_replace_simple(context: &Context<'_>) -> Result<Value> {
     Ok(Value::Text(replaced))
 }
 
-/// `reverse(text)`: by characters, where Perfetto goes by bytes.
+/// `reverse(text)`: by characters; Perfetto reverses bytes.
 fn reverse(context: &Context<'_>) -> Result<Value> {
     match context.get_raw(0) {
         ValueRef::Null => Ok(Value::Null),
         ValueRef::Text(bytes) => Ok(Value::Text(String::from_utf8_lossy(bytes).chars().rev().collect())),
-        _ => Err(failed("reverse", "the argument is no text")),
+        _ => Err(failed("reverse", "the argument is not text")),
     }
 }
 
-/// `unhex(text)`: the number that hexadecimal digits stand for, with or without 0x, as in Perfetto. SQLite's own, which gives
-/// bytes, is there with two arguments: `unhex(text, '')`.
+/// `unhex(text)`: the number with these hexadecimal digits, with or without 0x, as in Perfetto. SQLite's own `unhex`, which returns
+/// bytes, is available with two arguments: `unhex(text, '')`.
 fn unhex(context: &Context<'_>) -> Result<Value> {
     let digits = match context.get_raw(0) {
         ValueRef::Null => return Ok(Value::Null),
         ValueRef::Text(bytes) => String::from_utf8_lossy(bytes),
-        _ => return Err(failed("unhex", "the argument is no text")),
+        _ => return Err(failed("unhex", "the argument is not text")),
     };
     let trimmed = digits.trim();
     let digits = trimmed.strip_prefix("0x").or_else(|| trimmed.strip_prefix("0X")).unwrap_or(trimmed);
     i64::from_str_radix(digits, 16)
         .map(Value::Integer)
-        .map_err(|_| failed("unhex", "the text is no hexadecimal number within 64 bits"))
+        .map_err(|_| failed("unhex", "the text is not a hexadecimal number of at most 64 bits"))
 }
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -133,7 +134,7 @@ fn base64_decode(context: &Context<'_>) -> Result<Value> {
     match context.get_raw(0) {
         ValueRef::Null => Ok(Value::Null),
         ValueRef::Text(text) | ValueRef::Blob(text) => {
-            decode(text).map(Value::Blob).ok_or_else(|| failed("base64_decode", "the text is no base64"))
+            decode(text).map(Value::Blob).ok_or_else(|| failed("base64_decode", "the text is not base64"))
         }
         _ => Err(failed("base64_decode", "the argument is neither text nor bytes")),
     }
@@ -142,7 +143,7 @@ fn base64_decode(context: &Context<'_>) -> Result<Value> {
 fn decode(text: &[u8]) -> Option<Vec<u8>> {
     let padding = text.iter().rev().take(2).take_while(|c| **c == b'=').count();
     let letters = &text[..text.len() - padding];
-    // One letter alone holds less than a byte; padding fills to four letters where it is written.
+    // A single letter holds less than a byte; padding, if written, fills up to four letters.
     if letters.len() % 4 == 1 || (padding > 0 && !text.len().is_multiple_of(4)) {
         return None;
     }
@@ -160,12 +161,12 @@ fn decode(text: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// `ln(number)`: NULL for what has none.
+/// `ln(number)`: NULL for numbers that are not positive.
 fn ln(context: &Context<'_>) -> Result<Value> {
     of_number(context, |number| if number > 0.0 { number.ln() } else { f64::NAN })
 }
 
-/// A function of a number; text that reads as a number counts as one, all else gives NULL, as does no number.
+/// Applies a function to a number. Text that is a number counts as one; NULL for other arguments and if the result is NaN.
 fn of_number(context: &Context<'_>, function: fn(f64) -> f64) -> Result<Value> {
     let number = match context.get_raw(0) {
         ValueRef::Integer(value) => value as f64,
@@ -180,7 +181,7 @@ fn of_number(context: &Context<'_>, function: fn(f64) -> f64) -> Result<Value> {
     Ok(if result.is_nan() { Value::Null } else { Value::Real(result) })
 }
 
-/// A number as SQLite reads it, which knows no `inf` and no `nan`.
+/// Parses a number as SQLite does, without `inf` and `nan`.
 fn number(text: &str) -> Option<f64> {
     let text = text.trim();
     let looks = text.bytes().all(|c| c.is_ascii_digit() || b"+-.eE".contains(&c));

@@ -1,8 +1,8 @@
 -- The views that PerfettoSQL users expect, with its names and columns in its order. In Perfetto the last three come with
--- INCLUDE PERFETTO MODULE slices.with_context; here they are always there.
+-- INCLUDE PERFETTO MODULE slices.with_context; here they always exist.
 --
--- All are joins that SQLite can fold into the query that uses them, so that a condition on a name or an id reaches the table
--- behind. That is why none of them is a UNION or has an order of its own.
+-- All are joins that SQLite can flatten into the query that uses them, so that a condition on a name or an id reaches the
+-- underlying table. That is why none of them is a UNION or has an ORDER BY.
 
 -- Row: a slice, under the table's older name.
 CREATE VIEW slices AS
@@ -11,13 +11,13 @@ SELECT
   thread_instruction_count, thread_instruction_delta, cat, slice_id
 FROM slice;
 
--- Row: a slice without a length: a moment.
+-- Row: a slice of length 0: an instant.
 CREATE VIEW instant AS
 SELECT ts, track_id, name, arg_set_id
 FROM slice
 WHERE dur = 0;
 
--- Row: a slice on the track of a thread, or on a lane beside it, with its thread and process. Every thread has a process.
+-- Row: a slice on the track of a thread, or on one of its lanes, with its thread and process. Every thread has a process.
 CREATE VIEW thread_slice AS
 SELECT
   slice.id AS id, slice.ts AS ts, slice.dur AS dur, slice.category AS category, slice.name AS name,
@@ -41,7 +41,7 @@ FROM slice
 JOIN process_track ON process_track.id = slice.track_id
 JOIN process ON process.upid = process_track.upid;
 
--- Row: a slice of either sort. A track is one of a thread or one of a process, never both, so one of the two joins finds nothing.
+-- Row: a slice of either kind. A track belongs to a thread or to a process, never to both, so one of the two joins finds nothing.
 CREATE VIEW thread_or_process_slice AS
 SELECT
   slice.id AS id, slice.ts AS ts, slice.dur AS dur, slice.category AS category, slice.name AS name,

@@ -1,4 +1,4 @@
-//! Arguments, stored as sets of rows; equal sets are stored once.
+//! Arguments of events, as sets of rows. Equal sets are stored once, because many events have the same arguments.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -8,7 +8,7 @@ use hashbrown::HashTable;
 use super::strings::StringId;
 use crate::event::ArgValue;
 
-/// The number of a set of arguments. 0 stands for "no arguments".
+/// The number of a set of arguments. 0 means no arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct ArgSetId(pub u32);
 
@@ -20,9 +20,9 @@ impl ArgSetId {
 /// One stored argument.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Arg {
-    /// `args.grid[0]`
+    /// Its argument key: `args.grid[0]`
     pub key: StringId,
-    /// `args.grid`
+    /// The key without indexes: `args.grid`
     pub flat_key: StringId,
     /// Its value.
     pub value: ArgValue<StringId>,
@@ -31,7 +31,7 @@ pub struct Arg {
 impl Copy for ArgValue<StringId> {}
 
 impl Arg {
-    /// The bits that tell values apart: type and content.
+    /// The bits of the value: type and content. Equal bits mean equal values.
     fn bits(&self) -> (u8, u64) {
         match self.value {
             ArgValue::Int(v) => (0, v as u64),
@@ -59,7 +59,7 @@ impl std::fmt::Debug for Args {
 }
 
 impl Args {
-    /// Stores rows as one set. Of a key that comes twice the last value counts, at the first one's place.
+    /// Stores rows as one set. If a key occurs twice, the last value wins and takes the position of the first.
     pub(super) fn add_set(&mut self, set: &mut Vec<Arg>) -> ArgSetId {
         keep_last_of_each_key(set);
         let hash = hash(&self.hasher, set);
@@ -75,7 +75,7 @@ impl Args {
         ArgSetId(id)
     }
 
-    /// Both sets in one, `more` after `base`: what an end event adds to its slice.
+    /// Both sets as one, `more` after `base`: an end event adds its arguments to those of its slice.
     pub(super) fn merge(&mut self, base: ArgSetId, more: ArgSetId) -> ArgSetId {
         if base == ArgSetId::NONE || more == ArgSetId::NONE {
             return if base == ArgSetId::NONE { more } else { base };
@@ -94,12 +94,12 @@ impl Args {
         &self.rows
     }
 
-    /// The value of a key in a set.
+    /// The value of an argument key in a set; `None` if the set does not have it.
     pub fn get(&self, id: ArgSetId, key: StringId) -> Option<ArgValue<StringId>> {
         self.set(id).iter().find(|arg| arg.key == key).map(|arg| arg.value)
     }
 
-    /// The number of a set as SQL shows it: that of its first row. `None` for no arguments.
+    /// The number of a set in SQL (`arg_set_id`), which is its first row. `None` for no arguments.
     pub fn first_row(&self, id: ArgSetId) -> Option<u32> {
         match id.0 {
             0 => None,
@@ -108,7 +108,7 @@ impl Args {
         }
     }
 
-    /// The set whose first row, as SQL shows it, is this.
+    /// The set with this number in SQL; [`ArgSetId::NONE`] if there is none.
     pub fn set_at_row(&self, row: u32) -> ArgSetId {
         if row == 0 && !self.ends.is_empty() {
             return ArgSetId(1);
@@ -118,7 +118,7 @@ impl Args {
             .map_or(ArgSetId::NONE, |i| if i + 1 < self.ends.len() { ArgSetId(i as u32 + 2) } else { ArgSetId::NONE })
     }
 
-    /// The set to which a row belongs.
+    /// The set of a row.
     pub fn set_of_row(&self, row: u32) -> ArgSetId {
         ArgSetId(self.ends.partition_point(|end| *end <= row) as u32 + 1)
     }
@@ -143,7 +143,7 @@ fn hash(hasher: &foldhash::fast::FixedState, set: &[Arg]) -> u64 {
 }
 
 fn keep_last_of_each_key(set: &mut Vec<Arg>) {
-    // Small sets, which is to say almost all, are searched faster than hashed.
+    // Small sets, which almost all are, are searched faster than hashed.
     if set.len() <= 64 {
         let mut at = 1;
         while at < set.len() {

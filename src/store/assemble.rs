@@ -1,37 +1,38 @@
-//! Running through the events in time order: slices are laid, open ones closed, flows bound.
+//! Processes all events in time order: nests slices, closes open ones, binds flows. It comes after reading because files are not in
+//! time order.
 
 use std::collections::HashMap;
 
 use super::args::{ArgSetId, Args};
 use super::flows::Binder;
-use super::nest::Layer;
+use super::nest::Nester;
 use super::offsets::EventOffsets;
-use super::order::{Events, Next, Sequence};
+use super::order::{Events, Merge, Next};
 use super::raw::{Extra, Mark, RawKind};
 use crate::damage::{Damage, DamageReport};
 use crate::event::Bind;
 use crate::id::{SliceId, TraceId};
 
-/// What few events have.
+/// The fields that few events have.
 #[derive(Debug, Default)]
 pub(super) struct Extras {
-    /// Of slices, by row.
+    /// Of slices: `bind_id`, by row.
     pub(super) binds: HashMap<u32, Bind>,
-    /// Of marks, by their number.
+    /// Of ends, by the index of the mark.
     pub(super) ends: HashMap<u32, Extra>,
 }
 
-/// See the file's header.
+/// The state of this pass.
 pub(super) struct Assembler<'a> {
-    pub(super) layer: Layer,
+    pub(super) nester: Nester,
     pub(super) binder: Binder,
     pub(super) args: Args,
     /// By trace.
     pub(super) damage: Vec<DamageReport>,
-    /// The trace whose events are being gone through.
+    /// The trace of the current events.
     pub(super) trace: TraceId,
     pub(super) marks: &'a [Mark],
-    /// Where they stand in the text, if that was asked for.
+    /// Their byte offsets in the text, if the load keeps offsets.
     pub(super) mark_offsets: &'a [u64],
     pub(super) extras: &'a Extras,
     pub(super) offsets: EventOffsets,
@@ -40,16 +41,16 @@ pub(super) struct Assembler<'a> {
 }
 
 impl Assembler<'_> {
-    /// Runs through all events. `sequence` makes their order of them.
-    pub(super) fn run(&mut self, sequence: impl FnOnce(Events<'_>) -> Sequence) {
-        let mut sequence = sequence(self.events());
+    /// Processes all events in the order of `merge`.
+    pub(super) fn run(&mut self, merge: impl FnOnce(Events<'_>) -> Merge) {
+        let mut merge = merge(self.events());
         loop {
-            let (trace, group) = sequence.next_group(self.events());
+            let (trace, group) = merge.next_group(self.events());
             if group.is_empty() {
                 return;
             }
             self.trace = TraceId::of_row(trace);
-            self.binder.go_to_trace(trace);
+            self.binder.set_trace(trace);
             for next in group {
                 match *next {
                     Next::Slice(row) => self.slice(row),
@@ -60,18 +61,18 @@ impl Assembler<'_> {
     }
 
     fn events(&self) -> Events<'_> {
-        let rows = &self.layer.slices.rows;
+        let rows = &self.nester.slices.rows;
         Events { ts: &rows.ts, dur: &rows.dur, marks: self.marks }
     }
 
     #[inline]
     fn slice(&mut self, row: u32) {
-        let Some((slice, track)) = self.layer.lay(row, &mut self.damage[self.trace.row()]) else { return };
-        self.binder.opened(track, slice, || self.layer.first_slice_of(self.trace));
+        let Some((slice, track)) = self.nester.nest(row, &mut self.damage[self.trace.row()]) else { return };
+        self.binder.opened(track, slice, || self.nester.first_slice_of(self.trace));
         if !self.extras.binds.is_empty()
             && let Some(bind) = self.extras.binds.get(&row)
         {
-            self.binder.bind(*bind, slice, &self.layer.slices, &mut self.damage[self.trace.row()]);
+            self.binder.bind(*bind, slice, &self.nester.slices, &mut self.damage[self.trace.row()]);
         }
     }
 
@@ -81,17 +82,17 @@ impl Assembler<'_> {
             return self.end(mark, self.extras.ends.get(&at), self.mark_offsets.get(at as usize).copied());
         }
         if let RawKind::SliceFlow { terminates, of_closed } = mark.kind {
-            // The event before it in the file is its slice's, and was the one before it here, too.
+            // The event before it in the file is that of its slice, and was the one before it here, too.
             let slice =
-                if of_closed { self.closed } else { self.layer.slices.last_id(mark.rows_before.wrapping_sub(1)) };
+                if of_closed { self.closed } else { self.nester.slices.last_id(mark.rows_before.wrapping_sub(1)) };
             if let Some(slice) = slice {
-                self.binder.pass(mark.id, slice, terminates, &self.layer.slices);
+                self.binder.pass(mark.id, slice, terminates, &self.nester.slices);
             }
             return;
         }
         let (id, label) = (mark.id, (mark.name, mark.category));
-        let top = self.layer.top(mark.track);
-        let (slices, damage) = (&self.layer.slices, &mut self.damage[self.trace.row()]);
+        let top = self.nester.top(mark.track);
+        let (slices, damage) = (&self.nester.slices, &mut self.damage[self.trace.row()]);
         self.binder.offset = self.mark_offsets.get(at as usize).copied();
         match mark.kind {
             RawKind::FlowStart => self.binder.start(id, label, top, damage),
@@ -105,10 +106,10 @@ impl Assembler<'_> {
 
     fn end(&mut self, mark: Mark, extra: Option<&Extra>, offset: Option<u64>) {
         let Mark { ts, track, name, category, .. } = mark;
-        self.closed = self.layer.close(track, ts, name, category, &mut self.damage[self.trace.row()]);
+        self.closed = self.nester.close(track, ts, name, category, &mut self.damage[self.trace.row()]);
         let Some(slice) = self.closed else { return };
         self.offsets.ends.extend(offset.map(|offset| (slice, offset)));
-        let slices = &mut self.layer.slices;
+        let slices = &mut self.nester.slices;
         if mark.args != ArgSetId::NONE {
             slices.set_args(slice, self.args.merge(slices.args(slice), mark.args));
         }

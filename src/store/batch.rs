@@ -1,84 +1,92 @@
-//! Events on their way into the store: read by one of several threads, in ids of its own.
+//! Events on their way into the store, as one of several reading threads collects them.
 //!
-//! Each thread that reads a part of the file has a [`Shard`], which gives its own numbers to the texts, threads and tracks that it
-//! meets; so the threads need not wait for each other. What a stretch of the file held comes out of a shard as a [`Batch`], and
-//! [`super::Builder`] takes the batches in file order. A batch tells of everything that its shard had not met before, in
-//! the order in which it was met; the builder numbers anew what no batch before has told of. So in the end all has the numbers
-//! that one thread alone would have given.
+//! Each reading thread has a [`Shard`], which gives its own numbers to the texts, threads and tracks of its events, so that threads do
+//! not wait for each other. A shard passes on the events of a segment of the file as a [`Batch`], and [`super::Builder`] takes the
+//! batches in file order. A batch lists everything that is new to its shard, in the order of occurrence; the builder gives new ids
+//! to what no earlier batch has listed. So the ids are those that one thread alone would have given.
 
 use std::borrow::Cow;
 
 use super::args::{Arg, ArgSetId};
 use super::ids::PackedIds;
-use super::order::Watch;
-use super::raw::{DescribedNames, Extra, News, Raw, RawKind};
+use super::order::OrderWatch;
+use super::raw::{DescribedNames, Extra, RawEvent, RawKind, TrackChange};
 use super::shard_tracks::ShardTracks;
 use super::strings::{StringId, Strings};
 use crate::damage::{Damage, DamageReport};
 use crate::event::{ArgList, ArgValue, Event, Kind, Scope, SliceFlow, Text, TrackDescription, TrackKey};
 
-/// The events of one stretch of the file, in time order, equal times in file order.
+/// The events of one segment of the file, in time order, at equal times in file order.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// The shard whose numbers these are.
+    /// The shard that numbered it.
     pub(super) shard: usize,
-    pub(super) raws: Vec<Raw>,
-    /// Where each of them begins in the text, if that was asked for.
+    pub(super) raws: Vec<RawEvent>,
+    /// The byte offset of each event in the text, if the load keeps offsets.
     pub(super) offsets: Vec<u64>,
+    /// What few events have; [`RawEvent::ids`] has the index.
     pub(super) extras: Vec<Extra>,
-    /// Sets of arguments: set `i` is `args[args_ends[i - 1]..args_ends[i]]`, and events have them as `i + 1`.
+    /// Sets of arguments: set `i` is `args[args_ends[i - 1]..args_ends[i]]`, and its [`ArgSetId`] is `i + 1`.
     pub(super) args: Vec<Arg>,
     pub(super) args_ends: Vec<u32>,
-    /// New texts, one behind the other, and where each ends.
+    /// The texts new to the shard, joined, and the end of each.
     pub(super) texts: String,
     pub(super) text_ends: Vec<usize>,
-    pub(super) news: Vec<News>,
+    pub(super) changes: Vec<TrackChange>,
     pub(super) damage: DamageReport,
-    pub(super) watch: Watch,
+    pub(super) watch: OrderWatch,
 }
 
 impl Batch {
-    /// The number of the shard that it comes from.
+    /// The number of its shard.
     pub fn shard(&self) -> usize {
         self.shard
     }
 
-    /// The same batch, whose events at equal times stay as they are in the file, as Perfetto has it for its own format.
+    /// The same batch, with events at equal times always in file order, as in Perfetto for its own format.
     pub fn in_file_order(self) -> Self {
-        Batch { watch: Watch::default(), ..self }
+        Batch { watch: OrderWatch::default(), ..self }
     }
 }
 
-/// Takes the events that one thread reads.
+/// Collects the events that one thread reads.
 #[derive(Debug)]
 pub struct Shard {
     number: usize,
     strings: Strings,
-    /// Texts from this one on have not been told of.
-    untold: usize,
+    /// The first text that no batch has listed yet.
+    first_unsent: usize,
     tracks: ShardTracks,
-    /// As it stood in the file, and its number.
+    /// Its bytes in the file, and its id.
     last_category: (Vec<u8>, StringId),
     keep_offsets: bool,
     batch: Batch,
 }
 
 impl Shard {
-    /// The shard with this number; no two may have the same.
+    /// A shard with this number, which no other shard of the trace may have.
     pub fn new(number: usize) -> Self {
         let strings = Strings::default();
-        let untold = strings.len();
+        let first_unsent = strings.len();
         let batch = Batch { shard: number, ..Batch::default() };
         let last_category = (Vec::new(), StringId::NULL);
-        Shard { number, strings, untold, tracks: ShardTracks::default(), last_category, keep_offsets: false, batch }
+        Shard {
+            number,
+            strings,
+            first_unsent,
+            tracks: ShardTracks::default(),
+            last_category,
+            keep_offsets: false,
+            batch,
+        }
     }
 
-    /// The same one, which also keeps where in the text its events stand if that is wanted.
+    /// The same shard, which also keeps the byte offsets of its events if wanted.
     pub fn keep_offsets(self, wanted: bool) -> Self {
         Shard { keep_offsets: wanted, ..self }
     }
 
-    /// A new one that keeps what this one keeps.
+    /// A new shard that keeps offsets if this one does.
     pub fn renewed(&self, number: usize) -> Self {
         Shard::new(number).keep_offsets(self.keep_offsets)
     }
@@ -88,12 +96,12 @@ impl Shard {
         self.number
     }
 
-    /// Takes an event; `offset` is its byte in the text.
+    /// Adds an event; `offset` is its first byte in the text. Counts it as damage if its times are invalid.
     #[inline]
     pub fn add(&mut self, event: &Event<'_>, offset: u64) {
         let batch = &mut self.batch;
-        let thread = self.tracks.thread(&event.pid, &event.tid, &mut self.strings, &mut batch.news);
-        batch.watch.see(event.ts, matches!(event.kind, Kind::Complete { .. }));
+        let thread = self.tracks.thread(&event.pid, &event.tid, &mut self.strings, &mut batch.changes);
+        batch.watch.observe(event.ts, matches!(event.kind, Kind::Complete { .. }));
         if event.ts < 0 {
             return batch.damage.count(Damage::NegativeTimestamp, Some(offset));
         }
@@ -105,10 +113,10 @@ impl Shard {
             Kind::Complete { dur } if event.ts.checked_add(dur).is_none() => {
                 return batch.damage.count(Damage::InvalidDuration, Some(offset));
             }
-            Kind::Complete { dur } => (RawKind::Complete, dur, self.tracks.of_thread(thread, &mut batch.news)),
-            Kind::Begin => (RawKind::Begin, 0, self.tracks.of_thread(thread, &mut batch.news)),
-            Kind::End => (RawKind::End, 0, self.tracks.of_thread(thread, &mut batch.news)),
-            Kind::Instant(scope) => (RawKind::Instant, 0, self.tracks.of_instant(scope, thread, &mut batch.news)),
+            Kind::Complete { dur } => (RawKind::Complete, dur, self.tracks.of_thread(thread, &mut batch.changes)),
+            Kind::Begin => (RawKind::Begin, 0, self.tracks.of_thread(thread, &mut batch.changes)),
+            Kind::End => (RawKind::End, 0, self.tracks.of_thread(thread, &mut batch.changes)),
+            Kind::Instant(scope) => (RawKind::Instant, 0, self.tracks.of_instant(scope, thread, &mut batch.changes)),
             Kind::AsyncBegin(ref id) | Kind::AsyncEnd(ref id) | Kind::AsyncInstant(ref id) => {
                 let category = event.category.map(|category| category.decoded()).unwrap_or_default();
                 let kind = match event.kind {
@@ -116,7 +124,7 @@ impl Shard {
                     Kind::AsyncEnd(_) => RawKind::End,
                     _ => RawKind::Instant,
                 };
-                (kind, 0, self.tracks.of_operation(id, &category, thread, name, &mut batch.news))
+                (kind, 0, self.tracks.of_operation(id, &category, thread, name, &mut batch.changes))
             }
             Kind::FlowStart(id) => self.flow(RawKind::FlowStart, id, thread),
             Kind::FlowStep(id) => self.flow(RawKind::FlowStep, id, thread),
@@ -131,13 +139,13 @@ impl Shard {
         if may_not_be_nameless && name == StringId::NULL {
             name = self.strings.intern("[No name]");
         }
-        self.keep(event, Raw { ts: event.ts, value, track, name, category, kind, ..Raw::default() }, offset);
+        self.keep(event, RawEvent { ts: event.ts, value, track, name, category, kind, ..RawEvent::default() }, offset);
     }
 
-    /// Takes an event that lies on a track which the file describes ([`Shard::describe`]). Slices may be nameless there.
+    /// Adds an event of a track that the file describes ([`Shard::describe`]). Slices may be nameless there.
     pub fn add_on(&mut self, key: TrackKey, event: &Event<'_>, offset: u64) {
         if event.ts < 0 {
-            // The flows of an event are not counted beside it.
+            // The flows of an event are not counted in addition to it.
             if !matches!(event.kind, Kind::SliceFlow(_)) {
                 self.batch.damage.count(Damage::NegativeTimestamp, Some(offset));
             }
@@ -166,11 +174,11 @@ impl Shard {
         };
         let name = event.name.map_or(StringId::NULL, |name| self.strings.intern_text(name));
         let category = event.category.map_or(StringId::NULL, |category| self.category(category));
-        let track = self.tracks.described(key, name, &mut self.batch.news);
-        self.keep(event, Raw { ts: event.ts, value, track, name, category, kind, ..Raw::default() }, offset);
+        let track = self.tracks.described(key, name, &mut self.batch.changes);
+        self.keep(event, RawEvent { ts: event.ts, value, track, name, category, kind, ..RawEvent::default() }, offset);
     }
 
-    /// Takes what the file says of such a track, behind all of its events.
+    /// Adds the description of such a track, after all of its events.
     pub fn describe(&mut self, description: &TrackDescription<'_>) {
         let track = self.tracks.find_described(description.key);
         let strings = &mut self.strings;
@@ -183,17 +191,17 @@ impl Shard {
             thread: name(&description.thread_name),
             process: name(&description.process_name),
         };
-        self.batch.news.push(News::Description { track, owner: description.owner, names });
+        self.batch.changes.push(TrackChange::Description { track, owner: description.owner, names });
     }
 
-    /// How many events the batch has so far.
+    /// Number of events in the batch so far.
     pub fn pending(&self) -> usize {
         self.batch.raws.len()
     }
 
-    /// Puts an event into the batch, with all that belongs to it.
+    /// Puts an event into the batch, with its arguments and ids.
     #[inline(always)]
-    fn keep(&mut self, event: &Event<'_>, raw: Raw, offset: u64) {
+    fn keep(&mut self, event: &Event<'_>, raw: RawEvent, offset: u64) {
         let kind = raw.kind;
         let has_args = kind.is_slice() || kind == RawKind::End;
         let args = if has_args && !event.args.is_empty() { self.args(event.args) } else { ArgSetId::NONE };
@@ -212,13 +220,13 @@ impl Shard {
                 ((batch.extras.len() - 1) as u32, 0)
             }
         };
-        batch.raws.push(Raw { args, ids, has_extra, ..raw });
+        batch.raws.push(RawEvent { args, ids, has_extra, ..raw });
         if self.keep_offsets {
             batch.offsets.push(offset);
         }
     }
 
-    /// The number of a category. Mostly it is that of the event before.
+    /// The id of a category. Most events have that of the event before.
     #[inline]
     fn category(&mut self, category: Text<'_>) -> StringId {
         if category.raw != self.last_category.0 {
@@ -230,7 +238,7 @@ impl Shard {
     }
 
     fn flow(&mut self, kind: RawKind, id: Option<u64>, thread: u32) -> (RawKind, i64, u32) {
-        let track = self.tracks.of_thread(thread, &mut self.batch.news);
+        let track = self.tracks.of_thread(thread, &mut self.batch.changes);
         match id {
             Some(id) => (kind, id as i64, track),
             None => (RawKind::FlowInvalid, 0, track),
@@ -240,18 +248,18 @@ impl Shard {
     #[cold]
     fn metadata(&mut self, event: &Event<'_>, thread: u32) {
         let ts = event.ts;
-        let news = match &event.kind {
-            Kind::ProcessName(name) => News::ProcessName { thread, name: self.strings.intern(name), ts },
-            Kind::ThreadName(name) => News::ThreadName { thread, name: self.strings.intern(name), ts },
+        let change = match &event.kind {
+            Kind::ProcessName(name) => TrackChange::ProcessName { thread, name: self.strings.intern(name), ts },
+            Kind::ThreadName(name) => TrackChange::ThreadName { thread, name: self.strings.intern(name), ts },
             Kind::ProcessSortIndex(index) => {
-                News::ProcessArgs { thread, args: self.hint("process_sort_index_hint", *index) }
+                TrackChange::ProcessArgs { thread, args: self.hint("process_sort_index_hint", *index) }
             }
             Kind::ThreadSortIndex(index) => {
-                News::ThreadArgs { thread, args: self.hint("thread_sort_index_hint", *index) }
+                TrackChange::ThreadArgs { thread, args: self.hint("thread_sort_index_hint", *index) }
             }
             _ => return self.batch.damage.count(Damage::PhaseNotShown, None),
         };
-        self.batch.news.push(news);
+        self.batch.changes.push(change);
     }
 
     fn hint(&mut self, key: &str, value: i64) -> ArgSetId {
@@ -280,21 +288,21 @@ impl Shard {
         ArgSetId(self.batch.args_ends.len() as u32)
     }
 
-    /// What was added since the last batch was taken.
+    /// Takes what was added since the last call, in time order.
     pub fn take(&mut self) -> Batch {
         let next = Batch {
             shard: self.number,
-            // Batches are alike; the next one will hardly be larger.
+            // Batches have similar sizes; the next one will hardly be larger.
             raws: Vec::with_capacity(self.batch.raws.len() + self.batch.raws.len() / 16),
             ..Batch::default()
         };
         let mut batch = std::mem::replace(&mut self.batch, next);
-        for id in self.untold..self.strings.len() {
+        for id in self.first_unsent..self.strings.len() {
             batch.texts.push_str(self.strings.get(StringId(id as u32)).unwrap_or_default());
             batch.text_ends.push(batch.texts.len());
         }
-        self.untold = self.strings.len();
-        // Most files are in time order, or nearly.
+        self.first_unsent = self.strings.len();
+        // Most files are nearly in time order.
         if !batch.raws.is_sorted_by_key(|raw| raw.ts) {
             if self.keep_offsets {
                 let mut order: Vec<usize> = (0..batch.raws.len()).collect();

@@ -1,8 +1,8 @@
-//! Flows: the flows between slices, bound as Perfetto binds them.
+//! Flows between slices, bound as Perfetto binds them.
 //!
-//! A flow's ends are bound to whatever slice is on top of their track when the end is reached in time order, even one
-//! that ended long ago. That is wrong for kernels which overlap on one stream, and it is what everybody's SQL expects; the
-//! truth about launches is found elsewhere, by correlation ids.
+//! In time order, each end of a flow is bound to the slice on top of its track, even to one that ended long ago. That is wrong for
+//! kernels that overlap on one stream, but SQL written for Perfetto expects it. The attribution of kernels to launches does not rely
+//! on it; it uses correlation ids.
 
 use std::collections::HashMap;
 
@@ -12,10 +12,10 @@ use super::strings::StringId;
 use crate::damage::{Damage, DamageReport};
 use crate::id::{SliceId, TrackId};
 
-/// All flows, in the order in which they were closed.
+/// The columns of all flows, in the order in which they were closed.
 #[derive(Debug, Default)]
 pub struct Flows {
-    /// The slice that a flow leaves.
+    /// The slice that the flow leaves.
     pub slice_out: Vec<SliceId>,
     /// The slice at which it arrives.
     pub slice_in: Vec<SliceId>,
@@ -26,7 +26,7 @@ pub struct Flows {
 }
 
 impl Flows {
-    /// How many flows there are.
+    /// Number of flows.
     pub fn len(&self) -> usize {
         self.slice_out.len()
     }
@@ -37,44 +37,45 @@ impl Flows {
     }
 }
 
+/// Name and category of a flow.
 type Label = (StringId, StringId);
 
-/// Binds the ends of flows while the slices are laid in time order.
+/// Binds the ends of flows while the slices are nested in time order.
 #[derive(Default)]
 pub(super) struct Binder {
     pub(super) flows: Flows,
     /// By trace.
     live: Vec<LiveFlows>,
-    /// The trace whose events come now.
+    /// The index of the trace of the current events.
     trace: usize,
     /// Ends that wait for the next slice on their track.
     parked: HashMap<TrackId, Vec<Parked>>,
-    /// Where the event stands that is being bound, if that is to be kept.
+    /// The byte offset of the event that is being bound, if the load keeps offsets.
     pub(super) offset: Option<u64>,
-    /// The events that were bound, if their offsets are to be kept.
+    /// The ends that were bound, if the load keeps offsets.
     pub(super) ends: Vec<FlowEnd>,
 }
 
-/// The flows of one trace: others number theirs alike.
+/// The flows of one trace. Other traces use the same numbers.
 #[derive(Default)]
 struct LiveFlows {
     numbers: HashMap<(u64, Label), u64, foldhash::fast::FixedState>,
-    /// The latest slice of each flow that has been started.
+    /// The latest slice of each flow that has started.
     started: HashMap<u64, SliceId, foldhash::fast::FixedState>,
 }
 
-/// A flow's number, its label, and where its end stands if that is to be kept.
+/// A flow's number, its label, and the byte offset of its end if the load keeps offsets.
 type Parked = (u64, Label, Option<u64>);
 
 impl Binder {
-    /// For so many traces.
+    /// A binder for this number of traces.
     pub(super) fn new(traces: usize) -> Self {
         Binder { live: std::iter::repeat_with(LiveFlows::default).take(traces).collect(), ..Binder::default() }
     }
 
-    /// What comes next is of this trace.
+    /// The next events belong to the trace with this index.
     #[inline]
-    pub(super) fn go_to_trace(&mut self, trace: usize) {
+    pub(super) fn set_trace(&mut self, trace: usize) {
         self.trace = trace;
     }
 
@@ -164,8 +165,8 @@ impl Binder {
         self.parked.entry(track).or_default().push((number, label, self.offset));
     }
 
-    /// A slice was opened on a track: the flows that waited for it arrive. One that was never started leaves the first slice of
-    /// its trace, as in Perfetto.
+    /// Binds the flows that waited for the next slice on this track. A flow that was never started leaves the first slice of its
+    /// trace, as in Perfetto.
     pub(super) fn opened(&mut self, track: TrackId, slice: SliceId, first: impl Fn() -> SliceId) {
         if self.parked.is_empty() {
             return;
@@ -199,7 +200,7 @@ impl Binder {
         }
     }
 
-    /// A flow of Perfetto's own format passes a slice: it leaves from there if it is not under way, otherwise it arrives.
+    /// A flow of Perfetto's own format at a slice: it leaves the slice if it has not started, otherwise it arrives there.
     pub(super) fn pass(&mut self, id: u64, slice: SliceId, terminates: bool, slices: &Slices) {
         let started = &mut self.live().started;
         let from = if terminates { started.remove(&id) } else { started.insert(id, slice) };
@@ -208,7 +209,7 @@ impl Binder {
         }
     }
 
-    /// The slice that starts earlier is the one that the flow leaves, whichever end was met first.
+    /// Adds a flow. It leaves the slice that starts earlier, whichever of its ends came first.
     fn connect(&mut self, number: u64, label: Label, from: SliceId, to: SliceId, slices: &Slices) {
         let flipped = slices.ts(from) > slices.ts(to);
         let (from, to) = if flipped { (to, from) } else { (from, to) };

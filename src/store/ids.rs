@@ -1,7 +1,7 @@
-//! The ids of slices ([`EventIds`]) in columns, and by name again.
+//! The ids of slices ([`EventIds`]): packed into columns, and unpacked by name.
 //!
-//! Every slice has two numbers, few have a pair besides: so ids take eight bytes for most slices. What the numbers mean follows
-//! from the slice's category; [`PackedIds::pack`] and [`PackedIds::unpack`] alone know how.
+//! Every slice has two numbers, few have another pair: so ids take eight bytes for most slices. The slice's category determines
+//! what the numbers mean; only `PackedIds::pack` and `PackedIds::unpack` know how.
 
 use super::Store;
 use super::strings::StringId;
@@ -9,15 +9,15 @@ use crate::event::ids::{EventIds, PythonCaller};
 use crate::id::{SliceId, TraceId};
 use crate::nccl::category::CategoryKind;
 
-/// The ids of an event as the columns hold them. 0 is none in all of them.
+/// The ids of an event as the columns store them. 0 means none in each of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct PackedIds {
     /// GPU work and calls: the correlation id. Python functions: the Python id. Operators: the External id.
     pub(super) first: i64,
-    /// GPU work: the External id. Python functions: the caller's number and one more, 1 if there is no caller. Operators: the
-    /// sequence number and one more.
+    /// GPU work: the External id. Python functions: the caller's number plus 1, or 1 if there is no caller. Operators: the sequence
+    /// number plus 1.
     pub(super) second: i64,
-    /// GPU work: the ids of its graph and of its node there. Operators: the thread of the forward pass, and 0.
+    /// GPU work: the ids of its graph and of its node in it. Operators: the thread of the forward pass, and 0.
     pub(super) pair: (i64, i64),
 }
 
@@ -44,7 +44,7 @@ impl PackedIds {
         }
     }
 
-    /// `kind` is that of the slice's category, [`CategoryKind::Runtime`] if it has none.
+    /// `kind` is that of the slice's category, [`CategoryKind::Runtime`] if it has no category.
     #[inline]
     pub(super) fn unpack(self, kind: CategoryKind) -> EventIds {
         let PackedIds { first, second, pair } = self;
@@ -70,12 +70,12 @@ impl PackedIds {
     }
 }
 
-/// What autograd numbered an operator with.
+/// The numbers of an operator from autograd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Autograd {
-    /// The number that an operator of the backward pass shares with that of the forward pass.
+    /// The sequence number, which an operator of the backward pass shares with its operator of the forward pass.
     pub sequence: i64,
-    /// The thread of the forward pass in PyTorch's own count; 0 if this operator is of the forward pass itself.
+    /// The thread of the forward pass in PyTorch's own numbering; 0 for an operator of the forward pass itself.
     pub forward_thread: i64,
 }
 
@@ -85,21 +85,21 @@ impl Store {
         self.slices.packed_ids(slice).unpack(self.ids_kind(slice))
     }
 
-    /// All but the pair, which takes a search.
+    /// All ids but the pair, which needs a search.
     #[inline]
     fn common_ids(&self, slice: SliceId) -> EventIds {
         let (first, second) = self.slices.common_ids(slice);
         PackedIds { first, second, pair: (0, 0) }.unpack(self.ids_kind(slice))
     }
 
-    /// A slice without a category may be a call.
+    /// The kind that determines the ids. A slice without a category may be a runtime call.
     #[inline]
     fn ids_kind(&self, slice: SliceId) -> CategoryKind {
         if self.slices.category(slice) == StringId::NULL { CategoryKind::Runtime } else { self.category_kind(slice) }
     }
 
-    /// The number that GPU work shares with the call that launched it; CUPTI counts from 1. Slices without a category may have it
-    /// too.
+    /// The correlation id, which GPU work shares with the call that launched it; CUPTI counts from 1. Slices without a category may
+    /// have it too.
     pub fn correlation(&self, slice: SliceId) -> Option<i64> {
         // The first number is enough.
         let ids = PackedIds { first: self.slices.common_ids(slice).0, ..PackedIds::default() };
@@ -111,12 +111,12 @@ impl Store {
         }
     }
 
-    /// The same with the slice's trace: other traces number theirs alike.
+    /// The same with the slice's trace, because other traces use the same numbers.
     pub fn trace_correlation(&self, slice: SliceId) -> Option<(TraceId, i64)> {
         Some((self.trace_of(slice), self.correlation(slice)?))
     }
 
-    /// The number of an operator, and of the GPU work below it.
+    /// The External id: the number of an operator, and of the GPU work that it launched.
     pub fn external_id(&self, slice: SliceId) -> Option<i64> {
         match self.common_ids(slice) {
             EventIds::Gpu { external_id, .. } | EventIds::Operator { external_id, .. } => {
@@ -126,7 +126,7 @@ impl Store {
         }
     }
 
-    /// The number of a Python function's call, and that of its caller as the profiler recorded it.
+    /// The Python id of a function call, and that of its caller as recorded by the profiler.
     pub fn python_ids(&self, slice: SliceId) -> Option<(i64, PythonCaller)> {
         match self.common_ids(slice) {
             EventIds::Python { python_id, python_caller } => Some((python_id, python_caller)),
@@ -134,7 +134,7 @@ impl Store {
         }
     }
 
-    /// What autograd numbered an operator with.
+    /// The numbers of an operator from autograd; `None` for other slices and operators without a sequence number.
     pub fn autograd(&self, slice: SliceId) -> Option<Autograd> {
         let EventIds::Operator { sequence_number: Some(_), .. } = self.common_ids(slice) else { return None };
         match self.ids(slice) {
@@ -145,7 +145,7 @@ impl Store {
         }
     }
 
-    /// The graph that launched GPU work, and its node in this graph.
+    /// The CUDA graph that launched GPU work, and the node in this graph; `None` if no graph launched it.
     pub fn graph_node(&self, slice: SliceId) -> Option<(i64, i64)> {
         match self.ids(slice) {
             EventIds::Gpu { graph_id, graph_node_id, .. } if graph_node_id != 0 => Some((graph_id, graph_node_id)),

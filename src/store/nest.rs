@@ -1,37 +1,40 @@
-//! Which slice encloses which: laying slices in time order onto stacks, one stack per track, as Perfetto does.
+//! Nesting: which slice encloses which. Slices are pushed in time order onto one stack per track, as in Perfetto.
 //!
-//! A slice that partly overlaps an open one on its thread cannot be nested. It goes to a lane, a track of its own beside the
-//! thread's, with a stack of its own; so its parent can only be another such slice. That is how kernels which overlap
-//! on one stream (programmatic dependent launch) and Python frames that end a microsecond late come to stand apart.
+//! A slice that partly overlaps an open one on its thread cannot be nested. It goes to a lane, a separate track beside the thread's
+//! own with its own stack; so its parent can only be another such slice. These are kernels that overlap on one stream (programmatic
+//! dependent launch) and Python frames that end a microsecond late.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use super::highest::Highest;
+use super::max_tree::MaxTree;
 use super::slices::{Slices, UNFINISHED};
 use super::strings::StringId;
 use super::tracks::Tracks;
 use crate::damage::{Damage, DamageReport};
 use crate::id::{SliceId, ThreadId, TraceId, TrackId};
 
-/// Perfetto drops what is nested deeper.
+/// Perfetto drops slices that are nested deeper.
 const MAX_DEPTH: usize = 512;
 
-/// A slice to be laid.
+/// A slice to be nested.
 #[derive(Debug, Clone, Copy)]
 struct NewSlice {
     row: u32,
+    /// In ns.
     ts: i64,
-    /// `None`: open until its end comes.
+    /// In ns; `None`: open until its end event.
     dur: Option<i64>,
     track: TrackId,
 }
 
+/// A slice on a stack.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     slice: SliceId,
+    /// In ns.
     ts: i64,
-    /// `None`: still open.
+    /// In ns; `None`: still open.
     end: Option<i64>,
 }
 
@@ -41,39 +44,40 @@ impl Entry {
     }
 }
 
+/// The slices of a track that may enclose the next one, the innermost last.
 #[derive(Debug, Default)]
 struct Stack {
     entries: Vec<Entry>,
     /// How many of them are still open.
     open: usize,
-    /// Whether one was open since there were none: then what is finished need not enclose what lies on it.
+    /// Whether an entry was open since the stack was last empty: then a finished entry need not enclose those above it.
     had_open: bool,
 }
 
 /// The lanes of a thread, for slices that partly overlap others of it.
 ///
-/// A slice comes onto the first lane that is free when it begins, or whose latest slice that still runs encloses it. Slices come in
-/// the order of their starts, so what has ended by then is taken off for good. The tree has the end of each lane's latest slice, the
-/// end of time where the lane is free: so many steps as the number of lanes has digits, and not as there are lanes.
+/// A slice goes to the first lane that is free when it begins, or whose latest running slice encloses it. Slices come in the order of
+/// their starts, so a slice that has ended by then is removed for good. The tree has the end of each lane's latest slice, or
+/// [`FREE`]: a search takes logarithmic, not linear time in the number of lanes.
 #[derive(Debug, Default)]
 struct Lanes {
-    /// By lane: its track, and the ends of what still runs on it, the innermost last.
+    /// By lane: its track, and the ends of its running slices in ns, the innermost last.
     lanes: Vec<(TrackId, Vec<i64>)>,
-    /// By lane: up to when a slice may last that comes onto it.
-    room: Highest,
-    /// The ends of what is the innermost on its lane, or was when it came there, and the lane.
+    /// By lane: the latest end, in ns, of a slice that fits on it.
+    room: MaxTree,
+    /// The end of each slice that is or was the innermost on its lane, and the lane.
     ending: BinaryHeap<Reverse<(i64, usize)>>,
-    /// How often a lane was looked at.
+    /// Number of steps so far: lane assignments and removals.
     #[cfg(test)]
     steps: usize,
 }
 
-/// How much room there is on a lane that is free.
+/// The room on a free lane.
 const FREE: i64 = i64::MAX;
 
 impl Lanes {
-    /// Finds the lane of a slice; `None` if it needs a new one.
-    fn lay(&mut self, ts: i64, end: i64) -> Option<TrackId> {
+    /// Assigns a slice to a lane and returns its track; `None` if the slice needs a new lane.
+    fn assign(&mut self, ts: i64, end: i64) -> Option<TrackId> {
         while let Some(Reverse((over, lane))) = self.ending.peek().copied().filter(|Reverse((over, _))| *over <= ts) {
             self.ending.pop();
             let ends = &mut self.lanes[lane].1;
@@ -83,12 +87,12 @@ impl Lanes {
             self.room.set(lane, ends.last().copied().unwrap_or(FREE));
             self.step();
         }
-        let lane = self.room.first(end)?;
+        let lane = self.room.first_at_least(end)?;
         self.put(lane, end);
         Some(self.lanes[lane].0)
     }
 
-    /// A new lane, and a slice on it.
+    /// Adds a lane with a slice on it.
     fn add(&mut self, track: TrackId, end: i64) {
         self.lanes.push((track, Vec::new()));
         self.room.push(FREE);
@@ -110,42 +114,43 @@ impl Lanes {
     }
 }
 
+/// Why a slice cannot be nested.
 enum Refusal {
     Overlap,
     TooDeep,
 }
 
-/// The stacks of all tracks, and the slices laid so far.
-pub(super) struct Layer {
+/// The stacks of all tracks, and the slices nested so far.
+pub(super) struct Nester {
     pub(super) slices: Slices,
     pub(super) tracks: Tracks,
-    /// The slices that came to lie on lanes, in order.
+    /// The slices on lanes, in id order.
     pub(super) spilled: Vec<SliceId>,
     stacks: Vec<Stack>,
     lanes: HashMap<ThreadId, Lanes>,
 }
 
-impl Layer {
-    /// Lays slices that have rows and no ids yet.
+impl Nester {
+    /// A nester of slices that have rows and no ids yet.
     pub(super) fn new(tracks: Tracks, mut slices: Slices) -> Self {
         slices.reserve_ids();
-        Layer { slices, tracks, spilled: Vec::new(), stacks: Vec::new(), lanes: HashMap::new() }
+        Nester { slices, tracks, spilled: Vec::new(), stacks: Vec::new(), lanes: HashMap::new() }
     }
 
-    /// The slice on top of a track, whether or not its time is over.
+    /// The slice on top of a track, whether or not it has ended.
     pub(super) fn top(&self, track: TrackId) -> Option<SliceId> {
         self.stacks.get(track.row())?.entries.last().map(|entry| entry.slice)
     }
 
-    /// The first slice of a trace that was laid; 0 if it has none.
+    /// The first nested slice of a trace; 0 if it has none.
     pub(super) fn first_slice_of(&self, trace: TraceId) -> SliceId {
         let is_of_trace = |slice: &SliceId| self.tracks.track(self.slices.track(*slice)).trace == trace;
         self.slices.ids().find(is_of_trace).unwrap_or_default()
     }
 
-    /// Lays the slice of a row. Returns its id and the track it came to lie on; `None` if it had to be left out.
+    /// Nests the slice of a row. Returns its id and its track, which may be a lane; `None` if it was dropped and counted.
     #[inline]
-    pub(super) fn lay(&mut self, row: u32, damage: &mut DamageReport) -> Option<(SliceId, TrackId)> {
+    pub(super) fn nest(&mut self, row: u32, damage: &mut DamageReport) -> Option<(SliceId, TrackId)> {
         let rows = &self.slices.rows;
         let (ts, track, dur) = (rows.ts[row as usize], TrackId(rows.track[row as usize]), rows.dur.get(row as usize));
         let new = NewSlice { row, ts, dur: (dur != UNFINISHED).then_some(dur), track };
@@ -177,8 +182,8 @@ impl Layer {
         }
     }
 
-    /// Closes the innermost open slice on a track whose name and category are those given; NULL fits any. Returns its
-    /// id, `None` if there is no such slice.
+    /// Closes the innermost open slice on a track with this name and category; NULL matches any. Returns its id, `None` if there is
+    /// no such slice.
     pub(super) fn close(
         &mut self,
         track: TrackId,
@@ -188,10 +193,10 @@ impl Layer {
         damage: &mut DamageReport,
     ) -> Option<SliceId> {
         let stack = self.stacks.get_mut(track.row())?;
-        // An overlap cannot come of an end: it has no length.
+        // An end has no length, so it cannot overlap.
         let _ = stack.make_room(ts, None, &mut self.slices, damage);
         let fits = |wanted: StringId, is: StringId| wanted == StringId::NULL || wanted == is;
-        // A slice without a name is closed by any.
+        // Any end closes a slice without a name.
         let is_named = |wanted: StringId, is: StringId| is == StringId::NULL || fits(wanted, is);
         let at = stack.entries.iter().rposition(|entry| {
             let slice = entry.slice;
@@ -210,6 +215,7 @@ impl Layer {
         Some(slice)
     }
 
+    /// Pushes a slice onto the stack of its track.
     fn push(&mut self, new: NewSlice, damage: &mut DamageReport) -> Result<SliceId, Refusal> {
         if self.stacks.len() <= new.track.row() {
             self.stacks.resize_with(new.track.row() + 1, Stack::default);
@@ -228,10 +234,10 @@ impl Layer {
         Ok(slice)
     }
 
-    /// The track of the lane onto which a slice comes.
+    /// The track of the lane that takes a slice.
     fn lane(&mut self, utid: ThreadId, ts: i64, end: i64) -> TrackId {
         let lanes = self.lanes.entry(utid).or_default();
-        lanes.lay(ts, end).unwrap_or_else(|| {
+        lanes.assign(ts, end).unwrap_or_else(|| {
             let track = self.tracks.new_lane(utid);
             lanes.add(track, end);
             track
@@ -240,7 +246,7 @@ impl Layer {
 }
 
 impl Stack {
-    /// Takes off what is over at `ts`. Refuses a slice of this length if it partly overlaps what is left.
+    /// Pops the entries that have ended at `ts`. Fails if a slice of this length would partly overlap one of the others.
     fn make_room(
         &mut self,
         ts: i64,
@@ -264,19 +270,19 @@ impl Stack {
                 continue;
             }
             if end < ts || (end == ts && !(entry.is_instant() && dur == Some(0))) {
-                // What lies on this one mostly is over, too, and is gone already. Otherwise that goes instead, as in Perfetto.
+                // The entries above have usually ended and been popped. Otherwise the top one is popped instead, as in Perfetto.
                 self.entries.pop();
             } else if dur.is_some_and(|dur| ts < end && ts + dur > end) {
                 return Err(Refusal::Overlap);
             } else if !self.had_open {
-                // Finished entries enclose each other, so what fits into this one fits into all below it.
+                // Finished entries enclose each other, so a slice that fits into this one fits into all below it.
                 break;
             }
         }
         Ok(())
     }
 
-    /// A finished slice lies under open ones and is over: they ended with it at the latest.
+    /// Ends all entries above a finished one that is over: they ended with it at the latest.
     fn end_all_above(&mut self, at: usize, end: i64, slices: &mut Slices) {
         for entry in &self.entries[at + 1..] {
             slices.set_dur(entry.slice, end - entry.ts);
@@ -291,12 +297,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Perfetto's rule as it is said: one lane after the other is looked at.
+    /// Perfetto's rule, literally: a linear search over the lanes.
     #[derive(Default)]
     struct Plain(Vec<Vec<i64>>);
 
     impl Plain {
-        fn lay(&mut self, ts: i64, end: i64) -> TrackId {
+        fn assign(&mut self, ts: i64, end: i64) -> TrackId {
             for (number, ends) in self.0.iter_mut().enumerate() {
                 while ends.last().is_some_and(|last| *last <= ts) {
                     ends.pop();
@@ -311,8 +317,8 @@ mod tests {
         }
     }
 
-    fn lay(lanes: &mut Lanes, ts: i64, end: i64) -> TrackId {
-        lanes.lay(ts, end).unwrap_or_else(|| {
+    fn assign(lanes: &mut Lanes, ts: i64, end: i64) -> TrackId {
+        lanes.assign(ts, end).unwrap_or_else(|| {
             let next = TrackId::of_row(lanes.lanes.len());
             lanes.add(next, end);
             next
@@ -325,20 +331,20 @@ mod tests {
             let (mut lanes, mut plain, mut ts) = (Lanes::default(), Plain::default(), 0);
             for (later, dur) in slices {
                 ts += later;
-                prop_assert_eq!(lay(&mut lanes, ts, ts + dur), plain.lay(ts, ts + dur));
+                prop_assert_eq!(assign(&mut lanes, ts, ts + dur), plain.assign(ts, ts + dur));
             }
         }
     }
 
-    /// Each slice is put somewhere once and taken off once.
+    /// Each slice is put on a lane once and removed once.
     #[test]
     fn overlapping_slices_take_two_steps_each() {
         for n in [1_000, 2_000] {
             let mut lanes = Lanes::default();
             for ts in 0..n {
-                assert_eq!(lay(&mut lanes, ts, ts + n), TrackId(ts as u32));
+                assert_eq!(assign(&mut lanes, ts, ts + n), TrackId(ts as u32));
             }
-            assert_eq!(lay(&mut lanes, 2 * n, 3 * n), TrackId(0));
+            assert_eq!(assign(&mut lanes, 2 * n, 3 * n), TrackId(0));
             assert_eq!(lanes.steps as i64, 2 * n + 1);
         }
     }

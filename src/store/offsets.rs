@@ -1,27 +1,27 @@
-//! Where in the text the events stand, for whoever wants to copy them.
+//! Byte offsets of events in the text, for code that copies events.
 //!
-//! Slices have their own ([`super::slices::Slices::offset`]). Which slice an event closed, and to which a flow's end was bound,
-//! is known for sure only while the slices are laid; so it is written down then, if a load asks for offsets.
+//! The offsets of slices are in [`super::slices::Slices::offset`]. Which slice an event closed, and to which slice a flow's end was
+//! bound, is known only while the slices are nested; so it is recorded then, if a load asks for offsets.
 
 use crate::id::SliceId;
 
-/// The offsets of events that are no slices.
+/// The offsets of events other than slices.
 #[derive(Debug, Default)]
 pub struct EventOffsets {
-    /// Slices that an event of their own closed, and where that stands.
+    /// Slices that were closed by an event, and the byte offset of that event.
     pub ends: Vec<(SliceId, u64)>,
-    /// The ends of flows, as far as they were bound to slices.
+    /// The ends of flows that were bound to slices.
     pub flows: Vec<FlowEnd>,
 }
 
-/// One end of a flow, or a step on its way.
+/// One end of a flow, or a step between its ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowEnd {
-    /// Where its event begins in the text.
+    /// The byte offset of its event in the text.
     pub offset: u64,
-    /// The flow's number: `trace_id` of `flow`.
+    /// The flow's number: `flow.trace_id` in SQL.
     pub flow: u64,
-    /// The slice to which it was bound.
+    /// The slice that it was bound to.
     pub slice: SliceId,
     /// Whether the flow leaves that slice.
     pub is_start: bool,

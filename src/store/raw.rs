@@ -1,6 +1,6 @@
-//! Events on their way through the store: read by a shard, carried by a batch, laid as slices and flows.
+//! Events between reading and nesting: a shard makes them, a batch carries them, the assembler nests and binds them.
 //!
-//! These types are a file of their own because every step from [`super::batch`] to [`super::assemble`] takes them.
+//! These types have their own file because every step from [`super::batch`] to [`super::assemble`] takes them.
 
 use super::args::ArgSetId;
 use super::ids::PackedIds;
@@ -8,22 +8,24 @@ use super::strings::StringId;
 use crate::event::{Bind, Scope, TrackOwner};
 use crate::id::TrackId;
 
-/// An event on its way.
+/// An event, in the numbers of its shard or, after the builder, of the store.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Raw {
+pub(super) struct RawEvent {
+    /// In ns.
     pub(super) ts: i64,
-    /// The length of a slice, the id of a flow.
+    /// The length of a slice in ns, the id of a flow.
     pub(super) value: i64,
     pub(super) track: u32,
     pub(super) name: StringId,
     pub(super) category: StringId,
     pub(super) args: ArgSetId,
-    /// Its ids, see [`PackedIds`]. If the event has an [`Extra`], its place among them instead.
+    /// Its ids, see [`PackedIds`]. If the event has an [`Extra`], the index of that instead.
     pub(super) ids: (u32, u32),
     pub(super) kind: RawKind,
     pub(super) has_extra: bool,
 }
 
+/// The kind of a [`RawEvent`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum RawKind {
     #[default]
@@ -37,7 +39,7 @@ pub(super) enum RawKind {
     FlowEndAtNext,
     /// A flow event whose id cannot be read.
     FlowInvalid,
-    /// A flow of the slice that the event before opened or closed.
+    /// A flow of the slice that the event before it opened or closed.
     SliceFlow {
         terminates: bool,
         of_closed: bool,
@@ -45,29 +47,29 @@ pub(super) enum RawKind {
 }
 
 impl RawKind {
-    /// Whether the event makes a slice of its own.
+    /// Whether the event makes a slice.
     pub(super) fn is_slice(self) -> bool {
         matches!(self, RawKind::Complete | RawKind::Begin | RawKind::Instant)
     }
 }
 
-/// What few events have.
+/// The fields that few events have.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Extra {
     pub(super) bind: Option<Bind>,
     pub(super) thread_time: (Option<i64>, Option<i64>),
-    /// All ids, however large.
+    /// All ids, of any size.
     pub(super) ids: PackedIds,
 }
 
-impl Raw {
+impl RawEvent {
     /// The ids of an event without [`Extra`].
     pub(super) fn small_ids(&self) -> PackedIds {
         PackedIds { first: self.ids.0.into(), second: self.ids.1.into(), pair: (0, 0) }
     }
 }
 
-/// The id of a process or thread; texts by their number.
+/// The id of a process or thread; a text by its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum IdKey {
     Absent,
@@ -75,10 +77,10 @@ pub(super) enum IdKey {
     Text(StringId),
 }
 
-/// What a shard met for the first time, and what an event says of a process or thread. Threads and tracks are numbered as they
-/// come.
+/// A change to the tables of processes, threads and tracks: one that is new to a shard, or metadata of one. Threads and tracks are
+/// numbered in the order of these changes.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum TrackChange {
     Thread {
         pid: IdKey,
         tid: IdKey,
@@ -100,7 +102,7 @@ pub(super) enum News {
     DescribedTrack {
         name: StringId,
     },
-    /// What it is, or a thread or process that has no such track.
+    /// The owner and names of such a track, or of a thread or process without one.
     Description {
         track: Option<u32>,
         owner: TrackOwner,
@@ -134,9 +136,10 @@ pub(super) struct DescribedNames {
     pub(super) process: StringId,
 }
 
-/// An event that makes no slice: an end, or one of a flow.
+/// An event that makes no slice: an end or a flow event.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mark {
+    /// In ns.
     pub(super) ts: i64,
     /// The id of a flow.
     pub(super) id: u64,
@@ -144,14 +147,14 @@ pub(super) struct Mark {
     pub(super) name: StringId,
     pub(super) category: StringId,
     pub(super) args: ArgSetId,
-    /// How many rows of slices came before it.
+    /// Number of slice rows before it.
     pub(super) rows_before: u32,
     pub(super) kind: RawKind,
 }
 
 impl Mark {
-    pub(super) fn new(raw: &Raw, rows_before: u32) -> Self {
-        let Raw { ts, value, track, name, category, args, kind, .. } = *raw;
+    pub(super) fn new(raw: &RawEvent, rows_before: u32) -> Self {
+        let RawEvent { ts, value, track, name, category, args, kind, .. } = *raw;
         Mark { ts, id: value as u64, track: TrackId(track), name, category, args, rows_before, kind }
     }
 }

@@ -1,26 +1,28 @@
-//! Threads and tracks on their way into the store, in a shard's own numbers: see [`super::batch`].
+//! Threads and tracks under a shard's own numbers, before the builder gives them ids: see [`super::batch`].
 
 use std::collections::HashMap;
 
-use super::raw::{IdKey, News};
+use super::raw::{IdKey, TrackChange};
 use super::strings::{StringId, Strings};
 use crate::event::{AsyncId, Id, Scope, TrackKey};
 
-/// Threads and tracks in a shard's own numbers.
+/// The numbers that a shard has given to threads and tracks.
 #[derive(Debug, Default)]
 pub(super) struct ShardTracks {
     threads: HashMap<(IdKey, IdKey), u32, foldhash::fast::FixedState>,
     /// The track of each thread, once it has one.
     of_threads: Vec<Option<u32>>,
-    /// Tracks of other things: by their sort, the thread if it matters, and the operation's key.
+    /// Other tracks: by their kind, their thread if it matters, and the operation's key.
     others: HashMap<(OtherTrack, Option<u32>, String), u32>,
-    /// Those that the file describes.
+    /// Tracks that the file describes.
     described: HashMap<TrackKey, u32, foldhash::fast::FixedState>,
-    /// Events come in runs of one thread.
+    /// The pid, tid and thread of the last event: events come in runs of one thread.
     last: Option<((u32, u32), u32)>,
+    /// Number of tracks.
     tracks: u32,
 }
 
+/// The kind of a track that is not a thread's and not described.
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum OtherTrack {
     Process,
@@ -31,7 +33,13 @@ enum OtherTrack {
 impl ShardTracks {
     /// The thread of an event.
     #[inline]
-    pub(super) fn thread(&mut self, pid: &Id<'_>, tid: &Id<'_>, strings: &mut Strings, news: &mut Vec<News>) -> u32 {
+    pub(super) fn thread(
+        &mut self,
+        pid: &Id<'_>,
+        tid: &Id<'_>,
+        strings: &mut Strings,
+        changes: &mut Vec<TrackChange>,
+    ) -> u32 {
         let numbers = match (pid, tid) {
             (Id::Number(pid), Id::Number(tid)) => Some((*pid, *tid)),
             _ => None,
@@ -51,15 +59,15 @@ impl ShardTracks {
         let thread = *self.threads.entry((pid, tid)).or_insert(next);
         if thread == next {
             self.of_threads.push(None);
-            news.push(News::Thread { pid, tid });
+            changes.push(TrackChange::Thread { pid, tid });
         }
         self.last = numbers.map(|numbers| (numbers, thread));
         thread
     }
 
-    /// The track on which a thread's slices lie.
+    /// The track of a thread's slices.
     #[inline]
-    pub(super) fn of_thread(&mut self, thread: u32, news: &mut Vec<News>) -> u32 {
+    pub(super) fn of_thread(&mut self, thread: u32, changes: &mut Vec<TrackChange>) -> u32 {
         let track = &mut self.of_threads[thread as usize];
         if let Some(track) = *track {
             return track;
@@ -67,32 +75,34 @@ impl ShardTracks {
         let next = self.tracks;
         *track = Some(next);
         self.tracks += 1;
-        news.push(News::ThreadTrack { thread });
+        changes.push(TrackChange::ThreadTrack { thread });
         next
     }
 
-    pub(super) fn of_instant(&mut self, scope: Scope, thread: u32, news: &mut Vec<News>) -> u32 {
+    /// The track of instants with this scope.
+    pub(super) fn of_instant(&mut self, scope: Scope, thread: u32, changes: &mut Vec<TrackChange>) -> u32 {
         let key = match scope {
-            Scope::Thread => return self.of_thread(thread, news),
+            Scope::Thread => return self.of_thread(thread, changes),
             Scope::Process => (OtherTrack::Process, Some(thread), String::new()),
             Scope::Global => (OtherTrack::Global, None, String::new()),
         };
-        self.other(key, news, || News::InstantTrack { scope, thread })
+        self.other(key, changes, || TrackChange::InstantTrack { scope, thread })
     }
 
+    /// The track of an asynchronous operation.
     pub(super) fn of_operation(
         &mut self,
         id: &AsyncId<'_>,
         category: &str,
         thread: u32,
         name: StringId,
-        news: &mut Vec<News>,
+        changes: &mut Vec<TrackChange>,
     ) -> u32 {
         let per_process = id.per_process;
         let key = format!("{category}\0{}", id.id);
-        // Otherwise the operation's id counts for the whole trace.
+        // Other operations have ids that are unique in the whole trace.
         let its_thread = per_process.then_some(thread);
-        self.other((OtherTrack::Operation, its_thread, key.clone()), news, || News::AsyncTrack {
+        self.other((OtherTrack::Operation, its_thread, key.clone()), changes, || TrackChange::AsyncTrack {
             per_process,
             thread,
             key,
@@ -101,12 +111,12 @@ impl ShardTracks {
     }
 
     /// A track that the file describes; `name` is that of its first event.
-    pub(super) fn described(&mut self, key: TrackKey, name: StringId, news: &mut Vec<News>) -> u32 {
+    pub(super) fn described(&mut self, key: TrackKey, name: StringId, changes: &mut Vec<TrackChange>) -> u32 {
         let next = self.tracks;
         let track = *self.described.entry(key).or_insert(next);
         if track == next {
             self.tracks += 1;
-            news.push(News::DescribedTrack { name });
+            changes.push(TrackChange::DescribedTrack { name });
         }
         track
     }
@@ -119,14 +129,14 @@ impl ShardTracks {
     fn other(
         &mut self,
         key: (OtherTrack, Option<u32>, String),
-        news: &mut Vec<News>,
-        tell: impl FnOnce() -> News,
+        changes: &mut Vec<TrackChange>,
+        change: impl FnOnce() -> TrackChange,
     ) -> u32 {
         let next = self.tracks;
         let track = *self.others.entry(key).or_insert(next);
         if track == next {
             self.tracks += 1;
-            news.push(tell());
+            changes.push(change());
         }
         track
     }

@@ -1,21 +1,21 @@
 //! The slices of a trace as columns.
 //!
-//! Memory is what limits how large a trace can be asked, and providing it is a good part of the time of a load. So a slice's
-//! facts are written once, into rows, as the file brings them; its id, which is its place in time, leads to its row. Only what
-//! cannot be known before all is read (that order, depths, parents) is added at the end.
+//! Memory limits the size of the traces that can be loaded, and allocating it takes a good part of the load time. So the fields of a
+//! slice are written once, into rows in file order. Its id, which is its position in time order, maps to its row. Only what depends
+//! on the whole file (that order, depths, parents) is added at the end.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::args::ArgSetId;
 use super::ids::PackedIds;
-use super::raw::{Extra, Raw, RawKind};
+use super::raw::{Extra, RawEvent, RawKind};
 use super::strings::StringId;
 use crate::id::{SliceId, TrackId};
 
-/// In the column of parents: a slice at the top of its track.
+/// In the column of parents: no slice encloses this one.
 const NO_PARENT: u32 = u32::MAX;
 
-/// The length of a slice that was opened and never closed.
+/// The length of a slice that was never closed.
 pub const UNFINISHED: i64 = -1;
 
 /// The slices, by id. Ids follow the time of their starts.
@@ -28,36 +28,36 @@ pub struct Slices {
     parent: Vec<u32>,
 }
 
-/// Facts of slices as the file brings them.
+/// The fields of slices, in file order.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     pub(super) ts: Vec<i64>,
-    pub(super) dur: Narrow,
+    pub(super) dur: NarrowColumn,
     pub(super) track: Vec<u32>,
     pub(super) name: Vec<StringId>,
     pub(super) category: Vec<StringId>,
     args: ArgColumn,
     /// See [`PackedIds`].
-    first_ids: Narrow,
-    second_ids: Narrow,
-    /// Of few slices: the row and the pair, in order.
+    first_ids: NarrowColumn,
+    second_ids: NarrowColumn,
+    /// The row and [`PackedIds::pair`] of the few slices that have one, by row.
     id_pairs: Vec<(u32, (i64, i64))>,
-    /// By row: the pairs of slices' ends.
+    /// By row: the pairs that slices have from their ends. They take precedence.
     late_id_pairs: HashMap<u32, (i64, i64)>,
-    /// Where each event begins in the text, if that was asked for.
+    /// The byte offset of each event in the text, if the load keeps offsets.
     pub(super) offsets: Vec<u64>,
-    /// Few traces have them.
+    /// By row. Few traces have them.
     thread_times: BTreeMap<u32, ThreadTimes>,
 }
 
-/// CPU time of a slice's thread, in ns: at its start, and how much of it passed.
+/// CPU time of a slice's thread, in ns: at its start, and how much of it passed during the slice.
 pub type ThreadTimes = (Option<i64>, Option<i64>);
 
-/// An id that is none.
-const NOTHING: usize = usize::MAX;
+/// The row of an id that does not exist.
+const NO_ROW: usize = usize::MAX;
 
 impl Slices {
-    /// How many slices there are; their ids are all numbers below it. All that follows is asked by id.
+    /// Number of slices. Their ids are all numbers below it; the other methods take such an id.
     pub fn len(&self) -> usize {
         self.order.len()
     }
@@ -79,10 +79,10 @@ impl Slices {
 
     #[inline]
     fn row(&self, id: SliceId) -> usize {
-        self.order.get(id.row()).map_or(NOTHING, |row| *row as usize)
+        self.order.get(id.row()).map_or(NO_ROW, |row| *row as usize)
     }
 
-    /// Start, in ns; never falls from one id to the next.
+    /// Start, in ns; never decreases from one id to the next.
     #[inline]
     pub fn ts(&self, id: SliceId) -> i64 {
         self.rows.ts[self.row(id)]
@@ -94,7 +94,7 @@ impl Slices {
         self.rows.dur.get(self.row(id))
     }
 
-    /// The track it lies on.
+    /// Its track.
     #[inline]
     pub fn track(&self, id: SliceId) -> TrackId {
         TrackId(self.rows.track[self.row(id)])
@@ -117,7 +117,7 @@ impl Slices {
         self.depth[id.row()]
     }
 
-    /// The innermost of these; `None` at the top of the track.
+    /// The innermost of these; `None` if there is none.
     #[inline]
     pub fn parent(&self, id: SliceId) -> Option<SliceId> {
         Some(self.parent[id.row()]).filter(|parent| *parent != NO_PARENT).map(SliceId)
@@ -128,7 +128,7 @@ impl Slices {
         self.rows.args.get(self.row(id))
     }
 
-    /// Where in the text the event begins that made or opened it, if the load was asked to keep that.
+    /// The byte offset in the text of the event that made or opened it, if the load was asked to keep offsets.
     pub fn offset(&self, id: SliceId) -> Option<u64> {
         self.rows.offsets.get(self.row(id)).copied()
     }
@@ -150,12 +150,12 @@ impl Slices {
         (self.rows.first_ids.get(row), self.rows.second_ids.get(row))
     }
 
-    /// CPU time of its thread.
+    /// CPU time of its thread, in ns.
     pub fn thread_times(&self, id: SliceId) -> ThreadTimes {
         self.rows.thread_times.get(&(self.row(id) as u32)).copied().unwrap_or_default()
     }
 
-    /// Room for the ids of all rows.
+    /// Reserves memory for the ids of all rows.
     pub(super) fn reserve_ids(&mut self) {
         let count = self.rows.ts.len();
         self.order = Vec::with_capacity(count);
@@ -173,24 +173,24 @@ impl Slices {
         id
     }
 
-    /// The latest id, if it was given to this row.
+    /// The latest id, if this row has it.
     pub(super) fn last_id(&self, row: u32) -> Option<SliceId> {
         (self.order.last() == Some(&row)).then(|| SliceId::of_row(self.order.len() - 1))
     }
 
-    /// Sets what the end of a slice tells of it.
+    /// Sets the length of a slice, in ns, from its end.
     pub(super) fn set_dur(&mut self, id: SliceId, dur: i64) {
         let row = self.row(id);
         self.rows.dur.set(row, dur);
     }
 
-    /// The same for its arguments.
+    /// Sets its arguments.
     pub(super) fn set_args(&mut self, id: SliceId, args: ArgSetId) {
         let row = self.row(id);
         self.rows.args.set(row, args);
     }
 
-    /// The same for its ids, as far as there are any.
+    /// Sets those of its ids that are not 0.
     pub(super) fn add_ids(&mut self, id: SliceId, ids: PackedIds) {
         let row = self.row(id);
         if ids.first != 0 {
@@ -204,7 +204,7 @@ impl Slices {
         }
     }
 
-    /// The same for its thread's time.
+    /// Sets the CPU time that passed, from that at its end, in ns.
     pub(super) fn set_thread_end(&mut self, id: SliceId, end: i64) {
         if let Some(times) = self.rows.thread_times.get_mut(&(self.row(id) as u32)) {
             times.1 = times.0.map(|start| end.saturating_sub(start));
@@ -217,9 +217,9 @@ impl Rows {
         self.ts.len()
     }
 
-    /// Adds a row. A slice that has only been opened is unfinished, a moment has no length.
+    /// Adds a row. The slice of a begin event is unfinished, an instant has length 0.
     #[inline]
-    pub(super) fn push(&mut self, raw: &Raw, extra: Option<&Extra>) {
+    pub(super) fn push(&mut self, raw: &RawEvent, extra: Option<&Extra>) {
         if raw.args != ArgSetId::NONE {
             self.args.set(self.ts.len(), raw.args);
         }
@@ -244,44 +244,44 @@ impl Rows {
     }
 }
 
-/// The sets of arguments of rows: a list of the rows that have one, as long as these are few and come in order, as in the main job,
-/// which keeps almost none; then a column.
+/// The argument sets of rows. Sparse while few rows have one and these come in order, as when a load keeps almost none; then a dense
+/// column.
 #[derive(Debug)]
 enum ArgColumn {
-    Few(Vec<(u32, ArgSetId)>),
-    /// Shorter than the other columns if the last slices have none.
-    Many(Vec<ArgSetId>),
+    Sparse(Vec<(u32, ArgSetId)>),
+    /// By row. Shorter than the other columns if the last slices have none.
+    Dense(Vec<ArgSetId>),
 }
 
 impl Default for ArgColumn {
     fn default() -> Self {
-        ArgColumn::Few(Vec::new())
+        ArgColumn::Sparse(Vec::new())
     }
 }
 
 impl ArgColumn {
     fn get(&self, row: usize) -> ArgSetId {
         match self {
-            ArgColumn::Few(few) => {
+            ArgColumn::Sparse(few) => {
                 few.binary_search_by_key(&row, |(row, _)| *row as usize).map_or(ArgSetId::NONE, |at| few[at].1)
             }
-            ArgColumn::Many(column) => column.get(row).copied().unwrap_or_default(),
+            ArgColumn::Dense(column) => column.get(row).copied().unwrap_or_default(),
         }
     }
 
     fn set(&mut self, row: usize, args: ArgSetId) {
-        if let ArgColumn::Few(few) = self {
+        if let ArgColumn::Sparse(few) = self {
             let in_order = few.last().is_none_or(|(last, _)| (*last as usize) < row);
-            // A pair takes the room of two rows.
+            // A pair takes the memory of two dense rows.
             if in_order && few.len() * 2 <= row {
                 few.push((row as u32, args));
                 return;
             }
             let mut column = vec![ArgSetId::NONE; few.last().map_or(0, |(last, _)| *last as usize + 1)];
             few.iter().for_each(|(row, args)| column[*row as usize] = *args);
-            *self = ArgColumn::Many(column);
+            *self = ArgColumn::Dense(column);
         }
-        if let ArgColumn::Many(column) = self {
+        if let ArgColumn::Dense(column) = self {
             if column.len() <= row {
                 column.resize(row + 1, ArgSetId::NONE);
             }
@@ -290,17 +290,17 @@ impl ArgColumn {
     }
 }
 
-/// Numbers that almost always fit 32 bits: lengths in ns (four seconds), correlation ids.
+/// A column of numbers that almost always fit 32 bits: lengths in ns (up to four seconds), correlation ids.
 #[derive(Debug, Default)]
-pub(super) struct Narrow {
-    /// [`WIDE`]: in the other column.
+pub(super) struct NarrowColumn {
+    /// By row; [`WIDE`] if the number is in `wide`.
     small: Vec<u32>,
     wide: HashMap<usize, i64>,
 }
 
 const WIDE: u32 = u32::MAX;
 
-impl Narrow {
+impl NarrowColumn {
     #[inline]
     pub(super) fn get(&self, at: usize) -> i64 {
         match self.small[at] {
@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn numbers_may_be_of_any_size() {
-        let mut column = Narrow::default();
+        let mut column = NarrowColumn::default();
         let numbers = [0, 7, -1, u32::MAX.into(), i64::from(u32::MAX) - 1, i64::MAX, i64::MIN];
         numbers.iter().for_each(|number| column.push(*number));
         assert_eq!([0, 1, 2, 3, 4, 5, 6].map(|at| column.get(at)), numbers);

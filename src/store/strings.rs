@@ -1,14 +1,14 @@
-//! Every distinct text of a trace once, under a small number.
+//! Interned strings: every distinct text of a trace once, under a small number.
 //!
 //! Names repeat massively (a trace of millions of slices has a few thousand), so columns hold 4-byte ids, comparing names is
-//! comparing ids, and whatever has to be found out about a name is found out once.
+//! comparing ids, and facts about a name are computed once.
 
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hasher};
 
 use crate::event::Text;
 
-/// The number of a text. 0 stands for "no text" (NULL in SQL).
+/// The number of a text. 0 means no text (NULL in SQL).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct StringId(pub u32);
 
@@ -20,15 +20,15 @@ impl StringId {
 /// The texts, in one buffer, and the index that finds them.
 pub struct Strings {
     text: String,
-    /// Text `i` is `text[ends[i - 1]..ends[i]]`; text 0 is empty and stands for none.
+    /// Text `i` is `text[ends[i - 1]..ends[i]]`; text 0 is empty and means no text.
     ends: Vec<usize>,
     index: HashTable<u32>,
     hasher: foldhash::fast::FixedState,
-    /// Ids of texts as they stood in the file, by [`place_of`]: most are found here, without being hashed as a whole.
+    /// A cache of ids by the bytes in the file, see [`recent_slot`]. Most texts are found here, without being hashed as a whole.
     recent: Vec<u32>,
 }
 
-/// How many places there are for recent texts: as many as traces have names, or a few times fewer.
+/// Number of slots for recent texts. Traces have as many names, or a few times more.
 const RECENT: usize = 4096;
 
 impl std::fmt::Debug for Strings {
@@ -43,7 +43,7 @@ impl Default for Strings {
             text: String::new(),
             ends: vec![0],
             index: HashTable::new(),
-            // A fixed seed: the order of nothing depends on it, and runs stay comparable.
+            // A fixed seed: no order depends on it, and runs stay comparable.
             hasher: foldhash::fast::FixedState::default(),
             recent: Vec::new(),
         }
@@ -51,27 +51,27 @@ impl Default for Strings {
 }
 
 impl Strings {
-    /// The id of a text, new if it has not been seen.
+    /// The id of a text; a new id for a new text.
     pub fn intern(&mut self, text: &str) -> StringId {
         let hash = self.hash(text.as_bytes());
         self.find_bytes(hash, text.as_bytes()).unwrap_or_else(|| self.insert(hash, text))
     }
 
-    /// The same for a text as it stands in the file. Almost all are known and mean what their bytes say.
+    /// The same for a text as it is in the file. Almost all are known, and their bytes are the text itself.
     #[inline]
     pub fn intern_text(&mut self, text: Text<'_>) -> StringId {
-        let place = place_of(text.raw);
-        if let Some(&id) = self.recent.get(place)
+        let slot = recent_slot(text.raw);
+        if let Some(&id) = self.recent.get(slot)
             && id != 0
             && self.text.as_bytes()[self.ends[id as usize - 1]..self.ends[id as usize]] == *text.raw
         {
             return StringId(id);
         }
-        self.intern_rare_text(text, place)
+        self.intern_rare_text(text, slot)
     }
 
-    fn intern_rare_text(&mut self, text: Text<'_>, place: usize) -> StringId {
-        // One with escapes does not mean what its bytes say, and is never looked for by them.
+    fn intern_rare_text(&mut self, text: Text<'_>, slot: usize) -> StringId {
+        // The bytes of a text with escapes are not the text, so they are never searched for.
         if memchr::memchr(b'\\', text.raw).is_some() {
             return self.intern(&text.decoded());
         }
@@ -80,9 +80,9 @@ impl Strings {
         if self.recent.is_empty() {
             self.recent = vec![0; RECENT];
         }
-        // Bytes that are no UTF-8 do not mean themselves either.
+        // Nor are bytes that are not UTF-8.
         if self.get(id).is_some_and(|known| known.as_bytes() == text.raw) {
-            self.recent[place] = id.0;
+            self.recent[slot] = id.0;
         }
         id
     }
@@ -108,7 +108,7 @@ impl Strings {
         self.index.find(hash, is_same).map(|id| StringId(*id))
     }
 
-    /// The id of a text if it has one.
+    /// The id of a text; `None` if it was never interned.
     pub fn find(&self, text: &str) -> Option<StringId> {
         self.find_bytes(self.hash(text.as_bytes()), text.as_bytes())
     }
@@ -118,20 +118,20 @@ impl Strings {
         (id != StringId::NULL).then(|| slice(&self.text, &self.ends, id.0))
     }
 
-    /// How many ids there are, [`StringId::NULL`] included.
+    /// Number of ids, [`StringId::NULL`] included.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Never: there is always the id that stands for none.
+    /// Always false: there is always [`StringId::NULL`].
     pub fn is_empty(&self) -> bool {
         false
     }
 }
 
-/// Where a text is remembered: by its length, its beginning and its end, in which names differ.
+/// The slot of a text in the cache: from its length, its beginning and its end, in which names differ.
 #[inline]
-fn place_of(text: &[u8]) -> usize {
+fn recent_slot(text: &[u8]) -> usize {
     let (first, last) = match (text.first_chunk::<8>(), text.last_chunk::<8>()) {
         (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
         _ => (text.iter().fold(0, |all, byte| all << 8 | u64::from(*byte)), 0),
@@ -187,7 +187,7 @@ mod tests {
         }
     }
 
-    /// Texts that share a place do not take each other's.
+    /// Texts that share a slot keep their own ids.
     #[test]
     fn recent_texts_are_found_again() {
         let decode = |raw: &[u8]| Cow::Owned(String::from_utf8_lossy(raw).into_owned());

@@ -1,39 +1,39 @@
-//! The traces that a store is made of.
+//! The traces of a store.
 //!
-//! Mostly that is one. An archive may hold the traces of all ranks of a job, which are asked about together. Each of them is a
-//! machine of its own: processes, threads, streams and all ids in a trace are numbered without regard to the others, so that
-//! what has equal numbers in two traces has nothing to do with each other. Processes, threads and tracks have rows of their own for
-//! each machine, which keeps apart all that is known by them; who looks for an id of the file asks for its machine, too
-//! ([`Store::trace_of`]). Time is one for all: a profiler writes the time of day, and nothing better is known.
+//! Usually there is one. An archive may hold the traces of all ranks of a job, which are queried together. Each trace numbers its
+//! processes, threads, streams and ids by itself, so equal numbers in two traces are unrelated. Processes, threads and tracks have
+//! separate rows for each trace, which keeps apart everything found through them; code that needs an id of the file needs its trace
+//! too ([`Store::trace_of`]). SQL shows the trace as `machine_id`, as Perfetto does. All traces share one time axis: a profiler
+//! writes the time of day, and nothing better is known.
 
 use super::Store;
 use crate::damage::DamageReport;
 use crate::event::{ArgValue, HeaderField};
 use crate::id::{GpuId, SliceId, TraceId};
 
-/// One trace of a store. Its machine's number is its place in [`Store::traces`].
+/// One trace of a store. Its [`TraceId`] is its index in [`Store::traces`].
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
-    /// What it is called in its archive; `None` if it is a file of its own.
+    /// Its name in its archive; `None` for a trace in a file of its own.
     pub name: Option<String>,
-    /// The path of the file, for an archive with the path in it: what messages call the trace, and what may name its rank.
+    /// The path of the file, for an archive followed by the path in it. Messages show it, and it may name the trace's rank.
     pub file: String,
-    /// Which of the archive's files it is, in the order in which they are read.
+    /// The index of its file in the archive, in reading order.
     pub place: usize,
-    /// How many events were read.
+    /// Number of events read.
     pub events: u64,
-    /// How many bytes of (decompressed) text it has.
+    /// Length of its (decompressed) text in bytes.
     pub text_bytes: u64,
-    /// Which share of its file could not be decompressed, 0 to 1.
+    /// The share of its file that could not be decompressed, 0 to 1.
     pub unread: f64,
-    /// What was wrong with it.
+    /// Its damage.
     pub damage: DamageReport,
 }
 
-/// What stands beside the events of a trace.
+/// A field of a trace's header, which is everything beside the events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Field {
-    /// The machine of the trace.
+    /// The trace.
     pub trace: TraceId,
     /// The path of the value: `distributedInfo.rank`, `deviceProperties[0].name`.
     pub key: String,
@@ -42,13 +42,13 @@ pub struct Field {
 }
 
 impl Field {
-    /// The fields of a header as the trace with this number has them.
+    /// The fields of the header of this trace.
     pub(super) fn of(trace: TraceId, header: Vec<HeaderField>) -> impl Iterator<Item = Field> {
         header.into_iter().map(move |HeaderField { key, value }| Field { trace, key, value })
     }
 
-    /// A field of the header's `metadata` object, or an attribute of Perfetto's protobuf, under the name that Perfetto gives it, if
-    /// it is one.
+    /// The same field under Perfetto's name if it is in the header's `metadata` object or is an attribute of Perfetto's protobuf,
+    /// otherwise `None`.
     pub(super) fn metadata(&self) -> Option<Field> {
         if self.key.starts_with("trace_attribute.") {
             return Some(self.clone());
@@ -59,7 +59,7 @@ impl Field {
 }
 
 impl Store {
-    /// The machine, which is the trace, to which a slice belongs.
+    /// The trace of a slice.
     #[inline]
     pub fn trace_of(&self, slice: SliceId) -> TraceId {
         if self.traces.len() < 2 {
@@ -68,7 +68,7 @@ impl Store {
         self.tracks.track(self.slices.track(slice)).trace
     }
 
-    /// By machine: first start and last end of its slices, in ns; `None` if it has none.
+    /// By trace: first start and last end of its slices, in ns; `None` if it has no slices.
     pub fn spans(&self) -> Vec<Option<(i64, i64)>> {
         let mut spans: Vec<Option<(i64, i64)>> = vec![None; self.traces.len()];
         for slice in self.slices.ids() {
@@ -79,12 +79,12 @@ impl Store {
         spans
     }
 
-    /// What was wrong with the trace of a machine.
+    /// The damage of a trace.
     pub fn damage_of(&self, trace: TraceId) -> &DamageReport {
         self.traces.get(trace.row()).map_or(&self.damage, |trace| &trace.damage)
     }
 
-    /// The GPU on which a slice ran: its machine, and its process there.
+    /// The GPU on which a slice ran: its trace, and its process there.
     pub fn gpu_of(&self, slice: SliceId) -> GpuId {
         GpuId { trace: self.trace_of(slice), process: self.process_of(slice).unwrap_or_default() }
     }

@@ -1,11 +1,11 @@
-//! Processes, threads, and the tracks on which slices lie.
+//! Processes, threads, and the tracks of slices.
 //!
-//! The rules are Perfetto's for JSON: a thread is its (pid, tid); seeing a process makes its main thread too; a missing or
-//! zero tid means the main thread; the process and thread numbered 0 are the idle ones of the operating system, and a
-//! trace's own pid 0 (Kineto's GPU 0) is another process. So rows are told apart by `upid` and `utid`, never by pid and tid.
+//! The rules are Perfetto's for JSON: a thread is its (pid, tid); the first event of a process also makes its main thread; a missing
+//! or zero tid means the main thread; row 0 of processes and of threads is the idle one of the operating system, and a trace's own
+//! pid 0 (Kineto's GPU 0) is another process. So `upid` and `utid` identify rows, never pid and tid.
 //!
 //! Perfetto's own format has tracks that the trace describes. There pid 0 is the idle process, tid 0 is a thread like others, and a
-//! second track for a thread means that its number was given to another thread.
+//! second track for a thread means that its number was reused for another thread.
 
 use std::collections::HashMap;
 
@@ -21,32 +21,34 @@ use crate::id::{ProcessId, ThreadId, TraceId, TrackId};
 pub struct Process {
     /// The trace that has it.
     pub trace: TraceId,
-    /// Its pid; a number of our own above 2^32 where the trace has text.
+    /// Its pid; if the trace has text there, a generated number of 2^32 or more.
     pub pid: i64,
     /// Its name.
     pub name: StringId,
-    /// `process_sort_index_hint`, if the trace gives one.
+    /// `process_sort_index_hint`, if the trace has one.
     pub args: ArgSetId,
+    /// The time of the name in ns.
     named_at: i64,
 }
 
 /// A thread that the trace names or uses.
 #[derive(Debug, Clone)]
 pub struct Thread {
-    /// Its tid; a number of our own above 2^32 where the trace has text.
+    /// Its tid; if the trace has text there, a generated number of 2^32 or more.
     pub tid: i64,
     /// Its process.
     pub upid: ProcessId,
     /// Its name.
     pub name: StringId,
-    /// `thread_sort_index_hint`, if the trace gives one.
+    /// `thread_sort_index_hint`, if the trace has one.
     pub args: ArgSetId,
+    /// The time of the name in ns.
     named_at: i64,
     track: Option<TrackId>,
 }
 
 impl Thread {
-    /// One of which nothing is known yet but its process and number.
+    /// A thread of which only the process and number are known.
     fn new(upid: ProcessId, tid: i64) -> Self {
         Thread { tid, upid, name: StringId::NULL, args: ArgSetId::NONE, named_at: i64::MIN, track: None }
     }
@@ -57,7 +59,7 @@ impl Thread {
 pub enum Owner {
     /// The thread with this utid.
     Thread(ThreadId),
-    /// A lane for what partly overlaps on the thread with this utid.
+    /// A lane for slices that partly overlap others on the thread with this utid.
     ThreadOverlap(ThreadId),
     /// The process with this upid: instants.
     Process(ProcessId),
@@ -67,15 +69,15 @@ pub enum Owner {
     Global,
     /// The whole trace: an asynchronous operation.
     AsyncGlobal,
-    /// The thread with this utid: a track that the trace describes, beneath or beside the thread's own.
+    /// The thread with this utid: a track that the trace describes, below or beside the thread's own.
     UnderThread(ThreadId),
     /// The process with this upid: the track that the trace describes as the process's own.
     ProcessEvents(ProcessId),
-    /// The process with this upid: a track beneath that.
+    /// The process with this upid: a track below that.
     UnderProcess(ProcessId),
-    /// The whole trace: a track that the trace describes as nobody's.
+    /// The whole trace: a track that the trace describes as without owner.
     GlobalEvents,
-    /// The whole trace: a track beneath such a one.
+    /// The whole trace: a track below such a track.
     UnderGlobal,
 }
 
@@ -97,7 +99,7 @@ impl Owner {
         }
     }
 
-    /// The thread, if it is one's.
+    /// The thread, if the owner is one.
     pub fn thread(self) -> Option<ThreadId> {
         match self {
             Owner::Thread(utid) | Owner::ThreadOverlap(utid) | Owner::UnderThread(utid) => Some(utid),
@@ -105,7 +107,7 @@ impl Owner {
         }
     }
 
-    /// The process, if it is one's and no thread's.
+    /// The process, if the owner is one and not a thread.
     pub fn process(self) -> Option<ProcessId> {
         match self {
             Owner::Process(upid)
@@ -117,14 +119,14 @@ impl Owner {
     }
 }
 
-/// A line on which slices lie.
+/// A track: a timeline of slices that are disjoint or enclose each other.
 #[derive(Debug, Clone)]
 pub struct Track {
     /// What it belongs to.
     pub owner: Owner,
-    /// Its name. Asynchronous tracks have that of their first event, described ones their own; others have none.
+    /// Its name. Asynchronous tracks have that of their first event, described tracks their own; others have none.
     pub name: StringId,
-    /// Whether the trace describes its tracks. What partly overlaps on one of these is left out, as in Perfetto.
+    /// Whether the trace describes it. A slice that partly overlaps another on such a track is dropped and counted, as in Perfetto.
     is_described: bool,
     /// The trace that has it.
     pub trace: TraceId,
@@ -139,15 +141,16 @@ pub struct Tracks {
     pub threads: Vec<Thread>,
     /// By track id.
     pub tracks: Vec<Track>,
-    /// The trace that is being read. What has equal numbers in another trace is something else.
+    /// The trace that is being read. Equal numbers in another trace mean something else.
     trace: TraceId,
     upids: HashMap<(TraceId, i64), ProcessId>,
     utids: HashMap<(ProcessId, i64), ThreadId>,
+    /// The generated numbers of ids that are text.
     text_ids: HashMap<StringId, i64>,
     others: HashMap<(TraceId, Owner, String), TrackId>,
 }
 
-/// Numbers of our own for ids that are text start here, beyond any real pid.
+/// The first generated number for ids that are text, above any real pid.
 const FIRST_TEXT_ID: i64 = 1 << 32;
 
 impl Default for Tracks {
@@ -169,12 +172,12 @@ impl Default for Tracks {
 }
 
 impl Tracks {
-    /// What comes next is of this trace.
-    pub(super) fn go_to_trace(&mut self, trace: TraceId) {
+    /// The next changes belong to this trace.
+    pub(super) fn set_trace(&mut self, trace: TraceId) {
         self.trace = trace;
     }
 
-    /// The thread of an event, new if it has not been seen.
+    /// The thread of an event; a new one for a new pid and tid.
     pub(super) fn thread_of_event(&mut self, pid: IdKey, tid: IdKey) -> ThreadId {
         let pid_number = self.number(pid);
         let upid = self.process_numbered(pid_number, pid);
@@ -234,7 +237,7 @@ impl Tracks {
         track
     }
 
-    /// The track of instants that stand on a process or on everything.
+    /// The track of instants with this scope, of a thread or its process.
     pub(super) fn instant_track(&mut self, scope: Scope, utid: ThreadId) -> TrackId {
         match scope {
             Scope::Thread => self.thread_track(utid),
@@ -243,26 +246,26 @@ impl Tracks {
         }
     }
 
-    /// The track of an asynchronous operation; `key` tells it from others.
+    /// The track of an asynchronous operation; `key` identifies the operation.
     pub(super) fn async_track(&mut self, per_process: bool, key: String, utid: ThreadId, name: StringId) -> TrackId {
         let owner = if per_process { Owner::AsyncProcess(self.threads[utid.row()].upid) } else { Owner::AsyncGlobal };
         self.other(owner, key, name)
     }
 
-    /// A track that the trace describes, if it does not say what it is: that it does later, if at all.
+    /// A new track that the trace describes later, if at all; until then it belongs to the whole trace.
     pub(super) fn described_track(&mut self, name: StringId) -> TrackId {
         let track = self.new_track(Owner::GlobalEvents, name);
         self.tracks[track.row()].is_described = true;
         track
     }
 
-    /// The thread that has lanes for what partly overlaps on a track.
+    /// The thread whose lanes take the slices that partly overlap others on a track; `None` for tracks without lanes.
     pub(super) fn thread_with_lanes(&self, track: TrackId) -> Option<ThreadId> {
         let track = self.tracks.get(track.row()).filter(|track| !track.is_described)?;
         track.owner.thread()
     }
 
-    /// What such a track is; `None` if it has no events.
+    /// Sets the owner and names of a described track. `track` is `None` if it has no events.
     pub(super) fn describe(&mut self, track: Option<TrackId>, described: TrackOwner, names: DescribedNames) {
         let owner = match described {
             TrackOwner::Thread(pid, tid) => Owner::Thread(self.described_thread(pid, tid, track)),
@@ -290,11 +293,11 @@ impl Tracks {
     }
 
     fn described_process(&mut self, pid: i64) -> ProcessId {
-        // The idle process of the first machine is there from the start.
+        // The idle process of the first trace exists from the start.
         if (self.trace, pid) == (TraceId(0), 0) { ProcessId(0) } else { self.process_numbered(pid, IdKey::Absent) }
     }
 
-    /// The thread with these numbers; another one if `track` is to be its own and it has one.
+    /// The thread with these numbers; a new thread if `track` is a thread's own and the known thread already has a track.
     fn described_thread(&mut self, pid: i64, tid: i64, track: Option<TrackId>) -> ThreadId {
         let upid = self.described_process(pid);
         let mut utid = if (upid, tid) == (ProcessId(0), 0) { ThreadId(0) } else { self.thread_numbered(upid, tid) };
@@ -307,6 +310,7 @@ impl Tracks {
         utid
     }
 
+    /// The track with this owner and key, new if needed.
     fn other(&mut self, owner: Owner, key: String, name: StringId) -> TrackId {
         let key = (self.trace, owner, key);
         if let Some(track) = self.others.get(&key) {
@@ -328,19 +332,19 @@ impl Tracks {
         TrackId::of_row(self.tracks.len() - 1)
     }
 
-    /// A track.
+    /// The track with this id.
     #[inline]
     pub fn track(&self, track: TrackId) -> &Track {
         &self.tracks[track.row()]
     }
 
-    /// A thread.
+    /// The thread with this id.
     #[inline]
     pub fn thread(&self, utid: ThreadId) -> &Thread {
         &self.threads[utid.row()]
     }
 
-    /// A process.
+    /// The process with this id.
     #[inline]
     pub fn process(&self, upid: ProcessId) -> &Process {
         &self.processes[upid.row()]
@@ -351,7 +355,7 @@ impl Tracks {
         self.process(self.thread(utid).upid)
     }
 
-    /// Names the process of a thread. Of several names the latest in time counts, at equal times the last in the file.
+    /// Names the process of a thread. If there are several names, the latest in time wins, at equal times the last in the file.
     pub(super) fn name_process(&mut self, utid: ThreadId, name: StringId, ts: i64) {
         let process = &mut self.processes[self.threads[utid.row()].upid.row()];
         if ts >= process.named_at {
@@ -367,7 +371,7 @@ impl Tracks {
         }
     }
 
-    /// The thread to which a track belongs, if it belongs to one.
+    /// The thread that a track belongs to, if any.
     pub fn thread_of(&self, track: TrackId) -> Option<ThreadId> {
         self.tracks.get(track.row())?.owner.thread()
     }

@@ -14,7 +14,7 @@ use nccl_stacks::attribution::launches;
 use nccl_stacks::attribution::selection::{OwnFamilies, Wanted, choose};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
-use nccl_stacks::nccl::frames::place;
+use nccl_stacks::nccl::frames::location;
 use nccl_stacks::report::diff::DiffForm;
 use nccl_stacks::report::{Answer, Form};
 use nccl_stacks::sql::Database;
@@ -119,7 +119,7 @@ fn tables_fit_the_screen_and_keep_functions_whole() {
                 assert!(line.chars().count() <= width, "{} at {width}:\n{line}", path.display());
             }
             for frame in report.stacks.iter().flat_map(|stack| stack.key.telling_frames().into_iter().take(2)) {
-                let Some((file, ..)) = place(frame) else { continue };
+                let Some((file, ..)) = location(frame) else { continue };
                 let whole = &frame[file.rfind('/').map_or(0, |at| at + 1)..];
                 assert!(
                     text.contains(whole) || whole.chars().count() + 4 > width,

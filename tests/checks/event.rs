@@ -28,7 +28,7 @@ pub fn check(bytes: &[u8]) {
     let text = [b"[{", bytes, b"}]"].concat();
     let (mut reader, division) = (plain::reader(ArgsWanted::All), plain::in_order(text.len() + 1));
     let (mut found, summary) = plain::read(&mut reader, &text[..], division, |event, _| fields_and_args(event));
-    let (damage, count) = (summary.damage, said.len());
+    let (damage, count) = (summary.damage, found.len());
     let event = &text[1..text.len() - 1];
     let has_two_phases = memchr::memmem::find_iter(event, b"\"ph\"").nth(1).is_some();
     if has_two_phases || !plain::is_valid(event) {

@@ -174,7 +174,7 @@ fn harmed_zstd(text: &[u8], position: u8, how: u8) {
 }
 
 /// Two members that say how long they are: such headers are read like any others.
-fn bgzip(text: &[u8], place: u8, how: u8) {
+fn bgzip(text: &[u8], position: u8, how: u8) {
     let (one, two) = text.split_at(text.len() / 2);
     let mut bytes = [bgzip_member(one), bgzip_member(two)].concat();
     assert_eq!(read(Members::new(&bytes[..])), (text.to_vec(), None));
@@ -184,10 +184,10 @@ fn bgzip(text: &[u8], place: u8, how: u8) {
 }
 
 /// Several members with zeros between them, and with something that is none behind them.
-fn several(text: &[u8], place: u8) {
+fn several(text: &[u8], position: u8) {
     let (one, two) = text.split_at((usize::from(position) * text.len()) >> 8);
-    let zeros = vec![0; usize::from(place & 15)];
-    let mut bytes = [compressed_gzip(one, place), zeros, compressed_gzip(two, 6)].concat();
+    let zeros = vec![0; usize::from(position & 15)];
+    let mut bytes = [compressed_gzip(one, position), zeros, compressed_gzip(two, 6)].concat();
     assert_eq!(read(Members::new(&bytes[..])), (text.to_vec(), None));
     bytes.extend(b"junk");
     let (got, failure) = read(Members::new(&bytes[..]));

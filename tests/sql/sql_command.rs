@@ -149,7 +149,7 @@ fn errors_name_the_offset_and_the_nearest_name() {
         (
             "SELECT count!(id) FROM slice",
             "error: SQL statement 1 (line 1): unrecognized token: \"!\"\n  SELECT count!(id) FROM slice\n              ^\n\
-             Macros, name!(…), are PerfettoSQL's own; write out what the macro stands for",
+             Macros, name!(…), are PerfettoSQL's own; write out the macro's expansion",
         ),
         (
             "CREATE OR REPLACE PERFETTO TABLE t AS SELECT 1",

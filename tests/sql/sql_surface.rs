@@ -121,11 +121,11 @@ fn functions_of_text_and_numbers() {
     for (expression, why) in [
         ("'a' REGEXP '('", "unclosed group"),
         ("regexp_extract('a', '(a)(b)')", "more than one group"),
-        ("unhex('xyz')", "no hexadecimal number"),
-        ("unhex('ffffffffffffffff')", "no hexadecimal number"),
-        ("unhex('')", "no hexadecimal number"),
+        ("unhex('xyz')", "not a hexadecimal number"),
+        ("unhex('ffffffffffffffff')", "not a hexadecimal number"),
+        ("unhex('')", "not a hexadecimal number"),
         ("reverse(5)", "no text"),
-        ("base64_decode('!')", "no base64"),
+        ("base64_decode('!')", "not base64"),
         ("base64_encode(5)", "neither bytes nor text"),
         ("to_timecode('x')", "a time is an integer"),
         ("demangle('_Z1av')", "no demangler"),
@@ -195,9 +195,12 @@ fn tables_with_an_argument() {
     for (sql, why) in [
         ("SELECT * FROM ancestor_slice(19)", "ancestor_slice: there is no slice with id 19"),
         ("SELECT * FROM preceding_flow(-1)", "preceding_flow: there is no slice with id -1"),
-        ("SELECT * FROM descendant_slice('x')", "descendant_slice: the id of a slice is an integer"),
-        ("SELECT * FROM following_flow(0.5)", "following_flow: the id of a slice is an integer"),
-        ("SELECT * FROM ancestor_slice", "ancestor_slice: this is a function of a slice's id, as in ancestor_slice(5)"),
+        ("SELECT * FROM descendant_slice('x')", "descendant_slice: a slice's id must be an integer"),
+        ("SELECT * FROM following_flow(0.5)", "following_flow: a slice's id must be an integer"),
+        (
+            "SELECT * FROM ancestor_slice",
+            "ancestor_slice: this function needs a slice's id as argument, as in ancestor_slice(5)",
+        ),
         ("SELECT * FROM ancestor_slice(1, 2)", "too many arguments"),
         ("DELETE FROM ancestor_slice", "may not be modified"),
     ] {

@@ -1,22 +1,22 @@
-//! A row of numbers that is asked which of them is the first, or the last, to be at least so high.
+//! A segment tree of maxima: finds the first or last number of a sequence that is at least a bound.
 //!
-//! Slices that overlap need a lane that is free, callers a slice that still runs. A search from one end takes as many steps as there
-//! are slices at once, so that a trace in which all of them overlap takes the square of its length. Here a tree over the row has the
-//! highest number below each of its nodes, and the search goes down one path.
+//! Overlapping slices need a free lane, callers a slice that still runs. A linear search takes as many steps as slices overlap, so a
+//! trace in which all of them overlap takes quadratic time. In the tree each node has the highest number below it, and a search goes
+//! down one path.
 
-/// The numbers, in a row that grows.
+/// A sequence of numbers that can grow.
 #[derive(Debug, Clone, Default)]
-pub struct Highest {
+pub struct MaxTree {
     /// Node 1 is the root, the children of `n` are `2 n` and `2 n + 1`, and the leaves are the last half.
     nodes: Vec<i64>,
     len: usize,
 }
 
-/// What stands where there is no number.
-const NOTHING: i64 = i64::MIN;
+/// The value of leaves without a number.
+const NO_NUMBER: i64 = i64::MIN;
 
-impl Highest {
-    /// How many numbers there are.
+impl MaxTree {
+    /// Length of the sequence.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -26,7 +26,7 @@ impl Highest {
         self.len == 0
     }
 
-    /// Puts a number behind the others.
+    /// Appends a number.
     pub fn push(&mut self, number: i64) {
         if self.len == self.leaves() {
             self.grow();
@@ -35,14 +35,14 @@ impl Highest {
         self.set(self.len - 1, number);
     }
 
-    /// Puts a number in the place of another.
+    /// Replaces the number at an index.
     pub fn set(&mut self, at: usize, number: i64) {
         let mut node = self.leaves() + at;
         self.nodes[node] = number;
         while node > 1 {
             node /= 2;
             let highest = self.nodes[2 * node].max(self.nodes[2 * node + 1]);
-            // What is above it has not changed then.
+            // Then the nodes above it do not change either.
             if self.nodes[node] == highest {
                 return;
             }
@@ -50,8 +50,8 @@ impl Highest {
         }
     }
 
-    /// The first that is at least so high.
-    pub fn first(&self, least: i64) -> Option<usize> {
+    /// The index of the first number that is at least `least`.
+    pub fn first_at_least(&self, least: i64) -> Option<usize> {
         if self.is_empty() || self.nodes[1] < least {
             return None;
         }
@@ -65,12 +65,12 @@ impl Highest {
         Some(node - self.leaves()).filter(|at| *at < self.len)
     }
 
-    /// The last before a place that is at least so high.
-    pub fn last(&self, before: usize, least: i64) -> Option<usize> {
+    /// The index of the last number before the index `before` that is at least `least`.
+    pub fn last_at_least(&self, before: usize, least: i64) -> Option<usize> {
         if before == 0 || self.is_empty() {
             return None;
         }
-        // To the left of the path up from the place are the subtrees of all that is before it, the nearest first.
+        // Left of the path up from the leaf are the subtrees of all numbers before it, the nearest first.
         let mut node = self.leaves() + before.min(self.len) - 1;
         while self.nodes[node] < least {
             while node.is_multiple_of(2) {
@@ -96,7 +96,7 @@ impl Highest {
 
     fn grow(&mut self) {
         let leaves = (2 * self.leaves()).max(4);
-        let mut nodes = vec![NOTHING; 2 * leaves];
+        let mut nodes = vec![NO_NUMBER; 2 * leaves];
         nodes[leaves..leaves + self.len].copy_from_slice(&self.nodes[self.leaves()..self.leaves() + self.len]);
         for node in (1..leaves).rev() {
             nodes[node] = nodes[2 * node].max(nodes[2 * node + 1]);
@@ -105,16 +105,16 @@ impl Highest {
     }
 }
 
-impl FromIterator<i64> for Highest {
+impl FromIterator<i64> for MaxTree {
     fn from_iter<T: IntoIterator<Item = i64>>(numbers: T) -> Self {
         let numbers: Vec<i64> = numbers.into_iter().collect();
         let leaves = numbers.len().next_power_of_two();
-        let mut nodes = vec![NOTHING; 2 * leaves];
+        let mut nodes = vec![NO_NUMBER; 2 * leaves];
         nodes[leaves..leaves + numbers.len()].copy_from_slice(&numbers);
         for node in (1..leaves).rev() {
             nodes[node] = nodes[2 * node].max(nodes[2 * node + 1]);
         }
-        Highest { nodes, len: numbers.len() }
+        MaxTree { nodes, len: numbers.len() }
     }
 }
 
@@ -133,9 +133,9 @@ mod tests {
             before in 0usize..45,
         ) {
             let mut plain = numbers.clone();
-            let mut pushed = Highest::default();
+            let mut pushed = MaxTree::default();
             numbers.iter().for_each(|number| pushed.push(*number));
-            let mut collected: Highest = numbers.iter().copied().collect();
+            let mut collected: MaxTree = numbers.iter().copied().collect();
             for (at, number) in changes.into_iter().filter(|(at, _)| *at < numbers.len()) {
                 plain[at] = number;
                 pushed.set(at, number);
@@ -143,18 +143,21 @@ mod tests {
             }
             for highest in [&pushed, &collected] {
                 prop_assert_eq!(highest.len(), plain.len());
-                prop_assert_eq!(highest.first(least), plain.iter().position(|number| *number >= least));
+                prop_assert_eq!(highest.first_at_least(least), plain.iter().position(|number| *number >= least));
                 let part = &plain[..before.min(plain.len())];
-                prop_assert_eq!(highest.last(before, least), part.iter().rposition(|number| *number >= least));
+                prop_assert_eq!(highest.last_at_least(before, least), part.iter().rposition(|number| *number >= least));
             }
         }
     }
 
     #[test]
     fn the_lowest_number_is_one_too() {
-        let row: Highest = [i64::MIN, i64::MIN, i64::MAX].into_iter().collect();
-        assert_eq!((row.first(i64::MIN), row.first(i64::MAX), row.last(2, i64::MIN)), (Some(0), Some(2), Some(1)));
-        assert_eq!(Highest::default().first(i64::MIN), None);
-        assert_eq!(std::iter::empty().collect::<Highest>().last(3, i64::MIN), None);
+        let row: MaxTree = [i64::MIN, i64::MIN, i64::MAX].into_iter().collect();
+        assert_eq!(
+            (row.first_at_least(i64::MIN), row.first_at_least(i64::MAX), row.last_at_least(2, i64::MIN)),
+            (Some(0), Some(2), Some(1))
+        );
+        assert_eq!(MaxTree::default().first_at_least(i64::MIN), None);
+        assert_eq!(std::iter::empty().collect::<MaxTree>().last_at_least(3, i64::MIN), None);
     }
 }

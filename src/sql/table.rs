@@ -1,0 +1,115 @@
+//! What a table is: its rows, its columns, and how the rows that hold a value are found.
+//!
+//! Tables are declared as data (`tables.rs`, `launch_tables.rs`, `absent.rs`); [`super::engine`] runs queries over them.
+
+use std::ffi::CStr;
+
+use rusqlite::Result;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::vtab::Context;
+
+use super::source::Source;
+use crate::id::SliceId;
+use crate::store::strings::StringId;
+
+/// One value of a table: a column of a row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cell<'a> {
+    /// NULL.
+    Null,
+    /// An integer.
+    Int(i64),
+    /// A floating-point number.
+    Real(f64),
+    /// A text of the store.
+    Text(&'a str),
+    /// A text made for this cell.
+    Owned(String),
+}
+
+impl<'a> From<Option<i64>> for Cell<'a> {
+    fn from(value: Option<i64>) -> Self {
+        value.map_or(Cell::Null, Cell::Int)
+    }
+}
+
+impl<'a> From<Option<&'a str>> for Cell<'a> {
+    fn from(value: Option<&'a str>) -> Self {
+        value.map_or(Cell::Null, Cell::Text)
+    }
+}
+
+impl Cell<'_> {
+    /// Sets the value as the result that SQLite reads. Fails if SQLite cannot take it.
+    pub(super) fn set_result(self, context: &mut Context) -> Result<()> {
+        match self {
+            Cell::Null => Ok(()),
+            Cell::Int(value) => context.set_result(value),
+            Cell::Real(value) => context.set_result(value),
+            Cell::Text(text) => context.set_result(ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes()))),
+            Cell::Owned(text) => context.set_result(text),
+        }
+    }
+}
+
+/// How the rows that hold a value can be found.
+pub(super) enum Lookup {
+    /// Only by a scan of all rows.
+    Scan,
+    /// The value is the row's number.
+    Row,
+    /// Integers that never decrease from row to row.
+    Sorted,
+    /// Integers, in any order.
+    Integer,
+    /// The same, where many rows share a value: the number of distinct values at most.
+    FewValues(fn(&Source) -> usize),
+    /// In a table of slices: integers for these slices, NULL for all others.
+    IntegerIn(fn(&Source) -> &[SliceId]),
+    /// Texts of the store: the id of the text in a row.
+    Text(fn(&Source, usize) -> StringId),
+}
+
+/// A column of a table.
+pub struct Column {
+    /// Its name.
+    pub name: &'static str,
+    /// Its declared type in SQLite; empty if its values have several types.
+    pub sql_type: &'static str,
+    /// Not in `SELECT *`: a column that PerfettoSQL does not have, for the project's own queries.
+    pub hidden: bool,
+    pub(super) lookup: Lookup,
+    /// Its value in a row.
+    pub cell: fn(&Source, usize) -> Cell<'_>,
+}
+
+/// A table. Its rows are numbered from 0.
+pub struct Table {
+    pub(super) name: &'static CStr,
+    /// Number of rows.
+    pub rows: fn(&Source) -> usize,
+    /// Its columns, in order.
+    pub columns: &'static [Column],
+}
+
+impl Table {
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.name.to_str().expect("the names of all tables are ASCII literals")
+    }
+
+    /// The key: the first column if the rows are in its order, `None` otherwise.
+    pub fn key(&self) -> Option<&'static Column> {
+        self.columns.first().filter(|column| matches!(column.lookup, Lookup::Row | Lookup::Sorted))
+    }
+
+    /// The statement that declares it to SQLite.
+    pub(super) fn declaration(&self) -> String {
+        let columns: Vec<String> = self
+            .columns
+            .iter()
+            .map(|c| format!("\"{}\" {}{}", c.name, c.sql_type, if c.hidden { " HIDDEN" } else { "" }))
+            .collect();
+        format!("CREATE TABLE t({})", columns.join(", "))
+    }
+}
