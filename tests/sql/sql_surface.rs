@@ -124,7 +124,7 @@ fn functions_of_text_and_numbers() {
         ("unhex('xyz')", "not a hexadecimal number"),
         ("unhex('ffffffffffffffff')", "not a hexadecimal number"),
         ("unhex('')", "not a hexadecimal number"),
-        ("reverse(5)", "no text"),
+        ("reverse(5)", "not text"),
         ("base64_decode('!')", "not base64"),
         ("base64_encode(5)", "neither bytes nor text"),
         ("to_timecode('x')", "a time is an integer"),
