@@ -1,8 +1,8 @@
 //! Typed ids, so that the row numbers of slices, threads and tracks cannot be mixed up.
 //!
 //! Each is the number of a row in the table of the same name, counted from 0, and the value of that table's id column in SQL.
-//! Rows are 32 bits wide because memory limits a trace to fewer than 2^32 events; [`Error::TooLarge`](crate::Error::TooLarge)
-//! refuses what is larger.
+//! Rows are 32 bits wide because memory limits a trace to fewer than 2^32 events; a load refuses what is
+//! larger.
 
 use serde::Serialize;
 

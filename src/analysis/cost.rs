@@ -151,7 +151,7 @@ mod tests {
 
     /// The deviation is that of two calls in a report of `nsys stats`.
     #[test]
-    fn numbers_spread() {
+    fn durations_are_distributed() {
         let two = Distribution::of(vec![333_015_608, 2_971_823]).unwrap();
         assert_eq!((two.mean, two.median, two.p95), (167_993_715.5, 167_993_715.5, 333_015_608));
         assert_eq!(format!("{:.1}", two.std_dev), "233376198.5");

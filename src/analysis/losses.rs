@@ -30,7 +30,7 @@ pub struct Loss {
     pub kind: &'static str,
     /// Its description.
     pub what: &'static str,
-    /// `lost`, `mended` or `moved`.
+    /// Its cost: `lost`, `moved`, or the word that JSON has for what was recovered.
     pub cost: &'static str,
     /// How often it occurred.
     pub count: u64,

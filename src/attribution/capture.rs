@@ -198,6 +198,13 @@ impl Captures {
     }
 }
 
+/// Whether a trace may have kernels that a graph replayed: a call that launches a graph, or a kernel with a graph's node.
+pub fn may_have_replays(store: &Store) -> bool {
+    let launches: Vec<StringId> = GRAPH_LAUNCHES.iter().filter_map(|name| store.strings.find(name)).collect();
+    store.runtime_calls.iter().any(|call| launches.contains(&store.slices.name(*call)))
+        || store.kernels.iter().any(|kernel| store.graph_node(*kernel).is_some())
+}
+
 /// What one launch of a graph put onto the GPU, in order, and the captures that hold the same.
 struct Replay<'a> {
     work: Vec<SliceId>,

@@ -10,6 +10,7 @@ use nccl_stacks::input::Input;
 use nccl_stacks::input::limit::Limits;
 use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::sql::Database;
+use nccl_stacks::store::Store;
 
 use super::args::{Reading, Selection};
 use super::failure::Failure;
@@ -40,6 +41,14 @@ pub(super) fn inputs<'a>(trace: &'a Path, others: impl IntoIterator<Item = &'a P
 
 /// Loads a trace, and prints how that went.
 pub(super) fn open(trace: &Path, reading: &Reading, options: LoadOptions) -> Result<Database, Stop> {
+    let store = read(trace, reading, options)?;
+    // Without all arguments the tables are for the program's own queries only.
+    let open = if options.args == ArgsWanted::All { Database::open } else { Database::of_tables };
+    Ok(open(store)?)
+}
+
+/// Loads a trace, with progress and notes.
+pub(super) fn read(trace: &Path, reading: &Reading, options: LoadOptions) -> Result<Store, Stop> {
     let mut bar = progress::Bar::new();
     let result = load(trace, options, |progress| bar.show(progress));
     bar.clear();
@@ -49,9 +58,7 @@ pub(super) fn open(trace: &Path, reading: &Reading, options: LoadOptions) -> Res
     if reading.strict && !list.is_empty() {
         return Err(Failure::Strict { name: loaded.name, list }.into());
     }
-    // Without all arguments the tables are for the program's own queries only.
-    let open = if options.args == ArgsWanted::All { Database::open } else { Database::of_tables };
-    Ok(open(loaded.store)?)
+    Ok(loaded.store)
 }
 
 /// Whether a trace can be read only once. Opening a named pipe again would wait for a writer that does not come.

@@ -3,23 +3,29 @@
 use std::io::{self, IsTerminal, Read};
 use std::path::Path;
 
+use nccl_stacks::attribution::capture::may_have_replays;
 use nccl_stacks::error::Error;
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::report::results::{Form, ResultSets};
-use nccl_stacks::sql::script;
+use nccl_stacks::sql::{Database, script};
 
 use super::args::{Sql, TableFormat};
 use super::output::Output;
 use super::session::Session;
 use super::stop::Stop;
 use super::terminal::stdout_width;
-use super::{notes, opening, prompt};
+use super::{captures, notes, opening, prompt};
 
 pub(super) fn run(args: &Sql) -> Result<(), Stop> {
     let query = query(args)?;
-    let output = Output::open(args.output.as_deref(), &opening::inputs(&args.trace, &args.file))?;
+    let of_captures = captures::paths(&[], &args.trace);
+    let inputs = opening::inputs(&args.trace, args.file.iter().chain(&of_captures));
+    let output = Output::open(args.output.as_deref(), &inputs)?;
     let options = opening::options(&args.reading, ArgsWanted::All);
-    let mut database = opening::open(&args.trace, &args.reading, options)?;
+    let store = opening::read(&args.trace, &args.reading, options)?;
+    let wants_captures = query.as_deref().is_none_or(reads_attribution) && may_have_replays(&store);
+    let captures = wants_captures.then(|| captures::read(&[], &args.trace, options, false)).transpose()?;
+    let mut database = Database::open_with(store, captures)?;
     let watch = database.restrict()?;
     let session = Session::new(&database, watch);
     let form = form(args.format, matches!(output, Output::Stdout));
@@ -36,6 +42,12 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
     }
     notes::damage(database.store());
     Ok(())
+}
+
+/// Whether statements may read the tables of attribution, which name the captures of graphs.
+fn reads_attribution(query: &str) -> bool {
+    let query = query.to_ascii_lowercase();
+    ["kernel_launch", "call_path", "collective"].iter().any(|table| query.contains(table))
 }
 
 /// The statements of the arguments, of a file or of standard input; `None` if the user is to be asked for them.

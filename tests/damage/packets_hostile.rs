@@ -169,7 +169,7 @@ fn what_is_unpacked_is_limited() {
     assert_eq!(read_within(all), Ok(1 + 2 * 1998));
     let refused = read_within(all - 1).unwrap_err();
     assert!(refused.contains(&format!("more than {} bytes of text", all - 1)), "{refused}");
-    assert!(refused.contains("--max-bytes"), "{refused}");
+    assert!(!refused.contains("--"), "the library knows no flags: {refused}");
 }
 
 /// A flow takes a byte, and an event can have only so many.

@@ -1160,8 +1160,8 @@ fn limits_hold_for_what_is_decompressed_on_the_way() {
     let files: &[(&str, &[u8])] = &[("x", &blanks), ("a.json", &json)];
     for bytes in [no_directory, gzip(&tar_of(files)), gzip(&zip_of(files))] {
         let error = load(&bytes, limit).unwrap_err().to_string();
-        assert!(error.contains(&format!("there are more than {most} bytes of text. If that is right")), "{error}");
-        assert!(error.contains("--max-bytes"), "{error}");
+        assert!(error.ends_with(&format!("there are more than {most} bytes of text")), "{error}");
+        assert!(!error.contains("--"), "the library knows no flags: {error}");
     }
 }
 

@@ -461,7 +461,11 @@ fn it_cannot_be_cut() {
     let out = folder.path().join("out.json");
     let output = run(&["export", &path, "--trace", out.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("cannot be cut; --sqlite exports all of it"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("cannot be written as a trace. --sqlite exports all of it"),
+        "{}",
+        stderr(&output)
+    );
     assert!(!out.exists());
     // The first bytes decide that: loading this one would fail.
     let (_folder, path) = scratch("trace.pftrace", &file(&[packet().number(8, 1)]));

@@ -1,7 +1,6 @@
 //! The tables of attribution equal the program's answers on every trace, and what was worked out by hand on small ones.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,6 +14,7 @@ use nccl_stacks::sql::queries;
 use nccl_stacks::sql::rusqlite::Row;
 use nccl_stacks::{Database, LoadOptions, StackOptions, StackReport, Wanted, Window, load};
 
+use crate::support::program::{run, stderr};
 use crate::support::shared;
 
 /// The stack key, as one text for each part: capture, forward pass, thread, frames.
@@ -175,4 +175,18 @@ fn operations_of_a_rank_of_a_server() {
         let group: String = database.connection().query_row(group, [], |row| row.get(0)).unwrap();
         assert_eq!(group, "undefined [0,1,2,3]");
     }
+}
+
+/// `nccl-stacks sql` reads the captures beside the trace, as the main job does, but only for statements that name their tables.
+#[test]
+fn the_command_reads_captures() {
+    let query = in_repository("queries/stacks.sql");
+    let output = run(&["sql", "testdata/replay/trace.json", "--file", query.to_str().unwrap()]);
+    let (answer, notes) = (String::from_utf8(output.stdout.clone()).unwrap(), stderr(&output));
+    assert!(notes.contains("Capture loaded: testdata/replay/capture_traces/capture.json, 4 graphs"), "{notes}");
+    for stack in ["model.py(5): mlp -> ", "model.py(9): attention -> ", "embed.py(3): gather -> "] {
+        assert!(answer.contains(stack), "{answer}");
+    }
+    let output = run(&["sql", "testdata/replay/trace.json", "SELECT count(*) FROM slice"]);
+    assert!(!stderr(&output).contains("Capture"), "{}", stderr(&output));
 }

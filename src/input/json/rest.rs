@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn what_belongs_to_something_else_is_not() {
         const WHOLE: &str = r#"{"ph":"X","name":"n","pid":1,"tid":1,"ts":1,"dur":2,"args":{"a":1}}"#;
-        for behind in [
+        for after in [
             "},{",
             ",\u{1}gar}bage,{",
             "\n4,\"dur\":2},{",
@@ -80,7 +80,7 @@ mod tests {
             "\nINFO: \"loss\": 0.5\n,{",
             "]",
         ] {
-            assert_eq!(found(&format!("{WHOLE}{behind}"), false), Some(false), "{behind}");
+            assert_eq!(found(&format!("{WHOLE}{after}"), false), Some(false), "{after}");
         }
         assert_eq!(found(r#"{"ph":"M","name":"thread_name","pid":1},"ts":1},{"#, false), Some(false));
     }

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_told_from_json() {
+    fn packets_are_distinguished_from_json() {
         // A packet of a timestamp and a sequence; one of 123 bytes, whose length is a brace.
         assert!(!begins(b"\x0a\x04\x08\x01\x50\x02"), "field 1 is a message, not a number");
         assert!(begins(b"\x0a\x04\x40\x01\x53\x02"), "a damaged packet, and no text");
