@@ -244,7 +244,7 @@ fn readme_sessions_print_what_is_shown() {
     let mut checked = 0;
     for session in readme_blocks("console") {
         let (command, shown) = session.split_once('\n').unwrap();
-        let arguments = command.strip_prefix("$ cargo run --release -- ").unwrap();
+        let arguments = command.strip_prefix("$ nccl-stacks ").unwrap();
         let (answer, notes) = program(&shell_words(arguments));
         let shown = without_speed(shown);
         // A terminal shows both streams as one; it contains the answer as a whole, the notes around it.
