@@ -1,6 +1,6 @@
 //! What the collectives of a stack move: which, how much, between which ranks, how fast.
 //!
-//! It comes from what PyTorch recorded ([`crate::attribution::records`]). Where there is no record, as for kernels that a graph replays, only the
+//! It comes from what PyTorch recorded (`attribution::records`). Where there is no record, as for kernels that a graph replays, only the
 //! names of callers and kernels say a little. What is unknown is counted as unknown and never guessed.
 
 use std::collections::{BTreeMap, HashMap};

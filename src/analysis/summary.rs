@@ -59,7 +59,7 @@ pub struct KernelRow {
 const TOP: usize = 5;
 
 /// Sums up a window.
-pub fn summarise(store: &Store, activity: &GpuActivity, window: Window) -> Summary {
+pub(crate) fn summarise(store: &Store, activity: &GpuActivity, window: Window) -> Summary {
     let window = within_trace(store, window);
     let gpus = activity.of.len() as u64;
     let mut summary = Summary { window, gpus, wall: wall(activity, window), ..Summary::default() };
@@ -89,7 +89,7 @@ pub fn within_trace(store: &Store, window: Window) -> Window {
 }
 
 /// A window's length times the number of GPUs, in ns.
-pub fn wall(activity: &GpuActivity, window: Window) -> i64 {
+pub(crate) fn wall(activity: &GpuActivity, window: Window) -> i64 {
     window.duration().saturating_mul(activity.of.len() as i64)
 }
 

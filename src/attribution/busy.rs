@@ -2,7 +2,7 @@
 
 /// Spans of time in order, merged where they overlap or touch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Busy {
+pub(crate) struct Busy {
     /// Start and end in ns, half-open.
     spans: Vec<(i64, i64)>,
     /// `before[i]` is the length of all spans before the `i`th.
@@ -11,7 +11,7 @@ pub struct Busy {
 
 impl Busy {
     /// The union of spans, given as start and length in ns, in any order.
-    pub fn of(spans: impl IntoIterator<Item = (i64, i64)>) -> Self {
+    pub(crate) fn of(spans: impl IntoIterator<Item = (i64, i64)>) -> Self {
         let mut sorted: Vec<(i64, i64)> = spans.into_iter().collect();
         sorted.sort_unstable();
         let mut busy = Busy::default();
@@ -20,7 +20,7 @@ impl Busy {
     }
 
     /// Adds a span that starts no earlier than those before it. A span without a length covers nothing.
-    pub fn push(&mut self, start: i64, dur: i64) {
+    pub(crate) fn push(&mut self, start: i64, dur: i64) {
         let end = start.saturating_add(dur);
         match self.spans.last_mut() {
             _ if dur <= 0 => {}
@@ -38,17 +38,17 @@ impl Busy {
     }
 
     /// Where the last span ends.
-    pub fn end(&self) -> Option<i64> {
+    pub(crate) fn end(&self) -> Option<i64> {
         self.spans.last().map(|(_, end)| *end)
     }
 
     /// How many ns of a span are covered.
-    pub fn within(&self, start: i64, end: i64) -> i64 {
+    pub(crate) fn within(&self, start: i64, end: i64) -> i64 {
         if end <= start { 0 } else { self.until(end).saturating_sub(self.until(start)) }
     }
 
     /// How many ns of a span are covered that others do not cover.
-    pub fn without(&self, others: &Busy, start: i64, end: i64) -> i64 {
+    pub(crate) fn without(&self, others: &Busy, start: i64, end: i64) -> i64 {
         let spans = self.spans.iter().map(|(first, last)| ((*first).max(start), (*last).min(end)));
         let mut from = 0;
         let alone = |(first, last): (i64, i64)| last.saturating_sub(first) - others.sweep(&mut from, first, last);
@@ -56,7 +56,7 @@ impl Busy {
     }
 
     /// How many ns of a span are covered, for spans in the order of their starts. `from` is where the last search ended, 0 at first.
-    pub fn sweep(&self, from: &mut usize, start: i64, end: i64) -> i64 {
+    pub(crate) fn sweep(&self, from: &mut usize, start: i64, end: i64) -> i64 {
         while self.spans.get(*from).is_some_and(|(_, last)| *last <= start) {
             *from += 1;
         }

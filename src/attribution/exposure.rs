@@ -13,27 +13,27 @@ use crate::store::Store;
 
 /// What ran on all GPUs of a trace.
 #[derive(Debug, Default)]
-pub struct GpuActivity {
+pub(crate) struct GpuActivity {
     /// By GPU ([`Store::gpu_of`]).
-    pub of: BTreeMap<GpuId, Activity>,
+    pub(crate) of: BTreeMap<GpuId, Activity>,
     /// By name: whether its kernels are collectives.
     is_collective: Vec<bool>,
 }
 
 /// What ran on a GPU.
 #[derive(Debug, Default)]
-pub struct Activity {
+pub(crate) struct Activity {
     /// When compute kernels ran.
-    pub compute: Busy,
+    pub(crate) compute: Busy,
     /// When two compute kernels ran, or more.
-    pub several: Busy,
+    pub(crate) several: Busy,
     /// When collectives ran.
-    pub collectives: Busy,
+    pub(crate) collectives: Busy,
 }
 
 impl GpuActivity {
     /// Of all kernels of a trace. `is_collective` says by name which are collectives; the others compute.
-    pub fn new(store: &Store, is_collective: Vec<bool>) -> Self {
+    pub(crate) fn new(store: &Store, is_collective: Vec<bool>) -> Self {
         let mut of: BTreeMap<GpuId, Activity> = BTreeMap::new();
         for kernel in store.kernels.iter().copied() {
             let device = of.entry(store.gpu_of(kernel)).or_default();
@@ -52,14 +52,14 @@ impl GpuActivity {
     }
 
     /// Asks for the exposed time of kernels in order of their starts.
-    pub fn sweep<'a>(&'a self, store: &'a Store) -> Sweep<'a> {
+    pub(crate) fn sweep<'a>(&'a self, store: &'a Store) -> Sweep<'a> {
         Sweep { activity: self, store, at: BTreeMap::new() }
     }
 }
 
 /// A sweep over the compute kernels of all GPUs in the order of time.
 #[derive(Debug)]
-pub struct Sweep<'a> {
+pub(crate) struct Sweep<'a> {
     activity: &'a GpuActivity,
     store: &'a Store,
     /// How far it has come on each GPU: in `compute` and in `several`.
@@ -68,7 +68,7 @@ pub struct Sweep<'a> {
 
 impl Sweep<'_> {
     /// How many ns of a kernel no other compute kernel overlaps. Kernels must be asked for in the order of their starts.
-    pub fn exposed(&mut self, launched: &Launched) -> i64 {
+    pub(crate) fn exposed(&mut self, launched: &Launched) -> i64 {
         let (start, dur) = (launched.kernel_ts, launched.kernel_dur.max(0));
         let gpu = self.store.gpu_of(launched.kernel);
         let Some(device) = self.activity.of.get(&gpu) else { return dur };

@@ -19,7 +19,7 @@ const MAX_OPERATORS: usize = 1_000;
 
 /// The result of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Forward {
+pub(crate) enum Forward {
     /// The operator of the forward pass.
     Operator(SliceId),
     /// The operator of the forward pass is not in the trace.
@@ -30,7 +30,7 @@ pub enum Forward {
 
 /// Finds operators of the forward pass. The index is built when it is first needed.
 #[derive(Debug)]
-pub struct Forwards<'a> {
+pub(crate) struct Forwards<'a> {
     store: &'a Store,
     index: Option<Index>,
     /// By operator of the backward pass.
@@ -47,12 +47,12 @@ struct Index {
 
 impl<'a> Forwards<'a> {
     /// For the slices of a trace.
-    pub fn new(store: &'a Store) -> Self {
+    pub(crate) fn new(store: &'a Store) -> Self {
         Forwards { store, index: None, known: HashMap::new() }
     }
 
     /// The operator of the forward pass that belongs to one of the backward pass.
-    pub fn of(&mut self, backward: SliceId, callers: &mut Callers<'_>) -> Forward {
+    pub(crate) fn of(&mut self, backward: SliceId, callers: &mut Callers<'_>) -> Forward {
         if let Some(known) = self.known.get(&backward) {
             return *known;
         }

@@ -1,25 +1,26 @@
 //! Attribution: which code launched each kernel, and at what cost. One row per kernel.
 //!
 //! [`launches`] finds the call that launched each kernel, by the strongest evidence there is. [`Attributor`] adds the call paths
-//! above that call ([`callers`] from slice to slice, [`call_tree`] shares their prefixes), the forward pass of kernels that autograd
-//! launched ([`forward`]), the capture of kernels that a CUDA graph replayed ([`capture`]), and the time that no computation hides
-//! ([`exposure`]). The rows are what everything else aggregates: stacks are a grouping of them by call path. [`operations`] says
+//! above that call (`callers` from slice to slice, [`call_tree`] shares their prefixes), the forward pass of kernels that autograd
+//! launched (`forward`), the capture of kernels that a CUDA graph replayed ([`capture`]), and the time that no computation hides
+//! (`exposure`). The rows are what everything else aggregates: stacks are a grouping of them by call path. [`operations`] says
 //! which collective a kernel carries out.
 //!
 //! SQL shows the rows as the table `kernel_launch`, the call tree as `call_path`, and the operations as `collective`.
 
-pub mod busy;
+pub(crate) mod busy;
 pub mod call_tree;
+#[doc(hidden)]
 pub mod callers;
 pub mod capture;
-pub mod exposure;
-pub mod forward;
+pub(crate) mod exposure;
+pub(crate) mod forward;
 pub mod launches;
 pub mod operations;
-pub mod ranks;
-pub mod records;
+pub(crate) mod ranks;
+pub(crate) mod records;
 pub mod selection;
-pub mod threads;
+pub(crate) mod threads;
 
 use call_tree::{CallTree, Climber};
 use capture::{CaptureTally, Captured};
@@ -79,7 +80,7 @@ pub struct Attribution {
     /// The call tree.
     pub paths: CallTree,
     /// What ran on each GPU when.
-    pub activity: GpuActivity,
+    pub(crate) activity: GpuActivity,
     /// What the captures of graphs gave, for the kernels of the whole trace.
     pub captures: CaptureTally,
 }

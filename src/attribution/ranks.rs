@@ -15,7 +15,7 @@ use crate::store::traces::Trace;
 
 /// The ranks of kernels, and of process groups.
 #[derive(Debug)]
-pub struct Ranks<'a> {
+pub(crate) struct Ranks<'a> {
     store: &'a Store,
     traces: Vec<OfTrace>,
     /// By process that launches: its rank as its records give it; `None` if they give several.
@@ -39,7 +39,7 @@ struct Config {
 
 impl<'a> Ranks<'a> {
     /// Those of a store and of kernels with their records.
-    pub fn of(store: &'a Store, kernels: &[KernelLaunch]) -> Self {
+    pub(crate) fn of(store: &'a Store, kernels: &[KernelLaunch]) -> Self {
         let mut ranks = Ranks { store, traces: of_header(store), processes: HashMap::new() };
         let records: BTreeSet<SliceId> = kernels.iter().filter_map(|row| row.record).collect();
         for slice in records {
@@ -53,7 +53,7 @@ impl<'a> Ranks<'a> {
 
     /// The rank that ran a kernel: as the header gives it; else as its record does, or other records of the process that launched it;
     /// else as the file's name does. `None` if nothing says so.
-    pub fn of_kernel(&self, row: &KernelLaunch) -> Option<RankId> {
+    pub(crate) fn of_kernel(&self, row: &KernelLaunch) -> Option<RankId> {
         let trace = self.traces.get(self.store.trace_of(row.launched.kernel).row())?;
         let of_record = || row.record.and_then(|slice| self.recorded(slice));
         let of_process = || {
@@ -64,7 +64,7 @@ impl<'a> Ranks<'a> {
     }
 
     /// The global ranks of a process group by its name, as the header lists them.
-    pub fn group(&self, trace: TraceId, name: &str) -> Option<&[u32]> {
+    pub(crate) fn group(&self, trace: TraceId, name: &str) -> Option<&[u32]> {
         self.traces.get(trace.row())?.groups.get(name).map(Vec::as_slice)
     }
 

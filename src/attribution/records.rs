@@ -18,41 +18,39 @@ use crate::store::strings::StringId;
 
 /// A process group as a record names it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
-pub struct RecordedGroup {
+pub(crate) struct RecordedGroup {
     /// PyTorch's name for it, mostly a number.
-    pub name: Option<String>,
+    pub(crate) name: Option<String>,
     /// What it is for: `default_pg`, `mesh_tp`.
-    pub description: Option<String>,
+    pub(crate) description: Option<String>,
     /// How many ranks it has.
-    pub size: Option<u64>,
+    pub(crate) size: Option<u64>,
     /// Its global ranks as text: `[0, 1, 2, 3]`; from 30 ranks on with an ellipsis.
-    pub ranks: Option<String>,
+    pub(crate) ranks: Option<String>,
 }
 
 /// One record.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
-pub struct Record {
+pub(crate) struct Record {
     /// The name in PyTorch's words: `allreduce`, `_allgather_base`.
-    pub name: Option<String>,
+    pub(crate) name: Option<String>,
     /// The collective that this name means, if it is a known one.
-    pub collective: Option<Collective>,
+    pub(crate) collective: Option<Collective>,
     /// The type of the elements in PyTorch's words: `BFloat16`.
-    pub dtype: Option<String>,
+    pub(crate) dtype: Option<String>,
     /// How many elements this rank gives.
-    pub in_elements: Option<u64>,
+    pub(crate) in_elements: Option<u64>,
     /// How many elements this rank gets.
-    pub out_elements: Option<u64>,
+    pub(crate) out_elements: Option<u64>,
     /// The size in bytes as nccl-tests counts it ([`Collective::size`]).
-    pub bytes: Option<u64>,
+    pub(crate) bytes: Option<u64>,
     /// The process group.
-    pub group: RecordedGroup,
+    pub(crate) group: RecordedGroup,
 }
 
 /// Reads the records of a trace, each set of arguments once.
 #[derive(Debug)]
-pub struct Records<'a> {
+pub(crate) struct Records<'a> {
     store: &'a Store,
     sets: HashMap<ArgSetId, Option<Rc<Record>>, FixedState>,
     keys: Keys,
@@ -73,7 +71,7 @@ struct Keys {
 
 impl<'a> Records<'a> {
     /// For the arguments of a trace.
-    pub fn new(store: &'a Store) -> Self {
+    pub(crate) fn new(store: &'a Store) -> Self {
         let key = |key| store.arg_key(key).unwrap_or(StringId::NULL);
         let keys = Keys {
             collective: key(args::COLLECTIVE),
@@ -89,12 +87,12 @@ impl<'a> Records<'a> {
     }
 
     /// Whether the trace has any records.
-    pub fn has_any(&self) -> bool {
+    pub(crate) fn has_any(&self) -> bool {
         self.keys.collective != StringId::NULL
     }
 
     /// The arguments that describe a kernel's collective: its own, or those of the record among its callers.
-    pub fn set_of(&mut self, kernel: SliceId, record: Option<SliceId>) -> ArgSetId {
+    pub(crate) fn set_of(&mut self, kernel: SliceId, record: Option<SliceId>) -> ArgSetId {
         let own = self.store.slices.args(kernel);
         if self.get(own).is_some() {
             return own;
@@ -103,7 +101,7 @@ impl<'a> Records<'a> {
     }
 
     /// The record in a set of arguments, if it is one.
-    pub fn get(&mut self, set: ArgSetId) -> Option<Rc<Record>> {
+    pub(crate) fn get(&mut self, set: ArgSetId) -> Option<Rc<Record>> {
         if set == ArgSetId::NONE {
             return None;
         }

@@ -9,11 +9,11 @@ use crate::store::strings::StringId;
 /// The main thread of each process: the one with the process's number. If that has no slices, as where a tool has given the processes
 /// of several ranks new numbers, it is the thread with the lowest number, because that one started the others.
 #[derive(Debug)]
-pub struct MainThreads(HashMap<ProcessId, ThreadId>);
+pub(crate) struct MainThreads(HashMap<ProcessId, ThreadId>);
 
 impl MainThreads {
     /// Those of a trace.
-    pub fn of(store: &Store) -> Self {
+    pub(crate) fn of(store: &Store) -> Self {
         let mut main: HashMap<ProcessId, ThreadId> = HashMap::new();
         for utid in threads_with_slices(store) {
             let thread = store.tracks.thread(utid);
@@ -31,12 +31,12 @@ impl MainThreads {
     }
 
     /// The main threads with their processes, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = (ProcessId, ThreadId)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ProcessId, ThreadId)> {
         self.0.iter().map(|(process, thread)| (*process, *thread))
     }
 
     /// The thread of a slice, if it is not the main one of its process.
-    pub fn helper(&self, store: &Store, slice: SliceId) -> Option<ThreadId> {
+    pub(crate) fn helper(&self, store: &Store, slice: SliceId) -> Option<ThreadId> {
         let utid = store.thread_of(slice)?;
         (self.0.get(&store.tracks.thread(utid).upid) != Some(&utid)).then_some(utid)
     }
@@ -62,7 +62,7 @@ fn threads_with_slices(store: &Store) -> Vec<ThreadId> {
 
 /// A thread's name as a stack shows it: without what Kineto puts around it (`thread 639 (pt_autograd_0)`) and, unless exact names are
 /// wanted, without the number that tells it from threads that do the same.
-pub fn thread_name(store: &Store, utid: ThreadId, exact: bool) -> String {
+pub(crate) fn thread_name(store: &Store, utid: ThreadId, exact: bool) -> String {
     let thread = store.tracks.thread(utid);
     let name = store.strings.get(thread.name).filter(|_| thread.name != StringId::NULL).unwrap_or_default().trim();
     let inner = name.strip_prefix(&format!("thread {} (", thread.tid)).and_then(|rest| rest.strip_suffix(')'));

@@ -1,6 +1,6 @@
 //! Bytes to events: opening a trace, recognising its format by its first bytes, and reading it as a stream.
 //!
-//! To add a format, write one file with its `Format` and add one line to [`FORMATS`]. Memory holds a few
+//! To add a format, write one file with its `Format` and add one line to `FORMATS`. Memory holds a few
 //! chunks of the text for each thread and the event that is being read, never the whole text.
 
 pub mod archive;

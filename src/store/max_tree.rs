@@ -6,7 +6,7 @@
 
 /// A sequence of numbers that can grow.
 #[derive(Debug, Clone, Default)]
-pub struct MaxTree {
+pub(crate) struct MaxTree {
     /// Node 1 is the root, the children of `n` are `2 n` and `2 n + 1`, and the leaves are the last half.
     nodes: Vec<i64>,
     len: usize,
@@ -16,18 +16,8 @@ pub struct MaxTree {
 const NO_NUMBER: i64 = i64::MIN;
 
 impl MaxTree {
-    /// Length of the sequence.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Appends a number.
-    pub fn push(&mut self, number: i64) {
+    pub(crate) fn push(&mut self, number: i64) {
         if self.len == self.leaves() {
             self.grow();
         }
@@ -36,7 +26,7 @@ impl MaxTree {
     }
 
     /// Replaces the number at an index.
-    pub fn set(&mut self, at: usize, number: i64) {
+    pub(crate) fn set(&mut self, at: usize, number: i64) {
         let mut node = self.leaves() + at;
         self.nodes[node] = number;
         while node > 1 {
@@ -51,8 +41,8 @@ impl MaxTree {
     }
 
     /// The index of the first number that is at least `least`.
-    pub fn first_at_least(&self, least: i64) -> Option<usize> {
-        if self.is_empty() || self.nodes[1] < least {
+    pub(crate) fn first_at_least(&self, least: i64) -> Option<usize> {
+        if self.len == 0 || self.nodes[1] < least {
             return None;
         }
         let mut node = 1;
@@ -66,8 +56,8 @@ impl MaxTree {
     }
 
     /// The index of the last number before the index `before` that is at least `least`.
-    pub fn last_at_least(&self, before: usize, least: i64) -> Option<usize> {
-        if before == 0 || self.is_empty() {
+    pub(crate) fn last_at_least(&self, before: usize, least: i64) -> Option<usize> {
+        if before == 0 || self.len == 0 {
             return None;
         }
         // Left of the path up from the leaf are the subtrees of all numbers before it, the nearest first.
@@ -142,7 +132,7 @@ mod tests {
                 collected.set(at, number);
             }
             for highest in [&pushed, &collected] {
-                prop_assert_eq!(highest.len(), plain.len());
+                prop_assert_eq!(highest.len, plain.len());
                 prop_assert_eq!(highest.first_at_least(least), plain.iter().position(|number| *number >= least));
                 let part = &plain[..before.min(plain.len())];
                 prop_assert_eq!(highest.last_at_least(before, least), part.iter().rposition(|number| *number >= least));

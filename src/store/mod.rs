@@ -6,11 +6,12 @@
 
 pub mod args;
 mod assemble;
+#[doc(hidden)]
 pub mod batch;
 mod builder;
 pub mod flows;
 pub mod ids;
-pub mod max_tree;
+pub(crate) mod max_tree;
 mod nest;
 pub mod offsets;
 mod order;
@@ -21,6 +22,7 @@ pub mod strings;
 pub mod traces;
 pub mod tracks;
 
+#[doc(hidden)]
 pub use builder::Builder;
 
 use crate::damage::DamageReport;
