@@ -454,7 +454,7 @@ fn lengths_may_lie() {
     assert_eq!(read(text.as_bytes(), ArgsWanted::All).unwrap().slices.len(), 13);
 }
 
-/// A trace in this format cannot be cut: that is an error, and nothing is written.
+/// A window of a trace in this format cannot be written as a trace: that is an error, and nothing is written.
 #[test]
 fn it_cannot_be_cut() {
     let (folder, path) = scratch("trace.pftrace", &file(&from_json(&json("two_matches.json"), Style::Plain)));
@@ -470,7 +470,7 @@ fn it_cannot_be_cut() {
     // The first bytes decide that: loading this one would fail.
     let (_folder, path) = scratch("trace.pftrace", &file(&[packet().number(8, 1)]));
     let output = run(&["export", &path, "--trace", out.to_str().unwrap()]);
-    assert!(stderr(&output).contains("cannot be cut") && !stderr(&output).contains("loaded"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("cannot be written as a trace") && !stderr(&output).contains("loaded"), "{}", stderr(&output));
 }
 
 /// A question that names argument keys gets these and no others, of events of any category, from both formats.

@@ -89,7 +89,7 @@ pub(crate) enum Command {
     Diff(Box<Diff>),
     /// Ask a trace in SQL: SQLite's, over tables with the names and columns of Perfetto's trace_processor
     ///
-    /// Statements end with a semicolon and run one after the other; a blank line separates their answers. Without a query,
+    /// Several statements, separated by semicolons, run one after the other; a blank line separates their answers. Without a query,
     /// statements are read from standard input, or asked for on a terminal. The trace's tables cannot be changed; your own
     /// tables and views are kept in memory until the end.
     Sql(Sql),
