@@ -470,7 +470,11 @@ fn it_cannot_be_cut() {
     // The first bytes decide that: loading this one would fail.
     let (_folder, path) = scratch("trace.pftrace", &file(&[packet().number(8, 1)]));
     let output = run(&["export", &path, "--trace", out.to_str().unwrap()]);
-    assert!(stderr(&output).contains("cannot be written as a trace") && !stderr(&output).contains("loaded"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("cannot be written as a trace") && !stderr(&output).contains("loaded"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 /// A question that names argument keys gets these and no others, of events of any category, from both formats.
