@@ -111,15 +111,15 @@ impl<'a> CollectiveSums<'a> {
     pub fn of(&mut self, called: Option<Collective>, kernels: &[&KernelLaunch]) -> CollectiveInfo {
         let mut alike: HashMap<(StringId, ArgSetId), Alike, FixedState> = HashMap::default();
         let mut last: Option<((StringId, ArgSetId), Alike)> = None;
-        for KernelLaunch { launched, record, .. } in kernels {
+        for KernelLaunch { launched, record, gpu_time, .. } in kernels {
             let kernel = launched.kernel;
             let key = (self.store.slices.name(kernel), self.records.set_of(kernel, *record));
             match &mut last {
-                Some((known, alike)) if *known == key => alike.add(launched, self.is_shared(kernel)),
+                Some((known, alike)) if *known == key => alike.add(*gpu_time, self.is_shared(kernel)),
                 _ => {
                     alike.extend(last.take());
                     let mut of_key = alike.remove(&key).unwrap_or_default();
-                    of_key.add(launched, self.is_shared(kernel));
+                    of_key.add(*gpu_time, self.is_shared(kernel));
                     last = Some((key, of_key));
                 }
             }
@@ -190,12 +190,12 @@ struct Alike {
 }
 
 impl Alike {
-    fn add(&mut self, launched: &Launched, is_shared: bool) {
+    fn add(&mut self, gpu_time: i64, is_shared: bool) {
         self.kernels += 1;
-        if launched.kernel_dur > 0 && !is_shared {
-            self.least = if self.timed == 0 { launched.kernel_dur } else { self.least.min(launched.kernel_dur) };
+        if gpu_time > 0 && !is_shared {
+            self.least = if self.timed == 0 { gpu_time } else { self.least.min(gpu_time) };
             self.timed += 1;
-            self.nanos = self.nanos.saturating_add(launched.kernel_dur);
+            self.nanos = self.nanos.saturating_add(gpu_time);
         }
     }
 }

@@ -85,7 +85,7 @@ pub struct Totals {
 impl Totals {
     /// Those of one kernel.
     pub fn of(kernel: &KernelLaunch) -> Self {
-        Totals { count: 1, gpu_time: kernel.gpu_time(), exposed: kernel.exposed }
+        Totals { count: 1, gpu_time: kernel.gpu_time, exposed: kernel.exposed }
     }
 
     /// Adds others.
@@ -133,7 +133,7 @@ pub struct Cost {
 impl Cost {
     /// Of some kernels. `wall` is the window's length times the number of GPUs, in ns.
     pub fn of(kernels: &[&KernelLaunch], wall: i64) -> Self {
-        let gpu_time = Distribution::of(kernels.iter().map(|kernel| kernel.gpu_time()).collect()).unwrap_or_default();
+        let gpu_time = Distribution::of(kernels.iter().map(|kernel| kernel.gpu_time).collect()).unwrap_or_default();
         let exposed = kernels.iter().fold(0_i64, |sum, kernel| sum.saturating_add(kernel.exposed));
         Cost {
             gpu_time,

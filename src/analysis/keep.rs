@@ -33,11 +33,12 @@ pub struct Kept {
 /// - all GPU work that was launched in it, and whatever the same graph replays launched;
 /// - the launches of all this GPU work with their callers, and the forward pass of the chosen kernels.
 pub fn keep(store: &Store, chosen: &Launches, window: Window, on: WindowOn) -> Kept {
-    let in_window = |launched: &&Launched| window.contains(launched.at(on));
+    let in_window = |launched: &&Launched| window.contains(launched.at(store, on));
     let matched: Vec<&Launched> = chosen.kernels.iter().filter(in_window).collect();
     let mut keeper = Keeper::new(store, window);
     matched.iter().for_each(|launched| keeper.slices[launched.kernel.row()] = true);
-    let meanwhile = Busy::of(matched.iter().map(|launched| (launched.kernel_ts, launched.kernel_dur)));
+    let meanwhile =
+        Busy::of(matched.iter().map(|launched| (store.slices.ts(launched.kernel), store.slices.dur(launched.kernel))));
     for kernel in store.kernels.iter().copied() {
         let (start, dur) = (store.slices.ts(kernel), store.slices.dur(kernel));
         keeper.slices[kernel.row()] |= meanwhile.within(start, start.saturating_add(dur)) > 0;
@@ -48,18 +49,18 @@ pub fn keep(store: &Store, chosen: &Launches, window: Window, on: WindowOn) -> K
     // A replay is matched by its order, so it is kept as a whole.
     let is_replayed = |launched: &Launched| launched.evidence == Evidence::GraphReplay;
     let shown = calls().filter(|(launched, _)| is_replayed(launched) && keeper.slices[launched.kernel.row()]);
-    let replays: HashSet<SliceId> = shown.map(|(_, call)| call.slice).collect();
+    let replays: HashSet<SliceId> = shown.map(|(_, call)| call).collect();
     for (launched, call) in calls() {
         let kernel = &mut keeper.slices[launched.kernel.row()];
-        *kernel |= window.contains(call.ts) || replays.contains(&call.slice);
+        *kernel |= window.contains(store.slices.ts(call)) || replays.contains(&call);
         if *kernel {
-            keeper.launch(call.slice);
+            keeper.launch(call);
         }
     }
     for launched in &matched {
         if let Some(call) = launched.call {
-            keeper.launch(call.slice);
-            keeper.forward(call.slice);
+            keeper.launch(call);
+            keeper.forward(call);
         }
     }
     Kept { slices: keeper.finish(), matched: matched.iter().map(|launched| launched.kernel).collect() }

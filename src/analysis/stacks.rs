@@ -146,7 +146,9 @@ impl Coverage {
                     None => drop(without.kernels.insert(name.to_owned(), totals)),
                 }
                 if without.first.len() < NAMED {
-                    without.first.push(UnattributedKernel { name: name.to_owned(), ts: launched.kernel_ts });
+                    without
+                        .first
+                        .push(UnattributedKernel { name: name.to_owned(), ts: store.slices.ts(launched.kernel) });
                 }
             }
             evidence => *self.by.entry(evidence).or_default() += 1,
@@ -223,11 +225,11 @@ pub fn stack_report(
 ) -> StackReport {
     let StackOptions { exact_names, window_on, forward, .. } = options;
     let store = attributor.store();
-    let inside = |launched: &&Launched| window.contains(launched.at(window_on));
+    let inside = |launched: &&Launched| window.contains(launched.at(store, window_on));
     let attribution =
         attributor.attribute(launches.kernels.iter().filter(inside), AttributionOptions { exact_names, forward });
     let other = if window_on == WindowOn::Launch { WindowOn::Kernel } else { WindowOn::Launch };
-    let elsewhere = launches.kernels.iter().filter(|l| !inside(l) && window.contains(l.at(other))).count();
+    let elsewhere = launches.kernels.iter().filter(|l| !inside(l) && window.contains(l.at(store, other))).count();
     let mut report = StackReport {
         kernels_in_trace: launches.kernels.len() as u64,
         elsewhere: elsewhere as u64,

@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::id::SliceId;
 use crate::nccl::steps;
 use crate::sql::{Database, queries};
+use crate::store::Store;
 use crate::store::slices::UNFINISHED;
 use crate::time::Window;
 
@@ -74,7 +75,7 @@ pub fn steps(database: &Database, launches: &Launches, on: WindowOn) -> Result<V
 }
 
 fn slices(database: &Database, names: Vec<i64>, launches: &Launches, on: WindowOn) -> Result<Vec<Candidate>, Error> {
-    let kernels = KernelTime::new(launches, on);
+    let kernels = KernelTime::new(database.store(), launches, on);
     let trace = trace_span(database)?;
     let store = database.store();
     database.rows(queries::FUNCTION_SLICES, named_params! { ":names": json!(names).to_string() }, |row| {
@@ -103,9 +104,9 @@ struct KernelTime {
 }
 
 impl KernelTime {
-    fn new(launches: &Launches, on: WindowOn) -> Self {
+    fn new(store: &Store, launches: &Launches, on: WindowOn) -> Self {
         let mut pairs: Vec<(i64, i64)> =
-            launches.kernels.iter().map(|launched| (launched.at(on), launched.kernel_dur.max(0))).collect();
+            launches.kernels.iter().map(|launched| (launched.at(store, on), launched.gpu_time(store))).collect();
         pairs.sort_unstable();
         let mut sums = vec![0];
         sums.extend(pairs.iter().scan(0, |sum, (_, dur)| {

@@ -177,7 +177,7 @@ impl Captures {
             let found = match (by_node.map(|made| made.stack), launched.call) {
                 (Some(Some(stack)), _) => Match::Stack { stack, by_order: false },
                 (Some(None), _) => Match::Ambiguous,
-                (None, Some(call)) if is_replay => replays[&call.slice].stack(launched.kernel, name, &alike),
+                (None, Some(call)) if is_replay => replays[&call].stack(launched.kernel, name, &alike),
                 _ => continue,
             };
             match found {
@@ -288,14 +288,11 @@ fn replays(store: &Store, launches: &Launches) -> HashMap<SliceId, Vec<SliceId>>
     let mut replays: HashMap<SliceId, Vec<SliceId>> = HashMap::new();
     for launched in launches.kernels.iter().filter(|launched| launched.evidence == Evidence::GraphReplay) {
         let Some(call) = launched.call else { continue };
-        replays.entry(call.slice).or_default();
+        replays.entry(call).or_default();
         if let Some(id) = store.trace_correlation(launched.kernel) {
             // An id that several calls have does not say what belongs together.
             let sure = !launched.uncertain;
-            by_id
-                .entry(id)
-                .and_modify(|(known, only)| *only &= sure && *known == call.slice)
-                .or_insert((call.slice, sure));
+            by_id.entry(id).and_modify(|(known, only)| *only &= sure && *known == call).or_insert((call, sure));
         }
     }
     for slice in store.slices.ids() {

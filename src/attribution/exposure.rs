@@ -69,7 +69,7 @@ pub(crate) struct Sweep<'a> {
 impl Sweep<'_> {
     /// How many ns of a kernel no other compute kernel overlaps. Kernels must be asked for in the order of their starts.
     pub(crate) fn exposed(&mut self, launched: &Launched) -> i64 {
-        let (start, dur) = (launched.kernel_ts, launched.kernel_dur.max(0));
+        let (start, dur) = (self.store.slices.ts(launched.kernel), launched.gpu_time(self.store));
         let gpu = self.store.gpu_of(launched.kernel);
         let Some(device) = self.activity.of.get(&gpu) else { return dur };
         let (in_compute, in_several) = self.at.entry(gpu).or_default();

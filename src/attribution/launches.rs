@@ -23,18 +23,14 @@ use crate::store::strings::StringId;
 /// under this. A call that is later still has the id by chance, or because ids were used again.
 const MAX_CLOCK_SKEW: i64 = 10_000_000;
 
-/// A kernel and the call that launched it.
+/// A kernel and the call that launched it. Their times are in the store's columns: a trace has a row per kernel, so rows are small.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Launched {
     /// The kernel.
     pub kernel: SliceId,
-    /// When the kernel started, in ns.
-    pub kernel_ts: i64,
-    /// How long it ran, in ns.
-    pub kernel_dur: i64,
     /// The call, if it is in the trace.
-    pub call: Option<Call>,
+    pub call: Option<SliceId>,
     /// What ties kernel and call together.
     pub evidence: Evidence,
     /// Whether several calls have the same evidence, so that the latest before the kernel was taken.
@@ -105,16 +101,6 @@ impl Reason {
     }
 }
 
-/// A call that launched a kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Call {
-    /// Its slice.
-    pub slice: SliceId,
-    /// When it started, in ns.
-    pub ts: i64,
-}
-
 /// The launches of all chosen kernels of a trace.
 #[derive(Debug, Default, Serialize)]
 #[non_exhaustive]
@@ -135,11 +121,14 @@ pub enum WindowOn {
 
 impl Launched {
     /// The time by which it is in a window, in ns.
-    pub fn at(&self, on: WindowOn) -> i64 {
-        match (on, self.call) {
-            (WindowOn::Launch, Some(call)) => call.ts,
-            _ => self.kernel_ts,
-        }
+    pub fn at(&self, store: &Store, on: WindowOn) -> i64 {
+        let slice = self.call.filter(|_| on == WindowOn::Launch).unwrap_or(self.kernel);
+        store.slices.ts(slice)
+    }
+
+    /// How long the kernel ran, in ns; 0 for one that never ended.
+    pub fn gpu_time(&self, store: &Store) -> i64 {
+        store.slices.dur(self.kernel).max(0)
     }
 }
 
@@ -163,7 +152,7 @@ pub fn of(store: &Store, work: Vec<SliceId>) -> Launches {
 struct Finder<'a> {
     store: &'a Store,
     /// By trace and correlation id: the calls that have it, in order of their starts.
-    calls: HashMap<(TraceId, i64), Vec<Call>, foldhash::fast::FixedState>,
+    calls: HashMap<(TraceId, i64), Vec<SliceId>, foldhash::fast::FixedState>,
     /// By the same: how many of the first calls are of one process, for traces where this matters. If several ranks of one file number
     /// their flows alike, all flow ends are bound to the first rank's start, and the other starts are counted as damage.
     of_one_process: HashMap<(TraceId, i64), usize, foldhash::fast::FixedState>,
@@ -178,7 +167,7 @@ struct Finder<'a> {
 impl<'a> Finder<'a> {
     fn new(store: &'a Store, kernels: &[SliceId]) -> Self {
         let ids = kernels.iter().filter_map(|kernel| Some((store.trace_correlation(*kernel)?, Vec::new())));
-        let mut calls: HashMap<(TraceId, i64), Vec<Call>, _> = ids.collect();
+        let mut calls: HashMap<(TraceId, i64), Vec<SliceId>, _> = ids.collect();
         let mut first_calls: Vec<Option<(Option<i64>, i64)>> = vec![None; store.traces.len()];
         for slice in store.runtime_calls.iter().copied() {
             let (trace, ts) = (store.trace_of(slice), store.slices.ts(slice));
@@ -186,7 +175,7 @@ impl<'a> Finder<'a> {
             let Some(id) = store.correlation(slice) else { continue };
             *first_id = Some(first_id.map_or(id, |first| first.min(id)));
             if let Some(with_id) = calls.get_mut(&(trace, id)) {
-                with_id.push(Call { slice, ts });
+                with_id.push(slice);
             }
         }
         let graph_launches = GRAPH_LAUNCHES.iter().filter_map(|name| store.strings.find(name)).collect();
@@ -198,38 +187,34 @@ impl<'a> Finder<'a> {
 
     fn launched(&self, kernel: SliceId) -> Launched {
         let slices = &self.store.slices;
-        let (kernel_ts, kernel_dur) = (slices.ts(kernel), slices.dur(kernel));
+        let kernel_ts = slices.ts(kernel);
         let latest_start = kernel_ts.saturating_add(MAX_CLOCK_SKEW);
         let correlation = self.store.correlation(kernel);
         let trace = self.store.trace_of(kernel);
         let candidates = correlation.and_then(|id| self.calls.get(&(trace, id))).map_or(&[][..], Vec::as_slice);
-        let candidates = &candidates[..candidates.partition_point(|call| call.ts <= latest_start)];
+        let candidates = &candidates[..candidates.partition_point(|call| slices.ts(*call) <= latest_start)];
         let first = self.flows.partition_point(|(to, _)| *to < kernel);
         let flows = self.flows[first..].iter().take_while(|(to, _)| *to == kernel).map(|(_, from)| *from);
         let (call, evidence, uncertain) = match candidates {
             [] => match flows.clone().find(|from| self.is_only_tie(*from, correlation)) {
-                Some(slice) => (Some(self.call(slice)), Evidence::Flow, false),
+                Some(call) => (Some(call), Evidence::Flow, false),
                 None => (None, Evidence::None(self.reason(trace, kernel_ts, correlation)), false),
             },
             [only] => (Some(*only), Evidence::Correlation, false),
             [first, ..] => {
                 let of_flow = flows.clone().filter(|_| self.may_trust_flows(kernel, candidates)).find_map(|from| {
-                    let at = candidates.binary_search_by_key(&from, |call| call.slice).ok()?;
+                    let at = candidates.binary_search(&from).ok()?;
                     Some(&candidates[at])
                 });
-                let before = candidates.partition_point(|call| call.ts <= kernel_ts);
+                let before = candidates.partition_point(|call| slices.ts(*call) <= kernel_ts);
                 let call = of_flow.or(candidates[..before].last()).unwrap_or(first);
                 (Some(*call), Evidence::Correlation, of_flow.is_none())
             }
         };
-        let is_graph = call.is_some_and(|call| self.graph_launches.contains(&slices.name(call.slice)));
+        let is_graph = call.is_some_and(|call| self.graph_launches.contains(&slices.name(call)));
         let evidence = if is_graph { Evidence::GraphReplay } else { evidence };
-        let flow_disagrees = call.is_some_and(|call| flows.clone().any(|from| from != call.slice));
-        Launched { kernel, kernel_ts, kernel_dur, call, evidence, uncertain, flow_disagrees }
-    }
-
-    fn call(&self, slice: SliceId) -> Call {
-        Call { slice, ts: self.store.slices.ts(slice) }
+        let flow_disagrees = call.is_some_and(|call| flows.clone().any(|from| from != call));
+        Launched { kernel, call, evidence, uncertain, flow_disagrees }
     }
 
     /// Whether a flow is evidence: one of its ends has no correlation id, or both have the same.
@@ -239,7 +224,7 @@ impl<'a> Finder<'a> {
     }
 
     /// Whether flows can choose between the calls that have one kernel's id.
-    fn may_trust_flows(&self, kernel: SliceId, candidates: &[Call]) -> bool {
+    fn may_trust_flows(&self, kernel: SliceId, candidates: &[SliceId]) -> bool {
         let id = self.store.trace_correlation(kernel);
         id.and_then(|id| self.of_one_process.get(&id)).is_none_or(|of| candidates.len() <= *of)
     }
@@ -257,8 +242,8 @@ impl<'a> Finder<'a> {
 }
 
 /// How many of the first of these calls are of one process.
-fn of_one_process(store: &Store, calls: &[Call]) -> usize {
-    let process = |call: &Call| store.process_of(call.slice);
+fn of_one_process(store: &Store, calls: &[SliceId]) -> usize {
+    let process = |call: &SliceId| store.process_of(*call);
     calls.windows(2).position(|pair| process(&pair[0]) != process(&pair[1])).map_or(calls.len(), |at| at + 1)
 }
 
@@ -284,7 +269,7 @@ fn by_external_id(store: &Store, launches: &mut Launches) {
         is_wanted.then(|| (store.trace_of(kernel), id))
     };
     let ids = launches.kernels.iter().filter_map(|launched| Some((wanted(launched)?, Vec::new())));
-    let mut operators: HashMap<(TraceId, i64), Vec<Call>> = ids.collect();
+    let mut operators: HashMap<(TraceId, i64), Vec<SliceId>> = ids.collect();
     if operators.is_empty() {
         return;
     }
@@ -293,13 +278,13 @@ fn by_external_id(store: &Store, launches: &mut Launches) {
             && let Some(id) = store.external_id(slice)
             && let Some(with_id) = operators.get_mut(&(store.trace_of(slice), id))
         {
-            with_id.push(Call { slice, ts: store.slices.ts(slice) });
+            with_id.push(slice);
         }
     }
     for launched in &mut launches.kernels {
         let Some(with_id) = wanted(launched).and_then(|id| operators.get(&id)) else { continue };
-        let latest_start = launched.kernel_ts.saturating_add(MAX_CLOCK_SKEW);
-        let before = &with_id[..with_id.partition_point(|call| call.ts <= latest_start)];
+        let latest_start = store.slices.ts(launched.kernel).saturating_add(MAX_CLOCK_SKEW);
+        let before = &with_id[..with_id.partition_point(|call| store.slices.ts(*call) <= latest_start)];
         if let Some(latest) = before.last() {
             (launched.call, launched.evidence) = (Some(*latest), Evidence::ExternalId);
             launched.uncertain = before.len() > 1;

@@ -52,6 +52,8 @@ pub struct KernelLaunch {
     pub helper_thread: Option<ThreadId>,
     /// The `record_param_comms` slice among the callers of the launch: what PyTorch recorded of the collective.
     pub record: Option<SliceId>,
+    /// How long the kernel ran, in ns; 0 for one that never ended.
+    pub gpu_time: i64,
     /// How long no compute kernel ran on the GPU beside this one, in ns.
     pub exposed: i64,
     /// From the end of the launching call to the kernel's start, in ns; 0 for a kernel that starts before that. `None` for kernels of a
@@ -63,11 +65,6 @@ impl KernelLaunch {
     /// Whether some code is known for it: a launch, or the capture of its graph.
     pub fn is_attributed(&self) -> bool {
         !matches!(self.launched.evidence, Evidence::None(_))
-    }
-
-    /// How long the kernel ran, in ns; 0 for one that never ended.
-    pub fn gpu_time(&self) -> i64 {
-        self.launched.kernel_dur.max(0)
     }
 }
 
@@ -141,12 +138,13 @@ impl<'a> Attributor<'a> {
                 capture: captures.get(&launched.kernel).copied(),
                 helper_thread: None,
                 record: None,
+                gpu_time: launched.gpu_time(store),
                 exposed: sweep.exposed(launched),
                 queue_delay: queue_delay(store, launched),
             };
             let Some(call) = launched.call else { return row };
-            let found = climber.launch(&mut tree, call.slice);
-            (row.path, row.record, row.helper_thread) = (found.path, found.record, main.helper(store, call.slice));
+            let found = climber.launch(&mut tree, call);
+            (row.path, row.record, row.helper_thread) = (found.path, found.record, main.helper(store, call));
             if let Some(backward) = found.backward.filter(|_| options.forward) {
                 match forwards.of(backward, &mut climber.callers) {
                     Forward::Operator(operator) => row.forward = climber.caller(&mut tree, operator).path,
@@ -162,6 +160,6 @@ impl<'a> Attributor<'a> {
 
 fn queue_delay(store: &Store, launched: &Launched) -> Option<i64> {
     let call = launched.call.filter(|_| matches!(launched.evidence, Evidence::Correlation | Evidence::Flow))?;
-    let dur = store.slices.dur(call.slice);
-    (dur != UNFINISHED).then(|| launched.kernel_ts.saturating_sub(call.ts.saturating_add(dur)).max(0))
+    let (ts, dur) = (store.slices.ts(call), store.slices.dur(call));
+    (dur != UNFINISHED).then(|| store.slices.ts(launched.kernel).saturating_sub(ts.saturating_add(dur)).max(0))
 }

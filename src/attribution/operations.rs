@@ -17,6 +17,7 @@ use crate::nccl::collectives::{ANNOTATION, Collective, Method};
 use crate::nccl::ranks::ranks_of_text;
 use crate::store::Store;
 use crate::store::args::ArgSetId;
+use crate::store::slices::UNFINISHED;
 
 /// A communicator, as far as a trace says which ranks it has. Names are not unique over a job; the set of ranks and the description
 /// are what two ranks agree on.
@@ -168,7 +169,8 @@ impl<'a> Reader<'a> {
         let name = store.slice_name(kernel);
         let Method { algorithm, protocol } = Method::of_kernel(name);
         let gpu = store.gpu_of(kernel);
-        let end = (launched.kernel_dur >= 0).then(|| launched.kernel_ts.saturating_add(launched.kernel_dur));
+        let (start, dur) = (store.slices.ts(kernel), store.slices.dur(kernel));
+        let end = (dur != UNFINISHED).then(|| start.saturating_add(dur));
         Operation {
             kernel,
             rank: self.ranks.of_kernel(row),
@@ -181,9 +183,9 @@ impl<'a> Reader<'a> {
             bytes: record.and_then(|record| record.bytes),
             peer: [args::DST_RANK, args::SRC_RANK].into_iter().find_map(|key| self.number(set, key)),
             enqueued: row.record.map(|slice| store.slices.ts(slice)),
-            launch: launched.call.map(|call| call.slice),
-            launched: launched.call.map(|call| call.ts),
-            start: launched.kernel_ts,
+            launch: launched.call,
+            launched: launched.call.map(|call| store.slices.ts(call)),
+            start,
             end,
             state: if end.is_some() { State::Completed } else { State::Started },
             algorithm: algorithm.map(str::to_owned),

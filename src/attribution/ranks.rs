@@ -57,7 +57,7 @@ impl<'a> Ranks<'a> {
         let trace = self.traces.get(self.store.trace_of(row.launched.kernel).row())?;
         let of_record = || row.record.and_then(|slice| self.recorded(slice));
         let of_process = || {
-            let process = self.store.process_of(row.launched.call?.slice)?;
+            let process = self.store.process_of(row.launched.call?)?;
             *self.processes.get(&process)?
         };
         trace.rank.or_else(of_record).or_else(of_process).or(trace.file_rank)

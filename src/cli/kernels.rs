@@ -30,8 +30,8 @@ pub(super) fn run(args: &Kernels) -> Result<(), Stop> {
     let launches = launches::find(store, &choose(database.store(), &wanted));
     let window = span::choose(&args.span, &database, &launches)?;
     let on = args.span.window_on.into();
-    let inside = launches.kernels.iter().filter(|launched| window.contains(launched.at(on)));
-    let rows = inside.map(|launched| (store.slices.name(launched.kernel), launched.kernel_dur));
+    let inside = launches.kernels.iter().filter(|launched| window.contains(launched.at(store, on)));
+    let rows = inside.map(|launched| (store.slices.name(launched.kernel), store.slices.dur(launched.kernel)));
     let found = kernel_table(store, rows, args.limit.unwrap_or(usize::MAX));
     notes::kernel_table(&found, launches.kernels.len() as u64);
     if found.kernels == 0 {

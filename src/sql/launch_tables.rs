@@ -47,7 +47,7 @@ pub(super) static KERNEL_LAUNCH: Table = Table {
     columns: &[
         id(),
         int("kernel_id", Sorted, |s, i| Cell::Int(launch(s, i).launched.kernel.into())),
-        int("launch_id", Integer, |s, i| known(launch(s, i).launched.call.map(|call| call.slice))),
+        int("launch_id", Integer, |s, i| known(launch(s, i).launched.call)),
         text("evidence", |s, i| match launch(s, i).launched.evidence {
             Evidence::None(_) => Cell::Null,
             evidence => Cell::Text(evidence.name()),
@@ -61,12 +61,12 @@ pub(super) static KERNEL_LAUNCH: Table = Table {
         int("path_id", Integer, |s, i| known(launch(s, i).path)),
         int("forward_path_id", Integer, |s, i| known(launch(s, i).forward)),
         int("capture_path_id", Integer, |s, i| known(launch(s, i).capture)),
-        int("utid", Integer, |s, i| known(launch(s, i).launched.call.and_then(|call| s.thread_of(call.slice)))),
+        int("utid", Integer, |s, i| known(launch(s, i).launched.call.and_then(|call| s.thread_of(call)))),
         text("helper_thread", |s, i| match launch(s, i).helper_thread {
             Some(thread) => Cell::Owned(thread_name(s, thread, false)),
             None => Cell::Null,
         }),
-        int("gpu_ns", Scan, |s, i| Cell::Int(launch(s, i).gpu_time())),
+        int("gpu_ns", Scan, |s, i| Cell::Int(launch(s, i).gpu_time)),
         int("exposed_ns", Scan, |s, i| Cell::Int(launch(s, i).exposed)),
         int("queue_delay_ns", Scan, |s, i| launch(s, i).queue_delay.into()),
         text("family", |s, i| s.family(i).into()),

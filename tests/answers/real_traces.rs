@@ -46,10 +46,15 @@ fn by_parent_id(database: &Database, kernel: &str, window: Window, max_callers: 
     let wanted = Wanted::parse(&[kernel.to_owned()], &[], &OwnFamilies::default()).unwrap();
     let launches = launches::find(store, &choose(database.store(), &wanted));
     let mut stacks = BTreeMap::new();
-    for call in launches.kernels.iter().filter_map(|launched| launched.call).filter(|call| window.contains(call.ts)) {
+    for call in launches
+        .kernels
+        .iter()
+        .filter_map(|launched| launched.call)
+        .filter(|call| window.contains(store.slices.ts(*call)))
+    {
         let name = |slice| store.strings.get(store.slices.name(slice)).unwrap();
-        let mut frames = vec![name(call.slice).to_owned()];
-        let parents = std::iter::successors(store.slices.parent(call.slice), |slice| store.slices.parent(*slice));
+        let mut frames = vec![name(call).to_owned()];
+        let parents = std::iter::successors(store.slices.parent(call), |slice| store.slices.parent(*slice));
         frames.extend(parents.take(max_callers).map(|slice| fold(name(slice)).into_owned()));
         *stacks.entry(frames).or_default() += 1;
     }
@@ -223,7 +228,7 @@ fn callers_are_what_runs_around_a_launch() {
             let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
             let wanted = Wanted::parse(&texts(patterns), &texts(families), &OwnFamilies::default()).unwrap();
             let launches = launches::find(store, &choose(store, &wanted));
-            let mut calls: Vec<SliceId> = launches.kernels.iter().filter_map(|l| Some(l.call?.slice)).collect();
+            let mut calls: Vec<SliceId> = launches.kernels.iter().filter_map(|l| l.call).collect();
             calls.dedup();
             calls
         };

@@ -82,8 +82,8 @@ fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) 
                 write(&answer, form);
             }
         }
-        let inside = found.kernels.iter().filter(|launched| window.contains(launched.at(on)));
-        let rows = inside.map(|launched| (store.slices.name(launched.kernel), launched.kernel_dur));
+        let inside = found.kernels.iter().filter(|launched| window.contains(launched.at(store, on)));
+        let rows = inside.map(|launched| (store.slices.name(launched.kernel), store.slices.dur(launched.kernel)));
         let table = kernel_table(store, rows, usize::MAX);
         kernels::write_table(&table.rows, Some(80), &mut Vec::new()).unwrap();
         kernels::write_csv(&table, &mut Vec::new()).unwrap();
