@@ -89,13 +89,15 @@ pub struct CollectiveSums<'a> {
     records: Records<'a>,
     /// How many of the chosen kernels have an External id, by GPU and id.
     sharers: HashMap<(GpuId, i64), u64, FixedState>,
+    /// How many kernels without one were launched below a record.
+    below: HashMap<SliceId, u64, FixedState>,
 }
 
 impl<'a> CollectiveSums<'a> {
     /// For the chosen kernels of a trace.
-    pub fn new(store: &'a Store, kernels: &[Launched]) -> Self {
+    pub fn new(store: &'a Store, kernels: &[Launched], rows: &[KernelLaunch]) -> Self {
         let records = Records::new(store);
-        let mut sharers: HashMap<_, u64, _> = HashMap::default();
+        let (mut sharers, mut below): (HashMap<_, u64, _>, HashMap<_, u64, _>) = Default::default();
         if records.has_any() {
             for kernel in kernels.iter().map(|launched| launched.kernel) {
                 if let Some(id) = store.external_id(kernel) {
@@ -103,7 +105,10 @@ impl<'a> CollectiveSums<'a> {
                 }
             }
         }
-        CollectiveSums { store, records, sharers }
+        for row in rows.iter().filter(|row| store.external_id(row.launched.kernel).is_none()) {
+            row.record.into_iter().for_each(|record| *below.entry(record).or_default() += 1);
+        }
+        CollectiveSums { store, records, sharers, below }
     }
 
     /// The collectives of some kernels. `called` is the collective that their callers name. Kernels with the same name and record, as most have,
@@ -111,15 +116,15 @@ impl<'a> CollectiveSums<'a> {
     pub fn of(&mut self, called: Option<Collective>, kernels: &[&KernelLaunch]) -> CollectiveInfo {
         let mut alike: HashMap<(StringId, ArgSetId), Alike, FixedState> = HashMap::default();
         let mut last: Option<((StringId, ArgSetId), Alike)> = None;
-        for KernelLaunch { launched, record, gpu_time, .. } in kernels {
-            let kernel = launched.kernel;
-            let key = (self.store.slices.name(kernel), self.records.set_of(kernel, *record));
+        for row in kernels {
+            let kernel = row.launched.kernel;
+            let key = (self.store.slices.name(kernel), self.records.set_of(kernel, row.record));
             match &mut last {
-                Some((known, alike)) if *known == key => alike.add(*gpu_time, self.is_shared(kernel)),
+                Some((known, alike)) if *known == key => alike.add(row.gpu_time, self.is_shared(row)),
                 _ => {
                     alike.extend(last.take());
                     let mut of_key = alike.remove(&key).unwrap_or_default();
-                    of_key.add(*gpu_time, self.is_shared(kernel));
+                    of_key.add(row.gpu_time, self.is_shared(row));
                     last = Some((key, of_key));
                 }
             }
@@ -167,9 +172,14 @@ impl<'a> CollectiveSums<'a> {
     }
 
     /// Whether several kernels carry out one record.
-    fn is_shared(&self, kernel: SliceId) -> bool {
-        let id = self.store.external_id(kernel);
-        id.is_some_and(|id| self.sharers.get(&(self.store.gpu_of(kernel), id)).is_some_and(|n| *n > 1))
+    fn is_shared(&self, row: &KernelLaunch) -> bool {
+        let kernel = row.launched.kernel;
+        let sharers = match (self.store.external_id(kernel), row.record) {
+            (Some(id), _) => self.sharers.get(&(self.store.gpu_of(kernel), id)),
+            (None, Some(record)) => self.below.get(&record),
+            (None, None) => None,
+        };
+        sharers.is_some_and(|kernels| *kernels > 1)
     }
 }
 

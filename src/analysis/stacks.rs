@@ -239,8 +239,11 @@ pub fn stack_report(
     };
     report.coverage.captures = (attribution.captures.graphs > 0).then_some(attribution.captures);
     attribution.kernels.iter().for_each(|kernel| report.coverage.add(store, kernel));
-    let mut sums =
-        Sums { store, wall: report.summary.wall, collectives: CollectiveSums::new(store, &launches.kernels) };
+    let mut sums = Sums {
+        store,
+        wall: report.summary.wall,
+        collectives: CollectiveSums::new(store, &launches.kernels, &attribution.kernels),
+    };
     let groups = by_stack(store, &attribution, options);
     report.stacks = groups.into_iter().map(|(key, kernels)| sums.stack(key, &kernels)).collect();
     report.stacks_found = report.stacks.len() as u64;

@@ -84,8 +84,7 @@ pub(crate) fn summarise(store: &Store, activity: &GpuActivity, window: Window) -
 
 /// The window itself, or the span of the trace if the window is all of it.
 pub fn within_trace(store: &Store, window: Window) -> Window {
-    let (start, end) = store.bounds;
-    if window == Window::ALL { Window { start, end } } else { window }
+    if window == Window::ALL { store.span } else { window }
 }
 
 /// A window's length times the number of GPUs, in ns.

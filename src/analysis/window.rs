@@ -76,12 +76,12 @@ pub fn steps(database: &Database, launches: &Launches, on: WindowOn) -> Result<V
 
 fn slices(database: &Database, names: Vec<i64>, launches: &Launches, on: WindowOn) -> Result<Vec<Candidate>, Error> {
     let kernels = KernelTime::new(database.store(), launches, on);
-    let trace = trace_span(database)?;
     let store = database.store();
     database.rows(queries::FUNCTION_SLICES, named_params! { ":names": json!(names).to_string() }, |row| {
         let (start, dur) = (row.get(1)?, row.get(2)?);
         // A slice that was never closed was open to the end.
-        let window = if dur == UNFINISHED { Window { start, end: trace.end } } else { Window::new(start, dur) };
+        let window =
+            if dur == UNFINISHED { Window { start, end: store.span.end.max(start) } } else { Window::new(start, dur) };
         let thread = match (row.get::<_, Option<String>>(4)?, row.get::<_, Option<i64>>(5)?) {
             (Some(name), _) => name,
             (None, Some(tid)) => tid.to_string(),
@@ -144,13 +144,4 @@ pub fn nearest_names(database: &Database, wanted: &str, limit: usize) -> Result<
         names.into_iter().map(|name| (score(&name), name)).filter(|(s, _)| *s > 0.75).collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     Ok(scored.into_iter().take(limit).map(|(_, name)| name).collect())
-}
-
-/// The span of everything in the trace; empty for a trace without slices.
-///
-/// # Errors
-/// What SQLite fails with.
-pub fn trace_span(database: &Database) -> Result<Window, Error> {
-    let span = database.rows(queries::TRACE_SPAN, [], |row| Ok(Window { start: row.get(0)?, end: row.get(1)? }))?;
-    Ok(span.first().copied().unwrap_or(Window { start: 0, end: 0 }))
 }

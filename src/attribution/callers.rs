@@ -189,8 +189,7 @@ impl<'a> Callers<'a> {
         }
         match self.kind(caller) {
             CategoryKind::Frame => {}
-            // A slice that begins in a runtime call and ends after it may be its caller, see `late_caller`.
-            CategoryKind::Runtime => return self.end(slice) <= self.end(caller),
+            CategoryKind::Runtime => return self.is_called_by_runtime(caller, slice),
             // A device and its stream may have the numbers of a process and its thread.
             CategoryKind::Kernel | CategoryKind::Gpu => return false,
             CategoryKind::Cpu => return true,
@@ -216,6 +215,16 @@ impl<'a> Callers<'a> {
                 None => true,
             },
         }
+    }
+
+    /// Whether a runtime call may have called what begins in it: only a call of another layer, such as the driver's. Another call of
+    /// the runtime is another thread's. Kineto before October 2024 wrote calls of threads without operators with a negative thread
+    /// number, which Perfetto reads as the main thread's. And an operator that begins in the call and ends after it may be its
+    /// caller, see `late_caller`.
+    fn is_called_by_runtime(&self, caller: SliceId, slice: SliceId) -> bool {
+        self.kind(slice) == CategoryKind::Runtime
+            && self.store.slices.category(slice) != self.store.slices.category(caller)
+            && self.end(slice) <= self.end(caller)
     }
 
     /// The call of a Python function by its number.
@@ -293,7 +302,7 @@ impl<'a> Callers<'a> {
 
     /// The innermost operator that begins a little after a runtime call, holds most of it and ends after it: such calls and operators are timed
     /// by different clocks.
-    fn late_caller(&mut self, call: SliceId) -> Option<SliceId> {
+    fn late_caller(&self, call: SliceId) -> Option<SliceId> {
         let (store, slices) = (self.store, &self.store.slices);
         let thread = store.thread_of(call)?;
         let (start, end) = (slices.ts(call), self.end(call));
@@ -307,16 +316,8 @@ impl<'a> Callers<'a> {
                 && end - span.0 > span.0 - start
                 && store.thread_of(*other) == Some(thread)
         });
-        let late = holding.last()?;
-        // It must not have been called from within the call.
-        let mut above = Some(late);
-        while let Some(slice) = above.filter(|slice| *slice >= call) {
-            if slice == call {
-                return None;
-            }
-            above = self.caller(slice);
-        }
-        Some(late)
+        // The climb goes on without coming back: runtime calls call no operators.
+        holding.last()
     }
 }
 

@@ -5,16 +5,20 @@
 //! kernels is another kernel. So a flow is believed only where one of the two has no correlation id, and to choose between several
 //! calls that have the kernel's. Where neither helps there is the External id, which a kernel shares with its operator.
 //!
+//! Several calls may have a kernel's id: a file into which the traces of several ranks were merged has each id once per rank, and a long
+//! recording uses ids again. Then calls that cannot launch a kernel are ruled out, and so are those of a process that launches nothing
+//! onto this GPU: the kernels of which only one call can be the launch show which process that is. Flows decide between what is left.
+//!
 //! Calls, flows and operators are scanned once for all chosen kernels, in the store's columns: one SQL query per kernel would take
 //! longer than everything else together.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
 use crate::damage::Damage;
-use crate::id::{SliceId, TraceId};
-use crate::nccl::calls::GRAPH_LAUNCHES;
+use crate::id::{GpuId, ProcessId, SliceId, TraceId};
+use crate::nccl::calls::{GRAPH_LAUNCHES, Work};
 use crate::nccl::category::CategoryKind;
 use crate::store::Store;
 use crate::store::strings::StringId;
@@ -148,12 +152,17 @@ pub fn of(store: &Store, work: Vec<SliceId>) -> Launches {
     launches
 }
 
+/// By trace and correlation id: the calls that have it, in order of their starts.
+type Calls = HashMap<(TraceId, i64), Vec<SliceId>, foldhash::fast::FixedState>;
+
 /// Ties the chosen kernels to calls.
 struct Finder<'a> {
     store: &'a Store,
     /// By trace and correlation id: the calls that have it, in order of their starts.
-    calls: HashMap<(TraceId, i64), Vec<SliceId>, foldhash::fast::FixedState>,
-    /// By the same: how many of the first calls are of one process, for traces where this matters. If several ranks of one file number
+    calls: Calls,
+    /// By GPU: the process that launched most of the kernels of which only one call can be the launch. Empty if no id has several calls.
+    launchers: HashMap<GpuId, ProcessId>,
+    /// By trace and correlation id: how many of the first calls are of one process, for traces where this matters. If several ranks of one file number
     /// their flows alike, all flow ends are bound to the first rank's start, and the other starts are counted as damage.
     of_one_process: HashMap<(TraceId, i64), usize, foldhash::fast::FixedState>,
     /// Kernels and the slices from which a flow arrives, ordered by kernel; the flows of one kernel in the order they were bound.
@@ -167,7 +176,7 @@ struct Finder<'a> {
 impl<'a> Finder<'a> {
     fn new(store: &'a Store, kernels: &[SliceId]) -> Self {
         let ids = kernels.iter().filter_map(|kernel| Some((store.trace_correlation(*kernel)?, Vec::new())));
-        let mut calls: HashMap<(TraceId, i64), Vec<SliceId>, _> = ids.collect();
+        let mut calls: Calls = ids.collect();
         let mut first_calls: Vec<Option<(Option<i64>, i64)>> = vec![None; store.traces.len()];
         for slice in store.runtime_calls.iter().copied() {
             let (trace, ts) = (store.trace_of(slice), store.slices.ts(slice));
@@ -182,7 +191,17 @@ impl<'a> Finder<'a> {
         let has_duplicates = |trace: TraceId| store.damage_of(trace).get(Damage::FlowDuplicateId).count > 0;
         let doubtful = calls.iter().filter(|((trace, _), _)| has_duplicates(*trace));
         let of_one_process = doubtful.map(|(id, calls)| (*id, of_one_process(store, calls))).collect();
-        Finder { store, of_one_process, calls, flows: flows_into(store, kernels), graph_launches, first_calls }
+        let has_rivals = calls.values().any(|calls| calls.len() > 1);
+        let launchers = if has_rivals { launchers(store, kernels, &calls) } else { HashMap::new() };
+        Finder {
+            store,
+            launchers,
+            of_one_process,
+            calls,
+            flows: flows_into(store, kernels),
+            graph_launches,
+            first_calls,
+        }
     }
 
     fn launched(&self, kernel: SliceId) -> Launched {
@@ -201,20 +220,29 @@ impl<'a> Finder<'a> {
                 None => (None, Evidence::None(self.reason(trace, kernel_ts, correlation)), false),
             },
             [only] => (Some(*only), Evidence::Correlation, false),
-            [first, ..] => {
-                let of_flow = flows.clone().filter(|_| self.may_trust_flows(kernel, candidates)).find_map(|from| {
-                    let at = candidates.binary_search(&from).ok()?;
-                    Some(&candidates[at])
-                });
-                let before = candidates.partition_point(|call| slices.ts(*call) <= kernel_ts);
-                let call = of_flow.or(candidates[..before].last()).unwrap_or(first);
-                (Some(*call), Evidence::Correlation, of_flow.is_none())
+            rivals => {
+                let left = self.possible(kernel, rivals);
+                let mut of_flows =
+                    flows.clone().filter(|from| self.may_trust_flows(kernel, rivals) && left.contains(from));
+                let (of_flow, is_sure) = (of_flows.next(), left.len() == 1);
+                let before = left.partition_point(|call| slices.ts(*call) <= kernel_ts);
+                let call = of_flow.or(left[..before].last().copied()).or(left.first().copied());
+                (call, Evidence::Correlation, !is_sure && of_flow.is_none())
             }
         };
         let is_graph = call.is_some_and(|call| self.graph_launches.contains(&slices.name(call)));
         let evidence = if is_graph { Evidence::GraphReplay } else { evidence };
         let flow_disagrees = call.is_some_and(|call| flows.clone().any(|from| from != call));
         Launched { kernel, call, evidence, uncertain, flow_disagrees }
+    }
+
+    /// Those of several calls with one kernel's id that can be its launch.
+    fn possible(&self, kernel: SliceId, rivals: &[SliceId]) -> Vec<SliceId> {
+        let launches = launches_among(self.store, kernel, rivals);
+        let launcher = self.launchers.get(&self.store.gpu_of(kernel)).copied();
+        let of_launcher = |call: &SliceId| launcher.is_some() && self.store.process_of(*call) == launcher;
+        let theirs: Vec<SliceId> = launches.iter().copied().filter(of_launcher).collect();
+        if theirs.is_empty() { launches } else { theirs }
     }
 
     /// Whether a flow is evidence: one of its ends has no correlation id, or both have the same.
@@ -239,6 +267,32 @@ impl<'a> Finder<'a> {
             _ => Reason::NotRecorded,
         }
     }
+}
+
+/// Those of a kernel's calls that can launch one, by their names; all if none can, and for copies and fills. The runtime may carry out
+/// a copy by a kernel.
+fn launches_among(store: &Store, kernel: SliceId, calls: &[SliceId]) -> Vec<SliceId> {
+    let is_kernel = store.category_kind(kernel) == CategoryKind::Kernel;
+    let can = |call: &SliceId| is_kernel && Work::is_launch(store.slice_name(*call));
+    let launches: Vec<SliceId> = calls.iter().copied().filter(can).collect();
+    if launches.is_empty() { calls.to_vec() } else { launches }
+}
+
+/// By GPU: the process that launched most of its kernels, by those of which only one call can be the launch.
+fn launchers(store: &Store, kernels: &[SliceId], calls: &Calls) -> HashMap<GpuId, ProcessId> {
+    let mut votes: BTreeMap<GpuId, BTreeMap<ProcessId, u64>> = BTreeMap::new();
+    for kernel in kernels {
+        let of_id = store.trace_correlation(*kernel).and_then(|id| calls.get(&id));
+        let Some(of_id) = of_id else { continue };
+        if let [only] = launches_among(store, *kernel, of_id)[..]
+            && let Some(process) = store.process_of(only)
+        {
+            *votes.entry(store.gpu_of(*kernel)).or_default().entry(process).or_default() += 1;
+        }
+    }
+    let most =
+        |of: BTreeMap<ProcessId, u64>| of.into_iter().max_by_key(|(_, votes)| *votes).map(|(process, _)| process);
+    votes.into_iter().filter_map(|(gpu, of)| Some((gpu, most(of)?))).collect()
 }
 
 /// How many of the first of these calls are of one process.

@@ -132,8 +132,10 @@ impl<'a> Records<'a> {
         let (in_elements, out_elements) = (number(keys.in_elements), number(keys.out_elements));
         let bytes = || {
             let each = element_bytes(dtype.as_deref()?)?;
-            let bytes = |elements: Option<u64>| elements?.checked_mul(each);
-            Some(collective?.size(bytes(in_elements)?, bytes(out_elements)?, size?))
+            let (input, output) = (in_elements?.checked_mul(each)?, out_elements?.checked_mul(each)?);
+            let size = collective?.size(input, output, size?);
+            // Some calls record no output: `_allgather_base` of a coalesced group. Then the size is unknown, not 0.
+            (size > 0 || input.max(output) == 0).then_some(size)
         };
         Some(Record {
             bytes: bytes(),

@@ -27,7 +27,7 @@ pub(super) fn check(span: &Span) -> Result<(), Stop> {
 /// The window that the arguments mean; prints which one it is.
 pub(super) fn choose(span: &Span, database: &Database, launches: &Launches) -> Result<Window, Stop> {
     let on: WindowOn = span.window_on.into();
-    let trace = window::trace_span(database)?;
+    let trace = database.store().span;
     if let (Some(start), Some(duration)) = (span.start_ts, span.duration) {
         let window = Window::new(start, duration);
         let aside = if span.function_name.is_some() { " (--function-name is overridden)" } else { "" };

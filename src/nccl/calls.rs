@@ -39,6 +39,11 @@ impl Work {
         }
     }
 
+    /// Whether a call can launch a kernel, by its name: `cudaLaunchKernel`, `cudaGraphLaunch`, `hipModuleLaunchKernel`, `cuLaunch`.
+    pub fn is_launch(name: &str) -> bool {
+        name.contains("Launch") && !name.contains("HostFunc")
+    }
+
     /// The work of a slice on a GPU, by its name: Kineto's `Memcpy DtoD (Device -> Device)`, `Memset (Device)`. `None` for other slices.
     pub fn of_slice(name: &str, is_kernel: bool) -> Option<Work> {
         if is_kernel {

@@ -90,7 +90,7 @@ impl Collective {
             Collective::AllGather => output,
             Collective::Gather => input.saturating_mul(ranks),
             Collective::Scatter => output.saturating_mul(ranks),
-            Collective::Send | Collective::Recv | Collective::SendRecv => input.max(output),
+            Collective::AllToAll | Collective::Send | Collective::Recv | Collective::SendRecv => input.max(output),
             _ => input,
         }
     }
@@ -217,7 +217,8 @@ mod tests {
             ("reduce_scatter", 8 * MB, MB, 8, 80.0, 70.0),
             ("_reduce_scatter_base", 4 * MB, MB, 4, 40.0, 30.0),
             ("all_to_all", MB, MB, 8, 10.0, 8.75),
-            ("all_to_allv", MB, 2 * MB, 4, 10.0, 7.5),
+            ("all_to_allv", MB, 2 * MB, 4, 20.0, 15.0),
+            ("all_to_allv", 2 * MB, MB, 4, 20.0, 15.0),
             ("broadcast", MB, MB, 8, 10.0, 10.0),
             ("_broadcast_oop", MB, MB, 3, 10.0, 10.0),
             ("reduce", MB, MB, 8, 10.0, 10.0),

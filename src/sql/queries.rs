@@ -35,8 +35,6 @@ queries! {
     KERNEL_SPAN = "kernel_span";
     /// The calls in a window that launch a graph, counted by name.
     GRAPH_LAUNCHES = "graph_launches";
-    /// The span of all slices.
-    TRACE_SPAN = "trace_span";
     /// The columns of all tables and views.
     TABLE_COLUMNS = "table_columns";
     /// The functions of SQL.

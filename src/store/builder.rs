@@ -20,6 +20,7 @@ use crate::damage::DamageReport;
 use crate::event::{ArgValue, HeaderField};
 use crate::id::{SliceId, ThreadId, TraceId, TrackId};
 use crate::nccl::category::CategoryKind;
+use crate::time::Window;
 
 /// Collects batches, trace by trace; [`Builder::finish`] makes the store.
 #[derive(Debug, Default)]
@@ -255,6 +256,7 @@ impl Builder {
         let flow_args = flow_args(&flows, &mut args, &mut self.strings);
         let Roles { names, kernels, runtime_calls } = roles(&slices, &category_kinds);
         Store {
+            span: span(&slices, &kernels),
             names,
             kernels,
             runtime_calls,
@@ -331,6 +333,19 @@ fn bounds(slices: &Slices) -> (i64, i64) {
     let start = if slices.is_empty() { 0 } else { slices.ts(SliceId(0)) };
     let end = slices.ids().map(|slice| slices.ts(slice) + slices.dur(slice).max(0)).max().unwrap_or(0);
     (start, if slices.is_empty() || end > start { end } else { start.saturating_add(1) })
+}
+
+/// See [`Store::span`].
+fn span(slices: &Slices, kernels: &[SliceId]) -> Window {
+    let lasting = slices.ids().filter(|slice| slices.dur(*slice) != 0);
+    let short = kernels.iter().copied().filter(|kernel| slices.dur(*kernel) == 0);
+    let spans = lasting.chain(short).map(|slice| (slices.ts(slice), slices.dur(slice).max(1)));
+    let around = |span: Option<Window>, (ts, dur): (i64, i64)| {
+        let Window { start, end } = span.unwrap_or(Window { start: ts, end: ts });
+        Some(Window { start: start.min(ts), end: end.max(ts.saturating_add(dur)) })
+    };
+    let (start, end) = bounds(slices);
+    spans.fold(None, around).unwrap_or(Window { start, end })
 }
 
 /// The ids that occur in a column, in order, without NULL.

@@ -29,6 +29,7 @@ use crate::damage::DamageReport;
 use crate::id::{ProcessId, SliceId, ThreadId, TrackId};
 use crate::nccl::args::{in_annotations, in_table};
 use crate::nccl::category::CategoryKind;
+use crate::time::Window;
 use args::{ArgSetId, Args};
 use flows::Flows;
 use offsets::EventOffsets;
@@ -72,6 +73,9 @@ pub struct Store {
     pub offsets: EventOffsets,
     /// First start and last end of all slices, in ns. The range is half-open: a trace of a single instant ends 1 ns after it.
     pub bounds: (i64, i64),
+    /// The span of all slices that last, and of all kernels: what shares are of. Instants are left out, because Kineto writes one at the
+    /// end of its recording buffer (`Record Window End`), long after the last event. A trace of instants has its bounds here.
+    pub span: Window,
     /// The tracks that belong to threads, by id.
     pub thread_tracks: Vec<TrackId>,
     /// The tracks that belong to processes, by id.

@@ -263,14 +263,14 @@ fn operators_that_begin_late_are_the_last_resort() {
     let (main, other, stream) = ((9, 9), (9, 0), (0, 7));
     let launch = slice(CALL, "cudaLaunchKernel", main, ("10", "6"), ONE);
     let kernel = slice("kernel", "ncclX", stream, ("90", "5"), ONE);
-    // A slice within the call, which ends after it by no more than clocks differ, may not be its caller: the climb would go in a circle.
+    // What begins in the call was not called by it: neither the slice that ends after it nor the one around that.
     let within = [
         slice(CALL, "cudaLaunchKernel", main, ("10", "10"), ONE),
         slice("cpu_op", "within", main, ("10.2", "9.8"), ""),
         slice("cpu_op", "reaching_out", main, ("10.5", "10"), ""),
         kernel.clone(),
     ];
-    assert_eq!(stacks(&run(&[&trace(&within).1])), [stack(1, &["cudaLaunchKernel"])]);
+    assert_eq!(stacks(&run(&[&trace(&within).1])), [stack(1, &["within", "reaching_out", "cudaLaunchKernel"])]);
     // Another thread's function, which has tid 0 and so is on the main thread; an operator encloses the call.
     let held = [
         slice("cpu_op", "c10d::allreduce_", main, ("9", "20"), ""),
@@ -377,4 +377,116 @@ fn the_last_of_two_args_wins() {
         slice("kernel", "ncclX", (0, 7), (&(1000 + 10 * id).to_string(), "5"), &format!(r#""correlation":{id}"#))
     }));
     assert_eq!(stacks(&run(&[&trace(&events).1])), [stack(199, &["cudaLaunchKernel"])]);
+}
+
+/// Old profilers gave calls of threads without operators a negative number, which Perfetto reads as the main thread's.
+#[test]
+fn a_call_of_another_thread_is_nobodys_caller() {
+    let (_folder, trace) = trace_of(&[
+        r#""ph":"X","cat":"cpu_op","name":"aten::addmm","pid":9,"tid":9,"ts":1,"dur":20"#,
+        r#""ph":"X","cat":"cuda_runtime","name":"cudaPointerGetAttributes","pid":9,"tid":-5,"ts":2,"dur":8,"args":{"correlation":1}"#,
+        r#""ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":3,"dur":5,"args":{"correlation":2}"#,
+        r#""ph":"X","cat":"cuda_driver","name":"cuLaunchKernel","pid":9,"tid":9,"ts":4,"dur":2,"args":{"correlation":3}"#,
+        r#""ph":"X","cat":"kernel","name":"ncclA","pid":0,"tid":7,"ts":30,"dur":5,"args":{"correlation":2}"#,
+        r#""ph":"X","cat":"kernel","name":"ncclB","pid":0,"tid":7,"ts":40,"dur":5,"args":{"correlation":3}"#,
+    ]);
+    let below = |frames: &[&str]| stack(1, &[&["aten::addmm", "cudaLaunchKernel"], frames].concat());
+    assert_eq!(stacks(&run(&[&trace])), [below(&[]), below(&["cuLaunchKernel"])]);
+}
+
+/// Two ranks, merged into one file: each has its own call 5, 6 and 7. For the kernels with 7 there are two launches; those with 6, for
+/// which there is one only, show whose GPU it is.
+#[test]
+fn ranks_in_one_file_keep_their_own_launches() {
+    let call = |name: &str, pid: u32, ts: u32, correlation: u32| {
+        format!(
+            r#""ph":"X","cat":"cuda_runtime","name":"{name}","pid":{pid},"tid":{pid},"ts":{ts},"dur":2,"args":{{"correlation":{correlation}}}"#
+        )
+    };
+    let operator = |name: &str, pid: u32, ts: u32| {
+        format!(r#""ph":"X","cat":"cpu_op","name":"{name}","pid":{pid},"tid":{pid},"ts":{ts},"dur":50"#)
+    };
+    let kernel = |gpu: u32, ts: u32, correlation: u32| {
+        format!(
+            r#""ph":"X","cat":"kernel","name":"ncclA","pid":{gpu},"tid":7,"ts":{ts},"dur":5,"args":{{"correlation":{correlation}}}"#
+        )
+    };
+    let events = [
+        operator("of_a", 10, 1),
+        operator("of_b", 20, 1),
+        call("cudaLaunchKernel", 10, 10, 5),
+        call("cudaMemcpyAsync", 20, 12, 5),
+        call("cudaEventQuery", 10, 20, 6),
+        call("cudaLaunchKernel", 20, 22, 6),
+        call("cudaLaunchKernel", 10, 30, 7),
+        call("cudaLaunchKernel", 20, 32, 7),
+        kernel(0, 100, 5),
+        kernel(1, 110, 6),
+        kernel(0, 120, 7),
+        kernel(1, 130, 7),
+    ];
+    let (_folder, trace) = trace_of(&events.each_ref().map(String::as_str));
+    let output = run(&[&trace]);
+    assert_eq!(stacks(&output), [stack(2, &["of_a", "cudaLaunchKernel"]), stack(2, &["of_b", "cudaLaunchKernel"])]);
+    assert!(!stderr(&output).contains("Uncertain"), "{}", stderr(&output));
+}
+
+/// Of three kernels below one record without External ids nobody knows which moved how much; of an all-gather without a recorded output
+/// nobody knows the size.
+#[test]
+fn what_is_not_recorded_is_unknown() {
+    let record = |ts: u32, name: &str, input: u32, output: u32| {
+        format!(
+            r#""ph":"X","cat":"cpu_op","name":"record_param_comms","pid":9,"tid":9,"ts":{ts},"dur":9,"args":{{"Collective name":"{name}","In msg nelems":{input},"Out msg nelems":{output},"Group size":2,"dtype":"BFloat16"}}"#
+        )
+    };
+    let call = |ts: u32, id: u32| {
+        format!(
+            r#""ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":{ts},"dur":1,"args":{{"correlation":{id}}}"#
+        )
+    };
+    let kernel = |ts: u32, name: &str, id: u32| {
+        format!(
+            r#""ph":"X","cat":"kernel","name":"{name}","pid":0,"tid":7,"ts":{ts},"dur":10,"args":{{"correlation":{id}}}"#
+        )
+    };
+    let events = [
+        record(10, "allreduce", 1000, 1000),
+        call(12, 1),
+        call(14, 2),
+        record(20, "_allgather_base", 1000, 0),
+        call(22, 3),
+        record(30, "all_to_allv", 1000, 3000),
+        call(32, 4),
+        kernel(40, "ncclShared", 1),
+        kernel(50, "ncclShared", 2),
+        kernel(60, "ncclGather", 3),
+        kernel(70, "ncclUneven", 4),
+    ];
+    let (_folder, trace) = trace_of(&events.each_ref().map(String::as_str));
+    let of = |kernel: &str| {
+        let answer: serde_json::Value =
+            serde_json::from_str(&stdout(&run(&[&trace, "-k", kernel, "--format", "json"]))).unwrap();
+        let collective = &answer["stacks"][0]["messages"];
+        (collective["bytes"]["max"].as_u64(), collective["bandwidth"]["algorithm_gb_per_s"].as_f64())
+    };
+    assert_eq!(of("ncclShared"), (Some(2000), None));
+    assert_eq!(of("ncclGather"), (None, None));
+    // 3,000 elements of 2 bytes in 10 µs.
+    assert_eq!(of("ncclUneven"), (Some(6000), Some(0.6)));
+}
+
+/// The window of the whole trace ends with the last slice, not with the instant at the end of the recording, and includes a kernel that
+/// took no time at its end.
+#[test]
+fn the_whole_trace_is_what_lasts() {
+    let (_folder, trace) = trace_of(&[
+        r#""ph":"X","cat":"kernel","name":"ncclA","pid":0,"tid":7,"ts":10,"dur":10"#,
+        r#""ph":"X","cat":"kernel","name":"ncclB","pid":0,"tid":7,"ts":20,"dur":0"#,
+        r#""ph":"i","s":"g","name":"Record Window End","pid":"","tid":"","ts":900"#,
+    ]);
+    let output = run(&[&trace, "--format", "json"]);
+    let answer: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(answer["summary"]["window"], serde_json::json!({"start_ns": 10_000, "end_ns": 20_001}));
+    assert_eq!(answer["summary"]["kernel_names_found"], 2);
 }

@@ -142,8 +142,8 @@ const COSTS: [Costs; 6] = [
         exposed: 30.0,
         delay: Some([5.0; 5]),
         collective: r#"{"alltoall":1}"#,
-        megabytes: Some((6, 6, 1)),
-        bandwidth: Some([200.0, 150.0, 150.0]),
+        megabytes: Some((10, 10, 1)),
+        bandwidth: Some([1000.0 / 3.0, 250.0, 250.0]),
     },
     Costs {
         caller: "optimizer.py(70): step",

@@ -302,6 +302,35 @@ fn twins_give_the_same_answer() {
     assert_eq!(original, stacks("lora-dev-script__sglang_tp4_F_decode_lora_compat_rank0"));
 }
 
+/// Four ranks, merged into one file as they are: correlation ids collide, and each kernel still has its own rank's launch.
+#[test]
+fn ranks_merged_into_one_file_have_their_own_stacks() {
+    let Some(shared) = support::shared() else { return };
+    let (mut events, mut want) = (Vec::new(), BTreeMap::new());
+    let count = |stacks: &mut BTreeMap<Vec<String>, u64>, path: &Path| {
+        let database = open(path, TimeRule::Exact);
+        let report = ask(&database, Some("*"), Window::ALL, usize::MAX);
+        assert_eq!((report.coverage.uncertain, report.coverage.unattributed()), (0, 0), "{}", path.display());
+        report.stacks.into_iter().for_each(|stack| *stacks.entry(stack.key.frames).or_default() += stack.count);
+    };
+    for rank in 0..4 {
+        let path = shared.join(format!("traces/lora-dev-script__sglang_tp4_A_mixed_rank{rank}.json.gz"));
+        count(&mut want, &path);
+        let json: serde_json::Value =
+            serde_json::from_reader(flate2::read::GzDecoder::new(std::fs::File::open(&path).unwrap())).unwrap();
+        let serde_json::Value::Object(mut json) = json else { panic!("no object") };
+        let Some(serde_json::Value::Array(of_rank)) = json.remove("traceEvents") else { panic!("no events") };
+        events.extend(of_rank);
+    }
+    assert_eq!(want.values().sum::<u64>(), 12_364);
+    let folder = tempfile::tempdir().unwrap();
+    let merged = folder.path().join("merged.json");
+    std::fs::write(&merged, serde_json::json!({ "traceEvents": events }).to_string()).unwrap();
+    let mut got = BTreeMap::new();
+    count(&mut got, &merged);
+    assert!(got == want, "stacks differ from those of the ranks alone");
+}
+
 /// The profiler put the start stacks of all Python threads around the scheduler's.
 #[test]
 fn a_schedulers_stacks_are_its_own() {

@@ -53,7 +53,7 @@ fn questions(database: &Database) -> Vec<(Query, Vec<(&'static str, Value)>)> {
         "function_slices" => vec![(":names", text(&format!("[{}]", frames.join(","))))],
         "graph_launches" => [&window[..], &[(":names", text(r#"["cudaGraphLaunch","cudaLaunchKernel"]"#))]].concat(),
         "kernels_in_window" => window.to_vec(),
-        "stacks" | "cpu_names" | "kernel_span" | "trace_span" => vec![],
+        "stacks" | "cpu_names" | "kernel_span" => vec![],
         other => panic!("{other}: give it parameters here"),
     };
     // Queries about the program itself are not asked of a file.
