@@ -135,7 +135,7 @@ fn kernels_and_operations_are_those_worked_out_by_hand() {
         (1750, 10, "all_reduce", None, 0, None),
         (1800, 40, "send", Some(8 * MB), 40, Some(5)),
         (1850, 10, "send", None, 10, Some(5)),
-        (1900, 30, "alltoall", Some(6 * MB), 30, Some(5)),
+        (1900, 30, "alltoall", Some(10 * MB), 30, Some(5)),
     ];
     let want = want
         .map(|(ts, dur, collective, bytes, exposed, delay)| (ts, dur, collective.to_owned(), bytes, exposed, delay));
