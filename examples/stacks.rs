@@ -24,7 +24,7 @@ fn main() -> Result<(), Error> {
     let database = Database::open(loaded.store)?;
 
     // Which kernels: those of NCCL and RCCL. `Wanted::patterns` takes names, wildcards and regular expressions instead.
-    let wanted = Wanted::nccl();
+    let wanted = Wanted::collectives();
     let names = choose(database.store(), &wanted);
 
     // For each kernel, the call that launched it and the evidence for that.

@@ -5,12 +5,12 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::stacks::StackReport;
-use crate::attribution::selection::Names;
+use crate::attribution::selection::is_of_a_family;
 use crate::error::Error;
+use crate::id::SliceId;
 use crate::nccl::calls::GRAPH_LAUNCHES;
-use crate::nccl::families::FAMILIES;
-use crate::nccl::kernels::is_related;
 use crate::sql::{Database, queries};
+use crate::store::Store;
 use crate::time::Window;
 
 /// A name and how often it occurs.
@@ -42,24 +42,21 @@ pub enum Missing {
     },
     /// Other kernels ran in the window.
     OtherKernels {
-        /// Those whose names suggest a collective; the most frequent of all if there are none.
-        kernels: Vec<NameCount>,
-        /// Whether their names suggest a collective.
-        related: bool,
+        /// How many.
+        kernels: u64,
         /// How many chosen kernels there are elsewhere in the trace.
         elsewhere: u64,
-        /// The families of collective kernels that ran.
-        families: Vec<NameCount>,
+        /// Those of them that are collectives, the most frequent first.
+        collectives: Vec<NameCount>,
     },
     /// No kernel ran in the window.
     NoKernels {
         /// Where the trace has kernels, and how many, if it has any.
         span: Option<(Window, u64)>,
+        /// The accelerator of the trace's runtime calls if it is neither CUDA nor ROCm: `mtia`, `xpu`.
+        accelerator: Option<String>,
     },
 }
-
-/// How many unrelated kernels are worth showing.
-const MOST_FREQUENT: usize = 10;
 
 /// Finds the reason why a report has no stacks.
 ///
@@ -84,28 +81,22 @@ pub fn explain(database: &Database, window: Window, report: &StackReport) -> Res
             let span = row.get::<_, Option<i64>>(0)?.zip(row.get::<_, Option<i64>>(1)?);
             Ok(span.map(|(start, end)| (Window { start, end }, row.get::<_, u64>(2).unwrap_or(0))))
         })?;
-        return Ok(Missing::NoKernels { span: spans.first().copied().flatten() });
+        let span = spans.first().copied().flatten();
+        return Ok(Missing::NoKernels { span, accelerator: accelerator(database.store()) });
     }
-    let elsewhere = report.kernels_in_trace;
-    let families = families(&kernels);
-    let related: Vec<NameCount> = kernels.iter().filter(|k| is_related(&k.name)).cloned().collect();
-    if related.is_empty() {
-        let kernels = kernels.into_iter().take(MOST_FREQUENT).collect();
-        return Ok(Missing::OtherKernels { kernels, related: false, elsewhere, families });
-    }
-    Ok(Missing::OtherKernels { kernels: related, related: true, elsewhere, families })
+    Ok(Missing::OtherKernels {
+        kernels: kernels.iter().map(|kernel| kernel.count).sum(),
+        elsewhere: report.kernels_in_trace,
+        collectives: kernels.into_iter().filter(|kernel| is_of_a_family(&kernel.name)).collect(),
+    })
 }
 
-/// The families of some kernels, in the order of the table; of families with the same count the first.
-fn families(kernels: &[NameCount]) -> Vec<NameCount> {
-    let all = FAMILIES.iter().map(|family| {
-        let names = Names::of(&[family]);
-        let count = kernels.iter().filter(|kernel| names.fit(&kernel.name)).map(|kernel| kernel.count).sum();
-        NameCount { name: family.name.to_owned(), count }
-    });
-    let mut found: Vec<NameCount> = all.filter(|family| family.count > 0).collect();
-    found.dedup_by_key(|family| family.count);
-    found
+/// See [`Missing::NoKernels`]. Kineto writes CUDA's and ROCm's calls as `cuda_runtime` and `cuda_driver`, once as `Runtime`.
+fn accelerator(store: &Store) -> Option<String> {
+    let category = |call: &SliceId| store.strings.get(store.slices.category(*call)).map(str::to_ascii_lowercase);
+    let of = |category: String| category.split_once('_').map(|(accelerator, _)| accelerator.to_owned());
+    let calls = store.runtime_calls.iter().filter_map(category).filter_map(of);
+    calls.into_iter().find(|accelerator| accelerator != "cuda")
 }
 
 fn graph_launches(database: &Database, window: Window) -> Result<Vec<NameCount>, Error> {

@@ -1,7 +1,7 @@
 //! Which kernels are asked for: patterns and families of names.
 
-use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use regex::Regex;
 use regex::bytes::{RegexSet, RegexSetBuilder};
@@ -53,20 +53,26 @@ impl Pattern {
 #[derive(Debug, Default)]
 pub struct Wanted {
     patterns: Vec<Pattern>,
-    families: Option<Names>,
+    families: Families,
     /// The user's own families, asked for or not.
     own: Vec<Pattern>,
 }
 
-/// The family that contains all others.
+/// The known families that are asked for.
+#[derive(Debug, Default)]
+enum Families {
+    #[default]
+    None,
+    All,
+    Some(Names),
+}
+
+/// The family that contains all others: the default.
 pub const ALL_FAMILIES: &str = "all-collectives";
 
-/// The default families.
-const DEFAULT_FAMILIES: &[&str] = &["nccl", "rccl"];
-
 impl Wanted {
-    /// Kernels that any pattern or any family matches; without both, those of NCCL and RCCL. `own` are the user's families by name, which win
-    /// over known ones.
+    /// Kernels that any pattern or any family matches; without both, those of all families. `own` are the user's families by name, which
+    /// win over known ones.
     ///
     /// # Errors
     /// An invalid pattern, an unknown family.
@@ -75,7 +81,7 @@ impl Wanted {
         for pattern in patterns {
             wanted.patterns.push(Pattern::parse(pattern)?);
         }
-        let defaults: Vec<String> = DEFAULT_FAMILIES.iter().map(|name| (*name).to_owned()).collect();
+        let defaults = [ALL_FAMILIES.to_owned()];
         let families = if patterns.is_empty() && families.is_empty() { &defaults } else { families };
         let mut known: Vec<&Family> = Vec::new();
         for name in families {
@@ -83,24 +89,28 @@ impl Wanted {
                 wanted.patterns.extend(patterns.iter().cloned());
                 continue;
             }
-            let before = known.len();
-            known.extend(FAMILIES.iter().filter(|family| family.name == name || name == ALL_FAMILIES));
             if name == ALL_FAMILIES {
                 wanted.patterns.extend(own.0.values().flatten().cloned());
-            } else if known.len() == before {
-                return Err(Error::NoSuchFamily { name: name.clone(), known: own.known().join(", ") });
+                wanted.families = Families::All;
+                continue;
             }
+            let Some(family) = FAMILIES.iter().find(|family| family.name == name) else {
+                return Err(Error::NoSuchFamily { name: name.clone(), known: own.known().join(", ") });
+            };
+            known.push(family);
         }
-        wanted.families = (!known.is_empty()).then(|| Names::of(&known));
+        if !known.is_empty() && !matches!(wanted.families, Families::All) {
+            wanted.families = Families::Some(Names::of(&known));
+        }
         Ok(wanted)
     }
 
-    /// The kernels of NCCL and RCCL.
-    pub fn nccl() -> Self {
-        Wanted::parse(&[], &[], &OwnFamilies::default()).expect("the default families are among those that are known")
+    /// The kernels of all families.
+    pub fn collectives() -> Self {
+        Wanted { families: Families::All, ..Wanted::default() }
     }
 
-    /// Kernels that any [`Pattern`] matches; without any, those of NCCL and RCCL.
+    /// Kernels that any [`Pattern`] matches; without any, those of all families.
     ///
     /// # Errors
     /// An invalid pattern.
@@ -112,23 +122,38 @@ impl Wanted {
     /// Whether a kernel of this name is asked for.
     pub fn fits(&self, name: &str) -> bool {
         self.patterns.iter().any(|pattern| pattern.fits(name))
-            || self.families.as_ref().is_some_and(|names| names.fit(name))
+            || match &self.families {
+                Families::None => false,
+                Families::All => is_of_a_family(name),
+                Families::Some(names) => names.fit(name),
+            }
     }
+}
+
+/// Whether a kernel belongs to a known family.
+pub(crate) fn is_of_a_family(name: &str) -> bool {
+    static ALL: LazyLock<Names> = LazyLock::new(|| Names::of(&FAMILIES.iter().collect::<Vec<_>>()));
+    may_be_of_any(name) && ALL.fit(name)
+}
+
+/// The first known family of a kernel, in the order of [`FAMILIES`].
+pub(crate) fn family_of(name: &str) -> Option<&'static Family> {
+    static EACH: LazyLock<Vec<Names>> = LazyLock::new(|| FAMILIES.iter().map(|family| Names::of(&[family])).collect());
+    if !may_be_of_any(name) {
+        return None;
+    }
+    FAMILIES.iter().zip(EACH.iter()).find(|(_, names)| names.fit(name)).map(|(family, _)| family)
 }
 
 /// By name: whether its kernels move data between GPUs. These are the kernels of a family, and those that are asked for and have a name
 /// that says so. All other kernels compute.
 pub fn collectives(store: &Store, wanted: &Wanted) -> Vec<bool> {
-    let known = OnceCell::new();
-    let of_family = |text: &str| {
-        may_be_of_any(text) && known.get_or_init(|| Names::of(&FAMILIES.iter().collect::<Vec<_>>())).fit(text)
-    };
     let mut is_collective = vec![false; store.strings.len()];
     for name in store.names.iter().filter(|name| name.of_kernel) {
         let text = store.strings.get(name.id).unwrap_or_default();
         is_collective[name.id.0 as usize] = wanted.fits(text) && says_collective(text)
             || wanted.own.iter().any(|pattern| pattern.fits(text))
-            || of_family(text);
+            || is_of_a_family(text);
     }
     is_collective
 }
@@ -175,11 +200,11 @@ impl OwnFamilies {
 
 /// The kernel names of some families.
 #[derive(Debug)]
-pub struct Names(RegexSet);
+struct Names(RegexSet);
 
 impl Names {
     /// Those of known families.
-    pub fn of(families: &[&Family]) -> Self {
+    fn of(families: &[&Family]) -> Self {
         let mut expressions: Vec<String> = families.iter().flat_map(|family| family.expressions()).collect();
         expressions.sort_unstable();
         expressions.dedup();
@@ -189,7 +214,7 @@ impl Names {
     }
 
     /// Whether a name belongs to one of the families.
-    pub fn fit(&self, name: &str) -> bool {
+    fn fit(&self, name: &str) -> bool {
         self.0.is_match(name.as_bytes())
     }
 }
@@ -245,7 +270,9 @@ mod tests {
             Names::of(&[family]);
         }
         let default = wanted(&[], &[], &none).unwrap();
-        assert!(default.fits("ncclDevKernel_AllReduce") && default.fits("mscclKernel_Sum") && !default.fits(custom));
+        assert!(default.fits("ncclDevKernel_AllReduce") && default.fits("mscclKernel_Sum") && default.fits(custom));
+        assert!(!default.fits("void at::native::reduce_kernel<512, 1>()"));
+        assert!(!wanted(&[], &["nccl", "rccl"], &none).unwrap().fits(custom));
         assert!(wanted(&[], &["custom-allreduce"], &none).unwrap().fits(custom));
         assert!(!wanted(&[], &["custom-allreduce"], &none).unwrap().fits("ncclDevKernel_AllReduce"));
         assert!(wanted(&["ncclDev"], &["custom-allreduce"], &none).unwrap().fits("ncclDevKernel_AllReduce"));

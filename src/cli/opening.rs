@@ -104,5 +104,5 @@ pub(super) fn own_families(files: &[PathBuf], reading: &Reading) -> Result<OwnFa
 /// What these kernels are called if none is found.
 pub(super) fn what(selection: &Selection) -> &'static str {
     let asked = !selection.kernel_name.is_empty() || !selection.family.is_empty();
-    if asked { "such kernel" } else { "NCCL or RCCL kernel" }
+    if asked { "such kernel" } else { "collective" }
 }

@@ -46,6 +46,37 @@ const WORDS: &[(&str, Collective)] = &[
     ("recv", Collective::Recv),
 ];
 
+/// Words of the names of other libraries' kernels, and their collectives. A name that has all words of a line is of that collective;
+/// the first such line counts.
+const OF_KERNELS: &[(&[&str], Option<Collective>)] = &[
+    // `all_reduce_two_shot_kernel`, `multimem_all_reduce_kernel`, `allreduce_prototype_twoshot`, `oneShotAllReduceKernel` …
+    (&["allreduce"], Some(Collective::AllReduce)),
+    (&["reducescatter"], Some(Collective::ReduceScatter)),
+    (&["allgather"], Some(Collective::AllGather)),
+    (&["alltoall"], Some(Collective::AllToAll)),
+    (&["all2all"], Some(Collective::AllToAll)),
+    (&["sendrecv"], Some(Collective::SendRecv)),
+    // vllm, sglang, aiter `custom_all_reduce.cuh`: `cross_device_reduce_1stage`, `cross_device_reduce_2stage`
+    (&["crossdevicereduce"], Some(Collective::AllReduce)),
+    // The second half of a two-shot all-reduce: flashinfer `comm/trtllm_mnnvl_allreduce.cuh`
+    (&["rmsnormlamport"], Some(Collective::AllReduce)),
+    // NVSHMEM's reductions give the result to every PE, its `fcollect` gathers equal parts.
+    (&["rdxn", "onstream"], Some(Collective::AllReduce)),
+    (&["fcollect", "onstream"], Some(Collective::AllGather)),
+    (&["broadcast", "onstream"], Some(Collective::Broadcast)),
+    // deepseek-ai/DeepEP: where tokens will go is computed; then tokens go to their experts and come back. What prepares that (`notify_dispatch`) waits for peers as well.
+    (&["deepep", "layout"], None),
+    (&["deepep", "dispatch"], Some(Collective::AllToAll)),
+    (&["deepep", "combine"], Some(Collective::AllToAll)),
+    (&["hybridep", "dispatch"], Some(Collective::AllToAll)),
+    (&["hybridep", "combine"], Some(Collective::AllToAll)),
+];
+
+/// The letters and digits of a name, in lower case.
+fn letters(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+}
+
 /// The prefix of PyTorch's annotations of collectives: `nccl:all_reduce` (`ProcessGroupNCCL.cpp`, `profilingTitle`).
 pub const ANNOTATION: &str = "nccl:";
 
@@ -53,15 +84,24 @@ impl Collective {
     /// The collective of a name that PyTorch's process groups record: `allreduce`, `_allgather_base`,
     /// `reduce_scatter_tensor_coalesced`, `all_to_allv`, `send` (`ProcessGroupNCCL.cpp`, the calls of `RECORD_PARAM_COMMS_DATA`).
     pub fn of_record(name: &str) -> Option<Self> {
-        let letters: String =
-            name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+        let letters = letters(name);
         WORDS.iter().find(|(word, _)| letters.contains(word)).map(|(_, collective)| *collective)
     }
 
-    /// The collective of a kernel of NCCL or RCCL, by its name; `None` for other kernels and for the generic one.
+    /// The collective of a kernel, by its name; `None` for NCCL's generic kernel, and for kernels whose names say nothing. Names of
+    /// other libraries must say it in full: `reduce` and `gather` are computations, too. Inductor names its kernels after the operators
+    /// around a collective (`triton_red_fused_all_reduce_…`), so those names say nothing.
     pub fn of_kernel(name: &str) -> Option<Self> {
         let own = own_name(name);
-        own.starts_with("nccl").then(|| Self::of_record(own.split_once('_').map_or(own, |(_, rest)| rest))).flatten()
+        if own.starts_with("nccl") {
+            return Self::of_record(own.split_once('_').map_or(own, |(_, rest)| rest));
+        }
+        if own.starts_with("triton_") {
+            return None;
+        }
+        let letters = letters(own);
+        let says = |(words, _): &&(&[&str], Option<Self>)| words.iter().all(|word| letters.contains(word));
+        OF_KERNELS.iter().find(says).and_then(|(_, collective)| *collective)
     }
 
     /// Its name: that of its program in nccl-tests.
@@ -142,9 +182,14 @@ pub fn element_bytes(dtype: &str) -> Option<u64> {
 
 /// A kernel's name without its parameters.
 fn own_name(name: &str) -> &str {
-    let own = &name[..name.find(['(', '<']).unwrap_or(name.len())];
-    own.strip_prefix("void ").unwrap_or(own)
+    let name = name.strip_prefix("void ").unwrap_or(name);
+    // A namespace without a name comes first, if at all.
+    let name = ANONYMOUS.iter().find_map(|namespace| Some(name.split_once(namespace)?.1)).unwrap_or(name);
+    &name[..name.find(['(', '<']).unwrap_or(name.len())]
 }
+
+/// Namespaces without a name, as demanglers write them.
+const ANONYMOUS: &[&str] = &["(anonymous namespace)::", "<unnamed>::"];
 
 /// Algorithm and protocol of a kernel, as far as its name shows them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -238,7 +283,29 @@ mod tests {
             ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", Some(Collective::AllReduce)),
             ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", Some(Collective::SendRecv)),
             ("ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)", None),
-            ("void vllm::cross_device_reduce_1stage<float>(int*)", None),
+            ("void vllm::cross_device_reduce_1stage<float>(int*)", Some(Collective::AllReduce)),
+            ("_ZN4vllm26cross_device_reduce_1stageI13__nv_bfloat16Li2EEEvPNS_8RankDataE", Some(Collective::AllReduce)),
+            ("void all_reduce_two_shot_push_kernel<4>(Params)", Some(Collective::AllReduce)),
+            ("void multimem_all_reduce_kernel<c10::BFloat16, 16>(int)", Some(Collective::AllReduce)),
+            (
+                "void c10d::(anonymous namespace)::multimem_one_shot_all_reduce_kernel<float, 16>(float*)",
+                Some(Collective::AllReduce),
+            ),
+            ("void quickreduce::allreduce_prototype_twoshot<half>(half*)", Some(Collective::AllReduce)),
+            (
+                "void mscclpp::collective::allreduceAllPairs<(mscclpp::ReduceOp)0, __half>(__half*)",
+                Some(Collective::AllReduce),
+            ),
+            ("void allreduce_LL_1node<__half>(mscclpp::MemoryChannelDeviceHandle*)", Some(Collective::AllReduce)),
+            ("void aiter::allgather_vec<__half, 8>(RankData*)", Some(Collective::AllGather)),
+            ("void deep_ep::intranode::dispatch<8, 768>(void*)", Some(Collective::AllToAll)),
+            ("void deep_ep::layout::get_dispatch_layout<256>(int*)", None),
+            ("void deep_ep::internode_ll::combine<true>(void*)", Some(Collective::AllToAll)),
+            ("alltoall_float_on_stream_kernel(float*, float const*)", Some(Collective::AllToAll)),
+            ("void mscclpp::executionKernel<__half, mscclpp::LL8Packet, true>(int)", None),
+            ("void at::native::reduce_kernel<512, 1>(int)", None),
+            ("void flash_fwd_splitkv_combine_kernel<Flash_fwd_kernel_traits<128>>(int)", None),
+            ("triton_red_fused_all_reduce_wait_tensor_native_layer_norm_1", None),
         ] {
             assert_eq!(Collective::of_kernel(name), collective, "{name}");
         }

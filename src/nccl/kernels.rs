@@ -1,25 +1,4 @@
-//! Names of kernels that may be collectives, for hints to the user. The kernels that certainly are one are in [`super::families`].
-
-/// Parts of names that suggest data movement or reduction between GPUs, in lower case.
-const RELATED: &[&str] = &[
-    "nccl",
-    "reduce",
-    "gather",
-    "broadcast",
-    "scatter",
-    "alltoall",
-    "all_to_all",
-    "all-to-all",
-    "all2all",
-    "sendrecv",
-    "send_recv",
-];
-
-/// Whether a kernel is worth showing to a user whose trace has no matching kernels.
-pub fn is_related(kernel: &str) -> bool {
-    let lower = kernel.to_ascii_lowercase();
-    RELATED.iter().any(|part| lower.contains(part))
-}
+//! Names of kernels that may be collectives. Those that certainly are one are in [`super::families`].
 
 /// Names of collectives, in lower case, without separators.
 const COLLECTIVES: &[&str] =
@@ -36,16 +15,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernels_that_are_worth_showing() {
-        for (name, related, collective) in [
-            ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", true, true),
-            ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", true, true),
-            ("my_all_to_all<float>", true, true),
-            ("void at::native::vectorized_gather_kernel<16, long>(char*)", true, false),
-            ("void at::native::reduce_kernel<512, 1>()", true, false),
-            ("ampere_bf16_s16816gemm_bf16_128x64", false, false),
+    fn names_that_say_it() {
+        for (name, collective) in [
+            ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", true),
+            ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", true),
+            ("my_all_to_all<float>", true),
+            ("void at::native::vectorized_gather_kernel<16, long>(char*)", false),
+            ("void at::native::reduce_kernel<512, 1>()", false),
+            ("ampere_bf16_s16816gemm_bf16_128x64", false),
         ] {
-            assert_eq!((is_related(name), says_collective(name)), (related, collective), "{name}");
+            assert_eq!(says_collective(name), collective, "{name}");
         }
     }
 }

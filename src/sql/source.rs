@@ -9,10 +9,9 @@ use crate::attribution::capture::{Captured, Captures};
 use crate::attribution::launches;
 use crate::attribution::operations::{Operation, Operations};
 use crate::attribution::ranks::Ranks;
-use crate::attribution::selection::{Names, Wanted};
+use crate::attribution::selection::{Wanted, family_of};
 use crate::attribution::{Attribution, AttributionOptions, Attributor};
 use crate::id::{OperationId, RankId};
-use crate::nccl::families::{FAMILIES, Family, may_be_of_any};
 use crate::store::Store;
 
 /// A store and what is derived from it. It dereferences to the store.
@@ -77,7 +76,7 @@ impl Deref for Source {
 
 impl Attributed {
     fn new(store: &Store, captures: Option<Captures>) -> Self {
-        let wanted = Wanted::nccl();
+        let wanted = Wanted::collectives();
         let mut launches = launches::of(store, store.kernels.clone());
         let captured = captures.map_or_else(Captured::default, |known| known.stacks(store, &mut launches, None));
         let attributor = Attributor::new(store, &wanted, captured);
@@ -98,14 +97,10 @@ impl Attributed {
 
 /// See [`Attributed::families`].
 fn families(store: &Store) -> Vec<Option<&'static str>> {
-    let known: Vec<(&Family, Names)> = FAMILIES.iter().map(|family| (family, Names::of(&[family]))).collect();
     let mut families = vec![None; store.strings.len()];
     for name in store.names.iter().filter(|name| name.of_kernel) {
         let text = store.strings.get(name.id).unwrap_or_default();
-        if may_be_of_any(text) {
-            let found = known.iter().find(|(_, names)| names.fit(text));
-            families[name.id.0 as usize] = found.map(|(family, _)| family.name);
-        }
+        families[name.id.0 as usize] = family_of(text).map(|family| family.name);
     }
     families
 }

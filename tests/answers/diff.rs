@@ -197,7 +197,7 @@ fn what_cannot_be_compared() {
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     let output = run(&["diff", &empty, &empty]);
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    assert!(stderr(&output).contains("Nothing found: no NCCL or RCCL kernel ran in the window of either trace."));
+    assert!(stderr(&output).contains("Nothing found: no collective ran in the window of either trace."));
     let gone = json_of(&[&before, &empty]);
     assert_eq!((&gone["vanished"], &gone["after"]["kernels"]["count"]), (&json!(3), &json!(0)));
     let output = run(&["diff", &before, &empty, "--fail-if", "exposed>+5%"]);

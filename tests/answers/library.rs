@@ -19,7 +19,7 @@ fn database() -> Database {
 fn the_example_finds_what_is_in_the_trace() {
     let database = database();
     let how = StackOptions { max_callers: Some(12), ..StackOptions::default() };
-    let wanted = Wanted::nccl();
+    let wanted = Wanted::collectives();
 
     let launches = launches::find(database.store(), &choose(database.store(), &wanted));
     let attributor = Attributor::new(database.store(), &wanted, Captured::default());

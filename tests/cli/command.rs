@@ -241,7 +241,7 @@ fn nothing_found_and_why() {
     let related = run(&[&testdata("sglang_decode.json.gz"), "--kernel-name", "ncclDevKernel_SendRecv"]);
     assert_eq!(related.status.code(), Some(3));
     let text = stderr(&related);
-    assert!(text.contains("no such kernel ran in the window. Related kernels that did:"), "{text}");
+    assert!(text.contains("no such kernel among them. Collectives that did:"), "{text}");
     assert!(text.contains("    32  ncclDevKernel_AllReduce"), "{text}");
 
     let early = run(&[&testdata("two_matches.json"), "--start-ts", "1", "--duration", "10"]);

@@ -122,7 +122,7 @@ fn ask(text: &str, store: Store) {
         Window::new(start, 1),
         Window::new(end, 1),
     ];
-    for wanted in [Wanted::nccl(), Wanted::patterns(&["*"]).unwrap()] {
+    for wanted in [Wanted::collectives(), Wanted::patterns(&["*"]).unwrap()] {
         for window in windows {
             ask_window(text, &database, &wanted, window);
         }

@@ -41,7 +41,7 @@ fn database(trace: &Path, capture: Option<&Path>) -> Option<Database> {
 
 /// The program's stacks with all callers: NCCL's and RCCL's kernels of the whole trace.
 fn answered(database: &Database, capture: Option<&Path>) -> StackReport {
-    let (store, wanted) = (database.store(), Wanted::nccl());
+    let (store, wanted) = (database.store(), Wanted::collectives());
     let mut launches = launches::find(store, &choose(store, &wanted));
     let captured = captures(capture).map_or_else(Captured::default, |known| known.stacks(store, &mut launches, None));
     stack_report(Attributor::new(store, &wanted, captured), &launches, Window::ALL, StackOptions::default())

@@ -6,7 +6,7 @@ use nccl_stacks::report::lists::name_counts;
 
 use crate::cli::terminal::stderr_size;
 
-/// Why there are no stacks. `what` are the kernels that were asked for: `NCCL or RCCL kernel`.
+/// Why there are no stacks. `what` are the kernels that were asked for: `collective`.
 pub(crate) fn missing(missing: &Missing, what: &str) -> String {
     match missing {
         Missing::NoLaunchLink { kernels: n, elsewhere, graph_launches } => no_launch(*n, *elsewhere, graph_launches),
@@ -14,17 +14,18 @@ pub(crate) fn missing(missing: &Missing, what: &str) -> String {
             "Nothing found: {} ran in the window, but launched outside of it. The window is on the launch: begin it earlier.",
             kernels(*n)
         ),
-        Missing::OtherKernels { kernels: rows, related, elsewhere, families } => {
-            other_kernels(rows, *related, *elsewhere, families, what)
-        }
-        Missing::NoKernels { span: Some((span, n)) } => format!(
+        Missing::OtherKernels { kernels: n, elsewhere, collectives } => other_kernels(*n, *elsewhere, collectives, what),
+        Missing::NoKernels { span: Some((span, n)), .. } => format!(
             "Nothing found: no kernel at all ran in the window. The trace has {}, between {} ns and {} ns ({}).",
             kernels(*n),
             span.start,
             span.end,
             Nanos(span.duration())
         ),
-        Missing::NoKernels { span: None } => {
+        Missing::NoKernels { span: None, accelerator: Some(accelerator) } => format!(
+            "Nothing found: the trace has no GPU kernels. Its accelerator is {accelerator}; kernels are read of CUDA and ROCm."
+        ),
+        Missing::NoKernels { span: None, accelerator: None } => {
             "Nothing found: the trace has no GPU kernels. Was it recorded without ProfilerActivity.CUDA, or on another rank?".to_owned()
         }
     }
@@ -43,17 +44,15 @@ fn no_launch(n: u64, elsewhere: u64, graph_launches: &[NameCount]) -> String {
     text
 }
 
-fn other_kernels(rows: &[NameCount], related: bool, elsewhere: u64, families: &[NameCount], what: &str) -> String {
+fn other_kernels(n: u64, elsewhere: u64, collectives: &[NameCount], what: &str) -> String {
     let elsewhere = match elsewhere {
         0 => String::new(),
         n => format!(" The trace has {} outside of it.", kernels(n)),
     };
-    let these = match related {
-        true => "Related kernels that did",
-        false => "None of those that did has a related name. The most frequent",
+    let width = stderr_size().map_or(WIDTH_WITHOUT_SCREEN, |(width, _)| width);
+    let others = match collectives {
+        [] => String::new(),
+        some => format!(" Collectives that did:\n{}", name_counts(some, width)),
     };
-    let table = name_counts(rows, stderr_size().map_or(WIDTH_WITHOUT_SCREEN, |(width, _)| width));
-    let family = |family: &NameCount| format!("  --family {} finds {}\n", family.name, kernels(family.count));
-    let families: String = families.iter().map(family).collect();
-    format!("Nothing found: no {what} ran in the window.{elsewhere} {these}:\n{table}{families}")
+    format!("Nothing found: {} ran in the window, no {what} among them.{elsewhere}{others}", kernels(n))
 }
