@@ -227,7 +227,7 @@ fn families_of_kernels() {
     assert_eq!(none.status.code(), Some(3));
     let text = stderr(&none);
     assert!(text.contains("3 kernels ran in the window, no such kernel among them. Collectives that did:"), "{text}");
-    assert!(text.contains("     1  void vllm::cross_device_reduce") || text.contains("     1  _Z"), "{text}");
+    assert!(text.contains("     1  void sglang::cross_device_reduce_1stage"), "{text}");
     let unknown = run(&[&trace, "--family", "mine"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(
