@@ -78,7 +78,7 @@ impl Collect for Times {
     type Batch = i64;
 
     fn add(&mut self, event: &Event<'_>, _: u64) {
-        self.0 = self.0.wrapping_add(event.ts);
+        self.0 = self.0.wrapping_add(event.ts.0);
     }
 
     fn take(&mut self) -> i64 {

@@ -10,7 +10,7 @@ use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captured;
 use nccl_stacks::attribution::launches;
 use nccl_stacks::attribution::selection::choose;
-use nccl_stacks::report::format::Nanos;
+use nccl_stacks::report::format::duration;
 use nccl_stacks::{Database, Error, LoadOptions, StackOptions, Wanted, Window, load};
 
 fn main() -> Result<(), Error> {
@@ -42,7 +42,12 @@ fn main() -> Result<(), Error> {
     for stack in &report.stacks {
         let cost = &stack.cost;
         println!();
-        println!("{} kernels, {} on the GPU, {} exposed", stack.count, Nanos(cost.gpu_time.total), Nanos(cost.exposed));
+        println!(
+            "{} kernels, {} on the GPU, {} exposed",
+            stack.count,
+            duration(cost.gpu_time.total),
+            duration(cost.exposed)
+        );
         // Outermost first; the last frame is the call itself.
         for frame in &stack.key.frames {
             println!("    {frame}");

@@ -1,6 +1,6 @@
 //! What a reader of any format passes to the store: one [`Event`] at a time, in file order.
 //!
-//! Nothing else passes from `input` to `store`. An event borrows from the reader's buffer, its times are integer nanoseconds, its
+//! Nothing else passes from `input` to `store`. An event borrows from the reader's buffer, its times are whole nanoseconds, its
 //! ids have names ([`ids`]). The kinds follow the phases of the Chrome trace format.
 
 mod args;
@@ -11,13 +11,15 @@ use std::borrow::Cow;
 pub use args::{ArgList, ArgValue, ArgsWanted, EventsOf, Keep, KeySet};
 pub use ids::EventIds;
 
+use crate::time::Ns;
+
 /// One event of a trace.
 #[derive(Debug)]
 pub struct Event<'a> {
     /// What it is, with the fields that only this kind has.
     pub kind: Kind<'a>,
-    /// Its time in ns on the trace's own clock (0 for metadata without a time).
-    pub ts: i64,
+    /// Its time on the trace's own clock (0 for metadata without a time).
+    pub ts: Ns,
     /// The process; for GPU work of Kineto the device's number.
     pub pid: Id<'a>,
     /// The thread; for GPU work of Kineto the stream's number.
@@ -28,8 +30,8 @@ pub struct Event<'a> {
     pub category: Option<Text<'a>>,
     /// The numbers among its arguments that relate it to other events.
     pub ids: EventIds,
-    /// CPU time of the thread, in ns: at the start, and how much of it passed (`tts`, `tdur`).
-    pub thread_time: (Option<i64>, Option<i64>),
+    /// CPU time of the thread: at the start, and how much of it passed (`tts`, `tdur`).
+    pub thread_time: (Option<Ns>, Option<Ns>),
     /// A flow that is bound to the slice itself (`bind_id`), rather than to a time on its track.
     pub bind: Option<Bind>,
     /// Its arguments, flattened; only those that the load asked for.
@@ -55,10 +57,10 @@ impl<'a> Text<'a> {
 /// The kind of an [`Event`].
 #[derive(Debug)]
 pub enum Kind<'a> {
-    /// `X`: a slice with its length in ns.
+    /// `X`: a slice with its length.
     Complete {
-        /// Length in ns; may be negative in damaged files.
-        dur: i64,
+        /// Its length; may be negative in damaged files.
+        dur: Ns,
     },
     /// `B`: a slice opens on its thread.
     Begin,

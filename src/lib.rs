@@ -44,7 +44,7 @@
 //!
 //! # Words
 //!
-//! - A **slice** is a named span of time on a **track**; a track belongs to a thread, or to a stream of a GPU. Times are `i64` ns on the
+//! - A **slice** is a named span of time on a **track**; a track belongs to a thread, or to a stream of a GPU. Times are [`Ns`] on the
 //!   trace's own clock; spans are half-open.
 //! - A **kernel** is a slice of category `kernel`. The **launch** is the runtime call that put it onto the GPU.
 //! - **Attribution** ties a kernel to its launch, by **evidence**; a kernel without a launch is **unattributed**, for a reason.
@@ -93,4 +93,4 @@ pub use attribution::selection::Wanted;
 pub use error::Error;
 pub use load::{LoadOptions, load};
 pub use sql::Database;
-pub use time::Window;
+pub use time::{Ns, Window};

@@ -1,9 +1,91 @@
-//! Nanoseconds: how decimal text becomes them, how users type them, and the half-open [`Window`].
+//! Nanoseconds ([`Ns`]): how decimal text becomes them, how users type them, and the half-open [`Window`].
 //!
-//! Inside the program every time is an `i64` count of nanoseconds. Trace files write microseconds with decimals, and
+//! Inside the program every time is a whole number of nanoseconds. Trace files write microseconds with decimals, and
 //! timestamps since the epoch have more digits than a double can hold (a double near 1.7e15 µs steps by 0.25 µs), so
 //! text is turned into integers digit by digit and never passes through floating point. The one exception is
 //! [`TimeRule::Perfetto`], which repeats Perfetto's arithmetic, for comparing with it.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Sub};
+
+/// A time on the trace's clock, or a length of time, in nanoseconds. Sums and differences saturate, because hostile traces have times
+/// near the limits of 64 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize)]
+#[serde(transparent)]
+pub struct Ns(pub i64);
+
+impl Ns {
+    /// The origin of the clock, or no time at all.
+    pub const ZERO: Ns = Ns(0);
+
+    /// The earliest time.
+    pub const MIN: Ns = Ns(i64::MIN);
+
+    /// The latest time, and the longest length.
+    pub const MAX: Ns = Ns(i64::MAX);
+
+    /// The whole number nearest to a mean or a median.
+    pub fn rounded(nanos: f64) -> Self {
+        Ns(nanos.round() as i64)
+    }
+
+    /// As a number for means and shares, exact up to 104 days.
+    #[inline]
+    pub fn as_f64(self) -> f64 {
+        self.0 as f64
+    }
+
+    /// As a share of a whole; `None` if that has no length.
+    pub fn share_of(self, whole: Ns) -> Option<f64> {
+        (whole > Ns::ZERO).then(|| self.as_f64() / whole.as_f64())
+    }
+}
+
+impl Add for Ns {
+    type Output = Ns;
+
+    #[inline]
+    fn add(self, other: Ns) -> Ns {
+        Ns(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sub for Ns {
+    type Output = Ns;
+
+    #[inline]
+    fn sub(self, other: Ns) -> Ns {
+        Ns(self.0.saturating_sub(other.0))
+    }
+}
+
+impl AddAssign for Ns {
+    #[inline]
+    fn add_assign(&mut self, other: Ns) {
+        *self = *self + other;
+    }
+}
+
+impl Sum for Ns {
+    fn sum<I: Iterator<Item = Ns>>(times: I) -> Ns {
+        times.fold(Ns::ZERO, Add::add)
+    }
+}
+
+impl From<Ns> for i64 {
+    #[inline]
+    fn from(time: Ns) -> i64 {
+        time.0
+    }
+}
+
+/// The bare number, as flags take it and tables for programs have it.
+impl fmt::Display for Ns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// How the microseconds of a trace file become integer nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -19,20 +101,21 @@ pub enum TimeRule {
 impl TimeRule {
     /// Converts a time in microseconds that is `digits / 10^decimals` to nanoseconds. `None` if it has to be read as text.
     #[inline]
-    pub fn digits_to_nanos(self, digits: i64, decimals: u8) -> Option<i64> {
+    pub fn digits_to_nanos(self, digits: i64, decimals: u8) -> Option<Ns> {
         const POWERS: [i64; 4] = [1000, 100, 10, 1];
         match self {
-            TimeRule::Exact => digits.checked_mul(*POWERS.get(usize::from(decimals))?),
+            TimeRule::Exact => digits.checked_mul(*POWERS.get(usize::from(decimals))?).map(Ns),
             TimeRule::Perfetto => None,
         }
     }
 
     /// Converts a JSON number in microseconds to nanoseconds. `None` if it is no JSON number or does not fit.
-    pub fn micros_to_nanos(self, text: &[u8]) -> Option<i64> {
-        match self {
+    pub fn micros_to_nanos(self, text: &[u8]) -> Option<Ns> {
+        let nanos = match self {
             TimeRule::Exact => scaled_decimal(text, 3),
             TimeRule::Perfetto => perfetto_micros_to_nanos(text),
-        }
+        };
+        nanos.map(Ns)
     }
 }
 
@@ -174,40 +257,40 @@ fn perfetto_micros_to_nanos(text: &[u8]) -> Option<i64> {
     Some((value * 1000.0).round() as i64)
 }
 
-/// A half-open span of trace time `[start, end)`, in nanoseconds.
+/// A half-open span of trace time `[start, end)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Window {
     /// First nanosecond inside.
     #[serde(rename = "start_ns")]
-    pub start: i64,
+    pub start: Ns,
     /// First nanosecond after it.
     #[serde(rename = "end_ns")]
-    pub end: i64,
+    pub end: Ns,
 }
 
 impl Window {
     /// The window that holds every possible time.
-    pub const ALL: Window = Window { start: i64::MIN, end: i64::MAX };
+    pub const ALL: Window = Window { start: Ns::MIN, end: Ns::MAX };
 
-    /// A window from a start and a length in nanoseconds; saturates at the ends of time.
-    pub fn new(start: i64, duration: i64) -> Self {
-        Window { start, end: start.saturating_add(duration.max(0)) }
+    /// A window from a start and a length; saturates at the ends of time.
+    pub fn new(start: Ns, duration: Ns) -> Self {
+        Window { start, end: start + duration.max(Ns::ZERO) }
     }
 
-    /// Its length in nanoseconds.
-    pub fn duration(self) -> i64 {
-        self.end.saturating_sub(self.start)
+    /// Its length.
+    pub fn duration(self) -> Ns {
+        self.end - self.start
     }
 
     /// Whether a time is inside: the start is, the end is not.
-    pub fn contains(self, ts: i64) -> bool {
+    pub fn contains(self, ts: Ns) -> bool {
         self.start <= ts && ts < self.end
     }
 }
 
 /// Parses a time or length as a user types it: `77500000`, `77_500_000`, `77.5ms`, `1.5s`, `250us`, `10ns`. A bare
 /// number is nanoseconds. The error says what is wrong with it.
-pub fn parse_nanos(text: &str) -> Result<i64, String> {
+pub fn parse_nanos(text: &str) -> Result<Ns, String> {
     let text = text.trim();
     let split = text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
@@ -223,6 +306,7 @@ pub fn parse_nanos(text: &str) -> Result<i64, String> {
     }
     let number: Vec<u8> = number.trim().bytes().filter(|b| *b != b'_' && *b != b',').collect();
     scaled_decimal(&number, scale)
+        .map(Ns)
         .ok_or_else(|| format!("`{text}` is not a time; write nanoseconds (77500000) or a number with a unit (77.5ms)"))
 }
 
@@ -260,7 +344,7 @@ mod tests {
             (" 5", None),
             ("NaN", None),
         ] {
-            assert_eq!(TimeRule::Exact.micros_to_nanos(text.as_bytes()), want, "{text}");
+            assert_eq!(TimeRule::Exact.micros_to_nanos(text.as_bytes()), want.map(Ns), "{text}");
         }
     }
 
@@ -286,18 +370,18 @@ mod tests {
             ("500.1", 500_100),
             ("1606910596297023", 1_606_910_596_297_023_000),
         ] {
-            assert_eq!(TimeRule::Perfetto.micros_to_nanos(text.as_bytes()), Some(want), "{text}");
+            assert_eq!(TimeRule::Perfetto.micros_to_nanos(text.as_bytes()), Some(Ns(want)), "{text}");
         }
     }
 
     #[test]
     fn typed_times_take_units() {
-        assert_eq!(parse_nanos("77500000"), Ok(77_500_000));
-        assert_eq!(parse_nanos("77_500_000"), Ok(77_500_000));
-        assert_eq!(parse_nanos("77.5ms"), Ok(77_500_000));
-        assert_eq!(parse_nanos("77.5 ms"), Ok(77_500_000));
-        assert_eq!(parse_nanos("1.5s"), Ok(1_500_000_000));
-        assert_eq!(parse_nanos("2us"), Ok(2_000));
+        assert_eq!(parse_nanos("77500000"), Ok(Ns(77_500_000)));
+        assert_eq!(parse_nanos("77_500_000"), Ok(Ns(77_500_000)));
+        assert_eq!(parse_nanos("77.5ms"), Ok(Ns(77_500_000)));
+        assert_eq!(parse_nanos("77.5 ms"), Ok(Ns(77_500_000)));
+        assert_eq!(parse_nanos("1.5s"), Ok(Ns(1_500_000_000)));
+        assert_eq!(parse_nanos("2us"), Ok(Ns(2_000)));
         assert!(parse_nanos("5 hours").unwrap_err().contains("no unit of time"));
         assert!(parse_nanos("20.5").unwrap_err().contains("20.5us"));
         assert!(parse_nanos("ms").unwrap_err().contains("not a time"));
@@ -305,11 +389,18 @@ mod tests {
     }
 
     #[test]
+    fn sums_of_times_saturate() {
+        assert_eq!((Ns::MAX + Ns(1), Ns::MIN - Ns(1), Ns(2) - Ns(5)), (Ns::MAX, Ns::MIN, Ns(-3)));
+        assert_eq!([Ns::MAX, Ns(1), Ns(-2)].into_iter().sum::<Ns>(), Ns::MAX - Ns(2));
+        assert_eq!((Ns(1).share_of(Ns(4)), Ns(1).share_of(Ns::ZERO)), (Some(0.25), None));
+    }
+
+    #[test]
     fn a_window_holds_its_start_and_not_its_end() {
-        let window = Window::new(10, 5);
-        assert!(window.contains(10) && window.contains(14));
-        assert!(!window.contains(9) && !window.contains(15));
-        assert!(!Window::new(10, 0).contains(10));
-        assert_eq!(Window::new(i64::MAX - 1, 5).end, i64::MAX);
+        let window = Window::new(Ns(10), Ns(5));
+        assert!(window.contains(Ns(10)) && window.contains(Ns(14)));
+        assert!(!window.contains(Ns(9)) && !window.contains(Ns(15)));
+        assert!(!Window::new(Ns(10), Ns::ZERO).contains(Ns(10)));
+        assert_eq!(Window::new(Ns::MAX - Ns(1), Ns(5)).end, Ns::MAX);
     }
 }

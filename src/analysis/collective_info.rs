@@ -16,6 +16,7 @@ use crate::nccl::collectives::{Collective, Method};
 use crate::store::Store;
 use crate::store::args::ArgSetId;
 use crate::store::strings::StringId;
+use crate::time::Ns;
 
 /// The collectives of a stack. Each map has the number of kernels per value; the rest, up to the stack's count, is unknown.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -193,19 +194,19 @@ fn count(values: &mut BTreeMap<String, u64>, value: Option<&str>, kernels: u64) 
 #[derive(Debug, Default)]
 struct Alike {
     kernels: u64,
-    /// The kernels that took time and alone carry out their record: how many, their time in all and the shortest, in ns.
+    /// The kernels that took time and alone carry out their record: how many, their time in all and the shortest.
     timed: u64,
-    nanos: i64,
-    least: i64,
+    time: Ns,
+    least: Ns,
 }
 
 impl Alike {
-    fn add(&mut self, gpu_time: i64, is_shared: bool) {
+    fn add(&mut self, gpu_time: Ns, is_shared: bool) {
         self.kernels += 1;
-        if gpu_time > 0 && !is_shared {
+        if gpu_time > Ns::ZERO && !is_shared {
             self.least = if self.timed == 0 { gpu_time } else { self.least.min(gpu_time) };
             self.timed += 1;
-            self.nanos = self.nanos.saturating_add(gpu_time);
+            self.time += gpu_time;
         }
     }
 }
@@ -229,8 +230,8 @@ impl Moved {
         let bytes = each as f64 * alike.timed as f64;
         self.bytes += bytes;
         self.bus_bytes += bytes * factor;
-        self.nanos += alike.nanos as f64;
-        self.best = self.best.max(each as f64 * factor / alike.least as f64);
+        self.nanos += alike.time.as_f64();
+        self.best = self.best.max(each as f64 * factor / alike.least.as_f64());
         self.kernels += alike.timed;
     }
 

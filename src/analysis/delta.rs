@@ -69,6 +69,6 @@ impl Diff {
     /// Whether the windows differ so much in length that they are hardly of the same work.
     pub fn windows_differ(&self) -> bool {
         let [before, after] = [&self.before, &self.after].map(|side| side.summary.window.duration());
-        (before.min(after) as f64) * ALIKE < before.max(after) as f64
+        before.min(after).as_f64() * ALIKE < before.max(after).as_f64()
     }
 }

@@ -12,7 +12,7 @@ use super::losses::Losses;
 use super::stack_key::StackKey;
 use super::stacks::{Stack, StackReport};
 use super::summary::Summary;
-use crate::time::parse_nanos;
+use crate::time::{Ns, parse_nanos};
 
 /// One of the two traces.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -141,8 +141,10 @@ pub struct Bound {
 pub enum Growth {
     /// As a share of the first: 0.05 for 5 %.
     Share(f64),
-    /// In kernels, or in ns.
-    Absolute(i64),
+    /// In kernels.
+    Count(u32),
+    /// In time.
+    Time(Ns),
 }
 
 impl Bound {
@@ -172,11 +174,11 @@ impl Bound {
                 _ => return Err(expected()),
             },
             None if measure == Order::Count => match growth.parse::<u32>() {
-                Ok(count) => Growth::Absolute(count.into()),
+                Ok(count) => Growth::Count(count),
                 Err(_) => return Err(expected()),
             },
             None => match parse_nanos(growth)? {
-                time @ 0.. => Growth::Absolute(time),
+                time if time >= Ns::ZERO => Growth::Time(time),
                 _ => return Err(expected()),
             },
         };
@@ -188,7 +190,8 @@ impl Bound {
         let (before, after) = (diff.before.kernels.by(self.measure), diff.after.kernels.by(self.measure));
         let most = match self.growth {
             Growth::Share(share) => before * share,
-            Growth::Absolute(most) => most as f64,
+            Growth::Count(most) => most.into(),
+            Growth::Time(most) => most.as_f64(),
         };
         after - before > most
     }
@@ -202,11 +205,11 @@ mod tests {
     use crate::attribution::launches::Reason;
 
     fn stack(frames: &str, count: u64, gpu_time: i64, exposed: i64) -> Stack {
-        let gpu_time = Distribution { total: gpu_time, ..Distribution::default() };
+        let gpu_time = Distribution { total: Ns(gpu_time), ..Distribution::default() };
         Stack {
             key: StackKey { frames: frames.split(';').map(str::to_owned).collect(), ..StackKey::default() },
             count,
-            cost: Cost { gpu_time, exposed, ..Cost::default() },
+            cost: Cost { gpu_time, exposed: Ns(exposed), ..Cost::default() },
             ..Stack::default()
         }
     }
@@ -216,7 +219,7 @@ mod tests {
     }
 
     fn totals(count: u64, gpu_time: i64, exposed: i64) -> Option<Totals> {
-        Some(Totals { count, gpu_time, exposed })
+        Some(Totals { count, gpu_time: Ns(gpu_time), exposed: Ns(exposed) })
     }
 
     #[test]
@@ -235,7 +238,7 @@ mod tests {
         let mut unattributed = report(before);
         unattributed.coverage.unattributed.insert(
             Reason::NoId,
-            Unattributed { all: Totals { count: 1, gpu_time: 7, exposed: 5 }, ..Unattributed::default() },
+            Unattributed { all: Totals { count: 1, gpu_time: Ns(7), exposed: Ns(5) }, ..Unattributed::default() },
         );
         let mut diff = Diff::new(("before.json", unattributed), ("after.json", report(after)));
         let found: Vec<(&str, Option<Totals>, Option<Totals>)> =

@@ -14,7 +14,7 @@ use crate::id::{ProcessId, SliceId, ThreadId};
 use crate::nccl::category::CategoryKind;
 use crate::store::Store;
 use crate::store::slices::UNFINISHED;
-use crate::time::Window;
+use crate::time::{Ns, Window};
 
 /// The slices to keep.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub fn keep(store: &Store, chosen: &Launches, window: Window, on: WindowOn) -> K
         Busy::of(matched.iter().map(|launched| (store.slices.ts(launched.kernel), store.slices.dur(launched.kernel))));
     for kernel in store.kernels.iter().copied() {
         let (start, dur) = (store.slices.ts(kernel), store.slices.dur(kernel));
-        keeper.slices[kernel.row()] |= meanwhile.within(start, start.saturating_add(dur)) > 0;
+        keeper.slices[kernel.row()] |= meanwhile.within(start, start + dur) > Ns::ZERO;
     }
     let work = store.slices.ids().filter(|slice| is_work(store, *slice)).collect();
     let work = launches::of(store, work).kernels;
@@ -193,7 +193,7 @@ fn is_backward(store: &Store, slice: SliceId) -> bool {
 fn overlaps(store: &Store, slice: SliceId, window: Window) -> bool {
     let start = store.slices.ts(slice);
     let end = match store.slices.dur(slice) {
-        UNFINISHED => i64::MAX,
+        UNFINISHED => Ns::MAX,
         dur => start + dur,
     };
     start < window.end && (end > window.start || start >= window.start)

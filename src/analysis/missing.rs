@@ -8,10 +8,12 @@ use super::stacks::StackReport;
 use crate::attribution::selection::is_of_a_family;
 use crate::error::Error;
 use crate::id::SliceId;
+use crate::id::SliceId;
 use crate::nccl::calls::GRAPH_LAUNCHES;
 use crate::sql::{Database, queries};
+use crate::sql::{Database, queries};
 use crate::store::Store;
-use crate::time::Window;
+use crate::time::{Ns, Window};
 
 /// A name and how often it occurs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -73,13 +75,13 @@ pub fn explain(database: &Database, window: Window, report: &StackReport) -> Res
     if report.elsewhere > 0 {
         return Ok(Missing::LaunchedElsewhere { kernels: report.elsewhere });
     }
-    let params = named_params! { ":start": window.start, ":end": window.end };
+    let params = named_params! { ":start": window.start.0, ":end": window.end.0 };
     let kernels = database
         .rows(queries::KERNELS_IN_WINDOW, params, |row| Ok(NameCount { name: row.get(0)?, count: row.get(1)? }))?;
     if kernels.is_empty() {
         let spans = database.rows(queries::KERNEL_SPAN, [], |row| {
             let span = row.get::<_, Option<i64>>(0)?.zip(row.get::<_, Option<i64>>(1)?);
-            Ok(span.map(|(start, end)| (Window { start, end }, row.get::<_, u64>(2).unwrap_or(0))))
+            Ok(span.map(|(start, end)| (Window { start: Ns(start), end: Ns(end) }, row.get::<_, u64>(2).unwrap_or(0))))
         })?;
         let span = spans.first().copied().flatten();
         return Ok(Missing::NoKernels { span, accelerator: accelerator(database.store()) });
@@ -101,6 +103,6 @@ fn accelerator(store: &Store) -> Option<String> {
 
 fn graph_launches(database: &Database, window: Window) -> Result<Vec<NameCount>, Error> {
     let names = json!(GRAPH_LAUNCHES).to_string();
-    let params = named_params! { ":start": window.start, ":end": window.end, ":names": names };
+    let params = named_params! { ":start": window.start.0, ":end": window.end.0, ":names": names };
     database.rows(queries::GRAPH_LAUNCHES, params, |row| Ok(NameCount { name: row.get(0)?, count: row.get(1)? }))
 }

@@ -3,11 +3,12 @@
 use super::cost::Cost;
 use super::stacks::{Stack, StackReport, Unattributed};
 use super::summary::Summary;
+use crate::time::Ns;
 
 impl Summary {
     /// A time as a share of the window's length times the number of GPUs; `None` for a window without a length.
-    pub fn share(&self, time: i64) -> Option<f64> {
-        (self.wall > 0).then(|| time as f64 / self.wall as f64)
+    pub fn share(&self, time: Ns) -> Option<f64> {
+        time.share_of(self.wall)
     }
 
     /// How many names of kernels there are beside those of [`Summary::top_kernels`].
@@ -19,7 +20,7 @@ impl Summary {
 impl Cost {
     /// The exposed time as a share of the GPU time; `None` for kernels without a length.
     pub fn exposed_share(&self) -> Option<f64> {
-        (self.gpu_time.total > 0).then(|| self.exposed as f64 / self.gpu_time.total as f64)
+        self.exposed.share_of(self.gpu_time.total)
     }
 }
 

@@ -19,7 +19,7 @@ use crate::attribution::selection::{Wanted, choose};
 use crate::attribution::{Attribution, AttributionOptions, Attributor, KernelLaunch};
 use crate::store::Store;
 use crate::store::strings::StringId;
-use crate::time::Window;
+use crate::time::{Ns, Window};
 
 /// Which kernels count, and what tells their stacks apart.
 #[derive(Debug, Clone, Copy)]
@@ -111,9 +111,9 @@ pub struct Unattributed {
 pub struct UnattributedKernel {
     /// Its name.
     pub name: String,
-    /// When it started, in ns.
+    /// When it started.
     #[serde(rename = "ts_ns")]
-    pub ts: i64,
+    pub ts: Ns,
 }
 
 /// How many unattributed kernels are named for each reason.
@@ -196,16 +196,16 @@ impl StackReport {
             Order::Exposed => self.stacks.sort_by_key(|stack| std::cmp::Reverse(stack.cost.exposed)),
             Order::Mean => self.stacks.sort_by(by(|stack| stack.cost.gpu_time.mean)),
         }
-        let all = self.gpu_time() as f64;
-        let is_small = |stack: &mut Stack| min_share > 0.0 && (stack.cost.gpu_time.total as f64) < min_share * all;
+        let all = self.gpu_time().as_f64();
+        let is_small = |stack: &mut Stack| min_share > 0.0 && stack.cost.gpu_time.total.as_f64() < min_share * all;
         self.hidden = self.stacks.extract_if(.., is_small).collect();
         self.hidden.extend(self.stacks.drain(self.stacks.len().min(limit.unwrap_or(usize::MAX))..));
         self.left_out = self.coverage.attributed() - self.stacks.iter().map(|stack| stack.count).sum::<u64>();
     }
 
-    /// How long the kernels of all stacks ran, in ns.
-    fn gpu_time(&self) -> i64 {
-        self.stacks.iter().fold(0, |sum, stack| sum.saturating_add(stack.cost.gpu_time.total))
+    /// How long the kernels of all stacks ran.
+    fn gpu_time(&self) -> Ns {
+        self.stacks.iter().map(|stack| stack.cost.gpu_time.total).sum()
     }
 }
 
@@ -282,7 +282,7 @@ fn by_stack<'k>(
 /// Adds up what kernels cost.
 struct Sums<'a> {
     store: &'a Store,
-    wall: i64,
+    wall: Ns,
     collectives: CollectiveSums<'a>,
 }
 

@@ -7,9 +7,9 @@ use super::losses::Losses;
 use crate::attribution::exposure::GpuActivity;
 use crate::store::Store;
 use crate::store::strings::StringId;
-use crate::time::Window;
+use crate::time::{Ns, Window};
 
-/// A window in numbers. Times in ns, summed over the GPUs. Of work that begins or ends outside the window, the part inside counts. What runs at
+/// A window in numbers. Times are summed over the GPUs. Of work that begins or ends outside the window, the part inside counts. What runs at
 /// once on one GPU counts once.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -20,19 +20,19 @@ pub struct Summary {
     pub gpus: u64,
     /// The window's length times the number of GPUs: the other times are shares of this.
     #[serde(rename = "wall_ns")]
-    pub wall: i64,
+    pub wall: Ns,
     /// When any kernel ran.
     #[serde(rename = "busy_ns")]
-    pub busy: i64,
+    pub busy: Ns,
     /// When compute kernels ran.
     #[serde(rename = "compute_ns")]
-    pub compute: i64,
+    pub compute: Ns,
     /// When collectives ran.
     #[serde(rename = "collectives_ns")]
-    pub collectives: i64,
+    pub collectives: Ns,
     /// When collectives ran and nothing else did.
     #[serde(rename = "exposed_ns")]
-    pub exposed: i64,
+    pub exposed: Ns,
     /// The kernels that ran longest in all, of those that start in the window.
     pub top_kernels: Vec<KernelRow>,
     /// How many different names these kernels have.
@@ -48,7 +48,7 @@ pub struct KernelRow {
     pub name: String,
     /// How many.
     pub instances: u64,
-    /// How long they ran, in ns.
+    /// How long they ran.
     pub time: Distribution,
     /// The share of the time of all kernels of the table.
     #[serde(rename = "share_of_kernels")]
@@ -69,10 +69,10 @@ pub(crate) fn summarise(store: &Store, activity: &GpuActivity, window: Window) -
         let exposed = device.collectives.without(&device.compute, start, end);
         let collectives = device.collectives.within(start, end);
         let Summary { busy, compute: computed, collectives: collected, exposed: alone, .. } = &mut summary;
-        let any = compute.saturating_add(exposed);
-        for (sum, time) in [(busy, any), (computed, compute), (collected, collectives), (alone, exposed)] {
-            *sum = sum.saturating_add(time);
-        }
+        *busy += compute + exposed;
+        *computed += compute;
+        *collected += collectives;
+        *alone += exposed;
     }
     let slices = &store.slices;
     let kernels = store.kernels.iter().copied();
@@ -87,9 +87,9 @@ pub fn within_trace(store: &Store, window: Window) -> Window {
     if window == Window::ALL { store.span } else { window }
 }
 
-/// A window's length times the number of GPUs, in ns.
-pub(crate) fn wall(activity: &GpuActivity, window: Window) -> i64 {
-    window.duration().saturating_mul(activity.of.len() as i64)
+/// A window's length times the number of GPUs.
+pub(crate) fn wall(activity: &GpuActivity, window: Window) -> Ns {
+    Ns(window.duration().0.saturating_mul(activity.of.len() as i64))
 }
 
 /// Kernels by name.
@@ -103,29 +103,28 @@ pub struct KernelTable {
     pub names: u64,
     /// How many kernels there are in all.
     pub kernels: u64,
-    /// How long these ran, in ns.
+    /// How long these ran.
     #[serde(rename = "time_ns")]
-    pub time: i64,
+    pub time: Ns,
     /// What is wrong with the trace.
     pub damage: Losses,
 }
 
-/// Kernels by name: at most `limit` rows. `kernels` are names and lengths in ns.
-pub fn kernel_table(store: &Store, kernels: impl Iterator<Item = (StringId, i64)>, limit: usize) -> KernelTable {
-    let mut lengths: Vec<Vec<i64>> = vec![Vec::new(); store.strings.len()];
-    kernels.for_each(|(name, dur)| lengths[name.0 as usize].push(dur.max(0)));
+/// Kernels by name: at most `limit` rows. `kernels` are names and lengths.
+pub fn kernel_table(store: &Store, kernels: impl Iterator<Item = (StringId, Ns)>, limit: usize) -> KernelTable {
+    let mut lengths: Vec<Vec<Ns>> = vec![Vec::new(); store.strings.len()];
+    kernels.for_each(|(name, dur)| lengths[name.0 as usize].push(dur.max(Ns::ZERO)));
     let text = |id: usize| store.strings.get(StringId(id as u32)).unwrap_or_default();
-    let total = |lengths: &[i64]| lengths.iter().fold(0_i64, |sum, dur| sum.saturating_add(*dur));
-    let with_total = |(id, lengths): (usize, Vec<i64>)| (total(&lengths), id, lengths);
+    let with_total = |(id, lengths): (usize, Vec<Ns>)| (lengths.iter().copied().sum(), id, lengths);
     let all = lengths.into_iter().enumerate().filter(|(_, lengths)| !lengths.is_empty());
-    let mut names: Vec<(i64, usize, Vec<i64>)> = all.map(with_total).collect();
+    let mut names: Vec<(Ns, usize, Vec<Ns>)> = all.map(with_total).collect();
     names.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| text(a.1).cmp(text(b.1))));
-    let time = names.iter().fold(0_i64, |sum, (total, ..)| sum.saturating_add(*total));
+    let time = names.iter().map(|(total, ..)| *total).sum();
     let kernels = names.iter().map(|(.., lengths)| lengths.len() as u64).sum();
-    let row = |(total, id, lengths): (i64, usize, Vec<i64>)| KernelRow {
+    let row = |(total, id, lengths): (Ns, usize, Vec<Ns>)| KernelRow {
         name: text(id).to_owned(),
         instances: lengths.len() as u64,
-        share: if time > 0 { total as f64 / time as f64 } else { 0.0 },
+        share: total.share_of(time).unwrap_or(0.0),
         time: Distribution::of(lengths).unwrap_or_default(),
     };
     let damage = Losses::of(store);

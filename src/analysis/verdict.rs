@@ -2,8 +2,9 @@
 
 use super::origin::origins;
 use super::stacks::{Stack, StackReport};
+use crate::time::Ns;
 
-/// The verdict on a window. Times are ns, summed over the GPUs; shares are fractions.
+/// The verdict on a window. Times are summed over the GPUs; shares are fractions.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Verdict<'a> {
@@ -21,8 +22,8 @@ pub struct Verdict<'a> {
 pub struct CollectiveTime {
     /// Their time, as a share of the window.
     pub share_of_window: f64,
-    /// How long no compute kernel ran beside them, in ns.
-    pub exposed: i64,
+    /// How long no compute kernel ran beside them.
+    pub exposed: Ns,
     /// That time, as a share of theirs.
     pub exposed_share: f64,
     /// That time, as a share of the window.
@@ -45,9 +46,9 @@ impl StackReport {
     /// The verdict on the window.
     pub fn verdict(&self) -> Verdict<'_> {
         let summary = &self.summary;
-        let share = |time: i64, of: i64| time as f64 / of.max(1) as f64;
+        let share = |time: Ns, of: Ns| time.share_of(of).unwrap_or(0.0);
         let has_stacks = !self.stacks.is_empty();
-        if summary.collectives == 0 {
+        if summary.collectives == Ns::ZERO {
             return Verdict { collectives: None, has_stacks, costliest: None };
         }
         let collectives = CollectiveTime {
@@ -59,9 +60,9 @@ impl StackReport {
         // All stacks of the chosen kernels, shown or left out.
         let stacks: Vec<&Stack> = self.stacks.iter().chain(&self.hidden).collect();
         let without_launch = self.coverage.unattributed.values().map(|kernels| kernels.all.exposed);
-        let all = stacks.iter().map(|stack| stack.cost.exposed).chain(without_launch).fold(0, i64::saturating_add);
+        let all = stacks.iter().map(|stack| stack.cost.exposed).chain(without_launch).sum();
         let most = stacks.iter().enumerate().max_by_key(|(at, stack)| (stack.cost.exposed, std::cmp::Reverse(*at)));
-        let most = most.filter(|(_, stack)| stack.cost.exposed > 0 && stacks.len() > 1);
+        let most = most.filter(|(_, stack)| stack.cost.exposed > Ns::ZERO && stacks.len() > 1);
         let costliest = most.map(|(at, stack)| {
             let (from, within) = origin(&stacks, at);
             Costliest { share: share(stack.cost.exposed, all), from, within }
@@ -86,6 +87,7 @@ mod tests {
     use crate::analysis::summary::Summary;
 
     fn stack(frames: [&str; 2], exposed: i64) -> Stack {
+        let exposed = Ns(exposed);
         Stack {
             key: StackKey { frames: frames.map(str::to_owned).into(), ..StackKey::default() },
             cost: Cost { exposed, ..Cost::default() },
@@ -97,15 +99,15 @@ mod tests {
     #[test]
     fn a_verdict_names_the_costliest_stack() {
         let stacks = vec![stack(["b.py(2): g", "a.py(1): f"], 6), stack(["c.py(3): h", "a.py(1): f"], 4)];
-        let summary = Summary { wall: 100, collectives: 40, exposed: 10, ..Summary::default() };
+        let summary = Summary { wall: Ns(100), collectives: Ns(40), exposed: Ns(10), ..Summary::default() };
         let mut report = StackReport { stacks, summary, ..StackReport::default() };
         let verdict = report.verdict();
         let collectives = verdict.collectives.unwrap();
-        assert_eq!((collectives.share_of_window, collectives.exposed), (0.4, 10));
+        assert_eq!((collectives.share_of_window, collectives.exposed), (0.4, Ns(10)));
         assert_eq!((collectives.exposed_share, collectives.exposed_share_of_window), (0.25, 0.1));
         let costliest = Costliest { share: 0.6, from: Some("a.py(1): f"), within: Some("b.py(2): g") };
         assert_eq!(verdict.costliest, Some(costliest));
-        report.summary.collectives = 0;
+        report.summary.collectives = Ns::ZERO;
         assert_eq!(report.verdict(), Verdict { collectives: None, has_stacks: true, costliest: None });
     }
 }

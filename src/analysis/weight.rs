@@ -22,8 +22,8 @@ impl Weight {
     pub fn of(self, kernels: Totals) -> u64 {
         match self {
             Weight::Count => kernels.count,
-            Weight::Gpu => u64::try_from(kernels.gpu_time).unwrap_or(0),
-            Weight::Exposed => u64::try_from(kernels.exposed).unwrap_or(0),
+            Weight::Gpu => u64::try_from(kernels.gpu_time.0).unwrap_or(0),
+            Weight::Exposed => u64::try_from(kernels.exposed.0).unwrap_or(0),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::nccl::steps;
 use crate::sql::{Database, queries};
 use crate::store::Store;
 use crate::store::slices::UNFINISHED;
-use crate::time::Window;
+use crate::time::{Ns, Window};
 
 /// A slice that could be the window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -31,8 +31,8 @@ pub struct Candidate {
     pub trace: Option<String>,
     /// How many of the chosen kernels are in it.
     pub kernels: u64,
-    /// How long these ran in all, in ns.
-    pub gpu_time: i64,
+    /// How long these ran in all.
+    pub gpu_time: Ns,
 }
 
 /// Whether these slices are of several processes, as where ranks share a file.
@@ -78,7 +78,7 @@ fn slices(database: &Database, names: Vec<i64>, launches: &Launches, on: WindowO
     let kernels = KernelTime::new(database.store(), launches, on);
     let store = database.store();
     database.rows(queries::FUNCTION_SLICES, named_params! { ":names": json!(names).to_string() }, |row| {
-        let (start, dur) = (row.get(1)?, row.get(2)?);
+        let (start, dur) = (Ns(row.get(1)?), Ns(row.get(2)?));
         // A slice that was never closed was open to the end.
         let window =
             if dur == UNFINISHED { Window { start, end: store.span.end.max(start) } } else { Window::new(start, dur) };
@@ -98,26 +98,26 @@ fn slices(database: &Database, names: Vec<i64>, launches: &Launches, on: WindowO
 /// How many kernels there were up to a time and how long they ran, for any number of windows.
 struct KernelTime {
     /// The times by which kernels are in a window, sorted.
-    launched_at: Vec<i64>,
+    launched_at: Vec<Ns>,
     /// `sums[i]` is the GPU time of the first `i` launches.
-    sums: Vec<i64>,
+    sums: Vec<Ns>,
 }
 
 impl KernelTime {
     fn new(store: &Store, launches: &Launches, on: WindowOn) -> Self {
-        let mut pairs: Vec<(i64, i64)> =
+        let mut pairs: Vec<(Ns, Ns)> =
             launches.kernels.iter().map(|launched| (launched.at(store, on), launched.gpu_time(store))).collect();
         pairs.sort_unstable();
-        let mut sums = vec![0];
-        sums.extend(pairs.iter().scan(0, |sum, (_, dur)| {
-            *sum = i64::saturating_add(*sum, *dur);
+        let mut sums = vec![Ns::ZERO];
+        sums.extend(pairs.iter().scan(Ns::ZERO, |sum, (_, dur)| {
+            *sum += *dur;
             Some(*sum)
         }));
         KernelTime { launched_at: pairs.into_iter().map(|(ts, _)| ts).collect(), sums }
     }
 
-    fn within(&self, window: Window) -> (u64, i64) {
-        let before = |ts: i64| self.launched_at.partition_point(|at| *at < ts);
+    fn within(&self, window: Window) -> (u64, Ns) {
+        let before = |ts: Ns| self.launched_at.partition_point(|at| *at < ts);
         let (from, to) = (before(window.start), before(window.end));
         let to = to.max(from);
         ((to - from) as u64, self.sums[to] - self.sums[from])

@@ -1,18 +1,20 @@
 //! When something ran: overlapping spans of time merged into one, and how much of another span they cover.
 
+use crate::time::Ns;
+
 /// Spans of time in order, merged where they overlap or touch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Busy {
-    /// Start and end in ns, half-open.
-    spans: Vec<(i64, i64)>,
+    /// Start and end, half-open.
+    spans: Vec<(Ns, Ns)>,
     /// `before[i]` is the length of all spans before the `i`th.
-    before: Vec<i64>,
+    before: Vec<Ns>,
 }
 
 impl Busy {
-    /// The union of spans, given as start and length in ns, in any order.
-    pub(crate) fn of(spans: impl IntoIterator<Item = (i64, i64)>) -> Self {
-        let mut sorted: Vec<(i64, i64)> = spans.into_iter().collect();
+    /// The union of spans, given as start and length, in any order.
+    pub(crate) fn of(spans: impl IntoIterator<Item = (Ns, Ns)>) -> Self {
+        let mut sorted: Vec<(Ns, Ns)> = spans.into_iter().collect();
         sorted.sort_unstable();
         let mut busy = Busy::default();
         sorted.into_iter().for_each(|(start, dur)| busy.push(start, dur));
@@ -20,43 +22,43 @@ impl Busy {
     }
 
     /// Adds a span that starts no earlier than those before it. A span without a length covers nothing.
-    pub(crate) fn push(&mut self, start: i64, dur: i64) {
-        let end = start.saturating_add(dur);
+    pub(crate) fn push(&mut self, start: Ns, dur: Ns) {
+        let end = start + dur;
         match self.spans.last_mut() {
-            _ if dur <= 0 => {}
+            _ if dur <= Ns::ZERO => {}
             Some((_, last)) if start <= *last => *last = (*last).max(end),
             Some((first, last)) => {
-                let before = self.before.last().copied().unwrap_or(0);
-                self.before.push(before.saturating_add(last.saturating_sub(*first)));
+                let before = self.before.last().copied().unwrap_or_default();
+                self.before.push(before + (*last - *first));
                 self.spans.push((start, end));
             }
             None => {
-                self.before.push(0);
+                self.before.push(Ns::ZERO);
                 self.spans.push((start, end));
             }
         }
     }
 
     /// Where the last span ends.
-    pub(crate) fn end(&self) -> Option<i64> {
+    pub(crate) fn end(&self) -> Option<Ns> {
         self.spans.last().map(|(_, end)| *end)
     }
 
-    /// How many ns of a span are covered.
-    pub(crate) fn within(&self, start: i64, end: i64) -> i64 {
-        if end <= start { 0 } else { self.until(end).saturating_sub(self.until(start)) }
+    /// How much of a span is covered.
+    pub(crate) fn within(&self, start: Ns, end: Ns) -> Ns {
+        if end <= start { Ns::ZERO } else { self.until(end) - self.until(start) }
     }
 
-    /// How many ns of a span are covered that others do not cover.
-    pub(crate) fn without(&self, others: &Busy, start: i64, end: i64) -> i64 {
+    /// How much of a span is covered that others do not cover.
+    pub(crate) fn without(&self, others: &Busy, start: Ns, end: Ns) -> Ns {
         let spans = self.spans.iter().map(|(first, last)| ((*first).max(start), (*last).min(end)));
         let mut from = 0;
-        let alone = |(first, last): (i64, i64)| last.saturating_sub(first) - others.sweep(&mut from, first, last);
-        spans.filter(|(first, last)| first < last).map(alone).fold(0, i64::saturating_add)
+        let alone = |(first, last): (Ns, Ns)| last - first - others.sweep(&mut from, first, last);
+        spans.filter(|(first, last)| first < last).map(alone).sum()
     }
 
-    /// How many ns of a span are covered, for spans in the order of their starts. `from` is where the last search ended, 0 at first.
-    pub(crate) fn sweep(&self, from: &mut usize, start: i64, end: i64) -> i64 {
+    /// How much of a span is covered, for spans in the order of their starts. `from` is where the last search ended, 0 at first.
+    pub(crate) fn sweep(&self, from: &mut usize, start: Ns, end: Ns) -> Ns {
         while self.spans.get(*from).is_some_and(|(_, last)| *last <= start) {
             *from += 1;
         }
@@ -66,22 +68,22 @@ impl Busy {
             step *= 2;
         }
         let near = &self.spans[*from..self.spans.len().min(*from + step + 1)];
-        let Some(last) = near.partition_point(|(first, _)| *first < end).checked_sub(1) else { return 0 };
-        let covered = |at: usize| near[at].1.min(end).saturating_sub(near[at].0.max(start)).max(0);
+        let Some(last) = near.partition_point(|(first, _)| *first < end).checked_sub(1) else { return Ns::ZERO };
+        let covered = |at: usize| (near[at].1.min(end) - near[at].0.max(start)).max(Ns::ZERO);
         match last {
             0 => covered(0),
             // All between the first and the last are covered whole.
-            _ => covered(0) + covered(last) + self.before[*from + last] - self.before[*from + 1],
+            _ => covered(0) + covered(last) + (self.before[*from + last] - self.before[*from + 1]),
         }
     }
 
-    /// How many ns before a time are covered.
-    fn until(&self, time: i64) -> i64 {
+    /// How much of the time before another is covered.
+    fn until(&self, time: Ns) -> Ns {
         match self.spans.partition_point(|(start, _)| *start < time) {
-            0 => 0,
+            0 => Ns::ZERO,
             after => {
                 let (start, end) = self.spans[after - 1];
-                self.before[after - 1].saturating_add(end.min(time).saturating_sub(start))
+                self.before[after - 1] + (end.min(time) - start)
             }
         }
     }
@@ -93,17 +95,21 @@ mod tests {
 
     use super::*;
 
+    fn of(spans: &[(i64, i64)]) -> Busy {
+        Busy::of(spans.iter().map(|(start, dur)| (Ns(*start), Ns(*dur))))
+    }
+
     #[test]
     fn spans_are_put_together() {
-        let busy = Busy::of([(10, 5), (0, 2), (12, 8), (30, 0), (20, 1), (40, 10)]);
-        assert_eq!(busy.spans, [(0, 2), (10, 21), (40, 50)]);
+        let busy = of(&[(10, 5), (0, 2), (12, 8), (30, 0), (20, 1), (40, 10)]);
+        assert_eq!(busy.spans, [(0, 2), (10, 21), (40, 50)].map(|(start, end)| (Ns(start), Ns(end))));
         for (start, end, covered) in
             [(0, 100, 23), (1, 11, 2), (2, 10, 0), (15, 45, 11), (45, 45, 0), (46, 44, 0), (-5, 0, 0), (50, 60, 0)]
         {
-            assert_eq!(busy.within(start, end), covered, "{start}..{end}");
+            assert_eq!(busy.within(Ns(start), Ns(end)), Ns(covered), "{start}..{end}");
         }
-        assert_eq!(Busy::of([(i64::MAX - 1, 5), (i64::MIN, 3)]).within(i64::MIN, i64::MAX), 4);
-        assert_eq!(Busy::of([]).within(0, 9), 0);
+        assert_eq!(of(&[(i64::MAX - 1, 5), (i64::MIN, 3)]).within(Ns::MIN, Ns::MAX), Ns(4));
+        assert_eq!(of(&[]).within(Ns::ZERO, Ns(9)), Ns::ZERO);
     }
 
     proptest! {
@@ -122,16 +128,17 @@ mod tests {
                 is_covered
             };
             let (is_covered, by_others) = (covered(&spans), covered(&others));
-            let (busy, others) = (Busy::of(spans), Busy::of(others));
+            let (busy, others) = (of(&spans), of(&others));
             let mut kernels = kernels;
             kernels.sort_unstable();
             let mut from = 0;
             for (ts, dur) in kernels {
                 let ns = (ts..ts + dur).filter(|ns| *ns >= 0 && is_covered[*ns as usize]).count();
-                prop_assert_eq!(busy.within(ts, ts + dur), ns as i64);
-                prop_assert_eq!(busy.sweep(&mut from, ts, ts + dur), ns as i64);
+                let (start, end) = (Ns(ts), Ns(ts + dur));
+                prop_assert_eq!(busy.within(start, end), Ns(ns as i64));
+                prop_assert_eq!(busy.sweep(&mut from, start, end), Ns(ns as i64));
                 let alone = (ts.max(0)..ts + dur).filter(|ns| is_covered[*ns as usize] && !by_others[*ns as usize]);
-                prop_assert_eq!(busy.without(&others, ts, ts + dur), alone.count() as i64);
+                prop_assert_eq!(busy.without(&others, start, end), Ns(alone.count() as i64));
             }
         }
     }

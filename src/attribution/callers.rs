@@ -26,10 +26,11 @@ use crate::store::Store;
 use crate::store::max_tree::MaxTree;
 use crate::store::slices::UNFINISHED;
 use crate::store::tracks::{Owner, Track};
+use crate::time::Ns;
 
-/// By how much, in ns, the ends of caller and callee may differ because their times were taken in different ways. Traces of before March 2024
+/// By how much the ends of caller and callee may differ because their times were taken in different ways. Traces of before March 2024
 /// truncate start and length to whole microseconds; later ones differ by less than one.
-pub const TOLERANCE: i64 = 2_000;
+pub const TOLERANCE: Ns = Ns(2_000);
 
 /// How many slices that begin soon after a call are considered: only traces with broken times have more.
 const MAX_SOON: usize = 256;
@@ -43,7 +44,7 @@ const MAX_NEAR: usize = 1_000;
 /// When a C function was over, and the Python function whose start proves it.
 #[derive(Debug, Clone, Copy)]
 struct SureEnd {
-    at: i64,
+    at: Ns,
     witness: Option<SliceId>,
 }
 
@@ -63,7 +64,7 @@ pub struct Callers<'a> {
     ends: HashMap<SliceId, SureEnd, foldhash::fast::FixedState>,
 }
 
-/// The slices beside a thread's track, in order, and when each of them ends.
+/// The slices beside a thread's track, in order, and when each of them ends, in ns.
 #[derive(Debug)]
 struct Beside {
     slices: Vec<SliceId>,
@@ -81,7 +82,7 @@ impl<'a> Callers<'a> {
             }
         }
         let beside = |slices: Vec<SliceId>| {
-            let ends = slices.iter().map(|slice| end(store, *slice)).collect();
+            let ends = slices.iter().map(|slice| end(store, *slice).0).collect();
             Beside { slices, ends }
         };
         let lanes = lanes.into_iter().map(|(thread, slices)| (thread, beside(slices))).collect();
@@ -130,9 +131,9 @@ impl<'a> Callers<'a> {
     }
 
     /// The last slice on the lanes before another that still runs.
-    fn beside(&self, thread: Option<ThreadId>, before: SliceId, at: i64) -> Option<SliceId> {
+    fn beside(&self, thread: Option<ThreadId>, before: SliceId, at: Ns) -> Option<SliceId> {
         let Beside { slices, ends } = self.lanes.get(&thread?)?;
-        let place = ends.last_at_least(slices.partition_point(|other| *other < before), at.saturating_add(1))?;
+        let place = ends.last_at_least(slices.partition_point(|other| *other < before), (at + Ns(1)).0)?;
         Some(slices[place])
     }
 
@@ -140,7 +141,7 @@ impl<'a> Callers<'a> {
         self.store.category_kind(slice)
     }
 
-    fn end(&self, slice: SliceId) -> i64 {
+    fn end(&self, slice: SliceId) -> Ns {
         end(self.store, slice)
     }
 
@@ -205,7 +206,7 @@ impl<'a> Callers<'a> {
             PythonCaller::Nobody => false,
             PythonCaller::Frame(wanted) if wanted == number => true,
             // It certainly runs.
-            PythonCaller::Frame(_) if start < self.end(caller).saturating_sub(TOLERANCE) => true,
+            PythonCaller::Frame(_) if start < self.end(caller) - TOLERANCE => true,
             PythonCaller::Frame(wanted) => match self.frame(thread, wanted) {
                 // The recorded caller is another one, if that one can be it.
                 Some(meant) => {
@@ -263,7 +264,7 @@ impl<'a> Callers<'a> {
     }
 
     /// When a C function was over: at its end, or when the next Python function began if that end was never seen.
-    fn sure_end(&mut self, slice: SliceId) -> i64 {
+    fn sure_end(&mut self, slice: SliceId) -> Ns {
         let end = match self.ends.entry(slice) {
             Entry::Occupied(known) => return known.get().at,
             Entry::Vacant(_) => self.find_sure_end(slice),
@@ -286,8 +287,7 @@ impl<'a> Callers<'a> {
         let mut outermost = None;
         let mut caller_ended = false;
         while let Some(caller) = around {
-            caller_ended |=
-                self.kind(caller) == CategoryKind::Frame && self.end(caller) < end.saturating_sub(TOLERANCE);
+            caller_ended |= self.kind(caller) == CategoryKind::Frame && self.end(caller) < end - TOLERANCE;
             outermost = around;
             around = slices.parent(caller);
         }
@@ -306,7 +306,7 @@ impl<'a> Callers<'a> {
         let (store, slices) = (self.store, &self.store.slices);
         let thread = store.thread_of(call)?;
         let (start, end) = (slices.ts(call), self.end(call));
-        let soon = start.saturating_add(TOLERANCE);
+        let soon = start + TOLERANCE;
         let begin_soon = slices.ids_after(call).take(MAX_SOON).take_while(|other| slices.ts(*other) <= soon);
         let holding = begin_soon.filter(|other| {
             let span = (slices.ts(*other), self.end(*other));
@@ -321,11 +321,11 @@ impl<'a> Callers<'a> {
     }
 }
 
-/// When a slice ends, in ns; `i64::MAX` for one whose end is unknown.
-fn end(store: &Store, slice: SliceId) -> i64 {
+/// When a slice ends; [`Ns::MAX`] for one whose end is unknown.
+fn end(store: &Store, slice: SliceId) -> Ns {
     match store.slices.dur(slice) {
-        UNFINISHED => i64::MAX,
-        dur => store.slices.ts(slice).saturating_add(dur),
+        UNFINISHED => Ns::MAX,
+        dur => store.slices.ts(slice) + dur,
     }
 }
 
@@ -351,9 +351,9 @@ fn slices_of_tracks<'a>(store: &Store, threads: impl Iterator<Item = &'a ThreadI
 }
 
 /// Whether a span that begins earlier holds another: up to its end, or most of it up to the difference of clocks.
-fn holds(caller: (i64, i64), callee: (i64, i64)) -> bool {
-    let over = callee.1.saturating_sub(caller.1);
-    over <= 0 || (over <= TOLERANCE && caller.1.saturating_sub(callee.0) > over)
+fn holds(caller: (Ns, Ns), callee: (Ns, Ns)) -> bool {
+    let over = callee.1 - caller.1;
+    over <= Ns::ZERO || (over <= TOLERANCE && caller.1 - callee.0 > over)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::busy::Busy;
 use super::launches::Launched;
 use crate::id::GpuId;
 use crate::store::Store;
+use crate::time::Ns;
 
 /// What ran on all GPUs of a trace.
 #[derive(Debug, Default)]
@@ -44,7 +45,7 @@ impl GpuActivity {
                 continue;
             }
             if let Some(before) = device.compute.end().filter(|before| *before > ts) {
-                device.several.push(ts, dur.min(before.saturating_sub(ts)));
+                device.several.push(ts, dur.min(before - ts));
             }
             device.compute.push(ts, dur);
         }
@@ -67,8 +68,8 @@ pub(crate) struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    /// How many ns of a kernel no other compute kernel overlaps. Kernels must be asked for in the order of their starts.
-    pub(crate) fn exposed(&mut self, launched: &Launched) -> i64 {
+    /// How long no other compute kernel overlaps a kernel. Kernels must be asked for in the order of their starts.
+    pub(crate) fn exposed(&mut self, launched: &Launched) -> Ns {
         let (start, dur) = (self.store.slices.ts(launched.kernel), launched.gpu_time(self.store));
         let gpu = self.store.gpu_of(launched.kernel);
         let Some(device) = self.activity.of.get(&gpu) else { return dur };
@@ -78,6 +79,6 @@ impl Sweep<'_> {
             true => (&device.compute, in_compute),
             false => (&device.several, in_several),
         };
-        dur - busy.sweep(from, start, start.saturating_add(dur))
+        dur - busy.sweep(from, start, start + dur)
     }
 }

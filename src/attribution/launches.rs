@@ -22,10 +22,11 @@ use crate::nccl::calls::{GRAPH_LAUNCHES, Work};
 use crate::nccl::category::CategoryKind;
 use crate::store::Store;
 use crate::store::strings::StringId;
+use crate::time::Ns;
 
-/// How much later than its kernel, in ns, a call may begin and still be its launch. The profiler aligns the clocks of CPU and GPU to well
+/// How much later than its kernel a call may begin and still be its launch. The profiler aligns the clocks of CPU and GPU to well
 /// under this. A call that is later still has the id by chance, or because ids were used again.
-const MAX_CLOCK_SKEW: i64 = 10_000_000;
+const MAX_CLOCK_SKEW: Ns = Ns(10_000_000);
 
 /// A kernel and the call that launched it. Their times are in the store's columns: a trace has a row per kernel, so rows are small.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -124,15 +125,15 @@ pub enum WindowOn {
 }
 
 impl Launched {
-    /// The time by which it is in a window, in ns.
-    pub fn at(&self, store: &Store, on: WindowOn) -> i64 {
+    /// The time by which it is in a window.
+    pub fn at(&self, store: &Store, on: WindowOn) -> Ns {
         let slice = self.call.filter(|_| on == WindowOn::Launch).unwrap_or(self.kernel);
         store.slices.ts(slice)
     }
 
-    /// How long the kernel ran, in ns; 0 for one that never ended.
-    pub fn gpu_time(&self, store: &Store) -> i64 {
-        store.slices.dur(self.kernel).max(0)
+    /// How long the kernel ran; 0 for one that never ended.
+    pub fn gpu_time(&self, store: &Store) -> Ns {
+        store.slices.dur(self.kernel).max(Ns::ZERO)
     }
 }
 
@@ -170,14 +171,14 @@ struct Finder<'a> {
     /// The names of calls that launch graphs.
     graph_launches: Vec<StringId>,
     /// By trace: the lowest correlation id of all calls, and when the first of them began.
-    first_calls: Vec<Option<(Option<i64>, i64)>>,
+    first_calls: Vec<Option<(Option<i64>, Ns)>>,
 }
 
 impl<'a> Finder<'a> {
     fn new(store: &'a Store, kernels: &[SliceId]) -> Self {
         let ids = kernels.iter().filter_map(|kernel| Some((store.trace_correlation(*kernel)?, Vec::new())));
         let mut calls: Calls = ids.collect();
-        let mut first_calls: Vec<Option<(Option<i64>, i64)>> = vec![None; store.traces.len()];
+        let mut first_calls: Vec<Option<(Option<i64>, Ns)>> = vec![None; store.traces.len()];
         for slice in store.runtime_calls.iter().copied() {
             let (trace, ts) = (store.trace_of(slice), store.slices.ts(slice));
             let (first_id, _) = first_calls[trace.row()].get_or_insert((None, ts));
@@ -207,7 +208,7 @@ impl<'a> Finder<'a> {
     fn launched(&self, kernel: SliceId) -> Launched {
         let slices = &self.store.slices;
         let kernel_ts = slices.ts(kernel);
-        let latest_start = kernel_ts.saturating_add(MAX_CLOCK_SKEW);
+        let latest_start = kernel_ts + MAX_CLOCK_SKEW;
         let correlation = self.store.correlation(kernel);
         let trace = self.store.trace_of(kernel);
         let candidates = correlation.and_then(|id| self.calls.get(&(trace, id))).map_or(&[][..], Vec::as_slice);
@@ -257,7 +258,7 @@ impl<'a> Finder<'a> {
         id.and_then(|id| self.of_one_process.get(&id)).is_none_or(|of| candidates.len() <= *of)
     }
 
-    fn reason(&self, trace: TraceId, kernel_ts: i64, correlation: Option<i64>) -> Reason {
+    fn reason(&self, trace: TraceId, kernel_ts: Ns, correlation: Option<i64>) -> Reason {
         match (self.first_calls.get(trace.row()).copied().flatten(), correlation) {
             (None, _) => Reason::NoCalls,
             // Ids rise with time.
@@ -337,7 +338,7 @@ fn by_external_id(store: &Store, launches: &mut Launches) {
     }
     for launched in &mut launches.kernels {
         let Some(with_id) = wanted(launched).and_then(|id| operators.get(&id)) else { continue };
-        let latest_start = store.slices.ts(launched.kernel).saturating_add(MAX_CLOCK_SKEW);
+        let latest_start = store.slices.ts(launched.kernel) + MAX_CLOCK_SKEW;
         let before = &with_id[..with_id.partition_point(|call| store.slices.ts(*call) <= latest_start)];
         if let Some(latest) = before.last() {
             (launched.call, launched.evidence) = (Some(*latest), Evidence::ExternalId);

@@ -33,6 +33,7 @@ use threads::MainThreads;
 use crate::id::{PathId, SliceId, ThreadId};
 use crate::store::Store;
 use crate::store::slices::UNFINISHED;
+use crate::time::Ns;
 
 /// One kernel, the call that launched it, and the code that made the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,13 +53,13 @@ pub struct KernelLaunch {
     pub helper_thread: Option<ThreadId>,
     /// The `record_param_comms` slice among the callers of the launch: what PyTorch recorded of the collective.
     pub record: Option<SliceId>,
-    /// How long the kernel ran, in ns; 0 for one that never ended.
-    pub gpu_time: i64,
-    /// How long no compute kernel ran on the GPU beside this one, in ns.
-    pub exposed: i64,
-    /// From the end of the launching call to the kernel's start, in ns; 0 for a kernel that starts before that. `None` for kernels of a
+    /// How long the kernel ran; 0 for one that never ended.
+    pub gpu_time: Ns,
+    /// How long no compute kernel ran on the GPU beside this one.
+    pub exposed: Ns,
+    /// From the end of the launching call to the kernel's start; 0 for a kernel that starts before that. `None` for kernels of a
     /// graph, of which one call launches many, and where the call or its end is unknown.
-    pub queue_delay: Option<i64>,
+    pub queue_delay: Option<Ns>,
 }
 
 impl KernelLaunch {
@@ -158,8 +159,8 @@ impl<'a> Attributor<'a> {
     }
 }
 
-fn queue_delay(store: &Store, launched: &Launched) -> Option<i64> {
+fn queue_delay(store: &Store, launched: &Launched) -> Option<Ns> {
     let call = launched.call.filter(|_| matches!(launched.evidence, Evidence::Correlation | Evidence::Flow))?;
     let (ts, dur) = (store.slices.ts(call), store.slices.dur(call));
-    (dur != UNFINISHED).then(|| store.slices.ts(launched.kernel).saturating_sub(ts.saturating_add(dur)).max(0))
+    (dur != UNFINISHED).then(|| (store.slices.ts(launched.kernel) - (ts + dur)).max(Ns::ZERO))
 }

@@ -18,6 +18,7 @@ use crate::nccl::ranks::ranks_of_text;
 use crate::store::Store;
 use crate::store::args::ArgSetId;
 use crate::store::slices::UNFINISHED;
+use crate::time::Ns;
 
 /// A communicator, as far as a trace says which ranks it has. Names are not unique over a job; the set of ranks and the description
 /// are what two ranks agree on.
@@ -63,7 +64,7 @@ impl State {
     }
 }
 
-/// One collective or point-to-point operation on one rank. Times in ns on the trace's own clock.
+/// One collective or point-to-point operation on one rank. Times are on the trace's own clock.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Operation {
@@ -88,15 +89,15 @@ pub struct Operation {
     /// The other side of a send or receive, or the root: a rank within the group, as recorded.
     pub peer: Option<i64>,
     /// When PyTorch recorded the operation: the start of its `record_param_comms`.
-    pub enqueued: Option<i64>,
+    pub enqueued: Option<Ns>,
     /// The call that launched the kernel.
     pub launch: Option<SliceId>,
     /// When that call started.
-    pub launched: Option<i64>,
+    pub launched: Option<Ns>,
     /// When the kernel started.
-    pub start: i64,
+    pub start: Ns,
     /// When it ended; `None` if it did not end within the recording.
-    pub end: Option<i64>,
+    pub end: Option<Ns>,
     /// How far it got.
     pub state: State,
     /// The algorithm, as far as the kernel's name says.
@@ -170,7 +171,7 @@ impl<'a> Reader<'a> {
         let Method { algorithm, protocol } = Method::of_kernel(name);
         let gpu = store.gpu_of(kernel);
         let (start, dur) = (store.slices.ts(kernel), store.slices.dur(kernel));
-        let end = (dur != UNFINISHED).then(|| start.saturating_add(dur));
+        let end = (dur != UNFINISHED).then(|| start + dur);
         Operation {
             kernel,
             rank: self.ranks.of_kernel(row),

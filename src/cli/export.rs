@@ -13,6 +13,7 @@ use nccl_stacks::export::{cut, sqlite};
 use nccl_stacks::input::Contents;
 use nccl_stacks::load::LoadOptions;
 use nccl_stacks::sql::Database;
+use nccl_stacks::time::Window;
 
 use super::args::{Export, On};
 use super::output::Target;
@@ -111,7 +112,7 @@ fn write_cut(args: &Export, wanted: &Wanted, database: &Database, target: &Targe
     opening::refuse_if_several(ONE, &names)?;
     let launches = launches::find(store, &choose(store, wanted));
     let window = span::choose(&args.span, database, &launches)?;
-    let (first, last) = store.bounds;
+    let Window { start: first, end: last } = store.bounds;
     if window.end <= first || window.start > last {
         return Err(Stop::NotFound(format!(
             "Nothing found: the window lies outside of the trace, which goes from {first} ns to {last} ns."

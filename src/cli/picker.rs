@@ -6,7 +6,8 @@ use std::io::IsTerminal;
 use inquire::{InquireError, Select};
 
 use nccl_stacks::analysis::window::{Candidate, several_processes};
-use nccl_stacks::report::format::{Nanos, count, shorten, shorten_right, thread, visible};
+use nccl_stacks::report::format::{count, duration, shorten, shorten_right, thread, visible};
+use nccl_stacks::time::Ns;
 
 use super::stop::Stop;
 use super::terminal::{say, stderr_size};
@@ -31,8 +32,8 @@ impl fmt::Display for Line {
 /// The lines of a terminal that are not the list's.
 const OTHER_LINES: usize = 5;
 
-/// Asks which of the slices is meant, and returns its index; starts are shown from `origin`, the trace's first instant, in ns.
-pub(super) fn pick(found: &[Candidate], origin: i64) -> Result<usize, Stop> {
+/// Asks which of the slices is meant, and returns its index; starts are shown from `origin`, the trace's first instant.
+pub(super) fn pick(found: &[Candidate], origin: Ns) -> Result<usize, Stop> {
     let (width, height) = stderr_size().unwrap_or((80, 24));
     // The list indents its lines by two; one more keeps the cursor from wrapping.
     let width = width.saturating_sub(3);
@@ -49,10 +50,10 @@ pub(super) fn pick(found: &[Candidate], origin: i64) -> Result<usize, Stop> {
         .map(|(index, candidate)| {
             let left = row([
                 index.to_string(),
-                format!("+{}", Nanos(candidate.window.start - origin)),
-                Nanos(candidate.window.duration()).to_string(),
+                format!("+{}", duration(candidate.window.start - origin)),
+                duration(candidate.window.duration()),
                 count(candidate.kernels),
-                Nanos(candidate.gpu_time).to_string(),
+                duration(candidate.gpu_time),
                 thread(candidate, several),
             ]);
             let room = width.saturating_sub(left.chars().count()).max(12);

@@ -5,7 +5,7 @@ use nccl_stacks::attribution::launches::{Launches, WindowOn};
 use nccl_stacks::report::format::{thread, visible};
 use nccl_stacks::report::lists::candidates;
 use nccl_stacks::sql::Database;
-use nccl_stacks::time::Window;
+use nccl_stacks::time::{Ns, Window};
 
 use super::args::Span;
 use super::stop::Stop;
@@ -59,7 +59,7 @@ pub(super) fn choose(span: &Span, database: &Database, launches: &Launches) -> R
 }
 
 /// Which of the slices is meant: by `--index`, because there is only one, or by asking the user.
-fn choose_index(span: &Span, database: &Database, found: &[Candidate], origin: i64) -> Result<usize, Stop> {
+fn choose_index(span: &Span, database: &Database, found: &[Candidate], origin: Ns) -> Result<usize, Stop> {
     match (found.len(), span.index, &span.function_name) {
         (0, _, Some(name)) => Err(Stop::NotFound(no_such_function(database, name)?)),
         (0, _, None) => Err(Stop::NotFound(

@@ -22,7 +22,7 @@ use crate::input::json::copy::{Choice, CopyError, copy};
 use crate::nccl::category::MARKED;
 use crate::store::Store;
 use crate::store::max_tree::MaxTree;
-use crate::time::Window;
+use crate::time::{Ns, Window};
 
 /// The first tid of the tracks of marks; tids that a process or thread has are skipped. Larger than any tid or pid of Linux, and
 /// small enough for all viewers.
@@ -85,16 +85,18 @@ fn tracks(store: &Store, kernels: &[SliceId]) -> (Vec<Track>, HashMap<u64, usize
     let threads = &store.tracks.threads;
     let mut tids = free_tids(store);
     let (mut tracks, mut marks) = (Vec::<Track>::new(), HashMap::new());
-    // By stream: its tracks, and for each the time from the end of its last mark to the end of time.
+    // By stream: its tracks, and for each how many ns are left from the end of its last mark to the end of time.
     let mut of_streams: HashMap<ThreadId, (Vec<usize>, MaxTree)> = HashMap::new();
     for kernel in kernels {
         let slice = *kernel;
         let (Some(offset), Some(stream)) = (store.slices.offset(slice), store.thread_of(slice)) else { continue };
-        let (start, end) = (store.slices.ts(slice), store.slices.ts(slice) + store.slices.dur(slice).max(0));
+        let start = store.slices.ts(slice);
+        let end = start + store.slices.dur(slice).max(Ns::ZERO);
+        let left_after = |time: Ns| (Ns::MAX - time).0;
         let (of_stream, left) = of_streams.entry(stream).or_default();
-        let track = match left.first_at_least(i64::MAX - start) {
+        let track = match left.first_at_least(left_after(start)) {
             Some(free) => {
-                left.set(free, i64::MAX - end);
+                left.set(free, left_after(end));
                 of_stream[free]
             }
             None => {
@@ -102,7 +104,7 @@ fn tracks(store: &Store, kernels: &[SliceId]) -> (Vec<Track>, HashMap<u64, usize
                 let name = name(threads[stream.row()].tid, of_stream.len());
                 tracks.push(Track { tid, name });
                 of_stream.push(tracks.len() - 1);
-                left.push(i64::MAX - end);
+                left.push(left_after(end));
                 tracks.len() - 1
             }
         };

@@ -17,6 +17,7 @@ use crate::input::Input;
 use crate::input::json::copy::{Choice, Copied, CopyError, repair};
 use crate::store::Store;
 use crate::store::tracks::Owner;
+use crate::time::Ns;
 
 use super::cut::{free_tids, packed};
 
@@ -103,7 +104,7 @@ pub fn write(
     let Contents::Json(text) = input.into_trace(file)? else { return Err(Error::CannotRepair { name }) };
     let mut is_named = vec![false; lanes.threads.len()];
     // The flow events of a slice follow it directly, and move with it.
-    let mut last: Option<(i64, String, usize)> = None;
+    let mut last: Option<(Ns, String, usize)> = None;
     let choose = |event: &Event<'_>, offset: u64| {
         let is_flow = matches!(event.kind, Kind::FlowStart(_) | Kind::FlowStep(_) | Kind::FlowEnd { .. });
         let lane = match (lanes.moves.get(&offset).copied(), &last) {

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 
 use crate::analysis::collective_info::Group;
 use crate::analysis::cost::Order;
@@ -10,29 +9,26 @@ use crate::analysis::delta::Delta;
 use crate::analysis::stacks::Stack;
 use crate::analysis::weight::Weight;
 use crate::analysis::window::Candidate;
+use crate::time::Ns;
 
 /// The width of lines where there is no screen: wide enough for most names, short enough for a log.
 pub const WIDTH_WITHOUT_SCREEN: usize = 160;
 
-/// A length of time in ns, shown in the largest unit of which it has one or more, with three decimals: `139.079 ms`.
-#[derive(Debug, Clone, Copy)]
-pub struct Nanos(pub i64);
-
-impl fmt::Display for Nanos {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (unit, name) = match self.0.unsigned_abs() {
-            0..1_000 => return write!(f, "{} ns", self.0),
-            1_000..1_000_000 => (1_000, "µs"),
-            1_000_000..1_000_000_000 => (1_000_000, "ms"),
-            _ => (1_000_000_000, "s"),
-        };
-        // Rounded to a thousandth of the unit in integers, so that equal times always print alike.
-        let thousandths =
-            (i128::from(self.0) * 2000 + i128::from(unit) * i128::from(self.0.signum())) / (i128::from(unit) * 2);
-        let sign = if thousandths < 0 { "-" } else { "" };
-        let thousandths = thousandths.unsigned_abs();
-        write!(f, "{sign}{}.{:03} {name}", thousandths / 1000, thousandths % 1000)
-    }
+/// A length of time in the largest unit of which it has one or more, with three decimals: `139.079 ms`.
+pub fn duration(time: Ns) -> String {
+    let Ns(nanos) = time;
+    let (unit, name) = match nanos.unsigned_abs() {
+        0..1_000 => return format!("{nanos} ns"),
+        1_000..1_000_000 => (1_000, "µs"),
+        1_000_000..1_000_000_000 => (1_000_000, "ms"),
+        _ => (1_000_000_000, "s"),
+    };
+    // Rounded to a thousandth of the unit in integers, so that equal times always print alike.
+    let thousandths =
+        (i128::from(nanos) * 2000 + i128::from(unit) * i128::from(nanos.signum())) / (i128::from(unit) * 2);
+    let sign = if thousandths < 0 { "-" } else { "" };
+    let thousandths = thousandths.unsigned_abs();
+    format!("{sign}{}.{:03} {name}", thousandths / 1000, thousandths % 1000)
 }
 
 /// A count with commas: `239,093`.
@@ -85,7 +81,7 @@ pub fn size(bytes: u64) -> String {
 pub fn value(measure: Order, number: f64) -> String {
     match measure {
         Order::Count => count(number.round() as u64),
-        Order::GpuTime | Order::Exposed | Order::Mean => Nanos(number.round() as i64).to_string(),
+        Order::GpuTime | Order::Exposed | Order::Mean => duration(Ns::rounded(number)),
     }
 }
 
@@ -214,7 +210,7 @@ mod tests {
             (999_999_999, "1000.000 ms"),
             (2_000_000_000, "2.000 s"),
         ] {
-            assert_eq!(Nanos(nanos).to_string(), want);
+            assert_eq!(duration(Ns(nanos)), want);
         }
     }
 

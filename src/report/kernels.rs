@@ -6,6 +6,7 @@ use super::column::{Align, Column, Table};
 use super::csv::write_rows;
 use super::format::{count, grouped, shorten_right, visible};
 use crate::analysis::summary::{KernelRow, KernelTable};
+use crate::time::Ns;
 
 /// Whether cells are for people or for programs.
 #[derive(Clone, Copy)]
@@ -17,10 +18,10 @@ enum Style {
 }
 
 impl Style {
-    fn whole(self, number: i64) -> String {
-        match (self, u64::try_from(number)) {
+    fn whole(self, time: Ns) -> String {
+        match (self, u64::try_from(time.0)) {
             (Style::Table, Ok(number)) => count(number),
-            _ => number.to_string(),
+            _ => time.to_string(),
         }
     }
 

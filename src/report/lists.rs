@@ -1,7 +1,7 @@
 //! Short lists that an error or a note shows: the slices to choose from, the kernels that a trace has instead.
 
 use super::column::{Column, Table};
-use super::format::{Nanos, count, shorten_right, thread, visible};
+use super::format::{count, duration, shorten_right, thread, visible};
 use crate::analysis::missing::NameCount;
 use crate::analysis::window::{Candidate, several_processes};
 
@@ -11,9 +11,9 @@ type Context = (usize, bool);
 const CANDIDATES: &[Column<Candidate, Context>] = &[
     Column::right("index", |_, (index, _)| index.to_string()),
     Column::right("start (ns)", |candidate, _| candidate.window.start.to_string()),
-    Column::right("duration", |candidate, _| Nanos(candidate.window.duration()).to_string()),
+    Column::right("duration", |candidate, _| duration(candidate.window.duration())),
     Column::right("kernels", |candidate, _| count(candidate.kernels)),
-    Column::right("GPU time", |candidate, _| Nanos(candidate.gpu_time).to_string()),
+    Column::right("GPU time", |candidate, _| duration(candidate.gpu_time)),
     Column::left("thread", |candidate, (_, several)| thread(candidate, *several)),
     Column::left("name", |candidate, _| visible(&candidate.name).into_owned()),
 ];

@@ -2,16 +2,17 @@
 
 use std::io::{self, Write};
 
-use super::format::{Nanos, WIDTH_WITHOUT_SCREEN, count, percent, percent_or_unknown, visible};
+use super::format::{WIDTH_WITHOUT_SCREEN, count, duration, percent, percent_or_unknown, visible};
 use super::kernels;
 use crate::analysis::stacks::StackReport;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{Costliest, Verdict};
+use crate::time::Ns;
 
 /// A time that is a share of the window.
 struct Time {
     label: &'static str,
-    get: fn(&Summary) -> i64,
+    get: fn(&Summary) -> Ns,
 }
 
 const TIMES: &[Time] = &[
@@ -31,10 +32,10 @@ pub(super) fn summary(report: &StackReport, width: Option<usize>, out: &mut impl
     for Time { label, get } in TIMES {
         let time = get(summary);
         let share = percent_or_unknown(summary.share(time));
-        writeln!(out, " {label:<12}{:>12}{share:>10}", Nanos(time).to_string())?;
+        writeln!(out, " {label:<12}{:>12}{share:>10}", duration(time))?;
     }
     let of = if summary.gpus == 1 { String::new() } else { format!(" on {} GPUs, summed", summary.gpus) };
-    writeln!(out, " {:<12}{:>12}{of}\n", "Window", Nanos(summary.wall).to_string())?;
+    writeln!(out, " {:<12}{:>12}{of}\n", "Window", duration(summary.wall))?;
     let table = kernels::table(&summary.top_kernels, Some(width.unwrap_or(WIDTH_WITHOUT_SCREEN)));
     writeln!(out, "{}", table.trim_end())?;
     match summary.other_names() {
@@ -53,7 +54,7 @@ fn verdict(verdict: &Verdict<'_>) -> String {
         "Collectives ran for {} of the window; for {} of that time ({}, {} of the window) no compute kernel ran beside them.",
         percent(collectives.share_of_window),
         percent(collectives.exposed_share),
-        Nanos(collectives.exposed),
+        duration(collectives.exposed),
         percent(collectives.exposed_share_of_window)
     );
     if let Some(Costliest { share, from, within, .. }) = verdict.costliest {

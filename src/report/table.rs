@@ -3,20 +3,21 @@
 use std::io::{self, Write};
 
 use super::column::{Align, CALLED_FROM, Column, INDENT, Table};
-use super::format::{Nanos, count, percent_or_unknown, values, visible};
+use super::format::{count, duration, percent_or_unknown, values, visible};
 use super::frames::{least_width, shorten_frame};
 use crate::analysis::origin::origins;
 use crate::analysis::stacks::{Stack, StackReport};
+use crate::time::Ns;
 
 /// The numbers of stacks; the context is the number of the row.
 const NUMBERS: &[Column<Stack, usize>] = &[
     Column::right("#", |_, number| number.to_string()),
     Column::right("count", |stack, _| count(stack.count)),
-    Column::right("GPU time", |stack, _| Nanos(stack.cost.gpu_time.total).to_string()),
+    Column::right("GPU time", |stack, _| duration(stack.cost.gpu_time.total)),
     Column::dropped(4, Align::Right, "share", |stack, _| percent_or_unknown(stack.cost.share)),
-    Column::dropped(5, Align::Right, "exposed", |stack, _| Nanos(stack.cost.exposed).to_string()),
-    Column::dropped(1, Align::Right, "mean", |stack, _| Nanos(stack.cost.gpu_time.mean.round() as i64).to_string()),
-    Column::dropped(0, Align::Right, "max", |stack, _| Nanos(stack.cost.gpu_time.max).to_string()),
+    Column::dropped(5, Align::Right, "exposed", |stack, _| duration(stack.cost.exposed)),
+    Column::dropped(1, Align::Right, "mean", |stack, _| duration(Ns::rounded(stack.cost.gpu_time.mean))),
+    Column::dropped(0, Align::Right, "max", |stack, _| duration(stack.cost.gpu_time.max)),
     Column::dropped(3, Align::Left, "collective", |stack, _| values(&stack.collective.collectives, stack)),
     Column::dropped(2, Align::Right, "busbw (GB/s)", |stack, _| {
         stack.collective.bandwidth.map_or("?".to_owned(), |bandwidth| format!("{:.1}", bandwidth.bus))

@@ -2,11 +2,12 @@
 
 use std::io::{self, Write};
 
-use super::format::{Nanos, count, kernel_names, percent, process_group, size, values};
+use super::format::{count, duration, kernel_names, percent, process_group, size, values};
 use super::frames::lines;
 use crate::analysis::collective_info::{Bandwidth, Bytes, CollectiveInfo};
 use crate::analysis::cost::{Cost, Distribution};
 use crate::analysis::stacks::{Stack, StackReport};
+use crate::time::Ns;
 
 /// Writes the stacks.
 ///
@@ -27,19 +28,19 @@ pub(super) fn stacks(report: &StackReport, out: &mut impl Write) -> io::Result<(
 /// The lines on a stack's cost.
 fn cost(stack: &Stack, out: &mut impl Write) -> io::Result<()> {
     let Cost { gpu_time, share, exposed, overlapped, queue_delay, .. } = &stack.cost;
-    let mean = |distribution: &Distribution| Nanos(distribution.mean.round() as i64);
-    let median = |distribution: &Distribution| Nanos(distribution.median.round() as i64);
+    let mean = |distribution: &Distribution| duration(Ns::rounded(distribution.mean));
+    let median = |distribution: &Distribution| duration(Ns::rounded(distribution.median));
     let share = share.map_or(String::new(), |share| format!(", {} of the window", percent(share)));
-    write!(out, "  GPU time {}{share}", Nanos(gpu_time.total))?;
+    write!(out, "  GPU time {}{share}", duration(gpu_time.total))?;
     if stack.count > 1 {
-        write!(out, ": mean {}, median {}, p95 {}", mean(gpu_time), median(gpu_time), Nanos(gpu_time.p95))?;
-        write!(out, ", min {}, max {}", Nanos(gpu_time.min), Nanos(gpu_time.max))?;
+        write!(out, ": mean {}, median {}, p95 {}", mean(gpu_time), median(gpu_time), duration(gpu_time.p95))?;
+        write!(out, ", min {}, max {}", duration(gpu_time.min), duration(gpu_time.max))?;
     }
     writeln!(out)?;
     let of_it = stack.cost.exposed_share().map_or(String::new(), |share| format!(" ({})", percent(share)));
-    write!(out, "  Exposed {}{of_it}, overlapped {}", Nanos(*exposed), Nanos(*overlapped))?;
+    write!(out, "  Exposed {}{of_it}, overlapped {}", duration(*exposed), duration(*overlapped))?;
     match queue_delay {
-        Some(delay) => writeln!(out, "; launch to start: median {}, p95 {}", median(delay), Nanos(delay.p95)),
+        Some(delay) => writeln!(out, "; launch to start: median {}, p95 {}", median(delay), duration(delay.p95)),
         None => writeln!(out),
     }
 }

@@ -9,6 +9,7 @@ use rusqlite::{Connection, Error, Result};
 use crate::event::ArgValue;
 use crate::id::SliceId;
 use crate::store::Store;
+use crate::time::Ns;
 
 /// Functions of Perfetto that are refused, and the advice in their error.
 const REFUSED: &[(&str, &str)] = &[
@@ -30,9 +31,9 @@ pub(super) fn register(connection: &Connection, store: &Arc<Store>) -> Result<()
     };
     connection.create_scalar_function("EXTRACT_ARG", 2, PURE, of(extract_arg))?;
     connection.create_scalar_function("slice_is_ancestor", 2, PURE, of(slice_is_ancestor))?;
-    connection.create_scalar_function("trace_start", 0, PURE, of(|store, _| Ok(Value::Integer(store.bounds.0))))?;
-    connection.create_scalar_function("trace_end", 0, PURE, of(|store, _| Ok(Value::Integer(store.bounds.1))))?;
-    connection.create_scalar_function("trace_dur", 0, PURE, of(|store, _| Ok(Value::Integer(duration(store)))))?;
+    connection.create_scalar_function("trace_start", 0, PURE, of(|store, _| time(store.bounds.start)))?;
+    connection.create_scalar_function("trace_end", 0, PURE, of(|store, _| time(store.bounds.end)))?;
+    connection.create_scalar_function("trace_dur", 0, PURE, of(|store, _| time(store.bounds.duration())))?;
     connection.create_scalar_function("to_timecode", 1, PURE, to_timecode)?;
     for (name, advice) in REFUSED {
         connection.create_scalar_function(*name, -1, PURE, move |_| -> Result<Value> { Err(failed(name, advice)) })?;
@@ -45,9 +46,8 @@ pub(super) fn failed(function: &str, message: &str) -> Error {
     Error::UserFunctionError(format!("{function}: {message}").into())
 }
 
-/// Length of the trace, in ns.
-fn duration(store: &Store) -> i64 {
-    store.bounds.1.saturating_sub(store.bounds.0)
+fn time(time: Ns) -> Result<Value> {
+    Ok(Value::Integer(time.0))
 }
 
 /// `EXTRACT_ARG(arg_set_id, key)`: the value of exactly this key, NULL if there is none, as in Perfetto.
@@ -77,11 +77,11 @@ fn slice_is_ancestor(store: &Store, context: &Context<'_>) -> Result<Value> {
         Ok(id.and_then(|id| u32::try_from(id).ok()).map(SliceId).filter(|id| id.row() < slices.len()))
     };
     let (Some(ancestor), Some(descendant)) = (slice(0)?, slice(1)?) else { return Ok(Value::Null) };
-    let end = |slice| slices.ts(slice).saturating_add(slices.dur(slice));
+    let end = |slice| slices.ts(slice) + slices.dur(slice);
     let encloses = slices.track(ancestor) == slices.track(descendant)
         && slices.depth(ancestor) < slices.depth(descendant)
         && slices.ts(ancestor) <= slices.ts(descendant)
-        && (slices.dur(ancestor) < 0 || end(ancestor) >= end(descendant));
+        && (slices.dur(ancestor) < Ns::ZERO || end(ancestor) >= end(descendant));
     Ok(Value::Integer(encloses.into()))
 }
 

@@ -26,7 +26,7 @@ const fn id() -> Column {
     int("id", Row, |_, i| Cell::Int(i as i64))
 }
 
-/// An id or a number; NULL if unknown.
+/// An id or a time; NULL if unknown.
 fn known<T: Into<i64>>(value: Option<T>) -> Cell<'static> {
     value.map(Into::into).into()
 }
@@ -66,9 +66,9 @@ pub(super) static KERNEL_LAUNCH: Table = Table {
             Some(thread) => Cell::Owned(thread_name(s, thread, false)),
             None => Cell::Null,
         }),
-        int("gpu_ns", Scan, |s, i| Cell::Int(launch(s, i).gpu_time)),
-        int("exposed_ns", Scan, |s, i| Cell::Int(launch(s, i).exposed)),
-        int("queue_delay_ns", Scan, |s, i| launch(s, i).queue_delay.into()),
+        int("gpu_ns", Scan, |s, i| Cell::Int(launch(s, i).gpu_time.into())),
+        int("exposed_ns", Scan, |s, i| Cell::Int(launch(s, i).exposed.into())),
+        int("queue_delay_ns", Scan, |s, i| known(launch(s, i).queue_delay)),
         text("family", |s, i| s.family(i).into()),
         int("collective_id", Integer, |s, i| known(s.attributed().operation_of[i])),
         int("rank", Integer, |s, i| known(s.attributed().ranks[i])),
@@ -119,11 +119,11 @@ pub(super) static COLLECTIVE: Table = Table {
         int("out_elements", Scan, |s, i| size(operation(s, i).out_elements)),
         int("bytes", Scan, |s, i| size(operation(s, i).bytes)),
         int("peer", Scan, |s, i| operation(s, i).peer.into()),
-        int("enqueue_ts", Scan, |s, i| operation(s, i).enqueued.into()),
+        int("enqueue_ts", Scan, |s, i| known(operation(s, i).enqueued)),
         int("launch_id", Integer, |s, i| known::<SliceId>(operation(s, i).launch)),
-        int("launch_ts", Scan, |s, i| operation(s, i).launched.into()),
-        int("ts", Sorted, |s, i| Cell::Int(operation(s, i).start)),
-        int("dur", Scan, |s, i| operation(s, i).end.map(|end| end.saturating_sub(operation(s, i).start)).into()),
+        int("launch_ts", Scan, |s, i| known(operation(s, i).launched)),
+        int("ts", Sorted, |s, i| Cell::Int(operation(s, i).start.into())),
+        int("dur", Scan, |s, i| known(operation(s, i).end.map(|end| end - operation(s, i).start))),
         text("state", |s, i| Cell::Text(operation(s, i).state.name())),
         text("algorithm", |s, i| operation(s, i).algorithm.as_deref().into()),
         text("protocol", |s, i| operation(s, i).protocol.as_deref().into()),

@@ -86,16 +86,16 @@ pub(super) static SLICE: Table = Table {
     rows: |s| s.slices.len(),
     columns: &[
         row("id"),
-        int("ts", Sorted, |s, i| Cell::Int(s.slices.ts(id(i)))),
-        int("dur", Scan, |s, i| Cell::Int(s.slices.dur(id(i)))),
+        int("ts", Sorted, |s, i| Cell::Int(s.slices.ts(id(i)).into())),
+        int("dur", Scan, |s, i| Cell::Int(s.slices.dur(id(i)).into())),
         int("track_id", FewValues(|s| s.tracks.tracks.len()), |s, i| Cell::Int(s.slices.track(id(i)).into())),
         text("category", Text(|s, i| s.slices.category(id(i))), |s, i| string(s, s.slices.category(id(i)))),
         text("name", Text(|s, i| s.slices.name(id(i))), |s, i| string(s, s.slices.name(id(i)))),
         int("depth", FewValues(|_| USUAL_DEPTH), |s, i| Cell::Int(s.slices.depth(id(i)).into())),
         int("parent_id", Integer, |s, i| s.slices.parent(id(i)).map(i64::from).into()),
         int("arg_set_id", Integer, |s, i| arg_set(s, s.slices.args(id(i)))),
-        int("thread_ts", Scan, |s, i| s.slices.thread_times(id(i)).0.into()),
-        int("thread_dur", Scan, |s, i| s.slices.thread_times(id(i)).1.into()),
+        int("thread_ts", Scan, |s, i| s.slices.thread_times(id(i)).0.map(i64::from).into()),
+        int("thread_dur", Scan, |s, i| s.slices.thread_times(id(i)).1.map(i64::from).into()),
         null("thread_instruction_count"),
         null("thread_instruction_delta"),
         text("cat", Text(|s, i| s.slices.category(id(i))), |s, i| string(s, s.slices.category(id(i)))),
@@ -318,7 +318,10 @@ static METADATA: Table = Table {
 static TRACE_BOUNDS: Table = Table {
     name: c"trace_bounds",
     rows: |_| 1,
-    columns: &[int("start_ts", Scan, |s, _| Cell::Int(s.bounds.0)), int("end_ts", Scan, |s, _| Cell::Int(s.bounds.1))],
+    columns: &[
+        int("start_ts", Scan, |s, _| Cell::Int(s.bounds.start.into())),
+        int("end_ts", Scan, |s, _| Cell::Int(s.bounds.end.into())),
+    ],
 };
 
 /// The project's own: the header, which is everything beside the events, flattened: `distributedInfo.rank`, `deviceProperties[0].name`.

@@ -15,6 +15,7 @@ use super::shard_tracks::ShardTracks;
 use super::strings::{StringId, Strings};
 use crate::damage::{Damage, DamageReport};
 use crate::event::{ArgList, ArgValue, Event, Kind, Scope, SliceFlow, Text, TrackDescription, TrackKey};
+use crate::time::Ns;
 
 /// The events of one segment of the file, in time order, at equal times in file order.
 #[derive(Debug, Default)]
@@ -101,19 +102,21 @@ impl Shard {
     pub fn add(&mut self, event: &Event<'_>, offset: u64) {
         let batch = &mut self.batch;
         let thread = self.tracks.thread(&event.pid, &event.tid, &mut self.strings, &mut batch.changes);
-        batch.watch.observe(event.ts, matches!(event.kind, Kind::Complete { .. }));
-        if event.ts < 0 {
+        batch.watch.observe(event.ts.0, matches!(event.kind, Kind::Complete { .. }));
+        if event.ts < Ns::ZERO {
             return batch.damage.count(Damage::NegativeTimestamp, Some(offset));
         }
         let mut name = event.name.map_or(StringId::NULL, |name| self.strings.intern_text(name));
         let category = event.category.map_or(StringId::NULL, |category| self.category(category));
         let batch = &mut self.batch;
         let (kind, value, track) = match event.kind {
-            Kind::Complete { dur } if dur < 0 => return batch.damage.count(Damage::NegativeDuration, Some(offset)),
-            Kind::Complete { dur } if event.ts.checked_add(dur).is_none() => {
+            Kind::Complete { dur } if dur < Ns::ZERO => {
+                return batch.damage.count(Damage::NegativeDuration, Some(offset));
+            }
+            Kind::Complete { dur } if event.ts.0.checked_add(dur.0).is_none() => {
                 return batch.damage.count(Damage::InvalidDuration, Some(offset));
             }
-            Kind::Complete { dur } => (RawKind::Complete, dur, self.tracks.of_thread(thread, &mut batch.changes)),
+            Kind::Complete { dur } => (RawKind::Complete, dur.0, self.tracks.of_thread(thread, &mut batch.changes)),
             Kind::Begin => (RawKind::Begin, 0, self.tracks.of_thread(thread, &mut batch.changes)),
             Kind::End => (RawKind::End, 0, self.tracks.of_thread(thread, &mut batch.changes)),
             Kind::Instant(scope) => (RawKind::Instant, 0, self.tracks.of_instant(scope, thread, &mut batch.changes)),
@@ -139,12 +142,13 @@ impl Shard {
         if may_not_be_nameless && name == StringId::NULL {
             name = self.strings.intern("[No name]");
         }
-        self.keep(event, RawEvent { ts: event.ts, value, track, name, category, kind, ..RawEvent::default() }, offset);
+        let raw = RawEvent { ts: event.ts.0, value, track, name, category, kind, ..RawEvent::default() };
+        self.keep(event, raw, offset);
     }
 
     /// Adds an event of a track that the file describes ([`Shard::describe`]). Slices may be nameless there.
     pub fn add_on(&mut self, key: TrackKey, event: &Event<'_>, offset: u64) {
-        if event.ts < 0 {
+        if event.ts < Ns::ZERO {
             // The flows of an event are not counted in addition to it.
             if !matches!(event.kind, Kind::SliceFlow(_)) {
                 self.batch.damage.count(Damage::NegativeTimestamp, Some(offset));
@@ -153,13 +157,13 @@ impl Shard {
         }
         let flow = |kind, id: Option<u64>| id.map_or((RawKind::FlowInvalid, 0), |id| (kind, id as i64));
         let (kind, value) = match event.kind {
-            Kind::Complete { dur } if dur < 0 => {
+            Kind::Complete { dur } if dur < Ns::ZERO => {
                 return self.batch.damage.count(Damage::NegativeDuration, Some(offset));
             }
-            Kind::Complete { dur } if event.ts.checked_add(dur).is_none() => {
+            Kind::Complete { dur } if event.ts.0.checked_add(dur.0).is_none() => {
                 return self.batch.damage.count(Damage::InvalidDuration, Some(offset));
             }
-            Kind::Complete { dur } => (RawKind::Complete, dur),
+            Kind::Complete { dur } => (RawKind::Complete, dur.0),
             Kind::Begin => (RawKind::Begin, 0),
             Kind::End => (RawKind::End, 0),
             Kind::FlowStart(id) => flow(RawKind::FlowStart, id),
@@ -175,7 +179,8 @@ impl Shard {
         let name = event.name.map_or(StringId::NULL, |name| self.strings.intern_text(name));
         let category = event.category.map_or(StringId::NULL, |category| self.category(category));
         let track = self.tracks.described(key, name, &mut self.batch.changes);
-        self.keep(event, RawEvent { ts: event.ts, value, track, name, category, kind, ..RawEvent::default() }, offset);
+        let raw = RawEvent { ts: event.ts.0, value, track, name, category, kind, ..RawEvent::default() };
+        self.keep(event, raw, offset);
     }
 
     /// Adds the description of such a track, after all of its events.
@@ -247,7 +252,7 @@ impl Shard {
 
     #[cold]
     fn metadata(&mut self, event: &Event<'_>, thread: u32) {
-        let ts = event.ts;
+        let ts = event.ts.0;
         let change = match &event.kind {
             Kind::ProcessName(name) => TrackChange::ProcessName { thread, name: self.strings.intern(name), ts },
             Kind::ThreadName(name) => TrackChange::ThreadName { thread, name: self.strings.intern(name), ts },

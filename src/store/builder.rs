@@ -20,7 +20,7 @@ use crate::damage::DamageReport;
 use crate::event::{ArgValue, HeaderField};
 use crate::id::{SliceId, ThreadId, TraceId, TrackId};
 use crate::nccl::category::CategoryKind;
-use crate::time::Window;
+use crate::time::{Ns, Window};
 
 /// Collects batches, trace by trace; [`Builder::finish`] makes the store.
 #[derive(Debug, Default)]
@@ -329,23 +329,23 @@ fn roles(slices: &Slices, category_kinds: &[CategoryKind]) -> Roles {
 }
 
 /// See [`Store::bounds`].
-fn bounds(slices: &Slices) -> (i64, i64) {
-    let start = if slices.is_empty() { 0 } else { slices.ts(SliceId(0)) };
-    let end = slices.ids().map(|slice| slices.ts(slice) + slices.dur(slice).max(0)).max().unwrap_or(0);
-    (start, if slices.is_empty() || end > start { end } else { start.saturating_add(1) })
+fn bounds(slices: &Slices) -> Window {
+    let ends = slices.ids().map(|slice| slices.ts(slice) + slices.dur(slice).max(Ns::ZERO));
+    let Some(end) = ends.max() else { return Window::default() };
+    let start = slices.ts(SliceId(0));
+    Window { start, end: if end > start { end } else { start + Ns(1) } }
 }
 
 /// See [`Store::span`].
 fn span(slices: &Slices, kernels: &[SliceId]) -> Window {
-    let lasting = slices.ids().filter(|slice| slices.dur(*slice) != 0);
-    let short = kernels.iter().copied().filter(|kernel| slices.dur(*kernel) == 0);
-    let spans = lasting.chain(short).map(|slice| (slices.ts(slice), slices.dur(slice).max(1)));
-    let around = |span: Option<Window>, (ts, dur): (i64, i64)| {
+    let lasting = slices.ids().filter(|slice| slices.dur(*slice) != Ns::ZERO);
+    let short = kernels.iter().copied().filter(|kernel| slices.dur(*kernel) == Ns::ZERO);
+    let spans = lasting.chain(short).map(|slice| (slices.ts(slice), slices.dur(slice).max(Ns(1))));
+    let around = |span: Option<Window>, (ts, dur): (Ns, Ns)| {
         let Window { start, end } = span.unwrap_or(Window { start: ts, end: ts });
-        Some(Window { start: start.min(ts), end: end.max(ts.saturating_add(dur)) })
+        Some(Window { start: start.min(ts), end: end.max(ts + dur) })
     };
-    let (start, end) = bounds(slices);
-    spans.fold(None, around).unwrap_or(Window { start, end })
+    spans.fold(None, around).unwrap_or_else(|| bounds(slices))
 }
 
 /// The ids that occur in a column, in order, without NULL.

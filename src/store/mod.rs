@@ -71,8 +71,8 @@ pub struct Store {
     pub spilled: Vec<SliceId>,
     /// Byte offsets of events in the text, if the load was asked to keep them.
     pub offsets: EventOffsets,
-    /// First start and last end of all slices, in ns. The range is half-open: a trace of a single instant ends 1 ns after it.
-    pub bounds: (i64, i64),
+    /// First start and last end of all slices. A trace of a single instant ends 1 ns after it.
+    pub bounds: Window,
     /// The span of all slices that last, and of all kernels: what shares are of. Instants are left out, because Kineto writes one at the
     /// end of its recording buffer (`Record Window End`), long after the last event. A trace of instants has its bounds here.
     pub span: Window,

@@ -153,7 +153,7 @@ impl Nester {
     pub(super) fn nest(&mut self, row: u32, damage: &mut DamageReport) -> Option<(SliceId, TrackId)> {
         let rows = &self.slices.rows;
         let (ts, track, dur) = (rows.ts[row as usize], TrackId(rows.track[row as usize]), rows.dur.get(row as usize));
-        let new = NewSlice { row, ts, dur: (dur != UNFINISHED).then_some(dur), track };
+        let new = NewSlice { row, ts, dur: (dur != UNFINISHED.0).then_some(dur), track };
         match self.push(new, damage) {
             Ok(slice) => Some((slice, track)),
             Err(Refusal::TooDeep) => {

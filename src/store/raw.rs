@@ -7,6 +7,7 @@ use super::ids::PackedIds;
 use super::strings::StringId;
 use crate::event::{Bind, Scope, TrackOwner};
 use crate::id::TrackId;
+use crate::time::Ns;
 
 /// An event, in the numbers of its shard or, after the builder, of the store.
 #[derive(Debug, Clone, Copy, Default)]
@@ -57,7 +58,7 @@ impl RawKind {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Extra {
     pub(super) bind: Option<Bind>,
-    pub(super) thread_time: (Option<i64>, Option<i64>),
+    pub(super) thread_time: (Option<Ns>, Option<Ns>),
     /// All ids, of any size.
     pub(super) ids: PackedIds,
 }

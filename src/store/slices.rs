@@ -11,12 +11,13 @@ use super::ids::PackedIds;
 use super::raw::{Extra, RawEvent, RawKind};
 use super::strings::StringId;
 use crate::id::{SliceId, TrackId};
+use crate::time::Ns;
 
 /// In the column of parents: no slice encloses this one.
 const NO_PARENT: u32 = u32::MAX;
 
 /// The length of a slice that was never closed.
-pub const UNFINISHED: i64 = -1;
+pub const UNFINISHED: Ns = Ns(-1);
 
 /// The slices, by id. Ids follow the time of their starts.
 #[derive(Debug, Default)]
@@ -50,8 +51,8 @@ pub(super) struct Rows {
     thread_times: BTreeMap<u32, ThreadTimes>,
 }
 
-/// CPU time of a slice's thread, in ns: at its start, and how much of it passed during the slice.
-pub type ThreadTimes = (Option<i64>, Option<i64>);
+/// CPU time of a slice's thread: at its start, and how much of it passed during the slice.
+pub type ThreadTimes = (Option<Ns>, Option<Ns>);
 
 /// The row of an id that does not exist.
 const NO_ROW: usize = usize::MAX;
@@ -82,16 +83,16 @@ impl Slices {
         self.order.get(id.row()).map_or(NO_ROW, |row| *row as usize)
     }
 
-    /// Start, in ns; never decreases from one id to the next.
+    /// Start; never decreases from one id to the next.
     #[inline]
-    pub fn ts(&self, id: SliceId) -> i64 {
-        self.rows.ts[self.row(id)]
+    pub fn ts(&self, id: SliceId) -> Ns {
+        Ns(self.rows.ts[self.row(id)])
     }
 
-    /// Length in ns, or [`UNFINISHED`].
+    /// Length, or [`UNFINISHED`].
     #[inline]
-    pub fn dur(&self, id: SliceId) -> i64 {
-        self.rows.dur.get(self.row(id))
+    pub fn dur(&self, id: SliceId) -> Ns {
+        Ns(self.rows.dur.get(self.row(id)))
     }
 
     /// Its track.
@@ -150,7 +151,7 @@ impl Slices {
         (self.rows.first_ids.get(row), self.rows.second_ids.get(row))
     }
 
-    /// CPU time of its thread, in ns.
+    /// CPU time of its thread.
     pub fn thread_times(&self, id: SliceId) -> ThreadTimes {
         self.rows.thread_times.get(&(self.row(id) as u32)).copied().unwrap_or_default()
     }
@@ -204,10 +205,10 @@ impl Slices {
         }
     }
 
-    /// Sets the CPU time that passed, from that at its end, in ns.
-    pub(super) fn set_thread_end(&mut self, id: SliceId, end: i64) {
+    /// Sets the CPU time that passed, from that at its end.
+    pub(super) fn set_thread_end(&mut self, id: SliceId, end: Ns) {
         if let Some(times) = self.rows.thread_times.get_mut(&(self.row(id) as u32)) {
-            times.1 = times.0.map(|start| end.saturating_sub(start));
+            times.1 = times.0.map(|start| end - start);
         }
     }
 }
@@ -232,7 +233,7 @@ impl Rows {
         if ids.pair != (0, 0) {
             self.id_pairs.push((self.ts.len() as u32, ids.pair));
         }
-        self.dur.push(if raw.kind == RawKind::Begin { UNFINISHED } else { raw.value });
+        self.dur.push(if raw.kind == RawKind::Begin { UNFINISHED.0 } else { raw.value });
         self.ts.push(raw.ts);
         self.track.push(raw.track);
         self.name.push(raw.name);

@@ -10,6 +10,7 @@ use super::Store;
 use crate::damage::DamageReport;
 use crate::event::{ArgValue, HeaderField};
 use crate::id::{GpuId, SliceId, TraceId};
+use crate::time::{Ns, Window};
 
 /// One trace of a store. Its [`TraceId`] is its index in [`Store::traces`].
 #[derive(Debug, Clone, Default)]
@@ -68,13 +69,13 @@ impl Store {
         self.tracks.track(self.slices.track(slice)).trace
     }
 
-    /// By trace: first start and last end of its slices, in ns; `None` if it has no slices.
-    pub fn spans(&self) -> Vec<Option<(i64, i64)>> {
-        let mut spans: Vec<Option<(i64, i64)>> = vec![None; self.traces.len()];
+    /// By trace: first start and last end of its slices; `None` if it has no slices.
+    pub fn spans(&self) -> Vec<Option<Window>> {
+        let mut spans: Vec<Option<Window>> = vec![None; self.traces.len()];
         for slice in self.slices.ids() {
             let ts = self.slices.ts(slice);
-            let span = spans[self.trace_of(slice).row()].get_or_insert((ts, ts));
-            span.1 = span.1.max(ts + self.slices.dur(slice).max(0));
+            let span = spans[self.trace_of(slice).row()].get_or_insert(Window { start: ts, end: ts });
+            span.end = span.end.max(ts + self.slices.dur(slice).max(Ns::ZERO));
         }
         spans
     }

@@ -16,7 +16,7 @@ use nccl_stacks::attribution::selection::{OwnFamilies, Wanted, choose};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::sql::Database;
-use nccl_stacks::time::Window;
+use nccl_stacks::time::{Ns, Window};
 use serde_json::Value;
 use support::program::{run, stderr, trace_of};
 use support::random::Random;
@@ -155,37 +155,38 @@ fn open(path: &Path) -> Database {
 /// says which kernels can have stacks at all. Returns how many questions had kernels.
 fn compare(database: &Database, parts: i64, has_launch: impl Fn(&Kernel) -> bool) -> usize {
     let all = kernels(database);
-    let (start, end) = database.store().bounds;
+    let Window { start: Ns(start), end: Ns(end) } = database.store().bounds;
     let chosen: Vec<(&Kernel, i64)> =
         all.iter().filter(|k| k.is_nccl && has_launch(k)).map(|kernel| (kernel, exposed(kernel, &all))).collect();
     let names: BTreeSet<&str> = chosen.iter().map(|(kernel, _)| kernel.name.as_str()).collect();
     let mut questions: Vec<(Option<&str>, Window)> = names.into_iter().map(|name| (Some(name), Window::ALL)).collect();
     let edge = |part: i64| start + (end - start) * part / parts;
-    questions.extend((0..parts).map(|part| (None, Window { start: edge(part), end: edge(part + 1) })));
+    questions.extend((0..parts).map(|part| (None, Window { start: Ns(edge(part)), end: Ns(edge(part + 1)) })));
     questions.push((None, Window::ALL));
     let mut compared = 0;
     for (name, window) in questions {
         let patterns: Vec<String> = name.iter().map(|name| (*name).to_owned()).collect();
         let report = ask(database, &patterns, window);
-        let of =
-            |kernel: &Kernel| name.is_none_or(|name| kernel.name.starts_with(name)) && window.contains(kernel.start);
+        let of = |kernel: &Kernel| {
+            name.is_none_or(|name| kernel.name.starts_with(name)) && window.contains(Ns(kernel.start))
+        };
         let mine: Vec<&(&Kernel, i64)> = chosen.iter().filter(|(kernel, _)| of(kernel)).collect();
-        let total = |ns: fn(&(&Kernel, i64)) -> i64| mine.iter().map(|pair| ns(pair)).sum::<i64>();
+        let total = |ns: fn(&(&Kernel, i64)) -> i64| Ns(mine.iter().map(|pair| ns(pair)).sum());
         let costs = || report.stacks.iter().map(|stack| &stack.cost);
         assert_eq!(report.coverage.attributed(), mine.len() as u64, "{name:?} {window:?}");
-        assert_eq!(costs().map(|cost| cost.gpu_time.total).sum::<i64>(), total(|(k, _)| k.end - k.start), "{name:?}");
-        assert_eq!(costs().map(|cost| cost.exposed).sum::<i64>(), total(|(_, ns)| *ns), "{name:?} {window:?}");
+        assert_eq!(costs().map(|cost| cost.gpu_time.total).sum::<Ns>(), total(|(k, _)| k.end - k.start), "{name:?}");
+        assert_eq!(costs().map(|cost| cost.exposed).sum::<Ns>(), total(|(_, ns)| *ns), "{name:?} {window:?}");
         compared += usize::from(!mine.is_empty());
         let gpus: BTreeSet<i64> = all.iter().map(|kernel| kernel.gpu).collect();
         let (mut busy, mut compute, mut nccl) = (0, 0, 0);
-        let (from, to) = if window == Window::ALL { (start, end) } else { (window.start, window.end) };
+        let (from, to) = if window == Window::ALL { (start, end) } else { (window.start.0, window.end.0) };
         for gpu in gpus {
             let ns = |is: fn(&Kernel) -> bool| covered(all.iter().filter(|k| k.gpu == gpu && is(k)), from, to);
             (busy, compute, nccl) = (busy + ns(|_| true), compute + ns(|k| !k.is_nccl), nccl + ns(|k| k.is_nccl));
         }
         let summary = &report.summary;
-        let found = (summary.busy, summary.compute, summary.collectives, summary.exposed);
-        assert_eq!(found, (busy, compute, nccl, busy - compute), "{window:?}");
+        let found = [summary.busy, summary.compute, summary.collectives, summary.exposed];
+        assert_eq!(found, [busy, compute, nccl, busy - compute].map(Ns), "{window:?}");
     }
     compared
 }

@@ -25,7 +25,7 @@ use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::nccl::frames::fold;
 use nccl_stacks::sql::Database;
 use nccl_stacks::store::Store;
-use nccl_stacks::time::{TimeRule, Window};
+use nccl_stacks::time::{Ns, TimeRule, Window};
 
 fn open(path: &Path, time: TimeRule) -> Database {
     let options = LoadOptions { time, args: ArgsWanted::COLLECTIVES, ..LoadOptions::default() };
@@ -88,7 +88,7 @@ fn parse_answer(text: &str) -> Answer {
     Answer {
         trace: header("trace").to_owned(),
         kernel: header("kernel").to_owned(),
-        window: Window::new(start.parse().unwrap(), duration.parse().unwrap()),
+        window: Window::new(Ns(start.parse().unwrap()), Ns(duration.parse().unwrap())),
         depth: depth.parse().unwrap(),
         stacks,
     }

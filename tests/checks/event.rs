@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use nccl_stacks::damage::Damage;
 use nccl_stacks::event::{ArgValue, ArgsWanted, AsyncId, Bind, Event, Id, Kind, Scope};
+use nccl_stacks::time::Ns;
 
 use super::plain;
 
@@ -89,10 +90,10 @@ impl<'a> Value<'a> {
     }
 
     /// A time, or text that is one, in ns.
-    fn nanos(&self) -> Option<i64> {
+    fn nanos(&self) -> Option<Ns> {
         match self {
-            Value::Text(text) => decimal(text, 3),
-            Value::Number(text) => decimal(text, 3),
+            Value::Text(text) => decimal(text, 3).map(Ns),
+            Value::Number(text) => decimal(text, 3).map(Ns),
             _ => None,
         }
     }
@@ -176,7 +177,7 @@ fn outcome(event: &[u8]) -> Option<Outcome> {
     let Some(phase) = get("ph").and_then(Value::text).and_then(|text| text.chars().next()) else { return no_time };
     let ts = match get("ts").and_then(|value| value.nanos()) {
         Some(ts) => ts,
-        None if phase == 'M' => 0,
+        None if phase == 'M' => Ns::ZERO,
         None => return no_time,
     };
     let mut args = Vec::new();

@@ -149,7 +149,7 @@ fn compare(store: &Store, wanted: &Trace, text: &str) {
         let track = slices.track(id);
         let line = *lines.entry(track).or_insert(slice.line);
         assert_eq!(*tracks.entry(slice.line).or_insert(track), track, "slice {id} of {text}");
-        let (ts, dur, depth) = (slices.ts(id), slices.dur(id), usize::from(slices.depth(id)));
+        let (ts, dur, depth) = (slices.ts(id).0, slices.dur(id).0, usize::from(slices.depth(id)));
         let (name, category) = (text_of(slices.name(id)), text_of(slices.category(id)));
         assert_eq!(Slice { ts, dur, line, depth, parent, name, category }, *slice, "slice {id} of {text}");
         assert!(is_of(store, store.tracks.track(track).owner, line), "slice {id} of {text}");

@@ -13,6 +13,7 @@ use nccl_stacks::input::proto::Stream;
 use nccl_stacks::store::batch::Shard;
 use nccl_stacks::store::traces::Trace;
 use nccl_stacks::store::{Builder, Store};
+use nccl_stacks::time::Ns;
 
 use super::sound;
 use super::writer::{Message, event, file, legacy, named, packet, thread, track};
@@ -40,7 +41,7 @@ fn read(bytes: &[u8], args: ArgsWanted) -> (Store, DamageReport) {
 }
 
 /// Time, length, depth, track, name and parent of a slice.
-type Slice<'a> = (i64, i64, u16, TrackId, Option<&'a str>, Option<SliceId>);
+type Slice<'a> = (Ns, Ns, u16, TrackId, Option<&'a str>, Option<SliceId>);
 
 /// All slices, without their arguments.
 fn slices(store: &Store) -> Vec<Slice<'_>> {

@@ -33,7 +33,7 @@ use nccl_stacks::report::diff::DiffForm;
 use nccl_stacks::report::{Answer, Form, Weight, json, kernels, lists};
 use nccl_stacks::sql::{Database, TABLES};
 use nccl_stacks::store::Store;
-use nccl_stacks::time::Window;
+use nccl_stacks::time::{Ns, Window};
 use proptest::prelude::*;
 use support::facts::facts;
 use support::hostile;
@@ -112,15 +112,15 @@ fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) 
 fn ask(text: &str, store: Store) {
     check(&store);
     let database = Database::open(store).unwrap();
-    let (start, end) = database.store().bounds;
+    let bounds = database.store().bounds;
     let windows = [
         Window::ALL,
-        Window::new(start, end.saturating_sub(start)),
-        Window::new(0, 0),
-        Window::new(i64::MIN, i64::MAX),
-        Window::new(i64::MAX, i64::MAX),
-        Window::new(start, 1),
-        Window::new(end, 1),
+        Window::new(bounds.start, bounds.duration()),
+        Window::new(Ns::ZERO, Ns::ZERO),
+        Window::new(Ns::MIN, Ns::MAX),
+        Window::new(Ns::MAX, Ns::MAX),
+        Window::new(bounds.start, Ns(1)),
+        Window::new(bounds.end, Ns(1)),
     ];
     for wanted in [Wanted::collectives(), Wanted::patterns(&["*"]).unwrap()] {
         for window in windows {

@@ -65,13 +65,13 @@ fn compare_summary(name: &str, store: &Store, csv: &str) {
     let want = |i: usize| row[i].as_ref().map(|n| n.parse::<i64>().unwrap());
     let slices = &store.slices;
     assert_eq!(Some(slices.len() as i64), want(0), "{name}: slices");
-    assert_eq!(slices.ids().map(|slice| slices.dur(slice)).reduce(|a, b| a + b), want(1), "{name}: sum of dur");
+    assert_eq!(slices.ids().map(|slice| slices.dur(slice).0).reduce(|a, b| a + b), want(1), "{name}: sum of dur");
     assert_eq!(slices.ids().map(|slice| i64::from(slices.depth(slice))).max(), want(2), "{name}: depth");
     let nested = slices.ids().filter(|slice| slices.parent(*slice).is_some()).count();
     assert_eq!(Some(nested as i64), want(3), "{name}: slices with a parent");
     assert_eq!(Some(store.flows.len() as i64), want(4), "{name}: flows");
-    assert_eq!(slices.ids().next().map(|slice| slices.ts(slice)), want(7), "{name}: first ts");
-    assert_eq!(slices.ids().map(|slice| slices.ts(slice) + slices.dur(slice)).max(), want(8), "{name}: last end");
+    assert_eq!(slices.ids().next().map(|slice| slices.ts(slice).0), want(7), "{name}: first ts");
+    assert_eq!(slices.ids().map(|slice| (slices.ts(slice) + slices.dur(slice)).0).max(), want(8), "{name}: last end");
     let on_lane = |slice: &SliceId| matches!(store.tracks.track(slices.track(*slice)).owner, Owner::ThreadOverlap(_));
     assert_eq!(Some(slices.ids().filter(on_lane).count() as i64), want(9), "{name}: slices on lanes");
 }

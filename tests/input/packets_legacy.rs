@@ -8,6 +8,7 @@ use nccl_stacks::damage::Damage;
 use nccl_stacks::event::{ArgValue, ArgsWanted, HeaderField};
 use nccl_stacks::id::SliceId;
 use nccl_stacks::store::Store;
+use nccl_stacks::time::Ns;
 
 use support::packets::{
     Message, args, event, file, flow_rows, legacy, load_packets, named, packet, read, rows, thread, track,
@@ -114,7 +115,7 @@ fn phases_are_those_of_json() {
             (21_000, 0, 0, "of its process"),
         ]
     );
-    assert_eq!(store.slices.thread_times(SliceId(0)), (Some(7000), Some(3000)));
+    assert_eq!(store.slices.thread_times(SliceId(0)), (Some(Ns(7000)), Some(Ns(3000))));
     let kind = |slice| store.tracks.track(store.slices.track(slice)).owner.track_type();
     assert_eq!(
         [0, 3, 4, 5].map(SliceId).map(kind),

@@ -291,7 +291,7 @@ fn rows_of(store: &Store) -> Vec<Row> {
             let thread = store.thread_of(slice).unwrap();
             let tid = store.tracks.thread(thread).tid;
             let (name, category) = (text(slices.name(slice)), text(slices.category(slice)));
-            (slices.ts(slice), slices.dur(slice), name, category, tid, format!("{:?}", store.ids(slice)))
+            (slices.ts(slice).0, slices.dur(slice).0, name, category, tid, format!("{:?}", store.ids(slice)))
         })
         .collect();
     rows.sort();

@@ -18,7 +18,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("nccl", &[]),
     ("damage", &[]),
     ("error", &[]),
-    ("event", &["nccl"]),
+    ("event", &["nccl", "time"]),
     ("input", &["damage", "error", "event", "nccl", "time"]),
     ("store", &["damage", "event", "id", "nccl", "time"]),
     ("load", &["damage", "error", "event", "input", "store", "time"]),

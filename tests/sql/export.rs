@@ -42,8 +42,8 @@ fn rows(connection: &Connection, sql: &str, parameters: &[(&str, Value)]) -> Vec
 /// Every query, with parameters for which a trace of an LLM server has rows.
 fn questions(database: &Database) -> Vec<(Query, Vec<(&'static str, Value)>)> {
     let text = |text: &str| Value::Text(text.to_owned());
-    let (start, end) = database.store().bounds;
-    let window = [(":start", Value::Integer(start)), (":end", Value::Integer(end))];
+    let bounds = database.store().bounds;
+    let window = [(":start", bounds.start), (":end", bounds.end)].map(|(name, time)| (name, Value::Integer(time.0)));
     let frames =
         rows(database.connection(), "SELECT name_id FROM slice_name WHERE name LIKE '%forward%' AND of_cpu", &[]);
     let frames: Vec<String> = frames.iter().map(|row| shown(row)).collect();

@@ -132,7 +132,7 @@ pub(crate) fn load_packets(packets: &[Message]) -> Store {
 /// Time, length, depth and name of all slices.
 pub(crate) fn rows(store: &Store) -> Vec<(i64, i64, u16, &str)> {
     let slices = &store.slices;
-    slices.ids().map(|id| (slices.ts(id), slices.dur(id), slices.depth(id), store.slice_name(id))).collect()
+    slices.ids().map(|id| (slices.ts(id).0, slices.dur(id).0, slices.depth(id), store.slice_name(id))).collect()
 }
 
 /// The rows of the slices that flows leave and enter, and Perfetto's numbers for the flows.

@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use nccl_stacks::attribution::selection::OwnFamilies;
-use nccl_stacks::time::parse_nanos;
+use nccl_stacks::time::{Ns, parse_nanos};
 
 use super::families::FamilyName;
 use super::size::parse_size;
 use super::words::{On, Switch};
 
-/// A length of time in ns.
-fn parse_length(text: &str) -> Result<i64, String> {
+/// A length of time.
+fn parse_length(text: &str) -> Result<Ns, String> {
     match parse_nanos(text)? {
-        length @ 0.. => Ok(length),
+        length if length >= Ns::ZERO => Ok(length),
         _ => Err("a length of time is not negative".to_owned()),
     }
 }
@@ -67,11 +67,11 @@ pub(crate) struct Span {
 
     /// Only launches from this time on; overrides --function-name
     #[arg(long, value_name = "TIME", value_parser = parse_nanos, requires = "duration")]
-    pub(crate) start_ts: Option<i64>,
+    pub(crate) start_ts: Option<Ns>,
 
     /// ... and for this long
     #[arg(long, value_name = "TIME", value_parser = parse_length, requires = "start_ts")]
-    pub(crate) duration: Option<i64>,
+    pub(crate) duration: Option<Ns>,
 
     /// What has to start in the window: the launch of a kernel, or the kernel itself
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = On::Launch)]

@@ -2,9 +2,10 @@
 
 use nccl_stacks::damage::Damage;
 use nccl_stacks::input::archive::{Findings, InnerDamage};
-use nccl_stacks::report::format::{Nanos, count, visible};
+use nccl_stacks::report::format::{count, duration, visible};
 use nccl_stacks::store::Store;
 use nccl_stacks::store::traces::Trace;
+use nccl_stacks::time::Window;
 
 use crate::cli::terminal::say;
 
@@ -27,18 +28,18 @@ pub(crate) fn apart(store: &Store) {
         return;
     }
     let spans = store.spans().into_iter().zip(&store.traces);
-    let spans: Vec<((i64, i64), &Trace)> = spans.filter_map(|(span, trace)| Some((span?, trace))).collect();
+    let spans: Vec<(Window, &Trace)> = spans.filter_map(|(span, trace)| Some((span?, trace))).collect();
     let (Some(first), Some(last)) =
-        (spans.iter().min_by_key(|((_, end), _)| *end), spans.iter().max_by_key(|((start, _), _)| *start))
+        (spans.iter().min_by_key(|(span, _)| span.end), spans.iter().max_by_key(|(span, _)| span.start))
     else {
         return;
     };
-    let ((_, end), (start, _)) = (first.0, last.0);
+    let (end, start) = (first.0.end, last.0.start);
     if start > end {
         let [first, last] = [first, last].map(|(_, trace)| visible(trace.name.as_deref().unwrap_or_default()));
         say(&format!(
             "Note: {first} ends {} before {last} begins: the traces are hardly of one run",
-            Nanos(start - end)
+            duration(start - end)
         ));
     }
 }

@@ -3,7 +3,7 @@
 use nccl_stacks::analysis::stacks::{Coverage, StackOptions, StackReport, Unattributed};
 use nccl_stacks::attribution::capture::CaptureTally;
 use nccl_stacks::attribution::launches::{Evidence, Reason, WindowOn};
-use nccl_stacks::report::format::{Nanos, count, kernels, shorten_right, visible};
+use nccl_stacks::report::format::{count, duration, kernels, shorten_right, visible};
 
 use crate::cli::terminal::say;
 
@@ -55,7 +55,7 @@ fn without_launch(reason: Reason, unattributed: &Unattributed) -> String {
         0 => String::new(),
         more => format!(" and {} more", count(more)),
     };
-    format!("{} ({}) {}: {}{more}", count(all.count), Nanos(all.gpu_time), why(reason), named.join(", "))
+    format!("{} ({}) {}: {}{more}", count(all.count), duration(all.gpu_time), why(reason), named.join(", "))
 }
 
 fn why(reason: Reason) -> &'static str {

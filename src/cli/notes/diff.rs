@@ -1,7 +1,7 @@
 //! What a diff leaves out, what makes its traces hard to compare, and which bounds they exceed.
 
 use nccl_stacks::analysis::diff::{Bound, Diff};
-use nccl_stacks::report::format::{Nanos, change, count, value};
+use nccl_stacks::report::format::{change, count, duration, value};
 
 use crate::cli::terminal::say;
 
@@ -18,7 +18,7 @@ pub(crate) fn diff(diff: &Diff) {
         say(&format!("Note: the traces are of {before} and {after} GPUs, whose times are summed"));
     }
     if diff.windows_differ() {
-        let [before, after] = [&diff.before, &diff.after].map(|side| Nanos(side.summary.window.duration()));
+        let [before, after] = [&diff.before, &diff.after].map(|side| duration(side.summary.window.duration()));
         say(&format!(
             "Note: the windows differ in length ({before} before, {after} after); --function-name and --index choose one step of each"
         ));

@@ -1,7 +1,7 @@
 //! Why there is no answer, and what the trace has instead.
 
 use nccl_stacks::analysis::missing::{Missing, NameCount};
-use nccl_stacks::report::format::{Nanos, WIDTH_WITHOUT_SCREEN, kernels};
+use nccl_stacks::report::format::{WIDTH_WITHOUT_SCREEN, duration, kernels};
 use nccl_stacks::report::lists::name_counts;
 
 use crate::cli::terminal::stderr_size;
@@ -20,7 +20,7 @@ pub(crate) fn missing(missing: &Missing, what: &str) -> String {
             kernels(*n),
             span.start,
             span.end,
-            Nanos(span.duration())
+            duration(span.duration())
         ),
         Missing::NoKernels { span: None, accelerator: Some(accelerator) } => format!(
             "Nothing found: the trace has no GPU kernels. Its accelerator is {accelerator}; kernels are read of CUDA and ROCm."

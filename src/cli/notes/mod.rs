@@ -13,8 +13,8 @@ use std::time::Duration;
 use nccl_stacks::analysis::summary::KernelTable;
 use nccl_stacks::export::cut::Copied;
 use nccl_stacks::load::Loaded;
-use nccl_stacks::report::format::{Nanos, count, kernels, size};
-use nccl_stacks::time::Window;
+use nccl_stacks::report::format::{count, duration, kernels, size};
+use nccl_stacks::time::{Ns, Window};
 
 use super::terminal::say;
 
@@ -49,8 +49,8 @@ pub(crate) fn config<'a>(path: &Path, keys: impl Iterator<Item = &'a str>) {
 pub(crate) fn window(what: &str, window: Window) {
     let Window { start, .. } = window;
     let length = window.duration();
-    say(&format!("Window: {what}, {} (--start-ts {start} --duration {length})", Nanos(length)));
-    if length == 0 {
+    say(&format!("Window: {what}, {} (--start-ts {start} --duration {length})", duration(length)));
+    if length == Ns::ZERO {
         say("The window is empty: it has no length, so it contains no launch.");
     }
 }
@@ -81,6 +81,6 @@ pub(crate) fn repaired(copied: &Copied) {
 
 /// How many kernels a table of them has.
 pub(crate) fn kernel_table(table: &KernelTable, in_trace: u64) {
-    let (inside, names, time) = (count(table.kernels), count(table.names), Nanos(table.time));
+    let (inside, names, time) = (count(table.kernels), count(table.names), duration(table.time));
     say(&format!("Kernels: {} match, {inside} in the window, of {names} names, {time} in all", count(in_trace)));
 }

@@ -15,7 +15,7 @@ use super::scan::{Token, Walker};
 use super::text::unescape;
 use crate::damage::Damage;
 use crate::event::{ArgList, ArgsWanted, AsyncId, Bind, Event, EventIds, Id, Kind, Scope, Text};
-use crate::time::{TimeRule, scaled_decimal};
+use crate::time::{Ns, TimeRule, scaled_decimal};
 
 /// Turns event texts into events. Keeps the buffers that they share.
 pub(super) struct Parser {
@@ -136,7 +136,7 @@ fn meaning(
     let phase = phase(fields, text).ok_or(Damage::EventWithoutTimestamp)?;
     let ts = match nanos(Field::Ts) {
         Some(ts) => ts,
-        None if phase == b'M' => 0,
+        None if phase == b'M' => Ns::ZERO,
         None => return Err(Damage::EventWithoutTimestamp),
     };
     let ids = args.read(text, fields, phase != b'M', marks, faults);
@@ -193,7 +193,7 @@ fn bind(kind: &Kind<'_>, fields: &Fields, text: &[u8]) -> Option<Bind> {
 /// The time of a value that is no simple number.
 #[cold]
 #[inline(never)]
-fn unusual_time(time: TimeRule, value: Option<Token<'_>>, is_text: &Cell<bool>) -> Option<i64> {
+fn unusual_time(time: TimeRule, value: Option<Token<'_>>, is_text: &Cell<bool>) -> Option<Ns> {
     match value? {
         Token::Number(text) => time.micros_to_nanos(text),
         Token::Text(text) => time.micros_to_nanos(unescape(text).as_bytes()).inspect(|_| is_text.set(true)),
@@ -418,8 +418,8 @@ mod tests {
     fn times_may_be_text_and_must_be_numbers() {
         with(r#"{"ph":"X","ts":"5.1","dur":"2","name":"a"}"#, |event| {
             let event = event.unwrap();
-            assert_eq!(event.ts, 5_100);
-            assert!(matches!(event.kind, Kind::Complete { dur: 2_000 }));
+            assert_eq!(event.ts, Ns(5_100));
+            assert!(matches!(event.kind, Kind::Complete { dur: Ns(2_000) }));
         });
         for (text, want) in [
             (r#"{"ph":"X","ts":"100a","dur":1}"#, Damage::EventWithoutTimestamp),

@@ -14,6 +14,7 @@ use super::tracks::{Descriptors, SequenceThread, some_thread_of};
 use super::wire::Malformed;
 use crate::damage::Damage;
 use crate::event::{ArgsWanted, Kind, TrackItem, TrackKey};
+use crate::time::Ns;
 
 /// How many bytes of events may wait in all.
 const MAX_WAITING: usize = 64 << 20;
@@ -223,7 +224,7 @@ impl Events {
         // The flows of an event are on the track of its slice.
         let mut track = own;
         let count = |kind| damage.count(kind, Some(offset));
-        parser.parse(event, place.ts, &place.names.borrow(), count, |event| {
+        parser.parse(event, Ns(place.ts), &place.names.borrow(), count, |event| {
             match &event.kind {
                 Kind::ThreadName(name) => return descriptors.name_thread(own, name),
                 Kind::ProcessName(name) => return descriptors.name_process(own, name),

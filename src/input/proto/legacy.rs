@@ -6,6 +6,7 @@
 
 use super::wire::{Field, Fields, Malformed, Value};
 use crate::event::{Bind, Kind, Scope};
+use crate::time::Ns;
 
 /// The fields of `LegacyEvent`.
 const NAME_IID: u32 = 1;
@@ -145,11 +146,11 @@ impl<'a> Legacy<'a> {
         }
     }
 
-    /// The CPU time of its thread that passed, in ns; known for phases that are one event.
-    pub(super) fn thread_time(&self) -> Option<i64> {
+    /// The CPU time of its thread that passed; known for phases that are one event.
+    pub(super) fn thread_time(&self) -> Option<Ns> {
         match self.phase {
             b'X' => Some(ns(self.thread_duration_us)),
-            b'i' | b'I' | b'R' => Some(0),
+            b'i' | b'I' | b'R' => Some(Ns::ZERO),
             _ => None,
         }
     }
@@ -162,7 +163,7 @@ impl<'a> Legacy<'a> {
     }
 }
 
-/// Microseconds in ns, saturating.
-pub(super) fn ns(us: i64) -> i64 {
-    us.saturating_mul(1000)
+/// A time in microseconds; saturates.
+pub(super) fn ns(us: i64) -> Ns {
+    Ns(us.saturating_mul(1000))
 }

@@ -13,6 +13,7 @@ use super::wire::{Field, Fields, Malformed, Value, fixed64, varint};
 use crate::damage::Damage;
 use crate::event::{ArgsWanted, Event, EventIds, Id, Kind, Scope, SliceFlow, Text};
 use crate::nccl::category::CategoryKind;
+use crate::time::Ns;
 
 /// The fields of `TrackEvent`. Chrome wrote the event's time into it until 2020; now such events are counted as without a time.
 const CATEGORY_IIDS: u32 = 3;
@@ -139,7 +140,7 @@ impl Parser {
     pub(super) fn parse(
         &mut self,
         event: &TrackEvent<'_>,
-        ts: i64,
+        ts: Ns,
         names: &Names,
         mut damage: impl FnMut(Damage),
         mut take: impl FnMut(&Event<'_>),
@@ -195,7 +196,7 @@ impl Parser {
         &'a self,
         event: &TrackEvent<'a>,
         kind: Kind<'a>,
-        (ts, ids): (i64, EventIds),
+        (ts, ids): (Ns, EventIds),
         name: Option<&'a [u8]>,
     ) -> Event<'a> {
         let text = |raw| Text { raw, decode: decoded };

@@ -319,6 +319,7 @@ fn text(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
     use crate::event::{ArgList, EventIds, Id, Kind};
+    use crate::time::Ns;
 
     /// However many operations share a category and a name, each text is kept once.
     #[test]
@@ -327,7 +328,7 @@ mod tests {
         let text = |raw| Some(Text { raw, decode: String::from_utf8_lossy });
         let event = Event {
             kind: Kind::Begin,
-            ts: 1,
+            ts: Ns(1),
             pid: Id::Absent,
             tid: Id::Absent,
             name: text(b"name"),

@@ -7,6 +7,7 @@ use crate::analysis::delta::Delta;
 use crate::analysis::diff::{Diff, Side};
 use crate::report::column::{Column, Table};
 use crate::report::format::{change, percent_or_unknown, value};
+use crate::time::Ns;
 
 /// A row of the table. What is `None` is left empty.
 struct Row {
@@ -35,7 +36,7 @@ const COLUMNS: &[Column<Row>] = &[
 /// A time of a side.
 struct Time {
     label: &'static str,
-    get: fn(&Side) -> i64,
+    get: fn(&Side) -> Ns,
     /// Whether it is shown as a share of the window.
     is_share: bool,
 }
@@ -61,8 +62,8 @@ pub(super) fn write(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
         .map(|Time { label, get, is_share }| Row {
             label,
             unit: Order::GpuTime,
-            before: Some(get(&diff.before) as f64),
-            after: Some(get(&diff.after) as f64),
+            before: Some(get(&diff.before).as_f64()),
+            after: Some(get(&diff.after).as_f64()),
             shares: is_share.then(|| sides.map(|side| side.summary.share(get(side)))),
         })
         .collect();
