@@ -255,14 +255,15 @@ impl Builder {
         let category_kinds = category_kinds(&slices.rows.category, &self.strings);
         let flow_args = flow_args(&flows, &mut args, &mut self.strings);
         let Roles { names, kernels, runtime_calls } = roles(&slices, &category_kinds);
+        let (bounds, span) = bounds_and_span(&slices, &kernels);
         Store {
-            span: span(&slices, &kernels),
             names,
             kernels,
             runtime_calls,
             spilled,
             offsets,
-            bounds: bounds(&slices),
+            bounds,
+            span,
             thread_tracks: tracks_of(&tracks, |owner| owner.thread().is_some()),
             process_tracks: tracks_of(&tracks, |owner| owner.process().is_some()),
             slices,
@@ -328,24 +329,24 @@ fn roles(slices: &Slices, category_kinds: &[CategoryKind]) -> Roles {
     roles
 }
 
-/// See [`Store::bounds`].
-fn bounds(slices: &Slices) -> Window {
-    let ends = slices.ids().map(|slice| slices.ts(slice) + slices.dur(slice).max(Ns::ZERO));
-    let Some(end) = ends.max() else { return Window::default() };
-    let start = slices.ts(SliceId(0));
-    Window { start, end: if end > start { end } else { start + Ns(1) } }
-}
-
-/// See [`Store::span`].
-fn span(slices: &Slices, kernels: &[SliceId]) -> Window {
-    let lasting = slices.ids().filter(|slice| slices.dur(*slice) != Ns::ZERO);
-    let short = kernels.iter().copied().filter(|kernel| slices.dur(*kernel) == Ns::ZERO);
-    let spans = lasting.chain(short).map(|slice| (slices.ts(slice), slices.dur(slice).max(Ns(1))));
-    let around = |span: Option<Window>, (ts, dur): (Ns, Ns)| {
-        let Window { start, end } = span.unwrap_or(Window { start: ts, end: ts });
-        Some(Window { start: start.min(ts), end: end.max(ts + dur) })
-    };
-    spans.fold(None, around).unwrap_or_else(|| bounds(slices))
+/// See [`Store::bounds`] and [`Store::span`]. Slices are in the order of their starts.
+fn bounds_and_span(slices: &Slices, kernels: &[SliceId]) -> (Window, Window) {
+    let (mut last, mut last_of_lasting) = (Ns::MIN, Ns::MIN);
+    for slice in slices.ids() {
+        let dur = slices.dur(slice);
+        let end = slices.ts(slice) + dur.max(Ns::ZERO);
+        last = last.max(end);
+        if dur != Ns::ZERO {
+            last_of_lasting = last_of_lasting.max(end);
+        }
+    }
+    let around = |start: Ns, end: Ns| Window { start, end: end.max(start + Ns(1)) };
+    let bounds = slices.ids().next().map_or(Window::default(), |first| around(slices.ts(first), last));
+    let lasts = |slice: &SliceId| slices.dur(*slice) != Ns::ZERO;
+    let firsts = [slices.ids().find(lasts), kernels.first().copied()].into_iter().flatten();
+    let last_kernel = kernels.last().map(|kernel| slices.ts(*kernel) + Ns(1));
+    let end = last_kernel.map_or(last_of_lasting, |end| end.max(last_of_lasting));
+    (bounds, firsts.map(|slice| slices.ts(slice)).min().map_or(bounds, |start| around(start, end)))
 }
 
 /// The ids that occur in a column, in order, without NULL.
