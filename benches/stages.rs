@@ -30,7 +30,8 @@ use std::num::NonZero;
 use criterion::measurement::WallTime;
 use criterion::{BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 
-use nccl_stacks::analysis::stacks::{StackOptions, stack_report};
+use nccl_stacks::analysis::part::stack_report;
+use nccl_stacks::analysis::stacks::StackOptions;
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captured;
 use nccl_stacks::attribution::launches;
@@ -175,7 +176,7 @@ fn query(c: &mut Criterion) {
             |database| {
                 let wanted = Wanted::parse(&[], &[], &OwnFamilies::default()).unwrap();
                 let launches = launches::find(database.store(), &choose(database.store(), &wanted));
-                let how = StackOptions { max_callers: Some(12), ..StackOptions::default() };
+                let how = StackOptions::default();
                 let report = stack_report(
                     Attributor::new(database.store(), &wanted, Captured::default()),
                     &launches,

@@ -5,7 +5,7 @@
 #![allow(clippy::print_stdout, reason = "this is a program")]
 
 use nccl_stacks::analysis::cost::Order;
-use nccl_stacks::analysis::stacks::stack_report;
+use nccl_stacks::analysis::part::stack_report;
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captured;
 use nccl_stacks::attribution::launches;
@@ -33,7 +33,7 @@ fn main() -> Result<(), Error> {
     // From each call up to the Python functions that called it, at most 12; equal stacks become one.
     // Captures of CUDA graphs could be given here; without one, a replayed kernel has the stack of the replay.
     let attributor = Attributor::new(database.store(), &wanted, Captured::default());
-    let how = StackOptions { max_callers: Some(12), ..StackOptions::default() };
+    let how = StackOptions::default();
     let mut report = stack_report(attributor, &launches, Window::ALL, how);
     println!("{} of {} kernels have a stack", report.coverage.attributed(), report.coverage.kernels);
 

@@ -1,4 +1,4 @@
--- Which code launched the NCCL and RCCL kernels, how often, and at what cost: the main question, over the whole trace and with full
+-- Which code launched the collective kernels, how often, and at what cost: the main question, over the whole trace and with full
 -- call paths.
 -- Row: one stack; times in ns. No parameters. Order: by exposed time, the largest first, then by the stack.
 -- capture, forward: the call paths of the graph's capture and of the forward pass, if the kernels have them
@@ -7,7 +7,7 @@ WITH RECURSIVE
   launch AS (
     SELECT path_id, forward_path_id, capture_path_id, helper_thread, gpu_ns, exposed_ns
     FROM kernel_launch
-    WHERE family IN ('nccl', 'rccl') AND unattributed IS NULL
+    WHERE family IS NOT NULL AND unattributed IS NULL
   ),
   -- From the last frame of each path upwards, one caller per step.
   climb (path_id, caller_id, frames) AS (

@@ -21,7 +21,7 @@
 //!
 //! // The stacks above the launches of all all-reduces of the trace, each with at most 12 callers.
 //! let wanted = Wanted::patterns(&["ncclDevKernel_AllReduce"])?;
-//! let options = StackOptions { max_callers: Some(12), ..StackOptions::default() };
+//! let options = StackOptions::default();
 //! let mut report = stacks(&loaded.store, &wanted, Window::ALL, options);
 //!
 //! report.arrange(Order::Exposed, 0.0, None);
@@ -62,7 +62,7 @@
 //! - [`attribution`]: one row per kernel, one [operation](attribution::operations) per collective. Sources of NCCL's own records become
 //!   operations, too: a file for each in a folder `records`, beside `attribution`.
 //! - [`sql`]: columns and rows as SQLite tables, and the project's queries. A column is a line in a table's declaration.
-//! - [`analysis`]: one question per file, with its result struct. A grouping is a key for [`analysis::stacks::group`].
+//! - [`analysis`]: one question per file, with its result struct. A grouping is a key of [`analysis::part`].
 //! - [`report`]: one form of output per file, and a variant of [`report::Form`]. [`export`]: a whole trace in other forms.
 //! - [`nccl`]: every fact about names. A kernel family is an entry of [`nccl::families::FAMILIES`].
 //! - [`damage`], [`error`], [`time`]: what their names say.
@@ -88,7 +88,8 @@ pub mod sql;
 pub mod store;
 pub mod time;
 
-pub use analysis::stacks::{StackOptions, StackReport, stacks};
+pub use analysis::part::stacks;
+pub use analysis::stacks::{StackOptions, StackReport};
 pub use attribution::selection::Wanted;
 pub use error::Error;
 pub use load::{LoadOptions, load};

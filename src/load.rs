@@ -11,12 +11,13 @@ mod refuse;
 use std::collections::HashMap;
 use std::io::Read;
 use std::num::NonZero;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::damage::Damage;
+use crate::damage::{Damage, DamageReport};
 use crate::error::Error;
 use crate::event::HeaderField;
 use crate::input::archive::Findings;
@@ -69,14 +70,10 @@ pub fn load_input(
 ) -> Result<Loaded, Error> {
     let start = Instant::now();
     input.limits = options.limits;
-    let (name, size, taken) = (input.name.clone(), input.size, Arc::clone(&input.taken));
-    let available = || std::thread::available_parallelism().map_or(1, NonZero::get);
-    let threads = options.threads.map_or_else(available, NonZero::get).min(MAX_THREADS);
-    let threads = NonZero::new(threads).unwrap_or(NonZero::<usize>::MIN);
-    let contents = input.into_contents()?;
-    let mut loader = Loader { options, threads, progress, taken, size, builder: Builder::default(), text_bytes: 0 };
+    let name = input.name.clone();
+    let (mut loader, contents) = Loader::new(input, options, progress)?;
     let findings = match contents {
-        Contents::Archive(archive) => loader.archive(&name, *archive)?,
+        Contents::Archive(archive) => loader.archive(&name, *archive, |_, _| ControlFlow::Continue(()))?,
         text => {
             loader.trace(&name, text, Trace::default())?;
             Findings::default()
@@ -85,6 +82,35 @@ pub fn load_input(
     let Loader { builder, text_bytes, .. } = loader;
     let store = builder.finish(findings.damage.clone());
     Ok(Loaded { store, name, text_bytes, seconds: start.elapsed().as_secs_f64(), findings })
+}
+
+/// Loads the traces of an input one after the other, each into a store of its own, so that no two of an archive are in memory at once.
+/// `each` gets one after the other, and may end the load. What concerns an archive as a whole is returned, with a store without traces.
+///
+/// # Errors
+/// As [`load_input`]; traces before the error have been handed out.
+pub fn load_each(
+    mut input: Input,
+    options: LoadOptions,
+    progress: impl FnMut(Progress) + Send,
+    mut each: impl FnMut(Loaded) -> ControlFlow<()>,
+) -> Result<Loaded, Error> {
+    let mut start = Instant::now();
+    input.limits = options.limits;
+    let name = input.name.clone();
+    let (mut loader, contents) = Loader::new(input, options, progress)?;
+    let Contents::Archive(archive) = contents else {
+        loader.trace(&name, contents, Trace::default())?;
+        let loaded = loader.take(name.clone(), &mut start);
+        let _ = each(loaded);
+        return Ok(loader.take(name, &mut start));
+    };
+    let findings = loader.archive(&name, *archive, |loader, member| {
+        let loaded = loader.take(format!("{name}/{member}"), &mut start);
+        each(loaded)
+    })?;
+    let store = Builder::default().finish(findings.damage.clone());
+    Ok(Loaded { store, findings, ..loader.take(name, &mut start) })
 }
 
 /// Loads traces one after the other.
@@ -99,8 +125,32 @@ struct Loader<F> {
 }
 
 impl<F: FnMut(Progress) + Send> Loader<F> {
+    fn new(input: Input, options: LoadOptions, progress: F) -> Result<(Self, Contents), Error> {
+        let (size, taken) = (input.size, Arc::clone(&input.taken));
+        let available = || std::thread::available_parallelism().map_or(1, NonZero::get);
+        let threads = options.threads.map_or_else(available, NonZero::get).min(MAX_THREADS);
+        let threads = NonZero::new(threads).unwrap_or(NonZero::<usize>::MIN);
+        let contents = input.into_contents()?;
+        let builder = Builder::default();
+        Ok((Loader { options, threads, progress, taken, size, builder, text_bytes: 0 }, contents))
+    }
+
+    /// What has been loaded since the last time.
+    fn take(&mut self, name: String, since: &mut Instant) -> Loaded {
+        let store = std::mem::take(&mut self.builder).finish(DamageReport::default());
+        let text_bytes = std::mem::take(&mut self.text_bytes);
+        let seconds = std::mem::replace(since, Instant::now()).elapsed().as_secs_f64();
+        Loaded { store, name, text_bytes, seconds, findings: Findings::default() }
+    }
+
     /// Loads all traces of an archive. Files that are none are skipped, and so are those that are damaged before their first event.
-    fn archive(&mut self, name: &str, mut archive: Archive) -> Result<Findings, Error> {
+    /// `loaded` is called after each trace with its name, and may end the load.
+    fn archive(
+        &mut self,
+        name: &str,
+        mut archive: Archive,
+        mut loaded: impl FnMut(&mut Self, &str) -> ControlFlow<()>,
+    ) -> Result<Findings, Error> {
         // How many traces of each name there were.
         let (mut names, mut first_failure) = (HashMap::<String, usize>::new(), None);
         while let Some(member) = archive.next()? {
@@ -111,7 +161,12 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
             };
             let trace = Trace { name: Some(shown.clone()), place, ..Trace::default() };
             match self.trace(&format!("{name}/{shown}"), contents, trace) {
-                Ok(()) => *names.entry(of_member).or_default() += 1,
+                Ok(()) => {
+                    *names.entry(of_member).or_default() += 1;
+                    if loaded(self, &shown).is_break() {
+                        break;
+                    }
+                }
                 Err(Error::NotATrace { .. }) => archive.is_no_trace(shown),
                 Err(error @ (Error::NothingWhole { .. } | Error::CorruptBeforeFirstEvent { .. })) => {
                     first_failure = first_failure.or(Some(error));

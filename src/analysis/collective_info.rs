@@ -36,6 +36,39 @@ pub struct CollectiveInfo {
     pub bytes: Option<Bytes>,
     /// Bandwidths.
     pub bandwidth: Option<Bandwidth>,
+    #[serde(skip)]
+    moved: Moved,
+}
+
+impl CollectiveInfo {
+    /// Adds those of the same stack in another trace.
+    pub(super) fn add(&mut self, other: CollectiveInfo) {
+        let CollectiveInfo { collectives, algorithms, protocols, dtypes, groups, bytes, moved, .. } = other;
+        for (known, others) in [
+            (&mut self.collectives, collectives),
+            (&mut self.algorithms, algorithms),
+            (&mut self.protocols, protocols),
+            (&mut self.dtypes, dtypes),
+        ] {
+            others.into_iter().for_each(|(value, kernels)| *known.entry(value).or_default() += kernels);
+        }
+        for group in groups {
+            let is_it = |known: &&mut Group| Group { kernels: group.kernels, ..(*known).clone() } == group;
+            match self.groups.iter_mut().find(is_it) {
+                Some(known) => known.kernels += group.kernels,
+                None => self.groups.push(group),
+            }
+        }
+        self.groups.sort();
+        self.bytes = match (self.bytes, bytes) {
+            (Some(a), Some(b)) => {
+                Some(Bytes { min: a.min.min(b.min), max: a.max.max(b.max), kernels: a.kernels + b.kernels })
+            }
+            (known, None) | (None, known) => known,
+        };
+        self.moved.sum(&moved);
+        self.bandwidth = self.moved.bandwidth();
+    }
 }
 
 /// Sizes of collectives, in bytes.
@@ -141,7 +174,6 @@ impl<'a> CollectiveSums<'a> {
     ) -> CollectiveInfo {
         let mut info = CollectiveInfo::default();
         let mut groups: BTreeMap<Group, u64> = BTreeMap::new();
-        let mut moved = Moved::default();
         for ((name, set), alike) in alike {
             let name = self.store.strings.get(name).unwrap_or_default();
             let Method { algorithm, protocol } = Method::of_kernel(name);
@@ -164,11 +196,11 @@ impl<'a> CollectiveSums<'a> {
             let Bytes { min, max, kernels } = info.bytes.unwrap_or(Bytes { min: bytes, max: bytes, kernels: 0 });
             info.bytes = Some(Bytes { min: min.min(bytes), max: max.max(bytes), kernels: kernels + alike.kernels });
             if let (Some(collective), Some(ranks)) = (record.collective, record.group.size) {
-                moved.add(bytes, &alike, collective.bus_factor(ranks));
+                info.moved.add(bytes, &alike, collective.bus_factor(ranks));
             }
         }
         info.groups = groups.into_iter().map(|(group, kernels)| Group { kernels, ..group }).collect();
-        info.bandwidth = moved.bandwidth();
+        info.bandwidth = info.moved.bandwidth();
         info
     }
 
@@ -212,7 +244,7 @@ impl Alike {
 }
 
 /// Bytes that were moved, and the time this took.
-#[derive(Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Moved {
     bytes: f64,
     bus_bytes: f64,
@@ -233,6 +265,14 @@ impl Moved {
         self.nanos += alike.time.as_f64();
         self.best = self.best.max(each as f64 * factor / alike.least.as_f64());
         self.kernels += alike.timed;
+    }
+
+    fn sum(&mut self, other: &Moved) {
+        self.bytes += other.bytes;
+        self.bus_bytes += other.bus_bytes;
+        self.nanos += other.nanos;
+        self.best = self.best.max(other.best);
+        self.kernels += other.kernels;
     }
 
     fn bandwidth(&self) -> Option<Bandwidth> {

@@ -131,9 +131,24 @@ pub struct Cost {
     pub queue_delay: Option<Distribution>,
 }
 
+/// What one kernel cost. Times in ns.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KernelCost {
+    gpu_time: Ns,
+    exposed: Ns,
+    queue_delay: Option<Ns>,
+}
+
+impl KernelCost {
+    pub(super) fn of(kernel: &KernelLaunch) -> Self {
+        let KernelLaunch { gpu_time, exposed, queue_delay, .. } = *kernel;
+        KernelCost { gpu_time, exposed, queue_delay }
+    }
+}
+
 impl Cost {
     /// Of some kernels. `wall` is the window's length times the number of GPUs.
-    pub fn of(kernels: &[&KernelLaunch], wall: Ns) -> Self {
+    pub(super) fn of(kernels: &[KernelCost], wall: Ns) -> Self {
         let gpu_time = Distribution::of(kernels.iter().map(|kernel| kernel.gpu_time).collect()).unwrap_or_default();
         let exposed = kernels.iter().map(|kernel| kernel.exposed).sum();
         Cost {

@@ -33,12 +33,17 @@ pub struct Side {
 }
 
 /// A stack of either or both.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Change {
     /// The frames, as in the second trace if it has the stack.
     #[serde(flatten)]
     pub key: StackKey,
+    /// The frame that shows best where it comes from, see [`Stack::headline`].
+    pub headline: Option<String>,
+    /// See [`Stack::telling`].
+    #[serde(skip)]
+    pub telling: Vec<String>,
     /// Its kernels in the first trace; `None` if it is new.
     pub before: Option<Totals>,
     /// Its kernels in the second trace; `None` if it vanished.
@@ -84,12 +89,11 @@ impl Diff {
             for stack in stacks {
                 let totals = stack.totals();
                 let key = stack.key.without_lines();
-                let change =
-                    changes.entry(key).or_insert(Change { key: StackKey::default(), before: None, after: None });
+                let change = changes.entry(key).or_default();
                 let known = if is_after { &mut change.after } else { &mut change.before };
                 // The first of several is the most frequent.
                 if known.is_none() {
-                    change.key = stack.key;
+                    (change.key, change.headline, change.telling) = (stack.key, stack.headline, stack.telling);
                 }
                 known.get_or_insert_default().add(totals);
             }

@@ -41,6 +41,17 @@ pub struct Loss {
 }
 
 impl Losses {
+    /// Adds those of another trace.
+    pub fn add(&mut self, other: Losses) {
+        let kept = |losses: &Losses| (1.0 - losses.lost_share) * losses.text_bytes as f64;
+        let kept = kept(self) + kept(&other);
+        self.text_bytes += other.text_bytes;
+        self.lost_bytes += other.lost_bytes;
+        let is_whole = self.lost_share == 0.0 && other.lost_share == 0.0;
+        self.lost_share = if is_whole { 0.0 } else { 1.0 - kept / self.text_bytes.max(1) as f64 };
+        self.kinds.extend(other.kinds);
+    }
+
     /// Those of a store.
     pub fn of(store: &Store) -> Self {
         let mut losses = Losses::default();

@@ -4,7 +4,7 @@ use rusqlite::named_params;
 use serde::Serialize;
 use serde_json::json;
 
-use super::stacks::StackReport;
+use super::part::Part;
 use crate::attribution::selection::is_of_a_family;
 use crate::error::Error;
 use crate::id::SliceId;
@@ -58,20 +58,20 @@ pub enum Missing {
     },
 }
 
-/// Finds the reason why a report has no stacks.
+/// Finds the reason why a trace has no stacks.
 ///
 /// # Errors
 /// What SQLite fails with.
-pub fn explain(database: &Database, window: Window, report: &StackReport) -> Result<Missing, Error> {
-    if report.coverage.unattributed() > 0 {
+pub fn explain(database: &Database, window: Window, part: &Part) -> Result<Missing, Error> {
+    if part.unattributed() > 0 {
         return Ok(Missing::NoLaunchLink {
-            kernels: report.coverage.unattributed(),
-            elsewhere: report.elsewhere,
+            kernels: part.unattributed(),
+            elsewhere: part.elsewhere,
             graph_launches: graph_launches(database, window)?,
         });
     }
-    if report.elsewhere > 0 {
-        return Ok(Missing::LaunchedElsewhere { kernels: report.elsewhere });
+    if part.elsewhere > 0 {
+        return Ok(Missing::LaunchedElsewhere { kernels: part.elsewhere });
     }
     let params = named_params! { ":start": window.start.0, ":end": window.end.0 };
     let kernels = database
@@ -86,7 +86,7 @@ pub fn explain(database: &Database, window: Window, report: &StackReport) -> Res
     }
     Ok(Missing::OtherKernels {
         kernels: kernels.iter().map(|kernel| kernel.count).sum(),
-        elsewhere: report.kernels_in_trace,
+        elsewhere: part.kernels_in_trace,
         collectives: kernels.into_iter().filter(|kernel| is_of_a_family(&kernel.name)).collect(),
     })
 }

@@ -1,16 +1,14 @@
 //! Where stacks come from: the few frames of each that show it best.
 
-use std::collections::BTreeMap;
-
-use super::stack_key::StackKey;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How many frames of each stack are named at most.
 const FRAMES: usize = 3;
 
-/// For each stack the innermost of its telling frames, the innermost first. If stacks look alike by these, the last one gives way to
+/// For each stack the first few of its telling frames ([`super::stack_key::StackKey::telling_frames`]). If stacks look alike by these, the last one gives way to
 /// the innermost frame by which they differ.
-pub fn origins<'a>(stacks: impl Iterator<Item = &'a StackKey>) -> Vec<Vec<&'a str>> {
-    let all: Vec<Vec<&str>> = stacks.map(StackKey::telling_frames).collect();
+pub fn origins<'a>(telling: impl Iterator<Item = &'a Vec<String>>) -> Vec<Vec<&'a str>> {
+    let all: Vec<Vec<&str>> = telling.map(|frames| frames.iter().map(String::as_str).collect()).collect();
     let mut alike: BTreeMap<&[&str], Vec<usize>> = BTreeMap::new();
     for (at, frames) in all.iter().enumerate() {
         alike.entry(&frames[..frames.len().min(FRAMES)]).or_default().push(at);
@@ -29,21 +27,60 @@ pub fn origins<'a>(stacks: impl Iterator<Item = &'a StackKey>) -> Vec<Vec<&'a st
     named
 }
 
+/// How many stacks of one headline are compared with each other.
+const COMPARED: usize = 256;
+
+/// For each stack its headline, and if others have it, too, the frames that tell it from them: for each other stack the innermost in which
+/// they differ. Stacks are equal only if all their frames are; equal ones are not distinguished.
+pub fn names<'a>(telling: &[&'a [String]]) -> Vec<Vec<&'a str>> {
+    let mut of_headline: BTreeMap<Option<&String>, Vec<&'a [String]>> = BTreeMap::new();
+    for frames in telling.iter().copied() {
+        let alike = of_headline.entry(frames.first()).or_default();
+        if alike.len() < COMPARED && !alike.contains(&frames) {
+            alike.push(frames);
+        }
+    }
+    let name = |frames: &'a [String]| {
+        let alike = of_headline.get(&frames.first()).map_or(&[][..], Vec::as_slice);
+        let differ = |other: &&[String]| (1..frames.len()).find(|at| other.get(*at) != frames.get(*at));
+        let depths: BTreeSet<usize> = alike.iter().filter(|other| **other != frames).filter_map(differ).collect();
+        frames.first().into_iter().chain(depths.into_iter().map(|at| &frames[at])).map(String::as_str).collect()
+    };
+    telling.iter().copied().map(name).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn stacks_that_look_alike_show_where_they_differ() {
-        let stack = |frames: [&str; 5]| StackKey {
-            frames: frames.map(|f| format!("a.py(1): {f}")).into(),
-            ..StackKey::default()
-        };
-        let stacks = [["x", "u", "c", "b", "a"], ["x", "v", "c", "b", "a"], ["y", "u", "d", "b", "a"]].map(stack);
+        let stack = |frames: [&str; 5]| frames.map(|f| format!("a.py(1): {f}")).to_vec();
+        let stacks = [["a", "b", "c", "u", "x"], ["a", "b", "c", "v", "x"], ["a", "b", "d", "u", "y"]].map(stack);
         let short = |frame: &&str| frame.rsplit(' ').next().unwrap_or_default().to_owned();
         let shown: Vec<String> =
             origins(stacks.iter()).iter().map(|frames| frames.iter().map(short).collect()).collect();
         assert_eq!(shown, ["abu", "abv", "abd"]);
         assert_eq!(origins([&stacks[0], &stacks[0]].into_iter())[0].len(), 3, "the same twice");
+    }
+
+    #[test]
+    fn a_name_tells_a_stack_from_all_others() {
+        let stack = |frames: &str| frames.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let stacks = [
+            "linear attn layer decode",
+            "linear attn layer extend",
+            "linear mlp layer decode",
+            "embed x",
+            "linear attn",
+        ]
+        .map(stack);
+        let all: Vec<&[String]> = stacks.iter().map(Vec::as_slice).collect();
+        let shown: Vec<String> = names(&all).iter().map(|frames| frames.join(" ")).collect();
+        assert_eq!(
+            shown,
+            ["linear attn layer decode", "linear attn layer extend", "linear mlp", "embed", "linear attn"]
+        );
+        assert_eq!(names(&[&stacks[0], &stacks[0]])[1], ["linear"], "the same twice");
     }
 }

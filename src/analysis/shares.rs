@@ -36,11 +36,6 @@ impl StackReport {
     pub fn stacks_left_out(&self) -> u64 {
         self.stacks_found.saturating_sub(self.stacks.len() as u64)
     }
-
-    /// How many of the shown stacks have more callers than are shown.
-    pub fn truncated_stacks(&self) -> u64 {
-        self.stacks.iter().filter(|stack| stack.key.is_truncated()).count() as u64
-    }
 }
 
 impl Unattributed {

@@ -3,40 +3,43 @@
 //! A stack has up to three parts: the code that launched the kernel; for a graph's replay, the code that captured it; for the backward
 //! pass, the code of the forward pass that made it necessary.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
-use foldhash::fast::FixedState;
 use serde::Serialize;
 
-use super::collective_info::{CollectiveInfo, CollectiveSums};
+use super::collective_info::CollectiveInfo;
 use super::cost::{Cost, Order, Totals};
 use super::losses::Losses;
+use super::not_asked::NotAsked;
 use super::stack_key::StackKey;
-use super::summary::{Summary, summarise};
-use crate::attribution::capture::{CaptureTally, Captured};
-use crate::attribution::launches::{self, Evidence, Launched, Launches, Reason, WindowOn};
-use crate::attribution::selection::{Wanted, choose};
-use crate::attribution::{Attribution, AttributionOptions, Attributor, KernelLaunch};
+use super::summary::Summary;
+use crate::attribution::KernelLaunch;
+use crate::attribution::capture::CaptureTally;
+use crate::attribution::launches::{Evidence, Reason, WindowOn};
+use crate::id::RankId;
+use crate::nccl::frames::UserCode;
 use crate::store::Store;
-use crate::store::strings::StringId;
 use crate::time::{Ns, Window};
 
 /// Which kernels count, and what tells their stacks apart.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct StackOptions {
-    /// How many callers above the launch to keep; `None` for all.
-    pub max_callers: Option<usize>,
     /// Keep names as they are, so that layers and objects stay apart.
     pub exact_names: bool,
     /// What decides whether a kernel is in the window.
     pub window_on: WindowOn,
     /// Whether to show the code of the forward pass for kernels of the backward pass.
     pub forward: bool,
+    /// Whether to tell the stacks of different ranks apart.
+    pub per_rank: bool,
+    /// Which frames are the user's own code.
+    pub user_code: UserCode,
 }
 
 impl Default for StackOptions {
     fn default() -> Self {
-        StackOptions { max_callers: None, exact_names: false, window_on: WindowOn::Launch, forward: true }
+        let user_code = UserCode::default();
+        StackOptions { exact_names: false, window_on: WindowOn::Launch, forward: true, per_rank: false, user_code }
     }
 }
 
@@ -44,9 +47,16 @@ impl Default for StackOptions {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Stack {
+    /// The rank, or the trace if its rank is unknown; `None` unless the ranks are distinguished.
+    pub rank: Option<String>,
     /// What tells it apart.
     #[serde(flatten)]
     pub key: StackKey,
+    /// The frame that shows best where it comes from: the innermost of the user's own code, if it has any.
+    pub headline: Option<String>,
+    /// That frame and those that tell next, see [`StackKey::telling_frames`].
+    #[serde(skip)]
+    pub telling: Vec<String>,
     /// How many kernels.
     pub count: u64,
     /// How many of them by each evidence.
@@ -130,7 +140,27 @@ impl Coverage {
         self.unattributed.values().map(|kernels| kernels.all.count).sum()
     }
 
-    fn add(&mut self, store: &Store, kernel: &KernelLaunch) {
+    /// Adds those of another trace.
+    pub(super) fn merge(&mut self, other: Coverage) {
+        self.kernels += other.kernels;
+        self.uncertain += other.uncertain;
+        self.flow_disagrees += other.flow_disagrees;
+        self.forward_unknown += other.forward_unknown;
+        other.by.into_iter().for_each(|(evidence, kernels)| *self.by.entry(evidence).or_default() += kernels);
+        for (reason, others) in other.unattributed {
+            let known = self.unattributed.entry(reason).or_default();
+            known.all.add(others.all);
+            others.kernels.into_iter().for_each(|(name, totals)| known.kernels.entry(name).or_default().add(totals));
+            known.first.extend(others.first);
+            known.first.truncate(NAMED);
+        }
+        if let Some(captures) = other.captures {
+            self.captures.get_or_insert_default().add(captures);
+        }
+    }
+
+    /// Adds a kernel.
+    pub(super) fn add(&mut self, store: &Store, kernel: &KernelLaunch) {
         let launched = &kernel.launched;
         self.kernels += 1;
         self.uncertain += u64::from(launched.uncertain);
@@ -156,10 +186,24 @@ impl Coverage {
     }
 }
 
-/// The stacks of a window.
+/// A trace that an answer is of.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct TraceOfReport {
+    /// Its name; empty where the caller gave none.
+    pub name: String,
+    /// Its rank, or one of those in it, if it is known.
+    pub rank: Option<RankId>,
+    /// The window on its own clock.
+    pub window: Window,
+}
+
+/// The stacks of a window of one trace, or of one window in each of several.
 #[derive(Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct StackReport {
+    /// The traces.
+    pub traces: Vec<TraceOfReport>,
     /// By count, the largest first; equal counts by text. [`StackReport::arrange`] sorts them otherwise.
     pub stacks: Vec<Stack>,
     /// The stacks that were left out, in no order.
@@ -178,6 +222,8 @@ pub struct StackReport {
     /// outside.
     #[serde(rename = "kernels_elsewhere")]
     pub elsewhere: u64,
+    /// The collectives of the window, and which of them are not asked for.
+    pub not_asked: NotAsked,
     /// The summary of the window.
     pub summary: Summary,
     /// What is wrong with the trace.
@@ -199,111 +245,23 @@ impl StackReport {
         let all = self.gpu_time().as_f64();
         let is_small = |stack: &mut Stack| min_share > 0.0 && stack.cost.gpu_time.total.as_f64() < min_share * all;
         self.hidden = self.stacks.extract_if(.., is_small).collect();
-        self.hidden.extend(self.stacks.drain(self.stacks.len().min(limit.unwrap_or(usize::MAX))..));
+        if let Some(limit) = limit {
+            // All ranks of a stack count as one.
+            let mut shown: BTreeSet<StackKey> = BTreeSet::new();
+            let is_beyond = |stack: &mut Stack| {
+                let is_new = !shown.contains(&stack.key);
+                if is_new && shown.len() < limit {
+                    shown.insert(stack.key.clone());
+                }
+                is_new && !shown.contains(&stack.key)
+            };
+            self.hidden.extend(self.stacks.extract_if(.., is_beyond));
+        }
         self.left_out = self.coverage.attributed() - self.stacks.iter().map(|stack| stack.count).sum::<u64>();
     }
 
     /// How long the kernels of all stacks ran.
     fn gpu_time(&self) -> Ns {
         self.stacks.iter().map(|stack| stack.cost.gpu_time.total).sum()
-    }
-}
-
-/// The stacks of some kernels in a window, without captures of CUDA graphs: a replayed kernel has the stack of its replay. The steps are
-/// [`choose`], then [`launches::find`], then [`stack_report`].
-pub fn stacks(store: &Store, wanted: &Wanted, window: Window, options: StackOptions) -> StackReport {
-    let launches = launches::find(store, &choose(store, wanted));
-    stack_report(Attributor::new(store, wanted, Captured::default()), &launches, window, options)
-}
-
-/// Attributes every kernel in the window, groups the rows by stack, and adds up what the kernels of each stack cost.
-pub fn stack_report(
-    attributor: Attributor<'_>,
-    launches: &Launches,
-    window: Window,
-    options: StackOptions,
-) -> StackReport {
-    let StackOptions { exact_names, window_on, forward, .. } = options;
-    let store = attributor.store();
-    let inside = |launched: &&Launched| window.contains(launched.at(store, window_on));
-    let attribution =
-        attributor.attribute(launches.kernels.iter().filter(inside), AttributionOptions { exact_names, forward });
-    let other = if window_on == WindowOn::Launch { WindowOn::Kernel } else { WindowOn::Launch };
-    let elsewhere = launches.kernels.iter().filter(|l| !inside(l) && window.contains(l.at(store, other))).count();
-    let mut report = StackReport {
-        kernels_in_trace: launches.kernels.len() as u64,
-        elsewhere: elsewhere as u64,
-        damage: Losses::of(store),
-        summary: summarise(store, &attribution.activity, window),
-        ..StackReport::default()
-    };
-    report.coverage.captures = (attribution.captures.graphs > 0).then_some(attribution.captures);
-    attribution.kernels.iter().for_each(|kernel| report.coverage.add(store, kernel));
-    let mut sums = Sums {
-        store,
-        wall: report.summary.wall,
-        collectives: CollectiveSums::new(store, &launches.kernels, &attribution.kernels),
-    };
-    let groups = by_stack(store, &attribution, options);
-    report.stacks = groups.into_iter().map(|(key, kernels)| sums.stack(key, &kernels)).collect();
-    report.stacks_found = report.stacks.len() as u64;
-    report.arrange(Order::Count, 0.0, None);
-    report
-}
-
-/// Groups rows by a key. Rows of one group keep their order.
-pub fn group<'k, K: Ord>(
-    rows: impl IntoIterator<Item = &'k KernelLaunch>,
-    key: impl Fn(&KernelLaunch) -> K,
-) -> BTreeMap<K, Vec<&'k KernelLaunch>> {
-    let mut groups: BTreeMap<K, Vec<&KernelLaunch>> = BTreeMap::new();
-    rows.into_iter().for_each(|row| groups.entry(key(row)).or_default().push(row));
-    groups
-}
-
-/// The attributed kernels of each stack. Rows are grouped by the numbers of their call paths first, so that each path is written
-/// out once; then stacks that differ only above the last shown caller become one.
-fn by_stack<'k>(
-    store: &Store,
-    attribution: &'k Attribution,
-    options: StackOptions,
-) -> BTreeMap<StackKey, Vec<&'k KernelLaunch>> {
-    let attributed = attribution.kernels.iter().filter(|kernel| kernel.path.is_some() || kernel.capture.is_some());
-    let paths = group(attributed, |kernel| (kernel.path, kernel.helper_thread, kernel.capture, kernel.forward));
-    let mut groups: BTreeMap<StackKey, Vec<&KernelLaunch>> = BTreeMap::new();
-    for kernels in paths.into_values() {
-        let Some(first) = kernels.first() else { continue };
-        let key = StackKey::of(store, &attribution.paths, first, options.max_callers, options.exact_names);
-        groups.entry(key).or_default().extend(kernels);
-    }
-    groups
-}
-
-/// Adds up what kernels cost.
-struct Sums<'a> {
-    store: &'a Store,
-    wall: Ns,
-    collectives: CollectiveSums<'a>,
-}
-
-impl Sums<'_> {
-    fn stack(&mut self, key: StackKey, kernels: &[&KernelLaunch]) -> Stack {
-        let store = self.store;
-        let (mut by, mut names): (BTreeMap<_, u64>, HashMap<StringId, Totals, FixedState>) = Default::default();
-        for kernel in kernels {
-            *by.entry(kernel.launched.evidence).or_default() += 1;
-            let of_name = names.entry(store.slices.name(kernel.launched.kernel)).or_default();
-            of_name.add(Totals::of(kernel));
-        }
-        let called = key.collective();
-        let named = |(id, kernels)| (store.strings.get(id).unwrap_or_default().to_owned(), kernels);
-        Stack {
-            key,
-            count: kernels.len() as u64,
-            by,
-            kernels: names.into_iter().map(named).collect(),
-            cost: Cost::of(kernels, self.wall),
-            collective: self.collectives.of(called, kernels),
-        }
     }
 }

@@ -58,6 +58,27 @@ pub struct KernelRow {
 /// How many kernel names a summary has.
 const TOP: usize = 5;
 
+impl Summary {
+    /// Adds that of another trace, whose window is on another clock: the window then spans both, and only sums have a meaning. The kernels
+    /// that ran longest stay unknown, because their medians cannot be added.
+    pub(super) fn add(&mut self, other: &Summary) {
+        let Window { start, end } = other.window;
+        self.window = Window { start: self.window.start.min(start), end: self.window.end.max(end) };
+        self.gpus += other.gpus;
+        for (sum, time) in [
+            (&mut self.wall, other.wall),
+            (&mut self.busy, other.busy),
+            (&mut self.compute, other.compute),
+            (&mut self.collectives, other.collectives),
+            (&mut self.exposed, other.exposed),
+        ] {
+            *sum += time;
+        }
+        self.top_kernels.clear();
+        self.kernel_names = 0;
+    }
+}
+
 /// Sums up a window.
 pub(crate) fn summarise(store: &Store, activity: &GpuActivity, window: Window) -> Summary {
     let window = within_trace(store, window);

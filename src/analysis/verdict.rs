@@ -1,6 +1,7 @@
 //! What a window costs, in short: how long collectives ran, how much of that nothing hid, and which stack has most of it.
 
-use super::origin::origins;
+use super::cost::Distribution;
+use super::origin::names;
 use super::stacks::{Stack, StackReport};
 use crate::time::Ns;
 
@@ -12,7 +13,7 @@ pub struct Verdict<'a> {
     pub collectives: Option<CollectiveTime>,
     /// Whether any of the chosen kernels has a stack.
     pub has_stacks: bool,
-    /// The stack with the most exposed time, if there are several stacks and any is exposed.
+    /// The stack with the most exposed time, if any is exposed and no other has as much.
     pub costliest: Option<Costliest<'a>>,
 }
 
@@ -31,15 +32,49 @@ pub struct CollectiveTime {
 }
 
 /// A stack with much of the exposed time.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Costliest<'a> {
     /// Its exposed time, as a share of that of all chosen kernels in the window.
     pub share: f64,
+    /// Its rank, if the ranks are distinguished.
+    pub rank: Option<&'a str>,
     /// The frame that shows best where it comes from.
     pub from: Option<&'a str>,
-    /// If other stacks come from that frame, too: a frame by which this one differs from them.
-    pub within: Option<&'a str>,
+    /// If other stacks come from that frame, too: the frames by which this one differs from them, the innermost first.
+    pub within: Vec<&'a str>,
+    /// What its kernels waited, as far as one can tell from them alone.
+    pub waiting: Option<Waiting>,
+}
+
+/// Kernels of one size of which the fastest took a fraction of the mean: the rest is waiting for other ranks, or contention.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Waiting {
+    /// How long one took in the mean, in ns.
+    pub mean: f64,
+    /// How long the fastest took, in ns.
+    pub best: Ns,
+}
+
+/// From which multiple of the fastest on the mean shows waiting.
+const FAR_ABOVE: f64 = 2.0;
+
+/// How many kernels of one size it takes to know a fastest.
+const ENOUGH: u64 = 3;
+
+impl Waiting {
+    /// Of a stack, whose fastest kernel may be another rank's.
+    fn of(stack: &Stack, stacks: &[&Stack]) -> Option<Self> {
+        let bytes = stack.collective.bytes.filter(|bytes| bytes.min == bytes.max && bytes.kernels == stack.count)?;
+        let Distribution { mean, .. } = stack.cost.gpu_time;
+        let alike = stacks.iter().filter(|other| {
+            other.key == stack.key
+                && other.collective.bytes.is_some_and(|of| (of.min, of.max) == (bytes.min, bytes.max))
+        });
+        let best = alike.map(|other| other.cost.gpu_time.min).min()?;
+        (bytes.kernels >= ENOUGH && mean > FAR_ABOVE * best.as_f64()).then_some(Waiting { mean, best })
+    }
 }
 
 impl StackReport {
@@ -62,21 +97,24 @@ impl StackReport {
         let without_launch = self.coverage.unattributed.values().map(|kernels| kernels.all.exposed);
         let all = stacks.iter().map(|stack| stack.cost.exposed).chain(without_launch).sum();
         let most = stacks.iter().enumerate().max_by_key(|(at, stack)| (stack.cost.exposed, std::cmp::Reverse(*at)));
-        let most = most.filter(|(_, stack)| stack.cost.exposed > Ns::ZERO && stacks.len() > 1);
+        // Of several that cost the same none is the costliest.
+        let is_alone =
+            |most: &Stack| stacks.iter().filter(|stack| stack.cost.exposed >= most.cost.exposed).count() == 1;
+        let most = most.filter(|(_, stack)| stack.cost.exposed > Ns::ZERO && is_alone(stack));
         let costliest = most.map(|(at, stack)| {
-            let (from, within) = origin(&stacks, at);
-            Costliest { share: share(stack.cost.exposed, all), from, within }
+            let telling: Vec<&[String]> = stacks.iter().map(|stack| stack.telling.as_slice()).collect();
+            let mut name = names(&telling).swap_remove(at).into_iter();
+            let (from, within) = (name.next(), name.collect());
+            Costliest {
+                share: share(stack.cost.exposed, all),
+                rank: stack.rank.as_deref(),
+                from,
+                within,
+                waiting: Waiting::of(stack, &stacks),
+            }
         });
         Verdict { collectives: Some(collectives), has_stacks, costliest }
     }
-}
-
-/// Where a stack comes from, and if others come from there, too, by what it differs from them.
-fn origin<'a>(stacks: &[&'a Stack], at: usize) -> (Option<&'a str>, Option<&'a str>) {
-    let origins = origins(stacks.iter().map(|stack| &stack.key));
-    let Some(first) = origins[at].first().copied() else { return (None, None) };
-    let is_shared = origins.iter().enumerate().any(|(other, frames)| other != at && frames.first() == Some(&first));
-    (Some(first), origins[at].last().copied().filter(|last| is_shared && *last != first))
 }
 
 #[cfg(test)]
@@ -90,6 +128,7 @@ mod tests {
         let exposed = Ns(exposed);
         Stack {
             key: StackKey { frames: frames.map(str::to_owned).into(), ..StackKey::default() },
+            telling: frames.map(str::to_owned).into(),
             cost: Cost { exposed, ..Cost::default() },
             ..Stack::default()
         }
@@ -98,14 +137,15 @@ mod tests {
     /// Of 100 ns collectives run for 40, exposed for 10, of which the stacks have 6 and 4.
     #[test]
     fn a_verdict_names_the_costliest_stack() {
-        let stacks = vec![stack(["b.py(2): g", "a.py(1): f"], 6), stack(["c.py(3): h", "a.py(1): f"], 4)];
+        let stacks = vec![stack(["a.py(1): f", "b.py(2): g"], 6), stack(["a.py(1): f", "c.py(3): h"], 4)];
         let summary = Summary { wall: Ns(100), collectives: Ns(40), exposed: Ns(10), ..Summary::default() };
         let mut report = StackReport { stacks, summary, ..StackReport::default() };
         let verdict = report.verdict();
         let collectives = verdict.collectives.unwrap();
         assert_eq!((collectives.share_of_window, collectives.exposed), (0.4, Ns(10)));
         assert_eq!((collectives.exposed_share, collectives.exposed_share_of_window), (0.25, 0.1));
-        let costliest = Costliest { share: 0.6, from: Some("a.py(1): f"), within: Some("b.py(2): g") };
+        let costliest =
+            Costliest { share: 0.6, rank: None, from: Some("a.py(1): f"), within: vec!["b.py(2): g"], waiting: None };
         assert_eq!(verdict.costliest, Some(costliest));
         report.summary.collectives = Ns::ZERO;
         assert_eq!(report.verdict(), Verdict { collectives: None, has_stacks: true, costliest: None });

@@ -37,9 +37,6 @@ struct Node {
 pub struct CallPath {
     /// From the outermost caller to the launch.
     pub frames: Vec<String>,
-    /// Whether there are more callers above, which were cut off.
-    #[serde(rename = "cut")]
-    pub truncated: bool,
 }
 
 impl CallTree {
@@ -73,13 +70,11 @@ impl CallTree {
         std::iter::successors(Some(path), |path| self.caller(*path))
     }
 
-    /// The frames of a path, with at most so many callers above the last.
-    pub fn call_path(&self, last: PathId, max_callers: Option<usize>) -> CallPath {
-        let shown = max_callers.map_or(usize::MAX, |max| max.saturating_add(1));
-        let mut frames: Vec<String> = self.upwards(last).take(shown).map(|path| self.name(path).to_owned()).collect();
+    /// The frames of a path.
+    pub fn call_path(&self, last: PathId) -> CallPath {
+        let mut frames: Vec<String> = self.upwards(last).map(|path| self.name(path).to_owned()).collect();
         frames.reverse();
-        let truncated = frames.len() <= self.depth(last) as usize;
-        CallPath { frames, truncated }
+        CallPath { frames }
     }
 
     fn callee(&mut self, caller: Option<PathId>, name: StringId) -> PathId {

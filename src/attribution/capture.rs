@@ -74,6 +74,17 @@ pub struct CaptureTally {
     pub unknown: u64,
 }
 
+impl CaptureTally {
+    /// Adds that of another trace.
+    pub(crate) fn add(&mut self, other: CaptureTally) {
+        self.graphs += other.graphs;
+        self.matched += other.matched;
+        self.by_order += other.by_order;
+        self.ambiguous += other.ambiguous;
+        self.unknown += other.unknown;
+    }
+}
+
 /// What the captures give for the kernels of a trace.
 #[derive(Debug, Default)]
 pub struct Captured {
@@ -141,29 +152,28 @@ impl Captures {
         self.recordings.is_empty()
     }
 
-    /// By call path: a number that all paths share which are equal up to this many callers.
-    fn alike(&self, max_callers: Option<usize>) -> HashMap<PathId, usize> {
+    /// By call path: a number that all paths with equal frames share.
+    fn alike(&self) -> HashMap<PathId, usize> {
         let mut paths = HashMap::new();
         let stacks = self.recordings.iter().flat_map(|recording| &recording.stacks);
         let mut alike = HashMap::new();
         for stack in stacks {
             alike.entry(*stack).or_insert_with(|| {
                 let next = paths.len();
-                *paths.entry(self.tree.call_path(*stack, max_callers)).or_insert(next)
+                *paths.entry(self.tree.call_path(*stack)).or_insert(next)
             });
         }
         alike
     }
 
-    /// Finds the call paths of all replayed kernels among the launches. Two paths are equal if they are so up to this many callers. Kernels
-    /// that only their graph node ties to a capture get [`Evidence::Capture`].
-    pub fn stacks(self, store: &Store, launches: &mut Launches, max_callers: Option<usize>) -> Captured {
+    /// Finds the call paths of all replayed kernels among the launches. Kernels that only their graph node ties to a capture get [`Evidence::Capture`].
+    pub fn stacks(self, store: &Store, launches: &mut Launches) -> Captured {
         let mut captured = Captured::default();
         captured.tally.graphs = self.graphs;
         if self.is_empty() {
             return captured;
         }
-        let alike = self.alike(max_callers);
+        let alike = self.alike();
         let replays: HashMap<SliceId, Replay<'_>> = replays(store, launches)
             .into_iter()
             .map(|(call, work)| (call, Replay::new(store, work, &self.recordings)))

@@ -18,7 +18,7 @@ pub(crate) struct GpuActivity {
     /// By GPU ([`Store::gpu_of`]).
     pub(crate) of: BTreeMap<GpuId, Activity>,
     /// By name: whether its kernels are collectives.
-    is_collective: Vec<bool>,
+    pub(crate) is_collective: Vec<bool>,
 }
 
 /// What ran on a GPU.

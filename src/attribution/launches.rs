@@ -13,6 +13,7 @@
 //! longer than everything else together.
 
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 use serde::Serialize;
 
@@ -147,7 +148,7 @@ pub fn find(store: &Store, names: &[StringId]) -> Launches {
 
 /// Finds the launches of this GPU work: slices in order, kernels or copies and fills.
 pub fn of(store: &Store, work: Vec<SliceId>) -> Launches {
-    let finder = Finder::new(store, &work);
+    let mut finder = Finder::new(store, &work);
     let mut launches = Launches { kernels: work.into_iter().map(|kernel| finder.launched(kernel)).collect() };
     by_external_id(store, &mut launches);
     launches
@@ -156,6 +157,9 @@ pub fn of(store: &Store, work: Vec<SliceId>) -> Launches {
 /// By trace and correlation id: the calls that have it, in order of their starts.
 type Calls = HashMap<(TraceId, i64), Vec<SliceId>, foldhash::fast::FixedState>;
 
+/// Trace and correlation id of GPU work, its GPU, and whether it is a kernel.
+type Asked = ((TraceId, i64), GpuId, bool);
+
 /// Ties the chosen kernels to calls.
 struct Finder<'a> {
     store: &'a Store,
@@ -163,6 +167,10 @@ struct Finder<'a> {
     calls: Calls,
     /// By GPU: the process that launched most of the kernels of which only one call can be the launch. Empty if no id has several calls.
     launchers: HashMap<GpuId, ProcessId>,
+    /// Whether any id has several calls.
+    has_rivals: bool,
+    /// What [`Finder::possible`] has found.
+    possible: HashMap<Asked, Rc<[SliceId]>, foldhash::fast::FixedState>,
     /// By trace and correlation id: how many of the first calls are of one process, for traces where this matters. If several ranks of one file number
     /// their flows alike, all flow ends are bound to the first rank's start, and the other starts are counted as damage.
     of_one_process: HashMap<(TraceId, i64), usize, foldhash::fast::FixedState>,
@@ -195,6 +203,8 @@ impl<'a> Finder<'a> {
         let has_rivals = calls.values().any(|calls| calls.len() > 1);
         let launchers = if has_rivals { launchers(store, kernels, &calls) } else { HashMap::new() };
         Finder {
+            has_rivals,
+            possible: HashMap::default(),
             store,
             launchers,
             of_one_process,
@@ -205,12 +215,14 @@ impl<'a> Finder<'a> {
         }
     }
 
-    fn launched(&self, kernel: SliceId) -> Launched {
+    fn launched(&mut self, kernel: SliceId) -> Launched {
         let slices = &self.store.slices;
         let kernel_ts = slices.ts(kernel);
         let latest_start = kernel_ts + MAX_CLOCK_SKEW;
         let correlation = self.store.correlation(kernel);
         let trace = self.store.trace_of(kernel);
+        let id = correlation.filter(|_| self.has_rivals).map(|id| (trace, id));
+        let possible = id.map_or(Rc::default(), |id| self.possible(kernel, id));
         let candidates = correlation.and_then(|id| self.calls.get(&(trace, id))).map_or(&[][..], Vec::as_slice);
         let candidates = &candidates[..candidates.partition_point(|call| slices.ts(*call) <= latest_start)];
         let first = self.flows.partition_point(|(to, _)| *to < kernel);
@@ -222,12 +234,14 @@ impl<'a> Finder<'a> {
             },
             [only] => (Some(*only), Evidence::Correlation, false),
             rivals => {
-                let left = self.possible(kernel, rivals);
-                let mut of_flows =
-                    flows.clone().filter(|from| self.may_trust_flows(kernel, rivals) && left.contains(from));
+                let may_trust_flows = self.may_trust_flows(kernel, rivals);
+                let first = rivals.first().copied();
+                let in_time = possible.partition_point(|call| slices.ts(*call) <= latest_start);
+                let left = &possible[..in_time];
+                let mut of_flows = flows.clone().filter(|from| may_trust_flows && left.binary_search(from).is_ok());
                 let (of_flow, is_sure) = (of_flows.next(), left.len() == 1);
                 let before = left.partition_point(|call| slices.ts(*call) <= kernel_ts);
-                let call = of_flow.or(left[..before].last().copied()).or(left.first().copied());
+                let call = of_flow.or(left[..before].last().copied()).or(left.first().copied()).or(first);
                 (call, Evidence::Correlation, !is_sure && of_flow.is_none())
             }
         };
@@ -238,12 +252,20 @@ impl<'a> Finder<'a> {
     }
 
     /// Those of several calls with one kernel's id that can be its launch.
-    fn possible(&self, kernel: SliceId, rivals: &[SliceId]) -> Vec<SliceId> {
-        let launches = launches_among(self.store, kernel, rivals);
-        let launcher = self.launchers.get(&self.store.gpu_of(kernel)).copied();
-        let of_launcher = |call: &SliceId| launcher.is_some() && self.store.process_of(*call) == launcher;
+    fn possible(&mut self, kernel: SliceId, id: (TraceId, i64)) -> Rc<[SliceId]> {
+        let (store, gpu) = (self.store, self.store.gpu_of(kernel));
+        let is_kernel = store.category_kind(kernel) == CategoryKind::Kernel;
+        if let Some(known) = self.possible.get(&(id, gpu, is_kernel)) {
+            return Rc::clone(known);
+        }
+        let all = self.calls.get(&id).map_or(&[][..], Vec::as_slice);
+        let launches = if is_kernel { launches_among(store, all) } else { all.to_vec() };
+        let launcher = self.launchers.get(&gpu).copied();
+        let of_launcher = |call: &SliceId| launcher.is_some() && store.process_of(*call) == launcher;
         let theirs: Vec<SliceId> = launches.iter().copied().filter(of_launcher).collect();
-        if theirs.is_empty() { launches } else { theirs }
+        let possible: Rc<[SliceId]> = if theirs.is_empty() { launches.into() } else { theirs.into() };
+        self.possible.insert((id, gpu, is_kernel), Rc::clone(&possible));
+        possible
     }
 
     /// Whether a flow is evidence: one of its ends has no correlation id, or both have the same.
@@ -270,25 +292,25 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Those of a kernel's calls that can launch one, by their names; all if none can, and for copies and fills. The runtime may carry out
-/// a copy by a kernel.
-fn launches_among(store: &Store, kernel: SliceId, calls: &[SliceId]) -> Vec<SliceId> {
-    let is_kernel = store.category_kind(kernel) == CategoryKind::Kernel;
-    let can = |call: &SliceId| is_kernel && Work::is_launch(store.slice_name(*call));
+/// Those of some calls that can launch a kernel, by their names; all if none can. The runtime may carry out a copy by a kernel.
+fn launches_among(store: &Store, calls: &[SliceId]) -> Vec<SliceId> {
+    let can = |call: &SliceId| Work::is_launch(store.slice_name(*call));
     let launches: Vec<SliceId> = calls.iter().copied().filter(can).collect();
     if launches.is_empty() { calls.to_vec() } else { launches }
 }
 
 /// By GPU: the process that launched most of its kernels, by those of which only one call can be the launch.
 fn launchers(store: &Store, kernels: &[SliceId], calls: &Calls) -> HashMap<GpuId, ProcessId> {
+    let mut only_launches: HashMap<(TraceId, i64), Option<ProcessId>, foldhash::fast::FixedState> = HashMap::default();
     let mut votes: BTreeMap<GpuId, BTreeMap<ProcessId, u64>> = BTreeMap::new();
-    for kernel in kernels {
-        let of_id = store.trace_correlation(*kernel).and_then(|id| calls.get(&id));
-        let Some(of_id) = of_id else { continue };
-        if let [only] = launches_among(store, *kernel, of_id)[..]
-            && let Some(process) = store.process_of(only)
-        {
-            *votes.entry(store.gpu_of(*kernel)).or_default().entry(process).or_default() += 1;
+    for kernel in kernels.iter().copied().filter(|kernel| store.category_kind(*kernel) == CategoryKind::Kernel) {
+        let Some(id) = store.trace_correlation(kernel) else { continue };
+        let process = *only_launches.entry(id).or_insert_with(|| match launches_among(store, calls.get(&id)?)[..] {
+            [only] => store.process_of(only),
+            _ => None,
+        });
+        if let Some(process) = process {
+            *votes.entry(store.gpu_of(kernel)).or_default().entry(process).or_default() += 1;
         }
     }
     let most =

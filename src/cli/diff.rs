@@ -9,17 +9,17 @@ use nccl_stacks::report::diff;
 use super::args::Diff as Args;
 use super::failure::Failure;
 use super::output::Output;
-use super::question::{Asked, DEPTH, Question};
+use super::question::{Asked, Question};
 use super::stop::Stop;
-use super::terminal::say;
-use super::{notes, opening, span};
+use super::terminal::{note, say};
+use super::{notes, opening, span, traces};
 
 pub(super) fn run(args: &Args) -> Result<(), Stop> {
     let question = Question {
         wanted: opening::wanted(&args.selection, &args.reading)?,
         span: &args.span,
         climbing: &args.climbing,
-        depth: Some(DEPTH),
+        per_rank: false,
         captures: &[],
         reading: &args.reading,
     };
@@ -40,10 +40,10 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     let names = [&args.before, &args.after].map(|trace| trace.display().to_string());
     let mut found = Diff::new((&names[0], before), (&names[1], after));
     found.arrange(args.sort.into(), args.limit);
+    notes::diff(&found, args.span.function_name.is_some() || args.span.start_ts.is_some());
     let mut bytes = Vec::new();
     diff::write(&found, args.format.into(), output.width(), &mut bytes).map_err(|source| Failure::Form { source })?;
     output.finish(&bytes)?;
-    notes::diff(&found);
     // A trace without these kernels costs nothing; that is no success.
     if let (Some(nothing), false) =
         (notes::nothing_on_a_side(&found, opening::what(&args.selection)), args.fail_if.is_empty())
@@ -56,9 +56,10 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
 
 /// The stacks of one of the traces. The trace itself is dropped: two of them may not fit into memory.
 fn ask(question: &Question<'_>, which: &str, trace: &Path) -> Result<StackReport, Stop> {
-    say(&format!("{which}: {}", trace.display()));
-    let Asked { database, report, .. } = question.ask(trace)?;
+    note(&format!("{which}: {}", trace.display()));
+    let Asked { report, damage, .. } = question.ask(&traces::expand(&[trace.to_owned()])?)?;
     notes::coverage(&report);
-    notes::damage(database.store());
+    notes::not_asked(&report);
+    damage.iter().for_each(|line| say(line));
     Ok(report)
 }

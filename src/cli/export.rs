@@ -17,6 +17,7 @@ use nccl_stacks::time::Window;
 
 use super::args::{Export, On};
 use super::output::Target;
+use super::span::Manner;
 use super::stop::Stop;
 use super::{notes, opening, span};
 
@@ -111,7 +112,7 @@ fn write_cut(args: &Export, wanted: &Wanted, database: &Database, target: &Targe
     let names: Vec<String> = store.traces.iter().filter_map(|trace| trace.name.clone()).collect();
     opening::refuse_if_several(ONE, &names)?;
     let launches = launches::find(store, &choose(store, wanted));
-    let window = span::choose(&args.span, database, &launches)?;
+    let window = span::choose(&args.span, database, &launches, Manner::ALONE)?;
     let Window { start: first, end: last } = store.bounds;
     if window.end <= first || window.start > last {
         return Err(Stop::NotFound(format!(

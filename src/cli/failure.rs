@@ -26,8 +26,20 @@ pub(crate) enum Failure {
     #[error("the answer cannot be put into this form: {source}")]
     Form { source: io::Error },
 
+    #[error("{}: there is no such file{}", path.display(), near_names(near))]
+    NoSuchFile { path: PathBuf, near: Vec<PathBuf> },
+
+    #[error("{}: this folder has no traces: no file whose name ends with {endings}", folder.display())]
+    NoTraceInFolder { folder: PathBuf, endings: String },
+
     #[error("standard output cannot be written: {0}")]
     Stdout(io::Error),
+}
+
+/// `; near it: a.json, b.json`
+fn near_names(near: &[PathBuf]) -> String {
+    let names: Vec<String> = near.iter().map(|path| path.display().to_string()).collect();
+    if names.is_empty() { String::new() } else { format!("; near it: {}", names.join(", ")) }
 }
 
 /// An error of the library: the flag that it is about before it, and the flag that helps after it.

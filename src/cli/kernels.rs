@@ -9,6 +9,7 @@ use nccl_stacks::report::{json, kernels};
 use super::args::{Kernels, TableFormat};
 use super::failure::Failure;
 use super::output::Output;
+use super::span::Manner;
 use super::stop::Stop;
 use super::{notes, opening, span};
 
@@ -28,7 +29,7 @@ pub(super) fn run(args: &Kernels) -> Result<(), Stop> {
     let database = opening::open(&args.trace, &args.reading, options)?;
     let store = database.store();
     let launches = launches::find(store, &choose(database.store(), &wanted));
-    let window = span::choose(&args.span, &database, &launches)?;
+    let window = span::choose(&args.span, &database, &launches, Manner::ALONE)?;
     let on = args.span.window_on.into();
     let inside = launches.kernels.iter().filter(|launched| window.contains(launched.at(store, on)));
     let rows = inside.map(|launched| (store.slices.name(launched.kernel), store.slices.dur(launched.kernel)));
@@ -45,7 +46,7 @@ pub(super) fn run(args: &Kernels) -> Result<(), Stop> {
         TableFormat::Json => json::kernels(&found, &name, &mut answer),
     }
     .map_err(|source| Failure::Form { source })?;
-    output.finish(&answer)?;
     notes::damage(store);
+    output.finish(&answer)?;
     Ok(())
 }

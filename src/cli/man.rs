@@ -73,7 +73,7 @@ pub(super) fn run(args: &Man) -> Result<(), Stop> {
     let page = match &args.page {
         None => &command,
         Some(name) => command.find_subcommand(name).ok_or_else(|| {
-            let known: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+            let known: Vec<&str> = commands(&command).map(Command::get_name).collect();
             Stop::Usage(format!("man {name}: there is no such command; known are {}", known.join(", ")))
         })?,
     };
@@ -82,12 +82,17 @@ pub(super) fn run(args: &Man) -> Result<(), Stop> {
 
 fn write_all(command: &Command, folder: &Path) -> Result<(), Stop> {
     fs::create_dir_all(folder).map_err(|source| Error::Write { path: folder.to_owned(), source })?;
-    for page in std::iter::once(command).chain(command.get_subcommands()) {
+    for page in std::iter::once(command).chain(commands(command)) {
         let path = folder.join(format!("{}.1", full_name(page)));
         // No trace is read, so none can be overwritten.
         Output::open(Some(&path), &[])?.finish(&text(command, page)?)?;
     }
     Ok(())
+}
+
+/// The commands that have a page: all but the one that clap adds for help.
+fn commands(program: &Command) -> impl Iterator<Item = &Command> {
+    program.get_subcommands().filter(|command| command.get_name() != "help")
 }
 
 /// The name of a command after that of the program: `nccl-stacks-sql`.
@@ -200,7 +205,7 @@ fn environment(roff: &mut Roff) {
 /// The other pages.
 fn see_also(roff: &mut Roff, program: &Command, command: &Command) {
     roff.control("SH", ["SEE ALSO"]);
-    let all = std::iter::once(program).chain(program.get_subcommands());
+    let all = std::iter::once(program).chain(commands(program));
     let others: Vec<&str> = all.map(full_name).filter(|name| *name != full_name(command)).collect();
     for (i, name) in others.iter().enumerate() {
         let comma = if i + 1 < others.len() { "," } else { "" };

@@ -27,6 +27,7 @@ mod sql;
 mod stacks;
 mod stop;
 mod terminal;
+mod traces;
 
 use std::process::ExitCode;
 
@@ -45,6 +46,7 @@ pub(crate) fn main() -> ExitCode {
 
 /// Runs the command that the arguments name.
 fn run(cli: &Cli) -> Result<(), Stop> {
+    cli.set_loudness();
     match &cli.command {
         None => stacks::run(&cli.stacks),
         Some(Command::Kernels(args)) => kernels::run(args),

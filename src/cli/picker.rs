@@ -6,11 +6,12 @@ use std::io::IsTerminal;
 use inquire::{InquireError, Select};
 
 use nccl_stacks::analysis::window::{Candidate, several_processes};
+use nccl_stacks::nccl::frames::location;
 use nccl_stacks::report::format::{count, duration, shorten, shorten_right, thread, visible};
 use nccl_stacks::time::Ns;
 
 use super::stop::Stop;
-use super::terminal::{say, stderr_size};
+use super::terminal::{erase_lines, say, stderr_size};
 
 /// Whether a user can be asked.
 pub(super) fn can_ask() -> bool {
@@ -37,9 +38,11 @@ pub(super) fn pick(found: &[Candidate], origin: Ns) -> Result<usize, Stop> {
     let (width, height) = stderr_size().unwrap_or((80, 24));
     // The list indents its lines by two; one more keeps the cursor from wrapping.
     let width = width.saturating_sub(3);
+    let is_one_thread = found.windows(2).all(|pair| (&pair[0].thread, pair[0].pid) == (&pair[1].thread, pair[1].pid));
     let row = |cells: [String; 6]| {
         let [index, start, duration, kernels, gpu, thread] = cells;
-        format!("{index:>5}  {start:>13}  {duration:>11}  {kernels:>7}  {gpu:>11}  {:<16}  ", shorten(&thread, 16))
+        let thread = if is_one_thread { String::new() } else { format!("{:<16}  ", shorten(&thread, 16)) };
+        format!("{index:>5}  {start:>13}  {duration:>11}  {kernels:>7}  {gpu:>11}  {thread}")
     };
     let header = row(["index", "start", "duration", "kernels", "GPU time", "thread"].map(str::to_owned));
     say(&format!("  {}", shorten_right(&format!("{header}name"), width)));
@@ -57,7 +60,10 @@ pub(super) fn pick(found: &[Candidate], origin: Ns) -> Result<usize, Stop> {
                 thread(candidate, several),
             ]);
             let room = width.saturating_sub(left.chars().count()).max(12);
-            let text = format!("{left}{}", shorten(&visible(&candidate.name), room));
+            // A path says most at its end, an annotation at its beginning.
+            let name = visible(&candidate.name);
+            let name = if location(&name).is_some() { shorten(&name, room) } else { shorten_right(&name, room) };
+            let text = format!("{left}{name}");
             Line { index, text: shorten_right(&text, width) }
         })
         .collect();
@@ -68,7 +74,11 @@ pub(super) fn pick(found: &[Candidate], origin: Ns) -> Result<usize, Stop> {
         .with_formatter(&|line| line.value.index.to_string())
         .prompt();
     match answer {
-        Ok(line) => Ok(line.index),
+        Ok(line) => {
+            // The header and the answered question say nothing once the window is named.
+            erase_lines(2);
+            Ok(line.index)
+        }
         Err(InquireError::OperationCanceled | InquireError::OperationInterrupted) => Err(Stop::Left),
         Err(e) => Err(Stop::Usage(format!("the list cannot be shown ({e}); choose with --index"))),
     }

@@ -19,12 +19,13 @@ impl Bar {
             Some(size) => ProgressBar::new(size).with_style(style("{bytes} of {total_bytes} [{bar:40}] {eta}")),
             None => ProgressBar::new_spinner().with_style(style("{spinner} {bytes}")),
         });
-        bar.set_position(progress.taken);
+        // Blocks are read ahead of the end.
+        bar.set_position(progress.size.map_or(progress.taken, |size| progress.taken.min(size)));
     }
 
-    /// Removes the bar from the screen.
-    pub(super) fn clear(self) {
-        if let Some(bar) = self.bar {
+    /// Removes the bar from the screen, until there is more to show.
+    pub(super) fn clear(&mut self) {
+        if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
     }

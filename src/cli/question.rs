@@ -1,66 +1,260 @@
-//! The stacks of one trace: what the main job and `diff` share.
+//! The stacks of traces: what the main job and `diff` share.
+//!
+//! Each trace is loaded, reduced to a part of the answer, and dropped. Several files are read by several threads, so that as many traces
+//! are in memory as there are threads.
 
+use std::num::NonZero;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use nccl_stacks::analysis::stacks::{StackOptions, StackReport, stack_report};
+use nccl_stacks::analysis::losses::Losses;
+use nccl_stacks::analysis::missing::{self, Missing};
+use nccl_stacks::analysis::part::Part;
+use nccl_stacks::analysis::stacks::{StackOptions, StackReport};
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captured;
 use nccl_stacks::attribution::launches::{self, Evidence, Launched, Launches};
 use nccl_stacks::attribution::selection::{Wanted, choose};
 use nccl_stacks::event::ArgsWanted;
-use nccl_stacks::load::LoadOptions;
+use nccl_stacks::load::{LoadOptions, Loaded, load_each};
+use nccl_stacks::nccl::frames::UserCode;
 use nccl_stacks::sql::Database;
+use nccl_stacks::store::Store;
 use nccl_stacks::time::Window;
 
-use super::args::{Climbing, Reading, Span, Switch};
+use super::args::{Climbing, Reading, Span, Start, Switch};
+use super::failure::Failure;
+use super::span::Manner;
 use super::stop::Stop;
-use super::{captures, opening, span};
+use super::terminal::say;
+use super::{captures, notes, opening, progress, span};
 
-/// How many callers are shown by default: enough to see where a launch comes from, few enough to read.
-pub(super) const DEPTH: usize = 12;
+/// More threads than this have nothing to do: they wait for the disk.
+const MAX_THREADS: usize = 16;
 
-/// What is asked of a trace.
+/// What is asked of traces.
 pub(super) struct Question<'a> {
     pub(super) wanted: Wanted,
     pub(super) span: &'a Span,
     pub(super) climbing: &'a Climbing,
-    /// How many callers to show without --stack-depth; `None` for all.
-    pub(super) depth: Option<usize>,
+    /// Whether to tell the stacks of different ranks apart.
+    pub(super) per_rank: bool,
     /// The captures that the user named; empty for those in the folder beside the trace.
     pub(super) captures: &'a [PathBuf],
     pub(super) reading: &'a Reading,
 }
 
-/// The answer of a trace. It may have no stacks.
+/// The answer of some traces. It may have no stacks.
 pub(super) struct Asked {
-    pub(super) database: Database,
-    pub(super) window: Window,
     pub(super) report: StackReport,
+    /// Why there are no stacks, if there are none: of the first trace.
+    pub(super) missing: Option<Missing>,
+    /// What is wrong with the traces.
+    pub(super) damage: Vec<String>,
+}
+
+/// The answer of one trace.
+struct Answered {
+    part: Part,
+    name: String,
+    span: Window,
+    is_member: bool,
+    missing: Option<Missing>,
+    damage: Vec<String>,
+    text_bytes: u64,
+    events: u64,
+}
+
+/// The answers of some files.
+#[derive(Default)]
+struct Answers {
+    of_traces: Vec<Answered>,
+    /// Stores without traces, with what is wrong with archives as a whole.
+    of_archives: Vec<Store>,
 }
 
 impl Question<'_> {
     /// What the stacks show.
-    pub(super) fn how(&self) -> StackOptions {
-        let Climbing { forward_stacks, stack_depth, exact_names, .. } = *self.climbing;
-        let depth = stack_depth.or(self.depth);
+    fn how(&self) -> StackOptions {
+        let Climbing { forward_stacks, exact_names, ref user_code, .. } = *self.climbing;
         StackOptions {
-            max_callers: depth.filter(|depth| *depth > 0),
             exact_names,
             window_on: self.span.window_on.into(),
             forward: forward_stacks == Switch::On,
+            per_rank: self.per_rank,
+            user_code: UserCode::new(user_code.clone()),
         }
     }
 
-    /// Loads a trace and finds its stacks.
-    pub(super) fn ask(&self, trace: &Path) -> Result<Asked, Stop> {
-        let options = opening::options(self.reading, ArgsWanted::COLLECTIVES);
-        let database = opening::open(trace, self.reading, options)?;
-        let mut launches = launches::find(database.store(), &choose(database.store(), &self.wanted));
-        let window = span::choose(self.span, &database, &launches)?;
-        let captured = self.captured(trace, options, &database, &mut launches)?;
-        let report =
-            stack_report(Attributor::new(database.store(), &self.wanted, captured), &launches, window, self.how());
-        Ok(Asked { database, window, report })
+    /// Loads the traces of some files and finds their stacks.
+    pub(super) fn ask(&self, files: &[PathBuf]) -> Result<Asked, Stop> {
+        let answered = match files {
+            [file] => self.file(file, true, self.reading.threads)?,
+            files => self.files(files)?,
+        };
+        let Answers { of_traces: answered, of_archives } = answered;
+        if answered.len() > 1 || answered.iter().any(|answered| answered.is_member) {
+            let names: Vec<&str> = answered.iter().map(|answered| answered.name.as_str()).collect();
+            let (bytes, events) = answered
+                .iter()
+                .fold((0, 0), |(bytes, events), answered| (bytes + answered.text_bytes, events + answered.events));
+            notes::traces(&names, bytes, events, self.span);
+            let spans: Vec<_> = answered.iter().map(|answered| (answered.span, answered.name.clone())).collect();
+            notes::apart(&spans);
+        }
+        let (mut parts, mut reasons, mut damage) = (Vec::new(), Vec::new(), Vec::new());
+        for answered in answered {
+            parts.push(answered.part);
+            reasons.extend(answered.missing);
+            damage.extend(answered.damage);
+        }
+        let mut report = StackReport::of(parts, &self.how().user_code);
+        for archive in &of_archives {
+            report.damage.add(Losses::of(archive));
+            damage.extend(notes::damage_lines(archive));
+        }
+        let missing = reasons.into_iter().next().filter(|_| report.stacks_found == 0);
+        Ok(Asked { report, missing, damage })
+    }
+
+    /// Loads several files, as many at once as there are threads. A file that cannot be read is left out, unless all are like that.
+    fn files(&self, files: &[PathBuf]) -> Result<Answers, Stop> {
+        self.refuse_for_several()?;
+        let available = || std::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
+        let threads = self.reading.threads.map_or_else(available, NonZero::get);
+        let workers = threads.min(files.len());
+        let each = NonZero::new(threads / workers);
+        let next = AtomicUsize::new(0);
+        let answers = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for _ in 0..workers {
+                scope.spawn(|| {
+                    while let Some((at, file)) = files.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed)) {
+                        let answer = self.file(file, false, each);
+                        answers.lock().unwrap_or_else(PoisonError::into_inner).push((at, answer));
+                    }
+                });
+            }
+        });
+        let mut answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
+        answers.sort_by_key(|(at, _)| *at);
+        let (mut found, mut failure) = (Answers::default(), None);
+        for (_, answer) in answers {
+            match answer {
+                Ok(of_file) => {
+                    found.of_traces.extend(of_file.of_traces);
+                    found.of_archives.extend(of_file.of_archives);
+                }
+                Err(Stop::Failed(broken @ Failure::Library(_))) if !self.reading.strict => {
+                    say(&format!("Left out: {broken}"));
+                    failure = failure.or(Some(broken));
+                }
+                Err(stop) => return Err(stop),
+            }
+        }
+        match failure {
+            Some(failure) if found.of_traces.is_empty() => Err(failure.into()),
+            _ => Ok(found),
+        }
+    }
+
+    /// Each trace has its own clock and its own steps.
+    fn refuse_for_several(&self) -> Result<(), Stop> {
+        if matches!(self.span.start_ts, Some(Start::At(_))) {
+            return Err(Stop::Usage(
+                "--start-ts: several traces have clocks of their own; give a time from the start of each, such as +10ms, or choose \
+                 with --function-name and --index"
+                    .to_owned(),
+            ));
+        }
+        if self.span.interactive {
+            return Err(Stop::Usage(
+                "--interactive chooses in one trace; for several choose with --function-name and --index".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Loads the traces of a file one after the other. `alone` is for a file that is the only one: it may ask and report at once.
+    fn file(&self, file: &Path, alone: bool, threads: Option<NonZero<usize>>) -> Result<Answers, Stop> {
+        let options = LoadOptions { threads, ..opening::options(self.reading, ArgsWanted::COLLECTIVES) };
+        // Both the reader's thread and what asks for a window use the screen.
+        let bar = Mutex::new(progress::Bar::new());
+        let on_screen = || bar.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut found, mut stop) = (Vec::new(), None);
+        let whole = load_each(
+            opening::input(file, self.reading)?,
+            options,
+            |progress| {
+                if alone {
+                    on_screen().show(progress);
+                }
+            },
+            |loaded| {
+                on_screen().clear();
+                let is_member = loaded.store.traces.first().is_some_and(|trace| trace.name.is_some());
+                let manner = Manner { asks: alone && found.is_empty(), says: alone && !is_member };
+                let answer = self.trace(file, loaded, manner, options);
+                answer.map(|answered| found.push(answered)).map_or_else(
+                    |stopped| {
+                        stop = Some(stopped);
+                        ControlFlow::Break(())
+                    },
+                    ControlFlow::Continue,
+                )
+            },
+        );
+        on_screen().clear();
+        if let Some(stop) = stop {
+            return Err(stop);
+        }
+        let Loaded { store, name, findings, .. } = whole?;
+        notes::findings(&findings);
+        let list = notes::damage_list(&store);
+        if self.reading.strict && !list.is_empty() {
+            return Err(Failure::Strict { name, list }.into());
+        }
+        Ok(Answers { of_traces: found, of_archives: vec![store] })
+    }
+
+    /// The answer of one trace, which is dropped then.
+    fn trace(&self, file: &Path, loaded: Loaded, manner: Manner, options: LoadOptions) -> Result<Answered, Stop> {
+        if manner.says {
+            notes::loaded(&loaded);
+        }
+        if !manner.asks {
+            self.refuse_for_several()?;
+        }
+        let list = notes::damage_list(&loaded.store);
+        if self.reading.strict && !list.is_empty() {
+            return Err(Failure::Strict { name: loaded.name, list }.into());
+        }
+        let Loaded { store, name, text_bytes, .. } = loaded;
+        // Of the traces of an archive the archive is named once.
+        let member = store.traces.iter().find_map(|trace| trace.name.clone());
+        let is_member = member.is_some();
+        let name = member.unwrap_or(name);
+        let span = store.span;
+        let damage = notes::damage_lines(&store);
+        // Those of an archive's traces have their names already.
+        let of = if manner.asks || is_member { None } else { Some(&name) };
+        let damage = damage.into_iter().map(|line| of.map_or(line.clone(), |name| format!("{name}: {line}"))).collect();
+        let events = store.events;
+        let database = Database::of_tables(store)?;
+        let store = database.store();
+        let mut launches = launches::find(store, &choose(store, &self.wanted));
+        let window = span::choose(self.span, &database, &launches, manner)
+            .map_err(|stop| if manner.says { stop } else { stop.of(&name) })?;
+        let captured = self.captured(file, options, &database, &mut launches)?;
+        let attributor = Attributor::new(store, &self.wanted, captured);
+        let part = Part::of(&name, attributor, &launches, window, &self.how());
+        let missing = match part.has_stacks() {
+            true => None,
+            false => Some(missing::explain(&database, window, &part)?),
+        };
+        Ok(Answered { part, name, span, is_member, missing, damage, text_bytes, events })
     }
 
     /// The stacks with which replayed kernels were captured. Captures are read only if the trace has kernels that can be in them.
@@ -79,6 +273,6 @@ impl Question<'_> {
             return Ok(Captured::default());
         }
         let captures = captures::read(self.captures, trace, options, self.climbing.exact_names)?;
-        Ok(captures.stacks(store, launches, self.how().max_callers))
+        Ok(captures.stacks(store, launches))
     }
 }

@@ -7,12 +7,26 @@ use nccl_stacks::report::lists::candidates;
 use nccl_stacks::sql::Database;
 use nccl_stacks::time::{Ns, Window};
 
-use super::args::Span;
+use super::args::{Span, Start};
 use super::stop::Stop;
 use super::{notes, picker};
 
 /// How many slices an error lists.
 const MAX_LISTED: usize = 40;
+
+/// How a window is chosen.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Manner {
+    /// The user may be asked.
+    pub(super) asks: bool,
+    /// The window is reported.
+    pub(super) says: bool,
+}
+
+impl Manner {
+    /// In the only trace.
+    pub(super) const ALONE: Manner = Manner { asks: true, says: true };
+}
 
 /// Refuses, before anything is read, a question that needs a terminal where there is none.
 pub(super) fn check(span: &Span) -> Result<(), Stop> {
@@ -24,42 +38,68 @@ pub(super) fn check(span: &Span) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The window that the arguments mean; prints which one it is.
-pub(super) fn choose(span: &Span, database: &Database, launches: &Launches) -> Result<Window, Stop> {
+/// The window that the arguments mean in a trace.
+pub(super) fn choose(span: &Span, database: &Database, launches: &Launches, manner: Manner) -> Result<Window, Stop> {
     let on: WindowOn = span.window_on.into();
     let trace = database.store().span;
     if let (Some(start), Some(duration)) = (span.start_ts, span.duration) {
+        let start = match start {
+            Start::At(start) => start,
+            Start::After(after) => trace.start + after,
+        };
         let window = Window::new(start, duration);
         let aside = if span.function_name.is_some() { " (--function-name is overridden)" } else { "" };
-        notes::window(&format!("as given{aside}"), window);
+        manner.say(&format!("as given{aside}"), window);
         return Ok(window);
     }
     let found = match &span.function_name {
         Some(name) => window::functions(database, name, launches, on)?,
         None if span.interactive => window::steps(database, launches, on)?,
         None => {
-            notes::window("the whole trace (choose a part with --function-name, --interactive or --start-ts)", trace);
+            manner.say("the whole trace (choose a part with --function-name, --interactive or --start-ts)", trace);
             return Ok(Window::ALL);
         }
     };
-    let index = choose_index(span, database, &found, trace.start)?;
+    let index = choose_index(span, database, &found, trace.start, manner)?;
     let Some(chosen) = found.get(index) else {
         return Err(Stop::Usage(format!(
-            "--index {index}: there are {} such slices, numbered from 0 to {}\n{}",
-            found.len(),
-            found.len() - 1,
+            "--index {index}: {}\n{}",
+            match found.len() {
+                1 => "there is one such slice, --index 0".to_owned(),
+                n => format!("there are {n} such slices, numbered from 0 to {}", n - 1),
+            },
             candidates(&found, MAX_LISTED)
         )));
     };
-    notes::window(
-        &format!("{} [{index} of {}] on {}", visible(&chosen.name), found.len(), thread(chosen, true)),
+    manner.say(
+        &format!(
+            "{} [{} of {}, --index {index}] on {}",
+            visible(&chosen.name),
+            index + 1,
+            found.len(),
+            thread(chosen, true)
+        ),
         chosen.window,
     );
     Ok(chosen.window)
 }
 
+impl Manner {
+    fn say(self, what: &str, window: Window) {
+        if self.says {
+            notes::window(what, window);
+        }
+    }
+}
+
 /// Which of the slices is meant: by `--index`, because there is only one, or by asking the user.
-fn choose_index(span: &Span, database: &Database, found: &[Candidate], origin: Ns) -> Result<usize, Stop> {
+fn choose_index(
+    span: &Span,
+    database: &Database,
+    found: &[Candidate],
+    origin: Ns,
+    manner: Manner,
+) -> Result<usize, Stop> {
     match (found.len(), span.index, &span.function_name) {
         (0, _, Some(name)) => Err(Stop::NotFound(no_such_function(database, name)?)),
         (0, _, None) => Err(Stop::NotFound(
@@ -68,7 +108,7 @@ fn choose_index(span: &Span, database: &Database, found: &[Candidate], origin: N
         )),
         (_, Some(index), _) => Ok(index),
         (1, None, Some(_)) => Ok(0),
-        _ if picker::can_ask() => picker::pick(found, origin),
+        _ if manner.asks && picker::can_ask() => picker::pick(found, origin),
         (n, None, _) => Err(Stop::Usage(format!(
             "{n} slices have this name; choose one with --index\n{}",
             candidates(found, MAX_LISTED)

@@ -1,53 +1,74 @@
 //! The main job, from the arguments to the stacks.
 
-use nccl_stacks::analysis::missing;
-use nccl_stacks::report::{Answer, Form};
+use nccl_stacks::report::{Answer, Form, Screen};
 
-use super::args::Stacks;
+use super::args::{Colour, Stacks};
 use super::failure::Failure;
 use super::output::Output;
-use super::question::{Asked, DEPTH, Question};
+use super::question::{Asked, Question};
 use super::stop::Stop;
-use super::{captures, notes, opening, span};
+use super::terminal::say;
+use super::{captures, notes, opening, span, terminal, traces};
+
+/// How many callers are shown in text by default, above the user's own code: enough to see where it comes from, few enough for a screen.
+const DEPTH: usize = 6;
+
+/// How many callers get_call_stacks.py has above the launch.
+const SCRIPT_DEPTH: usize = 12;
 
 pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
-    // Clap makes sure that there is one.
-    let Some(trace) = args.trace.as_deref() else {
-        return Err(Stop::Usage("name a trace; --help shows examples".to_owned()));
-    };
-    let form = Form::from(args.format);
+    let form = if args.json { Form::Json } else { Form::from(args.format) };
     let question = Question {
         wanted: opening::wanted(&args.selection, &args.reading)?,
         span: &args.span,
         climbing: &args.climbing,
-        // In a flame graph, stacks without their outer callers would be merged with unrelated ones.
-        depth: (!form.is_flame_graph()).then_some(DEPTH),
+        per_rank: args.per_rank,
         captures: &args.capture_trace,
         reading: &args.reading,
     };
     span::check(&args.span)?;
-    let captures = captures::paths(&args.capture_trace, trace);
-    let inputs = opening::inputs(trace, args.selection.family_file.iter().chain(&captures));
+    let files = traces::expand(&args.traces)?;
+    let captures: Vec<_> = files.iter().flat_map(|file| captures::paths(&args.capture_trace, file)).collect();
+    let others = args.selection.family_file.iter().chain(&captures).chain(&files);
+    let inputs: Vec<_> = others.map(std::path::PathBuf::as_path).collect();
     let output = Output::open(args.output.as_deref(), &inputs)?;
-    let Asked { database, window, mut report } = question.ask(trace)?;
-    if report.coverage.kernels == 0 {
-        let missing = missing::explain(&database, window, &report)?;
-        notes::damage(database.store());
-        return Err(Stop::NotFound(notes::missing(&missing, opening::what(&args.selection))));
+    let Asked { mut report, missing, damage } = question.ask(&files)?;
+    let reason = missing.map(|missing| notes::missing(&missing, opening::what(&args.selection)));
+    // Without kernels a form for programs would be empty; for people there is the summary of what ran.
+    let is_empty = report.coverage.kernels == 0;
+    let has_summary = form.is_for_people() && args.output.is_none() && report.summary.kernel_names > 0;
+    if let (Some(reason), true) = (&reason, is_empty && !has_summary) {
+        damage.iter().for_each(|line| say(line));
+        return Err(Stop::NotFound(reason.clone()));
     }
-    report.arrange(args.sort.into(), args.min_share.unwrap_or(0.0), args.limit);
-    let name = trace.display().to_string();
-    let answer = Answer::new(&report, &name).weight(args.weight.into()).width(output.width());
+    let order = if form == Form::Script { nccl_stacks::analysis::cost::Order::Count } else { args.sort.into() };
+    report.arrange(order, args.min_share.unwrap_or(0.0), args.limit);
+    if !is_empty {
+        notes::coverage(&report);
+        notes::left_out(&report, args.span.window_on.into());
+    }
+    damage.iter().for_each(|line| say(line));
+    let names: Vec<String> = args.traces.iter().map(|trace| trace.display().to_string()).collect();
+    let name = names.join(", ");
+    let depth = args.climbing.stack_depth.unwrap_or(if form == Form::Script { SCRIPT_DEPTH } else { DEPTH });
+    let screen = Screen {
+        width: output.width(),
+        depth: Some(depth).filter(|depth| *depth > 0),
+        full_stacks: args.full_stacks,
+        verbose: args.reading.verbose,
+        colour: match args.color {
+            Colour::Auto => output.width().is_some() && terminal::stdout_has_colours(),
+            Colour::Always => true,
+            Colour::Never => false,
+        },
+    };
+    let answer = Answer::new(&report, &name).weight(args.weight.into()).screen(screen);
     let mut bytes = Vec::new();
     answer.write(form, &mut bytes).map_err(|source| Failure::Form { source })?;
     output.finish(&bytes)?;
-    notes::coverage(&report);
-    notes::left_out(&report, &question.how());
-    notes::damage(database.store());
-    // Without stacks, the answer still has the summary of what ran.
-    if report.stacks_found == 0 {
-        let missing = missing::explain(&database, window, &report)?;
-        return Err(Stop::NotFound(notes::missing(&missing, opening::what(&args.selection))));
+    if let Some(path) = &args.output {
+        notes::answer_written(path, bytes.len() as u64);
     }
-    Ok(())
+    // Without stacks, the answer still has the summary of what ran.
+    reason.map_or(Ok(()), |reason| Err(Stop::NotFound(reason)))
 }

@@ -39,6 +39,15 @@ impl From<Error> for Stop {
 }
 
 impl Stop {
+    /// The same, of one of several traces.
+    pub(crate) fn of(self, trace: &str) -> Self {
+        match self {
+            Stop::Usage(message) => Stop::Usage(format!("{}: {message}", visible(trace))),
+            Stop::NotFound(message) => Stop::NotFound(format!("{}: {message}", visible(trace))),
+            other => other,
+        }
+    }
+
     /// What to print.
     pub(crate) fn message(&self) -> Option<String> {
         match self {

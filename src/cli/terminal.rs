@@ -1,6 +1,7 @@
 //! The user's terminal: lines on standard error, and the widths of both output streams.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use terminal_size::{Height, Width, terminal_size_of};
 
@@ -8,6 +9,55 @@ use terminal_size::{Height, Width, terminal_size_of};
 pub(crate) fn say(message: &str) {
     // If standard error is closed, nobody reads the line.
     let _ = writeln!(io::stderr(), "{}", message.trim_end());
+}
+
+/// Removes the last lines of the terminal that standard error goes to.
+pub(crate) fn erase_lines(lines: usize) {
+    // Up, and clear from there on (ECMA-48, CUU and ED).
+    let _ = write!(io::stderr(), "\x1b[{lines}A\x1b[J");
+}
+
+/// How much is said beside the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Loudness {
+    /// What is wrong.
+    Quiet,
+    /// And how the answer came about.
+    Normal,
+    /// And what nobody needs to act on.
+    Verbose,
+}
+
+static LOUDNESS: AtomicU8 = AtomicU8::new(Loudness::Normal as u8);
+
+/// Sets how much is said, for the whole run.
+pub(crate) fn set_loudness(loudness: Loudness) {
+    LOUDNESS.store(loudness as u8, Ordering::Relaxed);
+}
+
+/// Writes a line on how the answer came about, unless the user wants none.
+pub(crate) fn note(message: &str) {
+    if LOUDNESS.load(Ordering::Relaxed) >= Loudness::Normal as u8 {
+        say(message);
+    }
+}
+
+/// Writes a line that nobody needs to act on, if the user wants everything.
+pub(crate) fn detail(message: &str) {
+    if is_verbose() {
+        say(message);
+    }
+}
+
+/// Whether the user wants everything.
+pub(crate) fn is_verbose() -> bool {
+    LOUDNESS.load(Ordering::Relaxed) >= Loudness::Verbose as u8
+}
+
+/// Whether standard output is a terminal whose user has not turned colours off (<https://no-color.org>).
+pub(crate) fn stdout_has_colours() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// The columns of the terminal that standard output goes to, if it goes to one.

@@ -31,13 +31,111 @@ pub fn fold(name: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether this is a Python function outside PyTorch and Python itself.
-pub fn is_own_code(name: &str) -> bool {
-    function(name).is_some_and(|(file, _)| !LIBRARIES.iter().any(|library| file.starts_with(library)))
+/// Packages that are nobody's model: Python functions in them are library code. Kineto writes paths without the folder on `sys.path`
+/// that holds them.
+const LIBRARIES: &[&str] = &[
+    // PyTorch: wrappers around every module, operator and collective.
+    "torch/",
+    "torchvision/",
+    "triton/",
+    // Wrappers of other packages that a model calls its collectives through.
+    "accelerate/",
+    "apex/",
+    "deep_ep/",
+    "deepspeed/",
+    "einops/",
+    "flash_attn/",
+    "flashinfer/",
+    "horovod/",
+    "lightning/",
+    "lightning_fabric/",
+    "numpy/",
+    "pytorch_lightning/",
+    "tqdm/",
+    "transformer_engine/",
+    // Python itself: what starts programs and threads, and what decorates functions.
+    "<frozen ",
+    "<string>",
+    "_pytest/",
+    "asyncio/",
+    "cProfile.py",
+    "concurrent/",
+    "contextlib.py",
+    "functools.py",
+    "importlib/",
+    "multiprocessing/",
+    "queue.py",
+    "runpy.py",
+    "threading.py",
+    "typing.py",
+    "uvloop/",
+];
+
+/// Folders and files of frameworks that hand a model's collective on to PyTorch or to their own kernels: the model calls them. Frameworks
+/// are often run from a checkout, so these may stand anywhere in a path.
+const PLUMBING: &[&str] = &[
+    // `parallel_state.py`, `communication_op.py`, `device_communicators/`
+    "sglang/srt/distributed/",
+    "vllm/distributed/",
+    "tensorrt_llm/_torch/distributed/",
+    "xfuser/core/distributed/",
+    // SGLang: gathers and scatters between attention and MLP, for whichever layer.
+    "sglang/srt/layers/communicator.py",
+    "sglang/srt/layers/dp_attention.py",
+    // Megatron: the autograd functions around its collectives, and its bucketed data parallelism.
+    "megatron/core/tensor_parallel/mappings.py",
+    "megatron/core/distributed/",
+    "megatron/core/pipeline_parallel/p2p_communication.py",
+    // Decorators.
+    "vllm/utils/",
+    "sglang/srt/utils/",
+];
+
+/// Whose code a frame is, as far as its name shows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UserCode {
+    prefixes: Vec<String>,
 }
 
-/// The beginnings of paths of PyTorch and Python, as Kineto shortens them.
-const LIBRARIES: &[&str] = &["torch/", "threading.py", "multiprocessing/", "contextlib.py", "<frozen ", "<string>"];
+impl UserCode {
+    /// Python functions outside libraries and plumbing, and those in files whose paths begin with one of these.
+    pub fn new(prefixes: Vec<String>) -> Self {
+        UserCode { prefixes }
+    }
+
+    /// Whether a frame is the user's own code.
+    pub fn has(&self, frame: &str) -> bool {
+        let Some((file, _)) = function(frame) else { return false };
+        let in_package = in_package(file);
+        let is_named = |prefix: &String| file.starts_with(&**prefix) || in_package.starts_with(&**prefix);
+        self.prefixes.iter().any(is_named) || !(is_library_file(file) || is_plumbing_file(file))
+    }
+}
+
+/// Whether this is a Python function of a library or of a framework's plumbing.
+pub fn is_library(name: &str) -> bool {
+    function(name).is_some_and(|(file, _)| is_library_file(file) || is_plumbing_file(file))
+}
+
+fn is_library_file(file: &str) -> bool {
+    LIBRARIES.iter().any(|library| in_package(file).starts_with(library))
+}
+
+fn is_plumbing_file(file: &str) -> bool {
+    let starts = |at: usize| at == 0 || file.as_bytes()[at - 1] == b'/';
+    PLUMBING.iter().any(|path| file.match_indices(path).any(|(at, _)| starts(at)))
+}
+
+/// A file's path from its package on: without the folder of installed packages or of Python itself.
+fn in_package(file: &str) -> &str {
+    for folder in ["site-packages/", "dist-packages/"] {
+        if let Some((_, rest)) = file.rsplit_once(folder) {
+            return rest;
+        }
+    }
+    let of_python = file.split_once("/lib/python3.").and_then(|(_, rest)| rest.split_once('/'));
+    of_python.map_or(file, |(_, rest)| rest)
+}
 
 /// Whether this frame is in every stack of a collective and so does not show its origin: the launch call, and the frames that
 /// PyTorch's process groups put around it (`c10d::allreduce_`, `record_param_comms`, `nccl:all_reduce`).
@@ -47,6 +145,24 @@ pub fn is_plumbing(name: &str) -> bool {
         || is_c_function(name)
         || GRAPH_LAUNCHES.contains(&name)
         || Work::of_call(name).is_some()
+}
+
+/// What a frame belongs to, for a line that sums up several: the folder of a Python function as a package
+/// (`torch.distributed`), `c10d` for PyTorch's process groups. `None` for names that show neither.
+pub fn package(name: &str) -> Option<String> {
+    if let Some((file, _)) = function(name) {
+        let folder = in_package(file).rsplit_once('/').map_or_else(|| in_package(file), |(folder, _)| folder);
+        return Some(folder.trim_matches('/').trim_end_matches(".py").replace('/', "."));
+    }
+    let is_c10d = name == COLLECTIVE_RECORD || ["nccl:", "c10d::"].iter().any(|prefix| name.starts_with(prefix));
+    is_c10d.then(|| "c10d".to_owned())
+}
+
+/// The name of a C function without the type that it is a method of: `<built-in replay>`. Other names are unchanged.
+pub fn short_c_function(name: &str) -> Cow<'_, str> {
+    let method = name.strip_prefix("<built-in method ").and_then(|rest| Some(rest.split_once(" of ")?.0));
+    let function = || name.strip_prefix("<built-in function ").and_then(|rest| rest.strip_suffix('>'));
+    method.or_else(function).map_or(Cow::Borrowed(name), |function| Cow::Owned(format!("<built-in {function}>")))
 }
 
 /// Whether this is the first function of a thread that Python started: `threading.py(1030): _bootstrap`.
@@ -99,6 +215,57 @@ mod tests {
             assert!(!is_plumbing(name), "{name}");
         }
         assert!(is_plumbing("<built-in method allreduce of PyCapsule object at 0x…>"));
+    }
+
+    #[test]
+    fn whose_code_it_is() {
+        let code = UserCode::default();
+        for (name, own, library) in [
+            ("sglang/srt/models/qwen3_moe.py(320): forward_normal", true, false),
+            ("sglang/srt/layers/logits_processor.py(843): _get_logits", true, false),
+            ("sglang/srt/layers/communicator.py(952): _gather_hidden_states_and_residual", false, true),
+            ("/sgl-workspace/sglang/python/sglang/srt/distributed/parallel_state.py(559): all_reduce", false, true),
+            ("vllm/distributed/communication_op.py(14): tensor_model_parallel_all_reduce", false, true),
+            ("my_distributed/train.py(3): step", true, false),
+            ("mysglang/srt/distributed/x.py(3): step", true, false),
+            ("transformers/models/llama/modeling_llama.py(7): forward", true, false),
+            ("torch/nn/modules/module.py(1783): _call_impl", false, true),
+            ("/usr/lib/python3/dist-packages/torch/_ops.py(1257): __call__", false, true),
+            ("/opt/conda/lib/python3.11/contextlib.py(81): inner", false, true),
+            ("/opt/conda/lib/python3.11/site-packages/mymodel/net.py(8): forward", true, false),
+            ("/home/me/torch/train.py(8): main", true, false),
+            ("<string>(1): <module>", false, true),
+            ("nn.Module: Linear_", false, false),
+            ("aten::mm", false, false),
+            ("<built-in method replay of T>", false, false),
+        ] {
+            assert_eq!((code.has(name), is_library(name)), (own, library), "{name}");
+        }
+        let more = UserCode::new(vec!["torch/nn/parallel".to_owned(), "/home/me".to_owned()]);
+        assert!(more.has("torch/nn/parallel/distributed.py(1637): forward") && more.has("/home/me/x.py(1): f"));
+        assert!(!more.has("torch/nn/modules/module.py(1783): _call_impl"));
+    }
+
+    #[test]
+    fn what_a_line_for_several_frames_says() {
+        for (name, want) in [
+            ("torch/distributed/distributed_c10d.py(2978): all_reduce", Some("torch.distributed")),
+            ("/opt/lib/python3.11/site-packages/torch/_ops.py(1): __call__", Some("torch")),
+            ("contextlib.py(81): inner", Some("contextlib")),
+            ("c10d::allreduce_", Some("c10d")),
+            ("record_param_comms", Some("c10d")),
+            ("cuLaunchKernelEx", None),
+        ] {
+            assert_eq!(package(name).as_deref(), want, "{name}");
+        }
+        for (name, want) in [
+            ("<built-in method replay of pybind11_detail_v1 object at 0x…>", "<built-in replay>"),
+            ("<built-in function linear>", "<built-in linear>"),
+            ("<method 'acquire' of '_thread.lock' objects>", "<method 'acquire' of '_thread.lock' objects>"),
+            ("a.py(1): f", "a.py(1): f"),
+        ] {
+            assert_eq!(short_c_function(name), want);
+        }
     }
 
     #[test]

@@ -6,6 +6,9 @@ pub const ANNOTATION: &str = "user_annotation";
 /// How Kineto names the steps of `torch.profiler.schedule` (`profiler.step()`).
 const PROFILER_STEP: &str = "ProfilerStep#";
 
+/// How SGLang names its steps: `step[DECODE bs=1]`.
+const SGLANG_STEP: &str = "step[";
+
 /// Functions of well-known frameworks that run one step: SGLang, vLLM, Megatron, torchtitan, Lightning, transformers.
 const STEP_FUNCTIONS: &[&str] = &[
     "forward_batch_generation",
@@ -25,7 +28,7 @@ const NO_STEPS: &[&str] = &["nccl:", "gloo:", "c10d::", "record_param_comms", "D
 
 /// The priority of a slice as a step, 0 the highest; `None` if it is not a step. `is_annotation`: it is a user annotation.
 pub fn priority(name: &str, is_annotation: bool) -> Option<u8> {
-    if name.starts_with(PROFILER_STEP) {
+    if name.starts_with(PROFILER_STEP) || (is_annotation && name.starts_with(SGLANG_STEP)) {
         return Some(0);
     }
     // A Python frame is `file.py(line): function`.

@@ -105,6 +105,11 @@ impl Table {
         self.columns.iter().map(Filled::width).sum()
     }
 
+    /// Drops the columns without any text.
+    pub(super) fn drop_empty(&mut self) {
+        self.columns.retain(|column| column.cells.iter().any(|cell| !cell.is_empty()));
+    }
+
     /// Drops columns by their ranks until the others fit a width, or none with a rank is left.
     pub(super) fn drop_to(&mut self, width: usize) {
         while self.width() > width {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use super::column::Column;
 use super::folded;
-use super::format::{kernel_names, process_group, values};
+use super::format::{kernel_names, process_group, values, visible};
 use crate::analysis::stacks::{Stack, StackReport};
 
 const COLUMNS: &[Column<Stack>] = &[
@@ -30,6 +30,8 @@ const COLUMNS: &[Column<Stack>] = &[
     Column::right("best_busbw_gb_per_s", |stack, ()| known(stack.collective.bandwidth.map(|of| of.best_bus))),
     Column::left("thread", |stack, ()| stack.key.thread.clone().unwrap_or_default()),
     Column::left("kernels", |stack, ()| kernel_names(stack)),
+    Column::left("rank", |stack, ()| shown(stack.rank.as_deref())),
+    Column::left("headline", |stack, ()| shown(stack.headline.as_deref())),
     Column::left("stack", |stack, ()| folded::line(&stack.key)),
 ];
 
@@ -39,6 +41,11 @@ const COLUMNS: &[Column<Stack>] = &[
 /// What the writer fails with.
 pub(super) fn stacks(report: &StackReport, out: &mut impl Write) -> io::Result<()> {
     write_rows(COLUMNS.iter(), report.stacks.iter().map(|stack| (stack, ())), out)
+}
+
+/// A name without control characters.
+fn shown(name: Option<&str>) -> String {
+    name.map_or(String::new(), |name| visible(name).into_owned())
 }
 
 fn known(value: Option<impl ToString>) -> String {

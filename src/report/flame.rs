@@ -22,7 +22,8 @@ pub(super) struct Sample<'a> {
 pub(super) fn samples(report: &StackReport) -> Vec<Sample<'_>> {
     let mut samples = Vec::new();
     for stack in &report.stacks {
-        let frames = lines(&stack.key);
+        let rank = stack.rank.as_deref().map(|rank| format!("[{}]", visible(rank)).into());
+        let frames: Vec<Cow<'_, str>> = rank.into_iter().chain(lines(&stack.key)).collect();
         samples.extend(stack.kernels.iter().map(|(name, kernels)| Sample {
             frames: frames.iter().cloned().chain([visible(name)]).collect(),
             kernels: *kernels,

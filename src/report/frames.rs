@@ -6,42 +6,44 @@ use super::format::{shorten_right, visible};
 use crate::analysis::stack_key::StackKey;
 use crate::nccl::frames::location;
 
-/// Marks callers that are not shown.
-const TRUNCATED: &str = "...";
-
-/// All lines of a stack, the outermost caller first. A line in brackets is no function: it marks where a capture or the forward pass
-/// ends and the launch's own stack begins, and on which thread.
-pub(super) fn lines(key: &StackKey) -> Vec<Cow<'_, str>> {
-    let mut lines: Vec<Cow<'_, str>> = Vec::new();
-    if let Some(captured) = &key.captured {
-        lines.push("[graph capture]".into());
-        add(&mut lines, &captured.frames, captured.truncated);
-    }
-    if let Some(forward) = &key.forward {
-        lines.push("[forward]".into());
-        add(&mut lines, &forward.frames, forward.truncated);
-    }
-    if key.frames.is_empty() {
-        return lines;
-    }
-    let thread = key.thread.as_deref().map(visible);
-    match (&key.captured, &key.forward, thread) {
-        (_, Some(_), Some(thread)) => lines.push(format!("[backward on thread {thread}]").into()),
-        (_, Some(_), None) => lines.push("[backward]".into()),
-        (Some(_), None, Some(thread)) => lines.push(format!("[graph replay on thread {thread}]").into()),
-        (Some(_), None, None) => lines.push("[graph replay]".into()),
-        (None, None, Some(thread)) => lines.push(format!("[thread {thread}]").into()),
-        (None, None, None) => {}
-    }
-    add(&mut lines, &key.frames, key.truncated);
-    lines
+/// A part of a stack.
+pub(super) struct Part<'a> {
+    /// A line in brackets above it, which is no function: it says that this is a capture, the forward pass, or on which thread it is.
+    pub(super) mark: Option<String>,
+    /// Its frames, the outermost caller first.
+    pub(super) frames: &'a [String],
 }
 
-fn add<'a>(lines: &mut Vec<Cow<'a, str>>, frames: &'a [String], truncated: bool) {
-    if truncated {
-        lines.push(TRUNCATED.into());
+/// The parts of a stack: the capture, the forward pass, the launch.
+pub(super) fn parts(key: &StackKey) -> Vec<Part<'_>> {
+    let mut parts = Vec::new();
+    if let Some(captured) = &key.captured {
+        parts.push(Part { mark: Some("[graph capture]".to_owned()), frames: &captured.frames });
     }
-    lines.extend(frames.iter().map(|frame| visible(frame)));
+    if let Some(forward) = &key.forward {
+        parts.push(Part { mark: Some("[forward]".to_owned()), frames: &forward.frames });
+    }
+    if key.frames.is_empty() {
+        return parts;
+    }
+    let thread = key.thread.as_deref().map(visible);
+    let mark = match (&key.captured, &key.forward, thread) {
+        (_, Some(_), Some(thread)) => Some(format!("[backward on thread {thread}]")),
+        (_, Some(_), None) => Some("[backward]".to_owned()),
+        (Some(_), None, Some(thread)) => Some(format!("[graph replay on thread {thread}]")),
+        (Some(_), None, None) => Some("[graph replay]".to_owned()),
+        (None, None, Some(thread)) => Some(format!("[thread {thread}]")),
+        (None, None, None) => None,
+    };
+    parts.push(Part { mark, frames: &key.frames });
+    parts
+}
+
+/// All lines of a stack, the outermost caller first, with the marks of its parts.
+pub(super) fn lines(key: &StackKey) -> Vec<Cow<'_, str>> {
+    let line =
+        |Part { mark, frames }| mark.map(Cow::Owned).into_iter().chain(frames.iter().map(|frame| visible(frame)));
+    parts(key).into_iter().flat_map(line).collect()
 }
 
 /// A frame shortened to a width. The folders of its path go first, from the left, while `file.py(line): function` stays whole; only
@@ -75,18 +77,15 @@ mod tests {
 
     #[test]
     fn parts_of_a_stack_are_marked() {
-        let path = |frames: &[&str], truncated| CallPath {
-            frames: frames.iter().map(|f| (*f).to_owned()).collect(),
-            truncated,
-        };
+        let path = |frames: &[&str]| CallPath { frames: frames.iter().map(|f| (*f).to_owned()).collect() };
         let frames = vec!["replay".to_owned(), "cudaGraphLaunch".to_owned()];
-        let replayed = StackKey { frames, captured: Some(path(&["model", "launch"], true)), ..StackKey::default() };
+        let replayed = StackKey { frames, captured: Some(path(&["model", "launch"])), ..StackKey::default() };
         let captured = StackKey { frames: Vec::new(), ..replayed.clone() };
         let hop = StackKey { captured: None, thread: Some("pt_autograd_".to_owned()), ..replayed.clone() };
-        let backward = StackKey { forward: Some(path(&["aten::mul"], false)), ..hop.clone() };
+        let backward = StackKey { forward: Some(path(&["aten::mul"])), ..hop.clone() };
         for (key, want) in [
-            (&replayed, "[graph capture] ... model launch [graph replay] replay cudaGraphLaunch"),
-            (&captured, "[graph capture] ... model launch"),
+            (&replayed, "[graph capture] model launch [graph replay] replay cudaGraphLaunch"),
+            (&captured, "[graph capture] model launch"),
             (&hop, "[thread pt_autograd_] replay cudaGraphLaunch"),
             (&backward, "[forward] aten::mul [backward on thread pt_autograd_] replay cudaGraphLaunch"),
         ] {

@@ -10,7 +10,7 @@ use crate::analysis::stacks::StackReport;
 use crate::analysis::summary::KernelTable;
 
 /// The version of the documents.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 #[derive(Serialize)]
 struct Document<'a, T> {

@@ -12,6 +12,7 @@ pub mod json;
 pub mod kernels;
 pub mod lists;
 pub mod results;
+pub mod script;
 mod speedscope;
 mod summary;
 #[cfg(feature = "flamegraph")]
@@ -23,6 +24,7 @@ use std::io;
 
 use crate::analysis::stacks::StackReport;
 pub use crate::analysis::weight::Weight;
+pub use summary::not_asked;
 
 /// A form of the stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub enum Form {
     Text,
     /// For people: a summary, then one row for each stack.
     Table,
+    /// For programs that read the answers of `get_call_stacks.py`.
+    Script,
     /// For programs: everything, by a schema.
     Json,
     /// For spreadsheets: one row for each stack.
@@ -46,19 +50,67 @@ pub enum Form {
 }
 
 impl Form {
-    /// Whether it is a flame graph, or the input of a tool that draws one.
-    pub fn is_flame_graph(self) -> bool {
-        match self {
-            Form::Folded | Form::Speedscope => true,
-            #[cfg(feature = "flamegraph")]
-            Form::Svg => true,
-            Form::Text | Form::Table | Form::Json | Form::Csv => false,
-        }
+    /// Whether it is for people, with a summary before the stacks.
+    pub fn is_for_people(self) -> bool {
+        matches!(self, Form::Text | Form::Table)
     }
 }
 
+/// How an answer is shown to people.
+#[derive(Debug, Clone, Default)]
+pub struct Screen {
+    /// Its columns; `None` for lines of any length.
+    pub width: Option<usize>,
+    /// How many callers are shown: in text those down to the user's own code, in the script's form those above the launch. `None` for all.
+    pub depth: Option<usize>,
+    /// Show all frames, also those of libraries.
+    pub full_stacks: bool,
+    /// Show everything that is known of a stack.
+    pub verbose: bool,
+    /// Mark what matters with a colour.
+    pub colour: bool,
+}
+
+impl Screen {
+    /// The columns beside so many others.
+    fn room(&self, taken: usize) -> usize {
+        self.width.map_or(usize::MAX, |width| width.saturating_sub(taken))
+    }
+
+    /// Sentences in lines that fit, broken at blanks. A word may be longer than a line.
+    fn fill(&self, text: &str) -> String {
+        let room = self.room(0);
+        let mut lines = Vec::new();
+        for paragraph in text.lines() {
+            let mut line = String::new();
+            for word in paragraph.split(' ') {
+                if !line.is_empty() && shown_width(&line) + 1 + shown_width(word) > room {
+                    lines.push(std::mem::take(&mut line));
+                } else if !line.is_empty() {
+                    line.push(' ');
+                }
+                line.push_str(word);
+            }
+            lines.push(line);
+        }
+        lines.join("\n")
+    }
+
+    /// A text in the colour of what matters, if there are colours.
+    fn accent(&self, text: &str) -> String {
+        if self.colour { format!("\x1b[1;36m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// How many columns a text takes: its letters without the codes of colours.
+fn shown_width(text: &str) -> usize {
+    let mut parts = text.split('\x1b');
+    let plain = parts.next().map_or(0, |part| part.chars().count());
+    plain + parts.map(|part| part.split_once('m').map_or(part, |(_, rest)| rest).chars().count()).sum::<usize>()
+}
+
 /// An answer and how to show it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Answer<'a> {
     /// The stacks.
@@ -67,14 +119,14 @@ pub struct Answer<'a> {
     pub trace: &'a str,
     /// The widths of flame graphs.
     pub weight: Weight,
-    /// The columns of the screen, if it is for one.
-    pub width: Option<usize>,
+    /// How it is shown to people.
+    pub screen: Screen,
 }
 
 impl<'a> Answer<'a> {
-    /// An answer for a file: flame graphs by GPU time, lines of any width.
+    /// An answer for a file: flame graphs by GPU time, lines of any width, all callers.
     pub fn new(report: &'a StackReport, trace: &'a str) -> Self {
-        Answer { report, trace, weight: Weight::Gpu, width: None }
+        Answer { report, trace, weight: Weight::Gpu, screen: Screen::default() }
     }
 
     /// The same with flame graphs of another weight.
@@ -83,10 +135,10 @@ impl<'a> Answer<'a> {
         Answer { weight, ..self }
     }
 
-    /// The same for a screen of so many columns.
+    /// The same, shown in another way.
     #[must_use]
-    pub fn width(self, width: Option<usize>) -> Self {
-        Answer { width, ..self }
+    pub fn screen(self, screen: Screen) -> Self {
+        Answer { screen, ..self }
     }
 
     /// Writes the answer in a form.
@@ -96,13 +148,15 @@ impl<'a> Answer<'a> {
     pub fn write(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()> {
         match form {
             Form::Text => {
-                summary::summary(self.report, self.width, out)?;
-                text::stacks(self.report, out)
+                summary::summary(self.report, &self.screen, out)?;
+                text::stacks(self.report, &self.screen, out)
             }
             Form::Table => {
-                summary::summary(self.report, self.width, out)?;
-                table::stacks(self.report, self.width, out)
+                summary::summary(self.report, &self.screen, out)?;
+                out.push(b'\n');
+                table::stacks(self.report, self.screen.width, out)
             }
+            Form::Script => script::stacks(self.report, self.screen.depth, out),
             Form::Json => json::stacks(self.report, self.trace, out),
             Form::Csv => csv::stacks(self.report, out),
             Form::Folded => folded::stacks(self.report, self.weight, out),

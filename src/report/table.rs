@@ -12,6 +12,7 @@ use crate::time::Ns;
 /// The numbers of stacks; the context is the number of the row.
 const NUMBERS: &[Column<Stack, usize>] = &[
     Column::right("#", |_, number| number.to_string()),
+    Column::left("rank", |stack, _| stack.rank.as_deref().map_or(String::new(), |rank| visible(rank).into_owned())),
     Column::right("count", |stack, _| count(stack.count)),
     Column::right("GPU time", |stack, _| duration(stack.cost.gpu_time.total)),
     Column::dropped(4, Align::Right, "share", |stack, _| percent_or_unknown(stack.cost.share)),
@@ -32,7 +33,8 @@ const NUMBERS: &[Column<Stack, usize>] = &[
 pub(super) fn stacks(report: &StackReport, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let width = width.unwrap_or(usize::MAX);
     let mut table = Table::of(NUMBERS, report.stacks.iter().zip(1..));
-    let origins: Vec<Vec<String>> = origins(report.stacks.iter().map(|stack| &stack.key))
+    table.drop_empty();
+    let origins: Vec<Vec<String>> = origins(report.stacks.iter().map(|stack| &stack.telling))
         .into_iter()
         .map(|frames| frames.into_iter().map(|frame| visible(frame).into_owned()).collect())
         .collect();

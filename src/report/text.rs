@@ -1,69 +1,198 @@
-//! Stacks as text, in the form that `get_call_stacks.py` made known: the outermost caller first, the launch last.
+//! Stacks as text for a screen: for each the frame that shows best where it comes from, one line of numbers, then the frames, the
+//! outermost caller first.
+//!
+//! Between the user's code and the launch every collective has the same dozen frames of libraries; they are folded to a line, and
+//! library code between the user's own functions is left out. The forms for programs have every frame.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::format::{count, duration, kernel_names, percent, process_group, size, values};
-use super::frames::lines;
+use super::Screen;
+use super::format::{count, duration, kernel_names, kernels, percent, process_group, size, values, visible};
+use super::frames::{Part, parts, shorten_frame};
 use crate::analysis::collective_info::{Bandwidth, Bytes, CollectiveInfo};
 use crate::analysis::cost::{Cost, Distribution};
+use crate::analysis::origin::names;
+use crate::analysis::stack_key::StackKey;
 use crate::analysis::stacks::{Stack, StackReport};
+use crate::nccl::frames::{is_library, is_plumbing, package, short_c_function};
 use crate::time::Ns;
 
-/// Writes the stacks.
+/// What the lines below a stack's headline begin with.
+const INDENT: &str = "   ";
+
+/// How many packages a line for several frames names.
+const PACKAGES: usize = 3;
+
+/// Writes the stacks. Ranks that are distinguished have a line of numbers each, below their common headline.
 ///
 /// # Errors
 /// What the writer fails with.
-pub(super) fn stacks(report: &StackReport, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "Found {} unique call stacks:", report.stacks_found)?;
+pub(super) fn stacks(report: &StackReport, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
+    let mut place: BTreeMap<&StackKey, usize> = BTreeMap::new();
+    let mut by_key: Vec<Vec<&Stack>> = Vec::new();
     for stack in &report.stacks {
-        writeln!(out, "\n{}", lines(&stack.key).join("\n ->\n"))?;
-        writeln!(out, "Appeared {} times", stack.count)?;
-        cost(stack, out)?;
-        collective(stack, out)?;
-        writeln!(out, "  Kernels: {}", kernel_names(stack))?;
+        let at = *place.entry(&stack.key).or_insert(by_key.len());
+        match by_key.get_mut(at) {
+            Some(of_key) => of_key.push(stack),
+            None => by_key.push(vec![stack]),
+        }
+    }
+    let telling: Vec<&[String]> = by_key.iter().map(|of_key| of_key[0].telling.as_slice()).collect();
+    for (number, (of_key, name)) in (1..).zip(by_key.iter().zip(names(&telling))) {
+        let number = format!("{number}. ");
+        let headline = headline(&name, screen.room(number.len()));
+        writeln!(out, "\n{number}{}", screen.accent(&headline))?;
+        for stack in of_key {
+            let rank = stack.rank.iter().map(|rank| format!("{}:", visible(rank)));
+            wrap(&rank.chain(numbers(stack)).collect::<Vec<_>>(), screen, out)?;
+            if screen.verbose {
+                details(stack, out)?;
+            }
+        }
+        let first = of_key[0];
+        for Part { mark, frames } in parts(&first.key) {
+            if let Some(mark) = mark {
+                writeln!(out, "{INDENT}{mark}")?;
+            }
+            for line in shown(frames, first.headline.as_deref(), screen) {
+                writeln!(out, "{INDENT}-> {}", shorten_frame(&line, screen.room(INDENT.len() + 3)))?;
+            }
+        }
     }
     Ok(())
 }
 
-/// The lines on a stack's cost.
-fn cost(stack: &Stack, out: &mut impl Write) -> io::Result<()> {
-    let Cost { gpu_time, share, exposed, overlapped, queue_delay, .. } = &stack.cost;
-    let mean = |distribution: &Distribution| duration(Ns::rounded(distribution.mean));
-    let median = |distribution: &Distribution| duration(Ns::rounded(distribution.median));
-    let share = share.map_or(String::new(), |share| format!(", {} of the window", percent(share)));
-    write!(out, "  GPU time {}{share}", duration(gpu_time.total))?;
-    if stack.count > 1 {
-        write!(out, ": mean {}, median {}, p95 {}", mean(gpu_time), median(gpu_time), duration(gpu_time.p95))?;
-        write!(out, ", min {}, max {}", duration(gpu_time.min), duration(gpu_time.max))?;
+/// The names of a stack side by side, as many as fit: the first one says most.
+fn headline(names: &[&str], room: usize) -> String {
+    let (first, others) = names.split_first().map_or(("", &[][..]), |(first, others)| (*first, others));
+    let mut headline = shorten_frame(&short(first), room);
+    for other in others {
+        let longer = format!("{headline} in {}", short(other));
+        if longer.chars().count() > room {
+            break;
+        }
+        headline = longer;
     }
-    writeln!(out)?;
-    let of_it = stack.cost.exposed_share().map_or(String::new(), |share| format!(" ({})", percent(share)));
-    write!(out, "  Exposed {}{of_it}, overlapped {}", duration(*exposed), duration(*overlapped))?;
-    match queue_delay {
-        Some(delay) => writeln!(out, "; launch to start: median {}, p95 {}", median(delay), duration(delay.p95)),
-        None => writeln!(out),
+    headline
+}
+
+/// A frame without what no reader needs.
+fn short(frame: &str) -> Cow<'_, str> {
+    match short_c_function(frame) {
+        Cow::Borrowed(frame) => visible(frame),
+        Cow::Owned(frame) => Cow::Owned(visible(&frame).into_owned()),
     }
 }
 
-/// The lines on what the collectives of a stack move, as far as it is known.
-fn collective(stack: &Stack, out: &mut impl Write) -> io::Result<()> {
-    let CollectiveInfo { collectives, algorithms, protocols, dtypes, groups, bytes, bandwidth, .. } = &stack.collective;
-    if collectives.is_empty() && algorithms.is_empty() {
-        return Ok(());
+/// The numbers of a stack, each with its name.
+fn numbers(stack: &Stack) -> Vec<String> {
+    let Cost { gpu_time, share, exposed, .. } = &stack.cost;
+    let CollectiveInfo { collectives, bytes, bandwidth, .. } = &stack.collective;
+    let of_window = share.map_or(String::new(), |share| format!(" ({})", percent(share)));
+    let mut all = vec![kernels(stack.count), format!("GPU {}{of_window}", duration(gpu_time.total))];
+    all.push(format!("exposed {}", duration(*exposed)));
+    if stack.count > 1 {
+        all.push(format!("mean {}", mean(gpu_time)));
     }
-    let mut parts = vec![values(collectives, stack)];
-    parts.push(bytes.map_or("size unknown".to_owned(), |bytes| sizes(stack, bytes)));
-    if !dtypes.is_empty() {
-        parts.push(values(dtypes, stack));
+    if !collectives.is_empty() {
+        let bytes = bytes.map_or(String::new(), |bytes| format!(" {}", sizes(stack, bytes)));
+        all.push(format!("{}{bytes}", values(collectives, stack)));
     }
-    for (what, found) in [("algorithm", algorithms), ("protocol", protocols)] {
-        if !found.is_empty() {
-            parts.push(format!("{what} {}", values(found, stack)));
+    if let Some(Bandwidth { bus, best_bus, .. }) = bandwidth {
+        let best = if stack.count > 1 { format!(" (best {best_bus:.1})") } else { String::new() };
+        all.push(format!("busbw {bus:.1} GB/s{best}"));
+    }
+    all
+}
+
+/// Writes parts side by side, as many as fit a line.
+fn wrap(parts: &[String], screen: &Screen, out: &mut impl Write) -> io::Result<()> {
+    let room = screen.room(INDENT.len());
+    let mut line = String::new();
+    for part in parts {
+        let width = line.chars().count() + part.chars().count() + 2;
+        if !line.is_empty() && width > room {
+            writeln!(out, "{INDENT}{line}")?;
+            line.clear();
+        }
+        let gap = if line.is_empty() { "" } else { "  " };
+        line = format!("{line}{gap}{part}");
+    }
+    writeln!(out, "{INDENT}{line}")
+}
+
+/// The frames of a part that are shown, and lines for those that are not.
+fn shown<'a>(frames: &'a [String], headline: Option<&str>, screen: &Screen) -> Vec<Cow<'a, str>> {
+    let whole = |frames: &'a [String]| frames.iter().map(|frame| short(frame));
+    if screen.full_stacks {
+        return whole(frames).collect();
+    }
+    // The headline, or in another part of the stack what tells most there.
+    let is_telling = |frame: &String| !is_plumbing(frame) && !is_library(frame);
+    let telling = frames.iter().rposition(|frame| Some(frame.as_str()) == headline);
+    let telling = telling.or_else(|| frames.iter().rposition(is_telling));
+    let (above, below) = frames.split_at(telling.map_or(0, |at| at + 1));
+    let above: Vec<&String> = above.iter().filter(|frame| !is_library(frame)).collect();
+    let hidden = screen.depth.map_or(0, |depth| above.len().saturating_sub(depth));
+    let mut lines = Vec::new();
+    if hidden > 0 {
+        lines.push(format!("… {} above", callers(hidden)).into());
+    }
+    lines.extend(above[hidden..].iter().map(|frame| short(frame)));
+    match below.split_last() {
+        Some((launch, between)) if between.len() > 1 => {
+            lines.push(format!("… {} frames{}", between.len(), of_packages(between)).into());
+            lines.push(short(launch));
+        }
+        _ => lines.extend(whole(below)),
+    }
+    lines
+}
+
+fn callers(n: usize) -> String {
+    if n == 1 { "1 caller".to_owned() } else { format!("{n} callers") }
+}
+
+/// ` of torch.distributed, c10d`
+fn of_packages(frames: &[String]) -> String {
+    let mut packages: Vec<String> = Vec::new();
+    for package in frames.iter().filter_map(|frame| package(frame)) {
+        if !packages.contains(&package) {
+            packages.push(package);
         }
     }
-    writeln!(out, "  Collective: {}", parts.join(", "))?;
+    let more = if packages.len() > PACKAGES { " …" } else { "" };
+    packages.truncate(PACKAGES);
+    if packages.is_empty() { String::new() } else { format!(" of {}{more}", packages.join(", ")) }
+}
+
+fn mean(distribution: &Distribution) -> String {
+    duration(Ns::rounded(distribution.mean))
+}
+
+/// Everything else that is known of a stack.
+fn details(stack: &Stack, out: &mut impl Write) -> io::Result<()> {
+    let Cost { gpu_time, overlapped, queue_delay, .. } = &stack.cost;
+    let median = |distribution: &Distribution| duration(Ns::rounded(distribution.median));
+    let Distribution { p95, min, max, .. } = *gpu_time;
+    let (p95, min, max) = (duration(p95), duration(min), duration(max));
+    writeln!(out, "{INDENT}  GPU time: median {}, p95 {p95}, min {min}, max {max}", median(gpu_time))?;
+    let of_it = stack.cost.exposed_share().map_or(String::new(), |share| format!(", exposed {} of it", percent(share)));
+    write!(out, "{INDENT}  Overlapped {}{of_it}", duration(*overlapped))?;
+    match queue_delay {
+        Some(delay) => writeln!(out, "; launch to start: median {}, p95 {}", median(delay), duration(delay.p95))?,
+        None => writeln!(out)?,
+    }
+    let CollectiveInfo { algorithms, protocols, dtypes, groups, bandwidth, .. } = &stack.collective;
+    for (what, found) in [("Element type", dtypes), ("Algorithm", algorithms), ("Protocol", protocols)] {
+        if !found.is_empty() {
+            writeln!(out, "{INDENT}  {what}: {}", values(found, stack))?;
+        }
+    }
     for group in groups {
-        writeln!(out, "  Process group: {}", process_group(group, stack.count))?;
+        writeln!(out, "{INDENT}  Process group: {}", process_group(group, stack.count))?;
     }
     if let Some(Bandwidth { algorithm, bus, best_bus, kernels, .. }) = bandwidth {
         let of = match *kernels {
@@ -71,9 +200,12 @@ fn collective(stack: &Stack, out: &mut impl Write) -> io::Result<()> {
             1 => ", of 1 kernel".to_owned(),
             n => format!(", of {} kernels", count(n)),
         };
-        writeln!(out, "  Bandwidth: algbw {algorithm:.2} GB/s, busbw {bus:.2} GB/s, at best {best_bus:.2} GB/s{of}")?;
+        writeln!(
+            out,
+            "{INDENT}  Bandwidth: algbw {algorithm:.2} GB/s, busbw {bus:.2} GB/s, at best {best_bus:.2} GB/s{of}"
+        )?;
     }
-    Ok(())
+    writeln!(out, "{INDENT}  Kernels: {}", kernel_names(stack))
 }
 
 /// `1.84 MB to 8.39 MB each (unknown ×2)`
@@ -83,34 +215,5 @@ fn sizes(stack: &Stack, bytes: Bytes) -> String {
         0 => String::new(),
         unknown => format!(" (unknown ×{})", count(unknown)),
     };
-    format!("{from}{} each{unknown}", size(bytes.max))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::analysis::stack_key::StackKey;
-
-    #[test]
-    fn the_form_that_scripts_read() {
-        let stack = |frames: &[&str], truncated, count| Stack {
-            key: StackKey {
-                frames: frames.iter().map(|f| (*f).to_owned()).collect(),
-                truncated,
-                ..StackKey::default()
-            },
-            count,
-            ..Stack::default()
-        };
-        let stacks_found =
-            vec![stack(&["function_a", "function_b", "ncclLaunchKernel"], false, 15), stack(&["b"], true, 1)];
-        let report = StackReport { stacks: stacks_found, stacks_found: 2, ..StackReport::default() };
-        let mut out = Vec::new();
-        stacks(&report, &mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        let without_cost: Vec<&str> = text.lines().filter(|line| !line.starts_with("  ")).collect();
-        let want = "Found 2 unique call stacks:\n\nfunction_a\n ->\nfunction_b\n ->\nncclLaunchKernel\nAppeared 15 times\n\
-                    \n...\n ->\nb\nAppeared 1 times";
-        assert_eq!(without_cost.join("\n"), want);
-    }
+    format!("{from}{}{unknown}", size(bytes.max))
 }

@@ -19,7 +19,7 @@ macro_rules! queries {
 }
 
 queries! {
-    /// The main question: stacks of NCCL and RCCL kernels with their counts and costs.
+    /// The main question: stacks of collective kernels with their counts and costs.
     STACKS = "stacks";
     /// The names of slices that match a pattern.
     FUNCTION_NAMES = "function_names";

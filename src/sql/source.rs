@@ -78,7 +78,7 @@ impl Attributed {
     fn new(store: &Store, captures: Option<Captures>) -> Self {
         let wanted = Wanted::collectives();
         let mut launches = launches::of(store, store.kernels.clone());
-        let captured = captures.map_or_else(Captured::default, |known| known.stacks(store, &mut launches, None));
+        let captured = captures.map_or_else(Captured::default, |known| known.stacks(store, &mut launches));
         let attributor = Attributor::new(store, &wanted, captured);
         let attribution = attributor.attribute(launches.kernels.iter(), AttributionOptions::default());
         let operations = Operations::of(store, &wanted, &attribution);

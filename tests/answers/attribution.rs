@@ -5,7 +5,7 @@
 
 use crate::support;
 
-use support::program::{run, scratch, stack, stacks, stderr, stdout, testdata, trace_of};
+use support::program::{run, run_json, scratch, stack, stacks, stderr, stdout, testdata, trace_of};
 
 /// The callers that all stacks of `strangers.json` but one begin with.
 const MAIN: [&str; 2] = ["<string>(1): <module>", "train.py(10): main"];
@@ -15,7 +15,7 @@ fn callers_that_times_or_numbers_alone_get_wrong() {
     let trace = testdata("strangers.json");
     let launch = "cudaLaunchKernelExC";
     let below_main = |frames: &[&str]| stack(1, &[&MAIN[..], frames, &[launch]].concat());
-    let output = run(&[&trace]);
+    let output = run_json(&[&trace]);
     // In the order of their text.
     let want = [
         below_main(&["autograd_op", "hook.py(5): ends_late", "c10d::two"]),
@@ -40,7 +40,7 @@ fn callers_that_times_or_numbers_alone_get_wrong() {
 #[test]
 fn each_kernel_has_the_strongest_evidence() {
     let trace = testdata("evidence.json");
-    let output = run(&[&trace]);
+    let output = run_json(&[&trace, "--verbose"]);
     let below = |count, frames: &[&str]| stack(count, &[&["serve.py(1): main"], frames].concat());
     let want = [
         below(2, &["replay", "cudaGraphLaunch"]),
@@ -70,7 +70,7 @@ fn replayed_kernels_have_the_stack_of_their_capture() {
     let trace = testdata("replay/trace.json");
     let capture = testdata("replay/capture_traces/capture.json");
     for args in [vec![trace.as_str()], vec![&trace, "--capture-trace", &capture]] {
-        let output = run(&args);
+        let output = run_json(&args);
         let replay = ["serve.py(1): step", "graphs.py(9): replay", "hipGraphLaunch"];
         let captured = |frames: &[&str]| {
             let capture = [&["[graph capture]", "serve.py(30): warm_up"], frames, &["hipLaunchKernel"]].concat();
@@ -132,7 +132,7 @@ fn captures_without_names_are_matched_by_order() {
             work("ncclDevKernel_X", "kernel", streams[2], 40, 5),
         ];
         let (_folder, replay) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
-        run(&[&replay, "--capture-trace", &capture])
+        run_json(&[&replay, "--capture-trace", &capture])
     };
     let output = replay([7, 7, 7], "kernel");
     let want = ["[graph capture]", "nccl:all_reduce", "cudaLaunchKernelExC", "[graph replay]", "cudaGraphLaunch"];
@@ -164,7 +164,7 @@ fn the_backward_pass_shows_the_forward_pass() {
     };
     let accumulate = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad";
     let accumulate = stack(1, &["[thread pt_autograd_]", accumulate, "cudaLaunchKernelExC"]);
-    let output = run(&[&trace]);
+    let output = run_json(&[&trace]);
     let want = [
         alone("AddBackward"),
         forward(&["All2All"], "All2AllBackward"),
@@ -174,7 +174,7 @@ fn the_backward_pass_shows_the_forward_pass() {
     ];
     assert_eq!(stacks(&output), want);
     assert!(stderr(&output).contains("Forward pass: 2 kernels of the backward pass without"), "{}", stderr(&output));
-    let off = run(&[&trace, "--forward-stacks", "off"]);
+    let off = run_json(&[&trace, "--forward-stacks", "off"]);
     let nodes = ["AddBackward", "All2AllBackward", "MmBackward", "MulBackward"];
     assert_eq!(stacks(&off), nodes.into_iter().map(alone).chain([accumulate]).collect::<Vec<_>>());
     assert!(!stderr(&off).contains("Forward pass"), "{}", stderr(&off));
@@ -184,7 +184,7 @@ fn the_backward_pass_shows_the_forward_pass() {
 fn a_window_may_be_on_the_kernel() {
     let trace = testdata("two_matches.json");
     let step = |index: &str| {
-        run(&[&trace, "--function-name", "train.py(40): train_step", "--index", index, "--window-on", "kernel"])
+        run_json(&[&trace, "--function-name", "train.py(40): train_step", "--index", index, "--window-on", "kernel"])
     };
     // Launched between the steps, runs in the last one.
     let last = step("2");
@@ -213,7 +213,7 @@ fn families_of_kernels() {
         [call(1, 1), call(3, 2), call(5, 3), kernel(custom, 10, 1), kernel("myReduce", 20, 2), kernel("gemm", 30, 3)];
     let (_folder, trace) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
     let count = |args: &[&str]| -> u64 {
-        stacks(&run(&[&[trace.as_str()], args].concat())).iter().map(|(count, _)| count).sum()
+        stacks(&run_json(&[&[trace.as_str()], args].concat())).iter().map(|(count, _)| count).sum()
     };
     let (_own, own) = scratch("families.json", br#"{"mine": ["my*"]}"#);
     assert_eq!(count(&["--family", "custom-allreduce"]), 1);
@@ -273,7 +273,7 @@ fn operators_that_begin_late_are_the_last_resort() {
         slice("cpu_op", "reaching_out", main, ("10.5", "10"), ""),
         kernel.clone(),
     ];
-    assert_eq!(stacks(&run(&[&trace(&within).1])), [stack(1, &["within", "reaching_out", "cudaLaunchKernel"])]);
+    assert_eq!(stacks(&run_json(&[&trace(&within).1])), [stack(1, &["within", "reaching_out", "cudaLaunchKernel"])]);
     // Another thread's function, which has tid 0 and so is on the main thread; an operator encloses the call.
     let held = [
         slice("cpu_op", "c10d::allreduce_", main, ("9", "20"), ""),
@@ -281,9 +281,9 @@ fn operators_that_begin_late_are_the_last_resort() {
         slice("python_function", "poll.py(7): poll", other, ("11", "40"), ""),
         kernel.clone(),
     ];
-    assert_eq!(stacks(&run(&[&trace(&held).1])), [stack(1, &["c10d::allreduce_", "cudaLaunchKernel"])]);
+    assert_eq!(stacks(&run_json(&[&trace(&held).1])), [stack(1, &["c10d::allreduce_", "cudaLaunchKernel"])]);
     let alone = [launch, slice("cpu_op", "c10d::allreduce_", main, ("11", "20"), ""), kernel];
-    assert_eq!(stacks(&run(&[&trace(&alone).1])), [stack(1, &["c10d::allreduce_", "cudaLaunchKernel"])]);
+    assert_eq!(stacks(&run_json(&[&trace(&alone).1])), [stack(1, &["c10d::allreduce_", "cudaLaunchKernel"])]);
 }
 
 /// In a container a process may have the number of a device, and a thread that of a stream.
@@ -295,7 +295,7 @@ fn work_on_a_gpu_calls_nothing() {
         slice(CALL, "cudaLaunchKernel", (7, 7), ("20", "5"), ONE),
         slice("kernel", "ncclX", (7, 8), ("90", "5"), ONE),
     ];
-    assert_eq!(stacks(&run(&[&trace(&events).1])), [stack(1, &["aten::x", "cudaLaunchKernel"])]);
+    assert_eq!(stacks(&run_json(&[&trace(&events).1])), [stack(1, &["aten::x", "cudaLaunchKernel"])]);
 }
 
 /// Ranks in one file with equal numbers: an ambiguous launch is counted as uncertain, and no rank gets another's
@@ -311,7 +311,7 @@ fn ranks_in_one_file_are_not_taken_for_each_other() {
         events.push(slice("kernel", "ncclX", stream, (&(at + 10).to_string(), "2"), ONE));
         events.push(flow("f", "ac2g", 1, stream, at + 10));
     }
-    let output = run(&[&trace(&events).1]);
+    let output = run_json(&[&trace(&events).1]);
     assert!(stderr(&output).contains("Uncertain: 2 kernels"), "{}", stderr(&output));
 
     let mut events = Vec::new();
@@ -352,7 +352,7 @@ fn captures_of_several_streams_are_matched_by_name() {
         for ((kernel, stream), ts) in kernels.into_iter().zip(["20", "30", "40"]) {
             events.push(slice("kernel", kernel, (0, stream), (ts, "5"), ONE));
         }
-        run(&[&trace(&events).1, "--capture-trace", &capture])
+        run_json(&[&trace(&events).1, "--capture-trace", &capture])
     };
     // X was launched from two places, Y from one.
     let output = replay([("ncclX", 8), ("ncclX", 7), ("ncclY", 7)]);
@@ -379,7 +379,7 @@ fn the_last_of_two_args_wins() {
     events.extend((1..200).map(|id| {
         slice("kernel", "ncclX", (0, 7), (&(1000 + 10 * id).to_string(), "5"), &format!(r#""correlation":{id}"#))
     }));
-    assert_eq!(stacks(&run(&[&trace(&events).1])), [stack(199, &["cudaLaunchKernel"])]);
+    assert_eq!(stacks(&run_json(&[&trace(&events).1])), [stack(199, &["cudaLaunchKernel"])]);
 }
 
 /// Old profilers gave calls of threads without operators a negative number, which Perfetto reads as the main thread's.
@@ -394,7 +394,7 @@ fn a_call_of_another_thread_is_nobodys_caller() {
         r#""ph":"X","cat":"kernel","name":"ncclB","pid":0,"tid":7,"ts":40,"dur":5,"args":{"correlation":3}"#,
     ]);
     let below = |frames: &[&str]| stack(1, &[&["aten::addmm", "cudaLaunchKernel"], frames].concat());
-    assert_eq!(stacks(&run(&[&trace])), [below(&[]), below(&["cuLaunchKernel"])]);
+    assert_eq!(stacks(&run_json(&[&trace])), [below(&[]), below(&["cuLaunchKernel"])]);
 }
 
 /// Two ranks, merged into one file: each has its own call 5, 6 and 7. For the kernels with 7 there are two launches; those with 6, for
@@ -429,7 +429,7 @@ fn ranks_in_one_file_keep_their_own_launches() {
         kernel(1, 130, 7),
     ];
     let (_folder, trace) = trace_of(&events.each_ref().map(String::as_str));
-    let output = run(&[&trace]);
+    let output = run_json(&[&trace]);
     assert_eq!(stacks(&output), [stack(2, &["of_a", "cudaLaunchKernel"]), stack(2, &["of_b", "cudaLaunchKernel"])]);
     assert!(!stderr(&output).contains("Uncertain"), "{}", stderr(&output));
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use nccl_stacks::analysis::cost::Order;
-use nccl_stacks::analysis::stacks::stack_report;
+use nccl_stacks::analysis::part::stack_report;
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captured;
 use nccl_stacks::attribution::launches;
@@ -18,25 +18,25 @@ fn database() -> Database {
 #[test]
 fn the_example_finds_what_is_in_the_trace() {
     let database = database();
-    let how = StackOptions { max_callers: Some(12), ..StackOptions::default() };
+    let how = StackOptions::default();
     let wanted = Wanted::collectives();
 
     let launches = launches::find(database.store(), &choose(database.store(), &wanted));
     let attributor = Attributor::new(database.store(), &wanted, Captured::default());
-    let mut report = stack_report(attributor, &launches, Window::ALL, how);
+    let mut report = stack_report(attributor, &launches, Window::ALL, how.clone());
     assert_eq!((report.coverage.attributed(), report.coverage.kernels), (36, 36));
-    // 16 replayed all-reduces and 2 all-gathers under one stack; the others are of attention, MLP and logits.
+    // 16 replayed all-reduces and 2 all-gathers under one stack; the others are of attention, MLP and logits, in prefill and decode.
     let counts: Vec<(u64, &str)> =
         report.stacks.iter().map(|stack| (stack.count, stack.key.frames.last().unwrap().as_str())).collect();
     let call = "cudaLaunchKernelExC";
-    assert_eq!(counts, [(18, "cudaGraphLaunch"), (8, call), (8, call), (2, call)]);
+    assert_eq!(counts, [(18, "cudaGraphLaunch"), (4, call), (4, call), (4, call), (4, call), (1, call), (1, call)]);
 
     // The short way returns the same.
     let short = stacks(database.store(), &wanted, Window::ALL, how);
     assert_eq!(short.stacks, report.stacks);
 
     report.arrange(Order::Exposed, 0.0, Some(3));
-    assert_eq!((report.stacks.len(), report.stacks_found), (3, 4));
+    assert_eq!((report.stacks.len(), report.stacks_found), (3, 7));
     assert!(report.stacks.is_sorted_by(|a, b| a.cost.exposed >= b.cost.exposed));
 
     let sql = "SELECT thread.name, count(*) FROM slice

@@ -7,7 +7,8 @@ use crate::support;
 use std::path::{Path, PathBuf};
 
 use nccl_stacks::analysis::diff::Diff;
-use nccl_stacks::analysis::stacks::{StackOptions, StackReport, stack_report};
+use nccl_stacks::analysis::part::stack_report;
+use nccl_stacks::analysis::stacks::{StackOptions, StackReport};
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captured;
 use nccl_stacks::attribution::launches;
@@ -16,14 +17,14 @@ use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::nccl::frames::location;
 use nccl_stacks::report::diff::DiffForm;
-use nccl_stacks::report::{Answer, Form};
+use nccl_stacks::report::{Answer, Form, Screen};
 use nccl_stacks::sql::Database;
 use nccl_stacks::time::Window;
 use support::program::{run, stderr, stdout, testdata, trace_of};
 
 const STACKS_HEADER: &str = "count,gpu_time_ns,share_of_window,mean_ns,median_ns,p95_ns,min_ns,max_ns,exposed_ns,overlapped_ns,\
     queue_delay_median_ns,collective,dtype,bytes_min,bytes_max,process_group,algbw_gb_per_s,busbw_gb_per_s,best_busbw_gb_per_s,\
-    thread,kernels,stack";
+    thread,kernels,rank,headline,stack";
 
 /// The header of `nsys stats -r cuda_gpu_kern_sum --format csv`.
 const KERNELS_HEADER: &str = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name";
@@ -55,7 +56,7 @@ fn csv_has_one_record_for_each_stack() {
             assert_eq!(record[8].parse::<i64>().ok(), cost["exposed_ns"].as_i64());
             assert_eq!(record[19], *stack["thread"].as_str().unwrap_or_default());
             let launch = stack["frames"].as_array().unwrap().last().and_then(|frame| frame.as_str());
-            assert!(launch.is_none_or(|launch| record[21].ends_with(&format!(";{launch}")) || record[21] == *launch));
+            assert!(launch.is_none_or(|launch| record[23].ends_with(&format!(";{launch}")) || record[23] == *launch));
         }
         let kernels = support::program::run(&["kernels", &path, "--format", "json"]);
         let kernels: serde_json::Value = serde_json::from_slice(&kernels.stdout).unwrap();
@@ -75,11 +76,14 @@ fn csv_quotes_what_it_must() {
         r#""ph":"X","name":"nccl, \"X\"\r\n","cat":"kernel","pid":0,"tid":7,"ts":20,"dur":5,"args":{"correlation":1}"#,
     ]);
     let stacks = records(&[&path], STACKS_HEADER);
-    assert_eq!((&stacks[0][20], &stacks[0][21]), (r#"nccl, "X"\r\n"#, r#"a, "b"\nc;cudaLaunchKernel"#));
+    assert_eq!((&stacks[0][20], &stacks[0][22]), (r#"nccl, "X"\r\n"#, r#"a, "b"\nc"#));
+    assert_eq!(&stacks[0][23], r#"a, "b"\nc;cudaLaunchKernel"#);
     let kernels = records(&["kernels", &path], KERNELS_HEADER);
     assert_eq!(&kernels[0][8], "nccl, \"X\"\r\n", "as the trace has it");
     let text = stdout(&run(&[&path, "--format", "csv"]));
-    assert!(text.ends_with("\"nccl, \"\"X\"\"\\r\\n\",\"a, \"\"b\"\"\\nc;cudaLaunchKernel\"\n"), "{text}");
+    let headline = r#""a, ""b""\nc","#;
+    let end = format!("\"nccl, \"\"X\"\"\\r\\n\",,{headline}\"a, \"\"b\"\"\\nc;cudaLaunchKernel\"\n");
+    assert!(text.ends_with(&end), "{text}");
 }
 
 fn report(path: &Path) -> StackReport {
@@ -87,13 +91,13 @@ fn report(path: &Path) -> StackReport {
     let database = Database::open(load(path, options, |_| {}).unwrap().store).unwrap();
     let wanted = Wanted::parse(&[], &["all-collectives".to_owned()], &OwnFamilies::default()).unwrap();
     let launches = launches::find(database.store(), &choose(database.store(), &wanted));
-    let how = StackOptions { max_callers: Some(12), ..StackOptions::default() };
+    let how = StackOptions::default();
     stack_report(Attributor::new(database.store(), &wanted, Captured::default()), &launches, Window::ALL, how)
 }
 
 /// The table of stacks alone, without the summary before it.
 fn table(report: &StackReport, width: Option<usize>) -> String {
-    let answer = Answer::new(report, "trace").width(width);
+    let answer = Answer::new(report, "trace").screen(Screen { width, ..Screen::default() });
     let mut out = Vec::new();
     answer.write(Form::Table, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
@@ -114,11 +118,20 @@ fn tables_fit_the_screen_and_keep_functions_whole() {
             continue;
         }
         for width in 60..=200 {
+            // Text: every line but a word that is longer than a line.
+            let screen = Screen { width: Some(width), depth: Some(6), colour: width % 2 == 0, ..Screen::default() };
+            let mut out = Vec::new();
+            Answer::new(&report, "trace").screen(screen).write(Form::Text, &mut out).unwrap();
+            let plain = String::from_utf8(out).unwrap().replace("\x1b[1;36m", "").replace("\x1b[0m", "");
+            for line in plain.lines() {
+                let is_word = !line.trim().contains(' ') || line.contains("): ");
+                assert!(line.chars().count() <= width || is_word, "{} at {width}:\n{line}", path.display());
+            }
             let text = table(&report, Some(width));
             for line in text.lines() {
                 assert!(line.chars().count() <= width, "{} at {width}:\n{line}", path.display());
             }
-            for frame in report.stacks.iter().flat_map(|stack| stack.key.telling_frames().into_iter().take(2)) {
+            for frame in report.stacks.iter().flat_map(|stack| stack.telling.iter().take(2)) {
                 let Some((file, ..)) = location(frame) else { continue };
                 let whole = &frame[file.rfind('/').map_or(0, |at| at + 1)..];
                 assert!(
@@ -149,7 +162,7 @@ fn diffs_fit_the_screen() {
                 assert!(line.chars().count() <= width, "{} at {width}:\n{line}", before.display());
             }
             for change in &diff.changes {
-                let frame = change.key.telling_frames()[0];
+                let frame = &change.telling[0];
                 let end: String = frame.chars().take(12).collect();
                 assert!(text.contains(&end), "{width}: {frame}\n{text}");
             }
@@ -166,7 +179,7 @@ fn frames_above_the_collective_are_shown() {
     assert!(lines[2].ends_with("  DistributedDataParallel.forward"), "{text}");
     assert!(lines[3].ends_with("  ProfilerStep#") && lines.len() == 4, "{text}");
     let only = report(testdata("evidence.json").as_ref());
-    assert!(only.stacks.iter().all(|stack| stack.key.telling_frames() == ["serve.py(1): main"]), "{only:?}");
+    assert!(only.stacks.iter().all(|stack| stack.telling == ["serve.py(1): main"]), "{only:?}");
 }
 
 /// All columns with frames beside them, all with frames below, and the columns that remain where there is no room.

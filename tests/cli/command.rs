@@ -13,7 +13,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use support::program::{program, run, scratch, stack, stacks, stderr, stdout, testdata, trace_of};
+use support::program::{program, run, run_json, scratch, script, stack, stacks, stderr, stdout, testdata, trace_of};
 
 const REPLAY: &[&str] = &[
     "...",
@@ -51,41 +51,51 @@ const ALL_REDUCE: &[&str] = &[
 #[test]
 fn stacks_of_a_server_eager_and_replayed() {
     let trace = testdata("sglang_decode.json.gz");
-    let found = stacks(&run(&[&trace]));
-    let mlp = [&["...", "sglang/srt/models/llama.py(98): forward"], ALL_REDUCE].concat();
-    let attention = [&["...", "sglang/srt/models/llama.py(197): forward"], ALL_REDUCE].concat();
+    // As the script prints them: the frames up to the twelfth caller.
+    let found = script(&run(&[&trace, "--format", "script"]));
+    let mlp = [&["sglang/srt/models/llama.py(98): forward"], ALL_REDUCE].concat();
+    let attention = [&["sglang/srt/models/llama.py(197): forward"], ALL_REDUCE].concat();
     assert_eq!(found.len(), 4);
-    assert_eq!(found[0], stack(18, REPLAY));
+    assert_eq!(found[0], stack(18, &REPLAY[1..]));
     // Equal counts are in the order of their text, in which 197 comes before 98.
     assert_eq!(found[1], stack(8, &attention));
     assert_eq!(found[2], stack(8, &mlp));
     assert_eq!((found[3].0, found[3].1.last().unwrap().as_str()), (2, "cudaLaunchKernelExC"));
     assert_eq!(found[3].1[found[3].1.len() - 2], "nccl:_all_gather_base");
+    // By their whole call paths those of prefill and decode are apart.
+    let counts = |found: Vec<(u64, Vec<String>)>| found.into_iter().map(|(count, _)| count).collect::<Vec<_>>();
+    assert_eq!(counts(stacks(&run_json(&[&trace]))), [18, 4, 4, 4, 4, 1, 1]);
 
-    let all_gather = stacks(&run(&[&trace, "--kernel-name", "ncclDevKernel_AllGather"]));
-    assert_eq!(all_gather.iter().map(|(count, _)| *count).collect::<Vec<_>>(), [2, 2]);
+    let all_gather = stacks(&run_json(&[&trace, "--kernel-name", "ncclDevKernel_AllGather"]));
+    assert_eq!(counts(all_gather), [2, 1, 1]);
 }
 
 #[test]
 fn depth_and_folding() {
     let trace = testdata("sglang_decode.json.gz");
     let counts = |args: &[&str]| -> Vec<u64> {
-        stacks(&run(&[&[trace.as_str()], args].concat())).iter().map(|(count, _)| *count).collect()
+        let output = run(&[&[trace.as_str(), "--format", "script"], args].concat());
+        script(&output).iter().map(|(count, _)| *count).collect()
     };
     assert_eq!(counts(&["--stack-depth", "11"]), [18, 16, 2]);
     assert_eq!(counts(&["--stack-depth", "0"]), [18, 4, 4, 4, 4, 1, 1]);
     // 16 all-reduces and 2 all-gathers, each alone; the two replays hold 9 each.
     let exact = counts(&["--exact-names"]);
     assert_eq!(exact, [vec![9, 9], vec![1; 18]].concat());
-    let whole = stacks(&run(&[&trace, "--stack-depth", "0"]));
-    assert!(whole.iter().all(|(_, frames)| frames[0] != "..."));
-    let one = stacks(&run(&[&trace, "--stack-depth", "1", "-k", "ncclDevKernel_AllGather"]));
-    assert_eq!(one[0], stack(2, &["...", "<built-in method replay of PyCapsule object at 0x…>", "cudaGraphLaunch"]));
+    let one = script(&run(&[&trace, "--format", "script", "--stack-depth", "1", "-k", "ncclDevKernel_AllGather"]));
+    assert_eq!(one[0], stack(2, &["<built-in method replay of PyCapsule object at 0x…>", "cudaGraphLaunch"]));
+    // Text shows as many callers above the user's code, JSON all.
+    let text = stdout(&run(&[&trace, "--stack-depth", "1"]));
+    assert!(
+        text.contains("\n   -> … 7 callers above\n   -> sglang/srt/model_executor/cuda_graph_runner.py(793): replay\n"),
+        "{text}"
+    );
+    assert_eq!(stacks(&run_json(&[&trace, "--stack-depth", "1"])), stacks(&run_json(&[&trace])));
 }
 
 #[test]
 fn the_autograd_thread_and_launches_before_the_trace() {
-    let output = run(&[&testdata("ddp_backward.json.gz")]);
+    let output = run_json(&[&testdata("ddp_backward.json.gz")]);
     let found = stacks(&output);
     let backward = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad";
     let want = [
@@ -128,7 +138,7 @@ fn the_autograd_thread_and_launches_before_the_trace() {
 fn a_window_is_on_the_launch() {
     let trace = testdata("two_matches.json");
     let step = "train.py(40): train_step";
-    let inside = |index: &str| run(&[&trace, "--function-name", step, "--index", index]);
+    let inside = |index: &str| run_json(&[&trace, "--function-name", step, "--index", index]);
     let frames = |op| vec!["train.py(12): main", step, op, "cudaLaunchKernelExC"];
     assert_eq!(stacks(&inside("0")), [stack(1, &frames("c10d::allreduce_"))]);
     assert_eq!(
@@ -168,7 +178,7 @@ fn several_matches_without_a_terminal_are_listed() {
 fn windows_by_time() {
     let trace = testdata("two_matches.json");
     let count = |start: &str, duration: &str| -> u64 {
-        let output = run(&[&trace, "--start-ts", start, "--duration", duration]);
+        let output = run_json(&[&trace, "--start-ts", start, "--duration", duration]);
         if output.status.code() == Some(3) { 0 } else { stacks(&output).iter().map(|(count, _)| count).sum() }
     };
     assert_eq!(count("2000000", "400us"), 2);
@@ -208,7 +218,7 @@ fn overlapping_kernels_keep_their_own_launches() {
         stack(1, &["model.py(80): forward", "model.py(21): attention", "cudaLaunchKernelExC"]),
         stack(1, &["model.py(80): forward", "model.py(57): mlp", "cudaLaunchKernelExC"]),
     ];
-    assert_eq!(stacks(&run(&[&testdata("overlap_pdl.json")])), want);
+    assert_eq!(stacks(&run_json(&[&testdata("overlap_pdl.json")])), want);
 }
 
 #[test]
@@ -217,15 +227,15 @@ fn flows_tie_what_has_no_correlation() {
         stack(1, &["worker.py(19): second", "cudaLaunchKernelExC"]),
         stack(1, &["worker.py(5): first", "cudaLaunchKernelExC"]),
     ];
-    assert_eq!(stacks(&run(&[&testdata("flow_only.json")])), want);
+    assert_eq!(stacks(&run_json(&[&testdata("flow_only.json")])), want);
 }
 
 #[test]
 fn old_and_split_files() {
     let old = [stack(1, &["train_step", "nccl:all_reduce", "cudaLaunchKernel"])];
-    assert_eq!(stacks(&run(&[&testdata("bare_array_unclosed.json")])), old);
+    assert_eq!(stacks(&run_json(&[&testdata("bare_array_unclosed.json")])), old);
     let split = [stack(1, &["serve.py(7): step", "c10d::allreduce_", "cudaLaunchKernelExC"])];
-    assert_eq!(stacks(&run(&[&testdata("merged_two_members.json.gz")])), split);
+    assert_eq!(stacks(&run_json(&[&testdata("merged_two_members.json.gz")])), split);
 }
 
 #[test]
@@ -236,7 +246,7 @@ fn nothing_found_and_why() {
     assert!(stderr(&unlinked).contains("     1  cudaGraphLaunch"), "{}", stderr(&unlinked));
     let answer = stdout(&unlinked);
     assert!(answer.starts_with("Collectives ran for "), "what they cost is known all the same: {answer}");
-    assert!(answer.ends_with("\nFound 0 unique call stacks:\n"), "{answer}");
+    assert!(answer.contains("\n window      ") && answer.contains("  ncclDevKernel_"), "{answer}");
 
     let related = run(&[&testdata("sglang_decode.json.gz"), "--kernel-name", "ncclDevKernel_SendRecv"]);
     assert_eq!(related.status.code(), Some(3));
@@ -259,7 +269,7 @@ fn nothing_found_and_why() {
 #[test]
 fn damage_is_counted_and_strict_fails_on_it() {
     let trace = testdata("damaged.json");
-    let output = run(&[&trace]);
+    let output = run_json(&[&trace]);
     assert_eq!(stacks(&output), [stack(1, &["train.py(3): main", "c10d::allreduce_", "cudaLaunchKernelExC"])]);
     let text = stderr(&output);
     for line in [
@@ -331,7 +341,7 @@ fn files_that_are_no_traces() {
     let missing = run(&["/no/such/trace.json.gz"]);
     assert!(stderr(&missing).contains("/no/such/trace.json.gz: there is no such file"));
     let folder = run(&[env!("CARGO_MANIFEST_DIR")]);
-    assert!(stderr(&folder).contains("this is a directory"));
+    assert!(stderr(&folder).contains("this folder has no traces"), "{}", stderr(&folder));
     assert_eq!((missing.status.code(), folder.status.code()), (Some(1), Some(1)));
 }
 
@@ -351,8 +361,8 @@ fn a_cut_gzip_gives_what_was_whole() {
     let mut trailing = packed.clone();
     trailing.extend_from_slice(b"junk");
     let (_folder, path) = scratch("trailing.json.gz", &trailing);
-    let output = run(&[&path]);
-    assert_eq!(stacks(&output).len(), 4);
+    let output = run_json(&[&path]);
+    assert_eq!(stacks(&output).len(), 7);
     assert!(stderr(&output).contains("Left out: bytes after the end of the trace"), "{}", stderr(&output));
 }
 
@@ -423,7 +433,12 @@ fn no_escape_codes_without_a_terminal() {
 fn help_begins_with_examples() {
     let help = stdout(&run(&["--help"]));
     assert!(help.starts_with("Examples:"), "{help}");
-    assert_eq!(help, stdout(&run(&["-h"])), "one help for both flags");
+    let short = stdout(&run(&["-h"]));
+    assert!(short.starts_with("nccl-stacks trace.json.gz\n"), "{short}");
+    assert!(2 * short.lines().count() < help.lines().count(), "the short help is short");
+    for heading in ["Select:", "Window:", "Show:", "Input:"] {
+        assert!(short.contains(&format!("\n{heading}\n")), "{heading}\n{short}");
+    }
 }
 
 #[test]
@@ -445,7 +460,7 @@ fn options_of_the_forms_are_checked() {
         (&["--limit", "x"], "invalid value 'x' for '--limit <N>': expected is a whole number from 1 on"),
         (&["--limit=-1"], "invalid value '-1' for '--limit <N>'"),
         (&["--limit", "0"], "expected is a whole number from 1 on; without the flag all are shown"),
-        (&["--format", "nope"], "[possible values: text, table, json, csv, folded, speedscope, svg]"),
+        (&["--format", "nope"], "[possible values: text, table, script, json, csv, folded, speedscope, svg]"),
         (&["--sort", "size"], "[possible values: count, gpu, exposed, mean]"),
         (&["--weight", "mean"], "[possible values: count, gpu, exposed]"),
     ] {
@@ -530,14 +545,14 @@ fn flows_resolve_equal_correlation_ids() {
         flow("f", 72, r#""pid":1,"tid":7,"ts":31"#),
     ];
     let (_folder, path) = trace_of(&events.each_ref().map(String::as_str));
-    let output = run(&[&path]);
+    let output = run_json(&[&path]);
     let want = [stack(1, &["rank0_main", "cudaLaunchKernel"]), stack(1, &["rank1_main", "cudaLaunchKernel"])];
     assert_eq!(stacks(&output), want);
     assert!(!stderr(&output).contains("Uncertain"));
 
     // Without flows the latest call before each kernel is used, and reported as uncertain.
     let (_folder, path) = trace_of(&[0, 1, 2, 4, 6, 8].map(|i| events[i].as_str()));
-    let output = run(&[&path]);
+    let output = run_json(&[&path]);
     assert_eq!(stacks(&output), [stack(2, &["rank1_main", "cudaLaunchKernel"])]);
     assert!(
         stderr(&output).contains("Uncertain: 2 kernels whose correlation id or External id several calls have"),
@@ -556,7 +571,7 @@ fn a_call_long_after_its_kernel_did_not_launch_it() {
     };
     // 10 ms are allowed for clocks that differ; a correlation id that is text is one too.
     let (_folder, path) = trace_of(&[kernel, &call("10005")]);
-    assert_eq!(stacks(&run(&[&path])), [stack(1, &["cudaLaunchKernel"])]);
+    assert_eq!(stacks(&run_json(&[&path])), [stack(1, &["cudaLaunchKernel"])]);
     let (_folder, path) = trace_of(&[kernel, &call("10005.001")]);
     let output = run(&[&path]);
     assert_eq!(output.status.code(), Some(3));
@@ -570,7 +585,7 @@ fn a_function_that_never_ended_lasts_to_the_end() {
         r#""ph":"X","name":"cudaLaunchKernel","cat":"cuda_runtime","pid":9,"tid":9,"ts":10,"dur":1,"args":{"correlation":1}"#,
         r#""ph":"X","name":"ncclX","cat":"kernel","pid":0,"tid":7,"ts":20,"dur":5,"args":{"correlation":1}"#,
     ]);
-    let output = run(&[&path, "--function-name", "loop"]);
+    let output = run_json(&[&path, "--function-name", "loop"]);
     assert_eq!(stacks(&output), [stack(1, &["loop", "cudaLaunchKernel"])]);
     assert!(stderr(&output).contains("(--start-ts 1000 --duration 24000)"), "{}", stderr(&output));
 }
@@ -590,7 +605,7 @@ fn a_launch_that_ends_a_little_late_has_its_caller() {
             r#""ph":"X","name":"ncclX","cat":"kernel","pid":0,"tid":7,"ts":200,"dur":5,"args":{"correlation":1}"#,
         ]);
         let frames: &[&str] = if has_caller { &["outer", "cudaLaunchKernel"] } else { &["cudaLaunchKernel"] };
-        assert_eq!(stacks(&run(&[&path])), [stack(1, frames)], "{ts} {dur}");
+        assert_eq!(stacks(&run_json(&[&path])), [stack(1, frames)], "{ts} {dur}");
     }
 }
 
@@ -602,7 +617,11 @@ fn names_cannot_forge_an_answer() {
         r#""ph":"X","name":"ncclX","cat":"kernel","pid":0,"tid":7,"ts":20,"dur":5,"args":{"correlation":1}"#,
     ]);
     let want = [stack(1, &[r"evil\nAppeared 99 times\u{1b}[31m", "cudaLaunchKernel"])];
-    assert_eq!(stacks(&run(&[&path])), want);
+    assert_eq!(script(&run(&[&path, "--format", "script"])), want);
+    for form in ["text", "table", "csv", "folded"] {
+        let text = stdout(&run(&[&path, "--format", form]));
+        assert!(!text.contains('\u{1b}') && !text.contains("\nAppeared"), "{form}: {text}");
+    }
 }
 
 /// A link stays a link, permissions are unchanged, and what is open already is written in place.
@@ -618,15 +637,15 @@ fn output_goes_where_links_lead() {
     symlink("target", &link).unwrap();
     assert_eq!(run(&[&trace, "-o", link.to_str().unwrap()]).status.code(), Some(0));
     assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
-    assert!(std::fs::read_to_string(&target).unwrap().contains("\nFound 3"));
-    assert!(stdout(&run(&[&trace, "-o", "-"])).contains("\nFound 3"), "a lone dash is standard output");
+    assert!(std::fs::read_to_string(&target).unwrap().contains("\n3. "));
+    assert!(stdout(&run(&[&trace, "-o", "-"])).contains("\n3. "), "a lone dash is standard output");
     assert_eq!(std::fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o600);
     if std::path::Path::new("/proc/self/fd").is_dir() {
         let redirected = folder.path().join("redirected");
         let file = std::fs::File::create(&redirected).unwrap();
         let status = program().args([&trace, "-o", "/proc/self/fd/1"]).stdout(file).stderr(Stdio::null()).status();
         assert!(status.unwrap().success());
-        assert!(std::fs::read_to_string(&redirected).unwrap().contains("\nFound 3"));
+        assert!(std::fs::read_to_string(&redirected).unwrap().contains("\n3. "));
     }
 }
 

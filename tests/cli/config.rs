@@ -7,7 +7,7 @@ use crate::support;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use support::program::{program, run, stacks, stderr, stdout, testdata};
+use support::program::{program, run, stderr, stdout, testdata};
 use tempfile::TempDir;
 
 /// A folder to run in, with this config file.
@@ -34,9 +34,11 @@ fn config_note(output: &Output) -> Option<String> {
     stderr(output).lines().find_map(|line| line.strip_prefix("Config: ").map(str::to_owned))
 }
 
-/// How many kernels have a stack in an answer.
+/// How many kernels have a stack in an answer, by the note on them.
 fn kernels(output: &Output) -> u64 {
-    stacks(output).iter().map(|(count, _)| count).sum()
+    let notes = stderr(output);
+    let (_, rest) = notes.split_once("Coverage: ").unwrap_or_else(|| panic!("{notes}"));
+    rest.split_once(' ').unwrap().0.parse().unwrap()
 }
 
 #[test]
@@ -87,17 +89,17 @@ fn a_file_that_was_named_has_to_be_there() {
 fn the_command_line_wins() {
     let trace = testdata("two_matches.json");
     let gather = "[defaults]\nkernel-name = [\"ncclDevKernel_AllGather\"]\nstack-depth = 1";
-    let output = with(gather, &[&trace]);
+    let output = with(gather, &[&trace, "--format", "script"]);
     assert_eq!(config_note(&output).unwrap(), "nccl-stacks.toml (--kernel-name, --stack-depth)");
-    assert_eq!(
-        stacks(&output),
-        [(1, vec!["...".to_owned(), "c10d::_allgather_base_".into(), "cudaLaunchKernelExC".into()])]
-    );
+    let want = "Found 1 unique call stacks:\n\nc10d::_allgather_base_\n ->\ncudaLaunchKernelExC\nAppeared 1 times\n\n";
+    assert_eq!(stdout(&output), want);
     // A list on the command line replaces the file's.
-    let output = with(gather, &[&trace, "--kernel-name", "ncclDevKernel_AllReduce", "--stack-depth", "0"]);
+    let all = ["--kernel-name", "ncclDevKernel_AllReduce", "--stack-depth", "0", "--format", "script"];
+    let output = with(gather, &[&[trace.as_str()], &all[..]].concat());
     assert_eq!(config_note(&output).unwrap(), "nccl-stacks.toml");
     assert_eq!(kernels(&output), 3);
-    assert!(stacks(&output).iter().all(|(_, frames)| frames[0] == "train.py(12): main"));
+    // Both stacks begin with the outermost caller.
+    assert_eq!(stdout(&output).matches("\n\ntrain.py(12): main\n").count(), 2, "{}", stdout(&output));
     // --family answers the same question.
     let output = with(gather, &[&trace, "--family", "nccl"]);
     assert_eq!((kernels(&output), config_note(&output).unwrap().as_str()), (4, "nccl-stacks.toml (--stack-depth)"));
@@ -205,7 +207,7 @@ fn mistakes_are_reported_with_line_and_column() {
         (
             "[defaults]\nxyz = 4",
             "2:1",
-            &["no option --xyz. Defaults can be given for exact-names, fail-if, family, format"],
+            &["no option --xyz. Defaults can be given for color, exact-names, fail-if, family, format"],
         ),
         ("[defaults]\nsort = 'size'", "2:8", &["sort = \"size\": expected is one of count, gpu, exposed, mean"]),
         ("[defaults]\nsort = true", "2:8", &["sort: expected is a number or a text in quotes"]),
@@ -222,7 +224,7 @@ fn mistakes_are_reported_with_line_and_column() {
         (
             "[defaults.sql]\nsort = 'gpu'",
             "2:1",
-            &["no option --sort. Defaults can be given for format, max-bytes, strict, threads"],
+            &["no option --sort. Defaults can be given for format, max-bytes, quiet, strict, threads, verbose"],
         ),
         ("[defaults.kernels]\nformat = 'svg'", "2:10", &["format = \"svg\": expected is one of table, csv, json"]),
         (
@@ -281,9 +283,13 @@ fn help_and_commands_without_a_trace_leave_it_alone() {
         assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{args:?}");
     }
     // What is wrong with the arguments alone is reported as ever.
-    for args in
-        [&["--bogus"][..], &["t.json", "--sort", "size"], &["sql"], &["kernels", "--limit"], &["t.json", "u.json"]]
-    {
+    for args in [
+        &["--bogus"][..],
+        &["t.json", "--sort", "size"],
+        &["sql"],
+        &["kernels", "--limit"],
+        &["sql", "t.json", "x", "y"],
+    ] {
         let (with_file, without) = (with("[defaults]\nsort = 'gpu'", args), run(args));
         assert_eq!((with_file.status.code(), without.status.code()), (Some(2), Some(2)), "{args:?}");
         assert_eq!(stderr(&with_file), stderr(&without), "{args:?}");

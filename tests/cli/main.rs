@@ -8,3 +8,4 @@ mod completions;
 mod config;
 mod faults;
 mod man;
+mod several;

@@ -8,7 +8,8 @@
 use std::io::Cursor;
 use std::path::Path;
 
-use nccl_stacks::analysis::stacks::{StackOptions, stack_report};
+use nccl_stacks::analysis::part::Part;
+use nccl_stacks::analysis::stacks::{StackOptions, StackReport};
 use nccl_stacks::analysis::{missing, window};
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captures;
@@ -33,13 +34,15 @@ fn ask(store: Store) {
         // Any trace serves as a capture.
         let mut captures = Captures::new(true);
         captures.add(database.store());
-        let captured = captures.stacks(database.store(), &mut found, Some(3));
-        let how = StackOptions { max_callers: Some(3), ..StackOptions::default() };
-        let report = stack_report(Attributor::new(database.store(), &wanted, captured), &found, Window::ALL, how);
+        let captured = captures.stacks(database.store(), &mut found);
+        let how = StackOptions::default();
+        let attributor = Attributor::new(database.store(), &wanted, captured);
+        let part = Part::of("damaged", attributor, &found, Window::ALL, &how);
+        missing::explain(&database, Window::ALL, &part).unwrap();
+        let report = StackReport::of(vec![part], &how.user_code);
         let counted: u64 = report.stacks.iter().map(|stack| stack.count).sum();
         assert_eq!(counted, report.coverage.attributed());
         assert_eq!(counted + report.coverage.unattributed(), report.kernels_in_trace);
-        missing::explain(&database, Window::ALL, &report).unwrap();
         window::steps(&database, &found, WindowOn::Kernel).unwrap();
         window::nearest_names(&database, "train_step", 3).unwrap();
     }

@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 use nccl_stacks::analysis::cost::Order;
 use nccl_stacks::analysis::diff::Diff;
 use nccl_stacks::analysis::keep::keep;
-use nccl_stacks::analysis::stacks::{StackOptions, StackReport, stack_report};
+use nccl_stacks::analysis::part::Part;
+use nccl_stacks::analysis::stacks::{StackOptions, StackReport};
 use nccl_stacks::analysis::summary::kernel_table;
 use nccl_stacks::analysis::{missing, window};
 use nccl_stacks::attribution::Attributor;
@@ -30,7 +31,7 @@ use nccl_stacks::input::from_reader;
 use nccl_stacks::input::limit::Limits;
 use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::report::diff::DiffForm;
-use nccl_stacks::report::{Answer, Form, Weight, json, kernels, lists};
+use nccl_stacks::report::{Answer, Form, Screen, Weight, json, kernels, lists};
 use nccl_stacks::sql::{Database, TABLES};
 use nccl_stacks::store::Store;
 use nccl_stacks::time::{Ns, Window};
@@ -49,13 +50,17 @@ fn everything() -> LoadOptions {
     LoadOptions { args: ArgsWanted::All, keep_offsets: true, threads: NonZero::new(1), ..LoadOptions::default() }
 }
 
-fn report(database: &Database, wanted: &Wanted, window: Window, how: StackOptions) -> StackReport {
+fn part(database: &Database, wanted: &Wanted, window: Window, how: &StackOptions) -> Part {
     let store = database.store();
     let mut found = launches::find(store, &choose(database.store(), wanted));
     let mut captures = Captures::new(how.exact_names);
     captures.add(store);
-    let captured = captures.stacks(store, &mut found, how.max_callers);
-    stack_report(Attributor::new(store, wanted, captured), &found, window, how)
+    let captured = captures.stacks(store, &mut found);
+    Part::of("hostile", Attributor::new(store, wanted, captured), &found, window, how)
+}
+
+fn screen(width: usize) -> Screen {
+    Screen { width: Some(width), depth: Some(6), ..Screen::default() }
 }
 
 /// A picture needs something to draw; all other forms can be empty.
@@ -70,15 +75,27 @@ fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) 
     let store = database.store();
     let found = launches::find(store, &choose(database.store(), wanted));
     for on in [WindowOn::Launch, WindowOn::Kernel] {
-        let how = StackOptions { window_on: on, max_callers: None, exact_names: on == WindowOn::Kernel, forward: true };
-        let mut stacks = report(database, wanted, window, how);
+        let how = StackOptions { window_on: on, exact_names: on == WindowOn::Kernel, ..StackOptions::default() };
+        let of_window = part(database, wanted, window, &how);
+        missing::explain(database, window, &of_window).unwrap();
+        // The same trace twice, as two ranks would be.
+        let parts = vec![of_window, part(database, wanted, window, &how)];
+        let mut stacks = StackReport::of(parts, &how.user_code);
         for order in [Order::GpuTime, Order::Exposed, Order::Mean, Order::Count] {
             stacks.arrange(order, 0.0, None);
         }
-        missing::explain(database, window, &stacks).unwrap();
         for weight in [Weight::Gpu, Weight::Exposed, Weight::Count] {
-            let answer = Answer::new(&stacks, "hostile").weight(weight).width(Some(80));
-            for form in [Form::Text, Form::Table, Form::Json, Form::Csv, Form::Folded, Form::Speedscope, Form::Svg] {
+            let answer = Answer::new(&stacks, "hostile").weight(weight).screen(screen(80));
+            for form in [
+                Form::Text,
+                Form::Table,
+                Form::Script,
+                Form::Json,
+                Form::Csv,
+                Form::Folded,
+                Form::Speedscope,
+                Form::Svg,
+            ] {
                 write(&answer, form);
             }
         }
@@ -97,7 +114,7 @@ fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) 
         if let Ok(store) = load(&String::from_utf8_lossy(&copy), everything()) {
             check(&store);
         }
-        let whole = report(database, wanted, Window::ALL, how);
+        let whole = StackReport::of(vec![part(database, wanted, Window::ALL, &how)], &how.user_code);
         let mut diff = Diff::new(("all", whole), ("part", stacks));
         for order in [Order::Count, Order::GpuTime, Order::Exposed, Order::Mean] {
             diff.arrange(order, None);
@@ -330,17 +347,17 @@ fn no_trace_takes_the_square_of_its_length() {
         check(&store);
         let database = Database::open(store).unwrap();
         let wanted = Wanted::patterns(&["*"]).unwrap();
-        let how = StackOptions { max_callers: Some(12), ..StackOptions::default() };
-        let stacks = report(&database, &wanted, Window::ALL, how);
+        let how = StackOptions::default();
+        let stacks = StackReport::of(vec![part(&database, &wanted, Window::ALL, &how)], &how.user_code);
         for form in [Form::Text, Form::Table, Form::Svg] {
-            let answer = Answer::new(&stacks, "hostile").width(Some(100));
+            let answer = Answer::new(&stacks, "hostile").screen(screen(100));
             write(&answer, form);
         }
         let found = launches::find(database.store(), &choose(database.store(), &wanted));
         window::functions(&database, "%", &found, WindowOn::Launch).unwrap();
         let kept = keep(database.store(), &found, Window::ALL, WindowOn::Launch);
         cut::plan(database.store(), &kept, Window::ALL);
-        let again = report(&database, &wanted, Window::ALL, how);
+        let again = StackReport::of(vec![part(&database, &wanted, Window::ALL, &how)], &how.user_code);
         Diff::new(("one", stacks), ("other", again));
         let fan = "SELECT count(*) FROM directly_connected_flow(0)";
         if !database.store().slices.is_empty() {

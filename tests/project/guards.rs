@@ -1,11 +1,12 @@
 //! Rules about the project itself that a review would otherwise have to enforce: which module may use which, and that the
-//! README shows what the program does.
+//! documentation shows what the program does.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -166,7 +167,7 @@ fn no_files_of_a_folder_form_a_circle() {
     assert!(circles.is_empty(), "{}", circles.join("\n"));
 }
 
-/// Words that the glossary replaces (README, "Words"): the field has another word for the thing, or none.
+/// Words that the glossary replaces (`src/lib.rs`, "Words"): the field has another word for the thing, or none.
 const REPLACED: &[(&str, &str)] = &[
     ("arrow", "flow"),
     ("arrows", "flows"),
@@ -186,21 +187,23 @@ const REPLACED: &[(&str, &str)] = &[
     ("amount", "totals"),
 ];
 
-/// Comments, documentation and names in `src` use the glossary's words. Texts in quotes are not looked at: some are what the
-/// program has always written.
+/// Comments, documentation and names in `src`, and the prose of the documentation, use the glossary's words. Texts in quotes, and
+/// what programs print, are not looked at: some are what the program has always written.
 #[test]
 fn the_glossarys_words_are_used() {
     let string = regex::Regex::new(r#""(?:[^"\\]|\\.)*""#).unwrap();
     let word = regex::Regex::new(r"[A-Z]?[a-z]+").unwrap();
-    let source = root().join("src");
-    let (mut files, mut wrong) = (Vec::new(), Vec::new());
-    rust_files(&source, &mut files);
-    for file in files {
-        let text = std::fs::read_to_string(&file).unwrap();
+    let mut files = Vec::new();
+    rust_files(&root().join("src"), &mut files);
+    let text = |file: &PathBuf| std::fs::read_to_string(file).unwrap();
+    let code =
+        files.iter().map(|file| (file.clone(), string.replace_all(&text(file), |_: &regex::Captures| "").into_owned()));
+    let prose = pages().into_iter().map(|page| (root().join(&page), prose(&page)));
+    let mut wrong = Vec::new();
+    for (file, text) in code.chain(prose) {
         for (number, line) in text.lines().enumerate() {
             // Arrow keys are keys.
-            let line = string.replace_all(line, "").replace("arrow keys", "");
-            for found in word.find_iter(&line) {
+            for found in word.find_iter(&line.replace("arrow keys", "")) {
                 let lower = found.as_str().to_ascii_lowercase();
                 if let Some((_, say)) = REPLACED.iter().find(|(word, _)| *word == lower) {
                     let at = file.strip_prefix(root()).unwrap().display();
@@ -212,54 +215,82 @@ fn the_glossarys_words_are_used() {
     assert!(wrong.is_empty(), "{} lines:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// The blocks of the README that are marked as this language.
-fn readme_blocks(language: &str) -> Vec<String> {
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    let start = format!("```{language}\n");
-    readme.split(&start).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
+/// The pages of the documentation.
+fn pages() -> Vec<String> {
+    let folder = std::fs::read_dir(root().join("docs")).unwrap();
+    let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut pages: Vec<String> =
+        names.filter(|name| name.ends_with(".md")).map(|name| format!("docs/{name}")).collect();
+    pages.extend(["README.md", "CHANGELOG.md"].map(str::to_owned));
+    pages.sort();
+    pages
 }
 
-fn program(args: &[String]) -> (String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_nccl-stacks"))
-        .args(args)
-        .env("NCCL_STACKS_CONFIG", "")
-        .current_dir(root())
-        .stdin(std::process::Stdio::null())
-        .output()
-        .unwrap();
-    (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+fn read(page: &str) -> String {
+    std::fs::read_to_string(root().join(page)).unwrap()
 }
 
+/// A page without its blocks of code, whose lines become empty.
+fn prose(page: &str) -> String {
+    let mut is_code = false;
+    let line = |line: &str| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        if is_code || is_fence { String::new() } else { line.to_owned() }
+    };
+    read(page).lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// What a terminal shows of a run of the program: both of its streams, in the order in which it writes them.
+fn screen(args: &[String]) -> String {
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nccl-stacks"));
+    command.args(args).env("NCCL_STACKS_CONFIG", "").current_dir(root());
+    command.stdin(Stdio::null()).stdout(writer.try_clone().unwrap()).stderr(writer);
+    let mut child = command.spawn().unwrap();
+    // Else the pipe is never closed.
+    drop(command);
+    let mut text = String::new();
+    reader.read_to_string(&mut text).unwrap();
+    child.wait().unwrap();
+    let speed = regex::Regex::new(r"in \d+\.\d s \(\d+ MB/s\)").unwrap();
+    speed.replace_all(&text, "in 0.0 s (200 MB/s)").into_owned()
+}
+
+/// Whether to write what the program prints instead of comparing with it, as with the goldens.
+fn updates() -> bool {
+    std::env::var_os("UPDATE_GOLDENS").is_some()
+}
+
+/// Every console session: the command runs, and prints what is shown. Speed is not compared. `UPDATE_GOLDENS=1 cargo test --test
+/// project` writes what is printed.
 #[test]
-fn readme_shows_the_help() {
-    let (help, _) = program(&["--help".to_owned()]);
-    let shown = readme_blocks("text");
-    assert!(shown.contains(&help), "README.md does not show what --help prints:\n{help}");
-}
-
-/// Every console session in the README: the command runs, and prints what is shown, in that order. Lines about
-/// speed are left out.
-#[test]
-fn readme_sessions_print_what_is_shown() {
+fn sessions_print_what_is_shown() {
+    const START: &str = "```console\n";
     let mut checked = 0;
-    for session in readme_blocks("console") {
-        let (command, shown) = session.split_once('\n').unwrap();
-        let arguments = command.strip_prefix("$ nccl-stacks ").unwrap();
-        let (answer, notes) = program(&shell_words(arguments));
-        let shown = without_speed(shown);
-        // A terminal shows both streams as one; it contains the answer as a whole, the notes around it.
-        let (before, after) = shown.split_once(&answer).unwrap_or_else(|| panic!("{command}\ndoes not print\n{shown}"));
-        assert_eq!(format!("{before}{after}"), without_speed(&notes), "{command}");
-        checked += 1;
+    for page in pages() {
+        let text = read(&page);
+        let mut parts = text.split(START);
+        let mut written = parts.next().unwrap().to_owned();
+        for part in parts {
+            let (session, rest) = part.split_once("```").unwrap();
+            let (command, shown) = session.split_once('\n').unwrap();
+            let arguments = command.strip_prefix("$ nccl-stacks ").unwrap();
+            let printed = screen(&shell_words(arguments));
+            if !updates() {
+                assert_eq!(shown, printed, "{page}: {command}");
+            }
+            written.push_str(&format!("{START}{command}\n{printed}```{rest}"));
+            checked += 1;
+        }
+        if updates() {
+            std::fs::write(root().join(&page), written).unwrap();
+        }
     }
-    assert_eq!(checked, 7);
+    assert!(checked >= 7, "only {checked} sessions");
 }
 
-fn without_speed(text: &str) -> String {
-    text.lines().filter(|line| !line.starts_with("Trace loaded:")).map(|line| format!("{line}\n")).collect()
-}
-
-/// Splits a command as a shell does, as far as the README's commands need it.
+/// Splits a command as a shell does, as far as the sessions need it.
 fn shell_words(text: &str) -> Vec<String> {
     let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
     for c in text.chars() {
@@ -272,4 +303,121 @@ fn shell_words(text: &str) -> Vec<String> {
     words.push(word);
     words.retain(|word| !word.is_empty());
     words
+}
+
+/// The picture in the README is the program's own, of a trace of `testdata/`. `UPDATE_GOLDENS=1` writes it.
+#[test]
+#[cfg(feature = "flamegraph")]
+fn the_picture_is_what_the_program_draws() {
+    const PICTURE: &str = "docs/flamegraph.svg";
+    let command = "testdata/sglang_decode.json.gz --format svg --weight exposed";
+    assert!(read("README.md").contains(&format!("nccl-stacks {command} --output {PICTURE}\n")));
+    let drawn = screen(&shell_words(&format!("{command} --quiet")));
+    if updates() {
+        std::fs::write(root().join(PICTURE), &drawn).unwrap();
+    }
+    assert!(read(PICTURE) == drawn, "{PICTURE} is not what the program draws; UPDATE_GOLDENS=1 writes it");
+}
+
+#[test]
+fn the_readme_is_short() {
+    let lines = read("README.md").lines().count();
+    assert!(lines <= 200, "README.md has {lines} lines");
+}
+
+/// What a heading is linked by: as GitHub and others make it.
+fn anchor(heading: &str) -> String {
+    let text = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = text.chars().filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// Relative links of the documentation lead to files that exist, and to headings in them.
+#[test]
+fn links_lead_somewhere() {
+    let link = regex::Regex::new(r#"\]\(([^)\s]+)\)|src="([^"]+)""#).unwrap();
+    let (mut wrong, mut checked) = (Vec::new(), 0);
+    for page in pages() {
+        for found in link.captures_iter(&prose(&page)) {
+            let target = found.get(1).or(found.get(2)).unwrap().as_str();
+            if target.contains("://") {
+                continue;
+            }
+            checked += 1;
+            let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+            let folder = Path::new(&page).parent().unwrap();
+            let file = if file.is_empty() { PathBuf::from(&page) } else { folder.join(file) };
+            let has_heading =
+                || prose(file.to_str().unwrap()).lines().any(|line| line.starts_with('#') && anchor(line) == heading);
+            if !root().join(&file).exists() || (!heading.is_empty() && !has_heading()) {
+                wrong.push(format!("{page}: {target}"));
+            }
+        }
+    }
+    assert!(checked > 20, "only {checked} links");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Options of other programs that the documentation names, and those that turn off what a config file turns on, which have no help.
+const OTHER_OPTIONS: &[&str] = &[
+    "--no-strict",
+    "--no-interactive",
+    "--no-exact-names",
+    "--release",
+    "--open",
+    "--example",
+    "--features",
+    "--path",
+    "--test",
+];
+
+/// The documentation names every option and every command, and none that does not exist.
+#[test]
+fn options_and_commands_are_documented() {
+    let name = regex::Regex::new(r"(?m)(?:^|[\s`'(\[])(--[a-z][a-z-]*)").unwrap();
+    let help = screen(&["--help".to_owned()]);
+    let commands = help.split_once("Commands:\n").unwrap().1.split_once("\n\n").unwrap().0;
+    let command = regex::Regex::new(r"(?m)^  ([a-z]+) ").unwrap();
+    let commands: Vec<&str> = command
+        .captures_iter(commands)
+        .map(|found| found.get(1).unwrap().as_str())
+        .filter(|name| *name != "help")
+        .collect();
+    assert!(commands.len() >= 7, "{commands:?}");
+    let heading = regex::Regex::new(r"(?m)^ +(?:-\w, )?(--[a-z-]+)").unwrap();
+    let helps = commands.iter().map(|command| screen(&[(*command).to_owned(), "--help".to_owned()]));
+    let helps = helps.chain([help.clone()]).collect::<Vec<_>>().join("\n");
+    let known: BTreeSet<&str> = heading.captures_iter(&helps).map(|found| found.get(1).unwrap().as_str()).collect();
+    let text =
+        pages().iter().filter(|page| *page != "CHANGELOG.md").map(|page| read(page)).collect::<Vec<_>>().join("\n");
+    let named: BTreeSet<&str> = name.captures_iter(&text).map(|found| found.get(1).unwrap().as_str()).collect();
+    let missing: Vec<_> = known.difference(&named).collect();
+    assert!(missing.is_empty(), "not in the documentation: {missing:?}");
+    let unknown: Vec<_> = named.difference(&known).filter(|name| !OTHER_OPTIONS.contains(name)).collect();
+    assert!(unknown.is_empty(), "no such options: {unknown:?}");
+    let options = read("docs/options.md");
+    let missing: Vec<_> = commands.iter().filter(|command| !options.contains(&format!("`{command}`"))).collect();
+    assert!(missing.is_empty(), "commands that are not in docs/options.md: {missing:?}");
+}
+
+/// The pages of the JSON and of the SQL tables name every field of the answer and of a stack, and every column of our own tables.
+#[test]
+fn fields_and_columns_are_documented() {
+    let trace = "testdata/costs.json".to_owned();
+    let answer: serde_json::Value =
+        serde_json::from_str(&screen(&[trace.clone(), "--json".to_owned(), "--quiet".to_owned()])).unwrap();
+    let keys = |of: &serde_json::Value| of.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let fields = [keys(&answer), keys(&answer["stacks"][0])].concat();
+    let columns = |table: &str| {
+        let query = format!("SELECT name FROM pragma_table_info('{table}')");
+        let lines = screen(&["sql".to_owned(), trace.clone(), query, "--quiet".to_owned()]);
+        lines.lines().skip(1).map(|line| line.trim_matches('"').to_owned()).collect::<Vec<_>>()
+    };
+    let columns = ["kernel_launch", "call_path", "collective"].map(columns).concat();
+    assert!(fields.len() > 20 && columns.len() > 40, "{} fields, {} columns", fields.len(), columns.len());
+    for (page, names) in [("docs/json.md", fields), ("docs/sql-tables.md", columns)] {
+        let text = read(page);
+        let missing: Vec<_> = names.iter().filter(|name| !text.contains(&format!("`{name}`"))).collect();
+        assert!(missing.is_empty(), "not in {page}: {missing:?}");
+    }
 }

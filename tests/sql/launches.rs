@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use nccl_stacks::analysis::stacks::stack_report;
+use nccl_stacks::analysis::part::stack_report;
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::{Captured, Captures};
 use nccl_stacks::attribution::launches;
@@ -43,7 +43,7 @@ fn database(trace: &Path, capture: Option<&Path>) -> Option<Database> {
 fn answered(database: &Database, capture: Option<&Path>) -> StackReport {
     let (store, wanted) = (database.store(), Wanted::collectives());
     let mut launches = launches::find(store, &choose(store, &wanted));
-    let captured = captures(capture).map_or_else(Captured::default, |known| known.stacks(store, &mut launches, None));
+    let captured = captures(capture).map_or_else(Captured::default, |known| known.stacks(store, &mut launches));
     stack_report(Attributor::new(store, &wanted, captured), &launches, Window::ALL, StackOptions::default())
 }
 

@@ -25,19 +25,58 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// The stacks of an answer: count, then frames from the outermost caller to the launch.
+/// The same with the answer for programs, the most frequent stack first, for [`stacks`].
+pub(crate) fn run_json(args: &[&str]) -> Output {
+    run(&[&["--json", "--sort", "count"], args].concat())
+}
+
+/// The stacks of such an answer: count, then frames from the outermost caller to the launch, with the marks that text has between the parts
+/// of a stack.
 pub(crate) fn stacks(output: &Output) -> Vec<(u64, Vec<String>)> {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
+    let answer: serde_json::Value = serde_json::from_str(&stdout(output)).unwrap();
+    let stacks: Vec<(u64, Vec<String>)> = answer["stacks"].as_array().unwrap().iter().map(one_stack).collect();
+    assert_eq!(answer["stacks_found"], stacks.len());
+    stacks
+}
+
+fn one_stack(stack: &serde_json::Value) -> (u64, Vec<String>) {
+    let frames = |of: &serde_json::Value| -> Vec<String> { serde_json::from_value(of["frames"].clone()).unwrap() };
+    let mut lines = Vec::new();
+    for (part, mark) in [("captured", "[graph capture]"), ("forward", "[forward]")] {
+        if !stack[part].is_null() {
+            lines.push(mark.to_owned());
+            lines.extend(frames(&stack[part]));
+        }
+    }
+    let own = frames(stack);
+    let thread = stack["thread"].as_str();
+    let part = match (stack["captured"].is_null(), stack["forward"].is_null()) {
+        (_, false) => Some("backward"),
+        (false, true) => Some("graph replay"),
+        (true, true) => None,
+    };
+    match (part, thread) {
+        _ if own.is_empty() => {}
+        (Some(part), Some(thread)) => lines.push(format!("[{part} on thread {thread}]")),
+        (Some(part), None) => lines.push(format!("[{part}]")),
+        (None, Some(thread)) => lines.push(format!("[thread {thread}]")),
+        (None, None) => {}
+    }
+    lines.extend(own);
+    (stack["count"].as_u64().unwrap(), lines)
+}
+
+/// The stacks of an answer in the form of get_call_stacks.py.
+pub(crate) fn script(output: &Output) -> Vec<(u64, Vec<String>)> {
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
     let text = stdout(output);
-    // The summary is before the stacks.
-    let text = &text[text.find("Found ").unwrap()..];
-    let (first, rest) = text.split_once('\n').unwrap();
-    let stacks: Vec<(u64, Vec<String>)> = rest
-        .trim()
-        .split("\n\n")
+    let (first, rest) = text.split_once("\n\n").unwrap();
+    let blocks = rest.trim_end().split("\n\n");
+    let stacks: Vec<(u64, Vec<String>)> = blocks
         .map(|block| {
             let (frames, count) = block.rsplit_once("\nAppeared ").unwrap();
-            let count = count.split_once(" times\n").unwrap().0.parse().unwrap();
+            let count = count.strip_suffix(" times").unwrap().parse().unwrap();
             (count, frames.split("\n ->\n").map(str::to_owned).collect())
         })
         .collect();

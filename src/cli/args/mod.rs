@@ -11,21 +11,32 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) use commands::{Completions, Diff, Export, Kernels, Man, Repair, Sql};
-pub(crate) use shared::{Climbing, Reading, Selection, Span};
-pub(crate) use words::{Format, On, Sort, Switch, TableFormat, Weigh};
+pub(crate) use shared::{Climbing, Reading, Selection, Span, Start};
+pub(crate) use words::{Colour, Format, On, Sort, Switch, TableFormat, Weigh};
 
 use shared::parse_limit;
 
+use super::terminal::{self, Loudness};
+
+/// The version, and the commit that a release build is of.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("NCCL_STACKS_COMMIT"));
+
+/// The examples of the short help.
+const SHORT: &str = "\
+  nccl-stacks trace.json.gz
+  nccl-stacks trace.json.gz --function-name '%forward_batch_generation' --index 0
+  nccl-stacks trace.json.gz --format svg --output stacks.svg";
+
 const EXAMPLES: &str = "\
 Examples:
-  All NCCL kernels of a trace, by the code that launched them:
+  All collectives of a trace, by the code that launched them, the costliest first:
     nccl-stacks trace.json.gz
   Those of one collective, launched within the first call of a function:
     nccl-stacks trace.json.gz --kernel-name ncclDevKernel_AllReduce --function-name '%forward_batch_generation' --index 0
   Choose a step from a list:
     nccl-stacks trace.json.gz --interactive
-  The costliest first, as a table:
-    nccl-stacks trace.json.gz --sort exposed --limit 20 --format table
+  The most frequent first, as a table:
+    nccl-stacks trace.json.gz --sort count --limit 20 --format table
   As a flame graph for a browser, as wide as they are exposed:
     nccl-stacks trace.json.gz --format svg --weight exposed --output stacks.svg
   A span of time, into a file:
@@ -50,8 +61,8 @@ fn parse_percent(text: &str) -> Result<f64, String> {
 
 /// Which code launched the NCCL kernels of a PyTorch profiler trace, from where, how often, and at what cost.
 #[derive(Debug, Parser)]
-#[command(name = "nccl-stacks", version, before_help = EXAMPLES, after_help = EXIT_CODES)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_subcommand = true)]
+#[command(name = "nccl-stacks", version = VERSION, before_help = SHORT, before_long_help = EXAMPLES, after_long_help = EXIT_CODES)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Cli {
     /// A command other than the main job.
     #[command(subcommand)]
@@ -74,6 +85,29 @@ impl Cli {
             Some(Command::Repair(args)) => Some(&mut args.reading),
             Some(Command::Completions(_) | Command::Man(_)) => None,
         }
+    }
+
+    /// The same, to look at.
+    pub(crate) fn reading(&self) -> Option<&Reading> {
+        match &self.command {
+            None => Some(&self.stacks.reading),
+            Some(Command::Kernels(args)) => Some(&args.reading),
+            Some(Command::Diff(args)) => Some(&args.reading),
+            Some(Command::Sql(args)) => Some(&args.reading),
+            Some(Command::Export(args)) => Some(&args.reading),
+            Some(Command::Repair(args)) => Some(&args.reading),
+            Some(Command::Completions(_) | Command::Man(_)) => None,
+        }
+    }
+
+    /// Sets how much is said beside the answer.
+    pub(crate) fn set_loudness(&self) {
+        let Some(reading) = self.reading() else { return };
+        terminal::set_loudness(match (reading.quiet, reading.verbose) {
+            (true, _) => Loudness::Quiet,
+            (false, true) => Loudness::Verbose,
+            (false, false) => Loudness::Normal,
+        });
     }
 }
 
@@ -105,11 +139,14 @@ pub(crate) enum Command {
 
 /// The main job: the call stacks of a trace.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Show")]
 pub(crate) struct Stacks {
-    /// The trace: Chrome JSON as the PyTorch profiler writes it, or Perfetto's protobuf; plain, compressed with gzip or zstd, or in a
-    /// zip or tar, of which all traces are read; `-` for standard input
-    #[arg(required = true)]
-    pub(crate) trace: Option<PathBuf>,
+    /// Traces, folders of traces or archives; `-` for standard input. Each trace is a rank of its own
+    ///
+    /// A trace is Chrome JSON as the PyTorch profiler writes it, or Perfetto's protobuf; plain, or compressed with gzip or zstd. Of a zip
+    /// or tar all traces are read.
+    #[arg(required = true, value_name = "TRACE", help_heading = "Arguments")]
+    pub(crate) traces: Vec<PathBuf>,
 
     /// Which kernels.
     #[command(flatten)]
@@ -119,22 +156,41 @@ pub(crate) struct Stacks {
     #[command(flatten)]
     pub(crate) span: Span,
 
-    /// A trace of the capture of CUDA graphs that this trace replays: replayed kernels get the stack with which they were captured.
-    /// Repeatable [default: all traces in a folder capture_traces beside the trace]
-    #[arg(long, value_name = "FILE")]
+    /// A trace of the capture of CUDA graphs that this trace replays [default: those in a folder capture_traces beside it]
+    ///
+    /// Replayed kernels get the stack with which they were captured. Repeatable.
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
     pub(crate) capture_trace: Vec<PathBuf>,
 
     /// What the stacks show.
     #[command(flatten)]
     pub(crate) climbing: Climbing,
 
-    /// Form of the answer: text, table, json, csv, folded, speedscope or svg
+    /// Form of the answer: text, table, script, json, csv, folded, speedscope or svg
+    ///
+    /// script is the form of get_call_stacks.py: frames and counts alone, the most frequent first.
     #[arg(long, value_name = "FORM", value_enum, default_value_t = Format::Text, hide_possible_values = true)]
     pub(crate) format: Format,
 
-    /// Order of the stacks: by count, GPU time, exposed time or mean time, the largest first
-    #[arg(long, value_name = "BY", value_enum, default_value_t = Sort::Count)]
+    /// Short for --format json
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+
+    /// Order of the stacks: by exposed time, GPU time, count or mean time, the largest first
+    #[arg(long, value_name = "BY", value_enum, default_value_t = Sort::Exposed)]
     pub(crate) sort: Sort,
+
+    /// Show the stacks of each rank apart
+    #[arg(long)]
+    pub(crate) per_rank: bool,
+
+    /// Show every frame, also those of libraries
+    #[arg(long)]
+    pub(crate) full_stacks: bool,
+
+    /// Mark what matters with a colour: on a terminal, always or never
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
+    pub(crate) color: Colour,
 
     /// Show only the first N stacks
     #[arg(long, value_name = "N", value_parser = parse_limit)]

@@ -20,6 +20,22 @@ fn parse_length(text: &str) -> Result<Ns, String> {
     }
 }
 
+/// When a window starts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Start {
+    /// On the trace's own clock, in ns.
+    At(Ns),
+    /// From the start of the trace on, in ns.
+    After(Ns),
+}
+
+fn parse_start(text: &str) -> Result<Start, String> {
+    match text.strip_prefix('+') {
+        Some(after) => parse_nanos(after).map(Start::After),
+        None => parse_nanos(text).map(Start::At),
+    }
+}
+
 /// How many to show.
 pub(crate) fn parse_limit(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
@@ -30,24 +46,32 @@ pub(crate) fn parse_limit(text: &str) -> Result<usize, String> {
 
 /// Which kernels.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Select")]
 pub(crate) struct Selection {
-    /// Kernels to look for [default: those of --family nccl and rccl]. Plain text matches names that begin with it; * and ? are
-    /// wildcards, which must match a whole name; /.../ is a regular expression. Repeatable
+    /// Kernels to look for [default: those of --family all-collectives]
+    ///
+    /// Plain text matches names that begin with it; * and ? are wildcards, which must match a whole name; /.../ is a regular
+    /// expression. Repeatable.
     #[arg(short, long, value_name = "PATTERN")]
     pub(crate) kernel_name: Vec<String>,
 
-    /// Kernels of a family: nccl, rccl, custom-allreduce (vLLM, SGLang, FlashInfer, TensorRT-LLM, symmetric memory), deepep,
-    /// nvshmem, mscclpp, all-collectives, or one of --family-file. Repeatable; adds to --kernel-name
+    /// Kernels of a family: nccl, rccl, custom-allreduce, deepep, nvshmem, mscclpp, all-collectives
+    ///
+    /// custom-allreduce is vLLM's, SGLang's, FlashInfer's, TensorRT-LLM's, aiter's and PyTorch's symmetric memory. Also a family of
+    /// --family-file. Repeatable; adds to --kernel-name.
     #[arg(long, value_name = "NAME", value_parser = FamilyName, hide_possible_values = true)]
     pub(crate) family: Vec<String>,
 
-    /// Families of your own, as JSON: {"mine": ["myAllReduce", "/regex/"]}, patterns as in --kernel-name. Repeatable
+    /// Families of your own, as JSON
+    ///
+    /// For example {"mine": ["myAllReduce", "/regex/"]}, with patterns as in --kernel-name. Repeatable.
     #[arg(long, value_name = "FILE")]
     pub(crate) family_file: Vec<PathBuf>,
 }
 
 /// Which part of a trace.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Window")]
 pub(crate) struct Span {
     /// Only launches within a slice of this name: exactly this name, or with % an SQL LIKE pattern
     #[arg(short, long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
@@ -66,8 +90,10 @@ pub(crate) struct Span {
     pub(crate) no_interactive: bool,
 
     /// Only launches from this time on; overrides --function-name
-    #[arg(long, value_name = "TIME", value_parser = parse_nanos, requires = "duration")]
-    pub(crate) start_ts: Option<Ns>,
+    ///
+    /// A time on the trace's own clock, in ns or with a unit; with a plus sign, such as +10ms, from the start of the trace.
+    #[arg(long, value_name = "TIME", value_parser = parse_start, requires = "duration")]
+    pub(crate) start_ts: Option<Start>,
 
     /// ... and for this long
     #[arg(long, value_name = "TIME", value_parser = parse_length, requires = "start_ts")]
@@ -80,17 +106,29 @@ pub(crate) struct Span {
 
 /// What the stacks show.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Show")]
 pub(crate) struct Climbing {
     /// For kernels of the backward pass, show the code of the forward pass that they belong to
     #[arg(long, value_name = "WHETHER", value_enum, default_value_t = Switch::On)]
     pub(crate) forward_stacks: Switch,
 
-    /// How many callers above the launch to show, 0 for all [default: 12, in flame graphs all]
+    /// How many callers to show, 0 for all [default: 6 in text, 12 in the script's form]
+    ///
+    /// In text they are counted down to the user's own code, in the script's form down to the launch. Stacks are distinguished by all
+    /// their callers, except in the script's form. The other forms always have all.
     #[arg(long, value_name = "N")]
     pub(crate) stack_depth: Option<usize>,
 
-    /// Keep names as they are. Otherwise digits at the end of a caller's name (Linear_12) and addresses (object at 0x...) are
-    /// folded, so that layers and runs count together
+    /// Count Python files whose paths begin with this as your own code, too
+    ///
+    /// A stack is named after the innermost function of your own code. PyTorch, Python itself and the plumbing of serving frameworks
+    /// (`sglang/srt/distributed/`) do not count as such. Repeatable.
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) user_code: Vec<String>,
+
+    /// Keep names as they are, so that layers and runs count apart
+    ///
+    /// Otherwise digits at the end of a caller's name (Linear_12) and addresses (object at 0x...) are folded.
     #[arg(long, overrides_with = "no_exact_names")]
     pub(crate) exact_names: bool,
 
@@ -101,12 +139,15 @@ pub(crate) struct Climbing {
 
 /// How to read a trace.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Input")]
 pub(crate) struct Reading {
-    /// How many threads read the trace [default: all of the machine, up to 16]. The answer is the same
+    /// How many threads read traces [default: all of the machine, up to 16]; the answer is the same
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<NonZero<usize>>,
 
-    /// Fail if the trace decompresses to more text than this: 512M, 64G [default: 1T, and no compression beyond that of real traces]
+    /// Fail if a trace decompresses to more text than this: 512M, 64G [default: 1T]
+    ///
+    /// By default a trace is also refused if it is compressed more than real traces ever are.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) max_bytes: Option<u64>,
 
@@ -118,10 +159,19 @@ pub(crate) struct Reading {
     #[arg(long, hide = true, overrides_with = "strict")]
     pub(crate) no_strict: bool,
 
-    /// Defaults for options, and families of your own, as TOML; the command line wins [default: the file that $NCCL_STACKS_CONFIG
-    /// names, or nccl-stacks.toml in this folder or in ~/.config/nccl-stacks]
+    /// Defaults for options, and families of your own, as TOML; the command line wins
+    ///
+    /// Without the flag it is the file that $NCCL_STACKS_CONFIG names, or nccl-stacks.toml in this folder or in ~/.config/nccl-stacks.
     #[arg(long, value_name = "FILE", conflicts_with = "no_config")]
     pub(crate) config: Option<PathBuf>,
+
+    /// Say only what is wrong
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+
+    /// Say everything, and show everything that is known of a stack
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
 
     /// Read no config file. --no-strict and the like turn off what a config file turns on
     #[arg(long)]

@@ -35,6 +35,7 @@ pub(crate) enum Switch {
 pub(crate) enum Format {
     Text,
     Table,
+    Script,
     Json,
     Csv,
     Folded,
@@ -48,6 +49,7 @@ impl From<Format> for Form {
         match format {
             Format::Text => Form::Text,
             Format::Table => Form::Table,
+            Format::Script => Form::Script,
             Format::Json => Form::Json,
             Format::Csv => Form::Csv,
             Format::Folded => Form::Folded,
@@ -56,6 +58,14 @@ impl From<Format> for Form {
             Format::Svg => Form::Svg,
         }
     }
+}
+
+/// Whether to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Colour {
+    Auto,
+    Always,
+    Never,
 }
 
 /// A form of a table.

@@ -4,13 +4,18 @@ use nccl_stacks::damage::Damage;
 use nccl_stacks::input::archive::{Findings, InnerDamage};
 use nccl_stacks::report::format::{count, duration, visible};
 use nccl_stacks::store::Store;
-use nccl_stacks::store::traces::Trace;
 use nccl_stacks::time::Window;
 
 use crate::cli::terminal::say;
 
 /// How many files a line names.
 const NAMED: usize = 4;
+
+/// The spans of the traces of a store, with their names.
+pub(crate) fn spans(store: &Store) -> Vec<(Window, String)> {
+    let spans = store.spans().into_iter().zip(&store.traces);
+    spans.filter_map(|(span, trace)| Some((span?, trace.name.clone().unwrap_or_default()))).collect()
+}
 
 /// `, 4 traces (rank0.json.gz, rank1.json.gz, …)`; nothing for a trace that is a file of its own.
 pub(crate) fn traces(store: &Store) -> String {
@@ -23,12 +28,10 @@ pub(crate) fn traces(store: &Store) -> String {
 }
 
 /// Warns if one trace ends before another begins: then they are hardly of one run, and shares of their common time mean little.
-pub(crate) fn apart(store: &Store) {
-    if store.traces.len() < 2 {
+pub(crate) fn apart(spans: &[(Window, String)]) {
+    if spans.len() < 2 {
         return;
     }
-    let spans = store.spans().into_iter().zip(&store.traces);
-    let spans: Vec<(Window, &Trace)> = spans.filter_map(|(span, trace)| Some((span?, trace))).collect();
     let (Some(first), Some(last)) =
         (spans.iter().min_by_key(|(span, _)| span.end), spans.iter().max_by_key(|(span, _)| span.start))
     else {
@@ -36,7 +39,7 @@ pub(crate) fn apart(store: &Store) {
     };
     let (end, start) = (first.0.end, last.0.start);
     if start > end {
-        let [first, last] = [first, last].map(|(_, trace)| visible(trace.name.as_deref().unwrap_or_default()));
+        let [first, last] = [first, last].map(|(_, name)| visible(name));
         say(&format!(
             "Note: {first} ends {} before {last} begins: the traces are hardly of one run",
             duration(start - end)

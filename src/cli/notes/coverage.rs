@@ -1,11 +1,12 @@
 //! How many kernels have a launch and by what evidence, and what the stacks leave out.
 
-use nccl_stacks::analysis::stacks::{Coverage, StackOptions, StackReport, Unattributed};
+use nccl_stacks::analysis::stacks::{Coverage, StackReport, Unattributed};
 use nccl_stacks::attribution::capture::CaptureTally;
 use nccl_stacks::attribution::launches::{Evidence, Reason, WindowOn};
+use nccl_stacks::report;
 use nccl_stacks::report::format::{count, duration, kernels, shorten_right, visible};
 
-use crate::cli::terminal::say;
+use crate::cli::terminal::{detail, note};
 
 /// The width of a kernel's name in a note: names differ at their beginnings.
 const NAME_WIDTH: usize = 60;
@@ -13,10 +14,17 @@ const NAME_WIDTH: usize = 60;
 /// How many kernels there are, and by what each was attributed, or why it was not.
 pub(crate) fn coverage(report: &StackReport) {
     let coverage = &report.coverage;
-    say(&format!("Kernels: {} match, {} in the window", count(report.kernels_in_trace), count(coverage.kernels)));
-    say(&format!("Coverage: {}", attributed(coverage)));
+    note(&format!("Kernels: {} match, {} in the window", count(report.kernels_in_trace), count(coverage.kernels)));
+    note(&format!("Coverage: {}", attributed(coverage)));
     for (reason, unattributed) in &coverage.unattributed {
-        say(&format!("Without a launch: {}", without_launch(*reason, unattributed)));
+        note(&format!("Without a launch: {}", without_launch(*reason, unattributed)));
+    }
+}
+
+/// What the question leaves out of all communication, where the answer does not say it.
+pub(crate) fn not_asked(report: &StackReport) {
+    if let Some(text) = report::not_asked(&report.not_asked) {
+        note(&text);
     }
 }
 
@@ -68,10 +76,10 @@ fn why(reason: Reason) -> &'static str {
 }
 
 /// What the stacks and counts leave out, and what is not sure.
-pub(crate) fn left_out(report: &StackReport, how: &StackOptions) {
+pub(crate) fn left_out(report: &StackReport, window_on: WindowOn) {
     let coverage = &report.coverage;
     if report.stacks_left_out() > 0 {
-        say(&format!(
+        note(&format!(
             "Not shown: {} of {} stacks, with {}",
             count(report.stacks_left_out()),
             count(report.stacks_found),
@@ -79,40 +87,34 @@ pub(crate) fn left_out(report: &StackReport, how: &StackOptions) {
         ));
     }
     if report.elsewhere > 0 {
-        let (inside, outside) = match how.window_on {
+        let (inside, outside) = match window_on {
             WindowOn::Launch => ("run", "launched"),
             WindowOn::Kernel => ("launched", "run"),
         };
-        say(&format!(
+        note(&format!(
             "Not in the stacks: {}, {inside} in the window, {outside} outside of it",
             kernels(report.elsewhere)
         ));
     }
     if coverage.uncertain > 0 {
-        say(&format!(
+        note(&format!(
             "Uncertain: {} whose correlation id or External id several calls have (several ranks in one file?); the latest call before each was taken",
             kernels(coverage.uncertain)
         ));
     }
     if coverage.flow_disagrees > 0 {
-        say(&format!(
+        detail(&format!(
             "Flows disagree for {}: a flow leads there from another call than the one with the same correlation id, which was taken",
             kernels(coverage.flow_disagrees)
         ));
     }
     if let Some(captures) = &coverage.captures {
-        say(&format!("Graph captures: {}", captured(captures)));
+        note(&format!("Graph captures: {}", captured(captures)));
     }
     if coverage.forward_unknown > 0 {
-        say(&format!(
+        note(&format!(
             "Forward pass: {} of the backward pass without a stack of the forward pass (its operator is not in the trace, or several have its number)",
             kernels(coverage.forward_unknown)
-        ));
-    }
-    if let (Some(max), truncated @ 1..) = (how.max_callers, report.truncated_stacks()) {
-        say(&format!(
-            "Stacks with more than {max} callers (marked ...): {}; --stack-depth 0 shows all",
-            count(truncated)
         ));
     }
 }

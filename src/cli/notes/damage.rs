@@ -5,15 +5,20 @@ use nccl_stacks::damage::{Cost, Damage, DamageReport, Description, Tally};
 use nccl_stacks::report::format::{count, visible};
 use nccl_stacks::store::Store;
 
-use crate::cli::terminal::say;
+use crate::cli::terminal::{is_verbose, say};
 
-/// What is wrong with the trace, once, at the end.
+/// What is wrong with the trace.
 pub(crate) fn damage(store: &Store) {
-    for (of, description, tally) in damages(store).filter(|(_, d, tally)| d.cost != Cost::None && tally.count > 0) {
-        kind(&of, description, tally);
-    }
+    damage_lines(store).iter().for_each(|line| say(line));
+}
+
+/// The same as lines.
+pub(crate) fn damage_lines(store: &Store) -> Vec<String> {
+    let found = damages(store).filter(|(_, d, tally)| d.cost != Cost::None && tally.count > 0);
+    let mut lines: Vec<String> = found.filter_map(|(of, description, tally)| kind(&of, description, tally)).collect();
     let losses = Losses::of(store);
-    lost_in_all(losses.lost_bytes, losses.text_bytes, losses.lost_share);
+    lines.extend(lost_in_all(losses.lost_bytes, losses.text_bytes, losses.lost_share));
+    lines
 }
 
 /// The faults as a list, for `--strict`.
@@ -25,9 +30,10 @@ pub(crate) fn damage_list(store: &Store) -> String {
 /// What is wrong with a text that was repaired.
 pub(crate) fn damage_of_text(damage: &DamageReport, text_bytes: u64) {
     let found = damage.iter().filter(|(d, tally)| d.cost != Cost::None && tally.count > 0);
-    found.for_each(|(description, tally)| kind("", description, tally));
+    let lines = found.filter_map(|(description, tally)| kind("", description, tally));
     let lost = damage.lost_bytes();
-    lost_in_all(lost, text_bytes, lost as f64 / text_bytes.max(1) as f64);
+    let in_all = lost_in_all(lost, text_bytes, lost as f64 / text_bytes.max(1) as f64);
+    lines.chain(in_all).for_each(|line| say(&line));
 }
 
 /// The faults of a text that was repaired, as a list, for `--strict`.
@@ -44,13 +50,15 @@ fn damages(store: &Store) -> impl Iterator<Item = (String, &'static Description,
     of_traces.chain(of_archive.map(|(d, tally)| (String::new(), d, tally)))
 }
 
-fn kind(of: &str, description: &Description, tally: Tally) {
+/// One kind of damage. Slices that overlap are whole, on another track: nobody needs to act on them.
+fn kind(of: &str, description: &Description, tally: Tally) -> Option<String> {
     let verb = match description.cost {
         Cost::Lost => "Left out",
         Cost::Recovered => "Recovered",
         Cost::Moved | Cost::None => "Note",
     };
-    say(&format!("{verb}: {of}{}", described(description, tally)));
+    let is_shown = description.cost != Cost::Moved || is_verbose();
+    is_shown.then(|| format!("{verb}: {of}{}", described(description, tally)))
 }
 
 /// `events without a phase or a valid timestamp: 3 (first at byte 181 of the text)`
@@ -72,9 +80,9 @@ fn described(description: &Description, tally: Tally) -> String {
 }
 
 /// `Lost in all: 311 of 5,237 bytes of the text (5.94 %)`
-fn lost_in_all(lost: u64, text: u64, share: f64) {
+fn lost_in_all(lost: u64, text: u64, share: f64) -> Option<String> {
     if share <= 0.0 {
-        return;
+        return None;
     }
     // The share of the bytes alone is smaller if a part of the text could not be decompressed.
     let unread = if (lost as f64) < share * 0.999 * text as f64 { ", with what could not be decompressed" } else { "" };
@@ -82,5 +90,5 @@ fn lost_in_all(lost: u64, text: u64, share: f64) {
         percent if percent < 0.01 => "less than 0.01 %".to_owned(),
         percent => format!("{percent:.2} %"),
     };
-    say(&format!("Lost in all: {} of {} bytes of the text ({share}{unread})", count(lost), count(text)));
+    Some(format!("Lost in all: {} of {} bytes of the text ({share}{unread})", count(lost), count(text)))
 }

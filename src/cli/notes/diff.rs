@@ -3,25 +3,25 @@
 use nccl_stacks::analysis::diff::{Bound, Diff};
 use nccl_stacks::report::format::{change, count, duration, value};
 
-use crate::cli::terminal::say;
+use crate::cli::terminal::note;
 
 /// What a diff leaves out, and what makes its traces hard to compare.
-pub(crate) fn diff(diff: &Diff) {
+/// `is_narrowed`: the user chose a part of each.
+pub(crate) fn diff(diff: &Diff, is_narrowed: bool) {
     if diff.unchanged > 0 {
-        say(&format!("Unchanged: {} stacks", count(diff.unchanged)));
+        note(&format!("Unchanged: {} stacks", count(diff.unchanged)));
     }
     if diff.left_out() > 0 {
-        say(&format!("Not shown: {} of {} stacks", count(diff.left_out()), count(diff.changed)));
+        note(&format!("Not shown: {} of {} stacks", count(diff.left_out()), count(diff.changed)));
     }
     let [before, after] = [&diff.before, &diff.after].map(|side| side.summary.gpus);
     if before != after {
-        say(&format!("Note: the traces are of {before} and {after} GPUs, whose times are summed"));
+        note(&format!("Note: the traces are of {before} and {after} GPUs, whose times are summed"));
     }
     if diff.windows_differ() {
         let [before, after] = [&diff.before, &diff.after].map(|side| duration(side.summary.window.duration()));
-        say(&format!(
-            "Note: the windows differ in length ({before} before, {after} after); --function-name and --index choose one step of each"
-        ));
+        let advice = if is_narrowed { "" } else { "; --function-name and --index choose one step of each" };
+        note(&format!("Note: the windows differ in length ({before} before, {after} after){advice}"));
     }
 }
 

@@ -13,14 +13,15 @@ use std::time::Duration;
 use nccl_stacks::analysis::summary::KernelTable;
 use nccl_stacks::export::cut::Copied;
 use nccl_stacks::load::Loaded;
-use nccl_stacks::report::format::{count, duration, kernels, size};
+use nccl_stacks::report::format::{count, duration, kernels, size, visible};
 use nccl_stacks::time::{Ns, Window};
 
-use super::terminal::say;
+use super::args::Span;
+use super::terminal::{note, say};
 
-pub(crate) use archives::{findings, some_names};
-pub(crate) use coverage::{coverage, left_out};
-pub(crate) use damage::{damage, damage_list, damage_of_text, fault_list};
+pub(crate) use archives::{apart, findings, some_names};
+pub(crate) use coverage::{coverage, left_out, not_asked};
+pub(crate) use damage::{damage, damage_lines, damage_list, damage_of_text, fault_list};
 pub(crate) use diff::{diff, exceeded, nothing_on_a_side};
 pub(crate) use missing::missing;
 
@@ -30,26 +31,45 @@ pub(crate) fn loaded(loaded: &Loaded) {
     let rate = megabytes / loaded.seconds.max(1e-6);
     let events = count(loaded.store.events);
     let traces = archives::traces(&loaded.store);
-    say(&format!(
+    note(&format!(
         "Trace loaded: {megabytes:.1} MB in {:.1} s ({rate:.0} MB/s), {events} events{traces}",
         loaded.seconds
     ));
     findings(&loaded.findings);
-    archives::apart(&loaded.store);
+    apart(&archives::spans(&loaded.store));
+}
+
+/// `Traces loaded: 4 (rank0.json.gz, rank1.json.gz, …), 76.4 MB, 264,890 events`, and which window of each was taken.
+pub(crate) fn traces(names: &[&str], text_bytes: u64, events: u64, span: &Span) {
+    let megabytes = text_bytes as f64 / 1e6;
+    let n = count(names.len() as u64);
+    note(&format!("Traces loaded: {n} ({}), {megabytes:.1} MB, {} events", some_names(names), count(events)));
+    let which = match (&span.function_name, span.start_ts) {
+        (_, Some(_)) => {
+            let length = span.duration.map_or(String::new(), |length| format!(", {}", duration(length)));
+            format!("as given, from the start of each trace on{length}")
+        }
+        (Some(name), None) => match span.index {
+            Some(index) => format!("{} in each trace (--index {index})", visible(name)),
+            None => format!("{} in each trace", visible(name)),
+        },
+        (None, None) => "the whole of each trace (choose a part of each with --function-name and --index)".to_owned(),
+    };
+    note(&format!("Window: {which}"));
 }
 
 /// `Config: nccl-stacks.toml (--sort, --stack-depth)`
 pub(crate) fn config<'a>(path: &Path, keys: impl Iterator<Item = &'a str>) {
     let flags: Vec<String> = keys.map(|key| format!("--{key}")).collect();
     let taken = if flags.is_empty() { String::new() } else { format!(" ({})", flags.join(", ")) };
-    say(&format!("Config: {}{taken}", path.display()));
+    note(&format!("Config: {}{taken}", path.display()));
 }
 
 /// Which window was taken, with the flags that ask for it again.
 pub(crate) fn window(what: &str, window: Window) {
     let Window { start, .. } = window;
     let length = window.duration();
-    say(&format!("Window: {what}, {} (--start-ts {start} --duration {length})", duration(length)));
+    note(&format!("Window: {what}, {} (--start-ts {start} --duration {length})", duration(length)));
     if length == Ns::ZERO {
         say("The window is empty: it has no length, so it contains no launch.");
     }
@@ -57,13 +77,18 @@ pub(crate) fn window(what: &str, window: Window) {
 
 /// `Written: trace.db, 64.30 MB in 1.2 s`
 pub(crate) fn written(path: &Path, bytes: u64, time: Duration) {
-    say(&format!("Written: {}, {} in {:.1} s", path.display(), size(bytes), time.as_secs_f64()));
+    note(&format!("Written: {}, {} in {:.1} s", path.display(), size(bytes), time.as_secs_f64()));
+}
+
+/// `Written: stacks.txt, 12.30 kB`
+pub(crate) fn answer_written(path: &Path, bytes: u64) {
+    note(&format!("Written: {}, {}", path.display(), size(bytes)));
 }
 
 /// `Cut: 1,234 of 66,322 events, 98 kernels marked`
 pub(crate) fn cut(copied: &Copied, what: &str) {
     let Copied { events, kept, marked, not_json, .. } = *copied;
-    say(&format!("Cut: {} of {} events, {} marked", count(kept), count(events), kernels(marked)));
+    note(&format!("Cut: {} of {} events, {} marked", count(kept), count(events), kernels(marked)));
     if marked == 0 {
         say(&format!("Note: no {what} lies in the window, so that nothing is marked"));
     }
@@ -76,11 +101,11 @@ pub(crate) fn cut(copied: &Copied, what: &str) {
 pub(crate) fn repaired(copied: &Copied) {
     let Copied { events, kept, moved, .. } = *copied;
     let lanes = if moved > 0 { format!(", {} of them on threads of their own", count(moved)) } else { String::new() };
-    say(&format!("Repaired: {} of {} events are written{lanes}", count(kept), count(events)));
+    note(&format!("Repaired: {} of {} events are written{lanes}", count(kept), count(events)));
 }
 
 /// How many kernels a table of them has.
 pub(crate) fn kernel_table(table: &KernelTable, in_trace: u64) {
     let (inside, names, time) = (count(table.kernels), count(table.names), duration(table.time));
-    say(&format!("Kernels: {} match, {inside} in the window, of {names} names, {time} in all", count(in_trace)));
+    note(&format!("Kernels: {} match, {inside} in the window, of {names} names, {time} in all", count(in_trace)));
 }

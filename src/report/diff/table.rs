@@ -41,7 +41,7 @@ pub(super) fn write(diff: &Diff, width: Option<usize>, out: &mut impl Write) -> 
     table.drop_to(width.saturating_sub(MIN_FRAME));
     let is_beside = table.width() + MIN_FRAME <= width;
     let room = width.saturating_sub(if is_beside { table.width() + 2 } else { INDENT.len() });
-    let origins: Vec<Vec<String>> = origins(diff.changes.iter().map(|stack| &stack.key))
+    let origins: Vec<Vec<String>> = origins(diff.changes.iter().map(|stack| &stack.telling))
         .into_iter()
         .map(|frames| frames.into_iter().map(|frame| shorten_frame(&visible(frame), room)).collect())
         .collect();

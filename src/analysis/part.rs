@@ -1,0 +1,218 @@
+//! One trace, reduced to what its stacks cost, so that the trace itself can be dropped before the next is read; and several of them as
+//! one answer.
+//!
+//! A part has a few numbers for each chosen kernel, because medians and percentiles of several traces need them all.
+
+use std::collections::{BTreeMap, HashMap};
+
+use foldhash::fast::FixedState;
+
+use super::collective_info::{CollectiveInfo, CollectiveSums};
+use super::cost::{Cost, KernelCost, Order, Totals};
+use super::losses::Losses;
+use super::not_asked::NotAsked;
+use super::stack_key::StackKey;
+use super::stacks::{Coverage, Stack, StackOptions, StackReport, TraceOfReport};
+use super::summary::{Summary, summarise};
+use crate::attribution::capture::Captured;
+use crate::attribution::launches::{self, Evidence, Launched, Launches, WindowOn};
+use crate::attribution::ranks::Ranks;
+use crate::attribution::selection::{Wanted, choose};
+use crate::attribution::{Attribution, AttributionOptions, Attributor, KernelLaunch};
+use crate::id::RankId;
+use crate::nccl::frames::UserCode;
+use crate::store::Store;
+use crate::store::strings::StringId;
+use crate::time::Window;
+
+/// A trace, reduced to the stacks of its chosen kernels in a window.
+#[derive(Debug)]
+pub struct Part {
+    /// The trace.
+    trace: TraceOfReport,
+    /// By rank, if the ranks are to be distinguished, and key.
+    stacks: BTreeMap<(Option<String>, StackKey), StackPart>,
+    coverage: Coverage,
+    /// How many chosen kernels the whole trace has.
+    pub(super) kernels_in_trace: u64,
+    /// See [`StackReport::elsewhere`].
+    pub(super) elsewhere: u64,
+    not_asked: NotAsked,
+    summary: Summary,
+    damage: Losses,
+}
+
+/// What a trace has of a stack.
+#[derive(Debug, Default)]
+struct StackPart {
+    kernels: Vec<KernelCost>,
+    by: BTreeMap<Evidence, u64>,
+    names: BTreeMap<String, Totals>,
+    collective: CollectiveInfo,
+}
+
+impl Part {
+    /// Attributes every kernel in the window, and groups the rows by stack. `name` is the trace's name.
+    pub fn of(
+        name: &str,
+        attributor: Attributor<'_>,
+        launches: &Launches,
+        window: Window,
+        options: &StackOptions,
+    ) -> Self {
+        let StackOptions { exact_names, window_on, forward, per_rank, .. } = *options;
+        let store = attributor.store();
+        let inside = |launched: &&Launched| window.contains(launched.at(store, window_on));
+        let attribution =
+            attributor.attribute(launches.kernels.iter().filter(inside), AttributionOptions { exact_names, forward });
+        let other = if window_on == WindowOn::Launch { WindowOn::Kernel } else { WindowOn::Launch };
+        let elsewhere = launches.kernels.iter().filter(|l| !inside(l) && window.contains(l.at(store, other))).count();
+        let ranks = Ranks::of(store, &attribution.kernels);
+        let summary = summarise(store, &attribution.activity, window);
+        let rank = attribution.kernels.iter().find_map(|kernel| ranks.of_kernel(kernel));
+        let captures = (attribution.captures.graphs > 0).then_some(attribution.captures);
+        let mut coverage = Coverage { captures, ..Coverage::default() };
+        attribution.kernels.iter().for_each(|kernel| coverage.add(store, kernel));
+        let label = |rank: Option<RankId>| rank.map_or_else(|| name.to_owned(), |rank| format!("rank {rank}"));
+        let mut collectives = CollectiveSums::new(store, &launches.kernels, &attribution.kernels);
+        let stacks = by_stack(store, &attribution, exact_names, |kernel| per_rank.then(|| ranks.of_kernel(kernel)))
+            .into_iter()
+            .map(|((rank, key), kernels)| {
+                let part = StackPart::of(store, &mut collectives, &key, &kernels);
+                ((rank.map(label), key), part)
+            })
+            .collect();
+        Part {
+            trace: TraceOfReport { name: name.to_owned(), rank, window: summary.window },
+            stacks,
+            coverage,
+            kernels_in_trace: launches.kernels.len() as u64,
+            elsewhere: elsewhere as u64,
+            not_asked: NotAsked::of(store, &attribution.activity.is_collective, &launches.kernels, window),
+            summary,
+            damage: Losses::of(store),
+        }
+    }
+
+    /// Whether any of the chosen kernels in the window has a stack.
+    pub fn has_stacks(&self) -> bool {
+        !self.stacks.is_empty()
+    }
+
+    /// How many of the chosen kernels in the window are unattributed.
+    pub fn unattributed(&self) -> u64 {
+        self.coverage.unattributed()
+    }
+}
+
+/// Rows by rank and stack.
+type Groups<'k, R> = BTreeMap<(R, StackKey), Vec<&'k KernelLaunch>>;
+
+/// The attributed kernels of each stack. Rows are grouped by the numbers of their call paths first, so that each path is written
+/// out once; then paths of equal frames become one stack. Rows of one group keep their order.
+fn by_stack<'k, R: Ord + Copy>(
+    store: &Store,
+    attribution: &'k Attribution,
+    exact_names: bool,
+    rank: impl Fn(&KernelLaunch) -> R,
+) -> Groups<'k, R> {
+    let attributed = attribution.kernels.iter().filter(|kernel| kernel.path.is_some() || kernel.capture.is_some());
+    let mut paths: BTreeMap<_, Vec<&KernelLaunch>> = BTreeMap::new();
+    for kernel in attributed {
+        let path = (rank(kernel), kernel.path, kernel.helper_thread, kernel.capture, kernel.forward);
+        paths.entry(path).or_default().push(kernel);
+    }
+    let mut groups: Groups<'k, R> = BTreeMap::new();
+    for ((rank, ..), kernels) in paths {
+        let Some(first) = kernels.first() else { continue };
+        let key = StackKey::of(store, &attribution.paths, first, exact_names);
+        groups.entry((rank, key)).or_default().extend(kernels);
+    }
+    groups
+}
+
+impl StackPart {
+    fn of(store: &Store, collectives: &mut CollectiveSums<'_>, key: &StackKey, kernels: &[&KernelLaunch]) -> Self {
+        let mut part = StackPart::default();
+        let mut names: HashMap<StringId, Totals, FixedState> = HashMap::default();
+        for kernel in kernels {
+            *part.by.entry(kernel.launched.evidence).or_default() += 1;
+            names.entry(store.slices.name(kernel.launched.kernel)).or_default().add(Totals::of(kernel));
+        }
+        let named = |(id, kernels)| (store.strings.get(id).unwrap_or_default().to_owned(), kernels);
+        part.names = names.into_iter().map(named).collect();
+        part.kernels = kernels.iter().map(|kernel| KernelCost::of(kernel)).collect();
+        part.collective = collectives.of(key.collective(), kernels);
+        part
+    }
+
+    fn add(&mut self, other: StackPart) {
+        self.kernels.extend(other.kernels);
+        other.by.into_iter().for_each(|(evidence, kernels)| *self.by.entry(evidence).or_default() += kernels);
+        other.names.into_iter().for_each(|(name, totals)| self.names.entry(name).or_default().add(totals));
+        self.collective.add(other.collective);
+    }
+}
+
+impl StackReport {
+    /// The answer of some traces. Their windows are on clocks of their own, so all times of the summary are sums.
+    pub fn of(parts: Vec<Part>, user_code: &UserCode) -> Self {
+        let mut report = StackReport::default();
+        let mut stacks: BTreeMap<(Option<String>, StackKey), StackPart> = BTreeMap::new();
+        for (at, part) in parts.into_iter().enumerate() {
+            report.traces.push(part.trace);
+            report.kernels_in_trace += part.kernels_in_trace;
+            report.elsewhere += part.elsewhere;
+            report.coverage.merge(part.coverage);
+            report.not_asked.add(part.not_asked);
+            report.damage.add(part.damage);
+            if at == 0 {
+                report.summary = part.summary;
+                stacks = part.stacks;
+                continue;
+            }
+            report.summary.add(&part.summary);
+            part.stacks.into_iter().for_each(|(key, part)| stacks.entry(key).or_default().add(part));
+        }
+        let wall = report.summary.wall;
+        let stack = |((rank, key), part): (_, StackPart)| {
+            let telling: Vec<String> = key_telling(&key, user_code);
+            Stack {
+                rank,
+                headline: telling.first().cloned(),
+                telling,
+                key,
+                count: part.kernels.len() as u64,
+                by: part.by,
+                kernels: part.names,
+                cost: Cost::of(&part.kernels, wall),
+                collective: part.collective,
+            }
+        };
+        report.stacks = stacks.into_iter().map(stack).collect();
+        report.stacks_found = report.stacks.len() as u64;
+        report.arrange(Order::Count, 0.0, None);
+        report
+    }
+}
+
+fn key_telling(key: &StackKey, user_code: &UserCode) -> Vec<String> {
+    key.telling_frames(user_code).into_iter().map(str::to_owned).collect()
+}
+
+/// The stacks of some kernels in a window, without captures of CUDA graphs: a replayed kernel has the stack of its replay. The steps are
+/// [`choose`], then [`launches::find`], then [`stack_report`].
+pub fn stacks(store: &Store, wanted: &Wanted, window: Window, options: StackOptions) -> StackReport {
+    let launches = launches::find(store, &choose(store, wanted));
+    stack_report(Attributor::new(store, wanted, Captured::default()), &launches, window, options)
+}
+
+/// Attributes every kernel in the window, groups the rows by stack, and adds up what the kernels of each stack cost.
+pub fn stack_report(
+    attributor: Attributor<'_>,
+    launches: &Launches,
+    window: Window,
+    options: StackOptions,
+) -> StackReport {
+    StackReport::of(vec![Part::of("", attributor, launches, window, &options)], &options.user_code)
+}

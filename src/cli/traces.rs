@@ -1,0 +1,86 @@
+//! The files that the arguments mean: files themselves, the traces of folders, and what a pattern matches where no shell has done that.
+
+use std::path::{Path, PathBuf};
+
+use nccl_stacks::attribution::selection::Pattern;
+use nccl_stacks::error::Error;
+
+use super::failure::Failure;
+use super::stop::Stop;
+
+/// The endings of files that are traces, or archives of them.
+const ENDINGS: &[&str] =
+    &[".json", ".json.gz", ".json.zst", ".pftrace", ".perfetto-trace", ".zip", ".tar", ".tar.gz", ".tgz", ".tar.zst"];
+
+/// How alike, from 0 to 1, the name of a file must be to one that does not exist for it to be named.
+const ALIKE: f64 = 0.8;
+
+/// How many such files are named.
+const NAMED: usize = 3;
+
+/// All files that are meant, those of a folder by name. A file that is named twice is read once.
+pub(super) fn expand(arguments: &[PathBuf]) -> Result<Vec<PathBuf>, Stop> {
+    let mut files: Vec<PathBuf> = Vec::new();
+    for argument in arguments {
+        let found = if argument.is_dir() {
+            of_folder(argument)?
+        } else if argument.as_os_str() == "-" || argument.exists() {
+            vec![argument.clone()]
+        } else {
+            matching(argument)?
+        };
+        found.into_iter().for_each(|file| {
+            if !files.contains(&file) {
+                files.push(file);
+            }
+        });
+    }
+    Ok(files)
+}
+
+/// The traces of a folder, not of those in it.
+fn of_folder(folder: &Path) -> Result<Vec<PathBuf>, Stop> {
+    let names = names_in(folder).map_err(|source| Error::Read { name: folder.display().to_string(), source })?;
+    let traces: Vec<PathBuf> = names
+        .into_iter()
+        .filter(|name| ENDINGS.iter().any(|ending| name.ends_with(ending)))
+        .map(|name| folder.join(name))
+        .filter(|file| file.is_file())
+        .collect();
+    if traces.is_empty() {
+        let endings = ENDINGS.join(", ");
+        return Err(Failure::NoTraceInFolder { folder: folder.to_owned(), endings }.into());
+    }
+    Ok(traces)
+}
+
+/// The files whose names match the last part of a path.
+fn matching(path: &Path) -> Result<Vec<PathBuf>, Stop> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let names = names_in(folder).unwrap_or_default();
+    let inside = |name: &String| path.parent().unwrap_or(Path::new("")).join(name);
+    if name.contains(['*', '?']) {
+        let pattern = Pattern::parse(&name)?;
+        let found: Vec<PathBuf> = names.iter().filter(|name| pattern.fits(name)).map(inside).collect();
+        if !found.is_empty() {
+            return Ok(found);
+        }
+    }
+    let mut near: Vec<(f64, PathBuf)> =
+        names.iter().map(|other| (strsim::jaro_winkler(other, &name), inside(other))).collect();
+    near.retain(|(alike, file)| *alike > ALIKE && file.is_file());
+    near.sort_by(|a, b| b.0.total_cmp(&a.0));
+    near.truncate(NAMED);
+    Err(Failure::NoSuchFile { path: path.to_owned(), near: near.into_iter().map(|(_, file)| file).collect() }.into())
+}
+
+/// The names in a folder, sorted.
+fn names_in(folder: &Path) -> std::io::Result<Vec<String>> {
+    let mut names: Vec<String> = std::fs::read_dir(folder)?
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| !name.starts_with('.'))
+        .collect();
+    names.sort();
+    Ok(names)
+}

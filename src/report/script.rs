@@ -1,0 +1,77 @@
+//! Stacks as `get_call_stacks.py` prints them, for programs that read its answers, and nothing else.
+//!
+//! First `Found N unique call stacks:` and an empty line. Then for each stack its frames, the outermost first, with a line ` ->` between
+//! two; `Appeared N times`; an empty line. A stack is the launch and so many callers above it: callers further up do not count, and do
+//! not tell stacks apart. The most frequent come first; equal counts are in the order of their frames.
+//!
+//! The script knows one path per kernel. A kernel whose launch is not in the trace has that of its graph's capture, if there is one.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use super::format::visible;
+use crate::analysis::stacks::{Stack, StackReport};
+
+/// The stacks with at most so many callers above the launch, or all, with their counts.
+pub fn grouped(report: &StackReport, max_callers: Option<usize>) -> Vec<(&[String], u64)> {
+    let mut counts: BTreeMap<&[String], u64> = BTreeMap::new();
+    for stack in &report.stacks {
+        let frames = frames(stack);
+        let above = max_callers.map_or(0, |max| frames.len().saturating_sub(max.saturating_add(1)));
+        *counts.entry(&frames[above..]).or_default() += stack.count;
+    }
+    let mut grouped: Vec<(&[String], u64)> = counts.into_iter().collect();
+    grouped.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    grouped
+}
+
+fn frames(stack: &Stack) -> &[String] {
+    match (&stack.key.frames[..], &stack.key.captured) {
+        ([], Some(captured)) => &captured.frames,
+        (frames, _) => frames,
+    }
+}
+
+/// Writes the stacks.
+///
+/// # Errors
+/// What the writer fails with.
+pub(super) fn stacks(report: &StackReport, max_callers: Option<usize>, out: &mut impl Write) -> io::Result<()> {
+    let grouped = grouped(report, max_callers);
+    writeln!(out, "Found {} unique call stacks:\n", grouped.len())?;
+    for (frames, count) in grouped {
+        let lines: Vec<_> = frames.iter().map(|frame| visible(frame)).collect();
+        writeln!(out, "{}\nAppeared {count} times\n", lines.join("\n ->\n"))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::stack_key::StackKey;
+
+    #[test]
+    fn the_form_that_scripts_read() {
+        let stack = |frames: &[&str], count| Stack {
+            key: StackKey { frames: frames.iter().map(|f| (*f).to_owned()).collect(), ..StackKey::default() },
+            count,
+            ..Stack::default()
+        };
+        let all = vec![
+            stack(&["main", "a", "b", "launch"], 2),
+            stack(&["other", "a", "b", "launch"], 3),
+            stack(&["c", "launch"], 15),
+        ];
+        let report = StackReport { stacks: all, ..StackReport::default() };
+        let text = |max_callers| {
+            let mut out = Vec::new();
+            stacks(&report, max_callers, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let want = "Found 2 unique call stacks:\n\nc\n ->\nlaunch\nAppeared 15 times\n\na\n ->\nb\n ->\nlaunch\n\
+                    Appeared 5 times\n\n";
+        assert_eq!(text(Some(2)), want);
+        assert!(text(None).starts_with("Found 3 unique call stacks:\n"));
+    }
+}

@@ -1,0 +1,203 @@
+//! Several traces in one answer, and what a screen shows of it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::support;
+
+use serde_json::{Value, json};
+use support::program::{program, run, run_json, scratch, stderr, stdout, testdata, trace_of};
+
+/// The answer in JSON without the names of the traces.
+fn answer(args: &[&str]) -> Value {
+    let output = run_json(args);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let mut answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    answer.as_object_mut().unwrap().remove("trace");
+    for trace in answer["traces"].as_array_mut().unwrap() {
+        trace.as_object_mut().unwrap().remove("name");
+    }
+    answer
+}
+
+/// A folder with two traces, which have 13 kernels each.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, from) in [("rank0.json", "costs.json"), ("rank1.json", "costs_later.json")] {
+        std::fs::copy(testdata(from), folder.path().join(name)).unwrap();
+    }
+    std::fs::write(folder.path().join("notes.txt"), "no trace").unwrap();
+    folder
+}
+
+#[test]
+fn files_folders_patterns_and_archives_are_the_same() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let mut tar = tar::Builder::new(Vec::new());
+    for name in ["rank0.json", "rank1.json"] {
+        tar.append_path_with_name(path(name), name).unwrap();
+    }
+    let (_other, tar) = scratch("job.tar", &tar.into_inner().unwrap());
+    let files = answer(&[&path("rank0.json"), &path("rank1.json")]);
+    assert_eq!(files["kernels_in_trace"], 26);
+    assert_eq!(files["traces"].as_array().unwrap().len(), 2);
+    for args in [&[folder.path().to_str().unwrap()][..], &[&path("rank*.json")], &[&tar]] {
+        for threads in ["1", "3"] {
+            let again = answer(&[args, &["--threads", threads]].concat());
+            assert!(again == files, "{args:?} with {threads} threads");
+        }
+    }
+    // A file that is named twice is one rank.
+    assert_eq!(answer(&[&path("rank0.json"), &path("rank0.json")]), answer(&[&path("rank0.json")]));
+    // Sums are those of the traces one by one.
+    let [one, two] = ["rank0.json", "rank1.json"].map(|name| answer(&[&path(name)]));
+    for sum in ["wall_ns", "busy_ns", "compute_ns", "collectives_ns", "exposed_ns", "gpus"] {
+        let [all, one, two] = [&files, &one, &two].map(|answer| answer["summary"][sum].as_i64().unwrap());
+        assert_eq!(all, one + two, "{sum}");
+    }
+}
+
+#[test]
+fn ranks_are_kept_apart_where_asked() {
+    let folder = folder();
+    let path = folder.path().to_str().unwrap();
+    let together = answer(&[path]);
+    let apart = answer(&[path, "--per-rank"]);
+    let sum = |answer: &Value| -> u64 {
+        answer["stacks"].as_array().unwrap().iter().map(|stack| stack["count"].as_u64().unwrap()).sum()
+    };
+    assert_eq!(sum(&together), sum(&apart));
+    assert!(together["stacks"].as_array().unwrap().iter().all(|stack| stack["rank"].is_null()));
+    let ranks = |rank: &str| apart["stacks"].as_array().unwrap().iter().filter(|stack| stack["rank"] == rank).count();
+    assert_eq!((ranks("rank 0"), ranks("rank 1")), (6, 6), "{apart:#}");
+    for (form, want) in
+        [("text", "   rank 1:  "), ("table", "  rank 1  "), ("csv", ",rank 1,"), ("folded", "[rank 1];")]
+    {
+        let text = stdout(&run(&[path, "--per-rank", "--format", form]));
+        assert!(text.contains(want), "{form}: {text}");
+    }
+    // A limit counts stacks, not ranks.
+    let twins = tempfile::tempdir().unwrap();
+    for name in ["rank0.json", "rank1.json"] {
+        std::fs::copy(testdata("costs.json"), twins.path().join(name)).unwrap();
+    }
+    let limited = answer(&[twins.path().to_str().unwrap(), "--per-rank", "--limit", "1"]);
+    assert_eq!(limited["stacks"].as_array().unwrap().len(), 2);
+}
+
+/// The trace has train_step three times, at 1, 2 and 3 ms; the copy lies an hour later.
+#[test]
+fn each_trace_has_its_own_window() {
+    let one = std::fs::read_to_string(testdata("two_matches.json")).unwrap();
+    let mut later: Value = serde_json::from_str(&one).unwrap();
+    for event in later["traceEvents"].as_array_mut().unwrap() {
+        if let Some(ts) = event.get("ts").and_then(Value::as_f64) {
+            event["ts"] = json!(ts + 3_600e6);
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a_rank0.json"), &one).unwrap();
+    std::fs::write(folder.path().join("b_rank1.json"), later.to_string()).unwrap();
+    let path = folder.path().to_str().unwrap();
+    let single = testdata("two_matches.json");
+    for args in [
+        &["--function-name", "%train_step", "--index", "1"][..],
+        &["--start-ts", "+1ms", "--duration", "500us"],
+        &["--start-ts", "+0", "--duration", "1s"],
+    ] {
+        let count = |trace: &str| answer(&[&[trace], args].concat())["coverage"]["kernels"].as_u64().unwrap();
+        assert_eq!(count(path), 2 * count(&single), "{args:?}");
+        assert!(count(path) > 0, "{args:?}");
+    }
+    for (args, message) in [
+        (&["--start-ts", "2ms", "--duration", "1ms"][..], "several traces have clocks of their own"),
+        (&["--function-name", "%train_step"], "a_rank0.json: 3 slices have this name; choose one with --index"),
+        (&["--function-name", "nothing"], "a_rank0.json: Nothing found: no CPU slice is named `nothing`."),
+    ] {
+        let output = run(&[&[path], args].concat());
+        assert!(matches!(output.status.code(), Some(2 | 3)), "{args:?}");
+        assert!(stderr(&output).contains(message), "{args:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_named() {
+    let folder = folder();
+    std::fs::write(folder.path().join("rank2.json"), "not a trace").unwrap();
+    let path = folder.path().to_str().unwrap();
+    let output = run_json(&[path]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("Left out: ") && stderr(&output).contains("rank2.json"), "{}", stderr(&output));
+    assert_eq!(run(&[path, "--strict"]).status.code(), Some(1));
+    let near = run(&[&format!("{path}/rank7.json")]);
+    assert_eq!(near.status.code(), Some(1));
+    assert!(stderr(&near).contains("there is no such file; near it: "), "{}", stderr(&near));
+    let none = tempfile::tempdir().unwrap();
+    let empty = run(&[none.path().to_str().unwrap()]);
+    assert!(stderr(&empty).contains("this folder has no traces"), "{}", stderr(&empty));
+    assert!(stderr(&run(&["help", "diff"])).is_empty());
+    assert!(stdout(&run(&["help", "diff"])).contains("Two traces side by side"));
+}
+
+/// NCCL's, PyTorch's and SGLang's all-reduces, 10, 20, 30 and 40 µs.
+#[test]
+fn all_libraries_are_asked_for_and_a_narrowed_answer_says_what_it_leaves_out() {
+    let names = [
+        "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+        "void all_reduce_two_shot_push_kernel<4>(Params)",
+        "void c10d::(anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(float*)",
+        "void all_reduce_one_shot_kernel<2>(Params)",
+    ];
+    let events: Vec<String> = (1..)
+        .zip(names)
+        .flat_map(|(id, name)| {
+            let (call, start) = (id * 10, id * 1000);
+            [
+                format!(
+                    r#""ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":{call},"dur":2,"args":{{"correlation":{id}}}"#
+                ),
+                format!(
+                    r#""ph":"X","cat":"kernel","name":"{name}","pid":0,"tid":7,"ts":{start},"dur":{},"args":{{"correlation":{id}}}"#,
+                    id * 10
+                ),
+            ]
+        })
+        .collect();
+    let (_folder, trace) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+    let all = answer(&[&trace]);
+    assert_eq!(all["stacks"][0]["count"], 4);
+    assert_eq!(all["stacks"][0]["messages"]["collectives"], json!({"all_reduce": 4}));
+    assert_eq!(all["stacks"][0]["cost"]["gpu_time"]["total_ns"], all["summary"]["collectives_ns"]);
+    assert_eq!(all["not_asked"], json!({"collectives_ns": 100_000, "families": []}));
+    let text = stdout(&run(&[&trace, "--family", "nccl"]));
+    let want =
+        "90.000 µs of 100.000 µs of communication is in kernels that are not asked for: custom-allreduce 90.000 µs.";
+    assert!(text.contains(want), "{text}");
+    assert!(!stdout(&run(&[&trace])).contains("not asked for"));
+    let diff = run(&["diff", &trace, &trace, "--family", "nccl"]);
+    assert!(stderr(&diff).contains(want), "{}", stderr(&diff));
+}
+
+#[test]
+fn text_fits_the_screen_in_colours_or_without() {
+    let trace = testdata("sglang_decode.json.gz");
+    let colours = |args: &[&str], variable: &str| {
+        let output = program().args([&[trace.as_str()], args].concat()).env("NO_COLOR", variable).output().unwrap();
+        stdout(&output).contains('\u{1b}')
+    };
+    assert!(!colours(&[], ""), "no terminal");
+    assert!(colours(&["--color", "always"], "1"), "what is typed counts more");
+    assert!(!colours(&["--color", "never"], ""));
+    let quiet = run(&[&trace, "--quiet"]);
+    assert_eq!(stderr(&quiet), "");
+    let [text, full] = [&[][..], &["--full-stacks", "--stack-depth", "0"]]
+        .map(|args| stdout(&run(&[&[trace.as_str()], args].concat())));
+    assert!(
+        text.contains("… 8 frames of sglang.srt.distributed, torch.distributed, c10d") && !full.contains("frames of")
+    );
+    assert!(text.contains("<built-in ") || full.contains("-> <built-in replay>"), "{full}");
+    // A prefix makes its files the user's own code.
+    let own = run_json(&[&trace, "--user-code", "sglang/srt/distributed"]);
+    let own: Value = serde_json::from_str(&stdout(&own)).unwrap();
+    assert_eq!(own["stacks"][1]["headline"], "sglang/srt/distributed/parallel_state.py(497): all_reduce");
+}
