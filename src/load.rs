@@ -85,7 +85,7 @@ pub fn load_input(
 }
 
 /// Loads the traces of an input one after the other, each into a store of its own, so that no two of an archive are in memory at once.
-/// `each` gets one after the other, and may end the load. What concerns an archive as a whole is returned, with a store without traces.
+/// `each` gets one after the other, and may end the load. What concerns an archive as a whole is returned, with an empty store.
 ///
 /// # Errors
 /// As [`load_input`]; traces before the error have been handed out.

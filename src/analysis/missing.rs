@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::part::Part;
 use crate::attribution::selection::is_of_a_family;
+use crate::damage::Damage;
 use crate::error::Error;
 use crate::id::SliceId;
 use crate::nccl::calls::GRAPH_LAUNCHES;
@@ -55,8 +56,13 @@ pub enum Missing {
         span: Option<(Window, u64)>,
         /// The accelerator of the trace's runtime calls if it is neither CUDA nor ROCm: `mtia`, `xpu`.
         accelerator: Option<String>,
+        /// Whether the file is cut off, so that kernels may have been in what is missing.
+        is_cut_off: bool,
     },
 }
+
+/// Damage that ends a trace early.
+const CUT_OFF: &[Damage] = &[Damage::Truncated, Damage::PackedCutOff, Damage::PackedCorrupt];
 
 /// Finds the reason why a trace has no stacks.
 ///
@@ -82,7 +88,9 @@ pub fn explain(database: &Database, window: Window, part: &Part) -> Result<Missi
             Ok(span.map(|(start, end)| (Window { start: Ns(start), end: Ns(end) }, row.get::<_, u64>(2).unwrap_or(0))))
         })?;
         let span = spans.first().copied().flatten();
-        return Ok(Missing::NoKernels { span, accelerator: accelerator(database.store()) });
+        let store = database.store();
+        let is_cut_off = CUT_OFF.iter().any(|kind| store.damage.get(*kind).count > 0);
+        return Ok(Missing::NoKernels { span, accelerator: accelerator(store), is_cut_off });
     }
     Ok(Missing::OtherKernels {
         kernels: kernels.iter().map(|kernel| kernel.count).sum(),

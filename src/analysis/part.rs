@@ -3,7 +3,7 @@
 //!
 //! A part has a few numbers for each chosen kernel, because medians and percentiles of several traces need them all.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use foldhash::fast::FixedState;
 
@@ -19,7 +19,7 @@ use crate::attribution::launches::{self, Evidence, Launched, Launches, WindowOn}
 use crate::attribution::ranks::Ranks;
 use crate::attribution::selection::{Wanted, choose};
 use crate::attribution::{Attribution, AttributionOptions, Attributor, KernelLaunch};
-use crate::id::RankId;
+use crate::id::{ProcessId, RankId};
 use crate::nccl::frames::UserCode;
 use crate::store::Store;
 use crate::store::strings::StringId;
@@ -73,9 +73,21 @@ impl Part {
         let captures = (attribution.captures.graphs > 0).then_some(attribution.captures);
         let mut coverage = Coverage { captures, ..Coverage::default() };
         attribution.kernels.iter().for_each(|kernel| coverage.add(store, kernel));
-        let label = |rank: Option<RankId>| rank.map_or_else(|| name.to_owned(), |rank| format!("rank {rank}"));
+        let launchers: BTreeSet<ProcessId> =
+            attribution.kernels.iter().filter_map(|kernel| store.process_of(kernel.launched.call?)).collect();
+        // Ranks that were merged into one file, and whose numbers nothing says, are at least processes of their own.
+        let rank_of = |kernel: &KernelLaunch| match (ranks.of_kernel(kernel), kernel.launched.call) {
+            (Some(rank), _) => Rank::Number(rank),
+            (None, Some(call)) if launchers.len() > 1 => store.process_of(call).map_or(Rank::Trace, Rank::Process),
+            (None, _) => Rank::Trace,
+        };
+        let label = |rank: Rank| match rank {
+            Rank::Number(rank) => format!("rank {rank}"),
+            Rank::Process(process) => format!("process {}", store.tracks.process(process).pid),
+            Rank::Trace => name.to_owned(),
+        };
         let mut collectives = CollectiveSums::new(store, &launches.kernels, &attribution.kernels);
-        let stacks = by_stack(store, &attribution, exact_names, |kernel| per_rank.then(|| ranks.of_kernel(kernel)))
+        let stacks = by_stack(store, &attribution, exact_names, |kernel| per_rank.then(|| rank_of(kernel)))
             .into_iter()
             .map(|((rank, key), kernels)| {
                 let part = StackPart::of(store, &mut collectives, &key, &kernels);
@@ -103,6 +115,17 @@ impl Part {
     pub fn unattributed(&self) -> u64 {
         self.coverage.unattributed()
     }
+}
+
+/// What keeps the stacks of a trace's ranks apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    /// A rank of the job.
+    Number(RankId),
+    /// A process of the trace.
+    Process(ProcessId),
+    /// The trace as a whole.
+    Trace,
 }
 
 /// Rows by rank and stack.
@@ -159,7 +182,14 @@ impl StackReport {
     pub fn of(parts: Vec<Part>, user_code: &UserCode) -> Self {
         let mut report = StackReport::default();
         let mut stacks: BTreeMap<(Option<String>, StackKey), StackPart> = BTreeMap::new();
-        for (at, part) in parts.into_iter().enumerate() {
+        let several = parts.len() > 1;
+        for (at, mut part) in parts.into_iter().enumerate() {
+            if several {
+                let unattributed = part.coverage.unattributed.values_mut();
+                unattributed
+                    .flat_map(|of| &mut of.first)
+                    .for_each(|kernel| kernel.trace = Some(part.trace.name.clone()));
+            }
             report.traces.push(part.trace);
             report.kernels_in_trace += part.kernels_in_trace;
             report.elsewhere += part.elsewhere;

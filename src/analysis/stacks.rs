@@ -124,6 +124,8 @@ pub struct UnattributedKernel {
     /// When it started.
     #[serde(rename = "ts_ns")]
     pub ts: Ns,
+    /// Its trace, if there are several.
+    pub trace: Option<String>,
 }
 
 /// How many unattributed kernels are named for each reason.
@@ -176,9 +178,11 @@ impl Coverage {
                     None => drop(without.kernels.insert(name.to_owned(), totals)),
                 }
                 if without.first.len() < NAMED {
-                    without
-                        .first
-                        .push(UnattributedKernel { name: name.to_owned(), ts: store.slices.ts(launched.kernel) });
+                    without.first.push(UnattributedKernel {
+                        name: name.to_owned(),
+                        ts: store.slices.ts(launched.kernel),
+                        trace: None,
+                    });
                 }
             }
             evidence => *self.by.entry(evidence).or_default() += 1,

@@ -150,7 +150,8 @@ fn values_in_help(arg: Arg) -> Arg {
 
 /// The examples before a command's help: sentences, and after each, indented further, commands to type.
 fn examples(roff: &mut Roff, command: &Command) {
-    let Some(text) = command.get_before_help().map(ToString::to_string) else { return };
+    let text = command.get_before_long_help().or(command.get_before_help());
+    let Some(text) = text.map(ToString::to_string) else { return };
     roff.control("SH", ["EXAMPLES"]);
     for (i, line) in text.lines().skip(1).enumerate() {
         if let Some(typed) = line.strip_prefix("    ") {
@@ -173,7 +174,7 @@ fn exit_status(roff: &mut Roff) {
 
 /// The notes on times, which `--help` has after the exit codes.
 fn notes(roff: &mut Roff, program: &Command) {
-    let text = program.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let text = program.get_after_long_help().map(ToString::to_string).unwrap_or_default();
     roff.control("SH", ["NOTES"]);
     for line in text.lines().filter(|line| !line.starts_with("Exit codes:")) {
         roff.text([roman(line)]);
@@ -220,7 +221,7 @@ mod tests {
     /// The help's line of exit codes is one sentence, the page's section has one for each code.
     #[test]
     fn the_page_has_the_exit_codes_of_the_help() {
-        let help = Cli::command().get_after_help().unwrap().to_string();
+        let help = Cli::command().get_after_long_help().unwrap().to_string();
         let line = help.lines().find_map(|line| line.strip_prefix("Exit codes: ")).unwrap();
         let codes: Vec<&str> = line.split(", ").map(|code| code.split(' ').next().unwrap()).collect();
         assert_eq!(codes, EXIT_STATUS.iter().map(|(code, _)| *code).collect::<Vec<_>>());

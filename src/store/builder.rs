@@ -236,8 +236,7 @@ impl Builder {
             extras: &self.extras,
             offsets: EventOffsets::default(),
         };
-        let (segments, reorder_from) = (self.segments, self.reorder_from);
-        assembler.run(|events| Merge::new(segments, reorder_from, events));
+        assembler.run(|events| Merge::new(self.segments, self.reorder_from, events));
         let Assembler {
             nester: Nester { slices, tracks, spilled, .. },
             binder,

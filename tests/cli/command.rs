@@ -262,6 +262,13 @@ fn nothing_found_and_why() {
         stderr(&early)
     );
 
+    // Of a file that is cut off before its kernels the cut is to blame.
+    let whole = std::fs::read(testdata("two_matches.json")).unwrap();
+    let first = whole.windows(8).position(|bytes| bytes == b"\"kernel\"").unwrap();
+    let (_folder, cut) = scratch("cut.json", &whole[..first - 40]);
+    let cut = stderr(&run(&[&cut]));
+    assert!(cut.contains("The file is cut off or corrupt") && !cut.contains("ProfilerActivity"), "{cut}");
+
     let cpu_only = run(&[&testdata("begin_end_async.json")]);
     assert!(stderr(&cpu_only).contains("the trace has no GPU kernels"), "{}", stderr(&cpu_only));
 }

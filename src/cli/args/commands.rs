@@ -78,7 +78,7 @@ pub(crate) struct Kernels {
     pub(crate) kernel_name: Vec<String>,
 
     /// Kernels of a family, as in the main job. Repeatable
-    #[arg(long, value_name = "NAME", value_parser = FamilyName, hide_possible_values = true)]
+    #[arg(long, value_name = "NAME", value_parser = FamilyName, value_delimiter = ',', hide_possible_values = true)]
     pub(crate) family: Vec<String>,
 
     /// Families of your own, as in the main job. Repeatable
@@ -142,7 +142,7 @@ pub(crate) struct Diff {
     pub(crate) format: DiffFormat,
 
     /// Order of the stacks: by how much their count, GPU time, exposed time or mean time changed, the most first
-    #[arg(long, value_name = "BY", value_enum, default_value_t = Sort::Gpu)]
+    #[arg(long, value_name = "BY", value_enum, default_value_t = Sort::Exposed)]
     pub(crate) sort: Sort,
 
     /// Show only the first N stacks

@@ -58,8 +58,8 @@ pub(crate) struct Selection {
     /// Kernels of a family: nccl, rccl, custom-allreduce, deepep, nvshmem, mscclpp, all-collectives
     ///
     /// custom-allreduce is vLLM's, SGLang's, FlashInfer's, TensorRT-LLM's, aiter's and PyTorch's symmetric memory. Also a family of
-    /// --family-file. Repeatable; adds to --kernel-name.
-    #[arg(long, value_name = "NAME", value_parser = FamilyName, hide_possible_values = true)]
+    /// --family-file. Several with commas, or repeated; adds to --kernel-name.
+    #[arg(long, value_name = "NAME", value_parser = FamilyName, value_delimiter = ',', hide_possible_values = true)]
     pub(crate) family: Vec<String>,
 
     /// Families of your own, as JSON

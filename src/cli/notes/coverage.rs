@@ -1,6 +1,6 @@
 //! How many kernels have a launch and by what evidence, and what the stacks leave out.
 
-use nccl_stacks::analysis::stacks::{Coverage, StackReport, Unattributed};
+use nccl_stacks::analysis::stacks::{Coverage, StackReport, Unattributed, UnattributedKernel};
 use nccl_stacks::attribution::capture::CaptureTally;
 use nccl_stacks::attribution::launches::{Evidence, Reason, WindowOn};
 use nccl_stacks::report;
@@ -58,7 +58,9 @@ fn evidence_name(evidence: Evidence) -> &'static str {
 fn without_launch(reason: Reason, unattributed: &Unattributed) -> String {
     let Unattributed { all, first, .. } = unattributed;
     let name = |name: &str| shorten_right(&visible(name), NAME_WIDTH);
-    let named: Vec<String> = first.iter().map(|kernel| format!("{} at {} ns", name(&kernel.name), kernel.ts)).collect();
+    let of = |trace: &Option<String>| trace.as_ref().map_or(String::new(), |trace| format!(" in {}", visible(trace)));
+    let one = |kernel: &UnattributedKernel| format!("{} at {} ns{}", name(&kernel.name), kernel.ts, of(&kernel.trace));
+    let named: Vec<String> = first.iter().map(one).collect();
     let more = match unattributed.not_named() {
         0 => String::new(),
         more => format!(" and {} more", count(more)),

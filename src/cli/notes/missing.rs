@@ -22,10 +22,15 @@ pub(crate) fn missing(missing: &Missing, what: &str) -> String {
             span.end,
             duration(span.duration())
         ),
-        Missing::NoKernels { span: None, accelerator: Some(accelerator) } => format!(
+        Missing::NoKernels { span: None, is_cut_off: true, .. } => {
+            "Nothing found: what could be read of the trace has no GPU kernels. The file is cut off or corrupt; copy it again, or record \
+             again."
+                .to_owned()
+        }
+        Missing::NoKernels { span: None, accelerator: Some(accelerator), .. } => format!(
             "Nothing found: the trace has no GPU kernels. Its accelerator is {accelerator}; kernels are read of CUDA and ROCm."
         ),
-        Missing::NoKernels { span: None, accelerator: None } => {
+        Missing::NoKernels { span: None, accelerator: None, .. } => {
             "Nothing found: the trace has no GPU kernels. Was it recorded without ProfilerActivity.CUDA, or on another rank?".to_owned()
         }
     }

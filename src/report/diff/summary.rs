@@ -42,12 +42,12 @@ struct Time {
 }
 
 const TIMES: &[Time] = &[
-    Time { label: "Window", get: |side| side.summary.window.duration(), is_share: false },
+    Time { label: "window", get: |side| side.summary.window.duration(), is_share: false },
     Time { label: "GPU busy", get: |side| side.summary.busy, is_share: true },
-    Time { label: "Compute", get: |side| side.summary.compute, is_share: true },
-    Time { label: "Collectives", get: |side| side.summary.collectives, is_share: true },
-    Time { label: "Exposed", get: |side| side.summary.exposed, is_share: true },
-    Time { label: "These kernels", get: |side| side.kernels.gpu_time, is_share: true },
+    Time { label: "compute", get: |side| side.summary.compute, is_share: true },
+    Time { label: "collectives", get: |side| side.summary.collectives, is_share: true },
+    Time { label: "exposed", get: |side| side.summary.exposed, is_share: true },
+    Time { label: "these kernels", get: |side| side.kernels.gpu_time, is_share: true },
     Time { label: " of it exposed", get: |side| side.kernels.exposed, is_share: true },
 ];
 
