@@ -12,7 +12,7 @@ use super::cost::{Cost, KernelCost, Order, Totals};
 use super::losses::Losses;
 use super::not_asked::NotAsked;
 use super::stack_key::StackKey;
-use super::stacks::{Coverage, Stack, StackOptions, StackReport, TraceOfReport};
+use super::stacks::{Coverage, Stack, StackOptions, StackReport, TraceOfReport, distinct};
 use super::summary::{Summary, summarise};
 use crate::attribution::capture::Captured;
 use crate::attribution::launches::{self, Evidence, Launched, Launches, WindowOn};
@@ -37,6 +37,8 @@ pub struct Part {
     pub(super) kernels_in_trace: u64,
     /// See [`StackReport::elsewhere`].
     pub(super) elsewhere: u64,
+    /// See [`StackReport::beyond`].
+    beyond: u64,
     not_asked: NotAsked,
     summary: Summary,
     damage: Losses,
@@ -67,6 +69,8 @@ impl Part {
             attributor.attribute(launches.kernels.iter().filter(inside), AttributionOptions { exact_names, forward });
         let other = if window_on == WindowOn::Launch { WindowOn::Kernel } else { WindowOn::Launch };
         let elsewhere = launches.kernels.iter().filter(|l| !inside(l) && window.contains(l.at(store, other))).count();
+        let is_beyond = |launched: &&Launched| inside(launched) && !window.contains(launched.at(store, other));
+        let beyond = launches.kernels.iter().filter(is_beyond).count() as u64;
         let ranks = Ranks::of(store, &attribution.kernels);
         let summary = summarise(store, &attribution.activity, window);
         let rank = attribution.kernels.iter().find_map(|kernel| ranks.of_kernel(kernel));
@@ -100,6 +104,7 @@ impl Part {
             coverage,
             kernels_in_trace: launches.kernels.len() as u64,
             elsewhere: elsewhere as u64,
+            beyond,
             not_asked: NotAsked::of(store, &attribution.activity.is_collective, &launches.kernels, window),
             summary,
             damage: Losses::of(store),
@@ -193,6 +198,7 @@ impl StackReport {
             report.traces.push(part.trace);
             report.kernels_in_trace += part.kernels_in_trace;
             report.elsewhere += part.elsewhere;
+            report.beyond += part.beyond;
             report.coverage.merge(part.coverage);
             report.not_asked.add(part.not_asked);
             report.damage.add(part.damage);
@@ -220,7 +226,7 @@ impl StackReport {
             }
         };
         report.stacks = stacks.into_iter().map(stack).collect();
-        report.stacks_found = report.stacks.len() as u64;
+        report.stacks_found = distinct(&report.stacks);
         report.arrange(Order::Count, 0.0, None);
         report
     }

@@ -1,7 +1,7 @@
 //! Shares and remainders of results: what a report shows beside the numbers that a result holds. Shares are fractions.
 
 use super::cost::Cost;
-use super::stacks::{Stack, StackReport, Unattributed};
+use super::stacks::{Stack, StackReport, Unattributed, distinct};
 use super::summary::Summary;
 use crate::time::Ns;
 
@@ -34,7 +34,7 @@ impl Stack {
 impl StackReport {
     /// How many stacks [`StackReport::arrange`] left out.
     pub fn stacks_left_out(&self) -> u64 {
-        self.stacks_found.saturating_sub(self.stacks.len() as u64)
+        self.stacks_found.saturating_sub(distinct(&self.stacks))
     }
 }
 

@@ -226,6 +226,9 @@ pub struct StackReport {
     /// outside.
     #[serde(rename = "kernels_elsewhere")]
     pub elsewhere: u64,
+    /// How many of the kernels in the window by [`StackOptions::window_on`] are outside by the other.
+    #[serde(rename = "kernels_beyond")]
+    pub beyond: u64,
     /// The collectives of the window, and which of them are not asked for.
     pub not_asked: NotAsked,
     /// The summary of the window.
@@ -247,7 +250,14 @@ impl StackReport {
             Order::Mean => self.stacks.sort_by(by(|stack| stack.cost.gpu_time.mean)),
         }
         let all = self.gpu_time().as_f64();
-        let is_small = |stack: &mut Stack| min_share > 0.0 && stack.cost.gpu_time.total.as_f64() < min_share * all;
+        // The ranks of a stack stay together.
+        let mut of_key: BTreeMap<StackKey, Ns> = BTreeMap::new();
+        if min_share > 0.0 {
+            for stack in &self.stacks {
+                *of_key.entry(stack.key.clone()).or_default() += stack.cost.gpu_time.total;
+            }
+        }
+        let is_small = |stack: &mut Stack| of_key.get(&stack.key).is_some_and(|time| time.as_f64() < min_share * all);
         self.hidden = self.stacks.extract_if(.., is_small).collect();
         if let Some(limit) = limit {
             // All ranks of a stack count as one.
@@ -268,4 +278,9 @@ impl StackReport {
     fn gpu_time(&self) -> Ns {
         self.stacks.iter().map(|stack| stack.cost.gpu_time.total).sum()
     }
+}
+
+/// How many stacks these are, of which those of several ranks count once.
+pub(super) fn distinct(stacks: &[Stack]) -> u64 {
+    stacks.iter().map(|stack| &stack.key).collect::<BTreeSet<_>>().len() as u64
 }

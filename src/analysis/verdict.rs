@@ -37,6 +37,8 @@ pub struct CollectiveTime {
 pub struct Costliest<'a> {
     /// Its exposed time, as a share of that of all chosen kernels in the window.
     pub share: f64,
+    /// The exposed time of all chosen kernels in the window.
+    pub of: Ns,
     /// Its rank, if the ranks are distinguished.
     pub rank: Option<&'a str>,
     /// The frame that shows best where it comes from.
@@ -95,7 +97,7 @@ impl StackReport {
         // All stacks of the chosen kernels, shown or left out.
         let stacks: Vec<&Stack> = self.stacks.iter().chain(&self.hidden).collect();
         let without_launch = self.coverage.unattributed.values().map(|kernels| kernels.all.exposed);
-        let all = stacks.iter().map(|stack| stack.cost.exposed).chain(without_launch).sum();
+        let all: Ns = stacks.iter().map(|stack| stack.cost.exposed).chain(without_launch).sum();
         let most = stacks.iter().enumerate().max_by_key(|(at, stack)| (stack.cost.exposed, std::cmp::Reverse(*at)));
         // Of several that cost the same none is the costliest.
         let is_alone =
@@ -107,6 +109,7 @@ impl StackReport {
             let (from, within) = (name.next(), name.collect());
             Costliest {
                 share: share(stack.cost.exposed, all),
+                of: all,
                 rank: stack.rank.as_deref(),
                 from,
                 within,
@@ -144,8 +147,14 @@ mod tests {
         let collectives = verdict.collectives.unwrap();
         assert_eq!((collectives.share_of_window, collectives.exposed), (0.4, Ns(10)));
         assert_eq!((collectives.exposed_share, collectives.exposed_share_of_window), (0.25, 0.1));
-        let costliest =
-            Costliest { share: 0.6, rank: None, from: Some("a.py(1): f"), within: vec!["b.py(2): g"], waiting: None };
+        let costliest = Costliest {
+            share: 0.6,
+            of: Ns(10),
+            rank: None,
+            from: Some("a.py(1): f"),
+            within: vec!["b.py(2): g"],
+            waiting: None,
+        };
         assert_eq!(verdict.costliest, Some(costliest));
         report.summary.collectives = Ns::ZERO;
         assert_eq!(report.verdict(), Verdict { collectives: None, has_stacks: true, costliest: None });

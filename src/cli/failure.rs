@@ -29,6 +29,9 @@ pub(crate) enum Failure {
     #[error("{}: there is no such file{}", path.display(), near_names(near))]
     NoSuchFile { path: PathBuf, near: Vec<PathBuf> },
 
+    #[error("{}: there is no such file; is the command `{command}` meant?", path.display())]
+    NoSuchCommand { path: PathBuf, command: String },
+
     #[error("{}: this folder has no traces: no file whose name ends with {endings}", folder.display())]
     NoTraceInFolder { folder: PathBuf, endings: String },
 

@@ -33,7 +33,8 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     let inputs: Vec<_> = others.map(std::path::PathBuf::as_path).collect();
     let output = Output::open(args.output.as_deref(), &inputs)?;
     let Asked { mut report, missing, damage } = question.ask(&files)?;
-    let reason = missing.map(|missing| notes::missing(&missing, opening::what(&args.selection)));
+    let reason =
+        missing.map(|missing| notes::missing(&missing, opening::what(&args.selection), &args.selection.kernel_name));
     // Without kernels a form for programs would be empty; for people there is the summary of what ran.
     let is_empty = report.coverage.kernels == 0;
     let has_summary = form.is_for_people() && args.output.is_none() && report.summary.kernel_names > 0;

@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::CommandFactory;
 use nccl_stacks::attribution::selection::Pattern;
 use nccl_stacks::error::Error;
 
+use super::args::Cli;
 use super::failure::Failure;
 use super::stop::Stop;
 
@@ -66,6 +68,11 @@ fn matching(path: &Path) -> Result<Vec<PathBuf>, Stop> {
         if !found.is_empty() {
             return Ok(found);
         }
+    }
+    let command = Cli::command();
+    let commands = command.get_subcommands().map(clap::Command::get_name);
+    if let Some(command) = commands.into_iter().find(|command| strsim::jaro_winkler(command, &name) > ALIKE) {
+        return Err(Failure::NoSuchCommand { path: path.to_owned(), command: command.to_owned() }.into());
     }
     let mut near: Vec<(f64, PathBuf)> =
         names.iter().map(|other| (strsim::jaro_winkler(other, &name), inside(other))).collect();

@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 
 use super::Screen;
-use super::format::{WIDTH_WITHOUT_SCREEN, count, duration, percent, percent_or_unknown, visible};
+use super::format::{
+    WIDTH_WITHOUT_SCREEN, count, duration, kernels as kernels_of, percent, percent_or_unknown, visible,
+};
 use super::kernels;
 use crate::analysis::not_asked::{FamilyTime, NotAsked};
 use crate::analysis::stacks::StackReport;
@@ -31,9 +33,17 @@ const TIMES: &[Time] = &[
 /// What the writer fails with.
 pub(super) fn summary(report: &StackReport, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
     let summary = &report.summary;
-    writeln!(out, "{}", screen.fill(&verdict(&report.verdict(), report.traces.len(), screen)))?;
+    writeln!(out, "{}", screen.fill(&verdict(&report.verdict(), report, screen)))?;
     if let Some(text) = not_asked(&report.not_asked) {
         writeln!(out, "{}", screen.accent(&screen.fill(&text)))?;
+    }
+    if report.beyond > 0 {
+        let of = kernels_of(report.coverage.kernels);
+        let text = format!(
+            "{} of the {of} ran outside of the window; the shares of the window do not have them.",
+            count(report.beyond)
+        );
+        writeln!(out, "{}", screen.fill(&text))?;
     }
     if report.stacks_found > 0 && !screen.verbose {
         let share = |Time { label, get }: &Time| format!("{label} {}", percent_or_unknown(summary.share(get(summary))));
@@ -59,7 +69,8 @@ pub(super) fn summary(report: &StackReport, screen: &Screen, out: &mut impl Writ
 }
 
 /// A verdict in words.
-fn verdict(verdict: &Verdict<'_>, traces: usize, screen: &Screen) -> String {
+fn verdict(verdict: &Verdict<'_>, report: &StackReport, screen: &Screen) -> String {
+    let (traces, is_narrowed) = (report.traces.len(), !report.not_asked.families.is_empty());
     let Some(collectives) = verdict.collectives else {
         let launched = if verdict.has_stacks { "; those below were launched in it" } else { "" };
         return format!("No collective ran while the window lasted{launched}.");
@@ -71,11 +82,15 @@ fn verdict(verdict: &Verdict<'_>, traces: usize, screen: &Screen) -> String {
         duration(collectives.exposed),
         percent(collectives.exposed_share_of_window)
     );
-    if let Some(Costliest { share, rank, from, within, waiting, .. }) = &verdict.costliest {
+    if let Some(Costliest { share, of, rank, from, within, waiting, .. }) = &verdict.costliest {
+        let asked = if is_narrowed { format!(" of the kernels asked for ({})", duration(*of)) } else { String::new() };
         let on = rank.map_or(String::new(), |rank| format!(" on {}", visible(rank)));
         let from = from.map_or(String::new(), |from| format!(", from {}", screen.accent(&visible(from))));
         let within: String = within.iter().map(|frame| format!(" in {}", visible(frame))).collect();
-        text.push_str(&format!("\n{} of the exposed time is that of one stack{on}{from}{within}.", percent(*share)));
+        text.push_str(&format!(
+            "\n{} of the exposed time{asked} is that of one stack{on}{from}{within}.",
+            percent(*share)
+        ));
         if let Some(Waiting { mean, best, .. }) = waiting {
             let (mean, best) = (duration(Ns::rounded(*mean)), duration(*best));
             let (over, advice) = if traces > 1 {
@@ -84,7 +99,7 @@ fn verdict(verdict: &Verdict<'_>, traces: usize, screen: &Screen) -> String {
                     ", which bounds the transfer: the rest is waiting for other ranks, or contention.",
                 )
             } else {
-                let advice = ": the rest is waiting for other ranks, or contention. The traces of all ranks show the least of each.";
+                let advice = ": the rest is waiting for other ranks, or contention. Give the traces of all ranks to see who waits.";
                 (String::new(), advice)
             };
             text.push_str(&format!(

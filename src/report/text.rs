@@ -215,5 +215,5 @@ fn sizes(stack: &Stack, bytes: Bytes) -> String {
         0 => String::new(),
         unknown => format!(" (unknown ×{})", count(unknown)),
     };
-    format!("{from}{}{unknown}", size(bytes.max))
+    format!("{from}{} each{unknown}", size(bytes.max))
 }

@@ -145,6 +145,12 @@ fn a_window_is_on_the_launch() {
         stacks(&inside("1")),
         [stack(1, &frames("c10d::_allgather_base_")), stack(1, &frames("c10d::allreduce_"))]
     );
+    // Of the two launched in the second step one runs after it.
+    let text = stdout(&run(&[&trace, "--function-name", step, "--index", "1"]));
+    assert!(
+        text.contains("1 of the 2 kernels ran outside of the window; the shares of the window do not have them."),
+        "{text}"
+    );
     let none = inside("2");
     assert_eq!(none.status.code(), Some(3));
     assert!(stderr(&none).contains("1 kernel ran in the window, but launched outside of it"), "{}", stderr(&none));

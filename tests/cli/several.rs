@@ -140,6 +140,10 @@ fn what_cannot_be_read_is_named() {
     let none = tempfile::tempdir().unwrap();
     let empty = run(&[none.path().to_str().unwrap()]);
     assert!(stderr(&empty).contains("this folder has no traces"), "{}", stderr(&empty));
+    let typed = stderr(&run(&["dif", path, path]));
+    assert!(typed.contains("dif: there is no such file; is the command `diff` meant?"), "{typed}");
+    let within = run(&[&testdata("two_matches.json"), "--kernel-name", "AllGather"]);
+    assert!(stderr(&within).contains("--kernel-name '*AllGather*' finds it anywhere"), "{}", stderr(&within));
     assert!(stderr(&run(&["help", "diff"])).is_empty());
     assert!(stdout(&run(&["help", "diff"])).contains("Two traces side by side"));
 }
@@ -178,7 +182,11 @@ fn all_libraries_are_asked_for_and_a_narrowed_answer_says_what_it_leaves_out() {
     let want =
         "90.000 µs of 100.000 µs of communication is in kernels that are not asked for: custom-allreduce 90.000 µs.";
     assert!(text.contains(want), "{text}");
-    assert!(!stdout(&run(&[&trace])).contains("not asked for"));
+    assert!(
+        text.contains("100.0 % of the exposed time of the kernels asked for (10.000 µs) is that of one stack"),
+        "{text}"
+    );
+    assert!(!stdout(&run(&[&trace])).contains("asked for"));
     let diff = run(&["diff", &trace, &trace, "--family", "nccl"]);
     assert!(stderr(&diff).contains(want), "{}", stderr(&diff));
 }

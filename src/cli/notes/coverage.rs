@@ -110,6 +110,12 @@ pub(crate) fn left_out(report: &StackReport, window_on: WindowOn) {
             kernels(coverage.flow_disagrees)
         ));
     }
+    if let (None, Some(replayed)) = (&coverage.captures, coverage.by.get(&Evidence::GraphReplay)) {
+        note(&format!(
+            "Graph replays: {} have the stack of the replay; --capture-trace FILE, a trace of the capture, shows the code that was captured",
+            kernels(*replayed)
+        ));
+    }
     if let Some(captures) = &coverage.captures {
         note(&format!("Graph captures: {}", captured(captures)));
     }

@@ -7,14 +7,15 @@ use nccl_stacks::report::lists::name_counts;
 use crate::cli::terminal::stderr_size;
 
 /// Why there are no stacks. `what` are the kernels that were asked for: `collective`.
-pub(crate) fn missing(missing: &Missing, what: &str) -> String {
+/// `patterns` are the names that were asked for.
+pub(crate) fn missing(missing: &Missing, what: &str, patterns: &[String]) -> String {
     match missing {
         Missing::NoLaunchLink { kernels: n, elsewhere, graph_launches } => no_launch(*n, *elsewhere, graph_launches),
         Missing::LaunchedElsewhere { kernels: n } => format!(
             "Nothing found: {} ran in the window, but launched outside of it. The window is on the launch: begin it earlier.",
             kernels(*n)
         ),
-        Missing::OtherKernels { kernels: n, elsewhere, collectives } => other_kernels(*n, *elsewhere, collectives, what),
+        Missing::OtherKernels { kernels: n, elsewhere, collectives } => other_kernels(*n, *elsewhere, collectives, what, patterns),
         Missing::NoKernels { span: Some((span, n)), .. } => format!(
             "Nothing found: no kernel at all ran in the window. The trace has {}, between {} ns and {} ns ({}).",
             kernels(*n),
@@ -49,7 +50,7 @@ fn no_launch(n: u64, elsewhere: u64, graph_launches: &[NameCount]) -> String {
     text
 }
 
-fn other_kernels(n: u64, elsewhere: u64, collectives: &[NameCount], what: &str) -> String {
+fn other_kernels(n: u64, elsewhere: u64, collectives: &[NameCount], what: &str, patterns: &[String]) -> String {
     let elsewhere = match elsewhere {
         0 => String::new(),
         n => format!(" The trace has {} outside of it.", kernels(n)),
@@ -59,5 +60,11 @@ fn other_kernels(n: u64, elsewhere: u64, collectives: &[NameCount], what: &str) 
         [] => String::new(),
         some => format!(" Collectives that did:\n{}", name_counts(some, width)),
     };
-    format!("Nothing found: {} ran in the window, no {what} among them.{elsewhere}{others}", kernels(n))
+    let is_within = |pattern: &&String| {
+        !pattern.contains(['*', '?', '/']) && collectives.iter().any(|kernel| kernel.name.contains(pattern.as_str()))
+    };
+    let hint = patterns.iter().find(is_within).map_or(String::new(), |pattern| {
+        format!(" A plain --kernel-name is the beginning of a name; --kernel-name '*{pattern}*' finds it anywhere.")
+    });
+    format!("Nothing found: {} ran in the window, no {what} among them.{elsewhere}{hint}{others}", kernels(n))
 }
