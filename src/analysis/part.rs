@@ -211,8 +211,8 @@ impl StackReport {
             part.stacks.into_iter().for_each(|(key, part)| stacks.entry(key).or_default().add(part));
         }
         let wall = report.summary.wall;
-        let stack = |((rank, key), part): (_, StackPart)| {
-            let telling: Vec<String> = key_telling(&key, user_code);
+        let stack = |((rank, key), part): ((Option<String>, StackKey), StackPart)| {
+            let telling: Vec<String> = key.telling_frames(user_code).into_iter().map(str::to_owned).collect();
             Stack {
                 rank,
                 headline: telling.first().cloned(),
@@ -230,10 +230,6 @@ impl StackReport {
         report.arrange(Order::Count, 0.0, None);
         report
     }
-}
-
-fn key_telling(key: &StackKey, user_code: &UserCode) -> Vec<String> {
-    key.telling_frames(user_code).into_iter().map(str::to_owned).collect()
 }
 
 /// The stacks of some kernels in a window, without captures of CUDA graphs: a replayed kernel has the stack of its replay. The steps are

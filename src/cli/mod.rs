@@ -46,7 +46,6 @@ pub(crate) fn main() -> ExitCode {
 
 /// Runs the command that the arguments name.
 fn run(cli: &Cli) -> Result<(), Stop> {
-    cli.set_loudness();
     match &cli.command {
         None => stacks::run(&cli.stacks),
         Some(Command::Kernels(args)) => kernels::run(args),

@@ -8,7 +8,7 @@ use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::input;
 use nccl_stacks::input::Input;
 use nccl_stacks::input::limit::Limits;
-use nccl_stacks::load::{LoadOptions, load};
+use nccl_stacks::load::{LoadOptions, Loaded, load};
 use nccl_stacks::sql::Database;
 use nccl_stacks::store::Store;
 
@@ -54,11 +54,14 @@ pub(super) fn read(trace: &Path, reading: &Reading, options: LoadOptions) -> Res
     bar.clear();
     let loaded = result?;
     notes::loaded(&loaded);
-    let list = notes::damage_list(&loaded.store);
-    if reading.strict && !list.is_empty() {
-        return Err(Failure::Strict { name: loaded.name, list }.into());
-    }
+    check_strict(reading, &loaded)?;
     Ok(loaded.store)
+}
+
+/// Refuses what is damaged if the user wants nothing that is.
+pub(super) fn check_strict(reading: &Reading, loaded: &Loaded) -> Result<(), Failure> {
+    let list = if reading.strict { notes::damage_list(&loaded.store) } else { String::new() };
+    if list.is_empty() { Ok(()) } else { Err(Failure::Strict { name: loaded.name.clone(), list }) }
 }
 
 /// Whether a trace can be read only once. Opening a named pipe again would wait for a writer that does not come.

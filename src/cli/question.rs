@@ -210,13 +210,10 @@ impl Question<'_> {
         if let Some(stop) = stop {
             return Err(stop);
         }
-        let Loaded { store, name, findings, .. } = whole?;
-        notes::findings(&findings);
-        let list = notes::damage_list(&store);
-        if self.reading.strict && !list.is_empty() {
-            return Err(Failure::Strict { name, list }.into());
-        }
-        Ok(Answers { of_traces: found, of_archives: vec![store] })
+        let whole = whole?;
+        notes::findings(&whole.findings);
+        opening::check_strict(self.reading, &whole)?;
+        Ok(Answers { of_traces: found, of_archives: vec![whole.store] })
     }
 
     /// The answer of one trace, which is dropped then.
@@ -227,10 +224,7 @@ impl Question<'_> {
         if !manner.asks {
             self.refuse_for_several()?;
         }
-        let list = notes::damage_list(&loaded.store);
-        if self.reading.strict && !list.is_empty() {
-            return Err(Failure::Strict { name: loaded.name, list }.into());
-        }
+        opening::check_strict(self.reading, &loaded)?;
         let Loaded { store, name, text_bytes, .. } = loaded;
         // Of the traces of an archive the archive is named once.
         let member = store.traces.iter().find_map(|trace| trace.name.clone());
@@ -239,8 +233,8 @@ impl Question<'_> {
         let span = store.span;
         let damage = notes::damage_lines(&store);
         // Those of an archive's traces have their names already.
-        let of = if manner.asks || is_member { None } else { Some(&name) };
-        let damage = damage.into_iter().map(|line| of.map_or(line.clone(), |name| format!("{name}: {line}"))).collect();
+        let is_named = manner.asks || is_member;
+        let damage = damage.into_iter().map(|line| if is_named { line } else { format!("{name}: {line}") }).collect();
         let events = store.events;
         let database = Database::of_tables(store)?;
         let store = database.store();

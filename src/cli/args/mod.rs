@@ -87,22 +87,9 @@ impl Cli {
         }
     }
 
-    /// The same, to look at.
-    pub(crate) fn reading(&self) -> Option<&Reading> {
-        match &self.command {
-            None => Some(&self.stacks.reading),
-            Some(Command::Kernels(args)) => Some(&args.reading),
-            Some(Command::Diff(args)) => Some(&args.reading),
-            Some(Command::Sql(args)) => Some(&args.reading),
-            Some(Command::Export(args)) => Some(&args.reading),
-            Some(Command::Repair(args)) => Some(&args.reading),
-            Some(Command::Completions(_) | Command::Man(_)) => None,
-        }
-    }
-
     /// Sets how much is said beside the answer.
-    pub(crate) fn set_loudness(&self) {
-        let Some(reading) = self.reading() else { return };
+    pub(crate) fn set_loudness(&mut self) {
+        let Some(reading) = self.reading_mut() else { return };
         terminal::set_loudness(match (reading.quiet, reading.verbose) {
             (true, _) => Loudness::Quiet,
             (false, true) => Loudness::Verbose,

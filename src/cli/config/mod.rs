@@ -31,7 +31,11 @@ pub(super) fn arguments() -> Result<Cli, Stop> {
     program.build();
     let (name, matches) = matches.subcommand().map_or((None, &matches), |(name, matches)| (Some(name), matches));
     let running = name.and_then(|name| program.find_subcommand(name)).unwrap_or(&program);
-    let Some(path) = find::find(matches) else { return Ok(Cli::parse_from(typed)) };
+    let Some(path) = find::find(matches) else {
+        let mut cli = Cli::parse_from(typed);
+        cli.set_loudness();
+        return Ok(cli);
+    };
     let file = file::read(&path, &program, running)?;
     let taken: Vec<&Default> = file.defaults.iter().filter(|default| is_free(default.arg, running, matches)).collect();
     // A command is the first word: with options of the main job before it, it would be a trace.
@@ -40,6 +44,7 @@ pub(super) fn arguments() -> Result<Cli, Stop> {
     all.splice(at..at, taken.iter().flat_map(|default| default.arguments.iter().cloned()));
     // Arguments that are wrong without the file, too, are reported without it.
     let mut cli = Cli::try_parse_from(all).unwrap_or_else(|e| Cli::try_parse_from(typed).err().unwrap_or(e).exit());
+    cli.set_loudness();
     notes::config(&path, taken.iter().filter(|default| !default.arguments.is_empty()).map(|default| &*default.key));
     if let Some(reading) = cli.reading_mut() {
         reading.families = file.families;
