@@ -83,6 +83,7 @@ pub mod id;
 pub mod input;
 pub mod load;
 pub mod nccl;
+pub mod ranks;
 pub mod report;
 pub mod sql;
 pub mod store;

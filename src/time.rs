@@ -11,7 +11,7 @@ use std::ops::{Add, AddAssign, Sub};
 
 /// A time on the trace's clock, or a length of time, in nanoseconds. Sums and differences saturate, because hostile traces have times
 /// near the limits of 64 bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Ns(pub i64);
 
@@ -258,7 +258,7 @@ fn perfetto_micros_to_nanos(text: &[u8]) -> Option<i64> {
 }
 
 /// A half-open span of trace time `[start, end)`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Window {
     /// First nanosecond inside.
     #[serde(rename = "start_ns")]

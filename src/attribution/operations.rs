@@ -86,7 +86,7 @@ pub struct Operation {
     pub out_elements: Option<u64>,
     /// The size in bytes as nccl-tests counts it. If several kernels carry out one record, each has the record's size.
     pub bytes: Option<u64>,
-    /// The other side of a send or receive, or the root: a rank within the group, as recorded.
+    /// The other side of a send or receive: a global rank. Or the root: its place in the group's list of ranks.
     pub peer: Option<i64>,
     /// When PyTorch recorded the operation: the start of its `record_param_comms`.
     pub enqueued: Option<Ns>,
@@ -104,6 +104,8 @@ pub struct Operation {
     pub algorithm: Option<String>,
     /// The protocol, as far as the kernel's name says.
     pub protocol: Option<String>,
+    /// Whether the ranks exchange parts of different sizes, some perhaps empty.
+    pub is_uneven: bool,
     /// The call path of the launch.
     pub path: Option<PathId>,
     /// The call path with which the kernel was captured into its graph.
@@ -182,7 +184,7 @@ impl<'a> Reader<'a> {
             in_elements: record.and_then(|record| record.in_elements),
             out_elements: record.and_then(|record| record.out_elements),
             bytes: record.and_then(|record| record.bytes),
-            peer: [args::DST_RANK, args::SRC_RANK].into_iter().find_map(|key| self.number(set, key)),
+            peer: self.peer(set, row, record),
             enqueued: row.record.map(|slice| store.slices.ts(slice)),
             launch: launched.call,
             launched: launched.call.map(|call| store.slices.ts(call)),
@@ -191,6 +193,7 @@ impl<'a> Reader<'a> {
             state: if end.is_some() { State::Completed } else { State::Started },
             algorithm: algorithm.map(str::to_owned),
             protocol: protocol.map(str::to_owned),
+            is_uneven: self.is_uneven(set),
             path: row.path,
             capture: row.capture,
             gpu,
@@ -225,6 +228,24 @@ impl<'a> Reader<'a> {
         let RecordedGroup { name, description, size, .. } = group.clone();
         let next = self.communicators.len();
         Some(*self.communicators.entry(Communicator { ranks, description, name, size }).or_insert(next))
+    }
+
+    /// The other side of a send or receive. The root is in the record only, where other collectives have their own rank.
+    fn peer(&self, set: ArgSetId, row: &KernelLaunch, record: Option<&Record>) -> Option<i64> {
+        let other = [args::DST_RANK, args::SRC_RANK].into_iter().find_map(|key| self.number(set, key));
+        let has_root = || record.and_then(|record| record.collective).is_some_and(Collective::has_root);
+        let root = || self.number(self.store.slices.args(row.record?), args::RANK);
+        other.or_else(|| if has_root() { root() } else { None })
+    }
+
+    /// Whether there is a list of parts that are not all equal.
+    fn is_uneven(&self, set: ArgSetId) -> bool {
+        let text = |key| match self.store.args.get(set, self.store.arg_key(key)?)? {
+            ArgValue::Text(list) => self.store.strings.get(list),
+            _ => None,
+        };
+        let parts = [args::IN_SPLIT, args::OUT_SPLIT].into_iter().filter_map(text);
+        parts.filter_map(ranks_of_text).any(|parts| parts.windows(2).any(|pair| pair[0] != pair[1]))
     }
 
     fn number(&self, set: ArgSetId, key: &str) -> Option<i64> {

@@ -8,7 +8,8 @@ use std::collections::{BTreeSet, HashMap};
 use super::KernelLaunch;
 use crate::event::ArgValue;
 use crate::id::{ProcessId, RankId, SliceId, TraceId};
-use crate::nccl::args::{GROUP_RANKS, RANK};
+use crate::nccl::args::{COLLECTIVE, GROUP_RANKS, RANK};
+use crate::nccl::collectives::Collective;
 use crate::nccl::ranks::{rank_of_file, ranks_of_text};
 use crate::store::Store;
 use crate::store::traces::Trace;
@@ -68,9 +69,30 @@ impl<'a> Ranks<'a> {
         self.traces.get(trace.row())?.groups.get(name).map(Vec::as_slice)
     }
 
-    /// The global rank of a `record_param_comms`: its `Rank` is a place in the group's list of ranks (`ProcessGroupNCCL::getRank`).
+    /// The rank as the header of a trace gives it.
+    pub(crate) fn of_header(&self, trace: TraceId) -> Option<RankId> {
+        self.traces.get(trace.row())?.rank
+    }
+
+    /// The rank in the name of a trace's file.
+    pub(crate) fn of_file(&self, trace: TraceId) -> Option<RankId> {
+        self.traces.get(trace.row())?.file_rank
+    }
+
+    /// The rank as the records of the process give it that launched a kernel.
+    pub(crate) fn of_records(&self, row: &KernelLaunch) -> Option<RankId> {
+        *self.processes.get(&self.store.process_of(row.launched.call?)?)?
+    }
+
+    /// The global rank of a `record_param_comms`: its `Rank` is a place in the group's list of ranks (`ProcessGroupNCCL::getRank`),
+    /// the root's for collectives that have one (`opts.rootRank`), and the other side's for a send or receive.
     fn recorded(&self, slice: SliceId) -> Option<RankId> {
         let value = |key| self.store.args.get(self.store.slices.args(slice), self.store.arg_key(key)?);
+        if let Some(ArgValue::Text(name)) = value(COLLECTIVE)
+            && Collective::of_record(self.store.strings.get(name)?).is_some_and(|of| of.has_root() || of.is_point_to_point())
+        {
+            return None;
+        }
         let (Some(ArgValue::Int(place)), Some(ArgValue::Text(listed))) = (value(RANK), value(GROUP_RANKS)) else {
             return None;
         };

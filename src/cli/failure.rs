@@ -4,12 +4,20 @@ use std::io;
 use std::path::PathBuf;
 
 use nccl_stacks::error::Error;
+use nccl_stacks::ranks::job::JobError;
+use nccl_stacks::ranks::report::RanksError;
 
 /// A failure. Its text is one message for the user.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("{}", with_flags(.0))]
     Library(#[from] Error),
+
+    #[error("{}", advise(.0))]
+    Ranks(#[from] RanksError),
+
+    #[error("{name}:{line}: this is no part that --save-parts wrote: {message}")]
+    Part { name: String, line: usize, message: String },
 
     #[error("{name}: damaged, and --strict was asked for:{list}")]
     Strict { name: String, list: String },
@@ -58,6 +66,17 @@ fn with_flags(error: &Error) -> String {
             Some(advice) => format!("{error}. {advice}"),
             None => error.to_string(),
         },
+    }
+}
+
+/// An error about ranks, and the flag that helps.
+fn advise(error: &RanksError) -> String {
+    match error {
+        RanksError::Job(JobError::Unknown { .. } | JobError::Contradiction { .. }) => {
+            format!("{error}. Say which it is with --rank RANK=TRACE")
+        }
+        RanksError::Unfit(_) => format!("{error} --clock none compares the lengths of their kernels alone"),
+        _ => error.to_string(),
     }
 }
 

@@ -20,6 +20,7 @@ mod picker;
 mod progress;
 mod prompt;
 mod question;
+mod ranks;
 mod repair;
 mod session;
 mod span;
@@ -49,6 +50,7 @@ fn run(cli: &Cli) -> Result<(), Stop> {
     match &cli.command {
         None => stacks::run(&cli.stacks),
         Some(Command::Kernels(args)) => kernels::run(args),
+        Some(Command::Ranks(args)) => ranks::run(args),
         Some(Command::Diff(args)) => diff::run(args),
         Some(Command::Export(args)) => export::run(args),
         Some(Command::Repair(args)) => repair::run(args),

@@ -55,29 +55,48 @@ pub(super) struct Asked {
     pub(super) damage: Vec<String>,
 }
 
-/// The answer of one trace.
-struct Answered {
-    part: Part,
-    name: String,
+/// One trace, ready to be reduced.
+pub(super) struct Prepared<'a> {
+    pub(super) name: &'a str,
+    pub(super) database: &'a Database,
+    pub(super) attributor: Attributor<'a>,
+    pub(super) launches: &'a Launches,
+    pub(super) window: Window,
+}
+
+/// What a trace is reduced to.
+pub(super) struct Answered<T> {
+    pub(super) part: T,
+    pub(super) name: String,
     span: Window,
     is_member: bool,
-    missing: Option<Missing>,
-    damage: Vec<String>,
+    pub(super) damage: Vec<String>,
     text_bytes: u64,
     events: u64,
 }
 
 /// The answers of some files.
-#[derive(Default)]
-struct Answers {
-    of_traces: Vec<Answered>,
+pub(super) struct Answers<T> {
+    pub(super) of_traces: Vec<Answered<T>>,
     /// Stores without traces, with what is wrong with archives as a whole.
-    of_archives: Vec<Store>,
+    pub(super) of_archives: Vec<Store>,
+}
+
+impl<T> Default for Answers<T> {
+    fn default() -> Self {
+        Answers { of_traces: Vec::new(), of_archives: Vec::new() }
+    }
+}
+
+/// How each trace is reduced, and which arguments this needs.
+pub(super) struct Reduce<'r, T> {
+    pub(super) args: ArgsWanted,
+    pub(super) by: &'r (dyn Fn(Prepared<'_>) -> Result<T, Stop> + Sync),
 }
 
 impl Question<'_> {
     /// What the stacks show.
-    fn how(&self) -> StackOptions {
+    pub(super) fn how(&self) -> StackOptions {
         let Climbing { forward_stacks, exact_names, ref user_code, .. } = *self.climbing;
         StackOptions {
             exact_names,
@@ -90,11 +109,38 @@ impl Question<'_> {
 
     /// Loads the traces of some files and finds their stacks.
     pub(super) fn ask(&self, files: &[PathBuf]) -> Result<Asked, Stop> {
-        let answered = match files {
-            [file] => self.file(file, true, self.reading.threads)?,
-            files => self.files(files)?,
+        let how = self.how();
+        let by = |Prepared { name, database, attributor, launches, window }: Prepared<'_>| {
+            let part = Part::of(name, attributor, launches, window, &how);
+            let missing = match part.has_stacks() {
+                true => None,
+                false => Some(missing::explain(database, window, &part)?),
+            };
+            Ok((part, missing))
         };
-        let Answers { of_traces: answered, of_archives } = answered;
+        let Answers { of_traces, of_archives } = self.reduce(files, &Reduce { args: ArgsWanted::COLLECTIVES, by: &by })?;
+        let (mut parts, mut reasons, mut damage) = (Vec::new(), Vec::new(), Vec::new());
+        for Answered { part: (part, missing), damage: of_trace, .. } in of_traces {
+            parts.push(part);
+            reasons.extend(missing);
+            damage.extend(of_trace);
+        }
+        let mut report = StackReport::of(parts, &how.user_code);
+        for archive in &of_archives {
+            report.damage.add(Losses::of(archive));
+            damage.extend(notes::damage_lines(archive));
+        }
+        let missing = reasons.into_iter().next().filter(|_| report.stacks_found == 0);
+        Ok(Asked { report, missing, damage })
+    }
+
+    /// Loads the traces of some files, and reduces each of them.
+    pub(super) fn reduce<T: Send>(&self, files: &[PathBuf], reduce: &Reduce<'_, T>) -> Result<Answers<T>, Stop> {
+        let answers = match files {
+            [file] => self.file(file, true, self.reading.threads, reduce)?,
+            files => self.files(files, reduce)?,
+        };
+        let answered = &answers.of_traces;
         if answered.len() > 1 || answered.iter().any(|answered| answered.is_member) {
             let names: Vec<&str> = answered.iter().map(|answered| answered.name.as_str()).collect();
             let (bytes, events) = answered
@@ -104,23 +150,11 @@ impl Question<'_> {
             let spans: Vec<_> = answered.iter().map(|answered| (answered.span, answered.name.clone())).collect();
             notes::apart(&spans);
         }
-        let (mut parts, mut reasons, mut damage) = (Vec::new(), Vec::new(), Vec::new());
-        for answered in answered {
-            parts.push(answered.part);
-            reasons.extend(answered.missing);
-            damage.extend(answered.damage);
-        }
-        let mut report = StackReport::of(parts, &self.how().user_code);
-        for archive in &of_archives {
-            report.damage.add(Losses::of(archive));
-            damage.extend(notes::damage_lines(archive));
-        }
-        let missing = reasons.into_iter().next().filter(|_| report.stacks_found == 0);
-        Ok(Asked { report, missing, damage })
+        Ok(answers)
     }
 
     /// Loads several files, as many at once as there are threads. A file that cannot be read is left out, unless all are like that.
-    fn files(&self, files: &[PathBuf]) -> Result<Answers, Stop> {
+    fn files<T: Send>(&self, files: &[PathBuf], reduce: &Reduce<'_, T>) -> Result<Answers<T>, Stop> {
         self.refuse_for_several()?;
         let available = || std::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
         let threads = self.reading.threads.map_or_else(available, NonZero::get);
@@ -132,7 +166,7 @@ impl Question<'_> {
             for _ in 0..workers {
                 scope.spawn(|| {
                     while let Some((at, file)) = files.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed)) {
-                        let answer = self.file(file, false, each);
+                        let answer = self.file(file, false, each, reduce);
                         answers.lock().unwrap_or_else(PoisonError::into_inner).push((at, answer));
                     }
                 });
@@ -178,8 +212,14 @@ impl Question<'_> {
     }
 
     /// Loads the traces of a file one after the other. `alone` is for a file that is the only one: it may ask and report at once.
-    fn file(&self, file: &Path, alone: bool, threads: Option<NonZero<usize>>) -> Result<Answers, Stop> {
-        let options = LoadOptions { threads, ..opening::options(self.reading, ArgsWanted::COLLECTIVES) };
+    fn file<T>(
+        &self,
+        file: &Path,
+        alone: bool,
+        threads: Option<NonZero<usize>>,
+        reduce: &Reduce<'_, T>,
+    ) -> Result<Answers<T>, Stop> {
+        let options = LoadOptions { threads, ..opening::options(self.reading, reduce.args) };
         // Both the reader's thread and what asks for a window use the screen.
         let bar = Mutex::new(progress::Bar::new());
         let on_screen = || bar.lock().unwrap_or_else(PoisonError::into_inner);
@@ -196,7 +236,7 @@ impl Question<'_> {
                 on_screen().clear();
                 let is_member = loaded.store.traces.first().is_some_and(|trace| trace.name.is_some());
                 let manner = Manner { asks: alone && found.is_empty(), says: alone && !is_member };
-                let answer = self.trace(file, loaded, manner, options);
+                let answer = self.trace(file, loaded, manner, options, reduce);
                 answer.map(|answered| found.push(answered)).map_or_else(
                     |stopped| {
                         stop = Some(stopped);
@@ -217,7 +257,14 @@ impl Question<'_> {
     }
 
     /// The answer of one trace, which is dropped then.
-    fn trace(&self, file: &Path, loaded: Loaded, manner: Manner, options: LoadOptions) -> Result<Answered, Stop> {
+    fn trace<T>(
+        &self,
+        file: &Path,
+        loaded: Loaded,
+        manner: Manner,
+        options: LoadOptions,
+        reduce: &Reduce<'_, T>,
+    ) -> Result<Answered<T>, Stop> {
         if manner.says {
             notes::loaded(&loaded);
         }
@@ -243,12 +290,8 @@ impl Question<'_> {
             .map_err(|stop| if manner.says { stop } else { stop.of(&name) })?;
         let captured = self.captured(file, options, &database, &mut launches)?;
         let attributor = Attributor::new(store, &self.wanted, captured);
-        let part = Part::of(&name, attributor, &launches, window, &self.how());
-        let missing = match part.has_stacks() {
-            true => None,
-            false => Some(missing::explain(&database, window, &part)?),
-        };
-        Ok(Answered { part, name, span, is_member, missing, damage, text_bytes, events })
+        let part = (reduce.by)(Prepared { name: &name, database: &database, attributor, launches: &launches, window })?;
+        Ok(Answered { part, name, span, is_member, damage, text_bytes, events })
     }
 
     /// The stacks with which replayed kernels were captured. Captures are read only if the trace has kernels that can be in them.

@@ -105,6 +105,9 @@ pub enum ArgsWanted {
 impl ArgsWanted {
     /// Those that describe collectives: for the main job.
     pub const COLLECTIVES: ArgsWanted = ArgsWanted::Keys(KeySet::COLLECTIVES);
+
+    /// The same with what places them among those of other ranks: for comparing ranks.
+    pub const OPERATIONS: ArgsWanted = ArgsWanted::Keys(KeySet::OPERATIONS);
 }
 
 /// Argument keys, and the events that they are kept of: the fewer these are, the cheaper is the load.
@@ -142,6 +145,9 @@ const NAME_START: usize = 16;
 impl KeySet {
     /// What a collective was asked to do.
     pub const COLLECTIVES: KeySet = KeySet { keys: args::OF_COLLECTIVES, of: EventsOf::Collectives };
+
+    /// The same, and its place among others.
+    pub const OPERATIONS: KeySet = KeySet { keys: args::OF_OPERATIONS, of: EventsOf::Collectives };
 
     /// Whether the keys are kept of an event, by its category and its name's bytes in the file.
     #[inline(always)]

@@ -58,14 +58,39 @@ pub const GROUP_RANKS: &str = "Process Group Ranks";
 /// PyTorch's sequence number of a collective in its process group.
 pub const SEQ: &str = "Seq";
 
-/// This rank's index in the group's list of ranks; on `record_param_comms` only.
+/// This rank's index in the group's list of ranks; the root's for collectives that have one, the other side's for a send or receive. On
+/// `record_param_comms` only.
 pub const RANK: &str = "Rank";
 
-/// The destination of a send: a rank of the group.
+/// The destination of a send: a global rank (`saveNcclMeta` looks it up in the group's list).
 pub const DST_RANK: &str = "Dst Rank";
 
-/// The source of a receive: a rank of the group.
+/// The source of a receive: a global rank.
 pub const SRC_RANK: &str = "Src Rank";
+
+/// How many elements go to each rank of an uneven all-to-all, as text: `[]` for equal parts.
+pub const IN_SPLIT: &str = "In split size";
+
+/// How many come from each.
+pub const OUT_SPLIT: &str = "Out split size";
+
+/// All that describe a collective, its place among others of its group, and the other side.
+pub const OF_OPERATIONS: &[&str] = &[
+    COLLECTIVE,
+    IN_ELEMENTS,
+    OUT_ELEMENTS,
+    GROUP_SIZE,
+    DTYPE,
+    GROUP_NAME,
+    GROUP_DESCRIPTION,
+    GROUP_RANKS,
+    SEQ,
+    RANK,
+    DST_RANK,
+    SRC_RANK,
+    IN_SPLIT,
+    OUT_SPLIT,
+];
 
 /// All that describe a collective.
 pub const OF_COLLECTIVES: &[&str] =

@@ -104,6 +104,16 @@ impl Collective {
         OF_KERNELS.iter().find(says).and_then(|(_, collective)| *collective)
     }
 
+    /// Whether one rank, the root, gives or takes what all others take or give.
+    pub fn has_root(self) -> bool {
+        matches!(self, Collective::Broadcast | Collective::Reduce | Collective::Gather | Collective::Scatter)
+    }
+
+    /// Whether two ranks do it.
+    pub fn is_point_to_point(self) -> bool {
+        matches!(self, Collective::Send | Collective::Recv | Collective::SendRecv)
+    }
+
     /// Its name: that of its program in nccl-tests.
     pub fn name(self) -> &'static str {
         match self {

@@ -27,6 +27,12 @@ pub fn rank_of_file(path: &str) -> Option<u32> {
     of("rank").or_else(|| of("worker")).or_else(|| of("tp").filter(|_| only_tensor_parallel))
 }
 
+/// Whether that number follows the word `rank`. Other words may count something else than ranks of the job.
+pub fn is_named_rank(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    WORD.captures_iter(name).any(|found| found[1].eq_ignore_ascii_case("rank"))
+}
+
 /// The ranks in a list of Kineto, `[0, 1, 2, 3]`; `None` if an ellipsis shortens it, as from 30 ranks on (`kineto_metadata`), or if it
 /// is not a list of ranks.
 pub fn ranks_of_text(text: &str) -> Option<Vec<u32>> {

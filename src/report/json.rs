@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::analysis::diff::Diff;
 use crate::analysis::stacks::StackReport;
 use crate::analysis::summary::KernelTable;
+use crate::ranks::report::RankReport;
 
 /// The version of the documents.
 const VERSION: u32 = 2;
@@ -37,6 +38,30 @@ pub(super) fn stacks(report: &StackReport, trace: &str, out: &mut impl Write) ->
 /// What the writer fails with.
 pub fn kernels(table: &KernelTable, trace: &str, out: &mut impl Write) -> io::Result<()> {
     document("nccl-stacks/kernels", Some(trace), table, out)
+}
+
+/// Writes many ranks.
+///
+/// # Errors
+/// What the writer fails with.
+pub(super) fn ranks(
+    report: &RankReport,
+    verdict: &str,
+    limit: Option<usize>,
+    trace: &str,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct WithVerdict<'a> {
+        verdict: &'a str,
+        stacks_found: usize,
+        #[serde(flatten)]
+        report: &'a RankReport,
+    }
+    let mut shown = report.clone();
+    shown.stacks.truncate(limit.unwrap_or(usize::MAX));
+    let answer = WithVerdict { verdict, stacks_found: report.stacks.len(), report: &shown };
+    document("nccl-stacks/ranks", Some(trace), &answer, out)
 }
 
 /// Writes two traces side by side.

@@ -11,6 +11,7 @@ mod frames;
 pub mod json;
 pub mod kernels;
 pub mod lists;
+pub mod ranks;
 pub mod results;
 pub mod script;
 mod speedscope;

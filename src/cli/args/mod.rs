@@ -2,6 +2,7 @@
 
 mod commands;
 mod families;
+mod ranks;
 mod shared;
 mod size;
 mod words;
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) use commands::{Completions, Diff, Export, Kernels, Man, Repair, Sql};
+pub(crate) use ranks::Ranks;
 pub(crate) use shared::{Climbing, Reading, Selection, Span, Start};
 pub(crate) use words::{Colour, Format, On, Sort, Switch, TableFormat, Weigh};
 
@@ -79,6 +81,7 @@ impl Cli {
         match &mut self.command {
             None => Some(&mut self.stacks.reading),
             Some(Command::Kernels(args)) => Some(&mut args.reading),
+            Some(Command::Ranks(args)) => Some(&mut args.reading),
             Some(Command::Diff(args)) => Some(&mut args.reading),
             Some(Command::Sql(args)) => Some(&mut args.reading),
             Some(Command::Export(args)) => Some(&mut args.reading),
@@ -103,6 +106,11 @@ impl Cli {
 pub(crate) enum Command {
     /// Kernels by name, with nsys's columns: how many, how long in all, mean, median, least, most
     Kernels(Kernels),
+    /// The ranks of a job: who waits for whom, at which line of code, and why
+    ///
+    /// Each trace is a rank. Kernels of one collective are matched, the ranks' clocks are aligned by them, and the answer says how far that
+    /// can be trusted.
+    Ranks(Box<Ranks>),
     /// Two traces side by side: which stacks cost more in the second, which are new, which are gone
     ///
     /// Stacks are matched by file and function, so line numbers may differ. Captures of CUDA graphs are read from a folder

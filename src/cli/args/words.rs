@@ -5,6 +5,8 @@
 use nccl_stacks::analysis::cost::Order;
 use nccl_stacks::attribution::launches::WindowOn;
 use nccl_stacks::report::diff::DiffForm;
+use nccl_stacks::ranks::clock::ClockMode;
+use nccl_stacks::report::ranks::RankForm;
 use nccl_stacks::report::{Form, Weight};
 
 /// What has to start in the window.
@@ -92,6 +94,48 @@ impl From<DiffFormat> for DiffForm {
             DiffFormat::Text => DiffForm::Text,
             DiffFormat::Csv => DiffForm::Csv,
             DiffFormat::Json => DiffForm::Json,
+        }
+    }
+}
+
+/// How clocks are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum WhichClock {
+    Align,
+    Trust,
+    None,
+}
+
+impl From<WhichClock> for ClockMode {
+    fn from(which: WhichClock) -> Self {
+        match which {
+            WhichClock::Align => ClockMode::Align,
+            WhichClock::Trust => ClockMode::Trust,
+            WhichClock::None => ClockMode::None,
+        }
+    }
+}
+
+/// A form of many ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum RankFormat {
+    Text,
+    Table,
+    Json,
+    Csv,
+    Perfetto,
+    Svg,
+}
+
+impl From<RankFormat> for RankForm {
+    fn from(format: RankFormat) -> Self {
+        match format {
+            RankFormat::Text => RankForm::Text,
+            RankFormat::Table => RankForm::Table,
+            RankFormat::Json => RankForm::Json,
+            RankFormat::Csv => RankForm::Csv,
+            RankFormat::Perfetto => RankForm::Perfetto,
+            RankFormat::Svg => RankForm::Svg,
         }
     }
 }

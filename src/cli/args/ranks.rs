@@ -1,0 +1,99 @@
+//! The arguments of `nccl-stacks ranks`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use nccl_stacks::ranks::verdict::RankBound;
+
+use super::shared::{Climbing, Reading, Selection, Span, parse_limit};
+use super::words::{Colour, RankFormat, WhichClock};
+
+const EXAMPLES: &str = "\
+Examples:
+  Who waits for whom in a job, by the traces of its ranks:
+    nccl-stacks ranks traces/
+  The same for one step:
+    nccl-stacks ranks rank*.json.gz --function-name 'ProfilerStep#%' --index 2
+  All ranks side by side in ui.perfetto.dev, on one clock:
+    nccl-stacks ranks traces/ --format perfetto --output ranks.json.gz
+  Reduce each trace where it is, and compare the parts elsewhere:
+    nccl-stacks ranks rank3.json.gz --save-parts parts/
+    nccl-stacks ranks parts/";
+
+/// A rank and the trace that it is.
+#[derive(Debug, Clone)]
+pub(crate) struct RankOf {
+    pub(crate) rank: u32,
+    pub(crate) trace: PathBuf,
+}
+
+fn parse_rank(text: &str) -> Result<RankOf, String> {
+    let parsed = text.split_once('=').and_then(|(rank, trace)| Some((rank.parse().ok()?, trace)));
+    let (rank, trace) = parsed.ok_or("expected is a rank and its trace, such as 3=node1.json.gz")?;
+    Ok(RankOf { rank, trace: PathBuf::from(trace) })
+}
+
+/// Who waits for whom.
+#[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
+#[command(next_help_heading = "Show")]
+pub(crate) struct Ranks {
+    /// Traces of the ranks, folders of them, archives, or parts that --save-parts wrote
+    #[arg(required = true, value_name = "TRACE", help_heading = "Arguments")]
+    pub(crate) traces: Vec<PathBuf>,
+
+    /// Which kernels.
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+
+    /// Which part of each trace.
+    #[command(flatten)]
+    pub(crate) span: Span,
+
+    /// What the stacks show.
+    #[command(flatten)]
+    pub(crate) climbing: Climbing,
+
+    /// Say which rank a trace is where neither it nor its name does: 3=node1.json.gz. Repeatable
+    #[arg(long, value_name = "RANK=TRACE", value_parser = parse_rank, help_heading = "Input")]
+    pub(crate) rank: Vec<RankOf>,
+
+    /// How the ranks' clocks are compared: align them by the ends of collectives, trust them as they are, or none: only the lengths
+    /// of kernels count
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = WhichClock::Align, help_heading = "Input")]
+    pub(crate) clock: WhichClock,
+
+    /// Form of the answer: text, table, json, csv, perfetto or svg
+    ///
+    /// perfetto is a trace with all ranks side by side on one clock; svg a heat map of waiting by rank and step.
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = RankFormat::Text, hide_possible_values = true)]
+    pub(crate) format: RankFormat,
+
+    /// Short for --format json
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+
+    /// Show only the first N stacks [default: 5 in text]
+    #[arg(long, value_name = "N", value_parser = parse_limit)]
+    pub(crate) limit: Option<usize>,
+
+    /// Mark what matters with a colour: on a terminal, always or never
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
+    pub(crate) color: Colour,
+
+    /// Exit with 5 if ranks wait for longer than this: 'waited>20%', 'caused(rank=3)>2ms', 'added>1ms', 'late>10'. Repeatable
+    #[arg(long, value_name = "BOUND", value_parser = RankBound::parse)]
+    pub(crate) fail_if: Vec<RankBound>,
+
+    /// Write what each rank is reduced to into this folder, a file for each trace
+    #[arg(long, value_name = "DIR")]
+    pub(crate) save_parts: Option<PathBuf>,
+
+    /// Write the answer to this file instead of standard output: whole, or not at all
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// How to read the traces.
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}

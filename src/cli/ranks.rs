@@ -1,0 +1,174 @@
+//! `nccl-stacks ranks`: who waits for whom over the ranks of a job.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use nccl_stacks::error::Error;
+use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::ranks::part::{MAGIC, RankPart, RankSource};
+use nccl_stacks::ranks::reduce::reduce;
+use nccl_stacks::ranks::report::Compared;
+use nccl_stacks::report::Screen;
+use nccl_stacks::report::format::visible;
+use nccl_stacks::report::ranks::{RankAnswer, RankForm};
+
+use super::args::{Colour, Ranks};
+use super::failure::Failure;
+use super::output::{Output, Target};
+use super::question::{Answered, Answers, Prepared, Question, Reduce};
+use super::stop::Stop;
+use super::terminal::{self, note, say};
+use super::{notes, opening, span, traces};
+
+pub(super) fn run(args: &Ranks) -> Result<(), Stop> {
+    let form = if args.json { RankForm::Json } else { RankForm::from(args.format) };
+    let files = traces::expand(&args.traces)?;
+    let others: Vec<&Path> = args.selection.family_file.iter().chain(&files).map(PathBuf::as_path).collect();
+    let output = Output::open(args.output.as_deref(), &others)?;
+    let (parts, damage) = parts(args, &files)?;
+    if let Some(folder) = &args.save_parts {
+        save(folder, &parts, &others)?;
+    }
+    if parts.iter().all(|part| part.rows.is_empty()) {
+        damage.iter().for_each(|line| say(line));
+        let what = opening::what(&args.selection);
+        return Err(Stop::NotFound(format!("Nothing found: no {what} ran in the window of any trace.")));
+    }
+    let compared = Compared::of(parts, args.clock.into()).map_err(Failure::from)?;
+    let report = compared.report();
+    damage.iter().for_each(|line| say(line));
+    for refused in &report.refused {
+        let line = format!("{}: {}", visible(&refused.trace), refused.why);
+        if args.reading.strict {
+            return Err(Failure::Strict { name: refused.trace.clone(), list: format!("\n  {}", refused.why) }.into());
+        }
+        if !form.is_for_people() {
+            say(&format!("Left out: {line}"));
+        }
+    }
+    let names: Vec<String> = args.traces.iter().map(|trace| trace.display().to_string()).collect();
+    let name = names.join(", ");
+    let screen = Screen {
+        width: output.width(),
+        verbose: args.reading.verbose,
+        colour: match args.color {
+            Colour::Auto => output.width().is_some() && terminal::stdout_has_colours(),
+            Colour::Always => true,
+            Colour::Never => false,
+        },
+        ..Screen::default()
+    };
+    let answer = RankAnswer::new(&compared, &report, &name).shown(screen, args.limit);
+    let mut bytes = Vec::new();
+    answer.write(form, &mut bytes).map_err(|source| Failure::Form { source })?;
+    output.finish(&bytes)?;
+    if let Some(path) = &args.output {
+        notes::answer_written(path, bytes.len() as u64);
+    }
+    let exceeded: Vec<&str> =
+        args.fail_if.iter().filter(|bound| bound.is_exceeded(&report)).map(|bound| bound.text.as_str()).collect();
+    if exceeded.is_empty() { Ok(()) } else { Err(Stop::Exceeded(format!("Beyond: {}", exceeded.join(", ")))) }
+}
+
+/// The parts of all files, those that are parts already and those of traces.
+fn parts(args: &Ranks, files: &[PathBuf]) -> Result<(Vec<RankPart>, Vec<String>), Stop> {
+    span::check(&args.span)?;
+    let (mut of_parts, mut of_traces) = (Vec::new(), Vec::new());
+    for file in files {
+        (if is_part(file) { &mut of_parts } else { &mut of_traces }).push(file.clone());
+    }
+    let mut parts = Vec::new();
+    let mut damage = Vec::new();
+    for file in &of_parts {
+        parts.extend(read(file)?);
+    }
+    if !of_traces.is_empty() {
+        let answers = reduced(args, &of_traces)?;
+        for Answered { part, name, damage: of_trace, .. } in answers.of_traces {
+            if part.is_empty() {
+                note(&format!("{}: no collective in its window", visible(&name)));
+            }
+            parts.extend(part);
+            damage.extend(of_trace);
+        }
+        answers.of_archives.iter().for_each(|archive| damage.extend(notes::damage_lines(archive)));
+    }
+    given_ranks(args, &mut parts)?;
+    Ok((parts, damage))
+}
+
+fn reduced(args: &Ranks, files: &[PathBuf]) -> Result<Answers<Vec<RankPart>>, Stop> {
+    let question = Question {
+        wanted: opening::wanted(&args.selection, &args.reading)?,
+        span: &args.span,
+        climbing: &args.climbing,
+        per_rank: false,
+        captures: &[],
+        reading: &args.reading,
+    };
+    let how = question.how();
+    let by = |Prepared { name, attributor, launches, window, .. }: Prepared<'_>| {
+        Ok(reduce(name, attributor, &question.wanted, launches, window, &how))
+    };
+    question.reduce(files, &Reduce { args: ArgsWanted::OPERATIONS, by: &by })
+}
+
+/// Whether a file has parts. Standard input and pipes are read once, and so are traces.
+fn is_part(file: &Path) -> bool {
+    if opening::is_read_once(file) {
+        return false;
+    }
+    let mut beginning = Vec::new();
+    let opened = std::fs::File::open(file);
+    let read = opened.and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut beginning));
+    read.is_ok() && RankPart::is_part(&beginning)
+}
+
+fn read(file: &Path) -> Result<Vec<RankPart>, Stop> {
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(file).map_err(|source| Error::Read { name: name.clone(), source })?;
+    RankPart::parse(&text).map_err(|(line, message)| Failure::Part { name, line, message }.into())
+}
+
+/// Sets the ranks that the user gives.
+fn given_ranks(args: &Ranks, parts: &mut [RankPart]) -> Result<(), Stop> {
+    for given in &args.rank {
+        let wanted = given.trace.display().to_string();
+        let mut found: Vec<&mut RankPart> = parts.iter_mut().filter(|part| Path::new(&part.trace).ends_with(&given.trace)).collect();
+        match &mut found[..] {
+            [part] => part.said.insert(0, (RankSource::Given, given.rank)),
+            [] => return Err(Stop::Usage(format!("--rank {}={wanted}: no such trace is among those given", given.rank))),
+            several => {
+                let n = several.len();
+                return Err(Stop::Usage(format!("--rank {}={wanted}: {n} of the traces end with that name", given.rank)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes the parts, a file for each trace.
+fn save(folder: &Path, parts: &[RankPart], inputs: &[&Path]) -> Result<(), Stop> {
+    std::fs::create_dir_all(folder).map_err(|source| Error::Write { path: folder.to_owned(), source })?;
+    let mut files: Vec<(PathBuf, String)> = Vec::new();
+    for part in parts {
+        let stem = part.trace.rsplit('/').next().unwrap_or(&part.trace);
+        let stem = stem.trim_end_matches(".gz").trim_end_matches(".json");
+        let path = folder.join(format!("{stem}.part.json"));
+        let line = part.line().map_err(|source| Failure::Form { source: source.into() })?;
+        match files.iter_mut().find(|(known, _)| *known == path) {
+            Some((_, text)) => text.push_str(&line),
+            None => files.push((path, line)),
+        }
+    }
+    for (path, text) in &files {
+        let target = Target::open("--save-parts", path, inputs)?;
+        target.fill(|_, file| {
+            std::io::Write::write_all(file, text.as_bytes())
+                .map_err(|source| Stop::from(Error::Write { path: path.clone(), source }))
+        })?;
+    }
+    let all: u64 = files.iter().map(|(_, text)| text.len() as u64).sum();
+    notes::answer_written(folder, all);
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! The collectives of two ranks, in order: which of them are the same.
+//!
+//! Names and sizes alone do not show where a kernel is missing, because thousands of all-reduces in a row are alike. Their ends do: the
+//! members of a collective end together, so the difference between the clocks hardly changes from one collective to the next. If
+//! one is lost, all that follow would jump by the time between two collectives, and then by a different time each. So of all ways to
+//! pair them in order the one is taken in which that difference changes least. What is left out costs more than what one pair can
+//! cost, so that pairs are not left out because their times disagree; whether they do is for the clocks to say.
+
+/// A collective of a rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Token {
+    /// What must be equal.
+    pub(super) what: u32,
+    /// What should be equal: type and sizes. 0 if unknown.
+    pub(super) size: u32,
+    /// PyTorch's number; equal ones belong together, and different ones never do.
+    pub(super) seq: Option<u32>,
+    /// When it ended on its rank's clock, in ns.
+    pub(super) end: i64,
+    /// Whether all members end together.
+    pub(super) is_tied: bool,
+}
+
+/// What leaving out one collective costs.
+const LEFT_OUT: i64 = 150_000;
+
+/// What the change of the difference between the clocks costs at most: less than leaving both out.
+const MAX_CHANGE: i64 = 200_000;
+
+/// What different sizes cost.
+const OTHER_SIZE: i64 = 60_000;
+
+/// How far one rank may be ahead in the count of collectives, beside the difference in how many they have.
+const WINDOW: usize = 64;
+
+/// The widest such band.
+const MAX_BAND: usize = 4096;
+
+impl Token {
+    fn may_be(&self, other: &Token) -> bool {
+        let differ = matches!((self.seq, other.seq), (Some(seq), Some(of)) if seq != of);
+        self.what == other.what && !differ
+    }
+
+    fn has_other_size(&self, other: &Token) -> bool {
+        self.size != 0 && other.size != 0 && self.size != other.size
+    }
+}
+
+/// The pairs, in order.
+pub(super) fn pairs(a: &[Token], b: &[Token]) -> Vec<(usize, usize)> {
+    if are_alike(a, b) { (0..a.len()).map(|at| (at, at)).collect() } else { cheapest(a, b) }
+}
+
+/// Whether they are equal one by one, and none of the differences between the clocks jumps.
+fn are_alike(a: &[Token], b: &[Token]) -> bool {
+    let mut last = None;
+    a.len() == b.len()
+        && a.iter().zip(b).all(|(a, b)| {
+            let difference = b.end.saturating_sub(a.end);
+            let is_near = |last: i64| last.abs_diff(difference) < LEFT_OUT as u64 / 3;
+            let fits = !a.is_tied || last.is_none_or(is_near);
+            if a.is_tied {
+                last = Some(difference);
+            }
+            a.may_be(b) && !a.has_other_size(b) && fits
+        })
+}
+
+/// The cheapest way to a place, and the last difference between the clocks on it.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    cost: i64,
+    difference: Option<i64>,
+}
+
+const NO_WAY: Way = Way { cost: i64::MAX / 2, difference: None };
+
+/// How a way came to a place.
+const PAIRED: u8 = 1;
+const WITHOUT_A: u8 = 2;
+const WITHOUT_B: u8 = 3;
+
+/// The cheapest pairs. A way is at `lead` before `a[at]` if `b[at + lead]` comes next on the other side.
+fn cheapest(a: &[Token], b: &[Token]) -> Vec<(usize, usize)> {
+    let more = b.len().abs_diff(a.len()).min(MAX_BAND);
+    let (less, band) = (WINDOW + if b.len() < a.len() { more } else { 0 }, 2 * WINDOW + more + 1);
+    // The place in `b` of a lead, counted from the lowest.
+    let place = |at: usize, lead: usize| (at + lead).checked_sub(less).filter(|place| *place <= b.len());
+    let mut ways = vec![NO_WAY; band];
+    ways[less] = Way { cost: 0, difference: None };
+    let mut steps = vec![0u8; (a.len() + 1) * band];
+    for at in 0..=a.len() {
+        for lead in 1..band {
+            let cost = ways[lead - 1].cost + LEFT_OUT;
+            if cost < ways[lead].cost && place(at, lead).is_some() {
+                ways[lead] = Way { cost, difference: ways[lead - 1].difference };
+                steps[at * band + lead] = WITHOUT_B;
+            }
+        }
+        let Some(token) = a.get(at) else { break };
+        let mut next = vec![NO_WAY; band];
+        for lead in 0..band {
+            let Way { cost, difference } = ways[lead];
+            if cost >= NO_WAY.cost {
+                continue;
+            }
+            let other = place(at, lead).and_then(|place| b.get(place)).filter(|other| token.may_be(other));
+            if let Some(other) = other {
+                let (change, difference) = change(token, other, difference);
+                if cost + change < next[lead].cost {
+                    next[lead] = Way { cost: cost + change, difference };
+                    steps[(at + 1) * band + lead] = PAIRED;
+                }
+            }
+            if lead > 0 && cost + LEFT_OUT < next[lead - 1].cost {
+                next[lead - 1] = Way { cost: cost + LEFT_OUT, difference };
+                steps[(at + 1) * band + lead - 1] = WITHOUT_A;
+            }
+        }
+        ways = next;
+    }
+    // Each lead at the end leaves a different number of `b` out; those were counted above, so the best is the one at the end of `b`.
+    let end = (b.len() + less).checked_sub(a.len()).filter(|lead| *lead < band);
+    end.map_or(Vec::new(), |lead| backwards(&steps, band, a.len(), lead, less))
+}
+
+/// What pairing two costs, and the difference between the clocks from then on.
+fn change(a: &Token, b: &Token, last: Option<i64>) -> (i64, Option<i64>) {
+    let size = if a.has_other_size(b) { OTHER_SIZE } else { 0 };
+    // Equal numbers are stronger than any time.
+    if a.seq.is_some() && a.seq == b.seq {
+        return (size.min(LEFT_OUT / 10), if a.is_tied { Some(b.end.saturating_sub(a.end)) } else { last });
+    }
+    if !a.is_tied {
+        return (size, last);
+    }
+    let difference = b.end.saturating_sub(a.end);
+    let change = last.map_or(0, |last| i64::try_from(last.abs_diff(difference)).unwrap_or(i64::MAX).min(MAX_CHANGE));
+    (change + size, Some(difference))
+}
+
+fn backwards(steps: &[u8], band: usize, end: usize, lead: usize, less: usize) -> Vec<(usize, usize)> {
+    let (mut at, mut lead) = (end, lead);
+    let mut found = Vec::new();
+    loop {
+        match steps[at * band + lead] {
+            PAIRED => {
+                at -= 1;
+                found.push((at, at + lead - less));
+            }
+            WITHOUT_A => {
+                at -= 1;
+                lead += 1;
+            }
+            WITHOUT_B => lead -= 1,
+            _ => break,
+        }
+    }
+    found.reverse();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ends of a job in which collectives come every 90 to 110 us, at random, on a rank whose clock is ahead.
+    fn rank(ahead: i64, without: &[usize]) -> Vec<Token> {
+        let mut time = 0;
+        let token = |at: usize| {
+            time += 90_000 + ((at as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as i64 % 20_000;
+            Token { what: 1, size: 0, seq: None, end: time + ahead + (at as i64 * 31) % 3000, is_tied: true }
+        };
+        (0..400).map(token).enumerate().filter(|(at, _)| !without.contains(at)).map(|(_, token)| token).collect()
+    }
+
+    /// The number of the collective among all 400.
+    fn number(at: usize, without: &[usize]) -> usize {
+        (0..400).filter(|number| !without.contains(number)).nth(at).unwrap()
+    }
+
+    #[test]
+    fn a_lost_collective_costs_one_pair() {
+        for (of_a, of_b) in [
+            (vec![], vec![]),
+            (vec![], vec![200]),
+            (vec![3], vec![]),
+            (vec![100], vec![300]),
+            (vec![], vec![0]),
+            (vec![], vec![399]),
+            (vec![0, 1, 2, 3, 4], vec![397, 398, 399]),
+            ((0..40).collect(), vec![]),
+            (vec![10, 11, 12], vec![12, 200, 201, 390]),
+        ] {
+            let found = pairs(&rank(0, &of_a), &rank(1_000_000_000, &of_b));
+            assert!(found.iter().all(|(a, b)| number(*a, &of_a) == number(*b, &of_b)), "{of_a:?} {of_b:?}");
+            let both = (0..400).filter(|at| !of_a.contains(at) && !of_b.contains(at)).count();
+            assert_eq!(found.len(), both, "{of_a:?} {of_b:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_stronger_than_times() {
+        let token = |(seq, end)| Token { what: 1, size: 0, seq: Some(seq), end, is_tied: true };
+        let a = [(1, 10), (2, 20), (3, 30), (4, 40)].map(token);
+        let b = [(2, 10), (3, 20), (4, 30), (5, 40)].map(token);
+        assert_eq!(pairs(&a, &b), [(1, 0), (2, 1), (3, 2)]);
+        assert_eq!(pairs(&a, &[]), []);
+        assert_eq!(pairs(&[], &b), []);
+    }
+
+    #[test]
+    fn different_collectives_are_never_paired() {
+        let token = |what| Token { what, size: 0, seq: None, end: 0, is_tied: false };
+        assert_eq!(pairs(&[1, 2, 3].map(token), &[1, 3].map(token)), [(0, 0), (2, 1)]);
+    }
+}

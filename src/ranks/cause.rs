@@ -1,0 +1,569 @@
+//! Why the late rank was late: its CPU launched late, its GPU was still busy, it waited elsewhere itself, or nothing says why.
+//!
+//! What a rank does between two launches is compared with what the other ranks do between the same two. A launch is late in one of
+//! several ways, which need different remedies: one event; the same place again and again; slower everywhere; or a constant lag, because
+//! the rank fell back once and all ranks launch at the same pace since. A function is named only if it has most of the excess, and more
+//! of it than of the time: on a CPU that is slower everywhere every function takes longer.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::clock::{Clocks, median_of};
+use super::job::Job;
+use super::matching::{Matches, Unit};
+use super::part::{Class, Outlier, PartStack, RankPart, Row};
+use super::waiting::measure;
+use crate::time::Ns;
+
+/// Why a rank came late to a collective.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Why {
+    /// Its CPU launched the kernel after the others' kernels had started.
+    LaunchLate,
+    /// It was launched in time, but other kernels still ran.
+    GpuLate,
+    /// It was in a collective of another group, at which it waited for another rank.
+    WaitingElsewhere,
+    /// None of these.
+    Unknown,
+}
+
+/// A collective at which a rank was late.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LateAt {
+    /// The positions of unit, column, and of the rank.
+    pub(super) unit: usize,
+    pub(super) column: usize,
+    pub(super) rank: usize,
+    /// Its row.
+    pub(super) row: u32,
+    /// What the others waited.
+    pub(super) caused: Ns,
+    /// How much later it came than the last but one.
+    pub(super) added: Ns,
+}
+
+/// Why a rank was late, over all collectives at which it was.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct LateRank {
+    /// The rank.
+    pub rank: u32,
+    /// What the others waited for it where it was late.
+    #[serde(rename = "caused_ns")]
+    pub caused: Ns,
+    /// How much of that is for which reason.
+    #[serde(rename = "caused_by_ns")]
+    pub by: BTreeMap<Why, Ns>,
+    /// How its launches were late.
+    pub launch: Option<LaunchLate>,
+    /// Which kernels took longer.
+    pub gpu: Option<Excess>,
+    /// For whom it waited elsewhere, and what the others waited because of that, the most first.
+    pub roots: Vec<Root>,
+}
+
+/// A rank for which a late rank waited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Root {
+    /// The rank at the end of the chain.
+    pub rank: u32,
+    /// What others waited for it by way of the late rank.
+    #[serde(rename = "caused_ns")]
+    pub caused: Ns,
+}
+
+/// In which way launches are late.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// One segment has most of the excess.
+    OneEvent,
+    /// The segments between the same two places have it.
+    SamePlace,
+    /// Nearly all segments are longer than those of other ranks.
+    SlowerEverywhere,
+    /// The segments are as long as those of other ranks, but all launches come late by about the same time.
+    ConstantLag,
+    /// None of these: its segments are now longer and now shorter.
+    Unsteady,
+}
+
+/// How a rank's launches are late.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct LaunchLate {
+    /// In which way.
+    pub pattern: Pattern,
+    /// How many times between launches were compared with those of other ranks.
+    pub segments: u64,
+    /// How many are longer than the median of the other ranks'.
+    pub longer: u64,
+    /// The median of the differences.
+    #[serde(rename = "median_excess_ns")]
+    pub median_excess: Ns,
+    /// Their sum.
+    #[serde(rename = "total_excess_ns")]
+    pub total_excess: Ns,
+    /// The sum of the other ranks' medians.
+    #[serde(rename = "others_ns")]
+    pub others: Ns,
+    /// How long its launches were after the median of the others' where it was late, in the median; `None` without clocks.
+    #[serde(rename = "lag_ns")]
+    pub lag: Option<Ns>,
+    /// Between which launches, for one event and the same place: the frames that show best where they come from.
+    pub place: Option<(Option<String>, Option<String>)>,
+    /// The functions with the largest excess of their own time. None has a large part of it where the list is empty.
+    pub excess: Excess,
+}
+
+/// What takes longer than on other ranks.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Excess {
+    /// In all.
+    #[serde(rename = "total_ns")]
+    pub total: Ns,
+    /// Functions or kernels, the one with the most first.
+    pub parts: Vec<ExcessPart>,
+}
+
+/// A function or kernel that takes longer than on other ranks.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ExcessPart {
+    /// Its name.
+    pub name: String,
+    /// How much longer, in all.
+    #[serde(rename = "excess_ns")]
+    pub excess: Ns,
+}
+
+/// A kernel that starts this long after its launch waited for something else.
+const LAUNCH_DELAY: Ns = Ns(50_000);
+
+/// A kernel that starts this soon after another ended was held up by it.
+const SOON: Ns = Ns(30_000);
+
+/// What is longer by less is nothing that a person could act on.
+const WORTH: Ns = Ns(20_000);
+
+/// So much of the excess is most of it.
+const MOST: f64 = 0.5;
+
+/// A part of the excess is blamed if it is so many times its part of the time.
+const OUT_OF_PROPORTION: f64 = 1.5;
+
+/// How many standard deviations the share of longer segments must be above one half.
+const SIGNIFICANT: f64 = 3.0;
+
+/// How many functions or kernels are named.
+const NAMED: usize = 3;
+
+/// How many ranks a chain may have.
+const CHAIN: usize = 16;
+
+/// Looks for causes in the parts of a job.
+pub(super) struct Causes<'a> {
+    job: &'a Job,
+    matches: &'a Matches,
+    clocks: &'a Clocks,
+    /// By rank and row: unit, column and member.
+    places: Vec<Vec<Option<(u32, u32, u32)>>>,
+    /// By rank: its stacks, numbered alike on all ranks.
+    stacks: Vec<Vec<u32>>,
+}
+
+impl<'a> Causes<'a> {
+    pub(super) fn new(job: &'a Job, matches: &'a Matches, clocks: &'a Clocks) -> Self {
+        let mut places: Vec<Vec<_>> = job.parts.iter().map(|part| vec![None; part.rows.len()]).collect();
+        for (number, unit) in matches.units.iter().enumerate() {
+            for (at, column) in unit.columns.iter().enumerate() {
+                for (member, row) in column.rows.iter().enumerate() {
+                    if let Some(row) = row {
+                        places[unit.members[member]][*row as usize] = Some((number as u32, at as u32, member as u32));
+                    }
+                }
+            }
+        }
+        let mut numbers: BTreeMap<&PartStack, u32> = BTreeMap::new();
+        let mut number = |stack: &'a PartStack| {
+            let next = numbers.len() as u32;
+            *numbers.entry(stack).or_insert(next)
+        };
+        let stacks = job.parts.iter().map(|part| part.stacks.iter().map(&mut number).collect()).collect();
+        Causes { job, matches, clocks, places, stacks }
+    }
+
+    /// Why a rank was late, of the collectives at which it was.
+    pub(super) fn of_rank(&self, rank: usize, late: &[&LateAt]) -> LateRank {
+        let mut by: BTreeMap<Why, Ns> = BTreeMap::new();
+        let mut roots: BTreeMap<usize, Ns> = BTreeMap::new();
+        let (mut launches, mut gpu) = (Vec::new(), Vec::new());
+        for at in late {
+            let (why, root) = self.why(at);
+            *by.entry(why).or_default() += at.caused;
+            match (why, root) {
+                (Why::LaunchLate, _) => launches.push(**at),
+                (Why::GpuLate, _) => gpu.push(**at),
+                (Why::WaitingElsewhere, Some(root)) => *roots.entry(root).or_default() += at.caused,
+                _ => {}
+            }
+        }
+        let mut roots: Vec<Root> =
+            roots.into_iter().map(|(rank, caused)| Root { rank: self.job.ranks[rank], caused }).collect();
+        roots.sort_by_key(|root| (std::cmp::Reverse(root.caused), root.rank));
+        LateRank {
+            rank: self.job.ranks[rank],
+            caused: late.iter().map(|at| at.caused).sum(),
+            by,
+            launch: if launches.is_empty() { None } else { self.launch(rank, &launches) },
+            gpu: (!gpu.is_empty()).then(|| self.gpu(rank, &gpu)),
+            roots,
+        }
+    }
+
+    fn row(&self, at: &LateAt) -> (&'a RankPart, &'a Row) {
+        let part = &self.job.parts[at.rank];
+        (part, &part.rows[at.row as usize])
+    }
+
+    /// Why it was late at one collective, and which rank is at the end of the chain if it waited elsewhere.
+    fn why(&self, at: &LateAt) -> (Why, Option<usize>) {
+        let (part, row) = self.row(at);
+        let launched = row.segment.map(|segment| part.segments[segment as usize].end);
+        let before = row.before_end.unwrap_or(Ns::MIN);
+        if let Some(launched) = launched.filter(|launched| *launched >= before) {
+            let soon = row.start - launched < LAUNCH_DELAY || self.others_started(at).is_some_and(|others| launched > others);
+            return (if soon { Why::LaunchLate } else { Why::Unknown }, None);
+        }
+        if row.start - before >= SOON {
+            return (Why::Unknown, None);
+        }
+        let Some(before) = row.before else { return (Why::GpuLate, None) };
+        match self.root(at.rank, before, at.unit) {
+            Some(root) => (Why::WaitingElsewhere, Some(root)),
+            None => (Why::GpuLate, None),
+        }
+    }
+
+    /// When the last of the others started, on the late rank's clock.
+    fn others_started(&self, at: &LateAt) -> Option<Ns> {
+        let unit = &self.matches.units[at.unit];
+        if !self.clocks.cover(unit) {
+            return None;
+        }
+        let clock = |rank: usize| &self.clocks.ranks[rank];
+        let (_, row) = self.row(at);
+        let own = clock(at.rank).aligned(row.start);
+        let column = &unit.columns[at.column];
+        let others = (0..unit.members.len()).filter(|member| unit.members[*member] != at.rank);
+        let starts = others.filter_map(|member| {
+            Some(clock(unit.members[member]).aligned(unit.row(self.job, column, member)?.start))
+        });
+        Some(row.start - (own - starts.max()?))
+    }
+
+    /// The rank for which this one waited at a collective of another group, or the one for which that one waited.
+    fn root(&self, rank: usize, row: u32, not: usize) -> Option<usize> {
+        let (mut rank, mut row, mut not, mut found) = (rank, row, not, None);
+        let mut seen = BTreeSet::new();
+        for _ in 0..CHAIN {
+            let Some((unit, column, member)) = self.places[rank][row as usize] else { break };
+            let number = unit as usize;
+            let unit = &self.matches.units[number];
+            let column = &unit.columns[column as usize];
+            let Some(measured) = measure(self.job, self.clocks, unit, column) else { break };
+            let waited = measured.waits.iter().find(|(at, _)| *at == member as usize).map_or(Ns::ZERO, |(_, wait)| *wait);
+            let Some(late) = measured.late.filter(|late| *late != member as usize && waited > WORTH && number != not) else { break };
+            rank = unit.members[late];
+            if !seen.insert(rank) {
+                break;
+            }
+            found = Some(rank);
+            let Some(of_late) = column.rows[late] else { break };
+            let part = &self.job.parts[rank];
+            let late_row = &part.rows[of_late as usize];
+            let held_up = late_row.before.filter(|_| late_row.before_end.is_some_and(|end| late_row.start - end < SOON));
+            let Some(before) = held_up else { break };
+            (row, not) = (before, number);
+        }
+        found
+    }
+
+    /// How the launches of a rank were late.
+    fn launch(&self, rank: usize, late: &[LateAt]) -> Option<LaunchLate> {
+        let compared = self.compared(rank);
+        if compared.is_empty() {
+            return None;
+        }
+        let excess: Vec<Ns> = compared.iter().map(|segment| segment.own - segment.others).collect();
+        let positive: Ns = excess.iter().filter(|excess| **excess > Ns::ZERO).copied().sum();
+        let longer = excess.iter().filter(|excess| **excess > Ns::ZERO).count();
+        let median_excess = Ns::rounded(median_of(excess.iter().map(|excess| excess.as_f64())));
+        let total: Ns = excess.iter().copied().sum();
+        let others: Ns = compared.iter().map(|segment| segment.others).sum();
+        let lags: Vec<f64> = late.iter().filter_map(|at| self.lag(at)).map(Ns::as_f64).collect();
+        let lag = (!lags.is_empty()).then(|| Ns::rounded(median_of(lags.iter().copied())));
+        let (largest, at_largest) = excess.iter().zip(0..).map(|(excess, at)| (*excess, at)).max()?;
+        let place = self.place(&compared, positive);
+        let share = longer as f64 / excess.len() as f64;
+        let is_significant = (share - 0.5) * 2.0 * (excess.len() as f64).sqrt() >= SIGNIFICANT;
+        let steady_lag = lag.is_some_and(|lag| {
+            let away = median_of(lags.iter().map(|of| (of - lag.as_f64()).abs()));
+            lag > WORTH && away < 0.25 * lag.as_f64() && total.as_f64().abs() < MOST * lag.as_f64()
+        });
+        let pattern = if largest > WORTH && largest.as_f64() > MOST * positive.as_f64() && compared.len() > 2 {
+            Pattern::OneEvent
+        } else if steady_lag {
+            Pattern::ConstantLag
+        } else if place.is_some() {
+            Pattern::SamePlace
+        } else if is_significant && total > WORTH {
+            Pattern::SlowerEverywhere
+        } else {
+            Pattern::Unsteady
+        };
+        let class = match pattern {
+            Pattern::OneEvent => Some(compared[at_largest].class),
+            Pattern::SamePlace => place,
+            _ => None,
+        };
+        let parts = match pattern {
+            Pattern::OneEvent => self.excess_of_one(rank, compared[at_largest].segment, &compared[at_largest]),
+            Pattern::SamePlace => self.excess(rank, |part| &part.cpu, |key| Some(key) == place),
+            Pattern::SlowerEverywhere => self.excess(rank, |part| &part.cpu, |_| true),
+            Pattern::ConstantLag | Pattern::Unsteady => Excess::default(),
+        };
+        Some(LaunchLate {
+            pattern,
+            segments: excess.len() as u64,
+            longer: longer as u64,
+            median_excess,
+            total_excess: total,
+            others,
+            lag,
+            place: class.map(|(from, to)| (self.headline(rank, from), self.headline(rank, to))),
+            excess: parts,
+        })
+    }
+
+    /// The frame that shows best where a stack comes from.
+    fn headline(&self, rank: usize, stack: Option<u32>) -> Option<String> {
+        let at = self.stacks[rank].iter().position(|known| Some(*known) == stack)?;
+        self.job.parts[rank].stacks[at].telling.first().cloned()
+    }
+
+    /// The segments of a rank beside those of others that end with the launch of the same collective, and begin at the same place. Those
+    /// of graphs are compared only if there are no others: what they launch is not what they replay.
+    fn compared(&self, rank: usize) -> Vec<Compared> {
+        let part = &self.job.parts[rank];
+        let eager = |row: &Row| !row.is_replay;
+        let any_eager = part.rows.iter().any(eager);
+        let mut seen = BTreeSet::new();
+        let mut found = Vec::new();
+        for (at, row) in part.rows.iter().enumerate().filter(|(_, row)| !any_eager || eager(row)) {
+            let (Some(segment), Some((unit, column, _))) = (row.segment, self.places[rank][at]) else { continue };
+            let own = &part.segments[segment as usize];
+            let class = self.class_key(rank, &part.cpu[own.class as usize]);
+            if !seen.insert(segment) || class.0.is_none() {
+                continue;
+            }
+            let unit = &self.matches.units[unit as usize];
+            let others: Vec<f64> = (0..unit.members.len())
+                .filter(|member| unit.members[*member] != rank)
+                .filter_map(|member| self.length(unit, column, member, class))
+                .collect();
+            if !others.is_empty() {
+                let others = Ns::rounded(median_of(others.into_iter()));
+                found.push(Compared { segment, class, own: own.end - own.start, others });
+            }
+        }
+        found
+    }
+
+    /// How long a member's segment of a collective is, if it begins and ends at the same places.
+    fn length(&self, unit: &Unit, column: u32, member: usize, class: ClassKey) -> Option<f64> {
+        let rank = unit.members[member];
+        let part = &self.job.parts[rank];
+        let segment = &part.segments[unit.row(self.job, &unit.columns[column as usize], member)?.segment? as usize];
+        (self.class_key(rank, &part.cpu[segment.class as usize]) == class).then(|| (segment.end - segment.start).as_f64())
+    }
+
+    fn class_key(&self, rank: usize, class: &Class) -> ClassKey {
+        let number = |stack: Option<u32>| stack.map(|stack| self.stacks[rank][stack as usize]);
+        (number(class.from), number(class.to))
+    }
+
+    /// How long the late rank's launch ended after the median of the others'.
+    fn lag(&self, at: &LateAt) -> Option<Ns> {
+        let unit = &self.matches.units[at.unit];
+        if !self.clocks.cover(unit) {
+            return None;
+        }
+        let launched = |member: usize| {
+            let rank = unit.members[member];
+            let row = unit.row(self.job, &unit.columns[at.column], member)?;
+            Some(self.clocks.ranks[rank].aligned(self.job.parts[rank].segments[row.segment? as usize].end))
+        };
+        let own = unit.members.iter().position(|rank| *rank == at.rank)?;
+        let base = launched(own)?;
+        let others = (0..unit.members.len()).filter(|member| *member != own).filter_map(launched);
+        let lags: Vec<f64> = others.map(|other| (base - other).as_f64()).collect();
+        (!lags.is_empty()).then(|| Ns::rounded(median_of(lags.into_iter())))
+    }
+
+    /// The place that has most of the excess, and more of it than of the time. Where all segments are between one pair of places there is no
+    /// such place.
+    fn place(&self, compared: &[Compared], positive: Ns) -> Option<ClassKey> {
+        let mut by: BTreeMap<ClassKey, (Ns, Ns)> = BTreeMap::new();
+        for segment in compared {
+            let (excess, time) = by.entry(segment.class).or_default();
+            *excess += (segment.own - segment.others).max(Ns::ZERO);
+            *time += segment.others;
+        }
+        let all: Ns = by.values().map(|(_, time)| *time).sum();
+        let (class, (excess, time)) = by.into_iter().max_by_key(|(class, (excess, _))| (*excess, std::cmp::Reverse(*class)))?;
+        let (share, of_time) = (excess.share_of(positive)?, time.share_of(all)?);
+        (excess > WORTH && share > MOST && share > OUT_OF_PROPORTION * of_time).then_some(class)
+    }
+
+    /// What takes longer on a rank than on the median of the others that have the same classes.
+    fn excess(
+        &self,
+        rank: usize,
+        classes: impl Fn(&'a RankPart) -> &'a Vec<Class>,
+        is_asked: impl Fn(ClassKey) -> bool,
+    ) -> Excess {
+        let of_rank = |rank: usize| {
+            let classes = classes(&self.job.parts[rank]).iter();
+            classes.map(|class| (self.class_key(rank, class), class)).collect::<BTreeMap<ClassKey, &Class>>()
+        };
+        let own = of_rank(rank);
+        let others: Vec<(usize, BTreeMap<ClassKey, &Class>)> =
+            self.neighbours(rank).into_iter().map(|other| (other, of_rank(other))).collect();
+        let (mut total, mut of_others) = (0.0, 0.0);
+        let mut parts: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+        for (key, class) in own.into_iter().filter(|(key, _)| is_asked(*key) && key.0.is_some()) {
+            let theirs: Vec<(usize, &Class)> =
+                others.iter().filter_map(|(other, classes)| Some((*other, *classes.get(&key)?))).collect();
+            if theirs.is_empty() {
+                continue;
+            }
+            let count = f64::from(class.count);
+            let median_mean = |of: &dyn Fn(usize, &Class) -> Ns| {
+                median_of(theirs.iter().map(|(other, class)| of(*other, class).as_f64() / f64::from(class.count.max(1))))
+            };
+            let expected = median_mean(&|_, class| class.total) * count;
+            total += class.total.as_f64() - expected;
+            of_others += expected;
+            let names = class.parts.iter().map(|(text, time)| (self.job.parts[rank].text(*text), *time));
+            for (name, time) in names {
+                let expected = count * median_mean(&|other, class| self.time_of(other, &class.parts, name));
+                let (excess, of_time) = parts.entry(name).or_default();
+                *excess += time.as_f64() - expected;
+                *of_time += expected;
+            }
+        }
+        named(total, of_others, parts)
+    }
+
+    fn time_of(&self, rank: usize, parts: &[(u32, Ns)], name: &str) -> Ns {
+        parts.iter().find(|(text, _)| self.job.parts[rank].text(*text) == name).map_or(Ns::ZERO, |(_, time)| *time)
+    }
+
+    /// The other ranks of its groups.
+    fn neighbours(&self, rank: usize) -> Vec<usize> {
+        let of_groups = self.matches.units.iter().filter(|unit| unit.members.contains(&rank));
+        let all: BTreeSet<usize> = of_groups.flat_map(|unit| unit.members.iter().copied()).collect();
+        all.into_iter().filter(|other| *other != rank).collect()
+    }
+
+    /// The same for a single segment of the rank, beside the means of the others.
+    fn excess_of_one(&self, rank: usize, segment: u32, compared: &Compared) -> Excess {
+        let part = &self.job.parts[rank];
+        let outlier = part.cpu_outliers.iter().find(|outlier| outlier.at == segment);
+        let total = (compared.own - compared.others).as_f64();
+        self.excess_of(rank, outlier, total, compared.others.as_f64(), compared.class, |part| &part.cpu)
+    }
+
+    fn excess_of(
+        &self,
+        rank: usize,
+        outlier: Option<&Outlier>,
+        total: f64,
+        of_others: f64,
+        key: ClassKey,
+        classes: impl Fn(&'a RankPart) -> &'a Vec<Class>,
+    ) -> Excess {
+        let parts = outlier.map_or(&[][..], |outlier| &outlier.parts);
+        let neighbours = self.neighbours(rank);
+        let class_of = |other: usize| classes(&self.job.parts[other]).iter().find(|class| self.class_key(other, class) == key);
+        let mut found: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+        for (text, time) in parts {
+            let name = self.job.parts[rank].text(*text);
+            let means = neighbours.iter().filter_map(|other| {
+                let class = class_of(*other)?;
+                Some(self.time_of(*other, &class.parts, name).as_f64() / f64::from(class.count.max(1)))
+            });
+            let expected = median_of(means);
+            found.insert(name, (time.as_f64() - expected, expected));
+        }
+        named(total, of_others, found)
+    }
+
+    /// Which kernels took longer before the collectives to which a rank's GPU came late.
+    fn gpu(&self, rank: usize, late: &[LateAt]) -> Excess {
+        let part = &self.job.parts[rank];
+        let is_late = |key: ClassKey| {
+            late.iter().any(|at| {
+                let class = part.rows[at.row as usize].gpu_class;
+                class.is_some_and(|class| self.class_key(rank, &part.gpu[class as usize]) == key)
+            })
+        };
+        let everywhere = self.excess(rank, |part| &part.gpu, is_late);
+        if !everywhere.parts.is_empty() || late.len() > 3 {
+            return everywhere;
+        }
+        // A few times only: what ran before the worst of them.
+        let Some(worst) = late.iter().max_by_key(|at| at.added) else { return everywhere };
+        let Some(outlier) = part.gpu_outliers.iter().find(|outlier| outlier.at == worst.row) else { return everywhere };
+        let Some(class) = part.rows[worst.row as usize].gpu_class else { return everywhere };
+        let key = self.class_key(rank, &part.gpu[class as usize]);
+        self.excess_of(rank, Some(outlier), worst.added.as_f64(), 0.0, key, |part| &part.gpu)
+    }
+}
+
+/// The places where a segment begins and ends: stacks, numbered over all ranks.
+type ClassKey = (Option<u32>, Option<u32>);
+
+/// A segment beside those of other ranks.
+struct Compared {
+    segment: u32,
+    class: ClassKey,
+    own: Ns,
+    /// The median of the others'.
+    others: Ns,
+}
+
+/// The parts with most of an excess, if they have more of it than of the time. `parts` are excess and expected time by name.
+fn named(total: f64, of_others: f64, parts: BTreeMap<&str, (f64, f64)>) -> Excess {
+    let mut sorted: Vec<(&str, (f64, f64))> = parts.into_iter().filter(|(_, (excess, _))| *excess > 0.0).collect();
+    sorted.sort_by(|a, b| b.1.0.total_cmp(&a.1.0).then_with(|| a.0.cmp(b.0)));
+    sorted.truncate(NAMED);
+    let blamed = |(_, (excess, expected)): &(&str, (f64, f64))| {
+        let share = excess / total.max(1.0);
+        let of_time = if of_others > 0.0 { expected / of_others } else { 0.0 };
+        share > 0.1 && share > OUT_OF_PROPORTION * of_time
+    };
+    sorted.retain(blamed);
+    let sum: f64 = sorted.iter().map(|(_, (excess, _))| excess).sum();
+    if total < WORTH.as_f64() || sum < MOST * total {
+        sorted.clear();
+    }
+    let part = |(name, (excess, _)): (&str, (f64, f64))| ExcessPart { name: name.to_owned(), excess: Ns::rounded(excess) };
+    Excess { total: Ns::rounded(total), parts: sorted.into_iter().map(part).collect() }
+}

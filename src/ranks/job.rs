@@ -1,0 +1,191 @@
+//! Which rank each part is, and whether the parts are of one job.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::part::{RankPart, RankSource};
+
+/// The ranks of a job, as far as they are here.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Job {
+    /// The ranks' numbers, ascending.
+    pub ranks: Vec<u32>,
+    /// The part of each.
+    pub parts: Vec<RankPart>,
+    /// How many ranks the job has, if a header says so.
+    pub world_size: Option<u32>,
+    /// The ranks that are not here, as far as headers and groups name them.
+    pub missing: Vec<u32>,
+    /// Traces that are not of this job.
+    pub refused: Vec<Refused>,
+}
+
+/// A trace that was left out.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[non_exhaustive]
+pub struct Refused {
+    /// The trace.
+    pub trace: String,
+    /// Its rank.
+    pub rank: u32,
+    /// Why it was left out.
+    pub why: String,
+}
+
+/// Why some parts are no job.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JobError {
+    /// Two sources contradict each other.
+    #[error("{trace}: {} says that it is rank {}, {} says rank {}", first.0.name(), first.1, second.0.name(), second.1)]
+    Contradiction {
+        /// The trace.
+        trace: String,
+        /// One source and its rank.
+        first: (RankSource, u32),
+        /// The other.
+        second: (RankSource, u32),
+    },
+    /// A rank is there twice.
+    #[error("rank {rank} is there twice: {first} and {second}")]
+    Twice {
+        /// The rank.
+        rank: u32,
+        /// One trace.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// Nothing says which rank it is.
+    #[error("{trace}: neither its header, nor records of collectives, nor its name says which rank it is")]
+    Unknown {
+        /// The trace.
+        trace: String,
+    },
+    /// The traces are of different jobs, and no more of them of one than of another.
+    #[error("{first} is of a job of {first_size} ranks, {second} of one of {second_size}")]
+    DifferentJobs {
+        /// One trace.
+        first: String,
+        /// Its job's size.
+        first_size: u32,
+        /// Another.
+        second: String,
+        /// Its job's size.
+        second_size: u32,
+    },
+}
+
+impl Job {
+    /// The job that some parts, in any order, are of.
+    ///
+    /// # Errors
+    /// A part whose rank is unknown or contradicted, and two parts of one rank.
+    pub fn of(parts: Vec<RankPart>) -> Result<Self, JobError> {
+        let mut numbered: Vec<(u32, RankPart)> =
+            parts.into_iter().map(|part| Ok((rank_of(&part)?, part))).collect::<Result<_, JobError>>()?;
+        numbered.sort_by(|a, b| (a.0, &a.1.trace).cmp(&(b.0, &b.1.trace)));
+        let (world_size, mut refused) = refuse_other_sizes(&mut numbered)?;
+        refused.extend(refuse_misfits(&mut numbered, world_size));
+        if let Some(pair) = numbered.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            let [first, second] = [&pair[0], &pair[1]].map(|(_, part)| part.trace.clone());
+            return Err(JobError::Twice { rank: pair[0].0, first, second });
+        }
+        let (ranks, parts): (Vec<u32>, Vec<RankPart>) = numbered.into_iter().unzip();
+        let missing = missing(&ranks, &parts, world_size);
+        Ok(Job { ranks, parts, world_size, missing, refused })
+    }
+
+    /// Leaves a rank out.
+    pub(super) fn refuse(&mut self, at: usize, why: String) {
+        let (rank, part) = (self.ranks.remove(at), self.parts.remove(at));
+        self.refused.push(Refused { trace: part.trace, rank, why });
+        self.refused.sort();
+    }
+}
+
+fn rank_of(part: &RankPart) -> Result<u32, JobError> {
+    let trace = part.trace.clone();
+    let given = part.said.iter().find(|(source, _)| *source == RankSource::Given);
+    let Some(first) = given.or(part.said.first()).copied() else { return Err(JobError::Unknown { trace }) };
+    let mut others = part.said.iter().copied().filter(|(source, _)| *source != RankSource::FileWord);
+    match others.find(|(_, rank)| given.is_none() && *rank != first.1 && first.0 != RankSource::FileWord) {
+        Some(second) => Err(JobError::Contradiction { trace, first, second }),
+        None => Ok(first.1),
+    }
+}
+
+/// Leaves out what is of a job of another size than most.
+fn refuse_other_sizes(parts: &mut Vec<(u32, RankPart)>) -> Result<(Option<u32>, Vec<Refused>), JobError> {
+    let mut sizes: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (at, (_, part)) in parts.iter().enumerate() {
+        part.world_size.into_iter().for_each(|size| sizes.entry(size).or_default().push(at));
+    }
+    let mut by_count: Vec<(u32, Vec<usize>)> = sizes.into_iter().collect();
+    by_count.sort_by_key(|(_, of)| std::cmp::Reverse(of.len()));
+    let Some((size, most)) = by_count.first() else { return Ok((None, Vec::new())) };
+    if let Some((other, of)) = by_count.get(1).filter(|(_, of)| of.len() == most.len()) {
+        let trace = |of: &[usize]| parts[of[0]].1.trace.clone();
+        return Err(JobError::DifferentJobs {
+            first: trace(most),
+            first_size: *size,
+            second: trace(of),
+            second_size: *other,
+        });
+    }
+    let (size, mut refused) = (*size, Vec::new());
+    parts.retain(|(rank, part)| match part.world_size.filter(|other| *other != size) {
+        Some(other) => {
+            let why = format!("it is of a job of {other} ranks, the others of one of {size}");
+            refused.push(Refused { trace: part.trace.clone(), rank: *rank, why });
+            false
+        }
+        None => true,
+    });
+    Ok((Some(size), refused))
+}
+
+/// Leaves out ranks that the job, or their own groups, do not have.
+fn refuse_misfits(parts: &mut Vec<(u32, RankPart)>, world_size: Option<u32>) -> Vec<Refused> {
+    let mut refused = Vec::new();
+    parts.retain(|(rank, part)| {
+        let used: BTreeSet<u32> = part.rows.iter().filter_map(|row| row.group).collect();
+        let lists = used.iter().filter_map(|group| part.groups[*group as usize].ranks.as_ref());
+        let misfit = lists.into_iter().find(|ranks| !ranks.contains(rank));
+        let why = match (world_size.filter(|size| rank >= size), misfit) {
+            (Some(size), _) => format!("it is rank {rank}, and the job has {size} ranks"),
+            (None, Some(ranks)) => format!("it is rank {rank}, and runs collectives of ranks {}", ranges(ranks)),
+            (None, None) => return true,
+        };
+        refused.push(Refused { trace: part.trace.clone(), rank: *rank, why });
+        false
+    });
+    refused
+}
+
+/// The ranks that headers and groups name, and that are not here.
+fn missing(ranks: &[u32], parts: &[RankPart], world_size: Option<u32>) -> Vec<u32> {
+    let of_groups = parts.iter().flat_map(|part| part.rows.iter().filter_map(|row| row.group).map(move |group| (part, group)));
+    let groups: BTreeSet<&Vec<u32>> =
+        of_groups.filter_map(|(part, group)| part.groups[group as usize].ranks.as_ref()).collect();
+    let named: BTreeSet<u32> = match world_size {
+        Some(size) => (0..size).collect(),
+        None => groups.into_iter().flatten().copied().collect(),
+    };
+    named.into_iter().filter(|rank| ranks.binary_search(rank).is_err()).collect()
+}
+
+/// Ranks in short: `0-3, 7`.
+pub fn ranges(ranks: &[u32]) -> String {
+    let mut parts: Vec<(u32, u32)> = Vec::new();
+    for rank in ranks {
+        match parts.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(*rank) => *last = *rank,
+            _ => parts.push((*rank, *rank)),
+        }
+    }
+    let text = |(first, last): (u32, u32)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+    parts.into_iter().map(text).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,366 @@
+//! Which kernels of different ranks carried out one collective.
+//!
+//! The ranks of a process group run its collectives in the same order. So the rows of each group are aligned, rank by rank, by what they
+//! are, by PyTorch's numbers where these are known, and by their ends. A group is known by its global ranks and its description, because
+//! names are not unique over a job. Kernels that a graph replays have no record: they belong to the group whose recorded kernels ran on
+//! their stream. Where nothing is recorded at all, ranks whose streams ran the same collectives in the same order are taken for a group,
+//! and the answer says so.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+
+use super::align::{Token, pairs};
+use super::job::Job;
+use super::part::{Kind, RankPart, Row, Tie};
+use crate::nccl::collectives::Collective;
+
+/// The collectives of a job, matched.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Matches {
+    /// By process group.
+    pub units: Vec<Unit>,
+}
+
+/// A process group's collectives.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Unit {
+    /// What the group is.
+    pub group: GroupName,
+    /// The ranks that are here: positions in [`Job::ranks`].
+    pub members: Vec<usize>,
+    /// Ranks of the group that are not here.
+    pub absent: Vec<u32>,
+    /// Its collectives, in order.
+    pub columns: Vec<Column>,
+}
+
+/// What is known of a group.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[non_exhaustive]
+pub struct GroupName {
+    /// Its global ranks; those that are here if the group is inferred.
+    pub ranks: Option<Vec<u32>>,
+    /// What it is for.
+    pub description: Option<String>,
+    /// PyTorch's name, if the ranks are unknown; two ranks need not agree on it.
+    pub name: Option<String>,
+    /// Of sends and receives: the global ranks of sender and receiver.
+    pub pair: Option<(u32, u32)>,
+    /// If nothing is recorded of it: which of the streams of each rank has it.
+    pub inferred_from_stream: Option<u32>,
+}
+
+/// One collective.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Column {
+    /// By member of the unit: the position of its row, if it has one.
+    pub rows: Vec<Option<u32>>,
+    /// How it ties its members.
+    pub tie: Tie,
+    /// What is wrong with it.
+    pub fault: Option<Fault>,
+}
+
+/// What is wrong with a match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fault {
+    /// The ranks ran different collectives at this place.
+    OtherCollective,
+    /// The ranks recorded different types or sizes.
+    OtherSize,
+    /// No clocks are possible with which no member ended before another had started.
+    ImpossibleTimes,
+}
+
+impl Fault {
+    /// The field that differs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Fault::OtherCollective => "collective",
+            Fault::OtherSize => "size",
+            Fault::ImpossibleTimes => "times",
+        }
+    }
+}
+
+impl Column {
+    /// How many ranks have it.
+    pub fn present(&self) -> usize {
+        self.rows.iter().flatten().count()
+    }
+
+    /// Whether no rank that is here lacks it, and nothing is wrong with it.
+    pub fn is_whole(&self) -> bool {
+        self.fault.is_none() && self.rows.iter().all(Option::is_some)
+    }
+}
+
+/// How many kernels are matched, each in one of these ways.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Counts {
+    /// All.
+    pub kernels: u64,
+    /// With kernels of all ranks of their group.
+    pub matched: u64,
+    /// With kernels of some: of the others the trace is missing, or the kernel is not in it.
+    pub partial: u64,
+    /// By the field that differs.
+    pub mismatched: BTreeMap<&'static str, u64>,
+    /// With none, by reason.
+    pub unmatched: BTreeMap<&'static str, u64>,
+}
+
+impl Matches {
+    /// Matches the collectives of a job.
+    pub fn of(job: &Job) -> Self {
+        let mut words = HashMap::new();
+        let tokens: Vec<Vec<Token>> = job.parts.iter().map(|part| tokens(part, &mut words)).collect();
+        let mut units = Vec::new();
+        for (key, members) in sequences(job) {
+            if key.inferred_from_stream.is_some() {
+                for cluster in clusters(&members, &tokens) {
+                    let ranks = Some(cluster.iter().map(|(part, _)| job.ranks[*part]).collect());
+                    units.push(unit(job, GroupName { ranks, ..key.clone() }, cluster, &tokens));
+                }
+            } else {
+                units.push(unit(job, key, members, &tokens));
+            }
+        }
+        Matches { units }
+    }
+
+    /// How the kernels of all ranks are matched.
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for unit in &self.units {
+            let is_alone = unit.members.len() == 1;
+            for column in &unit.columns {
+                let rows = column.present() as u64;
+                counts.kernels += rows;
+                let lone = if is_alone { "no other rank of its group is here" } else { "no other rank has it" };
+                let has_all = rows as usize == unit.members.len() && unit.absent.is_empty();
+                match (column.fault, rows) {
+                    (Some(fault), _) => *counts.mismatched.entry(fault.name()).or_default() += rows,
+                    // A group may have one rank only.
+                    (None, 1) if !(has_all && unit.group.inferred_from_stream.is_none()) => {
+                        *counts.unmatched.entry(lone).or_default() += 1;
+                    }
+                    _ if has_all => counts.matched += rows,
+                    _ => counts.partial += rows,
+                }
+            }
+        }
+        counts
+    }
+}
+
+impl Unit {
+    /// The row of a member.
+    pub fn row<'j>(&self, job: &'j Job, column: &Column, member: usize) -> Option<&'j Row> {
+        Some(&job.parts[self.members[member]].rows[column.rows[member]? as usize])
+    }
+}
+
+/// Rows of ranks: the position of a part, and of its rows.
+type Sequences = Vec<(usize, Vec<u32>)>;
+
+/// The rows of each group, by rank, in order.
+fn sequences(job: &Job) -> BTreeMap<GroupName, Sequences> {
+    let mut found: BTreeMap<GroupName, Sequences> = BTreeMap::new();
+    for (at, part) in job.parts.iter().enumerate() {
+        let of_stream = groups_of_streams(part);
+        for (place, row) in part.rows.iter().enumerate() {
+            let mut key = row.group.map_or_else(|| of_stream[row.stream as usize].clone(), |group| key_of(part, group));
+            key.pair = pair_of(job.ranks[at], part.kind(row));
+            let sequences = found.entry(key).or_default();
+            if sequences.last().is_none_or(|(last, _)| *last != at) {
+                sequences.push((at, Vec::new()));
+            }
+            if let Some((_, rows)) = sequences.last_mut() {
+                rows.push(place as u32);
+            }
+        }
+    }
+    found
+}
+
+fn key_of(part: &RankPart, group: u32) -> GroupName {
+    let group = &part.groups[group as usize];
+    let name = if group.ranks.is_some() { None } else { group.name.clone() };
+    GroupName { ranks: group.ranks.clone(), description: group.description.clone(), name, ..GroupName::default() }
+}
+
+/// Sender and receiver, if both are known.
+fn pair_of(rank: u32, kind: &Kind) -> Option<(u32, u32)> {
+    let peer = u32::try_from(kind.peer?).ok()?;
+    match Collective::of_record(kind.collective.as_deref()?) {
+        Some(Collective::Send) => Some((rank, peer)),
+        Some(Collective::Recv) => Some((peer, rank)),
+        _ => None,
+    }
+}
+
+/// The group of each stream's kernels without a record: that of the stream's recorded ones, the most frequent if there are several.
+fn groups_of_streams(part: &RankPart) -> Vec<GroupName> {
+    let streams = part.rows.iter().map(|row| row.stream as usize + 1).max().unwrap_or(0);
+    let mut votes: Vec<BTreeMap<GroupName, usize>> = vec![BTreeMap::new(); streams];
+    for row in &part.rows {
+        if let Some(group) = row.group {
+            *votes[row.stream as usize].entry(key_of(part, group)).or_default() += 1;
+        }
+    }
+    let mut inferred = 0;
+    let of_stream = |votes: BTreeMap<GroupName, usize>| {
+        let most = votes.into_iter().max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(&a.0)));
+        most.map(|(key, _)| key).unwrap_or_else(|| {
+            inferred += 1;
+            GroupName { inferred_from_stream: Some(inferred - 1), ..GroupName::default() }
+        })
+    };
+    votes.into_iter().map(of_stream).collect()
+}
+
+/// What the rows are, for [`pairs`]. `words` numbers what must be equal, over all ranks.
+fn tokens(part: &RankPart, words: &mut HashMap<String, u32>) -> Vec<Token> {
+    let mut number = |text: String| {
+        let next = words.len() as u32 + 1;
+        *words.entry(text).or_insert(next)
+    };
+    let kinds: Vec<(u32, u32, bool)> = part
+        .kinds
+        .iter()
+        .map(|kind| {
+            // Without a record the kernel's name is all there is. With one it may be a generic kernel's.
+            let what = match &kind.collective {
+                // A send and its receive are one operation.
+                Some(_) if kind.tie() == Tie::PointToPoint && kind.peer.is_some() => "point-to-point".to_owned(),
+                Some(collective) => collective.clone(),
+                None => part.text(kind.kernel).to_owned(),
+            };
+            let is_symmetric = !kind.is_uneven
+                && kind.tie() != Tie::PointToPoint
+                && !matches!(Collective::of_record(&what), Some(Collective::Gather | Collective::Scatter));
+            let size = match (&kind.dtype, kind.in_elements, kind.out_elements) {
+                (Some(dtype), Some(input), Some(output)) if is_symmetric => number(format!("{dtype} {input} {output}")),
+                _ => 0,
+            };
+            (number(what), size, kind.tie().synchronises())
+        })
+        .collect();
+    let token = |row: &Row| {
+        let (what, size, is_tied) = kinds[row.kind as usize];
+        Token { what, size, seq: row.seq, end: row.end().0, is_tied }
+    };
+    part.rows.iter().map(token).collect()
+}
+
+/// Ranks whose streams ran much the same.
+fn clusters(members: &Sequences, tokens: &[Vec<Token>]) -> Vec<Sequences> {
+    let mut found: Vec<Sequences> = Vec::new();
+    for (part, rows) in members {
+        let own = of_rows(&tokens[*part], rows);
+        let is_alike = |cluster: &&mut Sequences| {
+            let (first, of_first) = &cluster[0];
+            let first = of_rows(&tokens[*first], of_first);
+            pairs(&first, &own).len() * 2 >= first.len().max(own.len())
+        };
+        match found.iter_mut().find(is_alike) {
+            Some(cluster) => cluster.push((*part, rows.clone())),
+            None => found.push(vec![(*part, rows.clone())]),
+        }
+    }
+    found
+}
+
+fn of_rows(tokens: &[Token], rows: &[u32]) -> Vec<Token> {
+    rows.iter().map(|row| tokens[*row as usize]).collect()
+}
+
+/// Aligns the ranks of a group: the one with the most collectives first, then each other with all before it.
+fn unit(job: &Job, mut group: GroupName, members: Sequences, tokens: &[Vec<Token>]) -> Unit {
+    let positions: Vec<usize> = members.iter().map(|(part, _)| *part).collect();
+    let mut order: Vec<usize> = (0..members.len()).collect();
+    order.sort_by_key(|member| (std::cmp::Reverse(members[*member].1.len()), *member));
+    let mut columns: Vec<(Token, Column)> = Vec::new();
+    for member in order {
+        let (part, rows) = &members[member];
+        let own = of_rows(&tokens[*part], rows);
+        let heads: Vec<Token> = columns.iter().map(|(token, _)| *token).collect();
+        columns = merge(columns, &own, &pairs(&heads, &own), |at| {
+            (member, rows[at], job.parts[*part].kind(&job.parts[*part].rows[rows[at] as usize]).tie())
+        }, members.len());
+    }
+    let mut columns: Vec<Column> = columns.into_iter().map(|(_, column)| column).collect();
+    let here: Vec<u32> = positions.iter().map(|part| job.ranks[*part]).collect();
+    let of_group = group.pair.map_or(group.ranks.clone().unwrap_or_default(), |(from, to)| vec![from, to]);
+    let absent = of_group.into_iter().filter(|rank| !here.contains(rank)).collect();
+    if group.ranks.is_none() && group.inferred_from_stream.is_some() {
+        group.ranks = Some(here);
+    }
+    mark_other_collectives(&mut columns);
+    mark_other_sizes(&positions, tokens, &mut columns);
+    Unit { group, members: positions, absent, columns }
+}
+
+/// Adds a rank's collectives to those of others. What only it has goes before the next that both have.
+fn merge(
+    columns: Vec<(Token, Column)>,
+    own: &[Token],
+    pairs: &[(usize, usize)],
+    row: impl Fn(usize) -> (usize, u32, Tie),
+    members: usize,
+) -> Vec<(Token, Column)> {
+    let mut merged = Vec::with_capacity(columns.len().max(own.len()));
+    // From this rank's clock to that of the columns.
+    let mut difference = pairs.first().map_or(0, |(column, at)| columns[*column].0.end.saturating_sub(own[*at].end));
+    let new = |at: usize, difference: i64| {
+        let (member, row, tie) = row(at);
+        let mut rows = vec![None; members];
+        rows[member] = Some(row);
+        (Token { end: own[at].end.saturating_add(difference), ..own[at] }, Column { rows, tie, fault: None })
+    };
+    let mut pairs = pairs.iter().peekable();
+    let mut next = 0;
+    for (number, (mut token, mut column)) in columns.into_iter().enumerate() {
+        if let Some((_, at)) = pairs.next_if(|(column, _)| *column == number) {
+            (next..*at).for_each(|at| merged.push(new(at, difference)));
+            difference = token.end.saturating_sub(own[*at].end);
+            let (member, row, _) = row(*at);
+            column.rows[member] = Some(row);
+            (token.seq, token.size) = (token.seq.or(own[*at].seq), token.size.max(own[*at].size));
+            next = at + 1;
+        }
+        merged.push((token, column));
+    }
+    (next..own.len()).for_each(|at| merged.push(new(at, difference)));
+    merged
+}
+
+/// Two collectives side by side, one on some ranks and the other on the rest, are one place at which the ranks differ.
+fn mark_other_collectives(columns: &mut [Column]) {
+    for at in 1..columns.len() {
+        let (before, after) = columns.split_at_mut(at);
+        let (Some(a), Some(b)) = (before.last_mut(), after.first_mut()) else { continue };
+        let differ = a.rows.iter().zip(&b.rows).all(|(a, b)| a.is_some() != b.is_some());
+        if differ && a.fault.is_none() && a.rows.len() > 1 {
+            (a.fault, b.fault) = (Some(Fault::OtherCollective), Some(Fault::OtherCollective));
+        }
+    }
+}
+
+fn mark_other_sizes(positions: &[usize], tokens: &[Vec<Token>], columns: &mut [Column]) {
+    for column in columns {
+        let of_member = |(member, row): (usize, &Option<u32>)| Some(tokens[positions[member]][(*row)? as usize].size);
+        let mut sizes: Vec<u32> = column.rows.iter().enumerate().filter_map(of_member).filter(|size| *size != 0).collect();
+        sizes.dedup();
+        if sizes.len() > 1 {
+            column.fault = Some(Fault::OtherSize);
+        }
+    }
+}

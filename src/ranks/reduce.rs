@@ -1,0 +1,355 @@
+//! A loaded trace, reduced to the parts of its ranks.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::part::{Group, Kind, PartStack, RankPart, RankSource, Row, Step, VERSION};
+use super::segments::{self, Gap, Launch, Texts};
+use crate::analysis::stack_key::StackKey;
+use crate::analysis::stacks::StackOptions;
+use crate::analysis::summary::within_trace;
+use crate::attribution::busy::Busy;
+use crate::attribution::launches::{self, Evidence, Launched, Launches};
+use crate::attribution::operations::{Operation, Operations};
+use crate::attribution::ranks::Ranks;
+use crate::attribution::selection::Wanted;
+use crate::attribution::{Attribution, AttributionOptions, Attributor, KernelLaunch};
+use crate::event::ArgValue;
+use crate::id::{GpuId, RankId, SliceId, TraceId};
+use crate::nccl::steps;
+use crate::store::Store;
+use crate::store::slices::UNFINISHED;
+use crate::time::{Ns, Window};
+
+/// Reduces a trace to the collectives of a window, one part for each rank in it. `wanted` are the kernels of `launches`; those of them
+/// that are no collectives are left out. The trace must have been loaded with [`crate::event::ArgsWanted::OPERATIONS`], or all.
+pub fn reduce(
+    name: &str,
+    attributor: Attributor<'_>,
+    wanted: &Wanted,
+    launches: &Launches,
+    window: Window,
+    options: &StackOptions,
+) -> Vec<RankPart> {
+    let store = attributor.store();
+    let inside = |launched: &&Launched| window.contains(launched.at(store, options.window_on));
+    let of = AttributionOptions { exact_names: options.exact_names, forward: options.forward };
+    let attribution = attributor.attribute(launches.kernels.iter().filter(inside), of);
+    let operations = Operations::of(store, wanted, &attribution);
+    let ranks = Ranks::of(store, &attribution.kernels);
+    let kernels = attribution.kernels.iter().map(|row| (row.launched.kernel, row));
+    let rows: HashMap<SliceId, &KernelLaunch> = kernels.collect();
+    let mut parts = Vec::new();
+    for (rank, gpus) in by_rank(&operations.rows, &ranks, &rows) {
+        let own: Vec<(&Operation, &KernelLaunch)> = operations
+            .rows
+            .iter()
+            .filter(|operation| gpus.contains(&operation.gpu))
+            .map(|operation| (operation, rows[&operation.kernel]))
+            .collect();
+        let reducer = Reducer { store, attribution: &attribution, options, texts: Texts::default(), gpus };
+        let part = reducer.part(&operations, &own, within_trace(store, window));
+        parts.push(RankPart { trace: name.to_owned(), said: said(store, &ranks, rank, &own), ..part });
+    }
+    parts
+}
+
+/// The GPUs of each rank of a trace. A GPU whose rank nothing says is a rank by itself.
+fn by_rank(
+    operations: &[Operation],
+    ranks: &Ranks<'_>,
+    rows: &HashMap<SliceId, &KernelLaunch>,
+) -> Vec<(Option<RankId>, Vec<GpuId>)> {
+    let mut votes: BTreeMap<GpuId, BTreeMap<RankId, u64>> = BTreeMap::new();
+    for operation in operations {
+        let of_gpu = votes.entry(operation.gpu).or_default();
+        let rank = ranks.of_records(rows[&operation.kernel]).or(operation.rank);
+        rank.into_iter().for_each(|rank| *of_gpu.entry(rank).or_default() += 1);
+    }
+    let mut found: BTreeMap<(Option<RankId>, Option<GpuId>), Vec<GpuId>> = BTreeMap::new();
+    for (gpu, votes) in votes {
+        let rank = votes.into_iter().max_by_key(|(rank, votes)| (*votes, std::cmp::Reverse(*rank))).map(|(rank, _)| rank);
+        found.entry((rank, rank.is_none().then_some(gpu))).or_default().push(gpu);
+    }
+    found.into_iter().map(|((rank, _), gpus)| (rank, gpus)).collect()
+}
+
+/// What says which rank it is. A header and a file's name are about all of a file, and so say nothing where it has several ranks.
+fn said(
+    store: &Store,
+    ranks: &Ranks<'_>,
+    rank: Option<RankId>,
+    own: &[(&Operation, &KernelLaunch)],
+) -> Vec<(RankSource, u32)> {
+    let trace = own.first().map_or(TraceId(0), |(operation, _)| operation.gpu.trace);
+    let of_records = own.iter().find_map(|(_, row)| ranks.of_records(row));
+    let header = ranks.of_header(trace);
+    let is_merged = header.is_none() && of_records.is_some();
+    let of_file = ranks.of_file(trace).filter(|_| !is_merged);
+    let file = store.traces.get(trace.row()).map_or("", |trace| trace.file.as_str());
+    let source = if crate::nccl::ranks::is_named_rank(file) { RankSource::FileName } else { RankSource::FileWord };
+    let all = [(RankSource::Header, header), (RankSource::Records, of_records), (source, of_file)];
+    let mut said: Vec<(RankSource, u32)> =
+        all.into_iter().filter_map(|(source, rank)| Some((source, rank?.0))).collect();
+    if said.is_empty() {
+        said.extend(rank.map(|rank| (RankSource::Records, rank.0)));
+    }
+    said
+}
+
+/// Makes the part of a rank.
+struct Reducer<'a> {
+    store: &'a Store,
+    attribution: &'a Attribution,
+    options: &'a StackOptions,
+    texts: Texts,
+    gpus: Vec<GpuId>,
+}
+
+impl Reducer<'_> {
+    fn part(mut self, operations: &Operations, own: &[(&Operation, &KernelLaunch)], window: Window) -> RankPart {
+        let groups = operations.communicators.iter().map(|known| Group {
+            ranks: known.ranks.clone(),
+            description: known.description.clone(),
+            name: known.name.clone(),
+            size: known.size,
+        });
+        let groups: Vec<Group> = groups.collect();
+        let (stacks, stack_of) = self.stacks(own);
+        let (kinds, kind_of) = self.kinds(own);
+        let steps = self.steps(window);
+        let mut streams: Vec<_> = Vec::new();
+        let mut rows: Vec<Row> = Vec::with_capacity(own.len());
+        for (at, (operation, row)) in own.iter().enumerate() {
+            let stream = streams.iter().position(|known| *known == operation.stream).unwrap_or_else(|| {
+                streams.push(operation.stream);
+                streams.len() - 1
+            });
+            let launched = operation.launch.map_or(operation.start, |call| self.store.slices.ts(call));
+            rows.push(Row {
+                kernel: operation.kernel.0,
+                start: operation.start,
+                dur: row.gpu_time,
+                exposed: row.exposed,
+                before_end: None,
+                before: None,
+                kind: kind_of[at],
+                group: operation.communicator.map(|group| group as u32),
+                seq: operation.sequence.and_then(|seq| u32::try_from(seq).ok()),
+                stack: stack_of[at],
+                stream: stream as u32,
+                step: step_of(&steps, launched),
+                segment: None,
+                gpu_class: None,
+                is_replay: row.launched.evidence == Evidence::GraphReplay,
+            });
+        }
+        let kernels = self.kernels();
+        self.before(&mut rows, &kernels);
+        let (segments, cpu) = self.segments(own, &mut rows, window);
+        let gpu = self.gaps(&mut rows, own, &kernels);
+        RankPart {
+            version: VERSION,
+            trace: String::new(),
+            said: Vec::new(),
+            world_size: self.world_size(),
+            window,
+            queue_empty: self.queue_empty(&kernels, window),
+            gpus: self.gpus.len() as u32,
+            texts: self.texts.list,
+            groups,
+            kinds,
+            stacks,
+            steps,
+            rows,
+            segments,
+            cpu: cpu.classes,
+            cpu_outliers: cpu.outliers,
+            gpu: gpu.classes,
+            gpu_outliers: gpu.outliers,
+            damage: Vec::new(),
+        }
+    }
+
+    /// The stacks, and which of them each operation has.
+    fn stacks(&self, own: &[(&Operation, &KernelLaunch)]) -> (Vec<PartStack>, Vec<Option<u32>>) {
+        let Reducer { store, attribution, options, .. } = self;
+        let mut by_path: HashMap<_, u32> = HashMap::new();
+        let mut by_stack: BTreeMap<PartStack, u32> = BTreeMap::new();
+        let mut of = Vec::with_capacity(own.len());
+        for (_, row) in own {
+            if row.path.is_none() && row.capture.is_none() {
+                of.push(None);
+                continue;
+            }
+            let path = (row.path, row.helper_thread, row.capture, row.forward);
+            let stack = *by_path.entry(path).or_insert_with(|| {
+                let key = StackKey::of(store, &attribution.paths, row, options.exact_names);
+                let telling = key.telling_frames(&options.user_code).into_iter().map(str::to_owned).collect();
+                let stack = PartStack {
+                    telling,
+                    captured: key.captured.map(|path| path.frames),
+                    forward: key.forward.map(|path| path.frames),
+                    thread: key.thread,
+                    frames: key.frames,
+                };
+                let next = by_stack.len() as u32;
+                *by_stack.entry(stack).or_insert(next)
+            });
+            of.push(Some(stack));
+        }
+        let mut stacks: Vec<(PartStack, u32)> = by_stack.into_iter().collect();
+        stacks.sort_unstable_by_key(|(_, number)| *number);
+        (stacks.into_iter().map(|(stack, _)| stack).collect(), of)
+    }
+
+    fn kinds(&mut self, own: &[(&Operation, &KernelLaunch)]) -> (Vec<Kind>, Vec<u32>) {
+        let mut numbers: HashMap<Kind, u32> = HashMap::new();
+        let mut kinds: Vec<Kind> = Vec::new();
+        let mut of = Vec::with_capacity(own.len());
+        for (operation, row) in own {
+            let kind = Kind {
+                collective: operation.collective.clone(),
+                kernel: self.texts.intern(self.store.slice_name(operation.kernel)),
+                dtype: operation.dtype.clone(),
+                in_elements: operation.in_elements,
+                out_elements: operation.out_elements,
+                bytes: operation.bytes,
+                peer: operation.peer,
+                is_recorded: operation.communicator.is_some() || operation.dtype.is_some() || row.record.is_some(),
+                is_uneven: operation.is_uneven,
+            };
+            let next = kinds.len() as u32;
+            let number = *numbers.entry(kind.clone()).or_insert(next);
+            if number == next {
+                kinds.push(kind);
+            }
+            of.push(number);
+        }
+        (kinds, of)
+    }
+
+    /// The steps on the CPU: the slices that look most like steps.
+    fn steps(&self, window: Window) -> Vec<Step> {
+        let store = self.store;
+        let named = store.names.iter().filter(|name| name.of_cpu);
+        let likely = named.filter_map(|name| {
+            let text = store.strings.get(name.id)?;
+            Some((steps::priority(text, true)?, name.id))
+        });
+        let likely: Vec<_> = likely.filter(|(priority, _)| *priority < 2).collect();
+        let Some(best) = likely.iter().map(|(priority, _)| *priority).min() else { return Vec::new() };
+        let is_step = |slice: &SliceId| likely.contains(&(best, store.slices.name(*slice)));
+        let mut steps: Vec<Step> = Vec::new();
+        for slice in store.slices.ids().filter(is_step) {
+            let (start, dur) = (store.slices.ts(slice), store.slices.dur(slice));
+            let is_on_gpu = store.process_of(slice).is_some_and(|process| self.gpus.iter().any(|gpu| gpu.process == process));
+            let is_nested = steps.last().is_some_and(|last| start < last.window.end);
+            let inside = Window { start, end: if dur == UNFINISHED { store.span.end } else { start + dur } };
+            if is_on_gpu || is_nested || inside.end <= window.start || inside.start >= window.end {
+                continue;
+            }
+            steps.push(Step { name: store.slice_name(slice).to_owned(), window: inside });
+        }
+        steps
+    }
+
+    /// The kernels of this rank's GPUs, in order.
+    fn kernels(&self) -> Vec<SliceId> {
+        self.store.kernels.iter().copied().filter(|kernel| self.gpus.contains(&self.store.gpu_of(*kernel))).collect()
+    }
+
+    fn end_of(&self, kernel: SliceId) -> Ns {
+        self.store.slices.ts(kernel) + self.store.slices.dur(kernel).max(Ns::ZERO)
+    }
+
+    /// What ended last before each row.
+    fn before(&self, rows: &mut [Row], kernels: &[SliceId]) {
+        let mut ends: Vec<(Ns, u32)> = kernels.iter().map(|kernel| (self.end_of(*kernel), kernel.0)).collect();
+        ends.sort_unstable();
+        let of_kernel: HashMap<u32, u32> = rows.iter().enumerate().map(|(at, row)| (row.kernel, at as u32)).collect();
+        for row in rows {
+            let until = ends.partition_point(|(end, _)| *end <= row.start);
+            // A kernel without a length ends where it starts.
+            let last = ends[..until].iter().rev().find(|(_, kernel)| *kernel != row.kernel);
+            row.before_end = last.map(|(end, _)| *end);
+            row.before = last.and_then(|(_, kernel)| of_kernel.get(kernel).copied());
+        }
+    }
+
+    /// The segments that end with the launches. One call may launch many kernels of a graph.
+    fn segments(
+        &mut self,
+        own: &[(&Operation, &KernelLaunch)],
+        rows: &mut [Row],
+        window: Window,
+    ) -> (Vec<super::part::Segment>, segments::Summed) {
+        let calls = own.iter().zip(rows.iter()).filter_map(|((operation, _), row)| Some((operation.launch?, row.stack)));
+        let mut first: BTreeMap<SliceId, Option<u32>> = BTreeMap::new();
+        calls.for_each(|(call, stack)| {
+            first.entry(call).or_insert(stack);
+        });
+        let launches: Vec<Launch> = first.into_iter().map(|(call, stack)| Launch { call, stack }).collect();
+        // A call without a thread has no segment.
+        let with_thread: Vec<Launch> =
+            launches.into_iter().filter(|launch| self.store.thread_of(launch.call).is_some()).collect();
+        let (segments, summed) = segments::of_threads(self.store, &with_thread, window, &mut self.texts);
+        for ((operation, _), row) in own.iter().zip(rows) {
+            let at = operation.launch.and_then(|call| with_thread.binary_search_by_key(&call, |launch| launch.call).ok());
+            row.segment = at.map(|at| at as u32);
+        }
+        (segments, summed)
+    }
+
+    /// What ran between the collectives.
+    fn gaps(
+        &mut self,
+        rows: &mut [Row],
+        own: &[(&Operation, &KernelLaunch)],
+        kernels: &[SliceId],
+    ) -> segments::Summed {
+        let is_collective = &self.attribution.activity.is_collective;
+        let compute = |kernel: &SliceId| !is_collective[self.store.slices.name(*kernel).0 as usize];
+        let compute: Vec<SliceId> = kernels.iter().copied().filter(compute).collect();
+        let mut last: Option<(Ns, Option<u32>)> = None;
+        let mut gaps = Vec::with_capacity(rows.len());
+        for (row, _) in rows.iter().zip(own) {
+            let (start, from) = last.unwrap_or((row.start, None));
+            gaps.push(Gap { from, to: row.stack, start, end: row.start });
+            last = Some((row.end().max(start), row.stack));
+        }
+        let (classes, summed) = segments::of_gaps(self.store, &gaps, &compute, &mut self.texts);
+        rows.iter_mut().zip(classes).for_each(|(row, class)| row.gpu_class = Some(class));
+        summed
+    }
+
+    /// For how much of the window nothing was queued. A kernel is queued from the end of the call that launched it on.
+    fn queue_empty(&self, kernels: &[SliceId], window: Window) -> Ns {
+        let store = self.store;
+        let found = launches::of(store, kernels.to_vec());
+        let mut of_gpu: BTreeMap<GpuId, Vec<(Ns, Ns)>> = BTreeMap::new();
+        for launched in &found.kernels {
+            let (start, end) = (store.slices.ts(launched.kernel), self.end_of(launched.kernel));
+            let call = launched.call.map(|call| store.slices.ts(call) + store.slices.dur(call).max(Ns::ZERO));
+            let queued = call.map_or(start, |call| call.min(start));
+            of_gpu.entry(store.gpu_of(launched.kernel)).or_default().push((queued, end - queued));
+        }
+        let empty = |queued: Vec<(Ns, Ns)>| window.duration() - Busy::of(queued).within(window.start, window.end);
+        of_gpu.into_values().map(empty).sum()
+    }
+
+    fn world_size(&self) -> Option<u32> {
+        let trace = self.gpus.first().map(|gpu| gpu.trace)?;
+        let field = self.store.header.iter().find(|field| field.trace == trace && field.key == "distributedInfo.world_size")?;
+        match field.value {
+            ArgValue::Int(size) => u32::try_from(size).ok(),
+            _ => None,
+        }
+    }
+}
+
+/// The step in which something was launched.
+fn step_of(steps: &[Step], launched: Ns) -> Option<u32> {
+    let after = steps.partition_point(|step| step.window.start <= launched);
+    let at = after.checked_sub(1)?;
+    steps[at].window.contains(launched).then_some(at as u32)
+}

@@ -1,0 +1,208 @@
+//! What to say first about many ranks: how much of their time is waiting, for whom, and why. Only what was measured is in it.
+
+use serde::Serialize;
+
+use super::cause::{ExcessPart, LateRank, Pattern, Why};
+use super::report::RankReport;
+use crate::time::Ns;
+
+/// The verdict.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct RanksVerdict<'a> {
+    /// The share of waiting in the time of the measured collectives.
+    pub waiting: f64,
+    /// For which share of the window nothing was queued, on the GPU where that is least and where it is most; if the job is launch-bound.
+    pub launch_bound: Option<(f64, f64)>,
+    /// The ranks for which others wait, and why, the one with most waiting first.
+    pub blamed: Vec<Blame<'a>>,
+    /// Whether all that is known comes from the lengths of kernels.
+    pub is_by_lengths: bool,
+}
+
+/// A rank for which others wait.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Blame<'a> {
+    /// The rank.
+    pub rank: u32,
+    /// The share of all waiting that is for it.
+    pub share: f64,
+    /// Why.
+    pub reason: Reason<'a>,
+}
+
+/// Why others wait for a rank.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum Reason<'a> {
+    /// Its launches are late.
+    Launch(&'a super::cause::LaunchLate),
+    /// Its GPU is late, because of these kernels.
+    Gpu {
+        /// How much longer they took, in all.
+        total: Ns,
+        /// The kernels.
+        kernels: &'a [ExcessPart],
+    },
+    /// It waits for another rank in another group.
+    Elsewhere {
+        /// The rank at the end of the chain.
+        root: u32,
+    },
+}
+
+/// If nothing is queued for more of the window than this, on every GPU, then the CPUs set the pace.
+const LAUNCH_BOUND: f64 = 0.3;
+
+/// With less of all waiting a rank is not named.
+const NOTABLE: f64 = 0.1;
+
+/// If waiting is a smaller part of the window than this, nobody is to blame for it.
+const NEGLIGIBLE: f64 = 0.005;
+
+/// How many ranks are named.
+const NAMED: usize = 3;
+
+/// Most of what a late rank has caused.
+const MOST: f64 = 0.5;
+
+impl RankReport {
+    /// The verdict.
+    pub fn verdict(&self) -> RanksVerdict<'_> {
+        let wall: Ns = self.ranks.iter().map(|rank| rank.window.duration()).sum();
+        let is_little = self.waited.share_of(wall).is_none_or(|share| share < NEGLIGIBLE);
+        let mut blamed: Vec<Blame<'_>> = Vec::new();
+        for late in self.late_ranks.iter().filter(|_| !is_little) {
+            let share = late.caused.share_of(self.waited).unwrap_or(0.0);
+            let Some(reason) = reason(late).filter(|_| share >= NOTABLE) else { continue };
+            blamed.push(Blame { rank: late.rank, share, reason });
+        }
+        blamed.truncate(NAMED);
+        let empty: Vec<f64> = self.ranks.iter().filter_map(|rank| rank.queue_empty_share).collect();
+        let least = empty.iter().copied().fold(1.0, f64::min);
+        let most = empty.iter().copied().fold(0.0, f64::max);
+        RanksVerdict {
+            waiting: self.waited.share_of(self.measured).unwrap_or(0.0),
+            launch_bound: (!empty.is_empty() && least >= LAUNCH_BOUND).then_some((least, most)),
+            blamed,
+            is_by_lengths: !matches!(self.clock.method, "align" | "trust"),
+        }
+    }
+}
+
+/// The reason for most of what a rank has caused, if it is more than chance.
+fn reason(late: &LateRank) -> Option<Reason<'_>> {
+    let (why, caused) = late.by.iter().max_by_key(|(why, caused)| (**caused, std::cmp::Reverse(**why)))?;
+    if caused.share_of(late.caused)? < MOST {
+        return None;
+    }
+    match why {
+        Why::LaunchLate => late.launch.as_ref().filter(|launch| launch.pattern != Pattern::Unsteady).map(Reason::Launch),
+        Why::GpuLate => {
+            let gpu = late.gpu.as_ref().filter(|gpu| !gpu.parts.is_empty())?;
+            Some(Reason::Gpu { total: gpu.total, kernels: &gpu.parts })
+        }
+        Why::WaitingElsewhere => Some(Reason::Elsewhere { root: late.roots.first()?.rank }),
+        Why::Unknown => None,
+    }
+}
+
+/// A bound on what ranks may wait.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct RankBound {
+    /// What is bounded.
+    pub of: Bounded,
+    /// For one rank alone.
+    pub rank: Option<u32>,
+    /// The most that is allowed: ns, a count, or a share of the measured time.
+    pub limit: Limit,
+    /// As the user wrote it.
+    pub text: String,
+}
+
+/// What is bounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bounded {
+    /// What ranks waited.
+    Waited,
+    /// What others waited for a rank.
+    Caused,
+    /// How much later late ranks came.
+    Added,
+    /// How often.
+    Late,
+}
+
+/// The most that is allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// A time.
+    Time(Ns),
+    /// A number of times.
+    Count(f64),
+    /// A share of the time of measured collectives.
+    Share(f64),
+}
+
+impl RankBound {
+    /// Parses `waited>20%`, `caused(rank=3)>2ms`, `added>1ms`, `late(rank=0)>10`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let expected = || "expected is a bound such as 'waited>20%', 'caused(rank=3)>2ms', 'added>1ms' or 'late>10'".to_owned();
+        let (what, limit) = text.split_once('>').ok_or_else(expected)?;
+        let (what, rank) = match what.trim().split_once('(') {
+            Some((what, of)) => {
+                let rank = of.trim().strip_suffix(')').and_then(|of| of.trim().strip_prefix("rank"));
+                let rank = rank.and_then(|of| of.trim().strip_prefix('=')?.trim().parse().ok()).ok_or_else(expected)?;
+                (what.trim(), Some(rank))
+            }
+            None => (what.trim(), None),
+        };
+        let of = match what {
+            "waited" => Bounded::Waited,
+            "caused" => Bounded::Caused,
+            "added" => Bounded::Added,
+            "late" => Bounded::Late,
+            _ => return Err(expected()),
+        };
+        let limit = limit.trim();
+        let limit = match (of, limit.strip_suffix('%')) {
+            (Bounded::Late, _) => Limit::Count(limit.parse().map_err(|_| expected())?),
+            (_, Some(percent)) => Limit::Share(percent.trim().parse::<f64>().map_err(|_| expected())? / 100.0),
+            (_, None) => Limit::Time(crate::time::parse_nanos(limit)?),
+        };
+        Ok(RankBound { of, rank, limit, text: text.to_owned() })
+    }
+
+    /// What an answer has of it, in the limit's unit: ns, a count, or a share.
+    pub fn value(&self, report: &RankReport) -> f64 {
+        let ranks = report.ranks.iter().filter(|rank| self.rank.is_none_or(|wanted| rank.rank == wanted));
+        let time = |get: fn(&super::report::RankWaits) -> Ns| ranks.clone().map(get).sum::<Ns>().as_f64();
+        let value = match self.of {
+            Bounded::Waited => time(|rank| rank.waited),
+            Bounded::Caused => time(|rank| rank.caused),
+            Bounded::Added => time(|rank| rank.added),
+            Bounded::Late => ranks.map(|rank| rank.late_count).sum::<u64>() as f64,
+        };
+        match self.limit {
+            Limit::Share(_) if report.measured > Ns::ZERO => value / report.measured.as_f64(),
+            Limit::Share(_) => 0.0,
+            Limit::Time(_) | Limit::Count(_) => value,
+        }
+    }
+
+    /// Whether an answer is beyond it.
+    pub fn is_exceeded(&self, report: &RankReport) -> bool {
+        let limit = match self.limit {
+            Limit::Time(limit) => limit.as_f64(),
+            Limit::Count(limit) | Limit::Share(limit) => limit,
+        };
+        self.value(report) > limit
+    }
+}

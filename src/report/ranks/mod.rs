@@ -1,0 +1,83 @@
+//! Many ranks in forms: one file per form.
+
+mod csv;
+mod perfetto;
+mod svg;
+mod table;
+mod text;
+mod verdict;
+
+use std::io;
+
+use super::Screen;
+use super::json;
+use crate::ranks::report::{Compared, RankReport};
+
+/// A form of many ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RankForm {
+    /// For people: the verdict, ranks, stacks, and how far that can be trusted.
+    Text,
+    /// For people: the verdict, then tables of ranks, stacks, groups and steps.
+    Table,
+    /// For programs: everything, by a schema.
+    Json,
+    /// For spreadsheets: one row for each rank and stack.
+    Csv,
+    /// For viewers: all ranks side by side on one clock.
+    Perfetto,
+    /// A heat map of ranks and steps as a picture.
+    Svg,
+}
+
+impl RankForm {
+    /// Whether it is for people.
+    pub fn is_for_people(self) -> bool {
+        matches!(self, RankForm::Text | RankForm::Table)
+    }
+}
+
+/// Many ranks, and how to show them.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct RankAnswer<'a> {
+    /// The ranks themselves.
+    pub compared: &'a Compared,
+    /// The answer about them.
+    pub report: &'a RankReport,
+    /// What the traces are called.
+    pub name: &'a str,
+    /// How many stacks are shown; `None` for all.
+    pub limit: Option<usize>,
+    /// How it is shown to people.
+    pub screen: Screen,
+}
+
+impl<'a> RankAnswer<'a> {
+    /// An answer for a file, with all stacks.
+    pub fn new(compared: &'a Compared, report: &'a RankReport, name: &'a str) -> Self {
+        RankAnswer { compared, report, name, limit: None, screen: Screen::default() }
+    }
+
+    /// The same, shown in another way.
+    #[must_use]
+    pub fn shown(self, screen: Screen, limit: Option<usize>) -> Self {
+        RankAnswer { screen, limit, ..self }
+    }
+
+    /// Writes the answer in a form.
+    ///
+    /// # Errors
+    /// What the writer fails with.
+    pub fn write(&self, form: RankForm, out: &mut Vec<u8>) -> io::Result<()> {
+        match form {
+            RankForm::Text => text::ranks(self, out),
+            RankForm::Table => table::ranks(self, out),
+            RankForm::Json => json::ranks(self.report, &verdict::plain(self.report), self.limit, self.name, out),
+            RankForm::Csv => csv::ranks(self.report, out),
+            RankForm::Perfetto => perfetto::ranks(self.compared, out),
+            RankForm::Svg => svg::ranks(self.report, out),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Many ranks as tables: ranks, stacks, groups, steps, sizes.
+
+use std::io::{self, Write};
+
+use super::RankAnswer;
+use super::text::{rank_table, trust};
+use super::verdict::{sentences, some_ranks};
+use crate::ranks::report::{GroupWaits, RankReport, SizeRow, StackWaits, StepWaits};
+use crate::report::column::{Align, CALLED_FROM, Column, Table};
+use crate::report::format::{count, duration, shorten_right, size, visible};
+use crate::report::frames::shorten_frame;
+use crate::time::Ns;
+
+/// How many rows a table has if nothing else is asked for.
+const ROWS: usize = 20;
+
+const STACKS: &[Column<StackWaits>] = &[
+    Column::right("count", |stack, ()| count(stack.count)),
+    Column::right("waited", |stack, ()| duration(stack.waited)),
+    Column::dropped(1, Align::Right, "added", |stack, ()| duration(stack.added)),
+    Column::dropped(0, Align::Right, "late", |stack, ()| count(stack.late_count)),
+    Column::dropped(2, Align::Right, "transfer", |stack, ()| duration(stack.transfer)),
+    Column::right("mostly for", |stack, ()| mostly(&stack.late_ranks)),
+    Column::dropped(3, Align::Right, "busbw (GB/s)", |stack, ()| {
+        stack.bandwidth.map_or("?".to_owned(), |of| format!("{:.1}", of.transfer))
+    }),
+];
+
+const GROUPS: &[Column<GroupWaits>] = &[
+    Column::left("group", |group, ()| name(group)),
+    Column::right("collectives", |group, ()| count(group.collectives)),
+    Column::right("waited", |group, ()| duration(group.waited)),
+    Column::right("transfer", |group, ()| duration(group.transfer)),
+    Column::right("mostly for", |group, ()| mostly(&group.late_ranks)),
+    Column::left("by", |group, ()| if group.by_clocks { "clocks" } else { "lengths" }.to_owned()),
+];
+
+/// The context is the rank for which was waited most.
+const STEPS: &[Column<StepWaits, Option<u32>>] = &[
+    Column::left("step", |step, _| shorten_right(&visible(&step.name), 40)),
+    Column::right("waited", |step, _| duration(step.waited.iter().copied().sum())),
+    Column::right("mostly for", |_, rank| rank.map_or("-".to_owned(), |rank| format!("rank {rank}"))),
+];
+
+const SIZES: &[Column<SizeRow>] = &[
+    Column::left("collective", |row, ()| visible(&row.collective).into_owned()),
+    Column::right("size", |row, ()| size(row.bytes)),
+    Column::right("ranks", |row, ()| row.ranks.to_string()),
+    Column::right("count", |row, ()| count(row.count)),
+    Column::right("transfer (median)", |row, ()| duration(row.median_transfer)),
+    Column::right("busbw of transfer (GB/s)", |row, ()| format!("{:.1}", row.bandwidth.transfer)),
+    Column::right("of whole kernels", |row, ()| format!("{:.1}", row.bandwidth.kernel)),
+];
+
+/// The rank for which was waited most in a step.
+fn most_of_step(step: &StepWaits, report: &RankReport) -> Option<u32> {
+    let of_ranks = step.caused.iter().zip(&report.ranks).filter(|(caused, _)| **caused > Ns::ZERO);
+    of_ranks.max_by_key(|(caused, rank)| (**caused, std::cmp::Reverse(rank.rank))).map(|(_, rank)| rank.rank)
+}
+
+fn mostly(late: &[(u32, Ns)]) -> String {
+    late.first().map_or("-".to_owned(), |(rank, _)| format!("rank {rank}"))
+}
+
+fn name(group: &GroupWaits) -> String {
+    let of = &group.group;
+    let mut text = of.description.as_deref().or(of.name.as_deref()).map_or(String::new(), |name| format!("{} ", visible(name)));
+    if let Some((from, to)) = of.pair {
+        return format!("{text}rank {from} to rank {to}");
+    }
+    text.push_str(&shorten_right(&some_ranks(of.ranks.as_deref().unwrap_or(&group.ranks_here)), 40));
+    if of.inferred_from_stream.is_some() {
+        text.push_str(" (inferred)");
+    }
+    text
+}
+
+pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut impl Write) -> io::Result<()> {
+    let RankAnswer { report, screen, .. } = answer;
+    let limit = answer.limit.unwrap_or(ROWS);
+    for sentence in sentences(report, screen) {
+        writeln!(out, "{}", screen.fill(&sentence))?;
+    }
+    writeln!(out, "\n{}", rank_table(report, screen))?;
+    let mut table = Table::of(STACKS, report.stacks.iter().take(limit).map(|stack| (stack, ())));
+    table.drop_to(screen.room(30));
+    let room = screen.room(table.width() + 2).max(CALLED_FROM.len());
+    let from = |stack: &StackWaits| stack.headline.as_deref().map_or(String::new(), |frame| shorten_frame(&visible(frame), room));
+    table.push("from", report.stacks.iter().take(limit).map(from).collect());
+    writeln!(out, "{}", table.text())?;
+    let groups = Table::of(GROUPS, report.groups.iter().take(limit).map(|group| (group, ())));
+    writeln!(out, "{}", groups.text())?;
+    if !report.steps.is_empty() {
+        let steps = Table::of(STEPS, report.steps.iter().take(limit).map(|step| (step, most_of_step(step, report))));
+        writeln!(out, "{}", steps.text())?;
+    }
+    if !report.sizes.is_empty() {
+        let sizes = Table::of(SIZES, report.sizes.iter().take(limit).map(|row| (row, ())));
+        writeln!(out, "{}", sizes.text())?;
+    }
+    trust(report, screen, out)
+}

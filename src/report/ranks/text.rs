@@ -1,0 +1,189 @@
+//! Many ranks for people: the verdict, a table of the ranks, the stacks with most waiting, and how far that can be trusted.
+
+use std::io::{self, Write};
+
+use super::RankAnswer;
+use super::verdict::{sentences, some_ranks};
+use crate::analysis::origin::names;
+use crate::ranks::report::{RankReport, RankWaits, StackWaits};
+use crate::report::Screen;
+use crate::report::column::{Align, Column, Table};
+use crate::report::format::{count, duration, percent, percent_or_unknown, visible};
+use crate::time::Ns;
+
+/// How many stacks are shown by default.
+const STACKS: usize = 5;
+
+/// Of more ranks only those are shown that waited most, and for which others waited most.
+const RANKS: usize = 16;
+
+/// How many of each.
+const EXTREME: usize = 6;
+
+/// How many lines there are of anything else.
+const LINES: usize = 5;
+
+const COLUMNS: &[Column<RankWaits>] = &[
+    Column::right("rank", |rank, ()| rank.rank.to_string()),
+    Column::dropped(5, Align::Right, "collectives", |rank, ()| duration(rank.gpu)),
+    Column::right("waited", |rank, ()| duration(rank.waited)),
+    Column::right("caused", |rank, ()| duration(rank.caused)),
+    Column::right("added", |rank, ()| duration(rank.added)),
+    Column::right("late", |rank, ()| count(rank.late_count)),
+    Column::dropped(4, Align::Right, "transfer", |rank, ()| duration(rank.transfer)),
+    Column::dropped(3, Align::Right, "queue empty", |rank, ()| percent_or_unknown(rank.queue_empty_share)),
+    Column::dropped(2, Align::Right, "clock", |rank, ()| clock(rank)),
+];
+
+/// `+0.630 µs ± 0.400 µs`
+fn clock(rank: &RankWaits) -> String {
+    let (Some(offset), Some(uncertainty)) = (rank.offset, rank.uncertainty) else { return "-".to_owned() };
+    let sign = if offset > Ns::ZERO { "+" } else { "" };
+    let drift = if rank.drift == 0.0 { String::new() } else { format!(", {:+.1} ns/ms", rank.drift) };
+    format!("{sign}{} ± {}{drift}", duration(offset), duration(uncertainty))
+}
+
+pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut impl Write) -> io::Result<()> {
+    let RankAnswer { report, screen, .. } = answer;
+    for sentence in sentences(report, screen) {
+        writeln!(out, "{}", screen.fill(&sentence))?;
+    }
+    writeln!(out)?;
+    out.write_all(rank_table(report, screen).as_bytes())?;
+    writeln!(out)?;
+    stacks(report, screen, answer.limit.unwrap_or(STACKS), out)?;
+    trust(report, screen, out)
+}
+
+/// The ranks, or of many those at both ends.
+pub(super) fn rank_table(report: &RankReport, screen: &Screen) -> String {
+    let mut shown: Vec<&RankWaits> = report.ranks.iter().collect();
+    let left_out = shown.len().saturating_sub(2 * EXTREME);
+    let is_short = shown.len() > RANKS && !screen.verbose;
+    if is_short {
+        shown.sort_by_key(|rank| (std::cmp::Reverse(rank.caused), rank.rank));
+        let last = shown.split_off(EXTREME);
+        let mut last: Vec<&RankWaits> = last;
+        last.sort_by_key(|rank| (std::cmp::Reverse(rank.waited), rank.rank));
+        shown.extend(last.into_iter().take(EXTREME));
+    }
+    let mut table = Table::of(COLUMNS, shown.into_iter().map(|rank| (rank, ())));
+    table.drop_to(screen.room(0));
+    let note = match is_short {
+        true => format!("  … and {left_out} more; above are those with most caused, then those with most waited\n"),
+        false => String::new(),
+    };
+    table.text() + &note
+}
+
+fn stacks(report: &RankReport, screen: &Screen, limit: usize, out: &mut impl Write) -> io::Result<()> {
+    let telling: Vec<&[String]> = report.stacks.iter().map(|stack| stack.telling.as_slice()).collect();
+    let names = names(&telling);
+    let shown = report.stacks.iter().zip(&names).take(limit);
+    for (stack, name) in shown {
+        let mut name = name.iter().map(|frame| visible(frame));
+        let from = name.next().map_or("(no launch in the trace)".into(), |frame| screen.accent(&frame));
+        let within: String = name.map(|frame| format!(" in {frame}")).collect();
+        writeln!(out, "{}", screen.fill(&format!("{from}{within}")))?;
+        writeln!(out, "{}", screen.fill(&format!("    {}", stack_line(stack))))?;
+    }
+    let more = report.stacks.len().saturating_sub(limit);
+    if more > 0 {
+        writeln!(out, "… and {} more stacks", count(more as u64))?;
+    }
+    writeln!(out)
+}
+
+/// `48 kernels: waited 61.2 of 70.1 ms, for rank 3 (55.1 %), rank 2 (40.2 %); transfer 8.9 ms, 320.1 GB/s (whole kernels 40.0)`
+fn stack_line(stack: &StackWaits) -> String {
+    let collectives: Vec<&str> = stack.collectives.keys().map(String::as_str).collect();
+    let mut text = format!(
+        "{} {}: waited {} of {}",
+        count(stack.count),
+        collectives.join(", "),
+        duration(stack.waited),
+        duration(stack.gpu)
+    );
+    let late: Vec<String> = stack
+        .late_ranks
+        .iter()
+        .filter(|(_, waited)| waited.share_of(stack.waited).is_some_and(|share| share >= 0.1))
+        .take(3)
+        .map(|(rank, waited)| format!("rank {rank} ({})", percent(waited.share_of(stack.waited).unwrap_or(0.0))))
+        .collect();
+    if !late.is_empty() {
+        text.push_str(&format!(", for {}", late.join(", ")));
+    }
+    if stack.waited + stack.transfer > Ns::ZERO {
+        text.push_str(&format!("; transfer {}", duration(stack.transfer)));
+    }
+    if let Some(bandwidth) = stack.bandwidth {
+        text.push_str(&format!(" at {:.1} GB/s, whole kernels {:.1} GB/s", bandwidth.transfer, bandwidth.kernel));
+    }
+    text
+}
+
+/// How far the answer can be trusted: matches, clocks, and what is not here.
+pub(super) fn trust(report: &RankReport, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
+    let mut lines = vec![matches(report)];
+    lines.push(clocks(report));
+    lines.extend(report.clock.refused.iter().take(LINES).cloned());
+    if !report.clock.unsteady_ranks.is_empty() {
+        lines.push(format!("Clock not constant: {}; their ± is wider for that.", some_ranks(&report.clock.unsteady_ranks)));
+    }
+    if !report.missing_ranks.is_empty() {
+        let more = if report.missing_ranks.len() == 1 { "it" } else { "one of them" };
+        lines.push(format!("Not here: {}; {more} may be the late one.", some_ranks(&report.missing_ranks)));
+    }
+    if !report.silent_ranks.is_empty() {
+        lines.push(format!("Without a collective in the window: {}.", some_ranks(&report.silent_ranks)));
+    }
+    let refused = report.refused.iter().take(LINES);
+    lines.extend(refused.map(|refused| format!("Left out: {}: {}.", visible(&refused.trace), refused.why)));
+    let inferred = report.groups.iter().filter(|group| group.group.inferred_from_stream.is_some() && group.ranks_here.len() > 1);
+    if let n @ 1.. = inferred.count() {
+        let groups = if n == 1 { "1 group is".to_owned() } else { format!("{n} groups are") };
+        lines.push(format!("The traces do not name their process groups; {groups} inferred from equal sequences of kernels."));
+    }
+    lines.iter().try_for_each(|line| writeln!(out, "{}", screen.fill(line)))
+}
+
+/// `Matched: 1,568 of 1,568 kernels on all ranks of their groups; 298 of 392 collectives together.`
+fn matches(report: &RankReport) -> String {
+    let counts = &report.matches;
+    let mut text = format!("Matched: {} of {} kernels with all ranks of their group", count(counts.matched), count(counts.kernels));
+    if counts.partial > 0 {
+        text.push_str(&format!(", {} with some", count(counts.partial)));
+    }
+    for (field, kernels) in &counts.mismatched {
+        text.push_str(&format!(", {} that differ in {field}", count(*kernels)));
+    }
+    for (reason, kernels) in &counts.unmatched {
+        text.push_str(&format!(", {} unmatched ({reason})", count(*kernels)));
+    }
+    text.push_str(&format!(
+        ". Measured: {} collectives; the last two ranks came together at {}.",
+        count(report.collectives),
+        count(report.together)
+    ));
+    text
+}
+
+fn clocks(report: &RankReport) -> String {
+    let clock = &report.clock;
+    let residual = &clock.residual;
+    let known = (residual.residual_median_ns, residual.residual_p95_ns, residual.residual_max_ns);
+    match (clock.method, known) {
+        ("align" | "trust", (Some(median), Some(p95), Some(max))) => format!(
+            "Clocks: {} {} collectives, whose ends are then within {} of each other in the median, {} in 95 of 100, {} at most.",
+            if clock.method == "align" { "aligned by" } else { "trusted as they are; compared at" },
+            count(clock.anchors),
+            duration(median),
+            duration(p95),
+            duration(max)
+        ),
+        ("align" | "trust", _) => "Clocks: trusted as they are.".to_owned(),
+        ("refused", _) => "Clocks: not aligned. Waiting is known from the lengths of kernels alone.".to_owned(),
+        _ => "Clocks: not compared. Waiting is known from the lengths of kernels alone.".to_owned(),
+    }
+}

@@ -1,0 +1,178 @@
+//! The verdict on many ranks in words.
+
+use crate::ranks::cause::{Excess, ExcessPart, LaunchLate, Pattern};
+use crate::ranks::job::ranges;
+use crate::ranks::report::RankReport;
+use crate::ranks::verdict::{Blame, RanksVerdict, Reason};
+use crate::report::Screen;
+use crate::report::format::{count, duration, percent, visible};
+use crate::time::Ns;
+
+/// Without colours, on one line.
+pub(super) fn plain(report: &RankReport) -> String {
+    sentences(report, &Screen::default()).join(" ")
+}
+
+/// The sentences of the verdict, what matters most first.
+pub(super) fn sentences(report: &RankReport, screen: &Screen) -> Vec<String> {
+    let verdict = report.verdict();
+    if report.collectives == 0 {
+        return vec!["No collective of several ranks was matched, so nobody is seen waiting.".to_owned()];
+    }
+    let mut text = Vec::new();
+    if let Some((least, most)) = verdict.launch_bound {
+        text.push(format!(
+            "All ranks are launch-bound: for {} of the window nothing was queued on their GPUs, so their CPUs set the pace.",
+            between(least, most)
+        ));
+    }
+    let what = what(report);
+    text.push(format!(
+        "{} of {what} time is waiting for another rank: {} of {} over all ranks.",
+        percent(verdict.waiting),
+        duration(report.waited),
+        duration(report.measured)
+    ));
+    text.extend(blames(report, &verdict, screen));
+    text
+}
+
+fn between(least: f64, most: f64) -> String {
+    let (least, most) = (format!("{:.0}", least * 100.0), format!("{:.0}", most * 100.0));
+    if least == most { format!("{least} %") } else { format!("{least} to {most} %") }
+}
+
+/// `all-reduce`, if there is nothing else to speak of.
+fn what(report: &RankReport) -> String {
+    let names: std::collections::BTreeSet<&str> = report
+        .stacks
+        .iter()
+        .filter(|stack| stack.waited > Ns::ZERO)
+        .flat_map(|stack| stack.collectives.keys())
+        .map(String::as_str)
+        .collect();
+    match names.into_iter().collect::<Vec<_>>()[..] {
+        [one] => one.replace('_', "-"),
+        _ => "collectives'".to_owned(),
+    }
+}
+
+fn blames(report: &RankReport, verdict: &RanksVerdict<'_>, screen: &Screen) -> Vec<String> {
+    if verdict.blamed.is_empty() {
+        return vec![nobody(report)];
+    }
+    let mut text = Vec::new();
+    let mut rest = &verdict.blamed[..];
+    while let Some((first, _)) = rest.split_first() {
+        // Ranks that are slower everywhere, one after the other, share a sentence.
+        let alike = rest.iter().take_while(|blame| slower(first).is_some() && slower(blame).is_some()).count().max(1);
+        let (group, others) = rest.split_at(alike);
+        text.push(sentence(group, screen));
+        rest = others;
+    }
+    text
+}
+
+fn nobody(report: &RankReport) -> String {
+    if report.late == 0 {
+        return "The ranks come together: no rank is late at any collective.".to_owned();
+    }
+    let times = if report.late == 1 { "once".to_owned() } else { format!("{} times", count(report.late)) };
+    match report.late_ranks.first() {
+        Some(late) if late.caused.share_of(report.waited).is_some_and(|share| share >= 0.5) => format!(
+            "{} of it is for rank {}, and nothing that was measured says why: what it does between its launches takes now longer and now shorter than elsewhere.",
+            percent(late.caused.share_of(report.waited).unwrap_or(0.0)),
+            late.rank
+        ),
+        _ => format!(
+            "No rank stands out: in {} collectives of {} some rank was late ({times} in all), in turn or by chance.",
+            count(report.late),
+            count(report.collectives)
+        ),
+    }
+}
+
+/// How the launches are late of a rank that is slower everywhere, and of which no function stands out.
+fn slower<'a>(blame: &Blame<'a>) -> Option<&'a LaunchLate> {
+    match blame.reason {
+        Reason::Launch(launch) if launch.pattern == Pattern::SlowerEverywhere && launch.excess.parts.is_empty() => Some(launch),
+        _ => None,
+    }
+}
+
+fn sentence(group: &[Blame<'_>], screen: &Screen) -> String {
+    let Some(first) = group.first() else { return String::new() };
+    let list = |of: &dyn Fn(&Blame<'_>) -> String| group.iter().map(of).collect::<Vec<_>>().join(" and ");
+    let ranks = list(&|blame| blame.rank.to_string());
+    let ranks = screen.accent(&format!("rank{} {ranks}", if group.len() > 1 { "s" } else { "" }));
+    let share = list(&|blame| percent(blame.share));
+    let head = format!("{share} of the waiting is for {ranks}: ");
+    let (they, their) = if group.len() > 1 { ("they launch", "their CPUs are") } else { ("it launches", "its CPU is") };
+    if let Some(launch) = slower(first) {
+        let all: Vec<&LaunchLate> = group.iter().filter_map(slower).collect();
+        let each = |of: &dyn Fn(&LaunchLate) -> String| all.iter().map(|launch| of(launch)).collect::<Vec<_>>().join(" and ");
+        return format!(
+            "{head}{they} late, since {their} slower everywhere. {} of {} times between launches are longer than on the other ranks, by {} in the median, {} in all ({}); no function stands out.",
+            each(&|launch| format!("{:.0} %", 100.0 * launch.longer as f64 / launch.segments.max(1) as f64)),
+            count(launch.segments),
+            each(&|launch| duration(launch.median_excess)),
+            each(&|launch| duration(launch.total_excess)),
+            each(&|launch| percent(launch.total_excess.share_of(launch.others).unwrap_or(0.0))),
+        );
+    }
+    head + &match first.reason {
+        Reason::Launch(launch) => launches(launch, screen),
+        Reason::Gpu { total, kernels } => format!(
+            "it launches in time, but its GPU is still busy: what runs before takes {} longer there{}.",
+            duration(total),
+            parts(kernels, total, screen)
+        ),
+        Reason::Elsewhere { root } => format!("it is late because it waits for rank {root} in another group."),
+    }
+}
+
+fn launches(launch: &LaunchLate, screen: &Screen) -> String {
+    let LaunchLate { excess: Excess { total, parts: named }, .. } = launch;
+    let place = place(launch);
+    let of = parts(named, *total, screen);
+    match launch.pattern {
+        Pattern::OneEvent => format!("it launches late after one event: {} longer than elsewhere, once{place}{of}.", duration(*total)),
+        Pattern::SamePlace => format!("it launches late because one place takes {} longer in all{place}{of}.", duration(*total)),
+        Pattern::SlowerEverywhere => format!(
+            "it launches late: {} of {} times between launches are longer than elsewhere, {} in all{of}.",
+            count(launch.longer),
+            count(launch.segments),
+            duration(launch.total_excess)
+        ),
+        Pattern::ConstantLag => format!(
+            "it launches {} after the others throughout, a constant lag: it fell back before the first of these calls, and all ranks launch at the same pace since. The lag can be gained once, not at every call.",
+            launch.lag.map_or_else(|| "some time".to_owned(), duration)
+        ),
+        Pattern::Unsteady => "it launches late, now more and now less.".to_owned(),
+    }
+}
+
+fn place(launch: &LaunchLate) -> String {
+    match &launch.place {
+        Some((Some(from), Some(to))) if from == to => format!(", between calls of {}", visible(to)),
+        Some((Some(from), Some(to))) => format!(", between {} and {}", visible(from), visible(to)),
+        Some((_, Some(to))) => format!(", before {}", visible(to)),
+        _ => String::new(),
+    }
+}
+
+/// `, 2.041 ms of it in f`
+fn parts(named: &[ExcessPart], total: Ns, screen: &Screen) -> String {
+    let Some(first) = named.first() else { return "; no function has most of it".to_owned() };
+    let part = |part: &ExcessPart| {
+        let share = if part.excess >= total { String::new() } else { format!("{} of it ", duration(part.excess)) };
+        format!("{share}in {}", screen.accent(&visible(&part.name)))
+    };
+    let others: String = named[1..].iter().map(|of| format!(", {}", part(of))).collect();
+    format!(", {}{others}", part(first))
+}
+
+/// The ranks of a list, and how many there are.
+pub(super) fn some_ranks(ranks: &[u32]) -> String {
+    format!("{} {}", if ranks.len() == 1 { "rank" } else { "ranks" }, ranges(ranks))
+}
