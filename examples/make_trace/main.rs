@@ -3,6 +3,7 @@
 //! ```text
 //! make_trace testdata DIR
 //! make_trace big --size-mb N [--seed S] [--ranks R] OUT.json[.gz]
+//! make_trace job [--tp T] [--pp P] [--dp D] [--late ...] ... DIR
 //! ```
 //!
 //! Synthetic traces rather than recorded ones, because the expected answers can be worked out by hand
@@ -12,6 +13,8 @@ mod broken;
 mod costs;
 mod ddp;
 mod hard;
+mod job;
+mod job_command;
 mod kineto;
 mod llama;
 mod oddities;
@@ -33,7 +36,15 @@ const USAGE: &str = "usage:
   make_trace testdata DIR
       write the small traces of the tests into DIR
   make_trace big --size-mb N [--seed S] [--ranks R] OUT.json[.gz]
-      write a trace of about N MB (uncompressed); with R ranks (1 to 4), R files OUT_rank0 to OUT_rank<R-1>";
+      write a trace of about N MB (uncompressed); with R ranks (1 to 4), R files OUT_rank0 to OUT_rank<R-1>
+  make_trace job [--tp T] [--pp P] [--dp D] [--steps S] [--layers L] [--seed S] [--jitter-us N] [--offset-us N]
+                 [--drift-ppm X] [--length-s X] [--late LATE] [--lose N] [--missing R,R] [--graphs] [--no-stacks] DIR
+      simulate a job of T*P*D ranks: write DIR/rank<r>.json.gz for each, and the truth to DIR/truth.txt; LATE is one of
+        RANK:cpu:FUNCTION:US[:WHEN]   a Python function takes US microseconds more
+        RANK:gpu:KERNEL:US[:WHEN]     a compute kernel does
+        RANK:slow:FACTOR              all that the CPU does takes longer
+        RANK:lag:US                   the rank begins later
+      WHEN is step (once in each step, the default), layer (in each layer), once (in the middle step) or once=STEP";
 
 /// The operating system field of a gzip header for `unknown`: the bytes must not show where they were made.
 const UNKNOWN_SYSTEM: u8 = 255;
@@ -56,6 +67,7 @@ fn run(args: &[String]) -> Result<String, String> {
     match args.split_first() {
         Some((command, rest)) if command == "testdata" => testdata(rest),
         Some((command, rest)) if command == "big" => big(&Big::parse(rest)?),
+        Some((command, rest)) if command == "job" => job_command::run(rest),
         Some((command, _)) if matches!(command.as_str(), "help" | "-h" | "--help") => Ok(USAGE.to_owned()),
         Some((command, _)) => Err(format!("unknown command `{command}`\n{USAGE}")),
         None => Err(format!("no command given\n{USAGE}")),

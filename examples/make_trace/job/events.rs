@@ -1,0 +1,171 @@
+//! What a profiler would record of one rank, before it is text: events with true times. The simulation makes these, and the
+//! writer turns them into Kineto's JSON on the rank's own clock.
+
+use std::fmt;
+
+/// The name of an event, kept unformatted until it is written.
+#[derive(Clone, Copy)]
+pub(super) enum Name<'a> {
+    Text(&'a str),
+    Step(u32),
+    /// PyTorch's annotation of a send, with places in the group.
+    Send {
+        from: u32,
+        to: u32,
+    },
+    /// The same of a receive.
+    Recv {
+        to: u32,
+        from: u32,
+    },
+}
+
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) if text.contains(|c: char| c == '"' || c == '\\' || c.is_control()) => {
+                let quoted = serde_json::Value::from(*text).to_string();
+                f.write_str(&quoted[1..quoted.len() - 1])
+            }
+            Self::Text(text) => f.write_str(text),
+            Self::Step(step) => write!(f, "ProfilerStep#{step}"),
+            Self::Send { from, to } => write!(f, "nccl:send {from}->{to}"),
+            Self::Recv { to, from } => write!(f, "nccl:recv {to}<-{from}"),
+        }
+    }
+}
+
+/// A communication operation as `record_param_comms` describes it.
+#[derive(Clone, Copy)]
+pub(super) struct Comm {
+    /// PyTorch's name: `allreduce`.
+    pub(super) collective: &'static str,
+    pub(super) elements_in: u64,
+    pub(super) elements_out: u64,
+    /// Index in the job's layout.
+    pub(super) group: usize,
+    pub(super) seq: u32,
+    /// The argument `Rank`: the rank's place in the group; of a send or receive, the peer's.
+    pub(super) place: u32,
+    pub(super) peer: Option<Peer>,
+}
+
+/// The other side of a send or receive, as a rank of the job.
+#[derive(Clone, Copy)]
+pub(super) enum Peer {
+    To(u32),
+    From(u32),
+}
+
+/// A stream of the GPU; its number is what traces show.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stream {
+    Compute = 7,
+    Tensor = 20,
+    Data = 24,
+    Pipeline = 28,
+}
+
+impl Stream {
+    pub(super) const ALL: [Self; 4] = [Self::Compute, Self::Tensor, Self::Data, Self::Pipeline];
+
+    /// Its place in [`Self::ALL`].
+    pub(super) fn index(self) -> usize {
+        match self {
+            Self::Compute => 0,
+            Self::Tensor => 1,
+            Self::Data => 2,
+            Self::Pipeline => 3,
+        }
+    }
+}
+
+/// What launched a kernel: ids of the launching call and of the operator around it.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Launch {
+    pub(super) external: Option<u32>,
+    pub(super) correlation: u32,
+}
+
+/// The kind of an event, with its arguments.
+pub(super) enum What {
+    Frame { id: u32, parent: Option<u32> },
+    Op { external: u32 },
+    Record { external: u32, comm: Comm },
+    Note { external: u32 },
+    Call { launch: Launch, launches: bool },
+    Kernel { launch: Launch, stream: Stream, comm: Option<Comm>, node: Option<u32> },
+}
+
+/// One slice. Times are nanoseconds since the start of the job.
+pub(super) struct Event<'a> {
+    pub(super) name: Name<'a>,
+    pub(super) start: i64,
+    pub(super) end: i64,
+    pub(super) what: What,
+}
+
+/// Collects the events of a rank. CPU events that enclose others are opened and closed, the innermost first.
+#[derive(Default)]
+pub(super) struct Recorder<'a> {
+    /// In the order in which they began, as far as they are of the CPU.
+    pub(super) events: Vec<Event<'a>>,
+    open: Vec<usize>,
+    operators: Vec<u32>,
+    frames: Vec<u32>,
+    last_external: u32,
+    last_frame: u32,
+    last_correlation: u32,
+}
+
+impl<'a> Recorder<'a> {
+    fn begin(&mut self, name: Name<'a>, now: i64, what: What) {
+        self.open.push(self.events.len());
+        self.events.push(Event { name, start: now, end: now, what });
+    }
+
+    pub(super) fn frame(&mut self, name: &'a str, now: i64) {
+        self.last_frame += 1;
+        let (id, parent) = (self.last_frame, self.frames.last().copied());
+        self.frames.push(id);
+        self.begin(Name::Text(name), now, What::Frame { id, parent });
+    }
+
+    /// An operator; with a communication, the record of that.
+    pub(super) fn operator(&mut self, name: &'a str, now: i64, comm: Option<Comm>) {
+        self.last_external += 1;
+        let external = self.last_external;
+        self.operators.push(external);
+        let what = comm.map_or(What::Op { external }, |comm| What::Record { external, comm });
+        self.begin(Name::Text(name), now, what);
+    }
+
+    pub(super) fn note(&mut self, name: Name<'a>, now: i64) {
+        self.last_external += 1;
+        let external = self.last_external;
+        self.begin(name, now, What::Note { external });
+    }
+
+    /// Closes the innermost open event.
+    pub(super) fn end(&mut self, now: i64) {
+        let Some(event) = self.open.pop().and_then(|index| self.events.get_mut(index)) else { return };
+        event.end = now;
+        match event.what {
+            What::Frame { .. } => self.frames.pop(),
+            What::Op { .. } | What::Record { .. } => self.operators.pop(),
+            _ => None,
+        };
+    }
+
+    /// A call into the CUDA runtime.
+    pub(super) fn call(&mut self, name: &'static str, start: i64, end: i64, launches: bool) -> Launch {
+        self.last_correlation += 1;
+        let launch = Launch { external: self.operators.last().copied(), correlation: self.last_correlation };
+        self.events.push(Event { name: Name::Text(name), start, end, what: What::Call { launch, launches } });
+        launch
+    }
+
+    pub(super) fn kernel(&mut self, event: Event<'a>) {
+        self.events.push(event);
+    }
+}

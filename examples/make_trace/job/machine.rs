@@ -1,0 +1,240 @@
+//! The clocks of one simulated rank: its CPU, which runs ahead, and the streams of its GPU, which follow the launches. Times depend
+//! on what the CPU does and on when collectives end, which the rank learns from outside.
+
+use super::events::{Comm, Event, Launch, Name, Recorder, Stream, What};
+use super::rng::Rng;
+use super::{How, Job, Late};
+
+/// From the end of a launching call to the earliest start of its kernel.
+const LAUNCH_LATENCY: i64 = 4_000;
+/// Between two kernels of a graph.
+const NODE_GAP: i64 = 800;
+/// What a synchronising call takes at least, and after the work that it waits for.
+const SYNC: i64 = 3_000;
+
+/// Where in the job something happens; without a layer, once in the step.
+#[derive(Clone, Copy)]
+pub(super) struct Moment {
+    pub(super) step: u32,
+    pub(super) layer: Option<u32>,
+}
+
+/// A kernel of a communication that has started and whose end other ranks decide.
+pub(super) struct Pending {
+    pub(super) start: i64,
+    /// How long it takes when all members have started.
+    pub(super) transfer: i64,
+    pub(super) comm: Comm,
+    kernel: &'static str,
+    launch: Launch,
+    stream: Stream,
+    node: Option<u32>,
+    /// Whether what is launched next on the compute stream waits for it.
+    blocks: bool,
+}
+
+/// What a communication kernel is launched with.
+pub(super) struct Transfer {
+    pub(super) kernel: &'static str,
+    pub(super) stream: Stream,
+    pub(super) comm: Comm,
+    pub(super) transfer: i64,
+    pub(super) blocks: bool,
+}
+
+/// A graph that is being replayed.
+struct Replay {
+    launch: Launch,
+    earliest: i64,
+    nodes: u32,
+}
+
+pub(super) struct Machine<'a> {
+    pub(super) rank: u32,
+    jitter: i64,
+    factor: f64,
+    stacks: bool,
+    /// If it is this rank that is late.
+    late: Option<&'a Late>,
+    rng: Rng,
+    now: i64,
+    /// By stream: when its last kernel ends.
+    busy: [i64; Stream::ALL.len()],
+    replay: Option<Replay>,
+    recorder: Option<Recorder<'a>>,
+}
+
+impl<'a> Machine<'a> {
+    pub(super) fn new(job: &'a Job, rank: u32, records: bool) -> Self {
+        let late = job.late.as_ref().filter(|late| late.rank == rank);
+        let factor = match late.map(|late| &late.how) {
+            Some(How::SlowCpu { factor }) => *factor,
+            _ => 1.0,
+        };
+        let mut rng = Rng::new(job.seed, u64::from(rank) + 1_000);
+        let now = rng.up_to(job.jitter_ns);
+        let recorder = records.then(Recorder::default);
+        let (jitter, stacks) = (job.jitter_ns, job.stacks);
+        Self { rank, jitter, factor, stacks, late, rng, now, busy: [0; Stream::ALL.len()], replay: None, recorder }
+    }
+
+    pub(super) fn events(self) -> Vec<Event<'a>> {
+        self.recorder.map_or_else(Vec::new, |recorder| recorder.events)
+    }
+
+    /// The length of a piece of work with its random part.
+    fn piece(&mut self, ns: i64) -> i64 {
+        ns + self.rng.up_to(self.jitter)
+    }
+
+    /// The CPU computes.
+    pub(super) fn work(&mut self, ns: i64) {
+        let piece = self.piece(ns);
+        self.now += if self.factor == 1.0 { piece } else { (piece as f64 * self.factor).round() as i64 };
+    }
+
+    /// The CPU does nothing, and nothing is recorded.
+    pub(super) fn idle(&mut self, ns: i64) {
+        self.now += ns;
+    }
+
+    /// Enters a Python function. If it is the one that is to be late, it first takes its extra time.
+    pub(super) fn enter(&mut self, function: &'a str, moment: Moment) {
+        if let Some(recorder) = self.recorder.as_mut().filter(|_| self.stacks) {
+            recorder.frame(function, self.now);
+        }
+        if let Some(Late { how: How::Cpu { function: slow }, extra_ns, when, .. }) = self.late
+            && slow == function
+            && when.is_due(moment)
+        {
+            self.now += extra_ns;
+        }
+    }
+
+    pub(super) fn leave(&mut self) {
+        if self.stacks {
+            self.close();
+        }
+    }
+
+    /// Calls the function that is to be late, if now is the time.
+    pub(super) fn call_late(&mut self, moment: Moment) {
+        if let Some(Late { how: How::Cpu { function }, when, .. }) = self.late
+            && when.is_due(moment)
+        {
+            self.enter(function, moment);
+            self.leave();
+        }
+    }
+
+    /// Takes the time that is lost once, before anything else.
+    pub(super) fn lag(&mut self) {
+        if let Some(Late { how: How::Lag, extra_ns, .. }) = self.late {
+            self.now += extra_ns;
+        }
+    }
+
+    pub(super) fn operator(&mut self, name: &'static str, comm: Option<Comm>) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.operator(name, self.now, comm);
+        }
+    }
+
+    pub(super) fn note(&mut self, name: Name<'a>) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.note(name, self.now);
+        }
+    }
+
+    /// Ends the innermost operator or annotation.
+    pub(super) fn close(&mut self) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.end(self.now);
+        }
+    }
+
+    fn call(&mut self, name: &'static str, ns: i64, launches: bool) -> Launch {
+        let start = self.now;
+        self.work(ns);
+        let (end, recorder) = (self.now, self.recorder.as_mut());
+        recorder.map_or_else(Launch::default, |recorder| recorder.call(name, start, end, launches))
+    }
+
+    /// Waits for the GPU.
+    pub(super) fn synchronize(&mut self, call: &'static str) {
+        let start = self.now;
+        let done = self.busy.iter().copied().max().unwrap_or_default();
+        self.now = start.max(done) + SYNC;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.call(call, start, self.now, false);
+        }
+    }
+
+    /// Launches a graph: kernels are then its nodes until [`Self::end_graph`].
+    pub(super) fn launch_graph(&mut self, ns: i64) {
+        let launch = self.call("cudaGraphLaunch", ns, true);
+        self.replay = Some(Replay { launch, earliest: self.now + LAUNCH_LATENCY, nodes: 0 });
+    }
+
+    pub(super) fn end_graph(&mut self) {
+        self.replay = None;
+    }
+
+    pub(super) fn is_replaying(&self) -> bool {
+        self.replay.is_some()
+    }
+
+    /// Launches a kernel by `call`, or takes it from the graph: its launch, its node, and the earliest that it starts.
+    fn queue(&mut self, call: &'static str, ns: i64) -> (Launch, Option<u32>, i64) {
+        if let Some(replay) = &mut self.replay {
+            replay.nodes += 1;
+            let after = self.busy[Stream::Compute.index()] + NODE_GAP;
+            return (replay.launch, Some(replay.nodes), replay.earliest.max(after));
+        }
+        let launch = self.call(call, ns, true);
+        (launch, None, self.now + LAUNCH_LATENCY)
+    }
+
+    /// Launches a kernel on the compute stream.
+    pub(super) fn compute(&mut self, kernel: &'static str, ns: i64, moment: Moment) {
+        let (launch, node, earliest) = self.queue("cudaLaunchKernel", 6_000);
+        let start = earliest.max(self.busy[Stream::Compute.index()]);
+        let mut end = start + self.piece(ns);
+        if let Some(Late { how: How::Gpu { kernel: slow }, extra_ns, when, .. }) = self.late
+            && slow == kernel
+            && when.is_due(moment)
+        {
+            end += extra_ns;
+        }
+        self.busy[Stream::Compute.index()] = end;
+        if let Some(recorder) = &mut self.recorder {
+            let what = What::Kernel { launch, stream: Stream::Compute, comm: None, node };
+            recorder.kernel(Event { name: Name::Text(kernel), start, end, what });
+        }
+    }
+
+    /// Launches the kernel of a communication. It starts when the compute stream and its own have done what was queued before it; a
+    /// graph has all on the compute stream.
+    pub(super) fn communicate(&mut self, transfer: Transfer) -> Pending {
+        let (launch, node, earliest) = self.queue("cudaLaunchKernelExC", 8_000);
+        let stream = if node.is_some() { Stream::Compute } else { transfer.stream };
+        let start = earliest.max(self.busy[Stream::Compute.index()]).max(self.busy[stream.index()]);
+        let Transfer { kernel, comm, transfer, blocks, .. } = transfer;
+        Pending { start, transfer, comm, kernel, launch, stream, node, blocks }
+    }
+
+    /// Ends such a kernel. A lost one has run, but is not recorded.
+    pub(super) fn complete(&mut self, pending: &Pending, end: i64, is_lost: bool) {
+        let &Pending { start, comm, kernel, launch, stream, node, blocks, .. } = pending;
+        self.busy[stream.index()] = end;
+        if blocks {
+            let compute = &mut self.busy[Stream::Compute.index()];
+            *compute = end.max(*compute);
+        }
+        if let Some(recorder) = self.recorder.as_mut().filter(|_| !is_lost) {
+            let comm = node.is_none().then_some(comm);
+            let what = What::Kernel { launch, stream, comm, node };
+            recorder.kernel(Event { name: Name::Text(kernel), start, end, what });
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Simulates a distributed job and writes what Kineto would record of it: one trace per rank, and the truth, which real traces never
+//! come with. So a test can compare what it concludes from the traces about clocks, late ranks and lost kernels with what was so.
+//!
+//! It uses nothing outside its folder but serde, so that tests can include it with `#[path]`. The same job gives the same bytes.
+
+#![allow(dead_code, reason = "each program that includes this uses a part of it")]
+
+mod clock;
+mod events;
+mod layout;
+mod machine;
+mod model;
+mod program;
+mod rng;
+mod simulation;
+mod text;
+mod truth;
+
+use serde::Serialize;
+
+use clock::Clock;
+use layout::Layout;
+use machine::Moment;
+use simulation::{Done, simulate};
+
+pub(crate) use model::KERNELS;
+#[allow(unused_imports, reason = "each program that includes this uses a part of it")]
+pub(crate) use truth::{Lost, RankTruth, Totals, Truth};
+
+/// A job to simulate. Rank `(d * pp + p) * tp + t` is in data-parallel replica `d`, pipeline stage `p` and tensor-parallel place `t`.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub(crate) tp: u32,
+    pub(crate) pp: u32,
+    pub(crate) dp: u32,
+    pub(crate) steps: u32,
+    /// Of each stage.
+    pub(crate) layers: u32,
+    pub(crate) seed: u64,
+    /// How much longer, at most, a piece of work of CPU or GPU takes at random.
+    pub(crate) jitter_ns: i64,
+    pub(crate) offsets: Offsets,
+    /// How much faster or slower, at most, the clock of a rank runs: 20 are 20 µs in a second.
+    pub(crate) drift_ppm: f64,
+    /// About how long the job is to be, with idle time between its steps; it is not made shorter than its work.
+    pub(crate) length_ns: i64,
+    pub(crate) late: Option<Late>,
+    /// How many kernels of collectives ran but are in no trace.
+    pub(crate) lose: u32,
+    /// The ranks without a trace.
+    pub(crate) missing: Vec<u32>,
+    /// Whether each step is one replay of a CUDA graph.
+    pub(crate) graphs: bool,
+    /// Whether the traces have Python functions.
+    pub(crate) stacks: bool,
+}
+
+/// The constant offsets of the ranks' clocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Offsets {
+    None,
+    /// Up to this much fast or slow.
+    Random {
+        max_ns: i64,
+    },
+}
+
+/// What makes a rank late.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Late {
+    pub(crate) rank: u32,
+    pub(crate) extra_ns: i64,
+    pub(crate) how: How,
+    /// Of a function or kernel: which of its calls take the extra time.
+    pub(crate) when: When,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum How {
+    /// A Python function itself takes the extra time, at its beginning. One that the program does not have is called additionally: in
+    /// each layer, or in each step where that fits better `when` or a graph is replayed.
+    Cpu { function: String },
+    /// A compute kernel takes the extra time: one of [`KERNELS`].
+    Gpu { kernel: String },
+    /// All that the CPU does takes longer by this factor.
+    SlowCpu { factor: f64 },
+    /// The rank begins later by the extra time, and nothing is recorded meanwhile.
+    Lag,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum When {
+    /// Once in each step; of what is done in each layer, in the first one.
+    EveryStep,
+    /// Of what is done in each layer, in each; of anything else, in each step.
+    EveryLayer,
+    /// As [`Self::EveryStep`], in this step only.
+    Once { step: u32 },
+}
+
+impl When {
+    fn is_due(self, Moment { step, layer }: Moment) -> bool {
+        let is_first = layer.is_none_or(|layer| layer == 0);
+        match self {
+            Self::EveryLayer => true,
+            Self::EveryStep => is_first,
+            Self::Once { step: wanted } => is_first && step == wanted,
+        }
+    }
+}
+
+/// The traces of a job, and its truth.
+pub(crate) struct Made {
+    /// Rank and JSON text.
+    pub(crate) traces: Vec<(u32, Vec<u8>)>,
+    pub(crate) truth: Truth,
+}
+
+impl Default for Job {
+    fn default() -> Self {
+        Self {
+            tp: 4,
+            pp: 1,
+            dp: 1,
+            steps: 4,
+            layers: 8,
+            seed: 1,
+            jitter_ns: 2_000,
+            offsets: Offsets::None,
+            drift_ppm: 0.0,
+            length_ns: 0,
+            late: None,
+            lose: 0,
+            missing: Vec::new(),
+            graphs: false,
+            stacks: true,
+        }
+    }
+}
+
+impl Job {
+    pub(crate) fn ranks(&self) -> u32 {
+        self.tp * self.pp * self.dp
+    }
+
+    pub(crate) fn make(&self) -> Made {
+        let mut traces = Vec::new();
+        let truth = self.each(|rank, trace| traces.push((rank, trace)));
+        Made { traces, truth }
+    }
+
+    /// Makes the traces one after the other, in the order of their ranks.
+    ///
+    /// # Panics
+    ///
+    /// If the job has no ranks or steps, or if what is to be late is not in it: its truth would not be true.
+    pub(crate) fn each(&self, mut f: impl FnMut(u32, Vec<u8>)) -> Truth {
+        self.check();
+        let layout = Layout::new(self);
+        let mut outcome = simulate(self, &layout);
+        outcome.lose(self);
+        let mut per_rank = Vec::new();
+        for rank in 0..layout.ranks() {
+            let clock = Clock::new(self, rank);
+            let is_missing = self.missing.contains(&rank);
+            per_rank.push(clock.truth(rank, is_missing));
+            if !is_missing {
+                let events = simulation::record(self, &layout, rank, &outcome.done[rank as usize]);
+                f(rank, text::trace(&layout, rank, clock, self.stacks, &events));
+            }
+        }
+        let lost = (0..).zip(&outcome.done).flat_map(|(rank, done)| lost(&layout, rank, done)).collect();
+        Truth::new(self, &layout, per_rank, lost, outcome.totals)
+    }
+
+    fn check(&self) {
+        assert!(self.ranks() > 0 && self.steps > 0, "a job has ranks and steps");
+        let Some(late) = &self.late else { return };
+        assert!(late.rank < self.ranks(), "there is no rank {}", late.rank);
+        if let How::Gpu { kernel } = &late.how {
+            assert!(KERNELS.contains(&kernel.as_str()), "there is no kernel `{kernel}`");
+        }
+    }
+}
+
+fn lost<'a>(layout: &'a Layout, rank: u32, done: &'a [Done]) -> impl Iterator<Item = Lost> + use<'a> {
+    done.iter().filter(|done| done.is_lost).map(move |done| {
+        let group = &layout.groups[done.group];
+        Lost {
+            rank,
+            collective: done.collective.to_owned(),
+            group_name: group.name.clone(),
+            group_description: group.description.to_owned(),
+            group: group.ranks.clone(),
+            seq: done.seq,
+        }
+    })
+}

@@ -1,0 +1,137 @@
+//! Runs a job twice. The first time all ranks run together, because the end of each collective depends on its last member; only these
+//! ends are kept. The second time each rank runs alone with them, and all that it does is recorded: so no more than one rank's events
+//! are ever in memory.
+
+use std::collections::BTreeMap;
+
+use super::Job;
+use super::events::Event;
+use super::layout::Layout;
+use super::machine::Pending;
+use super::program::{Phase, Program};
+use super::rng::Rng;
+use super::truth::{Totals, count};
+
+/// How much later than the earliest possible moment a rank's kernel ends.
+const SKEW: i64 = 1_000;
+
+/// A communication of a rank.
+pub(super) struct Done {
+    end: i64,
+    pub(super) collective: &'static str,
+    pub(super) group: usize,
+    pub(super) seq: u32,
+    pub(super) is_collective: bool,
+    /// Whether no trace has it.
+    pub(super) is_lost: bool,
+}
+
+/// What the first run found.
+pub(super) struct Outcome {
+    /// By rank: in order.
+    pub(super) done: Vec<Vec<Done>>,
+    pub(super) totals: Vec<Totals>,
+}
+
+/// All ranks together.
+struct Together<'a> {
+    layout: &'a Layout,
+    programs: Vec<Program<'a>>,
+    /// By rank: what was sent and not yet received.
+    sent: Vec<Option<Pending>>,
+    rng: Rng,
+    outcome: Outcome,
+}
+
+/// The first run.
+pub(super) fn simulate(job: &Job, layout: &Layout) -> Outcome {
+    let ranks = layout.ranks();
+    let done = (0..ranks).map(|_| Vec::new()).collect();
+    let mut together = Together {
+        layout,
+        programs: (0..ranks).map(|rank| Program::new(job, layout, rank, false)).collect(),
+        sent: (0..ranks).map(|_| None).collect(),
+        rng: Rng::new(job.seed, 1),
+        outcome: Outcome { done, totals: Totals::of_all(layout) },
+    };
+    let (before, after) = Program::phases(job);
+    for step in 0..job.steps {
+        // What a stage sends ends when the next one receives, so all stages get there before any goes on.
+        for phases in [&before, &after] {
+            for stage in 0..layout.stages() {
+                phases.iter().for_each(|&phase| together.run(stage, phase, step));
+            }
+        }
+    }
+    together.outcome
+}
+
+impl Together<'_> {
+    /// Runs a phase on all ranks of a stage.
+    fn run(&mut self, stage: u32, phase: Phase, step: u32) {
+        let mut groups: BTreeMap<usize, Vec<(u32, Pending)>> = BTreeMap::new();
+        for rank in (0..self.layout.ranks()).filter(|&rank| self.layout.stage(rank) == stage) {
+            let Some(pending) = self.programs[rank as usize].run(phase, step) else { continue };
+            match phase {
+                Phase::Send => self.sent[rank as usize] = Some(pending),
+                Phase::Receive => {
+                    let sender = self.layout.previous(rank).unwrap_or_default();
+                    let sent = self.sent[sender as usize].take();
+                    let pair = sent.map(|sent| (sender, sent)).into_iter().chain([(rank, pending)]).collect();
+                    self.finish(pair, false);
+                }
+                _ => groups.entry(pending.comm.group).or_default().push((rank, pending)),
+            }
+        }
+        groups.into_values().for_each(|members| self.finish(members, true));
+    }
+
+    /// Ends a communication of which all members have started.
+    fn finish(&mut self, members: Vec<(u32, Pending)>, is_collective: bool) {
+        let starts: Vec<(u32, i64)> = members.iter().map(|(rank, pending)| (*rank, pending.start)).collect();
+        let last = starts.iter().map(|(_, start)| *start).max().unwrap_or_default();
+        count(&mut self.outcome.totals, &starts, is_collective);
+        for (rank, pending) in members {
+            let end = last + pending.transfer + self.rng.up_to(SKEW);
+            self.programs[rank as usize].machine().complete(&pending, end, false);
+            let comm = pending.comm;
+            let (collective, group, seq) = (comm.collective, comm.group, comm.seq);
+            self.outcome.done[rank as usize].push(Done { end, collective, group, seq, is_collective, is_lost: false });
+        }
+    }
+}
+
+impl Outcome {
+    /// Makes some collectives lost, of those ranks that have a trace.
+    pub(super) fn lose(&mut self, job: &Job) {
+        let mut rng = Rng::new(job.seed, 2);
+        let has_trace = |rank: &usize| !job.missing.contains(&(*rank as u32));
+        let mut candidates: Vec<(usize, usize)> = (0..self.done.len())
+            .filter(has_trace)
+            .flat_map(|rank| self.done[rank].iter().enumerate().map(move |(index, done)| (rank, index, done)))
+            .filter(|(_, _, done)| done.is_collective)
+            .map(|(rank, index, _)| (rank, index))
+            .collect();
+        for _ in 0..(job.lose as usize).min(candidates.len()) {
+            let (rank, index) = candidates.swap_remove(rng.index(candidates.len()));
+            self.done[rank][index].is_lost = true;
+        }
+    }
+}
+
+/// The second run of one rank.
+pub(super) fn record<'a>(job: &'a Job, layout: &'a Layout, rank: u32, done: &[Done]) -> Vec<Event<'a>> {
+    let mut program = Program::new(job, layout, rank, true);
+    let mut done = done.iter();
+    let (before, after) = Program::phases(job);
+    for step in 0..job.steps {
+        for &phase in before.iter().chain(&after) {
+            if let Some(pending) = program.run(phase, step)
+                && let Some(done) = done.next()
+            {
+                program.machine().complete(&pending, done.end, done.is_lost);
+            }
+        }
+    }
+    program.into_machine().events()
+}

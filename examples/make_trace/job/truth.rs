@@ -1,0 +1,104 @@
+//! The truth about a simulated job, beside its traces: the clocks, the injected faults, and who waited for whom by the true times.
+
+use serde::Serialize;
+
+use super::layout::Layout;
+use super::{Job, Late};
+
+/// What is known of a job because it was simulated.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Truth {
+    pub(crate) seed: u64,
+    /// How many ranks.
+    pub(crate) ranks: u32,
+    pub(crate) tp: u32,
+    pub(crate) pp: u32,
+    pub(crate) dp: u32,
+    /// By rank.
+    pub(crate) per_rank: Vec<RankTruth>,
+    /// As injected.
+    pub(crate) late: Option<Late>,
+    /// The kernels that ran and that no trace has, by rank and in the order in which they ran.
+    pub(crate) lost: Vec<Lost>,
+    /// By rank.
+    pub(crate) totals: Vec<Totals>,
+}
+
+/// The clock of a rank, and whether there is a trace.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct RankTruth {
+    pub(crate) rank: u32,
+    /// What its clock shows at the start of the job minus the true time.
+    pub(crate) offset_ns: i64,
+    /// How much faster its clock runs.
+    pub(crate) drift_ppm: f64,
+    pub(crate) missing: bool,
+}
+
+/// A collective whose kernel on one rank is in no trace.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Lost {
+    pub(crate) rank: u32,
+    /// PyTorch's name of the collective: `allreduce`.
+    pub(crate) collective: String,
+    /// The name of the process group.
+    pub(crate) group_name: String,
+    pub(crate) group_description: String,
+    /// The ranks of the process group.
+    pub(crate) group: Vec<u32>,
+    /// The collective's number in its group, from 1.
+    pub(crate) seq: u32,
+}
+
+/// The sums over the communication of a rank. A rank waits from its own kernel's start to that of the last member; the last one
+/// has caused the waiting of the others. Sends and receives are counted apart: to wait for the previous stage is what a pipeline does.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Totals {
+    pub(crate) rank: u32,
+    /// In collectives.
+    pub(crate) waited_ns: i64,
+    /// Of other members of collectives.
+    pub(crate) caused_ns: i64,
+    /// How many collectives waited for this rank.
+    pub(crate) late_count: u64,
+    pub(crate) waited_for_peers_ns: i64,
+    pub(crate) caused_for_peers_ns: i64,
+}
+
+impl Totals {
+    pub(super) fn of_all(layout: &Layout) -> Vec<Self> {
+        (0..layout.ranks()).map(|rank| Self { rank, ..Self::default() }).collect()
+    }
+}
+
+/// Adds one collective, or a send with its receive, given each member's start.
+pub(super) fn count(totals: &mut [Totals], starts: &[(u32, i64)], is_collective: bool) {
+    // Of those that start last at the same time, the first member.
+    let Some(&(last, latest)) = starts.iter().rev().max_by_key(|(_, start)| *start) else { return };
+    let mut caused = 0;
+    for &(rank, start) in starts {
+        let total = &mut totals[rank as usize];
+        *(if is_collective { &mut total.waited_ns } else { &mut total.waited_for_peers_ns }) += latest - start;
+        caused += latest - start;
+    }
+    let total = &mut totals[last as usize];
+    if is_collective {
+        total.caused_ns += caused;
+        total.late_count += u64::from(caused > 0);
+    } else {
+        total.caused_for_peers_ns += caused;
+    }
+}
+
+impl Truth {
+    pub(super) fn new(
+        job: &Job,
+        layout: &Layout,
+        per_rank: Vec<RankTruth>,
+        lost: Vec<Lost>,
+        totals: Vec<Totals>,
+    ) -> Self {
+        let &Job { seed, tp, pp, dp, .. } = job;
+        Self { seed, ranks: layout.ranks(), tp, pp, dp, per_rank, late: job.late.clone(), lost, totals }
+    }
+}
