@@ -58,9 +58,28 @@ impl Work {
     }
 }
 
+/// Whether a function blocks its thread until a GPU is done: `cudaStreamSynchronize`, `hipDeviceSynchronize`, `cuEventSynchronize`.
+pub fn waits_for_gpu(name: &str) -> bool {
+    let is_call = |prefix: &str| name.starts_with(prefix) && name.ends_with("Synchronize");
+    ["cuda", "hip", "cu"].into_iter().any(is_call)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn some_calls_wait_for_the_gpu() {
+        for (name, waits) in [
+            ("cudaStreamSynchronize", true),
+            ("hipDeviceSynchronize", true),
+            ("cuEventSynchronize", true),
+            ("cudaLaunchKernel", false),
+            ("synchronize", false),
+        ] {
+            assert_eq!(waits_for_gpu(name), waits, "{name}");
+        }
+    }
 
     #[test]
     fn calls_that_put_work_onto_a_gpu() {

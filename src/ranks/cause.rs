@@ -12,8 +12,9 @@ use serde::Serialize;
 use super::clock::{Clocks, median_of};
 use super::job::Job;
 use super::matching::{Matches, Unit};
-use super::part::{Class, Outlier, PartStack, RankPart, Row};
+use super::part::{Class, Outlier, PartStack, RankPart, Row, Segment};
 use super::waiting::measure;
+use crate::nccl::calls::waits_for_gpu;
 use crate::time::Ns;
 
 /// Why a rank came late to a collective.
@@ -88,6 +89,8 @@ pub enum Pattern {
     SlowerEverywhere,
     /// The segments are as long as those of other ranks, but all launches come late by about the same time.
     ConstantLag,
+    /// It was late at the first of these launches already, and is catching up.
+    EarlierLag,
     /// None of these: its segments are now longer and now shorter.
     Unsteady,
 }
@@ -114,10 +117,22 @@ pub struct LaunchLate {
     /// How long its launches were after the median of the others' where it was late, in the median; `None` without clocks.
     #[serde(rename = "lag_ns")]
     pub lag: Option<Ns>,
-    /// Between which launches, for one event and the same place: the frames that show best where they come from.
-    pub place: Option<(Option<String>, Option<String>)>,
+    /// Between which launches, for one event and the same place.
+    pub place: Option<Place>,
     /// The functions with the largest excess of their own time. None has a large part of it where the list is empty.
     pub excess: Excess,
+}
+
+/// Between which launches something happens: the frames that show best where they come from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Place {
+    /// The launch before.
+    pub from: Option<String>,
+    /// The launch after.
+    pub to: Option<String>,
+    /// Whether a new step begins there.
+    pub is_new_step: bool,
 }
 
 /// What takes longer than on other ranks.
@@ -294,9 +309,19 @@ impl<'a> Causes<'a> {
         found
     }
 
-    /// How the launches of a rank were late.
+    /// How the launches of a rank were late: by what its thread did, and if that shows nothing, by how long it took with all blocking. The
+    /// other ranks are blocked until the late one has come, so that their segments are long because its are.
     fn launch(&self, rank: usize, late: &[LateAt]) -> Option<LaunchLate> {
-        let compared = self.compared(rank);
+        let active = self.launch_by(rank, late, Segment::active)?;
+        if active.pattern != Pattern::Unsteady {
+            return Some(active);
+        }
+        let whole = self.launch_by(rank, late, |segment| segment.end - segment.start)?;
+        Some(if whole.pattern == Pattern::Unsteady { active } else { whole })
+    }
+
+    fn launch_by(&self, rank: usize, late: &[LateAt], length: fn(&Segment) -> Ns) -> Option<LaunchLate> {
+        let compared = self.compared(rank, length);
         if compared.is_empty() {
             return None;
         }
@@ -312,18 +337,17 @@ impl<'a> Causes<'a> {
         let place = self.place(&compared, positive);
         let share = longer as f64 / excess.len() as f64;
         let is_significant = (share - 0.5) * 2.0 * (excess.len() as f64).sqrt() >= SIGNIFICANT;
-        let steady_lag = lag.is_some_and(|lag| {
-            let away = median_of(lags.iter().map(|of| (of - lag.as_f64()).abs()));
-            lag > WORTH && away < 0.25 * lag.as_f64() && total.as_f64().abs() < MOST * lag.as_f64()
-        });
+        let lagging = Lagging::of(&lags, lag, largest, total);
         let pattern = if largest > WORTH && largest.as_f64() > MOST * positive.as_f64() && compared.len() > 2 {
             Pattern::OneEvent
-        } else if steady_lag {
-            Pattern::ConstantLag
         } else if place.is_some() {
             Pattern::SamePlace
+        } else if lagging == Lagging::Steady {
+            Pattern::ConstantLag
         } else if is_significant && total > WORTH {
             Pattern::SlowerEverywhere
+        } else if lagging == Lagging::Earlier {
+            Pattern::EarlierLag
         } else {
             Pattern::Unsteady
         };
@@ -336,7 +360,7 @@ impl<'a> Causes<'a> {
             Pattern::OneEvent => self.excess_of_one(rank, compared[at_largest].segment, &compared[at_largest]),
             Pattern::SamePlace => self.excess(rank, |part| &part.cpu, |key| Some(key) == place),
             Pattern::SlowerEverywhere => self.excess(rank, |part| &part.cpu, |_| true),
-            Pattern::ConstantLag | Pattern::Unsteady => Excess::default(),
+            Pattern::ConstantLag | Pattern::EarlierLag | Pattern::Unsteady => Excess::default(),
         };
         Some(LaunchLate {
             pattern,
@@ -346,7 +370,11 @@ impl<'a> Causes<'a> {
             total_excess: total,
             others,
             lag,
-            place: class.map(|(from, to)| (self.headline(rank, from), self.headline(rank, to))),
+            place: class.map(|(from, to, is_new_step)| Place {
+                from: self.headline(rank, from),
+                to: self.headline(rank, to),
+                is_new_step,
+            }),
             excess: parts,
         })
     }
@@ -359,7 +387,7 @@ impl<'a> Causes<'a> {
 
     /// The segments of a rank beside those of others that end with the launch of the same collective, and begin at the same place. Those
     /// of graphs are compared only if there are no others: what they launch is not what they replay.
-    fn compared(&self, rank: usize) -> Vec<Compared> {
+    fn compared(&self, rank: usize, length: fn(&Segment) -> Ns) -> Vec<Compared> {
         let part = &self.job.parts[rank];
         let eager = |row: &Row| !row.is_replay;
         let any_eager = part.rows.iter().any(eager);
@@ -375,27 +403,34 @@ impl<'a> Causes<'a> {
             let unit = &self.matches.units[unit as usize];
             let others: Vec<f64> = (0..unit.members.len())
                 .filter(|member| unit.members[*member] != rank)
-                .filter_map(|member| self.length(unit, column, member, class))
+                .filter_map(|member| self.length(unit, column, member, class, length))
                 .collect();
             if !others.is_empty() {
                 let others = Ns::rounded(median_of(others.into_iter()));
-                found.push(Compared { segment, class, own: own.end - own.start, others });
+                found.push(Compared { segment, class, own: length(own), others });
             }
         }
         found
     }
 
     /// How long a member's segment of a collective is, if it begins and ends at the same places.
-    fn length(&self, unit: &Unit, column: u32, member: usize, class: ClassKey) -> Option<f64> {
+    fn length(
+        &self,
+        unit: &Unit,
+        column: u32,
+        member: usize,
+        class: ClassKey,
+        length: fn(&Segment) -> Ns,
+    ) -> Option<f64> {
         let rank = unit.members[member];
         let part = &self.job.parts[rank];
         let segment = &part.segments[unit.row(self.job, &unit.columns[column as usize], member)?.segment? as usize];
-        (self.class_key(rank, &part.cpu[segment.class as usize]) == class).then(|| (segment.end - segment.start).as_f64())
+        (self.class_key(rank, &part.cpu[segment.class as usize]) == class).then(|| length(segment).as_f64())
     }
 
     fn class_key(&self, rank: usize, class: &Class) -> ClassKey {
         let number = |stack: Option<u32>| stack.map(|stack| self.stacks[rank][stack as usize]);
-        (number(class.from), number(class.to))
+        (number(class.from), number(class.to), class.is_new_step)
     }
 
     /// How long the late rank's launch ended after the median of the others'.
@@ -461,7 +496,7 @@ impl<'a> Causes<'a> {
             total += class.total.as_f64() - expected;
             of_others += expected;
             let names = class.parts.iter().map(|(text, time)| (self.job.parts[rank].text(*text), *time));
-            for (name, time) in names {
+            for (name, time) in names.filter(|(name, _)| !waits_for_gpu(name)) {
                 let expected = count * median_mean(&|other, class| self.time_of(other, &class.parts, name));
                 let (excess, of_time) = parts.entry(name).or_default();
                 *excess += time.as_f64() - expected;
@@ -537,8 +572,35 @@ impl<'a> Causes<'a> {
     }
 }
 
-/// The places where a segment begins and ends: stacks, numbered over all ranks.
-type ClassKey = (Option<u32>, Option<u32>);
+/// The places where a segment begins and ends: stacks, numbered over all ranks; and whether it ends in a new step.
+type ClassKey = (Option<u32>, Option<u32>, bool);
+
+/// How far launches are after those of others, from one collective to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lagging {
+    /// By about the same time throughout, and no segment is so much longer.
+    Steady,
+    /// Most of it at the first already, and less from then on.
+    Earlier,
+    /// Neither.
+    Otherwise,
+}
+
+impl Lagging {
+    fn of(lags: &[f64], median: Option<Ns>, largest_excess: Ns, total_excess: Ns) -> Self {
+        let Some(lag) = median.map(Ns::as_f64) else { return Lagging::Otherwise };
+        let away = median_of(lags.iter().map(|of| (of - lag).abs()));
+        let most = lags.iter().copied().fold(0.0, f64::max);
+        let is_small = |excess: Ns, beside: f64| excess.as_f64() < MOST * beside;
+        if lag > WORTH.as_f64() && away < 0.25 * lag && is_small(largest_excess, lag) && is_small(total_excess, lag) {
+            Lagging::Steady
+        } else if most > WORTH.as_f64() && lags[0] > MOST * most && is_small(total_excess, most) {
+            Lagging::Earlier
+        } else {
+            Lagging::Otherwise
+        }
+    }
+}
 
 /// A segment beside those of other ranks.
 struct Compared {

@@ -172,7 +172,7 @@ impl Clocks {
         if mode == ClockMode::None {
             return none;
         }
-        let bases: Vec<Ns> = job.parts.iter().map(|part| part.rows.first().map_or(Ns::ZERO, |row| row.start)).collect();
+        let bases = bases(job);
         let anchors = anchors(job, matches, &bases);
         let mut fit = Fit::new(ranks, &anchors, matches);
         if mode == ClockMode::Align {
@@ -212,6 +212,11 @@ impl Clocks {
     }
 }
 
+/// When the first collective of each rank started, on its own clock.
+fn bases(job: &Job) -> Vec<Ns> {
+    job.parts.iter().map(|part| part.rows.first().map_or(Ns::ZERO, |row| row.start)).collect()
+}
+
 /// The collectives whose ends are compared: of several ranks, synchronising, alone on their group's ranks.
 fn anchors(job: &Job, matches: &Matches, bases: &[Ns]) -> Vec<Anchor> {
     let mut found = Vec::new();
@@ -248,23 +253,23 @@ fn overlaps(job: &Job, unit: &Unit, at: usize) -> bool {
     })
 }
 
-/// What the clocks must allow, for ranks that are aligned with each other.
+/// What the clocks must allow, whether they are aligned or not.
 fn constraints(job: &Job, matches: &Matches, clocks: &Clocks) -> Vec<Constraint> {
+    let bases = bases(job);
     let mut found = Vec::new();
     for (number, unit) in matches.units.iter().enumerate() {
-        if !clocks.cover(unit) {
-            continue;
-        }
         for (at, column) in unit.columns.iter().enumerate() {
             if !column.tie.synchronises() || column.fault.is_some() || column.present() < 2 {
                 continue;
             }
             let member = |member: usize| {
                 let (rank, row) = (unit.members[member], unit.row(job, column, member)?);
-                let clock = &clocks.ranks[rank];
+                let (clock, base) = (&clocks.ranks[rank], clocks.ranks[rank].component.unwrap_or(rank));
+                // Small numbers: sums of some times of day do not fit.
+                let since = |time: Ns| (clock.aligned(time) - bases[base]).0;
                 // What never ended has no end to speak of.
-                let end = if row.dur > Ns::ZERO { clock.aligned(row.end()).0 } else { i64::MAX / 8 };
-                Some((rank, clock.aligned(row.start).0, end))
+                let end = if row.dur > Ns::ZERO { since(row.end()) } else { i64::MAX / 8 };
+                Some((rank, since(row.start), end))
             };
             found.push(Constraint { of: (number, at), members: (0..unit.members.len()).filter_map(member).collect() });
         }

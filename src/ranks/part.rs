@@ -252,6 +252,15 @@ pub struct Segment {
     pub start: Ns,
     /// When the launch ended.
     pub end: Ns,
+    /// How long of that the thread was blocked until its GPU was done. That is waiting, if only for other ranks.
+    pub blocked: Ns,
+}
+
+impl Segment {
+    /// How long the thread was busy.
+    pub fn active(&self) -> Ns {
+        self.end - self.start - self.blocked
+    }
 }
 
 /// Segments, or times between collectives, that begin and end with the same stacks.
@@ -262,9 +271,11 @@ pub struct Class {
     pub from: Option<u32>,
     /// The stack with which it ends.
     pub to: Option<u32>,
+    /// Whether it ends in another step than it begins in.
+    pub is_new_step: bool,
     /// How many there are.
     pub count: u32,
-    /// How long they are in all.
+    /// How long they are in all, without what the thread was blocked.
     pub total: Ns,
     /// Functions by their own time, or kernels by theirs: positions in the texts. The longest first; what is short is left out.
     pub parts: Vec<(u32, Ns)>,

@@ -146,7 +146,7 @@ impl Reducer<'_> {
         let kernels = self.kernels();
         self.before(&mut rows, &kernels);
         let (segments, cpu) = self.segments(own, &mut rows, window);
-        let gpu = self.gaps(&mut rows, own, &kernels);
+        let gpu = self.gaps(&mut rows, &kernels);
         RankPart {
             version: VERSION,
             trace: String::new(),
@@ -283,12 +283,12 @@ impl Reducer<'_> {
         rows: &mut [Row],
         window: Window,
     ) -> (Vec<super::part::Segment>, segments::Summed) {
-        let calls = own.iter().zip(rows.iter()).filter_map(|((operation, _), row)| Some((operation.launch?, row.stack)));
-        let mut first: BTreeMap<SliceId, Option<u32>> = BTreeMap::new();
-        calls.for_each(|(call, stack)| {
-            first.entry(call).or_insert(stack);
+        let calls = own.iter().zip(rows.iter()).filter_map(|((operation, _), row)| Some((operation.launch?, (row.stack, row.step))));
+        let mut first: BTreeMap<SliceId, (Option<u32>, Option<u32>)> = BTreeMap::new();
+        calls.for_each(|(call, of)| {
+            first.entry(call).or_insert(of);
         });
-        let launches: Vec<Launch> = first.into_iter().map(|(call, stack)| Launch { call, stack }).collect();
+        let launches: Vec<Launch> = first.into_iter().map(|(call, (stack, step))| Launch { call, stack, step }).collect();
         // A call without a thread has no segment.
         let with_thread: Vec<Launch> =
             launches.into_iter().filter(|launch| self.store.thread_of(launch.call).is_some()).collect();
@@ -304,18 +304,18 @@ impl Reducer<'_> {
     fn gaps(
         &mut self,
         rows: &mut [Row],
-        own: &[(&Operation, &KernelLaunch)],
         kernels: &[SliceId],
     ) -> segments::Summed {
         let is_collective = &self.attribution.activity.is_collective;
         let compute = |kernel: &SliceId| !is_collective[self.store.slices.name(*kernel).0 as usize];
         let compute: Vec<SliceId> = kernels.iter().copied().filter(compute).collect();
-        let mut last: Option<(Ns, Option<u32>)> = None;
+        let mut last: Option<(Ns, &Row)> = None;
         let mut gaps = Vec::with_capacity(rows.len());
-        for (row, _) in rows.iter().zip(own) {
-            let (start, from) = last.unwrap_or((row.start, None));
-            gaps.push(Gap { from, to: row.stack, start, end: row.start });
-            last = Some((row.end().max(start), row.stack));
+        for row in rows.iter() {
+            let (start, from) = last.map_or((row.start, None), |(end, last)| (end, last.stack));
+            let is_new_step = last.is_none_or(|(_, last)| last.step != row.step);
+            gaps.push(Gap { from, to: row.stack, is_new_step, start, end: row.start });
+            last = Some((row.end().max(start), row));
         }
         let (classes, summed) = segments::of_gaps(self.store, &gaps, &compute, &mut self.texts);
         rows.iter_mut().zip(classes).for_each(|(row, class)| row.gpu_class = Some(class));

@@ -11,6 +11,7 @@ use foldhash::fast::FixedState;
 
 use super::part::{Class, Outlier, Segment};
 use crate::id::{SliceId, ThreadId};
+use crate::nccl::calls::waits_for_gpu;
 use crate::nccl::frames::fold;
 use crate::store::Store;
 use crate::store::slices::UNFINISHED;
@@ -56,6 +57,7 @@ impl Texts {
 pub(super) struct Launch {
     pub(super) call: SliceId,
     pub(super) stack: Option<u32>,
+    pub(super) step: Option<u32>,
 }
 
 /// Classes and outliers.
@@ -69,9 +71,18 @@ pub(super) struct Summed {
 struct Found {
     from: Option<u32>,
     to: Option<u32>,
+    is_new_step: bool,
     start: Ns,
     end: Ns,
+    /// How long of that the thread was blocked.
+    blocked: Ns,
     parts: Vec<(u32, Ns)>,
+}
+
+impl Found {
+    fn active(&self) -> Ns {
+        self.end - self.start - self.blocked
+    }
 }
 
 /// The segments that end with these launches, which are in the order of their starts. The first of a thread begins with the window, or
@@ -100,14 +111,20 @@ pub(super) fn of_threads(store: &Store, launches: &[Launch], window: Window, tex
         own.iter().zip(segments).for_each(|(at, segment)| found[*at] = Some((*number, segment)));
     }
     let outside = texts.intern(OUTSIDE);
-    let found: Vec<(u32, Found)> = found.into_iter().flatten().map(|(thread, segment)| (thread, with_rest(segment, outside))).collect();
+    let blocking: Vec<u32> = (0..).zip(&texts.list).filter(|(_, name)| waits_for_gpu(name)).map(|(at, _)| at).collect();
+    let whole = |(thread, segment)| (thread, with_rest(segment, outside, &blocking));
+    let found: Vec<(u32, Found)> = found.into_iter().flatten().map(whole).collect();
     let (classes, summed) = sum(found.iter().map(|(_, segment)| segment));
-    let segment = |((thread, found), class): ((u32, Found), u32)| Segment { thread, class, start: found.start, end: found.end };
+    let segment = |((thread, found), class): ((u32, Found), u32)| {
+        let Found { start, end, blocked, .. } = found;
+        Segment { thread, class, start, end, blocked }
+    };
     (found.into_iter().zip(classes).map(segment).collect(), summed)
 }
 
-/// Adds the time in which the thread was in no slice.
-fn with_rest(mut segment: Found, outside: u32) -> Found {
+/// Adds the time in which the thread was in no slice, and finds that in which it was blocked.
+fn with_rest(mut segment: Found, outside: u32, blocking: &[u32]) -> Found {
+    segment.blocked = segment.parts.iter().filter(|(text, _)| blocking.contains(text)).map(|(_, time)| *time).sum();
     let inside: Ns = segment.parts.iter().map(|(_, time)| *time).sum();
     let rest = segment.end - segment.start - inside;
     if rest > Ns::ZERO {
@@ -119,12 +136,13 @@ fn with_rest(mut segment: Found, outside: u32) -> Found {
 /// The empty segments of a thread's launches.
 fn ends(store: &Store, launches: &[Launch], own: &[usize], slices: &[SliceId], window: Window) -> Vec<Found> {
     let first = slices.first().map_or(Ns::MIN, |slice| store.slices.ts(*slice));
-    let (mut start, mut from) = (first.max(window.start), None);
+    let (mut start, mut from, mut last_step) = (first.max(window.start), None, None);
     let segment = |at: &usize| {
-        let Launch { call, stack } = launches[*at];
+        let Launch { call, stack, step } = launches[*at];
         let end = (store.slices.ts(call) + store.slices.dur(call).max(Ns::ZERO)).max(start);
-        let found = Found { from, to: stack, start, end, parts: Vec::new() };
-        (start, from) = (end, stack);
+        let is_new_step = step != last_step;
+        let found = Found { from, to: stack, is_new_step, start, end, blocked: Ns::ZERO, parts: Vec::new() };
+        (start, from, last_step) = (end, stack, step);
         found
     };
     own.iter().map(segment).collect()
@@ -209,6 +227,7 @@ impl Sweep<'_> {
 pub(super) struct Gap {
     pub(super) from: Option<u32>,
     pub(super) to: Option<u32>,
+    pub(super) is_new_step: bool,
     pub(super) start: Ns,
     pub(super) end: Ns,
 }
@@ -237,35 +256,37 @@ pub(super) fn of_gaps(store: &Store, gaps: &[Gap], kernels: &[SliceId], texts: &
                 None => parts.push((text, time)),
             }
         }
-        found.push(Found { from: gap.from, to: gap.to, start: gap.start, end: gap.end.max(gap.start), parts });
+        let Gap { from: before, to, is_new_step, start, end } = *gap;
+        found.push(Found { from: before, to, is_new_step, start, end: end.max(start), blocked: Ns::ZERO, parts });
     }
     sum(found.iter())
 }
 
 /// The class of each segment, the sums of the classes, and the parts of what is much longer.
 fn sum<'f>(found: impl Iterator<Item = &'f Found> + Clone) -> (Vec<u32>, Summed) {
-    let mut numbers: BTreeMap<(Option<u32>, Option<u32>), u32> = BTreeMap::new();
+    let mut numbers: BTreeMap<(Option<u32>, Option<u32>, bool), u32> = BTreeMap::new();
     let mut lengths: Vec<Vec<Ns>> = Vec::new();
     let mut sums: Vec<(Class, HashMap<u32, Ns, FixedState>)> = Vec::new();
     let mut of = Vec::new();
     for segment in found.clone() {
         let next = numbers.len() as u32;
-        let number = *numbers.entry((segment.from, segment.to)).or_insert(next);
+        let number = *numbers.entry((segment.from, segment.to, segment.is_new_step)).or_insert(next);
         if number == next {
-            let class = Class { from: segment.from, to: segment.to, count: 0, total: Ns::ZERO, parts: Vec::new() };
+            let Found { from, to, is_new_step, .. } = *segment;
+            let class = Class { from, to, is_new_step, count: 0, total: Ns::ZERO, parts: Vec::new() };
             sums.push((class, HashMap::default()));
             lengths.push(Vec::new());
         }
         let (class, parts) = &mut sums[number as usize];
         class.count += 1;
-        class.total += segment.end - segment.start;
+        class.total += segment.active();
         segment.parts.iter().for_each(|(text, time)| *parts.entry(*text).or_default() += *time);
-        lengths[number as usize].push(segment.end - segment.start);
+        lengths[number as usize].push(segment.active());
         of.push(number);
     }
     let medians: Vec<Ns> = lengths.into_iter().map(median).collect();
     let is_outlier = |segment: &Found, class: u32| {
-        let (length, median) = (segment.end - segment.start, medians[class as usize]);
+        let (length, median) = (segment.active(), medians[class as usize]);
         length > median + MUCH_LONGER.max(Ns(median.0 / 2))
     };
     let outlier = |(at, (segment, class)): (usize, (&Found, &u32))| {

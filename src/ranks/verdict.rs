@@ -75,7 +75,7 @@ impl RankReport {
         let mut blamed: Vec<Blame<'_>> = Vec::new();
         for late in self.late_ranks.iter().filter(|_| !is_little) {
             let share = late.caused.share_of(self.waited).unwrap_or(0.0);
-            let Some(reason) = reason(late).filter(|_| share >= NOTABLE) else { continue };
+            let Some(reason) = reason(late, share).filter(|_| share >= NOTABLE) else { continue };
             blamed.push(Blame { rank: late.rank, share, reason });
         }
         blamed.truncate(NAMED);
@@ -91,14 +91,21 @@ impl RankReport {
     }
 }
 
-/// The reason for most of what a rank has caused, if it is more than chance.
-fn reason(late: &LateRank) -> Option<Reason<'_>> {
+/// The reason for most of what a rank has caused, if it is more than chance. Chance makes any rank late now and then, and once behind it
+/// stays so for a while: a lag alone says little, unless most waiting is for that rank.
+fn reason(late: &LateRank, share: f64) -> Option<Reason<'_>> {
     let (why, caused) = late.by.iter().max_by_key(|(why, caused)| (**caused, std::cmp::Reverse(**why)))?;
     if caused.share_of(late.caused)? < MOST {
         return None;
     }
     match why {
-        Why::LaunchLate => late.launch.as_ref().filter(|launch| launch.pattern != Pattern::Unsteady).map(Reason::Launch),
+        Why::LaunchLate => {
+            let is_clear = |launch: &&super::cause::LaunchLate| match launch.pattern {
+                Pattern::OneEvent | Pattern::SamePlace | Pattern::SlowerEverywhere => true,
+                Pattern::ConstantLag | Pattern::EarlierLag | Pattern::Unsteady => share >= MOST,
+            };
+            late.launch.as_ref().filter(is_clear).map(Reason::Launch)
+        }
         Why::GpuLate => {
             let gpu = late.gpu.as_ref().filter(|gpu| !gpu.parts.is_empty())?;
             Some(Reason::Gpu { total: gpu.total, kernels: &gpu.parts })

@@ -1,6 +1,6 @@
 //! The verdict on many ranks in words.
 
-use crate::ranks::cause::{Excess, ExcessPart, LaunchLate, Pattern};
+use crate::ranks::cause::{Excess, ExcessPart, LaunchLate, Pattern, Place};
 use crate::ranks::job::ranges;
 use crate::ranks::report::RankReport;
 use crate::ranks::verdict::{Blame, RanksVerdict, Reason};
@@ -148,16 +148,32 @@ fn launches(launch: &LaunchLate, screen: &Screen) -> String {
             "it launches {} after the others throughout, a constant lag: it fell back before the first of these calls, and all ranks launch at the same pace since. The lag can be gained once, not at every call.",
             launch.lag.map_or_else(|| "some time".to_owned(), duration)
         ),
-        Pattern::Unsteady => "it launches late, now more and now less.".to_owned(),
+        Pattern::EarlierLag => format!(
+            "it was {} late at the first of these collectives already, and less from then on: what delayed it was before.",
+            launch.lag.map_or_else(|| "some time".to_owned(), duration)
+        ),
+        Pattern::Unsteady => format!(
+            "it launches late{}. {} of {} times between launches are longer than elsewhere, {} in all ({}); neither one place nor one function has most of it.",
+            launch.lag.map_or_else(String::new, |lag| format!(", {} after the others in the median", duration(lag))),
+            count(launch.longer),
+            count(launch.segments),
+            duration(launch.total_excess),
+            percent(launch.total_excess.share_of(launch.others).unwrap_or(0.0))
+        ),
     }
 }
 
 fn place(launch: &LaunchLate) -> String {
-    match &launch.place {
-        Some((Some(from), Some(to))) if from == to => format!(", between calls of {}", visible(to)),
-        Some((Some(from), Some(to))) => format!(", between {} and {}", visible(from), visible(to)),
-        Some((_, Some(to))) => format!(", before {}", visible(to)),
-        _ => String::new(),
+    let Some(Place { from, to, is_new_step, .. }) = &launch.place else { return String::new() };
+    let between = match (from, to) {
+        (Some(from), Some(to)) if from == to => format!("between calls of {}", visible(to)),
+        (Some(from), Some(to)) => format!("between {} and {}", visible(from), visible(to)),
+        (None, Some(to)) => format!("before {}", visible(to)),
+        (_, None) => "between two launches".to_owned(),
+    };
+    match (is_new_step, to) {
+        (true, Some(to)) => format!(", at the start of a step, before {}", visible(to)),
+        _ => format!(", {between}"),
     }
 }
 
