@@ -89,7 +89,8 @@ impl<'a> Ranks<'a> {
     fn recorded(&self, slice: SliceId) -> Option<RankId> {
         let value = |key| self.store.args.get(self.store.slices.args(slice), self.store.arg_key(key)?);
         if let Some(ArgValue::Text(name)) = value(COLLECTIVE)
-            && Collective::of_record(self.store.strings.get(name)?).is_some_and(|of| of.has_root() || of.is_point_to_point())
+            && Collective::of_record(self.store.strings.get(name)?)
+                .is_some_and(|of| of.has_root() || of.is_point_to_point())
         {
             return None;
         }

@@ -118,7 +118,8 @@ impl Question<'_> {
             };
             Ok((part, missing))
         };
-        let Answers { of_traces, of_archives } = self.reduce(files, &Reduce { args: ArgsWanted::COLLECTIVES, by: &by })?;
+        let Answers { of_traces, of_archives } =
+            self.reduce(files, &Reduce { args: ArgsWanted::COLLECTIVES, by: &by })?;
         let (mut parts, mut reasons, mut damage) = (Vec::new(), Vec::new(), Vec::new());
         for Answered { part: (part, missing), damage: of_trace, .. } in of_traces {
             parts.push(part);

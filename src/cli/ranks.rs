@@ -134,13 +134,19 @@ fn read(file: &Path) -> Result<Vec<RankPart>, Stop> {
 fn given_ranks(args: &Ranks, parts: &mut [RankPart]) -> Result<(), Stop> {
     for given in &args.rank {
         let wanted = given.trace.display().to_string();
-        let mut found: Vec<&mut RankPart> = parts.iter_mut().filter(|part| Path::new(&part.trace).ends_with(&given.trace)).collect();
+        let mut found: Vec<&mut RankPart> =
+            parts.iter_mut().filter(|part| Path::new(&part.trace).ends_with(&given.trace)).collect();
         match &mut found[..] {
             [part] => part.said.insert(0, (RankSource::Given, given.rank)),
-            [] => return Err(Stop::Usage(format!("--rank {}={wanted}: no such trace is among those given", given.rank))),
+            [] => {
+                return Err(Stop::Usage(format!("--rank {}={wanted}: no such trace is among those given", given.rank)));
+            }
             several => {
                 let n = several.len();
-                return Err(Stop::Usage(format!("--rank {}={wanted}: {n} of the traces end with that name", given.rank)));
+                return Err(Stop::Usage(format!(
+                    "--rank {}={wanted}: {n} of the traces end with that name",
+                    given.rank
+                )));
             }
         }
     }

@@ -6,6 +6,8 @@
 //! pair them in order the one is taken in which that difference changes least. What is left out costs more than what one pair can
 //! cost, so that pairs are not left out because their times disagree; whether they do is for the clocks to say.
 
+use super::clock::median_of;
+
 /// A collective of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Token {
@@ -21,14 +23,14 @@ pub(super) struct Token {
     pub(super) is_tied: bool,
 }
 
-/// What leaving out one collective costs.
-const LEFT_OUT: i64 = 150_000;
+/// What leaving out one collective costs, in ns of disagreement.
+const LEFT_OUT: i64 = 30_000;
 
 /// What the change of the difference between the clocks costs at most: less than leaving both out.
-const MAX_CHANGE: i64 = 200_000;
+const MAX_CHANGE: i64 = 50_000;
 
 /// What different sizes cost.
-const OTHER_SIZE: i64 = 60_000;
+const OTHER_SIZE: i64 = 5_000;
 
 /// How far one rank may be ahead in the count of collectives, beside the difference in how many they have.
 const WINDOW: usize = 64;
@@ -49,7 +51,53 @@ impl Token {
 
 /// The pairs, in order.
 pub(super) fn pairs(a: &[Token], b: &[Token]) -> Vec<(usize, usize)> {
-    if are_alike(a, b) { (0..a.len()).map(|at| (at, at)).collect() } else { cheapest(a, b) }
+    if are_alike(a, b) {
+        return (0..a.len()).map(|at| (at, at)).collect();
+    }
+    let first = cheapest(a, b, &|_| None);
+    match expected(a, b, &first) {
+        Some(expected) => cheapest(a, b, &|end| Some(expected.at(end))),
+        None => first,
+    }
+}
+
+/// The difference between two clocks over time, as most pairs have it.
+struct Expected {
+    difference: i64,
+    /// In ns per ns, from this time on.
+    slope: f64,
+    from: i64,
+}
+
+impl Expected {
+    fn at(&self, end: i64) -> i64 {
+        self.difference + (self.slope * end.saturating_sub(self.from) as f64) as i64
+    }
+}
+
+/// Clocks that drift apart show that only over a longer time.
+const LONG: i64 = 5_000_000_000;
+
+/// No two clocks drift apart faster: 200 us in a second.
+const FASTEST: f64 = 2e-4;
+
+/// The difference that most pairs agree on: pairs that are wrong have differences that vary with the time between collectives. So it is the
+/// middle of the shortest span with a quarter of all differences.
+fn expected(a: &[Token], b: &[Token], pairs: &[(usize, usize)]) -> Option<Expected> {
+    let tied = pairs.iter().filter(|(i, _)| a[*i].is_tied);
+    let points: Vec<(i64, i64)> = tied.map(|(i, j)| (a[*i].end, b[*j].end.saturating_sub(a[*i].end))).collect();
+    let from = points.first()?.0;
+    let half = points.len() / 2;
+    let slopes = points[..half].iter().zip(&points[half..]).filter(|(a, b)| b.0 > a.0);
+    let slope = median_of(slopes.map(|(a, b)| (b.1.saturating_sub(a.1)) as f64 / (b.0 - a.0) as f64));
+    let is_long = points.last()?.0.saturating_sub(from) >= LONG && slope.abs() < FASTEST;
+    let slope = if is_long { slope } else { 0.0 };
+    let without_drift = |(end, difference): &(i64, i64)| difference - (slope * end.saturating_sub(from) as f64) as i64;
+    let mut differences: Vec<i64> = points.iter().map(without_drift).collect();
+    differences.sort_unstable();
+    let quarter = differences.len().div_ceil(4).max(2).min(differences.len());
+    let shortest = differences.windows(quarter).min_by_key(|span| span[quarter - 1].saturating_sub(span[0]))?;
+    Some(Expected { difference: shortest[quarter / 2], slope, from })
 }
 
 /// Whether they are equal one by one, and none of the differences between the clocks jumps.
@@ -58,7 +106,7 @@ fn are_alike(a: &[Token], b: &[Token]) -> bool {
     a.len() == b.len()
         && a.iter().zip(b).all(|(a, b)| {
             let difference = b.end.saturating_sub(a.end);
-            let is_near = |last: i64| last.abs_diff(difference) < LEFT_OUT as u64 / 3;
+            let is_near = |last: i64| last.abs_diff(difference) < MAX_CHANGE as u64;
             let fits = !a.is_tied || last.is_none_or(is_near);
             if a.is_tied {
                 last = Some(difference);
@@ -81,8 +129,9 @@ const PAIRED: u8 = 1;
 const WITHOUT_A: u8 = 2;
 const WITHOUT_B: u8 = 3;
 
-/// The cheapest pairs. A way is at `lead` before `a[at]` if `b[at + lead]` comes next on the other side.
-fn cheapest(a: &[Token], b: &[Token]) -> Vec<(usize, usize)> {
+/// The cheapest pairs, by how much the difference between the clocks is not as expected at an end of `a`, or where nothing is expected by how
+/// much it changes. A way is at `lead` before `a[at]` if `b[at + lead]` comes next on the other side.
+fn cheapest(a: &[Token], b: &[Token], expected: &dyn Fn(i64) -> Option<i64>) -> Vec<(usize, usize)> {
     let more = b.len().abs_diff(a.len()).min(MAX_BAND);
     let (less, band) = (WINDOW + if b.len() < a.len() { more } else { 0 }, 2 * WINDOW + more + 1);
     // The place in `b` of a lead, counted from the lowest.
@@ -107,7 +156,7 @@ fn cheapest(a: &[Token], b: &[Token]) -> Vec<(usize, usize)> {
             }
             let other = place(at, lead).and_then(|place| b.get(place)).filter(|other| token.may_be(other));
             if let Some(other) = other {
-                let (change, difference) = change(token, other, difference);
+                let (change, difference) = change(token, other, expected(token.end).or(difference));
                 if cost + change < next[lead].cost {
                     next[lead] = Way { cost: cost + change, difference };
                     steps[(at + 1) * band + lead] = PAIRED;
@@ -165,12 +214,12 @@ fn backwards(steps: &[u8], band: usize, end: usize, lead: usize, less: usize) ->
 mod tests {
     use super::*;
 
-    /// Ends of a job in which collectives come every 90 to 110 us, at random, on a rank whose clock is ahead.
-    fn rank(ahead: i64, without: &[usize]) -> Vec<Token> {
+    /// Ends of a job in which collectives come every 90 us, and up to `random` ns later, on a rank whose clock is ahead.
+    fn rank(ahead: i64, random: i64, without: &[usize]) -> Vec<Token> {
         let mut time = 0;
         let token = |at: usize| {
-            time += 90_000 + ((at as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as i64 % 20_000;
-            Token { what: 1, size: 0, seq: None, end: time + ahead + (at as i64 * 31) % 3000, is_tied: true }
+            time += 90_000 + ((at as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as i64 % random;
+            Token { what: 1, size: 0, seq: None, end: time + ahead + (at as i64 * 31 + ahead) % 1000, is_tied: true }
         };
         (0..400).map(token).enumerate().filter(|(at, _)| !without.contains(at)).map(|(_, token)| token).collect()
     }
@@ -188,15 +237,22 @@ mod tests {
             (vec![3], vec![]),
             (vec![100], vec![300]),
             (vec![], vec![0]),
+            (vec![], vec![1]),
+            (vec![1], vec![]),
+            (vec![398], vec![2]),
             (vec![], vec![399]),
             (vec![0, 1, 2, 3, 4], vec![397, 398, 399]),
             ((0..40).collect(), vec![]),
             (vec![10, 11, 12], vec![12, 200, 201, 390]),
         ] {
-            let found = pairs(&rank(0, &of_a), &rank(1_000_000_000, &of_b));
-            assert!(found.iter().all(|(a, b)| number(*a, &of_a) == number(*b, &of_b)), "{of_a:?} {of_b:?}");
-            let both = (0..400).filter(|at| !of_a.contains(at) && !of_b.contains(at)).count();
-            assert_eq!(found.len(), both, "{of_a:?} {of_b:?}");
+            for random in [20_000, 3_000] {
+                let found = pairs(&rank(0, random, &of_a), &rank(1_000_000_007, random, &of_b));
+                let wrong: Vec<_> =
+                    found.iter().map(|(a, b)| (number(*a, &of_a), number(*b, &of_b))).filter(|(a, b)| a != b).collect();
+                assert!(wrong.is_empty(), "{random} {of_a:?} {of_b:?}: {wrong:?}");
+                let both = (0..400).filter(|at| !of_a.contains(at) && !of_b.contains(at)).count();
+                assert_eq!(found.len(), both, "{random} {of_a:?} {of_b:?}");
+            }
         }
     }
 

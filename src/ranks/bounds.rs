@@ -110,7 +110,8 @@ fn proof(rank: usize, from: &[Option<(usize, usize)>], constraints: &[Constraint
     let (start, mut cycle, mut by) = (at, Vec::new(), 0);
     while let Some((source, constraint)) = from[at] {
         let Constraint { of, members } = &constraints[constraint];
-        let time = |wanted: usize| members.iter().find(|(rank, ..)| *rank == wanted).map_or((0, 0), |(_, s, e)| (*s, *e));
+        let time =
+            |wanted: usize| members.iter().find(|(rank, ..)| *rank == wanted).map_or((0, 0), |(_, s, e)| (*s, *e));
         by -= time(source).1 - time(at).0;
         cycle.push((source, *of, at));
         at = source;

@@ -89,6 +89,8 @@ pub enum Pattern {
     SlowerEverywhere,
     /// The segments are as long as those of other ranks, but all launches come late by about the same time.
     ConstantLag,
+    /// Its thread is blocked until its GPU is done, longer than those of other ranks.
+    BlockedByGpu,
     /// It was late at the first of these launches already, and is catching up.
     EarlierLag,
     /// None of these: its segments are now longer and now shorter.
@@ -111,12 +113,18 @@ pub struct LaunchLate {
     /// Their sum.
     #[serde(rename = "total_excess_ns")]
     pub total_excess: Ns,
+    /// The largest of them.
+    #[serde(rename = "largest_excess_ns")]
+    pub largest_excess: Ns,
     /// The sum of the other ranks' medians.
     #[serde(rename = "others_ns")]
     pub others: Ns,
     /// How long its launches were after the median of the others' where it was late, in the median; `None` without clocks.
     #[serde(rename = "lag_ns")]
     pub lag: Option<Ns>,
+    /// The longest such time.
+    #[serde(rename = "largest_lag_ns")]
+    pub largest_lag: Option<Ns>,
     /// Between which launches, for one event and the same place.
     pub place: Option<Place>,
     /// The functions with the largest excess of their own time. None has a large part of it where the list is empty.
@@ -172,8 +180,20 @@ const MOST: f64 = 0.5;
 /// A part of the excess is blamed if it is so many times its part of the time.
 const OUT_OF_PROPORTION: f64 = 1.5;
 
+/// What has so much of the excess is blamed even if nothing else ran.
+const NEARLY_ALL: f64 = 0.9;
+
 /// How many standard deviations the share of longer segments must be above one half.
 const SIGNIFICANT: f64 = 3.0;
+
+/// Two CPUs never take the same time to a few µs.
+const LEAST_NOISE: f64 = 3_000.0;
+
+/// A sum is more than chance from so many standard deviations on.
+const BEYOND_CHANCE: f64 = 5.0;
+
+/// A lag that is shorter may be chance: a rank that is behind stays so for a while.
+const LONG_LAG: f64 = 50_000.0;
 
 /// How many functions or kernels are named.
 const NAMED: usize = 3;
@@ -252,7 +272,8 @@ impl<'a> Causes<'a> {
         let launched = row.segment.map(|segment| part.segments[segment as usize].end);
         let before = row.before_end.unwrap_or(Ns::MIN);
         if let Some(launched) = launched.filter(|launched| *launched >= before) {
-            let soon = row.start - launched < LAUNCH_DELAY || self.others_started(at).is_some_and(|others| launched > others);
+            let soon =
+                row.start - launched < LAUNCH_DELAY || self.others_started(at).is_some_and(|others| launched > others);
             return (if soon { Why::LaunchLate } else { Why::Unknown }, None);
         }
         if row.start - before >= SOON {
@@ -276,9 +297,8 @@ impl<'a> Causes<'a> {
         let own = clock(at.rank).aligned(row.start);
         let column = &unit.columns[at.column];
         let others = (0..unit.members.len()).filter(|member| unit.members[*member] != at.rank);
-        let starts = others.filter_map(|member| {
-            Some(clock(unit.members[member]).aligned(unit.row(self.job, column, member)?.start))
-        });
+        let starts = others
+            .filter_map(|member| Some(clock(unit.members[member]).aligned(unit.row(self.job, column, member)?.start)));
         Some(row.start - (own - starts.max()?))
     }
 
@@ -292,8 +312,12 @@ impl<'a> Causes<'a> {
             let unit = &self.matches.units[number];
             let column = &unit.columns[column as usize];
             let Some(measured) = measure(self.job, self.clocks, unit, column) else { break };
-            let waited = measured.waits.iter().find(|(at, _)| *at == member as usize).map_or(Ns::ZERO, |(_, wait)| *wait);
-            let Some(late) = measured.late.filter(|late| *late != member as usize && waited > WORTH && number != not) else { break };
+            let waited =
+                measured.waits.iter().find(|(at, _)| *at == member as usize).map_or(Ns::ZERO, |(_, wait)| *wait);
+            let Some(late) = measured.late.filter(|late| *late != member as usize && waited > WORTH && number != not)
+            else {
+                break;
+            };
             rank = unit.members[late];
             if !seen.insert(rank) {
                 break;
@@ -302,17 +326,28 @@ impl<'a> Causes<'a> {
             let Some(of_late) = column.rows[late] else { break };
             let part = &self.job.parts[rank];
             let late_row = &part.rows[of_late as usize];
-            let held_up = late_row.before.filter(|_| late_row.before_end.is_some_and(|end| late_row.start - end < SOON));
+            let held_up =
+                late_row.before.filter(|_| late_row.before_end.is_some_and(|end| late_row.start - end < SOON));
             let Some(before) = held_up else { break };
             (row, not) = (before, number);
         }
         found
     }
 
-    /// How the launches of a rank were late: by what its thread did, and if that shows nothing, by how long it took with all blocking. The
-    /// other ranks are blocked until the late one has come, so that their segments are long because its are.
+    /// How the launches of a rank were late: by what its thread did; if that shows nothing, by how long it was blocked until its GPU was
+    /// done; and at last by both. The other ranks are blocked until the late one has come, so their segments are long because its are.
     fn launch(&self, rank: usize, late: &[LateAt]) -> Option<LaunchLate> {
         let active = self.launch_by(rank, late, Segment::active)?;
+        if matches!(active.pattern, Pattern::OneEvent | Pattern::SamePlace | Pattern::SlowerEverywhere) {
+            return Some(active);
+        }
+        let blocked = self.launch_by(rank, late, |segment| segment.blocked)?;
+        if matches!(blocked.pattern, Pattern::OneEvent | Pattern::SamePlace | Pattern::SlowerEverywhere) {
+            let excess = self.excess(rank, |part| &part.gpu, |_| true);
+            if !excess.parts.is_empty() {
+                return Some(LaunchLate { pattern: Pattern::BlockedByGpu, excess, ..blocked });
+            }
+        }
         if active.pattern != Pattern::Unsteady {
             return Some(active);
         }
@@ -322,54 +357,29 @@ impl<'a> Causes<'a> {
 
     fn launch_by(&self, rank: usize, late: &[LateAt], length: fn(&Segment) -> Ns) -> Option<LaunchLate> {
         let compared = self.compared(rank, length);
-        if compared.is_empty() {
-            return None;
-        }
-        let excess: Vec<Ns> = compared.iter().map(|segment| segment.own - segment.others).collect();
-        let positive: Ns = excess.iter().filter(|excess| **excess > Ns::ZERO).copied().sum();
-        let longer = excess.iter().filter(|excess| **excess > Ns::ZERO).count();
-        let median_excess = Ns::rounded(median_of(excess.iter().map(|excess| excess.as_f64())));
-        let total: Ns = excess.iter().copied().sum();
-        let others: Ns = compared.iter().map(|segment| segment.others).sum();
+        let excess: Vec<Ns> = compared.iter().map(Compared::excess).collect();
         let lags: Vec<f64> = late.iter().filter_map(|at| self.lag(at)).map(Ns::as_f64).collect();
         let lag = (!lags.is_empty()).then(|| Ns::rounded(median_of(lags.iter().copied())));
         let (largest, at_largest) = excess.iter().zip(0..).map(|(excess, at)| (*excess, at)).max()?;
-        let place = self.place(&compared, positive);
-        let share = longer as f64 / excess.len() as f64;
-        let is_significant = (share - 0.5) * 2.0 * (excess.len() as f64).sqrt() >= SIGNIFICANT;
-        let lagging = Lagging::of(&lags, lag, largest, total);
-        let pattern = if largest > WORTH && largest.as_f64() > MOST * positive.as_f64() && compared.len() > 2 {
-            Pattern::OneEvent
-        } else if place.is_some() {
-            Pattern::SamePlace
-        } else if lagging == Lagging::Steady {
-            Pattern::ConstantLag
-        } else if is_significant && total > WORTH {
-            Pattern::SlowerEverywhere
-        } else if lagging == Lagging::Earlier {
-            Pattern::EarlierLag
-        } else {
-            Pattern::Unsteady
-        };
-        let class = match pattern {
-            Pattern::OneEvent => Some(compared[at_largest].class),
-            Pattern::SamePlace => place,
-            _ => None,
-        };
+        let (pattern, place) =
+            pattern(&compared, &excess, &Lagging::of(&lags, lag, largest, excess.iter().copied().sum()));
+        let class = if pattern == Pattern::OneEvent { Some(compared[at_largest].class) } else { place };
         let parts = match pattern {
             Pattern::OneEvent => self.excess_of_one(rank, compared[at_largest].segment, &compared[at_largest]),
             Pattern::SamePlace => self.excess(rank, |part| &part.cpu, |key| Some(key) == place),
             Pattern::SlowerEverywhere => self.excess(rank, |part| &part.cpu, |_| true),
-            Pattern::ConstantLag | Pattern::EarlierLag | Pattern::Unsteady => Excess::default(),
+            _ => Excess::default(),
         };
         Some(LaunchLate {
             pattern,
             segments: excess.len() as u64,
-            longer: longer as u64,
-            median_excess,
-            total_excess: total,
-            others,
+            longer: excess.iter().filter(|excess| **excess > Ns::ZERO).count() as u64,
+            median_excess: Ns::rounded(median_of(excess.iter().map(|excess| excess.as_f64()))),
+            total_excess: excess.iter().copied().sum(),
+            others: compared.iter().map(|segment| segment.others).sum(),
+            largest_excess: largest,
             lag,
+            largest_lag: lag.map(|_| Ns::rounded(lags.iter().copied().fold(0.0, f64::max))),
             place: class.map(|(from, to, is_new_step)| Place {
                 from: self.headline(rank, from),
                 to: self.headline(rank, to),
@@ -451,21 +461,6 @@ impl<'a> Causes<'a> {
         (!lags.is_empty()).then(|| Ns::rounded(median_of(lags.into_iter())))
     }
 
-    /// The place that has most of the excess, and more of it than of the time. Where all segments are between one pair of places there is no
-    /// such place.
-    fn place(&self, compared: &[Compared], positive: Ns) -> Option<ClassKey> {
-        let mut by: BTreeMap<ClassKey, (Ns, Ns)> = BTreeMap::new();
-        for segment in compared {
-            let (excess, time) = by.entry(segment.class).or_default();
-            *excess += (segment.own - segment.others).max(Ns::ZERO);
-            *time += segment.others;
-        }
-        let all: Ns = by.values().map(|(_, time)| *time).sum();
-        let (class, (excess, time)) = by.into_iter().max_by_key(|(class, (excess, _))| (*excess, std::cmp::Reverse(*class)))?;
-        let (share, of_time) = (excess.share_of(positive)?, time.share_of(all)?);
-        (excess > WORTH && share > MOST && share > OUT_OF_PROPORTION * of_time).then_some(class)
-    }
-
     /// What takes longer on a rank than on the median of the others that have the same classes.
     fn excess(
         &self,
@@ -490,7 +485,9 @@ impl<'a> Causes<'a> {
             }
             let count = f64::from(class.count);
             let median_mean = |of: &dyn Fn(usize, &Class) -> Ns| {
-                median_of(theirs.iter().map(|(other, class)| of(*other, class).as_f64() / f64::from(class.count.max(1))))
+                median_of(
+                    theirs.iter().map(|(other, class)| of(*other, class).as_f64() / f64::from(class.count.max(1))),
+                )
             };
             let expected = median_mean(&|_, class| class.total) * count;
             total += class.total.as_f64() - expected;
@@ -520,7 +517,12 @@ impl<'a> Causes<'a> {
     /// The same for a single segment of the rank, beside the means of the others.
     fn excess_of_one(&self, rank: usize, segment: u32, compared: &Compared) -> Excess {
         let part = &self.job.parts[rank];
-        let outlier = part.cpu_outliers.iter().find(|outlier| outlier.at == segment);
+        let Some(outlier) = part.cpu_outliers.iter().find(|outlier| outlier.at == segment) else {
+            // It is no outlier of its class, as where that has no other.
+            let is_only = part.cpu[part.segments[segment as usize].class as usize].count == 1;
+            return self.excess(rank, |part| &part.cpu, |key| key == compared.class && is_only);
+        };
+        let outlier = Some(outlier);
         let total = (compared.own - compared.others).as_f64();
         self.excess_of(rank, outlier, total, compared.others.as_f64(), compared.class, |part| &part.cpu)
     }
@@ -536,7 +538,8 @@ impl<'a> Causes<'a> {
     ) -> Excess {
         let parts = outlier.map_or(&[][..], |outlier| &outlier.parts);
         let neighbours = self.neighbours(rank);
-        let class_of = |other: usize| classes(&self.job.parts[other]).iter().find(|class| self.class_key(other, class) == key);
+        let class_of =
+            |other: usize| classes(&self.job.parts[other]).iter().find(|class| self.class_key(other, class) == key);
         let mut found: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
         for (text, time) in parts {
             let name = self.job.parts[rank].text(*text);
@@ -575,6 +578,107 @@ impl<'a> Causes<'a> {
 /// The places where a segment begins and ends: stacks, numbered over all ranks; and whether it ends in a new step.
 type ClassKey = (Option<u32>, Option<u32>, bool);
 
+impl Compared {
+    fn excess(&self) -> Ns {
+        self.own - self.others
+    }
+}
+
+/// In which way segments are longer than those of others, and at which place.
+fn pattern(compared: &[Compared], excess: &[Ns], lagging: &Lagging) -> (Pattern, Option<ClassKey>) {
+    let positive: Ns = excess.iter().filter(|excess| **excess > Ns::ZERO).copied().sum();
+    let (total, largest) = (excess.iter().copied().sum(), excess.iter().copied().max().unwrap_or_default());
+    let noise = Noise::of(excess);
+    let top = TopPlace::of(compared, positive);
+    let place = |of: fn(&TopPlace) -> bool| top.as_ref().filter(|top| of(top)).map(|top| top.class);
+    let (special, certain) = (place(TopPlace::is_special), place(TopPlace::is_certain));
+    if noise.is_beyond(largest, 1) && largest.as_f64() > MOST * positive.as_f64() && compared.len() > 2 {
+        (Pattern::OneEvent, None)
+    } else if special.is_some() {
+        (Pattern::SamePlace, special)
+    } else if *lagging == Lagging::Steady {
+        (Pattern::ConstantLag, None)
+    } else if are_longer(excess) && noise.is_beyond(total, excess.len()) {
+        (Pattern::SlowerEverywhere, None)
+    } else if certain.is_some() {
+        (Pattern::SamePlace, certain)
+    } else if *lagging == Lagging::Earlier {
+        (Pattern::EarlierLag, None)
+    } else {
+        (Pattern::Unsteady, None)
+    }
+}
+
+/// Whether so many differences are above 0 that it is not by chance.
+fn are_longer(excess: &[Ns]) -> bool {
+    let longer = excess.iter().filter(|excess| **excess > Ns::ZERO).count() as f64;
+    let all = excess.len().max(1) as f64;
+    (longer / all - 0.5) * 2.0 * all.sqrt() >= SIGNIFICANT
+}
+
+/// The place that has most of the excess.
+struct TopPlace {
+    class: ClassKey,
+    /// Its part of the excess, and of the time.
+    share: f64,
+    of_time: f64,
+    excess: Vec<Ns>,
+    noise: Noise,
+}
+
+impl TopPlace {
+    fn of(compared: &[Compared], positive: Ns) -> Option<Self> {
+        let mut by: BTreeMap<ClassKey, (Ns, Ns, Vec<Ns>)> = BTreeMap::new();
+        for segment in compared {
+            let (longer, time, excess) = by.entry(segment.class).or_default();
+            *longer += segment.excess().max(Ns::ZERO);
+            *time += segment.others;
+            excess.push(segment.excess());
+        }
+        let all: Ns = by.values().map(|(_, time, _)| *time).sum();
+        let most = by.into_iter().max_by_key(|(class, (longer, ..))| (*longer, std::cmp::Reverse(*class)));
+        let (class, (longer, time, excess)) = most?;
+        let others = compared.iter().filter(|segment| segment.class != class).map(Compared::excess).collect::<Vec<_>>();
+        let noise = Noise::of(if others.len() < excess.len() { &excess } else { &others });
+        let (share, of_time) = (longer.share_of(positive)?, time.share_of(all).unwrap_or(0.0));
+        Some(TopPlace { class, share, of_time, excess, noise })
+    }
+
+    fn is_beyond_chance(&self) -> bool {
+        self.share > MOST && self.noise.is_beyond(self.excess.iter().copied().sum(), self.excess.len())
+    }
+
+    /// Whether it has more of the excess than of the time.
+    fn is_special(&self) -> bool {
+        self.is_beyond_chance() && self.share > OUT_OF_PROPORTION * self.of_time
+    }
+
+    /// Whether nearly all of its segments are longer.
+    fn is_certain(&self) -> bool {
+        self.is_beyond_chance() && are_longer(&self.excess)
+    }
+}
+
+/// How much the segments of a rank differ from those of others by chance.
+#[derive(Debug, Clone, Copy)]
+struct Noise {
+    /// The standard deviation of one difference, from their median deviation, because what is to be found is no part of it.
+    deviation: f64,
+}
+
+impl Noise {
+    fn of(excess: &[Ns]) -> Self {
+        let median = median_of(excess.iter().map(|excess| excess.as_f64()));
+        let deviation = median_of(excess.iter().map(|excess| (excess.as_f64() - median).abs()));
+        Noise { deviation: (1.4826 * deviation).max(LEAST_NOISE) }
+    }
+
+    /// Whether the sum of so many differences is more than chance, and worth naming.
+    fn is_beyond(self, sum: Ns, count: usize) -> bool {
+        sum > WORTH && sum.as_f64() > BEYOND_CHANCE * self.deviation * (count as f64).sqrt()
+    }
+}
+
 /// How far launches are after those of others, from one collective to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lagging {
@@ -592,9 +696,9 @@ impl Lagging {
         let away = median_of(lags.iter().map(|of| (of - lag).abs()));
         let most = lags.iter().copied().fold(0.0, f64::max);
         let is_small = |excess: Ns, beside: f64| excess.as_f64() < MOST * beside;
-        if lag > WORTH.as_f64() && away < 0.25 * lag && is_small(largest_excess, lag) && is_small(total_excess, lag) {
+        if lag > LONG_LAG && away < 0.25 * lag && is_small(largest_excess, lag) && is_small(total_excess, lag) {
             Lagging::Steady
-        } else if most > WORTH.as_f64() && lags[0] > MOST * most && is_small(total_excess, most) {
+        } else if most > LONG_LAG && lags[0] > MOST * most && is_small(total_excess, most) {
             Lagging::Earlier
         } else {
             Lagging::Otherwise
@@ -619,13 +723,14 @@ fn named(total: f64, of_others: f64, parts: BTreeMap<&str, (f64, f64)>) -> Exces
     let blamed = |(_, (excess, expected)): &(&str, (f64, f64))| {
         let share = excess / total.max(1.0);
         let of_time = if of_others > 0.0 { expected / of_others } else { 0.0 };
-        share > 0.1 && share > OUT_OF_PROPORTION * of_time
+        (share > 0.1 && share > OUT_OF_PROPORTION * of_time) || share > NEARLY_ALL
     };
     sorted.retain(blamed);
     let sum: f64 = sorted.iter().map(|(_, (excess, _))| excess).sum();
     if total < WORTH.as_f64() || sum < MOST * total {
         sorted.clear();
     }
-    let part = |(name, (excess, _)): (&str, (f64, f64))| ExcessPart { name: name.to_owned(), excess: Ns::rounded(excess) };
+    let part =
+        |(name, (excess, _)): (&str, (f64, f64))| ExcessPart { name: name.to_owned(), excess: Ns::rounded(excess) };
     Excess { total: Ns::rounded(total), parts: sorted.into_iter().map(part).collect() }
 }

@@ -139,16 +139,19 @@ impl Clocks {
     /// The proof that the traces do not fit together.
     pub fn of(job: &mut Job, matches: &mut Matches, mode: ClockMode) -> Result<(Self, bool), Unfit> {
         let mut excluded: Vec<usize> = Vec::new();
+        let mut first_proof: Option<Unfit> = None;
         loop {
             let clocks = Clocks::estimate(job, matches, mode);
             if mode == ClockMode::None {
                 return Ok((clocks, false));
             }
             let constraints = constraints(job, matches, &clocks);
-            let first: Vec<usize> = clocks.ranks.iter().enumerate().map(|(at, clock)| clock.component.unwrap_or(at)).collect();
+            let first: Vec<usize> =
+                clocks.ranks.iter().enumerate().map(|(at, clock)| clock.component.unwrap_or(at)).collect();
             match possible(job.ranks.len(), &constraints, &first) {
                 Ok(found) => return Ok((clocks.within(&found.intervals), false)),
                 Err(proof) => {
+                    let unfit = first_proof.get_or_insert_with(|| Unfit::of(job, matches, &proof)).clone();
                     let again = proof.cycle.iter().filter(|(_, (unit, _), _)| !excluded.contains(unit));
                     let worst = again.map(|(_, of, _)| *of).max_by_key(|of| clocks.disagreement(job, matches, *of));
                     if let Some((unit, column)) = worst {
@@ -156,7 +159,6 @@ impl Clocks {
                         matches.units[unit].columns[column].fault = Some(Fault::ImpossibleTimes);
                         continue;
                     }
-                    let unfit = Unfit::of(job, matches, &proof);
                     let Some(rank) = misfit(job.ranks.len(), &constraints, &proof) else { return Err(unfit) };
                     job.refuse(rank, format!("its times are impossible beside those of other ranks: {unfit}"));
                     return Ok((clocks, true));
@@ -204,9 +206,8 @@ impl Clocks {
     /// How far apart the ends of a collective are.
     fn disagreement(&self, job: &Job, matches: &Matches, (unit, column): (usize, usize)) -> Ns {
         let (unit, column) = (&matches.units[unit], &matches.units[unit].columns[column]);
-        let ends = (0..unit.members.len()).filter_map(|member| {
-            Some(self.ranks[unit.members[member]].aligned(unit.row(job, column, member)?.end()))
-        });
+        let ends = (0..unit.members.len())
+            .filter_map(|member| Some(self.ranks[unit.members[member]].aligned(unit.row(job, column, member)?.end())));
         let (least, most) = ends.fold((Ns::MAX, Ns::MIN), |(least, most), end| (least.min(end), most.max(end)));
         most - least
     }
@@ -233,7 +234,11 @@ fn anchors(job: &Job, matches: &Matches, bases: &[Ns]) -> Vec<Anchor> {
             };
             // A collective that takes long ends less sharply.
             let sharpness = 1_000.0 + 0.05 * transfer.as_f64();
-            found.push(Anchor { of: (number, at), weight: 1.0 / (sharpness * sharpness), ends: rows.map(end).collect() });
+            found.push(Anchor {
+                of: (number, at),
+                weight: 1.0 / (sharpness * sharpness),
+                ends: rows.map(end).collect(),
+            });
         }
     }
     found
@@ -318,7 +323,8 @@ impl Unfit {
     fn of(job: &Job, matches: &Matches, proof: &Impossible) -> Self {
         let name = |(unit, column): (usize, usize)| {
             let unit = &matches.units[unit];
-            let rows = (0..unit.members.len()).find_map(|member| Some((member, unit.row(job, &unit.columns[column], member)?)));
+            let rows = (0..unit.members.len())
+                .find_map(|member| Some((member, unit.row(job, &unit.columns[column], member)?)));
             let what = rows.map_or(String::new(), |(member, row)| {
                 let part = &job.parts[unit.members[member]];
                 let kind = part.kind(row);
@@ -387,7 +393,8 @@ impl<'a> Fit<'a> {
             let (mut queue, mut found) = (vec![start], vec![start]);
             self.component[start] = Some(start);
             while let Some(rank) = queue.pop() {
-                for (unit, anchors) in by_unit.iter().filter(|(unit, _)| matches.units[**unit].members.contains(&rank)) {
+                for (unit, anchors) in by_unit.iter().filter(|(unit, _)| matches.units[**unit].members.contains(&rank))
+                {
                     for other in &matches.units[*unit].members {
                         if self.component[*other].is_some() {
                             continue;
@@ -411,7 +418,8 @@ impl<'a> Fit<'a> {
 
     /// How far one rank's ends are after another's.
     fn differences(&self, anchors: &[usize], rank: usize, other: usize) -> Vec<(f64, f64)> {
-        let end = |anchor: &Anchor, wanted: usize| anchor.ends.iter().find(|(rank, _)| *rank == wanted).map(|(_, end)| *end);
+        let end =
+            |anchor: &Anchor, wanted: usize| anchor.ends.iter().find(|(rank, _)| *rank == wanted).map(|(_, end)| *end);
         let pair = |at: &usize| {
             let anchor = &self.anchors[*at];
             Some((end(anchor, other)? - end(anchor, rank)?, anchor.weight))

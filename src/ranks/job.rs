@@ -167,7 +167,8 @@ fn refuse_misfits(parts: &mut Vec<(u32, RankPart)>, world_size: Option<u32>) -> 
 
 /// The ranks that headers and groups name, and that are not here.
 fn missing(ranks: &[u32], parts: &[RankPart], world_size: Option<u32>) -> Vec<u32> {
-    let of_groups = parts.iter().flat_map(|part| part.rows.iter().filter_map(|row| row.group).map(move |group| (part, group)));
+    let of_groups =
+        parts.iter().flat_map(|part| part.rows.iter().filter_map(|row| row.group).map(move |group| (part, group)));
     let groups: BTreeSet<&Vec<u32>> =
         of_groups.filter_map(|(part, group)| part.groups[group as usize].ranks.as_ref()).collect();
     let named: BTreeSet<u32> = match world_size {

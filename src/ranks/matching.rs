@@ -292,9 +292,13 @@ fn unit(job: &Job, mut group: GroupName, members: Sequences, tokens: &[Vec<Token
         let (part, rows) = &members[member];
         let own = of_rows(&tokens[*part], rows);
         let heads: Vec<Token> = columns.iter().map(|(token, _)| *token).collect();
-        columns = merge(columns, &own, &pairs(&heads, &own), |at| {
-            (member, rows[at], job.parts[*part].kind(&job.parts[*part].rows[rows[at] as usize]).tie())
-        }, members.len());
+        columns = merge(
+            columns,
+            &own,
+            &pairs(&heads, &own),
+            |at| (member, rows[at], job.parts[*part].kind(&job.parts[*part].rows[rows[at] as usize]).tie()),
+            members.len(),
+        );
     }
     let mut columns: Vec<Column> = columns.into_iter().map(|(_, column)| column).collect();
     let here: Vec<u32> = positions.iter().map(|part| job.ranks[*part]).collect();
@@ -357,7 +361,8 @@ fn mark_other_collectives(columns: &mut [Column]) {
 fn mark_other_sizes(positions: &[usize], tokens: &[Vec<Token>], columns: &mut [Column]) {
     for column in columns {
         let of_member = |(member, row): (usize, &Option<u32>)| Some(tokens[positions[member]][(*row)? as usize].size);
-        let mut sizes: Vec<u32> = column.rows.iter().enumerate().filter_map(of_member).filter(|size| *size != 0).collect();
+        let mut sizes: Vec<u32> =
+            column.rows.iter().enumerate().filter_map(of_member).filter(|size| *size != 0).collect();
         sizes.dedup();
         if sizes.len() > 1 {
             column.fault = Some(Fault::OtherSize);

@@ -275,7 +275,7 @@ pub struct Class {
     pub is_new_step: bool,
     /// How many there are.
     pub count: u32,
-    /// How long they are in all, without what the thread was blocked.
+    /// How long they are in all, without what the thread was blocked; between collectives, how long kernels ran.
     pub total: Ns,
     /// Functions by their own time, or kernels by theirs: positions in the texts. The longest first; what is short is left out.
     pub parts: Vec<(u32, Ns)>,
@@ -306,7 +306,9 @@ impl RankPart {
             let wrong = |message: String| (at + 1, message);
             let version = line.strip_prefix(MAGIC).and_then(|rest| rest.split([',', '}']).next()).unwrap_or_default();
             if version != VERSION.to_string() {
-                return Err(wrong(format!("this program reads parts of version {VERSION}, and this is of version {version:?}")));
+                return Err(wrong(format!(
+                    "this program reads parts of version {VERSION}, and this is of version {version:?}"
+                )));
             }
             let part: RankPart = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
             part.check().map_err(|what| wrong(what.to_owned()))?;

@@ -67,7 +67,8 @@ fn by_rank(
     }
     let mut found: BTreeMap<(Option<RankId>, Option<GpuId>), Vec<GpuId>> = BTreeMap::new();
     for (gpu, votes) in votes {
-        let rank = votes.into_iter().max_by_key(|(rank, votes)| (*votes, std::cmp::Reverse(*rank))).map(|(rank, _)| rank);
+        let rank =
+            votes.into_iter().max_by_key(|(rank, votes)| (*votes, std::cmp::Reverse(*rank))).map(|(rank, _)| rank);
         found.entry((rank, rank.is_none().then_some(gpu))).or_default().push(gpu);
     }
     found.into_iter().map(|((rank, _), gpus)| (rank, gpus)).collect()
@@ -242,7 +243,8 @@ impl Reducer<'_> {
         let mut steps: Vec<Step> = Vec::new();
         for slice in store.slices.ids().filter(is_step) {
             let (start, dur) = (store.slices.ts(slice), store.slices.dur(slice));
-            let is_on_gpu = store.process_of(slice).is_some_and(|process| self.gpus.iter().any(|gpu| gpu.process == process));
+            let is_on_gpu =
+                store.process_of(slice).is_some_and(|process| self.gpus.iter().any(|gpu| gpu.process == process));
             let is_nested = steps.last().is_some_and(|last| start < last.window.end);
             let inside = Window { start, end: if dur == UNFINISHED { store.span.end } else { start + dur } };
             if is_on_gpu || is_nested || inside.end <= window.start || inside.start >= window.end {
@@ -283,29 +285,30 @@ impl Reducer<'_> {
         rows: &mut [Row],
         window: Window,
     ) -> (Vec<super::part::Segment>, segments::Summed) {
-        let calls = own.iter().zip(rows.iter()).filter_map(|((operation, _), row)| Some((operation.launch?, (row.stack, row.step))));
+        let calls = own
+            .iter()
+            .zip(rows.iter())
+            .filter_map(|((operation, _), row)| Some((operation.launch?, (row.stack, row.step))));
         let mut first: BTreeMap<SliceId, (Option<u32>, Option<u32>)> = BTreeMap::new();
         calls.for_each(|(call, of)| {
             first.entry(call).or_insert(of);
         });
-        let launches: Vec<Launch> = first.into_iter().map(|(call, (stack, step))| Launch { call, stack, step }).collect();
+        let launches: Vec<Launch> =
+            first.into_iter().map(|(call, (stack, step))| Launch { call, stack, step }).collect();
         // A call without a thread has no segment.
         let with_thread: Vec<Launch> =
             launches.into_iter().filter(|launch| self.store.thread_of(launch.call).is_some()).collect();
         let (segments, summed) = segments::of_threads(self.store, &with_thread, window, &mut self.texts);
         for ((operation, _), row) in own.iter().zip(rows) {
-            let at = operation.launch.and_then(|call| with_thread.binary_search_by_key(&call, |launch| launch.call).ok());
+            let at =
+                operation.launch.and_then(|call| with_thread.binary_search_by_key(&call, |launch| launch.call).ok());
             row.segment = at.map(|at| at as u32);
         }
         (segments, summed)
     }
 
     /// What ran between the collectives.
-    fn gaps(
-        &mut self,
-        rows: &mut [Row],
-        kernels: &[SliceId],
-    ) -> segments::Summed {
+    fn gaps(&mut self, rows: &mut [Row], kernels: &[SliceId]) -> segments::Summed {
         let is_collective = &self.attribution.activity.is_collective;
         let compute = |kernel: &SliceId| !is_collective[self.store.slices.name(*kernel).0 as usize];
         let compute: Vec<SliceId> = kernels.iter().copied().filter(compute).collect();
@@ -339,7 +342,8 @@ impl Reducer<'_> {
 
     fn world_size(&self) -> Option<u32> {
         let trace = self.gpus.first().map(|gpu| gpu.trace)?;
-        let field = self.store.header.iter().find(|field| field.trace == trace && field.key == "distributedInfo.world_size")?;
+        let field =
+            self.store.header.iter().find(|field| field.trace == trace && field.key == "distributedInfo.world_size")?;
         match field.value {
             ArgValue::Int(size) => u32::try_from(size).ok(),
             _ => None,

@@ -388,7 +388,13 @@ impl Sums {
             world_size: job.world_size,
             missing_ranks: job.missing.clone(),
             refused: job.refused.clone(),
-            silent_ranks: job.ranks.iter().zip(&job.parts).filter(|(_, part)| part.rows.is_empty()).map(|(rank, _)| *rank).collect(),
+            silent_ranks: job
+                .ranks
+                .iter()
+                .zip(&job.parts)
+                .filter(|(_, part)| part.rows.is_empty())
+                .map(|(rank, _)| *rank)
+                .collect(),
             ..RankReport::default()
         };
         Sums {
@@ -420,7 +426,8 @@ impl Sums {
             let Some(measured) = measure(job, clocks, unit, column) else { continue };
             self.add(job, (number, at), unit, column, &measured);
             let waited: Ns = measured.waits.iter().map(|(_, wait)| *wait).sum();
-            let ran: Ns = measured.waits.iter().filter_map(|(member, _)| Some(unit.row(job, column, *member)?.dur)).sum();
+            let ran: Ns =
+                measured.waits.iter().filter_map(|(member, _)| Some(unit.row(job, column, *member)?.dur)).sum();
             group.waited += waited;
             group.transfer += ran - waited;
             *late.entry(job.ranks[unit.members[measured.last]]).or_default() += waited;
@@ -537,12 +544,17 @@ impl Sums {
     }
 
     fn size(&mut self, job: &Job, unit: &Unit, column: &Column) {
-        let rows: Vec<(usize, &Row)> =
-            (0..unit.members.len()).filter_map(|member| Some((unit.members[member], unit.row(job, column, member)?))).collect();
+        let rows: Vec<(usize, &Row)> = (0..unit.members.len())
+            .filter_map(|member| Some((unit.members[member], unit.row(job, column, member)?)))
+            .collect();
         let Some((rank, row)) = rows.first() else { return };
         let part = &job.parts[*rank];
-        let (Some((_, bytes, ranks)), Some(collective)) = (moved(part, row, unit), &part.kind(row).collective) else { return };
-        let Some(transfer) = rows.iter().map(|(_, row)| row.dur).min().filter(|transfer| *transfer > Ns::ZERO) else { return };
+        let (Some((_, bytes, ranks)), Some(collective)) = (moved(part, row, unit), &part.kind(row).collective) else {
+            return;
+        };
+        let Some(transfer) = rows.iter().map(|(_, row)| row.dur).min().filter(|transfer| *transfer > Ns::ZERO) else {
+            return;
+        };
         let sizes = self.sizes.entry((collective.clone(), bytes, ranks)).or_default();
         sizes.transfers.push(transfer);
         sizes.kernels.extend(rows.iter().map(|(_, row)| row.dur));
@@ -553,7 +565,11 @@ impl Sums {
         let mut report = std::mem::take(&mut self.report);
         report.matches = matches.counts();
         report.steps = std::mem::take(&mut self.steps).into_values().collect();
-        let pair = |((rank, last), waited): ((usize, usize), Ns)| Pair { rank: job.ranks[rank], waited_for: job.ranks[last], waited };
+        let pair = |((rank, last), waited): ((usize, usize), Ns)| Pair {
+            rank: job.ranks[rank],
+            waited_for: job.ranks[last],
+            waited,
+        };
         report.pairs = std::mem::take(&mut self.pairs).into_iter().map(pair).collect();
         report.pairs.sort_by_key(|pair| (std::cmp::Reverse(pair.waited), pair.rank, pair.waited_for));
         report.sizes = std::mem::take(&mut self.sizes).into_iter().map(size_row).collect();
@@ -571,7 +587,8 @@ impl Sums {
         let mut late: Vec<(usize, Vec<LateAt>)> = self.late.into_iter().collect();
         late.sort_by_key(|(rank, late)| (std::cmp::Reverse(late.iter().map(|at| at.caused).sum::<Ns>()), *rank));
         late.truncate(EXPLAINED);
-        report.late_ranks = late.iter().map(|(rank, late)| causes.of_rank(*rank, &late.iter().collect::<Vec<_>>())).collect();
+        report.late_ranks =
+            late.iter().map(|(rank, late)| causes.of_rank(*rank, &late.iter().collect::<Vec<_>>())).collect();
         report
     }
 }
@@ -594,7 +611,8 @@ fn most_first(late: BTreeMap<u32, Ns>) -> Vec<(u32, Ns)> {
 
 fn stack_row((stack, sums): (PartStack, StackSums)) -> StackWaits {
     let StackSums { waits, late, moved, moved_in, moved_in_transfer } = sums;
-    let bandwidth = TransferBandwidth { transfer: moved / moved_in_transfer.as_f64(), kernel: moved / moved_in.as_f64() };
+    let bandwidth =
+        TransferBandwidth { transfer: moved / moved_in_transfer.as_f64(), kernel: moved / moved_in.as_f64() };
     StackWaits {
         headline: stack.telling.first().cloned(),
         telling: stack.telling,

@@ -87,7 +87,12 @@ impl Found {
 
 /// The segments that end with these launches, which are in the order of their starts. The first of a thread begins with the window, or
 /// with the thread.
-pub(super) fn of_threads(store: &Store, launches: &[Launch], window: Window, texts: &mut Texts) -> (Vec<Segment>, Summed) {
+pub(super) fn of_threads(
+    store: &Store,
+    launches: &[Launch],
+    window: Window,
+    texts: &mut Texts,
+) -> (Vec<Segment>, Summed) {
     let mut threads: BTreeMap<ThreadId, (u32, Vec<usize>)> = BTreeMap::new();
     for (at, launch) in launches.iter().enumerate() {
         let Some(thread) = store.thread_of(launch.call) else { continue };
@@ -257,7 +262,10 @@ pub(super) fn of_gaps(store: &Store, gaps: &[Gap], kernels: &[SliceId], texts: &
             }
         }
         let Gap { from: before, to, is_new_step, start, end } = *gap;
-        found.push(Found { from: before, to, is_new_step, start, end: end.max(start), blocked: Ns::ZERO, parts });
+        let end = end.max(start);
+        // What counts is how long kernels ran. The GPU waits for launches in between.
+        let blocked = end - start - parts.iter().map(|(_, time)| *time).sum();
+        found.push(Found { from: before, to, is_new_step, start, end, blocked, parts });
     }
     sum(found.iter())
 }
@@ -290,7 +298,8 @@ fn sum<'f>(found: impl Iterator<Item = &'f Found> + Clone) -> (Vec<u32>, Summed)
         length > median + MUCH_LONGER.max(Ns(median.0 / 2))
     };
     let outlier = |(at, (segment, class)): (usize, (&Found, &u32))| {
-        is_outlier(segment, *class).then(|| Outlier { at: at as u32, parts: longest(segment.parts.clone(), PARTS_OF_ONE, Ns::ZERO) })
+        is_outlier(segment, *class)
+            .then(|| Outlier { at: at as u32, parts: longest(segment.parts.clone(), PARTS_OF_ONE, Ns::ZERO) })
     };
     let outliers = found.zip(&of).enumerate().filter_map(outlier).collect();
     let class = |(class, parts): (Class, HashMap<u32, Ns, FixedState>)| {
@@ -308,7 +317,8 @@ fn longest(mut parts: Vec<(u32, Ns)>, limit: usize, short: Ns) -> Vec<(u32, Ns)>
     parts
 }
 
+/// The median; of two the shorter, so that the longer one can be an outlier.
 fn median(mut lengths: Vec<Ns>) -> Ns {
-    let middle = lengths.len() / 2;
+    let middle = lengths.len().saturating_sub(1) / 2;
     if lengths.is_empty() { Ns::ZERO } else { *lengths.select_nth_unstable(middle).1 }
 }

@@ -44,6 +44,8 @@ pub enum Reason<'a> {
         total: Ns,
         /// The kernels.
         kernels: &'a [ExcessPart],
+        /// Whether it launches late, too, although its CPU does nothing longer than others do.
+        is_launch_late: bool,
     },
     /// It waits for another rank in another group.
     Elsewhere {
@@ -60,6 +62,9 @@ const NOTABLE: f64 = 0.1;
 
 /// If waiting is a smaller part of the window than this, nobody is to blame for it.
 const NEGLIGIBLE: f64 = 0.005;
+
+/// A lag of this length is more than chance.
+const LONG_LAG: Ns = Ns(50_000);
 
 /// How many ranks are named.
 const NAMED: usize = 3;
@@ -98,18 +103,26 @@ fn reason(late: &LateRank, share: f64) -> Option<Reason<'_>> {
     if caused.share_of(late.caused)? < MOST {
         return None;
     }
+    let gpu = late.gpu.as_ref().filter(|gpu| !gpu.parts.is_empty());
+    let is_launch_late = *why == Why::LaunchLate;
+    let of_gpu = gpu.map(|gpu| Reason::Gpu { total: gpu.total, kernels: &gpu.parts, is_launch_late });
     match why {
         Why::LaunchLate => {
-            let is_clear = |launch: &&super::cause::LaunchLate| match launch.pattern {
-                Pattern::OneEvent | Pattern::SamePlace | Pattern::SlowerEverywhere => true,
-                Pattern::ConstantLag | Pattern::EarlierLag | Pattern::Unsteady => share >= MOST,
-            };
-            late.launch.as_ref().filter(is_clear).map(Reason::Launch)
+            let launch = late.launch.as_ref()?;
+            match launch.pattern {
+                Pattern::OneEvent | Pattern::SamePlace | Pattern::SlowerEverywhere | Pattern::BlockedByGpu => {
+                    Some(Reason::Launch(launch))
+                }
+                // Its CPU does nothing longer than others do: where its GPU does, that is why it is behind.
+                _ if gpu.is_some_and(|gpu| gpu.total > launch.total_excess) => of_gpu,
+                Pattern::ConstantLag | Pattern::EarlierLag => (share >= MOST).then_some(Reason::Launch(launch)),
+                Pattern::Unsteady => {
+                    let is_long = launch.lag.is_none_or(|lag| lag > LONG_LAG);
+                    (share >= MOST && is_long).then_some(Reason::Launch(launch))
+                }
+            }
         }
-        Why::GpuLate => {
-            let gpu = late.gpu.as_ref().filter(|gpu| !gpu.parts.is_empty())?;
-            Some(Reason::Gpu { total: gpu.total, kernels: &gpu.parts })
-        }
+        Why::GpuLate => of_gpu,
         Why::WaitingElsewhere => Some(Reason::Elsewhere { root: late.roots.first()?.rank }),
         Why::Unknown => None,
     }
@@ -161,7 +174,8 @@ impl RankBound {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let expected = || "expected is a bound such as 'waited>20%', 'caused(rank=3)>2ms', 'added>1ms' or 'late>10'".to_owned();
+        let expected =
+            || "expected is a bound such as 'waited>20%', 'caused(rank=3)>2ms', 'added>1ms' or 'late>10'".to_owned();
         let (what, limit) = text.split_once('>').ok_or_else(expected)?;
         let (what, rank) = match what.trim().split_once('(') {
             Some((what, of)) => {

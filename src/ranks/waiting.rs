@@ -76,7 +76,8 @@ fn by_clocks(job: &Job, clocks: &Clocks, unit: &Unit, column: &Column) -> Option
     };
     // Whom each member waits for: all, the root, or nobody but the root does.
     let root = if column.tie == Tie::Rooted { Some(root_of(job, unit, column)?) } else { None };
-    let of_root: Vec<(usize, Ns)> = starts.iter().copied().filter(|(member, _)| root.is_some_and(|(at, _)| at == *member)).collect();
+    let of_root: Vec<(usize, Ns)> =
+        starts.iter().copied().filter(|(member, _)| root.is_some_and(|(at, _)| at == *member)).collect();
     let wait = |(member, row): &(usize, &Row)| {
         let wait = match root {
             None => waits_for(*member, &starts),
@@ -100,7 +101,14 @@ fn by_clocks(job: &Job, clocks: &Clocks, unit: &Unit, column: &Column) -> Option
     Some(measured(column, waits, last, (own - second).max(Ns::ZERO), uncertain, true))
 }
 
-fn measured(column: &Column, waits: Vec<(usize, Ns)>, last: usize, added: Ns, together: Ns, by_clocks: bool) -> Measured {
+fn measured(
+    column: &Column,
+    waits: Vec<(usize, Ns)>,
+    last: usize,
+    added: Ns,
+    together: Ns,
+    by_clocks: bool,
+) -> Measured {
     let is_doubtful = column.rows.iter().any(Option::is_none);
     let late = Some(last).filter(|_| added >= together && !is_doubtful);
     Measured { waits, last, late, added, by_clocks, is_doubtful }

@@ -16,31 +16,36 @@ enum Row<'a> {
 /// The columns, of rows with references.
 fn columns<'a>() -> Vec<Column<Row<'a>>> {
     vec![
-    Column::left("row", |row, ()| if matches!(row, Row::Rank(_)) { "rank" } else { "stack" }.to_owned()),
-    Column::right("rank", |row, ()| of_rank(row, |rank| rank.rank)),
-    Column::left("trace", |row, ()| of_rank(row, |rank| visible(&rank.trace).into_owned())),
-    Column::right("count", |row, ()| both(row, |rank| rank.kernels, |stack| stack.count)),
-    Column::right("gpu_ns", |row, ()| both(row, |rank| rank.gpu, |stack| stack.gpu)),
-    Column::right("waited_ns", |row, ()| both(row, |rank| rank.waited, |stack| stack.waited)),
-    Column::right("caused_ns", |row, ()| both(row, |rank| rank.caused, |stack| stack.caused)),
-    Column::right("added_ns", |row, ()| both(row, |rank| rank.added, |stack| stack.added)),
-    Column::right("late_count", |row, ()| both(row, |rank| rank.late_count, |stack| stack.late_count)),
-    Column::right("transfer_ns", |row, ()| both(row, |rank| rank.transfer, |stack| stack.transfer)),
-    Column::right("offset_ns", |row, ()| of_rank(row, |rank| known(rank.offset))),
-    Column::right("uncertainty_ns", |row, ()| of_rank(row, |rank| known(rank.uncertainty))),
-    Column::right("queue_empty_share", |row, ()| of_rank(row, |rank| known(rank.queue_empty_share))),
-    Column::right("late_rank", |row, ()| of_stack(row, |stack| known(stack.late_ranks.first().map(|(rank, _)| *rank)))),
-    Column::right("transfer_busbw_gb_per_s", |row, ()| of_stack(row, |stack| known(stack.bandwidth.map(|of| of.transfer)))),
-    Column::right("kernel_busbw_gb_per_s", |row, ()| of_stack(row, |stack| known(stack.bandwidth.map(|of| of.kernel)))),
-    Column::left("headline", |row, ()| of_stack(row, |stack| frames(stack.headline.as_slice()))),
-    Column::left("stack", |row, ()| of_stack(row, |stack| frames(&stack.frames))),
-]
+        Column::left("row", |row, ()| if matches!(row, Row::Rank(_)) { "rank" } else { "stack" }.to_owned()),
+        Column::right("rank", |row, ()| of_rank(row, |rank| rank.rank)),
+        Column::left("trace", |row, ()| of_rank(row, |rank| visible(&rank.trace).into_owned())),
+        Column::right("count", |row, ()| both(row, |rank| rank.kernels, |stack| stack.count)),
+        Column::right("gpu_ns", |row, ()| both(row, |rank| rank.gpu, |stack| stack.gpu)),
+        Column::right("waited_ns", |row, ()| both(row, |rank| rank.waited, |stack| stack.waited)),
+        Column::right("caused_ns", |row, ()| both(row, |rank| rank.caused, |stack| stack.caused)),
+        Column::right("added_ns", |row, ()| both(row, |rank| rank.added, |stack| stack.added)),
+        Column::right("late_count", |row, ()| both(row, |rank| rank.late_count, |stack| stack.late_count)),
+        Column::right("transfer_ns", |row, ()| both(row, |rank| rank.transfer, |stack| stack.transfer)),
+        Column::right("offset_ns", |row, ()| of_rank(row, |rank| known(rank.offset))),
+        Column::right("uncertainty_ns", |row, ()| of_rank(row, |rank| known(rank.uncertainty))),
+        Column::right("queue_empty_share", |row, ()| of_rank(row, |rank| known(rank.queue_empty_share))),
+        Column::right("late_rank", |row, ()| {
+            of_stack(row, |stack| known(stack.late_ranks.first().map(|(rank, _)| *rank)))
+        }),
+        Column::right("transfer_busbw_gb_per_s", |row, ()| {
+            of_stack(row, |stack| known(stack.bandwidth.map(|of| of.transfer)))
+        }),
+        Column::right("kernel_busbw_gb_per_s", |row, ()| {
+            of_stack(row, |stack| known(stack.bandwidth.map(|of| of.kernel)))
+        }),
+        Column::left("headline", |row, ()| of_stack(row, |stack| frames(stack.headline.as_slice()))),
+        Column::left("stack", |row, ()| of_stack(row, |stack| frames(&stack.frames))),
+    ]
 }
 
 pub(super) fn ranks(report: &RankReport, out: &mut impl Write) -> io::Result<()> {
     let columns = columns();
-    let rows: Vec<Row<'_>> =
-        report.ranks.iter().map(Row::Rank).chain(report.stacks.iter().map(Row::Stack)).collect();
+    let rows: Vec<Row<'_>> = report.ranks.iter().map(Row::Rank).chain(report.stacks.iter().map(Row::Stack)).collect();
     write_rows(columns.iter(), rows.iter().map(|row| (row, ())), out)
 }
 

@@ -1,4 +1,6 @@
 //! todo
-use std::io;
 use crate::ranks::report::Compared;
-pub(super) fn ranks(_compared: &Compared, _out: &mut Vec<u8>) -> io::Result<()> { Ok(()) }
+use std::io;
+pub(super) fn ranks(_compared: &Compared, _out: &mut Vec<u8>) -> io::Result<()> {
+    Ok(())
+}

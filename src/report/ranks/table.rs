@@ -64,7 +64,8 @@ fn mostly(late: &[(u32, Ns)]) -> String {
 
 fn name(group: &GroupWaits) -> String {
     let of = &group.group;
-    let mut text = of.description.as_deref().or(of.name.as_deref()).map_or(String::new(), |name| format!("{} ", visible(name)));
+    let mut text =
+        of.description.as_deref().or(of.name.as_deref()).map_or(String::new(), |name| format!("{} ", visible(name)));
     if let Some((from, to)) = of.pair {
         return format!("{text}rank {from} to rank {to}");
     }
@@ -85,7 +86,9 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut impl Write) -> io::Result
     let mut table = Table::of(STACKS, report.stacks.iter().take(limit).map(|stack| (stack, ())));
     table.drop_to(screen.room(30));
     let room = screen.room(table.width() + 2).max(CALLED_FROM.len());
-    let from = |stack: &StackWaits| stack.headline.as_deref().map_or(String::new(), |frame| shorten_frame(&visible(frame), room));
+    let from = |stack: &StackWaits| {
+        stack.headline.as_deref().map_or(String::new(), |frame| shorten_frame(&visible(frame), room))
+    };
     table.push("from", report.stacks.iter().take(limit).map(from).collect());
     writeln!(out, "{}", table.text())?;
     let groups = Table::of(GROUPS, report.groups.iter().take(limit).map(|group| (group, ())));

@@ -129,7 +129,10 @@ pub(super) fn trust(report: &RankReport, screen: &Screen, out: &mut impl Write) 
     lines.push(clocks(report));
     lines.extend(report.clock.refused.iter().take(LINES).cloned());
     if !report.clock.unsteady_ranks.is_empty() {
-        lines.push(format!("Clock not constant: {}; their ± is wider for that.", some_ranks(&report.clock.unsteady_ranks)));
+        lines.push(format!(
+            "Clock not constant: {}; their ± is wider for that.",
+            some_ranks(&report.clock.unsteady_ranks)
+        ));
     }
     if !report.missing_ranks.is_empty() {
         let more = if report.missing_ranks.len() == 1 { "it" } else { "one of them" };
@@ -140,10 +143,13 @@ pub(super) fn trust(report: &RankReport, screen: &Screen, out: &mut impl Write) 
     }
     let refused = report.refused.iter().take(LINES);
     lines.extend(refused.map(|refused| format!("Left out: {}: {}.", visible(&refused.trace), refused.why)));
-    let inferred = report.groups.iter().filter(|group| group.group.inferred_from_stream.is_some() && group.ranks_here.len() > 1);
+    let inferred =
+        report.groups.iter().filter(|group| group.group.inferred_from_stream.is_some() && group.ranks_here.len() > 1);
     if let n @ 1.. = inferred.count() {
         let groups = if n == 1 { "1 group is".to_owned() } else { format!("{n} groups are") };
-        lines.push(format!("The traces do not name their process groups; {groups} inferred from equal sequences of kernels."));
+        lines.push(format!(
+            "The traces do not name their process groups; {groups} inferred from equal sequences of kernels."
+        ));
     }
     lines.iter().try_for_each(|line| writeln!(out, "{}", screen.fill(line)))
 }
@@ -151,7 +157,11 @@ pub(super) fn trust(report: &RankReport, screen: &Screen, out: &mut impl Write) 
 /// `Matched: 1,568 of 1,568 kernels on all ranks of their groups; 298 of 392 collectives together.`
 fn matches(report: &RankReport) -> String {
     let counts = &report.matches;
-    let mut text = format!("Matched: {} of {} kernels with all ranks of their group", count(counts.matched), count(counts.kernels));
+    let mut text = format!(
+        "Matched: {} of {} kernels with all ranks of their group",
+        count(counts.matched),
+        count(counts.kernels)
+    );
     if counts.partial > 0 {
         text.push_str(&format!(", {} with some", count(counts.partial)));
     }

@@ -95,7 +95,9 @@ fn nobody(report: &RankReport) -> String {
 /// How the launches are late of a rank that is slower everywhere, and of which no function stands out.
 fn slower<'a>(blame: &Blame<'a>) -> Option<&'a LaunchLate> {
     match blame.reason {
-        Reason::Launch(launch) if launch.pattern == Pattern::SlowerEverywhere && launch.excess.parts.is_empty() => Some(launch),
+        Reason::Launch(launch) if launch.pattern == Pattern::SlowerEverywhere && launch.excess.parts.is_empty() => {
+            Some(launch)
+        }
         _ => None,
     }
 }
@@ -110,7 +112,8 @@ fn sentence(group: &[Blame<'_>], screen: &Screen) -> String {
     let (they, their) = if group.len() > 1 { ("they launch", "their CPUs are") } else { ("it launches", "its CPU is") };
     if let Some(launch) = slower(first) {
         let all: Vec<&LaunchLate> = group.iter().filter_map(slower).collect();
-        let each = |of: &dyn Fn(&LaunchLate) -> String| all.iter().map(|launch| of(launch)).collect::<Vec<_>>().join(" and ");
+        let each =
+            |of: &dyn Fn(&LaunchLate) -> String| all.iter().map(|launch| of(launch)).collect::<Vec<_>>().join(" and ");
         return format!(
             "{head}{they} late, since {their} slower everywhere. {} of {} times between launches are longer than on the other ranks, by {} in the median, {} in all ({}); no function stands out.",
             each(&|launch| format!("{:.0} %", 100.0 * launch.longer as f64 / launch.segments.max(1) as f64)),
@@ -122,8 +125,13 @@ fn sentence(group: &[Blame<'_>], screen: &Screen) -> String {
     }
     head + &match first.reason {
         Reason::Launch(launch) => launches(launch, screen),
-        Reason::Gpu { total, kernels } => format!(
-            "it launches in time, but its GPU is still busy: what runs before takes {} longer there{}.",
+        Reason::Gpu { total, kernels, is_launch_late } => format!(
+            "{}: what runs before takes {} longer there{}.",
+            if is_launch_late {
+                "it launches late, after its GPU, which needs longer"
+            } else {
+                "it launches in time, but its GPU is still busy"
+            },
             duration(total),
             parts(kernels, total, screen)
         ),
@@ -136,8 +144,14 @@ fn launches(launch: &LaunchLate, screen: &Screen) -> String {
     let place = place(launch);
     let of = parts(named, *total, screen);
     match launch.pattern {
-        Pattern::OneEvent => format!("it launches late after one event: {} longer than elsewhere, once{place}{of}.", duration(*total)),
-        Pattern::SamePlace => format!("it launches late because one place takes {} longer in all{place}{of}.", duration(*total)),
+        Pattern::OneEvent => format!(
+            "it launches late after one event: {} longer than elsewhere, once{place}{of}.",
+            duration(launch.largest_excess)
+        ),
+        Pattern::SamePlace => format!(
+            "it launches late because one place takes {} longer in all{place}{of}.",
+            duration((*total).max(launch.largest_excess))
+        ),
         Pattern::SlowerEverywhere => format!(
             "it launches late: {} of {} times between launches are longer than elsewhere, {} in all{of}.",
             count(launch.longer),
@@ -148,9 +162,14 @@ fn launches(launch: &LaunchLate, screen: &Screen) -> String {
             "it launches {} after the others throughout, a constant lag: it fell back before the first of these calls, and all ranks launch at the same pace since. The lag can be gained once, not at every call.",
             launch.lag.map_or_else(|| "some time".to_owned(), duration)
         ),
+        Pattern::BlockedByGpu => format!(
+            "it launches late because its CPU is blocked until its GPU is done, for {} longer than elsewhere{place}; between collectives its kernels take {} longer{of}.",
+            duration(launch.total_excess),
+            duration(*total)
+        ),
         Pattern::EarlierLag => format!(
             "it was {} late at the first of these collectives already, and less from then on: what delayed it was before.",
-            launch.lag.map_or_else(|| "some time".to_owned(), duration)
+            launch.largest_lag.map_or_else(|| "some time".to_owned(), duration)
         ),
         Pattern::Unsteady => format!(
             "it launches late{}. {} of {} times between launches are longer than elsewhere, {} in all ({}); neither one place nor one function has most of it.",
@@ -179,7 +198,7 @@ fn place(launch: &LaunchLate) -> String {
 
 /// `, 2.041 ms of it in f`
 fn parts(named: &[ExcessPart], total: Ns, screen: &Screen) -> String {
-    let Some(first) = named.first() else { return "; no function has most of it".to_owned() };
+    let Some(first) = named.first() else { return "; nothing that was recorded has most of it".to_owned() };
     let part = |part: &ExcessPart| {
         let share = if part.excess >= total { String::new() } else { format!("{} of it ", duration(part.excess)) };
         format!("{share}in {}", screen.accent(&visible(&part.name)))
