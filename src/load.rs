@@ -101,7 +101,8 @@ pub fn load_all(
     }
     let start = Instant::now();
     let size: Option<u64> = paths.iter().map(|path| size_of(path)).sum();
-    let (mut builder, mut text_bytes, mut findings, mut unread) = (Builder::default(), 0, Findings::default(), Vec::new());
+    let (mut builder, mut text_bytes, mut findings, mut unread) =
+        (Builder::default(), 0, Findings::default(), Vec::new());
     let (mut before, mut loaded) = (0, 0);
     for path in paths {
         let shown = |Progress { taken, .. }| progress(Progress { taken: before + taken, size });
