@@ -1,7 +1,7 @@
 //! Loading: opens a file, chooses the reader of its format, and builds the store.
 //!
-//! JSON is read by several threads (`json`), Perfetto's protobuf by one (`packets`). The traces of an archive are loaded one after
-//! the other into one store. `refuse` decides what is no trace.
+//! JSON is read by several threads (`json`), Perfetto's protobuf by one (`packets`). The traces of an archive, or of several inputs,
+//! are loaded one after the other into one store. `refuse` decides what is no trace.
 
 mod json;
 mod options;
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::num::NonZero;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -42,8 +42,10 @@ pub struct Loaded {
     pub text_bytes: u64,
     /// Wall time in seconds.
     pub seconds: f64,
-    /// What an archive holds beside traces.
+    /// What an archive holds beside traces. Of several inputs these are all archives among them, and names begin with theirs.
     pub findings: Findings,
+    /// Of several inputs: why those of which nothing was loaded could not be read.
+    pub unread: Vec<Error>,
 }
 
 /// Loads a trace, `-` for standard input. `progress` is called for every block of text.
@@ -81,7 +83,79 @@ pub fn load_input(
     };
     let Loader { builder, text_bytes, .. } = loader;
     let store = builder.finish(findings.damage.clone());
-    Ok(Loaded { store, name, text_bytes, seconds: start.elapsed().as_secs_f64(), findings })
+    Ok(Loaded { store, name, text_bytes, seconds: start.elapsed().as_secs_f64(), findings, unread: Vec::new() })
+}
+
+/// Loads several inputs one after the other into one store, as the traces of an archive. Each trace has the name of its file there,
+/// also if the file is no archive. An input of which nothing can be read is left out, see [`Loaded::unread`].
+///
+/// # Errors
+/// As [`load`], if an input cannot be read further and a part of it is in the store already, or if no input can be read.
+pub fn load_all(
+    paths: &[PathBuf],
+    options: LoadOptions,
+    mut progress: impl FnMut(Progress) + Send,
+) -> Result<Loaded, Error> {
+    if let [path] = paths {
+        return load(path, options, progress);
+    }
+    let start = Instant::now();
+    let size: Option<u64> = paths.iter().map(|path| size_of(path)).sum();
+    let (mut builder, mut text_bytes, mut findings, mut unread) =
+        (Builder::default(), 0, Findings::default(), Vec::new());
+    let (mut before, mut loaded) = (0, 0);
+    for path in paths {
+        let shown = |Progress { taken, .. }| progress(Progress { taken: before + taken, size });
+        match add_input(path, options, shown, &mut builder, &mut text_bytes) {
+            Ok((name, of_input)) => {
+                findings.take(&name, of_input);
+                loaded += 1;
+            }
+            Err((error, true)) => unread.push(error),
+            Err((error, false)) => return Err(error),
+        }
+        before += size_of(path).unwrap_or(0);
+    }
+    if loaded == 0 && !unread.is_empty() {
+        return Err(unread.swap_remove(0));
+    }
+    let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    let store = builder.finish(findings.damage.clone());
+    let seconds = start.elapsed().as_secs_f64();
+    Ok(Loaded { store, name: names.join(", "), text_bytes, seconds, findings, unread })
+}
+
+/// The size of a regular file.
+fn size_of(path: &Path) -> Option<u64> {
+    std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len())
+}
+
+/// Adds the traces of one input to those before. An error comes with whether the input can be left out: nothing of it was added.
+fn add_input(
+    path: &Path,
+    options: LoadOptions,
+    progress: impl FnMut(Progress) + Send,
+    builder: &mut Builder,
+    text_bytes: &mut u64,
+) -> Result<(String, Findings), (Error, bool)> {
+    let mut input = input::open(path).map_err(|error| (error, true))?;
+    input.limits = options.limits;
+    let name = input.name.clone();
+    let (mut loader, contents) = Loader::new(input, options, progress).map_err(|error| (error, true))?;
+    loader.is_one_of_many = true;
+    loader.builder = std::mem::take(builder);
+    let traces = loader.builder.traces();
+    let read = match contents {
+        Contents::Archive(archive) => loader.archive(&name, *archive, |_, _| ControlFlow::Continue(())),
+        text => {
+            let trace = Trace { name: Some(name.clone()), ..Trace::default() };
+            loader.trace(&name, text, trace).map(|()| Findings::default())
+        }
+    };
+    *builder = loader.builder;
+    *text_bytes += loader.text_bytes;
+    let is_clean = !loader.has_dropped_events && builder.traces() == traces;
+    read.map(|findings| (name, findings)).map_err(|error| (error, is_clean))
 }
 
 /// Loads the traces of an input one after the other, each into a store of its own, so that no two of an archive are in memory at once.
@@ -122,6 +196,11 @@ struct Loader<F> {
     size: Option<u64>,
     builder: Builder,
     text_bytes: u64,
+    is_archive: bool,
+    /// Whether the names of an archive's traces begin with its own.
+    is_one_of_many: bool,
+    /// Whether a trace was dropped of which there were events already.
+    has_dropped_events: bool,
 }
 
 impl<F: FnMut(Progress) + Send> Loader<F> {
@@ -131,8 +210,20 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
         let threads = options.threads.map_or_else(available, NonZero::get).min(MAX_THREADS);
         let threads = NonZero::new(threads).unwrap_or(NonZero::<usize>::MIN);
         let contents = input.into_contents()?;
-        let builder = Builder::default();
-        Ok((Loader { options, threads, progress, taken, size, builder, text_bytes: 0 }, contents))
+        let is_archive = matches!(contents, Contents::Archive(_));
+        let loader = Loader {
+            options,
+            threads,
+            progress,
+            taken,
+            size,
+            builder: Builder::default(),
+            text_bytes: 0,
+            is_archive,
+            is_one_of_many: false,
+            has_dropped_events: false,
+        };
+        Ok((loader, contents))
     }
 
     /// What has been loaded since the last time.
@@ -140,7 +231,7 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
         let store = std::mem::take(&mut self.builder).finish(DamageReport::default());
         let text_bytes = std::mem::take(&mut self.text_bytes);
         let seconds = std::mem::replace(since, Instant::now()).elapsed().as_secs_f64();
-        Loaded { store, name, text_bytes, seconds, findings: Findings::default() }
+        Loaded { store, name, text_bytes, seconds, findings: Findings::default(), unread: Vec::new() }
     }
 
     /// Loads all traces of an archive. Files that are none are skipped, and so are those that are damaged before their first event.
@@ -159,8 +250,10 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
                 None => of_member.clone(),
                 Some(before) => format!("{of_member} ({})", before + 1),
             };
-            let trace = Trace { name: Some(shown.clone()), place, ..Trace::default() };
-            match self.trace(&format!("{name}/{shown}"), contents, trace) {
+            let full = format!("{name}/{shown}");
+            let of_trace = if self.is_one_of_many { full.clone() } else { shown.clone() };
+            let trace = Trace { name: Some(of_trace), place, ..Trace::default() };
+            match self.trace(&full, contents, trace) {
                 Ok(()) => {
                     *names.entry(of_member).or_default() += 1;
                     if loaded(self, &shown).is_break() {
@@ -199,8 +292,8 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
             Ok(header) => {
                 trace.file = name.to_owned();
                 // The size of a file in an archive is not known.
-                if let (Some(size), None, Some(offset)) =
-                    (self.size, &trace.name, trace.damage.get(Damage::PackedCorrupt).first_offset)
+                if let (Some(size), false, Some(offset)) =
+                    (self.size, self.is_archive, trace.damage.get(Damage::PackedCorrupt).first_offset)
                 {
                     let left = size.saturating_sub(offset);
                     // If only the checksum is wrong, nothing is missing.
@@ -210,7 +303,7 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
                 Ok(())
             }
             Err(error) => {
-                self.builder.drop_trace();
+                self.has_dropped_events |= self.builder.drop_trace();
                 Err(error)
             }
         }
@@ -226,7 +319,7 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
     }
 
     fn json(&mut self, name: &str, text: impl Read + Send, trace: &mut Trace) -> Result<Vec<HeaderField>, Error> {
-        let Loader { options, threads, progress, taken, size, builder, text_bytes } = self;
+        let Loader { options, threads, progress, taken, size, builder, text_bytes, .. } = self;
         let progress = || progress(Progress { taken: taken.load(Ordering::Relaxed), size: *size });
         let summary = json::load(name, text, *options, *threads, builder, progress)?;
         // Also that of files that turn out to be no traces.

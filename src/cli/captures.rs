@@ -19,11 +19,19 @@ const ENDINGS: &[&str] = &[".json", ".json.gz", ".json.zst"];
 
 /// Reads the captures that belong to a trace. One that the user did not name is left out if it cannot be read.
 pub(super) fn read(named: &[PathBuf], trace: &Path, options: LoadOptions, exact_names: bool) -> Result<Captures, Stop> {
-    let found = paths(named, trace);
+    read_all(&paths(named, trace), !named.is_empty(), options, exact_names)
+}
+
+/// Reads the captures beside several traces, each file once.
+pub(super) fn read_beside(traces: &[PathBuf], options: LoadOptions) -> Result<Captures, Stop> {
+    read_all(&beside_all(traces), false, options, false)
+}
+
+fn read_all(found: &[PathBuf], are_named: bool, options: LoadOptions, exact_names: bool) -> Result<Captures, Stop> {
     let mut captures = Captures::new(exact_names);
     for path in found {
         let options = LoadOptions { args: ArgsWanted::All, ..options };
-        match load(&path, options, |_| {}) {
+        match load(path, options, |_| {}) {
             Ok(loaded) => {
                 let graphs = captures.add(&loaded.store);
                 say(&match graphs {
@@ -32,7 +40,7 @@ pub(super) fn read(named: &[PathBuf], trace: &Path, options: LoadOptions, exact_
                     n => format!("Capture loaded: {}, {} graphs", path.display(), count(n as u64)),
                 });
             }
-            Err(error) if named.is_empty() => {
+            Err(error) if !are_named => {
                 say(&format!("Note: left out as a capture: {}", Failure::from(error)));
             }
             Err(error) => return Err(error.into()),
@@ -44,6 +52,14 @@ pub(super) fn read(named: &[PathBuf], trace: &Path, options: LoadOptions, exact_
 /// The captures that are read with a trace.
 pub(super) fn paths(named: &[PathBuf], trace: &Path) -> Vec<PathBuf> {
     if named.is_empty() { beside(trace) } else { named.to_vec() }
+}
+
+/// The captures beside several traces, each once.
+pub(super) fn beside_all(traces: &[PathBuf]) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = traces.iter().flat_map(|trace| beside(trace)).collect();
+    found.sort();
+    found.dedup();
+    found
 }
 
 /// The traces in the folder beside a trace, by name.

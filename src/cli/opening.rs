@@ -8,13 +8,14 @@ use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::input;
 use nccl_stacks::input::Input;
 use nccl_stacks::input::limit::Limits;
-use nccl_stacks::load::{LoadOptions, Loaded, load};
+use nccl_stacks::load::{LoadOptions, Loaded, load_all};
 use nccl_stacks::sql::Database;
 use nccl_stacks::store::Store;
 
 use super::args::{Reading, Selection};
 use super::failure::Failure;
 use super::stop::Stop;
+use super::terminal::say;
 use super::{notes, progress};
 
 /// The options of a load, from the arguments.
@@ -49,10 +50,22 @@ pub(super) fn open(trace: &Path, reading: &Reading, options: LoadOptions) -> Res
 
 /// Loads a trace, with progress and notes.
 pub(super) fn read(trace: &Path, reading: &Reading, options: LoadOptions) -> Result<Store, Stop> {
+    read_all(&[trace.to_owned()], reading, options)
+}
+
+/// Loads several traces into one store, with progress and notes. A file that cannot be read is left out, unless all are like that.
+pub(super) fn read_all(traces: &[PathBuf], reading: &Reading, options: LoadOptions) -> Result<Store, Stop> {
     let mut bar = progress::Bar::new();
-    let result = load(trace, options, |progress| bar.show(progress));
+    let result = load_all(traces, options, |progress| bar.show(progress));
     bar.clear();
-    let loaded = result?;
+    let mut loaded = result?;
+    for error in loaded.unread.drain(..) {
+        let failure = Failure::from(error);
+        if reading.strict {
+            return Err(failure.into());
+        }
+        say(&format!("Left out: {failure}"));
+    }
     notes::loaded(&loaded);
     check_strict(reading, &loaded)?;
     Ok(loaded.store)

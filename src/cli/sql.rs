@@ -1,11 +1,13 @@
 //! `nccl-stacks sql`: statements in, result sets out.
 
+use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nccl_stacks::attribution::capture::may_have_replays;
 use nccl_stacks::error::Error;
 use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::ranks::rows::rank_rows;
 use nccl_stacks::report::results::{Form, ResultSets};
 use nccl_stacks::sql::{Database, script};
 
@@ -14,18 +16,23 @@ use super::output::Output;
 use super::session::Session;
 use super::stop::Stop;
 use super::terminal::stdout_width;
-use super::{captures, notes, opening, prompt};
+use super::{captures, notes, opening, prompt, traces};
 
 pub(super) fn run(args: &Sql) -> Result<(), Stop> {
-    let query = query(args)?;
-    let of_captures = captures::paths(&[], &args.trace);
-    let inputs = opening::inputs(&args.trace, args.file.iter().chain(&of_captures));
+    let (traces, query) = words(args);
+    if let (Some(_), Some(_)) = (query, &args.file) {
+        return Err(Stop::Usage("the argument '--file <FILE>' cannot be used with a query".to_owned()));
+    }
+    let traces = traces::expand(&traces)?;
+    let query = statements(args, &traces, query)?;
+    let of_captures = captures::beside_all(&traces);
+    let inputs: Vec<&Path> = traces.iter().chain(&args.file).chain(&of_captures).map(PathBuf::as_path).collect();
     let output = Output::open(args.output.as_deref(), &inputs)?;
     let options = opening::options(&args.reading, ArgsWanted::All);
-    let store = opening::read(&args.trace, &args.reading, options)?;
+    let store = opening::read_all(&traces, &args.reading, options)?;
     let wants_captures = query.as_deref().is_none_or(reads_attribution) && may_have_replays(&store);
-    let captures = wants_captures.then(|| captures::read(&[], &args.trace, options, false)).transpose()?;
-    let mut database = Database::open_with(store, captures)?;
+    let captures = wants_captures.then(|| captures::read_beside(&traces, options)).transpose()?;
+    let mut database = Database::open_with_ranks(store, captures, rank_rows)?;
     let watch = database.restrict()?;
     let session = Session::new(&database, watch);
     let form = form(args.format, matches!(output, Output::Stdout));
@@ -44,6 +51,34 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
     Ok(())
 }
 
+/// The traces, and the query if the last word is one.
+fn words(args: &Sql) -> (Vec<PathBuf>, Option<&str>) {
+    let mut further: Vec<&OsStr> = args.second.iter().chain(&args.more).map(OsString::as_os_str).collect();
+    let query = further.last().and_then(|word| word.to_str()).filter(|word| is_query(word));
+    if query.is_some() {
+        further.pop();
+    }
+    let further = further.into_iter().map(PathBuf::from);
+    (std::iter::once(args.trace.clone()).chain(further).collect(), query)
+}
+
+/// Words with which a statement may begin that has no blanks: `SELECT*FROM(…)`.
+const FIRST_WORDS: &[&str] = &["select", "values", "with", "explain", "begin", "commit", "rollback", "end", "pragma"];
+
+/// Whether a word is a query and not the name of a file, which may be mistyped. A query has blanks, as names of traces hardly do.
+fn is_query(word: &str) -> bool {
+    if word == "-" || Path::new(word).exists() {
+        return false;
+    }
+    let first: String = word.chars().take_while(char::is_ascii_alphabetic).collect::<String>().to_ascii_lowercase();
+    // Not `select.json`.
+    let follows =
+        word[first.len()..].chars().next().is_none_or(|next| !next.is_alphanumeric() && !"._-/\\".contains(next));
+    let begins = FIRST_WORDS.contains(&first.as_str()) && follows;
+    let has_blanks = word.contains(|c: char| c.is_whitespace() || c == ';') && !traces::is_named_like_a_trace(word);
+    word.is_empty() || begins || has_blanks
+}
+
 /// Whether statements may read the tables of attribution, which name the captures of graphs.
 fn reads_attribution(query: &str) -> bool {
     let query = query.to_ascii_lowercase();
@@ -51,13 +86,14 @@ fn reads_attribution(query: &str) -> bool {
 }
 
 /// The statements of the arguments, of a file or of standard input; `None` if the user is to be asked for them.
-fn query(args: &Sql) -> Result<Option<String>, Stop> {
+fn statements(args: &Sql, traces: &[PathBuf], query: Option<&str>) -> Result<Option<String>, Stop> {
+    let is_piped = traces.iter().any(|trace| trace == Path::new("-"));
     let read = |source: &Path| {
         if source != Path::new("-") {
             let failed = |error| Stop::from(Error::Read { name: source.display().to_string(), source: error });
             return std::fs::read_to_string(source).map_err(failed);
         }
-        if args.trace == Path::new("-") {
+        if is_piped {
             return Err(Stop::Usage(
                 "the trace comes from standard input, so the query has to be an argument or a file".to_owned(),
             ));
@@ -67,9 +103,9 @@ fn query(args: &Sql) -> Result<Option<String>, Stop> {
         io::stdin().read_to_string(&mut text).map_err(failed)?;
         Ok(text)
     };
-    let can_ask = io::stdin().is_terminal() && args.trace != Path::new("-");
-    let text = match (&args.query, &args.file) {
-        (Some(query), _) => query.clone(),
+    let can_ask = io::stdin().is_terminal() && !is_piped;
+    let text = match (query, &args.file) {
+        (Some(query), _) => query.to_owned(),
         (None, Some(file)) => read(file)?,
         (None, None) if !can_ask => read(Path::new("-"))?,
         (None, None) if io::stdout().is_terminal() && args.output.is_none() => return Ok(None),
@@ -95,5 +131,39 @@ fn form(asked: Option<TableFormat>, to_stdout: bool) -> Form {
         Some(TableFormat::Json) => Form::Json,
         None if !on_screen => Form::Csv,
         Some(TableFormat::Table) | None => Form::Table { width: if on_screen { stdout_width() } else { None } },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_distinguished_from_mistyped_files() {
+        for query in [
+            "",
+            "SELECT 1",
+            "select*from(rank)",
+            "VALUES(1)",
+            "-- nothing\n;",
+            "slice ; x",
+            "\n",
+            "SELECT 'a.json",
+            "DROP TABLE a",
+        ] {
+            assert!(is_query(query), "{query:?}");
+        }
+        for file in [
+            "-",
+            "rank1.jsn",
+            "select.json",
+            "with-rank0.json.gz",
+            "traces/",
+            "my trace 1.json.gz",
+            "ranks*.json",
+            "/tmp",
+        ] {
+            assert!(!is_query(file), "{file:?}");
+        }
     }
 }

@@ -20,6 +20,11 @@ const ALIKE: f64 = 0.8;
 /// How many such files are named.
 const NAMED: usize = 3;
 
+/// Whether a name ends as those of traces do.
+pub(super) fn is_named_like_a_trace(name: &str) -> bool {
+    ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
 /// All files that are meant, those of a folder by name. A file that is named twice is read once.
 pub(super) fn expand(arguments: &[PathBuf]) -> Result<Vec<PathBuf>, Stop> {
     let mut files: Vec<PathBuf> = Vec::new();
@@ -45,7 +50,7 @@ fn of_folder(folder: &Path) -> Result<Vec<PathBuf>, Stop> {
     let names = names_in(folder).map_err(|source| Error::Read { name: folder.display().to_string(), source })?;
     let traces: Vec<PathBuf> = names
         .into_iter()
-        .filter(|name| ENDINGS.iter().any(|ending| name.ends_with(ending)))
+        .filter(|name| is_named_like_a_trace(name))
         .map(|name| folder.join(name))
         .filter(|file| file.is_file())
         .collect();
@@ -71,7 +76,10 @@ fn matching(path: &Path) -> Result<Vec<PathBuf>, Stop> {
     }
     let command = Cli::command();
     let commands = command.get_subcommands().map(clap::Command::get_name);
-    if let Some(command) = commands.into_iter().find(|command| strsim::jaro_winkler(command, &name) > ALIKE) {
+    // A command is one plain word, so `traces/rank1.jsno` is not meant to be `ranks`.
+    let is_word = path.as_os_str() == &*name && !name.contains('.');
+    let alike = |command: &&str| is_word && strsim::jaro_winkler(command, &name) > ALIKE;
+    if let Some(command) = commands.into_iter().find(alike) {
         return Err(Failure::NoSuchCommand { path: path.to_owned(), command: command.to_owned() }.into());
     }
     let mut near: Vec<(f64, PathBuf)> =

@@ -88,6 +88,32 @@ impl Fault {
     }
 }
 
+/// How the kernels of a collective are matched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Status {
+    /// With kernels of all ranks of their group.
+    Matched,
+    /// With kernels of some.
+    Partial,
+    /// With kernels that differ.
+    Mismatched,
+    /// With none.
+    Unmatched,
+}
+
+impl Status {
+    /// Its name in SQL.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Matched => "matched",
+            Status::Partial => "partial",
+            Status::Mismatched => "mismatched",
+            Status::Unmatched => "unmatched",
+        }
+    }
+}
+
 impl Column {
     /// How many ranks have it.
     pub fn present(&self) -> usize {
@@ -140,20 +166,16 @@ impl Matches {
         let mut counts = Counts::default();
         for unit in &self.units {
             let is_alone = unit.members.len() == 1;
+            let lone = if is_alone { "no other rank of its group is here" } else { "no other rank has it" };
             for column in &unit.columns {
                 let rows = column.present() as u64;
                 counts.kernels += rows;
-                let lone = if is_alone { "no other rank of its group is here" } else { "no other rank has it" };
-                let has_all = rows as usize == unit.members.len() && unit.absent.is_empty();
-                match (column.fault, rows) {
-                    (Some(fault), _) => *counts.mismatched.entry(fault.name()).or_default() += rows,
-                    // A group may have one rank only.
-                    (None, 1) if !(has_all && unit.group.inferred_from_stream.is_none()) => {
-                        *counts.unmatched.entry(lone).or_default() += 1;
-                    }
-                    _ if has_all => counts.matched += rows,
-                    _ => counts.partial += rows,
-                }
+                *match unit.status(column) {
+                    Status::Mismatched => counts.mismatched.entry(column.fault.map_or("", Fault::name)).or_default(),
+                    Status::Unmatched => counts.unmatched.entry(lone).or_default(),
+                    Status::Matched => &mut counts.matched,
+                    Status::Partial => &mut counts.partial,
+                } += rows;
             }
         }
         counts
@@ -164,6 +186,18 @@ impl Unit {
     /// The row of a member.
     pub fn row<'j>(&self, job: &'j Job, column: &Column, member: usize) -> Option<&'j Row> {
         Some(&job.parts[self.members[member]].rows[column.rows[member]? as usize])
+    }
+
+    /// How the kernels of one of its collectives are matched.
+    pub fn status(&self, column: &Column) -> Status {
+        let has_all = column.present() == self.members.len() && self.absent.is_empty();
+        match column.present() {
+            _ if column.fault.is_some() => Status::Mismatched,
+            // A group may have one rank only.
+            1 if !has_all || self.group.inferred_from_stream.is_some() => Status::Unmatched,
+            _ if has_all => Status::Matched,
+            _ => Status::Partial,
+        }
     }
 }
 

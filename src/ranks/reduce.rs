@@ -1,4 +1,4 @@
-//! A loaded trace, reduced to the parts of its ranks.
+//! A loaded trace, or several, reduced to the parts of their ranks.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,7 +6,6 @@ use super::part::{Group, Kind, PartStack, RankPart, RankSource, Row, Step, VERSI
 use super::segments::{self, Gap, Launch, Texts};
 use crate::analysis::stack_key::StackKey;
 use crate::analysis::stacks::StackOptions;
-use crate::analysis::summary::within_trace;
 use crate::attribution::busy::Busy;
 use crate::attribution::launches::{self, Evidence, Launched, Launches};
 use crate::attribution::operations::{Operation, Operations};
@@ -18,10 +17,12 @@ use crate::id::{GpuId, RankId, SliceId, TraceId};
 use crate::nccl::steps;
 use crate::store::Store;
 use crate::store::slices::UNFINISHED;
+use crate::store::strings::StringId;
 use crate::time::{Ns, Window};
 
 /// Reduces a trace to the collectives of a window, one part for each rank in it. `wanted` are the kernels of `launches`; those of them
-/// that are no collectives are left out. The trace must have been loaded with [`crate::event::ArgsWanted::OPERATIONS`], or all.
+/// that are no collectives are left out. The trace must have been loaded with [`crate::event::ArgsWanted::OPERATIONS`], or all. If
+/// the store has several traces, each has parts of its own, under its own name instead of `name`.
 pub fn reduce(
     name: &str,
     attributor: Attributor<'_>,
@@ -38,40 +39,51 @@ pub fn reduce(
     let ranks = Ranks::of(store, &attribution.kernels);
     let kernels = attribution.kernels.iter().map(|row| (row.launched.kernel, row));
     let rows: HashMap<SliceId, &KernelLaunch> = kernels.collect();
+    let spans = if window == Window::ALL { store.trace_spans() } else { Vec::new() };
     let mut parts = Vec::new();
-    for (rank, gpus) in by_rank(&operations.rows, &ranks, &rows) {
+    for RankGpus { trace, rank, gpus } in by_rank(&operations.rows, &ranks, &rows) {
         let own: Vec<(&Operation, &KernelLaunch)> = operations
             .rows
             .iter()
             .filter(|operation| gpus.contains(&operation.gpu))
             .map(|operation| (operation, rows[&operation.kernel]))
             .collect();
-        let reducer = Reducer { store, attribution: &attribution, options, texts: Texts::default(), gpus };
-        let part = reducer.part(&operations, &own, within_trace(store, window));
-        parts.push(RankPart { trace: name.to_owned(), said: said(store, &ranks, rank, &own), ..part });
+        let reducer = Reducer { store, attribution: &attribution, options, texts: Texts::default(), trace, gpus };
+        let part = reducer.part(&operations, &own, spans.get(trace.row()).copied().unwrap_or(window));
+        let trace = name_of(store, trace).unwrap_or(name).to_owned();
+        parts.push(RankPart { trace, said: said(store, &ranks, rank, &own), ..part });
     }
     parts
 }
 
-/// The GPUs of each rank of a trace. A GPU whose rank nothing says is a rank by itself.
-fn by_rank(
-    operations: &[Operation],
-    ranks: &Ranks<'_>,
-    rows: &HashMap<SliceId, &KernelLaunch>,
-) -> Vec<(Option<RankId>, Vec<GpuId>)> {
+/// The name of one of several traces.
+fn name_of(store: &Store, trace: TraceId) -> Option<&str> {
+    let trace = store.traces.get(trace.row()).filter(|_| store.traces.len() > 1)?;
+    Some(trace.name.as_deref().unwrap_or(&trace.file))
+}
+
+/// The GPUs of a rank of a trace.
+struct RankGpus {
+    trace: TraceId,
+    rank: Option<RankId>,
+    gpus: Vec<GpuId>,
+}
+
+/// The GPUs of each rank of each trace. A GPU whose rank nothing says is a rank by itself.
+fn by_rank(operations: &[Operation], ranks: &Ranks<'_>, rows: &HashMap<SliceId, &KernelLaunch>) -> Vec<RankGpus> {
     let mut votes: BTreeMap<GpuId, BTreeMap<RankId, u64>> = BTreeMap::new();
     for operation in operations {
         let of_gpu = votes.entry(operation.gpu).or_default();
         let rank = ranks.of_records(rows[&operation.kernel]).or(operation.rank);
         rank.into_iter().for_each(|rank| *of_gpu.entry(rank).or_default() += 1);
     }
-    let mut found: BTreeMap<(Option<RankId>, Option<GpuId>), Vec<GpuId>> = BTreeMap::new();
+    let mut found: BTreeMap<(TraceId, Option<RankId>, Option<GpuId>), Vec<GpuId>> = BTreeMap::new();
     for (gpu, votes) in votes {
         let rank =
             votes.into_iter().max_by_key(|(rank, votes)| (*votes, std::cmp::Reverse(*rank))).map(|(rank, _)| rank);
-        found.entry((rank, rank.is_none().then_some(gpu))).or_default().push(gpu);
+        found.entry((gpu.trace, rank, rank.is_none().then_some(gpu))).or_default().push(gpu);
     }
-    found.into_iter().map(|((rank, _), gpus)| (rank, gpus)).collect()
+    found.into_iter().map(|((trace, rank, _), gpus)| RankGpus { trace, rank, gpus }).collect()
 }
 
 /// What says which rank it is. A header and a file's name are about all of a file, and so say nothing where it has several ranks.
@@ -103,6 +115,7 @@ struct Reducer<'a> {
     attribution: &'a Attribution,
     options: &'a StackOptions,
     texts: Texts,
+    trace: TraceId,
     gpus: Vec<GpuId>,
 }
 
@@ -233,15 +246,16 @@ impl Reducer<'_> {
     fn steps(&self, window: Window) -> Vec<Step> {
         let store = self.store;
         let named = store.names.iter().filter(|name| name.of_cpu);
-        let likely = named.filter_map(|name| {
-            let text = store.strings.get(name.id)?;
-            Some((steps::priority(text, true)?, name.id))
-        });
-        let likely: Vec<_> = likely.filter(|(priority, _)| *priority < 2).collect();
-        let Some(best) = likely.iter().map(|(priority, _)| *priority).min() else { return Vec::new() };
-        let is_step = |slice: &SliceId| likely.contains(&(best, store.slices.name(*slice)));
+        let likely: HashMap<StringId, _> = named
+            .filter_map(|name| Some((name.id, steps::priority(store.strings.get(name.id)?, true)?)))
+            .filter(|(_, priority)| *priority < 2)
+            .collect();
+        let own = store.slices.ids().filter(|slice| !likely.is_empty() && store.trace_of(*slice) == self.trace);
+        let own = own.filter_map(|slice| Some((*likely.get(&store.slices.name(slice))?, slice)));
+        let own: Vec<(_, SliceId)> = own.collect();
+        let best = own.iter().map(|(priority, _)| *priority).min();
         let mut steps: Vec<Step> = Vec::new();
-        for slice in store.slices.ids().filter(is_step) {
+        for (_, slice) in own.into_iter().filter(|(priority, _)| Some(*priority) == best) {
             let (start, dur) = (store.slices.ts(slice), store.slices.dur(slice));
             let is_on_gpu =
                 store.process_of(slice).is_some_and(|process| self.gpus.iter().any(|gpu| gpu.process == process));
@@ -341,9 +355,11 @@ impl Reducer<'_> {
     }
 
     fn world_size(&self) -> Option<u32> {
-        let trace = self.gpus.first().map(|gpu| gpu.trace)?;
-        let field =
-            self.store.header.iter().find(|field| field.trace == trace && field.key == "distributedInfo.world_size")?;
+        let field = self
+            .store
+            .header
+            .iter()
+            .find(|field| field.trace == self.trace && field.key == "distributedInfo.world_size")?;
         match field.value {
             ArgValue::Int(size) => u32::try_from(size).ok(),
             _ => None,

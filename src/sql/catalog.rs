@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rusqlite::named_params;
 use serde_json::json;
 
-use super::{Database, absent, queries, table_functions, tables};
+use super::{Database, absent, queries, rank_tables, table_functions, tables};
 use crate::error::Error;
 
 /// The names in a database.
@@ -23,7 +23,8 @@ impl Catalog {
     /// # Errors
     /// The error of SQLite.
     pub fn read(database: &Database) -> Result<Self, Error> {
-        let ours = tables::TABLES.iter().chain(absent::TABLES).map(|table| table.name);
+        let ranks = rank_tables::TABLES.iter().filter(|_| database.source().compare.is_some());
+        let ours = tables::TABLES.iter().chain(absent::TABLES).chain(ranks).map(|table| table.name);
         let ours = ours.chain(table_functions::FUNCTIONS.iter().map(|function| function.name));
         let ours: Vec<&str> = ours.filter_map(|name| name.to_str().ok()).collect();
         let mut catalog = Catalog::default();

@@ -27,9 +27,19 @@ use crate::store::strings::StringId;
 
 /// Registers a table with a connection. Fails if SQLite does.
 pub(super) fn register(connection: &Connection, source: &Arc<Source>, table: &'static Table) -> Result<()> {
+    register_if(connection, source, table, |_| None)
+}
+
+/// The same for a table that cannot always be read: `refusal` says why.
+pub(super) fn register_if(
+    connection: &Connection,
+    source: &Arc<Source>,
+    table: &'static Table,
+    refusal: fn(&Source) -> Option<&str>,
+) -> Result<()> {
     const MODULE: &Module<'_, StoreTable> = &Module::eponymous_only_module();
     let indexes = table.columns.iter().map(|_| OnceLock::new()).collect();
-    let shared = Shared { source: Arc::clone(source), table, indexes };
+    let shared = Shared { source: Arc::clone(source), table, indexes, refusal };
     connection.create_module(table.name, MODULE, Some(Arc::new(shared)))
 }
 
@@ -38,6 +48,7 @@ pub(super) struct Shared {
     source: Arc<Source>,
     table: &'static Table,
     indexes: Vec<OnceLock<Postings>>,
+    refusal: fn(&Source) -> Option<&str>,
 }
 
 impl Shared {
@@ -340,6 +351,10 @@ unsafe impl VTabCursor for Cursor {
     fn filter(&mut self, idx_num: c_int, idx_str: Option<&str>, args: &Filters<'_>) -> Result<()> {
         let column = (idx_num & ((1 << COLUMN_BITS) - 1)) as usize;
         self.found = guarded(|| {
+            if let Some(reason) = (self.shared.refusal)(&self.shared.source) {
+                let table = self.shared.table.name();
+                return Err(rusqlite::Error::ModuleError(format!("{table} cannot be read: {reason}")));
+            }
             Ok(match (idx_num >> COLUMN_BITS, args.iter().next()) {
                 (EQUAL, Some(value)) => self.equal(column, value),
                 (RANGE, Some(_)) => self.range(column, idx_str.unwrap_or_default(), args),

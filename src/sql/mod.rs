@@ -11,6 +11,8 @@ mod functions;
 mod index;
 mod launch_tables;
 pub mod queries;
+mod rank_tables;
+pub mod ranks;
 mod relations;
 pub mod restrict;
 pub mod script;
@@ -28,6 +30,7 @@ use crate::attribution::capture::Captures;
 use crate::error::Error;
 use crate::store::Store;
 use queries::Query;
+use ranks::Compare;
 /// The version of rusqlite that [`Database::connection`] comes from.
 pub use rusqlite;
 use source::Source;
@@ -58,7 +61,25 @@ impl Database {
     /// # Errors
     /// The same.
     pub fn open_with(store: Store, captures: Option<Captures>) -> Result<Self, Error> {
-        let database = Database::over(Source::new(store, captures))?;
+        Database::whole(Source::new(store, captures))
+    }
+
+    /// The same with the tables `rank` and `collective_match`, for which `compare` is called when a query first reads one of them.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn open_with_ranks(store: Store, captures: Option<Captures>, compare: Compare) -> Result<Self, Error> {
+        let mut source = Source::new(store, captures);
+        source.compare = Some(compare);
+        let database = Database::whole(source)?;
+        for table in rank_tables::TABLES {
+            engine::register_if(&database.connection, &database.source, table, Source::incomparable)?;
+        }
+        Ok(database)
+    }
+
+    fn whole(source: Source) -> Result<Self, Error> {
+        let database = Database::over(source)?;
         let Database { connection, source } = &database;
         for table in absent::TABLES {
             engine::register(connection, source, table)?;

@@ -1,17 +1,18 @@
-//! The source of the tables: a store, and the attribution of its kernels, which is computed on first use.
+//! The source of the tables: a store, the attribution of its kernels, and the comparison of its ranks, both computed on first use.
 //!
 //! Attributing every kernel of a large trace takes about as long as `stacks` itself; most queries do not need it.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use super::ranks::{Compare, RankRows};
 use crate::attribution::capture::{Captured, Captures};
 use crate::attribution::launches;
 use crate::attribution::operations::{Operation, Operations};
 use crate::attribution::ranks::Ranks;
 use crate::attribution::selection::{Wanted, family_of};
 use crate::attribution::{Attribution, AttributionOptions, Attributor};
-use crate::id::{OperationId, RankId};
+use crate::id::{OperationId, RankId, SliceId};
 use crate::store::Store;
 
 /// A store and what is derived from it. It dereferences to the store.
@@ -21,6 +22,9 @@ pub struct Source {
     /// Present until the attribution is computed.
     captures: Mutex<Option<Captures>>,
     attributed: OnceLock<Attributed>,
+    /// How the ranks are compared.
+    pub(super) compare: Option<Compare>,
+    compared: OnceLock<Result<RankRows, String>>,
 }
 
 /// The attribution of all kernels, with the default [`AttributionOptions`].
@@ -38,7 +42,13 @@ pub(super) struct Attributed {
 
 impl Source {
     pub(super) fn new(store: Store, captures: Option<Captures>) -> Self {
-        Source { store: Arc::new(store), captures: Mutex::new(captures), attributed: OnceLock::new() }
+        Source {
+            store: Arc::new(store),
+            captures: Mutex::new(captures),
+            attributed: OnceLock::new(),
+            compare: None,
+            compared: OnceLock::new(),
+        }
     }
 
     /// The store.
@@ -56,6 +66,28 @@ impl Source {
     /// A row of `collective`.
     pub(super) fn operation(&self, row: usize) -> &Operation {
         &self.attributed().operations.rows[row]
+    }
+
+    /// The row of `collective` that a kernel carries out.
+    pub(super) fn operation_of(&self, kernel: SliceId) -> Option<OperationId> {
+        let rows = &self.attributed().operations.rows;
+        rows.binary_search_by_key(&kernel, |operation| operation.kernel).ok().map(OperationId::of_row)
+    }
+
+    fn compared(&self) -> &Result<RankRows, String> {
+        self.compared
+            .get_or_init(|| self.compare.map_or_else(|| Ok(RankRows::default()), |compare| compare(&self.store)))
+    }
+
+    /// The comparison of the ranks; no rows if they cannot be compared.
+    pub(super) fn rank_rows(&self) -> &RankRows {
+        static NONE: RankRows = RankRows { ranks: Vec::new(), matches: Vec::new() };
+        self.compared().as_ref().unwrap_or(&NONE)
+    }
+
+    /// Why the ranks cannot be compared.
+    pub(super) fn incomparable(&self) -> Option<&str> {
+        self.compared().as_ref().err().map(String::as_str)
     }
 
     /// The family of the kernel of a row of `kernel_launch`.

@@ -6,6 +6,7 @@
 use super::args::{Arg, ArgSetId, Args};
 use super::assemble::{Assembler, Extras};
 use super::batch::Batch;
+use super::extent::Extent;
 use super::flows::{Binder, Flows};
 use super::nest::Nester;
 use super::offsets::EventOffsets;
@@ -20,7 +21,7 @@ use crate::damage::DamageReport;
 use crate::event::{ArgValue, HeaderField};
 use crate::id::{SliceId, ThreadId, TraceId, TrackId};
 use crate::nccl::category::CategoryKind;
-use crate::time::{Ns, Window};
+use crate::time::Window;
 
 /// Collects batches, trace by trace; [`Builder::finish`] makes the store.
 #[derive(Debug, Default)]
@@ -209,13 +210,22 @@ impl Builder {
         self.shard_ids.clear();
     }
 
-    /// Drops the current trace, for a text that turned out not to be one: it has damage and no event.
-    pub fn drop_trace(&mut self) {
-        let trace = self.traces.len();
-        while self.segments.pop_if(|segment| segment.trace == trace).is_some() {}
+    /// How many traces have ended.
+    pub fn traces(&self) -> usize {
+        self.traces.len()
+    }
+
+    /// Drops the current trace, for a text that turned out not to be one: it has damage and no event. Returns whether it has events after
+    /// all; then what they mean is not separate from the next trace, and the load has failed.
+    pub fn drop_trace(&mut self) -> bool {
+        let (trace, mut has_events) = (self.traces.len(), false);
+        while let Some(segment) = self.segments.pop_if(|segment| segment.trace == trace) {
+            has_events |= !segment.rows.is_empty() || !segment.marks.is_empty();
+        }
         self.damage = DamageReport::default();
         self.order = OrderWatch::default();
         self.shard_ids.clear();
+        has_events
     }
 
     /// Nests the slices and binds the flows. `damage` is that of the archive of the traces.
@@ -330,22 +340,10 @@ fn roles(slices: &Slices, category_kinds: &[CategoryKind]) -> Roles {
 
 /// See [`Store::bounds`] and [`Store::span`]. Slices are in the order of their starts.
 fn bounds_and_span(slices: &Slices, kernels: &[SliceId]) -> (Window, Window) {
-    let (mut last, mut last_of_lasting) = (Ns::MIN, Ns::MIN);
-    for slice in slices.ids() {
-        let dur = slices.dur(slice);
-        let end = slices.ts(slice) + dur.max(Ns::ZERO);
-        last = last.max(end);
-        if dur != Ns::ZERO {
-            last_of_lasting = last_of_lasting.max(end);
-        }
-    }
-    let around = |start: Ns, end: Ns| Window { start, end: end.max(start + Ns(1)) };
-    let bounds = slices.ids().next().map_or(Window::default(), |first| around(slices.ts(first), last));
-    let lasts = |slice: &SliceId| slices.dur(*slice) != Ns::ZERO;
-    let firsts = [slices.ids().find(lasts), kernels.first().copied()].into_iter().flatten();
-    let last_kernel = kernels.last().map(|kernel| slices.ts(*kernel) + Ns(1));
-    let end = last_kernel.map_or(last_of_lasting, |end| end.max(last_of_lasting));
-    (bounds, firsts.map(|slice| slices.ts(slice)).min().map_or(bounds, |start| around(start, end)))
+    let mut extent = Extent::default();
+    slices.ids().for_each(|slice| extent.add(slices.ts(slice), slices.dur(slice)));
+    kernels.iter().for_each(|kernel| extent.add_kernel(slices.ts(*kernel)));
+    (extent.bounds(), extent.span())
 }
 
 /// The ids that occur in a column, in order, without NULL.

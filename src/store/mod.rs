@@ -9,6 +9,7 @@ mod assemble;
 #[doc(hidden)]
 pub mod batch;
 mod builder;
+mod extent;
 pub mod flows;
 pub mod ids;
 pub(crate) mod max_tree;

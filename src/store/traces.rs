@@ -1,12 +1,13 @@
 //! The traces of a store.
 //!
-//! Usually there is one. An archive may hold the traces of all ranks of a job, which are queried together. Each trace numbers its
-//! processes, threads, streams and ids by itself, so equal numbers in two traces are unrelated. Processes, threads and tracks have
-//! separate rows for each trace, which keeps apart everything found through them; code that needs an id of the file needs its trace
-//! too ([`Store::trace_of`]). SQL shows the trace as `machine_id`, as Perfetto does. All traces share one time axis: a profiler
+//! Usually there is one. An archive, or several files, may hold the traces of all ranks of a job, which are queried together. Each
+//! trace numbers its processes, threads, streams and ids by itself, so equal numbers in two traces are unrelated. Processes, threads
+//! and tracks have separate rows for each trace, which keeps apart everything found through them; code that needs an id of the file
+//! needs its trace too ([`Store::trace_of`]). SQL shows the trace as `machine_id`, as Perfetto does. All traces share one time axis: a profiler
 //! writes the time of day, and nothing better is known.
 
 use super::Store;
+use super::extent::Extent;
 use crate::damage::DamageReport;
 use crate::event::{ArgValue, HeaderField};
 use crate::id::{GpuId, SliceId, TraceId};
@@ -15,11 +16,11 @@ use crate::time::{Ns, Window};
 /// One trace of a store. Its [`TraceId`] is its index in [`Store::traces`].
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
-    /// Its name in its archive; `None` for a trace in a file of its own.
+    /// Its name in its archive; `None` for a trace in a file of its own. If several inputs were loaded: the path of the file, as below.
     pub name: Option<String>,
     /// The path of the file, for an archive followed by the path in it. Messages show it, and it may name the trace's rank.
     pub file: String,
-    /// The index of its file in the archive, in reading order.
+    /// The index of its file in its archive, in reading order.
     pub place: usize,
     /// Number of events read.
     pub events: u64,
@@ -78,6 +79,21 @@ impl Store {
             span.end = span.end.max(ts + self.slices.dur(slice).max(Ns::ZERO));
         }
         spans
+    }
+
+    /// By trace: its own [`Store::span`].
+    pub fn trace_spans(&self) -> Vec<Window> {
+        if self.traces.len() < 2 {
+            return vec![self.span];
+        }
+        let mut extents = vec![Extent::default(); self.traces.len()];
+        for slice in self.slices.ids() {
+            extents[self.trace_of(slice).row()].add(self.slices.ts(slice), self.slices.dur(slice));
+        }
+        for kernel in &self.kernels {
+            extents[self.trace_of(*kernel).row()].add_kernel(self.slices.ts(*kernel));
+        }
+        extents.iter().map(Extent::span).collect()
     }
 
     /// The damage of a trace.

@@ -289,7 +289,7 @@ fn help_and_commands_without_a_trace_leave_it_alone() {
         &["t.json", "--sort", "size"],
         &["sql"],
         &["kernels", "--limit"],
-        &["sql", "t.json", "x", "y"],
+        &["sql", "t.json", "--file"],
     ] {
         let (with_file, without) = (with("[defaults]\nsort = 'gpu'", args), run(args));
         assert_eq!((with_file.status.code(), without.status.code()), (Some(2), Some(2)), "{args:?}");

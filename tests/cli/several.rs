@@ -142,6 +142,8 @@ fn what_cannot_be_read_is_named() {
     assert!(stderr(&empty).contains("this folder has no traces"), "{}", stderr(&empty));
     let typed = stderr(&run(&["dif", path, path]));
     assert!(typed.contains("dif: there is no such file; is the command `diff` meant?"), "{typed}");
+    let mistyped = stderr(&run(&[&format!("{path}/rank1.jsno")]));
+    assert!(mistyped.contains("rank1.jsno: there is no such file; near it: "), "{mistyped}");
     let within = run(&[&testdata("two_matches.json"), "--kernel-name", "AllGather"]);
     assert!(stderr(&within).contains("--kernel-name '*AllGather*' finds it anywhere"), "{}", stderr(&within));
     assert!(stderr(&run(&["help", "diff"])).is_empty());

@@ -26,7 +26,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("attribution", &["damage", "error", "event", "id", "nccl", "store", "time"]),
     ("sql", &["attribution", "damage", "error", "event", "id", "nccl", "store", "time"]),
     ("analysis", &["attribution", "damage", "error", "event", "id", "nccl", "sql", "store", "time"]),
-    ("report", &["analysis", "attribution", "nccl", "time"]),
+    ("ranks", &["analysis", "attribution", "error", "event", "id", "nccl", "sql", "store", "time"]),
+    ("report", &["analysis", "attribution", "nccl", "ranks", "time"]),
     ("export", &["analysis", "attribution", "damage", "error", "event", "id", "input", "nccl", "sql", "store", "time"]),
     (
         "cli",
@@ -41,6 +42,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "input",
             "load",
             "nccl",
+            "ranks",
             "report",
             "sql",
             "store",
@@ -413,7 +415,7 @@ fn fields_and_columns_are_documented() {
         let lines = screen(&["sql".to_owned(), trace.clone(), query, "--quiet".to_owned()]);
         lines.lines().skip(1).map(|line| line.trim_matches('"').to_owned()).collect::<Vec<_>>()
     };
-    let columns = ["kernel_launch", "call_path", "collective"].map(columns).concat();
+    let columns = ["kernel_launch", "call_path", "collective", "rank", "collective_match"].map(columns).concat();
     assert!(fields.len() > 20 && columns.len() > 40, "{} fields, {} columns", fields.len(), columns.len());
     for (page, names) in [("docs/json.md", fields), ("docs/sql-tables.md", columns)] {
         let text = read(page);

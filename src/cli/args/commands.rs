@@ -1,7 +1,9 @@
 //! The arguments of the commands beside the main job.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{ArgGroup, Args, ValueHint};
 use clap_complete::Shell;
 use nccl_stacks::analysis::diff::Bound;
@@ -16,24 +18,31 @@ Examples:
     nccl-stacks sql trace.json.gz 'SELECT name, count(*), sum(dur) FROM slice GROUP BY name ORDER BY 3 DESC LIMIT 20'
   What a table has:
     nccl-stacks sql trace.json.gz \"SELECT name, type FROM pragma_table_info('slice')\"
+  Who waited for whom, by the traces of all ranks:
+    nccl-stacks sql traces/ 'SELECT late_rank, rank, sum(waited) FROM collective_match GROUP BY 1, 2 ORDER BY 3 DESC'
   Statements of a file, as JSON into a file:
     nccl-stacks sql trace.json.gz --file questions.sql --format json --output answers.json
   Question after question, on a terminal:
     nccl-stacks sql trace.json.gz";
 
-/// What to ask a trace in SQL.
+/// What to ask traces in SQL.
 #[derive(Debug, Args)]
-#[command(before_help = SQL_EXAMPLES)]
+#[command(before_help = SQL_EXAMPLES, override_usage = "nccl-stacks sql [OPTIONS] <TRACE>... [QUERY]")]
 pub(crate) struct Sql {
-    /// The trace: Chrome JSON or Perfetto's protobuf, plain, compressed or in an archive; `-` for standard input
+    /// Traces, folders of traces or archives; `-` for standard input. A trace is Chrome JSON or Perfetto's protobuf, plain or compressed
     pub(crate) trace: PathBuf,
 
-    /// What to ask, for example 'SELECT name, count(*) FROM slice GROUP BY name ORDER BY 2 DESC LIMIT 20'
-    #[arg(allow_hyphen_values = true, value_parser = parse_query)]
-    pub(crate) query: Option<String>,
+    /// What to ask, after the last trace: 'SELECT name, count(*) FROM slice GROUP BY name ORDER BY 2 DESC LIMIT 20'
+    #[arg(value_name = "QUERY", allow_hyphen_values = true, value_hint = ValueHint::AnyPath)]
+    #[arg(value_parser = OsStringValueParser::new().try_map(parse_word))]
+    pub(crate) second: Option<OsString>,
+
+    /// Further traces, and the query.
+    #[arg(hide = true, value_hint = ValueHint::AnyPath)]
+    pub(crate) more: Vec<OsString>,
 
     /// Read what to ask from this file; `-` for standard input
-    #[arg(short, long, value_name = "FILE", conflicts_with = "query")]
+    #[arg(short, long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 
     /// How to write the answer [default: table on a terminal, csv otherwise]
@@ -44,17 +53,19 @@ pub(crate) struct Sql {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// How to read the trace.
+    /// How to read the traces.
     #[command(flatten)]
     pub(crate) reading: Reading,
 }
 
-/// Parses a query. It may begin with a comment, `-- …`, and so look like an option; a mistyped option has no blanks.
-fn parse_query(text: &str) -> Result<String, String> {
-    if text.starts_with('-') && !text.contains(char::is_whitespace) {
-        return Err(format!("{text} is neither an option nor a query"));
+/// Parses a trace or a query. A query may begin with a comment, `-- …`, and so look like an option; a mistyped option has no blanks.
+fn parse_word(word: OsString) -> Result<OsString, String> {
+    match word.to_str() {
+        Some(text) if text.len() > 1 && text.starts_with('-') && !text.contains(char::is_whitespace) => {
+            Err(format!("{text} is neither an option nor a query"))
+        }
+        _ => Ok(word),
     }
-    Ok(text.to_owned())
 }
 
 const KERNELS_EXAMPLES: &str = "\

@@ -116,9 +116,10 @@ pub(crate) enum Command {
     /// Stacks are matched by file and function, so line numbers may differ. Captures of CUDA graphs are read from a folder
     /// capture_traces beside each trace.
     Diff(Box<Diff>),
-    /// Ask a trace in SQL: SQLite's, over tables with the names and columns of Perfetto's trace_processor
+    /// Ask traces in SQL: SQLite's, over tables with the names and columns of Perfetto's trace_processor
     ///
-    /// Several statements, separated by semicolons, run one after the other; a blank line separates their answers. Without a query,
+    /// Several traces are one database, in which machine_id is the number of the trace; the tables rank and collective_match compare
+    /// them as the ranks of a job. The last argument is the query if it has blanks and is no file. Several statements, separated by semicolons, run one after the other; a blank line separates their answers. Without a query,
     /// statements are read from standard input, or asked for on a terminal. The trace's tables cannot be changed; your own
     /// tables and views are kept in memory until the end.
     Sql(Sql),

@@ -1,0 +1,112 @@
+//! The ranks of a store's traces, compared, as rows of SQL tables.
+
+use std::sync::Arc;
+
+use super::clock::ClockMode;
+use super::matching::{Column, GroupName, Unit};
+use super::part::RankPart;
+use super::reduce::reduce;
+use super::report::{Compared, RankWaits};
+use super::waiting::measure;
+use crate::analysis::stacks::StackOptions;
+use crate::attribution::Attributor;
+use crate::attribution::capture::Captured;
+use crate::attribution::launches;
+use crate::attribution::operations::Communicator;
+use crate::attribution::selection::{Wanted, choose};
+use crate::id::{RankId, SliceId, TraceId};
+use crate::sql::ranks::{MatchRow, RankRow, RankRows};
+use crate::store::Store;
+use crate::time::Window;
+
+/// Compares the ranks of a store, as [`Compared`] does by default: all collectives, clocks aligned. The store must have been loaded with
+/// [`crate::event::ArgsWanted::OPERATIONS`], or all. Without a collective there are no rows.
+///
+/// # Errors
+/// Why the ranks cannot be compared, as a sentence.
+pub fn rank_rows(store: &Store) -> Result<RankRows, String> {
+    let wanted = Wanted::collectives();
+    let launches = launches::find(store, &choose(store, &wanted));
+    let attributor = Attributor::new(store, &wanted, Captured::default());
+    let name = store.traces.first().map_or("", |trace| trace.name.as_deref().unwrap_or(&trace.file));
+    let parts = reduce(name, attributor, &wanted, &launches, Window::ALL, &StackOptions::default());
+    let compared = Compared::of(parts, ClockMode::Align).map_err(|error| error.to_string())?;
+    Ok(RankRows { ranks: ranks(store, &compared), matches: matches(&compared) })
+}
+
+fn ranks(store: &Store, compared: &Compared) -> Vec<RankRow> {
+    let trace = |first: Option<u32>| first.map_or(TraceId(0), |kernel| store.trace_of(SliceId(kernel)));
+    let of_job = compared.report().ranks.into_iter().zip(&compared.job.parts);
+    let row = |(waits, part): (RankWaits, &RankPart)| RankRow {
+        rank: RankId(waits.rank),
+        machine: trace(part.rows.first().map(|row| row.kernel)),
+        trace: waits.trace,
+        offset: waits.offset,
+        uncertainty: waits.uncertainty,
+        drift_ns_per_ms: waits.drift,
+        waited: waits.waited,
+        caused: waits.caused,
+        added: waits.added,
+        late_count: waits.late_count,
+        transfer: waits.transfer,
+        queue_empty_share: waits.queue_empty_share,
+    };
+    of_job.map(row).collect()
+}
+
+/// In the order of their kernels.
+fn matches(compared: &Compared) -> Vec<MatchRow> {
+    let (mut rows, mut number) = (Vec::new(), 0);
+    for unit in &compared.matches.units {
+        let group: Option<Arc<str>> = group_text(&unit.group).map(Arc::from);
+        for (place, column) in unit.columns.iter().enumerate() {
+            let first = rows.len();
+            of_column(compared, unit, column, &mut rows);
+            for row in &mut rows[first..] {
+                (row.number, row.place, row.communicator) = (number, place as u32, group.clone());
+            }
+            number += 1;
+        }
+    }
+    rows.sort_by_key(|row| row.kernel);
+    rows
+}
+
+/// The rows of one collective, without what is equal in all of them.
+fn of_column(Compared { job, clocks, .. }: &Compared, unit: &Unit, column: &Column, rows: &mut Vec<MatchRow>) {
+    let measured = measure(job, clocks, unit, column);
+    let rank = |member: usize| RankId(job.ranks[unit.members[member]]);
+    // By lengths of nearly equal kernels nobody came last.
+    let last = measured.as_ref().filter(|of| of.by_clocks || of.late.is_some()).map(|of| of.last);
+    for member in 0..unit.members.len() {
+        let Some(row) = unit.row(job, column, member) else { continue };
+        let wait =
+            measured.as_ref().and_then(|of| of.waits.iter().find(|(of, _)| *of == member)).map(|(_, wait)| *wait);
+        let is_late = measured.as_ref().map(|of| of.late == Some(member));
+        let clock = &clocks.ranks[unit.members[member]];
+        rows.push(MatchRow {
+            kernel: SliceId(row.kernel),
+            rank: rank(member),
+            status: unit.status(column).name(),
+            waited: wait,
+            transfer: wait.map(|wait| row.dur - wait),
+            aligned_start: clock.component.map(|_| clock.aligned(row.start)),
+            is_late,
+            late_rank: last.map(rank),
+            added: measured.as_ref().filter(|_| is_late == Some(true)).map(|of| of.added),
+            ..MatchRow::default()
+        });
+    }
+}
+
+/// A group as `collective.communicator` names it, as far as it is known.
+fn group_text(group: &GroupName) -> Option<String> {
+    let mut known = Communicator::default();
+    (known.ranks, known.description) = (group.ranks.clone(), group.description.clone());
+    let text = known.key().or_else(|| group.description.clone()).or_else(|| group.name.clone())?;
+    Some(match (group.pair, group.inferred_from_stream) {
+        (Some((from, to)), _) => format!("{text} from {from} to {to}"),
+        (None, Some(stream)) => format!("{text} inferred from stream {stream}"),
+        (None, None) => text,
+    })
+}
