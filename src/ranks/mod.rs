@@ -4,7 +4,8 @@
 //! Parts are small, can be written to files, and are all that the rest needs: [`job`] finds out which rank each part is and which
 //! groups the ranks form, [`matching`] finds the kernels of different ranks that carried out one collective (`align` does so for two
 //! ranks), [`clock`] estimates how the ranks' clocks differ (`bounds` proves what is impossible), [`waiting`] adds up who waited for
-//! whom, [`cause`] says why the late rank was late, and [`report`] puts all of it together with a [`verdict`].
+//! whom, [`cause`] says why the late rank was late, and [`report`] puts all of it together with a [`verdict`]. [`timeline`] has all ranks
+//! on one axis of time.
 //!
 //! Definitions: a collective that synchronises cannot end anywhere before its last member has started. What a member's kernel ran
 //! before that start is waiting (Scalasca: "Wait at N x N"), the rest is transfer. Who started last has caused the waiting of the others.
@@ -19,5 +20,6 @@ pub mod part;
 pub mod reduce;
 pub mod report;
 mod segments;
+pub mod timeline;
 pub mod verdict;
 pub mod waiting;
