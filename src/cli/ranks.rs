@@ -1,7 +1,10 @@
 //! `nccl-stacks ranks`: who waits for whom over the ranks of a job.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
 use nccl_stacks::error::Error;
 use nccl_stacks::event::ArgsWanted;
@@ -59,8 +62,7 @@ pub(super) fn run(args: &Ranks) -> Result<(), Stop> {
         ..Screen::default()
     };
     let answer = RankAnswer::new(&compared, &report, &name).shown(screen, args.limit);
-    let mut bytes = Vec::new();
-    answer.write(form, &mut bytes).map_err(|source| Failure::Form { source })?;
+    let bytes = in_form(&answer, form, args.output.as_deref()).map_err(|source| Failure::Form { source })?;
     output.finish(&bytes)?;
     if let Some(path) = &args.output {
         notes::answer_written(path, bytes.len() as u64);
@@ -68,6 +70,20 @@ pub(super) fn run(args: &Ranks) -> Result<(), Stop> {
     let exceeded: Vec<&str> =
         args.fail_if.iter().filter(|bound| bound.is_exceeded(&report)).map(|bound| bound.text.as_str()).collect();
     if exceeded.is_empty() { Ok(()) } else { Err(Stop::Exceeded(format!("Beyond: {}", exceeded.join(", ")))) }
+}
+
+/// The answer's bytes: through gzip if they are a trace for a file whose name says so. The header has neither a time nor a name, so
+/// that the same answer is the same file.
+fn in_form(answer: &RankAnswer<'_>, form: RankForm, path: Option<&Path>) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    answer.write(form, &mut bytes)?;
+    let extension = path.and_then(Path::extension);
+    if form != RankForm::Perfetto || !extension.is_some_and(|of| of.eq_ignore_ascii_case("gz")) {
+        return Ok(bytes);
+    }
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(&bytes)?;
+    encoder.finish()
 }
 
 /// The parts of all files, those that are parts already and those of traces.
@@ -170,8 +186,7 @@ fn save(folder: &Path, parts: &[RankPart], inputs: &[&Path]) -> Result<(), Stop>
     for (path, text) in &files {
         let target = Target::open("--save-parts", path, inputs)?;
         target.fill(|_, file| {
-            std::io::Write::write_all(file, text.as_bytes())
-                .map_err(|source| Stop::from(Error::Write { path: path.clone(), source }))
+            file.write_all(text.as_bytes()).map_err(|source| Stop::from(Error::Write { path: path.clone(), source }))
         })?;
     }
     let all: u64 = files.iter().map(|(_, text)| text.len() as u64).sum();

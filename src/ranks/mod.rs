@@ -5,7 +5,7 @@
 //! groups the ranks form, [`matching`] finds the kernels of different ranks that carried out one collective (`align` does so for two
 //! ranks), [`clock`] estimates how the ranks' clocks differ (`bounds` proves what is impossible), [`waiting`] adds up who waited for
 //! whom, [`cause`] says why the late rank was late, and [`report`] puts all of it together with a [`verdict`]. [`mod@rows`] has the same
-//! for SQL.
+//! for SQL, [`timeline`] all ranks on one axis of time.
 //!
 //! Definitions: a collective that synchronises cannot end anywhere before its last member has started. What a member's kernel ran
 //! before that start is waiting (Scalasca: "Wait at N x N"), the rest is transfer. Who started last has caused the waiting of the others.
@@ -21,5 +21,6 @@ pub mod reduce;
 pub mod report;
 pub mod rows;
 mod segments;
+pub mod timeline;
 pub mod verdict;
 pub mod waiting;

@@ -250,6 +250,8 @@ pub struct Segment {
     pub class: u32,
     /// When the launch before ended.
     pub start: Ns,
+    /// When the call that launches started.
+    pub call: Ns,
     /// When the launch ended.
     pub end: Ns,
     /// How long of that the thread was blocked until its GPU was done. That is waiting, if only for other ranks.

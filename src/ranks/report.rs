@@ -10,6 +10,7 @@ use super::clock::{ClockMode, Clocks, Residual, Unfit, median_of};
 use super::job::{Job, JobError, Refused};
 use super::matching::{Column, Counts, GroupName, Matches, Unit};
 use super::part::{PartStack, RankPart, Row, Tie};
+use super::timeline::{Axis, Spans};
 use super::waiting::{Measured, by_lengths, measure};
 use crate::nccl::collectives::Collective;
 use crate::time::{Ns, Window};
@@ -42,8 +43,11 @@ pub struct RankReport {
     pub stacks: Vec<StackWaits>,
     /// By process group.
     pub groups: Vec<GroupWaits>,
-    /// By step, in order; empty if the traces have no steps.
+    /// By step, in order. If the traces have no steps: by equal spans of time, named by their ends (`2.5-5.0 ms`).
     pub steps: Vec<StepWaits>,
+    /// Whether these are spans of time instead.
+    #[serde(skip)]
+    pub has_spans: bool,
     /// Who waited for whom, the most first.
     pub pairs: Vec<Pair>,
     /// Collectives by size, with their bandwidths.
@@ -327,18 +331,26 @@ impl Compared {
         }
     }
 
+    /// How the clocks compare.
+    pub fn clock(&self) -> ClockReport {
+        clock_report(&self.job, &self.clocks)
+    }
+
     /// The answer.
     pub fn report(&self) -> RankReport {
+        let axis = Axis::of(&self.job, &self.clocks);
         let mut sums = Sums::new(&self.job);
+        sums.spans = Spans::of(&self.job, &axis).map(|spans| (spans, axis));
         for (number, unit) in self.matches.units.iter().enumerate() {
             sums.unit(self, number, unit);
         }
+        sums.fill_spans();
         sums.report(self)
     }
 }
 
 /// Sums over the collectives of a job.
-struct Sums {
+struct Sums<'c> {
     report: RankReport,
     stacks: BTreeMap<PartStack, StackSums>,
     pairs: BTreeMap<(usize, usize), Ns>,
@@ -346,6 +358,8 @@ struct Sums {
     steps: BTreeMap<u32, StepWaits>,
     sizes: BTreeMap<(String, u64, u64), Sizes>,
     late: BTreeMap<usize, Vec<LateAt>>,
+    /// Instead of steps, if there are none.
+    spans: Option<(Spans, Axis<'c>)>,
 }
 
 #[derive(Default)]
@@ -366,7 +380,7 @@ struct Sizes {
 /// For so many ranks it is looked for causes: those for which others waited most.
 const EXPLAINED: usize = 16;
 
-impl Sums {
+impl Sums<'_> {
     fn new(job: &Job) -> Self {
         let of_rank = |(rank, part): (&u32, &RankPart)| {
             let wall = part.window.duration().as_f64() * f64::from(part.gpus);
@@ -404,6 +418,7 @@ impl Sums {
             steps: BTreeMap::new(),
             sizes: BTreeMap::new(),
             late: BTreeMap::new(),
+            spans: None,
         }
     }
 
@@ -499,8 +514,8 @@ impl Sums {
             self.late.entry(last).or_default().push(late);
         }
         let first = measured.waits.first().map_or(0, |(member, _)| *member);
-        let step = unit.row(job, column, first).and_then(|row| row.step);
-        let name = step.map(|step| job.parts[unit.members[first]].steps[step as usize].name.clone());
+        let row = unit.row(job, column, first);
+        let (step, name) = self.step_of(job, unit.members[first], row);
         for (member, wait) in &measured.waits {
             let rank = unit.members[*member];
             let Some(row) = unit.row(job, column, *member) else { continue };
@@ -532,6 +547,30 @@ impl Sums {
         }
         self.step(step, name, unit, measured, waited);
         self.size(job, unit, column);
+    }
+
+    /// The step of a row and its name.
+    fn step_of(&self, job: &Job, rank: usize, row: Option<&Row>) -> (Option<u32>, Option<String>) {
+        let step = match &self.spans {
+            Some((spans, axis)) => row.map(|row| spans.at(axis.at(rank, row.start))),
+            None => row.and_then(|row| row.step),
+        };
+        let name = |step: u32| match &self.spans {
+            Some((spans, _)) => spans.name(step),
+            None => job.parts[rank].steps[step as usize].name.clone(),
+        };
+        (step, step.map(name))
+    }
+
+    /// Adds the spans in which nobody waited.
+    fn fill_spans(&mut self) {
+        let Some((spans, _)) = &self.spans else { return };
+        self.report.has_spans = true;
+        let none = vec![Ns::ZERO; self.report.ranks.len()];
+        for at in 0..spans.count {
+            let empty = || StepWaits { name: spans.name(at), waited: none.clone(), caused: none.clone() };
+            self.steps.entry(at).or_insert_with(empty);
+        }
     }
 
     fn step(&mut self, step: Option<u32>, name: Option<String>, unit: &Unit, measured: &Measured, waited: Ns) {
@@ -575,7 +614,7 @@ impl Sums {
         report.sizes = std::mem::take(&mut self.sizes).into_iter().map(size_row).collect();
         report.stacks = std::mem::take(&mut self.stacks).into_iter().map(stack_row).collect();
         report.stacks.sort_by(|a, b| (b.waited, b.gpu).cmp(&(a.waited, a.gpu)).then_with(|| a.frames.cmp(&b.frames)));
-        report.clock = clock_report(job, clocks);
+        report.clock = compared.clock();
         for (rank, clock) in report.ranks.iter_mut().zip(&clocks.ranks) {
             rank.offset = clock.component.map(|_| clock.offset);
             rank.drift = clock.slope * 1e6;

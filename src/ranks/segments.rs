@@ -73,6 +73,7 @@ struct Found {
     to: Option<u32>,
     is_new_step: bool,
     start: Ns,
+    call: Ns,
     end: Ns,
     /// How long of that the thread was blocked.
     blocked: Ns,
@@ -121,8 +122,8 @@ pub(super) fn of_threads(
     let found: Vec<(u32, Found)> = found.into_iter().flatten().map(whole).collect();
     let (classes, summed) = sum(found.iter().map(|(_, segment)| segment));
     let segment = |((thread, found), class): ((u32, Found), u32)| {
-        let Found { start, end, blocked, .. } = found;
-        Segment { thread, class, start, end, blocked }
+        let Found { start, call, end, blocked, .. } = found;
+        Segment { thread, class, start, call, end, blocked }
     };
     (found.into_iter().zip(classes).map(segment).collect(), summed)
 }
@@ -144,9 +145,10 @@ fn ends(store: &Store, launches: &[Launch], own: &[usize], slices: &[SliceId], w
     let (mut start, mut from, mut last_step) = (first.max(window.start), None, None);
     let segment = |at: &usize| {
         let Launch { call, stack, step } = launches[*at];
-        let end = (store.slices.ts(call) + store.slices.dur(call).max(Ns::ZERO)).max(start);
+        let (ts, dur) = (store.slices.ts(call), store.slices.dur(call));
+        let end = (ts + dur.max(Ns::ZERO)).max(start);
         let is_new_step = step != last_step;
-        let found = Found { from, to: stack, is_new_step, start, end, blocked: Ns::ZERO, parts: Vec::new() };
+        let found = Found { from, to: stack, is_new_step, start, call: ts, end, blocked: Ns::ZERO, parts: Vec::new() };
         (start, from, last_step) = (end, stack, step);
         found
     };
@@ -265,7 +267,7 @@ pub(super) fn of_gaps(store: &Store, gaps: &[Gap], kernels: &[SliceId], texts: &
         let end = end.max(start);
         // What counts is how long kernels ran. The GPU waits for launches in between.
         let blocked = end - start - parts.iter().map(|(_, time)| *time).sum();
-        found.push(Found { from: before, to, is_new_step, start, end, blocked, parts });
+        found.push(Found { from: before, to, is_new_step, start, call: end, end, blocked, parts });
     }
     sum(found.iter())
 }

@@ -7,6 +7,7 @@ mod attribution;
 mod diff;
 mod forms;
 mod library;
+mod ranks_forms;
 mod real_costs;
 mod real_traces;
 mod schema;

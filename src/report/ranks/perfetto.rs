@@ -1,6 +1,387 @@
-//! todo
-use crate::ranks::report::Compared;
-use std::io;
-pub(super) fn ranks(_compared: &Compared, _out: &mut Vec<u8>) -> io::Result<()> {
-    Ok(())
+//! All ranks side by side on one clock, as a trace in Chrome's JSON that ui.perfetto.dev opens.
+//!
+//! Each rank is a process with threads for its steps, its launching calls, and its streams' collectives. In a kernel that waited there
+//! is a slice for that. Flows lead from a launch to its kernel (category `launch`), from a kernel to the member of its collective that
+//! came next (`collective`), and from waiting to the kernel for which it waited (`waiting`), which starts where the waiting ends.
+//!
+//! In Perfetto a flow belongs to the slice that was opened last on its thread, and at equal times slices are opened first. So a slice
+//! of waiting starts 1 ns after its kernel, and all flows of the kernel are at the kernel's start. At equal times the order is that of
+//! the file, which is that of the ranks.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::table::group_name;
+use crate::ranks::clock::RankClock;
+use crate::ranks::matching::Unit;
+use crate::ranks::part::RankPart;
+use crate::ranks::report::{ClockReport, Compared};
+use crate::ranks::timeline::{Arrivals, KernelTime, Timeline, lanes};
+use crate::report::format::base_name;
+use crate::time::{Ns, Window};
+
+/// How much later than its kernel a slice of waiting starts.
+const LATER: Ns = Ns(1);
+
+/// What is said of a trace as a whole.
+#[derive(Serialize)]
+struct About {
+    program: &'static str,
+    clock: ClockReport,
+    ranks: Vec<AboutRank>,
+}
+
+/// What is said of a rank's clock. Without alignment its time begins with its own first event.
+#[derive(Serialize)]
+struct AboutRank {
+    rank: u32,
+    trace: String,
+    is_aligned: bool,
+    offset_ns: Ns,
+    uncertainty_ns: Ns,
+    drift_ns_per_ms: f64,
+}
+
+/// What a viewer shows of a kernel.
+#[derive(Serialize)]
+struct KernelArgs<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waited_ns: Option<Ns>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transfer_ns: Option<Ns>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_rank: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    late_rank: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headline: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    collective: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dtype: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    group: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seq: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<&'a str>,
+    kernel: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stack: Option<&'a str>,
+}
+
+/// What a viewer shows of a call that launched.
+#[derive(Serialize)]
+struct LaunchArgs<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headline: Option<&'a str>,
+    kernels: usize,
+}
+
+pub(super) fn ranks(compared: &Compared, out: &mut Vec<u8>) -> io::Result<()> {
+    let Compared { job, matches, clocks, .. } = compared;
+    let timeline = Timeline::of(job, matches, clocks);
+    let about = |((rank, part), clock): ((&u32, &RankPart), &RankClock)| AboutRank {
+        rank: *rank,
+        trace: part.trace.clone(),
+        is_aligned: clock.component.is_some(),
+        offset_ns: clock.offset,
+        uncertainty_ns: clock.uncertainty,
+        drift_ns_per_ms: clock.slope * 1e6,
+    };
+    let about = About {
+        program: concat!("nccl-stacks ", env!("CARGO_PKG_VERSION")),
+        clock: compared.clock(),
+        ranks: job.ranks.iter().zip(&job.parts).zip(&clocks.ranks).map(about).collect(),
+    };
+    out.write_all(b"{\"otherData\":")?;
+    serde_json::to_writer(&mut *out, &about)?;
+    out.write_all(b",\"traceEvents\":[")?;
+    let groups = matches.units.iter().map(|unit| name_of(unit, &job.ranks)).collect();
+    let mut writer = Writer { compared, first_row: first_rows(&job.parts), timeline, groups, out, is_first: true };
+    for rank in 0..job.ranks.len() {
+        writer.rank(rank)?;
+    }
+    out.write_all(b"\n]}\n")
+}
+
+fn name_of(unit: &Unit, ranks: &[u32]) -> String {
+    let here: Vec<u32> = unit.members.iter().map(|rank| ranks[*rank]).collect();
+    group_name(&unit.group, &here)
+}
+
+/// How many rows the ranks before each have.
+fn first_rows(parts: &[RankPart]) -> Vec<u64> {
+    let before = |sum: &mut u64, part: &RankPart| {
+        let before = *sum;
+        *sum += part.rows.len() as u64;
+        Some(before)
+    };
+    parts.iter().scan(0, before).collect()
+}
+
+/// Writes events.
+struct Writer<'a> {
+    compared: &'a Compared,
+    timeline: Timeline,
+    /// By rank: how many rows those before it have.
+    first_row: Vec<u64>,
+    /// By unit: what its group is.
+    groups: Vec<String>,
+    out: &'a mut Vec<u8>,
+    is_first: bool,
+}
+
+/// Where slices are drawn.
+#[derive(Clone, Copy)]
+struct Track {
+    pid: u32,
+    tid: u32,
+}
+
+/// Where a flow leads at a slice.
+#[derive(Clone, Copy)]
+enum Flow {
+    Start,
+    Step,
+    End,
+}
+
+/// The kinds of flows. A row has one of each kind at most, of which it is the start.
+#[derive(Clone, Copy)]
+enum Link {
+    Launch,
+    Collective,
+    Waiting,
+}
+
+impl Link {
+    fn name(self) -> &'static str {
+        match self {
+            Link::Launch => "launch",
+            Link::Collective => "collective",
+            Link::Waiting => "waiting",
+        }
+    }
+}
+
+impl Writer<'_> {
+    fn rank(&mut self, rank: usize) -> io::Result<()> {
+        let Compared { job, .. } = self.compared;
+        let (part, pid) = (&job.parts[rank], job.ranks[rank]);
+        let clock = if self.timeline.ranks[rank].is_aligned { "" } else { ", clock not aligned" };
+        let process = Track { pid, tid: pid };
+        self.named(process, "process_name", &format!("rank {pid} ({}{clock})", base_name(&part.trace)))?;
+        self.metadata(process, "process_sort_index", &format!("{{\"sort_index\":{pid}}}"))?;
+        if !part.steps.is_empty() {
+            self.track(process, "steps", 0)?;
+            for (at, step) in part.steps.iter().enumerate() {
+                self.slice(process, self.timeline.ranks[rank].steps[at], "step", &step.name, "{}")?;
+            }
+        }
+        // A viewer takes a thread with the number of its process for the main one; the ranks' steps have that.
+        let first = job.ranks.last().map_or(0, |last| last + 1);
+        let next = self.launches(rank, first)?;
+        self.kernels(rank, next)
+    }
+
+    /// The launching calls. Also the next number of a thread.
+    fn launches(&mut self, rank: usize, first: u32) -> io::Result<u32> {
+        let Compared { job, .. } = self.compared;
+        let (part, pid) = (&job.parts[rank], job.ranks[rank]);
+        let mut rows: Vec<Vec<usize>> = vec![Vec::new(); part.segments.len()];
+        for (at, row) in part.rows.iter().enumerate() {
+            row.segment.into_iter().for_each(|segment| rows[segment as usize].push(at));
+        }
+        let mut order: Vec<usize> = (0..part.segments.len()).collect();
+        order.sort_by_key(|at| self.timeline.ranks[rank].launches[*at].start);
+        let windows = order.iter().map(|at| (part.segments[*at].thread, self.timeline.ranks[rank].launches[*at]));
+        let (lanes, of) = lanes(windows);
+        self.tracks(pid, first, &lanes, "launches", "thread")?;
+        for (at, lane) in order.into_iter().zip(of) {
+            let (track, window) = (Track { pid, tid: first + lane }, self.timeline.ranks[rank].launches[at]);
+            let stack = part.cpu[part.segments[at].class as usize].to.map(|stack| &part.stacks[stack as usize]);
+            let name = stack.and_then(|stack| stack.frames.last()).map_or("launch", String::as_str);
+            let headline = stack.and_then(|stack| stack.telling.first()).map(String::as_str);
+            let args = serde_json::to_string(&LaunchArgs { headline, kernels: rows[at].len() })?;
+            self.slice(track, window, "launch", name, &args)?;
+            for row in &rows[at] {
+                if self.is_launched_before(rank, *row) {
+                    self.flow(track, window.start, Link::Launch, Flow::Start, (rank, *row))?;
+                }
+            }
+        }
+        Ok(first + lanes.len() as u32)
+    }
+
+    /// Whether there is a flow to a kernel from its launch: times of GPUs are converted, and may be wrong by more than a launch takes.
+    fn is_launched_before(&self, rank: usize, row: usize) -> bool {
+        let segment = self.compared.job.parts[rank].rows[row].segment;
+        let of_rank = &self.timeline.ranks[rank];
+        segment.is_some_and(|at| of_rank.launches[at as usize].start <= of_rank.kernels[row].window.start)
+    }
+
+    fn kernels(&mut self, rank: usize, first: u32) -> io::Result<()> {
+        let Compared { job, .. } = self.compared;
+        let (part, pid) = (&job.parts[rank], job.ranks[rank]);
+        let stacks: Vec<String> = part.stacks.iter().map(|stack| stack.frames.join("; ")).collect();
+        let windows = part.rows.iter().zip(&self.timeline.ranks[rank].kernels);
+        let (lanes, of) = lanes(windows.map(|(row, kernel)| (row.stream, kernel.window)));
+        self.tracks(pid, first, &lanes, "collectives", "stream")?;
+        for (at, lane) in of.into_iter().enumerate() {
+            let kind = part.kind(&part.rows[at]);
+            let name = kind.collective.as_deref().unwrap_or_else(|| part.text(kind.kernel));
+            let args = serde_json::to_string(&self.args(rank, at, &stacks))?;
+            let (track, kernel) = (Track { pid, tid: first + lane }, self.timeline.ranks[rank].kernels[at]);
+            self.slice(track, kernel.window, "kernel", name, &args)?;
+            self.flows_of_kernel(track, rank, at)?;
+            self.waiting(track, (rank, at))?;
+        }
+        Ok(())
+    }
+
+    fn args<'b>(&'b self, rank: usize, at: usize, stacks: &'b [String]) -> KernelArgs<'b> {
+        let Compared { job, .. } = self.compared;
+        let part = &job.parts[rank];
+        let (row, KernelTime { collective, waited, .. }) = (&part.rows[at], self.timeline.ranks[rank].kernels[at]);
+        let (kind, Arrivals { unit, last, is_late, .. }) = (part.kind(row), &self.timeline.collectives[collective]);
+        let last_rank = last.map(|(last, _)| job.ranks[last]);
+        let stack = row.stack.map(|stack| stack as usize);
+        KernelArgs {
+            waited_ns: waited,
+            transfer_ns: waited.map(|waited| row.dur - waited),
+            last_rank,
+            late_rank: last_rank.filter(|_| *is_late),
+            headline: stack.and_then(|stack| part.stacks[stack].telling.first()).map(String::as_str),
+            collective: kind.collective.as_deref(),
+            dtype: kind.dtype.as_deref(),
+            bytes: kind.bytes,
+            group: &self.groups[*unit],
+            seq: row.seq,
+            step: row.step.map(|step| part.steps[step as usize].name.as_str()),
+            kernel: part.text(kind.kernel),
+            stack: stack.map(|stack| stacks[stack].as_str()),
+        }
+    }
+
+    /// The flows that start or end in a kernel, or lead through it.
+    fn flows_of_kernel(&mut self, track: Track, rank: usize, at: usize) -> io::Result<()> {
+        let KernelTime { window: Window { start, .. }, collective, place, .. } = self.timeline.ranks[rank].kernels[at];
+        if self.is_launched_before(rank, at) {
+            self.flow(track, start, Link::Launch, Flow::End, (rank, at))?;
+        }
+        let of = &self.timeline.collectives[collective];
+        let (first, count) = (of.members[0], of.members.len());
+        let is_last = of.last == Some((rank, at));
+        let all = if is_last { of.members.clone() } else { Vec::new() };
+        if of.is_matched {
+            let flow = match place {
+                0 => Flow::Start,
+                _ if place + 1 == count => Flow::End,
+                _ => Flow::Step,
+            };
+            self.flow(track, start, Link::Collective, flow, first)?;
+        }
+        for of in all {
+            if self.waits_for_last(of) {
+                self.flow(track, start, Link::Waiting, Flow::End, of)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The slice of waiting in a kernel.
+    fn waiting_of(&self, (rank, at): (usize, usize)) -> Option<Window> {
+        let kernel = self.timeline.ranks[rank].kernels[at];
+        let Window { start, end } = kernel.waiting()?;
+        let window = Window { start: start + LATER, end: (end + LATER).min(kernel.window.end) };
+        (window.end > window.start).then_some(window)
+    }
+
+    /// Whether a flow leads from the waiting of one kernel to the last kernel of its collective: if clocks say that it waited for it.
+    fn waits_for_last(&self, (rank, at): (usize, usize)) -> bool {
+        let Arrivals { last, by_clocks, .. } =
+            &self.timeline.collectives[self.timeline.ranks[rank].kernels[at].collective];
+        let Some((last, row)) = last.filter(|(last, _)| *by_clocks && *last != rank) else { return false };
+        let start = self.timeline.ranks[last].kernels[row].window.start;
+        self.waiting_of((rank, at)).is_some_and(|waiting| waiting.start < start)
+    }
+
+    fn waiting(&mut self, track: Track, of: (usize, usize)) -> io::Result<()> {
+        let Some(window) = self.waiting_of(of) else { return Ok(()) };
+        let kernel = self.timeline.ranks[of.0].kernels[of.1];
+        let last = self.timeline.collectives[kernel.collective].last.filter(|(last, _)| *last != of.0);
+        let whom = last.map_or(String::new(), |(last, _)| format!(" for rank {}", self.compared.job.ranks[last]));
+        self.slice(track, window, "waiting", &format!("waiting{whom}"), "{}")?;
+        if self.waits_for_last(of) {
+            self.flow(track, window.start, Link::Waiting, Flow::Start, of)?;
+        }
+        Ok(())
+    }
+
+    /// Names the threads of one kind.
+    fn tracks(&mut self, pid: u32, first: u32, lanes: &[u32], name: &str, of: &str) -> io::Result<()> {
+        for (at, key) in lanes.iter().enumerate() {
+            let tid = first + at as u32;
+            let one = lanes.iter().all(|other| other == key);
+            let name = if one { name.to_owned() } else { format!("{name} of {of} {key}") };
+            self.track(Track { pid, tid }, &name, tid)?;
+        }
+        Ok(())
+    }
+
+    fn track(&mut self, track: Track, name: &str, sort_index: u32) -> io::Result<()> {
+        self.named(track, "thread_name", name)?;
+        self.metadata(track, "thread_sort_index", &format!("{{\"sort_index\":{sort_index}}}"))
+    }
+
+    fn named(&mut self, track: Track, what: &str, name: &str) -> io::Result<()> {
+        let name = serde_json::to_string(name)?;
+        self.metadata(track, what, &format!("{{\"name\":{name}}}"))
+    }
+
+    fn metadata(&mut self, Track { pid, tid }: Track, what: &str, args: &str) -> io::Result<()> {
+        self.next()?;
+        write!(self.out, "{{\"ph\":\"M\",\"pid\":{pid},\"tid\":{tid},\"name\":\"{what}\",\"args\":{args}}}")
+    }
+
+    fn slice(
+        &mut self,
+        Track { pid, tid }: Track,
+        window: Window,
+        cat: &str,
+        name: &str,
+        args: &str,
+    ) -> io::Result<()> {
+        self.next()?;
+        let (ts, dur, name) = (micros(window.start), micros(window.duration()), serde_json::to_string(name)?);
+        write!(self.out, "{{\"ph\":\"X\",\"pid\":{pid},\"tid\":{tid},\"ts\":{ts},\"dur\":{dur},")?;
+        write!(self.out, "\"cat\":\"{cat}\",\"name\":{name},\"args\":{args}}}")
+    }
+
+    fn flow(&mut self, track: Track, at: Ns, link: Link, flow: Flow, from: (usize, usize)) -> io::Result<()> {
+        self.next()?;
+        let (Track { pid, tid }, ts, cat) = (track, micros(at), link.name());
+        let id = (self.first_row[from.0] + from.1 as u64) * 3 + link as u64 + 1;
+        let phase = match flow {
+            Flow::Start => "s",
+            Flow::Step => "t",
+            Flow::End => "f",
+        };
+        write!(self.out, "{{\"ph\":\"{phase}\",\"bp\":\"e\",\"pid\":{pid},\"tid\":{tid},\"ts\":{ts},")?;
+        write!(self.out, "\"cat\":\"{cat}\",\"name\":\"{cat}\",\"id\":{id}}}")
+    }
+
+    fn next(&mut self) -> io::Result<()> {
+        let between: &[u8] = if std::mem::take(&mut self.is_first) { b"\n" } else { b",\n" };
+        self.out.write_all(between)
+    }
+}
+
+/// Microseconds with all three decimals, from 0 on.
+fn micros(time: Ns) -> String {
+    let nanos = time.0.max(0);
+    format!("{}.{:03}", nanos / 1000, nanos % 1000)
 }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use super::RankAnswer;
 use super::text::{rank_table, trust};
 use super::verdict::{sentences, some_ranks};
+use crate::ranks::matching::GroupName;
 use crate::ranks::report::{GroupWaits, RankReport, SizeRow, StackWaits, StepWaits};
 use crate::report::column::{Align, CALLED_FROM, Column, Table};
 use crate::report::format::{count, duration, shorten_right, size, visible};
@@ -27,7 +28,7 @@ const STACKS: &[Column<StackWaits>] = &[
 ];
 
 const GROUPS: &[Column<GroupWaits>] = &[
-    Column::left("group", |group, ()| name(group)),
+    Column::left("group", |group, ()| group_name(&group.group, &group.ranks_here)),
     Column::right("collectives", |group, ()| count(group.collectives)),
     Column::right("waited", |group, ()| duration(group.waited)),
     Column::right("transfer", |group, ()| duration(group.transfer)),
@@ -62,14 +63,14 @@ fn mostly(late: &[(u32, Ns)]) -> String {
     late.first().map_or("-".to_owned(), |(rank, _)| format!("rank {rank}"))
 }
 
-fn name(group: &GroupWaits) -> String {
-    let of = &group.group;
+/// What a group is, with its ranks, or those that are here if no others are known.
+pub(super) fn group_name(of: &GroupName, here: &[u32]) -> String {
     let mut text =
         of.description.as_deref().or(of.name.as_deref()).map_or(String::new(), |name| format!("{} ", visible(name)));
     if let Some((from, to)) = of.pair {
         return format!("{text}rank {from} to rank {to}");
     }
-    text.push_str(&shorten_right(&some_ranks(of.ranks.as_deref().unwrap_or(&group.ranks_here)), 40));
+    text.push_str(&shorten_right(&some_ranks(of.ranks.as_deref().unwrap_or(here)), 40));
     if of.inferred_from_stream.is_some() {
         text.push_str(" (inferred)");
     }

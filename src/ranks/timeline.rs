@@ -1,0 +1,244 @@
+//! All ranks on one axis of time: when their launches, kernels and steps were, and who waited at which kernel.
+//!
+//! The axis begins with the first of them. Ranks whose clocks are not aligned with others cannot be placed beside these: their axis begins
+//! with their own first one.
+
+use std::collections::BTreeMap;
+
+use super::clock::Clocks;
+use super::job::Job;
+use super::matching::{Matches, Unit};
+use super::part::{RankPart, Row};
+use super::waiting::measure;
+use crate::time::{Ns, Window};
+
+/// The axis.
+#[derive(Debug)]
+pub struct Axis<'c> {
+    clocks: &'c Clocks,
+    /// By rank: where it begins, on the aligned clock.
+    begins: Vec<Ns>,
+}
+
+/// A job on the axis.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Timeline {
+    /// By rank, in the order of [`Job::ranks`].
+    pub ranks: Vec<RankTimes>,
+    /// All collectives.
+    pub collectives: Vec<Arrivals>,
+}
+
+/// What a rank did, and when.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct RankTimes {
+    /// Whether its clock is aligned with that of another rank, or is the one that others are aligned with.
+    pub is_aligned: bool,
+    /// By step.
+    pub steps: Vec<Window>,
+    /// By segment: the call that launched.
+    pub launches: Vec<Window>,
+    /// By row.
+    pub kernels: Vec<KernelTime>,
+}
+
+/// When a kernel ran.
+#[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
+pub struct KernelTime {
+    /// When it ran.
+    pub window: Window,
+    /// How long it waited, if that is known.
+    pub waited: Option<Ns>,
+    /// Its collective: a position in the collectives.
+    pub collective: usize,
+    /// How many other members came before.
+    pub place: usize,
+}
+
+/// A collective, by when its members came.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Arrivals {
+    /// Its group: a position in the units.
+    pub unit: usize,
+    /// Whether its kernels are those of one collective. Else it has one, or nothing says that they belong together.
+    pub is_matched: bool,
+    /// The ranks and their rows, the first to come first.
+    pub members: Vec<(usize, usize)>,
+    /// Who came last, if it is known who waited.
+    pub last: Option<(usize, usize)>,
+    /// Whether that one was late: no other came at about the same time.
+    pub is_late: bool,
+    /// Whether that is by clocks.
+    pub by_clocks: bool,
+}
+
+impl KernelTime {
+    /// When it waited, if it did. The clock of its GPU may be faster than the aligned one, and so may end the kernel earlier.
+    pub fn waiting(&self) -> Option<Window> {
+        let Window { start, end } = self.window;
+        let waiting = Window { start, end: (start + self.waited?).min(end) };
+        (waiting.end > start).then_some(waiting)
+    }
+}
+
+impl<'c> Axis<'c> {
+    /// That of a job.
+    pub fn of(job: &Job, clocks: &'c Clocks) -> Self {
+        let group = |rank: usize| clocks.ranks[rank].component.unwrap_or(rank);
+        let mut first: BTreeMap<usize, Ns> = BTreeMap::new();
+        for (rank, part) in job.parts.iter().enumerate() {
+            let Some(begin) = begin(part).map(|begin| clocks.ranks[rank].aligned(begin)) else { continue };
+            first.entry(group(rank)).and_modify(|first| *first = begin.min(*first)).or_insert(begin);
+        }
+        let begins = (0..job.parts.len()).map(|rank| first.get(&group(rank)).copied().unwrap_or_default()).collect();
+        Axis { clocks, begins }
+    }
+
+    /// A time of a rank's clock.
+    pub fn at(&self, rank: usize, time: Ns) -> Ns {
+        self.clocks.ranks[rank].aligned(time) - self.begins[rank]
+    }
+
+    fn window(&self, rank: usize, start: Ns, end: Ns) -> Window {
+        let start = self.at(rank, start);
+        Window { start, end: self.at(rank, end).max(start) }
+    }
+}
+
+/// When a rank's first launch, kernel or step was.
+fn begin(part: &RankPart) -> Option<Ns> {
+    let steps = part.steps.iter().map(|step| step.window.start);
+    let launches = part.segments.iter().map(|segment| segment.call);
+    part.rows.iter().map(|row| row.start).chain(launches).chain(steps).min()
+}
+
+impl Timeline {
+    /// Places a job on its axis.
+    pub fn of(job: &Job, matches: &Matches, clocks: &Clocks) -> Self {
+        let axis = Axis::of(job, clocks);
+        let times = |(rank, part): (usize, &RankPart)| {
+            let kernel =
+                |row: &Row| KernelTime { window: axis.window(rank, row.start, row.end()), ..KernelTime::default() };
+            RankTimes {
+                is_aligned: clocks.ranks[rank].component.is_some(),
+                steps: part.steps.iter().map(|step| axis.window(rank, step.window.start, step.window.end)).collect(),
+                launches: part.segments.iter().map(|of| axis.window(rank, of.call, of.end)).collect(),
+                kernels: part.rows.iter().map(kernel).collect(),
+            }
+        };
+        let ranks = job.parts.iter().enumerate().map(times).collect();
+        let mut timeline = Timeline { ranks, collectives: Vec::new() };
+        for (at, unit) in matches.units.iter().enumerate() {
+            timeline.unit(job, clocks, at, unit);
+        }
+        timeline
+    }
+
+    fn unit(&mut self, job: &Job, clocks: &Clocks, at: usize, unit: &Unit) {
+        for column in &unit.columns {
+            let number = self.collectives.len();
+            let rows = unit.members.iter().zip(&column.rows);
+            let mut members: Vec<(usize, usize)> =
+                rows.filter_map(|(rank, row)| Some((*rank, (*row)? as usize))).collect();
+            members.sort_by_key(|(rank, row)| (self.ranks[*rank].kernels[*row].window.start, *rank));
+            for (place, (rank, row)) in members.iter().enumerate() {
+                let kernel = &mut self.ranks[*rank].kernels[*row];
+                (kernel.collective, kernel.place) = (number, place);
+            }
+            let is_matched = column.fault.is_none() && members.len() > 1;
+            let mut arrivals = Arrivals { unit: at, is_matched, members, last: None, is_late: false, by_clocks: false };
+            if let Some(measured) = measure(job, clocks, unit, column) {
+                let of_member = |member: usize| Some((unit.members[member], column.rows[member]? as usize));
+                arrivals.last = of_member(measured.last);
+                (arrivals.is_late, arrivals.by_clocks) = (measured.late.is_some(), measured.by_clocks);
+                for (member, wait) in measured.waits {
+                    let Some((rank, row)) = of_member(member) else { continue };
+                    self.ranks[rank].kernels[row].waited = Some(wait);
+                }
+            }
+            self.collectives.push(arrivals);
+        }
+    }
+}
+
+/// Lines on which no windows overlap: the keys of all lines, and the line of each window. The windows are in order; those of one key
+/// overlap rarely.
+pub fn lanes(windows: impl Iterator<Item = (u32, Window)>) -> (Vec<u32>, Vec<u32>) {
+    let mut lanes: Vec<(u32, Ns)> = Vec::new();
+    let lane = |(key, window): (u32, Window)| {
+        let free = lanes.iter().position(|(of, end)| *of == key && *end <= window.start);
+        let at = free.unwrap_or(lanes.len());
+        match lanes.get_mut(at) {
+            Some((_, end)) => *end = window.end,
+            None => lanes.push((key, window.end)),
+        }
+        at as u32
+    };
+    let of = windows.map(lane).collect();
+    (lanes.into_iter().map(|(key, _)| key).collect(), of)
+}
+
+/// Equal spans of time, for jobs without steps.
+#[derive(Debug)]
+pub(super) struct Spans {
+    length: Ns,
+    pub(super) count: u32,
+}
+
+/// How many there are at most.
+const SPANS: i64 = 48;
+
+impl Spans {
+    /// Those of a job, if none of its ranks has steps: of 1, 2, 2.5 or 5 times a power of ten.
+    pub(super) fn of(job: &Job, axis: &Axis<'_>) -> Option<Self> {
+        if job.parts.iter().any(|part| !part.steps.is_empty()) {
+            return None;
+        }
+        let last = |(rank, part): (usize, &RankPart)| part.rows.last().map(|row| axis.at(rank, row.start));
+        let last = job.parts.iter().enumerate().filter_map(last).max()?.max(Ns::ZERO);
+        let least = last.0 / SPANS + 1;
+        let powers = (2..18).map(|power| 10_i64.pow(power));
+        let length =
+            powers.flat_map(|power| [power, 2 * power, power / 2 * 5, 5 * power]).find(|length| *length >= least)?;
+        Some(Spans { length: Ns(length), count: (last.0 / length) as u32 + 1 })
+    }
+
+    /// The one of a time on the axis.
+    pub(super) fn at(&self, time: Ns) -> u32 {
+        ((time.0.max(0) / self.length.0) as u32).min(self.count - 1)
+    }
+
+    /// `2.5-5.0 ms`
+    pub(super) fn name(&self, at: u32) -> String {
+        let mut decimals = 1;
+        while decimals < 6 && self.length.0 % 10_i64.pow(6 - decimals) != 0 {
+            decimals += 1;
+        }
+        let unit = 10_i64.pow(6 - decimals);
+        let text = |at: u32| {
+            let (whole, rest) = (self.length.0 * i64::from(at) / 1_000_000, self.length.0 * i64::from(at) % 1_000_000);
+            format!("{whole}.{:0width$}", rest / unit, width = decimals as usize)
+        };
+        format!("{}-{} ms", text(at), text(at + 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_named_with_the_decimals_that_they_have() {
+        let spans = |length: i64| Spans { length: Ns(length), count: 4 };
+        assert_eq!(spans(2_500_000).name(1), "2.5-5.0 ms");
+        assert_eq!(spans(2_000_000).name(0), "0.0-2.0 ms");
+        assert_eq!(spans(25_000).name(40), "1.000-1.025 ms");
+        assert_eq!(spans(500).name(3), "0.0015-0.0020 ms");
+        assert_eq!(spans(1000).at(Ns(1999)), 1);
+        assert_eq!(spans(1000).at(Ns(100_000)), 3);
+    }
+}
