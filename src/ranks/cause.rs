@@ -598,7 +598,7 @@ fn pattern(compared: &[Compared], excess: &[Ns], lagging: &Lagging) -> (Pattern,
         (Pattern::SamePlace, special)
     } else if *lagging == Lagging::Steady {
         (Pattern::ConstantLag, None)
-    } else if are_longer(excess) && noise.is_beyond(total, excess.len()) {
+    } else if are_longer(excess) && noise.is_so_far_beyond(total, excess.len(), SIGNIFICANT) {
         (Pattern::SlowerEverywhere, None)
     } else if certain.is_some() {
         (Pattern::SamePlace, certain)
@@ -675,7 +675,11 @@ impl Noise {
 
     /// Whether the sum of so many differences is more than chance, and worth naming.
     fn is_beyond(self, sum: Ns, count: usize) -> bool {
-        sum > WORTH && sum.as_f64() > BEYOND_CHANCE * self.deviation * (count as f64).sqrt()
+        self.is_so_far_beyond(sum, count, BEYOND_CHANCE)
+    }
+
+    fn is_so_far_beyond(self, sum: Ns, count: usize, deviations: f64) -> bool {
+        sum > WORTH && sum.as_f64() > deviations * self.deviation * (count as f64).sqrt()
     }
 }
 

@@ -1,6 +1,6 @@
 //! A loaded trace, or several, reduced to the parts of their ranks.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::part::{Group, Kind, PartStack, RankPart, RankSource, Row, Step, VERSION};
 use super::segments::{self, Gap, Launch, Texts};
@@ -130,7 +130,7 @@ impl Reducer<'_> {
         let groups: Vec<Group> = groups.collect();
         let (stacks, stack_of) = self.stacks(own);
         let (kinds, kind_of) = self.kinds(own);
-        let steps = self.steps(window);
+        let steps = self.steps(own, window);
         let mut streams: Vec<_> = Vec::new();
         let mut rows: Vec<Row> = Vec::with_capacity(own.len());
         for (at, (operation, row)) in own.iter().enumerate() {
@@ -242,9 +242,11 @@ impl Reducer<'_> {
         (kinds, of)
     }
 
-    /// The steps on the CPU: the slices that look most like steps.
-    fn steps(&self, window: Window) -> Vec<Step> {
+    /// The steps on the CPU: the slices that look most like steps, in the processes that launch. Another rank in the same file has its own.
+    fn steps(&self, own: &[(&Operation, &KernelLaunch)], window: Window) -> Vec<Step> {
         let store = self.store;
+        let launchers: BTreeSet<_> =
+            own.iter().filter_map(|(operation, _)| store.process_of(operation.launch?)).collect();
         let named = store.names.iter().filter(|name| name.of_cpu);
         let likely: HashMap<StringId, _> = named
             .filter_map(|name| Some((name.id, steps::priority(store.strings.get(name.id)?, true)?)))
@@ -257,11 +259,12 @@ impl Reducer<'_> {
         let mut steps: Vec<Step> = Vec::new();
         for (_, slice) in own.into_iter().filter(|(priority, _)| Some(*priority) == best) {
             let (start, dur) = (store.slices.ts(slice), store.slices.dur(slice));
-            let is_on_gpu =
-                store.process_of(slice).is_some_and(|process| self.gpus.iter().any(|gpu| gpu.process == process));
+            let process = store.process_of(slice);
+            let is_on_gpu = process.is_some_and(|process| self.gpus.iter().any(|gpu| gpu.process == process));
+            let is_others = !launchers.is_empty() && process.is_none_or(|process| !launchers.contains(&process));
             let is_nested = steps.last().is_some_and(|last| start < last.window.end);
             let inside = Window { start, end: if dur == UNFINISHED { store.span.end } else { start + dur } };
-            if is_on_gpu || is_nested || inside.end <= window.start || inside.start >= window.end {
+            if is_on_gpu || is_others || is_nested || inside.end <= window.start || inside.start >= window.end {
                 continue;
             }
             steps.push(Step { name: store.slice_name(slice).to_owned(), window: inside });
