@@ -54,6 +54,11 @@
 //! - A **flow** is an edge between slices.
 //! - A **trace** is one file of one process; an archive has several, which number their processes, streams and ids alike.
 //! - A **window** is the span of time that is asked about.
+//! - A **rank** is a process of a distributed job. A **step** is one round of its loop, as its trace marks it.
+//! - Kernels of different ranks that carried out one collective are **matched**. Who started last has **caused** the time that the others
+//!   **waited**; the rest of a kernel is **transfer**. The last is **late** if it came clearly after the last but one, by what it has
+//!   **added**; otherwise they came **together**.
+//! - A **part** is what a rank's trace is reduced to; a **segment** is the time from one launch of a thread to the next.
 //!
 //! # Modules, and where to add what
 //!
@@ -63,6 +68,7 @@
 //!   operations, too: a file for each in a folder `records`, beside `attribution`.
 //! - [`sql`]: columns and rows as SQLite tables, and the project's queries. A column is a line in a table's declaration.
 //! - [`analysis`]: one question per file, with its result struct. A grouping is a key of [`analysis::part`].
+//! - [`ranks`]: the ranks of a job side by side. Each trace becomes a [part](ranks::part); one file per question about all parts.
 //! - [`report`]: one form of output per file, and a variant of [`report::Form`]. [`export`]: a whole trace in other forms.
 //! - [`nccl`]: every fact about names. A kernel family is an entry of [`nccl::families::FAMILIES`].
 //! - [`damage`], [`error`], [`time`]: what their names say.

@@ -8,6 +8,7 @@ use flate2::Compression;
 use super::costs;
 use super::ddp::Training;
 use super::hard;
+use super::job::{How, Job, Late, Offsets, When};
 use super::oddities;
 use super::profile::{Workload, write_trace};
 use super::sglang::{Serving, Step};
@@ -15,7 +16,7 @@ use super::tiny::{ALL_GATHER, ALL_REDUCE, CPU, GEMM, REDUCE_SCATTER, RMS_NORM, S
 
 /// Every small trace: file name and content.
 pub(crate) fn all() -> io::Result<Vec<(&'static str, Vec<u8>)>> {
-    Ok(vec![
+    let mut traces = vec![
         ("sglang_decode.json.gz", zip(&[&simulate(&sglang_decode(), 4)?])?),
         ("ddp_backward.json.gz", zip(&[&simulate(&Training, 3)?])?),
         ("two_matches.json", two_matches()),
@@ -33,7 +34,20 @@ pub(crate) fn all() -> io::Result<Vec<(&'static str, Vec<u8>)>> {
         ("costs_later.json", costs::later()),
         ("replay/trace.json", hard::REPLAY.into()),
         ("replay/capture_traces/capture.json", hard::CAPTURE.into()),
-    ])
+    ];
+    for (name, (_, trace)) in RANKS.into_iter().zip(late_rank().make().traces) {
+        traces.push((name, zip(&[&trace])?));
+    }
+    Ok(traces)
+}
+
+const RANKS: [&str; 4] = ["ranks/rank0.json.gz", "ranks/rank1.json.gz", "ranks/rank2.json.gz", "ranks/rank3.json.gz"];
+
+/// A job whose rank 2 takes longer in one function, in each layer. Each rank has its own clock.
+fn late_rank() -> Job {
+    let how = How::Cpu { function: "mlp.py(50): mlp".to_owned() };
+    let late = Late { rank: 2, extra_ns: 150_000, how, when: When::EveryLayer };
+    Job { steps: 3, layers: 3, offsets: Offsets::Random { max_ns: 500_000 }, late: Some(late), ..Job::default() }
 }
 
 fn simulate(program: &impl Workload, steps: u32) -> io::Result<Vec<u8>> {

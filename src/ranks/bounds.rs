@@ -44,7 +44,11 @@ pub(super) fn possible(ranks: usize, constraints: &[Constraint], first: &[usize]
     let from = |reverse: bool| {
         let mut distances: Vec<i64> = (0..ranks).map(|rank| if first[rank] == rank { 0 } else { FAR }).collect();
         for _ in 0..=ranks {
-            if !constraints.iter().fold(false, |any, constraint| relax(constraint, &mut distances, reverse, 0) || any) {
+            let mut is_changed = false;
+            for constraint in constraints {
+                is_changed |= relax(constraint, &mut distances, reverse, 0);
+            }
+            if !is_changed {
                 break;
             }
         }

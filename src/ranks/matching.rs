@@ -47,7 +47,7 @@ pub struct GroupName {
     pub description: Option<String>,
     /// PyTorch's name, if the ranks are unknown; two ranks need not agree on it.
     pub name: Option<String>,
-    /// Of sends and receives: the global ranks of sender and receiver.
+    /// Of sends and receives: the global ranks that send and receive.
     pub pair: Option<(u32, u32)>,
     /// If nothing is recorded of it: which of the streams of each rank has it.
     pub inferred_from_stream: Option<u32>,
@@ -230,7 +230,7 @@ fn key_of(part: &RankPart, group: u32) -> GroupName {
     GroupName { ranks: group.ranks.clone(), description: group.description.clone(), name, ..GroupName::default() }
 }
 
-/// Sender and receiver, if both are known.
+/// The ranks that send and receive, if both are known.
 fn pair_of(rank: u32, kind: &Kind) -> Option<(u32, u32)> {
     let peer = u32::try_from(kind.peer?).ok()?;
     match Collective::of_record(kind.collective.as_deref()?) {

@@ -8,7 +8,7 @@ use crate::analysis::stack_key::StackKey;
 use crate::analysis::stacks::StackOptions;
 use crate::attribution::busy::Busy;
 use crate::attribution::launches::{self, Evidence, Launched, Launches};
-use crate::attribution::operations::{Operation, Operations};
+use crate::attribution::operations::{Communicator, Operation, Operations};
 use crate::attribution::ranks::Ranks;
 use crate::attribution::selection::Wanted;
 use crate::attribution::{Attribution, AttributionOptions, Attributor, KernelLaunch};
@@ -109,6 +109,16 @@ fn said(
     said
 }
 
+fn groups(operations: &Operations) -> Vec<Group> {
+    let group = |known: &Communicator| Group {
+        ranks: known.ranks.clone(),
+        description: known.description.clone(),
+        name: known.name.clone(),
+        size: known.size,
+    };
+    operations.communicators.iter().map(group).collect()
+}
+
 /// Makes the part of a rank.
 struct Reducer<'a> {
     store: &'a Store,
@@ -121,13 +131,6 @@ struct Reducer<'a> {
 
 impl Reducer<'_> {
     fn part(mut self, operations: &Operations, own: &[(&Operation, &KernelLaunch)], window: Window) -> RankPart {
-        let groups = operations.communicators.iter().map(|known| Group {
-            ranks: known.ranks.clone(),
-            description: known.description.clone(),
-            name: known.name.clone(),
-            size: known.size,
-        });
-        let groups: Vec<Group> = groups.collect();
         let (stacks, stack_of) = self.stacks(own);
         let (kinds, kind_of) = self.kinds(own);
         let steps = self.steps(own, window);
@@ -170,7 +173,7 @@ impl Reducer<'_> {
             queue_empty: self.queue_empty(&kernels, window),
             gpus: self.gpus.len() as u32,
             texts: self.texts.list,
-            groups,
+            groups: groups(operations),
             kinds,
             stacks,
             steps,

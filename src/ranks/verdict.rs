@@ -96,7 +96,7 @@ impl RankReport {
     }
 }
 
-/// The reason for most of what a rank has caused, if it is more than chance. Chance makes any rank late now and then, and once behind it
+/// The reason for most of what a rank has caused, if it is more than chance. Chance makes any rank late now and then, and once late it
 /// stays so for a while: a lag alone says little, unless most waiting is for that rank.
 fn reason(late: &LateRank, share: f64) -> Option<Reason<'_>> {
     let (why, caused) = late.by.iter().max_by_key(|(why, caused)| (**caused, std::cmp::Reverse(**why)))?;
@@ -113,7 +113,7 @@ fn reason(late: &LateRank, share: f64) -> Option<Reason<'_>> {
                 Pattern::OneEvent | Pattern::SamePlace | Pattern::SlowerEverywhere | Pattern::BlockedByGpu => {
                     Some(Reason::Launch(launch))
                 }
-                // Its CPU does nothing longer than others do: where its GPU does, that is why it is behind.
+                // Its CPU does nothing longer than others do: where its GPU does, that is why it is late.
                 _ if gpu.is_some_and(|gpu| gpu.total > launch.total_excess) => of_gpu,
                 Pattern::ConstantLag | Pattern::EarlierLag => (share >= MOST).then_some(Reason::Launch(launch)),
                 Pattern::Unsteady => {

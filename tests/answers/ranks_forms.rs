@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-#[path = "../../examples/make_trace/job/mod.rs"]
-mod job;
-
+use crate::job;
 use crate::support;
 
 use std::collections::{BTreeMap, HashMap};
@@ -35,7 +33,7 @@ fn jobs() -> Vec<(&'static str, Job)> {
 }
 
 /// A folder with the traces of a job.
-fn written(job: &Job) -> (tempfile::TempDir, String) {
+pub(crate) fn written(job: &Job) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     for (rank, trace) in job.make().traces {
         std::fs::write(folder.path().join(format!("rank{rank}.json")), trace).unwrap();
@@ -74,8 +72,11 @@ struct Slice {
     args: Value,
 }
 
-/// What Perfetto makes of a trace: its slices, and by category the pairs that flows connect.
-fn opened(text: &str) -> (Vec<Slice>, BTreeMap<String, Vec<(Slice, Slice)>>) {
+/// By category: the pairs that flows connect.
+type Flows = BTreeMap<String, Vec<(Slice, Slice)>>;
+
+/// What Perfetto makes of a trace: its slices and flows.
+fn opened(text: &str) -> (Vec<Slice>, Flows) {
     let trace: Value = serde_json::from_str(text).unwrap();
     let mut events: Vec<&Value> =
         trace["traceEvents"].as_array().unwrap().iter().filter(|of| of["ph"] != "M").collect();
@@ -83,7 +84,7 @@ fn opened(text: &str) -> (Vec<Slice>, BTreeMap<String, Vec<(Slice, Slice)>>) {
     events.sort_by_key(|of| (nanos(&of["ts"]), if of["ph"] == "X" { -1 - nanos(&of["dur"]) } else { 0 }));
     let mut open: HashMap<(u64, u64), Vec<Slice>> = HashMap::new();
     let mut flows: HashMap<(String, u64), Slice> = HashMap::new();
-    let (mut slices, mut pairs) = (Vec::new(), BTreeMap::<String, Vec<(Slice, Slice)>>::new());
+    let (mut slices, mut pairs) = (Vec::new(), Flows::new());
     for event in events {
         let (pid, tid) = (event["pid"].as_u64().unwrap(), event["tid"].as_u64().unwrap());
         let (start, cat) = (nanos(&event["ts"]), event["cat"].as_str().unwrap().to_owned());

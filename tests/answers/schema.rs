@@ -2,17 +2,31 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use crate::job;
+use crate::ranks_forms::written;
 use crate::support;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use job::{How, Job, Late, When};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 use support::program::{run, stderr, testdata, trace_of};
 
 /// Maps by names from a trace; every other object always has the same fields.
-const MAPS: &[&str] =
-    &["attributed_by", "kernels_by_name", "collectives", "algorithms", "protocols", "dtypes", "without_launch"];
+const MAPS: &[&str] = &[
+    "attributed_by",
+    "kernels_by_name",
+    "collectives",
+    "algorithms",
+    "protocols",
+    "dtypes",
+    "without_launch",
+    "caused_by_ns",
+    "mismatched",
+    "unmatched",
+];
 
 fn read(name: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema").join(format!("{name}.schema.json"));
@@ -88,7 +102,7 @@ fn answers_on_all_small_traces_fit() {
         }
     }
     // Two traces have no collective: begin_end_async, and the capture, which has no kernels at all.
-    assert_eq!((answers, tables), (50 * 8, 50 * 3));
+    assert_eq!((answers, tables), (54 * 8, 54 * 3));
 }
 
 #[test]
@@ -155,6 +169,75 @@ fn answers_on_two_traces_fit() {
     assert!(answers > 150 && changes > answers, "{answers} and {changes}");
 }
 
+fn late(rank: u32, extra_ns: i64, how: How, when: When) -> Option<Late> {
+    Some(Late { rank, extra_ns, how, when })
+}
+
+fn cpu(function: &str) -> How {
+    How::Cpu { function: function.to_owned() }
+}
+
+/// Jobs whose ranks are late for all reasons, and such as leave fields empty.
+fn rank_jobs() -> Vec<Job> {
+    let mlp = || late(2, 150_000, cpu("mlp.py(50): mlp"), When::EveryLayer);
+    let with = |late| Job { steps: 6, layers: 4, late, ..Job::default() };
+    let kernel = How::Gpu { kernel: "flash_fwd_kernel".to_owned() };
+    vec![
+        with(mlp()),
+        with(late(1, 200_000, kernel, When::EveryLayer)),
+        with(late(3, 0, How::SlowCpu { factor: 1.3 }, When::EveryLayer)),
+        with(late(0, 400_000, How::Lag, When::EveryLayer)),
+        with(late(2, 3_000_000, cpu("gc.py(3): collect"), When::Once { step: 3 })),
+        Job { graphs: true, ..with(mlp()) },
+        Job { tp: 2, pp: 2, dp: 2, ..with(late(1, 150_000, cpu("mlp.py(50): mlp"), When::EveryLayer)) },
+        Job { missing: vec![1], lose: 4, ..with(mlp()) },
+        Job { missing: vec![1, 2, 3], ..with(None) },
+        Job { drift_ppm: 50.0, length_ns: 20_000_000_000, ..with(mlp()) },
+        Job { stacks: false, ..with(None) },
+    ]
+}
+
+#[test]
+fn answers_on_many_ranks_fit() {
+    let schema = validator("ranks");
+    let mut seen = BTreeSet::new();
+    for job in rank_jobs() {
+        let (_folder, path) = written(&job);
+        for flags in [&["--limit", "1"], &["--clock", "none"], &["--clock", "trust"]] {
+            // Clocks that drift so fast cannot be trusted.
+            if job.drift_ppm > 0.0 && flags[1] == "trust" {
+                continue;
+            }
+            let args = [&["ranks", path.as_str(), "--quiet"], &flags[..]].concat();
+            let answer = answer(&args).unwrap();
+            assert_fits(&schema, &answer, &args);
+            for late in answer["late_ranks"].as_array().unwrap() {
+                seen.extend(late["caused_by_ns"].as_object().unwrap().keys().cloned());
+                seen.extend(late["launch"]["pattern"].as_str().map(str::to_owned));
+            }
+            seen.insert(format!("clock {}", answer["clock"]["method"].as_str().unwrap()));
+        }
+    }
+    let reasons = ["launch-late", "gpu-late", "waiting-elsewhere"];
+    let patterns = ["one-event", "same-place", "slower-everywhere", "constant-lag"];
+    let clocks = ["clock align", "clock trust", "clock none", "clock refused"];
+    for name in reasons.into_iter().chain(patterns).chain(clocks) {
+        assert!(seen.contains(name), "none has {name}: {seen:?}");
+    }
+}
+
+/// A trace of another job is left out, and named.
+#[test]
+fn an_answer_with_a_refused_trace_fits() {
+    let (folder, path) = written(&Job { steps: 2, layers: 2, ..Job::default() });
+    let (_, other) = Job { tp: 8, steps: 2, layers: 2, ..Job::default() }.make().traces.swap_remove(7);
+    std::fs::write(folder.path().join("rank7.json"), other).unwrap();
+    let args = ["ranks", path.as_str(), "--quiet"];
+    let answer = answer(&args).unwrap();
+    assert_fits(&validator("ranks"), &answer, &args);
+    assert_eq!(answer["refused"].as_array().unwrap().len(), 1);
+}
+
 /// All values that differ from one in a single spot: a field less, a field more, a value of another type.
 fn mutants(value: &Value, is_map: bool) -> Vec<(String, Value)> {
     let mut found = Vec::new();
@@ -202,11 +285,13 @@ fn mutants(value: &Value, is_map: bool) -> Vec<(String, Value)> {
 fn what_differs_in_one_field_does_not_fit() {
     let costs = testdata("costs.json");
     let replay = testdata("replay/trace.json");
+    let ranks = testdata("ranks");
     for (name, args) in [
         ("stacks", &[costs.as_str(), "--sort", "gpu", "--limit", "2"][..]),
         ("stacks", &[&replay, "--limit", "1"]),
         ("kernels", &["kernels", &costs, "--limit", "1"]),
         ("diff", &["diff", &costs, &replay]),
+        ("ranks", &["ranks", &ranks, "--quiet"]),
     ] {
         let schema = validator(name);
         let answer = answer(args).unwrap();
@@ -242,7 +327,7 @@ fn objects<'a>(schema: &'a Value, path: &str, found: &mut Vec<(String, &'a Value
 
 #[test]
 fn schemas_describe_every_field_and_leave_none_open() {
-    for name in ["stacks", "kernels", "diff"] {
+    for name in ["stacks", "kernels", "diff", "ranks"] {
         let schema = read(name);
         assert!(jsonschema::meta::is_valid(&schema), "{name}");
         let mut found = Vec::new();

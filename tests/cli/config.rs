@@ -208,7 +208,7 @@ fn mistakes_are_reported_with_line_and_column() {
         (
             "[defaults]\nxyz = 4",
             "2:1",
-            &["no option --xyz. Defaults can be given for color, exact-names, fail-if, family, format"],
+            &["no option --xyz. Defaults can be given for clock, color, exact-names, fail-if, family, format"],
         ),
         ("[defaults]\nsort = 'size'", "2:8", &["sort = \"size\": expected is one of count, gpu, exposed, mean"]),
         ("[defaults]\nsort = true", "2:8", &["sort: expected is a number or a text in quotes"]),
@@ -231,7 +231,7 @@ fn mistakes_are_reported_with_line_and_column() {
         (
             "[defaults.stacks]\nsort = 'gpu'",
             "1:11",
-            &["no command stacks that takes defaults; known are kernels, diff, sql, export"],
+            &["no command stacks that takes defaults; known are kernels, ranks, diff, sql, export"],
         ),
         ("[defaults.man]\ndir = 'x'", "1:11", &["no command man"]),
         ("[families]\nfine = ['a*']\nnot = ['b*', '/(/']", "3:14", &["not: \"/(/\": not a regular expression"]),
@@ -259,6 +259,8 @@ fn some_options_are_of_one_run() {
         ("trace = 'x'", "it names a file of one run"),
         ("output = 'x'", "it names a file of one run"),
         ("sqlite = 'x'", "it names a file of one run"),
+        ("rank = '3=x'", "it names a file of one run"),
+        ("save-parts = 'x'", "it names a file of one run"),
         ("capture-trace = 'x'", "it names a file of one run"),
         ("family-file = 'x'", "families of your own go under [families]"),
         ("index = 0", "it counts the slices of one trace"),

@@ -402,14 +402,16 @@ fn options_and_commands_are_documented() {
     assert!(missing.is_empty(), "commands that are not in docs/options.md: {missing:?}");
 }
 
-/// The pages of the JSON and of the SQL tables name every field of the answer and of a stack, and every column of our own tables.
+/// The pages of the JSON and of the SQL tables name every field of the answers, of a stack and of a rank, and every column of our own tables.
 #[test]
 fn fields_and_columns_are_documented() {
     let trace = "testdata/costs.json".to_owned();
     let answer: serde_json::Value =
         serde_json::from_str(&screen(&[trace.clone(), "--json".to_owned(), "--quiet".to_owned()])).unwrap();
     let keys = |of: &serde_json::Value| of.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    let fields = [keys(&answer), keys(&answer["stacks"][0])].concat();
+    let ranks = ["ranks", "testdata/ranks", "--json", "--quiet"].map(str::to_owned);
+    let ranks: serde_json::Value = serde_json::from_str(&screen(&ranks)).unwrap();
+    let fields = [keys(&answer), keys(&answer["stacks"][0]), keys(&ranks), keys(&ranks["ranks"][0])].concat();
     let columns = |table: &str| {
         let query = format!("SELECT name FROM pragma_table_info('{table}')");
         let lines = screen(&["sql".to_owned(), trace.clone(), query, "--quiet".to_owned()]);

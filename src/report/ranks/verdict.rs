@@ -92,7 +92,7 @@ fn nobody(report: &RankReport) -> String {
     }
 }
 
-/// How the launches are late of a rank that is slower everywhere, and of which no function stands out.
+/// How the launches are late of a rank that is slower everywhere, and of which no function has most of it.
 fn slower<'a>(blame: &Blame<'a>) -> Option<&'a LaunchLate> {
     match blame.reason {
         Reason::Launch(launch) if launch.pattern == Pattern::SlowerEverywhere && launch.excess.parts.is_empty() => {

@@ -5,14 +5,15 @@
 //! says within which limits an offset can be at all. Where the ends do not agree, the estimate is refused, and waiting is known from
 //! the lengths of kernels alone.
 
-use std::collections::BTreeMap;
+mod fit;
 
 use serde::Serialize;
 
+use self::fit::{Anchor, Fit};
 use super::bounds::{Constraint, Impossible, possible};
 use super::job::Job;
 use super::matching::{Column, Fault, Matches, Unit};
-use super::part::Tie;
+use super::part::{Row, Tie};
 use crate::time::Ns;
 
 /// How the clocks of different ranks are compared.
@@ -77,28 +78,6 @@ pub struct Residual {
     /// The worst.
     #[serde(rename = "max_ns")]
     pub max: Ns,
-}
-
-/// With fewer collectives two ranks are not aligned.
-const ANCHORS: usize = 5;
-
-/// With a larger median the ends do not agree.
-const MAX_RESIDUAL: Ns = Ns(50_000);
-
-/// A slope takes a trace of this length.
-const LONG: f64 = 10e9;
-
-/// A change of the offset by this is not constant any more.
-const UNSTEADY: f64 = 5_000.0;
-
-/// How often offsets and moments are estimated in turn.
-const ROUNDS: usize = 20;
-
-/// A collective by which clocks are compared: the positions of ranks, and their ends since the start of their traces.
-struct Anchor {
-    of: (usize, usize),
-    weight: f64,
-    ends: Vec<(usize, f64)>,
 }
 
 impl RankClock {
@@ -228,7 +207,7 @@ fn anchors(job: &Job, matches: &Matches, bases: &[Ns]) -> Vec<Anchor> {
             }
             let rows = (0..unit.members.len()).filter_map(|member| Some((member, unit.row(job, column, member)?)));
             let transfer = rows.clone().map(|(_, row)| row.dur).min().unwrap_or_default();
-            let end = |(member, row): (usize, &super::part::Row)| {
+            let end = |(member, row): (usize, &Row)| {
                 let rank = unit.members[member];
                 (rank, (row.end() - bases[rank]).as_f64())
             };
@@ -247,7 +226,7 @@ fn anchors(job: &Job, matches: &Matches, bases: &[Ns]) -> Vec<Anchor> {
 /// Whether another collective of the group runs at the same time on one of its ranks.
 fn overlaps(job: &Job, unit: &Unit, at: usize) -> bool {
     let column = &unit.columns[at];
-    let touches = |other: Option<&Column>, member: usize, row: &super::part::Row| {
+    let touches = |other: Option<&Column>, member: usize, row: &Row| {
         let other = other.and_then(|other| unit.row(job, other, member));
         other.is_some_and(|other| other.start < row.end() && row.start < other.end())
     };
@@ -341,254 +320,6 @@ impl Unfit {
     }
 }
 
-/// The estimate.
-struct Fit<'a> {
-    anchors: &'a [Anchor],
-    /// By rank.
-    offsets: Vec<f64>,
-    slopes: Vec<f64>,
-    /// By rank: the lowest rank that is aligned with it.
-    component: Vec<Option<usize>>,
-    /// By rank: the anchors that it is a member of.
-    of_rank: Vec<Vec<(usize, usize)>>,
-    moments: Vec<f64>,
-    middle: f64,
-    span: f64,
-    refused: Vec<(Vec<usize>, String)>,
-}
-
-impl<'a> Fit<'a> {
-    fn new(ranks: usize, anchors: &'a [Anchor], matches: &Matches) -> Self {
-        let mut of_rank: Vec<Vec<(usize, usize)>> = vec![Vec::new(); ranks];
-        for (at, anchor) in anchors.iter().enumerate() {
-            anchor.ends.iter().enumerate().for_each(|(place, (rank, _))| of_rank[*rank].push((at, place)));
-        }
-        let ends = anchors.iter().flat_map(|anchor| anchor.ends.iter().map(|(_, end)| *end));
-        let (least, most) = ends.fold((f64::MAX, f64::MIN), |(least, most), end| (least.min(end), most.max(end)));
-        let mut fit = Fit {
-            anchors,
-            offsets: vec![0.0; ranks],
-            slopes: vec![0.0; ranks],
-            component: vec![None; ranks],
-            of_rank,
-            moments: vec![0.0; anchors.len()],
-            middle: if anchors.is_empty() { 0.0 } else { (least + most) / 2.0 },
-            span: (most - least).max(0.0),
-            refused: Vec::new(),
-        };
-        fit.connect(matches);
-        fit
-    }
-
-    /// Which ranks are connected by enough anchors, with a first estimate from one to the next.
-    fn connect(&mut self, matches: &Matches) {
-        let mut by_unit: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        for (at, anchor) in self.anchors.iter().enumerate() {
-            by_unit.entry(anchor.of.0).or_default().push(at);
-        }
-        for start in 0..self.offsets.len() {
-            if self.component[start].is_some() || self.of_rank[start].is_empty() {
-                continue;
-            }
-            let (mut queue, mut found) = (vec![start], vec![start]);
-            self.component[start] = Some(start);
-            while let Some(rank) = queue.pop() {
-                for (unit, anchors) in by_unit.iter().filter(|(unit, _)| matches.units[**unit].members.contains(&rank))
-                {
-                    for other in &matches.units[*unit].members {
-                        if self.component[*other].is_some() {
-                            continue;
-                        }
-                        let differences = self.differences(anchors, rank, *other);
-                        if differences.len() < ANCHORS {
-                            continue;
-                        }
-                        self.component[*other] = Some(start);
-                        self.offsets[*other] = self.offsets[rank] + weighted_median(differences);
-                        queue.push(*other);
-                        found.push(*other);
-                    }
-                }
-            }
-            if found.len() == 1 {
-                self.component[start] = None;
-            }
-        }
-    }
-
-    /// How far one rank's ends are after another's.
-    fn differences(&self, anchors: &[usize], rank: usize, other: usize) -> Vec<(f64, f64)> {
-        let end =
-            |anchor: &Anchor, wanted: usize| anchor.ends.iter().find(|(rank, _)| *rank == wanted).map(|(_, end)| *end);
-        let pair = |at: &usize| {
-            let anchor = &self.anchors[*at];
-            Some((end(anchor, other)? - end(anchor, rank)?, anchor.weight))
-        };
-        anchors.iter().filter_map(pair).collect()
-    }
-
-    /// An end on the common clock.
-    fn aligned(&self, rank: usize, end: f64) -> f64 {
-        end - self.offsets[rank] - self.slopes[rank] * (end - self.middle)
-    }
-
-    fn polish(&mut self) {
-        self.rounds(false);
-        if self.span >= LONG {
-            self.rounds(true);
-            let earned: Vec<bool> = (0..self.offsets.len())
-                .map(|rank| {
-                    let deviation = median_of(self.residuals(rank).into_iter().map(|(_, residual, _)| residual.abs()));
-                    self.slopes[rank].abs() * self.span > 3.0 * deviation
-                })
-                .collect();
-            if earned.contains(&false) {
-                self.slopes.iter_mut().zip(earned).filter(|(_, earned)| !earned).for_each(|(slope, _)| *slope = 0.0);
-                self.rounds(false);
-            }
-        }
-        self.refer();
-    }
-
-    /// Estimates the moments, the offsets and perhaps the slopes in turn.
-    fn rounds(&mut self, with_slopes: bool) {
-        for _ in 0..ROUNDS {
-            self.estimate_moments();
-            let mut change: f64 = 0.0;
-            for rank in 0..self.offsets.len() {
-                let residuals = self.residuals(rank);
-                if residuals.is_empty() || self.component[rank].is_none() {
-                    continue;
-                }
-                if with_slopes {
-                    self.slopes[rank] += slope(&residuals);
-                }
-                let of = self.residuals(rank).into_iter().map(|(_, residual, weight)| (residual, weight));
-                let shift = weighted_median(of.collect());
-                self.offsets[rank] += shift;
-                change = change.max(shift.abs());
-            }
-            if change < 0.5 && !with_slopes {
-                break;
-            }
-        }
-        self.estimate_moments();
-    }
-
-    fn estimate_moments(&mut self) {
-        for (at, anchor) in self.anchors.iter().enumerate() {
-            let ends = anchor.ends.iter().map(|(rank, end)| self.aligned(*rank, *end));
-            self.moments[at] = median_of(ends);
-        }
-    }
-
-    /// Of a rank: its ends, how far they are from the moments, and their weights.
-    fn residuals(&self, rank: usize) -> Vec<(f64, f64, f64)> {
-        let residual = |(at, place): &(usize, usize)| {
-            let end = self.anchors[*at].ends[*place].1;
-            (end, self.aligned(rank, end) - self.moments[*at], self.anchors[*at].weight)
-        };
-        self.of_rank[rank].iter().map(residual).collect()
-    }
-
-    /// Makes the lowest rank of each component the one whose clock is right.
-    fn refer(&mut self) {
-        for rank in (0..self.offsets.len()).rev() {
-            let Some(first) = self.component[rank] else { continue };
-            self.offsets[rank] -= self.offsets[first];
-            self.slopes[rank] -= self.slopes[first];
-        }
-        self.estimate_moments();
-    }
-
-    fn trust(&mut self, bases: &[Ns]) {
-        let Some(first) = (0..self.offsets.len()).find(|rank| !self.of_rank[*rank].is_empty()) else {
-            self.component = vec![Some(0); self.offsets.len()];
-            return;
-        };
-        for (rank, base) in bases.iter().enumerate() {
-            self.offsets[rank] = (bases[first] - *base).as_f64();
-            self.component[rank] = Some(first);
-        }
-        self.estimate_moments();
-    }
-
-    fn refuse_what_disagrees(&mut self) {
-        let mut by_component: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        for (rank, component) in self.component.iter().enumerate() {
-            component.iter().for_each(|component| by_component.entry(*component).or_default().push(rank));
-        }
-        for ranks in by_component.into_values() {
-            let residuals = ranks.iter().flat_map(|rank| self.residuals(*rank));
-            let median = median_of(residuals.map(|(_, residual, _)| residual.abs()));
-            if median > MAX_RESIDUAL.as_f64() {
-                let why = format!("the ends of their collectives are {:.0} µs apart in the median", median / 1000.0);
-                ranks.iter().for_each(|rank| self.component[*rank] = None);
-                self.refused.push((ranks, why));
-            }
-        }
-    }
-
-    fn refused(&self, job: &Job) -> Vec<String> {
-        let ranks = |of: &[usize]| super::job::ranges(&of.iter().map(|rank| job.ranks[*rank]).collect::<Vec<_>>());
-        let mut lines: Vec<String> =
-            self.refused.iter().map(|(of, why)| format!("ranks {} are not aligned: {why}", ranks(of))).collect();
-        let named: Vec<usize> = self.refused.iter().flat_map(|(of, _)| of.iter().copied()).collect();
-        let alone: Vec<usize> =
-            (0..self.component.len()).filter(|rank| self.component[*rank].is_none() && !named.contains(rank)).collect();
-        if !alone.is_empty() {
-            let why = format!("fewer than {ANCHORS} matched collectives compare their clocks with other ranks'");
-            lines.push(format!("ranks {} are not aligned: {why}", ranks(&alone)));
-        }
-        lines
-    }
-
-    fn used(&self) -> usize {
-        self.anchors.iter().filter(|anchor| anchor.ends.iter().all(|(rank, _)| self.component[*rank].is_some())).count()
-    }
-
-    fn residual(&self) -> Option<Residual> {
-        let aligned = (0..self.offsets.len()).filter(|rank| self.component[*rank].is_some());
-        let mut all: Vec<f64> =
-            aligned.flat_map(|rank| self.residuals(rank)).map(|(_, residual, _)| residual.abs()).collect();
-        all.sort_by(f64::total_cmp);
-        let at = |share: f64| Ns::rounded(all[((all.len() - 1) as f64 * share) as usize]);
-        (!all.is_empty()).then(|| Residual { median: at(0.5), p95: at(0.95), max: at(1.0) })
-    }
-
-    fn clock(&self, rank: usize, bases: &[Ns]) -> RankClock {
-        let Some(first) = self.component[rank] else { return RankClock::default() };
-        let residuals = self.residuals(rank);
-        let deviation = median_of(residuals.iter().map(|(_, residual, _)| residual.abs()));
-        let quarter = |quarter: usize| {
-            let (from, until) = (residuals.len() * quarter / 4, residuals.len() * (quarter + 1) / 4);
-            median_of(residuals[from..until].iter().map(|(_, residual, _)| *residual))
-        };
-        let quarters: Vec<f64> = if residuals.len() < 8 { Vec::new() } else { (0..4).map(quarter).collect() };
-        let most = quarters.iter().copied().fold(0.0, f64::max);
-        let change = most - quarters.iter().copied().fold(0.0, f64::min);
-        let is_unsteady = change > UNSTEADY;
-        let uncertainty = if is_unsteady { deviation.max(change / 2.0) } else { deviation };
-        RankClock {
-            component: Some(first),
-            offset: Ns::rounded(self.offsets[rank]) + bases[rank] - bases[first],
-            slope: self.slopes[rank],
-            middle: bases[rank] + Ns::rounded(self.middle),
-            uncertainty: Ns::rounded(uncertainty),
-            possible: (None, None),
-            is_unsteady,
-        }
-    }
-}
-
-/// The median of the slopes between each residual of the first half and one of the second.
-fn slope(residuals: &[(f64, f64, f64)]) -> f64 {
-    let half = residuals.len() / 2;
-    let pairs = residuals[..half].iter().zip(&residuals[half..]);
-    let slopes = pairs.filter(|(a, b)| b.0 > a.0).map(|(a, b)| (b.1 - a.1) / (b.0 - a.0));
-    median_of(slopes)
-}
-
 /// The median; the mean of the two in the middle. 0 of nothing.
 pub(super) fn median_of(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
@@ -598,20 +329,6 @@ pub(super) fn median_of(values: impl Iterator<Item = f64>) -> f64 {
         odd if odd % 2 == 1 => values[odd / 2],
         even => (values[even / 2 - 1] + values[even / 2]) / 2.0,
     }
-}
-
-/// The value with half of the weight on either side; values with their weights.
-fn weighted_median(mut values: Vec<(f64, f64)>) -> f64 {
-    values.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let half = values.iter().map(|(_, weight)| weight).sum::<f64>() / 2.0;
-    let mut sum = 0.0;
-    for (value, weight) in &values {
-        sum += weight;
-        if sum >= half {
-            return *value;
-        }
-    }
-    values.last().map_or(0.0, |(value, _)| *value)
 }
 
 impl Tie {

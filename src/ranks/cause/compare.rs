@@ -1,0 +1,77 @@
+//! The times between launches beside those of other ranks between the same launches.
+
+use std::collections::BTreeSet;
+
+use super::Causes;
+use crate::ranks::clock::median_of;
+use crate::ranks::matching::Unit;
+use crate::ranks::part::{Class, Row, Segment};
+use crate::time::Ns;
+
+/// The places where a segment begins and ends: stacks, numbered over all ranks; and whether it ends in a new step.
+pub(super) type ClassKey = (Option<u32>, Option<u32>, bool);
+
+/// A segment beside those of other ranks.
+pub(super) struct Compared {
+    pub(super) segment: u32,
+    pub(super) class: ClassKey,
+    pub(super) own: Ns,
+    /// The median of the others'.
+    pub(super) others: Ns,
+}
+
+impl Compared {
+    pub(super) fn excess(&self) -> Ns {
+        self.own - self.others
+    }
+}
+
+impl Causes<'_> {
+    /// The segments of a rank beside those of others that end with the launch of the same collective, and begin at the same place. Those
+    /// of graphs are compared only if there are no others: what they launch is not what they replay.
+    pub(super) fn compared(&self, rank: usize, length: fn(&Segment) -> Ns) -> Vec<Compared> {
+        let part = &self.job.parts[rank];
+        let eager = |row: &Row| !row.is_replay;
+        let any_eager = part.rows.iter().any(eager);
+        let mut seen = BTreeSet::new();
+        let mut found = Vec::new();
+        for (at, row) in part.rows.iter().enumerate().filter(|(_, row)| !any_eager || eager(row)) {
+            let (Some(segment), Some((unit, column, _))) = (row.segment, self.places[rank][at]) else { continue };
+            let own = &part.segments[segment as usize];
+            let class = self.class_key(rank, &part.cpu[own.class as usize]);
+            if !seen.insert(segment) || class.0.is_none() {
+                continue;
+            }
+            let unit = &self.matches.units[unit as usize];
+            let others: Vec<f64> = (0..unit.members.len())
+                .filter(|member| unit.members[*member] != rank)
+                .filter_map(|member| self.length(unit, column, member, class, length))
+                .collect();
+            if !others.is_empty() {
+                let others = Ns::rounded(median_of(others.into_iter()));
+                found.push(Compared { segment, class, own: length(own), others });
+            }
+        }
+        found
+    }
+
+    /// How long a member's segment of a collective is, if it begins and ends at the same places.
+    fn length(
+        &self,
+        unit: &Unit,
+        column: u32,
+        member: usize,
+        class: ClassKey,
+        length: fn(&Segment) -> Ns,
+    ) -> Option<f64> {
+        let rank = unit.members[member];
+        let part = &self.job.parts[rank];
+        let segment = &part.segments[unit.row(self.job, &unit.columns[column as usize], member)?.segment? as usize];
+        (self.class_key(rank, &part.cpu[segment.class as usize]) == class).then(|| length(segment).as_f64())
+    }
+
+    pub(super) fn class_key(&self, rank: usize, class: &Class) -> ClassKey {
+        let number = |stack: Option<u32>| stack.map(|stack| self.stacks[rank][stack as usize]);
+        (number(class.from), number(class.to), class.is_new_step)
+    }
+}

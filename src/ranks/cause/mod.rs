@@ -1,0 +1,322 @@
+//! Why the late rank was late: its CPU launched late, its GPU was still busy, it waited elsewhere itself, or nothing says why.
+//!
+//! What a rank does between two launches is compared with what the other ranks do between the same two. A launch is late in one of
+//! several ways, which need different remedies: one event; the same place again and again; slower everywhere; or a constant lag, because
+//! the rank fell back once and all ranks launch at the same pace since. A function is named only if it has most of the excess, and more
+//! of it than of the time: on a CPU that is slower everywhere every function takes longer.
+
+mod compare;
+mod excess;
+mod launch;
+mod pattern;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::clock::Clocks;
+use super::job::Job;
+use super::matching::Matches;
+use super::part::{PartStack, RankPart, Row};
+use super::waiting::measure;
+use crate::time::Ns;
+
+/// Why a rank came late to a collective.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Why {
+    /// Its CPU launched the kernel after the others' kernels had started.
+    LaunchLate,
+    /// It was launched in time, but other kernels still ran.
+    GpuLate,
+    /// It was in a collective of another group, at which it waited for another rank.
+    WaitingElsewhere,
+    /// None of these.
+    Unknown,
+}
+
+/// A collective at which a rank was late.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LateAt {
+    /// The positions of unit, column, and of the rank.
+    pub(super) unit: usize,
+    pub(super) column: usize,
+    pub(super) rank: usize,
+    /// Its row.
+    pub(super) row: u32,
+    /// What the others waited.
+    pub(super) caused: Ns,
+    /// How much later it came than the last but one.
+    pub(super) added: Ns,
+}
+
+/// Why a rank was late, over all collectives at which it was.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct LateRank {
+    /// The rank.
+    pub rank: u32,
+    /// What the others waited for it where it was late.
+    #[serde(rename = "caused_ns")]
+    pub caused: Ns,
+    /// How much of that is for which reason.
+    #[serde(rename = "caused_by_ns")]
+    pub by: BTreeMap<Why, Ns>,
+    /// How its launches were late.
+    pub launch: Option<LaunchLate>,
+    /// Which kernels took longer.
+    pub gpu: Option<Excess>,
+    /// For whom it waited elsewhere, and what the others waited because of that, the most first.
+    pub roots: Vec<Root>,
+}
+
+/// A rank for which a late rank waited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Root {
+    /// The rank at the end of the chain.
+    pub rank: u32,
+    /// What others waited for it by way of the late rank.
+    #[serde(rename = "caused_ns")]
+    pub caused: Ns,
+}
+
+/// In which way launches are late.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// One segment has most of the excess.
+    OneEvent,
+    /// The segments between the same two places have it.
+    SamePlace,
+    /// Nearly all segments are longer than those of other ranks.
+    SlowerEverywhere,
+    /// The segments are as long as those of other ranks, but all launches come late by about the same time.
+    ConstantLag,
+    /// Its thread is blocked until its GPU is done, longer than those of other ranks.
+    BlockedByGpu,
+    /// It was late at the first of these launches already, and is catching up.
+    EarlierLag,
+    /// None of these: its segments are now longer and now shorter.
+    Unsteady,
+}
+
+/// How a rank's launches are late.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct LaunchLate {
+    /// In which way.
+    pub pattern: Pattern,
+    /// How many times between launches were compared with those of other ranks.
+    pub segments: u64,
+    /// How many are longer than the median of the other ranks'.
+    pub longer: u64,
+    /// The median of the differences.
+    #[serde(rename = "median_excess_ns")]
+    pub median_excess: Ns,
+    /// Their sum.
+    #[serde(rename = "total_excess_ns")]
+    pub total_excess: Ns,
+    /// The largest of them.
+    #[serde(rename = "largest_excess_ns")]
+    pub largest_excess: Ns,
+    /// The sum of the other ranks' medians.
+    #[serde(rename = "others_ns")]
+    pub others: Ns,
+    /// How long its launches were after the median of the others' where it was late, in the median; `None` without clocks.
+    #[serde(rename = "lag_ns")]
+    pub lag: Option<Ns>,
+    /// The longest such time.
+    #[serde(rename = "largest_lag_ns")]
+    pub largest_lag: Option<Ns>,
+    /// Between which launches, for one event and the same place.
+    pub place: Option<Place>,
+    /// The functions with the largest excess of their own time. None has a large part of it where the list is empty.
+    pub excess: Excess,
+}
+
+/// Between which launches something happens: the frames that show best where they come from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Place {
+    /// The launch before.
+    pub from: Option<String>,
+    /// The launch after.
+    pub to: Option<String>,
+    /// Whether a new step begins there.
+    pub is_new_step: bool,
+}
+
+/// What takes longer than on other ranks.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Excess {
+    /// In all.
+    #[serde(rename = "total_ns")]
+    pub total: Ns,
+    /// Functions or kernels, the one with the most first.
+    pub parts: Vec<ExcessPart>,
+}
+
+/// A function or kernel that takes longer than on other ranks.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ExcessPart {
+    /// Its name.
+    pub name: String,
+    /// How much longer, in all.
+    #[serde(rename = "excess_ns")]
+    pub excess: Ns,
+}
+
+/// A kernel that starts this long after its launch waited for something else.
+const LAUNCH_DELAY: Ns = Ns(50_000);
+
+/// A kernel that starts this soon after another ended was held up by it.
+const SOON: Ns = Ns(30_000);
+
+/// What is longer by less is nothing that a person could act on.
+const WORTH: Ns = Ns(20_000);
+
+/// So much of the excess is most of it.
+const MOST: f64 = 0.5;
+
+/// A part of the excess is blamed if it is so many times its part of the time.
+const OUT_OF_PROPORTION: f64 = 1.5;
+
+/// How many ranks a chain may have.
+const CHAIN: usize = 16;
+
+/// Looks for causes in the parts of a job.
+pub(super) struct Causes<'a> {
+    job: &'a Job,
+    matches: &'a Matches,
+    clocks: &'a Clocks,
+    /// By rank and row: unit, column and member.
+    places: Vec<Vec<Option<(u32, u32, u32)>>>,
+    /// By rank: its stacks, numbered alike on all ranks.
+    stacks: Vec<Vec<u32>>,
+}
+
+impl<'a> Causes<'a> {
+    pub(super) fn new(job: &'a Job, matches: &'a Matches, clocks: &'a Clocks) -> Self {
+        let mut places: Vec<Vec<_>> = job.parts.iter().map(|part| vec![None; part.rows.len()]).collect();
+        for (number, unit) in matches.units.iter().enumerate() {
+            for (at, column) in unit.columns.iter().enumerate() {
+                for (member, row) in column.rows.iter().enumerate() {
+                    if let Some(row) = row {
+                        places[unit.members[member]][*row as usize] = Some((number as u32, at as u32, member as u32));
+                    }
+                }
+            }
+        }
+        let mut numbers: BTreeMap<&PartStack, u32> = BTreeMap::new();
+        let mut number = |stack: &'a PartStack| {
+            let next = numbers.len() as u32;
+            *numbers.entry(stack).or_insert(next)
+        };
+        let stacks = job.parts.iter().map(|part| part.stacks.iter().map(&mut number).collect()).collect();
+        Causes { job, matches, clocks, places, stacks }
+    }
+
+    /// Why a rank was late, of the collectives at which it was.
+    pub(super) fn of_rank(&self, rank: usize, late: &[&LateAt]) -> LateRank {
+        let mut by: BTreeMap<Why, Ns> = BTreeMap::new();
+        let mut roots: BTreeMap<usize, Ns> = BTreeMap::new();
+        let (mut launches, mut gpu) = (Vec::new(), Vec::new());
+        for at in late {
+            let (why, root) = self.why(at);
+            *by.entry(why).or_default() += at.caused;
+            match (why, root) {
+                (Why::LaunchLate, _) => launches.push(**at),
+                (Why::GpuLate, _) => gpu.push(**at),
+                (Why::WaitingElsewhere, Some(root)) => *roots.entry(root).or_default() += at.caused,
+                _ => {}
+            }
+        }
+        let mut roots: Vec<Root> =
+            roots.into_iter().map(|(rank, caused)| Root { rank: self.job.ranks[rank], caused }).collect();
+        roots.sort_by_key(|root| (std::cmp::Reverse(root.caused), root.rank));
+        LateRank {
+            rank: self.job.ranks[rank],
+            caused: late.iter().map(|at| at.caused).sum(),
+            by,
+            launch: if launches.is_empty() { None } else { self.launch(rank, &launches) },
+            gpu: (!gpu.is_empty()).then(|| self.gpu(rank, &gpu)),
+            roots,
+        }
+    }
+
+    fn row(&self, at: &LateAt) -> (&'a RankPart, &'a Row) {
+        let part = &self.job.parts[at.rank];
+        (part, &part.rows[at.row as usize])
+    }
+
+    /// Why it was late at one collective, and which rank is at the end of the chain if it waited elsewhere.
+    fn why(&self, at: &LateAt) -> (Why, Option<usize>) {
+        let (part, row) = self.row(at);
+        let launched = row.segment.map(|segment| part.segments[segment as usize].end);
+        let before = row.before_end.unwrap_or(Ns::MIN);
+        if let Some(launched) = launched.filter(|launched| *launched >= before) {
+            let soon =
+                row.start - launched < LAUNCH_DELAY || self.others_started(at).is_some_and(|others| launched > others);
+            return (if soon { Why::LaunchLate } else { Why::Unknown }, None);
+        }
+        if row.start - before >= SOON {
+            return (Why::Unknown, None);
+        }
+        let Some(before) = row.before else { return (Why::GpuLate, None) };
+        match self.root(at.rank, before, at.unit) {
+            Some(root) => (Why::WaitingElsewhere, Some(root)),
+            None => (Why::GpuLate, None),
+        }
+    }
+
+    /// When the last of the others started, on the late rank's clock.
+    fn others_started(&self, at: &LateAt) -> Option<Ns> {
+        let unit = &self.matches.units[at.unit];
+        if !self.clocks.cover(unit) {
+            return None;
+        }
+        let clock = |rank: usize| &self.clocks.ranks[rank];
+        let (_, row) = self.row(at);
+        let own = clock(at.rank).aligned(row.start);
+        let column = &unit.columns[at.column];
+        let others = (0..unit.members.len()).filter(|member| unit.members[*member] != at.rank);
+        let starts = others
+            .filter_map(|member| Some(clock(unit.members[member]).aligned(unit.row(self.job, column, member)?.start)));
+        Some(row.start - (own - starts.max()?))
+    }
+
+    /// The rank for which this one waited at a collective of another group, or the one for which that one waited.
+    fn root(&self, rank: usize, row: u32, not: usize) -> Option<usize> {
+        let (mut rank, mut row, mut not, mut found) = (rank, row, not, None);
+        let mut seen = BTreeSet::new();
+        for _ in 0..CHAIN {
+            let Some((unit, column, member)) = self.places[rank][row as usize] else { break };
+            let number = unit as usize;
+            let unit = &self.matches.units[number];
+            let column = &unit.columns[column as usize];
+            let Some(measured) = measure(self.job, self.clocks, unit, column) else { break };
+            let waited =
+                measured.waits.iter().find(|(at, _)| *at == member as usize).map_or(Ns::ZERO, |(_, wait)| *wait);
+            let Some(late) = measured.late.filter(|late| *late != member as usize && waited > WORTH && number != not)
+            else {
+                break;
+            };
+            rank = unit.members[late];
+            if !seen.insert(rank) {
+                break;
+            }
+            found = Some(rank);
+            let Some(of_late) = column.rows[late] else { break };
+            let part = &self.job.parts[rank];
+            let late_row = &part.rows[of_late as usize];
+            let held_up =
+                late_row.before.filter(|_| late_row.before_end.is_some_and(|end| late_row.start - end < SOON));
+            let Some(before) = held_up else { break };
+            (row, not) = (before, number);
+        }
+        found
+    }
+}

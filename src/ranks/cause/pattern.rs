@@ -1,0 +1,146 @@
+//! In which way the launches of a rank are late, by how the times between them differ from those of other ranks.
+
+use std::collections::BTreeMap;
+
+use super::compare::{ClassKey, Compared};
+use super::{MOST, OUT_OF_PROPORTION, Pattern, WORTH};
+use crate::ranks::clock::median_of;
+use crate::time::Ns;
+
+/// How many standard deviations the share of longer segments must be above one half.
+const SIGNIFICANT: f64 = 3.0;
+
+/// Two CPUs never take the same time to a few µs.
+const LEAST_NOISE: f64 = 3_000.0;
+
+/// A sum is more than chance from so many standard deviations on.
+const BEYOND_CHANCE: f64 = 5.0;
+
+/// A lag that is shorter may be chance: a rank that has fallen back stays so for a while.
+const LONG_LAG: f64 = 50_000.0;
+
+/// In which way segments are longer than those of others, and at which place.
+pub(super) fn pattern(compared: &[Compared], excess: &[Ns], lagging: &Lagging) -> (Pattern, Option<ClassKey>) {
+    let positive: Ns = excess.iter().filter(|excess| **excess > Ns::ZERO).copied().sum();
+    let (total, largest) = (excess.iter().copied().sum(), excess.iter().copied().max().unwrap_or_default());
+    let noise = Noise::of(excess);
+    let top = TopPlace::of(compared, positive);
+    let place = |of: fn(&TopPlace) -> bool| top.as_ref().filter(|top| of(top)).map(|top| top.class);
+    let (special, certain) = (place(TopPlace::is_special), place(TopPlace::is_certain));
+    if noise.is_beyond(largest, 1) && largest.as_f64() > MOST * positive.as_f64() && compared.len() > 2 {
+        (Pattern::OneEvent, None)
+    } else if special.is_some() {
+        (Pattern::SamePlace, special)
+    } else if *lagging == Lagging::Steady {
+        (Pattern::ConstantLag, None)
+    } else if are_longer(excess) && noise.is_so_far_beyond(total, excess.len(), SIGNIFICANT) {
+        (Pattern::SlowerEverywhere, None)
+    } else if certain.is_some() {
+        (Pattern::SamePlace, certain)
+    } else if *lagging == Lagging::Earlier {
+        (Pattern::EarlierLag, None)
+    } else {
+        (Pattern::Unsteady, None)
+    }
+}
+
+/// Whether so many differences are above 0 that it is not by chance.
+fn are_longer(excess: &[Ns]) -> bool {
+    let longer = excess.iter().filter(|excess| **excess > Ns::ZERO).count() as f64;
+    let all = excess.len().max(1) as f64;
+    (longer / all - 0.5) * 2.0 * all.sqrt() >= SIGNIFICANT
+}
+
+/// The place that has most of the excess.
+struct TopPlace {
+    class: ClassKey,
+    /// Its part of the excess, and of the time.
+    share: f64,
+    of_time: f64,
+    excess: Vec<Ns>,
+    noise: Noise,
+}
+
+impl TopPlace {
+    fn of(compared: &[Compared], positive: Ns) -> Option<Self> {
+        let mut by: BTreeMap<ClassKey, (Ns, Ns, Vec<Ns>)> = BTreeMap::new();
+        for segment in compared {
+            let (longer, time, excess) = by.entry(segment.class).or_default();
+            *longer += segment.excess().max(Ns::ZERO);
+            *time += segment.others;
+            excess.push(segment.excess());
+        }
+        let all: Ns = by.values().map(|(_, time, _)| *time).sum();
+        let most = by.into_iter().max_by_key(|(class, (longer, ..))| (*longer, std::cmp::Reverse(*class)));
+        let (class, (longer, time, excess)) = most?;
+        let others = compared.iter().filter(|segment| segment.class != class).map(Compared::excess).collect::<Vec<_>>();
+        let noise = Noise::of(if others.len() < excess.len() { &excess } else { &others });
+        let (share, of_time) = (longer.share_of(positive)?, time.share_of(all).unwrap_or(0.0));
+        Some(TopPlace { class, share, of_time, excess, noise })
+    }
+
+    fn is_beyond_chance(&self) -> bool {
+        self.share > MOST && self.noise.is_beyond(self.excess.iter().copied().sum(), self.excess.len())
+    }
+
+    /// Whether it has more of the excess than of the time.
+    fn is_special(&self) -> bool {
+        self.is_beyond_chance() && self.share > OUT_OF_PROPORTION * self.of_time
+    }
+
+    /// Whether nearly all of its segments are longer.
+    fn is_certain(&self) -> bool {
+        self.is_beyond_chance() && are_longer(&self.excess)
+    }
+}
+
+/// How much the segments of a rank differ from those of others by chance.
+#[derive(Debug, Clone, Copy)]
+struct Noise {
+    /// The standard deviation of one difference, from their median deviation, because what is to be found is no part of it.
+    deviation: f64,
+}
+
+impl Noise {
+    fn of(excess: &[Ns]) -> Self {
+        let median = median_of(excess.iter().map(|excess| excess.as_f64()));
+        let deviation = median_of(excess.iter().map(|excess| (excess.as_f64() - median).abs()));
+        Noise { deviation: (1.4826 * deviation).max(LEAST_NOISE) }
+    }
+
+    /// Whether the sum of so many differences is more than chance, and worth naming.
+    fn is_beyond(self, sum: Ns, count: usize) -> bool {
+        self.is_so_far_beyond(sum, count, BEYOND_CHANCE)
+    }
+
+    fn is_so_far_beyond(self, sum: Ns, count: usize, deviations: f64) -> bool {
+        sum > WORTH && sum.as_f64() > deviations * self.deviation * (count as f64).sqrt()
+    }
+}
+
+/// How far launches are after those of others, from one collective to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lagging {
+    /// By about the same time throughout, and no segment is so much longer.
+    Steady,
+    /// Most of it at the first already, and less from then on.
+    Earlier,
+    /// Neither.
+    Otherwise,
+}
+
+impl Lagging {
+    pub(super) fn of(lags: &[f64], median: Option<Ns>, largest_excess: Ns, total_excess: Ns) -> Self {
+        let Some(lag) = median.map(Ns::as_f64) else { return Lagging::Otherwise };
+        let away = median_of(lags.iter().map(|of| (of - lag).abs()));
+        let most = lags.iter().copied().fold(0.0, f64::max);
+        let is_small = |excess: Ns, beside: f64| excess.as_f64() < MOST * beside;
+        if lag > LONG_LAG && away < 0.25 * lag && is_small(largest_excess, lag) && is_small(total_excess, lag) {
+            Lagging::Steady
+        } else if most > LONG_LAG && lags[0] > MOST * most && is_small(total_excess, most) {
+            Lagging::Earlier
+        } else {
+            Lagging::Otherwise
+        }
+    }
+}
