@@ -130,13 +130,27 @@ impl Operations {
     /// Those of all collective kernels among the rows of an attribution. The trace must have been loaded with the argument keys
     /// [`args::OF_COLLECTIVES`]; with all arguments there are sequence numbers and peers, too.
     pub fn of(store: &Store, wanted: &Wanted, attribution: &Attribution) -> Self {
+        let mut rows = Vec::new();
+        let communicators = Operations::each(store, wanted, attribution, |operation, _| rows.push(operation));
+        Operations { rows, communicators }
+    }
+
+    /// Hands them out one by one with the rows of the attribution, and returns their communicators. They take some hundred bytes each.
+    pub(crate) fn each<'k>(
+        store: &Store,
+        wanted: &Wanted,
+        attribution: &'k Attribution,
+        mut each: impl FnMut(Operation, &'k KernelLaunch),
+    ) -> Vec<Communicator> {
         let is_collective = collectives(store, wanted);
         let chosen = |row: &&KernelLaunch| is_collective[store.slices.name(row.launched.kernel).0 as usize];
         let mut reader = Reader::new(store, attribution);
-        let operations = attribution.kernels.iter().filter(chosen).map(|row| reader.operation(row)).collect();
+        for row in attribution.kernels.iter().filter(chosen) {
+            each(reader.operation(row), row);
+        }
         let mut communicators: Vec<(Communicator, usize)> = reader.communicators.into_iter().collect();
         communicators.sort_unstable_by_key(|(_, number)| *number);
-        Operations { rows: operations, communicators: communicators.into_iter().map(|(known, _)| known).collect() }
+        communicators.into_iter().map(|(known, _)| known).collect()
     }
 }
 

@@ -1,15 +1,19 @@
 //! `nccl-stacks diff`: two traces side by side.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nccl_stacks::analysis::diff::{Bound, Diff};
 use nccl_stacks::analysis::stacks::StackReport;
-use nccl_stacks::report::diff;
+use nccl_stacks::ranks::change::RankChanges;
+use nccl_stacks::ranks::clock::ClockMode;
+use nccl_stacks::ranks::report::RankReport;
+use nccl_stacks::report::{self, diff};
 
-use super::args::Diff as Args;
+use super::args::{Diff as Args, DiffBound};
 use super::failure::Failure;
 use super::output::Output;
 use super::question::{Asked, Question};
+use super::ranks::RankQuestion;
 use super::stop::Stop;
 use super::terminal::{note, say};
 use super::{notes, opening, span, traces};
@@ -24,6 +28,7 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
         reading: &args.reading,
     };
     span::check(&args.span)?;
+    let bounds = bounds(args)?;
     for trace in [&args.before, &args.after] {
         if trace.as_os_str() == "-" {
             return Err(Stop::Usage("diff reads two files, and standard input is not one".to_owned()));
@@ -31,6 +36,9 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     }
     let others = std::iter::once(&args.after).chain(&args.selection.family_file);
     let output = Output::open(args.output.as_deref(), &opening::inputs(&args.before, others))?;
+    if args.ranks {
+        return ranks(args, output);
+    }
     let before = ask(&question, "Before", &args.before)?;
     let after = ask(&question, "After", &args.after)?;
     if before.coverage.kernels + after.coverage.kernels == 0 {
@@ -46,11 +54,11 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     output.finish(&bytes)?;
     // A trace without these kernels costs nothing; that is no success.
     if let (Some(nothing), false) =
-        (notes::nothing_on_a_side(&found, opening::what(&args.selection)), args.fail_if.is_empty())
+        (notes::nothing_on_a_side(&found, opening::what(&args.selection)), bounds.is_empty())
     {
         return Err(Stop::NotFound(format!("Nothing to bound: {nothing}.")));
     }
-    let exceeded: Vec<&Bound> = args.fail_if.iter().filter(|bound| bound.is_exceeded(&found)).collect();
+    let exceeded: Vec<&Bound> = bounds.into_iter().filter(|bound| bound.is_exceeded(&found)).collect();
     if exceeded.is_empty() { Ok(()) } else { Err(Stop::Exceeded(notes::exceeded(&found, &exceeded))) }
 }
 
@@ -62,4 +70,59 @@ fn ask(question: &Question<'_>, which: &str, trace: &Path) -> Result<StackReport
     notes::not_asked(&report);
     damage.iter().for_each(|line| say(line));
     Ok(report)
+}
+
+/// The bounds on stacks. Those on ranks need `--ranks`, and there are no others with it.
+fn bounds(args: &Args) -> Result<Vec<&Bound>, Stop> {
+    let mut found = Vec::new();
+    for bound in &args.fail_if {
+        match (bound, args.ranks) {
+            (DiffBound::Stacks(bound), false) => found.push(bound),
+            (DiffBound::Ranks(_), true) => {}
+            (DiffBound::Ranks(of), false) => {
+                return Err(Stop::Usage(format!("--fail-if '{}' is about ranks; give --ranks, too", of.bound.text)));
+            }
+            (DiffBound::Stacks(of), true) => {
+                return Err(Stop::Usage(format!(
+                    "--fail-if '{}' is about stacks; with --ranks bound waited, caused, added or late",
+                    of.text
+                )));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Who waits for whom in two runs.
+fn ranks(args: &Args, output: Output) -> Result<(), Stop> {
+    let question = RankQuestion {
+        selection: &args.selection,
+        span: &args.span,
+        climbing: &args.climbing,
+        reading: &args.reading,
+        given: &[],
+        clock: ClockMode::Align,
+    };
+    let report = |which: &str, trace: &PathBuf| -> Result<RankReport, Stop> {
+        note(&format!("{which}: {}", trace.display()));
+        let (parts, damage) = question.parts(&traces::expand(std::slice::from_ref(trace))?)?;
+        let report = question.compared(parts, &damage)?.report();
+        damage.iter().for_each(|line| say(line));
+        Ok(report)
+    };
+    let (before, after) = (report("Before", &args.before)?, report("After", &args.after)?);
+    let names = [&args.before, &args.after].map(|trace| trace.display().to_string());
+    let mut changes = RankChanges::new((&names[0], &before), (&names[1], &after));
+    changes.stacks.truncate(args.limit.unwrap_or(usize::MAX));
+    let mut bytes = Vec::new();
+    report::ranks::changes(&changes, args.format.into(), output.width(), &mut bytes)
+        .map_err(|source| Failure::Form { source })?;
+    output.finish(&bytes)?;
+    let of_ranks = args.fail_if.iter().filter_map(|bound| match bound {
+        DiffBound::Ranks(bound) => Some(bound),
+        DiffBound::Stacks(_) => None,
+    });
+    let exceeded: Vec<&str> =
+        of_ranks.filter(|bound| bound.is_exceeded(&before, &after)).map(|bound| bound.bound.text.as_str()).collect();
+    if exceeded.is_empty() { Ok(()) } else { Err(Stop::Exceeded(format!("Beyond: {}", exceeded.join(", ")))) }
 }

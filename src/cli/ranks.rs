@@ -8,6 +8,7 @@ use flate2::write::GzEncoder;
 
 use nccl_stacks::error::Error;
 use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::ranks::clock::ClockMode;
 use nccl_stacks::ranks::part::{MAGIC, RankPart, RankSource};
 use nccl_stacks::ranks::reduce::reduce;
 use nccl_stacks::ranks::report::Compared;
@@ -15,7 +16,7 @@ use nccl_stacks::report::Screen;
 use nccl_stacks::report::format::visible;
 use nccl_stacks::report::ranks::{RankAnswer, RankForm};
 
-use super::args::{Colour, Ranks};
+use super::args::{Climbing, Colour, RankOf, Ranks, Reading, Selection, Span};
 use super::failure::Failure;
 use super::output::{Output, Target};
 use super::question::{Answered, Answers, Prepared, Question, Reduce};
@@ -28,16 +29,19 @@ pub(super) fn run(args: &Ranks) -> Result<(), Stop> {
     let files = traces::expand(&args.traces)?;
     let others: Vec<&Path> = args.selection.family_file.iter().chain(&files).map(PathBuf::as_path).collect();
     let output = Output::open(args.output.as_deref(), &others)?;
-    let (parts, damage) = parts(args, &files)?;
+    let question = RankQuestion {
+        selection: &args.selection,
+        span: &args.span,
+        climbing: &args.climbing,
+        reading: &args.reading,
+        given: &args.rank,
+        clock: args.clock.into(),
+    };
+    let (parts, damage) = question.parts(&files)?;
     if let Some(folder) = &args.save_parts {
         save(folder, &parts, &others)?;
     }
-    if parts.iter().all(|part| part.rows.is_empty()) {
-        damage.iter().for_each(|line| say(line));
-        let what = opening::what(&args.selection);
-        return Err(Stop::NotFound(format!("Nothing found: no {what} ran in the window of any trace.")));
-    }
-    let compared = Compared::of(parts, args.clock.into()).map_err(Failure::from)?;
+    let compared = question.compared(parts, &damage)?;
     let report = compared.report();
     damage.iter().for_each(|line| say(line));
     for refused in &report.refused {
@@ -86,47 +90,68 @@ fn in_form(answer: &RankAnswer<'_>, form: RankForm, path: Option<&Path>) -> std:
     encoder.finish()
 }
 
-/// The parts of all files, those that are parts already and those of traces.
-fn parts(args: &Ranks, files: &[PathBuf]) -> Result<(Vec<RankPart>, Vec<String>), Stop> {
-    span::check(&args.span)?;
-    let (mut of_parts, mut of_traces) = (Vec::new(), Vec::new());
-    for file in files {
-        (if is_part(file) { &mut of_parts } else { &mut of_traces }).push(file.clone());
-    }
-    let mut parts = Vec::new();
-    let mut damage = Vec::new();
-    for file in &of_parts {
-        parts.extend(read(file)?);
-    }
-    if !of_traces.is_empty() {
-        let answers = reduced(args, &of_traces)?;
-        for Answered { part, name, damage: of_trace, .. } in answers.of_traces {
-            if part.is_empty() {
-                note(&format!("{}: no collective in its window", visible(&name)));
-            }
-            parts.extend(part);
-            damage.extend(of_trace);
-        }
-        answers.of_archives.iter().for_each(|archive| damage.extend(notes::damage_lines(archive)));
-    }
-    given_ranks(args, &mut parts)?;
-    Ok((parts, damage))
+/// What is asked of the ranks of a job.
+pub(super) struct RankQuestion<'a> {
+    pub(super) selection: &'a Selection,
+    pub(super) span: &'a Span,
+    pub(super) climbing: &'a Climbing,
+    pub(super) reading: &'a Reading,
+    pub(super) given: &'a [RankOf],
+    pub(super) clock: ClockMode,
 }
 
-fn reduced(args: &Ranks, files: &[PathBuf]) -> Result<Answers<Vec<RankPart>>, Stop> {
-    let question = Question {
-        wanted: opening::wanted(&args.selection, &args.reading)?,
-        span: &args.span,
-        climbing: &args.climbing,
-        per_rank: false,
-        captures: &[],
-        reading: &args.reading,
-    };
-    let how = question.how();
-    let by = |Prepared { name, attributor, launches, window, .. }: Prepared<'_>| {
-        Ok(reduce(name, attributor, &question.wanted, launches, window, &how))
-    };
-    question.reduce(files, &Reduce { args: ArgsWanted::OPERATIONS, by: &by })
+impl RankQuestion<'_> {
+    /// The parts of all files, those that are parts already and those of traces; and what is wrong with the traces.
+    pub(super) fn parts(&self, files: &[PathBuf]) -> Result<(Vec<RankPart>, Vec<String>), Stop> {
+        span::check(self.span)?;
+        let (mut of_parts, mut of_traces) = (Vec::new(), Vec::new());
+        for file in files {
+            (if is_part(file) { &mut of_parts } else { &mut of_traces }).push(file.clone());
+        }
+        let (mut parts, mut damage) = (Vec::new(), Vec::new());
+        for file in &of_parts {
+            parts.extend(read(file)?);
+        }
+        if !of_traces.is_empty() {
+            let answers = self.reduced(&of_traces)?;
+            for Answered { part, name, damage: of_trace, .. } in answers.of_traces {
+                if part.is_empty() {
+                    note(&format!("{}: no collective in its window", visible(&name)));
+                }
+                parts.extend(part);
+                damage.extend(of_trace);
+            }
+            answers.of_archives.iter().for_each(|archive| damage.extend(notes::damage_lines(archive)));
+        }
+        given_ranks(self.given, &mut parts)?;
+        Ok((parts, damage))
+    }
+
+    fn reduced(&self, files: &[PathBuf]) -> Result<Answers<Vec<RankPart>>, Stop> {
+        let question = Question {
+            wanted: opening::wanted(self.selection, self.reading)?,
+            span: self.span,
+            climbing: self.climbing,
+            per_rank: false,
+            captures: &[],
+            reading: self.reading,
+        };
+        let how = question.how();
+        let by = |Prepared { name, attributor, launches, window, .. }: Prepared<'_>| {
+            Ok(reduce(name, attributor, &question.wanted, launches, window, &how))
+        };
+        question.reduce(files, &Reduce { args: ArgsWanted::OPERATIONS, by: &by })
+    }
+
+    /// The ranks beside each other.
+    pub(super) fn compared(&self, parts: Vec<RankPart>, damage: &[String]) -> Result<Compared, Stop> {
+        if parts.iter().all(|part| part.rows.is_empty()) {
+            damage.iter().for_each(|line| say(line));
+            let what = opening::what(self.selection);
+            return Err(Stop::NotFound(format!("Nothing found: no {what} ran in the window of any trace.")));
+        }
+        Ok(Compared::of(parts, self.clock).map_err(Failure::from)?)
+    }
 }
 
 /// Whether a file has parts. Standard input and pipes are read once, and so are traces.
@@ -147,8 +172,8 @@ fn read(file: &Path) -> Result<Vec<RankPart>, Stop> {
 }
 
 /// Sets the ranks that the user gives.
-fn given_ranks(args: &Ranks, parts: &mut [RankPart]) -> Result<(), Stop> {
-    for given in &args.rank {
+fn given_ranks(given: &[RankOf], parts: &mut [RankPart]) -> Result<(), Stop> {
+    for given in given {
         let wanted = given.trace.display().to_string();
         let mut found: Vec<&mut RankPart> =
             parts.iter_mut().filter(|part| Path::new(&part.trace).ends_with(&given.trace)).collect();

@@ -13,7 +13,7 @@ use crate::attribution::ranks::Ranks;
 use crate::attribution::selection::Wanted;
 use crate::attribution::{Attribution, AttributionOptions, Attributor, KernelLaunch};
 use crate::event::ArgValue;
-use crate::id::{GpuId, RankId, SliceId, TraceId};
+use crate::id::{GpuId, RankId, SliceId, ThreadId, TraceId};
 use crate::nccl::steps;
 use crate::store::Store;
 use crate::store::slices::UNFINISHED;
@@ -32,28 +32,116 @@ pub fn reduce(
     options: &StackOptions,
 ) -> Vec<RankPart> {
     let store = attributor.store();
+    let spans = if window == Window::ALL { store.trace_spans() } else { Vec::new() };
+    let window_of = |trace: TraceId| spans.get(trace.row()).copied().unwrap_or(window);
+    // First, because it takes memory that is free again then.
+    let queue_empty = queue_empty(store, window_of);
     let inside = |launched: &&Launched| window.contains(launched.at(store, options.window_on));
     let of = AttributionOptions { exact_names: options.exact_names, forward: options.forward };
     let attribution = attributor.attribute(launches.kernels.iter().filter(inside), of);
-    let operations = Operations::of(store, wanted, &attribution);
     let ranks = Ranks::of(store, &attribution.kernels);
-    let kernels = attribution.kernels.iter().map(|row| (row.launched.kernel, row));
-    let rows: HashMap<SliceId, &KernelLaunch> = kernels.collect();
-    let spans = if window == Window::ALL { store.trace_spans() } else { Vec::new() };
+    let mut found = Found::default();
+    let mut own: Vec<Own<'_>> = Vec::new();
+    let groups =
+        Operations::each(store, wanted, &attribution, |operation, row| own.push(found.own(store, operation, row)));
+    found.groups = groups.into_iter().map(group).collect();
     let mut parts = Vec::new();
-    for RankGpus { trace, rank, gpus } in by_rank(&operations.rows, &ranks, &rows) {
-        let own: Vec<(&Operation, &KernelLaunch)> = operations
-            .rows
-            .iter()
-            .filter(|operation| gpus.contains(&operation.gpu))
-            .map(|operation| (operation, rows[&operation.kernel]))
-            .collect();
-        let reducer = Reducer { store, attribution: &attribution, options, texts: Texts::default(), trace, gpus };
-        let part = reducer.part(&operations, &own, spans.get(trace.row()).copied().unwrap_or(window));
+    for RankGpus { trace, rank, gpus } in by_rank(&own, &ranks) {
+        let own: Vec<&Own<'_>> = own.iter().filter(|own| gpus.contains(&own.gpu)).collect();
+        let queue_empty = gpus.iter().filter_map(|gpu| queue_empty.get(gpu)).copied().sum();
+        let Found { texts, kinds, groups, .. } = &found;
+        let reducer = Reducer { store, attribution: &attribution, options, texts: texts.clone(), trace, gpus };
+        let part = reducer.part(&own, window_of(trace));
         let trace = name_of(store, trace).unwrap_or(name).to_owned();
-        parts.push(RankPart { trace, said: said(store, &ranks, rank, &own), ..part });
+        let said = said(store, &ranks, rank, &own);
+        parts.push(RankPart { trace, said, queue_empty, kinds: kinds.clone(), groups: groups.clone(), ..part });
     }
     parts
+}
+
+/// What is needed of an operation.
+struct Own<'k> {
+    kernel: SliceId,
+    start: Ns,
+    gpu: GpuId,
+    rank: Option<RankId>,
+    group: Option<u32>,
+    kind: u32,
+    seq: Option<u32>,
+    launch: Option<SliceId>,
+    stream: Option<ThreadId>,
+    row: &'k KernelLaunch,
+}
+
+/// What operations have in common.
+#[derive(Default)]
+struct Found {
+    texts: Texts,
+    kinds: Vec<Kind>,
+    numbers: HashMap<Kind, u32>,
+    groups: Vec<Group>,
+}
+
+impl Found {
+    fn own<'k>(&mut self, store: &Store, operation: Operation, row: &'k KernelLaunch) -> Own<'k> {
+        let kind = Kind {
+            kernel: self.texts.intern(store.slice_name(operation.kernel)),
+            is_recorded: operation.communicator.is_some() || operation.dtype.is_some() || row.record.is_some(),
+            collective: operation.collective,
+            dtype: operation.dtype,
+            in_elements: operation.in_elements,
+            out_elements: operation.out_elements,
+            bytes: operation.bytes,
+            peer: operation.peer,
+            is_uneven: operation.is_uneven,
+        };
+        let next = self.kinds.len() as u32;
+        let kind = match self.numbers.get(&kind) {
+            Some(number) => *number,
+            None => {
+                self.kinds.push(kind.clone());
+                self.numbers.insert(kind, next);
+                next
+            }
+        };
+        Own {
+            kernel: operation.kernel,
+            start: operation.start,
+            gpu: operation.gpu,
+            rank: operation.rank,
+            group: operation.communicator.map(|group| group as u32),
+            kind,
+            seq: operation.sequence.and_then(|seq| u32::try_from(seq).ok()),
+            launch: operation.launch,
+            stream: operation.stream,
+            row,
+        }
+    }
+}
+
+fn group(known: Communicator) -> Group {
+    let Communicator { ranks, description, name, size, .. } = known;
+    Group { ranks, description, name, size }
+}
+
+/// For how much of its trace's window nothing was queued on each GPU. A kernel is queued from the end of the call that launched it on.
+fn queue_empty(store: &Store, window_of: impl Fn(TraceId) -> Window) -> BTreeMap<GpuId, Ns> {
+    let mut of_gpu: BTreeMap<GpuId, Vec<(Ns, Ns)>> = BTreeMap::new();
+    for launched in &launches::of(store, store.kernels.clone()).kernels {
+        let (start, end) = (store.slices.ts(launched.kernel), end_of(store, launched.kernel));
+        let call = launched.call.map(|call| end_of(store, call));
+        let queued = call.map_or(start, |call| call.min(start));
+        of_gpu.entry(store.gpu_of(launched.kernel)).or_default().push((queued, end - queued));
+    }
+    let empty = |(gpu, queued): (GpuId, Vec<(Ns, Ns)>)| {
+        let window = window_of(gpu.trace);
+        (gpu, window.duration() - Busy::of(queued).within(window.start, window.end))
+    };
+    of_gpu.into_iter().map(empty).collect()
+}
+
+fn end_of(store: &Store, slice: SliceId) -> Ns {
+    store.slices.ts(slice) + store.slices.dur(slice).max(Ns::ZERO)
 }
 
 /// The name of one of several traces.
@@ -70,11 +158,11 @@ struct RankGpus {
 }
 
 /// The GPUs of each rank of each trace. A GPU whose rank nothing says is a rank by itself.
-fn by_rank(operations: &[Operation], ranks: &Ranks<'_>, rows: &HashMap<SliceId, &KernelLaunch>) -> Vec<RankGpus> {
+fn by_rank(all: &[Own<'_>], ranks: &Ranks<'_>) -> Vec<RankGpus> {
     let mut votes: BTreeMap<GpuId, BTreeMap<RankId, u64>> = BTreeMap::new();
-    for operation in operations {
-        let of_gpu = votes.entry(operation.gpu).or_default();
-        let rank = ranks.of_records(rows[&operation.kernel]).or(operation.rank);
+    for own in all {
+        let of_gpu = votes.entry(own.gpu).or_default();
+        let rank = ranks.of_records(own.row).or(own.rank);
         rank.into_iter().for_each(|rank| *of_gpu.entry(rank).or_default() += 1);
     }
     let mut found: BTreeMap<(TraceId, Option<RankId>, Option<GpuId>), Vec<GpuId>> = BTreeMap::new();
@@ -87,14 +175,9 @@ fn by_rank(operations: &[Operation], ranks: &Ranks<'_>, rows: &HashMap<SliceId, 
 }
 
 /// What says which rank it is. A header and a file's name are about all of a file, and so say nothing where it has several ranks.
-fn said(
-    store: &Store,
-    ranks: &Ranks<'_>,
-    rank: Option<RankId>,
-    own: &[(&Operation, &KernelLaunch)],
-) -> Vec<(RankSource, u32)> {
-    let trace = own.first().map_or(TraceId(0), |(operation, _)| operation.gpu.trace);
-    let of_records = own.iter().find_map(|(_, row)| ranks.of_records(row));
+fn said(store: &Store, ranks: &Ranks<'_>, rank: Option<RankId>, own: &[&Own<'_>]) -> Vec<(RankSource, u32)> {
+    let trace = own.first().map_or(TraceId(0), |own| own.gpu.trace);
+    let of_records = own.iter().find_map(|own| ranks.of_records(own.row));
     let header = ranks.of_header(trace);
     let is_merged = header.is_none() && of_records.is_some();
     let of_file = ranks.of_file(trace).filter(|_| !is_merged);
@@ -109,16 +192,6 @@ fn said(
     said
 }
 
-fn groups(operations: &Operations) -> Vec<Group> {
-    let group = |known: &Communicator| Group {
-        ranks: known.ranks.clone(),
-        description: known.description.clone(),
-        name: known.name.clone(),
-        size: known.size,
-    };
-    operations.communicators.iter().map(group).collect()
-}
-
 /// Makes the part of a rank.
 struct Reducer<'a> {
     store: &'a Store,
@@ -130,34 +203,34 @@ struct Reducer<'a> {
 }
 
 impl Reducer<'_> {
-    fn part(mut self, operations: &Operations, own: &[(&Operation, &KernelLaunch)], window: Window) -> RankPart {
+    /// The part, without what it has in common with others.
+    fn part(mut self, own: &[&Own<'_>], window: Window) -> RankPart {
         let (stacks, stack_of) = self.stacks(own);
-        let (kinds, kind_of) = self.kinds(own);
         let steps = self.steps(own, window);
-        let mut streams: Vec<_> = Vec::new();
+        let mut streams: Vec<Option<ThreadId>> = Vec::new();
         let mut rows: Vec<Row> = Vec::with_capacity(own.len());
-        for (at, (operation, row)) in own.iter().enumerate() {
-            let stream = streams.iter().position(|known| *known == operation.stream).unwrap_or_else(|| {
-                streams.push(operation.stream);
+        for (own, stack) in own.iter().zip(stack_of) {
+            let stream = streams.iter().position(|known| *known == own.stream).unwrap_or_else(|| {
+                streams.push(own.stream);
                 streams.len() - 1
             });
-            let launched = operation.launch.map_or(operation.start, |call| self.store.slices.ts(call));
+            let launched = own.launch.map_or(own.start, |call| self.store.slices.ts(call));
             rows.push(Row {
-                kernel: operation.kernel.0,
-                start: operation.start,
-                dur: row.gpu_time,
-                exposed: row.exposed,
+                kernel: own.kernel.0,
+                start: own.start,
+                dur: own.row.gpu_time,
+                exposed: own.row.exposed,
                 before_end: None,
                 before: None,
-                kind: kind_of[at],
-                group: operation.communicator.map(|group| group as u32),
-                seq: operation.sequence.and_then(|seq| u32::try_from(seq).ok()),
-                stack: stack_of[at],
+                kind: own.kind,
+                group: own.group,
+                seq: own.seq,
+                stack,
                 stream: stream as u32,
                 step: step_of(&steps, launched),
                 segment: None,
                 gpu_class: None,
-                is_replay: row.launched.evidence == Evidence::GraphReplay,
+                is_replay: own.row.launched.evidence == Evidence::GraphReplay,
             });
         }
         let kernels = self.kernels();
@@ -170,11 +243,11 @@ impl Reducer<'_> {
             said: Vec::new(),
             world_size: self.world_size(),
             window,
-            queue_empty: self.queue_empty(&kernels, window),
+            queue_empty: Ns::ZERO,
             gpus: self.gpus.len() as u32,
             texts: self.texts.list,
-            groups: groups(operations),
-            kinds,
+            groups: Vec::new(),
+            kinds: Vec::new(),
             stacks,
             steps,
             rows,
@@ -188,12 +261,12 @@ impl Reducer<'_> {
     }
 
     /// The stacks, and which of them each operation has.
-    fn stacks(&self, own: &[(&Operation, &KernelLaunch)]) -> (Vec<PartStack>, Vec<Option<u32>>) {
+    fn stacks(&self, own: &[&Own<'_>]) -> (Vec<PartStack>, Vec<Option<u32>>) {
         let Reducer { store, attribution, options, .. } = self;
         let mut by_path: HashMap<_, u32> = HashMap::new();
         let mut by_stack: BTreeMap<PartStack, u32> = BTreeMap::new();
         let mut of = Vec::with_capacity(own.len());
-        for (_, row) in own {
+        for Own { row, .. } in own {
             if row.path.is_none() && row.capture.is_none() {
                 of.push(None);
                 continue;
@@ -219,37 +292,10 @@ impl Reducer<'_> {
         (stacks.into_iter().map(|(stack, _)| stack).collect(), of)
     }
 
-    fn kinds(&mut self, own: &[(&Operation, &KernelLaunch)]) -> (Vec<Kind>, Vec<u32>) {
-        let mut numbers: HashMap<Kind, u32> = HashMap::new();
-        let mut kinds: Vec<Kind> = Vec::new();
-        let mut of = Vec::with_capacity(own.len());
-        for (operation, row) in own {
-            let kind = Kind {
-                collective: operation.collective.clone(),
-                kernel: self.texts.intern(self.store.slice_name(operation.kernel)),
-                dtype: operation.dtype.clone(),
-                in_elements: operation.in_elements,
-                out_elements: operation.out_elements,
-                bytes: operation.bytes,
-                peer: operation.peer,
-                is_recorded: operation.communicator.is_some() || operation.dtype.is_some() || row.record.is_some(),
-                is_uneven: operation.is_uneven,
-            };
-            let next = kinds.len() as u32;
-            let number = *numbers.entry(kind.clone()).or_insert(next);
-            if number == next {
-                kinds.push(kind);
-            }
-            of.push(number);
-        }
-        (kinds, of)
-    }
-
     /// The steps on the CPU: the slices that look most like steps, in the processes that launch. Another rank in the same file has its own.
-    fn steps(&self, own: &[(&Operation, &KernelLaunch)], window: Window) -> Vec<Step> {
+    fn steps(&self, own: &[&Own<'_>], window: Window) -> Vec<Step> {
         let store = self.store;
-        let launchers: BTreeSet<_> =
-            own.iter().filter_map(|(operation, _)| store.process_of(operation.launch?)).collect();
+        let launchers: BTreeSet<_> = own.iter().filter_map(|own| store.process_of(own.launch?)).collect();
         let named = store.names.iter().filter(|name| name.of_cpu);
         let likely: HashMap<StringId, _> = named
             .filter_map(|name| Some((name.id, steps::priority(store.strings.get(name.id)?, true)?)))
@@ -280,13 +326,9 @@ impl Reducer<'_> {
         self.store.kernels.iter().copied().filter(|kernel| self.gpus.contains(&self.store.gpu_of(*kernel))).collect()
     }
 
-    fn end_of(&self, kernel: SliceId) -> Ns {
-        self.store.slices.ts(kernel) + self.store.slices.dur(kernel).max(Ns::ZERO)
-    }
-
     /// What ended last before each row.
     fn before(&self, rows: &mut [Row], kernels: &[SliceId]) {
-        let mut ends: Vec<(Ns, u32)> = kernels.iter().map(|kernel| (self.end_of(*kernel), kernel.0)).collect();
+        let mut ends: Vec<(Ns, u32)> = kernels.iter().map(|kernel| (end_of(self.store, *kernel), kernel.0)).collect();
         ends.sort_unstable();
         let of_kernel: HashMap<u32, u32> = rows.iter().enumerate().map(|(at, row)| (row.kernel, at as u32)).collect();
         for row in rows {
@@ -301,14 +343,11 @@ impl Reducer<'_> {
     /// The segments that end with the launches. One call may launch many kernels of a graph.
     fn segments(
         &mut self,
-        own: &[(&Operation, &KernelLaunch)],
+        own: &[&Own<'_>],
         rows: &mut [Row],
         window: Window,
     ) -> (Vec<super::part::Segment>, segments::Summed) {
-        let calls = own
-            .iter()
-            .zip(rows.iter())
-            .filter_map(|((operation, _), row)| Some((operation.launch?, (row.stack, row.step))));
+        let calls = own.iter().zip(rows.iter()).filter_map(|(own, row)| Some((own.launch?, (row.stack, row.step))));
         let mut first: BTreeMap<SliceId, (Option<u32>, Option<u32>)> = BTreeMap::new();
         calls.for_each(|(call, of)| {
             first.entry(call).or_insert(of);
@@ -319,9 +358,8 @@ impl Reducer<'_> {
         let with_thread: Vec<Launch> =
             launches.into_iter().filter(|launch| self.store.thread_of(launch.call).is_some()).collect();
         let (segments, summed) = segments::of_threads(self.store, &with_thread, window, &mut self.texts);
-        for ((operation, _), row) in own.iter().zip(rows) {
-            let at =
-                operation.launch.and_then(|call| with_thread.binary_search_by_key(&call, |launch| launch.call).ok());
+        for (own, row) in own.iter().zip(rows) {
+            let at = own.launch.and_then(|call| with_thread.binary_search_by_key(&call, |launch| launch.call).ok());
             row.segment = at.map(|at| at as u32);
         }
         (segments, summed)
@@ -343,21 +381,6 @@ impl Reducer<'_> {
         let (classes, summed) = segments::of_gaps(self.store, &gaps, &compute, &mut self.texts);
         rows.iter_mut().zip(classes).for_each(|(row, class)| row.gpu_class = Some(class));
         summed
-    }
-
-    /// For how much of the window nothing was queued. A kernel is queued from the end of the call that launched it on.
-    fn queue_empty(&self, kernels: &[SliceId], window: Window) -> Ns {
-        let store = self.store;
-        let found = launches::of(store, kernels.to_vec());
-        let mut of_gpu: BTreeMap<GpuId, Vec<(Ns, Ns)>> = BTreeMap::new();
-        for launched in &found.kernels {
-            let (start, end) = (store.slices.ts(launched.kernel), self.end_of(launched.kernel));
-            let call = launched.call.map(|call| store.slices.ts(call) + store.slices.dur(call).max(Ns::ZERO));
-            let queued = call.map_or(start, |call| call.min(start));
-            of_gpu.entry(store.gpu_of(launched.kernel)).or_default().push((queued, end - queued));
-        }
-        let empty = |queued: Vec<(Ns, Ns)>| window.duration() - Busy::of(queued).within(window.start, window.end);
-        of_gpu.into_values().map(empty).sum()
     }
 
     fn world_size(&self) -> Option<u32> {

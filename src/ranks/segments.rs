@@ -34,7 +34,7 @@ const MUCH_LONGER: Ns = Ns(20_000);
 pub(super) const OUTSIDE: &str = "(outside of any slice)";
 
 /// Texts, each once.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Texts {
     pub(super) list: Vec<String>,
     at: HashMap<String, u32, FixedState>,
@@ -222,10 +222,12 @@ impl Sweep<'_> {
 
     fn flush(&mut self) {
         self.times.clear();
-        let order = std::mem::take(&mut self.order);
         if let Some(segment) = self.segments.get_mut(self.at) {
-            segment.parts.extend(order);
+            // No larger than it must be, because there is one for each launch; one more may follow.
+            segment.parts.reserve_exact(self.order.len() + 1);
+            segment.parts.append(&mut self.order);
         }
+        self.order.clear();
     }
 }
 

@@ -137,7 +137,7 @@ pub struct RankBound {
     /// For one rank alone.
     pub rank: Option<u32>,
     /// The most that is allowed: ns, a count, or a share of the measured time.
-    pub limit: Limit,
+    pub limit: RankLimit,
     /// As the user wrote it.
     pub text: String,
 }
@@ -159,7 +159,7 @@ pub enum Bounded {
 /// The most that is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Limit {
+pub enum RankLimit {
     /// A time.
     Time(Ns),
     /// A number of times.
@@ -194,36 +194,32 @@ impl RankBound {
         };
         let limit = limit.trim();
         let limit = match (of, limit.strip_suffix('%')) {
-            (Bounded::Late, _) => Limit::Count(limit.parse().map_err(|_| expected())?),
-            (_, Some(percent)) => Limit::Share(percent.trim().parse::<f64>().map_err(|_| expected())? / 100.0),
-            (_, None) => Limit::Time(crate::time::parse_nanos(limit)?),
+            (Bounded::Late, _) => RankLimit::Count(limit.parse().map_err(|_| expected())?),
+            (_, Some(percent)) => RankLimit::Share(percent.trim().parse::<f64>().map_err(|_| expected())? / 100.0),
+            (_, None) => RankLimit::Time(crate::time::parse_nanos(limit)?),
         };
         Ok(RankBound { of, rank, limit, text: text.to_owned() })
     }
 
-    /// What an answer has of it, in the limit's unit: ns, a count, or a share.
-    pub fn value(&self, report: &RankReport) -> f64 {
+    /// What an answer has of it, in ns or as a count.
+    pub fn total(&self, report: &RankReport) -> f64 {
         let ranks = report.ranks.iter().filter(|rank| self.rank.is_none_or(|wanted| rank.rank == wanted));
         let time = |get: fn(&super::report::RankWaits) -> Ns| ranks.clone().map(get).sum::<Ns>().as_f64();
-        let value = match self.of {
+        match self.of {
             Bounded::Waited => time(|rank| rank.waited),
             Bounded::Caused => time(|rank| rank.caused),
             Bounded::Added => time(|rank| rank.added),
             Bounded::Late => ranks.map(|rank| rank.late_count).sum::<u64>() as f64,
-        };
-        match self.limit {
-            Limit::Share(_) if report.measured > Ns::ZERO => value / report.measured.as_f64(),
-            Limit::Share(_) => 0.0,
-            Limit::Time(_) | Limit::Count(_) => value,
         }
     }
 
     /// Whether an answer is beyond it.
     pub fn is_exceeded(&self, report: &RankReport) -> bool {
-        let limit = match self.limit {
-            Limit::Time(limit) => limit.as_f64(),
-            Limit::Count(limit) | Limit::Share(limit) => limit,
-        };
-        self.value(report) > limit
+        let total = self.total(report);
+        match self.limit {
+            RankLimit::Time(limit) => total > limit.as_f64(),
+            RankLimit::Count(limit) => total > limit,
+            RankLimit::Share(limit) => total > limit * report.measured.as_f64(),
+        }
     }
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::analysis::diff::Diff;
 use crate::analysis::stacks::StackReport;
 use crate::analysis::summary::KernelTable;
+use crate::ranks::change::RankChanges;
 use crate::ranks::report::RankReport;
 
 /// The version of the documents.
@@ -62,6 +63,14 @@ pub(super) fn ranks(
     shown.stacks.truncate(limit.unwrap_or(usize::MAX));
     let answer = WithVerdict { verdict, stacks_found: report.stacks.len(), report: &shown };
     document("nccl-stacks/ranks", Some(trace), &answer, out)
+}
+
+/// Writes two runs of many ranks beside each other.
+///
+/// # Errors
+/// What the writer fails with.
+pub(super) fn rank_changes(changes: &RankChanges, out: &mut impl Write) -> io::Result<()> {
+    document("nccl-stacks/ranks-diff", None, changes, out)
 }
 
 /// Writes two traces side by side.

@@ -7,6 +7,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{ArgGroup, Args, ValueHint};
 use clap_complete::Shell;
 use nccl_stacks::analysis::diff::Bound;
+use nccl_stacks::ranks::change::RankChangeBound;
 
 use super::families::FamilyName;
 use super::shared::{Climbing, Reading, Selection, Span, parse_limit};
@@ -124,7 +125,25 @@ Examples:
   The same for one step of each:
     nccl-stacks diff before.json.gz after.json.gz --function-name 'ProfilerStep#%' --index 2
   For CI, with exit code 5 if collectives are exposed for 5 % longer:
-    nccl-stacks diff before.json.gz after.json.gz --fail-if 'exposed>+5%'";
+    nccl-stacks diff before.json.gz after.json.gz --fail-if 'exposed>+5%'
+  Who waits more in the second of two runs of many ranks:
+    nccl-stacks diff before/ after/ --ranks --fail-if 'waited>+5%'";
+
+/// A bound of either kind.
+#[derive(Debug, Clone)]
+pub(crate) enum DiffBound {
+    Stacks(Bound),
+    Ranks(RankChangeBound),
+}
+
+impl DiffBound {
+    fn parse(text: &str) -> Result<Self, String> {
+        match RankChangeBound::parse(text) {
+            Ok(bound) => Ok(DiffBound::Ranks(bound)),
+            Err(_) => Bound::parse(text).map(DiffBound::Stacks),
+        }
+    }
+}
 
 /// Two traces side by side.
 #[derive(Debug, Args)]
@@ -152,6 +171,10 @@ pub(crate) struct Diff {
     #[arg(long, value_name = "FORM", value_enum, default_value_t = DiffFormat::Table)]
     pub(crate) format: DiffFormat,
 
+    /// Compare who waits for whom over the ranks of two jobs, as the command ranks finds it
+    #[arg(long)]
+    pub(crate) ranks: bool,
+
     /// Order of the stacks: by how much their count, GPU time, exposed time or mean time changed, the most first
     #[arg(long, value_name = "BY", value_enum, default_value_t = Sort::Exposed)]
     pub(crate) sort: Sort,
@@ -162,8 +185,11 @@ pub(crate) struct Diff {
 
     /// Exit with 5 if the kernels of the second trace cost more than those of the first by this: 'exposed>+5%', 'gpu>+2ms',
     /// 'mean>+10us', 'count>+0'. Repeatable
-    #[arg(long, value_name = "BOUND", value_parser = Bound::parse)]
-    pub(crate) fail_if: Vec<Bound>,
+    ///
+    /// With --ranks: 'waited>+5%', 'caused(rank=3)>2ms', 'added>+1ms', 'late>+10'; without the plus sign it is a bound on the second run
+    /// alone.
+    #[arg(long, value_name = "BOUND", value_parser = DiffBound::parse)]
+    pub(crate) fail_if: Vec<DiffBound>,
 
     /// Write the answer to this file instead of standard output: whole, or not at all
     #[arg(short, long, value_name = "FILE")]

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub(crate) use commands::{Completions, Diff, Export, Kernels, Man, Repair, Sql};
-pub(crate) use ranks::Ranks;
+pub(crate) use commands::{Completions, Diff, DiffBound, Export, Kernels, Man, Repair, Sql};
+pub(crate) use ranks::{RankOf, Ranks};
 pub(crate) use shared::{Climbing, Reading, Selection, Span, Start};
 pub(crate) use words::{Colour, Format, On, Sort, Switch, TableFormat, Weigh};
 

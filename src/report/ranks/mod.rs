@@ -1,5 +1,6 @@
 //! Many ranks in forms: one file per form.
 
+mod changes;
 mod csv;
 mod perfetto;
 mod svg;
@@ -10,7 +11,9 @@ mod verdict;
 use std::io;
 
 use super::Screen;
+use super::diff::DiffForm;
 use super::json;
+use crate::ranks::change::RankChanges;
 use crate::ranks::report::{Compared, RankReport};
 
 /// A form of many ranks.
@@ -79,5 +82,17 @@ impl<'a> RankAnswer<'a> {
             RankForm::Perfetto => perfetto::ranks(self.compared, out),
             RankForm::Svg => svg::ranks(self.report, out),
         }
+    }
+}
+
+/// Writes two runs beside each other, in lines of at most `width`. Text and table are the same.
+///
+/// # Errors
+/// What the writer fails with.
+pub fn changes(changes: &RankChanges, form: DiffForm, width: Option<usize>, out: &mut Vec<u8>) -> io::Result<()> {
+    match form {
+        DiffForm::Text | DiffForm::Table => changes::text(changes, width, out),
+        DiffForm::Json => json::rank_changes(changes, out),
+        DiffForm::Csv => changes::csv(changes, out),
     }
 }
