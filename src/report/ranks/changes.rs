@@ -35,7 +35,10 @@ const TOTALS: &[Total] = &[
     Total { label: "clocks", get: |run| run.clock.to_owned(), delta: |_| None },
 ];
 
-const OF_RUNS: &[Column<Total, (&'static str, String, String, String)>] = &[
+/// Label, before, after and change.
+type Cells = (&'static str, String, String, String);
+
+const OF_RUNS: &[Column<Total, Cells>] = &[
     Column::left("", |_, (label, ..)| (*label).to_owned()),
     Column::all_right("before", |_, (_, before, ..)| before.clone()),
     Column::all_right("after", |_, (_, _, after, _)| after.clone()),
