@@ -4,7 +4,7 @@
 //! Parts are small, can be written to files, and are all that the rest needs: [`job`] finds out which rank each part is and which
 //! groups the ranks form, [`matching`] finds the kernels of different ranks that carried out one collective (`align` does so for two
 //! ranks), [`clock`] estimates how the ranks' clocks differ (`bounds` proves what is impossible), [`waiting`] adds up who waited for
-//! whom, [`cause`] says why the late rank was late, and [`report`] puts all of it together with a [`verdict`]. [`mod@rows`] has the same
+//! whom, [`cause`] says why the late rank was late (`chain`, where it waited for another itself), and [`report`] puts all of it together with a [`verdict`]. [`mod@rows`] has the same
 //! for SQL, [`timeline`] all ranks on one axis of time, and
 //! [`change`] compares two runs.
 //!
@@ -14,6 +14,7 @@
 mod align;
 mod bounds;
 pub mod cause;
+mod chain;
 pub mod change;
 pub mod clock;
 pub mod job;
