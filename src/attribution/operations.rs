@@ -192,7 +192,7 @@ impl<'a> Reader<'a> {
             kernel,
             rank: self.ranks.of_kernel(row),
             communicator: record.and_then(|record| self.communicator(gpu, &record.group)),
-            sequence: self.number(set, args::SEQ),
+            sequence: self.sequence(set, row),
             collective: self.collective(row, record, name),
             dtype: record.and_then(|record| record.dtype.clone()),
             in_elements: record.and_then(|record| record.in_elements),
@@ -242,6 +242,12 @@ impl<'a> Reader<'a> {
         let RecordedGroup { name, description, size, .. } = group.clone();
         let next = self.communicators.len();
         Some(*self.communicators.entry(Communicator { ranks, description, name, size }).or_insert(next))
+    }
+
+    /// The number is in the record; its copy in the arguments of the kernel need not have it.
+    fn sequence(&self, set: ArgSetId, row: &KernelLaunch) -> Option<i64> {
+        let of_record = || self.number(self.store.slices.args(row.record?), args::SEQ);
+        self.number(set, args::SEQ).or_else(of_record)
     }
 
     /// The other side of a send or receive. The root is in the record only, where other collectives have their own rank.
