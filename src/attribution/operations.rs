@@ -190,7 +190,7 @@ impl<'a> Reader<'a> {
         let end = (dur != UNFINISHED).then(|| start + dur);
         Operation {
             kernel,
-            rank: self.ranks.of_kernel(row),
+            rank: self.ranks.of_kernel(row).or_else(|| self.merged_rank(kernel)),
             communicator: record.and_then(|record| self.communicator(gpu, &record.group)),
             sequence: self.sequence(set, row),
             collective: self.collective(row, record, name),
@@ -256,6 +256,12 @@ impl<'a> Reader<'a> {
         let has_root = || record.and_then(|record| record.collective).is_some_and(Collective::has_root);
         let root = || self.number(self.store.slices.args(row.record?), args::RANK);
         other.or_else(|| if has_root() { root() } else { None })
+    }
+
+    /// The rank that a script wrote to a kernel when it merged the traces of several ranks.
+    fn merged_rank(&self, kernel: SliceId) -> Option<RankId> {
+        let rank = self.number(self.store.slices.args(kernel), args::MERGED_RANK)?;
+        u32::try_from(rank).ok().map(RankId)
     }
 
     /// Whether there is a list of parts that are not all equal.
