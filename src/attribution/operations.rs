@@ -190,9 +190,9 @@ impl<'a> Reader<'a> {
         let end = (dur != UNFINISHED).then(|| start + dur);
         Operation {
             kernel,
-            rank: self.ranks.of_kernel(row),
+            rank: self.ranks.of_kernel(row).or_else(|| self.merged_rank(kernel)),
             communicator: record.and_then(|record| self.communicator(gpu, &record.group)),
-            sequence: self.number(set, args::SEQ),
+            sequence: self.sequence(set, row),
             collective: self.collective(row, record, name),
             dtype: record.and_then(|record| record.dtype.clone()),
             in_elements: record.and_then(|record| record.in_elements),
@@ -244,12 +244,24 @@ impl<'a> Reader<'a> {
         Some(*self.communicators.entry(Communicator { ranks, description, name, size }).or_insert(next))
     }
 
+    /// The number is in the record; its copy in the arguments of the kernel need not have it.
+    fn sequence(&self, set: ArgSetId, row: &KernelLaunch) -> Option<i64> {
+        let of_record = || self.number(self.store.slices.args(row.record?), args::SEQ);
+        self.number(set, args::SEQ).or_else(of_record)
+    }
+
     /// The other side of a send or receive. The root is in the record only, where other collectives have their own rank.
     fn peer(&self, set: ArgSetId, row: &KernelLaunch, record: Option<&Record>) -> Option<i64> {
         let other = [args::DST_RANK, args::SRC_RANK].into_iter().find_map(|key| self.number(set, key));
         let has_root = || record.and_then(|record| record.collective).is_some_and(Collective::has_root);
         let root = || self.number(self.store.slices.args(row.record?), args::RANK);
         other.or_else(|| if has_root() { root() } else { None })
+    }
+
+    /// The rank that a script wrote to a kernel when it merged the traces of several ranks.
+    fn merged_rank(&self, kernel: SliceId) -> Option<RankId> {
+        let rank = self.number(self.store.slices.args(kernel), args::MERGED_RANK)?;
+        u32::try_from(rank).ok().map(RankId)
     }
 
     /// Whether there is a list of parts that are not all equal.

@@ -53,7 +53,9 @@ pub(super) fn run(args: &Ranks) -> Result<(), Stop> {
             say(&format!("Left out: {line}"));
         }
     }
-    let names: Vec<String> = args.traces.iter().map(|trace| trace.display().to_string()).collect();
+    // In any order they are the same answer.
+    let mut names: Vec<String> = args.traces.iter().map(|trace| trace.display().to_string()).collect();
+    names.sort();
     let name = names.join(", ");
     let screen = Screen {
         width: output.width(),

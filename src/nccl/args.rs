@@ -62,6 +62,9 @@ pub const SEQ: &str = "Seq";
 /// `record_param_comms` only.
 pub const RANK: &str = "Rank";
 
+/// The global rank, on every event of a file into which a script merged several ranks.
+pub const MERGED_RANK: &str = "rank";
+
 /// The destination of a send: a global rank (`saveNcclMeta` looks it up in the group's list).
 pub const DST_RANK: &str = "Dst Rank";
 
@@ -86,6 +89,7 @@ pub const OF_OPERATIONS: &[&str] = &[
     GROUP_RANKS,
     SEQ,
     RANK,
+    MERGED_RANK,
     DST_RANK,
     SRC_RANK,
     IN_SPLIT,

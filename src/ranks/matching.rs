@@ -266,7 +266,7 @@ fn tokens(part: &RankPart, words: &mut HashMap<String, u32>) -> Vec<Token> {
         let next = words.len() as u32 + 1;
         *words.entry(text).or_insert(next)
     };
-    let kinds: Vec<(u32, u32, bool)> = part
+    let kinds: Vec<(u32, u32, Tie)> = part
         .kinds
         .iter()
         .map(|kind| {
@@ -284,12 +284,14 @@ fn tokens(part: &RankPart, words: &mut HashMap<String, u32>) -> Vec<Token> {
                 (Some(dtype), Some(input), Some(output)) if is_symmetric => number(format!("{dtype} {input} {output}")),
                 _ => 0,
             };
-            (number(what), size, kind.tie().synchronises())
+            (number(what), size, kind.tie())
         })
         .collect();
     let token = |row: &Row| {
-        let (what, size, is_tied) = kinds[row.kind as usize];
-        Token { what, size, seq: row.seq, end: row.end().0, is_tied }
+        let (what, size, tie) = kinds[row.kind as usize];
+        // Each rank counts its own sends and receives, to and from all others.
+        let seq = row.seq.filter(|_| tie != Tie::PointToPoint);
+        Token { what, size, seq, end: row.end().0, is_tied: tie.synchronises() }
     };
     part.rows.iter().map(token).collect()
 }
@@ -334,14 +336,14 @@ fn unit(job: &Job, mut group: GroupName, members: Sequences, tokens: &[Vec<Token
             members.len(),
         );
     }
-    let mut columns: Vec<Column> = columns.into_iter().map(|(_, column)| column).collect();
+    let (tokens_of, mut columns): (Vec<Token>, Vec<Column>) = columns.into_iter().unzip();
     let here: Vec<u32> = positions.iter().map(|part| job.ranks[*part]).collect();
     let of_group = group.pair.map_or(group.ranks.clone().unwrap_or_default(), |(from, to)| vec![from, to]);
     let absent = of_group.into_iter().filter(|rank| !here.contains(rank)).collect();
     if group.ranks.is_none() && group.inferred_from_stream.is_some() {
         group.ranks = Some(here);
     }
-    mark_other_collectives(&mut columns);
+    mark_other_collectives(&tokens_of, &mut columns);
     mark_other_sizes(&positions, tokens, &mut columns);
     Unit { group, members: positions, absent, columns }
 }
@@ -381,11 +383,12 @@ fn merge(
 }
 
 /// Two collectives side by side, one on some ranks and the other on the rest, are one place at which the ranks differ.
-fn mark_other_collectives(columns: &mut [Column]) {
+fn mark_other_collectives(tokens: &[Token], columns: &mut [Column]) {
     for at in 1..columns.len() {
         let (before, after) = columns.split_at_mut(at);
         let (Some(a), Some(b)) = (before.last_mut(), after.first_mut()) else { continue };
-        let differ = a.rows.iter().zip(&b.rows).all(|(a, b)| a.is_some() != b.is_some());
+        let is_other = tokens[at - 1].what != tokens[at].what;
+        let differ = is_other && a.rows.iter().zip(&b.rows).all(|(a, b)| a.is_some() != b.is_some());
         if differ && a.fault.is_none() && a.rows.len() > 1 {
             (a.fault, b.fault) = (Some(Fault::OtherCollective), Some(Fault::OtherCollective));
         }

@@ -26,8 +26,10 @@ pub struct RanksVerdict<'a> {
 pub struct Blame<'a> {
     /// The rank.
     pub rank: u32,
-    /// The share of all waiting that is for it.
+    /// The share of all waiting that is for it, also by way of ranks that waited for it.
     pub share: f64,
+    /// The part of that by way of other ranks.
+    pub by_way_of_others: f64,
     /// Why.
     pub reason: Reason<'a>,
 }
@@ -46,11 +48,6 @@ pub enum Reason<'a> {
         kernels: &'a [ExcessPart],
         /// Whether it launches late, too, although its CPU does nothing longer than others do.
         is_launch_late: bool,
-    },
-    /// It waits for another rank in another group.
-    Elsewhere {
-        /// The rank at the end of the chain.
-        root: u32,
     },
 }
 
@@ -79,9 +76,12 @@ impl RankReport {
         let is_little = self.waited.share_of(wall).is_none_or(|share| share < NEGLIGIBLE);
         let mut blamed: Vec<Blame<'_>> = Vec::new();
         for late in self.late_ranks.iter().filter(|_| !is_little) {
-            let share = late.caused.share_of(self.waited).unwrap_or(0.0);
+            let share = late.root_caused.share_of(self.waited).unwrap_or(0.0);
             let Some(reason) = reason(late, share).filter(|_| share >= NOTABLE) else { continue };
-            blamed.push(Blame { rank: late.rank, share, reason });
+            let own: Ns =
+                late.by.iter().filter(|(why, _)| **why != Why::WaitingElsewhere).map(|(_, caused)| *caused).sum();
+            let by_way_of_others = (late.root_caused - own).share_of(self.waited).unwrap_or(0.0);
+            blamed.push(Blame { rank: late.rank, share, by_way_of_others, reason });
         }
         blamed.truncate(NAMED);
         let empty: Vec<f64> = self.ranks.iter().filter_map(|rank| rank.queue_empty_share).collect();
@@ -99,8 +99,10 @@ impl RankReport {
 /// The reason for most of what a rank has caused, if it is more than chance. Chance makes any rank late now and then, and once late it
 /// stays so for a while: a lag alone says little, unless most waiting is for that rank.
 fn reason(late: &LateRank, share: f64) -> Option<Reason<'_>> {
-    let (why, caused) = late.by.iter().max_by_key(|(why, caused)| (**caused, std::cmp::Reverse(**why)))?;
-    if caused.share_of(late.caused)? < MOST {
+    // What it caused because it waited elsewhere is its root's.
+    let own = late.by.iter().filter(|(why, _)| **why != Why::WaitingElsewhere);
+    let (why, caused) = own.clone().max_by_key(|(why, caused)| (**caused, std::cmp::Reverse(**why)))?;
+    if caused.share_of(own.map(|(_, caused)| *caused).sum())? < MOST {
         return None;
     }
     let gpu = late.gpu.as_ref().filter(|gpu| !gpu.parts.is_empty());
@@ -123,8 +125,7 @@ fn reason(late: &LateRank, share: f64) -> Option<Reason<'_>> {
             }
         }
         Why::GpuLate => of_gpu,
-        Why::WaitingElsewhere => Some(Reason::Elsewhere { root: late.roots.first()?.rank }),
-        Why::Unknown => None,
+        Why::WaitingElsewhere | Why::Unknown => None,
     }
 }
 

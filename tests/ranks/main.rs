@@ -5,4 +5,7 @@ mod job;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod independent;
+mod inputs;
+mod real;
 mod simulated;

@@ -14,6 +14,7 @@ use nccl_stacks::attribution::selection::{Wanted, choose};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::input::from_reader;
 use nccl_stacks::load::{LoadOptions, load_input};
+use nccl_stacks::ranks::cause::Pattern;
 use nccl_stacks::ranks::clock::ClockMode;
 use nccl_stacks::ranks::part::RankPart;
 use nccl_stacks::ranks::reduce::reduce;
@@ -232,4 +233,24 @@ fn waiting_is_the_truth() {
             );
         }
     }
+}
+
+/// A profile of three steps has what happens in each twice, since the first launch ends no segment: it is unknown what was before. That is
+/// not one event.
+#[test]
+fn what_happens_twice_is_not_one_event() {
+    let mut wrong = Vec::new();
+    for seed in 0..40 {
+        let how = How::Cpu { function: "mlp.py(50): mlp".to_owned() };
+        let late = Late { rank: seed as u32 % 4, extra_ns: 300_000, how, when: When::EveryStep };
+        let job = Job { tp: 4, dp: 1, steps: 3, layers: 3, late: Some(late), ..job(seed) };
+        let report = compare(&job.make()).report();
+        let pattern = report.late_ranks.first().and_then(|late| Some(late.launch.as_ref()?.pattern));
+        let named = blames(&report, seed as u32 % 4, "mlp.py(50): mlp");
+        if pattern != Some(Pattern::SamePlace) || named.is_err() {
+            wrong.push(format!("seed {seed}: {pattern:?}, {named:?}"));
+        }
+    }
+    println!("{} of 40 are wrong: {wrong:#?}", wrong.len());
+    assert!(wrong.is_empty(), "{} of 40: {wrong:#?}", wrong.len());
 }

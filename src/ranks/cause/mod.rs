@@ -10,15 +10,15 @@ mod excess;
 mod launch;
 mod pattern;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::chain::Chains;
 use super::clock::Clocks;
 use super::job::Job;
 use super::matching::Matches;
 use super::part::{PartStack, RankPart, Row};
-use super::waiting::measure;
 use crate::time::Ns;
 
 /// Why a rank came late to a collective.
@@ -59,6 +59,9 @@ pub struct LateRank {
     /// What the others waited for it where it was late.
     #[serde(rename = "caused_ns")]
     pub caused: Ns,
+    /// What others waited for it, also by way of ranks that waited for it themselves, less what it caused because it waited for others.
+    #[serde(rename = "root_caused_ns")]
+    pub root_caused: Ns,
     /// How much of that is for which reason.
     #[serde(rename = "caused_by_ns")]
     pub by: BTreeMap<Why, Ns>,
@@ -184,8 +187,21 @@ const MOST: f64 = 0.5;
 /// A part of the excess is blamed if it is so many times its part of the time.
 const OUT_OF_PROPORTION: f64 = 1.5;
 
-/// How many ranks a chain may have.
-const CHAIN: usize = 16;
+/// The collectives at which a rank was late, by why.
+#[derive(Debug, Default)]
+struct Sorted {
+    rank: usize,
+    by: BTreeMap<Why, Ns>,
+    launches: Vec<LateAt>,
+    gpu: Vec<LateAt>,
+    roots: BTreeMap<usize, Ns>,
+}
+
+impl Sorted {
+    fn caused(&self) -> Ns {
+        self.by.values().copied().sum()
+    }
+}
 
 /// Looks for causes in the parts of a job.
 pub(super) struct Causes<'a> {
@@ -196,6 +212,7 @@ pub(super) struct Causes<'a> {
     places: Vec<Vec<Option<(u32, u32, u32)>>>,
     /// By rank: its stacks, numbered alike on all ranks.
     stacks: Vec<Vec<u32>>,
+    chains: Chains<'a>,
 }
 
 impl<'a> Causes<'a> {
@@ -216,30 +233,44 @@ impl<'a> Causes<'a> {
             *numbers.entry(stack).or_insert(next)
         };
         let stacks = job.parts.iter().map(|part| part.stacks.iter().map(&mut number).collect()).collect();
-        Causes { job, matches, clocks, places, stacks }
+        Causes { job, matches, clocks, places, stacks, chains: Chains::new(job, matches, clocks) }
     }
 
-    /// Why a rank was late, of the collectives at which it was.
-    pub(super) fn of_rank(&self, rank: usize, late: &[&LateAt]) -> LateRank {
-        let mut by: BTreeMap<Why, Ns> = BTreeMap::new();
-        let mut roots: BTreeMap<usize, Ns> = BTreeMap::new();
-        let (mut launches, mut gpu) = (Vec::new(), Vec::new());
-        for at in late {
-            let (why, root) = self.why(at);
-            *by.entry(why).or_default() += at.caused;
-            match (why, root) {
-                (Why::LaunchLate, _) => launches.push(**at),
-                (Why::GpuLate, _) => gpu.push(**at),
-                (Why::WaitingElsewhere, Some(root)) => *roots.entry(root).or_default() += at.caused,
-                _ => {}
+    /// Why ranks were late, of the collectives at which they were. Those that caused most are looked into: so many.
+    pub(super) fn of_ranks(&self, late: BTreeMap<usize, Vec<LateAt>>, explained: usize) -> Vec<LateRank> {
+        let mut sorted: Vec<Sorted> = Vec::new();
+        let mut root_caused: BTreeMap<usize, Ns> = BTreeMap::new();
+        for (rank, late) in late {
+            let mut of = Sorted { rank, ..Sorted::default() };
+            for at in late {
+                let (why, root) = self.why(&at);
+                *root_caused.entry(root.unwrap_or(rank)).or_default() += at.caused;
+                *of.by.entry(why).or_default() += at.caused;
+                match (why, root) {
+                    (_, Some(root)) => *of.roots.entry(root).or_default() += at.caused,
+                    (Why::LaunchLate, _) => of.launches.push(at),
+                    (Why::GpuLate, _) => of.gpu.push(at),
+                    _ => {}
+                }
             }
+            sorted.push(of);
         }
+        let caused = |rank: usize| root_caused.get(&rank).copied().unwrap_or_default();
+        sorted.sort_by_key(|of| (std::cmp::Reverse((caused(of.rank), of.caused())), of.rank));
+        sorted.truncate(explained);
+        sorted.into_iter().map(|of| self.of_rank(of, caused)).collect()
+    }
+
+    fn of_rank(&self, of: Sorted, root_caused: impl Fn(usize) -> Ns) -> LateRank {
+        let caused = of.caused();
+        let Sorted { rank, by, launches, gpu, roots } = of;
         let mut roots: Vec<Root> =
             roots.into_iter().map(|(rank, caused)| Root { rank: self.job.ranks[rank], caused }).collect();
         roots.sort_by_key(|root| (std::cmp::Reverse(root.caused), root.rank));
         LateRank {
             rank: self.job.ranks[rank],
-            caused: late.iter().map(|at| at.caused).sum(),
+            caused,
+            root_caused: root_caused(rank),
             by,
             launch: if launches.is_empty() { None } else { self.launch(rank, &launches) },
             gpu: (!gpu.is_empty()).then(|| self.gpu(rank, &gpu)),
@@ -254,6 +285,9 @@ impl<'a> Causes<'a> {
 
     /// Why it was late at one collective, and which rank is at the end of the chain if it waited elsewhere.
     fn why(&self, at: &LateAt) -> (Why, Option<usize>) {
+        if let Some(root) = self.chains.root(at.unit, at.column, at.rank, at.added) {
+            return (Why::WaitingElsewhere, Some(root));
+        }
         let (part, row) = self.row(at);
         let launched = row.segment.map(|segment| part.segments[segment as usize].end);
         let before = row.before_end.unwrap_or(Ns::MIN);
@@ -265,11 +299,7 @@ impl<'a> Causes<'a> {
         if row.start - before >= SOON {
             return (Why::Unknown, None);
         }
-        let Some(before) = row.before else { return (Why::GpuLate, None) };
-        match self.root(at.rank, before, at.unit) {
-            Some(root) => (Why::WaitingElsewhere, Some(root)),
-            None => (Why::GpuLate, None),
-        }
+        (Why::GpuLate, None)
     }
 
     /// When the last of the others started, on the late rank's clock.
@@ -286,37 +316,5 @@ impl<'a> Causes<'a> {
         let starts = others
             .filter_map(|member| Some(clock(unit.members[member]).aligned(unit.row(self.job, column, member)?.start)));
         Some(row.start - (own - starts.max()?))
-    }
-
-    /// The rank for which this one waited at a collective of another group, or the one for which that one waited.
-    fn root(&self, rank: usize, row: u32, not: usize) -> Option<usize> {
-        let (mut rank, mut row, mut not, mut found) = (rank, row, not, None);
-        let mut seen = BTreeSet::new();
-        for _ in 0..CHAIN {
-            let Some((unit, column, member)) = self.places[rank][row as usize] else { break };
-            let number = unit as usize;
-            let unit = &self.matches.units[number];
-            let column = &unit.columns[column as usize];
-            let Some(measured) = measure(self.job, self.clocks, unit, column) else { break };
-            let waited =
-                measured.waits.iter().find(|(at, _)| *at == member as usize).map_or(Ns::ZERO, |(_, wait)| *wait);
-            let Some(late) = measured.late.filter(|late| *late != member as usize && waited > WORTH && number != not)
-            else {
-                break;
-            };
-            rank = unit.members[late];
-            if !seen.insert(rank) {
-                break;
-            }
-            found = Some(rank);
-            let Some(of_late) = column.rows[late] else { break };
-            let part = &self.job.parts[rank];
-            let late_row = &part.rows[of_late as usize];
-            let held_up =
-                late_row.before.filter(|_| late_row.before_end.is_some_and(|end| late_row.start - end < SOON));
-            let Some(before) = held_up else { break };
-            (row, not) = (before, number);
-        }
-        found
     }
 }

@@ -27,7 +27,10 @@ pub(super) fn pattern(compared: &[Compared], excess: &[Ns], lagging: &Lagging) -
     let top = TopPlace::of(compared, positive);
     let place = |of: fn(&TopPlace) -> bool| top.as_ref().filter(|top| of(top)).map(|top| top.class);
     let (special, certain) = (place(TopPlace::is_special), place(TopPlace::is_certain));
-    if noise.is_beyond(largest, 1) && largest.as_f64() > MOST * positive.as_f64() && compared.len() > 2 {
+    // Of two that are alike the larger one has a little more than half.
+    let is_most = largest.as_f64() > MOST * positive.as_f64();
+    let is_alone = excess.iter().filter(|excess| excess.as_f64() > MOST * largest.as_f64()).count() == 1;
+    if noise.is_beyond(largest, 1) && is_most && is_alone && compared.len() > 2 {
         (Pattern::OneEvent, None)
     } else if special.is_some() {
         (Pattern::SamePlace, special)

@@ -286,12 +286,7 @@ impl Sums<'_> {
             let (least, most) = clock.possible;
             rank.possible = (most.map(|most| clock.offset - most), least.map(|least| clock.offset - least));
         }
-        let causes = Causes::new(job, matches, clocks);
-        let mut late: Vec<(usize, Vec<LateAt>)> = self.late.into_iter().collect();
-        late.sort_by_key(|(rank, late)| (std::cmp::Reverse(late.iter().map(|at| at.caused).sum::<Ns>()), *rank));
-        late.truncate(EXPLAINED);
-        report.late_ranks =
-            late.iter().map(|(rank, late)| causes.of_rank(*rank, &late.iter().collect::<Vec<_>>())).collect();
+        report.late_ranks = Causes::new(job, matches, clocks).of_ranks(self.late, EXPLAINED);
         report
     }
 }

@@ -8,6 +8,9 @@ use crate::report::Screen;
 use crate::report::format::{count, duration, percent, visible};
 use crate::time::Ns;
 
+/// A smaller share is not worth a word.
+const NOTABLE: f64 = 0.05;
+
 /// Without colours, on one line.
 pub(super) fn plain(report: &RankReport) -> String {
     sentences(report, &Screen::default()).join(" ")
@@ -108,7 +111,13 @@ fn sentence(group: &[Blame<'_>], screen: &Screen) -> String {
     let ranks = list(&|blame| blame.rank.to_string());
     let ranks = screen.accent(&format!("rank{} {ranks}", if group.len() > 1 { "s" } else { "" }));
     let share = list(&|blame| percent(blame.share));
-    let head = format!("{share} of the waiting is for {ranks}: ");
+    let others = match first.by_way_of_others {
+        share if share >= NOTABLE && group.len() == 1 => {
+            format!(" ({} of it by way of ranks that wait for it in another group)", percent(share / first.share))
+        }
+        _ => String::new(),
+    };
+    let head = format!("{share} of the waiting is for {ranks}{others}: ");
     let (they, their) = if group.len() > 1 { ("they launch", "their CPUs are") } else { ("it launches", "its CPU is") };
     if let Some(launch) = slower(first) {
         let all: Vec<&LaunchLate> = group.iter().filter_map(slower).collect();
@@ -135,7 +144,6 @@ fn sentence(group: &[Blame<'_>], screen: &Screen) -> String {
             duration(total),
             parts(kernels, total, screen)
         ),
-        Reason::Elsewhere { root } => format!("it is late because it waits for rank {root} in another group."),
     }
 }
 

@@ -1,0 +1,504 @@
+//! What the ranks are read from: traces, parts, archives, in any order and mixture; and traces that are broken, of an unknown rank, of
+//! another job or of other steps.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::io::{Cursor, Write};
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::job::{How, Job, Late, Offsets, When};
+use crate::support::program::{run, stderr, stdout};
+
+/// A job of four ranks whose clocks differ.
+fn small() -> Job {
+    Job { steps: 3, layers: 3, offsets: Offsets::Random { max_ns: 1_000_000 }, ..Job::default() }
+}
+
+/// One whose rank 2 is late in each step.
+fn late() -> Job {
+    let how = How::Cpu { function: "mlp.py(50): mlp".to_owned() };
+    Job { late: Some(Late { rank: 2, extra_ns: 300_000, how, when: When::EveryStep }), ..small() }
+}
+
+/// Traces in a folder of their own.
+struct Files {
+    folder: TempDir,
+}
+
+impl Files {
+    fn of(job: &Job) -> Self {
+        let files = Files { folder: tempfile::tempdir().unwrap() };
+        job.make().traces.into_iter().for_each(|(rank, text)| {
+            files.put(&format!("rank{rank}.json"), &text);
+        });
+        files
+    }
+
+    /// Writes a file.
+    fn put(&self, name: &str, bytes: &[u8]) -> String {
+        let path = self.folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn root(&self) -> &str {
+        self.folder.path().to_str().unwrap()
+    }
+
+    /// The traces of some ranks.
+    fn ranks(&self, ranks: &[u32]) -> Vec<String> {
+        ranks.iter().map(|rank| self.path(&format!("rank{rank}.json"))).collect()
+    }
+}
+
+fn ranks_of<S: AsRef<str>>(traces: &[S], options: &[&str]) -> Output {
+    let traces: Vec<&str> = traces.iter().map(AsRef::as_ref).collect();
+    run(&[&["ranks", "--quiet"], options, &traces].concat())
+}
+
+/// The answer, without the line that lists the arguments.
+fn answer<S: AsRef<str>>(traces: &[S], options: &[&str]) -> Value {
+    let output = ranks_of(traces, &[&["--json"], options].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let mut answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert!(answer.as_object_mut().unwrap().remove("trace").is_some());
+    answer
+}
+
+/// Without the names of the traces of each rank.
+fn without_names(mut answer: Value) -> Value {
+    for rank in answer["ranks"].as_array_mut().unwrap() {
+        assert!(rank.as_object_mut().unwrap().remove("trace").is_some());
+    }
+    answer
+}
+
+/// What is said on standard error where there is no answer.
+#[track_caller]
+fn refused<S: AsRef<str>>(traces: &[S], options: &[&str]) -> String {
+    let output = ranks_of(traces, options);
+    assert_eq!(output.status.code(), Some(1), "{}{}", stdout(&output), stderr(&output));
+    assert!(output.stdout.is_empty(), "{}", stdout(&output));
+    stderr(&output)
+}
+
+#[track_caller]
+fn assert_names(said: &str, words: &[&str]) {
+    words.iter().for_each(|word| assert!(said.contains(word), "{word:?} is not in {said:?}"));
+}
+
+/// The files of a folder, by name.
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+/// Saves the parts of all traces and returns their folder.
+fn saved(files: &Files) -> String {
+    let folder = files.path("parts");
+    answer(&[files.root()], &["--save-parts", &folder]);
+    folder
+}
+
+#[test]
+fn parts_give_the_same_answer() {
+    for job in [late(), Job { tp: 2, pp: 2, dp: 2, ..small() }, Job { graphs: true, lose: 2, ..late() }] {
+        let files = Files::of(&job);
+        let of_traces = answer(&[files.root()], &[]);
+        let parts = saved(&files);
+        assert_eq!(files_in(parts.as_ref()).len() as u32, job.ranks());
+        assert_eq!(answer(&[&parts], &[]), of_traces);
+        let again = files.path("again");
+        answer(&[&parts], &["--save-parts", &again]);
+        for (one, other) in files_in(parts.as_ref()).iter().zip(files_in(again.as_ref())) {
+            assert_eq!(std::fs::read(one).unwrap(), std::fs::read(&other).unwrap(), "{}", other.display());
+        }
+        // All parts may be in one file, a line each.
+        let texts =
+            files_in(parts.as_ref()).iter().map(|part| std::fs::read_to_string(part).unwrap()).collect::<String>();
+        assert_eq!(answer(&[files.put("all.part.json", texts.as_bytes())], &[]), of_traces);
+    }
+}
+
+#[test]
+fn the_order_of_files_is_nothing() {
+    let files = Files::of(&Job { tp: 2, pp: 2, ..late() });
+    for options in [
+        &["--format", "csv"][..],
+        &["--format", "svg"],
+        &["--format", "perfetto"],
+        &["--clock", "none", "--format", "csv"],
+    ] {
+        let first = ranks_of(&files.ranks(&[0, 1, 2, 3]), options);
+        assert_eq!(first.status.code(), Some(0), "{}", stderr(&first));
+        for order in [[3, 2, 1, 0], [1, 3, 0, 2]] {
+            assert_eq!(ranks_of(&files.ranks(&order), options).stdout, first.stdout, "{options:?} {order:?}");
+        }
+    }
+    let first = answer(&files.ranks(&[0, 1, 2, 3]), &[]);
+    for order in [[3, 2, 1, 0], [2, 0, 3, 1]] {
+        assert_eq!(answer(&files.ranks(&order), &[]), first, "{order:?}");
+    }
+    assert_eq!(answer(&[files.root()], &["--threads", "1"]), first);
+}
+
+#[test]
+fn parts_and_traces_may_be_mixed() {
+    let files = Files::of(&late());
+    let parts = saved(&files);
+    let part = |rank: u32| format!("{parts}/rank{rank}.part.json");
+    let traces = files.ranks(&[0, 1, 2, 3]);
+    let all = answer(&traces, &[]);
+    assert_eq!(answer(&[&part(0), &traces[1], &part(2), &traces[3]], &[]), all);
+    assert_eq!(answer(&[&traces[2], &part(3), &traces[0], &part(1)], &[]), all);
+    // A part and the trace that it is of are the same rank.
+    let said = refused(&[&traces[0], &part(0), &part(1)], &[]);
+    assert_names(&said, &["rank 0 is there twice"]);
+}
+
+#[test]
+fn traces_in_archives_are_the_same() {
+    let files = Files::of(&late());
+    let all = without_names(answer(&[files.root()], &[]));
+    let mut tar = tar::Builder::new(Vec::new());
+    let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    // Compressed by another crate than the one that reads it, where there is any.
+    let stored = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+    for path in files.ranks(&[1, 0, 3, 2]) {
+        let name = Path::new(&path).file_name().unwrap().to_str().unwrap().to_owned();
+        let text = std::fs::read(&path).unwrap();
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        tar.append_data(&mut header, &name, &text[..]).unwrap();
+        zip.start_file(&name, stored).unwrap();
+        zip.write_all(&text).unwrap();
+    }
+    let tar = files.put("job/all.tar", &tar.into_inner().unwrap());
+    let zip = files.put("job/all.zip", &zip.finish().unwrap().into_inner());
+    for archive in [tar, zip] {
+        let of_archive = answer(&[&archive], &[]);
+        for (rank, of) in (0..).zip(of_archive["ranks"].as_array().unwrap()) {
+            assert_names(of["trace"].as_str().unwrap(), &[&format!("rank{rank}.json")]);
+        }
+        assert_eq!(without_names(of_archive), all, "{archive}");
+        let parts = format!("{archive}.parts");
+        answer(&[&archive], &["--save-parts", &parts]);
+        assert_eq!(files_in(parts.as_ref()).len(), 4, "a file for each trace of {archive}");
+        assert_eq!(without_names(answer(&[&parts], &[])), all, "{archive}");
+    }
+}
+
+#[test]
+fn parts_that_cannot_be_read_are_errors() {
+    let files = Files::of(&small());
+    let parts = saved(&files);
+    let line = |rank: u32| std::fs::read_to_string(format!("{parts}/rank{rank}.part.json")).unwrap();
+    let traces = files.ranks(&[2, 3]);
+    let other_version = line(1).replacen("{\"nccl_stacks_part\":1,", "{\"nccl_stacks_part\":7,", 1);
+    assert_ne!(other_version, line(1));
+    let out_of_range = line(1).replacen("\"kind\":[0,", "\"kind\":[4000000000,", 1);
+    assert_ne!(out_of_range, line(1));
+    let half = &line(1)[..line(1).len() / 2];
+    for (name, text, says) in [
+        ("version", &other_version[..], "version \"7\""),
+        ("cut", half, "EOF"),
+        ("text", "{\"nccl_stacks_part\":1,\"trace\":7}", "invalid type"),
+        ("positions", &out_of_range, "points to what it does not have"),
+    ] {
+        let path = files.put(&format!("{name}.part.json"), format!("{}{text}", line(0)).as_bytes());
+        for strict in [&[][..], &["--strict"]] {
+            let said = refused(&[&path, &traces[0], &traces[1]], strict);
+            assert_names(&said, &[&format!("{path}:2: "), says]);
+        }
+    }
+}
+
+#[test]
+fn a_rank_twice_is_an_error() {
+    let files = Files::of(&small());
+    let again = files.put("again/rank0.json", &std::fs::read(files.path("rank0.json")).unwrap());
+    let said = refused(&[files.root(), &again], &[]);
+    assert_names(&said, &["rank 0 is there twice", &files.path("rank0.json"), &again]);
+    // Given again by the same name it is one file.
+    let all = answer(&[files.root()], &[]);
+    assert_eq!(answer(&[files.root(), &files.path("rank0.json")], &[]), all);
+}
+
+#[test]
+fn a_name_that_contradicts_the_header_is_an_error() {
+    let files = Files::of(&small());
+    let all = without_names(answer(&[files.root()], &[]));
+    let renamed = files.put("named/rank7.json", &std::fs::read(files.path("rank0.json")).unwrap());
+    let mut traces = files.ranks(&[1, 2, 3]);
+    traces.push(renamed);
+    let said = refused(&traces, &[]);
+    assert_names(&said, &["rank7.json", "the header says that it is rank 0", "the name of the file says rank 7"]);
+    assert_names(&said, &["--rank RANK=TRACE"]);
+    assert_eq!(without_names(answer(&traces, &["--rank", "0=rank7.json"])), all);
+    assert_eq!(without_names(answer(&traces, &["--rank", "0=named/rank7.json"])), all);
+    for (given, says) in [("0=rank8.json", "no such trace"), ("rank7.json", "--rank")] {
+        let output = ranks_of(&traces, &["--rank", given]);
+        assert_eq!(output.status.code(), Some(2), "{given}: {}", stderr(&output));
+        assert_names(&stderr(&output), &[says]);
+    }
+    // Words that may count something else are overruled.
+    let worker = files.put("named/worker7.json", &std::fs::read(files.path("rank0.json")).unwrap());
+    traces.pop();
+    traces.push(worker);
+    assert_eq!(without_names(answer(&traces, &[])), all);
+}
+
+/// A trace of which nothing says which rank it is.
+fn nameless(files: &Files, rank: u32, name: &str) -> String {
+    let text = std::fs::read_to_string(files.path(&format!("rank{rank}.json"))).unwrap();
+    let text = text.replace("\"distributedInfo\"", "\"somethingElse\"").replace("\"Process Group Ranks\"", "\"Else\"");
+    files.put(name, text.as_bytes())
+}
+
+#[test]
+fn a_trace_without_a_rank_asks_for_one() {
+    let files = Files::of(&small());
+    let traces = [nameless(&files, 0, "nameless/a.json"), nameless(&files, 1, "nameless/b.json")];
+    let said = refused(&traces, &[]);
+    assert_names(&said, &["nameless/a.json", "--rank RANK=TRACE"]);
+    let said = refused(&traces, &["--rank", "0=a.json"]);
+    assert_names(&said, &["nameless/b.json", "--rank RANK=TRACE"]);
+    let report = answer(&traces, &["--rank", "1=b.json", "--rank", "0=a.json"]);
+    let whole = answer(&files.ranks(&[0, 1]), &[]);
+    for field in ["offset_ns", "waited_ns", "caused_ns", "kernels"] {
+        for rank in 0..2 {
+            assert_eq!(report["ranks"][rank][field], whole["ranks"][rank][field], "{field}");
+        }
+    }
+    // The name of the file alone is enough.
+    let named = [nameless(&files, 0, "named/x_rank0.json"), nameless(&files, 1, "named/x_rank1.json")];
+    assert_eq!(without_names(answer(&named, &[])), without_names(report));
+}
+
+#[test]
+fn a_broken_trace_costs_its_rank() {
+    let files = Files::of(&small());
+    let broken = files.put("broken/rank3.json", b"<html>502 Bad Gateway</html>");
+    let mut traces = files.ranks(&[0, 1, 2]);
+    traces.push(broken.clone());
+    let output = ranks_of(&traces, &["--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_names(&stderr(&output), &["Left out", &broken]);
+    let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(report["missing_ranks"], json!([3]));
+    let text = ranks_of(&traces, &[]);
+    assert_eq!(text.status.code(), Some(0));
+    assert_names(&refused(&traces, &["--strict"]), &[&broken]);
+    let mut without = files.ranks(&[0, 1, 2]);
+    let mut expected = answer(&without, &[]);
+    let mut report = report;
+    report.as_object_mut().unwrap().remove("trace");
+    assert_eq!(report, expected);
+    // What there is of a trace that was cut is compared.
+    let whole = std::fs::read(files.path("rank3.json")).unwrap();
+    without.push(files.put("cut/rank3.json", &whole[..whole.len() * 97 / 100]));
+    let output = ranks_of(&without, &["--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_names(&stderr(&output), &["cut/rank3.json"]);
+    expected = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(expected["missing_ranks"], json!([]));
+    assert_names(&refused(&without, &["--strict"]), &["cut/rank3.json"]);
+}
+
+#[test]
+fn a_missing_rank_is_named() {
+    let files = Files::of(&Job { missing: vec![1], ..late() });
+    let report = answer(&[files.root()], &[]);
+    assert_eq!((&report["missing_ranks"], &report["world_size"]), (&json!([1]), &json!(4)));
+    let matches = &report["matches"];
+    assert_eq!((&matches["matched"], &matches["partial"]), (&json!(0), &matches["kernels"]), "{matches}");
+    let text = stdout(&ranks_of(&[files.root()], &[]));
+    assert_names(&text, &["Not here: rank 1;"]);
+}
+
+#[test]
+fn a_trace_of_another_job_is_left_out() {
+    let files = Files::of(&small());
+    let large = Files::of(&Job { tp: 8, steps: 3, layers: 3, ..Job::default() });
+    let mut traces = files.ranks(&[0, 1, 2]);
+    let expected = answer(&traces, &[]);
+    let other = large.path("rank3.json");
+    traces.push(other.clone());
+    let mut report = answer(&traces, &[]);
+    let [refusal] = &report["refused"].as_array().unwrap()[..] else { panic!("{}", report["refused"]) };
+    assert_eq!((&refusal["trace"], &refusal["rank"]), (&json!(other), &json!(3)));
+    assert_names(refusal["why"].as_str().unwrap(), &["a job of 8 ranks", "4"]);
+    report["refused"] = json!([]);
+    assert_eq!(report, expected);
+    let text = ranks_of(&traces, &[]);
+    assert_eq!(text.status.code(), Some(0));
+    assert_names(&(stdout(&text) + &stderr(&text)), &[&other, "a job of 8 ranks"]);
+    assert_names(&stderr(&ranks_of(&traces, &["--json"])), &["Left out", &other]);
+    assert_names(&refused(&traces, &["--strict"]), &[&other, "a job of 8 ranks"]);
+    // As many of one as of the other: neither is the other job.
+    let halves =
+        [files.path("rank0.json"), files.path("rank1.json"), large.path("rank2.json"), large.path("rank3.json")];
+    assert_names(&refused(&halves, &[]), &["rank0.json is of a job of 4 ranks", "rank2.json of one of 8"]);
+}
+
+/// A rank whose collectives are at other times: from another run, with more work in each step.
+#[test]
+fn a_rank_of_another_run_is_not_averaged() {
+    let files = Files::of(&Job { steps: 6, layers: 8, ..small() });
+    for seed in [77, 78, 79] {
+        let how = How::SlowCpu { factor: 2.5 };
+        let late = (0..4).map(|rank| Late { rank, extra_ns: 0, how: how.clone(), when: When::EveryLayer }).nth(3);
+        let other = Files::of(&Job { steps: 6, layers: 8, seed, late, jitter_ns: 900_000, ..small() });
+        let mut traces = files.ranks(&[0, 1, 2]);
+        traces.push(other.path("rank3.json"));
+        let output = ranks_of(&traces, &["--json"]);
+        let said = stderr(&output);
+        match output.status.code() {
+            Some(1) => assert_names(&said, &["do not fit together", "--clock none"]),
+            Some(0) => {
+                let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+                let [refusal] = &report["refused"].as_array().unwrap()[..] else {
+                    panic!("seed {seed}: {}", report["refused"])
+                };
+                assert_eq!(refusal["rank"], 3, "seed {seed}: {refusal}");
+                assert_names(&said, &["Left out", &traces[3]]);
+                assert_names(&refused(&traces, &["--strict"]), &[&traces[3]]);
+            }
+            code => panic!("{code:?}: {said}"),
+        }
+        // Two of one run and two of the other.
+        let halves =
+            [files.path("rank0.json"), files.path("rank1.json"), other.path("rank2.json"), other.path("rank3.json")];
+        assert_names(&refused(&halves, &[]), &["do not fit together"]);
+    }
+}
+
+/// PyTorch numbers collectives, and those of other steps have other numbers.
+#[test]
+fn a_rank_of_later_steps_is_not_matched() {
+    let files = Files::of(&small());
+    let text = std::fs::read_to_string(files.path("rank3.json")).unwrap();
+    let later: String = text
+        .split_inclusive("\"Seq\": ")
+        .enumerate()
+        .map(|(at, part)| if at == 0 { part.to_owned() } else { format!("70{part}") })
+        .collect();
+    assert!(later.contains("\"Seq\": 701"));
+    let mut traces = files.ranks(&[0, 1, 2]);
+    traces.push(files.put("later/rank3.json", later.as_bytes()));
+    let report = answer(&traces, &[]);
+    let matches = &report["matches"];
+    assert_eq!(matches["matched"], 0);
+    assert_eq!(matches["unmatched"], json!({ "no other rank has it": 9 }));
+    assert_eq!(matches["partial"], 27);
+    assert!(report["ranks"][3]["offset_ns"].is_null(), "{}", report["ranks"][3]);
+    assert_eq!((&report["ranks"][3]["waited_ns"], &report["ranks"][3]["caused_ns"]), (&json!(0), &json!(0)));
+    assert_eq!(report["clock"]["refused"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn bounds_decide_the_exit_code() {
+    let files = Files::of(&late());
+    let code = |bounds: &[&str]| {
+        let options: Vec<&str> = bounds.iter().flat_map(|bound| ["--fail-if", bound]).collect();
+        let output = ranks_of(&[files.root()], &options);
+        (output.status.code().unwrap(), stderr(&output), stdout(&output))
+    };
+    let (exceeded, said, text) = code(&["waited>1%"]);
+    assert_eq!(exceeded, 5, "{said}");
+    assert_names(&said, &["waited>1%"]);
+    assert!(!text.is_empty(), "the answer is there all the same");
+    for bound in ["waited>100%", "waited > 100 %", "late>1000000", "caused(rank=0)>100s", "added>1000s"] {
+        assert_eq!(code(&[bound]).0, 0, "{bound}");
+    }
+    for bound in ["caused(rank=2)>1us", "caused( rank = 2 ) > 10%", "late(rank=2)>0", "added>1us", "waited>0.5ms"] {
+        assert_eq!(code(&[bound]).0, 5, "{bound}");
+    }
+    let (both, said, _) = code(&["waited>100%", "late>0"]);
+    assert_eq!(both, 5);
+    assert!(said.contains("late>0") && !said.contains("waited>100%"), "{said}");
+    for bound in [
+        "waited",
+        "waited>",
+        "waited<1%",
+        "waited>lots",
+        "waited>1%%",
+        "spent>1%",
+        "late>1ms",
+        "caused(2)>1%",
+        "waited>-",
+    ] {
+        let (wrong, said, text) = code(&[bound]);
+        assert_eq!(wrong, 2, "{bound}: {said}");
+        assert!(text.is_empty());
+        assert_names(&said, &["--fail-if"]);
+    }
+    let report = answer(&[files.root()], &[]);
+    let of = |field: &str| report[field].as_f64().unwrap();
+    let share = of("waited_ns") / of("measured_ns") * 100.0;
+    assert_eq!(code(&[&format!("waited>{:.3}%", share - 0.01)]).0, 5);
+    assert_eq!(code(&[&format!("waited>{:.3}%", share + 0.01)]).0, 0);
+    assert_eq!(code(&[&format!("waited>{}ns", report["waited_ns"])]).0, 0, "beyond is more than");
+    assert_eq!(code(&[&format!("waited>{}ns", report["waited_ns"].as_i64().unwrap() - 1)]).0, 5);
+}
+
+#[test]
+fn without_clocks_lengths_count() {
+    let files = Files::of(&late());
+    let report = answer(&[files.root()], &["--clock", "none"]);
+    let clock = &report["clock"];
+    assert_eq!((&clock["method"], &clock["anchors"]), (&json!("none"), &json!(0)));
+    assert!(clock["residual_median_ns"].is_null());
+    let aligned = answer(&[files.root()], &[]);
+    for (rank, with_clock) in report["ranks"].as_array().unwrap().iter().zip(aligned["ranks"].as_array().unwrap()) {
+        assert!(rank["offset_ns"].is_null() && rank["uncertainty_ns"].is_null(), "{rank}");
+        assert_eq!(rank["possible_offset_ns"], json!([null, null]));
+        assert_eq!(rank["waited_ns"], rank["by_lengths"]["waited_ns"]);
+        assert_eq!(rank["caused_ns"], rank["by_lengths"]["caused_ns"]);
+        assert_eq!(rank["by_lengths"], with_clock["by_lengths"], "lengths need no clock");
+    }
+    assert!(report["groups"].as_array().unwrap().iter().all(|group| group["by_clocks"] == false));
+}
+
+#[test]
+fn a_window_is_of_each_rank() {
+    let job = Job { offsets: Offsets::Random { max_ns: 1_000_000_000 }, ..late() };
+    let files = Files::of(&job);
+    let whole = answer(&[files.root()], &[]);
+    let kernels = |report: &Value| -> Vec<u64> {
+        report["ranks"].as_array().unwrap().iter().map(|rank| rank["kernels"].as_u64().unwrap()).collect()
+    };
+    let mut sum = vec![0; 4];
+    for step in 0..3 {
+        let name = format!("ProfilerStep#{step}");
+        let report = answer(&[files.root()], &["-f", &name, "--index", "0"]);
+        let found = kernels(&report);
+        assert_eq!(found[0] * 3, kernels(&whole)[0], "{name}");
+        assert!(found.iter().all(|count| *count == found[0]), "{name}: {found:?}");
+        let steps: Vec<&str> =
+            report["steps"].as_array().unwrap().iter().map(|of| of["name"].as_str().unwrap()).collect();
+        assert_eq!(steps, [&name]);
+        assert_eq!(report["matches"]["matched"], report["matches"]["kernels"]);
+        for (at, rank) in report["ranks"].as_array().unwrap().iter().enumerate() {
+            let length = |rank: &Value| {
+                rank["window"]["end_ns"].as_i64().unwrap() - rank["window"]["start_ns"].as_i64().unwrap()
+            };
+            assert!(length(rank) * 2 < length(&whole["ranks"][at]), "{rank}");
+        }
+        sum.iter_mut().zip(found).for_each(|(sum, count)| *sum += count);
+    }
+    assert_eq!(sum, kernels(&whole));
+    let nothing = ranks_of(&[files.root()], &["-f", "ProfilerStep#9", "--index", "0"]);
+    assert_ne!(nothing.status.code(), Some(0), "{}", stdout(&nothing));
+}

@@ -1,0 +1,213 @@
+//! The program on the ranks of real jobs: clocks, what is matched, who is blamed, and what does not fit together.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use nccl_stacks::analysis::stacks::StackOptions;
+use nccl_stacks::attribution::Attributor;
+use nccl_stacks::attribution::capture::Captured;
+use nccl_stacks::attribution::launches;
+use nccl_stacks::attribution::selection::{Wanted, choose};
+use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::load::{LoadOptions, load};
+use nccl_stacks::ranks::clock::ClockMode;
+use nccl_stacks::ranks::part::{RankPart, Tie};
+use nccl_stacks::ranks::reduce::reduce;
+use nccl_stacks::ranks::report::Compared;
+use nccl_stacks::time::Window;
+
+use crate::support::program::{run, stderr, stdout};
+use crate::support::shared;
+
+const SET_A: &str = "lora-dev-script__sglang_tp4_A_mixed_rank?";
+const PARAM: &str = "param__dlrm_kineto_worker?_*";
+const MERGED: &str = "HPCTrainingExamples__ddp_rccl_merged_4ranks";
+const KERNELS_ONLY: &str = "HPCTrainingExamples__rccl_only_merged";
+const THINNED_OUT: &str = "HTA__dlrm_sampled_rank?";
+
+/// The parts of a trace.
+fn parts(path: &Path) -> Vec<RankPart> {
+    let options = LoadOptions { args: ArgsWanted::OPERATIONS, ..LoadOptions::default() };
+    let store = load(path, options, |_| {}).unwrap().store;
+    let wanted = Wanted::collectives();
+    let launches = launches::find(&store, &choose(&store, &wanted));
+    let attributor = Attributor::new(&store, &wanted, Captured::default());
+    let name = path.file_name().unwrap().to_str().unwrap();
+    reduce(name, attributor, &wanted, &launches, Window::ALL, &StackOptions::default())
+}
+
+/// The ranks of some traces, by the library.
+pub(crate) fn compared(paths: &[PathBuf]) -> Compared {
+    Compared::of(paths.iter().flat_map(|path| parts(path)).collect(), ClockMode::Align).unwrap()
+}
+
+/// The path of traces, as a pattern that the program expands.
+fn pattern(shared: &Path, name: &str) -> String {
+    shared.join("traces").join(format!("{name}.json.gz")).to_str().unwrap().to_owned()
+}
+
+/// The answer of a command about traces.
+fn json(args: &[&str]) -> Value {
+    let output = run(&[args, &["--quiet", "--json"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
+    serde_json::from_str(&stdout(&output)).unwrap()
+}
+
+/// The numbers of a field, by rank.
+fn by_rank(report: &Value, field: &str) -> Vec<i64> {
+    report["ranks"].as_array().unwrap().iter().map(|rank| rank[field].as_i64().unwrap()).collect()
+}
+
+#[test]
+fn clocks_of_one_host_agree() {
+    let Some(shared) = shared() else { return };
+    let report = json(&["ranks", &pattern(&shared, SET_A)]);
+    let offsets = by_rank(&report, "offset_ns");
+    println!("{offsets:?}, {}", report["clock"]);
+    assert_eq!(offsets[0], 0);
+    for (offset, known) in offsets.iter().zip([0, 175, 630, 1011]) {
+        assert!((offset - known).abs() <= 1_000, "{offset} for {known}");
+    }
+    let clock = &report["clock"];
+    assert_eq!((&clock["method"], &clock["anchors"]), (&"align".into(), &392.into()));
+    assert!(clock["residual_p95_ns"].as_i64().unwrap() <= 6_300, "{clock}");
+    assert!(clock["unsteady_ranks"].as_array().unwrap().is_empty());
+    let matches = &report["matches"];
+    assert_eq!((&matches["kernels"], &matches["matched"]), (&1_568.into(), &1_568.into()));
+    for rank in report["ranks"].as_array().unwrap() {
+        let of = |at: usize| rank["possible_offset_ns"][at].as_i64().unwrap();
+        let offset = rank["offset_ns"].as_i64().unwrap();
+        assert!(of(0) <= offset && offset <= of(1), "{rank}");
+    }
+}
+
+#[test]
+fn two_slow_ranks_are_named_and_no_function() {
+    let Some(shared) = shared() else { return };
+    let report = json(&["ranks", &pattern(&shared, SET_A)]);
+    let late = report["late_ranks"].as_array().unwrap();
+    assert_eq!(late.iter().map(|late| late["rank"].as_u64().unwrap()).collect::<Vec<_>>(), [3, 2]);
+    for late in late {
+        let launch = &late["launch"];
+        println!("{launch}");
+        assert_eq!(launch["pattern"], "slower-everywhere");
+        assert_eq!(launch["segments"], 97);
+        let share = launch["longer"].as_f64().unwrap() / 97.0;
+        assert!((0.65..=0.80).contains(&share), "{share}");
+        let of = |field: &str| launch[field].as_i64().unwrap();
+        assert!((14_000..=20_000).contains(&of("median_excess_ns")), "{launch}");
+        assert!((1_300_000..=1_600_000).contains(&of("total_excess_ns")), "{launch}");
+        assert_eq!(launch["excess"]["parts"].as_array().unwrap().len(), 0, "{launch}");
+        let caused = late["caused_by_ns"]["launch-late"].as_f64().unwrap();
+        assert!(caused > 0.9 * late["caused_ns"].as_f64().unwrap(), "{late}");
+    }
+    let verdict = report["verdict"].as_str().unwrap();
+    for said in ["for ranks 3 and 2:", "their CPUs are slower everywhere", "97 times", "no function stands out"] {
+        assert!(verdict.contains(said), "{said}: {verdict}");
+    }
+}
+
+#[test]
+fn traces_that_do_not_fit_together_are_refused() {
+    let Some(shared) = shared() else { return };
+    let output = run(&["ranks", "--quiet", &pattern(&shared, THINNED_OUT)]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(output.stdout.is_empty());
+    for word in ["do not fit together", "rank 0", "rank 1", "--clock none"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    assert!(["ended its alltoall ", "ended its all_reduce "].iter().any(|named| said.contains(named)), "{said}");
+    let report = json(&["ranks", "--clock", "none", &pattern(&shared, THINNED_OUT)]);
+    assert_eq!(report["clock"]["method"], "none");
+}
+
+#[test]
+fn four_ranks_in_one_file() {
+    let Some(shared) = shared() else { return };
+    let path = pattern(&shared, MERGED);
+    let report = json(&["ranks", &path]);
+    println!("{:?}, {}", by_rank(&report, "offset_ns"), report["clock"]);
+    assert_eq!(by_rank(&report, "rank"), [0, 1, 2, 3]);
+    assert_eq!(by_rank(&report, "kernels"), [21; 4]);
+    assert_eq!(report["clock"]["anchors"], 15);
+    assert_eq!(report["collectives"], 21);
+    assert_eq!(report["groups"].as_array().unwrap().len(), 1);
+    assert!(by_rank(&report, "offset_ns").iter().all(|offset| offset.abs() < 10_000));
+    assert!(report["clock"]["residual_max_ns"].as_i64().unwrap() <= 22_000, "{}", report["clock"]);
+    let compared = compared(&[path.into()]);
+    let [unit] = &compared.matches.units[..] else { panic!("{:?}", compared.matches) };
+    let count = |tie: Tie| unit.columns.iter().filter(|column| column.tie == tie).count();
+    assert_eq!((count(Tie::Tight), count(Tie::Rooted)), (15, 6));
+}
+
+/// How many kernels the main job counts.
+fn collectives_of(path: &str) -> u64 {
+    json(&[path])["coverage"]["kernels"].as_u64().unwrap()
+}
+
+fn sum(of: &Value) -> u64 {
+    of.as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum()
+}
+
+#[test]
+fn each_kernel_is_counted_once() {
+    let Some(shared) = shared() else { return };
+    let single = [
+        "TraceLens__mi300_ddp_resnet_rank0",
+        "HTA__dlrm_sampled_rank1",
+        "lora-dev-script__sglang_tp4_A_mixed_rank2",
+        "lora-dev-script__sglang_tp4_F_decode_lora_rank0",
+        "lora-dev-script__sglang_tp4_F_decode_lora_compat_rank0",
+        "param__dlrm_kineto_worker5_*",
+    ];
+    let sets = [(SET_A, 4), (PARAM, 8), (MERGED, 4), (THINNED_OUT, 2)];
+    for (name, ranks) in sets.into_iter().chain(single.map(|name| (name, 1))) {
+        let path = pattern(&shared, name);
+        for clock in ["none", "align"] {
+            if (name, clock) == (THINNED_OUT, "align") {
+                continue;
+            }
+            let report = json(&["ranks", "--clock", clock, &path]);
+            let matches = &report["matches"];
+            println!("{name}, {clock}: {matches}");
+            let counted = ["matched", "partial"].map(|field| matches[field].as_u64().unwrap()).iter().sum::<u64>()
+                + sum(&matches["mismatched"])
+                + sum(&matches["unmatched"]);
+            assert_eq!(matches["kernels"], counted, "{name}: {matches}");
+            assert_eq!(matches["kernels"], collectives_of(&path), "{name}: {matches}");
+            assert_eq!(by_rank(&report, "kernels").iter().sum::<i64>() as u64, counted, "{name}");
+            let of_stacks = report["stacks"].as_array().unwrap().iter().map(|stack| stack["count"].as_u64().unwrap());
+            assert_eq!(of_stacks.sum::<u64>(), counted, "{name}");
+            assert_eq!(report["ranks"].as_array().unwrap().len(), ranks, "{name}");
+            if ranks == 1 {
+                assert_eq!(sum(&matches["unmatched"]), counted, "{name}: a rank alone waits for nobody");
+            }
+        }
+    }
+}
+
+/// Kernels without launches, whose ranks nothing says: once the ranks are given, they are the same as in the whole file.
+#[test]
+fn kernels_without_launches_are_matched() {
+    let Some(shared) = shared() else { return };
+    let path = pattern(&shared, KERNELS_ONLY);
+    // The script that merged them wrote each event's rank into its arguments.
+    let output = run(&["ranks", "--quiet", "--json", &path]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let matches = &answer["matches"];
+    assert_eq!(
+        [&matches["kernels"], &matches["matched"], &matches["partial"]].map(|n| n.as_u64()),
+        [Some(84), Some(84), Some(0)]
+    );
+    assert!(
+        matches["mismatched"].as_object().unwrap().is_empty() && matches["unmatched"].as_object().unwrap().is_empty()
+    );
+    assert_eq!(answer["clock"]["anchors"], 15);
+    let main_job = run(&["--quiet", &path]);
+    assert!(stderr(&main_job).contains(": 84 kernels ran in the window"), "{}", stderr(&main_job));
+}
