@@ -209,10 +209,10 @@ pub struct Row {
     pub dur: Ns,
     /// How long no compute kernel ran beside it.
     pub exposed: Ns,
-    /// When the last kernel before it ended, on any stream of its GPU.
-    pub before_end: Option<Ns>,
-    /// Which collective that was, if it was one: a position in the rows.
-    pub before: Option<u32>,
+    /// How long compute kernels ran on its GPU since the collective before, on all streams.
+    pub busy_before: Ns,
+    /// For how much of that time none did.
+    pub idle_before: Ns,
     /// A position in the kinds.
     pub kind: u32,
     /// A position in the groups.
@@ -337,7 +337,6 @@ impl RankPart {
                 && inside(row.step, self.steps.len())
                 && inside(row.segment, self.segments.len())
                 && inside(row.gpu_class, self.gpu.len())
-                && inside(row.before, self.rows.len())
         };
         let parts = |parts: &[(u32, Ns)]| parts.iter().all(|(text, _)| inside(Some(*text), self.texts.len()));
         let class = |class: &Class| {
@@ -380,9 +379,8 @@ mod columns {
         start: Vec<i64>,
         dur: Vec<i64>,
         exposed: Vec<i64>,
-        /// How long before the start.
-        before_end: Vec<Option<i64>>,
-        before: Vec<Option<u32>>,
+        busy_before: Vec<i64>,
+        idle_before: Vec<i64>,
         kind: Vec<u32>,
         group: Vec<Option<u32>>,
         seq: Vec<Option<u32>>,
@@ -402,8 +400,8 @@ mod columns {
             columns.start.push((row.start - last).0);
             columns.dur.push(row.dur.0);
             columns.exposed.push(row.exposed.0);
-            columns.before_end.push(row.before_end.map(|end| (row.start - end).0));
-            columns.before.push(row.before);
+            columns.busy_before.push(row.busy_before.0);
+            columns.idle_before.push(row.idle_before.0);
             columns.kind.push(row.kind);
             columns.group.push(row.group);
             columns.seq.push(row.seq);
@@ -425,8 +423,8 @@ mod columns {
             columns.kernel.len(),
             columns.dur.len(),
             columns.exposed.len(),
-            columns.before_end.len(),
-            columns.before.len(),
+            columns.busy_before.len(),
+            columns.idle_before.len(),
             columns.kind.len(),
             columns.group.len(),
             columns.seq.len(),
@@ -448,8 +446,8 @@ mod columns {
                 start: last,
                 dur: Ns(columns.dur[at]),
                 exposed: Ns(columns.exposed[at]),
-                before_end: columns.before_end[at].map(|before| last - Ns(before)),
-                before: columns.before[at],
+                busy_before: Ns(columns.busy_before[at]),
+                idle_before: Ns(columns.idle_before[at]),
                 kind: columns.kind[at],
                 group: columns.group[at],
                 seq: columns.seq[at],

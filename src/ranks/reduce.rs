@@ -220,8 +220,8 @@ impl Reducer<'_> {
                 start: own.start,
                 dur: own.row.gpu_time,
                 exposed: own.row.exposed,
-                before_end: None,
-                before: None,
+                busy_before: Ns::ZERO,
+                idle_before: Ns::ZERO,
                 kind: own.kind,
                 group: own.group,
                 seq: own.seq,
@@ -234,7 +234,6 @@ impl Reducer<'_> {
             });
         }
         let kernels = self.kernels();
-        self.before(&mut rows, &kernels);
         let (segments, cpu) = self.segments(own, &mut rows, window);
         let gpu = self.gaps(&mut rows, &kernels);
         RankPart {
@@ -326,20 +325,6 @@ impl Reducer<'_> {
         self.store.kernels.iter().copied().filter(|kernel| self.gpus.contains(&self.store.gpu_of(*kernel))).collect()
     }
 
-    /// What ended last before each row.
-    fn before(&self, rows: &mut [Row], kernels: &[SliceId]) {
-        let mut ends: Vec<(Ns, u32)> = kernels.iter().map(|kernel| (end_of(self.store, *kernel), kernel.0)).collect();
-        ends.sort_unstable();
-        let of_kernel: HashMap<u32, u32> = rows.iter().enumerate().map(|(at, row)| (row.kernel, at as u32)).collect();
-        for row in rows {
-            let until = ends.partition_point(|(end, _)| *end <= row.start);
-            // A kernel without a length ends where it starts.
-            let last = ends[..until].iter().rev().find(|(_, kernel)| *kernel != row.kernel);
-            row.before_end = last.map(|(end, _)| *end);
-            row.before = last.and_then(|(_, kernel)| of_kernel.get(kernel).copied());
-        }
-    }
-
     /// The segments that end with the launches. One call may launch many kernels of a graph.
     fn segments(
         &mut self,
@@ -378,8 +363,10 @@ impl Reducer<'_> {
             gaps.push(Gap { from, to: row.stack, is_new_step, start, end: row.start });
             last = Some((row.end().max(start), row));
         }
-        let (classes, summed) = segments::of_gaps(self.store, &gaps, &compute, &mut self.texts);
-        rows.iter_mut().zip(classes).for_each(|(row, class)| row.gpu_class = Some(class));
+        let (of_gaps, summed) = segments::of_gaps(self.store, &gaps, &compute, &mut self.texts);
+        for (row, of) in rows.iter_mut().zip(of_gaps) {
+            (row.gpu_class, row.busy_before, row.idle_before) = (Some(of.class), of.busy, of.idle);
+        }
         summed
     }
 

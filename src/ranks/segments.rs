@@ -241,9 +241,16 @@ pub(super) struct Gap {
     pub(super) end: Ns,
 }
 
+/// What is known of one of these times: its class, and how long kernels ran in it, or none did.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OfGap {
+    pub(super) class: u32,
+    pub(super) busy: Ns,
+    pub(super) idle: Ns,
+}
+
 /// Which kernels ran in the times between collectives, which are in order; `kernels` are those that compute, in the order of their starts.
-/// Also the class of each.
-pub(super) fn of_gaps(store: &Store, gaps: &[Gap], kernels: &[SliceId], texts: &mut Texts) -> (Vec<u32>, Summed) {
+pub(super) fn of_gaps(store: &Store, gaps: &[Gap], kernels: &[SliceId], texts: &mut Texts) -> (Vec<OfGap>, Summed) {
     let mut names: HashMap<StringId, u32, FixedState> = HashMap::default();
     let mut from = 0;
     let mut found = Vec::with_capacity(gaps.len());
@@ -271,7 +278,10 @@ pub(super) fn of_gaps(store: &Store, gaps: &[Gap], kernels: &[SliceId], texts: &
         let blocked = end - start - parts.iter().map(|(_, time)| *time).sum();
         found.push(Found { from: before, to, is_new_step, start, call: end, end, blocked, parts });
     }
-    sum(found.iter())
+    let (classes, summed) = sum(found.iter());
+    let of_gap =
+        |(found, class): (&Found, u32)| OfGap { class, busy: found.active(), idle: found.blocked.max(Ns::ZERO) };
+    (found.iter().zip(classes).map(of_gap).collect(), summed)
 }
 
 /// The class of each segment, the sums of the classes, and the parts of what is much longer.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::cause::{ExcessPart, LateRank, Pattern, Why};
-use super::report::RankReport;
+use super::report::{RankReport, RankWaits};
 use crate::time::Ns;
 
 /// The verdict.
@@ -57,7 +57,7 @@ const LAUNCH_BOUND: f64 = 0.3;
 /// With less of all waiting a rank is not named.
 const NOTABLE: f64 = 0.1;
 
-/// If waiting is a smaller part of the window than this, nobody is to blame for it.
+/// If waiting is a smaller part of the time in which GPUs have something to do, nobody is to blame for it.
 const NEGLIGIBLE: f64 = 0.005;
 
 /// A lag of this length is more than chance.
@@ -72,8 +72,12 @@ const MOST: f64 = 0.5;
 impl RankReport {
     /// The verdict.
     pub fn verdict(&self) -> RanksVerdict<'_> {
-        let wall: Ns = self.ranks.iter().map(|rank| rank.window.duration()).sum();
-        let is_little = self.waited.share_of(wall).is_none_or(|share| share < NEGLIGIBLE);
+        // Of the time in which GPUs had something to do: traces may be idle for seconds between their steps.
+        let used = |rank: &RankWaits| {
+            rank.window.duration().as_f64() * (1.0 - rank.queue_empty_share.unwrap_or(0.0)).clamp(0.0, 1.0)
+        };
+        let all: f64 = self.ranks.iter().map(used).sum();
+        let is_little = self.waited.as_f64() < NEGLIGIBLE * all;
         let mut blamed: Vec<Blame<'_>> = Vec::new();
         for late in self.late_ranks.iter().filter(|_| !is_little) {
             let share = late.root_caused.share_of(self.waited).unwrap_or(0.0);
@@ -205,7 +209,7 @@ impl RankBound {
     /// What an answer has of it, in ns or as a count.
     pub fn total(&self, report: &RankReport) -> f64 {
         let ranks = report.ranks.iter().filter(|rank| self.rank.is_none_or(|wanted| rank.rank == wanted));
-        let time = |get: fn(&super::report::RankWaits) -> Ns| ranks.clone().map(get).sum::<Ns>().as_f64();
+        let time = |get: fn(&RankWaits) -> Ns| ranks.clone().map(get).sum::<Ns>().as_f64();
         match self.of {
             Bounded::Waited => time(|rank| rank.waited),
             Bounded::Caused => time(|rank| rank.caused),

@@ -49,7 +49,7 @@ impl Causes<'_> {
                 .collect();
             if !others.is_empty() {
                 let others = Ns::rounded(median_of(others.into_iter()));
-                found.push(Compared { segment, class, own: length(own), others });
+                found.push(Compared { segment, class, own: Ns::rounded(self.true_length(rank, length(own))), others });
             }
         }
         found
@@ -67,7 +67,13 @@ impl Causes<'_> {
         let rank = unit.members[member];
         let part = &self.job.parts[rank];
         let segment = &part.segments[unit.row(self.job, &unit.columns[column as usize], member)?.segment? as usize];
-        (self.class_key(rank, &part.cpu[segment.class as usize]) == class).then(|| length(segment).as_f64())
+        (self.class_key(rank, &part.cpu[segment.class as usize]) == class)
+            .then(|| self.true_length(rank, length(segment)))
+    }
+
+    /// A length on the clock of the lowest rank. Over the seconds between two steps fast clocks and slow ones differ by more than causes.
+    fn true_length(&self, rank: usize, length: Ns) -> f64 {
+        length.as_f64() * (1.0 - self.clocks.ranks[rank].slope)
     }
 
     pub(super) fn class_key(&self, rank: usize, class: &Class) -> ClassKey {

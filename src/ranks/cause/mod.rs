@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::chain::Chains;
-use super::clock::Clocks;
+use super::clock::{Clocks, median_of};
 use super::job::Job;
 use super::matching::Matches;
 use super::part::{PartStack, RankPart, Row};
@@ -175,9 +175,6 @@ pub struct ExcessPart {
 /// A kernel that starts this long after its launch waited for something else.
 const LAUNCH_DELAY: Ns = Ns(50_000);
 
-/// A kernel that starts this soon after another ended was held up by it.
-const SOON: Ns = Ns(30_000);
-
 /// What is longer by less is nothing that a person could act on.
 const WORTH: Ns = Ns(20_000);
 
@@ -289,17 +286,29 @@ impl<'a> Causes<'a> {
             return (Why::WaitingElsewhere, Some(root));
         }
         let (part, row) = self.row(at);
+        // How much longer its GPU had nothing to do, or worked, since the collective before.
+        let (idle, busy) =
+            (self.excess_of_row(at, |row| row.idle_before), self.excess_of_row(at, |row| row.busy_before));
+        let most = MOST * at.added.as_f64();
         let launched = row.segment.map(|segment| part.segments[segment as usize].end);
-        let before = row.before_end.unwrap_or(Ns::MIN);
-        if let Some(launched) = launched.filter(|launched| *launched >= before) {
-            let soon =
-                row.start - launched < LAUNCH_DELAY || self.others_started(at).is_some_and(|others| launched > others);
-            return (if soon { Why::LaunchLate } else { Why::Unknown }, None);
-        }
-        if row.start - before >= SOON {
-            return (Why::Unknown, None);
-        }
-        (Why::GpuLate, None)
+        let why = match launched {
+            Some(_) if idle >= busy && idle > most => Why::LaunchLate,
+            _ if busy > most => Why::GpuLate,
+            // The first of a trace has none before it.
+            Some(launched) if row.start - launched < LAUNCH_DELAY => Why::LaunchLate,
+            Some(launched) if self.others_started(at).is_some_and(|others| launched > others) => Why::LaunchLate,
+            _ => Why::Unknown,
+        };
+        (why, None)
+    }
+
+    /// How much more of something the late rank's row has than the median of the others'.
+    fn excess_of_row(&self, at: &LateAt, get: fn(&Row) -> Ns) -> f64 {
+        let (unit, (_, own)) = (&self.matches.units[at.unit], self.row(at));
+        let column = &unit.columns[at.column];
+        let others = (0..unit.members.len()).filter(|member| unit.members[*member] != at.rank);
+        let theirs = others.filter_map(|member| unit.row(self.job, column, member)).map(|row| get(row).as_f64());
+        get(own).as_f64() - median_of(theirs)
     }
 
     /// When the last of the others started, on the late rank's clock.

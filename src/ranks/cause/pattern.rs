@@ -47,8 +47,17 @@ pub(super) fn pattern(compared: &[Compared], excess: &[Ns], lagging: &Lagging) -
     }
 }
 
-/// Whether so many differences are above 0 that it is not by chance.
+/// How many are a few.
+const FEW: usize = 3;
+
+/// What is longer by this is clearly longer.
+const CLEARLY: Ns = Ns(10_000);
+
+/// Whether so many differences are above 0 that it is not by chance: nearly all of many, or all of a few and clearly so.
 fn are_longer(excess: &[Ns]) -> bool {
+    if excess.len() >= FEW && excess.iter().all(|excess| *excess > CLEARLY) {
+        return true;
+    }
     let longer = excess.iter().filter(|excess| **excess > Ns::ZERO).count() as f64;
     let all = excess.len().max(1) as f64;
     (longer / all - 0.5) * 2.0 * all.sqrt() >= SIGNIFICANT

@@ -271,6 +271,8 @@ pub struct ClockReport {
     pub method: &'static str,
     /// From how many collectives.
     pub anchors: u64,
+    /// How many sets of ranks are aligned, each for itself: no collective that synchronises connects one with another.
+    pub sets: u64,
     /// How far the ends of a collective are apart once aligned; `None` without clocks.
     #[serde(flatten)]
     pub residual: ResidualFields,
@@ -361,9 +363,11 @@ fn clock_report(job: &Job, clocks: &Clocks) -> ClockReport {
     let unsteady: BTreeSet<u32> =
         job.ranks.iter().zip(&clocks.ranks).filter(|(_, clock)| clock.is_unsteady).map(|(rank, _)| *rank).collect();
     let field = |get: fn(&Residual) -> Ns| clocks.residual.as_ref().map(get);
+    let sets: BTreeSet<usize> = clocks.ranks.iter().filter_map(|clock| clock.component).collect();
     ClockReport {
         method,
         anchors: clocks.anchors,
+        sets: sets.len() as u64,
         residual: ResidualFields {
             residual_median_ns: field(|residual| residual.median),
             residual_p95_ns: field(|residual| residual.p95),

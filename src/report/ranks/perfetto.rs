@@ -296,7 +296,7 @@ impl Writer<'_> {
     fn waiting_of(&self, (rank, at): (usize, usize)) -> Option<Window> {
         let kernel = self.timeline.ranks[rank].kernels[at];
         let Window { start, end } = kernel.waiting()?;
-        let window = Window { start: start + LATER, end: (end + LATER).min(kernel.window.end) };
+        let window = Window { start: start + LATER, end: end.min(kernel.window.end) };
         (window.end > window.start).then_some(window)
     }
 

@@ -48,9 +48,9 @@ const SIZES: &[Column<SizeRow>] = &[
     Column::right("size", |row, ()| size(row.bytes)),
     Column::right("ranks", |row, ()| row.ranks.to_string()),
     Column::right("count", |row, ()| count(row.count)),
-    Column::right("transfer (median)", |row, ()| duration(row.median_transfer)),
-    Column::right("busbw of transfer (GB/s)", |row, ()| format!("{:.1}", row.bandwidth.transfer)),
-    Column::right("of whole kernels", |row, ()| format!("{:.1}", row.bandwidth.kernel)),
+    Column::dropped(1, Align::Right, "transfer (median)", |row, ()| duration(row.median_transfer)),
+    Column::right("busbw of transfer", |row, ()| format!("{:.1} GB/s", row.bandwidth.transfer)),
+    Column::dropped(0, Align::Right, "of whole kernels", |row, ()| format!("{:.1} GB/s", row.bandwidth.kernel)),
 ];
 
 /// The rank for which was waited most in a step.
@@ -99,7 +99,8 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut impl Write) -> io::Result
         writeln!(out, "{}", steps.text())?;
     }
     if !report.sizes.is_empty() {
-        let sizes = Table::of(SIZES, report.sizes.iter().take(limit).map(|row| (row, ())));
+        let mut sizes = Table::of(SIZES, report.sizes.iter().take(limit).map(|row| (row, ())));
+        sizes.drop_to(screen.room(0));
         writeln!(out, "{}", sizes.text())?;
     }
     trust(report, screen, out)

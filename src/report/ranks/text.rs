@@ -7,7 +7,7 @@ use super::verdict::{sentences, some_ranks};
 use crate::analysis::origin::names;
 use crate::ranks::report::{RankReport, RankWaits, StackWaits};
 use crate::report::Screen;
-use crate::report::column::{Align, Column, Table};
+use crate::report::column::{Align, Column, INDENT, Table};
 use crate::report::format::{count, duration, percent, percent_or_unknown, visible};
 use crate::time::Ns;
 
@@ -85,7 +85,8 @@ fn stacks(report: &RankReport, screen: &Screen, limit: usize, out: &mut impl Wri
         let from = name.next().map_or("(no launch in the trace)".into(), |frame| screen.accent(&frame));
         let within: String = name.map(|frame| format!(" in {frame}")).collect();
         writeln!(out, "{}", screen.fill(&format!("{from}{within}")))?;
-        writeln!(out, "{}", screen.fill(&format!("    {}", stack_line(stack))))?;
+        let inner = Screen { width: screen.width.map(|width| width.saturating_sub(INDENT.len())), ..screen.clone() };
+        inner.fill(&stack_line(stack)).lines().try_for_each(|line| writeln!(out, "{INDENT}{line}"))?;
     }
     let more = report.stacks.len().saturating_sub(limit);
     if more > 0 {
@@ -127,6 +128,12 @@ fn stack_line(stack: &StackWaits) -> String {
 pub(super) fn trust(report: &RankReport, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
     let mut lines = vec![matches(report)];
     lines.push(clocks(report));
+    if report.clock.sets > 1 {
+        let sets = count(report.clock.sets);
+        lines.push(format!(
+            "The ranks are {sets} sets that no all-reduce or the like connects; clocks are aligned within each."
+        ));
+    }
     lines.extend(report.clock.refused.iter().take(LINES).cloned());
     if !report.clock.unsteady_ranks.is_empty() {
         lines.push(format!(
