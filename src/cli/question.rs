@@ -91,6 +91,8 @@ impl<T> Default for Answers<T> {
 /// How each trace is reduced, and which arguments this needs.
 pub(super) struct Reduce<'r, T> {
     pub(super) args: ArgsWanted,
+    /// Whether it finds out itself how the traces' clocks differ.
+    pub(super) compares_clocks: bool,
     pub(super) by: &'r (dyn Fn(Prepared<'_>) -> Result<T, Stop> + Sync),
 }
 
@@ -119,7 +121,7 @@ impl Question<'_> {
             Ok((part, missing))
         };
         let Answers { of_traces, of_archives } =
-            self.reduce(files, &Reduce { args: ArgsWanted::COLLECTIVES, by: &by })?;
+            self.reduce(files, &Reduce { args: ArgsWanted::COLLECTIVES, compares_clocks: false, by: &by })?;
         let (mut parts, mut reasons, mut damage) = (Vec::new(), Vec::new(), Vec::new());
         for Answered { part: (part, missing), damage: of_trace, .. } in of_traces {
             parts.push(part);
@@ -149,7 +151,9 @@ impl Question<'_> {
                 .fold((0, 0), |(bytes, events), answered| (bytes + answered.text_bytes, events + answered.events));
             notes::traces(&names, bytes, events, self.span);
             let spans: Vec<_> = answered.iter().map(|answered| (answered.span, answered.name.clone())).collect();
-            notes::apart(&spans);
+            if !reduce.compares_clocks {
+                notes::apart(&spans);
+            }
         }
         Ok(answers)
     }

@@ -142,7 +142,7 @@ impl RankQuestion<'_> {
         let by = |Prepared { name, attributor, launches, window, .. }: Prepared<'_>| {
             Ok(reduce(name, attributor, &question.wanted, launches, window, &how))
         };
-        question.reduce(files, &Reduce { args: ArgsWanted::OPERATIONS, by: &by })
+        question.reduce(files, &Reduce { args: ArgsWanted::OPERATIONS, compares_clocks: true, by: &by })
     }
 
     /// The ranks beside each other.
