@@ -68,6 +68,12 @@ impl<'a> Chains<'a> {
         Chains { matches, of }
     }
 
+    /// The positions of the unit and column of a rank's row, if it is matched.
+    pub(super) fn place(&self, rank: usize, row: usize) -> Option<(usize, usize)> {
+        let of = self.of[rank][row];
+        (of.unit != NOWHERE.unit).then_some((of.unit as usize, of.column as usize))
+    }
+
     /// The rank at the end of the chain, if a rank was late at a collective because it waited elsewhere.
     pub(super) fn root(&self, unit: usize, column: usize, rank: usize, by: Ns) -> Option<usize> {
         let mut late = Late { unit, column, rank, by };

@@ -96,10 +96,10 @@ fn verdict(verdict: &Verdict<'_>, report: &StackReport, screen: &Screen) -> Stri
             let (over, advice) = if traces > 1 {
                 (
                     format!(" over {traces} traces"),
-                    ", which bounds the transfer: the rest is waiting for other ranks, or contention.",
+                    ", which bounds the transfer: the rest is waiting for other ranks, or contention. The command ranks says for whom.",
                 )
             } else {
-                let advice = ": the rest is waiting for other ranks, or contention. Give the traces of all ranks to see who waits.";
+                let advice = ": the rest is waiting for other ranks, or contention. Give the traces of all ranks to the command ranks to see who waits for whom.";
                 (String::new(), advice)
             };
             text.push_str(&format!(

@@ -26,6 +26,7 @@ const MAPS: &[&str] = &[
     "caused_by_ns",
     "mismatched",
     "unmatched",
+    "unmeasured_kernels",
 ];
 
 fn read(name: &str) -> Value {

@@ -36,13 +36,13 @@ impl Causes<'_> {
         let mut seen = BTreeSet::new();
         let mut found = Vec::new();
         for (at, row) in part.rows.iter().enumerate().filter(|(_, row)| !any_eager || eager(row)) {
-            let (Some(segment), Some((unit, column, _))) = (row.segment, self.places[rank][at]) else { continue };
+            let (Some(segment), Some((unit, column))) = (row.segment, self.chains.place(rank, at)) else { continue };
             let own = &part.segments[segment as usize];
             let class = self.class_key(rank, &part.cpu[own.class as usize]);
             if !seen.insert(segment) || class.0.is_none() {
                 continue;
             }
-            let unit = &self.matches.units[unit as usize];
+            let unit = &self.matches.units[unit];
             let others: Vec<f64> = (0..unit.members.len())
                 .filter(|member| unit.members[*member] != rank)
                 .filter_map(|member| self.length(unit, column, member, class, length))
@@ -59,14 +59,14 @@ impl Causes<'_> {
     fn length(
         &self,
         unit: &Unit,
-        column: u32,
+        column: usize,
         member: usize,
         class: ClassKey,
         length: fn(&Segment) -> Ns,
     ) -> Option<f64> {
         let rank = unit.members[member];
         let part = &self.job.parts[rank];
-        let segment = &part.segments[unit.row(self.job, &unit.columns[column as usize], member)?.segment? as usize];
+        let segment = &part.segments[unit.row(self.job, &unit.columns[column], member)?.segment? as usize];
         (self.class_key(rank, &part.cpu[segment.class as usize]) == class)
             .then(|| self.true_length(rank, length(segment)))
     }

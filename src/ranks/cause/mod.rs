@@ -205,8 +205,6 @@ pub(super) struct Causes<'a> {
     job: &'a Job,
     matches: &'a Matches,
     clocks: &'a Clocks,
-    /// By rank and row: unit, column and member.
-    places: Vec<Vec<Option<(u32, u32, u32)>>>,
     /// By rank: its stacks, numbered alike on all ranks.
     stacks: Vec<Vec<u32>>,
     chains: Chains<'a>,
@@ -214,23 +212,13 @@ pub(super) struct Causes<'a> {
 
 impl<'a> Causes<'a> {
     pub(super) fn new(job: &'a Job, matches: &'a Matches, clocks: &'a Clocks) -> Self {
-        let mut places: Vec<Vec<_>> = job.parts.iter().map(|part| vec![None; part.rows.len()]).collect();
-        for (number, unit) in matches.units.iter().enumerate() {
-            for (at, column) in unit.columns.iter().enumerate() {
-                for (member, row) in column.rows.iter().enumerate() {
-                    if let Some(row) = row {
-                        places[unit.members[member]][*row as usize] = Some((number as u32, at as u32, member as u32));
-                    }
-                }
-            }
-        }
         let mut numbers: BTreeMap<&PartStack, u32> = BTreeMap::new();
         let mut number = |stack: &'a PartStack| {
             let next = numbers.len() as u32;
             *numbers.entry(stack).or_insert(next)
         };
         let stacks = job.parts.iter().map(|part| part.stacks.iter().map(&mut number).collect()).collect();
-        Causes { job, matches, clocks, places, stacks, chains: Chains::new(job, matches, clocks) }
+        Causes { job, matches, clocks, stacks, chains: Chains::new(job, matches, clocks) }
     }
 
     /// Why ranks were late, of the collectives at which they were. Those that caused most are looked into: so many.

@@ -26,6 +26,8 @@ pub struct RankReport {
     pub late: u64,
     /// At how many nobody was: the last two came together.
     pub together: u64,
+    /// At how many it is unknown, because a rank that is here lacks its kernel.
+    pub doubtful: u64,
     /// How long the kernels of all ranks' collectives ran.
     #[serde(rename = "gpu_ns")]
     pub gpu: Ns,
@@ -59,6 +61,10 @@ pub struct RankReport {
     pub clock: ClockReport,
     /// How the kernels are matched.
     pub matches: Counts,
+    /// Matched kernels at which nothing says who waited, by collective: broadcasts, sends and the like of ranks whose clocks are not
+    /// aligned, and what exchanges parts of different sizes.
+    #[serde(rename = "unmeasured_kernels")]
+    pub unmeasured: BTreeMap<String, u64>,
     /// How many ranks the job has, if that is known.
     pub world_size: Option<u32>,
     /// Ranks that are not here.

@@ -102,7 +102,10 @@ impl Sums<'_> {
         for (at, column) in unit.columns.iter().enumerate() {
             self.count(job, unit, column);
             self.lengths(job, unit, column);
-            let Some(measured) = measure(job, clocks, unit, column) else { continue };
+            let Some(measured) = measure(job, clocks, unit, column) else {
+                self.unmeasured(job, unit, column);
+                continue;
+            };
             self.add(job, (number, at), unit, column, &measured);
             let waited: Ns = measured.waits.iter().map(|(_, wait)| *wait).sum();
             let ran: Ns =
@@ -144,6 +147,20 @@ impl Sums<'_> {
         self.stacks.get_mut(key).expect("it was put there")
     }
 
+    /// Counts the kernels of a matched collective at which nothing says who waited.
+    fn unmeasured(&mut self, job: &Job, unit: &Unit, column: &Column) {
+        if column.fault.is_some() || column.present() < 2 {
+            return;
+        }
+        for member in 0..unit.members.len() {
+            let Some(row) = unit.row(job, column, member) else { continue };
+            let part = &job.parts[unit.members[member]];
+            let kind = part.kind(row);
+            let name = kind.collective.as_deref().unwrap_or_else(|| part.text(kind.kernel));
+            *self.report.unmeasured.entry(name.to_owned()).or_default() += 1;
+        }
+    }
+
     /// Waiting by the lengths of kernels.
     fn lengths(&mut self, job: &Job, unit: &Unit, column: &Column) {
         let Some(measured) = by_lengths(job, unit, column) else { return };
@@ -165,7 +182,12 @@ impl Sums<'_> {
         self.report.collectives += 1;
         self.report.waited += waited;
         let is_late = measured.late.is_some();
-        *(if is_late { &mut self.report.late } else { &mut self.report.together }) += 1;
+        let RankReport { late, together, doubtful, .. } = &mut self.report;
+        *(match (is_late, measured.is_doubtful) {
+            (true, _) => late,
+            (false, true) => doubtful,
+            (false, false) => together,
+        }) += 1;
         // By clocks there is always a last; by lengths of nearly equal kernels there is none.
         if measured.by_clocks || is_late {
             self.report.ranks[last].caused += waited;

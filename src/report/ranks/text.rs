@@ -141,6 +141,13 @@ pub(super) fn trust(report: &RankReport, screen: &Screen, out: &mut impl Write) 
             some_ranks(&report.clock.unsteady_ranks)
         ));
     }
+    if !report.unmeasured.is_empty() {
+        let kernels = report.unmeasured.iter().map(|(name, kernels)| format!("{} {}", count(*kernels), visible(name)));
+        let kernels = kernels.collect::<Vec<_>>().join(", ");
+        lines.push(format!(
+            "Not measured: {kernels}. Who waits at these is known by aligned clocks only, or not at all."
+        ));
+    }
     if !report.missing_ranks.is_empty() {
         let more = if report.missing_ranks.len() == 1 { "it" } else { "one of them" };
         lines.push(format!("Not here: {}; {more} may be the late one.", some_ranks(&report.missing_ranks)));
