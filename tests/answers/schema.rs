@@ -157,8 +157,10 @@ fn answers_on_two_traces_fit() {
     let schema = validator("diff");
     let traces = small_traces();
     let (mut answers, mut changes) = (0, 0);
-    for before in &traces {
-        for after in &traces {
+    // Each pair once, half of them the other way round.
+    for (at, first) in traces.iter().enumerate() {
+        for (apart, second) in traces[at..].iter().enumerate() {
+            let (before, after) = if apart % 2 == 0 { (first, second) } else { (second, first) };
             let args = ["diff", before, after, "--stack-depth", "3"];
             if let Some(answer) = answer(&args) {
                 assert_fits(&schema, &answer, &args);
@@ -167,7 +169,7 @@ fn answers_on_two_traces_fit() {
             }
         }
     }
-    assert!(answers > 150 && changes > answers, "{answers} and {changes}");
+    assert!(answers > 75 && changes > answers, "{answers} and {changes}");
 }
 
 fn late(rank: u32, extra_ns: i64, how: How, when: When) -> Option<Late> {
