@@ -112,15 +112,18 @@ impl RankQuestion<'_> {
         }
         let (mut parts, mut damage) = (Vec::new(), Vec::new());
         for file in &of_parts {
-            parts.extend(read(file)?);
+            let of_file = read(file)?;
+            of_file.iter().for_each(|part| damage.extend(part.damage.iter().cloned()));
+            parts.extend(of_file);
         }
         if !of_traces.is_empty() {
             let answers = self.reduced(&of_traces)?;
-            for Answered { part, name, damage: of_trace, .. } in answers.of_traces {
-                if part.is_empty() {
-                    note(&format!("{}: no collective in its window", visible(&name)));
+            for Answered { part: mut of_file, name, damage: of_trace, .. } in answers.of_traces {
+                match of_file.first_mut() {
+                    Some(first) => first.damage.clone_from(&of_trace),
+                    None => note(&format!("{}: no collective in its window", visible(&name))),
                 }
-                parts.extend(part);
+                parts.extend(of_file);
                 damage.extend(of_trace);
             }
             answers.of_archives.iter().for_each(|archive| damage.extend(notes::damage_lines(archive)));

@@ -119,11 +119,6 @@ impl Column {
     pub fn present(&self) -> usize {
         self.rows.iter().flatten().count()
     }
-
-    /// Whether no rank that is here lacks it, and nothing is wrong with it.
-    pub fn is_whole(&self) -> bool {
-        self.fault.is_none() && self.rows.iter().all(Option::is_some)
-    }
 }
 
 /// How many kernels are matched, each in one of these ways.
@@ -188,6 +183,11 @@ impl Unit {
         Some(&job.parts[self.members[member]].rows[column.rows[member]? as usize])
     }
 
+    /// The members that have a collective, with their rows.
+    pub fn rows<'j>(&self, job: &'j Job, column: &Column) -> impl Iterator<Item = (usize, &'j Row)> + Clone {
+        (0..self.members.len()).filter_map(move |member| Some((member, self.row(job, column, member)?)))
+    }
+
     /// How the kernels of one of its collectives are matched.
     pub fn status(&self, column: &Column) -> Status {
         let has_all = column.present() == self.members.len() && self.absent.is_empty();
@@ -204,20 +204,30 @@ impl Unit {
 /// Rows of ranks: the position of a part, and of its rows.
 type Sequences = Vec<(usize, Vec<u32>)>;
 
+/// A group as a part numbers it, the stream where there is none, and the pair of a send or receive.
+type LocalGroup = (Option<u32>, u32, Option<(u32, u32)>);
+
 /// The rows of each group, by rank, in order.
 fn sequences(job: &Job) -> BTreeMap<GroupName, Sequences> {
     let mut found: BTreeMap<GroupName, Sequences> = BTreeMap::new();
     for (at, part) in job.parts.iter().enumerate() {
         let of_stream = groups_of_streams(part);
+        // By group, or stream where there is none, and pair: names of groups list all their ranks, so each is made once.
+        let mut own: BTreeMap<LocalGroup, Vec<u32>> = BTreeMap::new();
         for (place, row) in part.rows.iter().enumerate() {
-            let mut key = row.group.map_or_else(|| of_stream[row.stream as usize].clone(), |group| key_of(part, group));
-            key.pair = pair_of(job.ranks[at], part.kind(row));
-            let sequences = found.entry(key).or_default();
-            if sequences.last().is_none_or(|(last, _)| *last != at) {
-                sequences.push((at, Vec::new()));
-            }
-            if let Some((_, rows)) = sequences.last_mut() {
-                rows.push(place as u32);
+            let stream = if row.group.is_none() { row.stream } else { 0 };
+            let pair = pair_of(job.ranks[at], part.kind(row));
+            own.entry((row.group, stream, pair)).or_default().push(place as u32);
+        }
+        for ((group, stream, pair), rows) in own {
+            let key = group.map_or_else(|| of_stream[stream as usize].clone(), |group| key_of(part, group));
+            let sequences = found.entry(GroupName { pair, ..key }).or_default();
+            match sequences.last_mut().filter(|(last, _)| *last == at) {
+                Some((_, known)) => {
+                    known.extend(rows);
+                    known.sort_unstable();
+                }
+                None => sequences.push((at, rows)),
             }
         }
     }
@@ -243,14 +253,14 @@ fn pair_of(rank: u32, kind: &Kind) -> Option<(u32, u32)> {
 /// The group of each stream's kernels without a record: that of the stream's recorded ones, the most frequent if there are several.
 fn groups_of_streams(part: &RankPart) -> Vec<GroupName> {
     let streams = part.rows.iter().map(|row| row.stream as usize + 1).max().unwrap_or(0);
-    let mut votes: Vec<BTreeMap<GroupName, usize>> = vec![BTreeMap::new(); streams];
+    let mut votes: Vec<BTreeMap<u32, usize>> = vec![BTreeMap::new(); streams];
     for row in &part.rows {
-        if let Some(group) = row.group {
-            *votes[row.stream as usize].entry(key_of(part, group)).or_default() += 1;
-        }
+        row.group.iter().for_each(|group| *votes[row.stream as usize].entry(*group).or_default() += 1);
     }
     let mut inferred = 0;
-    let of_stream = |votes: BTreeMap<GroupName, usize>| {
+    let of_stream = |of_groups: BTreeMap<u32, usize>| {
+        let mut votes: BTreeMap<GroupName, usize> = BTreeMap::new();
+        of_groups.into_iter().for_each(|(group, rows)| *votes.entry(key_of(part, group)).or_default() += rows);
         let most = votes.into_iter().max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(&a.0)));
         most.map(|(key, _)| key).unwrap_or_else(|| {
             inferred += 1;

@@ -358,6 +358,12 @@ impl RankPart {
         self.texts.get(at as usize).map_or("", String::as_str)
     }
 
+    /// What a row's collective is called: by its kernel's name if nothing else is known.
+    pub fn collective(&self, row: &Row) -> &str {
+        let kind = self.kind(row);
+        kind.collective.as_deref().unwrap_or_else(|| self.text(kind.kernel))
+    }
+
     /// The kind of a row.
     pub fn kind(&self, row: &Row) -> &Kind {
         &self.kinds[row.kind as usize]

@@ -54,7 +54,7 @@ pub fn by_lengths(job: &Job, unit: &Unit, column: &Column) -> Option<Measured> {
     if !column.tie.synchronises() || column.fault.is_some() || column.present() < 2 {
         return None;
     }
-    let rows = rows(job, unit, column);
+    let rows: Vec<(usize, &Row)> = unit.rows(job, column).collect();
     let last = rows.iter().min_by_key(|(member, row)| (row.dur, *member)).map(|(member, _)| *member)?;
     let shortest = rows.iter().map(|(_, row)| row.dur).min()?;
     let second = rows.iter().filter(|(member, _)| *member != last).map(|(_, row)| row.dur).min()?;
@@ -63,42 +63,30 @@ pub fn by_lengths(job: &Job, unit: &Unit, column: &Column) -> Option<Measured> {
 }
 
 fn by_clocks(job: &Job, clocks: &Clocks, unit: &Unit, column: &Column) -> Option<Measured> {
-    let rows = rows(job, unit, column);
-    let start = |member: usize, row: &Row| clocks.ranks[unit.members[member]].aligned(row.start);
-    let starts: Vec<(usize, Ns)> = rows.iter().map(|(member, row)| (*member, start(*member, row))).collect();
-    let waits_for = |member: usize, of: &[(usize, Ns)]| {
-        let others = of.iter().filter(|(other, _)| *other != member).map(|(_, start)| *start).max();
-        let own = starts.iter().find(|(other, _)| *other == member).map(|(_, start)| *start);
-        match (others, own) {
-            (Some(others), Some(own)) => (others - own).max(Ns::ZERO),
-            _ => Ns::ZERO,
-        }
-    };
-    // Whom each member waits for: all, the root, or nobody but the root does.
-    let root = if column.tie == Tie::Rooted { Some(root_of(job, unit, column)?) } else { None };
-    let of_root: Vec<(usize, Ns)> =
-        starts.iter().copied().filter(|(member, _)| root.is_some_and(|(at, _)| at == *member)).collect();
-    let wait = |(member, row): &(usize, &Row)| {
-        let wait = match root {
-            None => waits_for(*member, &starts),
-            Some((at, gives)) if gives == (at == *member) => Ns::ZERO,
-            Some((_, true)) => waits_for(*member, &of_root),
-            Some((_, false)) => waits_for(*member, &starts),
-        };
-        (*member, wait.min(row.dur))
-    };
     if column.tie == Tie::Unknown {
         return None;
     }
-    let waits: Vec<(usize, Ns)> = rows.iter().map(wait).collect();
-    let last = match root {
-        Some((at, true)) => at,
-        _ => starts.iter().max_by_key(|(member, start)| (*start, std::cmp::Reverse(*member)))?.0,
+    let start = |member: usize, row: &Row| clocks.ranks[unit.members[member]].aligned(row.start);
+    let starts: Vec<(usize, Ns)> = unit.rows(job, column).map(|(member, row)| (member, start(member, row))).collect();
+    let latest = *starts.iter().max_by_key(|(member, start)| (*start, std::cmp::Reverse(*member)))?;
+    // For whom all others wait, and who waits for the last: all, or the root alone.
+    let root = if column.tie == Tie::Rooted { Some(root_of(job, unit, column)?) } else { None };
+    let (last, awaited) = match root {
+        Some((at, true)) => *starts.iter().find(|(member, _)| *member == at)?,
+        _ => latest,
     };
-    let own = starts.iter().find(|(member, _)| *member == last)?.1;
+    let may_wait = |member: usize| match root {
+        None => true,
+        Some((at, gives)) => gives != (at == member),
+    };
+    let wait = |((member, row), (_, start)): ((usize, &Row), &(usize, Ns))| {
+        let wait = if may_wait(member) { (awaited - *start).max(Ns::ZERO) } else { Ns::ZERO };
+        (member, wait.min(row.dur))
+    };
+    let waits: Vec<(usize, Ns)> = unit.rows(job, column).zip(&starts).map(wait).collect();
     let second = starts.iter().filter(|(member, _)| *member != last).map(|(_, start)| *start).max()?;
     let uncertain = TOGETHER.max(Ns(clocks.uncertainty().0.saturating_mul(3)));
-    Some(measured(column, waits, last, (own - second).max(Ns::ZERO), uncertain, true))
+    Some(measured(column, waits, last, (awaited - second).max(Ns::ZERO), uncertain, true))
 }
 
 fn measured(
@@ -114,13 +102,9 @@ fn measured(
     Measured { waits, last, late, added, by_clocks, is_doubtful }
 }
 
-fn rows<'j>(job: &'j Job, unit: &Unit, column: &Column) -> Vec<(usize, &'j Row)> {
-    (0..unit.members.len()).filter_map(|member| Some((member, unit.row(job, column, member)?))).collect()
-}
-
 /// The root's place among the members, and whether it gives (broadcast, scatter) or takes.
 fn root_of(job: &Job, unit: &Unit, column: &Column) -> Option<(usize, bool)> {
-    let (member, row) = rows(job, unit, column).into_iter().next()?;
+    let (member, row) = unit.rows(job, column).next()?;
     let kind = job.parts[unit.members[member]].kind(row);
     let collective = Collective::of_record(kind.collective.as_deref()?)?;
     let root = *unit.group.ranks.as_ref()?.get(usize::try_from(kind.peer?).ok()?)?;

@@ -106,8 +106,10 @@ impl<'a> Fit<'a> {
 
     /// How far one rank's ends are after another's.
     fn differences(&self, anchors: &[usize], rank: usize, other: usize) -> Vec<(f64, f64)> {
-        let end =
-            |anchor: &Anchor, wanted: usize| anchor.ends.iter().find(|(rank, _)| *rank == wanted).map(|(_, end)| *end);
+        let end = |anchor: &Anchor, wanted: usize| {
+            let at = anchor.ends.binary_search_by_key(&wanted, |(rank, _)| *rank).ok()?;
+            Some(anchor.ends[at].1)
+        };
         let pair = |at: &usize| {
             let anchor = &self.anchors[*at];
             Some((end(anchor, other)? - end(anchor, rank)?, anchor.weight))

@@ -13,7 +13,7 @@ use self::fit::{Anchor, Fit};
 use super::bounds::{Constraint, Impossible, possible};
 use super::job::Job;
 use super::matching::{Column, Fault, Matches, Unit};
-use super::part::{Row, Tie};
+use super::part::Row;
 use crate::time::Ns;
 
 /// How the clocks of different ranks are compared.
@@ -185,8 +185,7 @@ impl Clocks {
     /// How far apart the ends of a collective are.
     fn disagreement(&self, job: &Job, matches: &Matches, (unit, column): (usize, usize)) -> Ns {
         let (unit, column) = (&matches.units[unit], &matches.units[unit].columns[column]);
-        let ends = (0..unit.members.len())
-            .filter_map(|member| Some(self.ranks[unit.members[member]].aligned(unit.row(job, column, member)?.end())));
+        let ends = unit.rows(job, column).map(|(member, row)| self.ranks[unit.members[member]].aligned(row.end()));
         let (least, most) = ends.fold((Ns::MAX, Ns::MIN), |(least, most), end| (least.min(end), most.max(end)));
         most - least
     }
@@ -205,7 +204,7 @@ fn anchors(job: &Job, matches: &Matches, bases: &[Ns]) -> Vec<Anchor> {
             if !column.tie.synchronises() || column.fault.is_some() || column.present() < 2 || overlaps(job, unit, at) {
                 continue;
             }
-            let rows = (0..unit.members.len()).filter_map(|member| Some((member, unit.row(job, column, member)?)));
+            let rows = unit.rows(job, column);
             let transfer = rows.clone().map(|(_, row)| row.dur).min().unwrap_or_default();
             let end = |(member, row): (usize, &Row)| {
                 let rank = unit.members[member];
@@ -230,8 +229,7 @@ fn overlaps(job: &Job, unit: &Unit, at: usize) -> bool {
         let other = other.and_then(|other| unit.row(job, other, member));
         other.is_some_and(|other| other.start < row.end() && row.start < other.end())
     };
-    (0..unit.members.len()).any(|member| {
-        let Some(row) = unit.row(job, column, member) else { return false };
+    unit.rows(job, column).any(|(member, row)| {
         let before = at.checked_sub(1).map(|before| &unit.columns[before]);
         touches(before, member, row) || touches(unit.columns.get(at + 1), member, row)
     })
@@ -246,16 +244,16 @@ fn constraints(job: &Job, matches: &Matches, clocks: &Clocks) -> Vec<Constraint>
             if !column.tie.synchronises() || column.fault.is_some() || column.present() < 2 {
                 continue;
             }
-            let member = |member: usize| {
-                let (rank, row) = (unit.members[member], unit.row(job, column, member)?);
+            let member = |(member, row): (usize, &Row)| {
+                let rank = unit.members[member];
                 let (clock, base) = (&clocks.ranks[rank], clocks.ranks[rank].component.unwrap_or(rank));
                 // Small numbers: sums of some times of day do not fit.
                 let since = |time: Ns| (clock.aligned(time) - bases[base]).0;
                 // What never ended has no end to speak of.
                 let end = if row.dur > Ns::ZERO { since(row.end()) } else { i64::MAX / 8 };
-                Some((rank, since(row.start), end))
+                (rank, since(row.start), end)
             };
-            found.push(Constraint { of: (number, at), members: (0..unit.members.len()).filter_map(member).collect() });
+            found.push(Constraint { of: (number, at), members: unit.rows(job, column).map(member).collect() });
         }
     }
     found
@@ -302,13 +300,8 @@ impl Unfit {
     fn of(job: &Job, matches: &Matches, proof: &Impossible) -> Self {
         let name = |(unit, column): (usize, usize)| {
             let unit = &matches.units[unit];
-            let rows = (0..unit.members.len())
-                .find_map(|member| Some((member, unit.row(job, &unit.columns[column], member)?)));
-            let what = rows.map_or(String::new(), |(member, row)| {
-                let part = &job.parts[unit.members[member]];
-                let kind = part.kind(row);
-                kind.collective.clone().unwrap_or_else(|| part.text(kind.kernel).to_owned())
-            });
+            let first = unit.rows(job, &unit.columns[column]).next();
+            let what = first.map_or("", |(member, row)| job.parts[unit.members[member]].collective(row));
             format!("{what} {} of {}", column + 1, unit.columns.len())
         };
         let step = |(before, of, after): &(usize, (usize, usize), usize)| {
@@ -328,12 +321,5 @@ pub(super) fn median_of(values: impl Iterator<Item = f64>) -> f64 {
         0 => 0.0,
         odd if odd % 2 == 1 => values[odd / 2],
         even => (values[even / 2 - 1] + values[even / 2]) / 2.0,
-    }
-}
-
-impl Tie {
-    /// Whether waiting at it is known only where the clocks are.
-    pub fn needs_clocks(self) -> bool {
-        matches!(self, Tie::Rooted | Tie::PointToPoint)
     }
 }

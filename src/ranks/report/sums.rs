@@ -120,14 +120,12 @@ impl Sums<'_> {
 
     /// Counts the kernels of a collective for their stacks, measured or not.
     fn count(&mut self, job: &Job, unit: &Unit, column: &Column) {
-        for member in 0..unit.members.len() {
-            let Some(row) = unit.row(job, column, member) else { continue };
+        for (member, row) in unit.rows(job, column) {
             let part = &job.parts[unit.members[member]];
             let sums = self.stack(part, row);
             sums.waits.count += 1;
             sums.waits.gpu += row.dur;
-            let kind = part.kind(row);
-            let name = kind.collective.as_deref().unwrap_or_else(|| part.text(kind.kernel));
+            let name = part.collective(row);
             match sums.waits.collectives.get_mut(name) {
                 Some(count) => *count += 1,
                 None => {
@@ -152,12 +150,9 @@ impl Sums<'_> {
         if column.fault.is_some() || column.present() < 2 {
             return;
         }
-        for member in 0..unit.members.len() {
-            let Some(row) = unit.row(job, column, member) else { continue };
-            let part = &job.parts[unit.members[member]];
-            let kind = part.kind(row);
-            let name = kind.collective.as_deref().unwrap_or_else(|| part.text(kind.kernel));
-            *self.report.unmeasured.entry(name.to_owned()).or_default() += 1;
+        for (member, row) in unit.rows(job, column) {
+            let name = job.parts[unit.members[member]].collective(row).to_owned();
+            *self.report.unmeasured.entry(name).or_default() += 1;
         }
     }
 
@@ -269,11 +264,9 @@ impl Sums<'_> {
     }
 
     fn size(&mut self, job: &Job, unit: &Unit, column: &Column) {
-        let rows: Vec<(usize, &Row)> = (0..unit.members.len())
-            .filter_map(|member| Some((unit.members[member], unit.row(job, column, member)?)))
-            .collect();
-        let Some((rank, row)) = rows.first() else { return };
-        let part = &job.parts[*rank];
+        let rows: Vec<(usize, &Row)> = unit.rows(job, column).collect();
+        let Some((member, row)) = rows.first() else { return };
+        let part = &job.parts[unit.members[*member]];
         let (Some((_, bytes, ranks)), Some(collective)) = (moved(part, row, unit), &part.kind(row).collective) else {
             return;
         };

@@ -231,8 +231,7 @@ impl Writer<'_> {
         let (lanes, of) = lanes(windows.map(|(row, kernel)| (row.stream, kernel.window)));
         self.tracks(pid, first, &lanes, "collectives", "stream")?;
         for (at, lane) in of.into_iter().enumerate() {
-            let kind = part.kind(&part.rows[at]);
-            let name = kind.collective.as_deref().unwrap_or_else(|| part.text(kind.kernel));
+            let name = part.collective(&part.rows[at]);
             let args = serde_json::to_string(&self.args(rank, at, &stacks))?;
             let (track, kernel) = (Track { pid, tid: first + lane }, self.timeline.ranks[rank].kernels[at]);
             self.slice(track, kernel.window, "kernel", name, &args)?;
