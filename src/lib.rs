@@ -64,8 +64,10 @@
 //!
 //! - [`input`]: bytes to events. A format is one file there and one line in its table. [`event`]: the events.
 //! - [`store`]: events to columns of slices and flows. [`id`]: typed ids. [`load`](mod@load): both together, on several threads.
-//! - [`attribution`]: one row per kernel, one [operation](attribution::operations) per collective. Sources of NCCL's own records become
-//!   operations, too: a file for each in a folder `records`, beside `attribution`.
+//! - [`attribution`]: one row per kernel, one [operation](attribution::operations) per collective. [`operation`]: what
+//!   these are.
+//! - [`records`]: NCCL's own records (flight recorder, RAS, Inspector, Megatrace …), which become operations, too. A source is a file
+//!   there and one line in its table.
 //! - [`sql`]: columns and rows as SQLite tables, and the project's queries. A column is a line in a table's declaration.
 //! - [`analysis`]: one question per file, with its result struct. A grouping is a key of [`analysis::part`].
 //! - [`ranks`]: the ranks of a job side by side. Each trace becomes a [part](ranks::part); one file per question about all parts.
@@ -89,7 +91,9 @@ pub mod id;
 pub mod input;
 pub mod load;
 pub mod nccl;
+pub mod operation;
 pub mod ranks;
+pub mod records;
 pub mod report;
 pub mod sql;
 pub mod store;

@@ -1,120 +1,25 @@
-//! Operations: one row per collective or point-to-point operation of a rank.
+//! The operations of a trace.
 //!
-//! The rows here come from the kernels of a trace, with what PyTorch recorded of them and what the header says of ranks and groups.
+//! The rows come from its kernels, with what PyTorch recorded of them and what the header says of ranks and groups.
 //! What is unknown is `None`, never guessed: a kernel that a graph replays has no record, so its size and group are unknown. Nothing is
 //! matched across ranks.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use super::ranks::Ranks;
 use super::records::{Record, RecordedGroup, Records};
 use super::selection::{Wanted, collectives};
 use super::{Attribution, KernelLaunch};
 use crate::event::ArgValue;
-use crate::id::{GpuId, PathId, RankId, SliceId, ThreadId};
+use crate::id::{GpuId, PathId, RankId, SliceId};
 use crate::nccl::args;
 use crate::nccl::collectives::{ANNOTATION, Collective, Method};
 use crate::nccl::ranks::ranks_of_text;
+use crate::operation::{Communicator, Operation, Source, State};
 use crate::store::Store;
 use crate::store::args::ArgSetId;
 use crate::store::slices::UNFINISHED;
-use crate::time::Ns;
-
-/// A communicator, as far as a trace says which ranks it has. Names are not unique over a job; the set of ranks and the description
-/// are what two ranks agree on.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
-pub struct Communicator {
-    /// Its global ranks, sorted; `None` if the list is unknown or cut off.
-    pub ranks: Option<Vec<u32>>,
-    /// What it is for: `default_pg`, `mesh_tp`.
-    pub description: Option<String>,
-    /// PyTorch's name of the process group.
-    pub name: Option<String>,
-    /// How many ranks it has.
-    pub size: Option<u64>,
-}
-
-impl Communicator {
-    /// What is equal on all of its ranks: description and ranks, `default_pg [0,1,2,3]`. `None` without the list of ranks.
-    pub fn key(&self) -> Option<String> {
-        let ranks: Vec<String> = self.ranks.as_ref()?.iter().map(u32::to_string).collect();
-        let description = self.description.as_deref().unwrap_or_default();
-        Some(format!("{description} [{}]", ranks.join(",")).trim_start().to_owned())
-    }
-}
-
-/// How far an operation got.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum State {
-    /// Its kernel started, and the recording has no end of it.
-    Started,
-    /// Its kernel ran to its end.
-    Completed,
-}
-
-impl State {
-    /// Its name in SQL.
-    pub fn name(self) -> &'static str {
-        match self {
-            State::Started => "started",
-            State::Completed => "completed",
-        }
-    }
-}
-
-/// One collective or point-to-point operation on one rank. Times are on the trace's own clock.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Operation {
-    /// The kernel that carried it out.
-    pub kernel: SliceId,
-    /// The rank that the trace, or the recording process in it, is.
-    pub rank: Option<RankId>,
-    /// The communicator: its row in [`Operations::communicators`].
-    pub communicator: Option<usize>,
-    /// PyTorch's number of the collective within its process group (`Seq`).
-    pub sequence: Option<i64>,
-    /// The collective as nccl-tests names it, or as recorded if nccl-tests has none like it.
-    pub collective: Option<String>,
-    /// The type of the elements in PyTorch's words: `BFloat16`.
-    pub dtype: Option<String>,
-    /// How many elements this rank gives.
-    pub in_elements: Option<u64>,
-    /// How many elements this rank gets.
-    pub out_elements: Option<u64>,
-    /// The size in bytes as nccl-tests counts it. If several kernels carry out one record, each has the record's size.
-    pub bytes: Option<u64>,
-    /// The other side of a send or receive: a global rank. Or the root: its place in the group's list of ranks.
-    pub peer: Option<i64>,
-    /// When PyTorch recorded the operation: the start of its `record_param_comms`.
-    pub enqueued: Option<Ns>,
-    /// The call that launched the kernel.
-    pub launch: Option<SliceId>,
-    /// When that call started.
-    pub launched: Option<Ns>,
-    /// When the kernel started.
-    pub start: Ns,
-    /// When it ended; `None` if it did not end within the recording.
-    pub end: Option<Ns>,
-    /// How far it got.
-    pub state: State,
-    /// The algorithm, as far as the kernel's name says.
-    pub algorithm: Option<String>,
-    /// The protocol, as far as the kernel's name says.
-    pub protocol: Option<String>,
-    /// Whether the ranks exchange parts of different sizes, some perhaps empty.
-    pub is_uneven: bool,
-    /// The call path of the launch.
-    pub path: Option<PathId>,
-    /// The call path with which the kernel was captured into its graph.
-    pub capture: Option<PathId>,
-    /// The GPU.
-    pub gpu: GpuId,
-    /// The stream: the kernel's thread.
-    pub stream: Option<ThreadId>,
-}
 
 /// The operations of a trace, or of all those of an archive.
 #[derive(Debug, Default)]
@@ -188,13 +93,15 @@ impl<'a> Reader<'a> {
         let gpu = store.gpu_of(kernel);
         let (start, dur) = (store.slices.ts(kernel), store.slices.dur(kernel));
         let end = (dur != UNFINISHED).then(|| start + dur);
+        let text = |known: Option<&str>| known.map(Arc::from);
         Operation {
-            kernel,
+            source: Source::Trace,
+            kernel: Some(kernel),
             rank: self.ranks.of_kernel(row).or_else(|| self.merged_rank(kernel)),
             communicator: record.and_then(|record| self.communicator(gpu, &record.group)),
             sequence: self.sequence(set, row),
-            collective: self.collective(row, record, name),
-            dtype: record.and_then(|record| record.dtype.clone()),
+            collective: self.collective(row, record, name).map(Arc::from),
+            dtype: text(record.and_then(|record| record.dtype.as_deref())),
             in_elements: record.and_then(|record| record.in_elements),
             out_elements: record.and_then(|record| record.out_elements),
             bytes: record.and_then(|record| record.bytes),
@@ -202,16 +109,17 @@ impl<'a> Reader<'a> {
             enqueued: row.record.map(|slice| store.slices.ts(slice)),
             launch: launched.call,
             launched: launched.call.map(|call| store.slices.ts(call)),
-            start,
+            start: Some(start),
             end,
             state: if end.is_some() { State::Completed } else { State::Started },
-            algorithm: algorithm.map(str::to_owned),
-            protocol: protocol.map(str::to_owned),
+            algorithm: text(algorithm),
+            protocol: text(protocol),
             is_uneven: self.is_uneven(set),
             path: row.path,
             capture: row.capture,
-            gpu,
+            gpu: Some(gpu),
             stream: store.thread_of(kernel),
+            ..Operation::default()
         }
     }
 
@@ -241,7 +149,7 @@ impl<'a> Reader<'a> {
         ranks.iter_mut().for_each(|ranks| ranks.sort_unstable());
         let RecordedGroup { name, description, size, .. } = group.clone();
         let next = self.communicators.len();
-        Some(*self.communicators.entry(Communicator { ranks, description, name, size }).or_insert(next))
+        Some(*self.communicators.entry(Communicator { ranks, description, name, size, hash: None }).or_insert(next))
     }
 
     /// The number is in the record; its copy in the arguments of the kernel need not have it.

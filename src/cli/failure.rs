@@ -43,6 +43,15 @@ pub(crate) enum Failure {
     #[error("{}: this folder has no traces: no file whose name ends with {endings}", folder.display())]
     NoTraceInFolder { folder: PathBuf, endings: String },
 
+    #[error("{}: there is no file in this folder", folder.display())]
+    NoFileInFolder { folder: PathBuf },
+
+    #[error(
+        "{names}: {}. Known are dumps of PyTorch's flight recorder, NCCL's RAS, Inspector and example profiler plugin, CoMMA, Megatrace logs, flow files, and logs with NCCL_DEBUG=INFO",
+        why.as_deref().unwrap_or("these are no records of NCCL")
+    )]
+    NoRecords { names: String, why: Option<String> },
+
     #[error("standard output cannot be written: {0}")]
     Stdout(io::Error),
 }

@@ -21,6 +21,7 @@ mod progress;
 mod prompt;
 mod question;
 mod ranks;
+mod recorded;
 mod repair;
 mod session;
 mod span;

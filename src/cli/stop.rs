@@ -16,6 +16,8 @@ pub(crate) enum Stop {
     Usage(String),
     /// 3: the trace does not have what was asked for.
     NotFound(String),
+    /// 4: the job hangs.
+    Hung(String),
     /// 5: a trace costs more than the arguments allow.
     Exceeded(String),
     /// 130: the user left the picker.
@@ -53,7 +55,7 @@ impl Stop {
         match self {
             Stop::Failed(failure) => Some(format!("error: {}", harmless(&failure.to_string()))),
             Stop::Usage(message) => Some(format!("error: {message}")),
-            Stop::NotFound(message) | Stop::Exceeded(message) => Some(message.clone()),
+            Stop::NotFound(message) | Stop::Hung(message) | Stop::Exceeded(message) => Some(message.clone()),
             Stop::Interrupted => Some("Interrupted.".to_owned()),
             Stop::Left => Some("Nothing was chosen.".to_owned()),
             Stop::OutputClosed => None,
@@ -67,6 +69,7 @@ impl Stop {
             Stop::Failed(_) => 1,
             Stop::Usage(_) => 2,
             Stop::NotFound(_) => 3,
+            Stop::Hung(_) => 4,
             Stop::Exceeded(_) => 5,
             Stop::Left | Stop::Interrupted => 130,
         })

@@ -5,6 +5,7 @@
 
 pub mod archive;
 mod contents;
+pub mod files;
 mod format;
 pub mod gzip;
 pub mod json;

@@ -12,3 +12,4 @@ pub mod frames;
 pub mod kernels;
 pub mod ranks;
 pub mod steps;
+pub mod values;

@@ -8,13 +8,14 @@ use crate::analysis::stack_key::StackKey;
 use crate::analysis::stacks::StackOptions;
 use crate::attribution::busy::Busy;
 use crate::attribution::launches::{self, Evidence, Launched, Launches};
-use crate::attribution::operations::{Communicator, Operation, Operations};
+use crate::attribution::operations::Operations;
 use crate::attribution::ranks::Ranks;
 use crate::attribution::selection::Wanted;
 use crate::attribution::{Attribution, AttributionOptions, Attributor, KernelLaunch};
 use crate::event::ArgValue;
 use crate::id::{GpuId, RankId, SliceId, ThreadId, TraceId};
 use crate::nccl::steps;
+use crate::operation::{Communicator, Operation};
 use crate::store::Store;
 use crate::store::slices::UNFINISHED;
 use crate::store::strings::StringId;
@@ -84,11 +85,12 @@ struct Found {
 
 impl Found {
     fn own<'k>(&mut self, store: &Store, operation: Operation, row: &'k KernelLaunch) -> Own<'k> {
+        let kernel = row.launched.kernel;
         let kind = Kind {
-            kernel: self.texts.intern(store.slice_name(operation.kernel)),
+            kernel: self.texts.intern(store.slice_name(kernel)),
             is_recorded: operation.communicator.is_some() || operation.dtype.is_some() || row.record.is_some(),
-            collective: operation.collective,
-            dtype: operation.dtype,
+            collective: operation.collective.as_deref().map(str::to_owned),
+            dtype: operation.dtype.as_deref().map(str::to_owned),
             in_elements: operation.in_elements,
             out_elements: operation.out_elements,
             bytes: operation.bytes,
@@ -105,9 +107,9 @@ impl Found {
             }
         };
         Own {
-            kernel: operation.kernel,
-            start: operation.start,
-            gpu: operation.gpu,
+            kernel,
+            start: store.slices.ts(kernel),
+            gpu: store.gpu_of(kernel),
             rank: operation.rank,
             group: operation.communicator.map(|group| group as u32),
             kind,

@@ -8,9 +8,9 @@ use super::table::Lookup::{Integer, Row, Scan, Sorted};
 use super::table::{Cell, Column, Lookup, Table};
 use crate::attribution::KernelLaunch;
 use crate::attribution::launches::Evidence;
-use crate::attribution::operations::{Communicator, Operation};
 use crate::attribution::threads::thread_name;
 use crate::id::{PathId, SliceId};
+use crate::operation::{Communicator, Operation};
 
 type CellOf = fn(&Source, usize) -> Cell<'_>;
 
@@ -106,7 +106,7 @@ pub(super) static COLLECTIVE: Table = Table {
     rows: |s| s.attributed().operations.rows.len(),
     columns: &[
         id(),
-        int("kernel_id", Sorted, |s, i| Cell::Int(operation(s, i).kernel.into())),
+        int("kernel_id", Sorted, |s, i| known(operation(s, i).kernel)),
         int("rank", Integer, |s, i| known(operation(s, i).rank)),
         text("communicator", |s, i| owned(communicator(s, i).and_then(Communicator::key))),
         text("group_name", |s, i| communicator(s, i).and_then(|group| group.name.as_deref()).into()),
@@ -122,14 +122,14 @@ pub(super) static COLLECTIVE: Table = Table {
         int("enqueue_ts", Scan, |s, i| known(operation(s, i).enqueued)),
         int("launch_id", Integer, |s, i| known::<SliceId>(operation(s, i).launch)),
         int("launch_ts", Scan, |s, i| known(operation(s, i).launched)),
-        int("ts", Sorted, |s, i| Cell::Int(operation(s, i).start.into())),
-        int("dur", Scan, |s, i| known(operation(s, i).end.map(|end| end - operation(s, i).start))),
-        text("state", |s, i| Cell::Text(operation(s, i).state.name())),
+        int("ts", Sorted, |s, i| known(operation(s, i).start)),
+        int("dur", Scan, |s, i| known(operation(s, i).took())),
+        text("state", |s, i| operation(s, i).state.name().into()),
         text("algorithm", |s, i| operation(s, i).algorithm.as_deref().into()),
         text("protocol", |s, i| operation(s, i).protocol.as_deref().into()),
         int("path_id", Integer, |s, i| known(operation(s, i).path)),
         int("capture_path_id", Integer, |s, i| known(operation(s, i).capture)),
-        int("gpu_upid", Integer, |s, i| Cell::Int(operation(s, i).gpu.process.into())),
+        int("gpu_upid", Integer, |s, i| known(operation(s, i).gpu.map(|gpu| gpu.process))),
         int("stream_utid", Integer, |s, i| known(operation(s, i).stream)),
     ],
 };

@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::ranks::{Compare, RankRows};
 use crate::attribution::capture::{Captured, Captures};
 use crate::attribution::launches;
-use crate::attribution::operations::{Operation, Operations};
+use crate::attribution::operations::Operations;
 use crate::attribution::ranks::Ranks;
 use crate::attribution::selection::{Wanted, family_of};
 use crate::attribution::{Attribution, AttributionOptions, Attributor};
 use crate::id::{OperationId, RankId, SliceId};
+use crate::operation::Operation;
 use crate::store::Store;
 
 /// A store and what is derived from it. It dereferences to the store.
@@ -71,7 +72,7 @@ impl Source {
     /// The row of `collective` that a kernel carries out.
     pub(super) fn operation_of(&self, kernel: SliceId) -> Option<OperationId> {
         let rows = &self.attributed().operations.rows;
-        rows.binary_search_by_key(&kernel, |operation| operation.kernel).ok().map(OperationId::of_row)
+        rows.binary_search_by_key(&Some(kernel), |operation| operation.kernel).ok().map(OperationId::of_row)
     }
 
     fn compared(&self) -> &Result<RankRows, String> {
@@ -119,7 +120,7 @@ impl Attributed {
         // Both are in the order of kernels.
         let mut next = operations.rows.iter().enumerate().peekable();
         let operation_of = attribution.kernels.iter().map(|row| {
-            let found = next.next_if(|(_, operation)| operation.kernel == row.launched.kernel);
+            let found = next.next_if(|(_, operation)| operation.kernel == Some(row.launched.kernel));
             found.map(|(number, _)| OperationId::of_row(number))
         });
         let operation_of = operation_of.collect();

@@ -1,0 +1,109 @@
+//! What NCCL's numbers and names of types and operations mean, and how many elements a call of NCCL moves.
+//!
+//! From `nccl.h`: `ncclDataType_t`, `ncclRedOp_t`, and the meaning of `count` in each function.
+
+use super::collectives::{Collective, element_bytes};
+
+/// NCCL's types in the order of their numbers: NCCL's name, and PyTorch's.
+const DTYPES: &[(&str, &str)] = &[
+    ("ncclInt8", "Char"),
+    ("ncclUint8", "Byte"),
+    ("ncclInt32", "Int"),
+    ("ncclUint32", "UInt32"),
+    ("ncclInt64", "Long"),
+    ("ncclUint64", "UInt64"),
+    ("ncclFloat16", "Half"),
+    ("ncclFloat32", "Float"),
+    ("ncclFloat64", "Double"),
+    ("ncclBfloat16", "BFloat16"),
+    ("ncclFloat8e4m3", "Float8_e4m3fn"),
+    ("ncclFloat8e5m2", "Float8_e5m2"),
+];
+
+/// PyTorch's word for NCCL's type of a name; `None` for names that it does not have. NCCL prints `Unknown` for `ncclUint8`, and other
+/// types may be unknown as well.
+pub fn dtype_of_name(name: &str) -> Option<&'static str> {
+    DTYPES.iter().find(|(nccl, _)| *nccl == name).map(|(_, torch)| *torch)
+}
+
+/// PyTorch's word for NCCL's type of a number.
+pub fn dtype_of_number(number: u64) -> Option<&'static str> {
+    DTYPES.get(usize::try_from(number).ok()?).map(|(_, torch)| *torch)
+}
+
+/// The names of NCCL's reductions by their numbers. Between 2.18 and 2.32 another came between `prod` and `min` inside of NCCL; these are
+/// the public ones.
+const REDUCTIONS: &[&str] = &["sum", "prod", "max", "min", "avg"];
+
+/// The name of a reduction of a number.
+pub fn reduction_of_number(number: u64) -> Option<&'static str> {
+    REDUCTIONS.get(usize::try_from(number).ok()?).copied()
+}
+
+/// How many elements a rank gives and gets by a call with this count. `None` where that needs the number of ranks, and it is unknown.
+/// The count of an all-gather is what each rank gives, that of a reduce-scatter what each gets, that of an all-to-all what goes to each
+/// peer.
+pub fn elements(collective: Collective, count: u64, ranks: Option<u64>) -> (Option<u64>, Option<u64>) {
+    let of_all = ranks.map(|ranks| count.saturating_mul(ranks));
+    match collective {
+        Collective::AllGather | Collective::Gather => (Some(count), of_all),
+        Collective::ReduceScatter | Collective::Scatter => (of_all, Some(count)),
+        Collective::AllToAll => (of_all, of_all),
+        Collective::Send => (Some(count), None),
+        Collective::Recv => (None, Some(count)),
+        Collective::AllReduce | Collective::Broadcast | Collective::Reduce | Collective::SendRecv => {
+            (Some(count), Some(count))
+        }
+    }
+}
+
+/// The size of nccl-tests, in bytes, of a call with this count; `None` where something of it is unknown.
+pub fn bytes(collective: Collective, count: u64, dtype: &str, ranks: Option<u64>) -> Option<u64> {
+    let (input, output) = elements(collective, count, ranks);
+    let of_type = element_bytes(dtype)?;
+    let one = input.or(output)?.saturating_mul(of_type);
+    let size = |elements: Option<u64>| elements.map_or(one, |elements| elements.saturating_mul(of_type));
+    let needs_ranks = !matches!(
+        collective,
+        Collective::AllReduce
+            | Collective::Broadcast
+            | Collective::Reduce
+            | Collective::Send
+            | Collective::Recv
+            | Collective::SendRecv
+    );
+    match ranks {
+        None if needs_ranks => None,
+        ranks => Some(collective.size(size(input), size(output), ranks.unwrap_or(1))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_those_of_nccl_tests() {
+        for (collective, count, ranks, size) in [
+            (Collective::AllReduce, 1024, None, Some(4096)),
+            // Each of 8 ranks gives 1024 floats and gets 8192.
+            (Collective::AllGather, 1024, Some(8), Some(32_768)),
+            (Collective::ReduceScatter, 1024, Some(8), Some(32_768)),
+            (Collective::AllToAll, 1024, Some(8), Some(32_768)),
+            (Collective::AllGather, 1024, None, None),
+            (Collective::Send, 1024, None, Some(4096)),
+            (Collective::Recv, 1024, Some(2), Some(4096)),
+        ] {
+            assert_eq!(bytes(collective, count, "Float", ranks), size, "{collective:?}");
+        }
+    }
+
+    #[test]
+    fn types_have_two_names_and_a_number() {
+        assert_eq!(dtype_of_number(9), Some("BFloat16"));
+        assert_eq!(dtype_of_name("ncclFloat16"), Some("Half"));
+        assert_eq!((dtype_of_name("Unknown"), dtype_of_number(12)), (None, None));
+        assert!(DTYPES.iter().all(|(_, torch)| element_bytes(torch).is_some()));
+        assert_eq!(reduction_of_number(2), Some("max"));
+    }
+}

@@ -1,0 +1,115 @@
+//! What is said of each file of records: what it is, how much it has, and what is wrong with it.
+
+use serde::Serialize;
+
+use crate::operation::Source;
+
+/// A file of records.
+#[derive(Debug, Clone, Default, Serialize)]
+#[non_exhaustive]
+pub struct RecordFile {
+    /// Its name, with that of its archive before it.
+    pub name: String,
+    /// What wrote it; `None` if it is none of the known sources.
+    #[serde(serialize_with = "name_of")]
+    pub source: Option<Source>,
+    /// The version of its format, if it says so.
+    pub version: Option<String>,
+    /// How many records were read from it.
+    pub records: u64,
+    /// How many bytes of decompressed text it has.
+    pub bytes: u64,
+    /// The checksum of these, by which a file that is there twice is found.
+    #[serde(skip)]
+    pub(super) checksum: u32,
+    /// What was skipped: it is in no table.
+    pub skipped: Vec<Remark>,
+    /// What violates the format and was understood nevertheless.
+    pub repaired: Vec<Remark>,
+    /// What else a reader should know, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Something that occurred in a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Remark {
+    /// What is counted: `lines that are cut off at 127 bytes`.
+    pub what: &'static str,
+    /// How often.
+    pub count: u64,
+    /// The byte offset of the first in the decompressed text.
+    pub first_offset: Option<u64>,
+}
+
+impl RecordFile {
+    /// A file of which nothing was read.
+    pub fn new(name: String) -> Self {
+        RecordFile { name, ..RecordFile::default() }
+    }
+
+    /// Whether another file has the same text.
+    pub(super) fn is_same(&self, other: &RecordFile) -> bool {
+        let text = |file: &RecordFile| (file.source, file.bytes, file.checksum);
+        self.source.is_some() && self.bytes > 0 && text(self) == text(other)
+    }
+
+    /// Counts something that is skipped.
+    pub(super) fn skip(&mut self, what: &'static str, offset: Option<u64>) {
+        count(&mut self.skipped, what, offset);
+    }
+
+    /// Counts something that is wrong and understood nevertheless.
+    pub(super) fn repair(&mut self, what: &'static str, offset: Option<u64>) {
+        count(&mut self.repaired, what, offset);
+    }
+
+    /// Adds a sentence, once.
+    pub(super) fn note(&mut self, note: impl Into<String>) {
+        let note = note.into();
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// What is wrong with it, a line each: `rank_0.log: skipped 2 lines that are cut off, the first at byte 7`.
+    pub fn damage_lines(&self) -> impl Iterator<Item = String> + '_ {
+        let line = |verb: &'static str| {
+            move |remark: &Remark| {
+                let first = remark.first_offset.map_or(String::new(), |offset| match remark.count {
+                    1 => format!(", at byte {offset}"),
+                    _ => format!(", the first at byte {offset}"),
+                });
+                format!("{}: {verb} {} {}{first}", self.name, remark.count, remark.what)
+            }
+        };
+        self.skipped.iter().map(line("skipped")).chain(self.repaired.iter().map(line("repaired")))
+    }
+}
+
+fn count(remarks: &mut Vec<Remark>, what: &'static str, offset: Option<u64>) {
+    match remarks.iter_mut().find(|remark| remark.what == what) {
+        Some(remark) => remark.count += 1,
+        None => remarks.push(Remark { what, count: 1, first_offset: offset }),
+    }
+}
+
+fn name_of<S: serde::Serializer>(source: &Option<Source>, serializer: S) -> Result<S::Ok, S::Error> {
+    source.map(Source::name).serialize(serializer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damage_is_counted_with_its_first_offset() {
+        let mut file = RecordFile::new("a.log".to_owned());
+        file.skip("lines that are cut off", Some(7));
+        file.skip("lines that are cut off", Some(9));
+        file.repair("missing commas", Some(1));
+        let lines: Vec<String> = file.damage_lines().collect();
+        assert_eq!(lines[0], "a.log: skipped 2 lines that are cut off, the first at byte 7");
+        assert_eq!(lines[1], "a.log: repaired 1 missing commas, at byte 1");
+    }
+}

@@ -1,0 +1,147 @@
+//! NCCL's own records: what jobs leave where nobody ran a profiler.
+//!
+//! Each source has its reader, a file here and a line in [`FORMATS`]. All of them fill the same [`tables`], so that questions are asked
+//! of what was recorded and not of a format. Damaged records are counted and skipped, and keys that a reader does not know are
+//! accepted: all of these formats grow.
+
+mod file;
+mod format;
+mod tables;
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+pub use file::{RecordFile, Remark};
+pub use format::Keep;
+pub use tables::{CallCount, FlowOp, FlowStep, KernelChannel, ProxyOp, ProxyStep, RankStatus, Records};
+
+use flate2::Crc;
+
+use crate::error::Error;
+use crate::input::files::{File, Files};
+use crate::input::{self, Input};
+use crate::operation::Source;
+use format::{Format, Reading, SNIFF};
+
+/// All sources. The first that recognises a file reads it.
+const FORMATS: &[Format] = &[];
+
+/// What wrote a file, by its first decompressed bytes; `None` if it is none of the known sources.
+pub fn source_of(head: &[u8]) -> Option<Source> {
+    format_of(head).map(|format| format.source)
+}
+
+fn format_of(head: &[u8]) -> Option<&'static Format> {
+    FORMATS.iter().find(|format| (format.sniff)(&head[..head.len().min(SNIFF)]))
+}
+
+/// What wrote the first file of an input that is of a known source; `None` if none is.
+///
+/// # Errors
+/// Inputs that cannot be read.
+pub fn source_of_input(input: Input) -> Result<Option<Source>, Error> {
+    let mut files = Files::of(input)?;
+    while let Some(File { bytes, .. }) = files.next()? {
+        let mut head = Vec::new();
+        // An error here occurs again when the file is read.
+        let _ = bytes.take(SNIFF as u64).read_to_end(&mut head);
+        if let Some(source) = source_of(&head) {
+            return Ok(Some(source));
+        }
+    }
+    Ok(None)
+}
+
+/// Reads all files of an input. Files of no known source are among [`Records::files`] without a source.
+///
+/// # Errors
+/// Inputs that cannot be read at all.
+pub fn read(input: Input, keep: Keep) -> Result<Records, Error> {
+    let mut all = Records::default();
+    let mut files = Files::of(input)?;
+    while let Some(file) = files.next()? {
+        all.append(read_file(file, keep));
+    }
+    let archive = files.left_out();
+    if let Some(last) = all.files.last_mut() {
+        archive.into_iter().for_each(|line| last.note(line));
+    }
+    Ok(all)
+}
+
+fn read_file(file: File, keep: Keep) -> Records {
+    let mut records = Records::default();
+    let mut of_file = RecordFile::new(file.name);
+    let mut bytes =
+        BufReader::with_capacity(SNIFF.max(256 * 1024), Counted { bytes: file.bytes, count: 0, checksum: Crc::new() });
+    let mut head = Vec::with_capacity(SNIFF);
+    let failure = bytes.by_ref().take(SNIFF as u64).read_to_end(&mut head).err();
+    let format = format_of(&head);
+    of_file.source = format.map(|format| format.source);
+    let failure = match (format, failure) {
+        (Some(format), None) => {
+            let mut whole = std::io::Cursor::new(head).chain(&mut bytes);
+            let mut reading =
+                Reading { bytes: &mut whole as &mut dyn BufRead, file: &mut of_file, records: &mut records, keep };
+            (format.read)(&mut reading).err()
+        }
+        (_, failure) => failure,
+    };
+    if let Some(failure) = failure {
+        of_file.note(format!("what follows byte {} cannot be read: {failure}", bytes.get_ref().count));
+        of_file.skip("rests of a file that cannot be read", Some(bytes.get_ref().count));
+    }
+    of_file.bytes = bytes.get_ref().count;
+    of_file.checksum = bytes.get_ref().checksum.sum();
+    records.files.push(of_file);
+    records
+}
+
+/// Reads all files of several inputs, as many at once as there are threads. The order of the answer is that of the paths. An input that
+/// cannot be read is among [`Records::files`], with the reason as a note.
+pub fn read_all(paths: &[PathBuf], keep: Keep, threads: usize) -> Records {
+    let next = AtomicUsize::new(0);
+    let found = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(paths.len()) {
+            scope.spawn(|| {
+                while let Some((at, path)) = paths.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed)) {
+                    let records = input::open(path).and_then(|input| read(input, keep)).unwrap_or_else(|error| {
+                        let mut file = RecordFile::new(path.display().to_string());
+                        file.note(error.to_string());
+                        let mut none = Records::default();
+                        none.files.push(file);
+                        none
+                    });
+                    found.lock().unwrap_or_else(PoisonError::into_inner).push((at, records));
+                }
+            });
+        }
+    });
+    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.sort_by_key(|(at, _)| *at);
+    let mut all = Records::default();
+    for (_, records) in found {
+        all.append(records);
+    }
+    all
+}
+
+/// Counts the bytes that pass through.
+struct Counted {
+    bytes: Box<dyn Read + Send>,
+    count: u64,
+    checksum: Crc,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.bytes.read(buf)?;
+        self.count += n as u64;
+        self.checksum.update(&buf[..n]);
+        Ok(n)
+    }
+}
