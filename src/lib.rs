@@ -81,6 +81,7 @@
 //! `cli`, `proto` (Perfetto's protobuf) and `flamegraph` (pictures, by a crate under CDDL-1.0) are on by default, `parquet` is not. Without `cli` no
 //! terminal crate is built.
 
+mod align;
 pub mod analysis;
 pub mod attribution;
 pub mod damage;
@@ -89,12 +90,14 @@ pub mod event;
 pub mod export;
 pub mod id;
 pub mod input;
+pub mod join;
 pub mod load;
 pub mod nccl;
 pub mod operation;
 pub mod ranks;
 pub mod records;
 pub mod report;
+mod robust;
 pub mod sql;
 pub mod store;
 pub mod time;

@@ -11,6 +11,7 @@ use super::collective_info::{CollectiveInfo, CollectiveSums};
 use super::cost::{Cost, KernelCost, Order, Totals};
 use super::losses::Losses;
 use super::not_asked::NotAsked;
+use super::recorded_info::{Beside, JoinReport, RecordedInfo};
 use super::stack_key::StackKey;
 use super::stacks::{Coverage, Stack, StackOptions, StackReport, TraceOfReport, distinct};
 use super::summary::{Summary, summarise};
@@ -42,6 +43,7 @@ pub struct Part {
     not_asked: NotAsked,
     summary: Summary,
     damage: Losses,
+    records: Option<JoinReport>,
 }
 
 /// What a trace has of a stack.
@@ -51,6 +53,7 @@ struct StackPart {
     by: BTreeMap<Evidence, u64>,
     names: BTreeMap<String, Totals>,
     collective: CollectiveInfo,
+    recorded: Option<RecordedInfo>,
 }
 
 impl Part {
@@ -90,14 +93,17 @@ impl Part {
             Rank::Process(process) => format!("process {}", store.tracks.process(process).pid),
             Rank::Trace => name.to_owned(),
         };
+        let beside = options.records.as_deref().map(|of| Beside::of(store, &attribution, of));
         let mut collectives = CollectiveSums::new(store, &launches.kernels, &attribution.kernels);
         let stacks = by_stack(store, &attribution, exact_names, |kernel| per_rank.then(|| rank_of(kernel)))
             .into_iter()
             .map(|((rank, key), kernels)| {
-                let part = StackPart::of(store, &mut collectives, &key, &kernels);
+                let mut part = StackPart::of(store, &mut collectives, &key, &kernels);
+                part.recorded = beside.as_ref().and_then(|beside| beside.info(&kernels));
                 ((rank.map(label), key), part)
             })
             .collect();
+        let records = beside.map(|beside| beside.report(attribution.kernels.iter().map(|row| row.launched.kernel)));
         Part {
             trace: TraceOfReport { name: name.to_owned(), rank, window: summary.window },
             stacks,
@@ -108,6 +114,7 @@ impl Part {
             not_asked: NotAsked::of(store, &attribution.activity.is_collective, &launches.kernels, window),
             summary,
             damage: Losses::of(store),
+            records,
         }
     }
 
@@ -179,6 +186,9 @@ impl StackPart {
         other.by.into_iter().for_each(|(evidence, kernels)| *self.by.entry(evidence).or_default() += kernels);
         other.names.into_iter().for_each(|(name, totals)| self.names.entry(name).or_default().add(totals));
         self.collective.add(other.collective);
+        if let Some(recorded) = other.recorded {
+            self.recorded.get_or_insert_default().add(recorded);
+        }
     }
 }
 
@@ -202,6 +212,9 @@ impl StackReport {
             report.coverage.merge(part.coverage);
             report.not_asked.add(part.not_asked);
             report.damage.add(part.damage);
+            if let Some(records) = part.records {
+                report.records.get_or_insert_default().add(records);
+            }
             if at == 0 {
                 report.summary = part.summary;
                 stacks = part.stacks;
@@ -223,6 +236,7 @@ impl StackReport {
                 kernels: part.names,
                 cost: Cost::of(&part.kernels, wall),
                 collective: part.collective,
+                recorded: part.recorded,
             }
         };
         report.stacks = stacks.into_iter().map(stack).collect();

@@ -4,6 +4,7 @@
 //! pass, the code of the forward pass that made it necessary.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -11,6 +12,7 @@ use super::collective_info::CollectiveInfo;
 use super::cost::{Cost, Order, Totals};
 use super::losses::Losses;
 use super::not_asked::NotAsked;
+use super::recorded_info::{JoinReport, RecordedInfo};
 use super::stack_key::StackKey;
 use super::summary::Summary;
 use crate::attribution::KernelLaunch;
@@ -18,6 +20,7 @@ use crate::attribution::capture::CaptureTally;
 use crate::attribution::launches::{Evidence, Reason, WindowOn};
 use crate::id::RankId;
 use crate::nccl::frames::UserCode;
+use crate::records::Records;
 use crate::store::Store;
 use crate::time::{Ns, Window};
 
@@ -34,12 +37,21 @@ pub struct StackOptions {
     pub per_rank: bool,
     /// Which frames are the user's own code.
     pub user_code: UserCode,
+    /// NCCL's own records of the same job, which are joined to the kernels.
+    pub records: Option<Arc<Records>>,
 }
 
 impl Default for StackOptions {
     fn default() -> Self {
         let user_code = UserCode::default();
-        StackOptions { exact_names: false, window_on: WindowOn::Launch, forward: true, per_rank: false, user_code }
+        StackOptions {
+            exact_names: false,
+            window_on: WindowOn::Launch,
+            forward: true,
+            per_rank: false,
+            user_code,
+            records: None,
+        }
     }
 }
 
@@ -70,6 +82,9 @@ pub struct Stack {
     /// Their collectives.
     #[serde(rename = "messages")]
     pub collective: CollectiveInfo,
+    /// What NCCL's own records say of them; `None` if none of them has a record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<RecordedInfo>,
 }
 
 impl Stack {
@@ -235,6 +250,9 @@ pub struct StackReport {
     pub summary: Summary,
     /// What is wrong with the trace.
     pub damage: Losses,
+    /// How NCCL's own records are joined to the kernels; `None` without records.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub records: Option<JoinReport>,
 }
 
 impl StackReport {

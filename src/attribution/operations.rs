@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use super::ranks::Ranks;
 use super::records::{Record, RecordedGroup, Records};
-use super::selection::{Wanted, collectives};
 use super::{Attribution, KernelLaunch};
 use crate::event::ArgValue;
 use crate::id::{GpuId, PathId, RankId, SliceId};
@@ -34,20 +33,19 @@ pub struct Operations {
 impl Operations {
     /// Those of all collective kernels among the rows of an attribution. The trace must have been loaded with the argument keys
     /// [`args::OF_COLLECTIVES`]; with all arguments there are sequence numbers and peers, too.
-    pub fn of(store: &Store, wanted: &Wanted, attribution: &Attribution) -> Self {
+    pub fn of(store: &Store, attribution: &Attribution) -> Self {
         let mut rows = Vec::new();
-        let communicators = Operations::each(store, wanted, attribution, |operation, _| rows.push(operation));
+        let communicators = Operations::each(store, attribution, |operation, _| rows.push(operation));
         Operations { rows, communicators }
     }
 
     /// Hands them out one by one with the rows of the attribution, and returns their communicators. They take some hundred bytes each.
     pub(crate) fn each<'k>(
         store: &Store,
-        wanted: &Wanted,
         attribution: &'k Attribution,
         mut each: impl FnMut(Operation, &'k KernelLaunch),
     ) -> Vec<Communicator> {
-        let is_collective = collectives(store, wanted);
+        let is_collective = &attribution.activity.is_collective;
         let chosen = |row: &&KernelLaunch| is_collective[store.slices.name(row.launched.kernel).0 as usize];
         let mut reader = Reader::new(store, attribution);
         for row in attribution.kernels.iter().filter(chosen) {

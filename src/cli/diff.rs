@@ -26,6 +26,7 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
         per_rank: false,
         captures: &[],
         reading: &args.reading,
+        records: None,
     };
     span::check(&args.span)?;
     let bounds = bounds(args)?;

@@ -17,9 +17,10 @@ use nccl_stacks::time::Window;
 
 use super::args::{Export, On};
 use super::output::Target;
+use super::recorded::Inputs;
 use super::span::Manner;
 use super::stop::Stop;
-use super::{notes, opening, span};
+use super::{notes, opening, recorded, span};
 
 pub(super) fn run(args: &Export) -> Result<(), Stop> {
     check(args)?;
@@ -39,7 +40,7 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
     if args.cut.is_some() {
         refuse_what_cannot_be_cut(args)?;
     }
-    let database = opening::open(&args.trace, &args.reading, options)?;
+    let database = database(args, options)?;
     if let Some(target) = sqlite {
         write_sqlite(&database, &target)?;
     }
@@ -51,6 +52,23 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
     }
     notes::damage(database.store());
     Ok(())
+}
+
+/// The database of a trace, of records, or of both.
+fn database(args: &Export, options: LoadOptions) -> Result<Database, Stop> {
+    // Only records can be in folders, and standard input can be read only once.
+    if args.records.is_empty() && !args.trace.is_dir() && !recorded::is_record(&args.trace) {
+        return opening::open(&args.trace, &args.reading, options);
+    }
+    let Inputs { traces, records } = recorded::inputs(std::slice::from_ref(&args.trace), &args.records, &args.reading)?;
+    if args.cut.is_some() && traces.is_empty() {
+        return Err(Stop::Usage("--trace cuts a trace, and these are NCCL's own records".to_owned()));
+    }
+    let database = Database::open(recorded::store(&traces, &args.reading, options)?)?;
+    Ok(match records {
+        Some(records) => database.with_records(records),
+        None => database,
+    })
 }
 
 /// Refuses impossible combinations, before anything is read.

@@ -7,7 +7,7 @@ use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use nccl_stacks::analysis::losses::Losses;
 use nccl_stacks::analysis::missing::{self, Missing};
@@ -20,6 +20,7 @@ use nccl_stacks::attribution::selection::{Wanted, choose};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, Loaded, load_each};
 use nccl_stacks::nccl::frames::UserCode;
+use nccl_stacks::records::Records;
 use nccl_stacks::sql::Database;
 use nccl_stacks::store::Store;
 use nccl_stacks::time::Window;
@@ -44,6 +45,8 @@ pub(super) struct Question<'a> {
     /// The captures that the user named; empty for those in the folder beside the trace.
     pub(super) captures: &'a [PathBuf],
     pub(super) reading: &'a Reading,
+    /// NCCL's own records of the job.
+    pub(super) records: Option<Arc<Records>>,
 }
 
 /// The answer of some traces. It may have no stacks.
@@ -106,6 +109,7 @@ impl Question<'_> {
             forward: forward_stacks == Switch::On,
             per_rank: self.per_rank,
             user_code: UserCode::new(user_code.clone()),
+            records: self.records.clone(),
         }
     }
 
@@ -120,8 +124,10 @@ impl Question<'_> {
             };
             Ok((part, missing))
         };
+        // Records are joined by the numbers of operations, too.
+        let args = if self.records.is_some() { ArgsWanted::OPERATIONS } else { ArgsWanted::COLLECTIVES };
         let Answers { of_traces, of_archives } =
-            self.reduce(files, &Reduce { args: ArgsWanted::COLLECTIVES, compares_clocks: false, by: &by })?;
+            self.reduce(files, &Reduce { args, compares_clocks: false, by: &by })?;
         let (mut parts, mut reasons, mut damage) = (Vec::new(), Vec::new(), Vec::new());
         for Answered { part: (part, missing), damage: of_trace, .. } in of_traces {
             parts.push(part);

@@ -140,10 +140,11 @@ impl RankQuestion<'_> {
             per_rank: false,
             captures: &[],
             reading: self.reading,
+            records: None,
         };
         let how = question.how();
         let by = |Prepared { name, attributor, launches, window, .. }: Prepared<'_>| {
-            Ok(reduce(name, attributor, &question.wanted, launches, window, &how))
+            Ok(reduce(name, attributor, launches, window, &how))
         };
         question.reduce(files, &Reduce { args: ArgsWanted::OPERATIONS, compares_clocks: true, by: &by })
     }

@@ -13,26 +13,30 @@ use nccl_stacks::sql::{Database, script};
 
 use super::args::{Sql, TableFormat};
 use super::output::Output;
+use super::recorded::Inputs;
 use super::session::Session;
 use super::stop::Stop;
 use super::terminal::stdout_width;
-use super::{captures, notes, opening, prompt, traces};
+use super::{captures, notes, opening, prompt, recorded, traces};
 
 pub(super) fn run(args: &Sql) -> Result<(), Stop> {
     let (traces, query) = words(args);
     if let (Some(_), Some(_)) = (query, &args.file) {
         return Err(Stop::Usage("the argument '--file <FILE>' cannot be used with a query".to_owned()));
     }
-    let traces = traces::expand(&traces)?;
+    let Inputs { traces, records } = recorded::inputs(&traces, &args.records, &args.reading)?;
     let query = statements(args, &traces, query)?;
     let of_captures = captures::beside_all(&traces);
     let inputs: Vec<&Path> = traces.iter().chain(&args.file).chain(&of_captures).map(PathBuf::as_path).collect();
     let output = Output::open(args.output.as_deref(), &inputs)?;
     let options = opening::options(&args.reading, ArgsWanted::All);
-    let store = opening::read_all(&traces, &args.reading, options)?;
+    let store = recorded::store(&traces, &args.reading, options)?;
     let wants_captures = query.as_deref().is_none_or(reads_attribution) && may_have_replays(&store);
     let captures = wants_captures.then(|| captures::read_beside(&traces, options)).transpose()?;
     let mut database = Database::open_with_ranks(store, captures, rank_rows)?;
+    if let Some(records) = records {
+        database = database.with_records(records);
+    }
     let watch = database.restrict()?;
     let session = Session::new(&database, watch);
     let form = form(args.format, matches!(output, Output::Stdout));

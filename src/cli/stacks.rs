@@ -8,7 +8,7 @@ use super::output::Output;
 use super::question::{Asked, Question};
 use super::stop::Stop;
 use super::terminal::say;
-use super::{captures, notes, opening, span, terminal, traces};
+use super::{captures, notes, opening, recorded, span, terminal};
 
 /// How many callers are shown in text by default, above the user's own code: enough to see where it comes from, few enough for a screen.
 const DEPTH: usize = 6;
@@ -16,8 +16,16 @@ const DEPTH: usize = 6;
 /// How many callers get_call_stacks.py has above the launch.
 const SCRIPT_DEPTH: usize = 12;
 
+/// Why records alone are refused.
+const ONLY_RECORDS: &str = "these are NCCL's own records, and no trace. The commands hang, records and ranks read them alone; beside a trace they are joined to its kernels";
+
 pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     let form = if args.json { Form::Json } else { Form::from(args.format) };
+    span::check(&args.span)?;
+    let recorded::Inputs { traces: files, records } = recorded::inputs(&args.traces, &args.records, &args.reading)?;
+    if files.is_empty() {
+        return Err(Stop::Usage(ONLY_RECORDS.to_owned()));
+    }
     let question = Question {
         wanted: opening::wanted(&args.selection, &args.reading)?,
         span: &args.span,
@@ -25,9 +33,8 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
         per_rank: args.per_rank,
         captures: &args.capture_trace,
         reading: &args.reading,
+        records,
     };
-    span::check(&args.span)?;
-    let files = traces::expand(&args.traces)?;
     let captures: Vec<_> = files.iter().flat_map(|file| captures::paths(&args.capture_trace, file)).collect();
     let others = args.selection.family_file.iter().chain(&captures).chain(&files);
     let inputs: Vec<_> = others.map(std::path::PathBuf::as_path).collect();
@@ -47,6 +54,7 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     if !is_empty {
         notes::coverage(&report);
         notes::left_out(&report, args.span.window_on.into());
+        notes::joined(&report);
     }
     damage.iter().for_each(|line| say(line));
     let names: Vec<String> = args.traces.iter().map(|trace| trace.display().to_string()).collect();

@@ -6,10 +6,11 @@
 
 use std::collections::BTreeSet;
 
-use super::clock::{Clocks, median_of};
+use super::clock::Clocks;
 use super::job::Job;
 use super::matching::{Matches, Unit};
 use super::waiting::measure;
+use crate::robust::median_of;
 use crate::time::Ns;
 
 /// How many ranks a chain may have.

@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use super::align::{Token, pairs};
 use super::job::Job;
 use super::part::{Kind, RankPart, Row, Tie};
+use crate::align::{Token, pairs};
 use crate::nccl::collectives::Collective;
 
 /// The collectives of a job, matched.

@@ -10,7 +10,6 @@ use crate::attribution::busy::Busy;
 use crate::attribution::launches::{self, Evidence, Launched, Launches};
 use crate::attribution::operations::Operations;
 use crate::attribution::ranks::Ranks;
-use crate::attribution::selection::Wanted;
 use crate::attribution::{Attribution, AttributionOptions, Attributor, KernelLaunch};
 use crate::event::ArgValue;
 use crate::id::{GpuId, RankId, SliceId, ThreadId, TraceId};
@@ -21,13 +20,12 @@ use crate::store::slices::UNFINISHED;
 use crate::store::strings::StringId;
 use crate::time::{Ns, Window};
 
-/// Reduces a trace to the collectives of a window, one part for each rank in it. `wanted` are the kernels of `launches`; those of them
+/// Reduces a trace to the collectives of a window, one part for each rank in it. Kernels of `launches`
 /// that are no collectives are left out. The trace must have been loaded with [`crate::event::ArgsWanted::OPERATIONS`], or all. If
 /// the store has several traces, each has parts of its own, under its own name instead of `name`.
 pub fn reduce(
     name: &str,
     attributor: Attributor<'_>,
-    wanted: &Wanted,
     launches: &Launches,
     window: Window,
     options: &StackOptions,
@@ -43,8 +41,7 @@ pub fn reduce(
     let ranks = Ranks::of(store, &attribution.kernels);
     let mut found = Found::default();
     let mut own: Vec<Own<'_>> = Vec::new();
-    let groups =
-        Operations::each(store, wanted, &attribution, |operation, row| own.push(found.own(store, operation, row)));
+    let groups = Operations::each(store, &attribution, |operation, row| own.push(found.own(store, operation, row)));
     found.groups = groups.into_iter().map(group).collect();
     let mut parts = Vec::new();
     for RankGpus { trace, rank, gpus } in by_rank(&own, &ranks) {

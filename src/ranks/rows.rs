@@ -29,7 +29,7 @@ pub fn rank_rows(store: &Store) -> Result<RankRows, String> {
     let launches = launches::find(store, &choose(store, &wanted));
     let attributor = Attributor::new(store, &wanted, Captured::default());
     let name = store.traces.first().map_or("", |trace| trace.name.as_deref().unwrap_or(&trace.file));
-    let parts = reduce(name, attributor, &wanted, &launches, Window::ALL, &StackOptions::default());
+    let parts = reduce(name, attributor, &launches, Window::ALL, &StackOptions::default());
     let compared = Compared::of(parts, ClockMode::Align).map_err(|error| error.to_string())?;
     Ok(RankRows { ranks: ranks(store, &compared), matches: matches(&compared) })
 }

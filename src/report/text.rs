@@ -14,6 +14,7 @@ use super::frames::{Part, parts, shorten_frame};
 use crate::analysis::collective_info::{Bandwidth, Bytes, CollectiveInfo};
 use crate::analysis::cost::{Cost, Distribution};
 use crate::analysis::origin::names;
+use crate::analysis::recorded_info::RecordedInfo;
 use crate::analysis::stack_key::StackKey;
 use crate::analysis::stacks::{Stack, StackReport};
 use crate::nccl::frames::{is_library, is_plumbing, package, short_c_function};
@@ -47,6 +48,9 @@ pub(super) fn stacks(report: &StackReport, screen: &Screen, out: &mut impl Write
         for stack in of_key {
             let rank = stack.rank.iter().map(|rank| format!("{}:", visible(rank)));
             wrap(&rank.chain(numbers(stack)).collect::<Vec<_>>(), screen, out)?;
+            if let Some(recorded) = &stack.recorded {
+                self::recorded(stack, recorded, out)?;
+            }
             if screen.verbose {
                 details(stack, out)?;
             }
@@ -206,6 +210,31 @@ fn details(stack: &Stack, out: &mut impl Write) -> io::Result<()> {
         )?;
     }
     writeln!(out, "{INDENT}  Kernels: {}", kernel_names(stack))
+}
+
+/// What NCCL's own records say: `Recorded: RING, SIMPLE, 4 channels (plugin-dump)`.
+fn recorded(stack: &Stack, recorded: &RecordedInfo, out: &mut impl Write) -> io::Result<()> {
+    let mut said = Vec::new();
+    for found in [&recorded.algorithms, &recorded.protocols] {
+        said.extend((!found.is_empty()).then(|| values(found, stack)));
+    }
+    let channels: Vec<String> = recorded.channels.keys().map(u32::to_string).collect();
+    said.extend((!channels.is_empty()).then(|| format!("{} channels", channels.join(" or "))));
+    let of = if recorded.kernels == stack.count {
+        String::new()
+    } else {
+        format!(" of {} of {}", count(recorded.kernels), kernels(stack.count))
+    };
+    let sources: Vec<&str> = recorded.sources.keys().map(String::as_str).collect();
+    if !said.is_empty() {
+        writeln!(out, "{INDENT}  Recorded: {} ({}{of})", said.join(", "), sources.join(", "))?;
+    }
+    let Some(proxy) = &recorded.proxy else { return Ok(()) };
+    let all: Ns = proxy.phases().iter().map(|(_, time)| *time).sum();
+    let phases = proxy.phases().into_iter().filter(|(_, time)| *time > Ns::ZERO);
+    let shares: Vec<String> =
+        phases.map(|(name, time)| format!("{} {name}", percent(time.share_of(all).unwrap_or_default()))).collect();
+    writeln!(out, "{INDENT}  Proxy: {} steps, {}; {}", count(proxy.steps), size(proxy.bytes), shares.join(", "))
 }
 
 /// `1.84 MB to 8.39 MB each (unknown ×2)`

@@ -10,6 +10,7 @@ use crate::attribution::KernelLaunch;
 use crate::attribution::launches::Evidence;
 use crate::attribution::threads::thread_name;
 use crate::id::{PathId, SliceId};
+use crate::join::Unjoined;
 use crate::operation::{Communicator, Operation};
 
 type CellOf = fn(&Source, usize) -> Cell<'_>;
@@ -93,7 +94,13 @@ fn operation(s: &Source, i: usize) -> &Operation {
 }
 
 fn communicator(s: &Source, i: usize) -> Option<&Communicator> {
-    s.attributed().operations.communicators.get(operation(s, i).communicator?)
+    s.communicator_of_row(i).map(|row| s.communicator(row))
+}
+
+/// The call path that a record has itself, outermost first, a frame a line.
+fn recorded_path(s: &Source, i: usize) -> Cell<'_> {
+    let path = operation(s, i).recorded_path.and_then(|path| s.records().paths.get(path as usize));
+    path.map_or(Cell::Null, |path| Cell::Owned(path.join("\n")))
 }
 
 fn owned(text: Option<String>) -> Cell<'static> {
@@ -103,10 +110,10 @@ fn owned(text: Option<String>) -> Cell<'static> {
 /// `collective`: one row for each collective or point-to-point operation, see [`Operation`].
 pub(super) static COLLECTIVE: Table = Table {
     name: c"collective",
-    rows: |s| s.attributed().operations.rows.len(),
+    rows: Source::operations,
     columns: &[
         id(),
-        int("kernel_id", Sorted, |s, i| known(operation(s, i).kernel)),
+        int("kernel_id", Integer, |s, i| known(s.kernel_of_row(i).and_then(Result::ok))),
         int("rank", Integer, |s, i| known(operation(s, i).rank)),
         text("communicator", |s, i| owned(communicator(s, i).and_then(Communicator::key))),
         text("group_name", |s, i| communicator(s, i).and_then(|group| group.name.as_deref()).into()),
@@ -122,7 +129,7 @@ pub(super) static COLLECTIVE: Table = Table {
         int("enqueue_ts", Scan, |s, i| known(operation(s, i).enqueued)),
         int("launch_id", Integer, |s, i| known::<SliceId>(operation(s, i).launch)),
         int("launch_ts", Scan, |s, i| known(operation(s, i).launched)),
-        int("ts", Sorted, |s, i| known(operation(s, i).start)),
+        int("ts", Scan, |s, i| known(operation(s, i).start)),
         int("dur", Scan, |s, i| known(operation(s, i).took())),
         text("state", |s, i| operation(s, i).state.name().into()),
         text("algorithm", |s, i| operation(s, i).algorithm.as_deref().into()),
@@ -131,5 +138,13 @@ pub(super) static COLLECTIVE: Table = Table {
         int("capture_path_id", Integer, |s, i| known(operation(s, i).capture)),
         int("gpu_upid", Integer, |s, i| known(operation(s, i).gpu.map(|gpu| gpu.process))),
         int("stream_utid", Integer, |s, i| known(operation(s, i).stream)),
+        text("source", |s, i| Cell::Text(operation(s, i).source.name())),
+        int("file_id", Integer, |s, i| known(s.record_of_row(i).and_then(|at| s.records().file_of.get(at).copied()))),
+        int("communicator_id", Integer, |s, i| s.communicator_of_row(i).map(|row| row as i64).into()),
+        int("place", Scan, |s, i| known(operation(s, i).place)),
+        int("channels", Scan, |s, i| known(operation(s, i).channels)),
+        text("stream", |s, i| owned(operation(s, i).stream_handle.map(|handle| format!("{handle:#x}")))),
+        text("recorded_path", recorded_path),
+        text("unjoined", |s, i| s.kernel_of_row(i).and_then(Result::err).map(Unjoined::name).into()),
     ],
 };

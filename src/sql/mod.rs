@@ -13,6 +13,7 @@ mod launch_tables;
 pub mod queries;
 mod rank_tables;
 pub mod ranks;
+mod record_tables;
 mod relations;
 pub mod restrict;
 pub mod script;
@@ -28,6 +29,7 @@ use rusqlite::{Connection, Params, Row};
 
 use crate::attribution::capture::Captures;
 use crate::error::Error;
+use crate::records::Records;
 use crate::store::Store;
 use queries::Query;
 use ranks::Compare;
@@ -76,6 +78,14 @@ impl Database {
             engine::register_if(&database.connection, &database.source, table, Source::incomparable)?;
         }
         Ok(database)
+    }
+
+    /// Puts NCCL's own records of the same job beside the store, or in its place. Call it before the first query.
+    #[must_use]
+    pub fn with_records(self, records: Arc<Records>) -> Self {
+        // Only the first call can set them, and later ones would change tables that have been read.
+        let _ = self.source.records.set(records);
+        self
     }
 
     fn whole(source: Source) -> Result<Self, Error> {

@@ -3,7 +3,7 @@
 //! Attributing every kernel of a large trace takes about as long as `stacks` itself; most queries do not need it.
 
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use super::ranks::{Compare, RankRows};
 use crate::attribution::capture::{Captured, Captures};
@@ -13,7 +13,9 @@ use crate::attribution::ranks::Ranks;
 use crate::attribution::selection::{Wanted, family_of};
 use crate::attribution::{Attribution, AttributionOptions, Attributor};
 use crate::id::{OperationId, RankId, SliceId};
-use crate::operation::Operation;
+use crate::join::{Joined, Unjoined};
+use crate::operation::{Communicator, Operation};
+use crate::records::Records;
 use crate::store::Store;
 
 /// A store and what is derived from it. It dereferences to the store.
@@ -26,6 +28,10 @@ pub struct Source {
     /// How the ranks are compared.
     pub(super) compare: Option<Compare>,
     compared: OnceLock<Result<RankRows, String>>,
+    /// NCCL's own records.
+    pub(super) records: OnceLock<Arc<Records>>,
+    /// Which of them are of which kernels.
+    joined: OnceLock<Joined>,
 }
 
 /// The attribution of all kernels, with the default [`AttributionOptions`].
@@ -49,6 +55,8 @@ impl Source {
             attributed: OnceLock::new(),
             compare: None,
             compared: OnceLock::new(),
+            records: OnceLock::new(),
+            joined: OnceLock::new(),
         }
     }
 
@@ -64,9 +72,65 @@ impl Source {
         })
     }
 
+    /// NCCL's own records; empty if there are none.
+    pub(super) fn records(&self) -> &Records {
+        static NONE: LazyLock<Records> = LazyLock::new(Records::default);
+        self.records.get().map_or(&NONE, |records| records)
+    }
+
+    /// How many rows `collective` has: operations of the trace, then those of the records.
+    pub(super) fn operations(&self) -> usize {
+        self.attributed().operations.rows.len() + self.records().operations.len()
+    }
+
     /// A row of `collective`.
     pub(super) fn operation(&self, row: usize) -> &Operation {
-        &self.attributed().operations.rows[row]
+        let of_trace = &self.attributed().operations.rows;
+        of_trace.get(row).unwrap_or_else(|| &self.records().operations[row - of_trace.len()])
+    }
+
+    /// The position of a row of `collective` among the operations of the records, if it is one of these.
+    pub(super) fn record_of_row(&self, row: usize) -> Option<usize> {
+        row.checked_sub(self.attributed().operations.rows.len())
+    }
+
+    /// The row of `collective` of an operation of the records.
+    pub(super) fn row_of_record(&self, operation: usize) -> usize {
+        self.attributed().operations.rows.len() + operation
+    }
+
+    /// The kernel of a row of `collective`: its own, or the one that a record is joined to; or why that has none.
+    pub(super) fn kernel_of_row(&self, row: usize) -> Option<Result<SliceId, Unjoined>> {
+        match self.record_of_row(row) {
+            None => self.operation(row).kernel.map(Ok),
+            Some(record) => self.joined().kernels.get(record).copied().flatten(),
+        }
+    }
+
+    fn joined(&self) -> &Joined {
+        self.joined.get_or_init(|| Joined::of(&self.attributed().operations, self.records()))
+    }
+
+    /// How many communicators there are: those of the trace, then those of the records.
+    pub(super) fn communicators(&self) -> usize {
+        self.attributed().operations.communicators.len() + self.records().communicators.len()
+    }
+
+    /// A row of `communicator`.
+    pub(super) fn communicator(&self, row: usize) -> &Communicator {
+        let of_trace = &self.attributed().operations.communicators;
+        of_trace.get(row).unwrap_or_else(|| &self.records().communicators[row - of_trace.len()])
+    }
+
+    /// The row of `communicator` of a position among those of the records.
+    pub(super) fn communicator_of_record(&self, communicator: Option<usize>) -> Option<usize> {
+        communicator.map(|communicator| self.attributed().operations.communicators.len() + communicator)
+    }
+
+    /// The row of `communicator` of a row of `collective`.
+    pub(super) fn communicator_of_row(&self, row: usize) -> Option<usize> {
+        let communicator = self.operation(row).communicator;
+        if self.record_of_row(row).is_some() { self.communicator_of_record(communicator) } else { communicator }
     }
 
     /// The row of `collective` that a kernel carries out.
@@ -114,7 +178,7 @@ impl Attributed {
         let captured = captures.map_or_else(Captured::default, |known| known.stacks(store, &mut launches));
         let attributor = Attributor::new(store, &wanted, captured);
         let attribution = attributor.attribute(launches.kernels.iter(), AttributionOptions::default());
-        let operations = Operations::of(store, &wanted, &attribution);
+        let operations = Operations::of(store, &attribution);
         let ranks = Ranks::of(store, &attribution.kernels);
         let ranks = attribution.kernels.iter().map(|row| ranks.of_kernel(row)).collect();
         // Both are in the order of kernels.

@@ -4,6 +4,9 @@
 //! columns that they expect. Times and lengths are in ns.
 
 use super::launch_tables::{CALL_PATH, COLLECTIVE, KERNEL_LAUNCH};
+use super::record_tables::{
+    COMMUNICATOR, FLOW_OP, FLOW_STEP, KERNEL_CHANNEL, PROXY_OP, PROXY_STEP, RANK_STATUS, RECORD_FILE,
+};
 use super::source::Source;
 use super::table::Lookup::{FewValues, Integer, IntegerIn, Row, Scan, Sorted, Text};
 use super::table::{Cell, Column, Lookup, Table};
@@ -35,6 +38,14 @@ pub const TABLES: &[&Table] = &[
     &KERNEL_LAUNCH,
     &CALL_PATH,
     &COLLECTIVE,
+    &COMMUNICATOR,
+    &RECORD_FILE,
+    &RANK_STATUS,
+    &KERNEL_CHANNEL,
+    &PROXY_OP,
+    &PROXY_STEP,
+    &FLOW_OP,
+    &FLOW_STEP,
 ];
 
 type CellOf = fn(&Source, usize) -> Cell<'_>;

@@ -36,7 +36,7 @@ fn parts(path: &Path) -> Vec<RankPart> {
     let launches = launches::find(&store, &choose(&store, &wanted));
     let attributor = Attributor::new(&store, &wanted, Captured::default());
     let name = path.file_name().unwrap().to_str().unwrap();
-    reduce(name, attributor, &wanted, &launches, Window::ALL, &StackOptions::default())
+    reduce(name, attributor, &launches, Window::ALL, &StackOptions::default())
 }
 
 /// The ranks of some traces, by the library.

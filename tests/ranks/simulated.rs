@@ -33,7 +33,7 @@ pub(crate) fn parts(name: &str, text: Vec<u8>) -> Vec<RankPart> {
     let wanted = Wanted::collectives();
     let launches = launches::find(&store, &choose(&store, &wanted));
     let attributor = Attributor::new(&store, &wanted, Captured::default());
-    reduce(name, attributor, &wanted, &launches, Window::ALL, &StackOptions::default())
+    reduce(name, attributor, &launches, Window::ALL, &StackOptions::default())
 }
 
 pub(crate) fn compare(made: &Made) -> Compared {

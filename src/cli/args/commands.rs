@@ -46,6 +46,10 @@ pub(crate) struct Sql {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 
+    /// NCCL's own records of the same job, as in the main job. Repeatable
+    #[arg(long, value_name = "PATH", help_heading = "Input")]
+    pub(crate) records: Vec<PathBuf>,
+
     /// How to write the answer [default: table on a terminal, csv otherwise]
     #[arg(long, value_name = "FORM", value_enum)]
     pub(crate) format: Option<TableFormat>,
@@ -214,7 +218,7 @@ Examples:
 #[command(before_help = EXPORT_EXAMPLES)]
 #[command(group = ArgGroup::new("forms").args(["sqlite", "parquet", "cut"]).required(true).multiple(true))]
 pub(crate) struct Export {
-    /// The trace, as for the main job
+    /// The trace, as for the main job; for --sqlite and --parquet also NCCL's own records, or a folder of them
     pub(crate) trace: PathBuf,
 
     /// Write all tables into this SQLite database, which any sqlite3 opens
@@ -230,6 +234,10 @@ pub(crate) struct Export {
     /// chosen kernels are marked. The options below choose the kernels and the window
     #[arg(long = "trace", value_name = "FILE")]
     pub(crate) cut: Option<PathBuf>,
+
+    /// NCCL's own records of the same job, as in the main job: they have tables of their own. Repeatable
+    #[arg(long, value_name = "PATH", help_heading = "Input")]
+    pub(crate) records: Vec<PathBuf>,
 
     /// Which kernels.
     #[command(flatten)]

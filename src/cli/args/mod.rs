@@ -158,6 +158,13 @@ pub(crate) struct Stacks {
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     pub(crate) capture_trace: Vec<PathBuf>,
 
+    /// NCCL's own records of the same job: a file, or a folder of them. Repeatable
+    ///
+    /// They are joined to the kernels, whose stacks gain algorithm, protocol, channels and what the proxy threads waited for. Records among
+    /// the traces are recognised, too.
+    #[arg(long, value_name = "PATH", help_heading = "Input")]
+    pub(crate) records: Vec<PathBuf>,
+
     /// What the stacks show.
     #[command(flatten)]
     pub(crate) climbing: Climbing,

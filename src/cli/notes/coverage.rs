@@ -21,6 +21,35 @@ pub(crate) fn coverage(report: &StackReport) {
     }
 }
 
+/// How NCCL's own records are joined to the kernels, and which are not.
+pub(crate) fn joined(report: &StackReport) {
+    let Some(records) = &report.records else { return };
+    note(&format!(
+        "Records: {} of {} joined to kernels; {} of {} in the window have one",
+        count(records.joined),
+        count(records.records),
+        count(records.kernels_with),
+        kernels(records.kernels_with + records.kernels_without)
+    ));
+    for (reason, unjoined) in &records.unjoined {
+        note(&format!("Not joined: {}, {}", count(*unjoined), reason.phrase()));
+    }
+    for group in &records.groups {
+        let rank = group.rank.map_or(String::new(), |rank| format!(" rank {rank}"));
+        let clock = group.offset.zip(group.deviation).map_or(String::new(), |(offset, deviation)| {
+            format!(", clock {} ahead, ± {}", duration(offset), duration(deviation))
+        });
+        detail(&format!(
+            "Joined: {} ({}) with{rank} {}: {} of {} records{clock}",
+            visible(&group.file),
+            group.source.name(),
+            visible(group.group.as_deref().unwrap_or("without a group")),
+            count(group.joined),
+            count(group.records)
+        ));
+    }
+}
+
 /// What the question leaves out of all communication, where the answer does not say it.
 pub(crate) fn not_asked(report: &StackReport) {
     if let Some(text) = report::not_asked(&report.not_asked) {

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::Causes;
-use crate::ranks::clock::median_of;
 use crate::ranks::matching::Unit;
 use crate::ranks::part::{Class, Row, Segment};
+use crate::robust::median_of;
 use crate::time::Ns;
 
 /// The places where a segment begins and ends: stacks, numbered over all ranks; and whether it ends in a new step.

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::compare::{ClassKey, Compared};
 use super::{Causes, Excess, ExcessPart, LateAt, MOST, OUT_OF_PROPORTION, WORTH};
 use crate::nccl::calls::waits_for_gpu;
-use crate::ranks::clock::median_of;
 use crate::ranks::part::{Class, Outlier, RankPart};
+use crate::robust::median_of;
 use crate::time::Ns;
 
 /// What has so much of the excess is blamed even if nothing else ran.

@@ -3,8 +3,8 @@
 use super::compare::Compared;
 use super::pattern::{Lagging, pattern};
 use super::{Causes, Excess, LateAt, LaunchLate, Pattern, Place};
-use crate::ranks::clock::median_of;
 use crate::ranks::part::Segment;
+use crate::robust::median_of;
 use crate::time::Ns;
 
 impl Causes<'_> {

@@ -15,10 +15,11 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::chain::Chains;
-use super::clock::{Clocks, median_of};
+use super::clock::Clocks;
 use super::job::Job;
 use super::matching::Matches;
 use super::part::{PartStack, RankPart, Row};
+use crate::robust::median_of;
 use crate::time::Ns;
 
 /// Why a rank came late to a collective.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::compare::{ClassKey, Compared};
 use super::{MOST, OUT_OF_PROPORTION, Pattern, WORTH};
-use crate::ranks::clock::median_of;
+use crate::robust::median_of;
 use crate::time::Ns;
 
 /// How many standard deviations the share of longer segments must be above one half.

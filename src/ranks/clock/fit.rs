@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{RankClock, Residual, median_of};
+use super::{RankClock, Residual};
 use crate::ranks::job::{Job, ranges};
 use crate::ranks::matching::Matches;
+use crate::robust::median_of;
 use crate::time::Ns;
 
 /// With fewer collectives two ranks are not aligned.

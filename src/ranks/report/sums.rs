@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use super::{Compared, GroupWaits, Pair, RankReport, RankWaits, SizeRow, StackWaits, StepWaits, TransferBandwidth};
 use crate::nccl::collectives::Collective;
 use crate::ranks::cause::{Causes, LateAt};
-use crate::ranks::clock::median_of;
 use crate::ranks::job::Job;
 use crate::ranks::matching::{Column, Unit};
 use crate::ranks::part::{PartStack, RankPart, Row, Tie};
 use crate::ranks::timeline::{Axis, Spans};
 use crate::ranks::waiting::{Measured, by_lengths, measure};
+use crate::robust::median_of;
 use crate::time::Ns;
 
 /// Sums over the collectives of a job.

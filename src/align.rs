@@ -6,21 +6,21 @@
 //! pair them in order the one is taken in which that difference changes least. What is left out costs more than what one pair can
 //! cost, so that pairs are not left out because their times disagree; whether they do is for the clocks to say.
 
-use super::clock::median_of;
+use crate::robust::median_of;
 
 /// A collective of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Token {
+pub(crate) struct Token {
     /// What must be equal.
-    pub(super) what: u32,
+    pub(crate) what: u32,
     /// What should be equal: type and sizes. 0 if unknown.
-    pub(super) size: u32,
+    pub(crate) size: u32,
     /// PyTorch's number; equal ones belong together, and different ones never do.
-    pub(super) seq: Option<u32>,
+    pub(crate) seq: Option<u32>,
     /// When it ended on its rank's clock, in ns.
-    pub(super) end: i64,
+    pub(crate) end: i64,
     /// Whether all members end together.
-    pub(super) is_tied: bool,
+    pub(crate) is_tied: bool,
 }
 
 /// What leaving out one collective costs, in ns of disagreement.
@@ -50,7 +50,7 @@ impl Token {
 }
 
 /// The pairs, in order.
-pub(super) fn pairs(a: &[Token], b: &[Token]) -> Vec<(usize, usize)> {
+pub(crate) fn pairs(a: &[Token], b: &[Token]) -> Vec<(usize, usize)> {
     if are_alike(a, b) {
         return (0..a.len()).map(|at| (at, at)).collect();
     }

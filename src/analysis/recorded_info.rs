@@ -1,0 +1,230 @@
+//! What NCCL's own records say of the kernels of a stack: algorithm, protocol, channels, and what the proxy threads waited for.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+
+use crate::attribution::operations::Operations;
+use crate::attribution::{Attribution, KernelLaunch};
+use crate::id::SliceId;
+use crate::join::{Joined, JoinedGroup, Unjoined};
+use crate::operation::Operation;
+use crate::records::{ProxyStep, Records};
+use crate::store::Store;
+use crate::time::Ns;
+
+/// What the records of some kernels say. Each map has the number of kernels per value.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct RecordedInfo {
+    /// How many kernels have a record.
+    pub kernels: u64,
+    /// How many by each source.
+    pub sources: BTreeMap<String, u64>,
+    /// Algorithms.
+    pub algorithms: BTreeMap<String, u64>,
+    /// Protocols.
+    pub protocols: BTreeMap<String, u64>,
+    /// Numbers of channels.
+    pub channels: BTreeMap<u32, u64>,
+    /// Where the steps of the proxy threads spent their time; `None` without any.
+    pub proxy: Option<ProxyTimes>,
+}
+
+/// Where the steps of proxy threads spent their time. Steps overlap, so that these are longer than the kernels.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ProxyTimes {
+    /// How many steps.
+    pub steps: u64,
+    /// How many bytes they moved, as far as that is known.
+    pub bytes: u64,
+    /// Waiting for the GPU.
+    #[serde(rename = "gpu_wait_ns")]
+    pub gpu_wait: Ns,
+    /// Sends waiting until the receiver had room.
+    #[serde(rename = "peer_wait_ns")]
+    pub peer_wait: Ns,
+    /// On the network; of receives that includes waiting for the other side.
+    #[serde(rename = "network_ns")]
+    pub network: Ns,
+    /// Receives flushing to the GPU.
+    #[serde(rename = "flush_ns")]
+    pub flush: Ns,
+}
+
+impl ProxyTimes {
+    /// The phases with their names, in the order of a step.
+    pub fn phases(&self) -> [(&'static str, Ns); 4] {
+        [
+            ("waiting for the GPU", self.gpu_wait),
+            ("waiting for the receiver", self.peer_wait),
+            ("on the network", self.network),
+            ("flushing", self.flush),
+        ]
+    }
+
+    fn step(&mut self, step: &ProxyStep) {
+        self.steps += 1;
+        self.bytes += step.bytes.unwrap_or_default();
+        self.gpu_wait += step.gpu_wait.unwrap_or_default();
+        self.peer_wait += step.peer_wait.unwrap_or_default();
+        self.network += step.network.unwrap_or_default();
+        self.flush += step.flush.unwrap_or_default();
+    }
+
+    fn add(&mut self, other: &ProxyTimes) {
+        self.steps += other.steps;
+        self.bytes += other.bytes;
+        self.gpu_wait += other.gpu_wait;
+        self.peer_wait += other.peer_wait;
+        self.network += other.network;
+        self.flush += other.flush;
+    }
+}
+
+impl RecordedInfo {
+    pub(super) fn add(&mut self, other: RecordedInfo) {
+        self.kernels += other.kernels;
+        other.sources.into_iter().for_each(|(source, kernels)| *self.sources.entry(source).or_default() += kernels);
+        for (known, others) in [(&mut self.algorithms, other.algorithms), (&mut self.protocols, other.protocols)] {
+            others.into_iter().for_each(|(value, kernels)| *known.entry(value).or_default() += kernels);
+        }
+        other.channels.into_iter().for_each(|(number, kernels)| *self.channels.entry(number).or_default() += kernels);
+        if let Some(proxy) = other.proxy {
+            self.proxy.get_or_insert_default().add(&proxy);
+        }
+    }
+}
+
+/// How the records beside some traces are joined to their kernels.
+#[derive(Debug, Clone, Default, Serialize)]
+#[non_exhaustive]
+pub struct JoinReport {
+    /// How many operations the records have.
+    pub records: u64,
+    /// How many of them are joined to a kernel.
+    pub joined: u64,
+    /// How many are not, by reason.
+    pub unjoined: BTreeMap<Unjoined, u64>,
+    /// How many kernels of the window have a record.
+    pub kernels_with: u64,
+    /// How many have none.
+    pub kernels_without: u64,
+    /// How the groups of the records fit those of the traces.
+    pub groups: Vec<JoinedGroup>,
+    /// By record: how far it got. A record that one trace has no kernel for may be of another.
+    #[serde(skip)]
+    states: Vec<State>,
+}
+
+/// How far joining a record got, from worst to best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum State {
+    Not(Unjoined),
+    Joined,
+}
+
+impl JoinReport {
+    /// Adds that of another trace.
+    pub(super) fn add(&mut self, other: JoinReport) {
+        self.kernels_with += other.kernels_with;
+        self.kernels_without += other.kernels_without;
+        self.groups.extend(other.groups);
+        if self.states.is_empty() {
+            self.states = other.states;
+        } else {
+            self.states.iter_mut().zip(other.states).for_each(|(known, other)| *known = (*known).max(other));
+        }
+        self.count();
+    }
+
+    fn count(&mut self) {
+        self.records = self.states.len() as u64;
+        (self.joined, self.unjoined) = (0, BTreeMap::new());
+        for state in &self.states {
+            match state {
+                State::Joined => self.joined += 1,
+                State::Not(reason) => *self.unjoined.entry(*reason).or_default() += 1,
+            }
+        }
+    }
+}
+
+/// The records beside a trace.
+pub(super) struct Beside<'r> {
+    records: &'r Records,
+    joined: Joined,
+    /// By operation of the records: its steps.
+    steps: HashMap<usize, ProxyTimes>,
+}
+
+impl<'r> Beside<'r> {
+    pub(super) fn of(store: &Store, attribution: &Attribution, records: &'r Records) -> Self {
+        let joined = Joined::of(&Operations::of(store, attribution), records);
+        let mut steps: HashMap<usize, ProxyTimes> = HashMap::new();
+        for step in &records.proxy_steps {
+            if let Some(operation) = records.proxy_ops.get(step.proxy_op).and_then(|of| of.operation) {
+                steps.entry(operation).or_default().step(step);
+            }
+        }
+        Beside { records, joined, steps }
+    }
+
+    /// What the records say of some kernels; `None` if there is no record of any.
+    pub(super) fn info(&self, kernels: &[&KernelLaunch]) -> Option<RecordedInfo> {
+        let mut info = RecordedInfo::default();
+        for kernel in kernels {
+            let Some(records) = self.joined.records.get(&kernel.launched.kernel) else { continue };
+            info.kernels += 1;
+            let operations = || records.iter().map(|at| (*at, &self.records.operations[*at]));
+            // Sources that disagree are counted both; most kernels have one.
+            let texts = |of: fn(&Operation) -> Option<&str>| {
+                let mut found: Vec<&str> = operations().filter_map(|(_, operation)| of(operation)).collect();
+                found.sort_unstable();
+                found.dedup();
+                found
+            };
+            for source in texts(|of| Some(of.source.name())) {
+                *info.sources.entry(source.to_owned()).or_default() += 1;
+            }
+            for algorithm in texts(|of| of.algorithm.as_deref()) {
+                *info.algorithms.entry(algorithm.to_owned()).or_default() += 1;
+            }
+            for protocol in texts(|of| of.protocol.as_deref()) {
+                *info.protocols.entry(protocol.to_owned()).or_default() += 1;
+            }
+            if let Some(channels) = operations().find_map(|(_, of)| of.channels) {
+                *info.channels.entry(channels).or_default() += 1;
+            }
+            for steps in operations().filter_map(|(at, _)| self.steps.get(&at)) {
+                info.proxy.get_or_insert_default().add(steps);
+            }
+        }
+        (info.kernels > 0).then_some(info)
+    }
+
+    /// How the records are joined. `kernels` are those of the window that are collectives.
+    pub(super) fn report(self, kernels: impl Iterator<Item = SliceId>) -> JoinReport {
+        let (mut with, mut without) = (0, 0);
+        kernels.for_each(|kernel| match self.joined.records.contains_key(&kernel) {
+            true => with += 1,
+            false => without += 1,
+        });
+        let state = |kernel: &Option<Result<SliceId, Unjoined>>| match kernel {
+            Some(Ok(_)) => State::Joined,
+            Some(Err(reason)) => State::Not(*reason),
+            None => State::Not(Unjoined::NoGroup),
+        };
+        let states = self.joined.kernels.iter().map(state).collect();
+        let mut report = JoinReport {
+            kernels_with: with,
+            kernels_without: without,
+            groups: self.joined.groups,
+            states,
+            ..JoinReport::default()
+        };
+        report.count();
+        report
+    }
+}

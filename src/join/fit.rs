@@ -1,0 +1,283 @@
+//! How well the records of a communicator fit those of a trace, and which of them belong together.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+
+use super::Unjoined;
+use super::sequences::{Anchor, OfRecords, OfTrace, Sized, anchor, is_numbered, may_be, size_of, sized, time_of, word};
+use crate::align::{Token, pairs};
+use crate::attribution::operations::Operations;
+use crate::operation::{Counts, Operation, Source};
+use crate::records::Records;
+use crate::robust::median_of;
+use crate::time::Ns;
+
+/// What a number of a function counts for as a time, in ns: more than leaving an operation out costs, so that a gap in the numbers is
+/// where a record is lost.
+const NUMBER: i64 = 100_000;
+
+/// At least this share of the shorter sequence must have its counterpart.
+const ENOUGH: f64 = 0.5;
+
+/// Pairs that are further from the offset than this many median deviations are no pairs.
+const FAR: f64 = 50.0;
+
+/// But never those that are nearer than this, in ns.
+const NEAR: f64 = 2e6;
+
+/// Where there are no times, the lengths must agree: the median of their differences within this share of the median length, or within
+/// [`CLOSE`].
+const ALIKE: f64 = 0.1;
+
+/// In ns.
+const CLOSE: f64 = 5e3;
+
+/// Two fits whose deviations are nearer than this factor, or than [`SAME`], are equally good.
+const BETTER: f64 = 1.5;
+
+/// In ns.
+const SAME: f64 = 500.0;
+
+/// How far clocks may differ before records are looked for at all times, in ns.
+const MARGIN: i64 = 60_000_000_000;
+
+/// What is said of a sequence of records.
+pub(super) struct Fit {
+    /// Its position among those of the records.
+    pub(super) records: usize,
+    pub(super) best: Option<Pairs>,
+    /// Why there is none.
+    pub(super) otherwise: Unjoined,
+}
+
+/// A sequence of records on one of the trace.
+pub(super) struct Pairs {
+    /// Its position among those of the trace.
+    pub(super) trace: usize,
+    /// Places in the sequence of the trace and in that of the records, in order.
+    pub(super) pairs: Vec<(usize, usize)>,
+    /// Places of records that have a kernel at another time.
+    pub(super) refused: Vec<usize>,
+    pub(super) offset: Option<Ns>,
+    pub(super) deviation: Option<Ns>,
+    /// The share of the shorter sequence that is paired.
+    share: f64,
+    /// How far times, or lengths where there are none, are from agreeing; in ns.
+    distance: f64,
+}
+
+/// Which sequence of the trace each of the records belongs to. The best pairs are taken first; a sequence of the trace belongs to one of
+/// each source.
+pub(super) fn assign(
+    operations: &Operations,
+    of_trace: &[OfTrace],
+    records: &Records,
+    of_records: &[OfRecords],
+) -> Vec<Fit> {
+    let mut all: Vec<(usize, Pairs)> = Vec::new();
+    for (at, record) in of_records.iter().enumerate() {
+        let known = record.communicator.and_then(|at| records.communicators.get(at));
+        for (place, trace) in of_trace.iter().enumerate() {
+            let group = trace.communicator.and_then(|at| operations.communicators.get(at));
+            if may_be(trace, group, record, known) {
+                all.extend(fit(operations, place, trace, records, record).map(|pairs| (at, pairs)));
+            }
+        }
+    }
+    // Shares that hardly differ are decided by the times.
+    let steps = |share: f64| (share * 50.0).round() as i64;
+    all.sort_by(|(a, left), (b, right)| {
+        let by_share = steps(right.share).cmp(&steps(left.share));
+        by_share.then(left.distance.total_cmp(&right.distance)).then(a.cmp(b)).then(left.trace.cmp(&right.trace))
+    });
+    let doubtful = doubtful(&all, steps);
+    let mut fits: Vec<Fit> =
+        (0..of_records.len()).map(|records| Fit { records, best: None, otherwise: Unjoined::NoGroup }).collect();
+    let mut taken: BTreeMap<(Source, usize), u32> = BTreeMap::new();
+    for (at, pairs) in all {
+        let own = &mut fits[at];
+        // A file that was split has several sequences of one group, which follow one another.
+        let key = (of_records[at].source, pairs.trace);
+        let is_taken = taken.get(&key).is_some_and(|file| *file != of_records[at].file);
+        if own.best.is_some() || is_taken {
+            continue;
+        }
+        if doubtful.contains_key(&(at, pairs.trace)) {
+            own.otherwise = Unjoined::SeveralGroups;
+            continue;
+        }
+        taken.insert(key, of_records[at].file);
+        own.best = Some(pairs);
+    }
+    fits
+}
+
+/// The best fits of sequences that fit another as well.
+fn doubtful(all: &[(usize, Pairs)], steps: impl Fn(f64) -> i64) -> HashMap<(usize, usize), ()> {
+    let mut found = HashMap::new();
+    let mut best: BTreeMap<usize, &Pairs> = BTreeMap::new();
+    for (at, pairs) in all {
+        let Some(first) = best.get(at) else {
+            best.insert(*at, pairs);
+            continue;
+        };
+        let is_as_good = steps(first.share) == steps(pairs.share)
+            && pairs.distance <= (first.distance * BETTER).max(first.distance + SAME);
+        if is_as_good {
+            found.insert((*at, first.trace), ());
+            found.insert((*at, pairs.trace), ());
+        }
+    }
+    found
+}
+
+/// The records of a sequence on those of a trace; `None` if they do not fit.
+fn fit(operations: &Operations, place: usize, trace: &OfTrace, records: &Records, record: &OfRecords) -> Option<Pairs> {
+    let anchor = anchor(records, record);
+    let sized = sized(records, &record.rows);
+    let kernels: Vec<&Operation> = trace.rows.iter().map(|row| &operations.rows[*row]).collect();
+    let all: Vec<&Operation> = record.rows.iter().map(|row| &records.operations[*row]).collect();
+    let beside = beside(&kernels, &all, anchor);
+    let recorded = &all[beside.clone()];
+    let by_number = anchor == Anchor::Nothing && is_numbered(records, record);
+    let mut found =
+        if by_number { by_function(&kernels, recorded, sized) } else { in_order(&kernels, recorded, sized, anchor) };
+    found.sort_unstable();
+    let shorter = kernels.len().min(recorded.len());
+    if found.len() < 2 && shorter > 2 || found.is_empty() {
+        return None;
+    }
+    let mut pairs = Pairs {
+        trace: place,
+        pairs: found,
+        refused: Vec::new(),
+        offset: None,
+        deviation: None,
+        share: 0.0,
+        distance: 0.0,
+    };
+    pairs.check(&kernels, recorded, anchor)?;
+    pairs.share = pairs.pairs.len() as f64 / shorter as f64;
+    pairs.pairs.iter_mut().for_each(|(_, record)| *record += beside.start);
+    pairs.refused.iter_mut().for_each(|record| *record += beside.start);
+    (pairs.share >= ENOUGH).then_some(pairs)
+}
+
+/// Which records were made while the trace was recorded, with a margin for clocks that differ; all of them if none was, or nothing says
+/// when. A job's records may be of days, and a trace of seconds.
+fn beside(kernels: &[&Operation], recorded: &[&Operation], anchor: Anchor) -> Range<usize> {
+    let times = || kernels.iter().filter_map(|kernel| time_of(kernel, anchor));
+    let (Some(first), Some(last)) = (times().min(), times().max()) else { return 0..recorded.len() };
+    let is_inside = |operation: &&Operation| {
+        time_of(operation, anchor)
+            .is_some_and(|time| (first.saturating_sub(MARGIN)..=last.saturating_add(MARGIN)).contains(&time))
+    };
+    let start = recorded.iter().position(is_inside);
+    let end = recorded.iter().rposition(is_inside);
+    start.zip(end).map_or(0..recorded.len(), |(start, end)| start..end + 1)
+}
+
+impl Pairs {
+    /// Measures how well the pairs agree, and takes out those that do not. `None` if they do not agree at all.
+    fn check(&mut self, kernels: &[&Operation], recorded: &[&Operation], anchor: Anchor) -> Option<()> {
+        let difference = |(kernel, record): &(usize, usize)| {
+            let (kernel, record) = (time_of(kernels[*kernel], anchor)?, time_of(recorded[*record], anchor)?);
+            Some(record.saturating_sub(kernel))
+        };
+        let length = |(kernel, record): &(usize, usize)| {
+            let (kernel, record) = (kernels[*kernel].took()?, recorded[*record].took()?);
+            Some((record.as_f64() - kernel.as_f64()).abs())
+        };
+        if anchor != Anchor::Nothing {
+            let differences: Vec<i64> = self.pairs.iter().filter_map(difference).collect();
+            let offset = median_of(differences.iter().map(|of| *of as f64));
+            let deviation = median_of(differences.iter().map(|of| (*of as f64 - offset).abs()));
+            let limit = (FAR * deviation).max(NEAR);
+            let is_near = |pair: &(usize, usize)| difference(pair).is_none_or(|of| (of as f64 - offset).abs() <= limit);
+            let (near, far): (Vec<_>, Vec<_>) = self.pairs.iter().copied().partition(is_near);
+            self.pairs = near;
+            self.refused = far.into_iter().map(|(_, record)| record).collect();
+            self.offset = Some(Ns::rounded(offset));
+            self.deviation = Some(Ns::rounded(deviation));
+            self.distance = deviation;
+            return Some(());
+        }
+        let lengths: Vec<f64> = self.pairs.iter().filter_map(length).collect();
+        if lengths.is_empty() {
+            // Nothing but the order is known.
+            return Some(());
+        }
+        let usual = median_of(self.pairs.iter().filter_map(|(_, record)| Some(recorded[*record].took()?.as_f64())));
+        self.distance = median_of(lengths.into_iter());
+        (self.distance <= (ALIKE * usual).max(CLOSE)).then_some(())
+    }
+}
+
+/// Pairs by order, numbers of the group, and times.
+fn in_order(kernels: &[&Operation], recorded: &[&Operation], sized: Sized, anchor: Anchor) -> Vec<(usize, usize)> {
+    let mut words = Words::default();
+    let has_numbers = have_equal_numbers(kernels, recorded);
+    let mut tokens = |side: &[&Operation]| -> Vec<Token> {
+        let token = |operation: &&Operation| {
+            let time = time_of(operation, anchor);
+            let number = operation.sequence.filter(|_| has_numbers && operation.counts == Counts::Group);
+            let (what, size) = words.of(operation, sized);
+            let seq = number.and_then(|number| u32::try_from(number).ok());
+            Token { what, size, seq, end: time.unwrap_or_default(), is_tied: time.is_some() }
+        };
+        side.iter().map(token).collect()
+    };
+    let (a, b) = (tokens(kernels), tokens(recorded));
+    pairs(&a, &b)
+}
+
+/// Whether some numbers of the group are equal on both sides. Otherwise they count from other beginnings.
+fn have_equal_numbers(kernels: &[&Operation], recorded: &[&Operation]) -> bool {
+    let numbers = |side: &[&Operation]| -> std::collections::BTreeSet<i64> {
+        side.iter().filter(|operation| operation.counts == Counts::Group).filter_map(|of| of.sequence).collect()
+    };
+    numbers(kernels).intersection(&numbers(recorded)).next().is_some()
+}
+
+/// Pairs of each function by itself: its numbers take the place of times, because they have gaps where records are lost.
+fn by_function(kernels: &[&Operation], recorded: &[&Operation], sized: Sized) -> Vec<(usize, usize)> {
+    let mut words = Words::default();
+    let places = |side: &[&Operation]| {
+        let mut found: BTreeMap<Option<&'static str>, Vec<usize>> = BTreeMap::new();
+        side.iter().enumerate().for_each(|(at, operation)| found.entry(word(operation)).or_default().push(at));
+        found
+    };
+    let (of_kernels, of_records) = (places(kernels), places(recorded));
+    let mut all = Vec::new();
+    for (function, own) in &of_records {
+        let Some(theirs) = of_kernels.get(function) else { continue };
+        let mut token = |operation: &Operation, number: i64| {
+            let (what, size) = words.of(operation, sized);
+            Token { what, size, seq: None, end: number.saturating_mul(NUMBER), is_tied: true }
+        };
+        let a: Vec<Token> = theirs.iter().enumerate().map(|(number, at)| token(kernels[*at], number as i64)).collect();
+        let b: Vec<Token> =
+            own.iter().map(|at| token(recorded[*at], recorded[*at].sequence.unwrap_or_default())).collect();
+        all.extend(pairs(&a, &b).into_iter().map(|(kernel, record)| (theirs[kernel], own[record])));
+    }
+    all
+}
+
+/// Numbers for what must be equal, and for sizes.
+#[derive(Default)]
+struct Words {
+    sizes: HashMap<u64, u32>,
+    names: HashMap<Option<&'static str>, u32>,
+}
+
+impl Words {
+    fn of(&mut self, operation: &Operation, sized: Sized) -> (u32, u32) {
+        let next = self.names.len() as u32;
+        let what = *self.names.entry(word(operation)).or_insert(next);
+        let size = size_of(operation, sized).map_or(0, |size| {
+            let next = self.sizes.len() as u32 + 1;
+            *self.sizes.entry(size).or_insert(next)
+        });
+        (what, size)
+    }
+}

@@ -1,0 +1,185 @@
+//! Operations in the order of their communicator and rank, on both sides of a join.
+
+use std::collections::BTreeMap;
+
+use crate::attribution::operations::Operations;
+use crate::id::{RankId, TraceId};
+use crate::nccl::collectives::Collective;
+use crate::operation::{Communicator, Counts, Operation, Source};
+use crate::records::Records;
+
+/// The operations of a communicator on a rank of a trace.
+pub(super) struct OfTrace {
+    pub(super) rank: Option<RankId>,
+    pub(super) communicator: Option<usize>,
+    /// Positions among the operations of the trace, in the order of starts.
+    pub(super) rows: Vec<usize>,
+}
+
+impl OfTrace {
+    pub(super) fn all(operations: &Operations) -> Vec<Self> {
+        type Key = (Option<TraceId>, Option<RankId>, Option<usize>);
+        let mut found: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
+        for (row, operation) in operations.rows.iter().enumerate() {
+            let key = (operation.gpu.map(|gpu| gpu.trace), operation.rank, operation.communicator);
+            found.entry(key).or_default().push(row);
+        }
+        found.into_iter().map(|((_, rank, communicator), rows)| OfTrace { rank, communicator, rows }).collect()
+    }
+}
+
+/// The operations of a communicator and rank in a file of records.
+pub(super) struct OfRecords {
+    pub(super) source: Source,
+    pub(super) file: u32,
+    pub(super) communicator: Option<usize>,
+    pub(super) rank: Option<RankId>,
+    pub(super) place: Option<u32>,
+    /// Positions among the operations of the records, in their order.
+    pub(super) rows: Vec<usize>,
+}
+
+impl OfRecords {
+    pub(super) fn all(records: &Records) -> Vec<Self> {
+        type Key = (Source, u32, Option<usize>, Option<RankId>, Option<u32>, Option<u64>);
+        let mut found: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
+        for (row, operation) in records.operations.iter().enumerate() {
+            let Operation { source, rank, communicator, place, stream_handle, .. } = *operation;
+            // Without groups a stream is what keeps sequences apart.
+            let stream = stream_handle.filter(|_| communicator.is_none());
+            let file = records.file_of.get(row).copied().unwrap_or_default();
+            found.entry((source, file, communicator, rank, place, stream)).or_default().push(row);
+        }
+        let sequence = |((source, file, communicator, rank, place, _), mut rows): (Key, Vec<usize>)| {
+            let time = |row: &usize| records.operations[*row].enqueued.or(records.operations[*row].start);
+            if rows.iter().all(|row| time(row).is_some()) {
+                rows.sort_by_key(time);
+            }
+            OfRecords { source, file, communicator, rank, place, rows }
+        };
+        found.into_iter().map(sequence).collect()
+    }
+}
+
+/// Whether nothing that both sides know contradicts that they are the same communicator and rank.
+pub(super) fn may_be(
+    trace: &OfTrace,
+    of_trace: Option<&Communicator>,
+    record: &OfRecords,
+    of_record: Option<&Communicator>,
+) -> bool {
+    let differ = |a: Option<u64>, b: Option<u64>| matches!((a, b), (Some(a), Some(b)) if a != b);
+    let number = |rank: Option<RankId>| rank.map(|rank| u64::from(rank.0));
+    if differ(number(trace.rank), number(record.rank)) {
+        return false;
+    }
+    let (Some(group), Some(known)) = (of_trace, of_record) else { return true };
+    if differ(group.size.or(count(group)), known.size.or(count(known))) {
+        return false;
+    }
+    if matches!((&group.ranks, &known.ranks), (Some(a), Some(b)) if a != b) {
+        return false;
+    }
+    if matches!((&group.description, &known.description), (Some(a), Some(b)) if a != b) {
+        return false;
+    }
+    let place = || {
+        let rank = trace.rank?.0;
+        group.ranks.as_ref()?.iter().position(|of| *of == rank).map(|place| place as u64)
+    };
+    !differ(place(), record.place.map(u64::from))
+}
+
+fn count(group: &Communicator) -> Option<u64> {
+    group.ranks.as_ref().map(|ranks| ranks.len() as u64)
+}
+
+/// What of an operation is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Sized {
+    /// The count that NCCL was given.
+    Count,
+    /// The size in bytes.
+    Bytes,
+    /// Nothing.
+    Unknown,
+}
+
+/// What the sizes of some records are.
+pub(super) fn sized(records: &Records, rows: &[usize]) -> Sized {
+    let has = |of: fn(&Operation) -> Option<u64>| rows.iter().all(|row| of(&records.operations[*row]).is_some());
+    if has(count_of) {
+        Sized::Count
+    } else if has(|operation| operation.bytes) {
+        Sized::Bytes
+    } else {
+        Sized::Unknown
+    }
+}
+
+/// The size of an operation, as it is compared.
+pub(super) fn size_of(operation: &Operation, sized: Sized) -> Option<u64> {
+    match sized {
+        Sized::Count => count_of(operation),
+        Sized::Bytes => operation.bytes,
+        Sized::Unknown => None,
+    }
+}
+
+/// The count that NCCL was given for a collective of these elements.
+fn count_of(operation: &Operation) -> Option<u64> {
+    let collective = operation.collective.as_deref().and_then(Collective::of_record);
+    match collective {
+        Some(Collective::ReduceScatter | Collective::Scatter | Collective::Recv) => operation.out_elements,
+        _ => operation.in_elements.or(operation.out_elements),
+    }
+}
+
+/// What a collective is called on both sides: sends and receives share kernels and names.
+pub(super) fn word(operation: &Operation) -> Option<&'static str> {
+    let collective = Collective::of_record(operation.collective.as_deref()?)?;
+    Some(if collective.is_point_to_point() { Collective::SendRecv.name() } else { collective.name() })
+}
+
+/// Which times of records are compared with which of kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Anchor {
+    /// The end on the GPU, or as the CPU saw it.
+    End,
+    /// The call: with that of the launch.
+    Call,
+    /// None.
+    Nothing,
+}
+
+/// Which times most of some records have. A flight recorder sees starts and ends late, when its watchdog looks.
+pub(super) fn anchor(records: &Records, record: &OfRecords) -> Anchor {
+    let with = |has: fn(&Operation) -> bool| {
+        2 * record.rows.iter().filter(|row| has(&records.operations[**row])).count() > record.rows.len()
+    };
+    if record.source != Source::FlightRecorder && with(|operation| operation.end.is_some()) {
+        Anchor::End
+    } else if with(|operation| operation.enqueued.is_some()) {
+        Anchor::Call
+    } else {
+        Anchor::Nothing
+    }
+}
+
+/// The time of an operation, in ns; of a kernel the same as of a record.
+pub(super) fn time_of(operation: &Operation, anchor: Anchor) -> Option<i64> {
+    let time = match anchor {
+        Anchor::End => operation.end,
+        Anchor::Call => operation.launched.or(operation.enqueued),
+        Anchor::Nothing => None,
+    };
+    time.map(|time| time.0)
+}
+
+/// Whether records are numbered by function.
+pub(super) fn is_numbered(records: &Records, record: &OfRecords) -> bool {
+    record.rows.iter().all(|row| {
+        let operation = &records.operations[*row];
+        operation.counts == Counts::Function && operation.sequence.is_some()
+    })
+}
