@@ -83,7 +83,6 @@ pub struct Stack {
     #[serde(rename = "messages")]
     pub collective: CollectiveInfo,
     /// What NCCL's own records say of them; `None` if none of them has a record.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub recorded: Option<RecordedInfo>,
 }
 
@@ -251,7 +250,6 @@ pub struct StackReport {
     /// What is wrong with the trace.
     pub damage: Losses,
     /// How NCCL's own records are joined to the kernels; `None` without records.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub records: Option<JoinReport>,
 }
 

@@ -12,7 +12,7 @@ use crate::ranks::change::RankChanges;
 use crate::ranks::report::RankReport;
 
 /// The version of the documents.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 #[derive(Serialize)]
 struct Document<'a, T> {

@@ -24,9 +24,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("input", &["damage", "error", "event", "nccl", "time"]),
     ("store", &["damage", "event", "id", "nccl", "time"]),
     ("records", &["error", "id", "input", "nccl", "operation", "time"]),
+    ("robust", &[]),
+    ("align", &["robust"]),
+    ("join", &["align", "attribution", "id", "nccl", "operation", "records", "robust", "time"]),
     ("load", &["damage", "error", "event", "input", "store", "time"]),
     ("attribution", &["damage", "error", "event", "id", "nccl", "operation", "store", "time"]),
-    ("sql", &["attribution", "damage", "error", "event", "id", "nccl", "operation", "records", "store", "time"]),
+    ("sql", &["attribution", "damage", "error", "event", "id", "join", "nccl", "operation", "records", "store", "time"]),
     (
         "analysis",
         &["attribution", "damage", "error", "event", "id", "nccl", "operation", "records", "sql", "store", "time"],
@@ -422,12 +425,14 @@ fn fields_and_columns_are_documented() {
     let ranks = ["ranks", "testdata/ranks", "--json", "--quiet"].map(str::to_owned);
     let ranks: serde_json::Value = serde_json::from_str(&screen(&ranks)).unwrap();
     let fields = [keys(&answer), keys(&answer["stacks"][0]), keys(&ranks), keys(&ranks["ranks"][0])].concat();
-    let columns = |table: &str| {
+    let columns = |table: &str| -> Vec<String> {
         let query = format!("SELECT name FROM pragma_table_info('{table}')");
         let lines = screen(&["sql".to_owned(), trace.clone(), query, "--quiet".to_owned()]);
-        lines.lines().skip(1).map(|line| line.trim_matches('"').to_owned()).collect::<Vec<_>>()
+        lines.lines().skip(1).map(|line| line.trim_matches('"').to_owned()).collect()
     };
-    let columns = ["kernel_launch", "call_path", "collective", "rank", "collective_match"].map(columns).concat();
+    let own = ["kernel_launch", "call_path", "collective", "rank", "collective_match", "communicator", "record_file"];
+    let of_records = ["rank_status", "kernel_channel", "proxy_op", "proxy_step", "flow_op", "flow_step"];
+    let columns = own.into_iter().chain(of_records).flat_map(columns).collect::<Vec<String>>();
     assert!(fields.len() > 20 && columns.len() > 40, "{} fields, {} columns", fields.len(), columns.len());
     for (page, names) in [("docs/json.md", fields), ("docs/sql-tables.md", columns)] {
         let text = read(page);
