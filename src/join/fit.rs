@@ -3,18 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use super::Unjoined;
 use super::sequences::{Anchor, OfRecords, OfTrace, Sized, anchor, is_numbered, may_be, size_of, sized, time_of, word};
+use super::{Unjoined, numbers};
 use crate::align::{Token, pairs};
 use crate::attribution::operations::Operations;
 use crate::operation::{Counts, Operation, Source};
 use crate::records::Records;
 use crate::robust::median_of;
 use crate::time::Ns;
-
-/// What a number of a function counts for as a time, in ns: more than leaving an operation out costs, so that a gap in the numbers is
-/// where a record is lost.
-const NUMBER: i64 = 100_000;
 
 /// At least this share of the shorter sequence must have its counterpart.
 const ENOUGH: f64 = 0.5;
@@ -239,26 +235,25 @@ fn have_equal_numbers(kernels: &[&Operation], recorded: &[&Operation]) -> bool {
     numbers(kernels).intersection(&numbers(recorded)).next().is_some()
 }
 
-/// Pairs of each function by itself: its numbers take the place of times, because they have gaps where records are lost.
+/// Pairs of each function by itself, by its numbers. Functions that fit at several places have none.
 fn by_function(kernels: &[&Operation], recorded: &[&Operation], sized: Sized) -> Vec<(usize, usize)> {
-    let mut words = Words::default();
     let places = |side: &[&Operation]| {
         let mut found: BTreeMap<Option<&'static str>, Vec<usize>> = BTreeMap::new();
         side.iter().enumerate().for_each(|(at, operation)| found.entry(word(operation)).or_default().push(at));
         found
     };
+    let same_size = |a: &Operation, b: &Operation| match (size_of(a, sized), size_of(b, sized)) {
+        (Some(a), Some(b)) => a == b,
+        _ => true,
+    };
     let (of_kernels, of_records) = (places(kernels), places(recorded));
     let mut all = Vec::new();
     for (function, own) in &of_records {
         let Some(theirs) = of_kernels.get(function) else { continue };
-        let mut token = |operation: &Operation, number: i64| {
-            let (what, size) = words.of(operation, sized);
-            Token { what, size, seq: None, end: number.saturating_mul(NUMBER), is_tied: true }
-        };
-        let a: Vec<Token> = theirs.iter().enumerate().map(|(number, at)| token(kernels[*at], number as i64)).collect();
-        let b: Vec<Token> =
-            own.iter().map(|at| token(recorded[*at], recorded[*at].sequence.unwrap_or_default())).collect();
-        all.extend(pairs(&a, &b).into_iter().map(|(kernel, record)| (theirs[kernel], own[record])));
+        let a: Vec<&Operation> = theirs.iter().map(|at| kernels[*at]).collect();
+        let b: Vec<&Operation> = own.iter().map(|at| recorded[*at]).collect();
+        let found = numbers::pairs(&a, &b, same_size).unwrap_or_default();
+        all.extend(found.into_iter().map(|(kernel, record)| (theirs[kernel], own[record])));
     }
     all
 }

@@ -7,6 +7,7 @@
 //! best, if there is one. What cannot be joined is counted with its reason.
 
 mod fit;
+mod numbers;
 mod sequences;
 
 use std::collections::{BTreeMap, HashMap};
@@ -30,6 +31,8 @@ pub enum Unjoined {
     NoGroup,
     /// Several groups of the trace fit equally well.
     SeveralGroups,
+    /// Its group may be one of the trace. Their order fits at several places, and nothing says at which.
+    SeveralPlaces,
     /// Its group is joined. It comes before the first of these kernels, or after the last.
     BesideTrace,
     /// Its group is joined, and the trace has no such kernel at its place.
@@ -44,6 +47,7 @@ impl Unjoined {
         match self {
             Unjoined::NoGroup => "no process group of the trace has these operations",
             Unjoined::SeveralGroups => "several process groups of the trace fit equally well",
+            Unjoined::SeveralPlaces => "their order fits that of the kernels at several places, and they have no times",
             Unjoined::BesideTrace => "they come before or after what the trace covers",
             Unjoined::NoKernel => "the trace has no kernel at their place",
             Unjoined::OtherTime => "the kernel at their place ran at another time",
@@ -55,6 +59,7 @@ impl Unjoined {
         match self {
             Unjoined::NoGroup => "no-group",
             Unjoined::SeveralGroups => "several-groups",
+            Unjoined::SeveralPlaces => "several-places",
             Unjoined::BesideTrace => "beside-trace",
             Unjoined::NoKernel => "no-kernel",
             Unjoined::OtherTime => "other-time",
@@ -173,5 +178,144 @@ impl Joined {
             }
         }
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::{Communicator, Counts, Operation};
+
+    /// A communicator of some ranks, as a trace knows it.
+    fn group(ranks: &[u32]) -> Communicator {
+        Communicator { ranks: Some(ranks.to_vec()), size: Some(ranks.len() as u64), ..Communicator::default() }
+    }
+
+    /// A communicator as NCCL knows it.
+    fn hashed(hash: u64, size: u64) -> Communicator {
+        Communicator { hash: Some(hash), size: Some(size), ..Communicator::default() }
+    }
+
+    /// The kernels of a rank: all-reduces of a size each, at uneven times, in one of two groups by turns.
+    fn trace(kernels: usize) -> Operations {
+        let kernel = |at: usize| Operation {
+            kernel: Some(SliceId(at as u32)),
+            rank: Some(RankId(1)),
+            communicator: Some(at % 2),
+            collective: Some("all_reduce".into()),
+            in_elements: Some(1024),
+            out_elements: Some(1024),
+            start: Some(start(at)),
+            end: Some(start(at) + length(at)),
+            launched: Some(start(at) - Ns(7_000)),
+            ..Operation::default()
+        };
+        let communicators = vec![group(&[0, 1]), group(&[1, 3])];
+        Operations { rows: (0..kernels).map(kernel).collect(), communicators }
+    }
+
+    /// A number below `below` without a pattern.
+    fn random(at: usize, below: u64) -> i64 {
+        let mixed = (at as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        (((mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 33) % below) as i64
+    }
+
+    fn start(at: usize) -> Ns {
+        Ns(1_000_000_000_000 + at as i64 * 500_000 + random(at, 300_000))
+    }
+
+    fn length(at: usize) -> Ns {
+        Ns(20_000 + random(at, 50_000))
+    }
+
+    /// Records of those kernels, without some, made by `of`.
+    fn records(kernels: usize, without: &[usize], of: impl Fn(usize) -> Operation) -> (Records, Vec<usize>) {
+        let mut records = Records::default();
+        records.communicator(hashed(0xA, 2));
+        records.communicator(hashed(0xB, 2));
+        let kept: Vec<usize> = (0..kernels).filter(|at| !without.contains(at)).collect();
+        for at in &kept {
+            let operation = of(*at);
+            records.push(operation);
+        }
+        (records, kept)
+    }
+
+    fn recorded(at: usize) -> Operation {
+        Operation {
+            source: Source::PluginDump,
+            communicator: Some(at % 2),
+            sequence: Some(40 + at as i64 / 2),
+            counts: Counts::Function,
+            collective: Some("all_reduce".into()),
+            in_elements: Some(1024),
+            out_elements: Some(1024),
+            ..Operation::default()
+        }
+    }
+
+    /// How many records have their own kernel, another one, and none.
+    fn judged(joined: &Joined, kept: &[usize]) -> (usize, usize, usize) {
+        let mut found = (0, 0, 0);
+        for (kernel, at) in joined.kernels.iter().zip(kept) {
+            match kernel {
+                Some(Ok(kernel)) if kernel.row() == *at => found.0 += 1,
+                Some(Ok(_)) => found.1 += 1,
+                _ => found.2 += 1,
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn times_on_another_clock_find_their_kernels() {
+        // Three seconds ahead, up to a microsecond of error; five records are lost.
+        let error = |at: usize| Ns(3_000_000_000 + (at as i64 * 31) % 1_000);
+        let of = |at: usize| Operation { end: Some(start(at) + length(at) + error(at)), ..recorded(at) };
+        let (records, kept) = records(200, &[3, 50, 51, 120, 199], of);
+        let joined = Joined::of(&trace(200), &records);
+        assert_eq!(judged(&joined, &kept), (195, 0, 0));
+        let [first, second] = &joined.groups[..] else { panic!("{:?}", joined.groups) };
+        assert!((first.offset.unwrap() - Ns(3_000_000_500)).0.abs() < 100, "{first:?}");
+        assert_eq!((first.group.as_deref(), second.group.as_deref()), (Some("[0,1]"), Some("[1,3]")));
+    }
+
+    #[test]
+    fn lost_records_without_times_are_gaps_in_their_numbers() {
+        // The lengths are those of the kernels, in whole microseconds.
+        let of = |at: usize| Operation { duration: Some(Ns(length(at).0 / 1000 * 1000)), ..recorded(at) };
+        let (records, kept) = records(200, &[2, 3, 80, 81, 82, 140], of);
+        assert_eq!(judged(&Joined::of(&trace(200), &records), &kept), (194, 0, 0));
+    }
+
+    #[test]
+    fn what_the_trace_does_not_have_is_counted_with_its_reason() {
+        // The trace lacks a kernel, and ends before the records do.
+        let of = |at: usize| Operation { end: Some(start(at) + length(at)), ..recorded(at) };
+        let (records, kept) = records(200, &[], of);
+        let mut operations = trace(190);
+        operations.rows.remove(100);
+        let joined = Joined::of(&operations, &records);
+        assert_eq!(judged(&joined, &kept), (189, 0, 11));
+        let expected =
+            [((Source::PluginDump, Unjoined::BesideTrace), 10), ((Source::PluginDump, Unjoined::NoKernel), 1)];
+        assert_eq!(joined.unjoined(&records), BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn what_nothing_distinguishes_is_not_guessed() {
+        // No times, no lengths, equal sizes: either communicator may be either group, and begin anywhere.
+        let (records, _) = records(200, &[], recorded);
+        let joined = Joined::of(&trace(200), &records);
+        assert_eq!(joined.unjoined(&records), BTreeMap::from([((Source::PluginDump, Unjoined::SeveralPlaces), 200)]));
+    }
+
+    #[test]
+    fn other_ranks_and_sizes_do_not_fit() {
+        let of = |at: usize| Operation { rank: Some(RankId(2)), end: Some(start(at) + length(at)), ..recorded(at) };
+        let (of_other, _) = records(50, &[], of);
+        let joined = Joined::of(&trace(50), &of_other);
+        assert_eq!(joined.unjoined(&of_other), BTreeMap::from([((Source::PluginDump, Unjoined::NoGroup), 50)]));
+        assert_eq!((joined.count(), joined.groups.len()), (0, 0));
     }
 }

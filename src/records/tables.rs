@@ -243,7 +243,7 @@ pub struct CallCount {
 
 impl Records {
     /// The position of a communicator, which is added if it is new.
-    pub(super) fn communicator(&mut self, known: Communicator) -> usize {
+    pub(crate) fn communicator(&mut self, known: Communicator) -> usize {
         if let Some(number) = self.numbers.get(&known) {
             return *number;
         }
@@ -308,7 +308,7 @@ impl Records {
     }
 
     /// Adds an operation of the file that is being read, and returns its position.
-    pub(super) fn push(&mut self, operation: Operation) -> usize {
+    pub(crate) fn push(&mut self, operation: Operation) -> usize {
         self.operations.push(operation);
         self.file_of.push(0);
         self.operations.len() - 1

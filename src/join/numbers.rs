@@ -1,0 +1,136 @@
+//! Records without times, by their numbers: NCCL counts the calls of each function of a communicator, and so can the kernels of a trace be
+//! counted, from another beginning.
+//!
+//! Which beginning it is, sizes and lengths show. Where several fit equally, none is taken.
+
+use crate::operation::Operation;
+use crate::robust::median_of;
+
+/// How many records are looked at for each beginning.
+const LOOKED_AT: usize = 256;
+
+/// Lengths decide if those of another beginning are further off by this factor.
+const CLEARLY: f64 = 2.0;
+
+/// And the second best has at least this share of the best one's sizes that agree.
+const AS_MANY: f64 = 0.9;
+
+/// How well a beginning fits.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Fitness {
+    /// How many of the records that are looked at have a kernel of their size.
+    agree: usize,
+    /// The median difference of the lengths, in ns; `None` without lengths.
+    apart: Option<f64>,
+}
+
+/// The kernel of each record, as places in `kernels` and `records`, which are of one function in order. `same_size` compares two of them.
+/// `None` if several beginnings fit equally.
+pub(super) fn pairs(
+    kernels: &[&Operation],
+    records: &[&Operation],
+    same_size: impl Fn(&Operation, &Operation) -> bool,
+) -> Option<Vec<(usize, usize)>> {
+    let numbers: Vec<i64> = records.iter().map(|record| record.sequence.unwrap_or_default()).collect();
+    let (first, last) = (*numbers.iter().min()?, *numbers.iter().max()?);
+    let many = kernels.len() as i64;
+    // A job's records may be of days: only beginnings at which a kernel has a record count.
+    let step = numbers.len().div_ceil(LOOKED_AT);
+    let at = |begin: i64, record: usize| {
+        let place = usize::try_from(numbers[record].checked_sub(begin)?).ok()?;
+        kernels.get(place).map(|kernel| (place, *kernel))
+    };
+    let fitness = |begin: i64| {
+        let mut agree = 0;
+        let mut lengths = Vec::new();
+        for record in (0..records.len()).step_by(step) {
+            let Some((_, kernel)) = at(begin, record) else { continue };
+            if same_size(kernel, records[record]) {
+                agree += 1;
+                let of = kernel.took().zip(records[record].took());
+                lengths.extend(of.map(|(kernel, record)| (kernel - record).as_f64().abs()));
+            }
+        }
+        Fitness { agree, apart: (!lengths.is_empty()).then(|| median_of(lengths.into_iter())) }
+    };
+    let begins = first.saturating_sub(many - 1)..=last;
+    if last.saturating_sub(first) > FURTHEST {
+        return None;
+    }
+    let mut all: Vec<(i64, Fitness)> =
+        begins.map(|begin| (begin, fitness(begin))).filter(|(_, of)| of.agree > 0).collect();
+    all.sort_by(|(_, a), (_, b)| better(a).total_cmp(&better(b)).then(b.agree.cmp(&a.agree)));
+    let (begin, best) = *all.first()?;
+    if all.get(1).is_some_and(|(_, second)| !is_clear(&best, second)) {
+        return None;
+    }
+    let pair = |record: usize| {
+        let (place, kernel) = at(begin, record)?;
+        same_size(kernel, records[record]).then_some((place, record))
+    };
+    Some((0..records.len()).filter_map(pair).collect())
+}
+
+/// Numbers that are further apart are not those of one job.
+const FURTHEST: i64 = 10_000_000;
+
+/// By what beginnings are ordered, the best first: how far lengths are apart for each record that agrees.
+fn better(fitness: &Fitness) -> f64 {
+    let agree = fitness.agree as f64;
+    fitness.apart.map_or(-agree, |apart| (apart + 1.0) / agree)
+}
+
+/// Whether the best beginning is clearly better than the second.
+fn is_clear(best: &Fitness, second: &Fitness) -> bool {
+    if (second.agree as f64) < AS_MANY * best.agree as f64 {
+        return true;
+    }
+    match (best.apart, second.apart) {
+        (Some(best), Some(second)) => (best + 1.0) * CLEARLY <= second,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Ns;
+
+    fn operation(sequence: i64, size: u64, length: Option<i64>) -> Operation {
+        Operation { sequence: Some(sequence), bytes: Some(size), duration: length.map(Ns), ..Operation::default() }
+    }
+
+    fn found(kernels: &[Operation], records: &[Operation]) -> Option<Vec<(usize, usize)>> {
+        let (kernels, records): (Vec<_>, Vec<_>) = (kernels.iter().collect(), records.iter().collect());
+        pairs(&kernels, &records, |a, b| a.bytes == b.bytes)
+    }
+
+    #[test]
+    fn lengths_show_the_beginning() {
+        let length = |at: i64| Some(20_000 + at * at * 7_919 % 50_021);
+        let kernels: Vec<Operation> = (0..50).map(|at| operation(0, 8, length(at))).collect();
+        // The calls 10 to 49 of the job are kernels 5 to 44 here; two records are lost.
+        let kept: Vec<i64> = (10..50).filter(|at| ![11, 30].contains(at)).collect();
+        let records: Vec<Operation> = kept.iter().map(|at| operation(*at, 8, length(at - 5))).collect();
+        let expected: Vec<_> = kept.iter().enumerate().map(|(place, at)| (*at as usize - 5, place)).collect();
+        assert_eq!(found(&kernels, &records), Some(expected));
+    }
+
+    #[test]
+    fn sizes_show_the_beginning() {
+        let sizes = [1, 1, 5, 1, 7, 1, 1, 1, 9, 1, 1, 1];
+        let kernels: Vec<Operation> = sizes.iter().map(|size| operation(0, *size, None)).collect();
+        let records: Vec<Operation> = (2..9).map(|at| operation(at + 100, sizes[at as usize], None)).collect();
+        let expected: Vec<_> = (0..7).map(|place| (place + 2, place)).collect();
+        assert_eq!(found(&kernels, &records), Some(expected));
+    }
+
+    #[test]
+    fn what_fits_at_several_places_is_left_out() {
+        let kernels: Vec<Operation> = (0..10).map(|_| operation(0, 8, None)).collect();
+        let records: Vec<Operation> = (0..5).map(|at| operation(at, 8, None)).collect();
+        assert_eq!(found(&kernels, &records), None);
+        assert_eq!(found(&kernels, &[]), None);
+        assert_eq!(found(&kernels, &[operation(i64::MIN, 8, None), operation(i64::MAX, 8, None)]), None);
+    }
+}
