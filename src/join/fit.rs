@@ -87,8 +87,12 @@ pub(super) fn assign(
         by_share.then(left.distance.total_cmp(&right.distance)).then(a.cmp(b)).then(left.trace.cmp(&right.trace))
     });
     let doubtful = doubtful(&all, steps);
-    let mut fits: Vec<Fit> =
-        (0..of_records.len()).map(|records| Fit { records, best: None, otherwise: Unjoined::NoGroup }).collect();
+    let mut fits: Vec<Fit> = (0..of_records.len())
+        .map(|records| {
+            let otherwise = if doubtful_places[records] { Unjoined::SeveralPlaces } else { Unjoined::NoGroup };
+            Fit { records, best: None, otherwise }
+        })
+        .collect();
     let mut taken: BTreeMap<(Source, usize), u32> = BTreeMap::new();
     for (at, pairs) in all {
         let own = &mut fits[at];
