@@ -71,12 +71,17 @@ pub(super) fn assign(
     of_records: &[OfRecords],
 ) -> Vec<Fit> {
     let mut all: Vec<(usize, Pairs)> = Vec::new();
+    let mut doubtful_places = vec![false; of_records.len()];
     for (at, record) in of_records.iter().enumerate() {
         let known = record.communicator.and_then(|at| records.communicators.get(at));
         for (place, trace) in of_trace.iter().enumerate() {
             let group = trace.communicator.and_then(|at| operations.communicators.get(at));
             if may_be(trace, group, record, known) {
-                all.extend(fit(operations, place, trace, records, record).map(|pairs| (at, pairs)));
+                match fit(operations, place, trace, records, record) {
+                    Fitting::Pairs(pairs) => all.push((at, pairs)),
+                    Fitting::SeveralPlaces => doubtful_places[at] = true,
+                    Fitting::No => {}
+                }
             }
         }
     }
@@ -131,8 +136,16 @@ fn doubtful(all: &[(usize, Pairs)], steps: impl Fn(f64) -> i64) -> HashMap<(usiz
     found
 }
 
-/// The records of a sequence on those of a trace; `None` if they do not fit.
-fn fit(operations: &Operations, place: usize, trace: &OfTrace, records: &Records, record: &OfRecords) -> Option<Pairs> {
+/// How the records of a sequence fit those of a trace.
+enum Fitting {
+    No,
+    /// Nothing says where they begin.
+    SeveralPlaces,
+    Pairs(Pairs),
+}
+
+/// The records of a sequence on those of a trace.
+fn fit(operations: &Operations, place: usize, trace: &OfTrace, records: &Records, record: &OfRecords) -> Fitting {
     let anchor = anchor(records, record);
     let sized = sized(records, &record.rows);
     let kernels: Vec<&Operation> = trace.rows.iter().map(|row| &operations.rows[*row]).collect();
@@ -140,12 +153,15 @@ fn fit(operations: &Operations, place: usize, trace: &OfTrace, records: &Records
     let beside = beside(&kernels, &all, anchor);
     let recorded = &all[beside.clone()];
     let by_number = anchor == Anchor::Nothing && is_numbered(records, record);
-    let mut found =
-        if by_number { by_function(&kernels, recorded, sized) } else { in_order(&kernels, recorded, sized, anchor) };
+    let (mut found, is_doubtful) = if by_number {
+        by_function(&kernels, recorded, sized)
+    } else {
+        (in_order(&kernels, recorded, sized, anchor), false)
+    };
     found.sort_unstable();
     let shorter = kernels.len().min(recorded.len());
     if found.len() < 2 && shorter > 2 || found.is_empty() {
-        return None;
+        return if is_doubtful { Fitting::SeveralPlaces } else { Fitting::No };
     }
     let mut pairs = Pairs {
         trace: place,
@@ -156,11 +172,13 @@ fn fit(operations: &Operations, place: usize, trace: &OfTrace, records: &Records
         share: 0.0,
         distance: 0.0,
     };
-    pairs.check(&kernels, recorded, anchor)?;
+    if !pairs.check(&kernels, recorded, anchor) {
+        return Fitting::No;
+    }
     pairs.share = pairs.pairs.len() as f64 / shorter as f64;
     pairs.pairs.iter_mut().for_each(|(_, record)| *record += beside.start);
     pairs.refused.iter_mut().for_each(|record| *record += beside.start);
-    (pairs.share >= ENOUGH).then_some(pairs)
+    if pairs.share >= ENOUGH { Fitting::Pairs(pairs) } else { Fitting::No }
 }
 
 /// Which records were made while the trace was recorded, with a margin for clocks that differ; all of them if none was, or nothing says
@@ -178,8 +196,8 @@ fn beside(kernels: &[&Operation], recorded: &[&Operation], anchor: Anchor) -> Ra
 }
 
 impl Pairs {
-    /// Measures how well the pairs agree, and takes out those that do not. `None` if they do not agree at all.
-    fn check(&mut self, kernels: &[&Operation], recorded: &[&Operation], anchor: Anchor) -> Option<()> {
+    /// Measures how well the pairs agree, and takes out those that do not. False if they do not agree at all.
+    fn check(&mut self, kernels: &[&Operation], recorded: &[&Operation], anchor: Anchor) -> bool {
         let difference = |(kernel, record): &(usize, usize)| {
             let (kernel, record) = (time_of(kernels[*kernel], anchor)?, time_of(recorded[*record], anchor)?);
             Some(record.saturating_sub(kernel))
@@ -200,16 +218,16 @@ impl Pairs {
             self.offset = Some(Ns::rounded(offset));
             self.deviation = Some(Ns::rounded(deviation));
             self.distance = deviation;
-            return Some(());
+            return true;
         }
         let lengths: Vec<f64> = self.pairs.iter().filter_map(length).collect();
         if lengths.is_empty() {
             // Nothing but the order is known.
-            return Some(());
+            return true;
         }
         let usual = median_of(self.pairs.iter().filter_map(|(_, record)| Some(recorded[*record].took()?.as_f64())));
         self.distance = median_of(lengths.into_iter());
-        (self.distance <= (ALIKE * usual).max(CLOSE)).then_some(())
+        self.distance <= (ALIKE * usual).max(CLOSE)
     }
 }
 
@@ -239,8 +257,8 @@ fn have_equal_numbers(kernels: &[&Operation], recorded: &[&Operation]) -> bool {
     numbers(kernels).intersection(&numbers(recorded)).next().is_some()
 }
 
-/// Pairs of each function by itself, by its numbers. Functions that fit at several places have none.
-fn by_function(kernels: &[&Operation], recorded: &[&Operation], sized: Sized) -> Vec<(usize, usize)> {
+/// Pairs of each function by itself, by its numbers. Functions that fit at several places have none; whether there are such.
+fn by_function(kernels: &[&Operation], recorded: &[&Operation], sized: Sized) -> (Vec<(usize, usize)>, bool) {
     let places = |side: &[&Operation]| {
         let mut found: BTreeMap<Option<&'static str>, Vec<usize>> = BTreeMap::new();
         side.iter().enumerate().for_each(|(at, operation)| found.entry(word(operation)).or_default().push(at));
@@ -251,15 +269,18 @@ fn by_function(kernels: &[&Operation], recorded: &[&Operation], sized: Sized) ->
         _ => true,
     };
     let (of_kernels, of_records) = (places(kernels), places(recorded));
-    let mut all = Vec::new();
+    let (mut all, mut is_doubtful) = (Vec::new(), false);
     for (function, own) in &of_records {
         let Some(theirs) = of_kernels.get(function) else { continue };
         let a: Vec<&Operation> = theirs.iter().map(|at| kernels[*at]).collect();
         let b: Vec<&Operation> = own.iter().map(|at| recorded[*at]).collect();
-        let found = numbers::pairs(&a, &b, same_size).unwrap_or_default();
+        let Some(found) = numbers::pairs(&a, &b, same_size) else {
+            is_doubtful = true;
+            continue;
+        };
         all.extend(found.into_iter().map(|(kernel, record)| (theirs[kernel], own[record])));
     }
-    all
+    (all, is_doubtful)
 }
 
 /// Numbers for what must be equal, and for sizes.
