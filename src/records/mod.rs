@@ -55,6 +55,13 @@ pub fn source_of_input(input: Input) -> Result<Option<Source>, Error> {
     Ok(None)
 }
 
+/// Reads bytes as the records of a source, whether they begin so or not; of a source without a reader there are none. Nothing of them is
+/// decompressed.
+pub fn read_as(source: Source, name: &str, bytes: Box<dyn Read + Send>, keep: Keep) -> Records {
+    let format = FORMATS.iter().find(|format| format.source == source);
+    read_file(File { name: name.to_owned(), bytes }, keep, |_| format)
+}
+
 /// Reads all files of an input. Files of no known source are among [`Records::files`] without a source.
 ///
 /// # Errors
@@ -63,7 +70,7 @@ pub fn read(input: Input, keep: Keep) -> Result<Records, Error> {
     let mut all = Records::default();
     let mut files = Files::of(input)?;
     while let Some(file) = files.next()? {
-        all.append(read_file(file, keep));
+        all.append(read_file(file, keep, format_of));
     }
     let archive = files.left_out();
     if let Some(last) = all.files.last_mut() {
@@ -72,7 +79,7 @@ pub fn read(input: Input, keep: Keep) -> Result<Records, Error> {
     Ok(all)
 }
 
-fn read_file(file: File, keep: Keep) -> Records {
+fn read_file(file: File, keep: Keep, format_of: impl Fn(&[u8]) -> Option<&'static Format>) -> Records {
     let mut records = Records::default();
     let mut of_file = RecordFile::new(file.name);
     let mut bytes =

@@ -14,6 +14,7 @@ pub mod nesting;
 pub mod packed;
 pub mod packets;
 mod plain;
+pub mod records;
 #[path = "../support/sound.rs"]
 mod sound;
 pub mod tables;
