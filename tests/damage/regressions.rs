@@ -84,12 +84,13 @@ fn kept(check: &str) -> Vec<Vec<u8>> {
 
 #[test]
 fn kept_inputs() {
-    let all: [Check; 6] = [
+    let all: [Check; 7] = [
         ("cutter", checks::cutter::check),
         ("event", checks::event::check),
         ("nesting", checks::nesting::check),
         ("packed", checks::packed::check),
         ("packets", checks::packets::check),
+        ("records", checks::records::check),
         ("tables", checks::tables::check),
     ];
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/regressions");
@@ -114,6 +115,11 @@ proptest! {
     #[test]
     fn nesting_follows_the_plain_rules(bytes in bytes(161)) {
         checks::nesting::check(&bytes);
+    }
+
+    #[test]
+    fn any_bytes_are_read_as_records(bytes in bytes(200)) {
+        checks::records::check(&bytes);
     }
 
     #[test]
