@@ -22,6 +22,7 @@ mod prompt;
 mod question;
 mod ranks;
 mod recorded;
+mod records;
 mod repair;
 mod session;
 mod span;
@@ -52,6 +53,7 @@ fn run(cli: &Cli) -> Result<(), Stop> {
         None => stacks::run(&cli.stacks),
         Some(Command::Kernels(args)) => kernels::run(args),
         Some(Command::Ranks(args)) => ranks::run(args),
+        Some(Command::Records(args)) => records::run(args),
         Some(Command::Diff(args)) => diff::run(args),
         Some(Command::Export(args)) => export::run(args),
         Some(Command::Repair(args)) => repair::run(args),

@@ -40,6 +40,22 @@ pub fn reduction_of_number(number: u64) -> Option<&'static str> {
     REDUCTIONS.get(usize::try_from(number).ok()?).copied()
 }
 
+/// NCCL's algorithms by their numbers.
+const ALGORITHMS: &[&str] = &["TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"];
+
+/// NCCL's protocols by their numbers.
+const PROTOCOLS: &[&str] = &["LL", "LL128", "SIMPLE"];
+
+/// The name of an algorithm of a number.
+pub fn algorithm_of_number(number: u64) -> Option<&'static str> {
+    ALGORITHMS.get(usize::try_from(number).ok()?).copied()
+}
+
+/// The name of a protocol of a number.
+pub fn protocol_of_number(number: u64) -> Option<&'static str> {
+    PROTOCOLS.get(usize::try_from(number).ok()?).copied()
+}
+
 /// How many elements a rank gives and gets by a call with this count. `None` where that needs the number of ranks, and it is unknown.
 /// The count of an all-gather is what each rank gives, that of a reduce-scatter what each gets, that of an all-to-all what goes to each
 /// peer.

@@ -4,8 +4,12 @@
 //! of what was recorded and not of a format. Damaged records are counted and skipped, and keys that a reader does not know are
 //! accepted: all of these formats grow.
 
+mod comma;
 mod file;
 mod format;
+mod inspector;
+mod objects;
+mod plugin_dump;
 mod tables;
 
 use std::io::{BufRead, BufReader, Read};
@@ -16,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub use file::{RecordFile, Remark};
 pub use format::Keep;
-pub use tables::{CallCount, FlowOp, FlowStep, KernelChannel, ProxyOp, ProxyStep, RankStatus, Records};
+pub use tables::{CallCount, FlowOp, FlowStep, KernelChannel, Measure, ProxyOp, ProxyStep, RankStatus, Records};
 
 use flate2::Crc;
 
@@ -27,7 +31,7 @@ use crate::operation::Source;
 use format::{Format, Reading, SNIFF};
 
 /// All sources. The first that recognises a file reads it.
-const FORMATS: &[Format] = &[];
+const FORMATS: &[Format] = &[inspector::FORMAT, comma::FORMAT, plugin_dump::FORMAT];
 
 /// What wrote a file, by its first decompressed bytes; `None` if it is none of the known sources.
 pub fn source_of(head: &[u8]) -> Option<Source> {

@@ -39,6 +39,8 @@ pub struct Records {
     pub flow_steps: Vec<FlowStep>,
     /// How many calls were counted, where a source has more of them than are kept as operations.
     pub calls: Vec<CallCount>,
+    /// What sources worked out themselves of operations.
+    pub measures: Vec<Measure>,
     /// Positions of the communicators.
     numbers: HashMap<Communicator, usize>,
     /// Texts that many rows share.
@@ -147,6 +149,30 @@ pub struct ProxyStep {
     pub flush: Option<Ns>,
     /// How many bytes.
     pub bytes: Option<u64>,
+}
+
+/// What a source worked out itself of an operation, to be compared with what follows from its size and time.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Measure {
+    /// The operation.
+    pub operation: usize,
+    /// Its algorithm bandwidth in GB/s (10^9 bytes).
+    pub algbw: Option<f64>,
+    /// Its bus bandwidth in GB/s.
+    pub busbw: Option<f64>,
+    /// How finely its time was written: times and bandwidths agree within that.
+    pub resolution: Ns,
+    /// What its time was measured with: `kernel_gpu`.
+    pub timing: Option<Arc<str>>,
+    /// How long its proxies waited for the GPU, in sum.
+    pub gpu_wait: Option<Ns>,
+    /// How long they waited for receivers to have room.
+    pub peer_wait: Option<Ns>,
+    /// How long they were on the network.
+    pub network: Option<Ns>,
+    /// How long they flushed what arrived to the GPU.
+    pub flush: Option<Ns>,
 }
 
 /// A line of `proxy_flow_rank<R>.jsonl`: what NCCL planned for a rank on a channel.
@@ -299,6 +325,8 @@ impl Records {
         self.proxy_ops.extend(proxy_ops.map(|row| ProxyOp { operation: shifted(row.operation), ..row }));
         let steps = other.proxy_steps.into_iter();
         self.proxy_steps.extend(steps.map(|row| ProxyStep { proxy_op: row.proxy_op + proxy_op, ..row }));
+        let measures = other.measures.into_iter();
+        self.measures.extend(measures.map(|row| Measure { operation: row.operation + operation, ..row }));
         self.flow_ops.extend(other.flow_ops.into_iter().map(|row| FlowOp { file: row.file + file, ..row }));
         self.flow_steps.extend(other.flow_steps.into_iter().map(|row| FlowStep { file: row.file + file, ..row }));
         self.calls.extend(other.calls.into_iter().map(|mut row| {

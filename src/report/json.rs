@@ -73,6 +73,14 @@ pub(super) fn rank_changes(changes: &RankChanges, out: &mut impl Write) -> io::R
     document("nccl-stacks/ranks-diff", None, changes, out)
 }
 
+/// Writes what NCCL's own records have.
+///
+/// # Errors
+/// What the writer fails with.
+pub(super) fn records<T: Serialize>(answer: &T, files: &str, out: &mut impl Write) -> io::Result<()> {
+    document("nccl-stacks/records", Some(files), answer, out)
+}
+
 /// Writes two traces side by side.
 ///
 /// # Errors

@@ -3,6 +3,7 @@
 mod commands;
 mod families;
 mod ranks;
+mod records;
 mod shared;
 mod size;
 mod words;
@@ -13,6 +14,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub(crate) use commands::{Completions, Diff, DiffBound, Export, Kernels, Man, Repair, Sql};
 pub(crate) use ranks::{RankOf, Ranks};
+pub(crate) use records::Records;
 pub(crate) use shared::{Climbing, Reading, Selection, Span, Start};
 pub(crate) use words::{Colour, Format, On, Sort, Switch, TableFormat, Weigh};
 
@@ -82,6 +84,7 @@ impl Cli {
             None => Some(&mut self.stacks.reading),
             Some(Command::Kernels(args)) => Some(&mut args.reading),
             Some(Command::Ranks(args)) => Some(&mut args.reading),
+            Some(Command::Records(args)) => Some(&mut args.reading),
             Some(Command::Diff(args)) => Some(&mut args.reading),
             Some(Command::Sql(args)) => Some(&mut args.reading),
             Some(Command::Export(args)) => Some(&mut args.reading),
@@ -111,6 +114,10 @@ pub(crate) enum Command {
     /// Each trace is a rank. Kernels of one collective are matched, the ranks' clocks are aligned by them, and the answer says how far that
     /// can be trusted.
     Ranks(Box<Ranks>),
+    /// What NCCL's own records have: collectives by size with times and bandwidths, algorithms, proxies, links
+    ///
+    /// Each source is recognised by what is in a file. What a source does not record is empty, and what is off has a line of its own.
+    Records(Box<Records>),
     /// Two traces side by side: which stacks cost more in the second, which are new, which are gone
     ///
     /// Stacks are matched by file and function, so line numbers may differ. Captures of CUDA graphs are read from a folder

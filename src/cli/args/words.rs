@@ -7,6 +7,7 @@ use nccl_stacks::attribution::launches::WindowOn;
 use nccl_stacks::ranks::clock::ClockMode;
 use nccl_stacks::report::diff::DiffForm;
 use nccl_stacks::report::ranks::RankForm;
+use nccl_stacks::report::recorded::RecordsForm;
 use nccl_stacks::report::{Form, Weight};
 
 /// What has to start in the window.
@@ -136,6 +137,26 @@ impl From<RankFormat> for RankForm {
             RankFormat::Csv => RankForm::Csv,
             RankFormat::Perfetto => RankForm::Perfetto,
             RankFormat::Svg => RankForm::Svg,
+        }
+    }
+}
+
+/// A form of what was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum RecordsFormat {
+    Text,
+    Table,
+    Json,
+    Csv,
+}
+
+impl From<RecordsFormat> for RecordsForm {
+    fn from(format: RecordsFormat) -> Self {
+        match format {
+            RecordsFormat::Text => RecordsForm::Text,
+            RecordsFormat::Table => RecordsForm::Table,
+            RecordsFormat::Json => RecordsForm::Json,
+            RecordsFormat::Csv => RecordsForm::Csv,
         }
     }
 }

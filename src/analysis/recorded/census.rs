@@ -1,0 +1,199 @@
+//! Which operations were recorded: by source, communicator, collective and class of size, with times, bandwidths, and how NCCL carried
+//! them out.
+//!
+//! Sizes are in classes of powers of two: NCCL chooses algorithm and protocol by size. Counts of calls that a source did not keep as
+//! operations, as a log with a line for each call has them, are rows of the same table without times.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::groups::{Group, Groups, rank_of};
+use crate::analysis::cost::Distribution;
+use crate::nccl::collectives::Collective;
+use crate::operation::{Operation, Source};
+use crate::records::{CallCount, Records};
+use crate::time::Ns;
+
+/// Operations of one kind.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct CensusRow {
+    /// What recorded them.
+    pub source: &'static str,
+    /// Their communicator.
+    pub communicator: Option<String>,
+    /// The collective as nccl-tests names it.
+    pub collective: Option<String>,
+    /// Their class of size; `None` if sizes are not recorded.
+    pub size: Option<SizeClass>,
+    /// How many operations, each rank's counted.
+    pub count: u64,
+    /// On how many ranks.
+    pub ranks: u64,
+    /// How long they took, of those that say so.
+    pub time: Option<Distribution>,
+    /// How many say how long they took.
+    pub timed: u64,
+    /// The median of their algorithm bandwidths, in GB/s (10^9 bytes).
+    pub algbw_gb_per_s: Option<f64>,
+    /// The median of their bus bandwidths, in GB/s.
+    pub busbw_gb_per_s: Option<f64>,
+    /// How often each algorithm.
+    pub algorithms: BTreeMap<String, u64>,
+    /// How often each protocol.
+    pub protocols: BTreeMap<String, u64>,
+    /// How often each number of channels.
+    pub channels: BTreeMap<u32, u64>,
+    /// How often each type of elements.
+    pub dtypes: BTreeMap<String, u64>,
+}
+
+/// Sizes from a power of two to the next.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct SizeClass {
+    /// The smallest size of the class, in bytes.
+    pub from_bytes: u64,
+    /// The smallest that occurs.
+    pub min_bytes: u64,
+    /// The largest that occurs.
+    pub max_bytes: u64,
+}
+
+/// What the operations of a row have in common.
+type Key = (Source, Group, Option<String>, Option<u64>);
+
+#[derive(Default)]
+struct Sums {
+    row: CensusRow,
+    ranks: BTreeSet<u32>,
+    times: Vec<Ns>,
+    algbw: Vec<f64>,
+    busbw: Vec<f64>,
+}
+
+pub(super) fn of(records: &Records, groups: &Groups) -> Vec<CensusRow> {
+    let mut rows: BTreeMap<Key, Sums> = BTreeMap::new();
+    for operation in &records.operations {
+        let group = groups.group(operation.communicator);
+        let collective = operation.collective.as_deref().map(str::to_owned);
+        let key = (operation.source, group, collective, operation.bytes.map(class));
+        rows.entry(key).or_default().add(operation, groups.size(group));
+    }
+    for call in &records.calls {
+        let group = groups.group(call.communicator);
+        let key = (call.source, group, call.collective.as_deref().map(str::to_owned), call.bytes.map(class));
+        rows.entry(key).or_default().add_calls(call);
+    }
+    let mut rows: Vec<CensusRow> = rows.into_iter().map(|(key, sums)| sums.row(key, groups)).collect();
+    let total = |row: &CensusRow| row.time.map_or(Ns::ZERO, |time| time.total);
+    rows.sort_by_key(|row| (std::cmp::Reverse(total(row)), std::cmp::Reverse(row.count)));
+    rows
+}
+
+/// The class of a size: the power of two that it reaches.
+fn class(bytes: u64) -> u64 {
+    bytes.checked_ilog2().map_or(0, |log| 1 << log)
+}
+
+/// How long an operation took. What a source says itself comes first: Inspector's time of execution is from the GPU's clock, its
+/// beginning and end from the CPU's.
+pub(super) fn took(operation: &Operation) -> Option<Ns> {
+    operation.duration.or_else(|| operation.took()).filter(|time| *time > Ns::ZERO)
+}
+
+/// Algorithm and bus bandwidth of an operation in GB/s: bytes per nanosecond.
+pub(super) fn bandwidths(operation: &Operation, ranks: Option<u64>) -> Option<(f64, Option<f64>)> {
+    let algorithm = operation.bytes? as f64 / took(operation)?.as_f64();
+    let collective = Collective::of_record(operation.collective.as_deref()?);
+    let factor = collective.and_then(|collective| match ranks {
+        _ if collective.bus_factor(2) == collective.bus_factor(4) => Some(collective.bus_factor(2)),
+        ranks => ranks.map(|ranks| collective.bus_factor(ranks)),
+    });
+    Some((algorithm, factor.map(|factor| algorithm * factor)))
+}
+
+impl Sums {
+    fn add(&mut self, operation: &Operation, ranks: Option<u64>) {
+        self.row.count += 1;
+        self.ranks.extend(rank_of(operation));
+        self.times.extend(took(operation));
+        if let Some((algorithm, bus)) = bandwidths(operation, ranks) {
+            self.algbw.push(algorithm);
+            self.busbw.extend(bus);
+        }
+        self.size(operation.bytes);
+        let row = &mut self.row;
+        count(&mut row.algorithms, operation.algorithm.as_deref(), 1);
+        count(&mut row.protocols, operation.protocol.as_deref(), 1);
+        count(&mut row.dtypes, operation.dtype.as_deref(), 1);
+        if let Some(channels) = operation.channels {
+            *row.channels.entry(channels).or_default() += 1;
+        }
+    }
+
+    fn add_calls(&mut self, call: &CallCount) {
+        self.row.count += call.count;
+        self.ranks.extend(call.place.or(call.rank.map(|rank| rank.0)));
+        self.size(call.bytes);
+        let row = &mut self.row;
+        count(&mut row.algorithms, call.algorithm.as_deref(), call.count);
+        count(&mut row.protocols, call.protocol.as_deref(), call.count);
+        count(&mut row.dtypes, call.dtype.as_deref(), call.count);
+        if let Some(channels) = call.channels {
+            *row.channels.entry(channels).or_default() += call.count;
+        }
+    }
+
+    fn size(&mut self, bytes: Option<u64>) {
+        let Some(bytes) = bytes else { return };
+        let class = SizeClass { from_bytes: class(bytes), min_bytes: bytes, max_bytes: bytes };
+        let size = self.row.size.get_or_insert(class);
+        size.min_bytes = size.min_bytes.min(bytes);
+        size.max_bytes = size.max_bytes.max(bytes);
+    }
+
+    fn row(self, (source, group, collective, _): Key, groups: &Groups) -> CensusRow {
+        CensusRow {
+            source: source.name(),
+            communicator: groups.key(group),
+            collective,
+            ranks: self.ranks.len() as u64,
+            timed: self.times.len() as u64,
+            time: Distribution::of(self.times),
+            algbw_gb_per_s: median(self.algbw),
+            busbw_gb_per_s: median(self.busbw),
+            ..self.row
+        }
+    }
+}
+
+fn count(counts: &mut BTreeMap<String, u64>, value: Option<&str>, times: u64) {
+    if let Some(value) = value {
+        *counts.entry(value.to_owned()).or_default() += times;
+    }
+}
+
+/// The median of some numbers; of an even count the mean of the middle two.
+pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    let upper = *values.get(middle)?;
+    Some(if values.len() % 2 == 1 { upper } else { f64::midpoint(values[middle - 1], upper) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_in_classes_of_powers_of_two() {
+        assert_eq!([0, 1, 2, 3, 4, 1_048_575, 1_048_576].map(class), [0, 1, 2, 2, 4, 524_288, 1_048_576]);
+    }
+
+    #[test]
+    fn medians_of_even_counts_are_between_the_middle_two() {
+        assert_eq!((median(vec![3.0, 1.0, 2.0]), median(vec![4.0, 1.0]), median(vec![])), (Some(2.0), Some(2.5), None));
+    }
+}

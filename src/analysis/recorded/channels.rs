@@ -1,0 +1,117 @@
+//! How evenly the channels of a rank were busy. An operation ends with its last channel, so that one slow channel makes all of it slow.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::groups::{Group, Groups, rank_of};
+use super::links::LinkRow;
+use crate::records::Records;
+use crate::time::Ns;
+
+/// The channels of a rank.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ChannelRow {
+    /// The communicator.
+    pub communicator: Option<String>,
+    /// The rank.
+    pub rank: Option<u32>,
+    /// How many channels.
+    pub channels: u64,
+    /// The distribution of their times on the GPU, in ns; `None` if the ends of kernels are not recorded.
+    pub time: Option<Imbalance>,
+    /// The distribution of the bytes of their proxies; `None` if there are none.
+    pub bytes: Option<Imbalance>,
+}
+
+/// How unequal the channels are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Imbalance {
+    /// The mean of a channel.
+    pub mean: f64,
+    /// The largest.
+    pub max: f64,
+    /// The channel with the largest.
+    pub channel: u32,
+    /// The largest as a multiple of the mean; 1 if all are equal.
+    pub ratio: f64,
+}
+
+impl Imbalance {
+    /// Of a number for each channel; `None` for fewer than two channels, or if all have none.
+    fn of(values: &BTreeMap<u32, f64>) -> Option<Self> {
+        let mean = values.values().sum::<f64>() / values.len() as f64;
+        let (channel, max) = values.iter().rev().max_by(|a, b| a.1.total_cmp(b.1))?;
+        (values.len() > 1 && mean > 0.0).then(|| Imbalance { mean, max: *max, channel: *channel, ratio: max / mean })
+    }
+}
+
+pub(super) fn of(records: &Records, groups: &Groups, links: &[LinkRow]) -> Vec<ChannelRow> {
+    let mut rows: BTreeMap<(Group, Option<u32>), BTreeMap<u32, (Ns, u64)>> = BTreeMap::new();
+    for row in &records.channels {
+        let Some(operation) = row.operation.and_then(|at| records.operations.get(at)) else { continue };
+        let times = rows.entry((groups.group(operation.communicator), rank_of(operation))).or_default();
+        let (time, ends) = times.entry(row.channel).or_default();
+        let on_gpu = row.gpu_start.zip(row.gpu_stop).or(row.start.zip(row.end));
+        if let Some((start, stop)) = on_gpu.filter(|(start, stop)| stop >= start) {
+            *time += stop - start;
+            *ends += 1;
+        }
+    }
+    let mut found: Vec<ChannelRow> = rows
+        .into_iter()
+        .map(|((group, rank), channels)| {
+            // With different numbers of ends the sums are not comparable.
+            let counts: Vec<u64> = channels.values().map(|(_, ends)| *ends).collect();
+            let comparable = counts.iter().all(|ends| *ends > 0 && *ends == counts[0]);
+            let times = channels.iter().map(|(channel, (time, _))| (*channel, time.as_f64())).collect();
+            ChannelRow {
+                communicator: groups.key(group),
+                rank,
+                channels: channels.len() as u64,
+                time: if comparable { Imbalance::of(&times) } else { None },
+                bytes: None,
+            }
+        })
+        .collect();
+    add_bytes(&mut found, links);
+    found
+}
+
+/// Adds what the proxies of each channel moved.
+fn add_bytes(rows: &mut Vec<ChannelRow>, links: &[LinkRow]) {
+    let mut bytes: BTreeMap<(Option<&str>, Option<u32>), BTreeMap<u32, f64>> = BTreeMap::new();
+    for link in links {
+        let channels = bytes.entry((link.communicator.as_deref(), link.rank)).or_default();
+        *channels.entry(link.channel).or_default() += link.bytes.unwrap_or(0) as f64;
+    }
+    for ((communicator, rank), channels) in bytes {
+        let is_it = |row: &&mut ChannelRow| row.communicator.as_deref() == communicator && row.rank == rank;
+        let imbalance = Imbalance::of(&channels);
+        match rows.iter_mut().find(is_it) {
+            Some(row) => row.bytes = imbalance,
+            None => rows.push(ChannelRow {
+                communicator: communicator.map(str::to_owned),
+                rank,
+                channels: channels.len() as u64,
+                time: None,
+                bytes: imbalance,
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn imbalance_is_the_largest_by_the_mean() {
+        let of = |values: &[f64]| Imbalance::of(&(0..).zip(values.iter().copied()).collect());
+        let found = of(&[10.0, 10.0, 40.0]).unwrap();
+        assert_eq!((found.mean, found.channel, found.ratio), (20.0, 2, 2.0));
+        assert_eq!((of(&[5.0]), of(&[0.0, 0.0]), of(&[])), (None, None, None));
+    }
+}

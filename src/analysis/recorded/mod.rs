@@ -1,0 +1,73 @@
+//! What NCCL's own records have: which collectives of which size ran how often and how fast, by which algorithm, what the proxies waited
+//! for, which links carried how much, and what is off.
+//!
+//! One file per question, each a pure function of [`Records`]. Nothing is estimated: where a source does not say something, the field is
+//! empty, and rows of different sources are never added up, since two sources may have recorded the same operations.
+
+mod bandwidth;
+mod census;
+mod channels;
+mod diagnoses;
+mod files;
+mod groups;
+mod links;
+mod proxy;
+
+use serde::Serialize;
+
+pub use bandwidth::BandwidthCheck;
+pub use census::{CensusRow, SizeClass};
+pub use channels::{ChannelRow, Imbalance};
+pub use diagnoses::Diagnosis;
+pub use files::FileRow;
+pub use groups::CommunicatorRow;
+pub use links::{LinkRow, PairRow};
+pub use proxy::ProxyRow;
+
+use crate::records::Records;
+use groups::Groups;
+
+/// What was recorded.
+#[derive(Debug, Clone, Default, Serialize)]
+#[non_exhaustive]
+pub struct RecordsReport {
+    /// What is off, the most important first.
+    #[serde(skip)]
+    pub diagnoses: Vec<Diagnosis>,
+    /// The communicators.
+    pub communicators: Vec<CommunicatorRow>,
+    /// Operations by source, communicator, collective and class of size, those that took longest first.
+    pub census: Vec<CensusRow>,
+    /// Bus bandwidths as recorded and as worked out here; `None` if no source records them.
+    pub bandwidth_check: Option<BandwidthCheck>,
+    /// What the proxies waited for, by communicator, rank and direction.
+    pub proxies: Vec<ProxyRow>,
+    /// What each rank's channel sent to and received from each peer.
+    pub links: Vec<LinkRow>,
+    /// How evenly the channels of each rank were busy.
+    pub channels: Vec<ChannelRow>,
+    /// The matrix of bytes from rank to rank: its cells that are not empty.
+    pub pairs: Vec<PairRow>,
+    /// The files.
+    pub files: Vec<FileRow>,
+}
+
+/// Answers what was recorded.
+pub fn of(records: &Records) -> RecordsReport {
+    let groups = Groups::of(records);
+    let census = census::of(records, &groups);
+    let links = links::of(records, &groups);
+    let mut report = RecordsReport {
+        communicators: groups.rows(records),
+        census,
+        bandwidth_check: bandwidth::of(records, &groups),
+        proxies: proxy::of(records, &groups),
+        channels: channels::of(records, &groups, &links),
+        pairs: links::pairs(records, &groups),
+        links,
+        files: files::of(records),
+        ..RecordsReport::default()
+    };
+    report.diagnoses = diagnoses::of(records, &groups, &report);
+    report
+}

@@ -1,0 +1,120 @@
+//! What the proxy threads waited for: the GPU, the receiver, the network, or the flush of what arrived.
+//!
+//! A step is in one phase at a time, but many steps are in flight at once: sums of phases are longer than the time that passed, and only
+//! their shares mean something. The phase with the largest share bounds the rest: steps pile up where they wait.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::groups::{Group, Groups, rank_of};
+use crate::records::Records;
+use crate::time::Ns;
+
+/// The phases of a rank's steps in one direction.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ProxyRow {
+    /// The communicator.
+    pub communicator: Option<String>,
+    /// The rank.
+    pub rank: Option<u32>,
+    /// `send`, `receive`, or `both` where a source has sums of both.
+    pub direction: &'static str,
+    /// How many proxy operations; of sums of both directions, how many operations.
+    pub operations: u64,
+    /// How many steps are recorded.
+    pub steps: u64,
+    /// Waiting for the GPU: to fill the buffer of a send, or to empty that of a receive.
+    #[serde(rename = "gpu_wait_ns")]
+    pub gpu_wait: Ns,
+    /// Sends waiting for the receiver to have room.
+    #[serde(rename = "peer_wait_ns")]
+    pub peer_wait: Ns,
+    /// On the network; of a receive that includes waiting for the rank that sends.
+    #[serde(rename = "network_ns")]
+    pub network: Ns,
+    /// Flushing what arrived to the GPU.
+    #[serde(rename = "flush_ns")]
+    pub flush: Ns,
+    /// What bounds them: `gpu`, `receiver-late`, `network`, `network-or-late-peer` or `flush`; `None` without any phase.
+    pub bound: Option<&'static str>,
+    /// The share of that phase in all.
+    pub bound_share: Option<f64>,
+}
+
+impl ProxyRow {
+    fn add(&mut self, gpu_wait: Option<Ns>, peer_wait: Option<Ns>, network: Option<Ns>, flush: Option<Ns>) {
+        let sums = [&mut self.gpu_wait, &mut self.peer_wait, &mut self.network, &mut self.flush];
+        for (sum, phase) in sums.into_iter().zip([gpu_wait, peer_wait, network, flush]) {
+            *sum += phase.unwrap_or_default();
+        }
+    }
+
+    /// All phases together.
+    pub fn all(&self) -> Ns {
+        self.gpu_wait + self.peer_wait + self.network + self.flush
+    }
+
+    fn judge(&mut self) {
+        // While a receive waits, the network may be slow or the other side late; only its own send steps say which.
+        let network = if self.direction == "send" { "network" } else { "network-or-late-peer" };
+        let phases =
+            [("gpu", self.gpu_wait), ("receiver-late", self.peer_wait), (network, self.network), ("flush", self.flush)];
+        let largest = phases.into_iter().rev().max_by_key(|(_, time)| *time).filter(|(_, time)| *time > Ns::ZERO);
+        self.bound = largest.map(|(name, _)| name);
+        self.bound_share = largest.and_then(|(_, time)| time.share_of(self.all()));
+    }
+}
+
+type Key = (Group, Option<u32>, &'static str);
+
+pub(super) fn of(records: &Records, groups: &Groups) -> Vec<ProxyRow> {
+    let mut rows: BTreeMap<Key, ProxyRow> = BTreeMap::new();
+    let mut keys = Vec::with_capacity(records.proxy_ops.len());
+    for op in &records.proxy_ops {
+        let direction = if op.is_send { "send" } else { "receive" };
+        let key = (groups.of_operation(records, op.operation), op.place, direction);
+        rows.entry(key).or_default().operations += 1;
+        keys.push(key);
+    }
+    for step in &records.proxy_steps {
+        let Some(row) = keys.get(step.proxy_op).and_then(|key| rows.get_mut(key)) else { continue };
+        row.steps += 1;
+        row.add(step.gpu_wait, step.peer_wait, step.network, step.flush);
+    }
+    for measure in &records.measures {
+        let phases = [measure.gpu_wait, measure.peer_wait, measure.network, measure.flush];
+        let Some(operation) = records.operations.get(measure.operation) else { continue };
+        if phases.iter().all(Option::is_none) {
+            continue;
+        }
+        let row = rows.entry((groups.group(operation.communicator), rank_of(operation), "both")).or_default();
+        row.operations += 1;
+        row.add(measure.gpu_wait, measure.peer_wait, measure.network, measure.flush);
+    }
+    let row = |((group, rank, direction), row): (Key, ProxyRow)| {
+        let mut row = ProxyRow { communicator: groups.key(group), rank, direction, ..row };
+        row.judge();
+        row
+    };
+    rows.into_iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_phase_bounds() {
+        let mut row = ProxyRow { direction: "send", ..ProxyRow::default() };
+        row.judge();
+        assert_eq!((row.bound, row.bound_share), (None, None));
+        row.add(Some(Ns(10)), Some(Ns(60)), Some(Ns(30)), None);
+        row.judge();
+        assert_eq!((row.bound, row.bound_share), (Some("receiver-late"), Some(0.6)));
+        row.add(None, None, Some(Ns(100)), None);
+        row.judge();
+        assert_eq!((row.bound, row.bound_share), (Some("network"), Some(0.65)));
+    }
+}

@@ -1,0 +1,50 @@
+//! The arguments of `nccl-stacks records`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::shared::{Reading, parse_limit};
+use super::words::RecordsFormat;
+
+const EXAMPLES: &str = "\
+Examples:
+  What the files of a job have, of whatever recorder:
+    nccl-stacks records logs/
+  Every table: communicators, proxies, links, channels, bytes from rank to rank, files:
+    nccl-stacks records logs/ --format table
+  Bandwidths by collective and size, for a spreadsheet:
+    nccl-stacks records inspector/*.log --format csv --output bandwidths.csv";
+
+/// What was recorded.
+#[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
+#[command(next_help_heading = "Show")]
+pub(crate) struct Records {
+    /// NCCL's own records: files, folders of them, or archives
+    ///
+    /// Dumps of PyTorch's flight recorder, NCCL's RAS, Inspector and example profiler plugin, CoMMA, Megatrace logs, flow files, and logs
+    /// with NCCL_DEBUG=INFO; which it is, is seen from what is in a file. Plain, or compressed with gzip or zstd.
+    #[arg(required = true, value_name = "FILE", help_heading = "Arguments")]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// Form of the answer: text, table, json or csv
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = RecordsFormat::Text, hide_possible_values = true)]
+    pub(crate) format: RecordsFormat,
+
+    /// Short for --format json
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+
+    /// Show only the first N rows of each table [default: 20 in text]
+    #[arg(long, value_name = "N", value_parser = parse_limit)]
+    pub(crate) limit: Option<usize>,
+
+    /// Write the answer to this file instead of standard output: whole, or not at all
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// How to read the files.
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}

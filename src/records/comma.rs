@@ -1,0 +1,207 @@
+//! CoMMA, Google's profiler plugin: a line of JSON for each operation of a rank, with its proxy operations and their steps.
+//!
+//! `ts` and `dur` of an operation are those of enqueuing it, in microseconds; when it ran follows from its children and is in
+//! `child_start_ts` and `child_dur`. Whether times count from the epoch or from the start of the process depends on the version, and is
+//! seen from their size. The number of ranks is not recorded.
+
+use std::io;
+
+use serde::Deserialize;
+
+use super::format::{Format, Reading};
+use super::objects::{Found, Objects, first};
+use super::tables::{ProxyOp, ProxyStep, Records};
+use crate::nccl::collectives::Collective;
+use crate::operation::{Communicator, Counts, Operation, Source, State};
+use crate::time::Ns;
+
+/// CoMMA.
+pub(super) const FORMAT: Format = Format { source: Source::Comma, sniff, read };
+
+/// Times before this, in ns, do not count from the epoch: it is September 2001.
+const EPOCH: Ns = Ns(1_000_000_000_000_000_000);
+
+/// So many objects decide: a group has no communicator.
+const DECIDE: usize = 8;
+
+fn sniff(head: &[u8]) -> bool {
+    let parsed = |text: &Vec<u8>| serde_json::from_slice::<Line>(text).ok();
+    let is_operation = |line: &Line| line.comm_hash.as_deref().is_some_and(|hash| hash.starts_with("0x"));
+    let lines: Vec<Line> = first(head, Objects::strict(), DECIDE).iter().filter_map(parsed).collect();
+    lines.iter().all(|line| line.ph == "X") && lines.iter().any(is_operation)
+}
+
+fn read(reading: &mut Reading<'_>) -> io::Result<()> {
+    let mut objects = Objects::strict();
+    let mut is_relative = false;
+    while let Some(Found { offset, text }) = objects.next(reading.bytes, reading.file)? {
+        match serde_json::from_slice::<Line>(text) {
+            Ok(line) => {
+                reading.file.records += 1;
+                is_relative |= micros(line.ts).is_some_and(|time| time < EPOCH);
+                push(reading, &line, text, offset);
+            }
+            Err(_) => reading.file.skip("records that are no JSON, or have fields of another type", Some(offset)),
+        }
+    }
+    if is_relative {
+        reading.file.note("Its times count from the start of the process, and not from the epoch.");
+    }
+    Ok(())
+}
+
+/// A line: an operation, a group, or a proxy operation without one. Keys that are not named here are accepted.
+#[derive(Deserialize)]
+struct Line {
+    ph: String,
+    cat: String,
+    ts: Option<f64>,
+    rank: Option<u32>,
+    name: Option<String>,
+    comm_hash: Option<String>,
+    seq_num: Option<i64>,
+    algo: Option<String>,
+    proto: Option<String>,
+    n_max_channel: Option<u32>,
+    peer: Option<i64>,
+    child_start_ts: Option<f64>,
+    child_dur: Option<f64>,
+    /// Its end did not come before CoMMA needed the room.
+    #[serde(default)]
+    reclaimed: bool,
+    args: Option<Args>,
+    #[serde(default)]
+    proxyops: Vec<Proxy>,
+}
+
+#[derive(Deserialize)]
+struct Args {
+    size: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Proxy {
+    peer: Option<i64>,
+    rank: Option<u32>,
+    #[serde(default)]
+    is_send: bool,
+    n_steps: Option<u32>,
+    chunk_size: Option<u64>,
+    channel_id: Option<u32>,
+    ts: Option<f64>,
+    dur: Option<f64>,
+    #[serde(default)]
+    reclaimed: bool,
+    #[serde(default)]
+    steps: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+struct Step {
+    step: Option<u32>,
+    size: Option<u64>,
+    start_time: Option<f64>,
+    end_time: Option<f64>,
+    fifo_ready_time: Option<f64>,
+}
+
+/// Microseconds; `None` for what no time can be.
+fn micros(value: Option<f64>) -> Option<Ns> {
+    value.filter(|micros| *micros > 0.0 && *micros < 9e15).map(|micros| Ns::rounded(micros * 1000.0))
+}
+
+fn push(reading: &mut Reading<'_>, line: &Line, text: &[u8], offset: u64) {
+    match line.cat.as_str() {
+        // Groups have neither a rank nor operations.
+        "GROUP" => {}
+        "PROXY" => {
+            if let Ok(proxy) = serde_json::from_slice(text) {
+                push_proxy(reading.records, &proxy, None, line.rank);
+            }
+        }
+        _ => push_operation(reading, line, offset),
+    }
+}
+
+fn push_operation(reading: &mut Reading<'_>, line: &Line, offset: u64) {
+    let (Some(name), Some(hash)) = (line.name.as_deref(), line.comm_hash.as_deref()) else {
+        return reading.file.skip("records without an operation's name and communicator", Some(offset));
+    };
+    let records = &mut *reading.records;
+    let hash = u64::from_str_radix(hash.trim_start_matches("0x"), 16).ok();
+    let communicator = records.communicator(Communicator { hash, ..Communicator::default() });
+    let collective = Collective::of_record(name);
+    let (start, duration) = (micros(line.child_start_ts), micros(line.child_dur));
+    let mut text = |text: &Option<String>| {
+        text.as_deref().filter(|text| !text.is_empty()).map(|text| records.text(&text.to_uppercase()))
+    };
+    let (algorithm, protocol) = (text(&line.algo), text(&line.proto));
+    let row = Operation {
+        source: Source::Comma,
+        place: line.rank,
+        communicator: Some(communicator),
+        sequence: line.seq_num,
+        counts: Counts::Function,
+        collective: Some(records.text(collective.map_or(name, |collective| collective.name()))),
+        bytes: line.args.as_ref().and_then(|args| args.size).filter(|_| !needs_ranks(collective)),
+        peer: line.peer,
+        enqueued: micros(line.ts),
+        start,
+        end: start.zip(duration).map(|(start, duration)| start + duration),
+        state: match (line.reclaimed, start) {
+            (true, Some(_)) => State::Started,
+            (true, None) => State::Scheduled,
+            (false, Some(_)) => State::Completed,
+            (false, None) => State::Unknown,
+        },
+        algorithm,
+        protocol,
+        channels: line.n_max_channel,
+        ..Operation::default()
+    };
+    let operation = records.push(row);
+    line.proxyops.iter().for_each(|proxy| push_proxy(records, proxy, Some(operation), line.rank));
+}
+
+/// Whether the size of nccl-tests needs the number of ranks: CoMMA's is count by element, of one rank's part.
+fn needs_ranks(collective: Option<Collective>) -> bool {
+    use Collective::{AllGather, AllToAll, Gather, ReduceScatter, Scatter};
+    matches!(collective, Some(AllGather | ReduceScatter | AllToAll | Gather | Scatter))
+}
+
+fn push_proxy(records: &mut Records, proxy: &Proxy, operation: Option<usize>, place: Option<u32>) {
+    let (Some(channel), Some(peer)) = (proxy.channel_id, proxy.peer) else { return };
+    let is_send = proxy.is_send;
+    let start = micros(proxy.ts);
+    let sizes = proxy.steps.iter().filter_map(|step| step.size);
+    let bytes = sizes.fold(None, |sum: Option<u64>, size| Some(sum.unwrap_or(0).saturating_add(size)));
+    let proxy_op = records.proxy_ops.len();
+    records.proxy_ops.push(ProxyOp {
+        operation,
+        place: proxy.rank.or(place),
+        channel,
+        peer,
+        is_send,
+        steps: proxy.n_steps.unwrap_or(0),
+        chunk_bytes: proxy.chunk_size,
+        bytes,
+        queued: None,
+        start,
+        end: start.zip(micros(proxy.dur)).filter(|_| !proxy.reclaimed).map(|(start, dur)| start + dur),
+    });
+    for step in &proxy.steps {
+        let (start, end) = (micros(step.start_time), micros(step.end_time));
+        let ready = micros(step.fifo_ready_time).filter(|ready| Some(*ready) >= start && Some(*ready) <= end);
+        records.proxy_steps.push(ProxyStep {
+            proxy_op,
+            step: step.step.unwrap_or(0),
+            start,
+            end,
+            // Before the receiver has room it is waited for, after that the network is.
+            peer_wait: ready.zip(start).filter(|_| is_send).map(|(ready, start)| ready - start),
+            network: end.zip(ready.filter(|_| is_send).or(start)).map(|(end, from)| end - from),
+            bytes: step.size,
+            ..ProxyStep::default()
+        });
+    }
+}

@@ -1,0 +1,237 @@
+//! NCCL Inspector: a line of JSON for each operation of each rank, with its time of execution and the bandwidths that follow.
+//!
+//! Format v4.0, of NCCL 2.28 to 2.32. Absolute times are in verbose records alone: the beginning and end of kernels as the CPU saw them,
+//! while the time of execution is from the GPU's clock where the record says `kernel_gpu`. So the two differ, and the time of execution is
+//! kept as it is. `dump_timestamp_us` is when the record was written, often long after the operation, and no time of it.
+//!
+//! Variants that occur: the fields of the header at the top level, as an agent of Datadog writes them; and a plugin that adds algorithm,
+//! protocol, channels and sums of the proxies' phases. Documentation shows records over several lines.
+
+use std::io;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::format::{Format, Reading};
+use super::objects::{Found, Objects, first};
+use super::tables::{KernelChannel, Measure};
+use crate::nccl::collectives::Collective;
+use crate::operation::{Communicator, Counts, Operation, Source, State};
+use crate::time::Ns;
+
+/// NCCL Inspector.
+pub(super) const FORMAT: Format = Format { source: Source::Inspector, sniff, read };
+
+/// One of these is in every record.
+const PERFORMANCE: [&str; 2] = ["coll_perf", "p2p_perf"];
+
+/// What Inspector calls a communicator without a name.
+const NAMELESS: &str = "unknown";
+
+fn sniff(head: &[u8]) -> bool {
+    let first = first(head, Objects::strict(), 1).pop();
+    let Some(Ok(object)) = first.map(|text| serde_json::from_slice::<Map<String, Value>>(&text)) else { return false };
+    let header = object.get("header").and_then(Value::as_object).unwrap_or(&object);
+    let has_ranks = header.contains_key("n_ranks") && header.contains_key("rank");
+    has_ranks && PERFORMANCE.iter().any(|key| object.contains_key(*key))
+}
+
+fn read(reading: &mut Reading<'_>) -> io::Result<()> {
+    let mut objects = Objects::strict();
+    while let Some(found) = objects.next(reading.bytes, reading.file)? {
+        add(reading, found);
+    }
+    Ok(())
+}
+
+/// A record. Keys that are not named here are accepted.
+#[derive(Deserialize)]
+struct Record {
+    header: Option<Header>,
+    metadata: Option<Metadata>,
+    coll_perf: Option<Map<String, Value>>,
+    p2p_perf: Option<Map<String, Value>>,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    id: Value,
+    rank: Option<u32>,
+    n_ranks: Option<u64>,
+    comm_name: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    inspector_output_format_version: Option<String>,
+}
+
+fn add(reading: &mut Reading<'_>, Found { offset, text }: Found<'_>) {
+    let Ok(record) = serde_json::from_slice::<Record>(text) else {
+        return reading.file.skip("records that are no JSON, or have fields of another type", Some(offset));
+    };
+    // Without a header its fields are beside the others.
+    let header = record.header.or_else(|| serde_json::from_slice(text).ok());
+    let (perf, prefix) = match (record.coll_perf, record.p2p_perf) {
+        (Some(perf), _) => (perf, "coll"),
+        (None, Some(perf)) => (perf, "p2p"),
+        (None, None) => {
+            return reading.file.skip("records of neither collectives nor sends and receives", Some(offset));
+        }
+    };
+    let Some(header) = header else {
+        return reading.file.skip("records without the rank and its communicator", Some(offset));
+    };
+    if let Some(version) = record.metadata.and_then(|metadata| metadata.inspector_output_format_version) {
+        reading.file.version.get_or_insert(version);
+    }
+    let perf = Perf { fields: &perf, prefix };
+    let Some(name) = perf.fields.get(prefix).and_then(Value::as_str) else {
+        return reading.file.skip("records that do not name their operation", Some(offset));
+    };
+    reading.file.records += 1;
+    push(reading, &header, &perf, name);
+}
+
+fn push(reading: &mut Reading<'_>, header: &Header, perf: &Perf<'_>, name: &str) {
+    let records = &mut *reading.records;
+    let communicator = records.communicator(Communicator {
+        hash: hash(&header.id),
+        name: header.comm_name.clone().filter(|name| name != NAMELESS),
+        size: header.n_ranks,
+        ..Communicator::default()
+    });
+    let collective = Collective::of_record(name);
+    let text = |records: &mut super::Records, key| perf.text(key).map(|text| records.text(&text.to_uppercase()));
+    let duration = perf.micros("exec_time_us");
+    let times = perf.times();
+    let first = |of: fn(&KernelChannel) -> Option<Ns>| times.channels.iter().filter_map(of).min();
+    // Of a channel without a stop the end is not known, and that of the operation neither.
+    let all_stopped = times.channels.iter().all(|channel| channel.end.is_some());
+    let operation = records.operations.len();
+    let row = Operation {
+        source: Source::Inspector,
+        place: header.rank,
+        communicator: Some(communicator),
+        sequence: perf.number("sn").and_then(|number| i64::try_from(number).ok()),
+        counts: Counts::Function,
+        collective: Some(records.text(collective.map_or(name, |collective| collective.name()))),
+        bytes: perf.number("msg_size_bytes").and_then(|bytes| size(collective, bytes, header.n_ranks)),
+        peer: perf.fields.get("p2p_peer").and_then(Value::as_i64),
+        enqueued: times.enqueued,
+        start: first(|channel| channel.start),
+        end: times.channels.iter().filter_map(|channel| channel.end).max().filter(|_| all_stopped),
+        duration,
+        state: State::Completed,
+        algorithm: text(records, "algo"),
+        protocol: text(records, "proto"),
+        channels: perf.number("n_channels").and_then(|number| u32::try_from(number).ok()),
+        ..Operation::default()
+    };
+    let row = Operation { end: row.end.filter(|end| row.start.is_some_and(|start| start <= *end)), ..row };
+    records.push(row);
+    let timing = perf.text("timing_source").map(|text| records.text(text));
+    records.measures.push(Measure { operation, timing, ..perf.measure() });
+    let rows = times.channels.into_iter();
+    records.channels.extend(rows.map(|row| KernelChannel { operation: Some(operation), ..row }));
+}
+
+/// The communicator's hash: `"0x7f8c496ae9f661"`, or a number.
+fn hash(id: &Value) -> Option<u64> {
+    match id {
+        Value::String(text) => u64::from_str_radix(text.trim_start_matches("0x"), 16).ok(),
+        number => number.as_u64(),
+    }
+}
+
+/// The size of nccl-tests. Inspector's is count by element: what each rank gives to an all-gather, or gets from a reduce-scatter.
+fn size(collective: Option<Collective>, bytes: u64, ranks: Option<u64>) -> Option<u64> {
+    use Collective::{AllGather, AllToAll, Gather, ReduceScatter, Scatter};
+    match collective {
+        Some(AllGather | ReduceScatter | AllToAll | Gather | Scatter) => bytes.checked_mul(ranks?),
+        _ => Some(bytes),
+    }
+}
+
+/// The fields of an operation, which begin with `coll_` or `p2p_`.
+struct Perf<'a> {
+    fields: &'a Map<String, Value>,
+    prefix: &'static str,
+}
+
+/// When an operation ran, if its record is a verbose one.
+#[derive(Default)]
+struct Times {
+    enqueued: Option<Ns>,
+    channels: Vec<KernelChannel>,
+}
+
+impl Perf<'_> {
+    fn get(&self, key: &str) -> Option<&Value> {
+        self.fields.get(&format!("{}_{key}", self.prefix))
+    }
+
+    fn text(&self, key: &str) -> Option<&str> {
+        self.get(key)?.as_str().filter(|text| !text.is_empty())
+    }
+
+    fn number(&self, key: &str) -> Option<u64> {
+        self.get(key)?.as_u64()
+    }
+
+    fn micros(&self, key: &str) -> Option<Ns> {
+        micros(self.get(key))
+    }
+
+    fn times(&self) -> Times {
+        let Some(trace) = self.fields.get("event_trace_ts").and_then(Value::as_object) else { return Times::default() };
+        let channel = |event: &Value| {
+            Some(KernelChannel {
+                channel: u32::try_from(event.get("channel_id")?.as_u64()?).ok()?,
+                start: stamp(event.get("kernel_start_ts")),
+                end: stamp(event.get("kernel_stop_ts")),
+                ..KernelChannel::default()
+            })
+        };
+        let events = trace.get("kernel_events").and_then(Value::as_array);
+        Times {
+            enqueued: stamp(trace.get(&format!("{}_start_ts", self.prefix))),
+            channels: events.into_iter().flatten().filter_map(channel).collect(),
+        }
+    }
+
+    /// What the record has beside the time. A time in whole microseconds may be off by one.
+    fn measure(&self) -> Measure {
+        let resolution = match self.get("exec_time_us") {
+            Some(Value::Number(number)) if number.is_f64() => Ns(1),
+            _ => Ns(1000),
+        };
+        let parts = self.fields.get("decomposition");
+        let phase = |key: &str| micros(parts?.get(key));
+        let gpu_waits = [phase("proxy_gpu_wait_us"), phase("proxy_gpu_recv_wait_us")];
+        Measure {
+            algbw: self.get("algobw_gbs").and_then(Value::as_f64),
+            busbw: self.get("busbw_gbs").and_then(Value::as_f64),
+            resolution,
+            gpu_wait: gpu_waits.into_iter().flatten().reduce(|one, other| one + other),
+            peer_wait: phase("proxy_peer_wait_us"),
+            network: phase("proxy_network_us"),
+            flush: phase("proxy_flush_us"),
+            ..Measure::default()
+        }
+    }
+}
+
+/// Microseconds, whole or not; `None` for what no time can be.
+fn micros(value: Option<&Value>) -> Option<Ns> {
+    let Some(Value::Number(number)) = value else { return None };
+    match number.as_i64() {
+        Some(micros) => micros.checked_mul(1000).map(Ns),
+        None => number.as_f64().filter(|micros| micros.abs() < 9e15).map(|micros| Ns::rounded(micros * 1000.0)),
+    }
+}
+
+/// A point in time. 0 is what an event that did not happen has.
+fn stamp(value: Option<&Value>) -> Option<Ns> {
+    micros(value).filter(|time| *time > Ns::ZERO)
+}

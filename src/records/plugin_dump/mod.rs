@@ -1,0 +1,61 @@
+//! Dumps of NCCL's example profiler plugin, 2.23 to 2.32: begins and ends of events, as Chrome's traces have them, an event a line.
+//!
+//! Nothing in a dump says which event belongs to which: that is their order. Within a group are the launches of its kernels and its API
+//! calls, within a call its collective or its send or receive, within that its channels and proxy operations, within these the steps.
+//! Numbers restart in each category, and some are wrong, so an end belongs to the innermost open event of its name.
+//!
+//! What is wrong in some versions: words without quotes (2.28), times that are 0 because the plugin never set them (begins of API calls and of kernel launches, and the stops
+//! of all channels but the first), no end at all where the process was killed. A time of 0 is never taken for a time.
+
+mod clock;
+mod event;
+mod nest;
+mod steps;
+
+use std::io;
+
+use self::event::Event;
+use self::nest::Dump;
+use super::format::{Format, Reading};
+use super::objects::{Found, Objects, first};
+use crate::operation::Source;
+
+/// NCCL's example profiler plugin.
+pub(super) const FORMAT: Format = Format { source: Source::PluginDump, sniff, read };
+
+/// So many events decide. Traces of other programs have begins and ends, too, but not of these categories alone.
+const DECIDE: usize = 16;
+
+fn sniff(head: &[u8]) -> bool {
+    let begins_list = head.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| *byte == b'[');
+    if !begins_list {
+        return false;
+    }
+    let events: Vec<_> = first(head, Objects::loose(), DECIDE).iter().map(|text| Event::parse(text)).collect();
+    !events.is_empty() && events.iter().all(Option::is_some)
+}
+
+fn read(reading: &mut Reading<'_>) -> io::Result<()> {
+    let mut objects = Objects::loose();
+    let mut dump = Dump::new(reading.records);
+    let mut is_ended = false;
+    while let Some(Found { offset, text }) = objects.next(reading.bytes, reading.file)? {
+        // The plugin ends the list with an empty object, so that it may write a comma after each event.
+        is_ended = event::is_empty(text);
+        if is_ended {
+            continue;
+        }
+        match Event::parse(text) {
+            Some(event) => {
+                reading.file.records += 1;
+                dump.add(&event, offset, reading.file);
+            }
+            None => reading.file.skip("events that are none of the plugin's", Some(offset)),
+        }
+    }
+    if !is_ended && !objects.ended_list() {
+        reading.file.note("Its list has no end: the process was killed, or writes it still.");
+    }
+    dump.finish(reading.file);
+    Ok(())
+}

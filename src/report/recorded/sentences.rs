@@ -1,0 +1,214 @@
+//! The sentences about what was recorded: the verdict, what is off, and what to do about it.
+
+use crate::analysis::recorded::{CensusRow, Diagnosis, RecordsReport};
+use crate::report::format::{count, duration, percent, size, visible};
+use crate::time::Ns;
+
+/// So many ranks are listed, and the others counted.
+const RANKS: usize = 4;
+
+/// What was recorded, what is off, and what to do first.
+pub(super) fn verdict(report: &RecordsReport) -> String {
+    let mut sentences = vec![recorded(report)];
+    sentences.extend(report.census.first().and_then(longest));
+    match report.diagnoses.first() {
+        Some(first) => {
+            sentences.push(sentence(first));
+            sentences.extend(advice(first).map(|advice| format!("First: {advice}")));
+        }
+        None => sentences.push("Nothing is off.".to_owned()),
+    }
+    sentences.join(" ")
+}
+
+/// `1,024 operations of 2 communicators, recorded by NCCL Inspector in 8 files.`
+fn recorded(report: &RecordsReport) -> String {
+    let operations: u64 = report.census.iter().map(|row| row.count).sum();
+    let mut sources: Vec<&str> = report.files.iter().filter_map(|file| file.title).collect();
+    let files = sources.len() as u64;
+    sources.sort_unstable();
+    sources.dedup();
+    format!(
+        "{} of {}, recorded by {} in {}.",
+        counted(operations, "operation"),
+        counted(report.communicators.len() as u64, "communicator"),
+        sources.join(", "),
+        counted(files, "file")
+    )
+}
+
+/// `Most time is in all_reduce of 8.39 MB: 96.1 ms in 512 operations, 180.000 µs each in the median, 320.1 GB/s (busbw).`
+fn longest(row: &CensusRow) -> Option<String> {
+    let time = row.time?;
+    let of_size = row.size.map_or(String::new(), |class| format!(" of {}", sizes(class.min_bytes, class.max_bytes)));
+    let bandwidth = row.busbw_gb_per_s.map_or(String::new(), |bus| format!(", {bus:.1} GB/s (busbw)"));
+    Some(format!(
+        "Most time is in {}{of_size}: {} in {}, {} each in the median{bandwidth}.",
+        row.collective.as_deref().map_or("operations of unknown kind".into(), visible),
+        duration(time.total),
+        counted(row.timed, "operation"),
+        duration(Ns::rounded(time.median))
+    ))
+}
+
+/// `8.39 MB`, or `8.39 to 12.58 MB`.
+pub(super) fn sizes(min: u64, max: u64) -> String {
+    if min == max { size(min) } else { format!("{} to {}", size(min), size(max)) }
+}
+
+/// `1 file`, `8 files`
+pub(super) fn counted(n: u64, one: &str) -> String {
+    format!("{} {one}{}", count(n), if n == 1 { "" } else { "s" })
+}
+
+/// `rank 3`, `ranks 0, 1, 2, 3 and 4 more`
+fn some_ranks(ranks: &[u32]) -> String {
+    let named: Vec<String> = ranks.iter().take(RANKS).map(u32::to_string).collect();
+    let more = ranks.len() - named.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    match ranks.len() {
+        0 => "ranks that are not recorded".to_owned(),
+        1 => format!("rank {}", named[0]),
+        _ => format!("ranks {}{more}", named.join(", ")),
+    }
+}
+
+fn rank(rank: Option<u32>) -> String {
+    rank.map_or("an unknown rank".to_owned(), |rank| format!("rank {rank}"))
+}
+
+fn within(communicator: Option<&str>) -> String {
+    communicator.map_or(String::new(), |name| format!(" of {}", visible(name)))
+}
+
+/// The name of a sort of diagnosis, for programs.
+pub(super) fn kind(diagnosis: &Diagnosis) -> &'static str {
+    match diagnosis {
+        Diagnosis::MixedMethods { .. } => "mixed-methods",
+        Diagnosis::SlowChannel { .. } => "slow-channel",
+        Diagnosis::SlowLink { .. } => "slow-link",
+        Diagnosis::Bound { .. } => "proxy-bound",
+        Diagnosis::BandwidthsDiffer { .. } => "bandwidths-differ",
+        Diagnosis::Gaps { .. } => "gaps",
+        Diagnosis::RanksNotHere { .. } => "ranks-not-here",
+        Diagnosis::SmallLeftOut { .. } => "small-left-out",
+        Diagnosis::NoTimes { .. } => "no-times",
+        Diagnosis::Repaired { .. } => "repaired",
+        Diagnosis::Skipped { .. } => "skipped",
+        _ => "other",
+    }
+}
+
+/// What is off.
+pub(super) fn sentence(diagnosis: &Diagnosis) -> String {
+    match diagnosis {
+        Diagnosis::MixedMethods { communicator, collective, bytes, methods } => {
+            let of_size = bytes.map_or(String::new(), |bytes| format!(" of {}", size(bytes)));
+            let ways: Vec<String> =
+                methods.iter().map(|(method, ranks)| format!("{} on {}", visible(method), some_ranks(ranks))).collect();
+            let group = communicator.as_deref().map_or(String::new(), |name| format!(" in {}", visible(name)));
+            format!("{}{of_size}{group} ran in {} ways: {}.", visible(collective), ways.len(), ways.join("; "))
+        }
+        Diagnosis::SlowChannel { communicator, rank: of, channel, channels, ratio } => format!(
+            "Channel {channel} of {}{} takes {ratio:.2} times the mean of its {channels} channels.",
+            rank(*of),
+            within(communicator.as_deref())
+        ),
+        Diagnosis::SlowLink { communicator, rank: of, peer, channel, direction, gb_per_s, median } => {
+            let (verb, to) = if *direction == "send" { ("sends", "to") } else { ("receives", "from") };
+            let of = rank(*of);
+            let group = within(communicator.as_deref());
+            format!(
+                "{of}{group} {verb} {gb_per_s:.2} GB/s {to} rank {peer} on channel {channel}, where the median of all links is {median:.2} GB/s."
+            )
+        }
+        Diagnosis::Bound { direction, bound, share, ranks } => {
+            let what = match *direction {
+                "send" => "Sends",
+                "receive" => "Receives",
+                _ => "The proxies",
+            };
+            format!(
+                "{what} of {} are bound by {}: up to {} of their steps' time.",
+                some_ranks(ranks),
+                phase(bound),
+                percent(*share)
+            )
+        }
+        of_records => of_the_records(of_records),
+    }
+}
+
+/// What the records themselves leave out.
+fn of_the_records(diagnosis: &Diagnosis) -> String {
+    match diagnosis {
+        Diagnosis::BandwidthsDiffer { differ, recorded } => {
+            format!("{} of {} recorded bus bandwidths differ from size by time.", count(*differ), count(*recorded))
+        }
+        Diagnosis::Gaps { source, missing, ranks } => format!(
+            "{} between others are not in the records of {}, on {}: overwritten, filtered or lost.",
+            counted(*missing, "operation"),
+            source.title(),
+            some_ranks(ranks)
+        ),
+        Diagnosis::RanksNotHere { communicator, here, size } => format!(
+            "Of the {} ranks of {}, {} here.",
+            count(*size),
+            visible(communicator),
+            if *here == 1 { "1 is".to_owned() } else { format!("{} are", count(*here)) }
+        ),
+        Diagnosis::SmallLeftOut { smallest } => format!(
+            "No operation is smaller than {}: NCCL Inspector leaves out those under 8,192 bytes by default.",
+            size(*smallest)
+        ),
+        Diagnosis::NoTimes { source, operations } => {
+            format!("None of the {} of {} says how long it took.", counted(*operations, "operation"), source.title())
+        }
+        Diagnosis::Repaired { what, count: n, files } => {
+            format!("Repaired in {}: {} {what}.", counted(*files, "file"), count(*n))
+        }
+        Diagnosis::Skipped { what, count: n, files } => {
+            format!("Left out in {}: {} {what}.", counted(*files, "file"), count(*n))
+        }
+        _ => String::new(),
+    }
+}
+
+/// What a phase waits for.
+fn phase(bound: &str) -> &str {
+    match bound {
+        "gpu" => "the GPU",
+        "receiver-late" => "receivers that have no room yet",
+        "network" => "the network",
+        "network-or-late-peer" => "the network or a late peer",
+        "flush" => "flushing what arrived to the GPU",
+        other => other,
+    }
+}
+
+/// What to do about it; `None` where nothing is to be done.
+pub(super) fn advice(diagnosis: &Diagnosis) -> Option<&'static str> {
+    Some(match diagnosis {
+        Diagnosis::MixedMethods { .. } => {
+            "compare the environment (NCCL_ALGO, NCCL_PROTO, NCCL version, topology) of these ranks."
+        }
+        Diagnosis::SlowChannel { .. } | Diagnosis::SlowLink { .. } => {
+            "look at the NIC and the switch port that carry it, and at what else uses them."
+        }
+        Diagnosis::Bound { bound: "gpu", .. } => {
+            "the network has time left: look at the kernels beside the collectives, and at the number of channels."
+        }
+        Diagnosis::Bound { bound: "receiver-late", .. } => {
+            "look at the peers that receive: they arrive late, or are slow to empty their buffers."
+        }
+        Diagnosis::Bound { bound: "flush", .. } => "look at PCIe and GPUDirect RDMA between NIC and GPU.",
+        Diagnosis::Bound { .. } => "compare the bandwidth of the links with that of the NICs.",
+        Diagnosis::BandwidthsDiffer { .. } => "trust the times, and ask which version wrote the bandwidths.",
+        Diagnosis::Gaps { .. } => "make the recorder's ring larger, or let it write more often.",
+        Diagnosis::RanksNotHere { .. } => "add the files of the other ranks, so that they can be compared.",
+        Diagnosis::NoTimes { source: nccl, .. } if nccl.name() == "plugin-dump" => {
+            "record with kernel channels: set bit 64 of NCCL_PROFILE_EVENT_MASK."
+        }
+        _ => return None,
+    })
+}

@@ -1,0 +1,39 @@
+//! What was recorded, for people: the verdict, what is off, the operations, and the phases of the proxies.
+
+use std::io::{self, Write};
+
+use super::RecordsAnswer;
+use super::sentences::{sentence, verdict};
+use super::table::{CENSUS, PROXIES, section};
+use crate::report::format::count;
+
+/// So many rows of the operations are shown if the user does not say how many.
+const ROWS: usize = 20;
+
+/// So many lines about what is off.
+const LINES: usize = 12;
+
+pub(super) fn records(answer: &RecordsAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
+    let (report, screen) = (answer.report, &answer.screen);
+    writeln!(out, "{}", screen.fill(&verdict(report)))?;
+    // The first is in the verdict.
+    let mut others = report.diagnoses.iter().skip(1);
+    let limit = if screen.verbose { usize::MAX } else { LINES };
+    others.by_ref().take(limit).try_for_each(|of| writeln!(out, "{}", screen.fill(&sentence(of))))?;
+    let more = others.count();
+    if more > 0 {
+        writeln!(out, "… and {} more, with --format table", count(more as u64))?;
+    }
+    let limit = Some(answer.limit.unwrap_or(ROWS));
+    section("Operations", CENSUS, &report.census, limit, screen, out)?;
+    section("Proxies", PROXIES, &report.proxies, limit, screen, out)?;
+    if let Some(check) = &report.bandwidth_check {
+        let line = format!(
+            "Bus bandwidths: {} of {} recorded ones follow from size and time within the rounding of the time.",
+            count(check.agree),
+            count(check.recorded)
+        );
+        writeln!(out, "\n{}", screen.fill(&line))?;
+    }
+    Ok(())
+}
