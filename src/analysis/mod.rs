@@ -14,6 +14,7 @@ pub mod missing;
 pub mod not_asked;
 pub mod origin;
 pub mod part;
+pub mod recorded;
 pub mod shares;
 pub mod stack_key;
 pub mod stacks;

@@ -12,6 +12,7 @@ pub mod json;
 pub mod kernels;
 pub mod lists;
 pub mod ranks;
+pub mod recorded;
 pub mod results;
 pub mod script;
 mod speedscope;

@@ -36,7 +36,23 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &["analysis", "attribution", "error", "event", "id", "nccl", "operation", "records", "sql", "store", "time"],
     ),
     ("report", &["analysis", "attribution", "nccl", "operation", "ranks", "time"]),
-    ("export", &["analysis", "attribution", "damage", "error", "event", "id", "input", "nccl", "sql", "store", "time"]),
+    (
+        "export",
+        &[
+            "analysis",
+            "attribution",
+            "damage",
+            "error",
+            "event",
+            "id",
+            "input",
+            "nccl",
+            "records",
+            "sql",
+            "store",
+            "time",
+        ],
+    ),
     (
         "cli",
         &[

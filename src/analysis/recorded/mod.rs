@@ -1,0 +1,3 @@
+//! What was recorded: questions to NCCL's own records, one file each.
+
+pub mod flows;

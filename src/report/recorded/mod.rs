@@ -1,0 +1,3 @@
+//! What was recorded, in forms for people.
+
+pub mod flows;
