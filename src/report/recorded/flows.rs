@@ -180,7 +180,6 @@ pub fn sentence(finding: &Finding) -> String {
             "opCount restarts in every plan of the operations and not in the steps: {} operations of the steps are joined by shape alone.",
             count(*ops)
         ),
-        _ => String::new(),
     }
 }
 
