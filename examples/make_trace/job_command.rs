@@ -6,35 +6,88 @@ use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 
-use super::job::{How, Job, KERNELS, Late, Offsets, When};
+use super::job::{How, Inspector, Job, KERNELS, Late, Megatrace, Offsets, RankRecords, Recording, When};
 use super::{USAGE, failed, gzip, number};
 
 /// The truth, in JSON. Named so that nothing that looks for traces takes it for one.
 const TRUTH: &str = "truth.txt";
 
-/// Runs the command: writes each rank's trace and the truth.
+/// The folder of NCCL's own records, so that what looks for traces does not find them.
+const RECORDS: &str = "records";
+
+/// Which kernel each of these is of, a line of JSON each.
+const RECORDS_TRUTH: &str = "records_truth.txt";
+
+/// Runs the command: writes each rank's trace and the truth, and if it is asked to, NCCL's own records and the truth about these.
 pub(crate) fn run(args: &[String]) -> Result<String, String> {
-    let (job, directory) = parse(args)?;
+    let (job, recording, directory) = parse(args)?;
     fs::create_dir_all(&directory).map_err(|error| failed(&directory, &error))?;
-    let (mut files, mut bytes, mut problem) = (0, 0, None);
-    let truth = job.each(|rank, trace| {
-        if problem.is_some() {
-            return;
-        }
-        let path = directory.join(format!("rank{rank}.json.gz"));
-        match write_zipped(&path, &trace) {
-            Ok(()) => (files, bytes) = (files + 1, bytes + trace.len()),
-            Err(error) => problem = Some(failed(&path, &error)),
-        }
-    });
-    if let Some(problem) = problem {
-        return Err(problem);
+    let mut written = Written::new(directory);
+    let truth = match &recording {
+        None => job.each(|rank, trace| written.trace(rank, &trace)),
+        Some(recording) => job.each_recorded(recording, |rank, trace, records| {
+            if let Some(trace) = trace {
+                written.trace(rank, &trace);
+            }
+            written.records(&records);
+        }),
+    };
+    if recording.is_some() {
+        let text = std::mem::take(&mut written.truth);
+        written.file(RECORDS_TRUTH, text.as_bytes());
     }
-    let path = directory.join(TRUTH);
-    let mut text = serde_json::to_string_pretty(&truth).map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut text = serde_json::to_string_pretty(&truth).map_err(|error| format!("{TRUTH}: {error}"))?;
     text.push('\n');
-    fs::write(&path, text).map_err(|error| failed(&path, &error))?;
-    Ok(format!("{}: {files} traces, {bytes} bytes of JSON, and {TRUTH}", directory.display()))
+    written.file(TRUTH, text.as_bytes());
+    written.report()
+}
+
+/// What has been written, and the first problem: nothing is written after that.
+struct Written {
+    directory: PathBuf,
+    traces: usize,
+    bytes: usize,
+    records: usize,
+    truth: String,
+    problem: Option<String>,
+}
+
+impl Written {
+    fn new(directory: PathBuf) -> Self {
+        Self { directory, traces: 0, bytes: 0, records: 0, truth: String::new(), problem: None }
+    }
+
+    fn trace(&mut self, rank: u32, trace: &[u8]) {
+        let path = self.directory.join(format!("rank{rank}.json.gz"));
+        if self.problem.is_none() {
+            self.problem = write_zipped(&path, trace).err().map(|error| failed(&path, &error));
+            (self.traces, self.bytes) = (self.traces + 1, self.bytes + trace.len());
+        }
+    }
+
+    fn file(&mut self, name: &str, bytes: &[u8]) {
+        let path = self.directory.join(name);
+        if self.problem.is_none() {
+            let folder = path.parent().unwrap_or(&self.directory);
+            let done = fs::create_dir_all(folder).and_then(|()| fs::write(&path, bytes));
+            self.problem = done.err().map(|error| failed(&path, &error));
+        }
+    }
+
+    fn records(&mut self, records: &RankRecords) {
+        for file in &records.files {
+            self.file(&format!("{RECORDS}/{}", file.name), &file.bytes);
+        }
+        self.records += records.truth.len();
+        self.truth.extend(records.truth.iter().map(|truth| truth.line() + "\n"));
+    }
+
+    fn report(self) -> Result<String, String> {
+        let Self { directory, traces, bytes, records, problem, .. } = self;
+        let more = if records > 0 { format!(", {records} records, {RECORDS_TRUTH}") } else { String::new() };
+        let report = format!("{}: {traces} traces, {bytes} bytes of JSON{more}, and {TRUTH}", directory.display());
+        problem.map_or(Ok(report), Err)
+    }
 }
 
 fn write_zipped(path: &Path, trace: &[u8]) -> io::Result<()> {
@@ -43,8 +96,9 @@ fn write_zipped(path: &Path, trace: &[u8]) -> io::Result<()> {
     zip.finish()?.flush()
 }
 
-fn parse(args: &[String]) -> Result<(Job, PathBuf), String> {
+fn parse(args: &[String]) -> Result<(Job, Option<Recording>, PathBuf), String> {
     let (mut job, mut late, mut out) = (Job::default(), None, None);
+    let (mut records, mut recording) = (false, Recording::default());
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let mut count = |low: u64| number(arg, args.next(), low..=100_000).map(|value| value as u32);
@@ -64,6 +118,18 @@ fn parse(args: &[String]) -> Result<(Job, PathBuf), String> {
             "--missing" => job.missing = ranks(arg, args.next())?,
             "--graphs" => job.graphs = true,
             "--no-stacks" => job.stacks = false,
+            "--small" => job.small = true,
+            "--records" => records = true,
+            "--record-offset-us" => recording.max_offset_ns = nanoseconds(arg, args.next(), 1e3)?,
+            "--lose-records" => recording.lose_percent = decimal(arg, args.next())?,
+            "--inspector" => {
+                const MODES: [(&str, Inspector); 3] =
+                    [("verbose", Inspector::Verbose), ("brief", Inspector::Brief), ("mixed", Inspector::Mixed)];
+                recording.inspector = one_of(arg, args.next(), &MODES)?;
+            }
+            "--megatrace" => {
+                recording.megatrace = one_of(arg, args.next(), &[("L2", Megatrace::L2), ("L4", Megatrace::L4)])?;
+            }
             option if option.starts_with('-') => return Err(format!("unknown option `{option}`\n{USAGE}")),
             path if out.is_none() => out = Some(PathBuf::from(path)),
             path => return Err(format!("one folder only, but `{path}` was given too\n{USAGE}")),
@@ -71,7 +137,16 @@ fn parse(args: &[String]) -> Result<(Job, PathBuf), String> {
     }
     job.late = late.map(|text| parse_late(text, &job)).transpose()?;
     let out = out.ok_or_else(|| format!("the folder is missing\n{USAGE}"))?;
-    Ok((job, out))
+    if records && job.graphs {
+        return Err("`--records` needs calls of NCCL, and with `--graphs` there are none".to_owned());
+    }
+    Ok((job, records.then_some(recording), out))
+}
+
+fn one_of<T: Copy>(option: &str, value: Option<&String>, allowed: &[(&str, T)]) -> Result<T, String> {
+    let names: Vec<&str> = allowed.iter().map(|(name, _)| *name).collect();
+    let found = allowed.iter().find(|(name, _)| value.is_some_and(|value| value == name)).map(|(_, value)| *value);
+    found.ok_or_else(|| format!("`{option}` needs one of {}\n{USAGE}", names.join(", ")))
 }
 
 fn decimal(option: &str, value: Option<&String>) -> Result<f64, String> {

@@ -20,6 +20,7 @@ mod llama;
 mod oddities;
 mod profile;
 mod recipes;
+mod recorded;
 mod sglang;
 mod tiny;
 
@@ -38,13 +39,19 @@ const USAGE: &str = "usage:
   make_trace big --size-mb N [--seed S] [--ranks R] OUT.json[.gz]
       write a trace of about N MB (uncompressed); with R ranks (1 to 4), R files OUT_rank0 to OUT_rank<R-1>
   make_trace job [--tp T] [--pp P] [--dp D] [--steps S] [--layers L] [--seed S] [--jitter-us N] [--offset-us N]
-                 [--drift-ppm X] [--length-s X] [--late LATE] [--lose N] [--missing R,R] [--graphs] [--no-stacks] DIR
+                 [--drift-ppm X] [--length-s X] [--late LATE] [--lose N] [--missing R,R] [--graphs] [--no-stacks]
+                 [--small] [--records] [--inspector verbose|brief|mixed] [--megatrace L2|L4] [--record-offset-us N]
+                 [--lose-records PERCENT] DIR
       simulate a job of T*P*D ranks: write DIR/rank<r>.json.gz for each, and the truth to DIR/truth.txt; LATE is one of
         RANK:cpu:FUNCTION:US[:WHEN]   a Python function takes US microseconds more
         RANK:gpu:KERNEL:US[:WHEN]     a compute kernel does
         RANK:slow:FACTOR              all that the CPU does takes longer
         RANK:lag:US                   the rank begins later
-      WHEN is step (once in each step, the default), layer (in each layer), once (in the middle step) or once=STEP";
+      WHEN is step (once in each step, the default), layer (in each layer), once (in the middle step) or once=STEP
+      with --records also DIR/records/: of the same collectives, on clocks of their own (--record-offset-us), what NCCL's example
+        profiler plugin, Inspector (verbose: with times), the flight recorder and Megatrace (L2: without groups, L4: with them) leave;
+        and DIR/records_truth.txt: a line of JSON for each record, with the kernel that it is of, and the algorithm, protocol and
+        channels that a join must give that kernel; --lose-records leaves some out; --small adds all-reduces too small for Inspector";
 
 /// The operating system field of a gzip header for `unknown`: the bytes must not show where they were made.
 const UNKNOWN_SYSTEM: u8 = 255;
@@ -82,7 +89,8 @@ fn testdata(args: &[String]) -> Result<String, String> {
     let mut report = String::new();
     let small = recipes::all().map_err(|error| failed(directory, &error))?;
     let small = small.into_iter().map(|(name, bytes)| (name.to_owned(), bytes));
-    for (name, bytes) in small.chain(broken::all()) {
+    let recorded = recorded::all().map_err(|error| failed(directory, &error))?;
+    for (name, bytes) in small.chain(recorded).chain(broken::all()) {
         let path = directory.join(name);
         let folder = path.parent().unwrap_or(directory);
         fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;

@@ -57,7 +57,7 @@ fn simulate(program: &impl Workload, steps: u32) -> io::Result<Vec<u8>> {
 }
 
 /// Compresses each part into a gzip member of its own, one after another.
-fn zip(parts: &[&[u8]]) -> io::Result<Vec<u8>> {
+pub(crate) fn zip(parts: &[&[u8]]) -> io::Result<Vec<u8>> {
     let mut zipped = Vec::new();
     for part in parts {
         let mut zip = super::gzip(&mut zipped, Compression::best());

@@ -48,10 +48,17 @@ impl RecordFile {
         RecordFile { name, ..RecordFile::default() }
     }
 
-    /// Whether another file has the same text.
+    /// The folder that it is in, of an archive or of the disk; empty if its name has none.
+    pub fn folder(&self) -> &str {
+        self.name.rsplit_once('/').map_or("", |(folder, _)| folder)
+    }
+
+    /// Whether another file has the same text. Files of flows have neither times nor names, so those of two folders may be equal and
+    /// are of two runs all the same.
     pub(super) fn is_same(&self, other: &RecordFile) -> bool {
         let text = |file: &RecordFile| (file.source, file.bytes, file.checksum);
-        self.source.is_some() && self.bytes > 0 && text(self) == text(other)
+        let is_other_run = self.source == Some(Source::Flow) && self.folder() != other.folder();
+        self.source.is_some() && self.bytes > 0 && text(self) == text(other) && !is_other_run
     }
 
     /// Counts something that is skipped.

@@ -6,6 +6,7 @@
 
 mod comma;
 mod file;
+pub mod flow;
 mod format;
 mod inspector;
 mod objects;
@@ -31,7 +32,7 @@ use crate::operation::Source;
 use format::{Format, Reading, SNIFF};
 
 /// All sources. The first that recognises a file reads it.
-const FORMATS: &[Format] = &[inspector::FORMAT, comma::FORMAT, plugin_dump::FORMAT];
+const FORMATS: &[Format] = &[inspector::FORMAT, comma::FORMAT, plugin_dump::FORMAT, flow::FORMAT];
 
 /// What wrote a file, by its first decompressed bytes; `None` if it is none of the known sources.
 pub fn source_of(head: &[u8]) -> Option<Source> {
@@ -80,6 +81,7 @@ pub fn read(input: Input, keep: Keep) -> Result<Records, Error> {
     if let Some(last) = all.files.last_mut() {
         archive.into_iter().for_each(|line| last.note(line));
     }
+    flow::stages::fill(&mut all);
     Ok(all)
 }
 
@@ -138,6 +140,8 @@ pub fn read_all(paths: &[PathBuf], keep: Keep, threads: usize) -> Records {
     for (_, records) in found {
         all.append(records);
     }
+    // What a rank's steps are takes the files of the others.
+    flow::stages::fill(&mut all);
     all
 }
 

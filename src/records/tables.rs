@@ -181,6 +181,8 @@ pub struct Measure {
 pub struct FlowOp {
     /// The file.
     pub file: u32,
+    /// Whether it is of a `flow_rank<R>.json`, which repeats the first line of the file of operations.
+    pub is_aggregate: bool,
     /// `opCount`, relative to its plan.
     pub op_count: u64,
     /// The rank within the communicator.
@@ -215,6 +217,8 @@ pub struct FlowOp {
 pub struct FlowStep {
     /// The file.
     pub file: u32,
+    /// Whether it is of a `flow_rank<R>.json`, which repeats all lines of the file of steps.
+    pub is_aggregate: bool,
     /// `opCount` of the communicator.
     pub op_count: u64,
     /// The rank within the communicator.

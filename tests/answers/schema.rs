@@ -55,14 +55,14 @@ fn assert_fits(schema: &Validator, answer: &Value, args: &[&str]) {
     assert!(errors.is_empty(), "{args:?}\n{}", errors.join("\n"));
 }
 
-/// The traces in `testdata/`, without the ranks of a job: `ranks` answers about these.
+/// The traces in `testdata/`, without the ranks of jobs and what was recorded beside them: other commands answer about these.
 fn small_traces() -> Vec<String> {
     let (mut traces, mut folders) = (Vec::new(), vec![PathBuf::from(testdata(""))]);
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             match path.extension().and_then(|extension| extension.to_str()) {
-                None if path.is_dir() && !path.ends_with("ranks") => folders.push(path),
+                None if path.is_dir() && !path.ends_with("ranks") && !path.ends_with("records") => folders.push(path),
                 // The expected report on a broken trace.
                 _ if path.to_str().unwrap().contains(".report.") => {}
                 Some("json" | "gz") => traces.push(path.to_str().unwrap().to_owned()),

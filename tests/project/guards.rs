@@ -69,7 +69,23 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("report", &["analysis", "attribution", "nccl", "operation", "ranks", "time"]),
-    ("export", &["analysis", "attribution", "damage", "error", "event", "id", "input", "nccl", "sql", "store", "time"]),
+    (
+        "export",
+        &[
+            "analysis",
+            "attribution",
+            "damage",
+            "error",
+            "event",
+            "id",
+            "input",
+            "nccl",
+            "records",
+            "sql",
+            "store",
+            "time",
+        ],
+    ),
     (
         "cli",
         &[

@@ -1,4 +1,9 @@
 //! NCCL's own records: every source, on real samples with known truths, on made ones, and on what is wrong.
 
+#[path = "../../examples/make_trace/job/mod.rs"]
+mod job;
 #[path = "../support/mod.rs"]
 mod support;
+
+mod flows;
+mod made;

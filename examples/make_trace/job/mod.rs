@@ -11,6 +11,7 @@ mod layout;
 mod machine;
 mod model;
 mod program;
+mod records;
 mod rng;
 mod simulation;
 mod text;
@@ -19,11 +20,14 @@ mod truth;
 use serde::Serialize;
 
 use clock::Clock;
+use events::Event;
 use layout::Layout;
 use machine::Moment;
 use simulation::{Done, simulate};
 
 pub(crate) use model::KERNELS;
+#[allow(unused_imports, reason = "each program that includes this uses a part of it")]
+pub(crate) use records::{Inspector, Megatrace, RankRecords, RecordFile, RecordTruth, Recording};
 #[allow(unused_imports, reason = "each program that includes this uses a part of it")]
 pub(crate) use truth::{Lost, RankTruth, Totals, Truth};
 
@@ -53,6 +57,8 @@ pub(crate) struct Job {
     pub(crate) graphs: bool,
     /// Whether the traces have Python functions.
     pub(crate) stacks: bool,
+    /// Whether each step has a small all-reduce of 512 bytes, too.
+    pub(crate) small: bool,
 }
 
 /// The constant offsets of the ranks' clocks.
@@ -136,6 +142,7 @@ impl Default for Job {
             missing: Vec::new(),
             graphs: false,
             stacks: true,
+            small: false,
         }
     }
 }
@@ -157,6 +164,33 @@ impl Job {
     ///
     /// If the job has no ranks or steps, or if what is to be late is not in it: its truth would not be true.
     pub(crate) fn each(&self, mut f: impl FnMut(u32, Vec<u8>)) -> Truth {
+        self.each_rank(|layout, rank, clock, events| {
+            if !self.missing.contains(&rank) {
+                f(rank, text::trace(layout, rank, clock, self.stacks, events));
+            }
+        })
+    }
+
+    /// The same with NCCL's own records of each rank, which ranks without a trace have as well.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::each`]; and if graphs are replayed, because nothing calls NCCL then.
+    pub(crate) fn each_recorded(
+        &self,
+        recording: &Recording,
+        mut f: impl FnMut(u32, Option<Vec<u8>>, RankRecords),
+    ) -> Truth {
+        assert!(!self.graphs, "a replayed graph calls no NCCL, so there is nothing to record");
+        self.each_rank(|layout, rank, clock, events| {
+            let has_trace = !self.missing.contains(&rank);
+            let trace = has_trace.then(|| text::trace(layout, rank, clock, self.stacks, events));
+            f(rank, trace, records::of_rank(self, recording, layout, rank, clock, events));
+        })
+    }
+
+    /// Runs the job, and then each rank by itself.
+    fn each_rank(&self, mut f: impl FnMut(&Layout, u32, Clock, &[Event<'_>])) -> Truth {
         self.check();
         let layout = Layout::new(self);
         let mut outcome = simulate(self, &layout);
@@ -164,12 +198,9 @@ impl Job {
         let mut per_rank = Vec::new();
         for rank in 0..layout.ranks() {
             let clock = Clock::new(self, rank);
-            let is_missing = self.missing.contains(&rank);
-            per_rank.push(clock.truth(rank, is_missing));
-            if !is_missing {
-                let events = simulation::record(self, &layout, rank, &outcome.done[rank as usize]);
-                f(rank, text::trace(&layout, rank, clock, self.stacks, &events));
-            }
+            per_rank.push(clock.truth(rank, self.missing.contains(&rank)));
+            let events = simulation::record(self, &layout, rank, &outcome.done[rank as usize]);
+            f(&layout, rank, clock, &events);
         }
         let lost = (0..).zip(&outcome.done).flat_map(|(rank, done)| lost(&layout, rank, done)).collect();
         Truth::new(self, &layout, per_rank, lost, outcome.totals)

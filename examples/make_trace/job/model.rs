@@ -32,6 +32,8 @@ pub(super) const SEND_RECV: &str = "ncclDevKernel_SendRecv(ncclDevKernelArgsStor
 pub(super) const ACTIVATIONS: u64 = 1 << 21;
 /// Parameters of a layer.
 pub(super) const PARAMETERS: u64 = 1 << 20;
+/// Elements of the small all-reduce.
+pub(super) const SMALL: u64 = 256;
 pub(super) const ELEMENT_BYTES: u64 = 2;
 
 /// About what a layer and the rest of a step take.

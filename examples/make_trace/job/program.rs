@@ -18,6 +18,8 @@ pub(super) enum Phase {
     Layer(u32),
     /// To the next stage of the pipeline.
     Send,
+    /// A small all-reduce: the norm of the gradients.
+    Small,
     /// The gradients are reduced.
     Reduce,
     /// The updated parameters are gathered.
@@ -52,7 +54,8 @@ impl<'a> Program<'a> {
             return (before, vec![Phase::End]);
         }
         before.push(Phase::Send);
-        (before, vec![Phase::Reduce, Phase::Gather, Phase::End])
+        let small = job.small.then_some(Phase::Small);
+        (before, [Phase::Reduce].into_iter().chain(small).chain([Phase::Gather, Phase::End]).collect())
     }
 
     pub(super) fn machine(&mut self) -> &mut Machine<'a> {
@@ -74,6 +77,7 @@ impl<'a> Program<'a> {
             Phase::Layer(layer) => return self.layer(Moment { step, layer: Some(layer) }),
             Phase::Send => return self.send(moment),
             Phase::Reduce => return self.reduce(moment),
+            Phase::Small => return self.small_all_reduce(),
             Phase::Gather => return self.gather(moment),
             Phase::End => self.end(step),
         }
@@ -157,6 +161,14 @@ impl<'a> Program<'a> {
         self.tensor_seq += 1;
         let sizes = (ACTIVATIONS, ACTIVATIONS);
         let comm = self.collective("allreduce", sizes, group, self.tensor_seq);
+        let names = ("c10d::allreduce_", Name::Text("nccl:all_reduce"), ALL_REDUCE);
+        Some(self.communicate(names, Stream::Tensor, comm, true))
+    }
+
+    fn small_all_reduce(&mut self) -> Option<Pending> {
+        let group = self.layout.tensor_group(self.machine.rank)?;
+        self.tensor_seq += 1;
+        let comm = self.collective("allreduce", (SMALL, SMALL), group, self.tensor_seq);
         let names = ("c10d::allreduce_", Name::Text("nccl:all_reduce"), ALL_REDUCE);
         Some(self.communicate(names, Stream::Tensor, comm, true))
     }

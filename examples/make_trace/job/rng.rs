@@ -9,7 +9,7 @@ impl Rng {
         Self(mix(seed.wrapping_add(0x51_7C_C1_B7_27_22_0A_95)) ^ mix(purpose.wrapping_add(1)))
     }
 
-    fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mix(self.0)
     }

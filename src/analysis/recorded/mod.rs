@@ -9,6 +9,7 @@ mod census;
 mod channels;
 mod diagnoses;
 mod files;
+pub mod flows;
 mod groups;
 mod links;
 mod proxy;
@@ -25,6 +26,7 @@ pub use links::{LinkRow, PairRow};
 pub use proxy::ProxyRow;
 
 use crate::records::Records;
+use flows::FlowReport;
 use groups::Groups;
 
 /// What was recorded.
@@ -48,6 +50,8 @@ pub struct RecordsReport {
     pub channels: Vec<ChannelRow>,
     /// The matrix of bytes from rank to rank: its cells that are not empty.
     pub pairs: Vec<PairRow>,
+    /// What the flow extractor planned, and whether its files agree with each other; `None` without such files.
+    pub flows: Option<FlowReport>,
     /// The files.
     pub files: Vec<FileRow>,
 }
@@ -65,6 +69,7 @@ pub fn of(records: &Records) -> RecordsReport {
         channels: channels::of(records, &groups, &links),
         pairs: links::pairs(records, &groups),
         links,
+        flows: flows::of(records),
         files: files::of(records),
         ..RecordsReport::default()
     };

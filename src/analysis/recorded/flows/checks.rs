@@ -1,0 +1,235 @@
+//! The checks of a run: counts first, and then what they mean.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::{Finding, FlowRunReport};
+use crate::records::flow::runs::{Aggregate, FlowRun, Plan};
+use crate::records::flow::stages::{by_op, is_peer_to_peer};
+use crate::records::{FlowOp, FlowStep, Records};
+
+fn ops<'a>(records: &'a Records, run: &'a FlowRun) -> impl Iterator<Item = &'a FlowOp> {
+    run.ops.iter().map(|at| &records.flow_ops[*at])
+}
+
+fn steps<'a>(records: &'a Records, run: &'a FlowRun) -> impl Iterator<Item = &'a FlowStep> {
+    run.steps.iter().map(|at| &records.flow_steps[*at])
+}
+
+/// How many steps all operations have together. A rank of a ring sends and receives each; of a chain of n ranks n - 1 send and n - 1
+/// receive, and a tree has n - 1 edges with two directions, up and down. Which ranks these are, the operations do not say, so it takes
+/// all of them.
+pub(super) fn foresee(records: &Records, run: &FlowRun, report: &mut FlowRunReport) {
+    let size = report.size.map(u64::from).filter(|size| *size == report.ranks.len() as u64);
+    let (mut whole, mut shared, mut is_any) = (0, 0, false);
+    for op in ops(records, run) {
+        let steps = u64::from(op.steps);
+        match (op.pattern.as_deref(), size) {
+            (Some("RING" | "RING_TWICE"), _) => whole += 2 * steps,
+            (Some("SEND" | "RECV"), _) => whole += steps,
+            (Some("PIPELINE_FROM" | "PIPELINE_TO" | "TREE_UP" | "TREE_DOWN"), Some(size)) => {
+                shared += steps * 2 * (size - 1);
+            }
+            (Some("TREE_UP_DOWN"), Some(size)) => shared += steps * 4 * (size - 1),
+            _ => {
+                report.unforeseen_ops += 1;
+                continue;
+            }
+        }
+        is_any = true;
+    }
+    report.expected_steps = is_any.then(|| whole + size.map_or(0, |size| shared / size));
+}
+
+pub(super) fn sequences(records: &Records, run: &FlowRun, report: &mut FlowRunReport) {
+    for of_op in by_op(records, run).into_values() {
+        // By direction and peer: how many there are, and the last.
+        let mut counts: HashMap<(bool, u32), HashMap<u32, u32>> = HashMap::new();
+        for step in of_op.iter().map(|at| &records.flow_steps[*at]) {
+            *counts.entry((step.is_send, step.peer)).or_default().entry(step.step).or_default() += 1;
+        }
+        let is_broken = |steps: &&HashMap<u32, u32>| {
+            let last = steps.keys().max().copied().unwrap_or_default();
+            steps.values().any(|count| *count != 1) || u64::from(last) + 1 != steps.len() as u64
+        };
+        report.broken_sequences += counts.values().filter(is_broken).count() as u64;
+    }
+}
+
+/// Sends and receives in pairs. Their `opCount` differs where each rank counts by itself.
+pub(super) fn pairs(records: &Records, run: &FlowRun, report: &mut FlowRunReport) {
+    let balance = |with_op_count: bool| {
+        let mut open: HashMap<_, i64> = HashMap::new();
+        for step in steps(records, run) {
+            let (from, to) = if step.is_send { (step.rank, step.peer) } else { (step.peer, step.rank) };
+            let pattern = step.pattern.as_deref();
+            let pattern = if is_peer_to_peer(pattern) { None } else { pattern };
+            let op_count = with_op_count.then_some(step.op_count);
+            *open.entry((from, to, step.channel, step.step, pattern, op_count)).or_default() +=
+                if step.is_send { 1 } else { -1 };
+        }
+        open.values().map(|count| count.unsigned_abs()).sum::<u64>()
+    };
+    report.unpaired_steps = balance(false);
+    report.unpaired_by_op_count = balance(true);
+    report.paired_steps = report.steps.saturating_sub(report.unpaired_steps) / 2;
+}
+
+/// What of a line is written, except its file.
+type OpLine<'a> = ([u64; 4], [i64; 2], [u32; 4], Option<&'a str>, Option<&'a str>, Option<(u32, u32)>);
+type StepLine<'a> = (u64, [u32; 4], bool, i64, [Option<&'a str>; 3]);
+
+fn op_line(op: &FlowOp) -> OpLine<'_> {
+    (
+        [op.op_count, op.chunk_bytes, u64::from(op.rank), u64::from(op.channel)],
+        [i64::from(op.steps), op.slice_bytes],
+        [op.slice_steps, op.chunk_steps, op.dtype, op.reduction],
+        op.pattern.as_deref(),
+        op.protocol.as_deref(),
+        op.ring,
+    )
+}
+
+fn step_line(step: &FlowStep) -> StepLine<'_> {
+    (
+        step.op_count,
+        [step.rank, step.channel, step.step, step.peer],
+        step.is_send,
+        step.bytes,
+        [step.pattern.as_deref(), step.protocol.as_deref(), step.recorded_stage.as_deref()],
+    )
+}
+
+pub(super) fn repeats(records: &Records, run: &FlowRun, report: &mut FlowRunReport) {
+    let mut seen = HashSet::new();
+    report.repeated_ops = ops(records, run).filter(|op| !seen.insert(op_line(op))).count() as u64;
+    let mut seen = HashSet::new();
+    report.repeated_steps = steps(records, run).filter(|step| !seen.insert(step_line(step))).count() as u64;
+}
+
+pub(super) fn peers(records: &Records, run: &FlowRun, plan: &Plan<'_>, report: &mut FlowRunReport) {
+    let of_ring = |step: &&FlowStep| {
+        matches!(step.pattern.as_deref(), Some("RING" | "RING_TWICE" | "PIPELINE_FROM" | "PIPELINE_TO"))
+    };
+    let is_wrong = |step: &&FlowStep| {
+        let neighbours = plan.neighbours(step.rank, step.channel);
+        neighbours.is_some_and(|(before, after)| step.peer != if step.is_send { after } else { before })
+    };
+    report.wrong_ring_peers = steps(records, run).filter(of_ring).filter(is_wrong).count() as u64;
+}
+
+pub(super) fn joins(records: &Records, run: &FlowRun, report: &mut FlowRunReport) {
+    let planned: HashSet<_> =
+        ops(records, run).map(|op| (op.rank, op.op_count, op.channel, op.pattern.as_deref())).collect();
+    let written: HashSet<_> =
+        steps(records, run).map(|step| (step.rank, step.op_count, step.channel, step.pattern.as_deref())).collect();
+    report.unjoined_ops = written.difference(&planned).count() as u64;
+}
+
+pub(super) fn aggregates(records: &Records, run: &FlowRun, report: &mut FlowRunReport) {
+    report.aggregates = run.aggregates.len() as u64;
+    report.differing_aggregates =
+        run.aggregates.iter().filter(|aggregate| !is_equal(records, run, aggregate)).count() as u64;
+}
+
+fn is_equal(records: &Records, run: &FlowRun, aggregate: &Aggregate) -> bool {
+    let first = ops(records, run).find(|op| op.rank == aggregate.rank).map(op_line);
+    let meta = aggregate.op.map(|at| op_line(&records.flow_ops[at]));
+    let of_rank = steps(records, run).filter(|step| step.rank == aggregate.rank).map(step_line);
+    let repeated = aggregate.steps.iter().map(|at| step_line(&records.flow_steps[*at]));
+    first == meta && of_rank.eq(repeated)
+}
+
+/// What the counts mean. Two runs in one folder come first: they make other counts look wrong.
+pub(super) fn findings(records: &Records, run: &FlowRun, report: &FlowRunReport) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let mut add = |is_so: bool, finding: Finding| {
+        if is_so {
+            found.push(finding);
+        }
+    };
+    let &FlowRunReport { repeated_steps, repeated_ops, .. } = report;
+    add(repeated_steps > 0, Finding::Repeated { steps: repeated_steps, ops: repeated_ops });
+    let missing: Vec<u32> =
+        (0..report.size.unwrap_or_default()).filter(|rank| report.ranks.binary_search(rank).is_err()).collect();
+    add(!missing.is_empty(), Finding::MissingRanks { ranks: missing });
+    add(!run.aggregate_only.is_empty(), Finding::AggregateOnly { ranks: run.aggregate_only.clone() });
+    if run.aggregate_only.is_empty() {
+        add_shortfall(records, run, report, &mut add);
+    }
+    // Where lines are repeated each sequence is there twice, which is said already.
+    let sequences = report.broken_sequences;
+    add(sequences > 0 && repeated_steps == 0, Finding::BrokenSequences { sequences });
+    let steps = report.unpaired_steps;
+    add(steps > 0, Finding::Unpaired { steps });
+    let steps = report.wrong_ring_peers;
+    add(steps > 0, Finding::WrongRingPeers { steps });
+    let mut labels: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for row in &report.patterns {
+        let of = labels.entry(&row.pattern).or_default();
+        (of.0, of.1) = (of.0 + row.wrong_stages, of.1 + row.steps);
+    }
+    for (pattern, (wrong, of)) in labels {
+        add(wrong > 0, Finding::WrongStages { pattern: pattern.to_owned(), wrong, of });
+    }
+    let (aggregates, of) = (report.differing_aggregates, report.aggregates);
+    add(aggregates > 0, Finding::DifferingAggregates { aggregates, of });
+    let ops = report.unjoined_ops;
+    add(ops > 0 && report.ops > 0, Finding::RestartedCounts { ops });
+    found
+}
+
+/// Compares what was planned with what was written.
+fn add_shortfall(records: &Records, run: &FlowRun, report: &FlowRunReport, add: &mut impl FnMut(bool, Finding)) {
+    if report.steps == 0 {
+        add(report.ops > 0, Finding::NoSteps { expected: report.expected_steps });
+        return;
+    }
+    let (self_sends, has_others) = self_sends(records, run);
+    add(self_sends > 0, Finding::SelfSends { ops: self_sends });
+    let planned_ops = ops(records, run).filter(|op| !is_peer_to_peer(op.pattern.as_deref())).count() as u64;
+    let written_ops = written(records, run);
+    let to_itself = if has_others { 0 } else { self_sends };
+    let peer_to_peer = report.ops - planned_ops;
+    let written_pairs =
+        steps(records, run).filter(|step| step.step == 0 && is_peer_to_peer(step.pattern.as_deref())).count() as u64;
+    let (planned, done) = (planned_ops + peer_to_peer - to_itself.min(peer_to_peer), written_ops + written_pairs);
+    if let Some(expected) = report.expected_steps.filter(|_| report.unforeseen_ops == 0) {
+        let steps = report.steps.saturating_sub(expected);
+        add(steps > 0, Finding::TooManySteps { steps });
+        add(report.steps < expected && done < planned, Finding::Unfinished { planned, written: done });
+    }
+}
+
+/// How many operations, on channels of ranks and apart from sends and receives, have steps. Repeated ones count as often as they are there.
+fn written(records: &Records, run: &FlowRun) -> u64 {
+    let count = |steps: &Vec<usize>| {
+        let mut first: HashMap<(bool, u32), u64> = HashMap::new();
+        for step in steps.iter().map(|at| &records.flow_steps[*at]).filter(|step| step.step == 0) {
+            *first.entry((step.is_send, step.peer)).or_default() += 1;
+        }
+        first.into_values().max().unwrap_or_default()
+    };
+    by_op(records, run).iter().filter(|(op, _)| !op.is_peer_to_peer()).map(|(_, steps)| count(steps)).sum()
+}
+
+/// How many sends and receives have no steps because a rank sends to itself: on each rank as many sends as receives lack them, of the
+/// same shapes. And whether anything else lacks steps, so that this is not the reason for all.
+fn self_sends(records: &Records, run: &FlowRun) -> (u64, bool) {
+    let mut lacking: BTreeMap<(u32, u32, u32, i64), [i64; 2]> = BTreeMap::new();
+    for op in ops(records, run).filter(|op| is_peer_to_peer(op.pattern.as_deref())) {
+        let side = usize::from(op.pattern.as_deref() == Some("SEND"));
+        lacking.entry((op.rank, op.channel, op.steps, op.slice_bytes)).or_default()[side] += 1;
+    }
+    for (op, of_op) in by_op(records, run).into_iter().filter(|(op, _)| op.is_peer_to_peer()) {
+        let rows = || of_op.iter().map(|at| &records.flow_steps[*at]);
+        let count = rows().map(|step| step.step.saturating_add(1)).max().unwrap_or_default();
+        let bytes = rows().next().map_or(0, |step| step.bytes);
+        let written = rows().filter(|step| step.step == 0).count() as i64;
+        let side = usize::from(op.pattern == Some("SEND"));
+        lacking.entry((op.rank, op.channel, count, bytes)).or_default()[side] -= written;
+    }
+    let is_both = |[receives, sends]: &&[i64; 2]| sends == receives && *sends > 0;
+    let ops = lacking.values().filter(is_both).map(|[receives, sends]| (receives + sends) as u64).sum();
+    let has_others = lacking.values().any(|[receives, sends]| receives != sends);
+    (ops, has_others)
+}

@@ -1,0 +1,108 @@
+//! The aggregates of the flow extractor, `flow_rank<R>.json`, made from its other files as it makes them itself: the first operation of a
+//! rank and all of its steps, in the same order and on lines of the same layout.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::records::flow::runs::{FlowRun, runs};
+use crate::records::{FlowOp, FlowStep, Records};
+
+/// An aggregate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FlowRank {
+    /// The folder that its flow files are in.
+    pub folder: String,
+    /// The rank of the communicator.
+    pub rank: u32,
+    /// `flow_rank0.json`.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// The aggregates of all ranks whose operations are known, by folder and rank. Keys that the extractor does not write are not kept.
+pub fn aggregate(records: &Records) -> Vec<FlowRank> {
+    runs(records).iter().flat_map(|run| of_run(records, run)).collect()
+}
+
+fn of_run(records: &Records, run: &FlowRun) -> Vec<FlowRank> {
+    let mut ranks: BTreeMap<u32, (&FlowOp, Vec<&FlowStep>)> = BTreeMap::new();
+    for op in run.ops.iter().map(|at| &records.flow_ops[*at]).filter(|op| !op.is_aggregate) {
+        ranks.entry(op.rank).or_insert_with(|| (op, Vec::new()));
+    }
+    for step in run.steps.iter().map(|at| &records.flow_steps[*at]).filter(|step| !step.is_aggregate) {
+        if let Some((_, steps)) = ranks.get_mut(&step.rank) {
+            steps.push(step);
+        }
+    }
+    let file = |(rank, (op, steps)): (u32, (&FlowOp, Vec<&FlowStep>))| FlowRank {
+        folder: run.folder.clone(),
+        rank,
+        name: format!("flow_rank{rank}.json"),
+        text: text(rank, op, &steps),
+    };
+    ranks.into_iter().map(file).collect()
+}
+
+fn text(rank: u32, op: &FlowOp, steps: &[&FlowStep]) -> String {
+    let steps: Vec<String> = steps.iter().map(|step| format!("    {}", step_line(step))).collect();
+    format!(
+        "{{\n  \"rank\": {rank},\n  \"meta\": {}\n  ,\n  \"steps\": [\n{}\n  ]\n}}\n",
+        op_line(op),
+        steps.join(",\n")
+    )
+}
+
+/// A line of `proxy_flow_rank<R>.jsonl`.
+fn op_line(op: &FlowOp) -> String {
+    let mut line = format!(
+        "{{\"opCount\":{},\"rank\":{},\"channel\":{},\"nsteps\":{},\"nbytes\":{},\"chunkSize\":{},\"sliceSteps\":{},\
+         \"chunkSteps\":{},\"dtype\":{},\"redOp\":{},\"pattern\":{},\"protocol\":{}",
+        op.op_count,
+        op.rank,
+        op.channel,
+        op.steps,
+        op.slice_bytes,
+        op.chunk_bytes,
+        op.slice_steps,
+        op.chunk_steps,
+        op.dtype,
+        op.reduction,
+        quoted(op.pattern.as_deref()),
+        quoted(op.protocol.as_deref()),
+    );
+    if let Some((before, after)) = op.ring {
+        // A String never refuses text.
+        let _ = write!(line, ",\"ringPrev\":{before},\"ringNext\":{after}");
+    }
+    line.push('}');
+    line
+}
+
+/// A line of `flow_steps_rank<R>.jsonl`.
+fn step_line(step: &FlowStep) -> String {
+    let mut line = format!(
+        "{{\"opCount\":{},\"rank\":{},\"channel\":{},\"step\":{},\"op\":\"{}\",\"peer\":{},\"bytes\":{},\"pattern\":{},\
+         \"protocol\":{}",
+        step.op_count,
+        step.rank,
+        step.channel,
+        step.step,
+        if step.is_send { "SEND" } else { "RECV" },
+        step.peer,
+        step.bytes,
+        quoted(step.pattern.as_deref()),
+        quoted(step.protocol.as_deref()),
+    );
+    if let Some(stage) = &step.recorded_stage {
+        let _ = write!(line, ",\"stage\":{}", quoted(Some(stage)));
+    }
+    line.push('}');
+    line
+}
+
+/// A text as JSON.
+fn quoted(text: Option<&str>) -> String {
+    serde_json::Value::from(text.unwrap_or_default()).to_string()
+}

@@ -1,0 +1,189 @@
+//! What the flow extractor planned, for people: a table of its operations, the checks, the matrix of bytes, and what is off.
+
+use std::fmt::Write;
+
+use super::super::column::{Column, Table};
+use super::super::format::{count, size, visible};
+use crate::analysis::recorded::flows::{Finding, FlowReport, FlowRunReport, Link, PatternRow, Tree};
+
+/// Matrices of more ranks than this are shown as a list of pairs.
+const WIDEST_MATRIX: usize = 9;
+
+/// How many pairs such a list has.
+const PAIRS: usize = 20;
+
+const PATTERNS: &[Column<PatternRow, ()>] = &[
+    Column::left("pattern", |row, _| visible(&row.pattern).into_owned()),
+    Column::left("protocol", |row, _| visible(&row.protocol).into_owned()),
+    Column::right("operations", |row, _| count(row.ops)),
+    Column::right("steps", |row, _| count(row.steps)),
+    Column::right("wrong stages", |row, _| count(row.wrong_stages)),
+    Column::right("unknown stages", |row, _| count(row.unknown_stages)),
+];
+
+const PAIR: &[Column<Link, ()>] = &[
+    Column::right("from", |link, _| link.from.to_string()),
+    Column::right("to", |link, _| link.to.to_string()),
+    Column::right("steps", |link, _| count(link.steps)),
+    Column::right("bytes", |link, _| size(link.bytes)),
+];
+
+/// All runs, one after the other.
+pub fn text(report: &FlowReport) -> String {
+    let runs: Vec<String> = report.runs.iter().map(run).collect();
+    runs.join("\n")
+}
+
+fn run(run: &FlowRunReport) -> String {
+    let mut out = String::new();
+    // A String never refuses text.
+    let folder = if run.folder.is_empty() { "this folder" } else { &run.folder };
+    let _ = writeln!(out, "Flows in {}: {}", visible(folder), summary(run));
+    for finding in &run.findings {
+        let _ = writeln!(out, "  {}", sentence(finding));
+    }
+    let _ =
+        writeln!(out, "\n{}", Table::of(PATTERNS, run.patterns.iter().zip(std::iter::repeat(()))).text().trim_end());
+    let _ = writeln!(out, "\n{}", checks(run));
+    for tree in &run.trees {
+        let _ = writeln!(out, "{}", tree_line(tree));
+    }
+    if !run.matrix.is_empty() {
+        let _ = write!(out, "\n{}", matrix(run));
+    }
+    out
+}
+
+fn summary(run: &FlowRunReport) -> String {
+    let ranks = match run.size {
+        Some(size) if size as usize == run.ranks.len() => format!("{size} ranks"),
+        Some(size) => format!("{} of {size} ranks", run.ranks.len()),
+        None => format!("{} ranks, of a communicator of unknown size", run.ranks.len()),
+    };
+    let channels = if run.channels == 1 { "1 channel".to_owned() } else { format!("{} channels", run.channels) };
+    format!("{ranks}, {channels}, {} operations, {} steps", count(run.ops), count(run.steps))
+}
+
+fn checks(run: &FlowRunReport) -> String {
+    let expected = run.expected_steps.map_or("unknown".to_owned(), count);
+    let aggregates = match run.aggregates {
+        0 => "no aggregates".to_owned(),
+        of => format!("{} of {of} aggregates differ", run.differing_aggregates),
+    };
+    format!(
+        "Checks: {} steps of {expected} expected; {} broken sequences; {} unpaired steps, {} pairs; {} wrong neighbours; \
+         {} repeated steps, {} repeated operations; {aggregates}",
+        count(run.steps),
+        count(run.broken_sequences),
+        count(run.unpaired_steps),
+        count(run.paired_steps),
+        count(run.wrong_ring_peers),
+        count(run.repeated_steps),
+        count(run.repeated_ops),
+    )
+}
+
+fn tree_line(tree: &Tree) -> String {
+    let edges: Vec<String> = tree
+        .parents
+        .iter()
+        .map(|(rank, parent)| parent.map_or(format!("{rank} is the root"), |parent| format!("{rank} under {parent}")))
+        .chain(tree.unknown.iter().map(|rank| format!("{rank} unknown")))
+        .collect();
+    format!("Tree of channel {}: {}", tree.channel, edges.join(", "))
+}
+
+/// Bytes by rank and rank; with many ranks the pairs with most.
+fn matrix(run: &FlowRunReport) -> String {
+    let mut out =
+        String::from("Bytes of data at most, from the rank of a row to that of a column (hosts are not recorded)\n");
+    let mut ranks: Vec<u32> = run.matrix.iter().flat_map(|link| [link.from, link.to]).collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    if ranks.len() > WIDEST_MATRIX {
+        let mut links = run.matrix.clone();
+        links.sort_by_key(|link| (std::cmp::Reverse(link.bytes), link.from, link.to));
+        let more = links.len().saturating_sub(PAIRS);
+        links.truncate(PAIRS);
+        out.push_str(&Table::of(PAIR, links.iter().zip(std::iter::repeat(()))).text());
+        if more > 0 {
+            let _ = writeln!(out, "and {more} more pairs");
+        }
+    } else {
+        let cell = |from: u32, to: u32| {
+            let link = run.matrix.iter().find(|link| (link.from, link.to) == (from, to));
+            link.map_or("-".to_owned(), |link| size(link.bytes))
+        };
+        let row = |head: String, cells: Vec<String>| {
+            let cells: Vec<String> = cells.iter().map(|cell| format!("{cell:>9}")).collect();
+            format!("{head:>4} {}\n", cells.join(" "))
+        };
+        out.push_str(&row(String::new(), ranks.iter().map(u32::to_string).collect()));
+        for from in &ranks {
+            out.push_str(&row(from.to_string(), ranks.iter().map(|to| cell(*from, *to)).collect()));
+        }
+    }
+    if run.unsized_steps > 0 {
+        let _ = writeln!(out, "without {} steps of unknown size", count(run.unsized_steps));
+    }
+    out
+}
+
+/// What a finding means.
+pub fn sentence(finding: &Finding) -> String {
+    match finding {
+        Finding::Repeated { steps, ops } => format!(
+            "{} lines of steps and {} of operations are there twice: two runs appended to the same files, or two communicators of equal \
+             size. The files cannot distinguish these.",
+            count(*steps),
+            count(*ops)
+        ),
+        Finding::NoSteps { expected } => {
+            let expected = expected.map_or(String::new(), |steps| format!("; {} were expected", count(steps)));
+            format!("Operations were planned, and no steps were written{expected}.")
+        }
+        Finding::Unfinished { planned, written } => format!(
+            "{} operations on channels were planned, and only {} have steps: steps are written when a plan is launched, so the run ended \
+             before that, as one does that hangs and is killed.",
+            count(*planned),
+            count(*written)
+        ),
+        Finding::SelfSends { ops } => {
+            format!("{} sends and receives have no steps: as many as ranks send to themselves.", count(*ops))
+        }
+        Finding::TooManySteps { steps } => {
+            format!("There are {} more steps than the operations ask for.", count(*steps))
+        }
+        Finding::MissingRanks { ranks } => format!("There are no files of {}.", list(ranks)),
+        Finding::BrokenSequences { sequences } => {
+            format!("Steps are lacking, or there twice, in {} sequences.", count(*sequences))
+        }
+        Finding::Unpaired { steps } => {
+            format!("{} steps are only on one side: sent and not received, or received and not sent.", count(*steps))
+        }
+        Finding::WrongRingPeers { steps } => {
+            format!("{} steps go to or come from ranks that are not the neighbours on the ring.", count(*steps))
+        }
+        Finding::WrongStages { pattern, wrong, of } => format!(
+            "{} of {} steps of {} have a wrong stage in the files, which take half of the steps for each; it is worked out anew.",
+            count(*wrong),
+            count(*of),
+            visible(pattern)
+        ),
+        Finding::DifferingAggregates { aggregates, of } => format!(
+            "{aggregates} of {of} aggregates are not the first operation and all steps of their rank: made earlier, or of other files."
+        ),
+        Finding::AggregateOnly { ranks } => {
+            format!("Of {} there is only the aggregate, which has the first operation alone.", list(ranks))
+        }
+        Finding::RestartedCounts { ops } => format!(
+            "opCount restarts in every plan of the operations and not in the steps: {} operations of the steps are joined by shape alone.",
+            count(*ops)
+        ),
+    }
+}
+
+fn list(ranks: &[u32]) -> String {
+    let names: Vec<String> = ranks.iter().map(u32::to_string).collect();
+    format!("{} {}", if ranks.len() == 1 { "rank" } else { "ranks" }, names.join(", "))
+}
