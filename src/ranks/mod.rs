@@ -19,6 +19,7 @@ pub mod clock;
 pub mod job;
 pub mod matching;
 pub mod part;
+pub mod recorded;
 pub mod reduce;
 pub mod report;
 pub mod rows;
