@@ -8,6 +8,7 @@ mod captures;
 mod completions;
 mod config;
 mod diff;
+mod entries;
 mod export;
 mod failure;
 mod interrupt;

@@ -17,16 +17,24 @@ use nccl_stacks::report::format::visible;
 use nccl_stacks::report::ranks::{RankAnswer, RankForm};
 
 use super::args::{Climbing, Colour, RankOf, Ranks, Reading, Selection, Span};
+use super::entries::Inputs;
 use super::failure::Failure;
 use super::output::{Output, Target};
 use super::question::{Answered, Answers, Prepared, Question, Reduce};
 use super::stop::Stop;
 use super::terminal::{self, note, say};
-use super::{notes, opening, span, traces};
+use super::{entries, notes, opening, span};
 
 pub(super) fn run(args: &Ranks) -> Result<(), Stop> {
     let form = if args.json { RankForm::Json } else { RankForm::from(args.format) };
-    let files = traces::expand(&args.traces)?;
+    let Inputs { traces: files, records } = Inputs::of(&args.traces)?;
+    if files.is_empty() {
+        return entries::run(args, form, &records);
+    }
+    if !records.is_empty() {
+        let names: Vec<String> = records.iter().map(|file| visible(&file.display().to_string()).into_owned()).collect();
+        say(&format!("Left out, because they are records and the others are traces: {}", names.join(", ")));
+    }
     let others: Vec<&Path> = args.selection.family_file.iter().chain(&files).map(PathBuf::as_path).collect();
     let output = Output::open(args.output.as_deref(), &others)?;
     let question = RankQuestion {

@@ -18,6 +18,7 @@ pub mod clock;
 pub mod job;
 pub mod matching;
 pub mod part;
+pub mod recorded;
 pub mod reduce;
 pub mod report;
 pub mod rows;

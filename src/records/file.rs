@@ -63,12 +63,17 @@ impl RecordFile {
 
     /// Counts something that is skipped.
     pub(super) fn skip(&mut self, what: &'static str, offset: Option<u64>) {
-        count(&mut self.skipped, what, offset);
+        count(&mut self.skipped, what, 1, offset);
+    }
+
+    /// Counts several things that are skipped.
+    pub(super) fn skip_several(&mut self, what: &'static str, several: u64, offset: Option<u64>) {
+        count(&mut self.skipped, what, several, offset);
     }
 
     /// Counts something that is wrong and understood nevertheless.
     pub(super) fn repair(&mut self, what: &'static str, offset: Option<u64>) {
-        count(&mut self.repaired, what, offset);
+        count(&mut self.repaired, what, 1, offset);
     }
 
     /// Adds a sentence, once.
@@ -94,10 +99,10 @@ impl RecordFile {
     }
 }
 
-fn count(remarks: &mut Vec<Remark>, what: &'static str, offset: Option<u64>) {
+fn count(remarks: &mut Vec<Remark>, what: &'static str, several: u64, offset: Option<u64>) {
     match remarks.iter_mut().find(|remark| remark.what == what) {
-        Some(remark) => remark.count += 1,
-        None => remarks.push(Remark { what, count: 1, first_offset: offset }),
+        Some(remark) => remark.count = remark.count.saturating_add(several),
+        None => remarks.push(Remark { what, count: several, first_offset: offset }),
     }
 }
 

@@ -5,10 +5,13 @@
 //! accepted: all of these formats grow.
 
 mod comma;
+mod debug_log;
 mod file;
 pub mod flow;
 mod format;
 mod inspector;
+mod lines;
+mod megatrace;
 mod objects;
 mod plugin_dump;
 mod tables;
@@ -32,7 +35,11 @@ use crate::operation::Source;
 use format::{Format, Reading, SNIFF};
 
 /// All sources. The first that recognises a file reads it.
-const FORMATS: &[Format] = &[inspector::FORMAT, comma::FORMAT, plugin_dump::FORMAT, flow::FORMAT];
+const FORMATS: &[Format] =
+    &[inspector::FORMAT, comma::FORMAT, plugin_dump::FORMAT, flow::FORMAT, megatrace::FORMAT, debug_log::FORMAT];
+
+/// Keys of which a trace has one at its beginning.
+const TRACE_KEYS: &[&[u8]] = &[b"\"traceEvents\"", b"\"schemaVersion\"", b"\"deviceProperties\""];
 
 /// What wrote a file, by its first decompressed bytes; `None` if it is none of the known sources.
 pub fn source_of(head: &[u8]) -> Option<Source> {
@@ -55,6 +62,10 @@ pub fn source_of_input(input: Input) -> Result<Option<Source>, Error> {
         let _ = bytes.take(SNIFF as u64).read_to_end(&mut head);
         if let Some(source) = source_of(&head) {
             return Ok(Some(source));
+        }
+        // An archive of traces is not read to its end for that.
+        if TRACE_KEYS.iter().any(|key| memchr::memmem::find(&head, key).is_some()) {
+            return Ok(None);
         }
     }
     Ok(None)

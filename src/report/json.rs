@@ -9,6 +9,7 @@ use crate::analysis::diff::Diff;
 use crate::analysis::stacks::StackReport;
 use crate::analysis::summary::KernelTable;
 use crate::ranks::change::RankChanges;
+use crate::ranks::recorded::entries::EntryReport;
 use crate::ranks::report::RankReport;
 
 /// The version of the documents.
@@ -63,6 +64,20 @@ pub(super) fn ranks(
     shown.stacks.truncate(limit.unwrap_or(usize::MAX));
     let answer = WithVerdict { verdict, stacks_found: report.stacks.len(), report: &shown };
     document("nccl-stacks/ranks", Some(trace), &answer, out)
+}
+
+/// Writes who enters NCCL late.
+///
+/// # Errors
+/// What the writer fails with.
+pub(super) fn entries(report: &EntryReport, verdict: &str, name: &str, out: &mut impl Write) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct WithVerdict<'a> {
+        verdict: &'a str,
+        #[serde(flatten)]
+        report: &'a EntryReport,
+    }
+    document("nccl-stacks/ranks-entries", Some(name), &WithVerdict { verdict, report }, out)
 }
 
 /// Writes two runs of many ranks beside each other.

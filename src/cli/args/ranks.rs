@@ -6,7 +6,7 @@ use clap::Args;
 use nccl_stacks::ranks::verdict::RankBound;
 
 use super::shared::{Climbing, Reading, Selection, Span, parse_limit};
-use super::words::{Colour, RankFormat, WhichClock};
+use super::words::{Colour, RankFormat, WhichClock, WhichOutliers};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,7 +38,7 @@ fn parse_rank(text: &str) -> Result<RankOf, String> {
 #[command(before_help = EXAMPLES)]
 #[command(next_help_heading = "Show")]
 pub(crate) struct Ranks {
-    /// Traces of the ranks, folders of them, archives, or parts that --save-parts wrote
+    /// Traces of the ranks, or NCCL's own records of them, folders, archives, or parts that --save-parts wrote
     #[arg(required = true, value_name = "TRACE", help_heading = "Arguments")]
     pub(crate) traces: Vec<PathBuf>,
 
@@ -62,6 +62,10 @@ pub(crate) struct Ranks {
     /// of kernels count
     #[arg(long, value_name = "HOW", value_enum, default_value_t = WhichClock::Align, help_heading = "Input")]
     pub(crate) clock: WhichClock,
+
+    /// How ranks that enter NCCL late are found, in records of calls: by median absolute deviations, interquartile ranges, or Grubbs' test
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = WhichOutliers::Mad)]
+    pub(crate) outliers: WhichOutliers,
 
     /// Form of the answer: text, table, json, csv, perfetto or svg
     ///

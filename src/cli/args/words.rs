@@ -5,6 +5,7 @@
 use nccl_stacks::analysis::cost::Order;
 use nccl_stacks::attribution::launches::WindowOn;
 use nccl_stacks::ranks::clock::ClockMode;
+use nccl_stacks::ranks::recorded::outliers::Outliers;
 use nccl_stacks::report::diff::DiffForm;
 use nccl_stacks::report::ranks::RankForm;
 use nccl_stacks::report::recorded::RecordsForm;
@@ -195,6 +196,24 @@ impl From<Weigh> for Weight {
             Weigh::Count => Weight::Count,
             Weigh::Gpu => Weight::Gpu,
             Weigh::Exposed => Weight::Exposed,
+        }
+    }
+}
+
+/// How late ranks are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum WhichOutliers {
+    Mad,
+    Iqr,
+    Grubbs,
+}
+
+impl From<WhichOutliers> for Outliers {
+    fn from(outliers: WhichOutliers) -> Self {
+        match outliers {
+            WhichOutliers::Mad => Outliers::Mad,
+            WhichOutliers::Iqr => Outliers::Iqr,
+            WhichOutliers::Grubbs => Outliers::Grubbs,
         }
     }
 }

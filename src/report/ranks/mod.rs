@@ -2,6 +2,7 @@
 
 mod changes;
 mod csv;
+pub mod entries;
 mod perfetto;
 mod svg;
 mod table;

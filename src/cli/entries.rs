@@ -1,0 +1,99 @@
+//! `nccl-stacks ranks` of NCCL's own records.
+
+use std::path::{Path, PathBuf};
+
+use nccl_stacks::input;
+use nccl_stacks::ranks::recorded::entries::EntryReport;
+use nccl_stacks::records::{Keep, source_of_input};
+use nccl_stacks::report::Screen;
+use nccl_stacks::report::ranks::RankForm;
+use nccl_stacks::report::ranks::entries::{EntryForm, entries};
+
+use super::args::{Colour, Ranks};
+use super::failure::Failure;
+use super::output::Output;
+use super::stop::Stop;
+use super::{notes, opening, recorded, terminal, traces};
+
+/// The files that the arguments mean.
+#[derive(Default)]
+pub(super) struct Inputs {
+    /// Traces and parts.
+    pub(super) traces: Vec<PathBuf>,
+    /// NCCL's own records.
+    pub(super) records: Vec<PathBuf>,
+}
+
+impl Inputs {
+    /// Distinguishes the files by their beginnings. Of a folder these are those that are named like traces; if there are none, all.
+    pub(super) fn of(arguments: &[PathBuf]) -> Result<Self, Stop> {
+        let mut inputs = Inputs::default();
+        for argument in arguments {
+            let argument = std::slice::from_ref(argument);
+            let files = match traces::expand(argument) {
+                Err(_) if argument[0].is_dir() => {
+                    let files = recorded::expand(argument)?;
+                    // Files of no known source are named where the others are read; without any there is no trace either.
+                    if files.iter().any(|file| is_recorded(file)) {
+                        inputs.records.extend(files);
+                        continue;
+                    }
+                    traces::expand(argument)?
+                }
+                found => found?,
+            };
+            for file in files {
+                let of_kind = if is_recorded(&file) { &mut inputs.records } else { &mut inputs.traces };
+                if !of_kind.contains(&file) {
+                    of_kind.push(file);
+                }
+            }
+        }
+        Ok(inputs)
+    }
+}
+
+/// Whether a file has records. Standard input and pipes are read once, and so are traces.
+fn is_recorded(file: &Path) -> bool {
+    if opening::is_read_once(file) {
+        return false;
+    }
+    // What cannot be opened is an error where it is read.
+    matches!(input::open(file).and_then(source_of_input), Ok(Some(_)))
+}
+
+/// Answers for records.
+pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<(), Stop> {
+    let form = match form {
+        RankForm::Text | RankForm::Table => EntryForm::Text,
+        RankForm::Json => EntryForm::Json,
+        _ => return Err(Stop::Usage("--format: an answer about calls of NCCL has the forms text and json".to_owned())),
+    };
+    let inputs: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    let output = Output::open(args.output.as_deref(), &inputs)?;
+    let records = recorded::read(files, Keep::All, &args.reading)?;
+    let report = EntryReport::of(&records, args.outliers.into());
+    if report.calls == 0 {
+        return Err(Stop::NotFound("Nothing found: the records have no times of calls.".to_owned()));
+    }
+    let screen = Screen {
+        width: output.width(),
+        verbose: args.reading.verbose,
+        colour: match args.color {
+            Colour::Auto => output.width().is_some() && terminal::stdout_has_colours(),
+            Colour::Always => true,
+            Colour::Never => false,
+        },
+        ..Screen::default()
+    };
+    let mut names: Vec<String> = args.traces.iter().map(|name| name.display().to_string()).collect();
+    names.sort();
+    let mut bytes = Vec::new();
+    entries(&report, form, &names.join(", "), args.limit, &screen, &mut bytes)
+        .map_err(|source| Failure::Form { source })?;
+    output.finish(&bytes)?;
+    if let Some(path) = &args.output {
+        notes::answer_written(path, bytes.len() as u64);
+    }
+    Ok(())
+}

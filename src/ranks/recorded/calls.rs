@@ -1,0 +1,143 @@
+//! Calls of NCCL by rank and stream, in the order of their times.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use crate::operation::{Counts, Operation};
+use crate::records::Records;
+use crate::time::Ns;
+
+/// Barriers, flags and lengths have fewer elements than this.
+const CONTROL: u64 = 1024;
+
+/// A call of NCCL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Call {
+    /// When NCCL was entered.
+    pub time: Ns,
+    /// What was called: a position in the kinds.
+    pub kind: u32,
+    /// Its number on the stream or in the communicator.
+    pub number: Option<i64>,
+}
+
+/// A function with its number of elements.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct CallKind {
+    /// The collective.
+    pub collective: Option<Arc<str>>,
+    /// What this rank gives.
+    pub in_elements: Option<u64>,
+    /// What it gets.
+    pub out_elements: Option<u64>,
+}
+
+impl CallKind {
+    /// Whether it is a send or a receive.
+    pub fn is_point_to_point(&self) -> bool {
+        matches!(self.collective.as_deref(), Some("send" | "recv" | "sendrecv"))
+    }
+
+    /// Whether it is too small to be data: a barrier or a flag.
+    pub fn is_control(&self) -> bool {
+        self.in_elements.or(self.out_elements).is_some_and(|elements| elements < CONTROL)
+    }
+}
+
+/// The calls of a rank on a stream, or in a communicator where the source names it.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Stream {
+    /// The rank.
+    pub rank: u32,
+    /// The handle of the stream; of a communicator that of its first call.
+    pub handle: Option<u64>,
+    /// The communicator: its position among those of the records.
+    pub communicator: Option<usize>,
+    /// The calls, by time.
+    pub calls: Vec<Call>,
+}
+
+impl Stream {
+    /// Whether its numbers say which call is which: each is greater than the one before.
+    pub(super) fn has_numbers(&self) -> bool {
+        let increase = |pair: &[Call]| pair[0].number.zip(pair[1].number).is_some_and(|(a, b)| a < b);
+        self.calls.len() > 1 && self.calls.windows(2).all(increase)
+    }
+}
+
+/// The calls of all ranks.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Calls {
+    /// What is called.
+    pub kinds: Vec<CallKind>,
+    /// The ranks, ascending.
+    pub ranks: Vec<u32>,
+    /// By rank, as far as it is known: its host.
+    pub hosts: BTreeMap<u32, String>,
+    /// By rank, then by the time of the first call.
+    pub streams: Vec<Stream>,
+    /// How many calls there are.
+    pub calls: u64,
+    /// How many were left out, because nothing says their rank.
+    pub without_rank: u64,
+}
+
+impl Calls {
+    /// The calls among some records: operations of which the time of the call is known.
+    pub fn of(records: &Records) -> Self {
+        let mut calls = Calls::default();
+        let mut kinds: HashMap<CallKind, u32> = HashMap::new();
+        let mut streams: HashMap<(u32, Option<usize>, Option<u64>), usize> = HashMap::new();
+        for operation in &records.operations {
+            let Some(time) = operation.enqueued else { continue };
+            let Some(rank) = operation.rank.and_then(|rank| u32::try_from(rank.0).ok()) else {
+                calls.without_rank += 1;
+                continue;
+            };
+            let kind = kind_of(operation);
+            let next = kinds.len() as u32;
+            let kind = *kinds.entry(kind).or_insert_with_key(|kind| {
+                calls.kinds.push(kind.clone());
+                next
+            });
+            let handle = operation.stream_handle.filter(|_| operation.communicator.is_none());
+            let at = *streams.entry((rank, operation.communicator, handle)).or_insert_with(|| {
+                let (handle, communicator) = (operation.stream_handle, operation.communicator);
+                calls.streams.push(Stream { rank, handle, communicator, calls: Vec::new() });
+                calls.streams.len() - 1
+            });
+            // Numbers of one collective each, or of a stream that several communicators use, do not say which call is which.
+            let is_ordering = match operation.counts {
+                Counts::Function => false,
+                Counts::Stream => operation.communicator.is_none(),
+                Counts::Group | Counts::Communicator => true,
+            };
+            calls.streams[at].calls.push(Call { time, kind, number: operation.sequence.filter(|_| is_ordering) });
+            calls.calls += 1;
+        }
+        calls.streams.iter_mut().for_each(|stream| stream.calls.sort_by_key(|call| call.time));
+        calls.streams.sort_by_key(|stream| (stream.rank, stream.calls.first().map(|call| call.time), stream.handle));
+        calls.ranks = calls.streams.iter().map(|stream| stream.rank).collect();
+        calls.ranks.dedup();
+        for status in &records.rank_status {
+            if let (Some(rank), Some(host)) = (status.rank.and_then(|rank| u32::try_from(rank.0).ok()), &status.host) {
+                calls.hosts.insert(rank, host.clone());
+            }
+        }
+        calls
+    }
+
+    /// Whether all calls of a stream are of a kind.
+    pub(super) fn all(&self, stream: &Stream, is: fn(&CallKind) -> bool) -> bool {
+        stream.calls.iter().all(|call| is(&self.kinds[call.kind as usize]))
+    }
+}
+
+fn kind_of(operation: &Operation) -> CallKind {
+    let Operation { collective, in_elements, out_elements, .. } = operation;
+    CallKind { collective: collective.clone(), in_elements: *in_elements, out_elements: *out_elements }
+}

@@ -1,0 +1,363 @@
+//! Who enters NCCL late: ranks compared at the same calls, by records that know only when NCCL was entered.
+//!
+//! A call of a group cannot end before its last member has entered. How much later a rank enters than its peers is not how long these
+//! wait: their GPUs may be busy with what was queued before. But a rank that enters late in most calls, and much later than ranks in the
+//! same place of the layout, has a slower CPU or waits for something that its peers do not wait for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::calls::Calls;
+use super::groups::{CallGroup, Groups, Role, median};
+use super::lateness::{Lateness, host_offsets, of_group};
+use super::layout::Layout;
+use super::outliers::{FEWEST, Judged, Outliers};
+use crate::records::Records;
+use crate::time::Ns;
+
+/// Less is no lateness.
+const LEAST_LAG: Ns = Ns(20_000);
+
+/// A single delay is so much longer than the usual largest one.
+const DELAY_FACTOR: i64 = 10;
+
+/// A shorter delay is none.
+const LEAST_DELAY: Ns = Ns(100_000_000);
+
+/// Of the quarters of the calls, the rank must be late in so many.
+const QUARTERS: usize = 3;
+
+/// Who enters late.
+#[derive(Debug, Clone, Default, Serialize)]
+#[non_exhaustive]
+pub struct EntryReport {
+    /// How many calls were read.
+    pub calls: u64,
+    /// How many of them were compared: all ranks of their group have them.
+    pub compared: u64,
+    /// How many were not, by reason.
+    pub not_compared: BTreeMap<&'static str, u64>,
+    /// The ranks whose calls are here.
+    pub ranks_here: Vec<u32>,
+    /// How the model is divided, if the streams show it.
+    pub layout: Option<Layout>,
+    /// By which statistic ranks are judged.
+    pub outliers: Outliers,
+    /// The groups.
+    pub groups: Vec<EntryGroup>,
+    /// By group and rank.
+    pub ranks: Vec<EntryRank>,
+    /// The ranks that enter clearly later than others in their place, the latest first.
+    pub slow: Vec<SlowRank>,
+    /// Ranks that were once much later than any is else, the latest first.
+    pub delays: Vec<Delay>,
+    /// Whether some calls have numbers: without them nothing shows which calls the records lack.
+    pub has_numbers: bool,
+    /// How the clocks compare.
+    pub clock: EntryClock,
+}
+
+/// A group of ranks.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct EntryGroup {
+    /// What it is for.
+    pub role: Role,
+    /// Its ranks.
+    pub ranks: Vec<u32>,
+    /// The stage of the pipeline.
+    pub stage: Option<u32>,
+    /// How many calls all of its ranks have.
+    pub calls: u64,
+    /// The rank that enters last by the median.
+    pub last_rank: u32,
+    /// By how much.
+    #[serde(rename = "lag_ns")]
+    pub lag: Ns,
+    /// Why its ranks are not judged.
+    pub not_judged: Option<&'static str>,
+}
+
+/// A rank in a group.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct EntryRank {
+    /// The rank.
+    pub rank: u32,
+    /// The group: its position among the groups.
+    pub group: usize,
+    /// The handle of its stream.
+    #[serde(serialize_with = "hexadecimal")]
+    pub stream: Option<u64>,
+    /// How many calls were compared.
+    pub calls: u64,
+    /// How much later than the median of its peers it enters, in the median; negative if it is earlier.
+    #[serde(rename = "lag_ns")]
+    pub lag: Ns,
+    /// The same in each quarter of the calls.
+    #[serde(rename = "lag_by_quarter_ns")]
+    pub by_quarter: [Ns; 4],
+    /// In which share of the calls it enters after all others.
+    pub last_share: f64,
+    /// How much later than the last but one, summed over these.
+    #[serde(rename = "added_ns")]
+    pub added: Ns,
+    /// The largest lag.
+    #[serde(rename = "largest_lag_ns")]
+    pub largest: Ns,
+    /// When the rank entered that call, on its own clock.
+    #[serde(rename = "largest_at_ns")]
+    pub largest_at: Ns,
+    /// Its score in the statistic, and above which a rank is an outlier; `None` if it is not judged.
+    pub score: Option<f64>,
+    /// See there.
+    pub limit: Option<f64>,
+}
+
+/// A rank that enters late.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct SlowRank {
+    /// The rank.
+    pub rank: u32,
+    /// Its row among the ranks.
+    pub row: usize,
+    /// Its peers in the group.
+    pub peers: Vec<u32>,
+    /// What the others in its place enter later than their peers: the least, and the most.
+    #[serde(rename = "others_lag_ns")]
+    pub others: (Ns, Ns),
+    /// How many others there are.
+    pub others_count: u64,
+    /// Which statistics name it.
+    pub named_by: Vec<Outliers>,
+}
+
+/// A rank that was once much later than any is else.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Delay {
+    /// The rank.
+    pub rank: u32,
+    /// Its row among the ranks.
+    pub row: usize,
+    /// How much later than the median of its peers.
+    #[serde(rename = "lag_ns")]
+    pub lag: Ns,
+    /// How long after the first call of all ranks.
+    #[serde(rename = "after_ns")]
+    pub after: Ns,
+    /// The median of the largest lags of all others.
+    #[serde(rename = "usual_ns")]
+    pub usual: Ns,
+}
+
+/// How the clocks compare.
+#[derive(Debug, Clone, Default, Serialize)]
+#[non_exhaustive]
+pub struct EntryClock {
+    /// `one-host`, `hosts`, or `unknown`.
+    pub method: &'static str,
+    /// How far the clock of a host is ahead, as estimated from the calls of groups over several hosts; what was subtracted.
+    pub hosts: Vec<HostOffset>,
+    /// Ranks that enter later than their peers in nearly every call, or earlier in all, on clocks that are not known to be one: that
+    /// may be their clocks.
+    pub doubtful_ranks: Vec<u32>,
+}
+
+/// A host's clock.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct HostOffset {
+    /// The host.
+    pub host: String,
+    /// How far it is ahead of the first.
+    #[serde(rename = "offset_ns")]
+    pub offset: Ns,
+}
+
+impl EntryReport {
+    /// Compares the ranks of some records.
+    pub fn of(records: &Records, outliers: Outliers) -> Self {
+        let calls = Calls::of(records);
+        let groups = Groups::of(&calls);
+        let mut report = EntryReport {
+            calls: calls.calls + calls.without_rank,
+            ranks_here: calls.ranks.clone(),
+            outliers,
+            layout: groups.layout.clone(),
+            ..EntryReport::default()
+        };
+        let offsets = host_offsets(&calls, &groups.groups);
+        let mut seen = 0;
+        for group in &groups.groups {
+            seen += group.streams.iter().map(|at| calls.streams[*at].calls.len() as u64).sum::<u64>();
+            report.add(&calls, group, &offsets);
+        }
+        let short = calls.calls
+            - (seen + groups.control_calls + groups.point_to_point_calls + groups.alone_calls).min(calls.calls);
+        for (reason, count) in [
+            ("sends and receives", groups.point_to_point_calls),
+            ("barriers and flags", groups.control_calls),
+            ("on streams that no other rank has", groups.alone_calls + short),
+            ("that some rank of the group lacks", seen - report.compared),
+            ("without a rank", calls.without_rank),
+        ] {
+            if count > 0 {
+                report.not_compared.insert(reason, count);
+            }
+        }
+        let hosts: BTreeSet<&String> = calls.hosts.values().collect();
+        let all_known = calls.ranks.iter().all(|rank| calls.hosts.contains_key(rank));
+        report.clock.method = match (all_known, hosts.len()) {
+            (true, 1) => "one-host",
+            (true, _) => "hosts",
+            (false, _) => "unknown",
+        };
+        report.clock.hosts = offsets.into_iter().map(|(host, offset)| HostOffset { host, offset }).collect();
+        report.has_numbers = calls.streams.iter().flat_map(|stream| &stream.calls).any(|call| call.number.is_some());
+        report.judge();
+        let first = calls.streams.iter().filter_map(|stream| stream.calls.first()).map(|call| call.time).min();
+        report.find_delays(first.unwrap_or_default());
+        report
+    }
+
+    fn add(&mut self, calls: &Calls, group: &CallGroup, offsets: &BTreeMap<String, Ns>) {
+        let Some(lateness) = of_group(calls, group, offsets) else { return };
+        let Lateness { calls: compared, ranks, is_one_clock } = lateness;
+        let at = self.groups.len();
+        self.compared += compared * group.ranks.len() as u64;
+        let mut not_judged = (compared == 0).then_some("no call is on all of its ranks");
+        for (member, row) in ranks.iter().enumerate() {
+            let stream = calls.streams[group.streams[member]].handle;
+            let rank = group.ranks[member];
+            self.ranks.push(EntryRank {
+                rank,
+                group: at,
+                stream,
+                calls: compared,
+                lag: row.lag,
+                by_quarter: row.by_quarter,
+                last_share: row.last_share,
+                added: row.added,
+                largest: row.largest.0,
+                largest_at: row.largest.1,
+                score: None,
+                limit: None,
+            });
+            if !is_one_clock && row.is_one_sided && group.role != Role::Data {
+                self.clock.doubtful_ranks.push(rank);
+                not_judged = Some("a rank is later in nearly every call, which may be its clock");
+            }
+        }
+        if group.role == Role::Data && !is_one_clock {
+            not_judged = Some("nothing says which of its ranks have one clock");
+        }
+        self.clock.doubtful_ranks.sort_unstable();
+        self.clock.doubtful_ranks.dedup();
+        let of_group = group.ranks.first().copied().unwrap_or_default();
+        let last = ranks.iter().enumerate().max_by_key(|(_, row)| row.lag);
+        let (last_rank, lag) = last.map_or((of_group, Ns::ZERO), |(member, row)| (group.ranks[member], row.lag));
+        let stage = self.layout.as_ref().map(|layout| layout.stage_of(of_group));
+        self.groups.push(EntryGroup {
+            role: group.role,
+            ranks: group.ranks.clone(),
+            stage,
+            calls: compared,
+            last_rank,
+            lag,
+            not_judged,
+        });
+    }
+
+    /// Compares each rank with those in the same place: the last rank of each group with those of the other groups of its stage, or
+    /// of the job if there are few; of few groups all ranks with each other.
+    fn judge(&mut self) {
+        let mut pools: BTreeMap<(Role, Option<u32>, usize), Vec<usize>> = BTreeMap::new();
+        for (at, group) in self.groups.iter().enumerate().filter(|(_, group)| group.not_judged.is_none()) {
+            pools.entry((group.role, group.stage, group.ranks.len())).or_default().push(at);
+        }
+        // Stages with few groups are compared with each other.
+        let mut wide: BTreeMap<(Role, usize), Vec<usize>> = BTreeMap::new();
+        let mut found = Vec::new();
+        for ((role, _, size), groups) in pools {
+            match groups.len() >= FEWEST {
+                true => found.push(groups),
+                false => wide.entry((role, size)).or_default().extend(groups),
+            }
+        }
+        found.extend(wide.into_values());
+        for groups in found {
+            self.judge_pool(&groups);
+        }
+        self.slow.sort_by_key(|slow| (std::cmp::Reverse(self.ranks[slow.row].lag), slow.rank));
+    }
+
+    fn judge_pool(&mut self, groups: &[usize]) {
+        let of_pool = |row: &EntryRank| {
+            let group = &self.groups[row.group];
+            groups.contains(&row.group) && (groups.len() < FEWEST || group.last_rank == row.rank)
+        };
+        let rows: Vec<usize> = (0..self.ranks.len()).filter(|at| of_pool(&self.ranks[*at])).collect();
+        let values: Vec<f64> = rows.iter().map(|row| self.ranks[*row].lag.0 as f64).collect();
+        // Two ranks of one pair mirror each other: nothing else says which of them is usual.
+        let is_few = groups.len() < FEWEST && groups.iter().all(|group| self.groups[*group].ranks.len() < FEWEST);
+        let judged = self.outliers.judge(&values).filter(|_| !is_few);
+        let Some(judged) = judged else {
+            for group in groups {
+                self.groups[*group].not_judged = Some("there are too few others to compare with");
+            }
+            return;
+        };
+        let is_slow = |row: &EntryRank, judged: &Judged| {
+            let late = row.by_quarter.iter().filter(|lag| **lag > LEAST_LAG).count();
+            judged.is_outlier() && row.lag > LEAST_LAG && late >= QUARTERS
+        };
+        let slow: Vec<usize> = rows
+            .iter()
+            .zip(&judged)
+            .filter(|(row, judged)| is_slow(&self.ranks[**row], judged))
+            .map(|(row, _)| *row)
+            .collect();
+        let names_it = |by: Outliers, at: usize| {
+            by.judge(&values).and_then(|judged| judged.get(at).copied()).is_some_and(|judged| judged.is_outlier())
+        };
+        let named_by = |row: usize| {
+            let at = rows.iter().position(|of| *of == row).unwrap_or_default();
+            [Outliers::Mad, Outliers::Iqr, Outliers::Grubbs].into_iter().filter(|by| names_it(*by, at)).collect()
+        };
+        let named: Vec<(usize, Vec<Outliers>)> = slow.iter().map(|row| (*row, named_by(*row))).collect();
+        let others: Vec<Ns> = rows.iter().filter(|row| !slow.contains(row)).map(|row| self.ranks[*row].lag).collect();
+        let range =
+            (others.iter().min().copied().unwrap_or_default(), others.iter().max().copied().unwrap_or_default());
+        for (row, judged) in rows.iter().zip(judged) {
+            let row = &mut self.ranks[*row];
+            (row.score, row.limit) = (Some(judged.score), judged.limit.is_finite().then_some(judged.limit));
+        }
+        for (row, named_by) in named {
+            let rank = self.ranks[row].rank;
+            let peers = self.groups[self.ranks[row].group].ranks.iter().copied().filter(|peer| *peer != rank);
+            let (peers, others_count) = (peers.collect(), others.len() as u64);
+            self.slow.push(SlowRank { rank, row, peers, others: range, others_count, named_by });
+        }
+    }
+
+    /// Finds single delays: the median does not see a rank that stopped once for seconds.
+    fn find_delays(&mut self, first: Ns) {
+        let is_judged = |row: &EntryRank| self.groups[row.group].not_judged.is_none();
+        let rows: Vec<usize> = (0..self.ranks.len()).filter(|at| is_judged(&self.ranks[*at])).collect();
+        let mut largest: Vec<Ns> = rows.iter().map(|row| self.ranks[*row].largest).collect();
+        let usual = median(&mut largest);
+        let least = Ns(usual.0.saturating_mul(DELAY_FACTOR)).max(LEAST_DELAY);
+        for row in rows.into_iter().filter(|row| self.ranks[*row].largest >= least) {
+            let EntryRank { rank, largest: lag, largest_at, .. } = self.ranks[row];
+            self.delays.push(Delay { rank, row, lag, after: largest_at - first, usual });
+        }
+        self.delays.sort_by_key(|delay| (std::cmp::Reverse(delay.lag), delay.rank));
+    }
+}
+
+fn hexadecimal<S: serde::Serializer>(handle: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+    handle.map(|handle| format!("{handle:#x}")).serialize(serializer)
+}

@@ -1,0 +1,166 @@
+//! Which of some values are too large to be like the others: three statistics for one question.
+//!
+//! Only large values are of interest: a rank that is early harms nobody. Few values say little: below [`FEWEST`] nothing is an outlier.
+
+use serde::Serialize;
+
+/// Of fewer values none is an outlier.
+pub const FEWEST: usize = 4;
+
+/// By which statistic outliers are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Outliers {
+    /// More than 3.5 scaled median absolute deviations above the median (Iglewicz and Hoaglin).
+    #[default]
+    Mad,
+    /// More than 1.5 interquartile ranges above the third quartile (Tukey).
+    Iqr,
+    /// Grubbs' test at 5 %, one by one. Its table is of 4 to 30 values; more are judged as by [`Outliers::Mad`].
+    Grubbs,
+}
+
+/// Scores above this are outliers.
+const MAD_LIMIT: f64 = 3.5;
+
+/// The standard deviation of normal values in median absolute deviations.
+const MAD_SCALE: f64 = 1.4826;
+
+/// Values that are nearly equal would make outliers of what differs by nothing: deviations are at least this share of the median.
+const LEAST: f64 = 0.02;
+
+/// Interquartile ranges above the third quartile.
+const FENCE: f64 = 1.5;
+
+/// Critical values of Grubbs' one-sided test at 5 % for 4 to 30 values.
+const GRUBBS: [f64; 27] = [
+    1.462, 1.671, 1.822, 1.938, 2.032, 2.110, 2.176, 2.234, 2.285, 2.331, 2.372, 2.409, 2.443, 2.475, 2.504, 2.531,
+    2.557, 2.580, 2.603, 2.624, 2.644, 2.663, 2.681, 2.698, 2.714, 2.730, 2.745,
+];
+
+/// A value that was judged.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Judged {
+    /// How far it is above the others in units of the statistic; [`Judged::limit`] is where outliers begin.
+    pub score: f64,
+    /// Above this score it is an outlier.
+    pub limit: f64,
+}
+
+impl Judged {
+    /// Whether it is an outlier.
+    pub fn is_outlier(&self) -> bool {
+        self.score > self.limit
+    }
+}
+
+impl Outliers {
+    /// Judges each of some values; `None` for too few.
+    pub fn judge(self, values: &[f64]) -> Option<Vec<Judged>> {
+        if values.len() < FEWEST {
+            return None;
+        }
+        Some(match self {
+            Outliers::Grubbs if values.len() < FEWEST + GRUBBS.len() => grubbs(values),
+            Outliers::Mad | Outliers::Grubbs => mad(values),
+            Outliers::Iqr => iqr(values),
+        })
+    }
+}
+
+fn mad(values: &[f64]) -> Vec<Judged> {
+    let center = quantile(values, 0.5);
+    let deviations: Vec<f64> = values.iter().map(|value| (value - center).abs()).collect();
+    let scale = at_least(MAD_SCALE * quantile(&deviations, 0.5), center);
+    values.iter().map(|value| Judged { score: (value - center) / scale, limit: MAD_LIMIT }).collect()
+}
+
+fn iqr(values: &[f64]) -> Vec<Judged> {
+    let (first, third) = (quantile(values, 0.25), quantile(values, 0.75));
+    let range = at_least(third - first, quantile(values, 0.5));
+    values.iter().map(|value| Judged { score: (value - third) / range, limit: FENCE }).collect()
+}
+
+/// The largest is judged; if it is an outlier, the next without it, and so on.
+fn grubbs(values: &[f64]) -> Vec<Judged> {
+    let mut judged = vec![Judged { score: 0.0, limit: f64::INFINITY }; values.len()];
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+    while let (Some(last), Some(limit)) = (order.last(), order.len().checked_sub(FEWEST).and_then(|at| GRUBBS.get(at)))
+    {
+        let n = order.len() as f64;
+        let mean = order.iter().map(|at| values[*at]).sum::<f64>() / n;
+        let variance = order.iter().map(|at| (values[*at] - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        judged[*last] = Judged { score: (values[*last] - mean) / at_least(variance.sqrt(), mean), limit: *limit };
+        if !judged[*last].is_outlier() {
+            for at in &order {
+                let deviation = at_least(variance.sqrt(), mean);
+                judged[*at] = Judged { score: (values[*at] - mean) / deviation, limit: *limit };
+            }
+            break;
+        }
+        order.pop();
+    }
+    judged
+}
+
+fn at_least(scale: f64, center: f64) -> f64 {
+    scale.max(center.abs() * LEAST).max(f64::MIN_POSITIVE)
+}
+
+/// Between the two nearest values, by their distances.
+pub(super) fn quantile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
+    let at = share * last as f64;
+    let (below, above) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
+    below + (above - below) * at.fract()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outliers(by: Outliers, values: &[f64]) -> Vec<usize> {
+        let judged = by.judge(values).unwrap();
+        (0..values.len()).filter(|at| judged[*at].is_outlier()).collect()
+    }
+
+    #[test]
+    fn each_statistic_finds_the_one_that_differs() {
+        let values = [122.0, 506.0, 165.0, 106.0];
+        for by in [Outliers::Mad, Outliers::Iqr, Outliers::Grubbs] {
+            assert_eq!(outliers(by, &values), [1], "{by:?}");
+            assert_eq!(outliers(by, &[10.0, 11.0, 12.0, 11.5, 10.5]), [0_usize; 0], "{by:?}");
+            assert!(by.judge(&values[..3]).is_none(), "{by:?}");
+            assert_eq!(outliers(by, &[5.0; 6]), [0_usize; 0], "{by:?}");
+            // Early ranks are none.
+            assert_eq!(outliers(by, &[100.0, 101.0, 102.0, 103.0, 5.0]), [0_usize; 0], "{by:?}");
+        }
+    }
+
+    #[test]
+    fn scores_are_those_of_a_calculation_by_hand() {
+        // Median 143.5; deviations 21.5, 362.5, 21.5, 37.5, whose median is 29.5.
+        let of_mad = Outliers::Mad.judge(&[122.0, 506.0, 165.0, 106.0]).unwrap()[1].score;
+        assert!((of_mad - 362.5 / (1.4826 * 29.5)).abs() < 1e-9, "{of_mad}");
+        // Quartiles 118 and 250.25.
+        let of_iqr = Outliers::Iqr.judge(&[122.0, 506.0, 165.0, 106.0]).unwrap()[1].score;
+        assert!((of_iqr - (506.0 - 250.25) / 132.25).abs() < 1e-9, "{of_iqr}");
+        // Mean 224.75, standard deviation 189.1.
+        let of_grubbs = Outliers::Grubbs.judge(&[122.0, 506.0, 165.0, 106.0]).unwrap()[1];
+        assert!((of_grubbs.score - 1.487).abs() < 0.001 && of_grubbs.is_outlier(), "{of_grubbs:?}");
+    }
+
+    #[test]
+    fn grubbs_finds_several_and_leaves_many_to_mad() {
+        let mut values: Vec<f64> = (0..20).map(|at| 100.0 + f64::from(at)).collect();
+        values.extend([900.0, 4000.0]);
+        assert_eq!(outliers(Outliers::Grubbs, &values), [20, 21]);
+        let many: Vec<f64> = (0..40).map(|at| if at == 7 { 5000.0 } else { 100.0 + f64::from(at) }).collect();
+        assert_eq!(outliers(Outliers::Grubbs, &many), [7]);
+    }
+}

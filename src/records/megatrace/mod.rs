@@ -1,0 +1,272 @@
+//! Megatrace logs: a line for each call of NCCL, written by a patched library or by an interceptor.
+//!
+//! A line has the time at which NCCL was entered, and neither an end nor a type of elements. The writer keeps the last 10,000 calls in
+//! memory and writes them once the rank is silent for some seconds: numbers of calls show what was overwritten. Several threads write
+//! without a lock, so that lines may be mixed up. Rotated files are files like others: who asks sorts by time.
+
+mod chains;
+mod line;
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+use self::chains::Chains;
+use self::line::{Call, Line};
+use super::format::{Format, Keep, Reading};
+use super::lines;
+use super::tables::{CallCount, RankStatus};
+use crate::id::RankId;
+use crate::nccl::collectives::Collective;
+use crate::nccl::values;
+use crate::operation::{Communicator, Counts, Operation, Source};
+use crate::time::Ns;
+
+pub(super) const FORMAT: Format = Format { source: Source::Megatrace, sniff, read };
+
+/// A head whose first entry comes after this many lines is of another log, into which Megatrace wrote.
+const LINES_BEFORE: usize = 200;
+
+/// Threads write their entries a little out of order.
+const DISORDER: i64 = 1_000_000_000;
+
+/// A hash with fewer digits than this may be the beginning of many.
+const DIGITS: usize = 6;
+
+fn sniff(head: &[u8]) -> bool {
+    let lines = head.split(|byte| *byte == b'\n').take(LINES_BEFORE);
+    let mut lines = lines.map(|text| line::parse(text.strip_suffix(b"\r").unwrap_or(text)));
+    lines.any(|line| matches!(line, Line::Call(..)))
+}
+
+fn read(reading: &mut Reading<'_>) -> io::Result<()> {
+    let Reading { bytes, file, records, keep } = reading;
+    let mut log = Log::default();
+    let too_long = lines::for_each(*bytes, |text, offset| log.line(text, offset));
+    file.records = log.calls;
+    for (what, several, offset) in &log.skipped {
+        file.skip_several(what, *several, *offset);
+    }
+    for (what, count, offset) in &log.repaired {
+        (0..*count).for_each(|_| file.repair(what, *offset));
+    }
+    if log.is_disordered {
+        file.note("its times go back: pieces of the log are in another order than they were written. The calls are sorted by time");
+        log.operations.sort_by_key(|(operation, _)| operation.enqueued);
+    }
+    if log.kernels > 0 {
+        file.note(format!("it has {} CUDA kernels, which are not used", log.kernels));
+    }
+    for (rank, host) in &log.hosts {
+        let rank = rank.map(|rank| RankId(rank.into()));
+        records.rank_status.push(RankStatus {
+            source: Source::Megatrace,
+            rank,
+            host: Some(host.clone()),
+            ..RankStatus::default()
+        });
+    }
+    let from = match keep {
+        Keep::All => vec![true; log.operations.len()],
+        Keep::Last(last) => log.last(*last),
+    };
+    let mut counts: HashMap<CountKey, u64> = HashMap::new();
+    for ((mut operation, hash), is_kept) in log.operations.into_iter().zip(from) {
+        operation.communicator =
+            hash.map(|hash| records.communicator(Communicator { hash: Some(hash), ..Communicator::default() }));
+        if *keep != Keep::All {
+            let key = (operation.communicator, operation.rank, operation.collective.clone(), operation.bytes);
+            *counts.entry(key).or_default() += 1;
+        }
+        if is_kept {
+            records.push(operation);
+        }
+    }
+    let mut counts: Vec<(CountKey, u64)> = counts.into_iter().collect();
+    counts.sort();
+    records.calls.extend(counts.into_iter().map(|((communicator, rank, collective, bytes), count)| CallCount {
+        source: Source::Megatrace,
+        communicator,
+        rank,
+        collective,
+        bytes,
+        count,
+        ..CallCount::default()
+    }));
+    let too_long = too_long?;
+    if too_long > 0 {
+        file.skip_several("rests of lines that are too long", too_long, None);
+    }
+    Ok(())
+}
+
+type CountKey = (Option<usize>, Option<RankId>, Option<Arc<str>>, Option<u64>);
+
+/// What happened how often, and where first.
+type Remarks = Vec<(&'static str, u64, Option<u64>)>;
+
+/// A log that is being read.
+#[derive(Default)]
+struct Log {
+    /// With the hashes of their groups.
+    operations: Vec<(Operation, Option<u64>)>,
+    /// How many calls were read.
+    calls: u64,
+    rank: Option<u32>,
+    functions: Vec<(Vec<u8>, Arc<str>, Option<Collective>)>,
+    chains: HashMap<Option<u32>, Chains>,
+    hosts: Vec<(Option<u32>, String)>,
+    save_count: Option<u64>,
+    last_time: Option<i64>,
+    is_disordered: bool,
+    kernels: u64,
+    /// Hashes as they are written, whole.
+    hashes: Vec<(String, u64)>,
+    skipped: Remarks,
+    repaired: Remarks,
+}
+
+impl Log {
+    fn line(&mut self, text: &[u8], offset: u64) {
+        let (mut text, mut offset) = (text, offset);
+        loop {
+            match line::parse(text) {
+                Line::Call(call, rest) => {
+                    self.call(&call, offset);
+                    if rest.is_empty() {
+                        return;
+                    }
+                    remark(&mut self.repaired, "entries in one line", 1, offset);
+                    offset += (text.len() - rest.len()) as u64;
+                    text = rest;
+                }
+                Line::Rank(rank) => return self.rank = Some(rank),
+                Line::Kernel => return self.kernels += 1,
+                Line::Console => return,
+                Line::Garbled => return remark(&mut self.skipped, "lines that are garbled", 1, offset),
+            }
+        }
+    }
+
+    fn call(&mut self, call: &Call<'_>, offset: u64) {
+        self.is_another_run(call, offset);
+        let rank = call.rank.or(self.rank);
+        let (name, collective) = self.function(call.function);
+        let hash = self.hash(call, offset).filter(|hash| *hash != 0);
+        let counts = if call.is_intercepted { Counts::Stream } else { Counts::Communicator };
+        if call.is_cut {
+            remark(&mut self.repaired, "lines that are cut off at the end of the writer's buffer", 1, offset);
+        }
+        if let (Some(number), Some(stream)) = (call.op_count, call.stream) {
+            let (key, first) = match (call.is_intercepted, hash) {
+                (true, _) => (stream, 1),
+                (false, hash) => (hash.unwrap_or(stream), 0),
+            };
+            let is_group = !call.is_intercepted && hash.is_some();
+            let missing = self.chains.entry(rank).or_default().missing_before(key, is_group, number, first);
+            if missing > 0 {
+                remark(
+                    &mut self.skipped,
+                    "calls that were overwritten in memory before they were written",
+                    missing,
+                    offset,
+                );
+            }
+        }
+        if let Some(host) = call.host {
+            let host = String::from_utf8_lossy(host);
+            if !self.hosts.iter().any(|(of, known)| *of == rank && *known == host) && self.hosts.len() < DIGITS * 1000 {
+                self.hosts.push((rank, host.into_owned()));
+            }
+        }
+        let elements = collective.zip(call.count).map(|(collective, count)| values::elements(collective, count, None));
+        let dtype = call.dtype.and_then(values::dtype_of_number);
+        let bytes = collective.zip(call.count).zip(dtype);
+        let operation = Operation {
+            source: Source::Megatrace,
+            rank: rank.map(|rank| RankId(rank.into())),
+            sequence: call.op_count,
+            counts,
+            collective: Some(name),
+            dtype: dtype.map(Arc::from),
+            in_elements: elements.and_then(|(input, _)| input),
+            out_elements: elements.and_then(|(_, output)| output),
+            bytes: bytes.and_then(|((collective, count), dtype)| values::bytes(collective, count, dtype, None)),
+            enqueued: Some(Ns(call.time)),
+            stream_handle: call.stream,
+            ..Operation::default()
+        };
+        self.operations.push((operation, hash));
+        self.calls += 1;
+    }
+
+    /// Times that go back are pieces in another order, counts of writing that go back with later times are another run.
+    fn is_another_run(&mut self, call: &Call<'_>, offset: u64) {
+        let is_earlier = self.last_time.is_some_and(|last| call.time < last - DISORDER);
+        let is_restart = call.save_count.zip(self.save_count).is_some_and(|(now, last)| now < last);
+        self.is_disordered |= is_earlier;
+        if is_restart && !is_earlier && !self.is_disordered {
+            let earlier = self.operations.len() as u64;
+            remark(&mut self.skipped, "calls of an earlier run in the same file", earlier, offset);
+            self.operations.clear();
+            self.chains.clear();
+        }
+        self.save_count = call.save_count.or(self.save_count);
+        self.last_time = Some(call.time);
+    }
+
+    /// The hash of a call's group: where its digits are cut off, that of another line, if only one begins like it.
+    fn hash(&mut self, call: &Call<'_>, offset: u64) -> Option<u64> {
+        if let Some(hash) = call.hash {
+            let is_known = self.hashes.iter().any(|(_, known)| *known == hash);
+            if !is_known && self.hashes.len() < 1000 {
+                self.hashes.push(((hash as i64).to_string(), hash));
+            }
+            return Some(hash);
+        }
+        let digits = call.cut_hash.filter(|digits| digits.len() >= DIGITS)?;
+        let mut fitting = self.hashes.iter().filter(|(text, _)| text.as_bytes().starts_with(digits));
+        let (Some((_, hash)), None) = (fitting.next(), fitting.next()) else { return None };
+        remark(&mut self.repaired, "hashes of groups that are cut off, and whole in other lines", 1, offset);
+        Some(*hash)
+    }
+
+    fn function(&mut self, name: &[u8]) -> (Arc<str>, Option<Collective>) {
+        if let Some((_, text, collective)) = self.functions.iter().find(|(known, ..)| known == name) {
+            return (Arc::clone(text), *collective);
+        }
+        let text = String::from_utf8_lossy(name);
+        let plain = text.strip_prefix("nccl").unwrap_or(&text);
+        let collective = Collective::of_record(plain);
+        let shared: Arc<str> = Arc::from(collective.map_or(plain, |collective| collective.name()));
+        if self.functions.len() < 100 {
+            self.functions.push((name.to_owned(), Arc::clone(&shared), collective));
+        }
+        (shared, collective)
+    }
+
+    /// By operation: whether it is among the last of its rank and its group or stream.
+    fn last(&self, last: usize) -> Vec<bool> {
+        let mut left: HashMap<(Option<RankId>, Option<u64>, Option<u64>), usize> = HashMap::new();
+        let mut kept: Vec<bool> = self
+            .operations
+            .iter()
+            .rev()
+            .map(|(operation, hash)| {
+                let stream = operation.stream_handle.filter(|_| hash.is_none());
+                let count = left.entry((operation.rank, *hash, stream)).or_default();
+                *count += 1;
+                *count <= last
+            })
+            .collect();
+        kept.reverse();
+        kept
+    }
+}
+
+fn remark(remarks: &mut Remarks, what: &'static str, several: u64, offset: u64) {
+    match remarks.iter_mut().find(|(known, ..)| *known == what) {
+        Some((_, count, _)) => *count = count.saturating_add(several),
+        None => remarks.push((what, several, Some(offset))),
+    }
+}

@@ -1,0 +1,279 @@
+//! Who enters NCCL late, for people: the verdict, what to do first, a table of the ranks, and how far that can be trusted.
+
+use std::io::{self, Write};
+
+use crate::ranks::job::ranges;
+use crate::ranks::recorded::entries::{EntryGroup, EntryRank, EntryReport, SlowRank};
+use crate::ranks::recorded::groups::Role;
+use crate::ranks::recorded::outliers::Outliers;
+use crate::report::Screen;
+use crate::report::column::{Align, Column, Table};
+use crate::report::format::{count, duration, percent, visible};
+use crate::report::json;
+use crate::time::Ns;
+
+/// Of more ranks only the latest are shown.
+const RANKS: usize = 16;
+
+/// How many slow ranks a verdict names in full.
+const NAMED: usize = 3;
+
+/// How many lines there are of anything else.
+const LINES: usize = 6;
+
+/// The context is what the group is called.
+const COLUMNS: &[Column<EntryRank, String>] = &[
+    Column::right("rank", |row, _| row.rank.to_string()),
+    Column::left("group", |_, group| group.clone()),
+    Column::right("calls", |row, _| count(row.calls)),
+    Column::right("later by", |row, _| signed(row.lag)),
+    Column::right("last in", |row, _| percent(row.last_share)),
+    Column::dropped(1, Align::Right, "added", |row, _| duration(row.added)),
+    Column::dropped(0, Align::Right, "score", |row, _| row.score.map_or("-".to_owned(), |score| format!("{score:.1}"))),
+    Column::dropped(2, Align::Left, "stream", |row, _| {
+        row.stream.map_or("-".to_owned(), |stream| format!("{stream:#x}"))
+    }),
+];
+
+/// A form of the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EntryForm {
+    /// For people.
+    Text,
+    /// For programs, by a schema.
+    Json,
+}
+
+/// Writes who enters late, of files with a name.
+///
+/// # Errors
+/// What the writer fails with.
+pub fn entries(
+    report: &EntryReport,
+    form: EntryForm,
+    name: &str,
+    limit: Option<usize>,
+    screen: &Screen,
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
+    match form {
+        EntryForm::Text => text(report, limit, screen, out),
+        EntryForm::Json => {
+            let verdict = verdict(report, &Screen::default()).join(" ");
+            json::entries(report, &verdict, name, out)
+        }
+    }
+}
+
+fn text(report: &EntryReport, limit: Option<usize>, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
+    for sentence in verdict(report, screen) {
+        writeln!(out, "{}", screen.fill(&sentence))?;
+    }
+    if let Some(advice) = advice(report) {
+        writeln!(out, "{}", screen.fill(&advice))?;
+    }
+    writeln!(out)?;
+    rank_table(report, limit, screen, out)?;
+    trust(report).iter().try_for_each(|line| writeln!(out, "{}", screen.fill(line)))
+}
+
+/// The verdict, a sentence for each slow rank.
+fn verdict(report: &EntryReport, screen: &Screen) -> Vec<String> {
+    let judged = report.groups.iter().filter(|group| group.not_judged.is_none()).count();
+    if report.groups.is_empty() {
+        return vec!["No two ranks call the same collectives, so nothing is compared.".to_owned()];
+    }
+    if judged == 0 {
+        return vec!["Whether a rank is slow cannot be judged: see below why.".to_owned()];
+    }
+    if report.slow.is_empty() {
+        let mut sentences = vec!["No rank enters NCCL clearly later than ranks in the same place.".to_owned()];
+        sentences.extend(delays(report));
+        return sentences;
+    }
+    let mut sentences: Vec<String> =
+        report.slow.iter().take(NAMED).map(|slow| slow_sentence(report, slow, screen)).collect();
+    sentences.extend(delays(report));
+    let more: Vec<u32> = report.slow.iter().skip(NAMED).map(|slow| slow.rank).collect();
+    if !more.is_empty() {
+        sentences.push(format!("Later than others in their place are also ranks {}.", ranges(&more)));
+    }
+    sentences
+}
+
+/// `Rank 2 enters NCCL late: a median 506 µs after rank 3 of its tensor parallel group, in 75.0 % of 9,191 calls (stream 0x…); …`
+fn slow_sentence(report: &EntryReport, slow: &SlowRank, screen: &Screen) -> String {
+    let row = &report.ranks[slow.row];
+    let group = &report.groups[row.group];
+    let peers = match &slow.peers[..] {
+        [one] => format!("rank {one}"),
+        several => format!("ranks {}", ranges(several)),
+    };
+    let stream = row.stream.map_or(String::new(), |stream| format!(" on stream {stream:#x}"));
+    let others = match slow.others_count {
+        1 => format!("the other one in its place is {} later than its peers", duration(slow.others.0)),
+        n => format!(
+            "the {} others in its place are {} to {} later than their peers",
+            count(n),
+            duration(slow.others.0),
+            duration(slow.others.1)
+        ),
+    };
+    let by = |by: &Outliers| slow.named_by.contains(by);
+    let not: Vec<&str> = [(Outliers::Mad, "mad"), (Outliers::Iqr, "iqr"), (Outliers::Grubbs, "grubbs")]
+        .iter()
+        .filter(|(outliers, _)| !by(outliers))
+        .map(|(_, name)| *name)
+        .collect();
+    let doubt = if not.is_empty() { String::new() } else { format!(" ({} would not name it)", not.join(" and ")) };
+    let rank = screen.accent(&format!("rank {}", slow.rank));
+    let rank = rank.replacen("rank", "Rank", 1);
+    format!(
+        "{rank} enters NCCL a median {} after {peers} of its {}, and last in {} of {} calls{stream}; {others}{doubt}.",
+        duration(row.lag),
+        group.role.title(),
+        percent(row.last_share),
+        count(row.calls)
+    )
+}
+
+/// `Once rank 4 came 2.478 s after its peers, 37.2 s after the first call; usual is 15 ms at most.`
+fn delays(report: &EntryReport) -> impl Iterator<Item = String> + '_ {
+    report.delays.iter().take(NAMED).map(|delay| {
+        let row = &report.ranks[delay.row];
+        format!(
+            "Once rank {} entered NCCL {} after its peers of {}, {} after the first call of the job; the usual rank is {} late at most.",
+            delay.rank,
+            duration(delay.lag),
+            group_name(&report.groups[row.group]),
+            duration(delay.after),
+            duration(delay.usual)
+        )
+    })
+}
+
+/// What to do first.
+fn advice(report: &EntryReport) -> Option<String> {
+    let slow = report.slow.first()?;
+    let peer = slow.peers.first()?;
+    Some(format!(
+        "First: record a PyTorch trace of ranks {} and {peer} over the same steps, and compare them with `nccl-stacks ranks`: it says \
+         which code comes late. A late entry is the CPU's; the GPUs wait for it only where nothing else is queued.",
+        slow.rank
+    ))
+}
+
+fn rank_table(report: &EntryReport, limit: Option<usize>, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
+    let mut rows: Vec<&EntryRank> = report.ranks.iter().collect();
+    rows.sort_by_key(|row| (report.groups[row.group].role, row.group, row.rank));
+    let most = limit.unwrap_or(if screen.verbose { usize::MAX } else { RANKS });
+    let left_out = rows.len().saturating_sub(most);
+    if left_out > 0 {
+        rows.sort_by_key(|row| (std::cmp::Reverse(row.score.is_some()), std::cmp::Reverse(row.lag), row.rank));
+        rows.truncate(most);
+    }
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::of(COLUMNS, rows.into_iter().map(|row| (row, group_name(&report.groups[row.group]))));
+    table.drop_to(screen.room(0));
+    out.write_all(table.text().as_bytes())?;
+    if left_out > 0 {
+        writeln!(out, "  … and {left_out} more; above are the latest")?;
+    }
+    writeln!(out)
+}
+
+/// How far the answer can be trusted.
+fn trust(report: &EntryReport) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(layout) = &report.layout {
+        lines.push(format!(
+            "Layout: tensor parallel {}, pipeline parallel {}, data parallel {}, inferred from equal sequences of calls and from which \
+             ranks call close together.",
+            layout.tensor, layout.pipeline, layout.data
+        ));
+    }
+    let named = report.groups.iter().any(|group| group.role == Role::Named);
+    if !named && !report.groups.is_empty() {
+        lines.push("The records do not name their groups; all are inferred.".to_owned());
+    }
+    lines.push(clocks(report));
+    let doubtful = &report.clock.doubtful_ranks;
+    if !doubtful.is_empty() {
+        lines.push(format!(
+            "Later or earlier than their peers in nearly every call, which may be their clocks: ranks {}. They are not judged.",
+            ranges(doubtful)
+        ));
+    }
+    let mut reasons: Vec<(&str, Vec<&EntryGroup>)> = Vec::new();
+    for group in &report.groups {
+        let Some(why) = group.not_judged else { continue };
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, groups)) => groups.push(group),
+            None => reasons.push((why, vec![group])),
+        }
+    }
+    for (why, groups) in reasons.iter().take(LINES) {
+        let first = group_name(groups[0]);
+        let more = if groups.len() > 1 { format!(" and {} more", groups.len() - 1) } else { String::new() };
+        lines.push(format!("Not judged: {first}{more}, because {why}."));
+    }
+    let mut calls = format!("Calls: {} of {} compared", count(report.compared), count(report.calls));
+    for (reason, n) in &report.not_compared {
+        calls.push_str(&format!(", {} {reason}", count(*n)));
+    }
+    lines.push(calls + ".");
+    if !report.has_numbers {
+        lines.push("The calls have no numbers: what was overwritten before it was written cannot be seen.".to_owned());
+    }
+    lines.push(format!(
+        "Judged by {}. Times are of the entry into NCCL's function: nothing says how long the calls took.",
+        match report.outliers {
+            Outliers::Iqr => "interquartile ranges",
+            Outliers::Grubbs => "Grubbs' test at 5 %",
+            _ => "median absolute deviations",
+        }
+    ));
+    lines
+}
+
+fn clocks(report: &EntryReport) -> String {
+    match report.clock.method {
+        "one-host" => "Clocks: all ranks are on one host.".to_owned(),
+        "hosts" if report.clock.hosts.is_empty() => "Clocks: each group is on one host.".to_owned(),
+        "hosts" => {
+            let hosts = report.clock.hosts.iter().skip(1).take(LINES);
+            let hosts: Vec<String> =
+                hosts.map(|host| format!("{} {}", visible(&host.host), signed(host.offset))).collect();
+            let first = report.clock.hosts.first().map_or_else(String::new, |host| visible(&host.host).into_owned());
+            format!(
+                "Clocks: one offset for each host, by the median of its ranks, is subtracted; against {first}: {}. A host that is late as \
+                 a whole cannot be distinguished from its clock.",
+                hosts.join(", ")
+            )
+        }
+        _ => "Clocks: taken as they are: nothing says on which hosts the ranks ran.".to_owned(),
+    }
+}
+
+fn group_name(group: &EntryGroup) -> String {
+    let word = match group.role {
+        Role::Tensor => "TP ",
+        Role::Data => "DP ",
+        _ => "",
+    };
+    let ranks = ranges(&group.ranks);
+    // Ranks at equal distances are short as well: `0,2..14`.
+    let is_long = ranks.len() > 24;
+    match (&group.ranks[..], is_long) {
+        ([first, second, .., last], true) => format!("{word}{first},{second}..{last}"),
+        _ => format!("{word}{ranks}"),
+    }
+}
+
+/// `+506 µs`
+fn signed(time: Ns) -> String {
+    format!("{}{}", if time > Ns::ZERO { "+" } else { "" }, duration(time))
+}
