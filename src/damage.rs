@@ -59,6 +59,7 @@ pub enum Damage {
     SnapshotInvalid,
     NameUnknown,
     OtherMachine,
+    PayloadNotExported,
     ArchiveBroken,
     FileUnreadable,
     FileNotListed,
@@ -165,6 +166,8 @@ descriptions! {
     SnapshotInvalid "invalid_clock_snapshots" "error" Lost "snapshots of clocks in which the trace's own clock goes backwards";
     NameUnknown "interned_name_unknown" "error" Lost "interned names and texts that no packet has defined before";
     OtherMachine "packet_of_other_machine" "error" Moved "packets of other machines, read as if they were of the first";
+    PayloadNotExported "nvtx_payload_not_exported" "info" None
+        "ranges of NVTX that may have a payload, and have none that can be read (nsys export --include-blobs=true writes them)";
     ArchiveBroken "archive_broken" "data_loss" Lost "the rest of an archive that is cut off or corrupt (copy it again)";
     FileUnreadable "archive_file_unreadable" "data_loss" Lost "files of the archive of which nothing could be read";
     FileNotListed "archive_file_not_listed" "data_loss" Lost

@@ -22,7 +22,7 @@ pub enum Error {
     Read { name: String, source: io::Error },
 
     #[error(
-        "{name}: {what}. Expected is a Chrome trace as the PyTorch profiler writes it: JSON with `traceEvents`, or a list of events, plain or compressed with gzip or zstd; or Perfetto's protobuf with track events"
+        "{name}: {what}. Expected is a Chrome trace as the PyTorch profiler writes it: JSON with `traceEvents`, or a list of events, plain or compressed with gzip or zstd; Perfetto's protobuf with track events; or an SQLite export of Nsight Systems (`nsys export --type sqlite`)"
     )]
     NotATrace { name: String, what: String },
 
@@ -41,11 +41,16 @@ pub enum Error {
     #[error("{name}: this is an archive, which has to be read twice; save it to a file first")]
     ArchiveOnce { name: String },
 
-    #[error("{name}: a window of a trace in Perfetto's protobuf format cannot be written as a trace")]
-    CannotCut { name: String },
+    #[error("{name}: a window of {what} cannot be written as a trace")]
+    CannotCut { name: String, what: &'static str },
 
-    #[error("{name}: this is a trace in Perfetto's protobuf format; only JSON can be repaired")]
-    CannotRepair { name: String },
+    #[error("{name}: this is {what}; only JSON can be repaired")]
+    CannotRepair { name: String, what: &'static str },
+
+    #[error(
+        "{name}: this SQLite database is damaged ({message}). Copy it again, or export it again: `nsys export --type sqlite`"
+    )]
+    CorruptDatabase { name: String, message: String },
 
     #[error(
         "{name}: the file breaks off at byte {offset} before the first whole event. Copy it again, or record again"

@@ -1,9 +1,11 @@
 //! Loading: opens a file, chooses the reader of its format, and builds the store.
 //!
-//! JSON is read by several threads (`json`), Perfetto's protobuf by one (`packets`). The traces of an archive, or of several inputs,
+//! JSON is read by several threads (`json`), Perfetto's protobuf by one (`packets`), and so is an export of
+//! Nsight Systems (`nsys`). The traces of an archive, or of several inputs,
 //! are loaded one after the other into one store. `refuse` decides what is no trace.
 
 mod json;
+mod nsys;
 mod options;
 mod packets;
 mod refuse;
@@ -22,6 +24,7 @@ use crate::error::Error;
 use crate::event::HeaderField;
 use crate::input::archive::Findings;
 use crate::input::json::Summary;
+use crate::input::nsys::Process;
 use crate::input::proto::Stream;
 use crate::input::{self, Archive, Contents, Input, Member};
 use crate::store::traces::Trace;
@@ -283,6 +286,7 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
         let read = match contents {
             Contents::Packets(stream) => self.packets(name, stream, &mut trace),
             Contents::Json(text) => self.json(name, text, &mut trace),
+            Contents::Process(process) => self.process(name, process, &mut trace),
             // An archive hands out the files of the archives in it.
             Contents::Archive(_) => {
                 Err(Error::NotATrace { name: name.to_owned(), what: "this is an archive".to_owned() })
@@ -313,6 +317,15 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
         let Loader { progress, taken, size, .. } = self;
         let progress = || progress(Progress { taken: taken.load(Ordering::Relaxed), size: *size });
         let summary = packets::load(name, stream, self.options, &mut self.builder, progress)?;
+        self.text_bytes += summary.bytes;
+        (trace.events, trace.damage, trace.text_bytes) = (summary.events, summary.damage, summary.bytes);
+        Ok(summary.header)
+    }
+
+    fn process(&mut self, name: &str, process: Process, trace: &mut Trace) -> Result<Vec<HeaderField>, Error> {
+        let Loader { progress, taken, size, .. } = self;
+        let progress = || progress(Progress { taken: taken.load(Ordering::Relaxed), size: *size });
+        let summary = nsys::load(name, process, self.options, &mut self.builder, progress)?;
         self.text_bytes += summary.bytes;
         (trace.events, trace.damage, trace.text_bytes) = (summary.events, summary.damage, summary.bytes);
         Ok(summary.header)

@@ -100,9 +100,11 @@ fn refuse_what_cannot_be_cut(args: &Export) -> Result<(), Stop> {
     let input = opening::input(&args.trace, &args.reading)?;
     let name = input.name.clone();
     match input.into_contents()? {
-        Contents::Archive(archive) => opening::refuse_if_several(ONE, &archive.likely_traces()?),
-        Contents::Packets(_) => Err(Error::CannotCut { name }.into()),
-        _ => Ok(()),
+        Contents::Json(_) => Ok(()),
+        Contents::Archive(archive) if !archive.is_database() => {
+            opening::refuse_if_several(ONE, &archive.likely_traces()?)
+        }
+        other => Err(Error::CannotCut { name, what: other.what() }.into()),
     }
 }
 

@@ -65,7 +65,13 @@ fn is_archive(args: &Repair) -> Result<bool, Stop> {
     if opening::is_read_once(&args.trace) {
         return Ok(false);
     }
-    match opening::input(&args.trace, &args.reading)?.into_contents()? {
+    let input = opening::input(&args.trace, &args.reading)?;
+    let name = input.name.clone();
+    match input.into_contents()? {
+        Contents::Archive(archive) if archive.is_database() => {
+            let what = Contents::Archive(archive).what();
+            Err(Error::CannotRepair { name, what }.into())
+        }
         Contents::Archive(archive) => {
             opening::refuse_if_several("repair writes one trace", &archive.likely_traces()?)?;
             Ok(true)

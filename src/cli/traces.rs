@@ -11,8 +11,21 @@ use super::failure::Failure;
 use super::stop::Stop;
 
 /// The endings of files that are traces, or archives of them.
-const ENDINGS: &[&str] =
-    &[".json", ".json.gz", ".json.zst", ".pftrace", ".perfetto-trace", ".zip", ".tar", ".tar.gz", ".tgz", ".tar.zst"];
+const ENDINGS: &[&str] = &[
+    ".json",
+    ".json.gz",
+    ".json.zst",
+    ".pftrace",
+    ".perfetto-trace",
+    ".zip",
+    ".tar",
+    ".tar.gz",
+    ".tgz",
+    ".tar.zst",
+    ".sqlite",
+    ".sqlite.gz",
+    ".sqlite.zst",
+];
 
 /// How alike, from 0 to 1, the name of a file must be to one that does not exist for it to be named.
 const ALIKE: f64 = 0.8;

@@ -181,7 +181,10 @@ impl Plan {
             }
             if is_planned && !is_mark(event) || self.keeps(event) { Choice::Copy } else { Choice::LeaveOut }
         };
-        let Contents::Json(text) = input.into_trace(Some(self.file))? else { return Err(Error::CannotCut { name }) };
+        let text = match input.into_trace(Some(self.file))? {
+            Contents::Json(text) => text,
+            other => return Err(Error::CannotCut { name, what: other.what() }),
+        };
         copy(text, out, choose).map_err(|error| match error {
             CopyError::Read(source) => input::failure(&name, source),
             CopyError::Write(source) => failed(source),

@@ -101,7 +101,10 @@ pub fn write(
     failed: impl Fn(std::io::Error) -> Error,
 ) -> Result<Repaired, Error> {
     let name = input.name.clone();
-    let Contents::Json(text) = input.into_trace(file)? else { return Err(Error::CannotRepair { name }) };
+    let text = match input.into_trace(file)? {
+        Contents::Json(text) => text,
+        other => return Err(Error::CannotRepair { name, what: other.what() }),
+    };
     let mut is_named = vec![false; lanes.threads.len()];
     // The flow events of a slice follow it directly, and move with it.
     let mut last: Option<(Ns, String, usize)> = None;

@@ -9,7 +9,8 @@
 //! the text of many ranks to a disk first would take tens of GB. A zip has its directory at the end, so a zip that comes as a stream is
 //! copied to a temporary file.
 //!
-//! Opening a file of an archive is opening any file, so both are here.
+//! Opening a file of an archive is opening any file, so both are here. A database of Nsight Systems with several processes is an
+//! archive of their traces.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -23,6 +24,7 @@ use super::archive::listing::{Entry, File, Listing};
 use super::archive::names::is_hidden;
 use super::format::{Formats, Rank, Reader, Text};
 use super::limit::{Budget, Limited, Limits, failure};
+use super::nsys::{self, Process};
 use super::proto;
 use super::source::{Bytes, Head, Source};
 use crate::error::Error;
@@ -43,9 +45,26 @@ pub enum Contents {
     Json(Box<dyn Read + Send>),
     /// Perfetto's protobuf: a list of packets.
     Packets(proto::Stream),
+    /// A process of an export of Nsight Systems.
+    Process(Process),
     /// Several files, some of which may be traces.
     Archive(Box<Archive>),
 }
+
+impl Contents {
+    /// What it is in words.
+    pub fn what(&self) -> &'static str {
+        match self {
+            Contents::Packets(_) => "a trace in Perfetto's protobuf format",
+            Contents::Process(_) => EXPORT,
+            Contents::Archive(archive) if archive.is_database() => EXPORT,
+            Contents::Archive(_) => "an archive",
+            Contents::Json(_) => "JSON",
+        }
+    }
+}
+
+const EXPORT: &str = "an export of Nsight Systems";
 
 /// Opens sources. All texts of one budget end with an error where a limit is reached.
 pub(super) struct Opener {
@@ -78,10 +97,22 @@ impl Opener {
                     let packets = proto::Stream::new(text(whole), self.budget.clone());
                     return packets.map(Contents::Packets).map_err(|(what, advice)| unsupported(what, advice));
                 }
-                Reader::Refused { what, advice } => return Err(unsupported(what, advice)),
+                Reader::Database => return Ok(self.database(name, nsys::open(name, whole, &self.budget)?)),
             };
         }
         Err(unsupported("this is compressed more than four times over", "Decompress it by hand"))
+    }
+
+    /// The only process of a database, or all as the traces of an archive.
+    fn database(&self, name: &str, mut processes: Vec<Process>) -> Contents {
+        match processes.pop() {
+            Some(only) if processes.is_empty() => Contents::Process(only),
+            last => {
+                let mut archive = Archive::new(name, Opener { budget: self.budget.clone(), ..*self });
+                archive.processes = processes.into_iter().chain(last).collect();
+                Contents::Archive(Box::new(archive))
+            }
+        }
     }
 
     fn archive(
@@ -100,15 +131,7 @@ impl Opener {
         let failed = |source| failure(name, source);
         let listing = list(source.within(&self.budget), &self.budget).map_err(failed)?;
         let opener = Opener { budget: listing.budget.clone(), depth: self.depth + 1, ..*self };
-        let mut archive = Archive {
-            name: name.to_owned(),
-            opener,
-            sorted: VecDeque::new(),
-            unsorted: None,
-            inner: None,
-            handed: 0,
-            findings: Findings::default(),
-        };
+        let mut archive = Archive::new(name, opener);
         if listing.can_seek {
             archive.sort(listing).map_err(failed)?;
         } else {
@@ -127,6 +150,8 @@ pub struct Archive {
     sorted: VecDeque<File>,
     /// The rest of an archive that is read in its own order.
     unsorted: Option<Listing>,
+    /// The traces of a database, instead of files.
+    processes: VecDeque<Process>,
     /// An archive in it that is being read now.
     inner: Option<(String, Box<Archive>)>,
     /// How many files of it have been handed out.
@@ -151,6 +176,25 @@ impl std::fmt::Debug for Archive {
 }
 
 impl Archive {
+    /// One without files.
+    fn new(name: &str, opener: Opener) -> Self {
+        Archive {
+            name: name.to_owned(),
+            opener,
+            sorted: VecDeque::new(),
+            unsorted: None,
+            processes: VecDeque::new(),
+            inner: None,
+            handed: 0,
+            findings: Findings::default(),
+        }
+    }
+
+    /// Whether this is a database with the traces of several processes. It cannot be unpacked.
+    pub fn is_database(&self) -> bool {
+        !self.processes.is_empty()
+    }
+
     /// Puts all files that may be traces in order.
     fn sort(&mut self, mut listing: Listing) -> io::Result<()> {
         let mut files: Vec<(Rank, File)> = Vec::new();
@@ -214,6 +258,9 @@ impl Archive {
     /// Those of reading, and too much text.
     #[expect(clippy::should_implement_trait, reason = "an iterator of results would go on after an error")]
     pub fn next(&mut self) -> Result<Option<Member>, Error> {
+        if let Some(process) = self.processes.pop_front() {
+            return Ok(Some(self.hand_out(process.name(), Contents::Process(process))));
+        }
         loop {
             if let Some((folder, inner)) = &mut self.inner {
                 if let Some(member) = inner.next()? {
@@ -228,6 +275,8 @@ impl Archive {
             let Some((name, source)) = next else { return Ok(None) };
             match self.opener.open(&format!("{}/{name}", self.name), source) {
                 Err(Error::Unsupported { what, advice, .. }) => self.findings.refuse(&self.name, name, what, advice),
+                Err(Error::NotATrace { .. }) => self.findings.no_trace(name),
+                Err(Error::CorruptDatabase { .. }) => self.findings.unreadable(name),
                 Err(error) => return Err(error),
                 Ok(Contents::Archive(inner)) => self.inner = Some((name, inner)),
                 Ok(contents) => return Ok(Some(self.hand_out(name, contents))),
@@ -270,7 +319,7 @@ impl Archive {
                     let _ = text.take(LOOKED_AT).read_to_end(&mut head);
                     head.trim_ascii_start().first() == Some(&b'[') || memmem::find(&head, b"\"traceEvents\"").is_some()
                 }
-                Contents::Packets(_) | Contents::Archive(_) => true,
+                Contents::Packets(_) | Contents::Process(_) | Contents::Archive(_) => true,
             };
             names.extend(is_likely.then_some(member.name));
         }

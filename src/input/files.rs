@@ -50,7 +50,7 @@ impl Files {
     #[expect(clippy::should_implement_trait, reason = "an iterator of results would go on after an error")]
     pub fn next(&mut self) -> Result<Option<File>, Error> {
         match self.contents.take() {
-            None | Some(Contents::Packets(_)) => Ok(None),
+            None | Some(Contents::Packets(_) | Contents::Process(_)) => Ok(None),
             Some(Contents::Json(bytes)) => Ok(Some(File { name: self.name.clone(), bytes })),
             Some(Contents::Archive(mut archive)) => match archive.next()? {
                 None => {
@@ -62,8 +62,8 @@ impl Files {
                     let name = format!("{}/{}", self.name, member.name);
                     match member.contents {
                         Contents::Json(bytes) => Ok(Some(File { name, bytes })),
-                        // An archive's files are handed out one by one, and no format here is that of packets.
-                        Contents::Packets(_) | Contents::Archive(_) => self.next(),
+                        // An archive's files are handed out one by one, and no format here is one of these.
+                        Contents::Packets(_) | Contents::Process(_) | Contents::Archive(_) => self.next(),
                     }
                 }
             },

@@ -34,8 +34,8 @@ pub(super) enum Reader {
     Archive(fn(Source, &Budget) -> io::Result<Listing>),
     /// A trace.
     Trace(Text),
-    /// A format without traces that this program can read.
-    Refused { what: &'static str, advice: &'static str },
+    /// A database, which may have the traces of several processes.
+    Database,
 }
 
 /// The formats of a trace's text.
@@ -68,12 +68,11 @@ impl Formats {
 
     /// The rank of a file in an archive; `None` if it is certainly not a trace.
     pub(super) fn rank(self, head: &[u8]) -> Option<Rank> {
-        match self.of(head)?.reader {
-            Reader::Trace(Text::Packets) => Some(Rank::Packets),
-            Reader::Layer(_) | Reader::Archive(_) => Some(Rank::Packed),
-            Reader::Trace(Text::Json) => Some(Rank::Json),
-            Reader::Refused { .. } => None,
-        }
+        Some(match self.of(head)?.reader {
+            Reader::Trace(Text::Packets) => Rank::Packets,
+            Reader::Layer(_) | Reader::Archive(_) | Reader::Database => Rank::Packed,
+            Reader::Trace(Text::Json) => Rank::Json,
+        })
     }
 }
 

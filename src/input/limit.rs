@@ -178,6 +178,19 @@ impl Budget {
         Budget { limits, ratio: RATIO, taken, text: Arc::default(), layers: Arc::default() }
     }
 
+    /// Charges bytes of text that something else reads.
+    ///
+    /// # Errors
+    /// [`LimitReached`] if there are too many.
+    pub(super) fn charge(&self, bytes: u64) -> io::Result<()> {
+        let before = self.text.text.fetch_add(bytes, Ordering::Relaxed);
+        if before.saturating_add(bytes) <= self.limits.text {
+            return Ok(());
+        }
+        let (text, taken) = (self.limits.text, self.taken.load(Ordering::Relaxed));
+        Err(LimitReached { text, taken, limit: Limit::Text }.into())
+    }
+
     /// The budget of bytes that are not text yet: archives in archives, and files that are compressed more than once. A text may be in
     /// several of these, beside other files.
     pub(super) fn of_layers(&self) -> Self {

@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,6 +15,8 @@ use super::packed::{PackedCause, PackedFailure};
 #[derive(Debug, Clone)]
 pub(super) struct Region {
     file: Arc<Mutex<File>>,
+    /// Where the file is, if this is the whole of a file that the user named.
+    path: Option<Arc<Path>>,
     /// Counts the bytes that are read.
     taken: Arc<AtomicU64>,
     start: u64,
@@ -32,7 +35,17 @@ impl Region {
 
     /// A whole file, which may still grow.
     pub(super) fn of_file(file: File, taken: Arc<AtomicU64>) -> Self {
-        Region { file: Arc::new(Mutex::new(file)), taken, start: 0, at: 0, end: None, limit: u64::MAX }
+        Region { file: Arc::new(Mutex::new(file)), path: None, taken, start: 0, at: 0, end: None, limit: u64::MAX }
+    }
+
+    /// The same, for a file that others can open by its path.
+    pub(super) fn at_path(self, path: &Path) -> Self {
+        Region { path: Some(path.into()), ..self }
+    }
+
+    /// The path of the file that this is the whole of.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 
     /// A stream, copied to a temporary file, which is removed with the last region. Damage to the stream's compression ends the copy
@@ -50,7 +63,7 @@ impl Region {
     pub(super) fn part(&self, offset: u64, length: u64) -> Self {
         let start = self.start.saturating_add(offset);
         let (end, limit) = (Some(start.saturating_add(length)), self.stop());
-        Region { start, at: start, end, limit, ..self.clone() }
+        Region { path: None, start, at: start, end, limit, ..self.clone() }
     }
 
     /// The offset of its end, at the latest.

@@ -138,21 +138,30 @@ fn in_package(file: &str) -> &str {
 }
 
 /// Whether this frame is in every stack of a collective and so does not show its origin: the launch call, and the frames that
-/// PyTorch's process groups put around it (`c10d::allreduce_`, `record_param_comms`, `nccl:all_reduce`).
+/// PyTorch's process groups and NCCL put around it (`c10d::allreduce_`, `record_param_comms`, `nccl:all_reduce`, `ncclAllReduce`).
 pub fn is_plumbing(name: &str) -> bool {
     name == COLLECTIVE_RECORD
+        || is_nccl_call(name)
         || ["nccl:", "c10d::"].iter().any(|prefix| name.starts_with(prefix))
         || is_c_function(name)
         || GRAPH_LAUNCHES.contains(&name)
         || Work::of_call(name).is_some()
 }
 
+/// Whether this is a function of NCCL, for which it makes a range of NVTX: `ncclGroupEnd`.
+fn is_nccl_call(name: &str) -> bool {
+    name.strip_prefix("nccl").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
+}
+
 /// What a frame belongs to, for a line that sums up several: the folder of a Python function as a package
-/// (`torch.distributed`), `c10d` for PyTorch's process groups. `None` for names that show neither.
+/// (`torch.distributed`), `c10d` for PyTorch's process groups, `nccl` for NCCL's functions. `None` for names that show neither.
 pub fn package(name: &str) -> Option<String> {
     if let Some((file, _)) = function(name) {
         let folder = in_package(file).rsplit_once('/').map_or_else(|| in_package(file), |(folder, _)| folder);
         return Some(folder.trim_matches('/').trim_end_matches(".py").replace('/', "."));
+    }
+    if is_nccl_call(name) {
+        return Some("nccl".to_owned());
     }
     let is_c10d = name == COLLECTIVE_RECORD || ["nccl:", "c10d::"].iter().any(|prefix| name.starts_with(prefix));
     is_c10d.then(|| "c10d".to_owned())
@@ -206,12 +215,22 @@ mod tests {
 
     #[test]
     fn frames_of_every_collective_are_plumbing() {
-        for name in
-            ["c10d::allreduce_", "record_param_comms", "nccl:all_reduce", "hipExtLaunchKernel", "cudaGraphLaunch"]
-        {
+        for name in [
+            "c10d::allreduce_",
+            "record_param_comms",
+            "nccl:all_reduce",
+            "ncclGroupEnd",
+            "hipExtLaunchKernel",
+            "cudaGraphLaunch",
+        ] {
             assert!(is_plumbing(name), "{name}");
         }
-        for name in ["DistributedDataParallel.forward", "aten::mm", "torch/nn/parallel/distributed.py(1637): forward"] {
+        for name in [
+            "DistributedDataParallel.forward",
+            "aten::mm",
+            "nccl_step",
+            "torch/nn/parallel/distributed.py(1637): forward",
+        ] {
             assert!(!is_plumbing(name), "{name}");
         }
         assert!(is_plumbing("<built-in method allreduce of PyCapsule object at 0x…>"));

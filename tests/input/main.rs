@@ -1,10 +1,11 @@
-//! From bytes to slices: containers, compression, JSON, packets, threads, and real traces against a real trace_processor.
+//! From bytes to slices: containers, compression, JSON, packets, exports of Nsight Systems, threads, and real traces against a real trace_processor.
 
 #[path = "../support/mod.rs"]
 mod support;
 
 mod archives;
 mod limits;
+mod nsys;
 mod oracle;
 mod packets;
 mod packets_legacy;

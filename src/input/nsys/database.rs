@@ -1,0 +1,177 @@
+//! Opening an export, and the processes in it.
+//!
+//! SQLite reads a file in any order. A file of its own is read where it is, as one that nobody changes, so that nothing is written
+//! beside it; what comes from an archive, a pipe or compressed is copied to a temporary file.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rusqlite::{Connection, OpenFlags};
+use tempfile::{NamedTempFile, TempPath};
+
+use super::process::{self, Process};
+use super::tables::{Table, Tables};
+use crate::error::Error;
+use crate::input::format::{Fit, Format, Reader};
+use crate::input::limit::{Budget, Limited, failure};
+use crate::input::source::Source;
+
+const MAGIC: &[u8] = b"SQLite format 3\0";
+
+pub(in crate::input) const FORMAT: Format =
+    Format { sniff: |head| Fit::sure_if(head.starts_with(MAGIC)), reader: Reader::Database };
+
+/// The table that every export has.
+const STRINGS: &str = "StringIds";
+
+/// Tables of the databases that this program exports.
+const OURS: [&str; 2] = ["kernel_launch", "call_path"];
+
+/// An opened export.
+#[derive(Debug)]
+pub(super) struct Export {
+    /// Its name for messages.
+    pub(super) name: String,
+    pub(super) connection: Connection,
+    pub(super) tables: Tables,
+    /// Its size in bytes.
+    pub(super) bytes: u64,
+    /// Counts how much of it has been read, if it is the file itself: a copy was counted when it was made.
+    taken: Option<Arc<AtomicU64>>,
+    /// The temporary file, which is removed after the connection is closed.
+    _copy: Option<TempPath>,
+}
+
+/// Opens an export, and returns its processes by number: those that used a GPU or, if none did, those that have ranges.
+///
+/// # Errors
+/// Databases that are no exports or have no events, damaged ones, and too much text.
+pub(in crate::input) fn open(name: &str, source: Source, budget: &Budget) -> Result<Vec<Process>, Error> {
+    let export = Export::new(name, source, budget)?;
+    let not_a_trace = |what: String| Err(Error::NotATrace { name: name.to_owned(), what });
+    if OURS.iter().all(|table| export.tables.has(table)) {
+        return not_a_trace(
+            "this is an SQLite database that nccl-stacks exported, with answers and not with a trace; any SQLite opens it"
+                .to_owned(),
+        );
+    }
+    if !export.tables.has(STRINGS) {
+        return not_a_trace(format!(
+            "this is an SQLite database, and not an export of Nsight Systems: it has no table {STRINGS}"
+        ));
+    }
+    let mut found = export.processes(process::OF_GPU)?;
+    if found.is_empty() {
+        found = export.processes(&[process::NVTX])?;
+    }
+    if found.is_empty() {
+        return not_a_trace(
+            "this export of Nsight Systems has neither work of a GPU nor ranges of NVTX (record with --trace=cuda,nvtx)"
+                .to_owned(),
+        );
+    }
+    let (export, count) = (Rc::new(export), found.len() as u64);
+    let process = |(at, id): (u64, i64)| Process::new(Rc::clone(&export), id, (at, count));
+    Ok((0..).zip(found).map(process).collect())
+}
+
+impl Export {
+    fn new(name: &str, source: Source, budget: &Budget) -> Result<Self, Error> {
+        let failed = |source| failure(name, source);
+        let in_place = match &source {
+            Source::File(region) => region.path().map(|path| (path.to_owned(), region.taken())),
+            Source::Stream(_) => None,
+        };
+        let (path, taken, copy) = match in_place {
+            Some((path, taken)) => (path, Some(taken), None),
+            None => {
+                let copy = copy(source, budget).map_err(failed)?;
+                (copy.to_path_buf(), None, Some(copy))
+            }
+        };
+        let bytes = std::fs::metadata(&path).map_err(failed)?.len();
+        if copy.is_none() {
+            budget.charge(bytes).map_err(failed)?;
+        }
+        let opened = connect(&path).and_then(|connection| Ok((Tables::of(&connection)?, connection)));
+        let (tables, connection) = opened.map_err(|error| damaged(name, &error))?;
+        Ok(Export { name: name.to_owned(), connection, tables, bytes, taken, _copy: copy })
+    }
+
+    /// The numbers of the processes that have rows in some tables, in order.
+    fn processes(&self, tables: &[Table]) -> Result<BTreeSet<i64>, Error> {
+        let mut found = BTreeSet::new();
+        let mut is_empty = true;
+        for table in tables {
+            let of_table = self.tables.processes(&self.connection, table);
+            found.extend(of_table.map_err(|error| self.damaged(&error))?);
+            let rows = self.tables.rows(&self.connection, table);
+            is_empty &= rows.map_err(|error| self.damaged(&error))? == 0;
+        }
+        // Rows that name no process are of the only one.
+        if found.is_empty() && !is_empty {
+            found.insert(0);
+        }
+        Ok(found)
+    }
+
+    /// The error for a database that SQLite cannot read on.
+    pub(super) fn damaged(&self, error: &rusqlite::Error) -> Error {
+        damaged(&self.name, error)
+    }
+
+    /// Reports which share of the export has been read.
+    pub(super) fn report(&self, share: f64) {
+        if let Some(taken) = &self.taken {
+            taken.store((self.bytes as f64 * share.clamp(0.0, 1.0)) as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+fn damaged(name: &str, error: &rusqlite::Error) -> Error {
+    Error::CorruptDatabase { name: name.to_owned(), message: error.to_string() }
+}
+
+/// Copies a source to a temporary file, as text of the budget.
+fn copy(source: Source, budget: &Budget) -> io::Result<TempPath> {
+    let mut text = Limited::new(source.into_bytes(), budget.clone());
+    let mut file = NamedTempFile::new()?;
+    io::copy(&mut text, file.as_file_mut())?;
+    Ok(file.into_temp_path())
+}
+
+/// Opens a file for reading, as one that does not change: SQLite then looks for no journal beside it, and takes no lock.
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(uri(path), flags)?;
+    // Nothing in the file may call functions, and what does not fit into memory is not kept there.
+    connection.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA mmap_size = 0; PRAGMA cache_size = -16384")?;
+    Ok(connection)
+}
+
+/// A path as SQLite takes it with parameters: all but plain characters as numbers.
+fn uri(path: &Path) -> String {
+    let mut uri = "file:".to_owned();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' => uri.push(char::from(*byte)),
+            other => uri.push_str(&format!("%{other:02X}")),
+        }
+    }
+    uri.push_str("?immutable=1");
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_may_have_any_characters() {
+        assert_eq!(uri(Path::new("a/b c?d=%é.db")), "file:a/b%20c%3Fd%3D%25%C3%A9.db?immutable=1");
+    }
+}

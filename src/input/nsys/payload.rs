@@ -1,0 +1,292 @@
+//! What NCCL attaches to its ranges: the communicator, the size of a message, the peer, root or reduction.
+//!
+//! An export has it as JSON (`--include-json=true`), in binary (`--include-blobs=true`), or by default not at all. The binary form begins
+//! with 32 bytes: domain and schema in 8 bytes each, of which 4 are used, the length of the payload, and the length of all. The schema
+//! says which fields it has (`nvToolsExtPayload.h`).
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use rusqlite::Result;
+use serde_json::Value;
+
+use super::database::Export;
+use super::tables::Table;
+use crate::event::{ArgList, ArgValue};
+
+const ENTRIES: Table = Table {
+    name: "NVTX_PAYLOAD_SCHEMA_ENTRIES",
+    columns: &["domainId", "schemaId", "idx", "type", "name", "offset"],
+    process: None,
+};
+
+const ENUMS: Table =
+    Table { name: "NVTX_PAYLOAD_ENUM_ENTRIES", columns: &["domainId", "schemaId", "name", "value"], process: None };
+
+/// The length of what comes before a payload in binary, and where the numbers in it are.
+const HEADER: usize = 32;
+const SCHEMA_AT: usize = 8;
+const LENGTH_AT: usize = 16;
+
+/// Types from here on are schemas and enumerations of the program itself.
+const OWN_TYPES: i64 = 1 << 24;
+
+/// The part of a name that says that a number is an identity, which NCCL writes with hexadecimal digits.
+const IDENTITY: &str = "communicator ID";
+
+/// A field of a payload.
+#[derive(Debug, Clone, PartialEq)]
+struct Entry {
+    kind: i64,
+    name: String,
+    offset: usize,
+}
+
+/// Domain and number of a schema or an enumeration.
+type Key = (i64, i64);
+
+/// The schemas of an export.
+#[derive(Debug, Default)]
+pub(super) struct Payloads {
+    /// The fields of each schema, by their index.
+    schemas: HashMap<Key, BTreeMap<i64, Entry>>,
+    /// The words of each enumeration.
+    words: HashMap<Key, HashMap<i64, String>>,
+    /// The domains that have schemas.
+    domains: HashSet<i64>,
+}
+
+impl Payloads {
+    /// Those of an export. Several processes have the same, each in rows of its own.
+    ///
+    /// # Errors
+    /// Those of SQLite.
+    pub(super) fn of(export: &Export) -> Result<Self> {
+        let mut payloads = Payloads::default();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        export.tables.each(&export.connection, &ENTRIES, None, export.bytes, |row| {
+            let key = (row.number(0).unwrap_or(0), row.number(1).unwrap_or(0));
+            payloads.domains.insert(key.0);
+            // The first field has no offset.
+            let offset = usize::try_from(row.number(5).unwrap_or(0)).ok();
+            if let (Some(at), Some(kind), Some(name), Some(offset)) =
+                (row.number(2), row.number(3), row.bytes(4), offset)
+            {
+                let entry = Entry { kind, name: text(name), offset };
+                payloads.schemas.entry(key).or_default().insert(at, entry);
+            }
+            Ok(true)
+        })?;
+        export.tables.each(&export.connection, &ENUMS, None, export.bytes, |row| {
+            let key = (row.number(0).unwrap_or(0), row.number(1).unwrap_or(0));
+            if let (Some(name), Some(value)) = (row.bytes(2), row.number(3)) {
+                payloads.words.entry(key).or_default().insert(value, text(name));
+            }
+            Ok(true)
+        })?;
+        Ok(payloads)
+    }
+
+    /// Whether ranges of a domain may have payloads.
+    pub(super) fn has(&self, domain: i64) -> bool {
+        self.domains.contains(&domain)
+    }
+
+    /// Adds a payload in binary to arguments. Returns whether it could be read.
+    pub(super) fn binary(&self, domain: i64, bytes: &[u8], args: &mut ArgList) -> bool {
+        let length = word(bytes, LENGTH_AT).and_then(|length| usize::try_from(length).ok());
+        let payload = bytes.get(HEADER..).filter(|payload| length == Some(payload.len()));
+        let schema =
+            bytes.get(SCHEMA_AT..SCHEMA_AT + 4).and_then(|four| Some(u32::from_le_bytes(four.try_into().ok()?)));
+        let entries = schema.and_then(|schema| self.schemas.get(&(domain, i64::from(schema))));
+        let (Some(payload), Some(entries)) = (payload, entries) else { return false };
+        for entry in entries.values() {
+            let Some(value) = value(entry.kind, payload.get(entry.offset..).unwrap_or_default()) else { continue };
+            let word = match value {
+                Number::Int(number) => self.words.get(&(domain, entry.kind)).and_then(|words| words.get(&number)),
+                _ => None,
+            };
+            push(
+                args,
+                &entry.name,
+                match (&value, word) {
+                    (_, Some(word)) => ArgValue::Text(word),
+                    (Number::Int(number), None) => ArgValue::Int(*number),
+                    (Number::Real(number), None) => ArgValue::Real(*number),
+                    (Number::Unsigned(text), None) => ArgValue::Text(text),
+                },
+            );
+        }
+        true
+    }
+}
+
+/// Adds a payload in JSON to arguments. Returns whether it could be read.
+pub(super) fn json(bytes: &[u8], args: &mut ArgList) -> bool {
+    let Ok(Value::Object(fields)) = serde_json::from_slice(bytes) else { return false };
+    for (name, value) in &fields {
+        let text;
+        push(
+            args,
+            name,
+            match value {
+                Value::Bool(value) => ArgValue::Bool(*value),
+                Value::String(value) => ArgValue::Text(value),
+                Value::Number(number) if number.is_i64() && !name.contains(IDENTITY) => {
+                    ArgValue::Int(number.as_i64().unwrap_or(0))
+                }
+                Value::Number(number) if number.is_f64() => ArgValue::Real(number.as_f64().unwrap_or(0.0)),
+                Value::Number(number) => {
+                    text = number.as_u64().map_or_else(|| number.to_string(), |number| format!("{number:#x}"));
+                    ArgValue::Text(&text)
+                }
+                Value::Null => continue,
+                nested => {
+                    text = nested.to_string();
+                    ArgValue::Text(&text)
+                }
+            },
+        );
+    }
+    true
+}
+
+fn push(args: &mut ArgList, name: &str, value: ArgValue<&str>) {
+    match value {
+        ArgValue::Int(number) if name.contains(IDENTITY) => {
+            args.push(&format!("args.{name}"), None, ArgValue::Text(&format!("{:#x}", number as u64)));
+        }
+        value => args.push(&format!("args.{name}"), None, value),
+    }
+}
+
+/// A value of a field.
+#[derive(Debug, PartialEq)]
+enum Number {
+    Int(i64),
+    Real(f64),
+    /// One that is too large for an `i64`, with hexadecimal digits.
+    Unsigned(String),
+}
+
+/// The value at the beginning of some bytes, by its type.
+fn value(kind: i64, bytes: &[u8]) -> Option<Number> {
+    let signed = |length: usize| {
+        let shift = 64 - 8 * length as u32;
+        Some(Number::Int(((number(bytes, length)? << shift) as i64) >> shift))
+    };
+    let unsigned = |length: usize| {
+        let number = number(bytes, length)?;
+        Some(i64::try_from(number).map_or_else(|_| Number::Unsigned(format!("{number:#x}")), Number::Int))
+    };
+    match kind {
+        1 | 11 => signed(1),
+        2 | 12 => unsigned(1),
+        3 | 13 => signed(2),
+        4 | 14 => unsigned(2),
+        5 | 15 => signed(4),
+        6 | 16 => unsigned(4),
+        7 | 9 | 17 => signed(8),
+        8 | 10 | 18 | 22 | 23 => unsigned(8),
+        19 => Some(Number::Real(f64::from(f32::from_bits(number(bytes, 4)? as u32)))),
+        20 => Some(Number::Real(f64::from_bits(number(bytes, 8)?))),
+        // An enumeration is as long as C makes it.
+        own if own >= OWN_TYPES => signed(4),
+        _ => None,
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    number(bytes.get(at..)?, 8)
+}
+
+/// The number in this many bytes, the lowest first.
+fn number(bytes: &[u8], length: usize) -> Option<u64> {
+    Some(bytes.get(..length)?.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn payloads() -> Payloads {
+        let entry = |kind, name: &str, offset| Entry { kind, name: name.to_owned(), offset };
+        let entries = [
+            (0, entry(18, "NCCL communicator ID", 0)),
+            (1, entry(22, "Message size [bytes]", 8)),
+            (2, entry(OWN_TYPES + 16, "Reduction operation", 16)),
+            (3, entry(5, "Peer rank", 20)),
+        ];
+        let words = HashMap::from([(2, "Max".to_owned())]);
+        Payloads {
+            schemas: HashMap::from([((1, 7), BTreeMap::from(entries))]),
+            words: HashMap::from([((1, OWN_TYPES + 16), words)]),
+            domains: HashSet::from([1]),
+        }
+    }
+
+    fn blob(schema: u64, claimed: u64, payload: &[u8]) -> Vec<u8> {
+        let mut bytes: Vec<u8> =
+            [1, schema, claimed, claimed + 32].iter().flat_map(|word| word.to_le_bytes()).collect();
+        bytes.extend(payload);
+        bytes
+    }
+
+    fn rows(args: &ArgList) -> Vec<(String, ArgValue<String>)> {
+        let owned = |value: ArgValue<&str>| match value {
+            ArgValue::Int(number) => ArgValue::Int(number),
+            ArgValue::Real(number) => ArgValue::Real(number),
+            ArgValue::Bool(is) => ArgValue::Bool(is),
+            ArgValue::Text(text) => ArgValue::Text(text.to_owned()),
+        };
+        args.iter().map(|(key, _, value)| (key.to_owned(), owned(value))).collect()
+    }
+
+    #[test]
+    fn payloads_are_read_by_their_schema() {
+        let mut payload = Vec::new();
+        payload.extend(0xa1b2_c3d4_e5f6_0718_u64.to_le_bytes());
+        payload.extend(4096_u64.to_le_bytes());
+        payload.extend(2_i32.to_le_bytes());
+        payload.extend((-1_i32).to_le_bytes());
+        let mut args = ArgList::default();
+        assert!(payloads().binary(1, &blob(7, 24, &payload), &mut args));
+        let text = |text: &str| ArgValue::Text(text.to_owned());
+        let want = [
+            ("args.NCCL communicator ID", text("0xa1b2c3d4e5f60718")),
+            ("args.Message size [bytes]", ArgValue::Int(4096)),
+            ("args.Reduction operation", text("Max")),
+            ("args.Peer rank", ArgValue::Int(-1)),
+        ];
+        assert_eq!(rows(&args), want.map(|(key, value)| (key.to_owned(), value)));
+    }
+
+    /// A length that is not that of the bytes, an unknown schema, and too few bytes.
+    #[test]
+    fn other_bytes_are_not_read() {
+        let mut args = ArgList::default();
+        for bytes in [blob(7, 25, &[0; 24]), blob(8, 24, &[0; 24]), vec![0; 31], Vec::new()] {
+            assert!(!payloads().binary(1, &bytes, &mut args), "{bytes:?}");
+        }
+        assert!(args.is_empty());
+        assert!(payloads().binary(1, &blob(7, 9, &[1; 9]), &mut args));
+        assert_eq!(args.len(), 1, "one field fits");
+    }
+
+    #[test]
+    fn json_has_names_itself() {
+        let mut args = ArgList::default();
+        let text = br#"{"NCCL communicator ID": 18, "Message size [bytes]": 64, "x": [1], "half": 0.5, "none": null}"#;
+        assert!(json(text, &mut args));
+        let mut found = rows(&args);
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        let text = |text: &str| ArgValue::Text(text.to_owned());
+        let want = [
+            ("args.Message size [bytes]", ArgValue::Int(64)),
+            ("args.NCCL communicator ID", text("0x12")),
+            ("args.half", ArgValue::Real(0.5)),
+            ("args.x", text("[1]")),
+        ];
+        assert_eq!(found, want.map(|(key, value)| (key.to_owned(), value)));
+        assert!(!json(b"[1]", &mut args));
+    }
+}

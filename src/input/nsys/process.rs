@@ -1,0 +1,383 @@
+//! Reads one process of an export: table by table, each in the order of the file.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use rusqlite::Result;
+
+use super::chains::Chains;
+use super::database::Export;
+use super::nvtx::{self, Domains, RowKind, at};
+use super::output::{Named, Output};
+use super::payload::{self, Payloads};
+use super::spans::Clock;
+use super::strings::Strings;
+use super::summary::{Item, Summary};
+use super::tables::{Fields, Table};
+use super::{calls, memory, names};
+use crate::damage::Damage;
+use crate::error::Error;
+use crate::event::{ArgList, ArgValue, ArgsWanted, EventIds, Kind, Scope};
+use crate::nccl::args::{CORRELATION, GRAPH_ID, GRAPH_NODE_ID, in_table};
+
+/// Calls into the runtime and the driver.
+const CALLS: Table = Table {
+    name: "CUPTI_ACTIVITY_KIND_RUNTIME",
+    columns: &["start", "end", "globalTid", "correlationId", "nameId", "callchainId", "returnValue"],
+    process: Some("globalTid"),
+};
+
+/// The columns that all work of a GPU has. The rest of each table's follows.
+macro_rules! of_gpu {
+    ($name:literal, [$($column:literal),*]) => {
+        Table {
+            name: concat!("CUPTI_ACTIVITY_KIND_", $name),
+            columns: &["start", "end", "deviceId", "streamId", "correlationId", "graphId", "graphNodeId", "contextId", $($column),*],
+            process: Some("globalPid"),
+        }
+    };
+}
+
+/// How many columns [`of_gpu!`] has.
+const COMMON: usize = 8;
+
+const KERNELS: Table = of_gpu!(
+    "KERNEL",
+    [
+        "demangledName",
+        "shortName",
+        "mangledName",
+        "gridX",
+        "gridY",
+        "gridZ",
+        "blockX",
+        "blockY",
+        "blockZ",
+        "registersPerThread",
+        "staticSharedMemory",
+        "dynamicSharedMemory"
+    ]
+);
+const COPIES: Table = of_gpu!("MEMCPY", ["copyKind", "srcKind", "dstKind", "bytes"]);
+const FILLS: Table = of_gpu!("MEMSET", ["memKind", "bytes"]);
+const GRAPHS: Table = of_gpu!("GRAPH_TRACE", []);
+
+/// The tables by which a process has used a GPU.
+pub(super) const OF_GPU: &[Table] = &[KERNELS, COPIES, FILLS, GRAPHS, CALLS];
+pub(super) use nvtx::EVENTS as NVTX;
+
+/// All tables of events.
+const TABLES: [Table; 6] = [NVTX, CALLS, KERNELS, COPIES, FILLS, GRAPHS];
+
+/// A graph that was recorded as a whole, which is what Nsight Systems does by default. It is no kernel, but what the GPU did.
+const GRAPH: &str = "CUDA graph, recorded as a whole (--cuda-graph-trace=node records its kernels)";
+
+/// The category of functions of call chains.
+const FUNCTION: &str = "callchain";
+
+/// The ids of ranges and functions: none.
+const OPERATOR: EventIds = EventIds::Operator { external_id: 0, sequence_number: None, forward_thread: 0 };
+
+/// After how many rows progress is reported.
+const REPORTED: u64 = 1 << 14;
+
+/// A process of an export, which has not been read yet.
+#[derive(Debug)]
+pub struct Process {
+    export: Rc<Export>,
+    /// Its number, with those of its machine.
+    id: i64,
+    /// Which of how many processes it is.
+    place: (u64, u64),
+}
+
+impl Process {
+    pub(super) fn new(export: Rc<Export>, id: i64, place: (u64, u64)) -> Self {
+        Process { export, id, place }
+    }
+
+    /// What distinguishes its trace from those of the other processes: `pid144`.
+    pub fn name(&self) -> String {
+        format!("pid{}", names::process(self.id))
+    }
+
+    /// Reads all rows and emits events, with these arguments. `emit` returns whether to go on.
+    ///
+    /// # Errors
+    /// A damaged database.
+    pub fn read(self, wanted: ArgsWanted, emit: impl FnMut(Item<'_>) -> bool) -> Result<Summary, Error> {
+        let export = &*self.export;
+        let read = || {
+            let mut reader = Reader::new(&self, wanted, emit)?;
+            reader.all()?;
+            Ok(Summary { events: reader.output.events, ..reader.summary })
+        };
+        read().map_err(|error| export.damaged(&error))
+    }
+}
+
+/// Reads the rows of a process.
+struct Reader<'e, F> {
+    export: &'e Export,
+    /// The process's number with those of its machine.
+    id: i64,
+    clock: Clock,
+    strings: Strings<'e>,
+    chains: Chains,
+    payloads: Payloads,
+    domains: Domains,
+    /// Whether arguments are wanted: those that a comparison of collectives needs are not in an export.
+    wants_args: bool,
+    /// How many rows have been read, and how many there are at most.
+    rows: (u64, u64),
+    /// Which of how many processes it is.
+    place: (u64, u64),
+    summary: Summary,
+    output: Output<F>,
+}
+
+impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
+    fn new(process: &'e Process, wanted: ArgsWanted, emit: F) -> Result<Self> {
+        let Process { export, id, place } = process;
+        let wants_args = wanted == ArgsWanted::All;
+        let (at, count) = *place;
+        let bytes = export.bytes / count + if at == 0 { export.bytes % count } else { 0 };
+        let mut rows = 0;
+        for table in &TABLES {
+            rows += export.tables.rows(&export.connection, table)?;
+        }
+        Ok(Reader {
+            export,
+            id: *id,
+            clock: Clock { start: export.start()? },
+            strings: Strings::new(&export.connection),
+            chains: Chains::of(export)?,
+            payloads: if wants_args { Payloads::of(export)? } else { Payloads::default() },
+            domains: Domains::new(),
+            wants_args,
+            rows: (0, rows),
+            place: *place,
+            summary: Summary { bytes, header: export.header(count == 1)?, ..Summary::default() },
+            output: Output::new(names::process(*id), emit),
+        })
+    }
+
+    fn all(&mut self) -> Result<()> {
+        self.names()?;
+        if self.wants_args {
+            self.each(&NVTX, Self::domain)?;
+        }
+        self.each(&NVTX, Self::range)?;
+        self.each(&CALLS, Self::call)?;
+        self.each(&KERNELS, Self::kernel)?;
+        self.each(&COPIES, Self::copy)?;
+        self.each(&FILLS, Self::fill)?;
+        self.each(&GRAPHS, Self::graph)?;
+        self.output.end();
+        Ok(())
+    }
+
+    /// Calls `read` with each row of a table that is of this process.
+    fn each(&mut self, table: &Table, read: fn(&mut Self, &Fields<'_>) -> Result<()>) -> Result<()> {
+        if self.output.is_stopped {
+            return Ok(());
+        }
+        let (export, id) = (self.export, self.id);
+        export.tables.each(&export.connection, table, Some(id), export.bytes, |row| {
+            read(self, &row)?;
+            self.rows.0 += 1;
+            if self.rows.0 % REPORTED == 0 {
+                let own = (self.rows.0 as f64 * self.place.1 as f64 / self.rows.1.max(1) as f64).min(1.0);
+                export.report((self.place.0 as f64 + own) / self.place.1 as f64);
+            }
+            Ok(!self.output.is_stopped)
+        })
+    }
+
+    /// The names of the process and its threads.
+    fn names(&mut self) -> Result<()> {
+        self.each(&names::PROCESSES, |reader, row| {
+            let Some(name) = row.bytes(1) else { return Ok(()) };
+            let main = names::process(reader.id);
+            reader.output.name(main, Kind::ProcessName(String::from_utf8_lossy(name)));
+            Ok(())
+        })?;
+        self.each(&names::THREADS, |reader, row| {
+            let (Some(thread), Some(name)) = (row.number(0), reader.strings.get(row.number(1))?) else { return Ok(()) };
+            reader.output.name(names::thread(thread), Kind::ThreadName(Cow::Borrowed(&name)));
+            Ok(())
+        })
+    }
+
+    fn domain(&mut self, row: &Fields<'_>) -> Result<()> {
+        if RowKind::of(row.number(at::KIND)) == RowKind::Domain
+            && let (Some(number), Some(name)) = (row.number(at::DOMAIN), self.text(row)?)
+        {
+            self.domains.insert(number, name);
+        }
+        Ok(())
+    }
+
+    /// The text of a row of NVTX.
+    fn text(&mut self, row: &Fields<'_>) -> Result<Option<String>> {
+        match row.bytes(at::TEXT) {
+            Some(text) => Ok(Some(String::from_utf8_lossy(text).into_owned())),
+            None => Ok(self.strings.get(row.number(at::TEXT_ID))?.map(|text| text.as_ref().to_owned())),
+        }
+    }
+
+    fn range(&mut self, row: &Fields<'_>) -> Result<()> {
+        let kind = RowKind::of(row.number(at::KIND));
+        if matches!(kind, RowKind::Domain | RowKind::Other) {
+            return Ok(());
+        }
+        let text = self.text(row)?.unwrap_or_default();
+        let domain = row.number(at::DOMAIN).unwrap_or(0);
+        let split = nvtx::Named::of(&text, domain == 0);
+        self.output.args.clear();
+        if self.wants_args {
+            self.range_args(row, domain, &split)?;
+        }
+        let (start, end) = (row.number(at::START), row.number(at::END));
+        let damage = &mut self.summary.damage;
+        let found = match (kind, end) {
+            (RowKind::Mark, _) => self.clock.at(start, damage).map(|at| (at, Kind::Instant(Scope::Thread))),
+            // It was open at the end of the recording.
+            (RowKind::Nested, None) => self.clock.at(start, damage).map(|at| (at, Kind::Begin)),
+            (_, end) => self.clock.span(start, end, damage).map(|(at, dur)| (at, Kind::Complete { dur })),
+        };
+        let named = Named { name: split.name, category: split.category };
+        match found {
+            Some((at, Kind::Complete { dur })) if kind == RowKind::Free => self.output.free(at, dur, named),
+            Some((at, kind)) => self.output.of_thread(self.thread(row.number(at::THREAD)), at, kind, named, OPERATOR),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// The number of a thread, that of the main one if a row does not say.
+    fn thread(&self, global: Option<i64>) -> u32 {
+        names::thread(global.unwrap_or(self.id))
+    }
+
+    fn range_args(&mut self, row: &Fields<'_>, domain: i64, named: &nvtx::Named<'_>) -> Result<()> {
+        for (key, value) in named.parts() {
+            let value = value.parse().map_or(ArgValue::Text(value), ArgValue::Int);
+            self.output.args.push(&in_table(key), None, value);
+        }
+        if domain != 0 {
+            let number = domain.to_string();
+            let name = self.domains.get(&domain).unwrap_or(&number);
+            self.output.args.push(&in_table("domain"), None, ArgValue::Text(name));
+        }
+        let [integers, fractions] = [at::INTEGERS, at::FRACTIONS].map(|[from, to]| from..to);
+        let number = integers.into_iter().find_map(|at| row.number(at)).map(ArgValue::Int);
+        let number = number.or_else(|| fractions.into_iter().find_map(|at| row.real(at)).map(ArgValue::Real));
+        if let Some(number) = number {
+            self.output.args.push(&in_table("payload"), None, number);
+        }
+        let json = match row.bytes(at::JSON) {
+            Some(json) => Some(json.to_vec()),
+            None => self.strings.get(row.number(at::JSON_ID))?.map(|json| json.as_bytes().to_vec()),
+        };
+        let is_read = json.is_some_and(|json| payload::json(&json, &mut self.output.args))
+            || row.bytes(at::BINARY).is_some_and(|bytes| self.payloads.binary(domain, bytes, &mut self.output.args));
+        if !is_read && self.payloads.has(domain) {
+            self.summary.damage.count(Damage::PayloadNotExported, None);
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, row: &Fields<'_>) -> Result<()> {
+        let name = self.strings.get(row.number(4))?.unwrap_or_default();
+        let name = calls::plain(&name);
+        let Some((at, dur)) = self.clock.span(row.number(0), row.number(1), &mut self.summary.damage) else {
+            return Ok(());
+        };
+        let thread = self.thread(row.number(2));
+        self.output.args.clear();
+        // The functions around the call began before it and ended after it, at times that nobody has taken: they get the call's.
+        for frame in row.number(5).map_or(0..0, |chain| self.chains.range(chain)) {
+            if let Some(function) = self.strings.get(self.chains.symbol(frame))? {
+                let named = Named { name: &function, category: FUNCTION };
+                self.output.of_thread(thread, at, Kind::Complete { dur }, named, OPERATOR);
+            }
+        }
+        let correlation = row.number(3).unwrap_or(0).max(0);
+        if self.wants_args {
+            self.output.args.push(&in_table(CORRELATION), None, ArgValue::Int(correlation));
+            if let Some(code) = row.number(6).filter(|code| *code != 0) {
+                self.output.args.push(&in_table("return value"), None, ArgValue::Int(code));
+            }
+        }
+        let named = Named { name, category: calls::category(name) };
+        self.output.of_thread(thread, at, Kind::Complete { dur }, named, EventIds::Call { correlation });
+        Ok(())
+    }
+
+    fn kernel(&mut self, row: &Fields<'_>) -> Result<()> {
+        let ids = (COMMON..COMMON + 3).map(|at| row.number(at));
+        let name = self.strings.first(ids)?.unwrap_or_default();
+        self.work(row, &name, "kernel", |args| {
+            let plain = [(9, "registers per thread"), (10, "static shared memory"), (11, "dynamic shared memory")];
+            for (first, key) in [(3, "grid"), (6, "block")] {
+                let flat = in_table(key);
+                for axis in 0..3 {
+                    if let Some(length) = row.number(COMMON + first + axis) {
+                        args.push(&format!("{flat}[{axis}]"), Some(&flat), ArgValue::Int(length));
+                    }
+                }
+            }
+            numbers(args, row, &plain);
+        });
+        Ok(())
+    }
+
+    fn copy(&mut self, row: &Fields<'_>) -> Result<()> {
+        let [kind, from, to] = [0, 1, 2].map(|at| row.number(COMMON + at));
+        self.work(row, &memory::copy(kind, from, to), "gpu_memcpy", |args| numbers(args, row, &[(3, "bytes")]));
+        Ok(())
+    }
+
+    fn fill(&mut self, row: &Fields<'_>) -> Result<()> {
+        let name = memory::fill(row.number(COMMON));
+        self.work(row, &name, "gpu_memset", |args| numbers(args, row, &[(1, "bytes")]));
+        Ok(())
+    }
+
+    fn graph(&mut self, row: &Fields<'_>) -> Result<()> {
+        self.work(row, GRAPH, "kernel", |_| {});
+        Ok(())
+    }
+
+    /// Work of a GPU; `more` adds the arguments that only this kind has.
+    fn work(&mut self, row: &Fields<'_>, name: &str, category: &'static str, more: impl FnOnce(&mut ArgList)) {
+        let Some((at, dur)) = self.clock.span(row.number(0), row.number(1), &mut self.summary.damage) else { return };
+        let id = |at: usize| row.number(at).unwrap_or(0).max(0);
+        let place = (id(2) as u32, id(3) as u32);
+        let (correlation, graph_node_id) = (id(4), id(6));
+        let graph_id = if graph_node_id == 0 { 0 } else { id(5) };
+        self.output.args.clear();
+        if self.wants_args {
+            let fields =
+                [(2, "device"), (7, "context"), (3, "stream"), (4, CORRELATION), (5, GRAPH_ID), (6, GRAPH_NODE_ID)];
+            for (at, key) in fields {
+                if let Some(number) = row.number(at) {
+                    self.output.args.push(&in_table(key), None, ArgValue::Int(number));
+                }
+            }
+            more(&mut self.output.args);
+        }
+        let ids = EventIds::Gpu { correlation, external_id: 0, graph_id, graph_node_id };
+        self.output.of_stream(place, at, dur, Named { name, category }, ids);
+    }
+}
+
+/// Adds those of some columns after the common ones that have a number to arguments.
+fn numbers(args: &mut ArgList, row: &Fields<'_>, columns: &[(usize, &str)]) {
+    for (at, key) in columns {
+        if let Some(number) = row.number(COMMON + at) {
+            args.push(&in_table(key), None, ArgValue::Int(number));
+        }
+    }
+}

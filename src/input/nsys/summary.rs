@@ -1,0 +1,28 @@
+//! What a reader of an export passes on: events, and at the end what was found beside them.
+
+use crate::damage::DamageReport;
+use crate::event::{Event, HeaderField, TrackDescription, TrackKey};
+
+/// What the reader of a process passes on.
+#[derive(Debug)]
+pub enum Item<'a> {
+    /// An event of a thread, or of a stream of a GPU.
+    Event(&'a Event<'a>),
+    /// A range that is bound to no thread, on a track without others at that time.
+    Range(TrackKey, &'a Event<'a>),
+    /// The description of such a track, after all ranges.
+    Track(TrackDescription<'a>),
+}
+
+/// What was read beside the events.
+#[derive(Debug, Default)]
+pub struct Summary {
+    /// The number of events.
+    pub events: u64,
+    /// What the export says of the recording.
+    pub header: Vec<HeaderField>,
+    /// The damage.
+    pub damage: DamageReport,
+    /// The part of the database's size, in bytes, that counts for this process.
+    pub bytes: u64,
+}

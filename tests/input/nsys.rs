@@ -1,0 +1,558 @@
+//! Exports of Nsight Systems: databases made here, with answers worked out by hand, and a real one against SQLite itself.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::BTreeMap;
+use std::io::{Cursor, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use nccl_stacks::damage::Damage;
+use nccl_stacks::event::ArgValue;
+use nccl_stacks::input::from_reader;
+use nccl_stacks::load::{LoadOptions, Loaded, load_input};
+use nccl_stacks::store::Store;
+use nccl_stacks::time::Ns;
+use nccl_stacks::{Error, load};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use crate::support;
+use support::program::{run, run_json, stacks, stderr, stdout, testdata};
+
+/// When the recording started.
+const EPOCH: i64 = 1_700_000_000_000_000_000;
+
+/// The columns that the tables of 2026.2 have, as far as they matter; real ones are declared NOT NULL, which a damaged file need not be.
+const SCHEMA: &str = "
+CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER, utcTime TEXT, systemClockNs INTEGER);
+CREATE TABLE META_DATA_CAPTURE (name TEXT NOT NULL, value TEXT);
+CREATE TABLE PROCESSES (globalPid INTEGER, pid INTEGER, name TEXT);
+CREATE TABLE ThreadNames (nameId INTEGER NOT NULL, priority INTEGER, globalTid INTEGER);
+CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, streamId INTEGER,
+  correlationId INTEGER, globalPid INTEGER, demangledName INTEGER, shortName INTEGER, gridX INTEGER, gridY INTEGER, gridZ INTEGER,
+  graphNodeId INTEGER, graphId INTEGER);
+CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, streamId INTEGER,
+  correlationId INTEGER, globalPid INTEGER, bytes INTEGER, copyKind INTEGER, srcKind INTEGER, dstKind INTEGER);
+CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, eventClass INTEGER, globalTid INTEGER, correlationId INTEGER,
+  nameId INTEGER, returnValue INTEGER, callchainId INTEGER);
+CREATE TABLE CUDA_CALLCHAINS (id INTEGER NOT NULL, symbol INTEGER, module INTEGER, stackDepth INTEGER);
+CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, rangeId INTEGER, text TEXT, globalTid INTEGER, textId INTEGER,
+  domainId INTEGER, jsonText TEXT, binaryData BLOB);
+CREATE TABLE NVTX_PAYLOAD_SCHEMA_ENTRIES (domainId INTEGER, schemaId INTEGER, idx INTEGER, type INTEGER, name TEXT, offset INTEGER);
+";
+
+const STRINGS: &[(i64, &str)] = &[
+    (1, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"),
+    (2, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"),
+    (3, "cudaLaunchKernelExC_v11060"),
+    (4, "gemm(float*)"),
+    (6, "cudaLaunchKernel_ptsz_v7000"),
+    (7, "cudaGraphLaunch_v10000"),
+    (8, "train_step"),
+    (10, "pt_autograd_0"),
+    (12, "reduce_gradients(ncclComm*)"),
+    (13, "main"),
+];
+
+/// The number of a thread in an export; that of a process is its thread 0.
+fn global(pid: i64, tid: i64) -> i64 {
+    1 << 48 | pid << 24 | tid
+}
+
+/// An export with texts and a start, and what `fill` adds.
+fn export(folder: &TempDir, name: &str, fill: impl FnOnce(&Connection)) -> PathBuf {
+    let path = folder.path().join(name);
+    let connection = Connection::open(&path).unwrap();
+    connection.execute_batch(SCHEMA).unwrap();
+    for row in STRINGS {
+        connection.execute("INSERT INTO StringIds VALUES (?1, ?2)", *row).unwrap();
+    }
+    connection.execute("INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (?1, '', 28254349605)", [EPOCH]).unwrap();
+    fill(&connection);
+    connection.close().unwrap();
+    path
+}
+
+/// start, end, device, stream, correlation, process, name, graph node, graph
+fn kernel(to: &Connection, row: (i64, i64, i64, i64, i64, i64, i64, Option<i64>, Option<i64>)) {
+    let sql = "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, contextId, streamId, correlationId, globalPid, \
+               demangledName, shortName, gridX, graphNodeId, graphId) VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6, ?7, 2, 32, ?8, ?9)";
+    let (start, end, device, stream, correlation, pid, name, node, graph) = row;
+    to.execute(sql, (start, end, device, stream, correlation, global(pid, 0), name, node, graph)).unwrap();
+}
+
+/// start, end, thread, correlation, name, chain
+fn call(to: &Connection, row: (i64, i64, i64, i64, i64, Option<i64>)) {
+    let sql = "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?1, ?2, 0, ?3, ?4, ?5, 0, ?6)";
+    to.execute(sql, row).unwrap();
+}
+
+/// start, end, kind, text, number of a text, thread, domain
+fn range(to: &Connection, row: (i64, Option<i64>, i64, Option<&str>, Option<i64>, i64, i64)) {
+    let sql = "INSERT INTO NVTX_EVENTS (start, end, eventType, text, textId, globalTid, domainId) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    to.execute(sql, row).unwrap();
+}
+
+/// Process 100 on GPU 0 and process 200 on GPU 1, which number their calls alike.
+fn two_processes(to: &Connection) {
+    let (main, autograd, other) = (global(100, 100), global(100, 101), global(200, 200));
+    to.execute("INSERT INTO ThreadNames VALUES (10, 20, ?1)", [autograd]).unwrap();
+    to.execute("INSERT INTO PROCESSES VALUES (?1, 100, 'python3')", [global(100, 0)]).unwrap();
+    range(to, (0, None, 75, Some("NCCL"), None, main, 1));
+    range(to, (1_000, Some(9_000), 59, None, Some(8), main, 0));
+    range(to, (2_000, Some(5_000), 59, Some("layer"), None, main, 0));
+    range(to, (2_100, Some(2_400), 59, Some("aten::mm, seq = 7, op_id = 11"), None, main, 0));
+    range(to, (3_000, Some(3_300), 59, Some("ncclAllReduce"), None, main, 1));
+    // They overlap, and enclose launches whose callers they are not.
+    range(to, (1_500, Some(6_000), 60, Some("epoch 1"), None, main, 0));
+    range(to, (1_800, Some(7_000), 60, Some("epoch 2"), None, main, 0));
+    range(to, (2_900, Some(4_000), 59, Some("other_step"), None, other, 0));
+    call(to, (2_200, 2_250, main, 1, 6, None));
+    call(to, (3_100, 3_200, main, 2, 3, Some(5)));
+    call(to, (4_000, 4_100, autograd, 3, 3, None));
+    call(to, (6_000, 6_100, main, 4, 7, None));
+    call(to, (3_050, 3_150, other, 2, 3, None));
+    for (symbol, depth) in [(12, 0), (13, 1)] {
+        to.execute("INSERT INTO CUDA_CALLCHAINS VALUES (5, ?1, 0, ?2)", (symbol, depth)).unwrap();
+    }
+    kernel(to, (100, 200, 0, 7, 999, 100, 1, None, None));
+    kernel(to, (2_500, 3_500, 0, 7, 1, 100, 4, None, None));
+    kernel(to, (3_600, 4_600, 0, 7, 2, 100, 1, None, None));
+    kernel(to, (4_700, 4_900, 0, 7, 3, 100, 1, None, None));
+    kernel(to, (6_500, 6_900, 0, 7, 4, 100, 1, Some(77), Some(9)));
+    kernel(to, (3_700, 4_650, 1, 7, 2, 200, 1, None, None));
+}
+
+/// The stacks of [`two_processes`].
+fn their_stacks() -> Vec<Vec<&'static str>> {
+    vec![
+        vec!["[thread pt_autograd_]", "cudaLaunchKernelExC"],
+        vec!["other_step", "cudaLaunchKernelExC"],
+        vec!["train_step", "cudaGraphLaunch"],
+        vec!["train_step", "layer", "ncclAllReduce", "main", "reduce_gradients(ncclComm*)", "cudaLaunchKernelExC"],
+    ]
+}
+
+fn sorted_stacks(output: &Output) -> Vec<Vec<String>> {
+    let mut found: Vec<Vec<String>> = stacks(output)
+        .into_iter()
+        .map(|(count, frames)| {
+            assert_eq!(count, 1, "{frames:?}");
+            frames
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+fn loaded(path: &Path) -> Loaded {
+    load(path, LoadOptions::default(), |_| {}).unwrap()
+}
+
+fn text(store: &Store, id: nccl_stacks::id::SliceId) -> &str {
+    store.slice_name(id)
+}
+
+#[test]
+fn stacks_are_those_of_each_process() {
+    let folder = TempDir::new().unwrap();
+    let path = export(&folder, "report.sqlite", two_processes);
+    let output = run_json(&[path.to_str().unwrap()]);
+    assert_eq!(sorted_stacks(&output), their_stacks());
+    let answer: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(answer["coverage"]["kernels"], 5, "{answer}");
+    assert!(stderr(&output).contains("Traces loaded: 2 (pid100, pid200)"), "{}", stderr(&output));
+    let text = run(&[path.to_str().unwrap()]);
+    let notes = stderr(&text);
+    assert!(notes.contains("4 of 5 kernels attributed: 3 by correlation, 1 by graph replay"), "{notes}");
+    assert!(notes.contains("1 (100 ns) launched before the first call that was recorded"), "{notes}");
+}
+
+#[test]
+fn kernels_have_their_times_and_counts() {
+    let folder = TempDir::new().unwrap();
+    let path = export(&folder, "report.sqlite", two_processes);
+    let output = run(&["kernels", path.to_str().unwrap(), "--format", "csv"]);
+    let table = stdout(&output);
+    let all_reduce = table.lines().find(|line| line.contains("AllReduce")).unwrap();
+    // 100 + 1000 + 200 + 400 + 950 ns, five of them, the mean, the median, least and most.
+    assert!(all_reduce.contains(",2650,5,530.0,400.0,100,1000,"), "{all_reduce}");
+    let gemm = table.lines().find(|line| line.contains("gemm(float*)")).unwrap();
+    assert!(gemm.contains(",1000,1,1000.0,1000.0,1000,1000,"), "{gemm}");
+}
+
+#[test]
+fn events_are_those_of_a_trace() {
+    let folder = TempDir::new().unwrap();
+    let path = export(&folder, "report.sqlite", |to| {
+        two_processes(to);
+        let copy = "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (5000, 5100, 0, 1, 8, 70, ?1, 4096, 1, 1, 2)";
+        to.execute(copy, [global(100, 0)]).unwrap();
+    });
+    let store = loaded(&path).store;
+    let slices: BTreeMap<(i64, &str), &str> = store
+        .slices
+        .ids()
+        .map(|slice| {
+            let category = store.strings.get(store.slices.category(slice)).unwrap();
+            ((store.slices.ts(slice).0 - EPOCH, text(&store, slice)), category)
+        })
+        .collect();
+    for (slice, category) in [
+        ((1_000, "train_step"), "user_annotation"),
+        ((2_100, "aten::mm"), "cpu_op"),
+        ((3_000, "ncclAllReduce"), "nvtx"),
+        ((3_100, "main"), "callchain"),
+        ((3_100, "cudaLaunchKernelExC"), "cuda_runtime"),
+        ((2_200, "cudaLaunchKernel"), "cuda_runtime"),
+        ((2_500, "gemm(float*)"), "kernel"),
+        ((5_000, "Memcpy HtoD (Pinned -> Device)"), "gpu_memcpy"),
+    ] {
+        assert_eq!(slices.get(&slice), Some(&category), "{slice:?} of {slices:?}");
+    }
+    // Six kernels, a copy, seven ranges, five calls, two functions around one of them.
+    assert_eq!((store.slices.len(), store.events), (21, 21));
+    let node = store.kernels.iter().find_map(|kernel| store.graph_node(*kernel));
+    assert_eq!(node, Some((9, 77)));
+    let mm = store.slices.ids().find(|slice| text(&store, *slice) == "aten::mm").unwrap();
+    let arg = |key| store.args.get(store.slices.args(mm), store.arg_key(key).unwrap());
+    assert_eq!((arg("Sequence number"), arg("op_id")), (Some(ArgValue::Int(7)), Some(ArgValue::Int(11))));
+    // The overlapping ranges are whole, on two tracks, and no thread's.
+    let epochs: Vec<_> = store.slices.ids().filter(|slice| text(&store, *slice).starts_with("epoch")).collect();
+    let lengths: Vec<Ns> = epochs.iter().map(|slice| store.slices.dur(*slice)).collect();
+    assert_eq!(lengths, [Ns(4_500), Ns(5_200)]);
+    assert_ne!(store.slices.track(epochs[0]), store.slices.track(epochs[1]));
+    assert_eq!(store.thread_of(epochs[0]), None);
+    assert!(store.damage.faults().next().is_none());
+}
+
+#[test]
+fn ranges_are_windows() {
+    let folder = TempDir::new().unwrap();
+    let path = export(&folder, "report.sqlite", two_processes);
+    let path = path.to_str().unwrap();
+    let output = run_json(&[path, "--function-name", "layer", "--kernel-name", "nccl"]);
+    let answer = stdout(&output) + &stderr(&output);
+    // Process 200 has no such range, which is an error for archives as for other traces.
+    assert!(answer.contains("layer"), "{answer}");
+    let only = export(&folder, "one.sqlite", |to| {
+        two_processes(to);
+        for table in ["CUPTI_ACTIVITY_KIND_KERNEL WHERE globalPid", "CUPTI_ACTIVITY_KIND_RUNTIME WHERE globalTid"] {
+            to.execute(&format!("DELETE FROM {table} >> 24 = ?1"), [global(200, 0) >> 24]).unwrap();
+        }
+    });
+    for (window, count) in [("layer", 2), ("epoch 1", 2), ("epoch 2", 3), ("train_step", 3)] {
+        let output = run_json(&[only.to_str().unwrap(), "--function-name", window]);
+        assert_eq!(sorted_stacks(&output).len(), count, "{window}: {}", stderr(&output));
+    }
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn tar_of(name: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut tar = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_gnu();
+    header.set_size(bytes.len() as u64);
+    header.set_mode(0o644);
+    tar.append_data(&mut header, name, bytes).unwrap();
+    tar.into_inner().unwrap()
+}
+
+/// Whatever is around it, and also through a pipe, where SQLite cannot seek.
+#[test]
+fn containers_change_nothing() {
+    let folder = TempDir::new().unwrap();
+    let path = export(&folder, "report.sqlite", two_processes);
+    let bytes = std::fs::read(&path).unwrap();
+    let tar = tar_of("report.sqlite", &bytes);
+    let names =
+        |store: &Store| -> Vec<String> { store.traces.iter().map(|trace| trace.name.clone().unwrap()).collect() };
+    let slices = |store: &Store| -> Vec<(Ns, Ns, String)> {
+        let of = |slice| (store.slices.ts(slice), store.slices.dur(slice), text(store, slice).to_owned());
+        store.slices.ids().map(of).collect()
+    };
+    let plain = loaded(&path).store;
+    assert_eq!(names(&plain), ["pid100", "pid200"]);
+    for (bytes, of) in [
+        (bytes.clone(), ""),
+        (gzip(&bytes), ""),
+        (zstd::encode_all(&bytes[..], 1).unwrap(), ""),
+        (tar.clone(), "report.sqlite/"),
+        (gzip(&tar), "report.sqlite/"),
+    ] {
+        let input = from_reader("piped".to_owned(), None, Box::new(Cursor::new(bytes))).unwrap();
+        let store = load_input(input, LoadOptions::default(), |_| {}).unwrap().store;
+        assert_eq!(names(&store), [format!("{of}pid100"), format!("{of}pid200")]);
+        assert_eq!(slices(&store), slices(&plain));
+    }
+}
+
+/// The program that was started says its rank in its environment; several processes are not it.
+#[test]
+fn an_only_process_may_say_its_rank() {
+    let folder = TempDir::new().unwrap();
+    let environment = |to: &Connection| {
+        for value in ["RANK=\"3\"", "WORLD_SIZE=\"8\""] {
+            let sql = "INSERT INTO META_DATA_CAPTURE VALUES ('PROCESS_0:ENVIRONMENT_VARIABLE', ?1)";
+            to.execute(sql, [value]).unwrap();
+        }
+    };
+    let ranks = |path: &Path| -> Vec<String> { loaded(path).store.header.into_iter().map(|field| field.key).collect() };
+    let one = export(&folder, "one.sqlite", |to| {
+        environment(to);
+        kernel(to, (100, 200, 0, 7, 1, 100, 1, None, None));
+    });
+    assert_eq!(ranks(&one), ["distributedInfo.rank", "distributedInfo.world_size"]);
+    let two = export(&folder, "two.sqlite", |to| {
+        environment(to);
+        two_processes(to);
+    });
+    assert_eq!(ranks(&two), Vec::<String>::new());
+    let output = run(&["ranks", two.to_str().unwrap()]);
+    assert!(stderr(&output).contains("pid100: neither its header"), "{}", stderr(&output));
+}
+
+/// In a container the only process may be number 1, and so may be its GPU.
+#[test]
+fn a_gpu_is_not_the_process_with_its_number() {
+    let folder = TempDir::new().unwrap();
+    let path = export(&folder, "report.sqlite", |to| {
+        range(to, (50, Some(300), 59, Some("step"), None, global(1, 1), 0));
+        call(to, (60, 70, global(1, 1), 5, 3, None));
+        kernel(to, (100, 200, 1, 1, 5, 1, 1, None, None));
+    });
+    let store = loaded(&path).store;
+    let kernel = store.kernels[0];
+    let call = store.runtime_calls[0];
+    assert_ne!(store.process_of(kernel), store.process_of(call));
+    assert_eq!(sorted_stacks(&run_json(&[path.to_str().unwrap()])), [["step", "cudaLaunchKernelExC"]]);
+}
+
+#[test]
+fn payloads_become_arguments() {
+    let folder = TempDir::new().unwrap();
+    let mut blob: Vec<u8> = [1_u64, 7, 16, 48].iter().flat_map(|word| word.to_le_bytes()).collect();
+    blob.extend(0xab_u64.to_le_bytes());
+    blob.extend(4096_u64.to_le_bytes());
+    let path = export(&folder, "report.sqlite", |to| {
+        for (at, kind, name, offset) in
+            [(0, 18, "NCCL communicator ID", None), (1, 22, "Message size [bytes]", Some(8))]
+        {
+            let sql = "INSERT INTO NVTX_PAYLOAD_SCHEMA_ENTRIES VALUES (1, 7, ?1, ?2, ?3, ?4)";
+            to.execute(sql, (at, kind, name, offset)).unwrap();
+        }
+        range(to, (0, None, 75, Some("NCCL"), None, global(100, 100), 1));
+        let sql = "INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid, domainId, jsonText, binaryData) \
+                   VALUES (?1, ?1 + 5, 59, 'ncclAllReduce', ?2, 1, ?3, ?4)";
+        let thread = global(100, 100);
+        to.execute(sql, (10, thread, None::<&str>, Some(&blob))).unwrap();
+        to.execute(sql, (20, thread, Some(r#"{"Message size [bytes]": 64}"#), None::<&[u8]>)).unwrap();
+        to.execute(sql, (30, thread, None::<&str>, None::<&[u8]>)).unwrap();
+        to.execute(sql, (40, thread, None::<&str>, Some(&blob[..20]))).unwrap();
+    });
+    let store = loaded(&path).store;
+    let arg = |slice, key| match store.args.get(store.slices.args(slice), store.arg_key(key)?)? {
+        ArgValue::Int(number) => Some(number.to_string()),
+        ArgValue::Text(id) => store.strings.get(id).map(str::to_owned),
+        _ => None,
+    };
+    let found: Vec<_> = store.slices.ids().map(|slice| arg(slice, "Message size [bytes]")).collect();
+    assert_eq!(found, [Some("4096".to_owned()), Some("64".to_owned()), None, None]);
+    let first = store.slices.ids().next().unwrap();
+    assert_eq!(arg(first, "NCCL communicator ID"), Some("0xab".to_owned()));
+    assert_eq!(arg(first, "domain"), Some("NCCL".to_owned()));
+    assert_eq!(store.damage.get(Damage::PayloadNotExported).count, 2);
+}
+
+/// Rows that are nonsense are counted, and the rest is read.
+#[test]
+fn nonsense_is_left_out() {
+    let folder = TempDir::new().unwrap();
+    let path = export(&folder, "report.sqlite", |to| {
+        kernel(to, (100, 200, 0, 7, 1, 100, 1, None, None));
+        kernel(to, (300, 250, 0, 7, 2, 100, 1, None, None));
+        kernel(to, (0, 0, 0, 7, 3, 100, 1, None, None));
+        to.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (end, globalPid) VALUES (5, ?1)", [global(100, 0)]).unwrap();
+        to.execute(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, globalPid) VALUES (5, 'x', ?1)",
+            [global(100, 0)],
+        )
+        .unwrap();
+        // It was open at the end, which is no damage.
+        range(to, (50, None, 59, Some("open"), None, global(100, 100), 0));
+        call(to, (60, 70, global(100, 100), 1, 3, None));
+    });
+    let store = loaded(&path).store;
+    let count = |kind| store.damage.get(kind).count;
+    assert_eq!(count(Damage::NegativeDuration), 1);
+    assert_eq!(count(Damage::EventWithoutTimestamp), 2);
+    assert_eq!(count(Damage::InvalidDuration), 1);
+    assert_eq!(store.kernels.len(), 1);
+    let output = run_json(&[path.to_str().unwrap()]);
+    assert_eq!(sorted_stacks(&output), [["open", "cudaLaunchKernelExC"]]);
+    assert!(stderr(&output).contains("Left out: slices of negative duration: 1\n"), "{}", stderr(&output));
+    assert_eq!(run(&[path.to_str().unwrap(), "--strict"]).status.code(), Some(1));
+}
+
+/// Older exports have fewer tables and columns.
+#[test]
+fn what_is_absent_is_absent() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("old.sqlite");
+    let connection = Connection::open(&path).unwrap();
+    let batch = format!(
+        "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT NOT NULL);
+         INSERT INTO StringIds VALUES (1, 'ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)'), (2, 'cudaLaunchKernel_v7000');
+         CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, deviceId INT, streamId INT, correlationId INT, shortName INT);
+         INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (100, 200, 0, 7, 5, 1);
+         CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INT, end INT, globalTid INT, correlationId INT, nameId INT);
+         INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (50, 60, {}, 5, 2);",
+        global(100, 100)
+    );
+    connection.execute_batch(&batch).unwrap();
+    connection.close().unwrap();
+    assert_eq!(sorted_stacks(&run_json(&[path.to_str().unwrap()])), [["cudaLaunchKernel"]]);
+    assert_eq!(loaded(&path).store.slices.ts(loaded(&path).store.kernels[0]), Ns(100));
+}
+
+fn message(path: &Path) -> String {
+    load(path, LoadOptions::default(), |_| {}).unwrap_err().to_string()
+}
+
+#[test]
+fn other_databases_are_refused() {
+    let folder = TempDir::new().unwrap();
+    let other = folder.path().join("other.sqlite");
+    let connection = Connection::open(&other).unwrap();
+    connection.execute_batch("CREATE TABLE bookmarks (url TEXT)").unwrap();
+    connection.close().unwrap();
+    let what = "this is an SQLite database, and not an export of Nsight Systems: it has no table StringIds";
+    assert!(message(&other).contains(what), "{}", message(&other));
+    let ours = folder.path().join("ours.sqlite");
+    let output = run(&["export", &testdata("costs.json"), "--sqlite", ours.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(message(&ours).contains("that nccl-stacks exported"), "{}", message(&ours));
+    let empty = export(&folder, "empty.sqlite", |_| {});
+    assert!(message(&empty).contains("neither work of a GPU nor ranges"), "{}", message(&empty));
+    // In an archive it is a file that is no trace.
+    let archive = folder.path().join("all.tar");
+    std::fs::write(&archive, tar_of("other.sqlite", &std::fs::read(&other).unwrap())).unwrap();
+    let error = load(&archive, LoadOptions::default(), |_| {}).unwrap_err();
+    assert!(matches!(error, Error::NoTraceInArchive { .. }), "{error}");
+}
+
+/// A view could go on for ever.
+#[test]
+fn views_are_not_read() {
+    let folder = TempDir::new().unwrap();
+    let path = export(&folder, "report.sqlite", |to| {
+        to.execute_batch(
+            "DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL;
+             CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE n (start) AS (SELECT 1 UNION ALL SELECT start + 1 FROM n)
+               SELECT start, start + 1 AS end, 0 AS globalPid FROM n;",
+        )
+        .unwrap();
+        range(to, (50, Some(60), 59, Some("step"), None, global(100, 100), 0));
+    });
+    let store = loaded(&path).store;
+    assert_eq!((store.kernels.len(), store.slices.len()), (0, 1));
+}
+
+/// Cut off anywhere, and overwritten anywhere: an error or an answer, and a message that names the file.
+#[test]
+fn damaged_databases_are_refused() {
+    let folder = TempDir::new().unwrap();
+    let path = export(&folder, "report.sqlite", |to| {
+        for at in 0..2_000 {
+            kernel(to, (at * 10, at * 10 + 5, 0, 7, at, 100, 1, None, None));
+        }
+    });
+    let bytes = std::fs::read(&path).unwrap();
+    let cut = folder.path().join("cut.sqlite");
+    std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
+    let found = message(&cut);
+    assert!(found.contains("cut.sqlite: this SQLite database is damaged") && found.contains("nsys export"), "{found}");
+    let page = 4096;
+    let mut failed = 0;
+    for at in 1..bytes.len() / page {
+        let mut broken = bytes.clone();
+        broken[at * page..(at + 1) * page].fill(0xff);
+        std::fs::write(&cut, &broken).unwrap();
+        match load(&cut, LoadOptions::default(), |_| {}) {
+            Ok(loaded) => assert!(loaded.store.kernels.len() <= 2_000),
+            Err(error) => {
+                assert!(matches!(error, Error::CorruptDatabase { .. } | Error::NotATrace { .. }), "{error}");
+                failed += 1;
+            }
+        }
+    }
+    assert!(failed > 10, "{failed}");
+}
+
+#[test]
+fn commands_that_copy_events_refuse() {
+    let folder = TempDir::new().unwrap();
+    let path = export(&folder, "report.sqlite", two_processes);
+    let (path, out) = (path.to_str().unwrap(), folder.path().join("out.json"));
+    let out = out.to_str().unwrap();
+    let repaired = run(&["repair", path, "-o", out]);
+    let what = "this is an export of Nsight Systems; only JSON can be repaired";
+    assert!(stderr(&repaired).contains(what), "{}", stderr(&repaired));
+    let cut = run(&["export", path, "--trace", out]);
+    let what = "a window of an export of Nsight Systems cannot be written as a trace";
+    assert!(stderr(&cut).contains(what), "{}", stderr(&cut));
+    let limited = run(&[path, "--max-bytes", "1k"]);
+    assert!(stderr(&limited).contains("more than 1024 bytes of text"), "{}", stderr(&limited));
+    assert!([repaired, cut, limited].iter().all(|output| output.status.code() != Some(0)));
+}
+
+/// Name, count, sum, least and most of kernels.
+type Row = (String, i64, i64, i64, i64);
+
+/// A real export of two processes: the kernels as SQLite itself sums them up, 64 of 66 with their launch, and ranges around them.
+#[test]
+fn a_real_export() {
+    let Some(shared) = support::shared() else { return };
+    let packed = shared.join("records/nsys/mfu_2gpu_before.sqlite.gz");
+    if !packed.exists() {
+        let _ = writeln!(std::io::stderr(), "SKIPPED: no {}", packed.display());
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("report.sqlite");
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(std::fs::File::open(&packed).unwrap()).read_to_end(&mut bytes).unwrap();
+    std::fs::write(&path, bytes).unwrap();
+    let connection = Connection::open(&path).unwrap();
+    let sql = "SELECT value, count(*), sum(end - start), min(end - start), max(end - start) FROM CUPTI_ACTIVITY_KIND_KERNEL \
+               JOIN StringIds ON id = demangledName GROUP BY value ORDER BY value";
+    let mut statement = connection.prepare(sql).unwrap();
+    let of_row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?));
+    let want: Vec<Row> = statement.query_map([], of_row).unwrap().collect::<Result<_, _>>().unwrap();
+    let store = loaded(&path).store;
+    let mut found: BTreeMap<String, (i64, i64, i64, i64)> = BTreeMap::new();
+    for kernel in &store.kernels {
+        let dur = store.slices.dur(*kernel).0;
+        let row = found.entry(text(&store, *kernel).to_owned()).or_insert((0, 0, i64::MAX, 0));
+        *row = (row.0 + 1, row.1 + dur, row.2.min(dur), row.3.max(dur));
+    }
+    let found: Vec<Row> = found.into_iter().map(|(name, (n, sum, min, max))| (name, n, sum, min, max)).collect();
+    assert_eq!(found, want);
+    assert_eq!(want.iter().map(|row| row.1).sum::<i64>(), 4_010);
+    let output = run_json(&[packed.to_str().unwrap()]);
+    let of_nccl = ["c10d::alltoall_base_", "record_param_comms", "nccl:all_to_all", "ncclGroupEnd", "cuLaunchKernelEx"];
+    let frames: Vec<String> = ["AllToAll4D"].iter().chain(&of_nccl).map(|frame| (*frame).to_owned()).collect();
+    assert_eq!(stacks(&output), [(64, frames)]);
+    let matched = run(&["ranks", path.to_str().unwrap(), "--rank", "0=pid144", "--rank", "1=pid145"]);
+    let text = stdout(&matched);
+    assert!(text.contains("Matched: 66 of 66 kernels"), "{text}{}", stderr(&matched));
+}
