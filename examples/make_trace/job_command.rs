@@ -122,6 +122,7 @@ fn parse(args: &[String]) -> Result<(Job, Option<Recording>, PathBuf), String> {
             "--records" => records = true,
             "--record-offset-us" => recording.max_offset_ns = nanoseconds(arg, args.next(), 1e3)?,
             "--lose-records" => recording.lose_percent = decimal(arg, args.next())?,
+            "--trace-from-step" => recording.trace_from_step = count(0)?,
             "--inspector" => {
                 const MODES: [(&str, Inspector); 3] =
                     [("verbose", Inspector::Verbose), ("brief", Inspector::Brief), ("mixed", Inspector::Mixed)];
@@ -139,6 +140,9 @@ fn parse(args: &[String]) -> Result<(Job, Option<Recording>, PathBuf), String> {
     let out = out.ok_or_else(|| format!("the folder is missing\n{USAGE}"))?;
     if records && job.graphs {
         return Err("`--records` needs calls of NCCL, and with `--graphs` there are none".to_owned());
+    }
+    if records && recording.trace_from_step >= job.steps {
+        return Err(format!("`--trace-from-step {}`: there are only {} steps", recording.trace_from_step, job.steps));
     }
     Ok((job, records.then_some(recording), out))
 }

@@ -41,7 +41,7 @@ const USAGE: &str = "usage:
   make_trace job [--tp T] [--pp P] [--dp D] [--steps S] [--layers L] [--seed S] [--jitter-us N] [--offset-us N]
                  [--drift-ppm X] [--length-s X] [--late LATE] [--lose N] [--missing R,R] [--graphs] [--no-stacks]
                  [--small] [--records] [--inspector verbose|brief|mixed] [--megatrace L2|L4] [--record-offset-us N]
-                 [--lose-records PERCENT] DIR
+                 [--lose-records PERCENT] [--trace-from-step N] DIR
       simulate a job of T*P*D ranks: write DIR/rank<r>.json.gz for each, and the truth to DIR/truth.txt; LATE is one of
         RANK:cpu:FUNCTION:US[:WHEN]   a Python function takes US microseconds more
         RANK:gpu:KERNEL:US[:WHEN]     a compute kernel does
@@ -51,7 +51,8 @@ const USAGE: &str = "usage:
       with --records also DIR/records/: of the same collectives, on clocks of their own (--record-offset-us), what NCCL's example
         profiler plugin, Inspector (verbose: with times), the flight recorder and Megatrace (L2: without groups, L4: with them) leave;
         and DIR/records_truth.txt: a line of JSON for each record, with the kernel that it is of, and the algorithm, protocol and
-        channels that a join must give that kernel; --lose-records leaves some out; --small adds all-reduces too small for Inspector";
+        channels that a join must give that kernel; --lose-records leaves some out, --trace-from-step gives the traces fewer steps than the
+        records; --small adds all-reduces too small for Inspector";
 
 /// The operating system field of a gzip header for `unknown`: the bytes must not show where they were made.
 const UNKNOWN_SYSTEM: u8 = 255;

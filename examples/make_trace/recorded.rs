@@ -9,8 +9,12 @@ use super::recipes::zip;
 pub(crate) fn all() -> io::Result<Vec<(String, Vec<u8>)>> {
     let job =
         Job { tp: 2, steps: 2, layers: 1, small: true, offsets: Offsets::Random { max_ns: 300_000 }, ..Job::default() };
-    let recording =
-        Recording { max_offset_ns: 700_000, lose_percent: 0.0, inspector: Inspector::Mixed, megatrace: Megatrace::L4 };
+    let recording = Recording {
+        max_offset_ns: 700_000,
+        inspector: Inspector::Mixed,
+        megatrace: Megatrace::L4,
+        ..Recording::default()
+    };
     let (mut files, mut traces, mut truth) = (Vec::new(), Vec::new(), String::new());
     job.each_recorded(&recording, |rank, trace, records| {
         traces.extend(trace.map(|trace| (rank, trace)));

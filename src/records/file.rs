@@ -50,7 +50,7 @@ impl RecordFile {
 
     /// The folder that it is in, of an archive or of the disk; empty if its name has none.
     pub fn folder(&self) -> &str {
-        self.name.rsplit_once('/').map_or("", |(folder, _)| folder)
+        self.name.rsplit_once(['/', std::path::MAIN_SEPARATOR]).map_or("", |(folder, _)| folder)
     }
 
     /// Whether another file has the same text. Files of flows have neither times nor names, so those of two folders may be equal and

@@ -9,8 +9,9 @@ use nccl_stacks::analysis::recorded::flows::{self, Finding, FlowRunReport};
 use nccl_stacks::export::flow_rank::aggregate;
 use nccl_stacks::operation::Source;
 use nccl_stacks::records::{Keep, Records, read_all};
-use nccl_stacks::report::recorded::flows::text;
+use nccl_stacks::report::recorded::flows::{csv, table as table_of, text};
 
+use crate::support::random::Random;
 use crate::support::{read_text, shared};
 
 /// The numbers of a case in the table beside the samples.
@@ -233,6 +234,12 @@ fn a_ring_of_three_ranks_by_hand() {
     assert_eq!(stages, [one, one].concat());
     // Of each loop's four steps the labels have two wrong in the half where they differ: steps 2, 3, 4 and 5.
     assert_eq!(run.findings, [Finding::WrongStages { pattern: "RING_TWICE".to_owned(), wrong: 24, of: 48 }]);
+    let mut matrix = Vec::new();
+    csv(&report, &mut matrix).unwrap();
+    assert_eq!(
+        String::from_utf8(matrix).unwrap().lines().nth(1).unwrap().rsplit('/').next().unwrap(),
+        "ring,0,2,8,8000"
+    );
     let links: Vec<_> = run.matrix.iter().map(|link| (link.from, link.to, link.steps, link.bytes)).collect();
     assert_eq!(links, [(0, 2, 8, 8000), (1, 0, 8, 8000), (2, 1, 8, 8000)]);
 }
@@ -312,4 +319,53 @@ fn other_texts_are_no_flows() {
         let records = read("none", &[("file", text.to_owned())]);
         assert_eq!(records.files[0].source, None, "{text}");
     }
+}
+
+/// Bytes overwritten, removed and repeated anywhere: a report or none, and what is read never exceeds what is there.
+#[test]
+fn no_damage_panics() {
+    const TREE: &str = "TREE_UP_DOWN";
+    let [ops, steps] =
+        std::array::from_fn(|file| [ring(0, 1, 2), ring(2, 0, 1), ring(1, 2, 0)].map(|of| of[file].clone()));
+    let tree: String = [(false, 1), (true, 1)]
+        .iter()
+        .map(|(sends, peer)| step(0, 0, if *sends { "SEND" } else { "RECV" }, *peer, TREE, "tree-down"))
+        .collect();
+    let whole = ops.concat() + &steps.concat() + &op(0, (1, 1), TREE, (1, 1)) + &tree;
+    let made = aggregate(&read("fuzz", &[("all", whole.clone())])).remove(0).text;
+    let mut random = Random(17);
+    let mut understood = 0;
+    for round in 0..300 {
+        let mut text = if round % 3 == 0 { made.clone().into_bytes() } else { whole.clone().into_bytes() };
+        for _ in 0..1 + random.below(6) {
+            let at = random.below(text.len());
+            match random.below(4) {
+                0 => text[at] = b"0123456789-\"{}[],:\n\xff"[random.below(20)],
+                1 => drop(text.drain(at..text.len().min(at + random.below(40)))),
+                2 => text.truncate(at.max(text.len() / 2)),
+                _ => text.insert(at, b'9'),
+            }
+        }
+        let lines = text.split(|byte| *byte == b'\n').count();
+        let records = read_bytes("fuzz", &text);
+        assert!(records.flow_ops.len() + records.flow_steps.len() <= lines);
+        if let Some(report) = flows::of(&records) {
+            understood += 1;
+            assert!(!report_text(&report).is_empty());
+            aggregate(&records);
+        }
+    }
+    assert!(understood > 200, "{understood}");
+}
+
+fn report_text(report: &flows::FlowReport) -> String {
+    let mut matrix = Vec::new();
+    csv(report, &mut matrix).unwrap();
+    text(report) + &table_of(report) + &String::from_utf8(matrix).unwrap()
+}
+
+fn read_bytes(test: &str, bytes: &[u8]) -> Records {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("flows").join(test).join("all");
+    std::fs::write(&path, bytes).unwrap();
+    read_all(&[path], Keep::All, 1)
 }

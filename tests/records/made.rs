@@ -155,3 +155,18 @@ fn records_outlive_traces() {
     let lost = (0..8).filter(|rank| *rank != 1).flat_map(without).filter(|truth| truth.source == "megatrace").count();
     assert_eq!(lost, 3);
 }
+
+#[test]
+fn traces_may_begin_later_than_records() {
+    let recording = Recording { trace_from_step: 2, ..Recording::default() };
+    let whole = make(&job(), &Recording::default());
+    for ((trace, records), (_, all)) in make(&job(), &recording).into_iter().zip(whole) {
+        let kernels = kernels(&trace.unwrap());
+        let of = |source: &'static str| records.truth.iter().filter(move |truth| truth.source == source);
+        // 6 calls in each of 3 steps, of which the trace has the last.
+        assert_eq!((of("megatrace").count(), kernels.len()), (18, 6));
+        let known: Vec<i64> = of("megatrace").filter_map(|truth| truth.kernel_ts_ns).collect();
+        assert!(known.iter().eq(kernels.keys()));
+        assert!(records.files.iter().zip(&all.files).all(|(one, other)| one.bytes == other.bytes));
+    }
+}

@@ -166,7 +166,7 @@ impl Job {
     pub(crate) fn each(&self, mut f: impl FnMut(u32, Vec<u8>)) -> Truth {
         self.each_rank(|layout, rank, clock, events| {
             if !self.missing.contains(&rank) {
-                f(rank, text::trace(layout, rank, clock, self.stacks, events));
+                f(rank, text::trace(layout, rank, clock, self.stacks, &events));
             }
         })
     }
@@ -175,22 +175,25 @@ impl Job {
     ///
     /// # Panics
     ///
-    /// As [`Self::each`]; and if graphs are replayed, because nothing calls NCCL then.
+    /// As [`Self::each`]; if graphs are replayed, because nothing calls NCCL then; and if the traces have no step.
     pub(crate) fn each_recorded(
         &self,
         recording: &Recording,
         mut f: impl FnMut(u32, Option<Vec<u8>>, RankRecords),
     ) -> Truth {
         assert!(!self.graphs, "a replayed graph calls no NCCL, so there is nothing to record");
-        self.each_rank(|layout, rank, clock, events| {
+        assert!(recording.trace_from_step < self.steps, "the traces have a step at least");
+        self.each_rank(|layout, rank, clock, mut events| {
+            let records = records::of_rank(self, recording, layout, rank, clock, &events);
+            records::trace_part(recording, &mut events);
             let has_trace = !self.missing.contains(&rank);
-            let trace = has_trace.then(|| text::trace(layout, rank, clock, self.stacks, events));
-            f(rank, trace, records::of_rank(self, recording, layout, rank, clock, events));
+            let trace = has_trace.then(|| text::trace(layout, rank, clock, self.stacks, &events));
+            f(rank, trace, records);
         })
     }
 
     /// Runs the job, and then each rank by itself.
-    fn each_rank(&self, mut f: impl FnMut(&Layout, u32, Clock, &[Event<'_>])) -> Truth {
+    fn each_rank(&self, mut f: impl FnMut(&Layout, u32, Clock, Vec<Event<'_>>)) -> Truth {
         self.check();
         let layout = Layout::new(self);
         let mut outcome = simulate(self, &layout);
@@ -200,7 +203,7 @@ impl Job {
             let clock = Clock::new(self, rank);
             per_rank.push(clock.truth(rank, self.missing.contains(&rank)));
             let events = simulation::record(self, &layout, rank, &outcome.done[rank as usize]);
-            f(&layout, rank, clock, &events);
+            f(&layout, rank, clock, events);
         }
         let lost = (0..).zip(&outcome.done).flat_map(|(rank, done)| lost(&layout, rank, done)).collect();
         Truth::new(self, &layout, per_rank, lost, outcome.totals)

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::records::Records;
 use crate::records::flow::runs::{FlowRun, Plan, runs};
-use crate::records::flow::stages::{Parent, by_op, parent};
+use crate::records::flow::stages::{Ops, Parent, by_op, parent};
 
 /// What is known of all runs of the flow extractor.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -212,6 +212,7 @@ pub fn of(records: &Records) -> Option<FlowReport> {
 
 fn of_run(records: &Records, run: &FlowRun) -> FlowRunReport {
     let plan = Plan::of(records, run);
+    let of_ops = by_op(records, run);
     let ranks = run.ranks(records);
     let channels: BTreeSet<u32> = run.ops.iter().map(|at| records.flow_ops[*at].channel).collect();
     let mut report = FlowRunReport {
@@ -222,18 +223,18 @@ fn of_run(records: &Records, run: &FlowRun) -> FlowRunReport {
         channels: channels.len() as u32,
         patterns: patterns(records, run),
         ranks: ranks.into_iter().collect(),
-        trees: trees(records, run),
+        trees: trees(records, &of_ops),
         ..FlowRunReport::default()
     };
     checks::foresee(records, run, &mut report);
-    checks::sequences(records, run, &mut report);
+    checks::sequences(records, &of_ops, &mut report);
     checks::pairs(records, run, &mut report);
     checks::repeats(records, run, &mut report);
     checks::peers(records, run, &plan, &mut report);
     checks::joins(records, run, &mut report);
     checks::aggregates(records, run, &mut report);
-    matrix::links(records, run, &plan, &mut report);
-    report.findings = checks::findings(records, run, &report);
+    matrix::links(records, &of_ops, &plan, &mut report);
+    report.findings = checks::findings(records, run, &of_ops, &report);
     report
 }
 
@@ -261,9 +262,9 @@ fn patterns(records: &Records, run: &FlowRun) -> Vec<PatternRow> {
 }
 
 /// The trees, equal ones of a channel once.
-fn trees(records: &Records, run: &FlowRun) -> Vec<Tree> {
+fn trees(records: &Records, of_ops: &Ops<'_>) -> Vec<Tree> {
     let mut by_rank: BTreeMap<(u32, u64), BTreeMap<u32, Parent>> = BTreeMap::new();
-    for (op, steps) in by_op(records, run) {
+    for (op, steps) in of_ops {
         if op.pattern == Some("TREE_UP_DOWN") {
             let parent = parent(steps.iter().map(|at| &records.flow_steps[*at]));
             by_rank.entry((op.channel, op.op_count)).or_default().insert(op.rank, parent);

@@ -46,9 +46,12 @@ pub fn is_peer_to_peer(pattern: Option<&str>) -> bool {
     matches!(pattern, Some("SEND" | "RECV"))
 }
 
+/// Positions of steps by their operation.
+pub type Ops<'a> = HashMap<OpKey<'a>, Vec<usize>>;
+
 /// The steps of a run by operation, each in the order of the file.
-pub fn by_op<'a>(records: &'a Records, run: &FlowRun) -> HashMap<OpKey<'a>, Vec<usize>> {
-    let mut ops: HashMap<OpKey<'_>, Vec<usize>> = HashMap::new();
+pub fn by_op<'a>(records: &'a Records, run: &FlowRun) -> Ops<'a> {
+    let mut ops = Ops::new();
     for at in &run.steps {
         let step = &records.flow_steps[*at];
         let &FlowStep { rank, op_count, channel, peer, .. } = step;

@@ -1,8 +1,11 @@
-//! What the flow extractor planned, for people: a table of its operations, the checks, the matrix of bytes, and what is off.
+//! What the flow extractor planned: as text with a table of its operations, the checks, the matrix of bytes, and what is off; as a table
+//! with a row for each run; and the matrix for spreadsheets.
 
 use std::fmt::Write;
+use std::io;
 
 use super::super::column::{Column, Table};
+use super::super::csv::write_rows;
 use super::super::format::{count, size, visible};
 use crate::analysis::recorded::flows::{Finding, FlowReport, FlowRunReport, Link, PatternRow, Tree};
 
@@ -27,6 +30,44 @@ const PAIR: &[Column<Link, ()>] = &[
     Column::right("steps", |link, _| count(link.steps)),
     Column::right("bytes", |link, _| size(link.bytes)),
 ];
+
+const RUNS: &[Column<FlowRunReport, ()>] = &[
+    Column::left("folder", |run, _| visible(&run.folder).into_owned()),
+    Column::right("ranks", |run, _| count(run.ranks.len() as u64)),
+    Column::right("channels", |run, _| run.channels.to_string()),
+    Column::right("operations", |run, _| count(run.ops)),
+    Column::right("steps", |run, _| count(run.steps)),
+    Column::right("expected", |run, _| run.expected_steps.map_or("?".to_owned(), count)),
+    Column::right("broken", |run, _| count(run.broken_sequences)),
+    Column::right("unpaired", |run, _| count(run.unpaired_steps)),
+    Column::right("wrong peers", |run, _| count(run.wrong_ring_peers)),
+    Column::right("repeated", |run, _| count(run.repeated_steps)),
+    Column::right("wrong stages", |run, _| count(run.patterns.iter().map(|row| row.wrong_stages).sum())),
+    Column::right("aggregates differ", |run, _| format!("{} of {}", run.differing_aggregates, run.aggregates)),
+];
+
+/// The matrix for spreadsheets; the context is the folder.
+const MATRIX: &[Column<Link, String>] = &[
+    Column::left("folder", |_, folder| visible(folder).into_owned()),
+    Column::right("from_rank", |link, _| link.from.to_string()),
+    Column::right("to_rank", |link, _| link.to.to_string()),
+    Column::right("steps", |link, _| link.steps.to_string()),
+    Column::right("bytes", |link, _| link.bytes.to_string()),
+];
+
+/// A row for each run.
+pub fn table(report: &FlowReport) -> String {
+    Table::of(RUNS, report.runs.iter().zip(std::iter::repeat(()))).text()
+}
+
+/// The matrices of all runs, a line for each pair of ranks.
+///
+/// # Errors
+/// What the writer fails with.
+pub fn csv(report: &FlowReport, out: &mut Vec<u8>) -> io::Result<()> {
+    let rows = report.runs.iter().flat_map(|run| run.matrix.iter().map(|link| (link, run.folder.clone())));
+    write_rows(MATRIX.iter(), rows, out)
+}
 
 /// All runs, one after the other.
 pub fn text(report: &FlowReport) -> String {

@@ -59,8 +59,14 @@ impl Call<'_> {
     }
 }
 
-/// All calls of a rank, in order.
-pub(super) fn calls<'a>(job: &Job, layout: &Layout, rank: u32, events: &[Event<'a>]) -> Vec<Call<'a>> {
+/// All calls of a rank, in order. The trace has the kernels of those that were called from a time on.
+pub(super) fn calls<'a>(
+    job: &Job,
+    layout: &Layout,
+    rank: u32,
+    events: &[Event<'a>],
+    traced_from: i64,
+) -> Vec<Call<'a>> {
     let (mut launches, mut kernels) = (HashMap::new(), HashMap::new());
     for event in events {
         match event.what {
@@ -100,7 +106,7 @@ pub(super) fn calls<'a>(job: &Job, layout: &Layout, rank: u32, events: &[Event<'
                     enqueued: event.start,
                     called,
                     returned,
-                    kernel,
+                    kernel: kernel.filter(|_| event.start >= traced_from),
                     ran: kernel.unwrap_or((returned + LOST_START, returned + LOST_START + LOST_LENGTH)),
                     frames: open.iter().rev().map(|(name, _)| *name).collect(),
                     stream,
@@ -164,7 +170,7 @@ fn stream_name(stream: Stream) -> &'static str {
 fn plan(group: usize, function: &str, bytes: u64) -> Plan {
     let (algorithm, protocol, channels) = match function {
         "AllReduce" if bytes < 8192 => (Some("TREE"), Some("LL"), 1),
-        "AllReduce" if group % 2 == 0 => (Some("NVLS"), Some("SIMPLE"), 4),
+        "AllReduce" if group.is_multiple_of(2) => (Some("NVLS"), Some("SIMPLE"), 4),
         "AllReduce" => (Some("RING"), Some("SIMPLE"), 2),
         "ReduceScatter" => (Some("RING"), Some("LL128"), 2),
         "AllGather" => (Some("RING"), Some("SIMPLE"), 3),

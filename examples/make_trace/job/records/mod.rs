@@ -9,11 +9,13 @@ mod inspector;
 mod megatrace;
 mod plugin;
 
+use std::collections::HashSet;
+
 use serde::Serialize;
 
 use super::Job;
 use super::clock::Clock;
-use super::events::Event;
+use super::events::{Event, Name, What};
 use super::layout::Layout;
 use super::rng::Rng;
 use calls::{Call, calls};
@@ -27,6 +29,8 @@ pub(crate) struct Recording {
     pub(crate) lose_percent: f64,
     pub(crate) inspector: Inspector,
     pub(crate) megatrace: Megatrace,
+    /// The first step that the traces have; the records have all.
+    pub(crate) trace_from_step: u32,
 }
 
 /// Whether Inspector writes times.
@@ -129,6 +133,29 @@ const WRITERS: [(&str, Writer); 4] = [
     ("megatrace", megatrace::write),
 ];
 
+/// Leaves what a profiler records that is started later: the events from a step on, and the kernels that were launched then.
+pub(super) fn trace_part(recording: &Recording, events: &mut Vec<Event<'_>>) {
+    let from = traced_from(recording, events);
+    let launched: HashSet<u32> = events
+        .iter()
+        .filter(|event| event.start >= from)
+        .filter_map(|event| match event.what {
+            What::Call { launch, .. } => Some(launch.correlation),
+            _ => None,
+        })
+        .collect();
+    events.retain(|event| match event.what {
+        What::Kernel { launch, .. } => launched.contains(&launch.correlation),
+        _ => event.start >= from,
+    });
+}
+
+/// When the traces begin: the start of their first step.
+fn traced_from(recording: &Recording, events: &[Event<'_>]) -> i64 {
+    let is_first = |event: &&Event<'_>| matches!(event.name, Name::Step(step) if step == recording.trace_from_step);
+    events.iter().find(is_first).filter(|_| recording.trace_from_step > 0).map_or(i64::MIN, |event| event.start)
+}
+
 pub(super) fn of_rank(
     job: &Job,
     recording: &Recording,
@@ -137,7 +164,7 @@ pub(super) fn of_rank(
     clock: Clock,
     events: &[Event<'_>],
 ) -> RankRecords {
-    let calls = calls(job, layout, rank, events);
+    let calls = calls(job, layout, rank, events, traced_from(recording, events));
     let mut records = RankRecords { files: Vec::new(), truth: Vec::new() };
     for (number, (source, write)) in (0..).zip(WRITERS) {
         let mut rng = Rng::new(job.seed, 4_000_000_000 + u64::from(rank) * 8 + number);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Finding, FlowRunReport};
 use crate::records::flow::runs::{Aggregate, FlowRun, Plan};
-use crate::records::flow::stages::{by_op, is_peer_to_peer};
+use crate::records::flow::stages::{Ops, is_peer_to_peer};
 use crate::records::{FlowOp, FlowStep, Records};
 
 fn ops<'a>(records: &'a Records, run: &'a FlowRun) -> impl Iterator<Item = &'a FlowOp> {
@@ -40,34 +40,38 @@ pub(super) fn foresee(records: &Records, run: &FlowRun, report: &mut FlowRunRepo
     report.expected_steps = is_any.then(|| whole + size.map_or(0, |size| shared / size));
 }
 
-pub(super) fn sequences(records: &Records, run: &FlowRun, report: &mut FlowRunReport) {
-    for of_op in by_op(records, run).into_values() {
-        // By direction and peer: how many there are, and the last.
-        let mut counts: HashMap<(bool, u32), HashMap<u32, u32>> = HashMap::new();
-        for step in of_op.iter().map(|at| &records.flow_steps[*at]) {
-            *counts.entry((step.is_send, step.peer)).or_default().entry(step.step).or_default() += 1;
-        }
-        let is_broken = |steps: &&HashMap<u32, u32>| {
-            let last = steps.keys().max().copied().unwrap_or_default();
-            steps.values().any(|count| *count != 1) || u64::from(last) + 1 != steps.len() as u64
-        };
-        report.broken_sequences += counts.values().filter(is_broken).count() as u64;
+pub(super) fn sequences(records: &Records, of_ops: &Ops<'_>, report: &mut FlowRunReport) {
+    let mut sorted = Vec::new();
+    for of_op in of_ops.values() {
+        sorted.clear();
+        sorted.extend(of_op.iter().map(|at| {
+            let step = &records.flow_steps[*at];
+            (step.is_send, step.peer, step.step)
+        }));
+        sorted.sort_unstable();
+        let sequences = sorted.chunk_by(|one, next| (one.0, one.1) == (next.0, next.1));
+        let is_broken = |steps: &&[(bool, u32, u32)]| !steps.iter().map(|(_, _, step)| *step).eq(0..steps.len() as u32);
+        report.broken_sequences += sequences.filter(is_broken).count() as u64;
     }
 }
 
 /// Sends and receives in pairs. Their `opCount` differs where each rank counts by itself.
 pub(super) fn pairs(records: &Records, run: &FlowRun, report: &mut FlowRunReport) {
     let balance = |with_op_count: bool| {
-        let mut open: HashMap<_, i64> = HashMap::new();
-        for step in steps(records, run) {
+        let key = |step: &FlowStep| {
             let (from, to) = if step.is_send { (step.rank, step.peer) } else { (step.peer, step.rank) };
-            let pattern = step.pattern.as_deref();
-            let pattern = if is_peer_to_peer(pattern) { None } else { pattern };
             let op_count = with_op_count.then_some(step.op_count);
-            *open.entry((from, to, step.channel, step.step, pattern, op_count)).or_default() +=
-                if step.is_send { 1 } else { -1 };
-        }
-        open.values().map(|count| count.unsigned_abs()).sum::<u64>()
+            ([from, to, step.channel, step.step], op_count)
+        };
+        let pattern = |step: &'_ FlowStep| step.pattern.clone().filter(|name| !is_peer_to_peer(Some(name)));
+        let mut sorted: Vec<_> = steps(records, run).map(|step| (key(step), pattern(step), step.is_send)).collect();
+        sorted.sort_unstable();
+        let same = sorted.chunk_by(|one, next| (one.0, &one.1) == (next.0, &next.1));
+        let unpaired = |steps: &[(_, _, bool)]| {
+            let sends = steps.iter().filter(|(_, _, is_send)| *is_send).count() as u64;
+            sends.abs_diff(steps.len() as u64 - sends)
+        };
+        same.map(unpaired).sum::<u64>()
     };
     report.unpaired_steps = balance(false);
     report.unpaired_by_op_count = balance(true);
@@ -140,7 +144,7 @@ fn is_equal(records: &Records, run: &FlowRun, aggregate: &Aggregate) -> bool {
 }
 
 /// What the counts mean. Two runs in one folder come first: they make other counts look wrong.
-pub(super) fn findings(records: &Records, run: &FlowRun, report: &FlowRunReport) -> Vec<Finding> {
+pub(super) fn findings(records: &Records, run: &FlowRun, of_ops: &Ops<'_>, report: &FlowRunReport) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut add = |is_so: bool, finding: Finding| {
         if is_so {
@@ -154,7 +158,7 @@ pub(super) fn findings(records: &Records, run: &FlowRun, report: &FlowRunReport)
     add(!missing.is_empty(), Finding::MissingRanks { ranks: missing });
     add(!run.aggregate_only.is_empty(), Finding::AggregateOnly { ranks: run.aggregate_only.clone() });
     if run.aggregate_only.is_empty() {
-        add_shortfall(records, run, report, &mut add);
+        add_shortfall(records, run, of_ops, report, &mut add);
     }
     // Where lines are repeated each sequence is there twice, which is said already.
     let sequences = report.broken_sequences;
@@ -179,15 +183,21 @@ pub(super) fn findings(records: &Records, run: &FlowRun, report: &FlowRunReport)
 }
 
 /// Compares what was planned with what was written.
-fn add_shortfall(records: &Records, run: &FlowRun, report: &FlowRunReport, add: &mut impl FnMut(bool, Finding)) {
+fn add_shortfall(
+    records: &Records,
+    run: &FlowRun,
+    of_ops: &Ops<'_>,
+    report: &FlowRunReport,
+    add: &mut impl FnMut(bool, Finding),
+) {
     if report.steps == 0 {
         add(report.ops > 0, Finding::NoSteps { expected: report.expected_steps });
         return;
     }
-    let (self_sends, has_others) = self_sends(records, run);
+    let (self_sends, has_others) = self_sends(records, run, of_ops);
     add(self_sends > 0, Finding::SelfSends { ops: self_sends });
     let planned_ops = ops(records, run).filter(|op| !is_peer_to_peer(op.pattern.as_deref())).count() as u64;
-    let written_ops = written(records, run);
+    let written_ops = written(records, of_ops);
     let to_itself = if has_others { 0 } else { self_sends };
     let peer_to_peer = report.ops - planned_ops;
     let written_pairs =
@@ -201,7 +211,7 @@ fn add_shortfall(records: &Records, run: &FlowRun, report: &FlowRunReport, add: 
 }
 
 /// How many operations, on channels of ranks and apart from sends and receives, have steps. Repeated ones count as often as they are there.
-fn written(records: &Records, run: &FlowRun) -> u64 {
+fn written(records: &Records, of_ops: &Ops<'_>) -> u64 {
     let count = |steps: &Vec<usize>| {
         let mut first: HashMap<(bool, u32), u64> = HashMap::new();
         for step in steps.iter().map(|at| &records.flow_steps[*at]).filter(|step| step.step == 0) {
@@ -209,18 +219,18 @@ fn written(records: &Records, run: &FlowRun) -> u64 {
         }
         first.into_values().max().unwrap_or_default()
     };
-    by_op(records, run).iter().filter(|(op, _)| !op.is_peer_to_peer()).map(|(_, steps)| count(steps)).sum()
+    of_ops.iter().filter(|(op, _)| !op.is_peer_to_peer()).map(|(_, steps)| count(steps)).sum()
 }
 
 /// How many sends and receives have no steps because a rank sends to itself: on each rank as many sends as receives lack them, of the
 /// same shapes. And whether anything else lacks steps, so that this is not the reason for all.
-fn self_sends(records: &Records, run: &FlowRun) -> (u64, bool) {
+fn self_sends(records: &Records, run: &FlowRun, of_ops: &Ops<'_>) -> (u64, bool) {
     let mut lacking: BTreeMap<(u32, u32, u32, i64), [i64; 2]> = BTreeMap::new();
     for op in ops(records, run).filter(|op| is_peer_to_peer(op.pattern.as_deref())) {
         let side = usize::from(op.pattern.as_deref() == Some("SEND"));
         lacking.entry((op.rank, op.channel, op.steps, op.slice_bytes)).or_default()[side] += 1;
     }
-    for (op, of_op) in by_op(records, run).into_iter().filter(|(op, _)| op.is_peer_to_peer()) {
+    for (op, of_op) in of_ops.iter().filter(|(op, _)| op.is_peer_to_peer()) {
         let rows = || of_op.iter().map(|at| &records.flow_steps[*at]);
         let count = rows().map(|step| step.step.saturating_add(1)).max().unwrap_or_default();
         let bytes = rows().next().map_or(0, |step| step.bytes);

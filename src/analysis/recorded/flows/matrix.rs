@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::{FlowRunReport, Link};
-use crate::records::flow::runs::{FlowRun, Plan};
-use crate::records::flow::stages::by_op;
+use crate::records::flow::runs::Plan;
+use crate::records::flow::stages::Ops;
 use crate::records::{FlowOp, FlowStep, Records};
 
 /// Fills the matrix. A step that one side has and the other has not counts all the same: the larger side is taken.
-pub(super) fn links(records: &Records, run: &FlowRun, plan: &Plan<'_>, report: &mut FlowRunReport) {
+pub(super) fn links(records: &Records, of_ops: &Ops<'_>, plan: &Plan<'_>, report: &mut FlowRunReport) {
     // By pair: what the one has sent, and what the other has received.
     let mut sides: BTreeMap<(u32, u32), [Link; 2]> = BTreeMap::new();
-    for steps in by_op(records, run).into_values() {
+    for steps in of_ops.values() {
         let rows = || steps.iter().map(|at| &records.flow_steps[*at]);
         let count = rows().map(|step| step.step.saturating_add(1)).max().unwrap_or_default();
         for step in rows() {
