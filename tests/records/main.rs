@@ -2,3 +2,8 @@
 
 #[path = "../support/mod.rs"]
 mod support;
+
+mod census;
+mod comma;
+mod inspector;
+mod plugin_dump;

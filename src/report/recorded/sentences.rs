@@ -95,7 +95,6 @@ pub(super) fn kind(diagnosis: &Diagnosis) -> &'static str {
         Diagnosis::NoTimes { .. } => "no-times",
         Diagnosis::Repaired { .. } => "repaired",
         Diagnosis::Skipped { .. } => "skipped",
-        _ => "other",
     }
 }
 
