@@ -7,9 +7,10 @@
 use std::io;
 
 use serde::Deserialize;
+use serde_json::Number;
 
 use super::format::{Format, Reading};
-use super::objects::{Found, Objects, first};
+use super::objects::{Found, Objects, first, micros};
 use super::tables::{ProxyOp, ProxyStep, Records};
 use crate::nccl::collectives::Collective;
 use crate::operation::{Communicator, Counts, Operation, Source, State};
@@ -38,7 +39,7 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
         match serde_json::from_slice::<Line>(text) {
             Ok(line) => {
                 reading.file.records += 1;
-                is_relative |= micros(line.ts).is_some_and(|time| time < EPOCH);
+                is_relative |= time(line.ts.as_ref()).is_some_and(|time| time < EPOCH);
                 push(reading, &line, text, offset);
             }
             Err(_) => reading.file.skip("records that are no JSON, or have fields of another type", Some(offset)),
@@ -55,7 +56,7 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
 struct Line {
     ph: String,
     cat: String,
-    ts: Option<f64>,
+    ts: Option<Number>,
     rank: Option<u32>,
     name: Option<String>,
     comm_hash: Option<String>,
@@ -64,8 +65,8 @@ struct Line {
     proto: Option<String>,
     n_max_channel: Option<u32>,
     peer: Option<i64>,
-    child_start_ts: Option<f64>,
-    child_dur: Option<f64>,
+    child_start_ts: Option<Number>,
+    child_dur: Option<Number>,
     /// Its end did not come before CoMMA needed the room.
     #[serde(default)]
     reclaimed: bool,
@@ -88,8 +89,8 @@ struct Proxy {
     n_steps: Option<u32>,
     chunk_size: Option<u64>,
     channel_id: Option<u32>,
-    ts: Option<f64>,
-    dur: Option<f64>,
+    ts: Option<Number>,
+    dur: Option<Number>,
     #[serde(default)]
     reclaimed: bool,
     #[serde(default)]
@@ -100,14 +101,14 @@ struct Proxy {
 struct Step {
     step: Option<u32>,
     size: Option<u64>,
-    start_time: Option<f64>,
-    end_time: Option<f64>,
-    fifo_ready_time: Option<f64>,
+    start_time: Option<Number>,
+    end_time: Option<Number>,
+    fifo_ready_time: Option<Number>,
 }
 
-/// Microseconds; `None` for what no time can be.
-fn micros(value: Option<f64>) -> Option<Ns> {
-    value.filter(|micros| *micros > 0.0 && *micros < 9e15).map(|micros| Ns::rounded(micros * 1000.0))
+/// A time of a record. 0 is what did not happen.
+fn time(value: Option<&Number>) -> Option<Ns> {
+    micros(value?).filter(|time| *time > Ns::ZERO)
 }
 
 fn push(reading: &mut Reading<'_>, line: &Line, text: &[u8], offset: u64) {
@@ -131,7 +132,7 @@ fn push_operation(reading: &mut Reading<'_>, line: &Line, offset: u64) {
     let hash = u64::from_str_radix(hash.trim_start_matches("0x"), 16).ok();
     let communicator = records.communicator(Communicator { hash, ..Communicator::default() });
     let collective = Collective::of_record(name);
-    let (start, duration) = (micros(line.child_start_ts), micros(line.child_dur));
+    let (start, duration) = (time(line.child_start_ts.as_ref()), time(line.child_dur.as_ref()));
     let mut text = |text: &Option<String>| {
         text.as_deref().filter(|text| !text.is_empty()).map(|text| records.text(&text.to_uppercase()))
     };
@@ -145,7 +146,7 @@ fn push_operation(reading: &mut Reading<'_>, line: &Line, offset: u64) {
         collective: Some(records.text(collective.map_or(name, |collective| collective.name()))),
         bytes: line.args.as_ref().and_then(|args| args.size).filter(|_| !needs_ranks(collective)),
         peer: line.peer,
-        enqueued: micros(line.ts),
+        enqueued: time(line.ts.as_ref()),
         start,
         end: start.zip(duration).map(|(start, duration)| start + duration),
         state: match (line.reclaimed, start) {
@@ -172,7 +173,7 @@ fn needs_ranks(collective: Option<Collective>) -> bool {
 fn push_proxy(records: &mut Records, proxy: &Proxy, operation: Option<usize>, place: Option<u32>) {
     let (Some(channel), Some(peer)) = (proxy.channel_id, proxy.peer) else { return };
     let is_send = proxy.is_send;
-    let start = micros(proxy.ts);
+    let start = time(proxy.ts.as_ref());
     let sizes = proxy.steps.iter().filter_map(|step| step.size);
     let bytes = sizes.fold(None, |sum: Option<u64>, size| Some(sum.unwrap_or(0).saturating_add(size)));
     let proxy_op = records.proxy_ops.len();
@@ -187,11 +188,11 @@ fn push_proxy(records: &mut Records, proxy: &Proxy, operation: Option<usize>, pl
         bytes,
         queued: None,
         start,
-        end: start.zip(micros(proxy.dur)).filter(|_| !proxy.reclaimed).map(|(start, dur)| start + dur),
+        end: start.zip(time(proxy.dur.as_ref())).filter(|_| !proxy.reclaimed).map(|(start, dur)| start + dur),
     });
     for step in &proxy.steps {
-        let (start, end) = (micros(step.start_time), micros(step.end_time));
-        let ready = micros(step.fifo_ready_time).filter(|ready| Some(*ready) >= start && Some(*ready) <= end);
+        let (start, end) = (time(step.start_time.as_ref()), time(step.end_time.as_ref()));
+        let ready = time(step.fifo_ready_time.as_ref()).filter(|ready| Some(*ready) >= start && Some(*ready) <= end);
         records.proxy_steps.push(ProxyStep {
             proxy_op,
             step: step.step.unwrap_or(0),

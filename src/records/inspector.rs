@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::format::{Format, Reading};
-use super::objects::{Found, Objects, first};
+use super::objects::{Found, Objects, first, micros};
 use super::tables::{KernelChannel, Measure};
 use crate::nccl::collectives::Collective;
 use crate::operation::{Communicator, Counts, Operation, Source, State};
@@ -180,7 +180,7 @@ impl Perf<'_> {
     }
 
     fn micros(&self, key: &str) -> Option<Ns> {
-        micros(self.get(key))
+        time(self.get(key))
     }
 
     fn times(&self) -> Times {
@@ -207,7 +207,7 @@ impl Perf<'_> {
             _ => Ns(1000),
         };
         let parts = self.fields.get("decomposition");
-        let phase = |key: &str| micros(parts?.get(key));
+        let phase = |key: &str| time(parts?.get(key));
         let gpu_waits = [phase("proxy_gpu_wait_us"), phase("proxy_gpu_recv_wait_us")];
         Measure {
             algbw: self.get("algobw_gbs").and_then(Value::as_f64),
@@ -222,16 +222,12 @@ impl Perf<'_> {
     }
 }
 
-/// Microseconds, whole or not; `None` for what no time can be.
-fn micros(value: Option<&Value>) -> Option<Ns> {
-    let Some(Value::Number(number)) = value else { return None };
-    match number.as_i64() {
-        Some(micros) => micros.checked_mul(1000).map(Ns),
-        None => number.as_f64().filter(|micros| micros.abs() < 9e15).map(|micros| Ns::rounded(micros * 1000.0)),
-    }
+/// A time of a record, if it has one.
+fn time(value: Option<&Value>) -> Option<Ns> {
+    micros(value?.as_number()?)
 }
 
 /// A point in time. 0 is what an event that did not happen has.
 fn stamp(value: Option<&Value>) -> Option<Ns> {
-    micros(value).filter(|time| *time > Ns::ZERO)
+    time(value).filter(|time| *time > Ns::ZERO)
 }

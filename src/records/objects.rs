@@ -6,6 +6,7 @@
 use std::io::{self, BufRead};
 
 use super::file::RecordFile;
+use crate::time::Ns;
 
 /// A larger object is no record.
 const LARGEST: usize = 4 * 1024 * 1024;
@@ -253,6 +254,15 @@ impl Objects {
         let [typographic, missing] = std::mem::take(&mut self.quotes);
         (0..typographic).for_each(|_| file.repair("typographic quotes", Some(self.start)));
         (0..missing).for_each(|_| file.repair("values without quotes", Some(self.start)));
+    }
+}
+
+/// A length of time or a point in time that is recorded in microseconds, whole or not; `None` for what no time can be.
+pub(super) fn micros(number: &serde_json::Number) -> Option<Ns> {
+    match number.as_i64() {
+        // A double has no room for both the epoch and nanoseconds.
+        Some(micros) => micros.checked_mul(1000).map(Ns),
+        None => number.as_f64().filter(|micros| micros.abs() < 9e15).map(|micros| Ns::rounded(micros * 1000.0)),
     }
 }
 

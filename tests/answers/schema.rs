@@ -27,6 +27,7 @@ const MAPS: &[&str] = &[
     "mismatched",
     "unmatched",
     "unmeasured_kernels",
+    "channels",
 ];
 
 fn read(name: &str) -> Value {
@@ -288,7 +289,7 @@ fn mutants(value: &Value, is_map: bool) -> Vec<(String, Value)> {
 fn what_differs_in_one_field_does_not_fit() {
     let costs = testdata("costs.json");
     let replay = testdata("replay/trace.json");
-    let ranks = testdata("ranks");
+    let (ranks, records) = (testdata("ranks"), testdata("records"));
     // A later run, without rank 3.
     let (_folder, later) = written(&Job { missing: vec![3], steps: 2, layers: 2, ..Job::default() });
     for (name, args) in [
@@ -298,6 +299,7 @@ fn what_differs_in_one_field_does_not_fit() {
         ("diff", &["diff", &costs, &replay]),
         ("ranks", &["ranks", &ranks, "--quiet"]),
         ("ranks-diff", &["diff", &ranks, &later, "--ranks", "--quiet"]),
+        ("records", &["records", &records, "--quiet"]),
     ] {
         let schema = validator(name);
         let answer = answer(args).unwrap();
@@ -333,7 +335,7 @@ fn objects<'a>(schema: &'a Value, path: &str, found: &mut Vec<(String, &'a Value
 
 #[test]
 fn schemas_describe_every_field_and_leave_none_open() {
-    for name in ["stacks", "kernels", "diff", "ranks", "ranks-diff"] {
+    for name in ["stacks", "kernels", "diff", "ranks", "ranks-diff", "records"] {
         let schema = read(name);
         assert!(jsonschema::meta::is_valid(&schema), "{name}");
         let mut found = Vec::new();

@@ -7,3 +7,7 @@ mod support;
 
 mod flows;
 mod made;
+mod census;
+mod comma;
+mod inspector;
+mod plugin_dump;

@@ -115,6 +115,8 @@ pub enum Diagnosis {
         source: Source,
         /// How many operations.
         operations: u64,
+        /// Whether it recorded channels of their kernels, whose ends then are what is missing.
+        has_channels: bool,
     },
     /// Something was wrong in files, and understood.
     Repaired {
@@ -298,7 +300,15 @@ fn no_times(records: &Records) -> Vec<Diagnosis> {
     }
     let profiled = |source: &Source| matches!(source, Source::Inspector | Source::Comma | Source::PluginDump);
     let without = by_source.into_iter().filter(|(source, (_, timed))| profiled(source) && *timed == 0);
-    without.map(|(source, (operations, _))| Diagnosis::NoTimes { source, operations }).collect()
+    let of_channels = |of: Source| {
+        let operations = records.channels.iter().filter_map(|channel| records.operations.get(channel.operation?));
+        operations.into_iter().any(|operation| operation.source == of)
+    };
+    let diagnosis = |(source, (operations, _))| {
+        let has_channels = of_channels(source);
+        Diagnosis::NoTimes { source, operations, has_channels }
+    };
+    without.map(diagnosis).collect()
 }
 
 /// Remarks of all files, each sort once.

@@ -51,7 +51,12 @@ pub(super) fn anchor(records: &mut Records, file: &mut RecordFile) {
         shift(&mut step.start, by);
         shift(&mut step.end, by);
     }
-    set_operations(records);
+    let partial = set_operations(records);
+    if partial > 0 {
+        file.note(format!(
+            "{partial} of its operations used more channels than are in the file: when they ended is not known."
+        ));
+    }
 }
 
 impl Shifts {
@@ -98,8 +103,10 @@ fn median(mut values: Vec<Ns>) -> Option<Ns> {
     values.get(values.len() / 2).copied()
 }
 
-/// Start, end and state of operations, from their channels. An operation with a channel whose stop is not known has no end.
-fn set_operations(records: &mut Records) {
+/// Start, end and state of operations, from their channels. An operation with a channel whose stop is not known has no end, and neither
+/// has one of which channels are not in the file; the number of these is returned.
+fn set_operations(records: &mut Records) -> u64 {
+    let mut partial = 0;
     let mut by_operation: BTreeMap<usize, Vec<&KernelChannel>> = BTreeMap::new();
     for channel in &records.channels {
         if let Some(at) = channel.operation {
@@ -114,12 +121,16 @@ fn set_operations(records: &mut Records) {
             false => (channel.start, channel.end),
         };
         operation.start = channels.iter().filter_map(|channel| times(channel).0).min();
+        let is_partial = operation.channels.is_some_and(|of| of as usize > channels.len());
+        partial += u64::from(is_partial);
         let ends: Option<Vec<Ns>> = channels.iter().map(|channel| times(channel).1).collect();
-        operation.end = ends.and_then(|ends| ends.into_iter().max()).filter(|end| Some(*end) >= operation.start);
+        let end = ends.filter(|_| !is_partial).and_then(|ends| ends.into_iter().max());
+        operation.end = end.filter(|end| Some(*end) >= operation.start);
         // Dumps are written when communicators end, and stops of 0 are an error of the plugin: they say nothing.
         operation.state = match (operation.start, operation.end) {
             (Some(_), Some(_)) => State::Completed,
             _ => State::Unknown,
         };
     }
+    partial
 }

@@ -31,8 +31,9 @@ fn sniff(head: &[u8]) -> bool {
     if !begins_list {
         return false;
     }
-    let events: Vec<_> = first(head, Objects::loose(), DECIDE).iter().map(|text| Event::parse(text)).collect();
-    !events.is_empty() && events.iter().all(Option::is_some)
+    let objects = first(head, Objects::loose(), DECIDE);
+    let mut events = objects.iter().filter(|text| !event::is_empty(text)).map(|text| Event::parse(text)).peekable();
+    events.peek().is_some() && events.all(|event| event.is_some())
 }
 
 fn read(reading: &mut Reading<'_>) -> io::Result<()> {

@@ -148,7 +148,7 @@ impl<'r> Dump<'r> {
                 self.operation = None;
                 self.close_operation();
             }
-            Category::Channel => self.end_channel(event, offset, file),
+            Category::Channel => self.end_channel(event),
             Category::Copy => self.copy = None,
             _ => self.part = None,
         }
@@ -290,7 +290,7 @@ impl<'r> Dump<'r> {
         true
     }
 
-    fn end_channel(&mut self, event: &Event, _offset: u64, _file: &mut RecordFile) {
+    fn end_channel(&mut self, event: &Event) {
         let Some((_, at)) = self.channel.take() else { return };
         if let Some(row) = self.records.channels.get_mut(at) {
             row.end = event.time.filter(|end| row.start.is_some_and(|start| start <= *end));

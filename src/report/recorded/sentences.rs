@@ -95,7 +95,6 @@ pub(super) fn kind(diagnosis: &Diagnosis) -> &'static str {
         Diagnosis::NoTimes { .. } => "no-times",
         Diagnosis::Repaired { .. } => "repaired",
         Diagnosis::Skipped { .. } => "skipped",
-        _ => "other",
     }
 }
 
@@ -161,8 +160,13 @@ fn of_the_records(diagnosis: &Diagnosis) -> String {
             "No operation is smaller than {}: NCCL Inspector leaves out those under 8,192 bytes by default.",
             size(*smallest)
         ),
-        Diagnosis::NoTimes { source, operations } => {
-            format!("None of the {} of {} says how long it took.", counted(*operations, "operation"), source.title())
+        Diagnosis::NoTimes { source, operations, has_channels } => {
+            let ends = if *has_channels { ": the ends of their kernels are not recorded" } else { "" };
+            format!(
+                "None of the {} of {} says how long it took{ends}.",
+                counted(*operations, "operation"),
+                source.title()
+            )
         }
         Diagnosis::Repaired { what, count: n, files } => {
             format!("Repaired in {}: {} {what}.", counted(*files, "file"), count(*n))
@@ -206,8 +210,11 @@ pub(super) fn advice(diagnosis: &Diagnosis) -> Option<&'static str> {
         Diagnosis::BandwidthsDiffer { .. } => "trust the times, and ask which version wrote the bandwidths.",
         Diagnosis::Gaps { .. } => "make the recorder's ring larger, or let it write more often.",
         Diagnosis::RanksNotHere { .. } => "add the files of the other ranks, so that they can be compared.",
-        Diagnosis::NoTimes { source: nccl, .. } if nccl.name() == "plugin-dump" => {
-            "record with kernel channels: set bit 64 of NCCL_PROFILE_EVENT_MASK."
+        Diagnosis::NoTimes { has_channels: false, .. } => {
+            "record the channels of kernels, too: bit 64 of NCCL_PROFILE_EVENT_MASK for NCCL's example plugin."
+        }
+        Diagnosis::NoTimes { has_channels: true, .. } => {
+            "record with a later version of the plugin: some write no stops of channels."
         }
         _ => return None,
     })

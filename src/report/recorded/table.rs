@@ -102,12 +102,24 @@ pub(super) fn records(answer: &RecordsAnswer<'_>, out: &mut Vec<u8>) -> io::Resu
     report.diagnoses.iter().skip(1).try_for_each(|of| writeln!(out, "{}", screen.fill(&sentence(of))))?;
     let limit = answer.limit;
     section("Operations", CENSUS, &report.census, limit, screen, out)?;
+    bandwidths(answer, out)?;
     section("Communicators", COMMUNICATORS, &report.communicators, limit, screen, out)?;
     section("Proxies", PROXIES, &report.proxies, limit, screen, out)?;
     section("Links", LINKS, &report.links, limit, screen, out)?;
     section("Channels", CHANNELS, &report.channels, limit, screen, out)?;
     section("Bytes from rank to rank", PAIRS, &report.pairs, limit, screen, out)?;
     section("Files", FILES, &report.files, limit, screen, out)
+}
+
+/// Whether bandwidths as recorded are those that are worked out here.
+pub(super) fn bandwidths(answer: &RecordsAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
+    let Some(check) = &answer.report.bandwidth_check else { return Ok(()) };
+    let line = format!(
+        "Bus bandwidths: {} of {} recorded ones follow from size and time within the rounding of the time.",
+        count(check.agree),
+        count(check.recorded)
+    );
+    writeln!(out, "\n{}", answer.screen.fill(&line))
 }
 
 /// A title and a table, if it has rows.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::RecordsAnswer;
 use super::sentences::{sentence, verdict};
-use super::table::{CENSUS, PROXIES, section};
+use super::table::{CENSUS, PROXIES, bandwidths, section};
 use crate::report::format::count;
 
 /// So many rows of the operations are shown if the user does not say how many.
@@ -27,13 +27,5 @@ pub(super) fn records(answer: &RecordsAnswer<'_>, out: &mut Vec<u8>) -> io::Resu
     let limit = Some(answer.limit.unwrap_or(ROWS));
     section("Operations", CENSUS, &report.census, limit, screen, out)?;
     section("Proxies", PROXIES, &report.proxies, limit, screen, out)?;
-    if let Some(check) = &report.bandwidth_check {
-        let line = format!(
-            "Bus bandwidths: {} of {} recorded ones follow from size and time within the rounding of the time.",
-            count(check.agree),
-            count(check.recorded)
-        );
-        writeln!(out, "\n{}", screen.fill(&line))?;
-    }
-    Ok(())
+    bandwidths(answer, out)
 }

@@ -1,0 +1,103 @@
+//! What `nccl-stacks records` says of the small records of two ranks, worked out by hand.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::support;
+
+use std::path::PathBuf;
+
+use nccl_stacks::analysis::recorded::{self, Diagnosis, RecordsReport};
+use nccl_stacks::records::{Keep, read_all};
+use nccl_stacks::time::Ns;
+use support::program::{run, stderr, stdout, testdata};
+
+fn report(names: &[&str]) -> RecordsReport {
+    let paths: Vec<PathBuf> = names.iter().map(|name| testdata(&format!("records/{name}")).into()).collect();
+    recorded::of(&read_all(&paths, Keep::All, 2))
+}
+
+#[test]
+fn operations_are_counted_by_collective_and_size() {
+    let report = report(&["inspector/rank0.log", "inspector/rank1.log"]);
+    let [reduce, gather] = &report.census[..] else { panic!("{:?}", report.census) };
+    assert_eq!((reduce.count, reduce.ranks, reduce.collective.as_deref()), (5, 2, Some("all_reduce")));
+    // 50, 52, 51, 50 and 96 us: their sum, and the one in the middle.
+    let time = reduce.time.unwrap();
+    assert_eq!((time.total, time.median, time.max), (Ns(299_000), 51_000.0, Ns(96_000)));
+    // 2^20 bytes in 51 us; of two ranks the bus bandwidth is the same.
+    assert!((reduce.busbw_gb_per_s.unwrap() - 1_048_576.0 / 51_000.0).abs() < 1e-9);
+    assert_eq!((reduce.algorithms["RING"], reduce.algorithms["TREE"]), (4, 1));
+    // Each of two ranks gives 2^19 bytes; 40 and 41 us; half of it crosses the bus.
+    assert_eq!((gather.count, gather.size.unwrap().max_bytes), (2, 1 << 20));
+    let between = (1_048_576.0 / 40_000.0 + 1_048_576.0 / 41_000.0) / 2.0 / 2.0;
+    assert!((gather.busbw_gb_per_s.unwrap() - between).abs() < 1e-9);
+    assert_eq!(report.bandwidth_check.as_ref().unwrap().agree, 7);
+    let [mixed, gaps, small] = &report.diagnoses[..] else { panic!("{:?}", report.diagnoses) };
+    let Diagnosis::MixedMethods { methods, .. } = mixed else { panic!("{mixed:?}") };
+    assert_eq!(methods[..], [("RING/SIMPLE".to_owned(), vec![0, 1]), ("TREE/LL".to_owned(), vec![1])]);
+    assert!(matches!(gaps, Diagnosis::Gaps { missing: 1, ranks, .. } if ranks[..] == [1]));
+    assert!(matches!(small, Diagnosis::SmallLeftOut { smallest: 1_048_576 }));
+}
+
+#[test]
+fn a_bandwidth_that_does_not_follow_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(testdata("records/inspector/rank0.log")).unwrap();
+    let path = folder.path().join("log");
+    // 1 % more than 20.97152.
+    std::fs::write(&path, text.replace("\"coll_busbw_gbs\": 20.97152", "\"coll_busbw_gbs\": 22.1")).unwrap();
+    let report = recorded::of(&read_all(&[path], Keep::All, 1));
+    let check = report.bandwidth_check.as_ref().unwrap();
+    assert_eq!((check.agree, check.differ), (3, 1));
+    let differ = |of: &Diagnosis| matches!(of, Diagnosis::BandwidthsDiffer { differ: 1, recorded: 4 });
+    assert!(report.diagnoses.iter().any(differ), "{:?}", report.diagnoses);
+}
+
+#[test]
+fn proxies_links_and_channels_of_a_dump_are_summed_up() {
+    let report = report(&["plugin_dump.txt"]);
+    let [receive, send] = &report.proxies[..] else { panic!("{:?}", report.proxies) };
+    // Two channels of two steps; those of channel 1 wait 150 us more each.
+    assert_eq!((send.gpu_wait, send.peer_wait, send.network), (Ns(20_000), Ns(308_000), Ns(40_000)));
+    assert_eq!((send.bound, receive.bound), (Some("receiver-late"), Some("network-or-late-peer")));
+    assert_eq!((receive.network, receive.flush, receive.gpu_wait), (Ns(348_000), Ns(4_000), Ns(16_000)));
+    assert_eq!(report.links.len(), 4);
+    // Steps of channel 0's send: 140 to 157 and 160 to 177 us, 524,288 bytes.
+    let link = report.links.iter().find(|link| link.channel == 0 && link.direction == "send").unwrap();
+    assert_eq!((link.busy, link.bytes), (Some(Ns(34_000)), Some(524_288)));
+    assert!((link.gb_per_s.unwrap() - 524_288.0 / 34_000.0).abs() < 1e-9);
+    // Kernels of 41 and 351 us: 196 in the mean.
+    let channels = &report.channels[0];
+    let time = channels.time.unwrap();
+    assert_eq!((time.channel, time.mean, channels.bytes.unwrap().ratio), (1, 196_000.0, 1.0));
+    assert!(report.diagnoses.iter().any(|of| matches!(of, Diagnosis::SlowChannel { channel: 1, channels: 2, .. })));
+    let cells: Vec<_> = report.pairs.iter().map(|pair| (pair.from, pair.to, pair.bytes, pair.by)).collect();
+    assert_eq!(cells, [(0, 1, 1_048_576, "wire"), (1, 0, 1_048_576, "wire")]);
+    // The dump does not know how many ranks there are; Inspector's files of the same communicator do.
+    assert_eq!(report.census[0].busbw_gb_per_s, None);
+    let both = self::report(&["plugin_dump.txt", "inspector/rank0.log"]);
+    let of_dump = both.census.iter().find(|row| row.source == "plugin-dump").unwrap();
+    assert!((of_dump.busbw_gb_per_s.unwrap() - 1_048_576.0 / 351_000.0).abs() < 1e-9);
+}
+
+#[test]
+fn the_program_writes_all_forms() {
+    let folder = testdata("records");
+    let text = run(&["records", &folder, "--quiet"]);
+    assert_eq!(text.status.code(), Some(0), "{}", stderr(&text));
+    assert!(stdout(&text).starts_with("8 operations of 1 communicator"), "{}", stdout(&text));
+    let table = stdout(&run(&["records", &folder, "--format", "table", "--quiet"]));
+    for title in ["Operations", "Communicators", "Proxies", "Links", "Channels", "Bytes from rank to rank", "Files"] {
+        assert!(table.contains(&format!("\n{title}\n")), "{title}: {table}");
+    }
+    let csv = stdout(&run(&["records", &folder, "--format", "csv", "--quiet", "--limit", "2"]));
+    assert_eq!(csv.lines().count(), 3, "{csv}");
+    let json: serde_json::Value =
+        serde_json::from_slice(&run(&["records", &folder, "--json", "--quiet"]).stdout).unwrap();
+    assert_eq!((&json["rows_found"], json["files"].as_array().unwrap().len()), (&3.into(), 3));
+    // Whatever the order of the files, and of the threads that read them.
+    let other = run(&["records", &folder, "--json", "--quiet", "--threads", "1"]);
+    assert_eq!(json, serde_json::from_slice::<serde_json::Value>(&other.stdout).unwrap());
+    let none = run(&["records", &testdata("costs.json")]);
+    assert_eq!(none.status.code(), Some(1), "{}", stderr(&none));
+}

@@ -1,0 +1,111 @@
+//! Logs of NCCL Inspector: the documented records, its variants, and damaged lines.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::support;
+
+use std::path::Path;
+
+use nccl_stacks::analysis::recorded;
+use nccl_stacks::input;
+use nccl_stacks::operation::Source;
+use nccl_stacks::records::{self, Keep, Records};
+use nccl_stacks::time::Ns;
+
+fn read(path: &Path) -> Records {
+    records::read(input::open(path).unwrap(), Keep::All).unwrap()
+}
+
+fn of(text: &str) -> Records {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    std::fs::write(&path, text).unwrap();
+    read(&path)
+}
+
+#[test]
+fn bandwidths_of_the_documented_records_are_worked_out_alike() {
+    let Some(shared) = support::shared() else { return };
+    let records = read(&shared.join("records/nccl_inspector/documented_records.jsonl"));
+    assert_eq!((records.operations.len(), records.files[0].skipped.len()), (2, 0));
+    assert_eq!(records.files[0].version.as_deref(), Some("v4.0"));
+    let report = recorded::of(&records);
+    let check = report.bandwidth_check.unwrap();
+    assert_eq!((check.recorded, check.agree, check.differ, check.not_comparable), (2, 2, 0, 0));
+    assert!(check.largest_difference.unwrap() < 1e-6, "{:?}", check.largest_difference);
+    // By hand: 17,179,869,184 bytes in 61,974 us are 277.2109 GB/s, times 2 * 7 / 8; and 8 * 2,147,483,648 in 41,057 us, times 7 / 8.
+    let buses: Vec<f64> = report.census.iter().map(|row| row.busbw_gb_per_s.unwrap()).collect();
+    assert!((buses[0] - 485.119_099).abs() < 1e-5 && (buses[1] - 366.134_533).abs() < 1e-5, "{buses:?}");
+    let verbose = &records.operations[1];
+    assert_eq!(verbose.enqueued, Some(Ns(1_752_867_229_235_059_000)));
+    assert_eq!(verbose.start, Some(Ns(1_752_867_229_235_181_000)));
+    assert_eq!((verbose.end, verbose.duration), (Some(Ns(1_752_867_229_275_811_000)), Some(Ns(41_057_000))));
+    assert_eq!((records.operations[0].start, records.operations[0].sequence), (None, Some(1407)));
+}
+
+const FLAT: &str = r#"{"id":"0xffffffffffffffff","rank":3,"n_ranks":4,"nnodes":1,"pid":9,"hostname":"a","coll_perf":{"coll":"AllGather","coll_sn":5,"coll_msg_size_bytes":1000,"coll_exec_time_us":12.5,"coll_algo":"Ring","coll_proto":"ll128","coll_n_channels":4,"coll_algobw_gbs":0.32,"coll_busbw_gbs":0.24,"decomposition":{"proxy_gpu_wait_us":3.5,"proxy_gpu_recv_wait_us":1,"proxy_network_us":10,"proxy_peer_wait_us":2,"proxy_flush_us":0.5,"n_proxy_ops":4}}}"#;
+
+const P2P: &str = r#"{
+  "header": {
+    "id": "0xffffffffffffffff",
+    "comm_name": "pp",
+    "rank": 0,
+    "n_ranks": 4,
+    "nnodes": 1
+  },
+  "metadata": {"inspector_output_format_version": "v4.0", "more": [1, {"x": 2}]},
+  "p2p_perf": {
+    "p2p": "Send", "p2p_sn": 2, "p2p_peer": 1, "p2p_msg_size_bytes": 5000, "p2p_exec_time_us": 10, "p2p_timing_source": "kernel_gpu",
+    "p2p_algobw_gbs": 0.5, "p2p_busbw_gbs": 0.5,
+    "event_trace_ts": {"p2p_start_ts": 1760000000000001, "kernel_events": [
+      {"channel_id": 0, "kernel_start_ts": 1760000000000005, "kernel_stop_ts": 1760000000000015},
+      {"channel_id": 1, "kernel_start_ts": 1760000000000004, "kernel_stop_ts": 0}
+    ]}
+  }
+}"#;
+
+#[test]
+fn variants_are_read() {
+    let records = of(&format!("{FLAT}\n{P2P}\n"));
+    assert_eq!((records.files[0].source, records.files[0].records), (Some(Source::Inspector), 2));
+    let [flat, p2p] = &records.operations[..] else { panic!("{:?}", records.files) };
+    assert_eq!((flat.collective.as_deref(), flat.bytes, flat.place), (Some("all_gather"), Some(4000), Some(3)));
+    assert_eq!(
+        (flat.algorithm.as_deref(), flat.protocol.as_deref(), flat.channels),
+        (Some("RING"), Some("LL128"), Some(4))
+    );
+    assert_eq!((flat.duration, flat.took()), (Some(Ns(12_500)), Some(Ns(12_500))));
+    let of_flat = &records.measures[0];
+    assert_eq!((of_flat.gpu_wait, of_flat.peer_wait), (Some(Ns(4_500)), Some(Ns(2_000))));
+    assert_eq!((of_flat.network, of_flat.flush), (Some(Ns(10_000)), Some(Ns(500))));
+    assert_eq!((p2p.collective.as_deref(), p2p.peer, p2p.bytes), (Some("send"), Some(1), Some(5000)));
+    // A channel has no stop, so the end is not known; the time of execution is.
+    assert_eq!((p2p.start, p2p.end), (Some(Ns(1_760_000_000_000_004_000)), None));
+    assert_eq!(p2p.duration, Some(Ns(10_000)));
+    assert_eq!(records.communicators.iter().map(|of| of.hash).collect::<Vec<_>>(), [Some(u64::MAX); 2]);
+    let report = recorded::of(&records);
+    // One communicator by its hash, with the name that one of the records has.
+    assert_eq!((report.communicators.len(), report.communicators[0].name.as_deref()), (1, Some("pp")));
+    assert_eq!(report.bandwidth_check.unwrap().agree, 2);
+    let both = &report.proxies[0];
+    assert_eq!((both.direction, both.bound, both.all()), ("both", Some("network-or-late-peer"), Ns(17_000)));
+}
+
+#[test]
+fn damaged_lines_are_counted_and_left_out() {
+    let good = FLAT;
+    let text = format!(
+        "{good}\n{}\n{good}\nnot a record\n{}\n{}\n{}",
+        &good[..200],
+        good.replace("\"rank\":3", "\"rank\":\"three\""),
+        good.replace("\"coll\":\"AllGather\",", ""),
+        &good[..50],
+    );
+    let records = of(&text);
+    assert_eq!((records.operations.len(), records.files[0].records), (2, 2));
+    let mut skipped: Vec<(&str, u64)> =
+        records.files[0].skipped.iter().map(|remark| (remark.what, remark.count)).collect();
+    skipped.sort_unstable();
+    let counts: Vec<u64> = skipped.iter().map(|(_, count)| *count).collect();
+    assert_eq!((counts.len(), counts.iter().sum::<u64>()), (5, 5), "{skipped:?}");
+}
