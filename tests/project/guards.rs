@@ -380,6 +380,11 @@ const OTHER_OPTIONS: &[&str] = &[
     "--example",
     "--features",
     "--path",
+    "--cuda-graph-trace",
+    "--cudabacktrace",
+    "--include-blobs",
+    "--pytorch",
+    "--type",
     "--test",
 ];
 
