@@ -67,6 +67,8 @@ fn global(pid: i64, tid: i64) -> i64 {
 fn export(folder: &TempDir, name: &str, fill: impl FnOnce(&Connection)) -> PathBuf {
     let path = folder.path().join(name);
     let connection = Connection::open(&path).unwrap();
+    // Every row waiting for the disk would take seconds.
+    connection.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF").unwrap();
     connection.execute_batch(SCHEMA).unwrap();
     for row in STRINGS {
         connection.execute("INSERT INTO StringIds VALUES (?1, ?2)", *row).unwrap();
@@ -321,6 +323,28 @@ fn an_only_process_may_say_its_rank() {
     assert!(stderr(&output).contains("pid100: neither its header"), "{}", stderr(&output));
 }
 
+/// That is what Nsight Systems records by default. It is what the GPU did, and its name says what to do.
+#[test]
+fn a_graph_may_be_recorded_as_a_whole() {
+    let folder = TempDir::new().unwrap();
+    let path = export(&folder, "report.sqlite", |to| {
+        to.execute_batch(
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INT, end INT, deviceId INT, streamId INT, correlationId INT,
+               globalPid INT, graphId INT)",
+        )
+        .unwrap();
+        let sql = "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (100, 400, 0, 7, 5, ?1, 9)";
+        to.execute(sql, [global(100, 0)]).unwrap();
+        call(to, (60, 70, global(100, 100), 5, 7, None));
+    });
+    let output = run(&["kernels", path.to_str().unwrap(), "--format", "csv"]);
+    assert!(stdout(&output).contains(",300,1,300.0,300.0,300,300,"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("CUDA graph, recorded as a whole"), "{}", stdout(&output));
+    let none = run(&[path.to_str().unwrap()]);
+    assert_eq!(none.status.code(), Some(3), "{}", stderr(&none));
+    assert!(stdout(&none).contains("--cuda-graph-trace=node"), "{}{}", stdout(&none), stderr(&none));
+}
+
 /// In a container the only process may be number 1, and so may be its GPU.
 #[test]
 fn a_gpu_is_not_the_process_with_its_number() {
@@ -496,6 +520,15 @@ fn damaged_databases_are_refused() {
         }
     }
     assert!(failed > 10, "{failed}");
+    // Single bytes, all over the file.
+    for at in (0..400).map(|n| n * 7_919 % bytes.len()) {
+        let mut broken = bytes.clone();
+        broken[at] ^= 0x55;
+        std::fs::write(&cut, &broken).unwrap();
+        if let Ok(loaded) = load(&cut, LoadOptions::default(), |_| {}) {
+            assert!(loaded.store.slices.len() < bytes.len());
+        }
+    }
 }
 
 #[test]

@@ -429,6 +429,11 @@ const OTHER_OPTIONS: &[&str] = &[
     "--example",
     "--features",
     "--path",
+    "--cuda-graph-trace",
+    "--cudabacktrace",
+    "--include-blobs",
+    "--pytorch",
+    "--type",
     "--test",
 ];
 

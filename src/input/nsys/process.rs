@@ -186,7 +186,7 @@ impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
         export.tables.each(&export.connection, table, Some(id), export.bytes, |row| {
             read(self, &row)?;
             self.rows.0 += 1;
-            if self.rows.0 % REPORTED == 0 {
+            if self.rows.0.is_multiple_of(REPORTED) {
                 let own = (self.rows.0 as f64 * self.place.1 as f64 / self.rows.1.max(1) as f64).min(1.0);
                 export.report((self.place.0 as f64 + own) / self.place.1 as f64);
             }
