@@ -2,3 +2,7 @@
 
 #[path = "../support/mod.rs"]
 mod support;
+
+mod debug_log;
+mod entries;
+mod megatrace;
