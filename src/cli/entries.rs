@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use nccl_stacks::input;
+use nccl_stacks::ranks::part::RankPart;
 use nccl_stacks::ranks::recorded::entries::EntryReport;
+use nccl_stacks::ranks::recorded::parts::RecordedParts;
 use nccl_stacks::records::{Keep, source_of_input};
 use nccl_stacks::report::Screen;
 use nccl_stacks::report::ranks::RankForm;
@@ -13,6 +15,7 @@ use super::args::{Colour, Ranks};
 use super::failure::Failure;
 use super::output::Output;
 use super::stop::Stop;
+use super::terminal::say;
 use super::{notes, opening, recorded, terminal, traces};
 
 /// The files that the arguments mean.
@@ -62,8 +65,23 @@ fn is_recorded(file: &Path) -> bool {
     matches!(input::open(file).and_then(source_of_input), Ok(Some(_)))
 }
 
-/// Answers for records.
-pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<(), Stop> {
+/// Answers for records that know when NCCL was entered. Of records that know when kernels ran these are the parts: they are compared as
+/// those of traces are.
+pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Option<Vec<RankPart>>, Stop> {
+    let records = recorded::read(files, Keep::All, &args.reading)?;
+    let RecordedParts { parts, without_times, without_rank, .. } = RecordedParts::of(&records);
+    if !parts.is_empty() {
+        for (count, why) in [(without_times, "when they ran"), (without_rank, "on which rank they ran")] {
+            if count > 0 {
+                say(&format!("Left out: {count} operations, because nothing says {why}"));
+            }
+        }
+        return Ok(Some(parts));
+    }
+    let report = EntryReport::of(&records, args.outliers.into());
+    if report.calls == 0 {
+        return Err(Stop::NotFound("Nothing found: the records have no times.".to_owned()));
+    }
     let form = match form {
         RankForm::Text | RankForm::Table => EntryForm::Text,
         RankForm::Json => EntryForm::Json,
@@ -71,11 +89,6 @@ pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<(),
     };
     let inputs: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
     let output = Output::open(args.output.as_deref(), &inputs)?;
-    let records = recorded::read(files, Keep::All, &args.reading)?;
-    let report = EntryReport::of(&records, args.outliers.into());
-    if report.calls == 0 {
-        return Err(Stop::NotFound("Nothing found: the records have no times of calls.".to_owned()));
-    }
     let screen = Screen {
         width: output.width(),
         verbose: args.reading.verbose,
@@ -95,5 +108,5 @@ pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<(),
     if let Some(path) = &args.output {
         notes::answer_written(path, bytes.len() as u64);
     }
-    Ok(())
+    Ok(None)
 }

@@ -28,10 +28,14 @@ use super::{entries, notes, opening, span};
 pub(super) fn run(args: &Ranks) -> Result<(), Stop> {
     let form = if args.json { RankForm::Json } else { RankForm::from(args.format) };
     let Inputs { traces: files, records } = Inputs::of(&args.traces)?;
-    if files.is_empty() {
-        return entries::run(args, form, &records);
-    }
-    if !records.is_empty() {
+    let of_records = match files.is_empty() {
+        false => None,
+        true => match entries::run(args, form, &records)? {
+            None => return Ok(()),
+            parts => parts,
+        },
+    };
+    if !records.is_empty() && of_records.is_none() {
         let names: Vec<String> = records.iter().map(|file| visible(&file.display().to_string()).into_owned()).collect();
         say(&format!("Left out, because they are records and the others are traces: {}", names.join(", ")));
     }
@@ -45,7 +49,10 @@ pub(super) fn run(args: &Ranks) -> Result<(), Stop> {
         given: &args.rank,
         clock: args.clock.into(),
     };
-    let (parts, damage) = question.parts(&files)?;
+    let (parts, damage) = match of_records {
+        Some(parts) => (parts, Vec::new()),
+        None => question.parts(&files)?,
+    };
     if let Some(folder) = &args.save_parts {
         save(folder, &parts, &others)?;
     }

@@ -5,9 +5,12 @@ mod job;
 #[path = "../support/mod.rs"]
 mod support;
 
-mod flows;
-mod made;
 mod census;
 mod comma;
+mod debug_log;
+mod entries;
+mod flows;
 mod inspector;
+mod made;
+mod megatrace;
 mod plugin_dump;

@@ -10,3 +10,4 @@ mod lateness;
 pub mod layout;
 mod matched;
 pub mod outliers;
+pub mod parts;

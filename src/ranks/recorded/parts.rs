@@ -1,0 +1,308 @@
+//! Parts from records that know when kernels ran, so that they are compared as those of traces are.
+//!
+//! Such records have neither compute kernels nor launches: why a rank was late stays open, who waited for whom does not.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::operation::{Counts, Operation};
+use crate::ranks::part::{Group, Kind, PartStack, RankPart, RankSource, Row, VERSION};
+use crate::records::Records;
+use crate::time::{Ns, Window};
+
+/// How many frames of a recorded call path are shown first, from the innermost.
+const TELLING: usize = 4;
+
+/// The ranks of some records.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct RecordedParts {
+    /// A part for each rank.
+    pub parts: Vec<RankPart>,
+    /// How many operations were left out, because nothing says when they ran.
+    pub without_times: u64,
+    /// How many, because nothing says on which rank.
+    pub without_rank: u64,
+}
+
+impl RecordedParts {
+    /// The parts of the operations whose start and end are known.
+    pub fn of(records: &Records) -> Self {
+        let mut found = RecordedParts::default();
+        let whole = whole_job(records);
+        let mut by_rank: BTreeMap<u32, Vec<(Ns, Ns, usize)>> = BTreeMap::new();
+        let ranks_of_files = ranks_of_files(records, whole);
+        for (at, operation) in records.operations.iter().enumerate() {
+            let Some((start, dur)) = times(operation) else {
+                found.without_times += 1;
+                continue;
+            };
+            let Some(rank) = rank_of(records, at, &ranks_of_files) else {
+                found.without_rank += 1;
+                continue;
+            };
+            by_rank.entry(rank).or_default().push((start, dur, at));
+        }
+        let members = members(records, &ranks_of_files);
+        let functions = functions(records);
+        for (rank, mut rows) in by_rank {
+            rows.sort_unstable();
+            found.parts.push(part(records, rank, &rows, &members, &functions));
+        }
+        found
+    }
+}
+
+/// When an operation started, and how long it took.
+fn times(operation: &Operation) -> Option<(Ns, Ns)> {
+    let took = operation.took().filter(|took| *took >= Ns::ZERO)?;
+    let start = operation.start.or_else(|| Some(operation.end? - took))?;
+    Some((start, took))
+}
+
+/// The communicator that every file has and that is larger than all others: a rank in it is a rank of the job.
+fn whole_job(records: &Records) -> Option<usize> {
+    let mut files: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
+    let mut all = BTreeSet::new();
+    for (operation, file) in records.operations.iter().zip(&records.file_of) {
+        all.insert(*file);
+        if let Some(communicator) = operation.communicator {
+            files.entry(communicator).or_default().insert(*file);
+        }
+    }
+    let size = |communicator: &usize| records.communicators.get(*communicator).and_then(|of| of.size);
+    let most = files.keys().filter_map(size).max()?;
+    let mut largest = files.iter().filter(|(communicator, _)| size(communicator) == Some(most));
+    let (Some((communicator, of)), None) = (largest.next(), largest.next()) else { return None };
+    (*of == all).then_some(*communicator)
+}
+
+/// By file: the rank whose records it has, by its rank in the communicator of the whole job.
+fn ranks_of_files(records: &Records, whole: Option<usize>) -> HashMap<u32, u32> {
+    let mut ranks: HashMap<u32, Option<u32>> = HashMap::new();
+    for (operation, file) in records.operations.iter().zip(&records.file_of) {
+        if whole.is_some() && operation.communicator == whole {
+            let rank = ranks.entry(*file).or_insert(operation.place);
+            // A file of several ranks is of none.
+            *rank = rank.filter(|rank| operation.place == Some(*rank));
+        }
+    }
+    ranks.into_iter().filter_map(|(file, rank)| Some((file, rank?))).collect()
+}
+
+fn rank_of(records: &Records, at: usize, ranks_of_files: &HashMap<u32, u32>) -> Option<u32> {
+    let own = records.operations[at].rank.map(|rank| rank.0);
+    own.or_else(|| ranks_of_files.get(records.file_of.get(at)?).copied())
+}
+
+/// By communicator: the ranks that it names, or else those that have operations of it.
+fn members(records: &Records, ranks_of_files: &HashMap<u32, u32>) -> Vec<Vec<u32>> {
+    let mut seen: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); records.communicators.len()];
+    for (at, operation) in records.operations.iter().enumerate() {
+        let rank = rank_of(records, at, ranks_of_files);
+        if let (Some(communicator), Some(rank)) = (operation.communicator, rank) {
+            seen[communicator].insert(rank);
+        }
+    }
+    let named = records.communicators.iter().zip(seen);
+    named.map(|(of, seen)| of.ranks.clone().unwrap_or_else(|| seen.into_iter().collect())).collect()
+}
+
+/// By communicator: how many functions are called in it. Numbers of each function order the rows only where there is one.
+fn functions(records: &Records) -> Vec<usize> {
+    let mut seen: Vec<BTreeSet<Option<&str>>> = vec![BTreeSet::new(); records.communicators.len()];
+    for operation in &records.operations {
+        if let Some(communicator) = operation.communicator {
+            seen[communicator].insert(operation.collective.as_deref());
+        }
+    }
+    seen.iter().map(BTreeSet::len).collect()
+}
+
+/// The positions of what a part names, each once.
+#[derive(Default)]
+struct Numbers<T> {
+    list: Vec<T>,
+    known: HashMap<T, u32>,
+}
+
+impl<T: Clone + Eq + std::hash::Hash> Numbers<T> {
+    fn of(&mut self, value: T) -> u32 {
+        let next = self.list.len() as u32;
+        *self.known.entry(value).or_insert_with_key(|value| {
+            self.list.push(value.clone());
+            next
+        })
+    }
+}
+
+fn part(records: &Records, rank: u32, rows: &[(Ns, Ns, usize)], members: &[Vec<u32>], functions: &[usize]) -> RankPart {
+    let (mut texts, mut kinds) = (Numbers::default(), Numbers::default());
+    let (mut groups, mut streams, mut paths) = (Numbers::default(), Numbers::default(), Numbers::default());
+    let files: BTreeSet<u32> = rows.iter().filter_map(|(_, _, at)| records.file_of.get(*at)).copied().collect();
+    let row = |(number, (start, dur, at)): (usize, &(Ns, Ns, usize))| {
+        let operation = &records.operations[*at];
+        let peer = peer_of(records, operation, members);
+        let kind = Kind { peer, ..kind_of(operation, &mut texts) };
+        Row {
+            kernel: number as u32,
+            start: *start,
+            dur: *dur,
+            exposed: *dur,
+            busy_before: Ns::ZERO,
+            idle_before: Ns::ZERO,
+            kind: kinds.of(kind),
+            group: operation.communicator.map(|communicator| groups.of(communicator)),
+            seq: sequence(operation, functions),
+            stack: operation.recorded_path.map(|path| paths.of(path)),
+            stream: streams.of((operation.stream_handle, operation.communicator)),
+            step: None,
+            segment: None,
+            gpu_class: None,
+            is_replay: false,
+        }
+    };
+    let rows: Vec<Row> = rows.iter().enumerate().map(row).collect();
+    let group = |communicator: &usize| group_of(records, *communicator, members);
+    let stack = |path: &u32| stack_of(records.paths.get(*path as usize).map_or(&[], Vec::as_slice));
+    let names = files.iter().filter_map(|file| records.files.get(*file as usize)).map(|file| file.name.as_str());
+    RankPart {
+        version: VERSION,
+        trace: names.collect::<Vec<_>>().join(", "),
+        said: vec![(RankSource::Records, rank)],
+        world_size: None,
+        window: Window {
+            start: rows.first().map_or(Ns::ZERO, |row| row.start),
+            end: rows.iter().map(Row::end).max().unwrap_or_default(),
+        },
+        queue_empty: Ns::ZERO,
+        gpus: 0,
+        texts: texts.list,
+        groups: groups.list.iter().map(group).collect(),
+        kinds: kinds.list,
+        stacks: paths.list.iter().map(stack).collect(),
+        steps: Vec::new(),
+        rows,
+        segments: Vec::new(),
+        cpu: Vec::new(),
+        cpu_outliers: Vec::new(),
+        gpu: Vec::new(),
+        gpu_outliers: Vec::new(),
+        damage: Vec::new(),
+    }
+}
+
+fn kind_of(operation: &Operation, texts: &mut Numbers<String>) -> Kind {
+    let collective = operation.collective.as_deref().map(str::to_owned);
+    Kind {
+        kernel: texts.of(collective.clone().unwrap_or_else(|| operation.source.title().to_owned())),
+        collective,
+        dtype: operation.dtype.as_deref().map(str::to_owned),
+        in_elements: operation.in_elements,
+        out_elements: operation.out_elements,
+        bytes: operation.bytes,
+        peer: None,
+        is_recorded: true,
+        is_uneven: operation.is_uneven,
+    }
+}
+
+/// The other side: records have its rank within the communicator, parts its global rank. Roots are places in both.
+fn peer_of(records: &Records, operation: &Operation, members: &[Vec<u32>]) -> Option<i64> {
+    let peer = operation.peer?;
+    if !matches!(operation.collective.as_deref(), Some("send" | "recv" | "sendrecv")) {
+        return Some(peer);
+    }
+    let communicator = operation.communicator?;
+    let (ranks, size) = (members.get(communicator)?, records.communicators.get(communicator)?.size?);
+    let is_whole = ranks.len() as u64 == size;
+    ranks.get(usize::try_from(peer).ok()?).filter(|_| is_whole).map(|rank| i64::from(*rank))
+}
+
+/// Its number, if it counts all operations of the group.
+fn sequence(operation: &Operation, functions: &[usize]) -> Option<u32> {
+    let is_of_group = match operation.counts {
+        Counts::Group => true,
+        Counts::Function => operation.communicator.and_then(|of| functions.get(of)) == Some(&1),
+        Counts::Communicator | Counts::Stream => false,
+    };
+    operation.sequence.filter(|_| is_of_group).and_then(|number| u32::try_from(number).ok())
+}
+
+fn group_of(records: &Records, communicator: usize, members: &[Vec<u32>]) -> Group {
+    let of = &records.communicators[communicator];
+    // Communicators of the same ranks are distinguished by what names them on all ranks.
+    let description = of.description.clone().or_else(|| of.hash.map(|hash| format!("{hash:#x}")));
+    let ranks = members.get(communicator).filter(|ranks| !ranks.is_empty()).cloned();
+    Group { ranks, description, name: of.name.clone(), size: of.size }
+}
+
+fn stack_of(frames: &[std::sync::Arc<str>]) -> PartStack {
+    let frames: Vec<String> = frames.iter().map(|frame| frame.to_string()).collect();
+    PartStack { telling: frames.iter().rev().take(TELLING).cloned().collect(), frames, ..PartStack::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::RankId;
+    use crate::operation::{Communicator, Source};
+    use crate::ranks::clock::ClockMode;
+    use crate::ranks::report::Compared;
+    use crate::records::RecordFile;
+
+    /// Two ranks with the same all-reduces: the second starts `late` later each time, both end together.
+    fn job(late: i64, counts: Counts, with_rank: bool) -> Records {
+        let mut records = Records::default();
+        records.communicators.push(Communicator { hash: Some(7), size: Some(2), ..Communicator::default() });
+        for rank in 0..2_u32 {
+            records.files.push(RecordFile::new(format!("rank{rank}.log")));
+            for number in 0..20_i64 {
+                let begin = Ns(1_000_000_000 + number * 1_000_000);
+                records.operations.push(Operation {
+                    source: Source::Inspector,
+                    rank: with_rank.then_some(RankId(rank)),
+                    place: Some(rank),
+                    communicator: Some(0),
+                    sequence: Some(number),
+                    counts,
+                    collective: Some("all_reduce".into()),
+                    dtype: Some("Float".into()),
+                    in_elements: Some(1024),
+                    out_elements: Some(1024),
+                    bytes: Some(4096),
+                    start: Some(begin + Ns(late * i64::from(rank))),
+                    end: Some(begin + Ns(300_000)),
+                    ..Operation::default()
+                });
+                records.file_of.push(rank);
+            }
+        }
+        records
+    }
+
+    #[test]
+    fn waiting_is_found_as_in_traces() {
+        for (counts, with_rank) in [(Counts::Group, true), (Counts::Function, true), (Counts::Function, false)] {
+            let found = RecordedParts::of(&job(200_000, counts, with_rank));
+            assert_eq!((found.parts.len(), found.without_times, found.without_rank), (2, 0, 0));
+            let report = Compared::of(found.parts, ClockMode::Align).unwrap().report();
+            // 20 times, rank 0 waits 200 µs for rank 1, whose kernels take the 100 µs of the transfer.
+            assert_eq!((report.collectives, report.waited), (20, Ns(20 * 200_000)), "{counts:?}");
+            assert_eq!((report.ranks[0].waited, report.ranks[1].caused), (Ns(4_000_000), Ns(4_000_000)));
+        }
+    }
+
+    #[test]
+    fn what_has_no_time_is_counted() {
+        let mut records = job(0, Counts::Group, true);
+        records.operations[3].end = None;
+        records.operations[4].duration = Some(Ns(5));
+        records.operations[4].end = None;
+        records.operations[5].rank = None;
+        records.operations[5].communicator = None;
+        let found = RecordedParts::of(&records);
+        assert_eq!((found.without_times, found.without_rank), (1, 0));
+        records.file_of[5] = 9;
+        assert_eq!(RecordedParts::of(&records).without_rank, 1);
+    }
+}

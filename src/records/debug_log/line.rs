@@ -1,0 +1,282 @@
+//! One line of NCCL's own log: `host:pid:tid [device] NCCL INFO message`, with any prefix.
+
+use memchr::memchr;
+use memchr::memmem;
+
+/// A line that is of use.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Line<'a> {
+    /// `host:pid`, and that with `:tid`.
+    pub(super) process: &'a [u8],
+    pub(super) thread: &'a [u8],
+    pub(super) device: Option<u32>,
+    pub(super) message: Message<'a>,
+}
+
+/// What a line says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Message<'a> {
+    Call(Call<'a>),
+    /// A communicator is made: its pointer, and what it is.
+    Init {
+        comm: u64,
+        rank: u32,
+        ranks: u64,
+        id: u64,
+    },
+    /// What NCCL chose for a call.
+    Tuning {
+        function: &'a [u8],
+        algorithm: &'a [u8],
+        protocol: &'a [u8],
+        channels: Option<u32>,
+    },
+    /// It begins like a call, and does not go on like one.
+    Garbled,
+}
+
+/// A call of NCCL.
+#[derive(Debug, PartialEq, Eq, Default, Clone, Copy)]
+pub(super) struct Call<'a> {
+    pub(super) function: &'a [u8],
+    pub(super) op_count: u64,
+    pub(super) count: u64,
+    pub(super) dtype: u64,
+    pub(super) root: i64,
+    pub(super) comm: u64,
+    pub(super) ranks: Option<u64>,
+    pub(super) stream: Option<u64>,
+    /// The rank of the job, which RCCL writes.
+    pub(super) global_rank: Option<u32>,
+}
+
+/// What every line of NCCL's has.
+const MARK: &[u8] = b" NCCL INFO ";
+
+/// The longest name of a function.
+const NAME: usize = 24;
+
+/// Looks for the mark in every line: it is built once.
+pub(super) struct Parser {
+    mark: memmem::Finder<'static>,
+}
+
+impl Parser {
+    pub(super) fn new() -> Self {
+        Parser { mark: memmem::Finder::new(MARK) }
+    }
+
+    /// Parses a line; `None` for lines that are of no use here.
+    pub(super) fn parse<'a>(&self, line: &'a [u8]) -> Option<Line<'a>> {
+        let at = self.mark.find(line)?;
+        let message = message(&line[at + MARK.len()..])?;
+        let (process, thread, device) = origin(&line[..at])?;
+        Some(Line { process, thread, device, message })
+    }
+
+    /// Whether a line is one of NCCL's.
+    pub(super) fn is_line(&self, line: &[u8]) -> bool {
+        self.mark.find(line).is_some_and(|at| origin(&line[..at]).is_some())
+    }
+}
+
+/// The process, the thread and the device of the text before the mark. There may be anything before them, and a time after them.
+fn origin(text: &[u8]) -> Option<(&[u8], &[u8], Option<u32>)> {
+    let mut device = None;
+    for part in text.rsplit(|byte| *byte == b' ') {
+        if let Some(number) = part.strip_prefix(b"[").and_then(|rest| decimal(rest.strip_suffix(b"]")?)) {
+            device = u32::try_from(number).ok();
+        } else if let Some(thread_at) = memchr::memrchr(b':', part) {
+            let process = &part[..thread_at];
+            let process_at = memchr::memrchr(b':', process)?;
+            let is_number = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+            if process_at > 0 && is_number(&part[thread_at + 1..]) && is_number(&process[process_at + 1..]) {
+                return Some((process, part, device));
+            }
+            return None;
+        }
+    }
+    None
+}
+
+fn message(text: &[u8]) -> Option<Message<'_>> {
+    if let Some(at) = memchr(b':', &text[..text.len().min(NAME)]) {
+        let (function, rest) = (&text[..at], &text[at + 1..]);
+        if let Some(rest) = rest.strip_prefix(b" opCount ") {
+            return Some(call(function, rest).map_or(Message::Garbled, Message::Call));
+        }
+        if rest.get(1).is_some_and(u8::is_ascii_digit)
+            && let Some(of) = tuning(function, rest)
+        {
+            return Some(of);
+        }
+    }
+    init(text)
+}
+
+/// `1a sendbuff 0x1 recvbuff 0x2 count 4 datatype 7 op 0 root 0 comm 0x3 [nranks=8] stream 0x4`
+fn call<'a>(function: &'a [u8], text: &'a [u8]) -> Option<Call<'a>> {
+    let mut rest = Rest(text);
+    let mut call = Call { function, op_count: rest.value(b"").and_then(hex)?, ..Call::default() };
+    rest.value(b" sendbuff ").and_then(pointer)?;
+    rest.value(b" recvbuff ").and_then(pointer)?;
+    call.count = rest.value(b" count ").and_then(decimal)?;
+    call.dtype = rest.value(b" datatype ").and_then(decimal)?;
+    rest.value(b" op ").and_then(decimal)?;
+    call.root = rest.value(b" root ").and_then(signed)?;
+    call.comm = rest.value(b" comm ").and_then(pointer)?;
+    if let Some(ranks) = rest.value(b" [nranks=") {
+        call.ranks = Some(ranks.strip_suffix(b"]").and_then(decimal)?);
+    }
+    call.stream = Some(rest.value(b" stream ").and_then(pointer)?);
+    if rest.value(b" task ").is_some() {
+        call.global_rank = rest.value(b" globalrank ").and_then(decimal).and_then(|rank| u32::try_from(rank).ok());
+    }
+    Some(call)
+}
+
+/// ` 4096 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..1}`; older ones have numbers for both, and a time.
+fn tuning<'a>(function: &'a [u8], text: &'a [u8]) -> Option<Message<'a>> {
+    let mut rest = Rest(text);
+    rest.value(b" ").and_then(decimal)?;
+    let algorithm = rest.value(b" Bytes -> Algo ")?;
+    let protocol = rest.value(b" proto ")?;
+    let channels = rest.value(b" channel{Lo..Hi}=").and_then(|text| {
+        let inner = text.strip_prefix(b"{")?.strip_suffix(b"}")?;
+        let dots = memmem::find(inner, b"..")?;
+        let (low, high) = (decimal(&inner[..dots])?, decimal(&inner[dots + 2..])?);
+        u32::try_from(high.checked_sub(low)?.checked_add(1)?).ok()
+    });
+    Some(Message::Tuning { function, algorithm, protocol, channels })
+}
+
+/// `ncclCommInitRank comm 0x1 rank 0 nranks 8 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x2 - Init COMPLETE`
+fn init(text: &[u8]) -> Option<Message<'_>> {
+    let id_at = memmem::find(text, b" commId ")?;
+    let after = |key: &[u8]| {
+        let at = memmem::find(text, key)? + key.len();
+        text[at..].split(|byte| *byte == b' ').next()
+    };
+    let id = text[id_at + b" commId ".len()..].split(|byte| *byte == b' ').next().and_then(pointer)?;
+    Some(Message::Init {
+        comm: after(b"comm ").and_then(pointer)?,
+        rank: after(b" rank ").and_then(decimal).and_then(|rank| u32::try_from(rank).ok())?,
+        ranks: after(b" nranks ").and_then(decimal)?,
+        id,
+    })
+}
+
+/// What follows in a line.
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    /// The word after a key that comes next.
+    fn value(&mut self, key: &[u8]) -> Option<&'a [u8]> {
+        let text = self.0.strip_prefix(key)?;
+        let end = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
+        self.0 = &text[end..];
+        Some(&text[..end])
+    }
+}
+
+fn decimal(text: &[u8]) -> Option<u64> {
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0_u64, |sum, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        (digit < 10).then(|| sum.checked_mul(10)?.checked_add(u64::from(digit))).flatten()
+    })
+}
+
+fn signed(text: &[u8]) -> Option<i64> {
+    match text.strip_prefix(b"-") {
+        Some(digits) => decimal(digits).and_then(|number| i64::try_from(number).ok()).map(|number| -number),
+        None => decimal(text).and_then(|number| i64::try_from(number).ok()),
+    }
+}
+
+fn hex(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || text.len() > 16 {
+        return None;
+    }
+    text.iter().try_fold(0_u64, |sum, byte| {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            b'A'..=b'F' => byte - b'A' + 10,
+            _ => return None,
+        };
+        Some((sum << 4) | u64::from(digit))
+    })
+}
+
+/// A pointer as printf writes it.
+fn pointer(text: &[u8]) -> Option<u64> {
+    match text {
+        b"(nil)" => Some(0),
+        _ => text.strip_prefix(b"0x").and_then(hex),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_read_with_any_prefix_and_tail() {
+        let plain = "node-1:3405:3466 [2] NCCL INFO AllReduce: opCount 1a sendbuff 0x7f1 recvbuff (nil) count 1024 datatype 7 op 0 \
+                     root 0 comm 0x5600 [nranks=8] stream (nil)";
+        let wanted = Call {
+            function: b"AllReduce",
+            op_count: 26,
+            count: 1024,
+            dtype: 7,
+            comm: 0x5600,
+            ranks: Some(8),
+            stream: Some(0),
+            ..Call::default()
+        };
+        let parser = Parser::new();
+        for (text, global_rank) in [
+            (plain.to_owned(), None),
+            (format!("[2025-08-19 08:35:04] {plain}"), None),
+            (format!("0: {plain} task 3 globalrank 11"), Some(11)),
+            (plain.replace(" NCCL INFO", " 1234.567890 NCCL INFO"), None),
+        ] {
+            let line = parser.parse(text.as_bytes()).unwrap_or_else(|| panic!("{text}"));
+            assert_eq!((line.process, line.thread), (&b"node-1:3405"[..], &b"node-1:3405:3466"[..]), "{text}");
+            assert_eq!(line.device, Some(2), "{text}");
+            assert_eq!(line.message, Message::Call(Call { global_rank, ..wanted }), "{text}");
+        }
+    }
+
+    #[test]
+    fn communicators_and_choices_are_read() {
+        let parser = Parser::new();
+        let message = |text: &str| {
+            let line = format!("h:1:2 [0] NCCL INFO {text}");
+            // Messages borrow from the line.
+            format!("{:?}", parser.parse(line.as_bytes()).map(|line| line.message))
+        };
+        assert_eq!(
+            message(
+                "ncclCommInitRank comm 0x56 rank 3 nranks 8 cudaDev 3 nvmlDev 3 busId 5b000 commId 0xabc - Init COMPLETE"
+            ),
+            format!("{:?}", Some(Message::Init { comm: 0x56, rank: 3, ranks: 8, id: 0xabc }))
+        );
+        let tuned =
+            |channels| Message::Tuning { function: b"AllReduce", algorithm: b"RING", protocol: b"LL", channels };
+        assert_eq!(
+            message("AllReduce: 4096 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..3}"),
+            format!("{:?}", Some(tuned(Some(4))))
+        );
+        assert_eq!(
+            message("AllReduce: 4096 Bytes -> Algo RING proto LL time 12.5"),
+            format!("{:?}", Some(tuned(None)))
+        );
+        assert_eq!(message("Connected all rings"), "None");
+        assert_eq!(message("AllReduce: opCount zz sendbuff"), format!("{:?}", Some(Message::Garbled)));
+        assert!(parser.parse(b"08:35:04] NCCL INFO AllReduce: opCount 1").is_none());
+    }
+}

@@ -1,0 +1,360 @@
+//! What NCCL prints with `NCCL_DEBUG=INFO`: calls (`NCCL_DEBUG_SUBSYS=COLL`), communicators (`INIT`) and choices (`TUNING`).
+//!
+//! Such logs reach gigabytes, so nothing but counts and the operations that are kept grows with them. A pointer names a communicator
+//! within its process, until another is made at the same place; which communicator that is, and which rank of it, only the line of its
+//! making says. Times are in seconds at most, in an unknown time zone: none is used.
+
+mod line;
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+
+use self::line::{Call, Line, Message, Parser};
+use super::format::{Format, Keep, Reading};
+use super::lines;
+use super::tables::{CallCount, RankStatus, Records};
+use crate::id::RankId;
+use crate::nccl::collectives::Collective;
+use crate::nccl::values;
+use crate::operation::{Communicator, Counts, Operation, Source};
+
+pub(super) const FORMAT: Format = Format { source: Source::DebugLog, sniff, read };
+
+/// How many calls of a thread may wait for the line that says what NCCL chose.
+const WAITING: usize = 64;
+
+/// Calls of more sizes than this are counted without their sizes.
+const SIZES: usize = 100_000;
+
+/// Instead of a number of elements: many.
+const MANY: u64 = u64::MAX;
+
+/// Algorithms by number, in older versions.
+const ALGORITHMS: &[&str] = &["TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"];
+
+/// Protocols by number.
+const PROTOCOLS: &[&str] = &["LL", "LL128", "SIMPLE"];
+
+fn sniff(head: &[u8]) -> bool {
+    let first = head.iter().find(|byte| !byte.is_ascii_whitespace());
+    let parser = Parser::new();
+    first.is_some_and(|byte| *byte != b'{') && head.split(|byte| *byte == b'\n').any(|line| parser.is_line(line))
+}
+
+fn read(reading: &mut Reading<'_>) -> io::Result<()> {
+    let Reading { bytes, file, records, keep } = reading;
+    let parser = Parser::new();
+    let mut log = Log { keep: *keep, ..Log::default() };
+    let mut garbled = (0, None);
+    let too_long = lines::for_each(*bytes, |text, offset| {
+        let Some(line) = parser.parse(text) else { return };
+        if line.message == Message::Garbled {
+            garbled = (garbled.0 + 1, garbled.1.or(Some(offset)));
+        } else {
+            log.line(&line);
+        }
+    });
+    file.records = log.calls;
+    if garbled.0 > 0 {
+        file.skip_several("lines that are garbled", garbled.0, garbled.1);
+    }
+    if log.without_init > 0 {
+        let n = log.without_init;
+        file.note(format!(
+            "{n} calls are of communicators whose making is not in the log: add INIT to NCCL_DEBUG_SUBSYS"
+        ));
+    }
+    log.finish(records);
+    let too_long = too_long?;
+    if too_long > 0 {
+        file.skip_several("rests of lines that are too long", too_long, None);
+    }
+    Ok(())
+}
+
+/// A communicator of a process.
+#[derive(Default)]
+struct Comm {
+    process: u32,
+    /// Its rank, size and id, if its making is in the log.
+    made: Option<(u32, u64, u64)>,
+    device: Option<u32>,
+    /// The operations that are kept, and how many were before them.
+    kept: VecDeque<Kept>,
+    before: u64,
+}
+
+/// An operation that is kept.
+struct Kept {
+    function: u32,
+    op_count: u64,
+    count: u64,
+    dtype: u64,
+    root: i64,
+    ranks: Option<u64>,
+    stream: Option<u64>,
+    global_rank: Option<u32>,
+    choice: Option<u32>,
+}
+
+/// Calls that are alike.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Alike {
+    comm: u32,
+    function: u32,
+    count: u64,
+    dtype: u64,
+    ranks: Option<u64>,
+    global_rank: Option<u32>,
+    choice: Option<u32>,
+}
+
+/// A call of a thread for which NCCL's choice was not printed yet.
+struct Waiting {
+    alike: Alike,
+    /// Its number among those of its communicator.
+    number: u64,
+}
+
+#[derive(Default)]
+struct Log {
+    keep: Keep,
+    calls: u64,
+    without_init: u64,
+    processes: Names,
+    threads: Names,
+    functions: Names,
+    comms: Vec<Comm>,
+    /// By process and pointer: the communicator that is there now.
+    live: HashMap<(u32, u64), u32, RandomState>,
+    /// By thread: calls without a choice, in their order.
+    waiting: Vec<VecDeque<Waiting>>,
+    counts: HashMap<Alike, u64, RandomState>,
+    choices: Vec<(Arc<str>, Arc<str>, Option<u32>)>,
+}
+
+impl Log {
+    fn line(&mut self, line: &Line<'_>) {
+        let process = self.processes.number(line.process);
+        match &line.message {
+            Message::Call(call) => {
+                let thread = self.threads.number(line.thread);
+                self.call(call, process, thread);
+            }
+            Message::Init { comm, rank, ranks, id } => self.init(process, *comm, (*rank, *ranks, *id), line.device),
+            Message::Tuning { function, algorithm, protocol, channels } => {
+                let thread = self.threads.number(line.thread);
+                let choice = self.choice(algorithm, protocol, *channels);
+                self.tuned(thread, function, choice);
+            }
+            Message::Garbled => {}
+        }
+    }
+
+    fn call(&mut self, call: &Call<'_>, process: u32, thread: u32) {
+        let function = self.functions.number(call.function);
+        let comm = *self.live.entry((process, call.comm)).or_insert_with(|| {
+            self.comms.push(Comm { process, ..Comm::default() });
+            self.comms.len() as u32 - 1
+        });
+        let of = &mut self.comms[comm as usize];
+        self.calls += 1;
+        self.without_init += u64::from(of.made.is_none());
+        let Call { op_count, count, dtype, root, ranks, stream, global_rank, .. } = *call;
+        let mut alike = Alike { comm, function, count, dtype, ranks, global_rank, choice: None };
+        if self.counts.len() >= SIZES && !self.counts.contains_key(&alike) {
+            alike.count = MANY;
+        }
+        *self.counts.entry(alike).or_default() += 1;
+        let number = of.before + of.kept.len() as u64;
+        of.kept.push_back(Kept { function, op_count, count, dtype, root, ranks, stream, global_rank, choice: None });
+        if let Keep::Last(last) = self.keep {
+            while of.kept.len() > last {
+                of.kept.pop_front();
+                of.before += 1;
+            }
+        }
+        let thread = thread as usize;
+        if self.waiting.len() <= thread {
+            self.waiting.resize_with(thread + 1, VecDeque::new);
+        }
+        let waiting = &mut self.waiting[thread];
+        if waiting.len() == WAITING {
+            waiting.pop_front();
+        }
+        waiting.push_back(Waiting { alike, number });
+    }
+
+    fn init(&mut self, process: u32, pointer: u64, made: (u32, u64, u64), device: Option<u32>) {
+        let known = self.live.get(&(process, pointer)).map(|comm| &mut self.comms[*comm as usize]);
+        // It is printed at the beginning and at the end of the making.
+        if let Some(known) = known.filter(|known| known.made.is_none_or(|of| of == made)) {
+            (known.made, known.device) = (Some(made), device);
+            return;
+        }
+        self.comms.push(Comm { process, made: Some(made), device, ..Comm::default() });
+        self.live.insert((process, pointer), self.comms.len() as u32 - 1);
+    }
+
+    /// Gives a choice to the oldest call of the thread that is of that function and has none: within a group all calls come first.
+    fn tuned(&mut self, thread: u32, function: &[u8], choice: u32) {
+        let function = self.functions.number(function);
+        let Some(waiting) = self.waiting.get_mut(thread as usize) else { return };
+        let Some(at) = waiting.iter().position(|call| call.alike.function == function) else { return };
+        let Some(Waiting { alike, number }) = waiting.remove(at) else { return };
+        if let Some(count) = self.counts.get_mut(&alike) {
+            *count -= 1;
+        }
+        *self.counts.entry(Alike { choice: Some(choice), ..alike }).or_default() += 1;
+        let of = &mut self.comms[alike.comm as usize];
+        let kept = number.checked_sub(of.before).and_then(|at| of.kept.get_mut(usize::try_from(at).ok()?));
+        if let Some(kept) = kept {
+            kept.choice = Some(choice);
+        }
+    }
+
+    fn choice(&mut self, algorithm: &[u8], protocol: &[u8], channels: Option<u32>) -> u32 {
+        let (algorithm, protocol) = (name_of(algorithm, ALGORITHMS), name_of(protocol, PROTOCOLS));
+        let is_same = |known: &(Arc<str>, Arc<str>, Option<u32>)| {
+            *known.0 == *algorithm && *known.1 == *protocol && known.2 == channels
+        };
+        let at = self.choices.iter().position(is_same).unwrap_or_else(|| {
+            self.choices.push((algorithm.as_ref().into(), protocol.as_ref().into(), channels));
+            self.choices.len() - 1
+        });
+        at as u32
+    }
+
+    fn finish(mut self, records: &mut Records) {
+        let functions: Vec<(Arc<str>, Option<Collective>)> = self
+            .functions
+            .names
+            .iter()
+            .map(|name| {
+                let text = String::from_utf8_lossy(name);
+                let collective = Collective::of_record(&text);
+                (records.text(collective.map_or(&*text, |collective| collective.name())), collective)
+            })
+            .collect();
+        let mut comms = Vec::with_capacity(self.comms.len());
+        for comm in &self.comms {
+            comms.push(status(comm, &self.processes, records));
+        }
+        let dtype = |records: &mut Records, number| values::dtype_of_number(number).map(|name| records.text(name));
+        let mut counts: Vec<(Alike, u64)> = self.counts.drain().filter(|(_, count)| *count > 0).collect();
+        counts.sort_unstable();
+        for (alike, count) in counts {
+            let comm = &self.comms[alike.comm as usize];
+            let (name, collective) = &functions[alike.function as usize];
+            let ranks = alike.ranks.or(comm.made.map(|(_, ranks, _)| ranks));
+            let dtype = dtype(records, alike.dtype);
+            let of_size = collective.filter(|_| alike.count != MANY).zip(dtype.as_ref());
+            let bytes = of_size.and_then(|(of, dtype)| values::bytes(of, alike.count, dtype, ranks));
+            let choice = alike.choice.and_then(|choice| self.choices.get(choice as usize));
+            records.calls.push(CallCount {
+                source: Source::DebugLog,
+                communicator: comms[alike.comm as usize],
+                rank: alike.global_rank.map(|rank| RankId(rank.into())),
+                place: comm.made.map(|(rank, ..)| rank),
+                collective: Some(Arc::clone(name)),
+                dtype,
+                bytes,
+                algorithm: choice.map(|(algorithm, ..)| Arc::clone(algorithm)),
+                protocol: choice.map(|(_, protocol, _)| Arc::clone(protocol)),
+                channels: choice.and_then(|(.., channels)| *channels),
+                count,
+            });
+        }
+        for (comm, communicator) in self.comms.iter().zip(&comms) {
+            for kept in &comm.kept {
+                let (name, collective) = &functions[kept.function as usize];
+                let ranks = kept.ranks.or(comm.made.map(|(_, ranks, _)| ranks));
+                let dtype = dtype(records, kept.dtype);
+                let choice = kept.choice.and_then(|choice| self.choices.get(choice as usize));
+                let elements = collective.map(|collective| values::elements(collective, kept.count, ranks));
+                let bytes =
+                    collective.zip(dtype.as_ref()).and_then(|(of, dtype)| values::bytes(of, kept.count, dtype, ranks));
+                records.push(Operation {
+                    source: Source::DebugLog,
+                    rank: kept.global_rank.map(|rank| RankId(rank.into())),
+                    place: comm.made.map(|(rank, ..)| rank),
+                    communicator: *communicator,
+                    sequence: i64::try_from(kept.op_count).ok(),
+                    counts: Counts::Communicator,
+                    collective: Some(Arc::clone(name)),
+                    dtype,
+                    in_elements: elements.and_then(|(input, _)| input),
+                    out_elements: elements.and_then(|(_, output)| output),
+                    bytes,
+                    peer: collective.filter(|of| has_peer(*of)).map(|_| kept.root),
+                    algorithm: choice.map(|(algorithm, ..)| Arc::clone(algorithm)),
+                    protocol: choice.map(|(_, protocol, _)| Arc::clone(protocol)),
+                    channels: choice.and_then(|(.., channels)| *channels),
+                    stream_handle: kept.stream,
+                    ..Operation::default()
+                });
+            }
+        }
+    }
+}
+
+/// Adds the communicator, and on which host and device its rank is.
+fn status(comm: &Comm, processes: &Names, records: &mut Records) -> Option<usize> {
+    let (rank, ranks, id) = comm.made?;
+    let communicator =
+        records.communicator(Communicator { hash: Some(id), size: Some(ranks), ..Communicator::default() });
+    let process = processes.names.get(comm.process as usize).map(|name| String::from_utf8_lossy(name));
+    let parts = process.as_deref().and_then(|process| process.rsplit_once(':'));
+    records.rank_status.push(RankStatus {
+        source: Source::DebugLog,
+        communicator: Some(communicator),
+        place: Some(rank),
+        host: parts.map(|(host, _)| host.to_owned()),
+        pid: parts.and_then(|(_, pid)| pid.parse().ok()),
+        device: comm.device.map(i64::from),
+        ..RankStatus::default()
+    });
+    Some(communicator)
+}
+
+fn has_peer(collective: Collective) -> bool {
+    use Collective::{Broadcast, Gather, Recv, Reduce, Scatter, Send};
+    matches!(collective, Send | Recv | Broadcast | Reduce | Gather | Scatter)
+}
+
+/// A name, or that of a number.
+fn name_of<'a>(text: &'a [u8], names: &'a [&'a str]) -> std::borrow::Cow<'a, str> {
+    let text = String::from_utf8_lossy(text);
+    let number = text.parse::<usize>().ok().and_then(|number| names.get(number));
+    match number {
+        Some(name) => (*name).into(),
+        None => text,
+    }
+}
+
+/// Names with numbers. The name of one line is mostly that of the next.
+#[derive(Default)]
+struct Names {
+    names: Vec<Box<[u8]>>,
+    numbers: HashMap<Box<[u8]>, u32, RandomState>,
+    last: Option<u32>,
+}
+
+impl Names {
+    fn number(&mut self, name: &[u8]) -> u32 {
+        if let Some(last) = self.last.filter(|last| *self.names[*last as usize] == *name) {
+            return last;
+        }
+        let number = self.numbers.get(name).copied().unwrap_or_else(|| {
+            let number = self.names.len() as u32;
+            self.names.push(name.into());
+            self.numbers.insert(name.into(), number);
+            number
+        });
+        self.last = Some(number);
+        number
+    }
+}

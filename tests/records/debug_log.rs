@@ -1,0 +1,138 @@
+//! NCCL's own log: calls, communicators, choices, in a stream of any length.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::time::Instant;
+
+use nccl_stacks::operation::{Counts, Source};
+use nccl_stacks::records::{Keep, read_all};
+
+use crate::megatrace::Logs;
+
+const INIT: &str = "node:100:101 [0] NCCL INFO ncclCommInitRank comm 0x5600 rank 3 nranks 8 cudaDev 0 nvmlDev 0 busId 1000 \
+                    commId 0xabcd - Init COMPLETE\n";
+
+fn call(thread: u32, function: &str, number: u64, count: u64, comm: &str) -> String {
+    format!(
+        "node:100:{thread} [0] NCCL INFO {function}: opCount {number:x} sendbuff 0x7f recvbuff 0x7f count {count} datatype 9 op 0 \
+         root 2 comm {comm} [nranks=8] stream 0x55\n"
+    )
+}
+
+#[test]
+fn calls_find_their_communicator_and_choice() {
+    let mut text = INIT.to_owned();
+    text.push_str("node:100:101 [0] NCCL INFO Connected all rings\n");
+    text.push_str(&call(101, "AllReduce", 26, 1024, "0x5600"));
+    // Of another thread with the same function: its choice is its own.
+    text.push_str(&call(102, "AllReduce", 27, 2048, "0x5600"));
+    text.push_str(&call(101, "Broadcast", 28, 64, "0x5600"));
+    text.push_str("node:100:102 [0] NCCL INFO AllReduce: 4096 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..1}\n");
+    text.push_str("node:100:101 [0] NCCL INFO AllReduce: 2048 Bytes -> Algo 1 proto 2 time 20.5\n");
+    // A pointer of which nothing says what it is, and a line that is cut.
+    text.push_str(&call(101, "AllGather", 0, 16, "0x9900"));
+    text.push_str("node:100:101 [0] NCCL INFO AllReduce: opCount 1d sendbu\n");
+    let records = Logs::of(&[("nccl.log", &text)]).read(Keep::All);
+    let file = &records.files[0];
+    assert_eq!((file.source, file.records, file.skipped[0].count), (Some(Source::DebugLog), 4, 1));
+    assert!(
+        file.notes[0].starts_with("1 calls are of communicators whose making is not in the log"),
+        "{:?}",
+        file.notes
+    );
+    let shown: Vec<_> = records
+        .operations
+        .iter()
+        .map(|of| {
+            let hash = records.communicator_of(of).and_then(|of| of.hash);
+            (of.sequence.unwrap(), hash, of.place, of.bytes.unwrap(), of.algorithm.as_deref(), of.protocol.as_deref())
+        })
+        .collect();
+    let (hash, place) = (Some(0xabcd), Some(3));
+    assert_eq!(
+        shown,
+        [
+            (26, hash, place, 2048, Some("RING"), Some("SIMPLE")),
+            (27, hash, place, 4096, Some("TREE"), Some("LL")),
+            (28, hash, place, 128, None, None),
+            // 16 of two bytes from each of eight ranks.
+            (0, None, None, 256, None, None),
+        ]
+    );
+    assert!(records.operations.iter().all(|of| of.counts == Counts::Communicator && of.enqueued.is_none()));
+    assert_eq!((records.operations[2].peer, records.operations[1].channels), (Some(2), Some(2)));
+    let status = &records.rank_status[0];
+    assert_eq!((status.host.as_deref(), status.pid, status.place), (Some("node"), Some(100), Some(3)));
+}
+
+#[test]
+fn a_pointer_that_is_used_again_is_another_communicator() {
+    let text = INIT.to_owned()
+        + &call(101, "AllReduce", 0, 1, "0x5600")
+        + &INIT.replace("0xabcd", "0xef01").replace("rank 3", "rank 1")
+        + &call(101, "AllReduce", 0, 1, "0x5600");
+    let records = Logs::of(&[("nccl.log", &text)]).read(Keep::All);
+    let of = |at: usize| (records.communicator_of(&records.operations[at]).unwrap().hash, records.operations[at].place);
+    assert_eq!((of(0), of(1)), ((Some(0xabcd), Some(3)), (Some(0xef01), Some(1))));
+}
+
+#[test]
+fn the_last_are_kept_and_all_are_counted() {
+    let mut text = INIT.to_owned();
+    for number in 0..1000 {
+        text.push_str(&call(101, "AllReduce", number, 1024 << (number % 2), "0x5600"));
+        if number % 4 < 2 {
+            text.push_str(
+                "node:100:101 [0] NCCL INFO AllReduce: 1 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0}\n",
+            );
+        }
+    }
+    let records = Logs::of(&[("nccl.log", &text)]).read(Keep::Last(3));
+    let kept: Vec<i64> = records.operations.iter().map(|of| of.sequence.unwrap()).collect();
+    assert_eq!(kept, [997, 998, 999]);
+    let counts: Vec<_> =
+        records.calls.iter().map(|calls| (calls.bytes.unwrap(), calls.algorithm.as_deref(), calls.count)).collect();
+    assert_eq!(counts.iter().map(|(.., count)| count).sum::<u64>(), 1000);
+    assert!(counts.contains(&(2048, Some("RING"), 250)) && counts.contains(&(4096, None, 250)), "{counts:?}");
+}
+
+/// Measures, with the profile that it is compiled with: `cargo test --release --test records -- --ignored --nocapture big_log`.
+#[test]
+#[ignore = "writes a gigabyte"]
+fn a_big_log_is_read_in_a_stream() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nccl.log");
+    let megabytes: usize = std::env::var("NCCL_LOG_MB").map_or(1000, |text| text.parse().unwrap());
+    let mut file = std::io::BufWriter::new(std::fs::File::create(&path).unwrap());
+    let (mut written, mut number, mut block) = (0, 0_u64, String::new());
+    for rank in 0..8 {
+        block.push_str(&INIT.replace("0x5600", &format!("0x56{rank}0")).replace("rank 3", &format!("rank {rank}")));
+    }
+    while written < megabytes << 20 {
+        for rank in 0..8 {
+            block.push_str(&call(100 + rank, "AllReduce", number, 1024 << (number % 20), &format!("0x56{rank}0")));
+            writeln!(
+                block,
+                "node:100:{} [0] NCCL INFO AllReduce: 1 Bytes -> Algo RING proto LL channel{{Lo..Hi}}={{0..3}}",
+                100 + rank
+            )
+            .unwrap();
+        }
+        number += 1;
+        file.write_all(block.as_bytes()).unwrap();
+        written += block.len();
+        block.clear();
+    }
+    file.into_inner().unwrap();
+    let start = Instant::now();
+    let records = read_all(&[path], Keep::Last(8), 1);
+    let seconds = start.elapsed().as_secs_f64();
+    assert_eq!(records.files[0].records, 8 * number);
+    assert_eq!(records.calls.iter().map(|calls| calls.count).sum::<u64>(), 8 * number);
+    assert_eq!(records.operations.len(), 64);
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default();
+    eprintln!("{:.0} MB/s, {peak}", written as f64 / 1e6 / seconds);
+}
