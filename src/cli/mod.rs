@@ -10,6 +10,7 @@ mod config;
 mod diff;
 mod export;
 mod failure;
+mod hang;
 mod interrupt;
 mod kernels;
 mod man;
@@ -52,6 +53,7 @@ fn run(cli: &Cli) -> Result<(), Stop> {
         None => stacks::run(&cli.stacks),
         Some(Command::Kernels(args)) => kernels::run(args),
         Some(Command::Ranks(args)) => ranks::run(args),
+        Some(Command::Hang(args)) => hang::run(args),
         Some(Command::Diff(args)) => diff::run(args),
         Some(Command::Export(args)) => export::run(args),
         Some(Command::Repair(args)) => repair::run(args),

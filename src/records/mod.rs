@@ -4,8 +4,11 @@
 //! of what was recorded and not of a format. Damaged records are counted and skipped, and keys that a reader does not know are
 //! accepted: all of these formats grow.
 
+mod document;
 mod file;
+mod flight_recorder;
 mod format;
+mod pickle;
 mod tables;
 
 use std::io::{BufRead, BufReader, Read};
@@ -27,7 +30,7 @@ use crate::operation::Source;
 use format::{Format, Reading, SNIFF};
 
 /// All sources. The first that recognises a file reads it.
-const FORMATS: &[Format] = &[];
+const FORMATS: &[Format] = &[flight_recorder::FORMAT];
 
 /// What wrote a file, by its first decompressed bytes; `None` if it is none of the known sources.
 pub fn source_of(head: &[u8]) -> Option<Source> {

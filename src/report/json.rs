@@ -73,6 +73,14 @@ pub(super) fn rank_changes(changes: &RankChanges, out: &mut impl Write) -> io::R
     document("nccl-stacks/ranks-diff", None, changes, out)
 }
 
+/// Writes whether a job hangs.
+///
+/// # Errors
+/// What the writer fails with.
+pub(super) fn hang(answer: &impl Serialize, name: &str, out: &mut impl Write) -> io::Result<()> {
+    document("nccl-stacks/hang", Some(name), answer, out)
+}
+
 /// Writes two traces side by side.
 ///
 /// # Errors

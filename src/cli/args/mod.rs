@@ -2,6 +2,7 @@
 
 mod commands;
 mod families;
+mod hang;
 mod ranks;
 mod shared;
 mod size;
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) use commands::{Completions, Diff, DiffBound, Export, Kernels, Man, Repair, Sql};
+pub(crate) use hang::Hang;
 pub(crate) use ranks::{RankOf, Ranks};
 pub(crate) use shared::{Climbing, Reading, Selection, Span, Start};
 pub(crate) use words::{Colour, Format, On, Sort, Switch, TableFormat, Weigh};
@@ -82,6 +84,7 @@ impl Cli {
             None => Some(&mut self.stacks.reading),
             Some(Command::Kernels(args)) => Some(&mut args.reading),
             Some(Command::Ranks(args)) => Some(&mut args.reading),
+            Some(Command::Hang(args)) => Some(&mut args.reading),
             Some(Command::Diff(args)) => Some(&mut args.reading),
             Some(Command::Sql(args)) => Some(&mut args.reading),
             Some(Command::Export(args)) => Some(&mut args.reading),
@@ -111,6 +114,11 @@ pub(crate) enum Command {
     /// Each trace is a rank. Kernels of one collective are matched, the ranks' clocks are aligned by them, and the answer says how far that
     /// can be trusted.
     Ranks(Box<Ranks>),
+    /// Whether a job hangs, on which ranks and in which call, by NCCL's own records
+    ///
+    /// Records are dumps of PyTorch's flight recorder, answers of NCCL's RAS, and logs. Ranks whose records are missing make it say less.
+    /// The exit code is 4 if the job hangs.
+    Hang(Hang),
     /// Two traces side by side: which stacks cost more in the second, which are new, which are gone
     ///
     /// Stacks are matched by file and function, so line numbers may differ. Captures of CUDA graphs are read from a folder

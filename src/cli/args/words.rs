@@ -6,6 +6,7 @@ use nccl_stacks::analysis::cost::Order;
 use nccl_stacks::attribution::launches::WindowOn;
 use nccl_stacks::ranks::clock::ClockMode;
 use nccl_stacks::report::diff::DiffForm;
+use nccl_stacks::report::hang::HangForm;
 use nccl_stacks::report::ranks::RankForm;
 use nccl_stacks::report::{Form, Weight};
 
@@ -21,6 +22,22 @@ impl From<On> for WindowOn {
         match on {
             On::Launch => WindowOn::Launch,
             On::Kernel => WindowOn::Kernel,
+        }
+    }
+}
+
+/// A form of what is said of a hang.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum HangFormat {
+    Text,
+    Json,
+}
+
+impl From<HangFormat> for HangForm {
+    fn from(format: HangFormat) -> Self {
+        match format {
+            HangFormat::Text => HangForm::Text,
+            HangFormat::Json => HangForm::Json,
         }
     }
 }
