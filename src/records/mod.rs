@@ -9,6 +9,7 @@ mod file;
 mod flight_recorder;
 mod format;
 mod pickle;
+mod ras;
 mod tables;
 
 use std::io::{BufRead, BufReader, Read};
@@ -30,7 +31,7 @@ use crate::operation::Source;
 use format::{Format, Reading, SNIFF};
 
 /// All sources. The first that recognises a file reads it.
-const FORMATS: &[Format] = &[flight_recorder::FORMAT];
+const FORMATS: &[Format] = &[flight_recorder::FORMAT, ras::FORMAT];
 
 /// What wrote a file, by its first decompressed bytes; `None` if it is none of the known sources.
 pub fn source_of(head: &[u8]) -> Option<Source> {

@@ -123,11 +123,12 @@ impl<'a> Whole<'a> {
         Whole { records, distance: distances(roots, &waits), waits_for, last }
     }
 
-    /// By what groups are sorted: the distance, and since when ranks wait.
-    fn order(&self, at: usize, finding: &Finding) -> (u32, Option<crate::time::Ns>) {
+    /// By what groups are sorted: the distance, whether they are without the number of a collective, and since when ranks wait.
+    fn order(&self, at: usize, finding: &Finding) -> (u32, bool, Option<crate::time::Ns>) {
         let oldest = finding.awaited.or_else(|| finding.oldest.values().next().copied());
         let since = oldest.and_then(|oldest| self.records.operations[oldest].enqueued);
-        (self.distance.get(&at).copied().unwrap_or(u32::MAX), since)
+        // The numbers of collectives say more than sends without receives.
+        (self.distance.get(&at).copied().unwrap_or(u32::MAX), finding.sequence.is_none(), since)
     }
 
     fn hung(&self, at: usize, group: &Group, finding: &Finding, groups: &Groups) -> HungGroup {

@@ -49,6 +49,8 @@ pub enum CellState {
 
 pub(super) fn row(group: &Group, finding: &Finding, records: &Records) -> MatrixRow {
     let mut cells: Vec<Cell> = Vec::new();
+    // Else the number is of a send or receive, and the rank's own.
+    let is_counted = group.members.values().all(|member| member.peers.is_empty());
     for (rank, member) in &group.members {
         let state = match () {
             () if finding.odd.contains(rank) => CellState::Odd,
@@ -59,9 +61,8 @@ pub(super) fn row(group: &Group, finding: &Finding, records: &Records) -> Matrix
         };
         let operations = || member.collectives.iter().map(|at| &records.operations[*at]);
         let open = operations().find(|operation| is_open(operation)).and_then(|operation| operation.sequence);
-        let is_counted = member.peers.is_empty();
         let said = member.status.last().and_then(|at| records.rank_status[*at].last_enqueued).filter(|_| is_counted);
-        let last = || operations().filter_map(|operation| operation.sequence).max().max(said);
+        let last = || operations().filter(|_| is_counted).filter_map(|operation| operation.sequence).max().max(said);
         cells.push(Cell { rank: *rank, state, sequence: open.or_else(last) });
     }
     cells.extend(group.unknown().into_iter().map(|rank| Cell { rank, state: CellState::Unknown, sequence: None }));

@@ -141,7 +141,7 @@ pub struct OpenGroup {
 pub enum EvidenceKind {
     /// The ranks enqueued nothing after `last`; the peers wait in `sequence`.
     NeverEnqueued,
-    /// Operations from `sequence` to `last` are incomplete on the ranks, and the peers have completed `sequence`.
+    /// Operations from `sequence` to `last` are incomplete on the ranks, and the peers have completed those up to `there`.
     Stuck,
     /// The same, of an operation with a root, which may end on some ranks before others take part.
     StuckRooted,

@@ -108,8 +108,10 @@ fn say_who(group: &Group, records: &Records, positions: &BTreeMap<u32, Position>
         if !is_rooted {
             finding.proved.extend(&ranks);
         }
+        let done = positions.values().map(|of| of.next().0).filter(|next| *next > open).min();
+        let there = done.map(|next| next.saturating_sub(1).to_string());
         let evidence = Evidence::of(kind, ranks, peers);
-        finding.evidence.push(Evidence { collective: name, sequence: Some(open), last, ..evidence });
+        finding.evidence.push(Evidence { collective: name, sequence: Some(open), last, there, ..evidence });
     }
     finding.waiting = waiting.into_iter().collect();
     finding.collective = collective;

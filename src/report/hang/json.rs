@@ -57,8 +57,8 @@ pub(super) fn hang(report: &HangReport, name: &str, out: &mut Vec<u8>) -> io::Re
         outcome: report.outcome,
         culprits: &report.culprits,
         circle: &report.circle,
-        hung: report.hung.iter().map(group).collect(),
-        lagging: report.lagging.iter().map(group).collect(),
+        hung: report.hung.iter().map(|of| group(of, &report.culprits)).collect(),
+        lagging: report.lagging.iter().map(|of| group(of, &report.culprits)).collect(),
         open: &report.open,
         matrix: &report.matrix,
         rank_count: report.rank_count,
@@ -71,7 +71,7 @@ pub(super) fn hang(report: &HangReport, name: &str, out: &mut Vec<u8>) -> io::Re
     json::hang(&answer, name, out)
 }
 
-fn group(of: &HungGroup) -> Group<'_> {
+fn group<'a>(of: &'a HungGroup, culprits: &[u32]) -> Group<'a> {
     Group {
         name: &of.name,
         distance: of.distance,
@@ -83,7 +83,7 @@ fn group(of: &HungGroup) -> Group<'_> {
         waiting_ranks: &of.waiting_ranks,
         unknown_ranks: &of.unknown_ranks,
         evidence: of.evidence.iter().map(|evidence| Proof { text: sentence(evidence), evidence }).collect(),
-        advice: advice(of),
+        advice: advice(of, culprits),
         paths: of.paths.as_ref(),
     }
 }

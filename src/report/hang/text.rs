@@ -1,11 +1,11 @@
 //! The answer for people: the verdict, where it begins and why, what waits for that, and a matrix of ranks and groups.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use super::verdict::{notes, verdict};
 use super::words::{advice, capital, operation, ranks, sentence};
-use crate::analysis::hang::{Cell, CellState, ComparedPaths, HangReport, HungGroup, MatrixRow, OpenGroup};
+use crate::analysis::hang::{Cell, CellState, ComparedPaths, Evidence, EvidenceKind, HangReport, HungGroup, MatrixRow, OpenGroup};
 use crate::report::Screen;
 use crate::report::column::{Column, Table};
 use crate::report::format::visible;
@@ -26,7 +26,7 @@ const LETTERS: &[&str] = &["A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K"
 
 pub(super) fn hang(report: &HangReport, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
     let screen = Screen { width: screen.width.or(Some(WIDTH)), ..screen.clone() };
-    let page = Page { screen: &screen, report };
+    let mut page = Page { screen: &screen, report, said: BTreeSet::new() };
     writeln!(out, "{}", screen.fill(&screen.accent(&visible(&verdict(report)))))?;
     let is_root = |group: &&HungGroup| group.distance.is_none_or(|distance| distance == 0);
     let roots: Vec<&HungGroup> = report.hung.iter().filter(is_root).chain(&report.lagging).collect();
@@ -61,6 +61,8 @@ fn more(all: usize, shown: usize, out: &mut Vec<u8>) -> io::Result<()> {
 struct Page<'a> {
     screen: &'a Screen,
     report: &'a HangReport,
+    /// What was said of a group and need not be said of the next.
+    said: BTreeSet<String>,
 }
 
 impl Page<'_> {
@@ -79,18 +81,34 @@ impl Page<'_> {
         at.and_then(|at| LETTERS.get(at)).map_or(String::new(), |letter| format!("{letter}  "))
     }
 
-    fn group(&self, group: &HungGroup, out: &mut Vec<u8>) -> io::Result<()> {
+    fn group(&mut self, group: &HungGroup, out: &mut Vec<u8>) -> io::Result<()> {
         let what = operation(group.collective.as_deref(), group.sequence);
         let of = if group.name.ranks.is_empty() { String::new() } else { format!(", {}", ranks(&group.name.ranks)) };
         let title = format!("{}{}{of}: {what}", self.letter(&group.name.group), group.name.group);
         self.indented(&title, 2, out)?;
-        for evidence in &group.evidence {
-            self.indented(&sentence(evidence), 6, out)?;
+        // What is said of ranks that wait for others themselves is less than what is said of those at fault.
+        let culprits = &self.report.culprits;
+        let blames = |evidence: &&Evidence| {
+            culprits.is_empty() || evidence.ranks.iter().chain(&evidence.peers).any(|rank| culprits.contains(rank))
+        };
+        let shown: Vec<&Evidence> = group.evidence.iter().filter(|of| self.screen.verbose || blames(of)).collect();
+        for evidence in &shown {
+            let text = sentence(evidence);
+            if evidence.kind != EvidenceKind::NoOperations || self.said.insert(text.clone()) {
+                self.indented(&text, 6, out)?;
+            }
+        }
+        if shown.len() < group.evidence.len() {
+            let n = group.evidence.len() - shown.len();
+            self.indented(&format!("{n} more of ranks that wait elsewhere; --verbose shows them."), 6, out)?;
         }
         if !group.unknown_ranks.is_empty() {
             self.indented(&format!("There are no records of {}.", ranks(&group.unknown_ranks)), 6, out)?;
         }
-        advice(group).map_or(Ok(()), |advice| self.indented(&advice, 6, out))
+        match advice(group, &self.report.culprits).filter(|advice| self.said.insert(advice.clone())) {
+            Some(advice) => self.indented(&advice, 6, out),
+            None => Ok(()),
+        }
     }
 
     /// Both call paths around the frame at which they part.
@@ -149,12 +167,18 @@ impl Page<'_> {
 
     /// Ranks by groups, as many groups as fit.
     fn matrix(&self, out: &mut Vec<u8>) -> io::Result<()> {
-        let groups: Vec<&MatrixRow> = self.report.matrix.iter().take(LETTERS.len()).collect();
-        let at_fault = |cell: &Cell| !matches!(cell.state, CellState::Waiting | CellState::Done);
-        let mut members: BTreeSet<(bool, u32)> = BTreeSet::new();
-        let blamed: BTreeSet<u32> =
-            groups.iter().flat_map(|row| &row.cells).filter(|cell| at_fault(cell)).map(|cell| cell.rank).collect();
-        members.extend(groups.iter().flat_map(|row| &row.cells).map(|cell| (!blamed.contains(&cell.rank), cell.rank)));
+        let all = &self.report.matrix;
+        let width = self.screen.width.unwrap_or(WIDTH);
+        let mut taken = "rank  ".len();
+        let fits = |row: &&MatrixRow| {
+            taken += row.cells.iter().map(|cell| word(cell).chars().count()).max().unwrap_or(0) + 2;
+            taken <= width
+        };
+        let groups: Vec<&MatrixRow> = all.iter().take(LETTERS.len()).take_while(fits).collect();
+        let cells = || groups.iter().flat_map(|row| &row.cells);
+        let at_fault = |cell: &&Cell| !matches!(cell.state, CellState::Waiting | CellState::Done);
+        let blamed: BTreeSet<u32> = cells().filter(at_fault).map(|cell| cell.rank).collect();
+        let members: BTreeSet<(bool, u32)> = cells().map(|cell| (!blamed.contains(&cell.rank), cell.rank)).collect();
         let rows = if self.screen.verbose { usize::MAX } else { ROWS };
         let mut shown: Vec<u32> = members.iter().take(rows).map(|(_, rank)| *rank).collect();
         shown.sort_unstable();
@@ -163,22 +187,19 @@ impl Page<'_> {
         }
         let columns: &[Column<u32>] = &[Column::all_right("rank", |rank, ()| rank.to_string())];
         let mut table = Table::of(columns, shown.iter().map(|rank| (rank, ())));
-        let width = self.screen.width.unwrap_or(WIDTH);
-        let mut in_table = 0;
         for (row, letter) in groups.iter().zip(LETTERS) {
-            let cell = |rank: &u32| row.cells.iter().find(|cell| cell.rank == *rank).map_or(String::new(), word);
-            let cells: Vec<String> = shown.iter().map(cell).collect();
-            let wide = cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0) + 2;
-            if table.width() + wide > width {
-                break;
-            }
-            table.push(letter, cells);
-            in_table += 1;
+            let by_rank: BTreeMap<u32, &Cell> = row.cells.iter().map(|cell| (cell.rank, cell)).collect();
+            table.push(letter, shown.iter().map(|rank| by_rank.get(rank).map_or(String::new(), |cell| word(cell))).collect());
         }
         writeln!(out, "\n{}", table.text().trim_end())?;
-        let (left, groups) = (members.len() - shown.len(), self.report.matrix.len() - in_table);
-        if left + groups > 0 {
-            let text = format!("Not in this table: {groups} groups, {left} ranks; --format json has all.");
+        let left = [(all.len() - groups.len(), "group"), (members.len() - shown.len(), "rank")];
+        let left: Vec<String> = left
+            .iter()
+            .filter(|(n, _)| *n > 0)
+            .map(|(n, what)| format!("{n} {what}{}", if *n == 1 { "" } else { "s" }))
+            .collect();
+        if !left.is_empty() {
+            let text = format!("Not in this table: {}; --format json has all.", left.join(" and "));
             self.indented(&text, 0, out)?;
         }
         Ok(())

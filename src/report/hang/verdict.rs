@@ -58,7 +58,12 @@ fn hung(report: &HangReport) -> String {
     reason(&odd, "called something else than the others", "called something else than the others");
     reason(&stuck, "has not finished what its peers have", "have not finished what their peers have");
     reason(&missing, "did not enqueue what its peers wait in", "did not enqueue what their peers wait in");
-    format!("The job hangs on {}{}: {}.", ranks(culprits), of_group(first), reasons.join("; "))
+    // An example says more than the rule.
+    let example = first.filter(|group| group.sequence.is_some() && !group.name.ranks_are_local);
+    let example = example.map_or(String::new(), |group| {
+        format!(", as in {} of {}", operation(group.collective.as_deref(), group.sequence), group.name.group)
+    });
+    format!("The job hangs on {}{}: {}{example}.", ranks(culprits), of_group(first), reasons.join("; "))
 }
 
 fn lagging(report: &HangReport) -> String {

@@ -77,7 +77,7 @@ pub(super) fn sentence(of: &Evidence) -> String {
                 EvidenceKind::StuckRooted => " It may end on some ranks before others take part.",
                 _ => "",
             };
-            format!("{what}{from} {is} incomplete on {who}, while {peers} {have} completed {}.{rooted}", completed(of))
+            format!("{what}{from} {is} incomplete on {who}, while {peers} {have} completed {}{rooted}", completed(of))
         }
         EvidenceKind::NoOperations => {
             let (its, are) = if of.ranks.len() == 1 { ("the dump", "has") } else { ("the dumps", "have") };
@@ -104,14 +104,19 @@ pub(super) fn sentence(of: &Evidence) -> String {
 
 /// What peers have completed of some operations.
 fn completed(of: &Evidence) -> String {
-    match (of.sequence, of.last) {
-        (Some(first), Some(last)) if last > first => format!("at least {first}"),
-        _ => "it".to_owned(),
+    let done = of.there.as_deref().and_then(|done| done.parse::<i64>().ok());
+    match (of.sequence.zip(of.last).filter(|(first, last)| last > first), done) {
+        (Some((_, last)), Some(done)) if done < last => format!("those up to {done}."),
+        (Some(_), _) => "them.".to_owned(),
+        (None, _) => "it.".to_owned(),
     }
 }
 
 /// What to do first about a group; `None` where it only waits for others.
-pub(super) fn advice(group: &HungGroup) -> Option<String> {
+pub(super) fn advice(group: &HungGroup, culprits: &[u32]) -> Option<String> {
+    let of = |blamed: &[u32]| -> Vec<u32> {
+        blamed.iter().copied().filter(|rank| culprits.is_empty() || culprits.contains(rank)).collect()
+    };
     let has = |kind: EvidenceKind| group.evidence.iter().any(|evidence| evidence.kind == kind);
     if group.distance.is_some_and(|distance| distance > 0) {
         return None;
@@ -119,15 +124,21 @@ pub(super) fn advice(group: &HungGroup) -> Option<String> {
     if !group.odd_ranks.is_empty() || has(EvidenceKind::Undecidable) {
         return Some("First compare the call paths: all ranks of a group have to call the same, in the same order.".to_owned());
     }
-    if !group.stuck_ranks.is_empty() {
-        let who = ranks(&group.stuck_ranks);
+    let stuck = of(&group.stuck_ranks);
+    if !stuck.is_empty() {
+        let who = ranks(&stuck);
         return Some(format!("First look at the GPU of {who}: Xid errors in dmesg, nvidia-smi -q, the kernel that runs there."));
     }
     if has(EvidenceKind::FewerCalls) && !has(EvidenceKind::NoProgress) {
         return Some("First ask again, and give both answers: if no count has moved, it hangs.".to_owned());
     }
-    let who = ranks(&group.missing_ranks);
-    Some(format!("First look at what the process of {who} does: py-spy dump, or whether it is there at all."))
+    let missing = of(&group.missing_ranks);
+    let who = ranks(&missing);
+    Some(match missing.len() {
+        0 => return None,
+        1 => format!("First look at what the process of {who} does: py-spy dump, or whether it is there at all."),
+        _ => format!("First look at what the processes of {who} do: py-spy dump, or whether they are there at all."),
+    })
 }
 
 #[cfg(test)]
