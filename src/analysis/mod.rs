@@ -8,6 +8,7 @@ pub mod collective_info;
 pub mod cost;
 pub mod delta;
 pub mod diff;
+pub mod hang;
 pub mod keep;
 pub mod losses;
 pub mod missing;

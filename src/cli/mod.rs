@@ -11,6 +11,7 @@ mod diff;
 mod entries;
 mod export;
 mod failure;
+mod hang;
 mod interrupt;
 mod kernels;
 mod man;
@@ -55,6 +56,7 @@ fn run(cli: &Cli) -> Result<(), Stop> {
         Some(Command::Kernels(args)) => kernels::run(args),
         Some(Command::Ranks(args)) => ranks::run(args),
         Some(Command::Records(args)) => records::run(args),
+        Some(Command::Hang(args)) => hang::run(args),
         Some(Command::Diff(args)) => diff::run(args),
         Some(Command::Export(args)) => export::run(args),
         Some(Command::Repair(args)) => repair::run(args),

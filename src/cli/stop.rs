@@ -55,6 +55,8 @@ impl Stop {
         match self {
             Stop::Failed(failure) => Some(format!("error: {}", harmless(&failure.to_string()))),
             Stop::Usage(message) => Some(format!("error: {message}")),
+            // Where the answer itself was printed, it has said so.
+            Stop::Hung(message) if message.is_empty() => None,
             Stop::NotFound(message) | Stop::Hung(message) | Stop::Exceeded(message) => Some(message.clone()),
             Stop::Interrupted => Some("Interrupted.".to_owned()),
             Stop::Left => Some("Nothing was chosen.".to_owned()),

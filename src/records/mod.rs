@@ -6,14 +6,18 @@
 
 mod comma;
 mod debug_log;
+mod document;
 mod file;
+mod flight_recorder;
 pub mod flow;
 mod format;
 mod inspector;
 mod lines;
 mod megatrace;
 mod objects;
+mod pickle;
 mod plugin_dump;
+mod ras;
 mod tables;
 
 use std::io::{BufRead, BufReader, Read};
@@ -35,8 +39,16 @@ use crate::operation::Source;
 use format::{Format, Reading, SNIFF};
 
 /// All sources. The first that recognises a file reads it.
-const FORMATS: &[Format] =
-    &[inspector::FORMAT, comma::FORMAT, plugin_dump::FORMAT, flow::FORMAT, megatrace::FORMAT, debug_log::FORMAT];
+const FORMATS: &[Format] = &[
+    flight_recorder::FORMAT,
+    ras::FORMAT,
+    inspector::FORMAT,
+    comma::FORMAT,
+    plugin_dump::FORMAT,
+    flow::FORMAT,
+    megatrace::FORMAT,
+    debug_log::FORMAT,
+];
 
 /// Keys of which a trace has one at its beginning.
 const TRACE_KEYS: &[&[u8]] = &[b"\"traceEvents\"", b"\"schemaVersion\"", b"\"deviceProperties\""];

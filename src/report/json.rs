@@ -96,6 +96,14 @@ pub(super) fn records<T: Serialize>(answer: &T, files: &str, out: &mut impl Writ
     document("nccl-stacks/records", Some(files), answer, out)
 }
 
+/// Writes whether a job hangs.
+///
+/// # Errors
+/// What the writer fails with.
+pub(super) fn hang(answer: &impl Serialize, name: &str, out: &mut impl Write) -> io::Result<()> {
+    document("nccl-stacks/hang", Some(name), answer, out)
+}
+
 /// Writes two traces side by side.
 ///
 /// # Errors

@@ -8,6 +8,7 @@ mod flame;
 mod folded;
 pub mod format;
 mod frames;
+pub mod hang;
 pub mod json;
 pub mod kernels;
 pub mod lists;

@@ -2,6 +2,7 @@
 
 mod commands;
 mod families;
+mod hang;
 mod ranks;
 mod records;
 mod shared;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) use commands::{Completions, Diff, DiffBound, Export, Kernels, Man, Repair, Sql};
+pub(crate) use hang::Hang;
 pub(crate) use ranks::{RankOf, Ranks};
 pub(crate) use records::Records;
 pub(crate) use shared::{Climbing, Reading, Selection, Span, Start};
@@ -85,6 +87,7 @@ impl Cli {
             Some(Command::Kernels(args)) => Some(&mut args.reading),
             Some(Command::Ranks(args)) => Some(&mut args.reading),
             Some(Command::Records(args)) => Some(&mut args.reading),
+            Some(Command::Hang(args)) => Some(&mut args.reading),
             Some(Command::Diff(args)) => Some(&mut args.reading),
             Some(Command::Sql(args)) => Some(&mut args.reading),
             Some(Command::Export(args)) => Some(&mut args.reading),
@@ -118,6 +121,11 @@ pub(crate) enum Command {
     ///
     /// Each source is recognised by what is in a file. What a source does not record is empty, and what is off has a line of its own.
     Records(Box<Records>),
+    /// Whether a job hangs, on which ranks and in which call, by NCCL's own records
+    ///
+    /// Records are dumps of PyTorch's flight recorder, answers of NCCL's RAS, and logs. Ranks whose records are missing make it say less.
+    /// The exit code is 4 if the job hangs.
+    Hang(Hang),
     /// Two traces side by side: which stacks cost more in the second, which are new, which are gone
     ///
     /// Stacks are matched by file and function, so line numbers may differ. Captures of CUDA graphs are read from a folder

@@ -7,6 +7,7 @@ use nccl_stacks::attribution::launches::WindowOn;
 use nccl_stacks::ranks::clock::ClockMode;
 use nccl_stacks::ranks::recorded::outliers::Outliers;
 use nccl_stacks::report::diff::DiffForm;
+use nccl_stacks::report::hang::HangForm;
 use nccl_stacks::report::ranks::RankForm;
 use nccl_stacks::report::recorded::RecordsForm;
 use nccl_stacks::report::{Form, Weight};
@@ -23,6 +24,22 @@ impl From<On> for WindowOn {
         match on {
             On::Launch => WindowOn::Launch,
             On::Kernel => WindowOn::Kernel,
+        }
+    }
+}
+
+/// A form of what is said of a hang.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum HangFormat {
+    Text,
+    Json,
+}
+
+impl From<HangFormat> for HangForm {
+    fn from(format: HangFormat) -> Self {
+        match format {
+            HangFormat::Text => HangForm::Text,
+            HangFormat::Json => HangForm::Json,
         }
     }
 }

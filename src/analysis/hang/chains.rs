@@ -1,0 +1,232 @@
+//! All groups together: on whom the job hangs, and which group waits for which.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::graph::{Graph, Rank};
+use super::groups::{Finding, Group, Groups};
+use super::{Evidence, EvidenceKind, HangReport, HungGroup, OpenGroup, Outcome, matrix, paths};
+use crate::records::Records;
+
+/// Puts what the groups show together.
+pub(super) fn report(records: &Records, groups: &Groups, found: Vec<Finding>) -> HangReport {
+    let all: Vec<(usize, &Group, &Finding)> =
+        groups.all.iter().zip(&found).enumerate().map(|(at, (group, finding))| (at, group, finding)).collect();
+    let is = |finding: &Finding, outcome: Outcome| finding.outcome == Some(outcome);
+    let is_hung = found.iter().any(|finding| is(finding, Outcome::Hung));
+    let (culprits, circle) = ends(&all);
+    let whole = Whole::of(records, &all, &culprits, &circle);
+    let hung_group = |(at, group, finding): &(usize, &Group, &Finding)| whole.hung(*at, group, finding, groups);
+    let blames = |finding: &Finding| !finding.stuck.is_empty() || !finding.missing.is_empty();
+    let (mut hung, mut lagging, mut open, mut rows) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for part in &all {
+        let (at, group, finding) = part;
+        match finding.outcome {
+            Some(Outcome::Hung) => hung.push((whole.order(*at, finding), hung_group(part), *part)),
+            Some(Outcome::Lagging) => lagging.push(hung_group(part)),
+            Some(Outcome::Unclear) if is_hung && blames(finding) => {
+                hung.push((whole.order(*at, finding), hung_group(part), *part));
+            }
+            Some(Outcome::Unclear) => open.push((whole.order(*at, finding), whole.open(*at, group, finding), *part)),
+            _ => continue,
+        }
+        if is(finding, Outcome::Lagging) {
+            rows.push(matrix::row(group, finding, records));
+        }
+    }
+    hung.sort_by(|(a, x, _), (b, y, _)| a.cmp(b).then_with(|| x.name.group.cmp(&y.name.group)));
+    open.sort_by(|(a, x, _), (b, y, _)| a.cmp(b).then_with(|| x.name.group.cmp(&y.name.group)));
+    let parts = hung.iter().map(|(.., part)| part).chain(open.iter().map(|(.., part)| part));
+    let matrix = parts.map(|(_, group, finding)| matrix::row(group, finding, records)).chain(rows).collect();
+    let unknown = hung.iter().flat_map(|(_, group, _)| &group.unknown_ranks);
+    let unknown: BTreeSet<u32> =
+        unknown.chain(open.iter().flat_map(|(_, group, _)| &group.unknown_ranks)).copied().collect();
+    let of =
+        |ranks: &BTreeSet<Rank>| ranks.iter().map(|(_, rank)| *rank).collect::<BTreeSet<u32>>().into_iter().collect();
+    let without = groups.ranks.iter().filter(|(_, count)| **count == 0).map(|(rank, _)| *rank).collect();
+    let local = || groups.all.iter().filter(|group| !group.is_global).map(|group| group.members.len()).max();
+    HangReport {
+        outcome: match () {
+            () if is_hung => Outcome::Hung,
+            () if !lagging.is_empty() => Outcome::Lagging,
+            () if !open.is_empty() => Outcome::Unclear,
+            () => Outcome::Clear,
+        },
+        culprits: of(&culprits),
+        circle: of(&circle),
+        hung: hung.into_iter().map(|(_, group, _)| group).collect(),
+        lagging,
+        open: open.into_iter().map(|(_, group, _)| group).collect(),
+        matrix,
+        rank_count: if groups.ranks.is_empty() { local().unwrap_or(0) } else { groups.ranks.len() },
+        ranks_without_records: unknown.into_iter().collect(),
+        ranks_without_operations: if records.operations.is_empty() { Vec::new() } else { without },
+        operation_count: records.operations.len(),
+        group_count: groups.all.iter().filter(|group| group.is_used(records)).count(),
+    }
+}
+
+/// The ranks at fault, and those in a circle.
+fn ends(all: &[(usize, &Group, &Finding)]) -> (BTreeSet<Rank>, BTreeSet<Rank>) {
+    let mut graph = Graph::default();
+    let mut proved: BTreeSet<Rank> = BTreeSet::new();
+    for (at, group, finding) in all {
+        let scope = (!group.is_global).then_some(*at);
+        if finding.outcome == Some(Outcome::Hung) && !finding.levels.is_empty() {
+            graph.levels(scope, &finding.levels, &finding.waiting);
+        }
+        finding.waits.iter().for_each(|(waiting, awaited)| graph.wait((scope, *waiting), (scope, *awaited)));
+        proved.extend(finding.proved.iter().map(|rank| (scope, *rank)));
+    }
+    if all.iter().all(|(.., finding)| finding.outcome != Some(Outcome::Hung)) {
+        return (BTreeSet::new(), BTreeSet::new());
+    }
+    let ends = graph.ends();
+    let circle = if ends.circles.is_disjoint(&proved) { ends.circles } else { BTreeSet::new() };
+    (ends.alone.union(&proved).copied().collect(), circle)
+}
+
+/// What is known beyond a group.
+struct Whole<'a> {
+    records: &'a Records,
+    distance: BTreeMap<usize, u32>,
+    waits_for: BTreeMap<usize, BTreeSet<String>>,
+    /// By rank of the job: the last operation that it enqueued.
+    last: BTreeMap<u32, usize>,
+}
+
+impl<'a> Whole<'a> {
+    fn of(
+        records: &'a Records,
+        all: &[(usize, &Group, &Finding)],
+        culprits: &BTreeSet<Rank>,
+        circle: &BTreeSet<Rank>,
+    ) -> Self {
+        let mut last: BTreeMap<u32, usize> = BTreeMap::new();
+        for (at, operation) in records.operations.iter().enumerate() {
+            let Some(rank) = operation.rank else { continue };
+            let known = last.entry(rank.0).or_insert(at);
+            if records.operations[*known].enqueued <= operation.enqueued {
+                *known = at;
+            }
+        }
+        let waits = waits(records, all);
+        let mut waits_for: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
+        for (at, others) in &waits {
+            waits_for.insert(*at, others.iter().map(|other| all[*other].1.name.group.clone()).collect());
+        }
+        let is_root = |(at, group, finding): &&(usize, &Group, &Finding)| {
+            let scope = (!group.is_global).then_some(*at);
+            let mut blamed = finding.missing.iter().chain(&finding.stuck).chain(&finding.odd);
+            let in_circle = || finding.waits.iter().any(|(rank, _)| circle.contains(&(scope, *rank)));
+            blamed.any(|rank| culprits.contains(&(scope, *rank)) || circle.contains(&(scope, *rank))) || in_circle()
+        };
+        let roots = all.iter().filter(is_root).map(|(at, ..)| *at).collect();
+        Whole { records, distance: distances(roots, &waits), waits_for, last }
+    }
+
+    /// By what groups are sorted: the distance, whether they are without the number of a collective, and since when ranks wait.
+    fn order(&self, at: usize, finding: &Finding) -> (u32, bool, Option<crate::time::Ns>) {
+        let oldest = finding.awaited.or_else(|| finding.oldest.values().next().copied());
+        let since = oldest.and_then(|oldest| self.records.operations[oldest].enqueued);
+        // The numbers of collectives say more than sends without receives.
+        (self.distance.get(&at).copied().unwrap_or(u32::MAX), finding.sequence.is_none(), since)
+    }
+
+    fn hung(&self, at: usize, group: &Group, finding: &Finding, groups: &Groups) -> HungGroup {
+        let list = |ranks: &BTreeSet<u32>| ranks.iter().copied().collect::<Vec<u32>>();
+        let mut evidence = finding.evidence.clone();
+        let is_empty = |rank: &&u32| group.is_global && groups.ranks.get(rank) == Some(&0);
+        let empty: Vec<u32> = finding.missing.iter().filter(is_empty).copied().collect();
+        if !empty.is_empty() {
+            evidence.push(Evidence::of(EvidenceKind::NoOperations, empty, Vec::new()));
+        }
+        HungGroup {
+            name: group.name.clone(),
+            distance: self.distance.get(&at).copied(),
+            collective: finding.collective.clone(),
+            sequence: finding.sequence,
+            missing_ranks: list(&finding.missing),
+            stuck_ranks: list(&finding.stuck),
+            odd_ranks: list(&finding.odd),
+            waiting_ranks: finding
+                .waiting
+                .difference(&finding.odd)
+                .filter(|rank| !finding.stuck.contains(rank))
+                .copied()
+                .collect(),
+            unknown_ranks: group.unknown(),
+            evidence,
+            paths: paths::compare(
+                finding,
+                |rank| self.last.get(&rank).copied().filter(|_| group.is_global),
+                self.records,
+            ),
+        }
+    }
+
+    fn open(&self, at: usize, group: &Group, finding: &Finding) -> OpenGroup {
+        let operations = || finding.oldest.values().map(|at| &self.records.operations[*at]);
+        let oldest = operations().min_by_key(|operation| (operation.enqueued, operation.sequence));
+        let is_collective = |operation: &&crate::operation::Operation| !super::groups::is_point_to_point(operation);
+        OpenGroup {
+            name: group.name.clone(),
+            distance: self.distance.get(&at).copied(),
+            collective: oldest.and_then(|operation| operation.collective.as_deref()).map(str::to_owned),
+            sequence: oldest.filter(is_collective).and_then(|operation| operation.sequence),
+            waiting_ranks: finding.waiting.iter().copied().collect(),
+            unknown_ranks: group.unknown(),
+            waits_for: self.waits_for.get(&at).into_iter().flatten().cloned().collect(),
+        }
+    }
+}
+
+/// Which groups each group waits for: those in which the ranks wait that it waits for; and if it waits for none, those in which its own
+/// ranks have waited for longer.
+fn waits(records: &Records, all: &[(usize, &Group, &Finding)]) -> BTreeMap<usize, BTreeSet<usize>> {
+    // By rank: the groups in which it waits for somebody, and the group of its oldest incomplete operation.
+    let mut waits_in: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    let mut oldest: BTreeMap<u32, (Option<crate::time::Ns>, usize)> = BTreeMap::new();
+    for (at, group, finding) in all.iter().filter(|(_, group, _)| group.is_global) {
+        debug_assert!(group.is_global);
+        if finding.outcome == Some(Outcome::Hung) {
+            finding.waiting.iter().for_each(|rank| waits_in.entry(*rank).or_default().push(*at));
+        }
+        for (rank, operation) in &finding.oldest {
+            let since = (records.operations[*operation].enqueued, *at);
+            let known = oldest.entry(*rank).or_insert(since);
+            *known = since.min(*known);
+        }
+    }
+    let mut found: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+    for (at, group, finding) in all.iter().filter(|(_, group, _)| group.is_global) {
+        debug_assert!(!group.members.is_empty());
+        let blamed: BTreeSet<&u32> = finding.missing.iter().chain(&finding.stuck).collect();
+        let mut others: BTreeSet<usize> = match blamed.is_empty() {
+            false => blamed.iter().filter_map(|rank| waits_in.get(rank)).flatten().copied().collect(),
+            true => finding.waiting.iter().filter_map(|rank| oldest.get(rank)).map(|(_, other)| *other).collect(),
+        };
+        others.remove(at);
+        found.insert(*at, others);
+    }
+    found
+}
+
+/// How many groups are between each group and the roots.
+fn distances(roots: Vec<usize>, waits: &BTreeMap<usize, BTreeSet<usize>>) -> BTreeMap<usize, u32> {
+    let mut waited: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (at, others) in waits {
+        others.iter().for_each(|other| waited.entry(*other).or_default().push(*at));
+    }
+    let mut distance: BTreeMap<usize, u32> = roots.iter().map(|root| (*root, 0)).collect();
+    let mut next: VecDeque<usize> = roots.into();
+    while let Some(at) = next.pop_front() {
+        let of = distance.get(&at).copied().unwrap_or(0);
+        for other in waited.get(&at).into_iter().flatten() {
+            if !distance.contains_key(other) {
+                distance.insert(*other, of + 1);
+                next.push_back(*other);
+            }
+        }
+    }
+    distance
+}

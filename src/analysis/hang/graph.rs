@@ -1,0 +1,180 @@
+//! Who waits for whom, followed to its end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A rank: of the job, or of the group of this number if its source knows only ranks within.
+pub(super) type Rank = (Option<usize>, u32);
+
+/// A graph of ranks, and of levels that are in place of several of them: with an edge from each rank of a group to each that it waits for,
+/// memory would grow with the square of the ranks.
+#[derive(Default)]
+pub(super) struct Graph {
+    numbers: BTreeMap<Rank, usize>,
+    edges: Vec<Vec<usize>>,
+    /// The nodes that are awaited.
+    awaited: BTreeSet<usize>,
+}
+
+/// Where waiting ends.
+pub(super) struct Ends {
+    /// Ranks that others wait for and that wait for nobody.
+    pub(super) alone: BTreeSet<Rank>,
+    /// Ranks that wait for each other, and for nobody else.
+    pub(super) circles: BTreeSet<Rank>,
+}
+
+impl Graph {
+    fn node(&mut self) -> usize {
+        self.edges.push(Vec::new());
+        self.edges.len() - 1
+    }
+
+    fn rank(&mut self, rank: Rank) -> usize {
+        if let Some(number) = self.numbers.get(&rank) {
+            return *number;
+        }
+        let number = self.node();
+        self.numbers.insert(rank, number);
+        number
+    }
+
+    /// Notes that one rank waits for another.
+    pub(super) fn wait(&mut self, waiting: Rank, awaited: Rank) {
+        let (from, to) = (self.rank(waiting), self.rank(awaited));
+        self.edges[from].push(to);
+        self.awaited.insert(to);
+    }
+
+    /// Notes the ranks of a group by how far they got: those who wait do so for all of the levels before theirs.
+    pub(super) fn levels(&mut self, scope: Option<usize>, levels: &[Vec<u32>], waits: &BTreeSet<u32>) {
+        let mut before: Option<usize> = None;
+        for ranks in levels {
+            let level = self.node();
+            self.edges[level].extend(before);
+            for rank in ranks {
+                let number = self.rank((scope, *rank));
+                self.edges[level].push(number);
+                if let Some(before) = before.filter(|_| waits.contains(rank)) {
+                    self.edges[number].push(before);
+                }
+            }
+            before = Some(level);
+        }
+        // All but the last level are awaited, if somebody of a later one waits.
+        let last = levels.iter().rposition(|ranks| ranks.iter().any(|rank| waits.contains(rank))).unwrap_or(0);
+        for rank in levels[..last].iter().flatten() {
+            let number = self.rank((scope, *rank));
+            self.awaited.insert(number);
+        }
+    }
+
+    /// Follows all waiting.
+    pub(super) fn ends(&self) -> Ends {
+        let component = components(&self.edges);
+        let mut leaves: BTreeSet<usize> = BTreeSet::new();
+        for (node, edges) in self.edges.iter().enumerate() {
+            if edges.iter().any(|to| component[*to] != component[node]) {
+                leaves.insert(component[node]);
+            }
+        }
+        let mut members: BTreeMap<usize, Vec<(Rank, usize)>> = BTreeMap::new();
+        for (rank, node) in &self.numbers {
+            members.entry(component[*node]).or_default().push((*rank, *node));
+        }
+        let mut ends = Ends { alone: BTreeSet::new(), circles: BTreeSet::new() };
+        for (component, ranks) in members {
+            if leaves.contains(&component) {
+                continue;
+            }
+            match &ranks[..] {
+                [(rank, node)] => drop(self.awaited.contains(node) && ends.alone.insert(*rank)),
+                several => ends.circles.extend(several.iter().map(|(rank, _)| *rank)),
+            }
+        }
+        ends
+    }
+}
+
+/// By node: the number of its strongly connected component (Tarjan's algorithm, with a stack of its own in place of recursion).
+fn components(edges: &[Vec<usize>]) -> Vec<usize> {
+    const NEW: usize = usize::MAX;
+    let n = edges.len();
+    let (mut index, mut low, mut component) = (vec![NEW; n], vec![0; n], vec![NEW; n]);
+    let (mut next, mut count) = (0, 0);
+    let (mut stack, mut calls): (Vec<usize>, Vec<(usize, usize)>) = (Vec::new(), Vec::new());
+    for start in 0..n {
+        if index[start] != NEW {
+            continue;
+        }
+        calls.push((start, 0));
+        while let Some((node, at)) = calls.pop() {
+            if at == 0 {
+                (index[node], low[node]) = (next, next);
+                next += 1;
+                stack.push(node);
+            }
+            if let Some(to) = edges[node].get(at) {
+                calls.push((node, at + 1));
+                if index[*to] == NEW {
+                    calls.push((*to, 0));
+                } else if component[*to] == NEW {
+                    low[node] = low[node].min(index[*to]);
+                }
+                continue;
+            }
+            if low[node] == index[node] {
+                while let Some(member) = stack.pop() {
+                    component[member] = count;
+                    if member == node {
+                        break;
+                    }
+                }
+                count += 1;
+            }
+            if let Some((parent, _)) = calls.last() {
+                low[*parent] = low[*parent].min(low[node]);
+            }
+        }
+    }
+    component
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranks(of: &BTreeSet<Rank>) -> Vec<u32> {
+        of.iter().map(|(_, rank)| *rank).collect()
+    }
+
+    #[test]
+    fn waiting_is_followed_to_who_waits_for_nobody() {
+        let mut graph = Graph::default();
+        // 0 waits for 1, 1 for 2 and 3, 3 for 2.
+        for (waiting, awaited) in [(0, 1), (1, 2), (1, 3), (3, 2)] {
+            graph.wait((None, waiting), (None, awaited));
+        }
+        let ends = graph.ends();
+        assert_eq!((ranks(&ends.alone), ranks(&ends.circles)), (vec![2], vec![]));
+    }
+
+    #[test]
+    fn ranks_that_wait_for_each_other_are_a_circle() {
+        let mut graph = Graph::default();
+        for (waiting, awaited) in [(0, 1), (1, 2), (2, 1)] {
+            graph.wait((None, waiting), (None, awaited));
+        }
+        let ends = graph.ends();
+        assert_eq!((ranks(&ends.alone), ranks(&ends.circles)), (vec![], vec![1, 2]));
+    }
+
+    #[test]
+    fn those_of_a_later_level_wait_for_all_before() {
+        let mut graph = Graph::default();
+        graph.levels(None, &[vec![5], vec![4], vec![0, 1]], &BTreeSet::from([0, 1, 4]));
+        // 5 itself waits for 6 in another group.
+        graph.levels(None, &[vec![6], vec![5]], &BTreeSet::from([5]));
+        let ends = graph.ends();
+        assert_eq!((ranks(&ends.alone), ranks(&ends.circles)), (vec![6], vec![]));
+    }
+}

@@ -1,0 +1,71 @@
+//! What each rank does in each group, in a word.
+
+use serde::Serialize;
+
+use super::groups::{Finding, Group, is_open};
+use crate::records::Records;
+
+/// A group's ranks.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct MatrixRow {
+    /// The group, as it is called elsewhere.
+    pub group: String,
+    /// Its ranks, in their order.
+    pub cells: Vec<Cell>,
+}
+
+/// A rank in a group.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Cell {
+    /// The rank.
+    pub rank: u32,
+    /// What it does.
+    pub state: CellState,
+    /// The number of its oldest incomplete collective, or of the last that it enqueued; `None` where only sends and receives are
+    /// incomplete, or no number is known.
+    pub sequence: Option<i64>,
+}
+
+/// What a rank does in a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum CellState {
+    /// It called something else than the others.
+    Odd,
+    /// An operation is incomplete that others have completed.
+    Stuck,
+    /// It did not enqueue what others wait in.
+    Missing,
+    /// An operation is incomplete.
+    Waiting,
+    /// Nothing is incomplete.
+    Done,
+    /// There are no records of it.
+    Unknown,
+}
+
+pub(super) fn row(group: &Group, finding: &Finding, records: &Records) -> MatrixRow {
+    let mut cells: Vec<Cell> = Vec::new();
+    // Else the number is of a send or receive, and the rank's own.
+    let is_counted = group.members.values().all(|member| member.peers.is_empty());
+    for (rank, member) in &group.members {
+        let state = match () {
+            () if finding.odd.contains(rank) => CellState::Odd,
+            () if finding.stuck.contains(rank) => CellState::Stuck,
+            () if finding.missing.contains(rank) => CellState::Missing,
+            () if finding.waiting.contains(rank) => CellState::Waiting,
+            () => CellState::Done,
+        };
+        let operations = || member.collectives.iter().map(|at| &records.operations[*at]);
+        let open = operations().find(|operation| is_open(operation)).and_then(|operation| operation.sequence);
+        let said = member.status.last().and_then(|at| records.rank_status[*at].last_enqueued).filter(|_| is_counted);
+        let last = || operations().filter(|_| is_counted).filter_map(|operation| operation.sequence).max().max(said);
+        cells.push(Cell { rank: *rank, state, sequence: open.or_else(last) });
+    }
+    cells.extend(group.unknown().into_iter().map(|rank| Cell { rank, state: CellState::Unknown, sequence: None }));
+    cells.sort_by_key(|cell| cell.rank);
+    MatrixRow { group: group.name.group.clone(), cells }
+}

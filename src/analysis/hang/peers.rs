@@ -1,0 +1,79 @@
+//! Sends without receives, and receives without sends.
+//!
+//! Each rank counts its own sends and receives, so numbers do not pair them. Those of two ranks in one direction are carried out in
+//! their order: the first send with the first receive. What a dump holds may have any beginning, but what is incomplete is held. So
+//! the incomplete sends of a direction are paired with the incomplete receives; what is left over has no partner.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::groups::{Finding, Group, is_open};
+use super::{Evidence, EvidenceKind, Outcome};
+use crate::nccl::collectives::Collective;
+use crate::records::Records;
+
+/// The incomplete operations from one rank to another, the oldest first.
+#[derive(Default)]
+struct Direction {
+    sends: Vec<usize>,
+    receives: Vec<usize>,
+}
+
+/// Adds what the sends and receives of a group show.
+pub(super) fn add(group: &Group, records: &Records, finding: &mut Finding) {
+    let mut directions: BTreeMap<(u32, u32), Direction> = BTreeMap::new();
+    for (rank, member) in &group.members {
+        let open = member.peers.iter().filter(|at| is_open(&records.operations[**at]));
+        for at in open {
+            finding.waiting.insert(*rank);
+            finding.outcome = finding.outcome.or(Some(Outcome::Unclear));
+            let oldest = finding.oldest.entry(*rank).or_insert(*at);
+            if records.operations[*at].enqueued < records.operations[*oldest].enqueued {
+                *oldest = *at;
+            }
+            let Some(peer) = peer_of(group, records, *at) else { continue };
+            match records.operations[*at].collective.as_deref().and_then(Collective::of_record) {
+                Some(Collective::Send) => directions.entry((*rank, peer)).or_default().sends.push(*at),
+                Some(Collective::Recv) => directions.entry((peer, *rank)).or_default().receives.push(*at),
+                _ => {}
+            }
+        }
+    }
+    for ((from, to), direction) in directions {
+        let paired = direction.sends.len().min(direction.receives.len());
+        let sends = &direction.sends[paired..];
+        let receives = &direction.receives[paired..];
+        let (rest, rank, peer, kind) = match sends.is_empty() {
+            false => (sends, from, to, EvidenceKind::NoReceive),
+            true => (receives, to, from, EvidenceKind::NoSend),
+        };
+        // Of a rank without records nothing is known.
+        if let Some(first) = rest.first()
+            && group.members.contains_key(&peer)
+        {
+            let operation = &records.operations[*first];
+            let has_collectives = finding.sequence.is_some();
+            finding.outcome = Some(Outcome::Hung);
+            finding.waits.insert((rank, peer));
+            finding.missing.insert(peer);
+            let collective = operation.collective.as_deref().map(str::to_owned);
+            if !has_collectives && finding.collective.is_none() {
+                finding.collective.clone_from(&collective);
+                finding.awaited = Some(*first);
+            }
+            let here = Some(rest.len().to_string());
+            let evidence = Evidence::of(kind, vec![rank], vec![peer]);
+            finding.evidence.push(Evidence { collective, sequence: operation.sequence, here, ..evidence });
+        }
+    }
+    let known: BTreeSet<u32> = group.members.keys().copied().collect();
+    finding.missing.retain(|rank| known.contains(rank));
+}
+
+/// The rank at the other side. Sources name its place in the group.
+fn peer_of(group: &Group, records: &Records, at: usize) -> Option<u32> {
+    let place = u32::try_from(records.operations[at].peer?).ok()?;
+    if !group.is_global {
+        return Some(place);
+    }
+    group.name.ranks.get(place as usize).copied()
+}

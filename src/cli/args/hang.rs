@@ -1,0 +1,48 @@
+//! The arguments of `nccl-stacks hang`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::shared::Reading;
+use super::words::{Colour, HangFormat};
+
+const EXAMPLES: &str = "\
+Examples:
+  Why a job hangs, by the dumps of PyTorch's flight recorder:
+    nccl-stacks hang dumps/
+  By two answers of NCCL's RAS:
+    ncclras -f json > a.json; sleep 60; ncclras -f json > b.json
+    nccl-stacks hang a.json b.json
+  For a script, with exit code 4 if it hangs:
+    nccl-stacks hang dumps/ --json --output hang.json";
+
+/// Whether a job hangs.
+#[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
+#[command(next_help_heading = "Show")]
+pub(crate) struct Hang {
+    /// Records of the job, of any number of its ranks: files, folders or archives
+    #[arg(required = true, value_name = "FILE", help_heading = "Arguments")]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// Form of the answer: text or json
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = HangFormat::Text, hide_possible_values = true)]
+    pub(crate) format: HangFormat,
+
+    /// Short for --format json
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+
+    /// Mark what matters with a colour: on a terminal, always or never
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
+    pub(crate) color: Colour,
+
+    /// Write the answer to this file instead of standard output: whole, or not at all
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// How to read the records.
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}

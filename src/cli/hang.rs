@@ -1,0 +1,54 @@
+//! `nccl-stacks hang`: whether a job hangs, on which ranks, in which call.
+
+use std::path::{Path, PathBuf};
+
+use nccl_stacks::analysis::hang::{Outcome, hang};
+use nccl_stacks::records::Keep;
+use nccl_stacks::report::Screen;
+use nccl_stacks::report::hang::{HangForm, verdict, write};
+
+use super::args::{Colour, Hang};
+use super::failure::Failure;
+use super::notes;
+use super::output::Output;
+use super::recorded;
+use super::stop::Stop;
+use super::terminal;
+
+pub(super) fn run(args: &Hang) -> Result<(), Stop> {
+    let form = if args.json { HangForm::Json } else { HangForm::from(args.format) };
+    let files = recorded::expand(&args.files)?;
+    let inputs: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    let output = Output::open(args.output.as_deref(), &inputs)?;
+    let records = recorded::read(&files, Keep::All, &args.reading)?;
+    let report = hang(&records);
+    if report.is_empty() {
+        return Err(Stop::NotFound(
+            "Nothing found: the records have no operation and no count by which to judge.".to_owned(),
+        ));
+    }
+    // In any order they are the same answer.
+    let mut names: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();
+    names.sort();
+    let screen = Screen {
+        width: output.width(),
+        verbose: args.reading.verbose,
+        colour: match args.color {
+            Colour::Auto => output.width().is_some() && terminal::stdout_has_colours(),
+            Colour::Always => true,
+            Colour::Never => false,
+        },
+        ..Screen::default()
+    };
+    let mut bytes = Vec::new();
+    write(&report, form, &names.join(", "), &screen, &mut bytes).map_err(|source| Failure::Form { source })?;
+    output.finish(&bytes)?;
+    if let Some(path) = &args.output {
+        notes::answer_written(path, bytes.len() as u64);
+    }
+    match report.outcome {
+        // The answer has said so already, unless it went elsewhere.
+        Outcome::Hung => Err(Stop::Hung(if args.output.is_some() { verdict(&report) } else { String::new() })),
+        _ => Ok(()),
+    }
+}

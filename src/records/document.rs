@@ -1,0 +1,204 @@
+//! A document of lists and dictionaries, as pickles and JSON files hold them, in one block of nodes.
+//!
+//! Nodes refer to each other by position and not by ownership. So what a pickle names twice is held once, however often it is named, a
+//! list may even contain itself, and nothing recurses: neither building nor dropping. Readers take known keys at known depths, and so
+//! end.
+
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
+
+/// More nodes than this are refused: about 600 MB of memory. A dump with 20,000 entries has about a million.
+pub(super) const MAX_NODES: usize = 16 << 20;
+
+/// A value of a document.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Node {
+    None,
+    Bool(bool),
+    Int(i64),
+    /// A whole number beyond 64 bits.
+    Huge,
+    Float(f64),
+    Text(Box<str>),
+    /// Bytes, whose values no reader needs.
+    Bytes,
+    List(Vec<u32>),
+    Dict(Vec<(u32, u32)>),
+}
+
+/// A document that is built or complete.
+#[derive(Debug, Default)]
+pub(super) struct Document {
+    pub(super) nodes: Vec<Node>,
+}
+
+/// A value and the document that it is of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Value<'a> {
+    document: &'a Document,
+    at: u32,
+}
+
+impl Document {
+    /// Adds a node; `None` if there are too many.
+    pub(super) fn add(&mut self, node: Node) -> Option<u32> {
+        if self.nodes.len() >= MAX_NODES {
+            return None;
+        }
+        self.nodes.push(node);
+        Some((self.nodes.len() - 1) as u32)
+    }
+
+    /// The value of a node of this document.
+    pub(super) fn value(&self, at: u32) -> Value<'_> {
+        Value { document: self, at }
+    }
+
+    /// Reads the JSON document that begins here, without what follows it.
+    pub(super) fn of_json(text: &[u8]) -> Result<(Document, u32), serde_json::Error> {
+        let mut document = Document::default();
+        let mut deserializer = serde_json::Deserializer::from_slice(text);
+        let root = Builder(&mut document).deserialize(&mut deserializer)?;
+        Ok((document, root))
+    }
+}
+
+impl<'a> Value<'a> {
+    fn node(self) -> &'a Node {
+        // Positions come from `add` of the same document.
+        self.document.nodes.get(self.at as usize).unwrap_or(&Node::None)
+    }
+
+    /// The value of a key; `None` if this is no dictionary, or has no such key. Of a key that is there twice it is the last, as in Python.
+    pub(super) fn get(self, key: &str) -> Option<Value<'a>> {
+        let Node::Dict(pairs) = self.node() else { return None };
+        let found = pairs.iter().rev().find(|(at, _)| self.document.value(*at).text() == Some(key));
+        found.map(|(_, value)| self.document.value(*value)).filter(|value| *value.node() != Node::None)
+    }
+
+    /// The pairs of a dictionary, in their order; none of another value.
+    pub(super) fn pairs(self) -> impl Iterator<Item = (Value<'a>, Value<'a>)> {
+        let pairs: &[(u32, u32)] = if let Node::Dict(pairs) = self.node() { pairs } else { &[] };
+        pairs.iter().map(move |(key, value)| (self.document.value(*key), self.document.value(*value)))
+    }
+
+    /// The items of a list; none of another value.
+    pub(super) fn items(self) -> impl ExactSizeIterator<Item = Value<'a>> + DoubleEndedIterator {
+        let items: &[u32] = if let Node::List(items) = self.node() { items } else { &[] };
+        items.iter().map(move |at| self.document.value(*at))
+    }
+
+    pub(super) fn is_list(self) -> bool {
+        matches!(self.node(), Node::List(_))
+    }
+
+    pub(super) fn is_dict(self) -> bool {
+        matches!(self.node(), Node::Dict(_))
+    }
+
+    pub(super) fn text(self) -> Option<&'a str> {
+        if let Node::Text(text) = self.node() { Some(text) } else { None }
+    }
+
+    /// A whole number. Some writers put numbers into quotes.
+    pub(super) fn int(self) -> Option<i64> {
+        match self.node() {
+            Node::Int(number) => Some(*number),
+            Node::Text(text) => text.trim().parse().ok(),
+            _ => None,
+        }
+    }
+
+    pub(super) fn float(self) -> Option<f64> {
+        match self.node() {
+            Node::Int(number) => Some(*number as f64),
+            Node::Float(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_true(self) -> bool {
+        matches!(self.node(), Node::Bool(true)) || self.int().is_some_and(|number| number != 0)
+    }
+}
+
+/// Puts a JSON value into a document. The depth is bounded by the parser.
+struct Builder<'d>(&'d mut Document);
+
+impl Builder<'_> {
+    fn add<E: Error>(self, node: Node) -> Result<u32, E> {
+        self.0.add(node).ok_or_else(|| E::custom("there are too many values"))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Builder<'_> {
+    type Value = u32;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<u32, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Builder<'_> {
+    type Value = u32;
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("a JSON value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<u32, E> {
+        self.add(Node::None)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<u32, E> {
+        self.add(Node::Bool(value))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<u32, E> {
+        self.add(Node::Int(value))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<u32, E> {
+        self.add(i64::try_from(value).map_or(Node::Huge, Node::Int))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<u32, E> {
+        self.add(Node::Float(value))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<u32, E> {
+        self.add(Node::Text(value.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<u32, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element_seed(Builder(self.0))? {
+            items.push(item);
+        }
+        self.add(Node::List(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<u32, A::Error> {
+        let mut pairs = Vec::new();
+        while let Some(key) = map.next_key_seed(Builder(self.0))? {
+            pairs.push((key, map.next_value_seed(Builder(self.0))?));
+        }
+        self.add(Node::Dict(pairs))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_becomes_a_document() {
+        let (document, root) = Document::of_json(br#"{"a": [1, -2, "3", null, true, 1.5], "a": {"b": 7}}"#).unwrap();
+        let root = document.value(root);
+        assert_eq!(root.get("a").unwrap().get("b").unwrap().int(), Some(7));
+        let (_, list) = root.pairs().next().unwrap();
+        assert_eq!(list.items().map(Value::int).collect::<Vec<_>>(), [Some(1), Some(-2), Some(3), None, None, None]);
+        assert!(list.items().nth(4).unwrap().is_true() && list.items().nth(5).unwrap().float() == Some(1.5));
+        assert!(root.get("c").is_none() && Document::of_json(b"{\"a\": ").is_err());
+    }
+}

@@ -1,0 +1,204 @@
+//! The operations of a dump.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::super::document::Value;
+use super::super::format::Reading;
+use super::super::tables::Records;
+use super::groups::{Groups, name_of, place_of};
+use crate::id::RankId;
+use crate::nccl::collectives::{Collective, element_bytes};
+use crate::operation::{Communicator, Operation, Source, State};
+use crate::time::Ns;
+
+/// The name of the record of a coalesced group as such.
+const COALESCED: &str = "coalesced";
+
+/// Adds the operations of a dump, in its order.
+///
+/// Operations that are coalesced share their numbers. Theirs is one kernel, and only the record of the group as such, which comes last,
+/// follows its state and time. So that record gives these to its members and is no operation itself, unless the ring has lost its members.
+pub(super) fn read(entries: &[Value<'_>], groups: &Groups, rank: Option<RankId>, reading: &mut Reading<'_>) {
+    let mut open: HashMap<Key, Vec<usize>> = HashMap::new();
+    let mut paths = Paths::default();
+    for entry in entries {
+        if !entry.is_dict() {
+            reading.file.skip("entries that are no dictionaries", None);
+            continue;
+        }
+        reading.file.records += 1;
+        let mut operation = operation(*entry, groups, rank, reading.records);
+        let key = Key::of(*entry, &operation);
+        if operation.collective.as_deref() == Some(COALESCED) {
+            if let Some(members) = open.remove(&key) {
+                for member in members {
+                    let member = &mut reading.records.operations[member];
+                    (member.state, member.duration) = (operation.state, operation.duration);
+                }
+                continue;
+            }
+        }
+        operation.recorded_path = paths.of(*entry, reading.records);
+        let at = reading.records.push(operation);
+        open.entry(key).or_default().push(at);
+    }
+}
+
+/// What the members of a coalesced group have in common: the group and both numbers.
+#[derive(PartialEq, Eq, Hash)]
+struct Key {
+    communicator: Option<usize>,
+    collective: Option<i64>,
+    point_to_point: Option<i64>,
+}
+
+impl Key {
+    fn of(entry: Value<'_>, operation: &Operation) -> Self {
+        let int = |key: &str| entry.get(key).and_then(Value::int);
+        Key {
+            communicator: operation.communicator,
+            collective: int("collective_seq_id").or_else(|| int("seq_id")),
+            point_to_point: int("p2p_seq_id"),
+        }
+    }
+}
+
+fn operation(entry: Value<'_>, groups: &Groups, rank: Option<RankId>, records: &mut Records) -> Operation {
+    let int = |key: &str| entry.get(key).and_then(Value::int);
+    let title = entry.get("profiling_name").and_then(Value::text).unwrap_or_default();
+    let name = title.split_once(':').map_or(title, |(_, name)| name);
+    let collective = if name == COALESCED { None } else { Collective::of_record(name) };
+    let peers = peers(title);
+    let is_point_to_point = peers.is_some() || entry.get("is_p2p").is_some_and(Value::is_true);
+    let mut operation = Operation {
+        source: Source::FlightRecorder,
+        rank,
+        place: peers.map(|(own, _)| own),
+        peer: peers.map(|(_, peer)| peer.into()),
+        // The numbers of sends and receives are the rank's own.
+        sequence: match is_point_to_point {
+            true => int("p2p_seq_id"),
+            false => int("collective_seq_id").or_else(|| int("seq_id")),
+        },
+        collective: Some(name).filter(|name| !name.is_empty()).map(|name| match collective {
+            Some(collective) => records.text(collective.name()),
+            None => records.text(name),
+        }),
+        enqueued: int("time_created_ns").map(Ns),
+        duration: entry.get("duration_ms").and_then(Value::float).and_then(of_ms),
+        state: match entry.get("state").and_then(Value::text) {
+            Some("scheduled") => State::Scheduled,
+            Some("started") => State::Started,
+            Some("completed") => State::Completed,
+            _ => State::Unknown,
+        },
+        is_uneven: collective == Some(Collective::AllToAll),
+        ..Operation::default()
+    };
+    let ranks = group_of(entry, groups, &mut operation, rank, records);
+    sizes(entry, collective, ranks, &mut operation, records);
+    operation
+}
+
+/// Milliseconds as time; `None` for what is no time.
+fn of_ms(ms: f64) -> Option<Ns> {
+    (ms.is_finite() && (0.0..1e12).contains(&ms)).then_some(Ns((ms * 1e6) as i64))
+}
+
+/// Sets the communicator, and returns how many ranks it has.
+fn group_of(
+    entry: Value<'_>,
+    groups: &Groups,
+    operation: &mut Operation,
+    rank: Option<RankId>,
+    records: &mut Records,
+) -> Option<u64> {
+    let parts: Vec<Value<'_>> = entry.get("process_group").into_iter().flat_map(Value::items).collect();
+    let name = parts.first().copied().or_else(|| entry.get("pg_id")).and_then(name_of)?;
+    let description = parts.get(1).copied().and_then(Value::text);
+    let Some(group) = groups.of_entry(&name, description) else {
+        let description = description.map(str::to_owned);
+        let unknown = Communicator { name: Some(name), description, ..Communicator::default() };
+        operation.communicator = Some(records.communicator(unknown));
+        return None;
+    };
+    operation.communicator = Some(group.communicator);
+    operation.place = operation.place.or_else(|| place_of(group, rank?));
+    group.ranks.as_ref().map(|ranks| ranks.len() as u64)
+}
+
+/// The own place and the peer's of a send or receive, both within the group: `nccl:send 1->2`, `nccl:recv 3<-0`.
+pub(super) fn peers(title: &str) -> Option<(u32, u32)> {
+    let (_, ranks) = title.split_once(' ')?;
+    let (own, peer) = ranks.split_once("->").or_else(|| ranks.split_once("<-"))?;
+    Some((own.trim().parse().ok()?, peer.trim().parse().ok()?))
+}
+
+/// Sets type, elements and bytes.
+fn sizes(
+    entry: Value<'_>,
+    collective: Option<Collective>,
+    ranks: Option<u64>,
+    operation: &mut Operation,
+    records: &mut Records,
+) {
+    let dtype =
+        |key: &str| entry.get(key).and_then(|types| types.items().next().and_then(Value::text).or(types.text()));
+    let dtype = dtype("input_dtypes").or_else(|| dtype("output_dtypes"));
+    operation.dtype = dtype.map(|dtype| records.text(dtype));
+    operation.in_elements = entry.get("input_sizes").and_then(elements);
+    operation.out_elements = entry.get("output_sizes").and_then(elements);
+    let of_type = dtype.and_then(element_bytes);
+    let bytes =
+        |elements: Option<u64>| elements.zip(of_type).map(|(elements, of_type)| elements.saturating_mul(of_type));
+    let both = bytes(operation.in_elements).zip(bytes(operation.out_elements));
+    operation.bytes = match collective {
+        Some(collective) if ranks.is_some() || collective.is_point_to_point() => {
+            both.map(|(input, output)| collective.size(input, output, ranks.unwrap_or(1)))
+        }
+        _ => None,
+    };
+}
+
+/// How many elements the tensors of these shapes have together: `[[4096, 1, 5120]]`. `None` without tensors.
+fn elements(shapes: Value<'_>) -> Option<u64> {
+    let size = |shape: Value<'_>| {
+        shape.items().try_fold(1_u64, |product, side| product.checked_mul(u64::try_from(side.int()?).ok()?))
+    };
+    let shapes = shapes.items();
+    if shapes.len() == 0 {
+        return None;
+    }
+    shapes.map(|shape| if shape.is_list() { size(shape) } else { None }).try_fold(0_u64, |sum, n| sum.checked_add(n?))
+}
+
+/// Call paths, each once.
+#[derive(Default)]
+struct Paths {
+    known: HashMap<Vec<Arc<str>>, u32>,
+}
+
+impl Paths {
+    /// The call path of an entry. PyTorch writes frames as its tracebacks have them, the innermost first and `<module>` last; ours begin
+    /// with the outermost. Each is written as the profiler writes Python functions: `train.py(12): step`.
+    fn of(&mut self, entry: Value<'_>, records: &mut Records) -> Option<u32> {
+        let frame = |frame: Value<'_>| {
+            let text = |key: &str| frame.get(key).and_then(Value::text);
+            let name = text("name").unwrap_or("?");
+            match (text("filename"), frame.get("line").and_then(Value::int)) {
+                (Some(file), Some(line)) => format!("{file}({line}): {name}"),
+                (Some(file), None) => format!("{file}: {name}"),
+                _ => name.to_owned(),
+            }
+        };
+        let path: Vec<Arc<str>> = entry.get("frames")?.items().rev().map(|of| records.text(&frame(of))).collect();
+        if path.is_empty() {
+            return None;
+        }
+        Some(*self.known.entry(path).or_insert_with_key(|path| {
+            records.paths.push(path.clone());
+            (records.paths.len() - 1) as u32
+        }))
+    }
+}

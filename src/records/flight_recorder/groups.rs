@@ -1,0 +1,143 @@
+//! The process groups of a dump, and how far this rank got in each.
+
+use std::collections::HashMap;
+
+use super::super::document::Value;
+use super::super::format::Reading;
+use super::super::tables::{RankStatus, Records};
+use crate::id::RankId;
+use crate::operation::{Communicator, Source};
+
+/// The process groups of a dump, in its order.
+pub(super) struct Groups {
+    pub(super) all: Vec<Group>,
+}
+
+pub(super) struct Group {
+    pub(super) name: String,
+    pub(super) description: Option<String>,
+    pub(super) ranks: Option<Vec<u32>>,
+    /// Its position among the communicators.
+    pub(super) communicator: usize,
+}
+
+impl Groups {
+    /// The groups of a dump's `pg_config`, each of which becomes a communicator.
+    pub(super) fn of(root: Value<'_>, records: &mut Records) -> Self {
+        let mut all = Vec::new();
+        for (key, of_group) in root.get("pg_config").into_iter().flat_map(Value::pairs) {
+            let text = |name: &str| of_group.get(name).and_then(Value::text).map(str::to_owned);
+            let Some(name) = text("name").or_else(|| name_of(key)) else { continue };
+            // The oldest versions have the list in place of the dictionary.
+            let ranks = list_of_ranks(of_group.get("ranks").unwrap_or(of_group));
+            let description = text("desc").filter(|description| !description.is_empty() && description != "undefined");
+            let communicator = records.communicator(Communicator {
+                size: ranks.as_ref().map(|ranks| ranks.len() as u64),
+                ranks: ranks.clone().map(|mut ranks| {
+                    ranks.sort_unstable();
+                    ranks
+                }),
+                description: description.clone(),
+                name: Some(name.clone()),
+                hash: None,
+            });
+            all.push(Group { name, description, ranks, communicator });
+        }
+        Groups { all }
+    }
+
+    /// The group of an entry: one of the configuration, by its name and, if several have that, by its description.
+    pub(super) fn of_entry(&self, name: &str, description: Option<&str>) -> Option<&Group> {
+        let named = || self.all.iter().filter(|group| group.name == name);
+        named().find(|group| group.description.as_deref() == description).or_else(|| named().next())
+    }
+}
+
+/// A name, which some writers put as a number.
+pub(super) fn name_of(value: Value<'_>) -> Option<String> {
+    value.text().map(str::to_owned).or_else(|| value.int().map(|number| number.to_string()))
+}
+
+/// The ranks of a group in the group's order: a list, or one as text, `[0, 1]`. `None` for lists that are empty or cut off.
+fn list_of_ranks(value: Value<'_>) -> Option<Vec<u32>> {
+    let rank = |number: i64| u32::try_from(number).ok();
+    let ranks: Option<Vec<u32>> = match value.text() {
+        Some(text) => {
+            let inner = text.trim().strip_prefix('[')?.strip_suffix(']')?;
+            inner.split(',').map(|part| part.trim().parse().ok()).collect()
+        }
+        None => value.items().map(|item| item.int().and_then(rank)).collect(),
+    };
+    ranks.filter(|ranks| !ranks.is_empty())
+}
+
+/// What the dump says of each group beside its operations: that this rank is in it, and the numbers of `pg_status`.
+pub(super) fn statuses(
+    root: Value<'_>,
+    groups: &Groups,
+    entries: &[Value<'_>],
+    rank: Option<RankId>,
+    reading: &mut Reading<'_>,
+) {
+    let status = root.get("pg_status");
+    let ids = ids(status, groups, entries);
+    let host = root.get("host_name").or_else(|| root.get("hostname")).and_then(Value::text).map(str::to_owned);
+    for (at, group) in groups.all.iter().enumerate() {
+        let id = ids.get(&at);
+        let numbers =
+            status.into_iter().flat_map(Value::pairs).find(|(key, _)| key.int().as_ref() == id && id.is_some());
+        let number = |key: &str| numbers.and_then(|(_, of)| of.get(key)?.int()).filter(|number| *number >= 0);
+        reading.records.rank_status.push(RankStatus {
+            source: Source::FlightRecorder,
+            communicator: Some(group.communicator),
+            rank,
+            place: rank.and_then(|rank| place_of(group, rank)),
+            host: host.clone(),
+            last_enqueued: number("last_enqueued_collective"),
+            last_started: number("last_started_collective"),
+            last_completed: number("last_completed_collective"),
+            ..RankStatus::default()
+        });
+    }
+    if groups.all.is_empty() {
+        // Even a dump without groups says that this rank wrote one.
+        reading.records.rank_status.push(RankStatus {
+            source: Source::FlightRecorder,
+            rank,
+            host,
+            ..RankStatus::default()
+        });
+    }
+}
+
+/// A rank's place in the group's list.
+pub(super) fn place_of(group: &Group, rank: RankId) -> Option<u32> {
+    let place = group.ranks.as_ref()?.iter().position(|member| *member == rank.0)?;
+    u32::try_from(place).ok()
+}
+
+/// The number by which `pg_status` knows each group. Entries name both; a dump without entries does not. But process groups get their
+/// names and their numbers from two counters as they are made, so if there are as many of both, their orders are the same. That is
+/// believed only if no entry contradicts it.
+fn ids(status: Option<Value<'_>>, groups: &Groups, entries: &[Value<'_>]) -> HashMap<usize, i64> {
+    let mut named: HashMap<usize, i64> = HashMap::new();
+    for entry in entries {
+        let parts: Vec<Value<'_>> = entry.get("process_group").into_iter().flat_map(Value::items).collect();
+        let Some(name) = parts.first().copied().and_then(name_of) else { continue };
+        let description = parts.get(1).copied().and_then(Value::text);
+        let group = groups.of_entry(&name, description);
+        let at = group.and_then(|group| groups.all.iter().position(|other| std::ptr::eq(other, group)));
+        if let (Some(at), Some(id)) = (at, entry.get("pg_id").and_then(Value::int)) {
+            named.insert(at, id);
+        }
+    }
+    let mut known: Vec<i64> = status.into_iter().flat_map(Value::pairs).filter_map(|(key, _)| key.int()).collect();
+    let numbers: Option<Vec<(i64, usize)>> =
+        groups.all.iter().enumerate().map(|(at, group)| Some((group.name.parse().ok()?, at))).collect();
+    let Some(mut numbers) = numbers.filter(|numbers| numbers.len() == known.len()) else { return named };
+    known.sort_unstable();
+    numbers.sort_unstable();
+    let ordered: HashMap<usize, i64> = numbers.into_iter().map(|(_, at)| at).zip(known).collect();
+    let agrees = named.iter().all(|(at, id)| ordered.get(at) == Some(id));
+    if agrees { ordered } else { named }
+}

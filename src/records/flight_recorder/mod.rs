@@ -1,0 +1,109 @@
+//! Dumps of PyTorch's flight recorder: a ring of the last operations of a process, written when a collective times out, or when asked for.
+//!
+//! They are pickles or JSON with the same keys, of versions 2.0 to 2.10. A dump is of one process and says of each process group which
+//! ranks it has, how far it got, and of each operation that it holds whether its kernel started and ended. The numbers of collectives
+//! (`collective_seq_id`) are equal on all ranks of a group, those of sends and receives (`p2p_seq_id`) count what the rank itself sent
+//! and received.
+
+mod entries;
+mod groups;
+mod rank;
+
+use std::io::{self, Read};
+
+use super::document::{Document, Value};
+use super::format::{Format, Reading};
+use super::pickle::{self, PickleError};
+use crate::operation::Source;
+
+pub(super) const FORMAT: Format = Format { source: Source::FlightRecorder, sniff, read };
+
+/// A JSON dump of more bytes than this is no dump: a ring of 20,000 entries with frames has 100 MB.
+const MAX_JSON: u64 = 1 << 30;
+
+fn sniff(head: &[u8]) -> bool {
+    let has = |key: &str| memchr::memmem::find(head, key.as_bytes()).is_some();
+    if pickle::is_pickle(head) {
+        return true;
+    }
+    if head.trim_ascii_start().first() != Some(&b'{') {
+        return false;
+    }
+    // Traces of PyTorch's profiler have a pg_config, too.
+    let is_trace = ["\"traceEvents\"", "\"distributedInfo\"", "\"schemaVersion\""].iter().any(|key| has(key));
+    let is_dump = has("\"pg_config\"") || has("\"pg_status\"") || (has("\"entries\"") && has("\"profiling_name\""));
+    is_dump && !is_trace
+}
+
+fn read(reading: &mut Reading<'_>) -> io::Result<()> {
+    let is_pickle =
+        reading.bytes.fill_buf()?.first().is_some_and(|first| *first != b'{' && !first.is_ascii_whitespace());
+    let parsed = if is_pickle { of_pickle(reading)? } else { of_json(reading)? };
+    let Some((document, root)) = parsed else { return Ok(()) };
+    dump(document.value(root), reading);
+    Ok(())
+}
+
+/// The document of a pickle; `None` if it is refused, with the reason in the file's notes.
+fn of_pickle(reading: &mut Reading<'_>) -> io::Result<Option<(Document, u32)>> {
+    let error = match pickle::read(&mut reading.bytes) {
+        Ok(document) => return Ok(Some(document)),
+        Err(PickleError::Read(error)) => return Err(error),
+        Err(error) => error,
+    };
+    reading.file.note(error.to_string());
+    let (what, at) = match error {
+        PickleError::Executes { at, .. } => ("dumps that ask to execute something", at),
+        PickleError::EndsEarly { at } => ("dumps that end early", at),
+        PickleError::Unknown { at, .. } | PickleError::Damaged { at, .. } | PickleError::TooLarge { at, .. } => {
+            ("dumps that are no valid pickles", at)
+        }
+        PickleError::Read(_) => ("dumps that cannot be read", 0),
+    };
+    reading.file.skip(what, Some(at));
+    Ok(None)
+}
+
+fn of_json(reading: &mut Reading<'_>) -> io::Result<Option<(Document, u32)>> {
+    let mut text = Vec::new();
+    (&mut *reading.bytes).take(MAX_JSON).read_to_end(&mut text)?;
+    match Document::of_json(&text) {
+        Ok(document) => Ok(Some(document)),
+        Err(error) => {
+            reading.file.note(format!("this is no valid JSON: {error}"));
+            reading.file.skip("dumps that are no valid JSON", None);
+            Ok(None)
+        }
+    }
+}
+
+/// Reads a dump as the document has it.
+fn dump(root: Value<'_>, reading: &mut Reading<'_>) {
+    let entries = root.get("entries").filter(|entries| entries.is_list());
+    if !root.is_dict() || (entries.is_none() && root.get("pg_config").is_none() && root.get("pg_status").is_none()) {
+        reading.file.note(
+            "this is a pickle or JSON file, but no dump of the flight recorder: it has neither entries nor pg_config",
+        );
+        reading.file.skip("files that are no dumps", None);
+        return;
+    }
+    reading.file.version = root.get("version").and_then(Value::text).map(str::to_owned);
+    let groups = groups::Groups::of(root, reading.records);
+    let entries: Vec<Value<'_>> = entries.into_iter().flat_map(Value::items).collect();
+    let rank = rank::of_dump(root, &groups, &entries, reading.file);
+    entries::read(&entries, &groups, rank, reading);
+    groups::statuses(root, &groups, &entries, rank, reading);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dumps_are_told_from_traces() {
+        assert!(sniff(b" {\"entries\": [{\"profiling_name\": \"nccl:all_reduce\"}]}"));
+        assert!(sniff(b"{\"version\": \"2.5\", \"pg_config\": {}}"));
+        assert!(!sniff(b"{\"schemaVersion\": 1, \"distributedInfo\": {\"pg_config\": []}, \"traceEvents\": []}"));
+        assert!(!sniff(b"{\"communicators_count\": 1}") && !sniff(b"[1]"));
+    }
+}

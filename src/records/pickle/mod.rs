@@ -1,0 +1,81 @@
+//! Pickles as data: what Python's `pickle` would build from lists, dictionaries, texts and numbers, and nothing else.
+//!
+//! A pickle is a program for a stack machine, and some of its instructions import and call whatever they name. Those are an error here,
+//! with the name of what they ask for and where: nothing is ever executed or imported. What is left cannot loop, and each instruction
+//! makes one value at most, so memory is bounded by the length of the text. Lengths that a pickle claims are not believed: bytes are
+//! read as they come.
+
+mod machine;
+mod opcode;
+
+use std::io::BufRead;
+
+use super::document::Document;
+use machine::Machine;
+
+/// Why a pickle is refused.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PickleError {
+    #[error("the pickle asks to {what} at byte {at}; nothing was executed, and the file is not read")]
+    Executes { what: String, at: u64 },
+
+    #[error("the pickle has the unknown instruction {opcode:#04x} at byte {at}")]
+    Unknown { opcode: u8, at: u64 },
+
+    #[error("the pickle is damaged at byte {at}: {what}")]
+    Damaged { what: &'static str, at: u64 },
+
+    #[error("the pickle ends early, at byte {at}")]
+    EndsEarly { at: u64 },
+
+    #[error("the pickle is too large: {what} at byte {at}")]
+    TooLarge { what: &'static str, at: u64 },
+
+    #[error(transparent)]
+    Read(#[from] std::io::Error),
+}
+
+/// Reads the first pickle of a file: its values, and the position of the outermost.
+pub(super) fn read(bytes: &mut dyn BufRead) -> Result<(Document, u32), PickleError> {
+    Machine::new(bytes).run()
+}
+
+/// Whether a file begins as a pickle. Protocols from 2 on begin with their number after a byte that begins no text; the older ones are
+/// text, so only their ways to begin with a dictionary, a list or an import count.
+pub(super) fn is_pickle(head: &[u8]) -> bool {
+    match head {
+        [opcode::PROTO, 2..=5, next, ..] => opcode::is_known(*next),
+        [b'}' | b']', b'q' | b'r', ..] | [b'}', b'(' | b'.', ..] => true,
+        [b'(', b'd' | b'l', b'p', digit, ..] => digit.is_ascii_digit(),
+        [b'c', rest @ ..] => is_import(rest),
+        _ => false,
+    }
+}
+
+/// Whether these are two names on lines of their own, and then an instruction.
+fn is_import(text: &[u8]) -> bool {
+    let mut lines = text.splitn(3, |byte| *byte == b'\n');
+    let is_name = |line: &[u8]| {
+        !line.is_empty() && line.len() < 200 && line.iter().all(|b| b.is_ascii_alphanumeric() || b"._".contains(b))
+    };
+    let both = lines.by_ref().take(2).filter(|line| is_name(line)).count() == 2;
+    both && lines.next().and_then(|rest| rest.first()).is_some_and(|next| b"(qpr)]}.".contains(next))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pickles_are_recognised_by_their_first_bytes() {
+        for pickle in [&b"\x80\x02}q\x00."[..], b"\x80\x04\x95\x00", b"}q\x00.", b"(dp0\n.", b"cos\nsystem\n(S'x'\ntR."]
+        {
+            assert!(is_pickle(pickle), "{pickle:?}");
+        }
+        for text in
+            [&b"{\"a\": 1}"[..], b"\x80\x07}", b"\x80\x02\xff", b"(hello)", b"comm 0x1\nnext\nline", b"", b"\x80"]
+        {
+            assert!(!is_pickle(text), "{text:?}");
+        }
+    }
+}

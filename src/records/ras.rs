@@ -1,0 +1,210 @@
+//! Answers of NCCL's RAS: what each communicator's ranks have enqueued, as counts, and who does not answer.
+//!
+//! JSON since NCCL 2.28.7, one or several answers in a file, one after the other. 2.28.9 leaves out a comma between missing ranks, which
+//! is put in. The text for people, which older versions have alone, groups ranks by what they have in common and does not say of each
+//! what it counted, so nothing is read from it.
+
+use std::io::{self, Read};
+
+use super::document::{Document, Value};
+use super::format::{Format, Reading};
+use super::tables::RankStatus;
+use crate::nccl::collectives::Collective;
+use crate::operation::{Communicator, Source};
+use crate::time::Ns;
+
+pub(super) const FORMAT: Format = Format { source: Source::Ras, sniff, read };
+
+/// More bytes than this are no answers: one of a job of 100,000 ranks has 50 MB per communicator of all ranks.
+const MAX_TEXT: u64 = 2 << 30;
+
+fn sniff(head: &[u8]) -> bool {
+    let has = |key: &str| memchr::memmem::find(head, key.as_bytes()).is_some();
+    match head.trim_ascii_start().first() {
+        Some(b'{') => has("\"communicators_count\"") || (has("\"communicators\"") && has("\"collective_counts\"")),
+        _ => is_for_people(head),
+    }
+}
+
+/// Whether this is the text for people.
+fn is_for_people(head: &[u8]) -> bool {
+    let has = |words: &str| memchr::memmem::find(head, words.as_bytes()).is_some();
+    has("NCCL version ") && has("Job summary") && has("Communicators...")
+}
+
+fn read(reading: &mut Reading<'_>) -> io::Result<()> {
+    let mut text = Vec::new();
+    (&mut *reading.bytes).take(MAX_TEXT).read_to_end(&mut text)?;
+    if text.trim_ascii_start().first() != Some(&b'{') {
+        reading.file.note("this is RAS's text for people, which does not say what each rank has counted: ask for JSON (ncclras -f json, since NCCL 2.28.7)");
+        reading.file.skip("answers as text for people", Some(0));
+        return Ok(());
+    }
+    for Answer { text, at, commas } in answers(&text) {
+        commas.iter().for_each(|comma| reading.file.repair("missing commas", Some(*comma)));
+        match Document::of_json(&text) {
+            Ok((document, root)) => answer(document.value(root), reading),
+            Err(error) => {
+                reading.file.note(format!("the answer at byte {at} is no valid JSON: {error}"));
+                reading.file.skip("answers that are no valid JSON", Some(at));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A JSON document of a file.
+struct Answer {
+    /// With the commas that it lacked.
+    text: Vec<u8>,
+    at: u64,
+    /// Where commas were put in.
+    commas: Vec<u64>,
+}
+
+/// Takes the documents of a text apart. Where within a list or dictionary a value is followed by another without a comma, it gets one.
+fn answers(text: &[u8]) -> Vec<Answer> {
+    let mut found: Vec<Answer> = Vec::new();
+    let (mut depth, mut at) = (0_usize, 0);
+    let mut after_value = false;
+    while let Some(byte) = text.get(at).copied() {
+        if depth == 0 && byte == b'{' {
+            found.push(Answer { text: Vec::new(), at: at as u64, commas: Vec::new() });
+            after_value = false;
+        }
+        let Some(answer) = found.last_mut() else { return found };
+        if matches!(byte, b'{' | b'[' | b'"') && after_value && depth > 0 {
+            answer.commas.push(at as u64);
+            answer.text.push(b',');
+        }
+        let start = at;
+        at += 1;
+        match byte {
+            b'{' | b'[' => (depth, after_value) = (depth + 1, false),
+            b'}' | b']' => (depth, after_value) = (depth.saturating_sub(1), true),
+            b',' | b':' => after_value = false,
+            b'"' => {
+                at = end_of_text(text, at);
+                after_value = true;
+            }
+            byte if byte.is_ascii_whitespace() => {}
+            _ => after_value = true,
+        }
+        answer.text.extend(&text[start..at]);
+    }
+    found
+}
+
+/// Where a text ends that begins before this.
+fn end_of_text(text: &[u8], mut at: usize) -> usize {
+    while let Some(byte) = text.get(at) {
+        at += 1;
+        match byte {
+            b'\\' => at = (at + 1).min(text.len()),
+            b'"' => break,
+            _ => {}
+        }
+    }
+    at
+}
+
+fn answer(root: Value<'_>, reading: &mut Reading<'_>) {
+    let version = root.get("nccl_version").or_else(|| root.get("rccl_version")).and_then(Value::text);
+    reading.file.version = version.map(str::to_owned).or(reading.file.version.take());
+    let at = root.get("timestamp").and_then(Value::text).and_then(epoch);
+    let communicators = root.get("communicators").into_iter().flat_map(Value::items);
+    for of_communicator in communicators {
+        let communicator = reading.records.communicator(Communicator {
+            size: of_communicator.get("size").and_then(Value::int).and_then(|size| u64::try_from(size).ok()),
+            hash: of_communicator.get("hash").and_then(hash),
+            ..Communicator::default()
+        });
+        let list = |key: &str| of_communicator.get(key).into_iter().flat_map(Value::items);
+        for (rank, is_missing) in
+            list("ranks").map(|rank| (rank, false)).chain(list("missing_ranks").map(|rank| (rank, true)))
+        {
+            reading.file.records += 1;
+            let status = status(rank, is_missing);
+            reading.records.rank_status.push(RankStatus { communicator: Some(communicator), at, ..status });
+        }
+    }
+}
+
+/// What is said of a rank.
+fn status(rank: Value<'_>, is_missing: bool) -> RankStatus {
+    let int = |key: &str| rank.get(key).and_then(Value::int);
+    let flag = |key: &str| rank.get("status").and_then(|status| status.get(key)).is_some_and(Value::is_true);
+    let code =
+        |key: &str| rank.get("status").and_then(|status| status.get(key)).and_then(Value::int).filter(|n| *n != 0);
+    let mut faults: Vec<String> = Vec::new();
+    faults.extend(code("init_state").map(|code| format!("init state {code}")));
+    faults.extend(code("async_error").map(|code| format!("async error {code}")));
+    let flags = [("abort_flag", "aborted"), ("unresponsive", "unresponsive"), ("considered_dead", "considered dead")];
+    faults.extend(flags.iter().filter(|(key, _)| flag(key)).map(|(_, fault)| (*fault).to_owned()));
+    if is_missing && faults.is_empty() {
+        faults.push("missing".to_owned());
+    }
+    let counts = rank.get("collective_counts").into_iter().flat_map(Value::pairs).filter_map(|(name, count)| {
+        let name = name.text()?;
+        let name = Collective::of_record(name).map_or_else(|| name.to_owned(), |known| known.name().to_owned());
+        Some((name, u64::try_from(count.int()?).ok()?))
+    });
+    RankStatus {
+        source: Source::Ras,
+        place: int("rank").and_then(|rank| u32::try_from(rank).ok()),
+        host: rank.get("host").and_then(Value::text).map(str::to_owned),
+        pid: int("pid"),
+        device: int("cuda_dev"),
+        counts: counts.collect(),
+        faults,
+        ..RankStatus::default()
+    }
+}
+
+/// `0xf31e5874c3f25459`
+fn hash(value: Value<'_>) -> Option<u64> {
+    let text = value.text()?;
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    u64::from_str_radix(digits, 16).ok()
+}
+
+/// A time such as `2026-09-23 11:55:37`. It has no zone; all answers of a job have the same, and only their order matters.
+fn epoch(text: &str) -> Option<Ns> {
+    let numbers: Vec<i64> = text.split(['-', ' ', 'T', ':', '.']).map_while(|part| part.parse().ok()).collect();
+    let [year, month, day, hour, minute, second, ..] = numbers[..] else { return None };
+    if !(1970..10_000).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    // Days since the epoch; years begin in March, so that the leap day is the last.
+    let years = if month <= 2 { year - 1 } else { year };
+    let months = (month + 9) % 12;
+    let days = years * 365 + years / 4 - years / 100 + years / 400 + (153 * months + 2) / 5 + day - 1 - 719_468;
+    if !(0..24).contains(&hour) || !(0..60).contains(&minute) || !(0..=60).contains(&second) {
+        return None;
+    }
+    Some(Ns((days * 86_400 + hour * 3600 + minute * 60 + second) * 1_000_000_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_since_the_epoch() {
+        // `date -u -d '2026-09-23 11:55:37' +%s`
+        assert_eq!(epoch("2026-09-23 11:55:37"), Some(Ns(1_790_164_537_000_000_000)));
+        assert_eq!(epoch("1970-01-01 00:00:00"), Some(Ns(0)));
+        assert_eq!(epoch("2024-02-29 00:00:01"), Some(Ns(1_709_164_801_000_000_000)));
+        assert_eq!((epoch("soon"), epoch("2026-13-01 00:00:00")), (None, None));
+    }
+
+    #[test]
+    fn commas_are_put_in_where_values_meet() {
+        let text = b" {\"a\": [{\"b\": 1}\n {\"c\": \"}{\\\"\"}], \"d\": 2}\n{\"e\": []}";
+        let found = answers(text);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].commas, [18]);
+        assert!(found.iter().all(|answer| serde_json::from_slice::<serde_json::Value>(&answer.text).is_ok()));
+        assert_eq!((found[0].at, found[1].at), (1, 42));
+    }
+}

@@ -1,0 +1,89 @@
+//! The answer for programs: the report with its sentences.
+
+use std::io;
+
+use serde::Serialize;
+
+use super::verdict::{notes, verdict};
+use super::words::{advice, sentence};
+use crate::analysis::hang::{ComparedPaths, Evidence, GroupName, HangReport, HungGroup, MatrixRow, OpenGroup, Outcome};
+use crate::report::json;
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    verdict: String,
+    outcome: Outcome,
+    culprits: &'a [u32],
+    circle: &'a [u32],
+    hung: Vec<Group<'a>>,
+    lagging: Vec<Group<'a>>,
+    open: &'a [OpenGroup],
+    matrix: &'a [MatrixRow],
+    rank_count: usize,
+    ranks_without_records: &'a [u32],
+    ranks_without_operations: &'a [u32],
+    operation_count: usize,
+    group_count: usize,
+    notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Group<'a> {
+    #[serde(flatten)]
+    name: &'a GroupName,
+    distance: Option<u32>,
+    collective: Option<&'a str>,
+    sequence: Option<i64>,
+    missing_ranks: &'a [u32],
+    stuck_ranks: &'a [u32],
+    odd_ranks: &'a [u32],
+    waiting_ranks: &'a [u32],
+    unknown_ranks: &'a [u32],
+    evidence: Vec<Proof<'a>>,
+    advice: Option<String>,
+    paths: Option<&'a ComparedPaths>,
+}
+
+#[derive(Serialize)]
+struct Proof<'a> {
+    text: String,
+    #[serde(flatten)]
+    evidence: &'a Evidence,
+}
+
+pub(super) fn hang(report: &HangReport, name: &str, out: &mut Vec<u8>) -> io::Result<()> {
+    let answer = Answer {
+        verdict: verdict(report),
+        outcome: report.outcome,
+        culprits: &report.culprits,
+        circle: &report.circle,
+        hung: report.hung.iter().map(|of| group(of, &report.culprits)).collect(),
+        lagging: report.lagging.iter().map(|of| group(of, &report.culprits)).collect(),
+        open: &report.open,
+        matrix: &report.matrix,
+        rank_count: report.rank_count,
+        ranks_without_records: &report.ranks_without_records,
+        ranks_without_operations: &report.ranks_without_operations,
+        operation_count: report.operation_count,
+        group_count: report.group_count,
+        notes: notes(report),
+    };
+    json::hang(&answer, name, out)
+}
+
+fn group<'a>(of: &'a HungGroup, culprits: &[u32]) -> Group<'a> {
+    Group {
+        name: &of.name,
+        distance: of.distance,
+        collective: of.collective.as_deref(),
+        sequence: of.sequence,
+        missing_ranks: &of.missing_ranks,
+        stuck_ranks: &of.stuck_ranks,
+        odd_ranks: &of.odd_ranks,
+        waiting_ranks: &of.waiting_ranks,
+        unknown_ranks: &of.unknown_ranks,
+        evidence: of.evidence.iter().map(|evidence| Proof { text: sentence(evidence), evidence }).collect(),
+        advice: advice(of, culprits),
+        paths: of.paths.as_ref(),
+    }
+}

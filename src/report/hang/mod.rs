@@ -1,0 +1,34 @@
+//! Whether a job hangs, in forms: one file per form, and the sentences that they share.
+
+mod json;
+mod text;
+mod verdict;
+mod words;
+
+use std::io;
+
+use super::Screen;
+use crate::analysis::hang::HangReport;
+
+pub use verdict::verdict;
+
+/// A form of the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HangForm {
+    /// For people: the verdict, its evidence, and who is where.
+    Text,
+    /// For programs: everything, by a schema.
+    Json,
+}
+
+/// Writes the answer about some files.
+///
+/// # Errors
+/// What the writer fails with.
+pub fn write(report: &HangReport, form: HangForm, name: &str, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
+    match form {
+        HangForm::Text => text::hang(report, screen, out),
+        HangForm::Json => json::hang(report, name, out),
+    }
+}

@@ -1,0 +1,232 @@
+//! The answer for people: the verdict, where it begins and why, what waits for that, and a matrix of ranks and groups.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+
+use super::verdict::{notes, verdict};
+use super::words::{advice, capital, operation, ranks, sentence};
+use crate::analysis::hang::{
+    Cell, CellState, ComparedPaths, Evidence, EvidenceKind, HangReport, HungGroup, MatrixRow, OpenGroup,
+};
+use crate::report::Screen;
+use crate::report::column::{Column, Table};
+use crate::report::format::visible;
+
+/// How wide the text is where no screen says it.
+const WIDTH: usize = 80;
+
+/// How many groups and ranks are shown, if not all are asked for.
+const GROUPS: usize = 4;
+const WAITING_GROUPS: usize = 8;
+const ROWS: usize = 32;
+
+/// How many frames are shown before and after the one that differs.
+const AROUND: usize = 2;
+
+/// The groups' letters in the matrix.
+const LETTERS: &[&str] = &["A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K", "L"];
+
+pub(super) fn hang(report: &HangReport, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
+    let screen = Screen { width: screen.width.or(Some(WIDTH)), ..screen.clone() };
+    let mut page = Page { screen: &screen, report, said: BTreeSet::new() };
+    writeln!(out, "{}", screen.fill(&screen.accent(&visible(&verdict(report)))))?;
+    let is_root = |group: &&HungGroup| group.distance.is_none_or(|distance| distance == 0);
+    let roots: Vec<&HungGroup> = report.hung.iter().filter(is_root).chain(&report.lagging).collect();
+    let later: Vec<&HungGroup> = report.hung.iter().filter(|group| !is_root(group)).collect();
+    if !roots.is_empty() {
+        writeln!(out, "\nWhere it begins")?;
+    }
+    let limit = |of: usize| if screen.verbose { usize::MAX } else { of };
+    for group in roots.iter().take(limit(GROUPS)) {
+        page.group(group, out)?;
+    }
+    more(roots.len(), limit(GROUPS), out)?;
+    if let Some(paths) = roots.iter().find_map(|group| group.paths.as_ref()) {
+        page.paths(paths, out)?;
+    }
+    page.waiting(&later, limit(WAITING_GROUPS), out)?;
+    page.matrix(out)?;
+    for note in notes(report) {
+        writeln!(out, "\n{}", screen.fill(&visible(&note)))?;
+    }
+    Ok(())
+}
+
+/// Says how many are left out.
+fn more(all: usize, shown: usize, out: &mut Vec<u8>) -> io::Result<()> {
+    match all.checked_sub(shown) {
+        Some(rest @ 1..) => writeln!(out, "  and {rest} more; --verbose shows them"),
+        _ => Ok(()),
+    }
+}
+
+struct Page<'a> {
+    screen: &'a Screen,
+    report: &'a HangReport,
+    /// What was said of a group and need not be said of the next.
+    said: BTreeSet<String>,
+}
+
+impl Page<'_> {
+    /// A text in lines that fit, all of them indented.
+    fn indented(&self, text: &str, by: usize, out: &mut Vec<u8>) -> io::Result<()> {
+        let narrow = Screen { width: self.screen.width.map(|width| width.saturating_sub(by)), ..self.screen.clone() };
+        for line in narrow.fill(&visible(text)).lines() {
+            writeln!(out, "{:by$}{line}", "")?;
+        }
+        Ok(())
+    }
+
+    /// The letter of a group in the matrix.
+    fn letter(&self, group: &str) -> String {
+        let at = self.report.matrix.iter().position(|row| row.group == group);
+        at.and_then(|at| LETTERS.get(at)).map_or(String::new(), |letter| format!("{letter}  "))
+    }
+
+    fn group(&mut self, group: &HungGroup, out: &mut Vec<u8>) -> io::Result<()> {
+        let what = operation(group.collective.as_deref(), group.sequence);
+        let of = if group.name.ranks.is_empty() { String::new() } else { format!(", {}", ranks(&group.name.ranks)) };
+        let title = format!("{}{}{of}: {what}", self.letter(&group.name.group), group.name.group);
+        self.indented(&title, 2, out)?;
+        // What is said of ranks that wait for others themselves is less than what is said of those at fault.
+        let culprits = &self.report.culprits;
+        let blames = |evidence: &&Evidence| {
+            culprits.is_empty() || evidence.ranks.iter().chain(&evidence.peers).any(|rank| culprits.contains(rank))
+        };
+        let shown: Vec<&Evidence> = group.evidence.iter().filter(|of| self.screen.verbose || blames(of)).collect();
+        for evidence in &shown {
+            let text = sentence(evidence);
+            if evidence.kind != EvidenceKind::NoOperations || self.said.insert(text.clone()) {
+                self.indented(&text, 6, out)?;
+            }
+        }
+        if shown.len() < group.evidence.len() {
+            let n = group.evidence.len() - shown.len();
+            self.indented(&format!("{n} more of ranks that wait elsewhere; --verbose shows them."), 6, out)?;
+        }
+        if !group.unknown_ranks.is_empty() {
+            self.indented(&format!("There are no records of {}.", ranks(&group.unknown_ranks)), 6, out)?;
+        }
+        match advice(group, &self.report.culprits).filter(|advice| self.said.insert(advice.clone())) {
+            Some(advice) => self.indented(&advice, 6, out),
+            None => Ok(()),
+        }
+    }
+
+    /// Both call paths around the frame at which they part.
+    fn paths(&self, paths: &ComparedPaths, out: &mut Vec<u8>) -> io::Result<()> {
+        let Some(at) = paths.first_difference else {
+            let text = format!("Rank {} and rank {} came by the same call path.", paths.rank, paths.other_rank);
+            writeln!(out)?;
+            return self.indented(&text, 0, out);
+        };
+        writeln!(out, "\nWhere their call paths part")?;
+        let before = at.saturating_sub(AROUND);
+        for frame in &paths.path[before..at] {
+            self.indented(&format!("  {frame}"), 2, out)?;
+        }
+        let sides = [
+            (paths.rank, &paths.collective, &paths.path),
+            (paths.other_rank, &paths.other_collective, &paths.other_path),
+        ];
+        for (rank, collective, path) in sides {
+            self.indented(&format!("rank {rank} ({})", operation(collective.as_deref(), None)), 2, out)?;
+            for frame in path.iter().skip(at).take(AROUND + 1) {
+                self.indented(&format!("> {frame}"), 4, out)?;
+            }
+            if path.len() <= at {
+                self.indented("> (called from the frame above)", 4, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The groups that wait for others.
+    fn waiting(&self, later: &[&HungGroup], limit: usize, out: &mut Vec<u8>) -> io::Result<()> {
+        let of_hung = |group: &&HungGroup| {
+            let blamed: BTreeSet<u32> = group.missing_ranks.iter().chain(&group.stuck_ranks).copied().collect();
+            let blamed: Vec<u32> = blamed.into_iter().collect();
+            let what = operation(group.collective.as_deref(), group.sequence);
+            let (who, letter) = (ranks(&group.waiting_ranks), self.letter(&group.name.group));
+            format!("{letter}{}: {who} in {what}, for {}", group.name.group, ranks(&blamed))
+        };
+        let of_open = |group: &OpenGroup| {
+            let what = operation(group.collective.as_deref(), group.sequence);
+            let (who, letter) = (ranks(&group.waiting_ranks), self.letter(&group.name.group));
+            let others = match &group.waits_for[..] {
+                [] => String::new(),
+                [one] => format!(", held up in {one}"),
+                [one, rest @ ..] => format!(", held up in {one} and {} more", rest.len()),
+            };
+            format!("{letter}{}: {who} in {what}{others}", group.name.group)
+        };
+        let lines: Vec<String> = later.iter().map(of_hung).chain(self.report.open.iter().map(of_open)).collect();
+        if !lines.is_empty() {
+            writeln!(
+                out,
+                "\n{}",
+                if self.report.hung.is_empty() { "What is incomplete" } else { "What waits for that" }
+            )?;
+        }
+        for line in lines.iter().take(limit) {
+            self.indented(&capital(line), 2, out)?;
+        }
+        more(lines.len(), limit, out)
+    }
+
+    /// Ranks by groups, as many groups as fit.
+    fn matrix(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        let all = &self.report.matrix;
+        let width = self.screen.width.unwrap_or(WIDTH);
+        let mut taken = "rank  ".len();
+        let fits = |row: &&MatrixRow| {
+            taken += row.cells.iter().map(|cell| word(cell).chars().count()).max().unwrap_or(0) + 2;
+            taken <= width
+        };
+        let groups: Vec<&MatrixRow> = all.iter().take(LETTERS.len()).take_while(fits).collect();
+        let cells = || groups.iter().flat_map(|row| &row.cells);
+        let at_fault = |cell: &&Cell| !matches!(cell.state, CellState::Waiting | CellState::Done);
+        let blamed: BTreeSet<u32> = cells().filter(at_fault).map(|cell| cell.rank).collect();
+        let members: BTreeSet<(bool, u32)> = cells().map(|cell| (!blamed.contains(&cell.rank), cell.rank)).collect();
+        let rows = if self.screen.verbose { usize::MAX } else { ROWS };
+        let mut shown: Vec<u32> = members.iter().take(rows).map(|(_, rank)| *rank).collect();
+        shown.sort_unstable();
+        if shown.is_empty() {
+            return Ok(());
+        }
+        let columns: &[Column<u32>] = &[Column::all_right("rank", |rank, ()| rank.to_string())];
+        let mut table = Table::of(columns, shown.iter().map(|rank| (rank, ())));
+        for (row, letter) in groups.iter().zip(LETTERS) {
+            let by_rank: BTreeMap<u32, &Cell> = row.cells.iter().map(|cell| (cell.rank, cell)).collect();
+            table.push(
+                letter,
+                shown.iter().map(|rank| by_rank.get(rank).map_or(String::new(), |cell| word(cell))).collect(),
+            );
+        }
+        writeln!(out, "\n{}", table.text().trim_end())?;
+        let left = [(all.len() - groups.len(), "group"), (members.len() - shown.len(), "rank")];
+        let left: Vec<String> = left
+            .iter()
+            .filter(|(n, _)| *n > 0)
+            .map(|(n, what)| format!("{n} {what}{}", if *n == 1 { "" } else { "s" }))
+            .collect();
+        if !left.is_empty() {
+            let text = format!("Not in this table: {}; --format json has all.", left.join(" and "));
+            self.indented(&text, 0, out)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a rank does in a group.
+fn word(cell: &Cell) -> String {
+    let word = match cell.state {
+        CellState::Odd => "odd",
+        CellState::Stuck => "stuck",
+        CellState::Missing => "missing",
+        CellState::Waiting => "waits",
+        CellState::Done => "done",
+        _ => "no records",
+    };
+    cell.sequence.map_or(word.to_owned(), |sequence| format!("{word} {sequence}"))
+}

@@ -1,0 +1,116 @@
+//! The answer in one sentence, and what it supposes.
+
+use super::words::{capital, operation, ranks, sentence};
+use crate::analysis::hang::{EvidenceKind, HangReport, HungGroup, Outcome};
+
+/// The verdict.
+pub fn verdict(report: &HangReport) -> String {
+    match report.outcome {
+        Outcome::Hung => hung(report),
+        Outcome::Lagging => lagging(report),
+        Outcome::Unclear => unclear(report),
+        _ if report.is_empty() => "The records have nothing by which to judge.".to_owned(),
+        _ => {
+            let (groups, several) = (report.group_count, if report.group_count == 1 { "" } else { "s" });
+            format!("No hang: in {groups} group{several} of {} ranks nobody waits for anybody.", report.rank_count)
+        }
+    }
+}
+
+/// The group by whose ranks culprits are named, if these are not the job's.
+fn of_group(group: Option<&HungGroup>) -> String {
+    group.filter(|group| group.name.ranks_are_local).map_or(String::new(), |group| format!(" of {}", group.name.group))
+}
+
+fn hung(report: &HangReport) -> String {
+    let tie = |group: &&HungGroup| group.evidence.iter().any(|of| of.kind == EvidenceKind::Undecidable);
+    let first = report.hung.first();
+    let Some(culprits) = Some(&report.culprits).filter(|culprits| !culprits.is_empty()) else {
+        if let Some(group) = report.hung.iter().find(tie) {
+            let sides = group.evidence.iter().find(|of| of.kind == EvidenceKind::Undecidable).map(sentence);
+            return format!("The job hangs in {}. {}", group.name.group, sides.unwrap_or_default());
+        }
+        return match &report.circle[..] {
+            [] => "The job hangs, and the records do not show on which rank.".to_owned(),
+            circle => format!("The job hangs because {} wait for each other.", ranks(circle)),
+        };
+    };
+    let blamed = |of: fn(&HungGroup) -> &Vec<u32>| {
+        let has = |rank: &&u32| report.hung.iter().any(|group| of(group).contains(rank));
+        culprits.iter().filter(has).copied().collect::<Vec<u32>>()
+    };
+    let odd = blamed(|group| &group.odd_ranks);
+    let mut stuck = blamed(|group| &group.stuck_ranks);
+    let mut missing = blamed(|group| &group.missing_ranks);
+    stuck.retain(|rank| !odd.contains(rank));
+    missing.retain(|rank| !odd.contains(rank) && !stuck.contains(rank));
+    let mut reasons = Vec::new();
+    let mut reason = |of: &[u32], one: &str, several: &str| {
+        let who = if of.len() == culprits.len() { String::new() } else { format!("{} ", ranks(of)) };
+        match of.len() {
+            0 => {}
+            1 if who.is_empty() => reasons.push(format!("it {one}")),
+            _ if who.is_empty() => reasons.push(format!("they {several}")),
+            1 => reasons.push(format!("{who}{one}")),
+            _ => reasons.push(format!("{who}{several}")),
+        }
+    };
+    reason(&odd, "called something else than the others", "called something else than the others");
+    reason(&stuck, "has not finished what its peers have", "have not finished what their peers have");
+    reason(&missing, "did not enqueue what its peers wait in", "did not enqueue what their peers wait in");
+    // An example says more than the rule.
+    let example = first.filter(|group| group.sequence.is_some() && !group.name.ranks_are_local);
+    let example = example.map_or(String::new(), |group| {
+        format!(", as in {} of {}", operation(group.collective.as_deref(), group.sequence), group.name.group)
+    });
+    format!("The job hangs on {}{}: {}{example}.", ranks(culprits), of_group(first), reasons.join("; "))
+}
+
+fn lagging(report: &HangReport) -> String {
+    let group = report.lagging.first();
+    let is_it = |kind: EvidenceKind| group.is_some_and(|group| group.evidence.iter().any(|of| of.kind == kind));
+    let what = group.and_then(|group| group.evidence.first()).map(sentence).unwrap_or_default();
+    let of = group.map_or(String::new(), |group| group.name.group.clone());
+    let further = match report.lagging.len() {
+        0 | 1 => String::new(),
+        n => format!(" So are ranks of {} further groups.", n - 1),
+    };
+    let why = match () {
+        () if is_it(EvidenceKind::Progress) => "It moves, so this is slow and no hang.",
+        () if is_it(EvidenceKind::Fault) => "Its peers cannot go on without it.",
+        () => "This alone does not show whether it is stuck or slow.",
+    };
+    format!("In {of}: {what} {why}{further}")
+}
+
+fn unclear(report: &HangReport) -> String {
+    let Some(group) = report.open.first() else { return "Operations are incomplete.".to_owned() };
+    let n = report.open.len();
+    let (groups, are) =
+        if n == 1 { ("1 group".to_owned(), "operations are") } else { (format!("{n} groups"), "operations are") };
+    let what = operation(group.collective.as_deref(), group.sequence);
+    let first = format!(
+        "Unclear: in {groups} {are} incomplete on all ranks of which there are records, first {what} of {}.",
+        group.name.group
+    );
+    match &report.ranks_without_records[..] {
+        [] => format!("{first} A slow or broken link, or a job that runs."),
+        unknown => format!("{first} There are no records of {}, which may be what they wait for.", ranks(unknown)),
+    }
+}
+
+/// What the verdict supposes, and what it does without.
+pub(super) fn notes(report: &HangReport) -> Vec<String> {
+    let mut notes = Vec::new();
+    let has_dumps = report.hung.iter().any(|group| group.name.source == "flight-recorder");
+    if report.outcome == Outcome::Hung && has_dumps {
+        notes.push("Dumps do not say when they were written. This supposes that nothing moved any more; dumps of a running job differ by what it did between them.".to_owned());
+    }
+    if report.outcome == Outcome::Hung && !report.ranks_without_records.is_empty() {
+        notes.push(capital(&format!(
+            "there are no records of {}: what these did is unknown, and they may be at fault as well.",
+            ranks(&report.ranks_without_records)
+        )));
+    }
+    notes
+}

@@ -1,0 +1,167 @@
+//! Sentences about what the records prove, and what to do about it first.
+
+use crate::analysis::hang::{Evidence, EvidenceKind, HungGroup};
+
+/// More ranks or ranges of ranks than this are not listed.
+const LISTED: usize = 8;
+
+/// Ranks as a person lists them: `0-7, 9 and 14`.
+pub(super) fn numbers(ranks: &[u32]) -> String {
+    let mut parts: Vec<(u32, u32)> = Vec::new();
+    for rank in ranks {
+        match parts.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(*rank) => *last = *rank,
+            _ => parts.push((*rank, *rank)),
+        }
+    }
+    let text = |(first, last): &(u32, u32)| match last - first {
+        0 => vec![first.to_string()],
+        1 => vec![first.to_string(), last.to_string()],
+        _ => vec![format!("{first}-{last}")],
+    };
+    let shown: Vec<String> = parts.iter().take(LISTED).flat_map(text).collect();
+    if parts.len() > LISTED {
+        let rest: u32 = parts[LISTED..].iter().map(|(first, last)| last - first + 1).sum();
+        return format!("{} and {rest} more", shown.join(", "));
+    }
+    match &shown[..] {
+        [] => "none".to_owned(),
+        [before @ .., last] if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        [only, ..] => only.clone(),
+    }
+}
+
+/// Ranks with the word before them: `rank 3`, `ranks 0-7 and 9`.
+pub(super) fn ranks(ranks: &[u32]) -> String {
+    format!("{} {}", if ranks.len() == 1 { "rank" } else { "ranks" }, numbers(ranks))
+}
+
+/// A text with a capital letter.
+pub(super) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// An operation as a person calls it: `all_reduce 17`.
+pub(super) fn operation(collective: Option<&str>, sequence: Option<i64>) -> String {
+    let name = collective.unwrap_or("an operation");
+    sequence.map_or(name.to_owned(), |sequence| format!("{name} {sequence}"))
+}
+
+/// A verb of one or of several.
+fn verb<'a>(ranks: &[u32], one: &'a str, several: &'a str) -> &'a str {
+    if ranks.len() == 1 { one } else { several }
+}
+
+/// A piece of evidence as a sentence.
+pub(super) fn sentence(of: &Evidence) -> String {
+    let (here, there) = (of.here.as_deref().unwrap_or("?"), of.there.as_deref().unwrap_or("?"));
+    let (who, peers) = (ranks(&of.ranks), ranks(&of.peers));
+    let what = operation(of.collective.as_deref(), of.sequence);
+    let name = of.collective.as_deref().unwrap_or("operations");
+    let wait = verb(&of.peers, "waits", "wait");
+    capital(&match of.kind {
+        EvidenceKind::NeverEnqueued => {
+            let last = match of.last {
+                Some(last) if of.ranks.len() == 1 => format!("; the last it enqueued is {last}"),
+                Some(last) => format!("; the last they enqueued is {last}"),
+                None => ", nor anything else of the group that is recorded".to_owned(),
+            };
+            format!("{who} did not enqueue {what}, in which {peers} {wait}{last}.")
+        }
+        EvidenceKind::Stuck | EvidenceKind::StuckRooted => {
+            let from =
+                of.last.filter(|last| Some(*last) != of.sequence).map_or(String::new(), |last| format!(" to {last}"));
+            let is = if from.is_empty() { "is" } else { "are" };
+            let have = verb(&of.peers, "has", "have");
+            let rooted = match of.kind {
+                EvidenceKind::StuckRooted => " It may end on some ranks before others take part.",
+                _ => "",
+            };
+            format!("{what}{from} {is} incomplete on {who}, while {peers} {have} completed {}{rooted}", completed(of))
+        }
+        EvidenceKind::NoOperations => {
+            let (its, are) = if of.ranks.len() == 1 { ("the dump", "has") } else { ("the dumps", "have") };
+            format!("{its} of {who} {are} no operation at all: nothing that was enqueued there is incomplete.")
+        }
+        EvidenceKind::OtherCollective | EvidenceKind::OtherType | EvidenceKind::OtherSize => {
+            format!("in {what} {who} {} {here}, and {peers} {there}.", verb(&of.ranks, "has", "have"))
+        }
+        EvidenceKind::Undecidable => {
+            format!(
+                "in {what} {who} {} {here}, and {peers} {there}; nothing says who is right.",
+                verb(&of.ranks, "has", "have")
+            )
+        }
+        EvidenceKind::NoReceive => format!("{who} sends to {peers} ({here}x), which has no receive for that."),
+        EvidenceKind::NoSend => format!("{who} receives from {peers} ({here}x), which has no send for that."),
+        EvidenceKind::FewerCalls => {
+            let by =
+                here.parse::<u64>().ok().zip(there.parse::<u64>().ok()).map(|(here, there)| there.saturating_sub(here));
+            let by = by.map_or(String::new(), |by| format!(" by {by} {name}"));
+            format!("{who} {} behind{by}: {here} against {there} on {peers}.", verb(&of.ranks, "is", "are"))
+        }
+        EvidenceKind::NoProgress => "no count moved between the last two answers.".to_owned(),
+        EvidenceKind::Progress => format!("between the last two answers the counts of {who} moved."),
+        EvidenceKind::Fault => format!("{who} {}: {here}.", verb(&of.ranks, "is reported", "are reported")),
+    })
+}
+
+/// What peers have completed of some operations.
+fn completed(of: &Evidence) -> String {
+    let done = of.there.as_deref().and_then(|done| done.parse::<i64>().ok());
+    match (of.sequence.zip(of.last).filter(|(first, last)| last > first), done) {
+        (Some((_, last)), Some(done)) if done < last => format!("those up to {done}."),
+        (Some(_), _) => "them.".to_owned(),
+        (None, _) => "it.".to_owned(),
+    }
+}
+
+/// What to do first about a group; `None` where it only waits for others.
+pub(super) fn advice(group: &HungGroup, culprits: &[u32]) -> Option<String> {
+    let of = |blamed: &[u32]| -> Vec<u32> {
+        blamed.iter().copied().filter(|rank| culprits.is_empty() || culprits.contains(rank)).collect()
+    };
+    let has = |kind: EvidenceKind| group.evidence.iter().any(|evidence| evidence.kind == kind);
+    if group.distance.is_some_and(|distance| distance > 0) {
+        return None;
+    }
+    if !group.odd_ranks.is_empty() || has(EvidenceKind::Undecidable) {
+        return Some(
+            "First compare the call paths: all ranks of a group have to call the same, in the same order.".to_owned(),
+        );
+    }
+    let stuck = of(&group.stuck_ranks);
+    if !stuck.is_empty() {
+        let who = ranks(&stuck);
+        return Some(format!(
+            "First look at the GPU of {who}: Xid errors in dmesg, nvidia-smi -q, the kernel that runs there."
+        ));
+    }
+    if has(EvidenceKind::FewerCalls) && !has(EvidenceKind::NoProgress) {
+        return Some("First ask again, and give both answers: if no count has moved, it hangs.".to_owned());
+    }
+    let missing = of(&group.missing_ranks);
+    let who = ranks(&missing);
+    Some(match missing.len() {
+        0 => return None,
+        1 => format!("First look at what the process of {who} does: py-spy dump, or whether it is there at all."),
+        _ => format!("First look at what the processes of {who} do: py-spy dump, or whether they are there at all."),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_listed_as_ranges() {
+        assert_eq!(numbers(&[0, 1, 2, 3, 9, 14, 15]), "0-3, 9, 14 and 15");
+        assert_eq!(
+            (ranks(&[7]), ranks(&[7, 9]), ranks(&[])),
+            ("rank 7".into(), "ranks 7 and 9".into(), "ranks none".into())
+        );
+        let many: Vec<u32> = (0..40).step_by(2).collect();
+        assert_eq!(numbers(&many), "0, 2, 4, 6, 8, 10, 12, 14 and 12 more");
+    }
+}
