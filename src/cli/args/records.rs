@@ -40,6 +40,12 @@ pub(crate) struct Records {
     #[arg(long, value_name = "N", value_parser = parse_limit)]
     pub(crate) limit: Option<usize>,
 
+    /// Write the aggregates of flow files, flow_rank<R>.json, into this folder
+    ///
+    /// They are those that the flow extractor writes when a program asks for them. Of several folders of flow files each has its own.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) flow_rank: Option<PathBuf>,
+
     /// Write the answer to this file instead of standard output: whole, or not at all
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,

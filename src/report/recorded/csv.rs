@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use super::RecordsAnswer;
+use super::flows;
 use crate::analysis::recorded::CensusRow;
 use crate::report::column::Column;
 use crate::report::csv::write_rows;
@@ -31,7 +32,11 @@ const COLUMNS: &[Column<CensusRow>] = &[
     Column::left("dtypes", |row, ()| values(&row.dtypes)),
 ];
 
+/// The operations; where there are none but flow files, these.
 pub(super) fn records(answer: &RecordsAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
+    if let (Some(flows), true) = (&answer.report.flows, answer.report.census.is_empty()) {
+        return flows::csv(flows, out);
+    }
     let rows = answer.report.census.iter().take(answer.limit.unwrap_or(usize::MAX));
     write_rows(COLUMNS.iter(), rows.map(|row| (row, ())), out)
 }

@@ -56,7 +56,7 @@ const MATRIX: &[Column<Link, String>] = &[
 ];
 
 /// A row for each run.
-pub fn table(report: &FlowReport) -> String {
+pub(super) fn table(report: &FlowReport) -> String {
     Table::of(RUNS, report.runs.iter().zip(std::iter::repeat(()))).text()
 }
 
@@ -64,13 +64,27 @@ pub fn table(report: &FlowReport) -> String {
 ///
 /// # Errors
 /// What the writer fails with.
-pub fn csv(report: &FlowReport, out: &mut Vec<u8>) -> io::Result<()> {
+pub(super) fn csv(report: &FlowReport, out: &mut Vec<u8>) -> io::Result<()> {
     let rows = report.runs.iter().flat_map(|run| run.matrix.iter().map(|link| (link, run.folder.clone())));
     write_rows(MATRIX.iter(), rows, out)
 }
 
+/// `Flow files of 2 runs: 120 operations, 960 steps.`
+pub(super) fn verdict(report: &FlowReport) -> String {
+    let runs = report.runs.len();
+    let (ops, steps) = report.runs.iter().fold((0, 0), |(ops, steps), run| (ops + run.ops, steps + run.steps));
+    let of = if runs == 1 { "one folder".to_owned() } else { format!("{runs} folders") };
+    let off = report.runs.iter().filter(|run| !run.findings.is_empty()).count();
+    let remarks = match off {
+        0 => String::new(),
+        _ if runs == 1 => " What is off, or looks so, is said below.".to_owned(),
+        off => format!(" In {off} of them something is off, or looks so."),
+    };
+    format!("Flow files of {of}: {} operations on channels, {} steps.{remarks}", count(ops), count(steps))
+}
+
 /// All runs, one after the other.
-pub fn text(report: &FlowReport) -> String {
+pub(super) fn text(report: &FlowReport) -> String {
     let runs: Vec<String> = report.runs.iter().map(run).collect();
     runs.join("\n")
 }
@@ -171,7 +185,7 @@ fn matrix(run: &FlowRunReport) -> String {
 }
 
 /// What a finding means.
-pub fn sentence(finding: &Finding) -> String {
+pub(super) fn sentence(finding: &Finding) -> String {
     match finding {
         Finding::Repeated { steps, ops } => format!(
             "{} lines of steps and {} of operations are there twice: two runs appended to the same files, or two communicators of equal \

@@ -1,5 +1,6 @@
 //! The sentences about what was recorded: the verdict, what is off, and what to do about it.
 
+use super::flows;
 use crate::analysis::recorded::{CensusRow, Diagnosis, RecordsReport};
 use crate::report::format::{count, duration, percent, size, visible};
 use crate::time::Ns;
@@ -9,14 +10,21 @@ const RANKS: usize = 4;
 
 /// What was recorded, what is off, and what to do first.
 pub(super) fn verdict(report: &RecordsReport) -> String {
-    let mut sentences = vec![recorded(report)];
+    let mut sentences = Vec::new();
+    if report.flows.is_none() || !report.census.is_empty() {
+        sentences.push(recorded(report));
+    }
+    sentences.extend(report.flows.iter().map(flows::verdict));
     sentences.extend(report.census.first().and_then(longest));
     match report.diagnoses.first() {
         Some(first) => {
             sentences.push(sentence(first));
             sentences.extend(advice(first).map(|advice| format!("First: {advice}")));
         }
-        None => sentences.push("Nothing is off.".to_owned()),
+        None if report.flows.as_ref().is_none_or(|flows| flows.runs.iter().all(|run| run.findings.is_empty())) => {
+            sentences.push("Nothing is off.".to_owned());
+        }
+        None => {}
     }
     sentences.join(" ")
 }

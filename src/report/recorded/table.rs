@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::RecordsAnswer;
+use super::flows;
 use super::sentences::{sentence, sizes, verdict};
 use crate::analysis::recorded::{CensusRow, ChannelRow, CommunicatorRow, FileRow, LinkRow, PairRow, ProxyRow};
 use crate::report::Screen;
@@ -108,6 +109,9 @@ pub(super) fn records(answer: &RecordsAnswer<'_>, out: &mut Vec<u8>) -> io::Resu
     section("Links", LINKS, &report.links, limit, screen, out)?;
     section("Channels", CHANNELS, &report.channels, limit, screen, out)?;
     section("Bytes from rank to rank", PAIRS, &report.pairs, limit, screen, out)?;
+    if let Some(flows) = &report.flows {
+        write!(out, "\nFlows\n{}", flows::table(flows))?;
+    }
     section("Files", FILES, &report.files, limit, screen, out)
 }
 

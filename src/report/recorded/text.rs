@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::RecordsAnswer;
+use super::flows;
 use super::sentences::{sentence, verdict};
 use super::table::{CENSUS, PROXIES, bandwidths, section};
 use crate::report::format::count;
@@ -27,5 +28,8 @@ pub(super) fn records(answer: &RecordsAnswer<'_>, out: &mut Vec<u8>) -> io::Resu
     let limit = Some(answer.limit.unwrap_or(ROWS));
     section("Operations", CENSUS, &report.census, limit, screen, out)?;
     section("Proxies", PROXIES, &report.proxies, limit, screen, out)?;
+    if let Some(flows) = &report.flows {
+        write!(out, "\n{}", flows::text(flows))?;
+    }
     bandwidths(answer, out)
 }
