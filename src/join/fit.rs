@@ -7,6 +7,7 @@ use super::sequences::{Anchor, OfRecords, OfTrace, Sized, anchor, is_numbered, m
 use super::{Unjoined, numbers};
 use crate::align::{Token, pairs};
 use crate::attribution::operations::Operations;
+use crate::nccl::collectives::Collective;
 use crate::operation::{Counts, Operation, Source};
 use crate::records::Records;
 use crate::robust::median_of;
@@ -85,10 +86,19 @@ pub(super) fn assign(
             }
         }
     }
+    // Most files are of one process. The ranks of a job run in step, so that the few operations of a small group fit several ranks; all
+    // operations of a file together fit one best.
+    let process = |at: usize, pairs: &Pairs| (of_records[at].source, of_records[at].file, of_trace[pairs.trace].rank);
+    let mut totals: BTreeMap<_, usize> = BTreeMap::new();
+    for (at, pairs) in &all {
+        *totals.entry(process(*at, pairs)).or_default() += pairs.pairs.len();
+    }
     // Shares that hardly differ are decided by the times.
     let steps = |share: f64| (share * 50.0).round() as i64;
     all.sort_by(|(a, left), (b, right)| {
-        let by_share = steps(right.share).cmp(&steps(left.share));
+        let total = |at: usize, pairs: &Pairs| totals.get(&process(at, pairs)).copied().unwrap_or_default();
+        let by_total = total(*b, right).cmp(&total(*a, left));
+        let by_share = by_total.then(steps(right.share).cmp(&steps(left.share)));
         by_share.then(left.distance.total_cmp(&right.distance)).then(a.cmp(b)).then(left.trace.cmp(&right.trace))
     });
     let doubtful = doubtful(&all, steps);
@@ -238,7 +248,7 @@ fn in_order(kernels: &[&Operation], recorded: &[&Operation], sized: Sized, ancho
     let mut tokens = |side: &[&Operation]| -> Vec<Token> {
         let token = |operation: &&Operation| {
             let time = time_of(operation, anchor);
-            let number = operation.sequence.filter(|_| has_numbers && operation.counts == Counts::Group);
+            let number = operation.sequence.filter(|_| has_numbers && is_numbered_by_group(operation));
             let (what, size) = words.of(operation, sized);
             let seq = number.and_then(|number| u32::try_from(number).ok());
             Token { what, size, seq, end: time.unwrap_or_default(), is_tied: time.is_some() }
@@ -249,10 +259,16 @@ fn in_order(kernels: &[&Operation], recorded: &[&Operation], sized: Sized, ancho
     pairs(&a, &b)
 }
 
+/// Whether an operation has a number that both sides count alike. PyTorch counts sends and receives in a trace with the collectives of their
+/// group, and in the flight recorder by themselves.
+fn is_numbered_by_group(operation: &Operation) -> bool {
+    operation.counts == Counts::Group && word(operation) != Some(Collective::SendRecv.name())
+}
+
 /// Whether some numbers of the group are equal on both sides. Otherwise they count from other beginnings.
 fn have_equal_numbers(kernels: &[&Operation], recorded: &[&Operation]) -> bool {
     let numbers = |side: &[&Operation]| -> std::collections::BTreeSet<i64> {
-        side.iter().filter(|operation| operation.counts == Counts::Group).filter_map(|of| of.sequence).collect()
+        side.iter().filter(|operation| is_numbered_by_group(operation)).filter_map(|of| of.sequence).collect()
     };
     numbers(kernels).intersection(&numbers(recorded)).next().is_some()
 }

@@ -11,6 +11,7 @@ mod debug_log;
 mod entries;
 mod flows;
 mod inspector;
+mod joins;
 mod made;
 mod megatrace;
 mod plugin_dump;

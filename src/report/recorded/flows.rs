@@ -56,7 +56,7 @@ const MATRIX: &[Column<Link, String>] = &[
 ];
 
 /// A row for each run.
-pub(super) fn table(report: &FlowReport) -> String {
+pub fn table(report: &FlowReport) -> String {
     Table::of(RUNS, report.runs.iter().zip(std::iter::repeat(()))).text()
 }
 
@@ -64,7 +64,7 @@ pub(super) fn table(report: &FlowReport) -> String {
 ///
 /// # Errors
 /// What the writer fails with.
-pub(super) fn csv(report: &FlowReport, out: &mut Vec<u8>) -> io::Result<()> {
+pub fn csv(report: &FlowReport, out: &mut Vec<u8>) -> io::Result<()> {
     let rows = report.runs.iter().flat_map(|run| run.matrix.iter().map(|link| (link, run.folder.clone())));
     write_rows(MATRIX.iter(), rows, out)
 }
@@ -84,7 +84,7 @@ pub(super) fn verdict(report: &FlowReport) -> String {
 }
 
 /// All runs, one after the other.
-pub(super) fn text(report: &FlowReport) -> String {
+pub fn text(report: &FlowReport) -> String {
     let runs: Vec<String> = report.runs.iter().map(run).collect();
     runs.join("\n")
 }
@@ -185,7 +185,7 @@ fn matrix(run: &FlowRunReport) -> String {
 }
 
 /// What a finding means.
-pub(super) fn sentence(finding: &Finding) -> String {
+pub fn sentence(finding: &Finding) -> String {
     match finding {
         Finding::Repeated { steps, ops } => format!(
             "{} lines of steps and {} of operations are there twice: two runs appended to the same files, or two communicators of equal \

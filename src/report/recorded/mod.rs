@@ -1,7 +1,7 @@
 //! What NCCL's own records have, in forms: one file per form. The sentences about what is off are in `sentences`.
 
 mod csv;
-mod flows;
+pub mod flows;
 mod sentences;
 mod table;
 mod text;
