@@ -143,7 +143,7 @@ pub struct ProxyStep {
     pub gpu_wait: Option<Ns>,
     /// A send waiting for the receiver to have room.
     pub peer_wait: Option<Ns>,
-    /// On the network; of a receive that includes waiting for the sender.
+    /// On the network; of a receive that includes waiting for the rank that sends.
     pub network: Option<Ns>,
     /// A receive flushing what arrived to the GPU.
     pub flush: Option<Ns>,

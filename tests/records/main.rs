@@ -5,5 +5,6 @@ mod support;
 
 mod census;
 mod comma;
+mod damaged;
 mod inspector;
 mod plugin_dump;
