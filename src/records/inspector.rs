@@ -28,9 +28,15 @@ const PERFORMANCE: [&str; 2] = ["coll_perf", "p2p_perf"];
 /// What Inspector calls a communicator without a name.
 const NAMELESS: &str = "unknown";
 
+/// So many objects decide: the first may be damaged.
+const DECIDE: usize = 4;
+
 fn sniff(head: &[u8]) -> bool {
-    let first = first(head, Objects::strict(), 1).pop();
-    let Some(Ok(object)) = first.map(|text| serde_json::from_slice::<Map<String, Value>>(&text)) else { return false };
+    first(head, Objects::strict(), DECIDE).iter().any(|text| is_record(text))
+}
+
+fn is_record(text: &[u8]) -> bool {
+    let Ok(object) = serde_json::from_slice::<Map<String, Value>>(text) else { return false };
     let header = object.get("header").and_then(Value::as_object).unwrap_or(&object);
     let has_ranks = header.contains_key("n_ranks") && header.contains_key("rank");
     has_ranks && PERFORMANCE.iter().any(|key| object.contains_key(*key))

@@ -200,12 +200,7 @@ impl Objects {
                 return Step::Begins;
             }
             b'{' | b'[' => self.open.push(byte),
-            b'}' | b']' => {
-                // `}` is two after `{`, and `]` after `[`.
-                if self.open.pop().is_none_or(|open| open + 2 != byte) {
-                    return Step::Broken;
-                }
-            }
+            b'}' | b']' if !self.closes(byte) => return Step::Broken,
             _ => {}
         }
         if !byte.is_ascii_whitespace() {
@@ -213,6 +208,11 @@ impl Objects {
         }
         self.text.push(byte);
         if self.open.is_empty() { Step::Done } else { Step::More }
+    }
+
+    /// Takes the innermost open bracket away; whether this one closes it. `}` is two after `{`, and `]` after `[`.
+    fn closes(&mut self, byte: u8) -> bool {
+        self.open.pop().is_some_and(|open| open + 2 == byte)
     }
 
     fn in_string(&mut self, byte: u8) -> Step {

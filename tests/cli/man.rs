@@ -100,7 +100,11 @@ fn examples_and_exit_codes_are_laid_out() {
 fn write_errors_are_reported() {
     let unknown = run(&["man", "sqll"]);
     assert_eq!(unknown.status.code(), Some(2));
-    assert!(stderr(&unknown).contains("no such command; known are kernels, ranks, diff, sql"), "{}", stderr(&unknown));
+    assert!(
+        stderr(&unknown).contains("no such command; known are kernels, ranks, records, diff, sql"),
+        "{}",
+        stderr(&unknown)
+    );
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();

@@ -10,6 +10,7 @@ mod comma;
 mod debug_log;
 mod entries;
 mod flows;
+mod damaged;
 mod inspector;
 mod joins;
 mod made;

@@ -217,3 +217,25 @@ fn older_dumps_are_read() {
     let line = of(&serde_json::to_string(&value).unwrap());
     assert_eq!((line.files[0].records, line.proxy_steps.len()), (14, 1));
 }
+
+/// Copy engines: their collective has a duration of its own, and its parts are placed within it.
+#[test]
+fn collectives_of_copy_engines_are_placed() {
+    let text = r#"[
+{"name": "Group API", "cat": "GROUP_API", "ph": "b", "id": 0, "pid": 1, "tid": 1, "ts": 1.0, "args": {"groupApiId": 0, "groupDepth":1}},
+{"name": "AllGather", "cat": "COLL_API", "ph": "b", "id": 0, "pid": 1, "tid": 1, "ts": 2.0, "args": {"count": 8, "datatype": "ncclInt64", "root": 0, "GraphCaptured":0, "Stream": "0x10"}},
+{"name": "AllGather", "cat": "CE_COLL", "ph": "b", "id": 0, "pid": 1, "tid": 1, "ts": 3.0, "args": {"eventId": 0, "count": 8, "datatype": "ncclInt64", "strategy": "UC", "duration_cpu_us": 9.5, "duration_gpu_us": 7.25}},
+{"name": "CeBatch", "cat": "CE_BATCH", "ph": "b", "id": 0, "pid": 1, "tid": 1, "ts": 4.0, "args": {"eventId": 1, "numOps": 2, "totalBytes": 64}},
+{"name": "CeBatch", "cat": "CE_BATCH", "ph": "e", "id": 0, "pid": 1, "tid": 1, "ts": 5.0},
+{"name": "AllGather", "cat": "CE_COLL", "ph": "e", "id": 0, "pid": 1, "tid": 1, "ts": 6.0},
+{"name": "AllGather", "cat": "COLL_API", "ph": "e", "id": 0, "pid": 1, "tid": 1, "ts": 7.0},
+{"name": "Group API", "cat": "GROUP_API", "ph": "e", "id": 0, "pid": 1, "tid": 1, "ts": 8.0},
+{}]
+"#;
+    let records = of(text);
+    assert_eq!((records.files[0].records, records.files[0].skipped.len()), (8, 0));
+    let [operation] = &records.operations[..] else { panic!("{} operations", records.operations.len()) };
+    assert_eq!((operation.duration, operation.enqueued), (Some(Ns(7_250)), Some(Ns(2_000))));
+    // Without the number of ranks the size of an all-gather is not known; what each gives is.
+    assert_eq!((operation.in_elements, operation.bytes, operation.communicator), (Some(8), None, None));
+}

@@ -41,15 +41,21 @@ pub struct Imbalance {
 
 impl Imbalance {
     /// Of a number for each channel; `None` for fewer than two channels, or if all have none.
-    fn of(values: &BTreeMap<u32, f64>) -> Option<Self> {
+    fn of(values: &ByChannel) -> Option<Self> {
         let mean = values.values().sum::<f64>() / values.len() as f64;
         let (channel, max) = values.iter().rev().max_by(|a, b| a.1.total_cmp(b.1))?;
         (values.len() > 1 && mean > 0.0).then(|| Imbalance { mean, max: *max, channel: *channel, ratio: max / mean })
     }
 }
 
+/// A number for each channel.
+type ByChannel = BTreeMap<u32, f64>;
+
+/// For each channel the sum of its times, and how many these are.
+type Times = BTreeMap<u32, (Ns, u64)>;
+
 pub(super) fn of(records: &Records, groups: &Groups, links: &[LinkRow]) -> Vec<ChannelRow> {
-    let mut rows: BTreeMap<(Group, Option<u32>), BTreeMap<u32, (Ns, u64)>> = BTreeMap::new();
+    let mut rows: BTreeMap<(Group, Option<u32>), Times> = BTreeMap::new();
     for row in &records.channels {
         let Some(operation) = row.operation.and_then(|at| records.operations.get(at)) else { continue };
         let times = rows.entry((groups.group(operation.communicator), rank_of(operation))).or_default();
@@ -82,7 +88,7 @@ pub(super) fn of(records: &Records, groups: &Groups, links: &[LinkRow]) -> Vec<C
 
 /// Adds what the proxies of each channel moved.
 fn add_bytes(rows: &mut Vec<ChannelRow>, links: &[LinkRow]) {
-    let mut bytes: BTreeMap<(Option<&str>, Option<u32>), BTreeMap<u32, f64>> = BTreeMap::new();
+    let mut bytes: BTreeMap<(Option<&str>, Option<u32>), ByChannel> = BTreeMap::new();
     for link in links {
         let channels = bytes.entry((link.communicator.as_deref(), link.rank)).or_default();
         *channels.entry(link.channel).or_default() += link.bytes.unwrap_or(0) as f64;

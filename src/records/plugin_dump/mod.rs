@@ -27,13 +27,11 @@ pub(super) const FORMAT: Format = Format { source: Source::PluginDump, sniff, re
 const DECIDE: usize = 16;
 
 fn sniff(head: &[u8]) -> bool {
-    let begins_list = head.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| *byte == b'[');
-    if !begins_list {
-        return false;
-    }
     let objects = first(head, Objects::loose(), DECIDE);
-    let mut events = objects.iter().filter(|text| !event::is_empty(text)).map(|text| Event::parse(text)).peekable();
-    events.peek().is_some() && events.all(|event| event.is_some())
+    let events = objects.iter().filter(|text| !event::is_empty(text));
+    let (own, others): (Vec<_>, Vec<_>) = events.partition(|text| Event::parse(text).is_some());
+    // A few may be damaged.
+    own.len() > 3 * others.len()
 }
 
 fn read(reading: &mut Reading<'_>) -> io::Result<()> {

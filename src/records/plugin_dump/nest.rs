@@ -11,7 +11,7 @@ use crate::records::tables::{KernelChannel, Records};
 use crate::time::Ns;
 
 /// What is said of zero times that nothing bounds.
-const LOST: &str = "times of 0 that nothing bounds: they are unknown";
+const LOST: &str = "times of 0 that nothing bounds, and that stay unknown";
 
 /// An event that has begun.
 struct Open {
@@ -269,7 +269,7 @@ impl<'r> Dump<'r> {
         let (Some((_, operation)), Some(channel)) = (&self.operation, event.small("Channel")) else { return false };
         let (start, stop) = (event.gpu_time("StartGpuClk"), event.gpu_time("StopGpuClk"));
         if event.args.get("StopGpuClk").and_then(serde_json::Value::as_u64) == Some(0) {
-            file.skip("stops of channels that are 0: they are unknown", Some(offset));
+            file.skip("stops of channels that are 0, and stay unknown", Some(offset));
         }
         // The counters of device and host may be apart from each other; such a stop is that of another kernel.
         let is_sound = start.zip(stop).is_none_or(|(start, stop)| stop >= start && stop - start < LONGEST);

@@ -153,8 +153,9 @@ fn of_the_records(diagnosis: &Diagnosis) -> String {
             format!("{} of {} recorded bus bandwidths differ from size by time.", count(*differ), count(*recorded))
         }
         Diagnosis::Gaps { source, missing, ranks } => format!(
-            "{} between others are not in the records of {}, on {}: overwritten, filtered or lost.",
+            "{} between others {} not in the records of {}, on {}: overwritten, filtered or lost.",
             counted(*missing, "operation"),
+            if *missing == 1 { "is" } else { "are" },
             source.title(),
             some_ranks(ranks)
         ),
