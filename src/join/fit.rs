@@ -1,10 +1,10 @@
 //! How well the records of a communicator fit those of a trace, and which of them belong together.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 use super::sequences::{Anchor, OfRecords, OfTrace, Sized, anchor, is_numbered, may_be, size_of, sized, time_of, word};
-use super::{Unjoined, numbers};
+use super::{Unjoined, numbers, offset};
 use crate::align::{Token, pairs};
 use crate::attribution::operations::Operations;
 use crate::nccl::collectives::Collective;
@@ -89,10 +89,12 @@ pub(super) fn assign(
     // Most files are of one process. The ranks of a job run in step, so that the few operations of a small group fit several ranks; all
     // operations of a file together fit one best.
     let process = |at: usize, pairs: &Pairs| (of_records[at].source, of_records[at].file, of_trace[pairs.trace].rank);
-    let mut totals: BTreeMap<_, usize> = BTreeMap::new();
+    let mut covered: BTreeMap<_, BTreeSet<usize>> = BTreeMap::new();
     for (at, pairs) in &all {
-        *totals.entry(process(*at, pairs)).or_default() += pairs.pairs.len();
+        covered.entry(process(*at, pairs)).or_default().insert(pairs.trace);
     }
+    let kernels = |traces: &BTreeSet<usize>| traces.iter().map(|trace| of_trace[*trace].rows.len()).sum::<usize>();
+    let totals: BTreeMap<_, usize> = covered.iter().map(|(process, traces)| (*process, kernels(traces))).collect();
     // Shares that hardly differ are decided by the times.
     let steps = |share: f64| (share * 50.0).round() as i64;
     all.sort_by(|(a, left), (b, right)| {
@@ -163,6 +165,10 @@ fn fit(operations: &Operations, place: usize, trace: &OfTrace, records: &Records
     let beside = beside(&kernels, &all, anchor);
     let recorded = &all[beside.clone()];
     let by_number = anchor == Anchor::Nothing && is_numbered(records, record);
+    let (recorded, begins) = match anchor {
+        Anchor::End => offset::restrict(&kernels, recorded),
+        _ => (recorded, 0),
+    };
     let (mut found, is_doubtful) = if by_number {
         by_function(&kernels, recorded, sized)
     } else {
@@ -186,8 +192,8 @@ fn fit(operations: &Operations, place: usize, trace: &OfTrace, records: &Records
         return Fitting::No;
     }
     pairs.share = pairs.pairs.len() as f64 / shorter as f64;
-    pairs.pairs.iter_mut().for_each(|(_, record)| *record += beside.start);
-    pairs.refused.iter_mut().for_each(|record| *record += beside.start);
+    pairs.pairs.iter_mut().for_each(|(_, record)| *record += beside.start + begins);
+    pairs.refused.iter_mut().for_each(|record| *record += beside.start + begins);
     if pairs.share >= ENOUGH { Fitting::Pairs(pairs) } else { Fitting::No }
 }
 

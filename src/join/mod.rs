@@ -8,6 +8,7 @@
 
 mod fit;
 mod numbers;
+mod offset;
 mod sequences;
 
 use std::collections::{BTreeMap, HashMap};

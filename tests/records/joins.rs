@@ -92,14 +92,69 @@ fn job(seed: u64) -> Job {
     Job { tp, pp, dp, steps: 4, layers: 6, small: seed % 2 == 0, offsets, seed, ..Job::default() }
 }
 
-#[test]
-fn every_record_is_joined_to_its_kernel() {
-    for seed in 0..12 {
-        let megatrace = if seed % 2 == 0 { Megatrace::L2 } else { Megatrace::L4 };
-        let (traces, records, truths) = make(&job(seed), &Recording { megatrace, ..Recording::default() });
-        for (source, judged) in judge(&traces, &records, &truths) {
-            println!("{seed} {source} {judged:?}");
+/// All jobs of a kind, judged by source.
+fn all(seeds: std::ops::Range<u64>, recording: impl Fn(u64) -> Recording) -> BTreeMap<&'static str, Judged> {
+    let mut sums: BTreeMap<&'static str, Judged> = BTreeMap::new();
+    for seed in seeds {
+        let (traces, records, truths) = make(&job(seed), &recording(seed));
+        for (source, Judged { right, wrong, unjoined, rightly_not }) in judge(&traces, &records, &truths) {
+            println!("{seed} {source} {right} {wrong} {unjoined} {rightly_not}");
+            let sum = sums.entry(source).or_default();
+            sum.right += right;
+            sum.wrong += wrong;
+            sum.unjoined += unjoined;
+            sum.rightly_not += rightly_not;
         }
     }
-    panic!("look");
+    sums
+}
+
+fn megatrace(seed: u64) -> Megatrace {
+    if seed % 2 == 0 { Megatrace::L2 } else { Megatrace::L4 }
+}
+
+#[test]
+fn every_record_is_joined_to_its_kernel() {
+    let judged = all(if std::env::var_os("DBG").is_some() { 1..2 } else { 0..24 }, |seed| Recording {
+        megatrace: megatrace(seed),
+        ..Recording::default()
+    });
+    println!("ALL {judged:?}");
+    panic!();
+}
+
+#[test]
+fn what_is_lost_costs_little() {
+    let judged = all(if std::env::var_os("DBG").is_some() { 1..2 } else { 0..24 }, |seed| Recording {
+        megatrace: megatrace(seed),
+        lose_percent: 1.0,
+        max_offset_ns: 900_000_000,
+        ..Recording::default()
+    });
+    println!("ALL {judged:?}");
+    panic!();
+}
+
+#[test]
+fn what_has_no_times_is_joined_by_numbers_and_lengths() {
+    let judged = all(if std::env::var_os("DBG").is_some() { 1..2 } else { 0..24 }, |seed| Recording {
+        megatrace: megatrace(seed),
+        inspector: Inspector::Brief,
+        lose_percent: 1.0,
+        ..Recording::default()
+    });
+    println!("ALL {judged:?}");
+    panic!();
+}
+
+#[test]
+fn records_of_before_the_trace_are_not_joined() {
+    let judged = all(if std::env::var_os("DBG").is_some() { 1..2 } else { 0..24 }, |seed| Recording {
+        megatrace: megatrace(seed),
+        trace_from_step: 2,
+        max_offset_ns: 900_000,
+        ..Recording::default()
+    });
+    println!("ALL {judged:?}");
+    panic!();
 }

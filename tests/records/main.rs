@@ -7,10 +7,10 @@ mod support;
 
 mod census;
 mod comma;
+mod damaged;
 mod debug_log;
 mod entries;
 mod flows;
-mod damaged;
 mod inspector;
 mod joins;
 mod made;

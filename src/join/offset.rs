@@ -1,0 +1,92 @@
+//! How far two clocks are apart where both saw the GPU: a trial of all differences that a few kernels can have to the records.
+//!
+//! A job repeats its steps, so that kernels fit the records of another step nearly as well as their own. The right difference brings most of
+//! them together to within microseconds; that of another step does so for few, because no two steps take equally long.
+
+use super::sequences::{Anchor, time_of, word};
+use crate::operation::Operation;
+
+/// How near a record must be to a kernel, in ns. Inspector's times are whole microseconds.
+const NEAR: i64 = 3_000;
+
+/// How many kernels are tried against all records.
+const TRIED: usize = 8;
+
+/// How many kernels show how good a difference is.
+const LOOKED_AT: usize = 512;
+
+/// The least share of these that must have a record near, for a difference to count.
+const ENOUGH: f64 = 0.6;
+
+/// How far beyond the kernels records are kept, in ns.
+const MARGIN: i64 = 1_000_000;
+
+/// The records that ran while the kernels did, and the place of the first of them; all of them if no difference fits.
+pub(super) fn restrict<'r, 'o>(kernels: &[&Operation], records: &'r [&'o Operation]) -> (&'r [&'o Operation], usize) {
+    let ends = |side: &[&Operation]| -> Vec<(i64, Option<&'static str>)> {
+        side.iter().filter_map(|of| Some((time_of(of, Anchor::End)?, word(of)))).collect()
+    };
+    let (mut of_kernels, mut of_records) = (ends(kernels), ends(records));
+    of_kernels.sort_unstable();
+    of_records.sort_unstable();
+    let (Some(first), Some(last)) = (of_kernels.first(), of_kernels.last()) else { return (records, 0) };
+    let Some(ahead) = best(&of_kernels, &of_records) else { return (records, 0) };
+    let from = first.0.saturating_add(ahead).saturating_sub(MARGIN);
+    let until = last.0.saturating_add(ahead).saturating_add(MARGIN);
+    let is_inside = |record: &&Operation| time_of(record, Anchor::End).is_some_and(|end| (from..=until).contains(&end));
+    let start = records.iter().position(is_inside);
+    let end = records.iter().rposition(is_inside);
+    start.zip(end).map_or((records, 0), |(start, end)| (&records[start..=end], start))
+}
+
+type Ends = [(i64, Option<&'static str>)];
+
+/// How far the records' clock is ahead: the difference that brings most kernels near a record, the smallest of several such.
+fn best(kernels: &Ends, records: &Ends) -> Option<i64> {
+    let tried = kernels.iter().step_by(kernels.len().div_ceil(TRIED));
+    let step = kernels.len().div_ceil(LOOKED_AT);
+    let looked_at = kernels.iter().step_by(step);
+    let many = looked_at.clone().count();
+    let near = |ahead: i64| {
+        let is_near = |(end, word): &&(i64, Option<&'static str>)| {
+            let end = end.saturating_add(ahead);
+            let from = records.partition_point(|record| record.0 < end.saturating_sub(NEAR));
+            records[from..].iter().take_while(|record| record.0 <= end.saturating_add(NEAR)).any(|of| of.1 == *word)
+        };
+        looked_at.clone().filter(is_near).count()
+    };
+    let differences = tried.flat_map(|kernel| {
+        records.iter().filter(|record| record.1 == kernel.1).map(|record| record.0.saturating_sub(kernel.0))
+    });
+    let (found, ahead) = differences
+        .map(|ahead| (near(ahead), ahead))
+        .max_by_key(|(near, ahead)| (*near, std::cmp::Reverse(ahead.unsigned_abs())))?;
+    (found as f64 >= ENOUGH * many as f64).then_some(ahead)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Ns;
+
+    #[test]
+    fn records_of_other_steps_are_left_out() {
+        // Ten steps of five kernels, each step some microseconds longer than the one before.
+        let end = |at: i64| (at / 5) * 1_000_000 + (at / 5) * (at / 5) * 7_000 + (at % 5) * 100_000;
+        let of = |at: i64, ahead: i64| Operation {
+            end: Some(Ns(end(at) + ahead)),
+            collective: Some("all_reduce".into()),
+            ..Operation::default()
+        };
+        let records: Vec<Operation> = (0..50).map(|at| of(at, 70_000_000)).collect();
+        let kernels: Vec<Operation> = (25..40).map(|at| of(at, 0)).collect();
+        let (records, kernels): (Vec<_>, Vec<_>) = (records.iter().collect(), kernels.iter().collect());
+        let (kept, first) = restrict(&kernels, &records);
+        // With the margin of a millisecond around them.
+        assert!((20..=25).contains(&first) && (15..=25).contains(&kept.len()), "{first} {}", kept.len());
+        let unlike: Vec<Operation> =
+            (0..50).map(|at| Operation { end: Some(Ns(at * at * 1_000_003)), ..of(at, 0) }).collect();
+        let unlike: Vec<&Operation> = unlike.iter().collect();
+        assert_eq!(restrict(&kernels, &unlike).0.len(), 50);
+    }
+}
