@@ -102,7 +102,8 @@ pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Opt
     let mut names: Vec<String> = args.traces.iter().map(|name| name.display().to_string()).collect();
     names.sort();
     let mut bytes = Vec::new();
-    entries(&report, form, &names.join(", "), args.limit, &screen, &mut bytes).map_err(|source| Failure::Form { source })?;
+    entries(&report, form, &names.join(", "), args.limit, &screen, &mut bytes)
+        .map_err(|source| Failure::Form { source })?;
     output.finish(&bytes)?;
     if let Some(path) = &args.output {
         notes::answer_written(path, bytes.len() as u64);

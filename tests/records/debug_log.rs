@@ -37,7 +37,11 @@ fn calls_find_their_communicator_and_choice() {
     let records = Logs::of(&[("nccl.log", &text)]).read(Keep::All);
     let file = &records.files[0];
     assert_eq!((file.source, file.records, file.skipped[0].count), (Some(Source::DebugLog), 4, 1));
-    assert!(file.notes[0].starts_with("1 calls are of communicators whose making is not in the log"), "{:?}", file.notes);
+    assert!(
+        file.notes[0].starts_with("1 calls are of communicators whose making is not in the log"),
+        "{:?}",
+        file.notes
+    );
     let shown: Vec<_> = records
         .operations
         .iter()
@@ -80,7 +84,9 @@ fn the_last_are_kept_and_all_are_counted() {
     for number in 0..1000 {
         text.push_str(&call(101, "AllReduce", number, 1024 << (number % 2), "0x5600"));
         if number % 4 < 2 {
-            text.push_str("node:100:101 [0] NCCL INFO AllReduce: 1 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0}\n");
+            text.push_str(
+                "node:100:101 [0] NCCL INFO AllReduce: 1 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0}\n",
+            );
         }
     }
     let records = Logs::of(&[("nccl.log", &text)]).read(Keep::Last(3));

@@ -19,6 +19,9 @@ use crate::time::Ns;
 /// Less is no lateness.
 const LEAST_LAG: Ns = Ns(20_000);
 
+/// Fewer calls say nothing of a rank.
+const FEWEST_CALLS: u64 = 16;
+
 /// A single delay is so much longer than the usual largest one.
 const DELAY_FACTOR: i64 = 10;
 
@@ -215,8 +218,7 @@ impl EntryReport {
             (true, _) => "hosts",
             (false, _) => "unknown",
         };
-        report.clock.hosts =
-            offsets.into_iter().map(|(host, offset)| HostOffset { host, offset }).collect();
+        report.clock.hosts = offsets.into_iter().map(|(host, offset)| HostOffset { host, offset }).collect();
         report.has_numbers = calls.streams.iter().flat_map(|stream| &stream.calls).any(|call| call.number.is_some());
         report.judge();
         let first = calls.streams.iter().filter_map(|stream| stream.calls.first()).map(|call| call.time).min();
@@ -229,7 +231,7 @@ impl EntryReport {
         let Lateness { calls: compared, ranks, is_one_clock } = lateness;
         let at = self.groups.len();
         self.compared += compared * group.ranks.len() as u64;
-        let mut not_judged = (compared == 0).then_some("no call is on all of its ranks");
+        let mut not_judged = (compared < FEWEST_CALLS).then_some("its ranks have too few calls in common");
         for (member, row) in ranks.iter().enumerate() {
             let stream = calls.streams[group.streams[member]].handle;
             let rank = group.ranks[member];
@@ -315,8 +317,12 @@ impl EntryReport {
             let late = row.by_quarter.iter().filter(|lag| **lag > LEAST_LAG).count();
             judged.is_outlier() && row.lag > LEAST_LAG && late >= QUARTERS
         };
-        let slow: Vec<usize> =
-            rows.iter().zip(&judged).filter(|(row, judged)| is_slow(&self.ranks[**row], judged)).map(|(row, _)| *row).collect();
+        let slow: Vec<usize> = rows
+            .iter()
+            .zip(&judged)
+            .filter(|(row, judged)| is_slow(&self.ranks[**row], judged))
+            .map(|(row, _)| *row)
+            .collect();
         let names_it = |by: Outliers, at: usize| {
             by.judge(&values).and_then(|judged| judged.get(at).copied()).is_some_and(|judged| judged.is_outlier())
         };
@@ -325,9 +331,9 @@ impl EntryReport {
             [Outliers::Mad, Outliers::Iqr, Outliers::Grubbs].into_iter().filter(|by| names_it(*by, at)).collect()
         };
         let named: Vec<(usize, Vec<Outliers>)> = slow.iter().map(|row| (*row, named_by(*row))).collect();
-        let others: Vec<Ns> =
-            rows.iter().filter(|row| !slow.contains(row)).map(|row| self.ranks[*row].lag).collect();
-        let range = (others.iter().min().copied().unwrap_or_default(), others.iter().max().copied().unwrap_or_default());
+        let others: Vec<Ns> = rows.iter().filter(|row| !slow.contains(row)).map(|row| self.ranks[*row].lag).collect();
+        let range =
+            (others.iter().min().copied().unwrap_or_default(), others.iter().max().copied().unwrap_or_default());
         for (row, judged) in rows.iter().zip(judged) {
             let row = &mut self.ranks[*row];
             (row.score, row.limit) = (Some(judged.score), judged.limit.is_finite().then_some(judged.limit));

@@ -182,9 +182,8 @@ fn classes(calls: &Calls, streams: &[usize]) -> Vec<Vec<usize>> {
         match exact.get(&key) {
             Some(class) => classes[*class].push(*at),
             None => {
-                let alike = classes
-                    .iter()
-                    .position(|class| !has_rank(class) && is_alike(stream, &calls.streams[class[0]]));
+                let alike =
+                    classes.iter().position(|class| !has_rank(class) && is_alike(stream, &calls.streams[class[0]]));
                 let class = alike.unwrap_or(next);
                 if class == next {
                     classes.push(Vec::new());
@@ -265,11 +264,15 @@ fn distances(calls: &Calls, class: &[usize]) -> Vec<Vec<f64>> {
     distances
 }
 
-/// The median of some times, the upper of two; zero of none.
+/// The median of some times, the middle of two; zero of none.
 pub(super) fn median(times: &mut [Ns]) -> Ns {
     if times.is_empty() {
         return Ns::ZERO;
     }
-    let middle = times.len() / 2;
-    *times.select_nth_unstable(middle).1
+    let is_even = times.len().is_multiple_of(2);
+    let (before, upper, _) = times.select_nth_unstable(times.len() / 2);
+    match before.iter().max().filter(|_| is_even) {
+        Some(lower) => Ns(lower.0.midpoint(upper.0)),
+        None => *upper,
+    }
 }

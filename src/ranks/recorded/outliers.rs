@@ -35,8 +35,8 @@ const FENCE: f64 = 1.5;
 
 /// Critical values of Grubbs' one-sided test at 5 % for 4 to 30 values.
 const GRUBBS: [f64; 27] = [
-    1.462, 1.671, 1.822, 1.938, 2.032, 2.110, 2.176, 2.234, 2.285, 2.331, 2.372, 2.409, 2.443, 2.475, 2.504, 2.531, 2.557,
-    2.580, 2.603, 2.624, 2.644, 2.663, 2.681, 2.698, 2.714, 2.730, 2.745,
+    1.462, 1.671, 1.822, 1.938, 2.032, 2.110, 2.176, 2.234, 2.285, 2.331, 2.372, 2.409, 2.443, 2.475, 2.504, 2.531,
+    2.557, 2.580, 2.603, 2.624, 2.644, 2.663, 2.681, 2.698, 2.714, 2.730, 2.745,
 ];
 
 /// A value that was judged.
@@ -88,7 +88,8 @@ fn grubbs(values: &[f64]) -> Vec<Judged> {
     let mut judged = vec![Judged { score: 0.0, limit: f64::INFINITY }; values.len()];
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
-    while let (Some(last), Some(limit)) = (order.last(), order.len().checked_sub(FEWEST).and_then(|at| GRUBBS.get(at))) {
+    while let (Some(last), Some(limit)) = (order.last(), order.len().checked_sub(FEWEST).and_then(|at| GRUBBS.get(at)))
+    {
         let n = order.len() as f64;
         let mean = order.iter().map(|at| values[*at]).sum::<f64>() / n;
         let variance = order.iter().map(|at| (values[*at] - mean).powi(2)).sum::<f64>() / (n - 1.0);

@@ -135,13 +135,7 @@ impl<T: Clone + Eq + std::hash::Hash> Numbers<T> {
     }
 }
 
-fn part(
-    records: &Records,
-    rank: u32,
-    rows: &[(Ns, Ns, usize)],
-    members: &[Vec<u32>],
-    functions: &[usize],
-) -> RankPart {
+fn part(records: &Records, rank: u32, rows: &[(Ns, Ns, usize)], members: &[Vec<u32>], functions: &[usize]) -> RankPart {
     let (mut texts, mut kinds) = (Numbers::default(), Numbers::default());
     let (mut groups, mut streams, mut paths) = (Numbers::default(), Numbers::default(), Numbers::default());
     let files: BTreeSet<u32> = rows.iter().filter_map(|(_, _, at)| records.file_of.get(*at)).copied().collect();

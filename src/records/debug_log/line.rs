@@ -18,9 +18,19 @@ pub(super) struct Line<'a> {
 pub(super) enum Message<'a> {
     Call(Call<'a>),
     /// A communicator is made: its pointer, and what it is.
-    Init { comm: u64, rank: u32, ranks: u64, id: u64 },
+    Init {
+        comm: u64,
+        rank: u32,
+        ranks: u64,
+        id: u64,
+    },
     /// What NCCL chose for a call.
-    Tuning { function: &'a [u8], algorithm: &'a [u8], protocol: &'a [u8], channels: Option<u32> },
+    Tuning {
+        function: &'a [u8],
+        algorithm: &'a [u8],
+        protocol: &'a [u8],
+        channels: Option<u32>,
+    },
     /// It begins like a call, and does not go on like one.
     Garbled,
 }
@@ -250,15 +260,21 @@ mod tests {
             format!("{:?}", parser.parse(line.as_bytes()).map(|line| line.message))
         };
         assert_eq!(
-            message("ncclCommInitRank comm 0x56 rank 3 nranks 8 cudaDev 3 nvmlDev 3 busId 5b000 commId 0xabc - Init COMPLETE"),
+            message(
+                "ncclCommInitRank comm 0x56 rank 3 nranks 8 cudaDev 3 nvmlDev 3 busId 5b000 commId 0xabc - Init COMPLETE"
+            ),
             format!("{:?}", Some(Message::Init { comm: 0x56, rank: 3, ranks: 8, id: 0xabc }))
         );
-        let tuned = |channels| Message::Tuning { function: b"AllReduce", algorithm: b"RING", protocol: b"LL", channels };
+        let tuned =
+            |channels| Message::Tuning { function: b"AllReduce", algorithm: b"RING", protocol: b"LL", channels };
         assert_eq!(
             message("AllReduce: 4096 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..3}"),
             format!("{:?}", Some(tuned(Some(4))))
         );
-        assert_eq!(message("AllReduce: 4096 Bytes -> Algo RING proto LL time 12.5"), format!("{:?}", Some(tuned(None))));
+        assert_eq!(
+            message("AllReduce: 4096 Bytes -> Algo RING proto LL time 12.5"),
+            format!("{:?}", Some(tuned(None)))
+        );
         assert_eq!(message("Connected all rings"), "None");
         assert_eq!(message("AllReduce: opCount zz sendbuff"), format!("{:?}", Some(Message::Garbled)));
         assert!(parser.parse(b"08:35:04] NCCL INFO AllReduce: opCount 1").is_none());

@@ -63,7 +63,9 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
     }
     if log.without_init > 0 {
         let n = log.without_init;
-        file.note(format!("{n} calls are of communicators whose making is not in the log: add INIT to NCCL_DEBUG_SUBSYS"));
+        file.note(format!(
+            "{n} calls are of communicators whose making is not in the log: add INIT to NCCL_DEBUG_SUBSYS"
+        ));
     }
     log.finish(records);
     let too_long = too_long?;
@@ -255,7 +257,7 @@ impl Log {
             records.calls.push(CallCount {
                 source: Source::DebugLog,
                 communicator: comms[alike.comm as usize],
-                rank: alike.global_rank.map(|rank| RankId(rank.into())),
+                rank: alike.global_rank.map(|rank| RankId(rank)),
                 place: comm.made.map(|(rank, ..)| rank),
                 collective: Some(Arc::clone(name)),
                 dtype,
@@ -277,7 +279,7 @@ impl Log {
                     collective.zip(dtype.as_ref()).and_then(|(of, dtype)| values::bytes(of, kept.count, dtype, ranks));
                 records.push(Operation {
                     source: Source::DebugLog,
-                    rank: kept.global_rank.map(|rank| RankId(rank.into())),
+                    rank: kept.global_rank.map(|rank| RankId(rank)),
                     place: comm.made.map(|(rank, ..)| rank),
                     communicator: *communicator,
                     sequence: i64::try_from(kept.op_count).ok(),
@@ -302,7 +304,8 @@ impl Log {
 /// Adds the communicator, and on which host and device its rank is.
 fn status(comm: &Comm, processes: &Names, records: &mut Records) -> Option<usize> {
     let (rank, ranks, id) = comm.made?;
-    let communicator = records.communicator(Communicator { hash: Some(id), size: Some(ranks), ..Communicator::default() });
+    let communicator =
+        records.communicator(Communicator { hash: Some(id), size: Some(ranks), ..Communicator::default() });
     let process = processes.names.get(comm.process as usize).map(|name| String::from_utf8_lossy(name));
     let parts = process.as_deref().and_then(|process| process.rsplit_once(':'));
     records.rank_status.push(RankStatus {

@@ -58,8 +58,13 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
         file.note(format!("it has {} CUDA kernels, which are not used", log.kernels));
     }
     for (rank, host) in &log.hosts {
-        let rank = rank.map(|rank| RankId(rank.into()));
-        records.rank_status.push(RankStatus { source: Source::Megatrace, rank, host: Some(host.clone()), ..RankStatus::default() });
+        let rank = rank.map(|rank| RankId(rank));
+        records.rank_status.push(RankStatus {
+            source: Source::Megatrace,
+            rank,
+            host: Some(host.clone()),
+            ..RankStatus::default()
+        });
     }
     let from = match keep {
         Keep::All => vec![true; log.operations.len()],
@@ -160,7 +165,12 @@ impl Log {
             let is_group = !call.is_intercepted && hash.is_some();
             let missing = self.chains.entry(rank).or_default().missing_before(key, is_group, number, first);
             if missing > 0 {
-                remark(&mut self.skipped, "calls that were overwritten in memory before they were written", missing, offset);
+                remark(
+                    &mut self.skipped,
+                    "calls that were overwritten in memory before they were written",
+                    missing,
+                    offset,
+                );
             }
         }
         if let Some(host) = call.host {
@@ -174,7 +184,7 @@ impl Log {
         let bytes = collective.zip(call.count).zip(dtype);
         let operation = Operation {
             source: Source::Megatrace,
-            rank: rank.map(|rank| RankId(rank.into())),
+            rank: rank.map(|rank| RankId(rank)),
             sequence: call.op_count,
             counts,
             collective: Some(name),
