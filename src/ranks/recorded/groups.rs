@@ -225,10 +225,10 @@ fn size_within(calls: &Calls, class: &[usize]) -> Option<usize> {
     let distances = distances(calls, class);
     let ratio_of = |size: usize| {
         let mut ratios: Vec<f64> = Vec::with_capacity(n);
-        for at in 0..n {
+        for (at, of_rank) in distances.iter().enumerate() {
             let own = at / size;
             let (mut inside, mut outside) = (0.0_f64, f64::INFINITY);
-            for (other, distance) in distances[at].iter().enumerate().filter(|(other, _)| *other != at) {
+            for (other, distance) in of_rank.iter().enumerate().filter(|(other, _)| *other != at) {
                 match other / size == own {
                     true => inside = inside.max(*distance),
                     false => outside = outside.min(*distance),
