@@ -28,6 +28,7 @@ const MAPS: &[&str] = &[
     "unmatched",
     "unmeasured_kernels",
     "channels",
+    "not_compared",
 ];
 
 fn read(name: &str) -> Value {
@@ -230,6 +231,26 @@ fn answers_on_many_ranks_fit() {
     }
 }
 
+/// Real logs whose groups, layout and hosts are unknown, and made ones that name all of these.
+#[test]
+fn answers_on_calls_fit() {
+    let schema = validator("ranks-entries");
+    let mut folders = vec![testdata("records/megatrace")];
+    if let Some(shared) = support::shared() {
+        let real = ["rank2_slow_8ranks_generation2.tar.gz", "TP2PP4DP8_64ranks_generation1.tar.gz"];
+        folders.extend(real.map(|name| shared.join("records/megatrace").join(name).to_str().unwrap().to_owned()));
+    }
+    for folder in &folders {
+        for outliers in ["mad", "iqr", "grubbs"] {
+            let args = ["ranks", folder.as_str(), "--outliers", outliers, "--quiet"];
+            let answer = answer(&args).unwrap();
+            assert_fits(&schema, &answer, &args);
+            assert_eq!(answer["outliers"], outliers);
+            assert!(!answer["slow"].as_array().unwrap().is_empty(), "{args:?}");
+        }
+    }
+}
+
 /// A trace of another job is left out, and named.
 #[test]
 fn an_answer_with_a_refused_trace_fits() {
@@ -300,6 +321,7 @@ fn what_differs_in_one_field_does_not_fit() {
         ("ranks", &["ranks", &ranks, "--quiet"]),
         ("ranks-diff", &["diff", &ranks, &later, "--ranks", "--quiet"]),
         ("records", &["records", &records, "--quiet"]),
+        ("ranks-entries", &["ranks", &testdata("records/megatrace"), "--quiet"]),
     ] {
         let schema = validator(name);
         let answer = answer(args).unwrap();
@@ -335,7 +357,7 @@ fn objects<'a>(schema: &'a Value, path: &str, found: &mut Vec<(String, &'a Value
 
 #[test]
 fn schemas_describe_every_field_and_leave_none_open() {
-    for name in ["stacks", "kernels", "diff", "ranks", "ranks-diff", "records"] {
+    for name in ["stacks", "kernels", "diff", "ranks", "ranks-diff", "ranks-entries", "records"] {
         let schema = read(name);
         assert!(jsonschema::meta::is_valid(&schema), "{name}");
         let mut found = Vec::new();

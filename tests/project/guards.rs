@@ -475,7 +475,10 @@ fn fields_and_columns_are_documented() {
     let keys = |of: &serde_json::Value| of.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let ranks = ["ranks", "testdata/ranks", "--json", "--quiet"].map(str::to_owned);
     let ranks: serde_json::Value = serde_json::from_str(&screen(&ranks)).unwrap();
-    let fields = [keys(&answer), keys(&answer["stacks"][0]), keys(&ranks), keys(&ranks["ranks"][0])].concat();
+    let entries = ["ranks", "testdata/records/megatrace", "--json", "--quiet"].map(str::to_owned);
+    let entries: serde_json::Value = serde_json::from_str(&screen(&entries)).unwrap();
+    let of_ranks = [keys(&ranks), keys(&ranks["ranks"][0]), keys(&entries)].concat();
+    let fields = [keys(&answer), keys(&answer["stacks"][0]), of_ranks].concat();
     let columns = |table: &str| -> Vec<String> {
         let query = format!("SELECT name FROM pragma_table_info('{table}')");
         let lines = screen(&["sql".to_owned(), trace.clone(), query, "--quiet".to_owned()]);

@@ -92,9 +92,10 @@ impl Calls {
         let mut calls = Calls::default();
         let mut kinds: HashMap<CallKind, u32> = HashMap::new();
         let mut streams: HashMap<(u32, Option<usize>, Option<u64>), usize> = HashMap::new();
+        let users = users(records);
         for operation in &records.operations {
             let Some(time) = operation.enqueued else { continue };
-            let Some(rank) = operation.rank.and_then(|rank| u32::try_from(rank.0).ok()) else {
+            let Some(rank) = operation.rank.map(|rank| rank.0) else {
                 calls.without_rank += 1;
                 continue;
             };
@@ -113,7 +114,7 @@ impl Calls {
             // Numbers of one collective each, or of a stream that several communicators use, do not say which call is which.
             let is_ordering = match operation.counts {
                 Counts::Function => false,
-                Counts::Stream => operation.communicator.is_none(),
+                Counts::Stream => users.get(&(rank, operation.stream_handle)) == Some(&Some(operation.communicator)),
                 Counts::Group | Counts::Communicator => true,
             };
             calls.streams[at].calls.push(Call { time, kind, number: operation.sequence.filter(|_| is_ordering) });
@@ -124,7 +125,7 @@ impl Calls {
         calls.ranks = calls.streams.iter().map(|stream| stream.rank).collect();
         calls.ranks.dedup();
         for status in &records.rank_status {
-            if let (Some(rank), Some(host)) = (status.rank.and_then(|rank| u32::try_from(rank.0).ok()), &status.host) {
+            if let (Some(rank), Some(host)) = (status.rank.map(|rank| rank.0), &status.host) {
                 calls.hosts.insert(rank, host.clone());
             }
         }
@@ -135,6 +136,18 @@ impl Calls {
     pub(super) fn all(&self, stream: &Stream, is: fn(&CallKind) -> bool) -> bool {
         stream.calls.iter().all(|call| is(&self.kinds[call.kind as usize]))
     }
+}
+
+/// By rank and stream: the communicator that uses it; `None` if there are several.
+fn users(records: &Records) -> HashMap<(u32, Option<u64>), Option<Option<usize>>> {
+    let mut users: HashMap<(u32, Option<u64>), Option<Option<usize>>> = HashMap::new();
+    for operation in records.operations.iter().filter(|operation| operation.counts == Counts::Stream) {
+        if let Some(rank) = operation.rank {
+            let user = users.entry((rank.0, operation.stream_handle)).or_insert(Some(operation.communicator));
+            *user = user.filter(|user| *user == operation.communicator);
+        }
+    }
+    users
 }
 
 fn kind_of(operation: &Operation) -> CallKind {

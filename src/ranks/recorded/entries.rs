@@ -19,6 +19,9 @@ use crate::time::Ns;
 /// Less is no lateness.
 const LEAST_LAG: Ns = Ns(20_000);
 
+/// Fewer calls say nothing of a rank.
+const FEWEST_CALLS: u64 = 16;
+
 /// A single delay is so much longer than the usual largest one.
 const DELAY_FACTOR: i64 = 10;
 
@@ -228,7 +231,7 @@ impl EntryReport {
         let Lateness { calls: compared, ranks, is_one_clock } = lateness;
         let at = self.groups.len();
         self.compared += compared * group.ranks.len() as u64;
-        let mut not_judged = (compared == 0).then_some("no call is on all of its ranks");
+        let mut not_judged = (compared < FEWEST_CALLS).then_some("its ranks have too few calls in common");
         for (member, row) in ranks.iter().enumerate() {
             let stream = calls.streams[group.streams[member]].handle;
             let rank = group.ranks[member];

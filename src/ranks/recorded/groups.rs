@@ -225,10 +225,10 @@ fn size_within(calls: &Calls, class: &[usize]) -> Option<usize> {
     let distances = distances(calls, class);
     let ratio_of = |size: usize| {
         let mut ratios: Vec<f64> = Vec::with_capacity(n);
-        for at in 0..n {
+        for (at, of_rank) in distances.iter().enumerate() {
             let own = at / size;
             let (mut inside, mut outside) = (0.0_f64, f64::INFINITY);
-            for (other, distance) in distances[at].iter().enumerate().filter(|(other, _)| *other != at) {
+            for (other, distance) in of_rank.iter().enumerate().filter(|(other, _)| *other != at) {
                 match other / size == own {
                     true => inside = inside.max(*distance),
                     false => outside = outside.min(*distance),
@@ -264,11 +264,15 @@ fn distances(calls: &Calls, class: &[usize]) -> Vec<Vec<f64>> {
     distances
 }
 
-/// The median of some times, the upper of two; zero of none.
+/// The median of some times, the middle of two; zero of none.
 pub(super) fn median(times: &mut [Ns]) -> Ns {
     if times.is_empty() {
         return Ns::ZERO;
     }
-    let middle = times.len() / 2;
-    *times.select_nth_unstable(middle).1
+    let is_even = times.len().is_multiple_of(2);
+    let (before, upper, _) = times.select_nth_unstable(times.len() / 2);
+    match before.iter().max().filter(|_| is_even) {
+        Some(lower) => Ns(lower.0.midpoint(upper.0)),
+        None => *upper,
+    }
 }

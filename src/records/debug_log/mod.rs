@@ -75,6 +75,9 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
     Ok(())
 }
 
+/// The name of a function, and the collective that it is.
+type Function = (Arc<str>, Option<Collective>);
+
 /// A communicator of a process.
 #[derive(Default)]
 struct Comm {
@@ -229,7 +232,7 @@ impl Log {
     }
 
     fn finish(mut self, records: &mut Records) {
-        let functions: Vec<(Arc<str>, Option<Collective>)> = self
+        let functions: Vec<Function> = self
             .functions
             .names
             .iter()
@@ -243,21 +246,20 @@ impl Log {
         for comm in &self.comms {
             comms.push(status(comm, &self.processes, records));
         }
-        let dtype = |records: &mut Records, number| values::dtype_of_number(number).map(|name| records.text(name));
         let mut counts: Vec<(Alike, u64)> = self.counts.drain().filter(|(_, count)| *count > 0).collect();
         counts.sort_unstable();
         for (alike, count) in counts {
             let comm = &self.comms[alike.comm as usize];
             let (name, collective) = &functions[alike.function as usize];
             let ranks = alike.ranks.or(comm.made.map(|(_, ranks, _)| ranks));
-            let dtype = dtype(records, alike.dtype);
+            let dtype = dtype_of(records, alike.dtype);
             let of_size = collective.filter(|_| alike.count != MANY).zip(dtype.as_ref());
             let bytes = of_size.and_then(|(of, dtype)| values::bytes(of, alike.count, dtype, ranks));
             let choice = alike.choice.and_then(|choice| self.choices.get(choice as usize));
             records.calls.push(CallCount {
                 source: Source::DebugLog,
                 communicator: comms[alike.comm as usize],
-                rank: alike.global_rank.map(|rank| RankId(rank.into())),
+                rank: alike.global_rank.map(RankId),
                 place: comm.made.map(|(rank, ..)| rank),
                 collective: Some(Arc::clone(name)),
                 dtype,
@@ -268,18 +270,23 @@ impl Log {
                 count,
             });
         }
-        for (comm, communicator) in self.comms.iter().zip(&comms) {
+        self.push_kept(&comms, &functions, records);
+    }
+
+    /// The operations that are kept.
+    fn push_kept(&self, comms: &[Option<usize>], functions: &[Function], records: &mut Records) {
+        for (comm, communicator) in self.comms.iter().zip(comms) {
             for kept in &comm.kept {
                 let (name, collective) = &functions[kept.function as usize];
                 let ranks = kept.ranks.or(comm.made.map(|(_, ranks, _)| ranks));
-                let dtype = dtype(records, kept.dtype);
+                let dtype = dtype_of(records, kept.dtype);
                 let choice = kept.choice.and_then(|choice| self.choices.get(choice as usize));
                 let elements = collective.map(|collective| values::elements(collective, kept.count, ranks));
                 let bytes =
                     collective.zip(dtype.as_ref()).and_then(|(of, dtype)| values::bytes(of, kept.count, dtype, ranks));
                 records.push(Operation {
                     source: Source::DebugLog,
-                    rank: kept.global_rank.map(|rank| RankId(rank.into())),
+                    rank: kept.global_rank.map(RankId),
                     place: comm.made.map(|(rank, ..)| rank),
                     communicator: *communicator,
                     sequence: i64::try_from(kept.op_count).ok(),
@@ -299,6 +306,10 @@ impl Log {
             }
         }
     }
+}
+
+fn dtype_of(records: &mut Records, number: u64) -> Option<Arc<str>> {
+    values::dtype_of_number(number).map(|name| records.text(name))
 }
 
 /// Adds the communicator, and on which host and device its rank is.

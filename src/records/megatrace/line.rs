@@ -279,11 +279,11 @@ mod tests {
 
     #[test]
     fn a_number_at_a_cut_is_not_used() {
-        let whole = "[save_count 12] [1755590104.253968145] [Rank 30] Fun ReduceScatter Data 2684239872 stream 0x55919d27b4b0 \
-                     opCount 17055 groupHash -1234567890123456789";
+        let whole = "[save_count 12] [1755590104.253968145] [Rank 30] Fun ReduceScatter Data 268423 stream 0x55919d27b4b0 \
+                     opCount 17 groupHash -1234567890123456789";
         let cut = call(&whole[..127]);
         assert!(cut.is_cut);
-        assert_eq!((cut.op_count, cut.hash), (Some(17055), None));
+        assert_eq!((cut.op_count, cut.hash), (Some(17), None));
         assert_eq!(cut.cut_hash, Some(&whole.as_bytes()[whole.find("-12345").unwrap()..127]));
     }
 

@@ -102,6 +102,9 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
 
 type CountKey = (Option<usize>, Option<RankId>, Option<Arc<str>>, Option<u64>);
 
+/// A rank with the hash of its group, or with its stream where it has none.
+type StreamKey = (Option<RankId>, Option<u64>, Option<u64>);
+
 /// What happened how often, and where first.
 type Remarks = Vec<(&'static str, u64, Option<u64>)>;
 
@@ -184,7 +187,7 @@ impl Log {
         let bytes = collective.zip(call.count).zip(dtype);
         let operation = Operation {
             source: Source::Megatrace,
-            rank: rank.map(|rank| RankId(rank.into())),
+            rank: rank.map(RankId),
             sequence: call.op_count,
             counts,
             collective: Some(name),
@@ -247,7 +250,7 @@ impl Log {
 
     /// By operation: whether it is among the last of its rank and its group or stream.
     fn last(&self, last: usize) -> Vec<bool> {
-        let mut left: HashMap<(Option<RankId>, Option<u64>, Option<u64>), usize> = HashMap::new();
+        let mut left: HashMap<StreamKey, usize> = HashMap::new();
         let mut kept: Vec<bool> = self
             .operations
             .iter()

@@ -92,10 +92,16 @@ fn verdict(report: &EntryReport, screen: &Screen) -> Vec<String> {
         sentences.extend(delays(report));
         return sentences;
     }
-    let mut sentences: Vec<String> =
-        report.slow.iter().take(NAMED).map(|slow| slow_sentence(report, slow, screen)).collect();
+    // A rank that is late in several groups is named once.
+    let mut named: Vec<&SlowRank> = Vec::new();
+    for slow in &report.slow {
+        if !named.iter().any(|known| known.rank == slow.rank) {
+            named.push(slow);
+        }
+    }
+    let mut sentences: Vec<String> = named.iter().take(NAMED).map(|slow| slow_sentence(report, slow, screen)).collect();
     sentences.extend(delays(report));
-    let more: Vec<u32> = report.slow.iter().skip(NAMED).map(|slow| slow.rank).collect();
+    let more: Vec<u32> = named.iter().skip(NAMED).map(|slow| slow.rank).collect();
     if !more.is_empty() {
         sentences.push(format!("Later than others in their place are also ranks {}.", ranges(&more)));
     }
@@ -155,18 +161,28 @@ fn delays(report: &EntryReport) -> impl Iterator<Item = String> + '_ {
 
 /// What to do first.
 fn advice(report: &EntryReport) -> Option<String> {
-    let slow = report.slow.first()?;
-    let peer = slow.peers.first()?;
+    let of_delay = |row: usize| {
+        let group = &report.groups[report.ranks[row].group];
+        group.ranks.iter().copied().find(|peer| *peer != report.ranks[row].rank)
+    };
+    let (rank, peer) = match (report.slow.first(), report.delays.first()) {
+        (Some(slow), _) => (slow.rank, *slow.peers.first()?),
+        (None, Some(delay)) => (delay.rank, of_delay(delay.row)?),
+        (None, None) => return None,
+    };
     Some(format!(
-        "First: record a PyTorch trace of ranks {} and {peer} over the same steps, and compare them with `nccl-stacks ranks`: it says \
-         which code comes late. A late entry is the CPU's; the GPUs wait for it only where nothing else is queued.",
-        slow.rank
+        "First: record a PyTorch trace of ranks {rank} and {peer} over the same steps, and compare them with `nccl-stacks ranks`: it says \
+         which code comes late. A late entry is the CPU's; the GPUs wait for it only where nothing else is queued."
     ))
 }
 
 fn rank_table(report: &EntryReport, limit: Option<usize>, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
     let mut rows: Vec<&EntryRank> = report.ranks.iter().collect();
-    rows.sort_by_key(|row| (report.groups[row.group].role, row.group, row.rank));
+    let place = |row: &EntryRank| {
+        let group = &report.groups[row.group];
+        (group.not_judged.is_some(), group.role, row.group, row.rank)
+    };
+    rows.sort_by_key(|row| place(row));
     let most = limit.unwrap_or(if screen.verbose { usize::MAX } else { RANKS });
     let left_out = rows.len().saturating_sub(most);
     if left_out > 0 {
