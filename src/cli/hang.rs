@@ -23,7 +23,9 @@ pub(super) fn run(args: &Hang) -> Result<(), Stop> {
     let records = recorded::read(&files, Keep::All, &args.reading)?;
     let report = hang(&records);
     if report.is_empty() {
-        return Err(Stop::NotFound("Nothing found: the records have no operation and no count by which to judge.".to_owned()));
+        return Err(Stop::NotFound(
+            "Nothing found: the records have no operation and no count by which to judge.".to_owned(),
+        ));
     }
     // In any order they are the same answer.
     let mut names: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();

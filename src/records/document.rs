@@ -4,8 +4,8 @@
 //! list may even contain itself, and nothing recurses: neither building nor dropping. Readers take known keys at known depths, and so
 //! end.
 
-use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde::Deserializer;
+use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 
 /// More nodes than this are refused: about 600 MB of memory. A dump with 20,000 entries has about a million.
 pub(super) const MAX_NODES: usize = 16 << 20;

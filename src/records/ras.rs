@@ -120,7 +120,9 @@ fn answer(root: Value<'_>, reading: &mut Reading<'_>) {
             ..Communicator::default()
         });
         let list = |key: &str| of_communicator.get(key).into_iter().flat_map(Value::items);
-        for (rank, is_missing) in list("ranks").map(|rank| (rank, false)).chain(list("missing_ranks").map(|rank| (rank, true))) {
+        for (rank, is_missing) in
+            list("ranks").map(|rank| (rank, false)).chain(list("missing_ranks").map(|rank| (rank, true)))
+        {
             reading.file.records += 1;
             let status = status(rank, is_missing);
             reading.records.rank_status.push(RankStatus { communicator: Some(communicator), at, ..status });
@@ -132,7 +134,8 @@ fn answer(root: Value<'_>, reading: &mut Reading<'_>) {
 fn status(rank: Value<'_>, is_missing: bool) -> RankStatus {
     let int = |key: &str| rank.get(key).and_then(Value::int);
     let flag = |key: &str| rank.get("status").and_then(|status| status.get(key)).is_some_and(Value::is_true);
-    let code = |key: &str| rank.get("status").and_then(|status| status.get(key)).and_then(Value::int).filter(|n| *n != 0);
+    let code =
+        |key: &str| rank.get("status").and_then(|status| status.get(key)).and_then(Value::int).filter(|n| *n != 0);
     let mut faults: Vec<String> = Vec::new();
     faults.extend(code("init_state").map(|code| format!("init state {code}")));
     faults.extend(code("async_error").map(|code| format!("async error {code}")));

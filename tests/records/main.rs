@@ -2,3 +2,6 @@
 
 #[path = "../support/mod.rs"]
 mod support;
+
+mod hang;
+mod pickles;

@@ -40,7 +40,8 @@ pub(super) fn report(records: &Records, groups: &Groups, found: Vec<Finding>) ->
     let unknown = hung.iter().flat_map(|(_, group, _)| &group.unknown_ranks);
     let unknown: BTreeSet<u32> =
         unknown.chain(open.iter().flat_map(|(_, group, _)| &group.unknown_ranks)).copied().collect();
-    let of = |ranks: &BTreeSet<Rank>| ranks.iter().map(|(_, rank)| *rank).collect::<BTreeSet<u32>>().into_iter().collect();
+    let of =
+        |ranks: &BTreeSet<Rank>| ranks.iter().map(|(_, rank)| *rank).collect::<BTreeSet<u32>>().into_iter().collect();
     let without = groups.ranks.iter().filter(|(_, count)| **count == 0).map(|(rank, _)| *rank).collect();
     let local = || groups.all.iter().filter(|group| !group.is_global).map(|group| group.members.len()).max();
     HangReport {
@@ -147,10 +148,19 @@ impl<'a> Whole<'a> {
             missing_ranks: list(&finding.missing),
             stuck_ranks: list(&finding.stuck),
             odd_ranks: list(&finding.odd),
-            waiting_ranks: finding.waiting.difference(&finding.odd).filter(|rank| !finding.stuck.contains(rank)).copied().collect(),
+            waiting_ranks: finding
+                .waiting
+                .difference(&finding.odd)
+                .filter(|rank| !finding.stuck.contains(rank))
+                .copied()
+                .collect(),
             unknown_ranks: group.unknown(),
             evidence,
-            paths: paths::compare(finding, |rank| self.last.get(&rank).copied().filter(|_| group.is_global), self.records),
+            paths: paths::compare(
+                finding,
+                |rank| self.last.get(&rank).copied().filter(|_| group.is_global),
+                self.records,
+            ),
         }
     }
 

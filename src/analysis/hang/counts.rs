@@ -30,7 +30,9 @@ pub(super) fn of_answers(group: &Group, records: &Records) -> Finding {
     let mut fewer = fewer_calls(last);
     let Some(most) = fewer.iter().map(|(_, evidence)| evidence.ranks.len()).max() else { return finding };
     let before = answers.values().rev().nth(1);
-    let both = before.map(|before| last.iter().filter_map(|(rank, now)| Some((rank, before.get(rank)?.counts.clone(), now.counts.clone()))));
+    let both = before.map(|before| {
+        last.iter().filter_map(|(rank, now)| Some((rank, before.get(rank)?.counts.clone(), now.counts.clone())))
+    });
     let moved: Option<Vec<u32>> =
         both.map(|both| both.filter(|(_, before, now)| before != now).map(|(rank, ..)| *rank).collect());
     let compared = before.map_or(0, |before| last.keys().filter(|rank| before.contains_key(*rank)).count());
@@ -52,7 +54,9 @@ pub(super) fn of_answers(group: &Group, records: &Records) -> Finding {
         Some(_) if is_frozen => {
             finding.evidence.push(Evidence::of(EvidenceKind::NoProgress, last.keys().copied().collect(), Vec::new()));
         }
-        Some(moved) if !moved.is_empty() => finding.evidence.push(Evidence::of(EvidenceKind::Progress, moved, Vec::new())),
+        Some(moved) if !moved.is_empty() => {
+            finding.evidence.push(Evidence::of(EvidenceKind::Progress, moved, Vec::new()))
+        }
         _ => {}
     }
     finding
@@ -104,7 +108,8 @@ pub(super) fn of_calls(group: &Group, records: &Records) -> Finding {
             let key = operation.collective.as_deref().filter(|_| is_of_function);
             let count = counted.entry(key).or_default();
             // Where sends and receives advance the number, it differs between ranks that have nothing to do with them.
-            let is_of_group = is_of_function || matches!(operation.counts, Counts::Group | Counts::Communicator) && !has_peers;
+            let is_of_group =
+                is_of_function || matches!(operation.counts, Counts::Group | Counts::Communicator) && !has_peers;
             *count = match operation.sequence.filter(|_| is_of_group) {
                 Some(sequence) => sequence.max(*count),
                 None => *count + 1,

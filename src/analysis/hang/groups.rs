@@ -68,7 +68,8 @@ impl Groups {
                 *ranks.entry(rank.0).or_default() += 1;
             }
             let Some(number) = operation.communicator else { continue };
-            let Some((group, rank)) = member(&mut found, records, operation.source, number, operation.rank, operation.place)
+            let Some((group, rank)) =
+                member(&mut found, records, operation.source, number, operation.rank, operation.place)
             else {
                 continue;
             };
@@ -119,11 +120,12 @@ fn member<'g>(
 }
 
 fn name_of(communicator: &Communicator, source: Source, is_global: bool) -> GroupName {
-    let hash = communicator.hash.map(|hash| format!("{hash:#x}"));
+    let hash = communicator.hash.map(|hash| format!("communicator {hash:#x}"));
     let parts = [communicator.description.clone(), communicator.name.clone().filter(|name| !name.is_empty()), hash];
     let mut parts: Vec<String> = parts.into_iter().flatten().collect();
     parts.dedup();
-    let of_size = || communicator.size.and_then(|size| u32::try_from(size).ok()).map(|size| (0..size.min(1 << 20)).collect());
+    let of_size =
+        || communicator.size.and_then(|size| u32::try_from(size).ok()).map(|size| (0..size.min(1 << 20)).collect());
     let ranks = communicator.ranks.clone().filter(|_| is_global);
     GroupName {
         group: if parts.is_empty() { "unnamed".to_owned() } else { parts.join(" ") },

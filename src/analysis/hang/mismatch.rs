@@ -139,12 +139,13 @@ fn before(sequence: i64, finding: &mut Finding) {
 /// What a person reads of a call.
 fn text(call: &Call, kind: EvidenceKind) -> String {
     let list = |items: Vec<String>| if items.is_empty() { "nothing".to_owned() } else { items.join(", ") };
-    let words = |items: &[Option<Arc<str>>]| list(items.iter().map(|item| item.as_deref().unwrap_or("?").to_owned()).collect());
+    let words =
+        |items: &[Option<Arc<str>>]| list(items.iter().map(|item| item.as_deref().unwrap_or("?").to_owned()).collect());
     match kind {
         EvidenceKind::OtherType => words(&call.dtype),
-        EvidenceKind::OtherSize => list(
-            call.elements.iter().map(|n| n.map_or("?".to_owned(), |n| format!("{n} elements"))).collect(),
-        ),
+        EvidenceKind::OtherSize => {
+            list(call.elements.iter().map(|n| n.map_or("?".to_owned(), |n| format!("{n} elements"))).collect())
+        }
         _ => words(&call.collective),
     }
 }

@@ -28,7 +28,11 @@ pub struct ComparedPaths {
 }
 
 /// Compares what ranks wait in with what a rank at fault did: in that place, or last of all. `None` where one has no call path.
-pub(super) fn compare(finding: &Finding, last_of: impl Fn(u32) -> Option<usize>, records: &Records) -> Option<ComparedPaths> {
+pub(super) fn compare(
+    finding: &Finding,
+    last_of: impl Fn(u32) -> Option<usize>,
+    records: &Records,
+) -> Option<ComparedPaths> {
     let theirs = finding.theirs.or_else(|| last_of(*finding.missing.first()?))?;
     let of = |at: usize| {
         let operation = &records.operations[at];

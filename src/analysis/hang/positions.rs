@@ -70,7 +70,13 @@ pub(super) fn of_group(group: &Group, records: &Records) -> Finding {
 }
 
 /// Says who is missing from the collective of this number, and who is stuck before it.
-fn say_who(group: &Group, records: &Records, positions: &BTreeMap<u32, Position>, sequence: i64, finding: &mut Finding) {
+fn say_who(
+    group: &Group,
+    records: &Records,
+    positions: &BTreeMap<u32, Position>,
+    sequence: i64,
+    finding: &mut Finding,
+) {
     let waits_here = |position: &Position| position.open.is_some_and(|open| open >= sequence);
     let waiting: Vec<u32> = positions.iter().filter(|(_, of)| waits_here(of)).map(|(rank, _)| *rank).collect();
     let awaited = positions.values().find(|of| of.open == Some(sequence)).and_then(|of| of.operation);

@@ -81,11 +81,9 @@ fn operation(entry: Value<'_>, groups: &Groups, rank: Option<RankId>, records: &
             true => int("p2p_seq_id"),
             false => int("collective_seq_id").or_else(|| int("seq_id")),
         },
-        collective: Some(name).filter(|name| !name.is_empty()).map(|name| {
-            match collective {
-                Some(collective) => records.text(collective.name()),
-                None => records.text(name),
-            }
+        collective: Some(name).filter(|name| !name.is_empty()).map(|name| match collective {
+            Some(collective) => records.text(collective.name()),
+            None => records.text(name),
         }),
         enqueued: int("time_created_ns").map(Ns),
         duration: entry.get("duration_ms").and_then(Value::float).and_then(of_ms),
@@ -145,13 +143,15 @@ fn sizes(
     operation: &mut Operation,
     records: &mut Records,
 ) {
-    let dtype = |key: &str| entry.get(key).and_then(|types| types.items().next().and_then(Value::text).or(types.text()));
+    let dtype =
+        |key: &str| entry.get(key).and_then(|types| types.items().next().and_then(Value::text).or(types.text()));
     let dtype = dtype("input_dtypes").or_else(|| dtype("output_dtypes"));
     operation.dtype = dtype.map(|dtype| records.text(dtype));
     operation.in_elements = entry.get("input_sizes").and_then(elements);
     operation.out_elements = entry.get("output_sizes").and_then(elements);
     let of_type = dtype.and_then(element_bytes);
-    let bytes = |elements: Option<u64>| elements.zip(of_type).map(|(elements, of_type)| elements.saturating_mul(of_type));
+    let bytes =
+        |elements: Option<u64>| elements.zip(of_type).map(|(elements, of_type)| elements.saturating_mul(of_type));
     let both = bytes(operation.in_elements).zip(bytes(operation.out_elements));
     operation.bytes = match collective {
         Some(collective) if ranks.is_some() || collective.is_point_to_point() => {
@@ -192,8 +192,7 @@ impl Paths {
                 _ => name.to_owned(),
             }
         };
-        let path: Vec<Arc<str>> =
-            entry.get("frames")?.items().rev().map(|of| records.text(&frame(of))).collect();
+        let path: Vec<Arc<str>> = entry.get("frames")?.items().rev().map(|of| records.text(&frame(of))).collect();
         if path.is_empty() {
             return None;
         }

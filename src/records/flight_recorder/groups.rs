@@ -84,7 +84,8 @@ pub(super) fn statuses(
     let host = root.get("host_name").or_else(|| root.get("hostname")).and_then(Value::text).map(str::to_owned);
     for (at, group) in groups.all.iter().enumerate() {
         let id = ids.get(&at);
-        let numbers = status.into_iter().flat_map(Value::pairs).find(|(key, _)| key.int().as_ref() == id && id.is_some());
+        let numbers =
+            status.into_iter().flat_map(Value::pairs).find(|(key, _)| key.int().as_ref() == id && id.is_some());
         let number = |key: &str| numbers.and_then(|(_, of)| of.get(key)?.int()).filter(|number| *number >= 0);
         reading.records.rank_status.push(RankStatus {
             source: Source::FlightRecorder,
@@ -100,7 +101,12 @@ pub(super) fn statuses(
     }
     if groups.all.is_empty() {
         // Even a dump without groups says that this rank wrote one.
-        reading.records.rank_status.push(RankStatus { source: Source::FlightRecorder, rank, host, ..RankStatus::default() });
+        reading.records.rank_status.push(RankStatus {
+            source: Source::FlightRecorder,
+            rank,
+            host,
+            ..RankStatus::default()
+        });
     }
 }
 

@@ -36,7 +36,8 @@ fn sniff(head: &[u8]) -> bool {
 }
 
 fn read(reading: &mut Reading<'_>) -> io::Result<()> {
-    let is_pickle = reading.bytes.fill_buf()?.first().is_some_and(|first| *first != b'{' && !first.is_ascii_whitespace());
+    let is_pickle =
+        reading.bytes.fill_buf()?.first().is_some_and(|first| *first != b'{' && !first.is_ascii_whitespace());
     let parsed = if is_pickle { of_pickle(reading)? } else { of_json(reading)? };
     let Some((document, root)) = parsed else { return Ok(()) };
     dump(document.value(root), reading);
@@ -80,7 +81,9 @@ fn of_json(reading: &mut Reading<'_>) -> io::Result<Option<(Document, u32)>> {
 fn dump(root: Value<'_>, reading: &mut Reading<'_>) {
     let entries = root.get("entries").filter(|entries| entries.is_list());
     if !root.is_dict() || (entries.is_none() && root.get("pg_config").is_none() && root.get("pg_status").is_none()) {
-        reading.file.note("this is a pickle or JSON file, but no dump of the flight recorder: it has neither entries nor pg_config");
+        reading.file.note(
+            "this is a pickle or JSON file, but no dump of the flight recorder: it has neither entries nor pg_config",
+        );
         reading.file.skip("files that are no dumps", None);
         return;
     }

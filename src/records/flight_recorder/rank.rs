@@ -11,7 +11,12 @@ const ENDINGS: &[&str] = &["json", "pkl", "pickle", "gz", "zst", "bin", "pt", "d
 
 /// The rank of a dump: what it says itself; else the one rank that is in all of its groups and at the places that its sends and receives
 /// name; else, of those ranks, the one that the file's name ends with.
-pub(super) fn of_dump(root: Value<'_>, groups: &Groups, entries: &[Value<'_>], file: &mut RecordFile) -> Option<RankId> {
+pub(super) fn of_dump(
+    root: Value<'_>,
+    groups: &Groups,
+    entries: &[Value<'_>],
+    file: &mut RecordFile,
+) -> Option<RankId> {
     let said = root.get("rank").and_then(Value::int).and_then(|rank| u32::try_from(rank).ok());
     if said.is_some() {
         return said.map(RankId);

@@ -57,7 +57,11 @@ impl<'a> Machine<'a> {
                     }
                 }
                 _ => {
-                    if !(self.number(opcode)? || self.text(opcode)? || self.container(opcode)? || self.shared(opcode)?) {
+                    if !(self.number(opcode)?
+                        || self.text(opcode)?
+                        || self.container(opcode)?
+                        || self.shared(opcode)?)
+                    {
                         return Err(PickleError::Unknown { opcode, at: self.start });
                     }
                 }

@@ -68,10 +68,13 @@ mod tests {
 
     #[test]
     fn pickles_are_recognised_by_their_first_bytes() {
-        for pickle in [&b"\x80\x02}q\x00."[..], b"\x80\x04\x95\x00", b"}q\x00.", b"(dp0\n.", b"cos\nsystem\n(S'x'\ntR."] {
+        for pickle in [&b"\x80\x02}q\x00."[..], b"\x80\x04\x95\x00", b"}q\x00.", b"(dp0\n.", b"cos\nsystem\n(S'x'\ntR."]
+        {
             assert!(is_pickle(pickle), "{pickle:?}");
         }
-        for text in [&b"{\"a\": 1}"[..], b"\x80\x07}", b"\x80\x02\xff", b"(hello)", b"comm 0x1\nnext\nline", b"", b"\x80"] {
+        for text in
+            [&b"{\"a\": 1}"[..], b"\x80\x07}", b"\x80\x02\xff", b"(hello)", b"comm 0x1\nnext\nline", b"", b"\x80"]
+        {
             assert!(!is_pickle(text), "{text:?}");
         }
     }

@@ -5,7 +5,9 @@ use std::io::{self, Write};
 
 use super::verdict::{notes, verdict};
 use super::words::{advice, capital, operation, ranks, sentence};
-use crate::analysis::hang::{Cell, CellState, ComparedPaths, Evidence, EvidenceKind, HangReport, HungGroup, MatrixRow, OpenGroup};
+use crate::analysis::hang::{
+    Cell, CellState, ComparedPaths, Evidence, EvidenceKind, HangReport, HungGroup, MatrixRow, OpenGroup,
+};
 use crate::report::Screen;
 use crate::report::column::{Column, Table};
 use crate::report::format::visible;
@@ -123,7 +125,10 @@ impl Page<'_> {
         for frame in &paths.path[before..at] {
             self.indented(&format!("  {frame}"), 2, out)?;
         }
-        let sides = [(paths.rank, &paths.collective, &paths.path), (paths.other_rank, &paths.other_collective, &paths.other_path)];
+        let sides = [
+            (paths.rank, &paths.collective, &paths.path),
+            (paths.other_rank, &paths.other_collective, &paths.other_path),
+        ];
         for (rank, collective, path) in sides {
             self.indented(&format!("rank {rank} ({})", operation(collective.as_deref(), None)), 2, out)?;
             for frame in path.iter().skip(at).take(AROUND + 1) {
@@ -157,7 +162,11 @@ impl Page<'_> {
         };
         let lines: Vec<String> = later.iter().map(of_hung).chain(self.report.open.iter().map(of_open)).collect();
         if !lines.is_empty() {
-            writeln!(out, "\n{}", if self.report.hung.is_empty() { "What is incomplete" } else { "What waits for that" })?;
+            writeln!(
+                out,
+                "\n{}",
+                if self.report.hung.is_empty() { "What is incomplete" } else { "What waits for that" }
+            )?;
         }
         for line in lines.iter().take(limit) {
             self.indented(&capital(line), 2, out)?;
@@ -189,7 +198,10 @@ impl Page<'_> {
         let mut table = Table::of(columns, shown.iter().map(|rank| (rank, ())));
         for (row, letter) in groups.iter().zip(LETTERS) {
             let by_rank: BTreeMap<u32, &Cell> = row.cells.iter().map(|cell| (cell.rank, cell)).collect();
-            table.push(letter, shown.iter().map(|rank| by_rank.get(rank).map_or(String::new(), |cell| word(cell))).collect());
+            table.push(
+                letter,
+                shown.iter().map(|rank| by_rank.get(rank).map_or(String::new(), |cell| word(cell))).collect(),
+            );
         }
         writeln!(out, "\n{}", table.text().trim_end())?;
         let left = [(all.len() - groups.len(), "group"), (members.len() - shown.len(), "rank")];
@@ -212,10 +224,10 @@ fn word(cell: &Cell) -> String {
         CellState::Odd => "odd",
         CellState::Stuck => "stuck",
         CellState::Missing => "missing",
+        CellState::Lagging => "behind",
         CellState::Waiting => "waits",
         CellState::Done => "done",
         _ => "no records",
     };
     cell.sequence.map_or(word.to_owned(), |sequence| format!("{word} {sequence}"))
 }
-

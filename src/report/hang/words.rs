@@ -70,7 +70,8 @@ pub(super) fn sentence(of: &Evidence) -> String {
             format!("{who} did not enqueue {what}, in which {peers} {wait}{last}.")
         }
         EvidenceKind::Stuck | EvidenceKind::StuckRooted => {
-            let from = of.last.filter(|last| Some(*last) != of.sequence).map_or(String::new(), |last| format!(" to {last}"));
+            let from =
+                of.last.filter(|last| Some(*last) != of.sequence).map_or(String::new(), |last| format!(" to {last}"));
             let is = if from.is_empty() { "is" } else { "are" };
             let have = verb(&of.peers, "has", "have");
             let rooted = match of.kind {
@@ -87,12 +88,16 @@ pub(super) fn sentence(of: &Evidence) -> String {
             format!("in {what} {who} {} {here}, and {peers} {there}.", verb(&of.ranks, "has", "have"))
         }
         EvidenceKind::Undecidable => {
-            format!("in {what} {who} {} {here}, and {peers} {there}; nothing says who is right.", verb(&of.ranks, "has", "have"))
+            format!(
+                "in {what} {who} {} {here}, and {peers} {there}; nothing says who is right.",
+                verb(&of.ranks, "has", "have")
+            )
         }
         EvidenceKind::NoReceive => format!("{who} sends to {peers} ({here}x), which has no receive for that."),
         EvidenceKind::NoSend => format!("{who} receives from {peers} ({here}x), which has no send for that."),
         EvidenceKind::FewerCalls => {
-            let by = here.parse::<u64>().ok().zip(there.parse::<u64>().ok()).map(|(here, there)| there.saturating_sub(here));
+            let by =
+                here.parse::<u64>().ok().zip(there.parse::<u64>().ok()).map(|(here, there)| there.saturating_sub(here));
             let by = by.map_or(String::new(), |by| format!(" by {by} {name}"));
             format!("{who} {} behind{by}: {here} against {there} on {peers}.", verb(&of.ranks, "is", "are"))
         }
@@ -122,12 +127,16 @@ pub(super) fn advice(group: &HungGroup, culprits: &[u32]) -> Option<String> {
         return None;
     }
     if !group.odd_ranks.is_empty() || has(EvidenceKind::Undecidable) {
-        return Some("First compare the call paths: all ranks of a group have to call the same, in the same order.".to_owned());
+        return Some(
+            "First compare the call paths: all ranks of a group have to call the same, in the same order.".to_owned(),
+        );
     }
     let stuck = of(&group.stuck_ranks);
     if !stuck.is_empty() {
         let who = ranks(&stuck);
-        return Some(format!("First look at the GPU of {who}: Xid errors in dmesg, nvidia-smi -q, the kernel that runs there."));
+        return Some(format!(
+            "First look at the GPU of {who}: Xid errors in dmesg, nvidia-smi -q, the kernel that runs there."
+        ));
     }
     if has(EvidenceKind::FewerCalls) && !has(EvidenceKind::NoProgress) {
         return Some("First ask again, and give both answers: if no count has moved, it hangs.".to_owned());
@@ -148,7 +157,10 @@ mod tests {
     #[test]
     fn ranks_are_listed_as_ranges() {
         assert_eq!(numbers(&[0, 1, 2, 3, 9, 14, 15]), "0-3, 9, 14 and 15");
-        assert_eq!((ranks(&[7]), ranks(&[7, 9]), ranks(&[])), ("rank 7".into(), "ranks 7 and 9".into(), "ranks none".into()));
+        assert_eq!(
+            (ranks(&[7]), ranks(&[7, 9]), ranks(&[])),
+            ("rank 7".into(), "ranks 7 and 9".into(), "ranks none".into())
+        );
         let many: Vec<u32> = (0..40).step_by(2).collect();
         assert_eq!(numbers(&many), "0, 2, 4, 6, 8, 10, 12, 14 and 12 more");
     }
