@@ -421,7 +421,11 @@ fn fields_and_columns_are_documented() {
     let keys = |of: &serde_json::Value| of.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let ranks = ["ranks", "testdata/ranks", "--json", "--quiet"].map(str::to_owned);
     let ranks: serde_json::Value = serde_json::from_str(&screen(&ranks)).unwrap();
-    let fields = [keys(&answer), keys(&answer["stacks"][0]), keys(&ranks), keys(&ranks["ranks"][0])].concat();
+    let hang = ["hang", "testdata/records/hang", "--json", "--quiet"].map(str::to_owned);
+    let hang: serde_json::Value = serde_json::from_str(&screen(&hang)).unwrap();
+    let of_stacks = [keys(&answer), keys(&answer["stacks"][0])].concat();
+    let of_ranks = [keys(&ranks), keys(&ranks["ranks"][0])].concat();
+    let fields = [of_stacks, of_ranks, keys(&hang), keys(&hang["hung"][0])].concat();
     let columns = |table: &str| {
         let query = format!("SELECT name FROM pragma_table_info('{table}')");
         let lines = screen(&["sql".to_owned(), trace.clone(), query, "--quiet".to_owned()]);
