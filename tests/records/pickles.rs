@@ -188,3 +188,22 @@ fn protocols_0_and_4_are_read() {
         assert_eq!(records.rank_status[0].rank.map(|rank| rank.0), Some(5));
     }
 }
+
+/// Two processes that did nothing write the same text, and only the names say that these are two ranks. The same name twice is one.
+#[test]
+fn dumps_of_equal_text_are_of_two_ranks_if_their_names_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let dump =
+        r#"{"version": "2.9", "pg_config": {"0": {"name": "0", "desc": "d", "ranks": "[0, 1]"}}, "entries": []}"#;
+    let mut paths = Vec::new();
+    for name in ["dump_0", "dump_1", "again/dump_1"] {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, dump).unwrap();
+        paths.push(path);
+    }
+    let records = nccl_stacks::records::read_all(&paths, Keep::All, 1);
+    let ranks: Vec<_> = records.rank_status.iter().filter_map(|status| status.rank).map(|rank| rank.0).collect();
+    assert_eq!(ranks, [0, 1]);
+    assert!(records.files[2].notes[0].contains("the same text"));
+}
