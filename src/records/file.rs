@@ -22,6 +22,9 @@ pub struct RecordFile {
     /// The checksum of these, by which a file that is there twice is found.
     #[serde(skip)]
     pub(super) checksum: u32,
+    /// Whether its name says something that its text does not, such as its rank. Then files of equal text may be of two ranks.
+    #[serde(skip)]
+    pub(super) name_counts: bool,
     /// What was skipped: it is in no table.
     pub skipped: Vec<Remark>,
     /// What violates the format and was understood nevertheless.
@@ -56,9 +59,13 @@ impl RecordFile {
     /// Whether another file has the same text. Files of flows have neither times nor names, so those of two folders may be equal and
     /// are of two runs all the same.
     pub(super) fn is_same(&self, other: &RecordFile) -> bool {
+        fn base(file: &RecordFile) -> Option<&str> {
+            file.name.rsplit(['/', '\\']).next().filter(|_| file.name_counts)
+        }
         let text = |file: &RecordFile| (file.source, file.bytes, file.checksum);
         let is_other_run = self.source == Some(Source::Flow) && self.folder() != other.folder();
-        self.source.is_some() && self.bytes > 0 && text(self) == text(other) && !is_other_run
+        let is_same_text = self.source.is_some() && self.bytes > 0 && text(self) == text(other);
+        is_same_text && base(self) == base(other) && !is_other_run
     }
 
     /// Counts something that is skipped.

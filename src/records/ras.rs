@@ -72,7 +72,10 @@ fn answers(text: &[u8]) -> Vec<Answer> {
             found.push(Answer { text: Vec::new(), at: at as u64, commas: Vec::new() });
             after_value = false;
         }
-        let Some(answer) = found.last_mut() else { return found };
+        let Some(answer) = found.last_mut() else {
+            at += 1;
+            continue;
+        };
         if matches!(byte, b'{' | b'[' | b'"') && after_value && depth > 0 {
             answer.commas.push(at as u64);
             answer.text.push(b',');

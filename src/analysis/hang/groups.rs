@@ -120,7 +120,7 @@ fn member<'g>(
 }
 
 fn name_of(communicator: &Communicator, source: Source, is_global: bool) -> GroupName {
-    let hash = communicator.hash.map(|hash| format!("{hash:#x}"));
+    let hash = communicator.hash.map(|hash| format!("communicator {hash:#x}"));
     let parts = [communicator.description.clone(), communicator.name.clone().filter(|name| !name.is_empty()), hash];
     let mut parts: Vec<String> = parts.into_iter().flatten().collect();
     parts.dedup();

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::Outcome;
 use super::groups::{Finding, Group, is_open};
 use crate::records::Records;
 
@@ -39,6 +40,8 @@ pub enum CellState {
     Stuck,
     /// It did not enqueue what others wait in.
     Missing,
+    /// It has done less than others; nothing says that these wait.
+    Lagging,
     /// An operation is incomplete.
     Waiting,
     /// Nothing is incomplete.
@@ -55,6 +58,7 @@ pub(super) fn row(group: &Group, finding: &Finding, records: &Records) -> Matrix
         let state = match () {
             () if finding.odd.contains(rank) => CellState::Odd,
             () if finding.stuck.contains(rank) => CellState::Stuck,
+            () if finding.missing.contains(rank) && finding.outcome == Some(Outcome::Lagging) => CellState::Lagging,
             () if finding.missing.contains(rank) => CellState::Missing,
             () if finding.waiting.contains(rank) => CellState::Waiting,
             () => CellState::Done,

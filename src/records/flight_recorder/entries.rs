@@ -30,14 +30,14 @@ pub(super) fn read(entries: &[Value<'_>], groups: &Groups, rank: Option<RankId>,
         reading.file.records += 1;
         let mut operation = operation(*entry, groups, rank, reading.records);
         let key = Key::of(*entry, &operation);
-        if operation.collective.as_deref() == Some(COALESCED) {
-            if let Some(members) = open.remove(&key) {
-                for member in members {
-                    let member = &mut reading.records.operations[member];
-                    (member.state, member.duration) = (operation.state, operation.duration);
-                }
-                continue;
+        if operation.collective.as_deref() == Some(COALESCED)
+            && let Some(members) = open.remove(&key)
+        {
+            for member in members {
+                let member = &mut reading.records.operations[member];
+                (member.state, member.duration) = (operation.state, operation.duration);
             }
+            continue;
         }
         operation.recorded_path = paths.of(*entry, reading.records);
         let at = reading.records.push(operation);

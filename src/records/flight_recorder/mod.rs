@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dumps_are_told_from_traces() {
+    fn dumps_are_no_traces() {
         assert!(sniff(b" {\"entries\": [{\"profiling_name\": \"nccl:all_reduce\"}]}"));
         assert!(sniff(b"{\"version\": \"2.5\", \"pg_config\": {}}"));
         assert!(!sniff(b"{\"schemaVersion\": 1, \"distributedInfo\": {\"pg_config\": []}, \"traceEvents\": []}"));

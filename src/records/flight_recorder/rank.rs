@@ -30,13 +30,19 @@ pub(super) fn of_dump(
             }
             Some(RankId(*only))
         }
-        (Some(ranks), Some(named)) if ranks.is_empty() || ranks.contains(&named) => Some(RankId(named)),
-        (None, Some(named)) => Some(RankId(named)),
-        _ => {
-            file.note("nothing says which rank it is of: it has no rank, several ranks are in all of its groups, and its name ends with none of them");
-            None
+        (Some(ranks), Some(named)) if !ranks.is_empty() && !ranks.contains(&named) => none(file),
+        (_, Some(named)) => {
+            file.name_counts = true;
+            Some(RankId(named))
         }
+        _ => none(file),
     }
+}
+
+/// Says that the rank is unknown.
+fn none(file: &mut RecordFile) -> Option<RankId> {
+    file.note("nothing says which rank it is of: it has no rank, several ranks are in all of its groups, and its name ends with none of them");
+    None
 }
 
 /// The ranks that are in all groups, and that fit what was sent and received; `None` if no group has a list.

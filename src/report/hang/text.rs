@@ -34,7 +34,7 @@ pub(super) fn hang(report: &HangReport, screen: &Screen, out: &mut Vec<u8>) -> i
     let roots: Vec<&HungGroup> = report.hung.iter().filter(is_root).chain(&report.lagging).collect();
     let later: Vec<&HungGroup> = report.hung.iter().filter(|group| !is_root(group)).collect();
     if !roots.is_empty() {
-        writeln!(out, "\nWhere it begins")?;
+        writeln!(out, "\n{}", if report.hung.is_empty() { "Who has done less" } else { "Where it begins" })?;
     }
     let limit = |of: usize| if screen.verbose { usize::MAX } else { of };
     for group in roots.iter().take(limit(GROUPS)) {
@@ -224,6 +224,7 @@ fn word(cell: &Cell) -> String {
         CellState::Odd => "odd",
         CellState::Stuck => "stuck",
         CellState::Missing => "missing",
+        CellState::Lagging => "behind",
         CellState::Waiting => "waits",
         CellState::Done => "done",
         _ => "no records",

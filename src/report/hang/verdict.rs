@@ -1,7 +1,7 @@
 //! The answer in one sentence, and what it supposes.
 
 use super::words::{capital, operation, ranks, sentence};
-use crate::analysis::hang::{EvidenceKind, HangReport, HungGroup, Outcome};
+use crate::analysis::hang::{Evidence, EvidenceKind, HangReport, HungGroup, Outcome};
 
 /// The verdict.
 pub fn verdict(report: &HangReport) -> String {
@@ -58,12 +58,24 @@ fn hung(report: &HangReport) -> String {
     reason(&odd, "called something else than the others", "called something else than the others");
     reason(&stuck, "has not finished what its peers have", "have not finished what their peers have");
     reason(&missing, "did not enqueue what its peers wait in", "did not enqueue what their peers wait in");
-    // An example says more than the rule.
-    let example = first.filter(|group| group.sequence.is_some() && !group.name.ranks_are_local);
-    let example = example.map_or(String::new(), |group| {
-        format!(", as in {} of {}", operation(group.collective.as_deref(), group.sequence), group.name.group)
-    });
+    let kinds: &[EvidenceKind] = match () {
+        () if !odd.is_empty() => &[EvidenceKind::OtherCollective, EvidenceKind::OtherType, EvidenceKind::OtherSize],
+        () if !stuck.is_empty() => &[EvidenceKind::Stuck, EvidenceKind::StuckRooted],
+        () => &[EvidenceKind::NeverEnqueued],
+    };
+    let example = example(report, kinds);
     format!("The job hangs on {}{}: {}{example}.", ranks(culprits), of_group(first), reasons.join("; "))
+}
+
+/// An example, which says more than the rule.
+fn example(report: &HangReport, kinds: &[EvidenceKind]) -> String {
+    let is_example =
+        |of: &&Evidence| kinds.contains(&of.kind) && of.ranks.iter().any(|rank| report.culprits.contains(rank));
+    let found = report.hung.iter().find_map(|group| Some((group, group.evidence.iter().find(is_example)?)));
+    found.map_or(String::new(), |(group, of)| {
+        let what = operation(of.collective.as_deref(), of.sequence);
+        format!(", as in {what} of {}", group.name.group)
+    })
 }
 
 fn lagging(report: &HangReport) -> String {

@@ -1,0 +1,301 @@
+//! Who holds a job up: on real dumps whose faults were injected, and on small made ones with one thing wrong each.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::path::Path;
+
+use nccl_stacks::analysis::hang::{EvidenceKind, HangReport, HungGroup, Outcome, hang};
+use nccl_stacks::records::{Keep, Records, read_all};
+use serde_json::{Value, json};
+
+use crate::support;
+use support::program::{run, testdata};
+
+fn records(folder: &Path) -> Records {
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    read_all(&files, Keep::All, 2)
+}
+
+fn judged(files: &[(&str, String)]) -> HangReport {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let records = records(folder.path());
+    for file in &records.files {
+        assert!(file.source.is_some() && file.skipped.is_empty(), "{file:?}");
+    }
+    hang(&records)
+}
+
+fn has(group: &HungGroup, kind: EvidenceKind) -> bool {
+    group.evidence.iter().any(|evidence| evidence.kind == kind)
+}
+
+/// An operation of a made dump: group, collective, number, state.
+type Op = (&'static str, &'static str, i64, &'static str);
+
+const WORLD: &[(&str, &str, &[u32])] =
+    &[("0", "default_pg", &[0, 1, 2, 3]), ("1", "tp", &[0, 1]), ("2", "tp", &[2, 3]), ("3", "pp", &[0, 2])];
+
+fn entry(at: usize, (group, name, sequence, state): &Op) -> Value {
+    let description = WORLD.iter().find(|(of, ..)| of == group).unwrap().1;
+    let is_p2p = name.starts_with("send") || name.starts_with("recv");
+    let (collective, p2p) = if is_p2p { (1, *sequence) } else { (*sequence, 0) };
+    json!({
+        "record_id": at, "process_group": [group, description], "collective_seq_id": collective, "p2p_seq_id": p2p,
+        "profiling_name": format!("nccl:{name}"), "time_created_ns": 1_000 + at, "state": state, "is_p2p": is_p2p,
+        "input_sizes": [[8]], "output_sizes": [[8]], "input_dtypes": ["Float"], "output_dtypes": ["Float"],
+    })
+}
+
+/// A dump of a rank in the groups of `WORLD` that it is in.
+fn dump(rank: u32, operations: &[Op]) -> Value {
+    let groups = WORLD.iter().filter(|(.., ranks)| ranks.contains(&rank));
+    let config: serde_json::Map<String, Value> = groups
+        .map(|(name, desc, ranks)| {
+            ((*name).to_owned(), json!({"name": name, "desc": desc, "ranks": format!("{ranks:?}")}))
+        })
+        .collect();
+    let entries: Vec<Value> = operations.iter().enumerate().map(|(at, of)| entry(at, of)).collect();
+    json!({"version": "2.10", "rank": rank, "pg_config": config, "entries": entries})
+}
+
+fn of_dumps(dumps: &[Value]) -> HangReport {
+    let names = ["a", "b", "c", "d"];
+    let files: Vec<(&str, String)> =
+        names.into_iter().zip(dumps).map(|(name, dump)| (name, dump.to_string())).collect();
+    judged(&files)
+}
+
+fn of_all(operations: [&[Op]; 4]) -> HangReport {
+    let dumps: Vec<Value> = (0..4).zip(operations).map(|(rank, operations)| dump(rank, operations)).collect();
+    of_dumps(&dumps)
+}
+
+#[test]
+fn gpu_errors_on_ranks_12_and_14_are_found() {
+    let Some(shared) = support::shared() else { return };
+    let archive = shared.join("records/flight_recorder/gpu_error_1st_16ranks.tar.gz");
+    let records = read_all(&[archive], Keep::All, 1);
+    assert_eq!(records.files.iter().filter(|file| file.source.is_some()).count(), 16);
+    let report = hang(&records);
+    assert_eq!((report.outcome, &report.culprits[..], report.rank_count), (Outcome::Hung, &[12, 14][..], 16));
+    // What the README of the samples says of group 74, and of the tensor-parallel groups.
+    let group = |name: &str| report.hung.iter().find(|group| group.name.group.ends_with(name)).unwrap();
+    let experts = group("EXPERT_MODEL_PARALLEL_GROUP 74");
+    assert_eq!((experts.sequence, experts.collective.as_deref()), (Some(20537), Some("alltoall")));
+    assert_eq!((&experts.missing_ranks[..], &experts.stuck_ranks[..]), (&[12][..], &[12, 14][..]));
+    assert_eq!((experts.distance, &experts.waiting_ranks[..]), (Some(0), &[13, 15][..]));
+    assert_eq!(group("GROUP 41").stuck_ranks, [12]);
+    assert_eq!((&group("GROUP 42").stuck_ranks[..], group("GROUP 42").missing_ranks.len()), (&[14][..], 0));
+    let oldest: Vec<_> = ["GROUP 41", "GROUP 42"]
+        .iter()
+        .filter_map(|name| group(name).evidence.iter().find(|of| of.kind == EvidenceKind::Stuck)?.sequence)
+        .collect();
+    assert_eq!(oldest, [42806, 42806]);
+    // The pipeline waits, and nobody of it is to blame.
+    assert!(report.hung.iter().any(|group| group.name.group.starts_with("PIPELINE") && group.distance > Some(0)));
+}
+
+#[test]
+fn held_processes_of_ranks_9_and_14_are_found() {
+    let Some(shared) = support::shared() else { return };
+    let report = hang(&read_all(&[shared.join("records/flight_recorder/lock_gil_1st_16ranks.tar.gz")], Keep::All, 1));
+    assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[9, 14][..]));
+    assert_eq!(report.ranks_without_operations, [9, 14]);
+    let first = &report.hung[0];
+    assert_eq!((&first.missing_ranks[..], first.sequence), (&[9, 14][..], Some(45265)));
+    assert!(has(first, EvidenceKind::NoOperations));
+    assert_eq!(first.evidence[0].last, Some(45264));
+}
+
+#[test]
+fn one_answer_of_ras_shows_who_is_after_the_others() {
+    let Some(shared) = support::shared() else { return };
+    let report = hang(&read_all(&[shared.join("records/nccl_ras/mismatch_4hosts_2.28.9.json")], Keep::All, 1));
+    assert_eq!((report.outcome, report.culprits.len(), report.hung.len()), (Outcome::Lagging, 0, 0));
+    let group = &report.lagging[0];
+    assert_eq!((&group.missing_ranks[..], group.collective.as_deref()), (&[1][..], Some("all_reduce")));
+    let of = &group.evidence[0];
+    assert_eq!((of.here.as_deref(), of.there.as_deref(), &of.peers[..]), (Some("100"), Some("101"), &[0, 2, 3][..]));
+}
+
+/// An answer of RAS about ranks and their counts of all-reduces.
+fn answer(time: &str, counts: &[(u32, u64)]) -> String {
+    let ranks: Vec<Value> = counts
+        .iter()
+        .map(|(rank, count)| json!({"rank": rank, "host": "h", "pid": 1, "cuda_dev": 0, "collective_counts": {"AllReduce": count}}))
+        .collect();
+    json!({
+        "nccl_version": "2.28.9", "timestamp": format!("2026-01-01 00:{time}:00"), "communicators_count": 1,
+        "communicators": [{"hash": "0xabc", "size": 4, "ranks": ranks, "missing_ranks": []}],
+    })
+    .to_string()
+}
+
+#[test]
+fn two_answers_of_ras_decide_between_stuck_and_slow() {
+    let before = answer("01", &[(0, 9), (1, 8), (2, 9), (3, 9)]);
+    // In one file or in two.
+    let after = answer("02", &[(0, 9), (1, 8), (2, 9), (3, 9)]);
+    for files in [vec![("a", format!("{before}\n{after}"))], vec![("a", after.clone()), ("b", before.clone())]] {
+        let report = judged(&files);
+        assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[1][..]));
+        assert!(has(&report.hung[0], EvidenceKind::NoProgress));
+    }
+    let moved = answer("02", &[(0, 11), (1, 10), (2, 11), (3, 11)]);
+    let report = judged(&[("a", before.clone()), ("b", moved)]);
+    assert_eq!((report.outcome, report.culprits.len()), (Outcome::Lagging, 0));
+    assert!(has(&report.lagging[0], EvidenceKind::Progress));
+    // Rank 1 was not in the first answer, so nothing says that it does not move.
+    let first = answer("01", &[(0, 9), (2, 9), (3, 9)]);
+    let report = judged(&[("a", first), ("b", after)]);
+    assert_eq!((report.outcome, report.culprits.len()), (Outcome::Lagging, 0));
+    let equal = answer("02", &[(0, 9), (1, 9), (2, 9), (3, 9)]);
+    assert_eq!(judged(&[("a", equal)]).outcome, Outcome::Clear);
+}
+
+#[test]
+fn the_comma_that_ras_leaves_out_is_put_in() {
+    let text = r#"{"nccl_version": "2.28.9", "timestamp": "2026-01-01 00:00:00", "communicators_count": 1, "communicators": [
+        {"hash": "0xabc", "size": 4, "ranks": [{"rank": 0, "collective_counts": {"AllReduce": 3}}], "missing_ranks": [
+        {"rank": 2, "status": {"unresponsive": true, "considered_dead": false}}
+        {"rank": 3, "status": {"unresponsive": true, "considered_dead": true}}]}]}"#;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("ras"), text).unwrap();
+    let records = records(folder.path());
+    let repaired = &records.files[0].repaired;
+    assert_eq!((repaired.len(), repaired[0].count), (1, 1));
+    assert_eq!(repaired[0].first_offset, text.find("{\"rank\": 3").map(|at| at as u64));
+    let faults: Vec<_> = records.rank_status.iter().map(|status| (status.place, status.faults.join(", "))).collect();
+    let expected = [(0, ""), (2, "unresponsive"), (3, "unresponsive, considered dead")];
+    assert_eq!(faults, expected.map(|(place, faults)| (Some(place), faults.to_owned())));
+    assert_eq!(hang(&records).lagging[0].missing_ranks, [2, 3]);
+}
+
+#[test]
+fn the_odd_rank_is_found_by_majority() {
+    let right: &[Op] = &[("0", "all_reduce", 5, "started")];
+    // The first rank, which is not right because it is first.
+    let report = of_all([&[("0", "broadcast", 5, "started")], right, right, right]);
+    assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[0][..]));
+    assert_eq!((&report.hung[0].odd_ranks[..], report.hung[0].collective.as_deref()), (&[0][..], Some("all_reduce")));
+    assert!(has(&report.hung[0], EvidenceKind::OtherCollective));
+    for (key, value, kind) in [
+        ("input_dtypes", json!(["Half"]), EvidenceKind::OtherType),
+        ("input_sizes", json!([[4], [8]]), EvidenceKind::OtherSize),
+    ] {
+        let mut dumps: Vec<Value> = (0..4).map(|rank| dump(rank, right)).collect();
+        dumps[0]["entries"][0][key] = value;
+        let report = of_dumps(&dumps);
+        assert_eq!((&report.culprits[..], &report.hung[0].odd_ranks[..]), (&[0][..], &[0][..]), "{key}");
+        assert!(has(&report.hung[0], kind), "{key}: {:?}", report.hung[0].evidence);
+    }
+}
+
+#[test]
+fn a_tie_is_undecidable() {
+    let report = of_all([&[("1", "all_reduce", 5, "started")], &[("1", "all_gather", 5, "started")], &[], &[]]);
+    assert_eq!((report.outcome, report.culprits.len(), &report.circle[..]), (Outcome::Hung, 0, &[0, 1][..]));
+    assert!(report.hung[0].odd_ranks.is_empty() && has(&report.hung[0], EvidenceKind::Undecidable));
+}
+
+#[test]
+fn all_to_alls_may_differ_in_size() {
+    let right: &[Op] = &[("0", "all_to_all", 5, "started")];
+    let mut dumps: Vec<Value> = (0..4).map(|rank| dump(rank, right)).collect();
+    dumps[1]["entries"][0]["input_sizes"] = json!([[4]]);
+    let report = of_dumps(&dumps);
+    assert_eq!((report.outcome, report.hung.len(), report.open.len()), (Outcome::Unclear, 0, 1));
+}
+
+#[test]
+fn sends_and_receives_are_paired_in_both_directions() {
+    let both = of_all([&[("3", "send 0->1", 1, "started")], &[], &[("3", "recv 1<-0", 1, "started")], &[]]);
+    assert_eq!((both.outcome, both.open[0].waiting_ranks.as_slice()), (Outcome::Unclear, &[0, 2][..]));
+    // Place 1 of the group is rank 2.
+    let sends = of_all([&[("3", "send 0->1", 1, "started")], &[], &[], &[]]);
+    assert_eq!((&sends.culprits[..], has(&sends.hung[0], EvidenceKind::NoReceive)), (&[2][..], true));
+    let receives = of_all([&[], &[], &[("3", "recv 1<-0", 1, "started")], &[]]);
+    assert_eq!((&receives.culprits[..], has(&receives.hung[0], EvidenceKind::NoSend)), (&[0][..], true));
+    // Both receive first.
+    let circle = of_all([&[("3", "recv 0<-1", 1, "started")], &[], &[("3", "recv 1<-0", 1, "started")], &[]]);
+    assert_eq!((circle.culprits.len(), &circle.circle[..]), (0, &[0, 2][..]));
+}
+
+#[test]
+fn members_of_a_coalesced_group_have_its_state() {
+    let group = |state: &'static str| -> [Op; 3] {
+        [("3", "send 0->1", 7, "scheduled"), ("3", "recv 0<-1", 7, "scheduled"), ("3", "coalesced", 7, state)]
+    };
+    let with = |state: &'static str| {
+        let mut made = dump(0, &group(state));
+        made["entries"][2]["p2p_seq_id"] = json!(7);
+        made["entries"][2]["collective_seq_id"] = json!(1);
+        made["entries"][2]["is_p2p"] = json!(true);
+        of_dumps(&[made, dump(2, &[])])
+    };
+    assert_eq!(with("completed").outcome, Outcome::Clear);
+    let hung = with("started");
+    assert_eq!((hung.outcome, &hung.culprits[..], hung.operation_count), (Outcome::Hung, &[2][..], 2));
+}
+
+#[test]
+fn missing_dumps_make_it_say_less() {
+    let waits: &[Op] = &[("0", "all_reduce", 5, "started")];
+    let report = of_dumps(&[dump(0, waits), dump(1, waits), dump(2, waits)]);
+    assert_eq!((report.outcome, &report.ranks_without_records[..]), (Outcome::Unclear, &[3][..]));
+    assert_eq!((report.culprits.len(), &report.open[0].unknown_ranks[..]), (0, &[3][..]));
+    // With a rank that is proved to be missing it is a hang all the same.
+    let report = of_dumps(&[dump(0, waits), dump(1, &[("0", "all_reduce", 4, "completed")])]);
+    assert_eq!((&report.culprits[..], &report.ranks_without_records[..]), (&[1][..], &[2, 3][..]));
+}
+
+#[test]
+fn a_pipeline_that_waits_for_a_tensor_group_is_no_culprit() {
+    let report = of_all([
+        &[("3", "recv 0<-1", 1, "started")],
+        &[],
+        &[("2", "all_reduce", 8, "started")],
+        &[("2", "all_reduce", 7, "completed")],
+    ]);
+    assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[3][..]));
+    let order: Vec<_> = report.hung.iter().map(|group| (group.name.group.as_str(), group.distance)).collect();
+    assert_eq!(order, [("tp 2", Some(0)), ("pp 3", Some(1))]);
+}
+
+#[test]
+fn ranks_that_wait_for_each_other_are_a_circle() {
+    let one: &[Op] = &[("0", "all_reduce", 5, "completed"), ("1", "all_reduce", 9, "started")];
+    let other: &[Op] = &[("1", "all_reduce", 8, "completed"), ("0", "all_reduce", 6, "started")];
+    let report = of_dumps(&[dump(0, one), dump(1, other)]);
+    assert_eq!((report.outcome, report.culprits.len(), &report.circle[..]), (Outcome::Hung, 0, &[0, 1][..]));
+}
+
+#[test]
+fn what_has_ended_everywhere_is_no_hang() {
+    let done: &[Op] = &[("0", "all_reduce", 5, "completed")];
+    let report = of_all([done, done, done, done]);
+    assert_eq!((report.outcome, report.hung.len(), report.rank_count), (Outcome::Clear, 0, 4));
+}
+
+#[test]
+fn the_program_shows_where_the_odd_rank_went_and_exits_with_4() {
+    let dumps = testdata("records/hang");
+    let output = run(&["hang", &dumps, "--json"]);
+    assert_eq!(output.status.code(), Some(4));
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&answer["culprits"], &answer["hung"][0]["odd_ranks"]), (&json!([2]), &json!([2])));
+    let paths = &answer["hung"][0]["paths"];
+    // `step` calls the one in line 64 and the other in line 66.
+    assert_eq!((&paths["rank"], &paths["first_difference"]), (&json!(2), &json!(1)));
+    assert_eq!(paths["path"][2], "train.py(71): evaluate");
+    assert_eq!(paths["other_path"][2], "optimizer.py(17): reduce_gradients");
+    let one = format!("{dumps}/nccl_trace_rank_0.json");
+    assert_eq!(run(&["hang", &one]).status.code(), Some(0));
+    let empty = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(empty.path(), "{\"version\": \"2.9\", \"pg_config\": {}, \"entries\": []}").unwrap();
+    assert_eq!(run(&["hang", empty.path().to_str().unwrap()]).status.code(), Some(3));
+}
