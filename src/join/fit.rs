@@ -3,10 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
-use super::sequences::{Anchor, OfRecords, OfTrace, Sized, anchor, is_numbered, may_be, size_of, sized, time_of, word};
+use super::sequences::{
+    Anchor, OfRecords, OfTrace, Sized, anchor, is_numbered, is_of_another_place, may_be, size_of, sized, time_of, word,
+};
 use super::{Unjoined, numbers, offset};
 use crate::align::{Token, pairs};
 use crate::attribution::operations::Operations;
+use crate::id::RankId;
 use crate::nccl::collectives::Collective;
 use crate::operation::{Counts, Operation, Source};
 use crate::records::Records;
@@ -19,21 +22,27 @@ const ENOUGH: f64 = 0.5;
 /// Pairs that are further from the offset than this many median deviations are no pairs.
 const FAR: f64 = 50.0;
 
-/// But never those that are nearer than this, in ns.
+/// But never those that are nearer than this, in ns: launches come at various times after their calls, ends are exact.
 const NEAR: f64 = 2e6;
 
-/// Where there are no times, the lengths must agree: the median of their differences within this share of the median length, or within
-/// [`CLOSE`].
-const ALIKE: f64 = 0.1;
+/// The same where both sides saw one event.
+const NEAR_EXACT: f64 = 2e5;
 
-/// In ns.
-const CLOSE: f64 = 5e3;
+/// Where there are no times, the lengths must agree: up to a difference that all pairs have, because a kernel is longer than its channels
+/// by what its launch takes, within this share of the median length, or within [`CLOSE`].
+const ALIKE: f64 = 0.02;
+
+/// In ns: records have whole microseconds.
+const CLOSE: f64 = 1.5e3;
 
 /// Two fits whose deviations are nearer than this factor, or than [`SAME`], are equally good.
 const BETTER: f64 = 1.5;
 
 /// In ns.
 const SAME: f64 = 500.0;
+
+/// So many pairs show how far a clock is ahead.
+const MANY: usize = 8;
 
 /// How far clocks may differ before records are looked for at all times, in ns.
 const MARGIN: i64 = 60_000_000_000;
@@ -73,19 +82,43 @@ pub(super) fn assign(
 ) -> Vec<Fit> {
     let mut all: Vec<(usize, Pairs)> = Vec::new();
     let mut doubtful_places = vec![false; of_records.len()];
-    for (at, record) in of_records.iter().enumerate() {
+    let mut others: BTreeSet<(Source, u32, Option<RankId>)> = BTreeSet::new();
+    let mut clocks: BTreeMap<_, Ns> = BTreeMap::new();
+    // The longest first: what is found of a file's clock by many records holds for its few others.
+    let mut longest: Vec<(usize, &OfRecords)> = of_records.iter().enumerate().collect();
+    longest.sort_by_key(|(_, record)| std::cmp::Reverse(record.rows.len()));
+    for (at, record) in longest {
         let known = record.communicator.and_then(|at| records.communicators.get(at));
+        let mut of_other_places = BTreeSet::new();
+        let mut of_this = BTreeSet::new();
         for (place, trace) in of_trace.iter().enumerate() {
             let group = trace.communicator.and_then(|at| operations.communicators.get(at));
             if may_be(trace, group, record, known) {
-                match fit(operations, place, trace, records, record) {
-                    Fitting::Pairs(pairs) => all.push((at, pairs)),
+                of_this.insert(trace.rank);
+                let clock = (record.source, record.file, trace.rank);
+                match fit(operations, place, trace, records, record, clocks.get(&clock).copied()) {
+                    Fitting::Pairs(pairs) => {
+                        if let (Some(offset), true) = (pairs.offset, pairs.pairs.len() >= MANY) {
+                            clocks.entry(clock).or_insert(offset);
+                        }
+                        all.push((at, pairs));
+                    }
                     Fitting::SeveralPlaces => doubtful_places[at] = true,
                     Fitting::No => {}
                 }
+            } else if is_of_another_place(trace, group, record, known) {
+                of_other_places.insert(trace.rank);
             }
         }
+        if is_of_one_process(record.source) {
+            others.extend(of_other_places.difference(&of_this).map(|rank| (record.source, record.file, *rank)));
+        }
     }
+    // A file with a communicator at another place than the trace's rank has is of another rank as a whole.
+    all.retain(|(at, pairs)| {
+        let record = &of_records[*at];
+        !others.contains(&(record.source, record.file, of_trace[pairs.trace].rank))
+    });
     // Most files are of one process. The ranks of a job run in step, so that the few operations of a small group fit several ranks; all
     // operations of a file together fit one best.
     let process = |at: usize, pairs: &Pairs| (of_records[at].source, of_records[at].file, of_trace[pairs.trace].rank);
@@ -129,6 +162,11 @@ pub(super) fn assign(
     fits
 }
 
+/// Whether a file of a source is of one process, and so of one rank.
+fn is_of_one_process(source: Source) -> bool {
+    matches!(source, Source::Inspector | Source::Comma | Source::FlightRecorder)
+}
+
 /// The best fits of sequences that fit another as well.
 fn doubtful(all: &[(usize, Pairs)], steps: impl Fn(f64) -> i64) -> HashMap<(usize, usize), ()> {
     let mut found = HashMap::new();
@@ -157,7 +195,14 @@ enum Fitting {
 }
 
 /// The records of a sequence on those of a trace.
-fn fit(operations: &Operations, place: usize, trace: &OfTrace, records: &Records, record: &OfRecords) -> Fitting {
+fn fit(
+    operations: &Operations,
+    place: usize,
+    trace: &OfTrace,
+    records: &Records,
+    record: &OfRecords,
+    clock: Option<Ns>,
+) -> Fitting {
     let anchor = anchor(records, record);
     let sized = sized(records, &record.rows);
     let kernels: Vec<&Operation> = trace.rows.iter().map(|row| &operations.rows[*row]).collect();
@@ -166,8 +211,8 @@ fn fit(operations: &Operations, place: usize, trace: &OfTrace, records: &Records
     let recorded = &all[beside.clone()];
     let by_number = anchor == Anchor::Nothing && is_numbered(records, record);
     let (recorded, begins) = match anchor {
-        Anchor::End => offset::restrict(&kernels, recorded),
-        _ => (recorded, 0),
+        Anchor::End | Anchor::Record => offset::restrict(&kernels, recorded, anchor, clock),
+        Anchor::Call | Anchor::Nothing => (recorded, 0),
     };
     let (mut found, is_doubtful) = if by_number {
         by_function(&kernels, recorded, sized)
@@ -220,13 +265,13 @@ impl Pairs {
         };
         let length = |(kernel, record): &(usize, usize)| {
             let (kernel, record) = (kernels[*kernel].took()?, recorded[*record].took()?);
-            Some((record.as_f64() - kernel.as_f64()).abs())
+            Some(record.as_f64() - kernel.as_f64())
         };
         if anchor != Anchor::Nothing {
             let differences: Vec<i64> = self.pairs.iter().filter_map(difference).collect();
             let offset = median_of(differences.iter().map(|of| *of as f64));
             let deviation = median_of(differences.iter().map(|of| (*of as f64 - offset).abs()));
-            let limit = (FAR * deviation).max(NEAR);
+            let limit = (FAR * deviation).max(if anchor == Anchor::Call { NEAR } else { NEAR_EXACT });
             let is_near = |pair: &(usize, usize)| difference(pair).is_none_or(|of| (of as f64 - offset).abs() <= limit);
             let (near, far): (Vec<_>, Vec<_>) = self.pairs.iter().copied().partition(is_near);
             self.pairs = near;
@@ -242,7 +287,8 @@ impl Pairs {
             return true;
         }
         let usual = median_of(self.pairs.iter().filter_map(|(_, record)| Some(recorded[*record].took()?.as_f64())));
-        self.distance = median_of(lengths.into_iter());
+        let shorter = median_of(lengths.iter().copied());
+        self.distance = median_of(lengths.into_iter().map(|length| (length - shorter).abs()));
         self.distance <= (ALIKE * usual).max(CLOSE)
     }
 }

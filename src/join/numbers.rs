@@ -15,6 +15,9 @@ const CLEARLY: f64 = 2.0;
 /// And the second best has at least this share of the best one's sizes that agree.
 const AS_MANY: f64 = 0.9;
 
+/// Fewer lengths than this agree by chance.
+const FEW: usize = 4;
+
 /// How well a beginning fits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Fitness {
@@ -48,10 +51,13 @@ pub(super) fn pairs(
             if same_size(kernel, records[record]) {
                 agree += 1;
                 let of = kernel.took().zip(records[record].took());
-                lengths.extend(of.map(|(kernel, record)| (kernel - record).as_f64().abs()));
+                lengths.extend(of.map(|(kernel, record)| (kernel - record).as_f64()));
             }
         }
-        Fitness { agree, apart: (!lengths.is_empty()).then(|| median_of(lengths.into_iter())) }
+        // A kernel is longer than what NCCL measures by what its launch takes.
+        let longer = median_of(lengths.iter().copied());
+        let apart = || median_of(lengths.iter().map(|length| (length - longer).abs()));
+        Fitness { agree, apart: (lengths.len() >= FEW).then(apart) }
     };
     let begins = first.saturating_sub(many - 1)..=last;
     if last.saturating_sub(first) > FURTHEST {
@@ -59,6 +65,9 @@ pub(super) fn pairs(
     }
     let mut all: Vec<(i64, Fitness)> =
         begins.map(|begin| (begin, fitness(begin))).filter(|(_, of)| of.agree > 0).collect();
+    if all.iter().any(|(_, of)| of.apart.is_some()) {
+        all.retain(|(_, of)| of.apart.is_some());
+    }
     all.sort_by(|(_, a), (_, b)| better(a).total_cmp(&better(b)).then(b.agree.cmp(&a.agree)));
     let (begin, best) = *all.first()?;
     if all.get(1).is_some_and(|(_, second)| !is_clear(&best, second)) {

@@ -5,6 +5,7 @@
 
 use super::sequences::{Anchor, time_of, word};
 use crate::operation::Operation;
+use crate::time::Ns;
 
 /// How near a record must be to a kernel, in ns. Inspector's times are whole microseconds.
 const NEAR: i64 = 3_000;
@@ -21,23 +22,37 @@ const ENOUGH: f64 = 0.6;
 /// How far beyond the kernels records are kept, in ns.
 const MARGIN: i64 = 1_000_000;
 
-/// The records that ran while the kernels did, and the place of the first of them; all of them if no difference fits.
-pub(super) fn restrict<'r, 'o>(kernels: &[&Operation], records: &'r [&'o Operation]) -> (&'r [&'o Operation], usize) {
+/// The records that ran while the kernels did by a known difference of the clocks, or by the best one, and the place of the first of them; all of them if no difference fits.
+pub(super) fn restrict<'r, 'o>(
+    kernels: &[&Operation],
+    records: &'r [&'o Operation],
+    anchor: Anchor,
+    known: Option<Ns>,
+) -> (&'r [&'o Operation], usize) {
     let ends = |side: &[&Operation]| -> Vec<(i64, Option<&'static str>)> {
-        side.iter().filter_map(|of| Some((time_of(of, Anchor::End)?, word(of)))).collect()
+        side.iter().filter_map(|of| Some((time_of(of, anchor)?, word(of)))).collect()
     };
     let (mut of_kernels, mut of_records) = (ends(kernels), ends(records));
     of_kernels.sort_unstable();
     of_records.sort_unstable();
     let (Some(first), Some(last)) = (of_kernels.first(), of_kernels.last()) else { return (records, 0) };
-    let Some(ahead) = best(&of_kernels, &of_records) else { return (records, 0) };
-    let from = first.0.saturating_add(ahead).saturating_sub(MARGIN);
-    let until = last.0.saturating_add(ahead).saturating_add(MARGIN);
-    let is_inside = |record: &&Operation| time_of(record, Anchor::End).is_some_and(|end| (from..=until).contains(&end));
+    let (ahead, margin) = match known {
+        Some(known) => (known.0, KNOWN),
+        None => match best(&of_kernels, &of_records) {
+            Some(ahead) => (ahead, MARGIN),
+            None => return (records, 0),
+        },
+    };
+    let from = first.0.saturating_add(ahead).saturating_sub(margin);
+    let until = last.0.saturating_add(ahead).saturating_add(margin);
+    let is_inside = |record: &&Operation| time_of(record, anchor).is_some_and(|end| (from..=until).contains(&end));
     let start = records.iter().position(is_inside);
     let end = records.iter().rposition(is_inside);
     start.zip(end).map_or((records, 0), |(start, end)| (&records[start..=end], start))
 }
+
+/// The same where the difference is known from other records of the file, which a drift can have changed.
+const KNOWN: i64 = 300_000;
 
 type Ends = [(i64, Option<&'static str>)];
 
@@ -67,7 +82,6 @@ fn best(kernels: &Ends, records: &Ends) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Ns;
 
     #[test]
     fn records_of_other_steps_are_left_out() {
@@ -81,12 +95,12 @@ mod tests {
         let records: Vec<Operation> = (0..50).map(|at| of(at, 70_000_000)).collect();
         let kernels: Vec<Operation> = (25..40).map(|at| of(at, 0)).collect();
         let (records, kernels): (Vec<_>, Vec<_>) = (records.iter().collect(), kernels.iter().collect());
-        let (kept, first) = restrict(&kernels, &records);
+        let (kept, first) = restrict(&kernels, &records, Anchor::End, None);
         // With the margin of a millisecond around them.
         assert!((20..=25).contains(&first) && (15..=25).contains(&kept.len()), "{first} {}", kept.len());
         let unlike: Vec<Operation> =
             (0..50).map(|at| Operation { end: Some(Ns(at * at * 1_000_003)), ..of(at, 0) }).collect();
         let unlike: Vec<&Operation> = unlike.iter().collect();
-        assert_eq!(restrict(&kernels, &unlike).0.len(), 50);
+        assert_eq!(restrict(&kernels, &unlike, Anchor::End, None).0.len(), 50);
     }
 }

@@ -146,7 +146,9 @@ pub(super) fn word(operation: &Operation) -> Option<&'static str> {
 pub(super) enum Anchor {
     /// The end on the GPU, or as the CPU saw it.
     End,
-    /// The call: with that of the launch.
+    /// PyTorch's own record of the call, which a trace has, too.
+    Record,
+    /// NCCL's function: with the call that launched the kernel.
     Call,
     /// None.
     Nothing,
@@ -160,7 +162,7 @@ pub(super) fn anchor(records: &Records, record: &OfRecords) -> Anchor {
     if record.source != Source::FlightRecorder && with(|operation| operation.end.is_some()) {
         Anchor::End
     } else if with(|operation| operation.enqueued.is_some()) {
-        Anchor::Call
+        if record.source == Source::FlightRecorder { Anchor::Record } else { Anchor::Call }
     } else {
         Anchor::Nothing
     }
@@ -170,10 +172,24 @@ pub(super) fn anchor(records: &Records, record: &OfRecords) -> Anchor {
 pub(super) fn time_of(operation: &Operation, anchor: Anchor) -> Option<i64> {
     let time = match anchor {
         Anchor::End => operation.end,
+        Anchor::Record => operation.enqueued.or(operation.launched),
         Anchor::Call => operation.launched.or(operation.enqueued),
         Anchor::Nothing => None,
     };
     time.map(|time| time.0)
+}
+
+/// Whether nothing but the place within the communicator contradicts that they are the same: then the record is of another rank.
+pub(super) fn is_of_another_place(
+    trace: &OfTrace,
+    of_trace: Option<&Communicator>,
+    record: &OfRecords,
+    of_record: Option<&Communicator>,
+) -> bool {
+    let without = OfRecords { place: None, rows: Vec::new(), ..*record };
+    record.place.is_some()
+        && may_be(trace, of_trace, &without, of_record)
+        && !may_be(trace, of_trace, record, of_record)
 }
 
 /// Whether records are numbered by function.
