@@ -8,8 +8,8 @@ use std::sync::Arc;
 use nccl_stacks::error::Error;
 use nccl_stacks::input;
 use nccl_stacks::load::{LoadOptions, load_all};
-use nccl_stacks::records::{Keep, Records, read_all, source_of_input};
-use nccl_stacks::report::format::visible;
+use nccl_stacks::records::{Keep, RecordFile, Records, Remark, read_all, source_of_input};
+use nccl_stacks::report::format::{self, visible};
 use nccl_stacks::store::Store;
 
 use super::args::Reading;
@@ -30,17 +30,26 @@ const NAMED: usize = 5;
 /// Folders deeper than this are not looked into. A flow extractor writes into `output/<topology>/`.
 const DEPTH: usize = 8;
 
-/// The records of all files and folders.
+/// The records of all files and folders, with notes about what is wrong with them.
 pub(super) fn read(arguments: &[PathBuf], keep: Keep, reading: &Reading) -> Result<Records, Stop> {
+    read_and_say(arguments, keep, reading, true)
+}
+
+/// The same for a command whose answer says what is wrong with the files.
+pub(super) fn read_silently(arguments: &[PathBuf], keep: Keep, reading: &Reading) -> Result<Records, Stop> {
+    read_and_say(arguments, keep, reading, false)
+}
+
+fn read_and_say(arguments: &[PathBuf], keep: Keep, reading: &Reading, says: bool) -> Result<Records, Stop> {
     let files = expand(arguments)?;
     let available = || std::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
     let records = read_all(&files, keep, reading.threads.map_or_else(available, NonZero::get));
-    report(&records, reading)?;
+    report(&records, reading, says)?;
     Ok(records)
 }
 
 /// Says what is wrong with the files, and fails if none has records.
-fn report(records: &Records, reading: &Reading) -> Result<(), Stop> {
+fn report(records: &Records, reading: &Reading, says: bool) -> Result<(), Stop> {
     let (known, unknown): (Vec<_>, Vec<_>) = records.files.iter().partition(|file| file.source.is_some());
     let names: Vec<&str> = unknown.iter().take(NAMED).map(|file| file.name.as_str()).collect();
     if known.is_empty() {
@@ -52,17 +61,47 @@ fn report(records: &Records, reading: &Reading) -> Result<(), Stop> {
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         say(&format!("Left out, because they are no records: {}{more}", visible(&names.join(", "))));
     }
-    let mut lost = Vec::new();
-    for file in known {
-        file.damage_lines().for_each(|line| lost.push(line));
+    for file in known.iter().filter(|_| says) {
         file.notes.iter().for_each(|line| note(&format!("{}: {}", visible(&file.name), visible(line))));
     }
-    if reading.strict && !lost.is_empty() {
-        let list = lost.iter().map(|line| format!("\n  {}", visible(line))).collect();
+    let lost = damage_lines(known.iter().map(|file| (*file, &file.skipped)), "Skipped");
+    let repaired = damage_lines(known.iter().map(|file| (*file, &file.repaired)), "Repaired");
+    if reading.strict && !(lost.is_empty() && repaired.is_empty()) {
+        let list = lost.iter().chain(&repaired).map(|line| format!("\n  {line}")).collect();
         return Err(Failure::Strict { name: "the records".to_owned(), list }.into());
     }
-    lost.iter().for_each(|line| say(&visible(line)));
+    if says {
+        lost.iter().for_each(|line| say(line));
+        repaired.iter().for_each(|line| note(line));
+    }
     Ok(())
+}
+
+/// What occurred in some files, a line for each kind: `Skipped 12 lines that are cut off, in 3 files; the first is in rank_0.log at byte 7`. A
+/// writer's bug is in the files of all ranks.
+fn damage_lines<'r>(remarks: impl Iterator<Item = (&'r RecordFile, &'r Vec<Remark>)>, verb: &str) -> Vec<String> {
+    let mut found: Vec<(&str, u64, u64, String)> = Vec::new();
+    for (file, remark) in remarks.flat_map(|(file, remarks)| remarks.iter().map(move |remark| (file, remark))) {
+        match found.iter_mut().find(|(what, ..)| *what == remark.what) {
+            Some((_, count, files, _)) => {
+                *count += remark.count;
+                *files += 1;
+            }
+            None => {
+                let at = remark.first_offset.map_or(String::new(), |offset| format!(" at byte {offset}"));
+                found.push((remark.what, remark.count, 1, format!("{}{at}", file.name)));
+            }
+        }
+    }
+    let line = |(what, count, files, first): (&str, u64, u64, String)| {
+        let place = match (count, files) {
+            (1, _) => format!("in {first}"),
+            (_, 1) => format!("the first in {first}"),
+            _ => format!("in {files} files, the first in {first}"),
+        };
+        format!("{verb}: {} {what}, {}", format::count(count), visible(&place))
+    };
+    found.into_iter().map(line).collect()
 }
 
 /// What a command reads.

@@ -14,7 +14,7 @@ use super::args::Records;
 use super::failure::Failure;
 use super::notes;
 use super::output::{Output, Target};
-use super::recorded::read;
+use super::recorded::read_silently;
 use super::stop::Stop;
 
 /// Of a log with a line per call so many of each rank and communicator are kept; the counts are of all.
@@ -24,7 +24,7 @@ pub(super) fn run(args: &Records) -> Result<(), Stop> {
     let form = if args.json { RecordsForm::Json } else { RecordsForm::from(args.format) };
     let inputs: Vec<&Path> = args.files.iter().map(AsRef::as_ref).collect();
     let output = Output::open(args.output.as_deref(), &inputs)?;
-    let records = read(&args.files, Keep::Last(KEPT), &args.reading)?;
+    let records = read_silently(&args.files, Keep::Last(KEPT), &args.reading)?;
     if let Some(folder) = &args.flow_rank {
         write_aggregates(&aggregate(&records), folder, &inputs)?;
     }

@@ -81,7 +81,7 @@ pub(super) fn assign(
     of_records: &[OfRecords],
 ) -> Vec<Fit> {
     let mut all: Vec<(usize, Pairs)> = Vec::new();
-    let mut doubtful_places = vec![false; of_records.len()];
+    let mut otherwise = vec![Unjoined::OtherRank; of_records.len()];
     let mut others: BTreeSet<(Source, u32, Option<RankId>)> = BTreeSet::new();
     let mut clocks: BTreeMap<_, Ns> = BTreeMap::new();
     // The longest first: what is found of a file's clock by many records holds for its few others.
@@ -95,6 +95,7 @@ pub(super) fn assign(
             let group = trace.communicator.and_then(|at| operations.communicators.get(at));
             if may_be(trace, group, record, known) {
                 of_this.insert(trace.rank);
+                otherwise[at] = otherwise[at].max(Unjoined::NoGroup);
                 let clock = (record.source, record.file, trace.rank);
                 match fit(operations, place, trace, records, record, clocks.get(&clock).copied()) {
                     Fitting::Pairs(pairs) => {
@@ -103,7 +104,7 @@ pub(super) fn assign(
                         }
                         all.push((at, pairs));
                     }
-                    Fitting::SeveralPlaces => doubtful_places[at] = true,
+                    Fitting::SeveralPlaces => otherwise[at] = Unjoined::SeveralPlaces,
                     Fitting::No => {}
                 }
             } else if is_of_another_place(trace, group, record, known) {
@@ -117,7 +118,11 @@ pub(super) fn assign(
     // A file with a communicator at another place than the trace's rank has is of another rank as a whole.
     all.retain(|(at, pairs)| {
         let record = &of_records[*at];
-        !others.contains(&(record.source, record.file, of_trace[pairs.trace].rank))
+        let is_other = others.contains(&(record.source, record.file, of_trace[pairs.trace].rank));
+        if is_other {
+            otherwise[*at] = Unjoined::OtherRank;
+        }
+        !is_other
     });
     // Most files are of one process. The ranks of a job run in step, so that the few operations of a small group fit several ranks; all
     // operations of a file together fit one best.
@@ -137,12 +142,8 @@ pub(super) fn assign(
         by_share.then(left.distance.total_cmp(&right.distance)).then(a.cmp(b)).then(left.trace.cmp(&right.trace))
     });
     let doubtful = doubtful(&all, steps);
-    let mut fits: Vec<Fit> = (0..of_records.len())
-        .map(|records| {
-            let otherwise = if doubtful_places[records] { Unjoined::SeveralPlaces } else { Unjoined::NoGroup };
-            Fit { records, best: None, otherwise }
-        })
-        .collect();
+    let fit = |(records, otherwise)| Fit { records, best: None, otherwise };
+    let mut fits: Vec<Fit> = otherwise.into_iter().enumerate().map(fit).collect();
     let mut taken: BTreeMap<(Source, usize), u32> = BTreeMap::new();
     for (at, pairs) in all {
         let own = &mut fits[at];

@@ -28,6 +28,8 @@ use sequences::{OfRecords, OfTrace};
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Unjoined {
+    /// It is of a rank that has no trace here.
+    OtherRank,
     /// No group of the trace has such operations.
     NoGroup,
     /// Several groups of the trace fit equally well.
@@ -46,6 +48,7 @@ impl Unjoined {
     /// As a sentence says it: `12 records: …`.
     pub fn phrase(self) -> &'static str {
         match self {
+            Unjoined::OtherRank => "they are of ranks without a trace",
             Unjoined::NoGroup => "no process group of the trace has these operations",
             Unjoined::SeveralGroups => "several process groups of the trace fit equally well",
             Unjoined::SeveralPlaces => "their order fits that of the kernels at several places, and they have no times",
@@ -58,6 +61,7 @@ impl Unjoined {
     /// Its name in SQL and JSON.
     pub fn name(self) -> &'static str {
         match self {
+            Unjoined::OtherRank => "other-rank",
             Unjoined::NoGroup => "no-group",
             Unjoined::SeveralGroups => "several-groups",
             Unjoined::SeveralPlaces => "several-places",
@@ -316,7 +320,7 @@ mod tests {
         let of = |at: usize| Operation { rank: Some(RankId(2)), end: Some(start(at) + length(at)), ..recorded(at) };
         let (of_other, _) = records(50, &[], of);
         let joined = Joined::of(&trace(50), &of_other);
-        assert_eq!(joined.unjoined(&of_other), BTreeMap::from([((Source::PluginDump, Unjoined::NoGroup), 50)]));
+        assert_eq!(joined.unjoined(&of_other), BTreeMap::from([((Source::PluginDump, Unjoined::OtherRank), 50)]));
         assert_eq!((joined.count(), joined.groups.len()), (0, 0));
     }
 }

@@ -219,7 +219,10 @@ fn recorded(stack: &Stack, recorded: &RecordedInfo, out: &mut impl Write) -> io:
         said.extend((!found.is_empty()).then(|| values(found, stack)));
     }
     let channels: Vec<String> = recorded.channels.keys().map(u32::to_string).collect();
-    said.extend((!channels.is_empty()).then(|| format!("{} channels", channels.join(" or "))));
+    said.extend((!channels.is_empty()).then(|| {
+        let word = if channels == ["1"] { "channel" } else { "channels" };
+        format!("{} {word}", channels.join(" or "))
+    }));
     let of = if recorded.kernels == stack.count {
         String::new()
     } else {
@@ -234,7 +237,8 @@ fn recorded(stack: &Stack, recorded: &RecordedInfo, out: &mut impl Write) -> io:
     let phases = proxy.phases().into_iter().filter(|(_, time)| *time > Ns::ZERO);
     let shares: Vec<String> =
         phases.map(|(name, time)| format!("{} {name}", percent(time.share_of(all).unwrap_or_default()))).collect();
-    writeln!(out, "{INDENT}  Proxy: {} steps, {}; {}", count(proxy.steps), size(proxy.bytes), shares.join(", "))
+    let bytes = if proxy.bytes > 0 { format!(", {}", size(proxy.bytes)) } else { String::new() };
+    writeln!(out, "{INDENT}  Proxy: {} steps{bytes}: {}", count(proxy.steps), shares.join(", "))
 }
 
 /// `1.84 MB to 8.39 MB each (unknown ×2)`

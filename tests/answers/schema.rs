@@ -310,7 +310,7 @@ fn mutants(value: &Value, is_map: bool) -> Vec<(String, Value)> {
 fn what_differs_in_one_field_does_not_fit() {
     let costs = testdata("costs.json");
     let replay = testdata("replay/trace.json");
-    let (ranks, records) = (testdata("ranks"), testdata("records"));
+    let (ranks, records) = (testdata("ranks"), testdata("records/pair"));
     let dumps = testdata("records/hang");
     // A later run, without rank 3.
     let (_folder, later) = written(&Job { missing: vec![3], steps: 2, layers: 2, ..Job::default() });

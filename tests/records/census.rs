@@ -42,7 +42,7 @@ fn operations_are_counted_by_collective_and_size() {
 #[test]
 fn a_bandwidth_that_does_not_follow_is_found() {
     let folder = tempfile::tempdir().unwrap();
-    let text = std::fs::read_to_string(testdata("records/inspector/rank0.log")).unwrap();
+    let text = std::fs::read_to_string(testdata("records/pair/inspector/rank0.log")).unwrap();
     let path = folder.path().join("log");
     // 1 % more than 20.97152.
     std::fs::write(&path, text.replace("\"coll_busbw_gbs\": 20.97152", "\"coll_busbw_gbs\": 22.1")).unwrap();
@@ -82,7 +82,7 @@ fn proxies_links_and_channels_of_a_dump_are_summed_up() {
 
 #[test]
 fn the_program_writes_all_forms() {
-    let folder = testdata("records");
+    let folder = testdata("records/pair");
     let text = run(&["records", &folder, "--quiet"]);
     assert_eq!(text.status.code(), Some(0), "{}", stderr(&text));
     assert!(stdout(&text).starts_with("8 operations of 1 communicator"), "{}", stdout(&text));

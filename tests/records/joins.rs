@@ -89,7 +89,7 @@ fn judge(traces: &[Trace], records: &Records, truths: &[RecordTruth]) -> BTreeMa
 fn job(seed: u64) -> Job {
     let (tp, pp, dp) = [(2, 1, 1), (2, 1, 2), (2, 2, 2), (4, 1, 2)][seed as usize % 4];
     let offsets = Offsets::Random { max_ns: [0, 1_000_000, 1_000_000_000][seed as usize % 3] };
-    Job { tp, pp, dp, steps: 4, layers: 6, small: seed % 2 == 0, offsets, seed, ..Job::default() }
+    Job { tp, pp, dp, steps: 4, layers: 6, small: seed.is_multiple_of(2), offsets, seed, ..Job::default() }
 }
 
 /// How many jobs of each kind.
@@ -109,10 +109,6 @@ fn all(recording: impl Fn(u64) -> Recording) -> BTreeMap<&'static str, Judged> {
         }
     }
     sums
-}
-
-fn megatrace(seed: u64) -> Megatrace {
-    if seed % 2 == 0 { Megatrace::L2 } else { Megatrace::L4 }
 }
 
 fn megatrace(seed: u64) -> Megatrace {

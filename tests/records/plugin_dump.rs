@@ -117,7 +117,7 @@ fn all_44_events_of_the_readmes_dump_are_placed() {
 /// The clock of the made dump: channels start at 140.5 microseconds of the plugin, and at 140,000 ns past a second of the GPU.
 #[test]
 fn times_are_on_the_clock_of_the_gpu() {
-    let records = read(Path::new(&support::program::testdata("records/plugin_dump.txt")));
+    let records = read(Path::new(&support::program::testdata("records/pair/plugin_dump.txt")));
     let second = 1_760_000_000_000_000_000;
     let operation = &records.operations[0];
     assert_eq!((operation.start, operation.end), (Some(Ns(second + 140_000)), Some(Ns(second + 491_000))));
@@ -132,7 +132,7 @@ fn times_are_on_the_clock_of_the_gpu() {
 
 #[test]
 fn a_killed_process_leaves_no_end() {
-    let whole = std::fs::read_to_string(support::program::testdata("records/plugin_dump.txt")).unwrap();
+    let whole = std::fs::read_to_string(support::program::testdata("records/pair/plugin_dump.txt")).unwrap();
     let lines: Vec<&str> = whole.lines().collect();
     let cut = format!("{}\n{}", lines[..30].join("\n"), &lines[30][..40]);
     let records = of(&cut);
