@@ -76,6 +76,22 @@ fn small_traces() -> Vec<String> {
 }
 
 #[test]
+fn answers_with_records_fit() {
+    let (trace, records) = (testdata("records/job/rank0.json.gz"), testdata("records/job/records"));
+    let args = [trace.as_str(), "--records", &records, "--quiet"];
+    let joined = answer(&args).unwrap();
+    assert_fits(&validator("stacks"), &joined, &args);
+    assert_eq!(joined["records"]["kernels_with"], joined["coverage"]["kernels"]);
+    assert!(joined["stacks"][0]["recorded"]["proxy"]["steps"].as_u64().unwrap() > 0);
+    let Some(shared) = support::shared() else { return };
+    let cases = shared.join("records/flows/cases.tar.gz");
+    let args = ["records", cases.to_str().unwrap(), "--quiet"];
+    let flows = answer(&args).unwrap();
+    assert_fits(&validator("records"), &flows, &args);
+    assert_eq!(flows["flows"]["runs"].as_array().unwrap().len(), 31);
+}
+
+#[test]
 fn answers_on_all_small_traces_fit() {
     let (stacks, kernels) = (validator("stacks"), validator("kernels"));
     let (mut answers, mut tables) = (0, 0);
