@@ -17,7 +17,7 @@ use nccl_stacks::time::Window;
 
 use super::args::{Export, On};
 use super::output::Target;
-use super::recorded::Inputs;
+use super::recorded::{Alone, Inputs};
 use super::span::Manner;
 use super::stop::Stop;
 use super::{notes, opening, recorded, span};
@@ -60,7 +60,8 @@ fn database(args: &Export, options: LoadOptions) -> Result<Database, Stop> {
     if args.records.is_empty() && !args.trace.is_dir() && !recorded::is_record(&args.trace) {
         return opening::open(&args.trace, &args.reading, options);
     }
-    let Inputs { traces, records } = recorded::inputs(std::slice::from_ref(&args.trace), &args.records, &args.reading)?;
+    let Inputs { traces, records } =
+        recorded::inputs(std::slice::from_ref(&args.trace), &args.records, &args.reading, Alone::Allowed)?;
     if args.cut.is_some() && traces.is_empty() {
         return Err(Stop::Usage("--trace cuts a trace, and these are NCCL's own records".to_owned()));
     }

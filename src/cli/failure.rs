@@ -43,6 +43,9 @@ pub(crate) enum Failure {
     #[error("{}: this folder has no traces: no file whose name ends with {endings}", folder.display())]
     NoTraceInFolder { folder: PathBuf, endings: String },
 
+    #[error("{}: this folder has neither traces nor records of NCCL", folder.display())]
+    NeitherInFolder { folder: PathBuf },
+
     #[error("{}: there is no file in this folder", folder.display())]
     NoFileInFolder { folder: PathBuf },
 

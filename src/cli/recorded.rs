@@ -111,20 +111,43 @@ pub(super) struct Inputs {
     pub(super) records: Option<Arc<Records>>,
 }
 
+/// Whether records without any trace are an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Alone {
+    Allowed,
+    Refused,
+}
+
 /// The traces that some arguments mean, and the records among them and in their folders, which are read at once with those that are named
-/// as records. Archives among the arguments are taken for archives of traces.
-pub(super) fn inputs(arguments: &[PathBuf], named: &[PathBuf], reading: &Reading) -> Result<Inputs, Stop> {
+/// as records. Archives among the arguments are taken for archives of traces. Of a folder with traces only its own files and those of a folder
+/// `records` in it are looked at: what else is below it can be a disk full of other things.
+pub(super) fn inputs(
+    arguments: &[PathBuf],
+    named: &[PathBuf],
+    reading: &Reading,
+    alone: Alone,
+) -> Result<Inputs, Stop> {
     let (mut files, mut among) = (Vec::new(), Vec::new());
     for argument in arguments {
-        match traces::expand(std::slice::from_ref(argument)) {
-            Ok(found) => files.extend(found),
-            Err(Stop::Failed(Failure::NoTraceInFolder { .. })) if has_records(argument)? => {}
+        let (found, depth) = match traces::expand(std::slice::from_ref(argument)) {
+            Ok(found) => (found, 0),
+            Err(Stop::Failed(Failure::NoTraceInFolder { .. })) if alone == Alone::Allowed => (Vec::new(), DEPTH),
             Err(stop) => return Err(stop),
-        }
+        };
         if argument.is_dir() {
-            let all = expand(std::slice::from_ref(argument))?;
-            among.extend(all.into_iter().filter(|file| !files.contains(file) && is_record(file)));
+            let records = among.len();
+            let mut beside = Vec::new();
+            of_folder(argument, depth, &mut beside)?;
+            let folder = argument.join("records");
+            if depth == 0 && folder.is_dir() {
+                of_folder(&folder, DEPTH, &mut beside)?;
+            }
+            among.extend(beside.into_iter().filter(|file| !found.contains(file) && is_record(file)));
+            if found.is_empty() && among.len() == records {
+                return Err(Failure::NeitherInFolder { folder: argument.clone() }.into());
+            }
         }
+        files.extend(found);
     }
     let mut seen = HashSet::new();
     files.retain(|file| seen.insert(file.clone()));
@@ -141,11 +164,6 @@ pub(super) fn store(traces: &[PathBuf], reading: &Reading, options: LoadOptions)
         [] => Ok(load_all(&[], options, |_| {})?.store),
         traces => opening::read_all(traces, reading, options),
     }
-}
-
-/// Whether a folder has any.
-fn has_records(folder: &Path) -> Result<bool, Stop> {
-    Ok(expand(&[folder.to_owned()])?.iter().any(|file| is_record(file)))
 }
 
 /// Whether a file, which is no archive, is of a known source.

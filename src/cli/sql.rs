@@ -13,7 +13,7 @@ use nccl_stacks::sql::{Database, script};
 
 use super::args::{Sql, TableFormat};
 use super::output::Output;
-use super::recorded::Inputs;
+use super::recorded::{Alone, Inputs};
 use super::session::Session;
 use super::stop::Stop;
 use super::terminal::stdout_width;
@@ -24,7 +24,7 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
     if let (Some(_), Some(_)) = (query, &args.file) {
         return Err(Stop::Usage("the argument '--file <FILE>' cannot be used with a query".to_owned()));
     }
-    let Inputs { traces, records } = recorded::inputs(&traces, &args.records, &args.reading)?;
+    let Inputs { traces, records } = recorded::inputs(&traces, &args.records, &args.reading, Alone::Allowed)?;
     let query = statements(args, &traces, query)?;
     let of_captures = captures::beside_all(&traces);
     let inputs: Vec<&Path> = traces.iter().chain(&args.file).chain(&of_captures).map(PathBuf::as_path).collect();

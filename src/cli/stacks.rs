@@ -21,13 +21,15 @@ const ONLY_RECORDS: &str = "these are NCCL's own records, and no trace. The comm
 
 pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     let form = if args.json { Form::Json } else { Form::from(args.format) };
+    let wanted = opening::wanted(&args.selection, &args.reading)?;
     span::check(&args.span)?;
-    let recorded::Inputs { traces: files, records } = recorded::inputs(&args.traces, &args.records, &args.reading)?;
+    let recorded::Inputs { traces: files, records } =
+        recorded::inputs(&args.traces, &args.records, &args.reading, recorded::Alone::Refused)?;
     if files.is_empty() {
         return Err(Stop::Usage(ONLY_RECORDS.to_owned()));
     }
     let question = Question {
-        wanted: opening::wanted(&args.selection, &args.reading)?,
+        wanted,
         span: &args.span,
         climbing: &args.climbing,
         per_rank: args.per_rank,

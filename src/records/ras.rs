@@ -29,7 +29,12 @@ fn sniff(head: &[u8]) -> bool {
 /// Whether this is the text for people.
 fn is_for_people(head: &[u8]) -> bool {
     let has = |words: &str| memchr::memmem::find(head, words.as_bytes()).is_some();
-    has("NCCL version ") && has("Job summary") && has("Communicators...")
+    let is_text =
+        std::str::from_utf8(&head[..head.len().min(512)]).map_or_else(|error| error.error_len().is_none(), |_| true);
+    // The answer begins so, after what the shell or the client printed.
+    let begins =
+        head[..head.len().min(4096)].split(|byte| *byte == b'\n').any(|line| line.starts_with(b"NCCL version "));
+    is_text && begins && has("Job summary") && has("Communicators...")
 }
 
 fn read(reading: &mut Reading<'_>) -> io::Result<()> {

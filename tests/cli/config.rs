@@ -231,7 +231,7 @@ fn mistakes_are_reported_with_line_and_column() {
         (
             "[defaults.stacks]\nsort = 'gpu'",
             "1:11",
-            &["no command stacks that takes defaults; known are kernels, ranks, records, diff, sql, export"],
+            &["no command stacks that takes defaults; known are kernels, ranks, records, hang, diff, sql, export"],
         ),
         ("[defaults.man]\ndir = 'x'", "1:11", &["no command man"]),
         ("[families]\nfine = ['a*']\nnot = ['b*', '/(/']", "3:14", &["not: \"/(/\": not a regular expression"]),

@@ -12,7 +12,7 @@ use nccl_stacks::time::Ns;
 use support::program::{run, stderr, stdout, testdata};
 
 fn report(names: &[&str]) -> RecordsReport {
-    let paths: Vec<PathBuf> = names.iter().map(|name| testdata(&format!("records/{name}")).into()).collect();
+    let paths: Vec<PathBuf> = names.iter().map(|name| testdata(&format!("records/pair/{name}")).into()).collect();
     recorded::of(&read_all(&paths, Keep::All, 2))
 }
 

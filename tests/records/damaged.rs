@@ -27,7 +27,7 @@ fn changed_bytes_are_no_panic() {
     let folder = tempfile::tempdir().unwrap();
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     let (mut read, mut recognised) = (0, 0);
-    for name in ["plugin_dump.txt", "inspector/rank0.log", "inspector/rank1.log"] {
+    for name in ["pair/plugin_dump.txt", "pair/inspector/rank0.log", "pair/inspector/rank1.log"] {
         let whole = std::fs::read(testdata(&format!("records/{name}"))).unwrap();
         for _ in 0..400 {
             let mut bytes = whole.clone();

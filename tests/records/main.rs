@@ -18,3 +18,4 @@ mod made;
 mod megatrace;
 mod pickles;
 mod plugin_dump;
+mod tables;

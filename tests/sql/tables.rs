@@ -144,8 +144,25 @@ const VISIBLE: &[(&str, &str)] = &[
     (
         "collective",
         "id kernel_id rank communicator group_name group_description group_size seq collective dtype in_elements out_elements bytes \
-         peer enqueue_ts launch_id launch_ts ts dur state algorithm protocol path_id capture_path_id gpu_upid stream_utid",
+         peer enqueue_ts launch_id launch_ts ts dur state algorithm protocol path_id capture_path_id gpu_upid stream_utid source \
+         file_id communicator_id place channels stream recorded_path unjoined",
     ),
+    ("communicator", "id key name description size ranks hash"),
+    ("record_file", "id name source version records bytes skipped repaired"),
+    (
+        "rank_status",
+        "id source file_id communicator_id rank place ts host pid device last_enqueued last_started last_completed all_reduce \
+         all_gather reduce_scatter broadcast reduce faults",
+    ),
+    ("kernel_channel", "id collective_id channel gpu_ts gpu_end_ts ts end_ts"),
+    ("proxy_op", "id collective_id place channel peer is_send steps chunk_bytes bytes queued_ts ts end_ts"),
+    ("proxy_step", "id proxy_op_id step ts end_ts gpu_wait peer_wait network flush bytes"),
+    (
+        "flow_op",
+        "id file_id op_count rank channel steps slice_bytes chunk_bytes slice_steps chunk_steps pattern protocol ring_previous \
+         ring_next",
+    ),
+    ("flow_step", "id file_id op_count rank channel step is_send peer bytes pattern protocol recorded_stage stage"),
     // Empty in every trace.
     ("counter", "id ts track_id value arg_set_id"),
     ("counter_track", "id name parent_id type dimension_arg_set_id source_arg_set_id machine_id unit description"),

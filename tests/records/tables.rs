@@ -1,0 +1,101 @@
+//! Records in SQL: what is in the tables, and which kernels the rows are joined to, by the truth of a made job.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::support::program::{run, stderr, stdout, testdata};
+
+fn ask(inputs: &[&str], query: &str) -> Vec<Vec<String>> {
+    let output = run(&[&["sql"], inputs, &[query, "--quiet", "--format", "csv"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{query}\n{}", stderr(&output));
+    stdout(&output)
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').map(|cell| cell.trim_matches('"').to_owned()).collect())
+        .collect()
+}
+
+/// Every record of the job is at the kernel that the generator wrote it for, with the algorithm that it wrote.
+#[test]
+fn records_are_at_their_kernels() {
+    let job = testdata("records/job");
+    let query = "SELECT r.source, r.rank, k.ts, r.algorithm, r.channels FROM collective AS r JOIN slice AS k ON k.id = r.kernel_id \
+                 WHERE r.source <> 'trace' ORDER BY r.id";
+    let mut found: BTreeMap<(String, i64), u64> = BTreeMap::new();
+    for row in ask(&[&job], query) {
+        *found.entry((row[0].clone(), row[2].parse().unwrap())).or_default() += 1;
+        if row[0] == "plugin-dump" {
+            assert!(["RING", "TREE"].contains(&row[3].as_str()) && ["1", "2"].contains(&row[4].as_str()), "{row:?}");
+        }
+    }
+    let mut truth: BTreeMap<(String, i64), u64> = BTreeMap::new();
+    for line in std::fs::read_to_string(testdata("records/job/records_truth.txt")).unwrap().lines() {
+        let record: Value = serde_json::from_str(line).unwrap();
+        let key = (record["source"].as_str().unwrap().to_owned(), record["kernel_ts_ns"].as_i64().unwrap());
+        *truth.entry(key).or_default() += 1;
+    }
+    assert_eq!(found, truth);
+    assert_eq!(found.values().sum::<u64>(), 28);
+}
+
+#[test]
+fn records_alone_are_tables_and_exports() {
+    let dumps = testdata("records/hang");
+    let states = ask(&[&dumps], "SELECT rank, count(*) FROM collective WHERE source = 'flight-recorder' GROUP BY rank");
+    assert_eq!(states.iter().map(|row| row[0].as_str()).collect::<Vec<_>>(), ["0", "1", "2", "3"]);
+    let paths = ask(&[&dumps], "SELECT count(recorded_path) > 0, count(kernel_id) FROM collective");
+    assert_eq!(paths, [["1", "0"]]);
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("records.sqlite");
+    let output = run(&["export", &dumps, "--sqlite", database.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let copy = rusqlite::Connection::open(&database).unwrap();
+    let count = |table: &str| -> i64 {
+        copy.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+    };
+    let asked = ask(&[&dumps], "SELECT (SELECT count(*) FROM collective), (SELECT count(*) FROM rank_status)");
+    assert_eq!(asked, [[count("collective").to_string(), count("rank_status").to_string()]]);
+    assert!(count("rank_status") > 0 && count("communicator") > 0);
+}
+
+/// The steps of the proxies in the dumps, counted in their text.
+#[test]
+fn steps_are_rows() {
+    let job = testdata("records/job");
+    let mut begins = 0;
+    for entry in std::fs::read_dir(testdata("records/job/records")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.to_str().unwrap().contains("nccl_profile") {
+            let text = std::fs::read_to_string(path).unwrap();
+            // The first phases of a step that sends and of one that receives.
+            begins += text.matches("\"SendGpuWait\", \"cat\": \"NET\", \"ph\": \"b\"").count();
+            begins += text.matches("\"RecvWait\", \"cat\": \"NET\", \"ph\": \"b\"").count();
+        }
+    }
+    assert!(begins > 0);
+    let steps = "SELECT count(*), count(DISTINCT o.collective_id) > 0 FROM proxy_step AS s JOIN proxy_op AS o ON o.id = s.proxy_op_id";
+    assert_eq!(ask(&[&job], steps), [[begins.to_string(), "1".to_owned()]]);
+}
+
+#[test]
+fn what_is_neither_a_trace_nor_a_record_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.txt"), "nothing").unwrap();
+    let path = folder.path().to_str().unwrap();
+    let output = run(&["sql", path, "SELECT 1"]);
+    assert!(stderr(&output).contains("neither traces nor records"), "{}", stderr(&output));
+    let output = run(&["hang", path]);
+    assert!(stderr(&output).contains("Known are dumps of PyTorch's flight recorder"), "{}", stderr(&output));
+    let dumps = testdata("records/hang");
+    let output = run(&[&dumps]);
+    assert_eq!(
+        output.status.code(),
+        Some(if std::path::Path::new(&dumps).is_dir() { 2 } else { 1 }),
+        "{}",
+        stderr(&output)
+    );
+    assert!(stderr(&output).contains("NCCL's own records, and no trace"), "{}", stderr(&output));
+}
