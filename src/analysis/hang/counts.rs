@@ -112,7 +112,7 @@ pub(super) fn of_calls(group: &Group, records: &Records) -> Finding {
                 is_of_function || matches!(operation.counts, Counts::Group | Counts::Communicator) && !has_peers;
             *count = match operation.sequence.filter(|_| is_of_group) {
                 Some(sequence) => sequence.max(*count),
-                None => *count + 1,
+                None => count.saturating_add(1),
             };
         }
         for (key, count) in counted {
