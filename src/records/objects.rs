@@ -298,7 +298,7 @@ mod tests {
     fn objects_are_found_in_lines_in_lists_and_over_lines() {
         let (found, file) = all("[{\"a\":\"}\\\"\"},\n {\"b\":[{\"c\":1},\n  {\"d\":2}]\n}\n]", Objects::strict());
         assert_eq!(found[0], (1, r#"{"a":"}\""}"#.to_owned()));
-        assert_eq!((found[1].0, found.len(), file.skipped.len()), (16, 2, 0));
+        assert_eq!((found[1].0, found.len(), file.skipped.len()), (15, 2, 0));
     }
 
     #[test]

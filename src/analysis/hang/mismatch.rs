@@ -102,6 +102,7 @@ fn judge(sequence: i64, of_ranks: &BTreeMap<u32, (Call, usize)>, records: &Recor
     finding.sequence = Some(sequence);
     finding.awaited = Some(*awaited);
     finding.waiting.extend(most);
+    let mut odd: Vec<u32> = Vec::new();
     for (other, ranks, theirs) in others {
         let Some(kind) = differ(call, other) else { continue };
         let [here, there] = [other, call].map(|call| text(call, kind));
@@ -111,16 +112,15 @@ fn judge(sequence: i64, of_ranks: &BTreeMap<u32, (Call, usize)>, records: &Recor
         let collective = finding.collective.clone();
         finding.evidence.push(Evidence { collective, sequence: Some(sequence), here, there, ..evidence });
         finding.theirs = finding.theirs.or(Some(*theirs));
-        for rank in ranks {
-            match is_tie {
-                // Each waits for what the other does not do.
-                true => most.iter().for_each(|other| finding.waits.extend([(*rank, *other), (*other, *rank)])),
-                false => {
-                    finding.odd.insert(*rank);
-                    finding.proved.insert(*rank);
-                    finding.waits.extend(most.iter().map(|other| (*other, *rank)));
-                }
-            }
+        odd.extend(ranks);
+    }
+    finding.crowds.push((most.clone(), odd.clone()));
+    match is_tie {
+        // Each waits for what the other does not do.
+        true => finding.crowds.push((odd, most.clone())),
+        false => {
+            finding.odd.extend(&odd);
+            finding.proved.extend(odd);
         }
     }
 }
