@@ -61,7 +61,7 @@ records = here.parent / "testdata" / "records"
 
 def put_records(source, name, *files):
     put("records", f"{source}-{name}", bytes([source]) + BETWEEN.join(files))
-    put("records", f"{source}-{name}-last", bytes([source + 128]) + BETWEEN.join(files))
+    put("records", f"{source}-{name}-last", bytes([source + 128 + 64]) + BETWEEN.join(files))
 
 
 def lines(path, count):

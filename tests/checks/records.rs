@@ -5,8 +5,12 @@
 
 use nccl_stacks::analysis::hang::hang;
 use nccl_stacks::analysis::recorded;
+use nccl_stacks::export::flow_rank::aggregate;
 use nccl_stacks::operation::Source;
 use nccl_stacks::records::{Keep, Records, read_as};
+use nccl_stacks::report::hang::HangForm;
+use nccl_stacks::report::recorded::{RecordsAnswer, RecordsForm};
+use nccl_stacks::report::{self, Screen};
 
 /// All sources with a reader.
 pub const SOURCES: [Source; 8] = [
@@ -28,14 +32,15 @@ const LARGEST: u64 = 4096;
 
 pub fn check(bytes: &[u8]) {
     if let Some((first, rest)) = bytes.split_first() {
-        check_as(usize::from(*first), *first >= 128, rest);
+        check_as(usize::from(*first), *first, rest);
     }
 }
 
-/// The same of the bytes after the first: the number of a source, and whether only the last operations are kept.
-pub fn check_as(source: usize, keeps_last: bool, bytes: &[u8]) {
+/// The same of the bytes after the first: the number of a source, and two bits that say whether only the last operations are kept, and
+/// whether the answers are written in all forms.
+pub fn check_as(source: usize, how: u8, bytes: &[u8]) {
     let source = SOURCES[source % SOURCES.len()];
-    let keep = if keeps_last { Keep::Last(2) } else { Keep::All };
+    let keep = if how & 128 != 0 { Keep::Last(2) } else { Keep::All };
     let mut all = Records::default();
     let mut rest = Some(bytes);
     for rank in 0..4 {
@@ -48,7 +53,7 @@ pub fn check_as(source: usize, keeps_last: bool, bytes: &[u8]) {
         rest = after;
     }
     is_sound(&all, bytes.len());
-    answers(&all);
+    answers(&all, how & 64 != 0);
     if all.files.len() == 1 {
         is_left_out(all, bytes.is_empty());
     }
@@ -62,13 +67,24 @@ fn is_left_out(mut records: Records, is_empty: bool) {
     assert!(records.files.len() == 2);
 }
 
-/// What is asked of records has an answer, which is JSON.
-fn answers(records: &Records) {
+/// What is asked of records has an answer, which has a form for people and one for programs.
+fn answers(records: &Records, in_all_forms: bool) {
     if records.communicators.iter().any(|communicator| communicator.size.is_some_and(|size| size > LARGEST)) {
         return;
     }
-    serde_json::to_writer(std::io::sink(), &hang(records)).unwrap();
-    serde_json::to_writer(std::io::sink(), &recorded::of(records)).unwrap();
+    let (hang, recorded) = (hang(records), recorded::of(records));
+    serde_json::to_writer(std::io::sink(), &hang).unwrap();
+    serde_json::to_writer(std::io::sink(), &recorded).unwrap();
+    if in_all_forms {
+        let (screen, mut out) = (Screen { verbose: true, width: Some(80), ..Screen::default() }, Vec::new());
+        report::hang::write(&hang, HangForm::Text, "fuzz", &screen, &mut out).unwrap();
+        let answer = RecordsAnswer::new(&recorded, "fuzz").shown(screen, None);
+        for form in [RecordsForm::Text, RecordsForm::Table, RecordsForm::Json, RecordsForm::Csv] {
+            answer.write(form, &mut out).unwrap();
+        }
+        assert!(std::str::from_utf8(&out).is_ok());
+        aggregate(records).iter().for_each(|file| assert!(!file.text.is_empty()));
+    }
 }
 
 /// Whether all positions are those of something.

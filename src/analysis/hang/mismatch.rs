@@ -11,6 +11,10 @@ use crate::nccl::collectives::Collective;
 use crate::operation::{Counts, Operation, State};
 use crate::records::Records;
 
+/// Ranks of a damaged file may all differ. So many different calls are looked at, and so many of them are evidence.
+const MOST_SIDES: usize = 1000;
+const MOST_EVIDENCE: usize = 100;
+
 /// What has to be equal on all ranks of a group, of the operations of one number.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Call {
@@ -88,9 +92,11 @@ type Side<'a> = (&'a Call, Vec<u32>, usize);
 fn judge(sequence: i64, of_ranks: &BTreeMap<u32, (Call, usize)>, records: &Records, finding: &mut Finding) {
     let mut sides: Vec<Side<'_>> = Vec::new();
     for (rank, (call, at)) in of_ranks {
+        let has_room = sides.len() < MOST_SIDES;
         match sides.iter_mut().find(|(known, ..)| differ(known, call).is_none()) {
             Some((_, ranks, _)) => ranks.push(*rank),
-            None => sides.push((call, vec![*rank], *at)),
+            None if has_room => sides.push((call, vec![*rank], *at)),
+            None => {}
         }
     }
     sides.sort_by(|(_, a, _), (_, b, _)| b.len().cmp(&a.len()).then(a.cmp(b)));
@@ -105,6 +111,10 @@ fn judge(sequence: i64, of_ranks: &BTreeMap<u32, (Call, usize)>, records: &Recor
     let mut odd: Vec<u32> = Vec::new();
     for (other, ranks, theirs) in others {
         let Some(kind) = differ(call, other) else { continue };
+        odd.extend(ranks);
+        if finding.evidence.len() >= MOST_EVIDENCE {
+            continue;
+        }
         let [here, there] = [other, call].map(|call| text(call, kind));
         let kind = if is_tie { EvidenceKind::Undecidable } else { kind };
         let evidence = Evidence::of(kind, ranks.clone(), most.clone());
@@ -112,7 +122,6 @@ fn judge(sequence: i64, of_ranks: &BTreeMap<u32, (Call, usize)>, records: &Recor
         let collective = finding.collective.clone();
         finding.evidence.push(Evidence { collective, sequence: Some(sequence), here, there, ..evidence });
         finding.theirs = finding.theirs.or(Some(*theirs));
-        odd.extend(ranks);
     }
     finding.crowds.push((most.clone(), odd.clone()));
     match is_tie {
