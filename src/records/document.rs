@@ -54,6 +54,23 @@ impl Document {
         Value { document: self, at }
     }
 
+    /// How many values a reader finds that follows a value down to a depth: what is named several times counts as often. A pickle of a few
+    /// kilobytes can name a list of lists so often that reading takes hours.
+    pub(super) fn unfolded(&self, root: u32, depth: u32) -> u64 {
+        let mut sizes = vec![1_u64; self.nodes.len()];
+        for _ in 0..depth {
+            let of = |at: &u32| sizes.get(*at as usize).copied().unwrap_or(1);
+            let sum = |parts: &mut dyn Iterator<Item = u64>| parts.fold(1_u64, u64::saturating_add);
+            let next = self.nodes.iter().map(|node| match node {
+                Node::List(items) => sum(&mut items.iter().map(of)),
+                Node::Dict(pairs) => sum(&mut pairs.iter().map(|(key, value)| of(key).saturating_add(of(value)))),
+                _ => 1,
+            });
+            sizes = next.collect();
+        }
+        sizes.get(root as usize).copied().unwrap_or(1)
+    }
+
     /// Reads the JSON document that begins here, without what follows it.
     pub(super) fn of_json(text: &[u8]) -> Result<(Document, u32), serde_json::Error> {
         let mut document = Document::default();
@@ -190,6 +207,17 @@ impl<'de> Visitor<'de> for Builder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_named_twice_counts_twice() {
+        // A list of two dictionaries, which are one, with a list of a number: 1 + 2 * (1 + 1 + (1 + 1)); without the number 1 + 2 * 3.
+        let nodes = vec![Node::Int(7), Node::List(vec![0]), Node::Dict(vec![(0, 1)]), Node::List(vec![2, 2])];
+        let document = Document { nodes };
+        assert_eq!([0, 1, 2, 3, 9].map(|depth| document.unfolded(3, depth)), [1, 3, 7, 9, 9]);
+        // A list of itself, twice.
+        let endless = Document { nodes: vec![Node::List(vec![0, 0])] };
+        assert_eq!((endless.unfolded(0, 3), endless.unfolded(0, 100)), (15, u64::MAX));
+    }
 
     #[test]
     fn json_becomes_a_document() {

@@ -38,6 +38,9 @@ use crate::input::{self, Input};
 use crate::operation::Source;
 use format::{Format, Reading, SNIFF};
 
+/// How many bytes are read at a time.
+const BLOCK: usize = 256 * 1024;
+
 /// All sources. The first that recognises a file reads it.
 const FORMATS: &[Format] = &[
     flight_recorder::FORMAT,
@@ -87,7 +90,9 @@ pub fn source_of_input(input: Input) -> Result<Option<Source>, Error> {
 /// decompressed.
 pub fn read_as(source: Source, name: &str, bytes: Box<dyn Read + Send>, keep: Keep) -> Records {
     let format = FORMATS.iter().find(|format| format.source == source);
-    read_file(File { name: name.to_owned(), bytes }, keep, |_| format)
+    let mut records = read_file(File { name: name.to_owned(), bytes }, keep, |_| format);
+    flow::stages::fill(&mut records);
+    records
 }
 
 /// Reads all files of an input. Files of no known source are among [`Records::files`] without a source.
@@ -111,10 +116,12 @@ pub fn read(input: Input, keep: Keep) -> Result<Records, Error> {
 fn read_file(file: File, keep: Keep, format_of: impl Fn(&[u8]) -> Option<&'static Format>) -> Records {
     let mut records = Records::default();
     let mut of_file = RecordFile::new(file.name);
-    let mut bytes =
-        BufReader::with_capacity(SNIFF.max(256 * 1024), Counted { bytes: file.bytes, count: 0, checksum: Crc::new() });
-    let mut head = Vec::with_capacity(SNIFF);
+    let mut bytes = Counted { bytes: file.bytes, count: 0, checksum: Crc::new() };
+    let mut head = Vec::new();
     let failure = bytes.by_ref().take(SNIFF as u64).read_to_end(&mut head).err();
+    // A job leaves many small files, of which nothing follows the head.
+    let block = if head.len() < SNIFF { 1 } else { BLOCK };
+    let mut bytes = BufReader::with_capacity(block, bytes);
     let format = format_of(&head);
     of_file.source = format.map(|format| format.source);
     let failure = match (format, failure) {

@@ -45,15 +45,20 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
         reading.file.skip("answers as text for people", Some(0));
         return Ok(());
     }
+    let mut error = None;
     for Answer { text, at, commas } in answers(&text) {
         commas.iter().for_each(|comma| reading.file.repair("missing commas", Some(*comma)));
         match Document::of_json(&text) {
             Ok((document, root)) => answer(document.value(root), reading),
-            Err(error) => {
-                reading.file.note(format!("the answer at byte {at} is no valid JSON: {error}"));
+            Err(of_answer) => {
+                error = error.or(Some((at, of_answer)));
                 reading.file.skip("answers that are no valid JSON", Some(at));
             }
         }
+    }
+    // Of many such answers the first says enough.
+    if let Some((at, error)) = error {
+        reading.file.note(format!("the answer at byte {at} is no valid JSON: {error}"));
     }
     Ok(())
 }
@@ -190,7 +195,8 @@ fn epoch(text: &str) -> Option<Ns> {
     if !(0..24).contains(&hour) || !(0..60).contains(&minute) || !(0..=60).contains(&second) {
         return None;
     }
-    Some(Ns((days * 86_400 + hour * 3600 + minute * 60 + second) * 1_000_000_000))
+    // Years after 2262 have no room.
+    (days * 86_400 + hour * 3600 + minute * 60 + second).checked_mul(1_000_000_000).map(Ns)
 }
 
 #[cfg(test)]
@@ -203,6 +209,8 @@ mod tests {
         assert_eq!(epoch("2026-09-23 11:55:37"), Some(Ns(1_790_164_537_000_000_000)));
         assert_eq!(epoch("1970-01-01 00:00:00"), Some(Ns(0)));
         assert_eq!(epoch("2024-02-29 00:00:01"), Some(Ns(1_709_164_801_000_000_000)));
+        assert_eq!(epoch("2262-04-11 23:47:16"), Some(Ns(9_223_372_036_000_000_000)));
+        assert_eq!((epoch("2262-04-11 23:47:17"), epoch("9999-12-31 23:59:59")), (None, None));
         assert_eq!((epoch("soon"), epoch("2026-13-01 00:00:00")), (None, None));
     }
 

@@ -1,9 +1,16 @@
-//! NCCL's own records. The first byte says which source the bytes after it are read as.
+//! NCCL's own records. The first byte says which source the bytes after it are read as; they may be of several files.
 //!
-//! Any bytes are read without a panic. What is read refers to what is there, and damage has an offset inside of the file.
+//! Any bytes are read without a panic. What is read refers to what is there, damage has an offset inside of the file, and what is asked
+//! of it has an answer.
 
+use nccl_stacks::analysis::hang::hang;
+use nccl_stacks::analysis::recorded;
+use nccl_stacks::export::flow_rank::aggregate;
 use nccl_stacks::operation::Source;
 use nccl_stacks::records::{Keep, Records, read_as};
+use nccl_stacks::report::hang::HangForm;
+use nccl_stacks::report::recorded::{RecordsAnswer, RecordsForm};
+use nccl_stacks::report::{self, Screen};
 
 /// All sources with a reader.
 pub const SOURCES: [Source; 8] = [
@@ -17,19 +24,67 @@ pub const SOURCES: [Source; 8] = [
     Source::Flow,
 ];
 
+/// Between the files of one input.
+pub const BETWEEN: &[u8] = b"\n\xff\xfe\n";
+
+/// Larger communicators make long lists of ranks, in which no input of a few bytes finds anything new.
+const LARGEST: u64 = 4096;
+
 pub fn check(bytes: &[u8]) {
-    let Some((first, rest)) = bytes.split_first() else { return };
-    let source = SOURCES[usize::from(*first) % SOURCES.len()];
-    let keep = if *first < 128 { Keep::All } else { Keep::Last(2) };
-    let read = || read_as(source, "fuzz", Box::new(std::io::Cursor::new(rest.to_vec())), keep);
-    let records = read();
-    is_sound(&records, rest.len());
-    // The same twice is one file, and a note.
-    let mut both = read();
-    let before = both.operations.len();
-    both.append(records);
-    assert!(rest.is_empty() || both.operations.len() == before, "a file that is there twice counts twice");
-    is_sound(&both, rest.len());
+    if let Some((first, rest)) = bytes.split_first() {
+        check_as(usize::from(*first), *first, rest);
+    }
+}
+
+/// The same of the bytes after the first: the number of a source, and two bits that say whether only the last operations are kept, and
+/// whether the answers are written in all forms.
+pub fn check_as(source: usize, how: u8, bytes: &[u8]) {
+    let source = SOURCES[source % SOURCES.len()];
+    let keep = if how & 128 != 0 { Keep::Last(2) } else { Keep::All };
+    let mut all = Records::default();
+    let mut rest = Some(bytes);
+    for rank in 0..4 {
+        let Some(text) = rest else { break };
+        let end = memchr::memmem::find(text, BETWEEN);
+        let (file, after) = (&text[..end.unwrap_or(text.len())], end.map(|end| &text[end + BETWEEN.len()..]));
+        let records = read_as(source, &format!("fuzz_{rank}"), Box::new(std::io::Cursor::new(file.to_vec())), keep);
+        is_sound(&records, file.len());
+        all.append(records);
+        rest = after;
+    }
+    is_sound(&all, bytes.len());
+    answers(&all, how & 64 != 0);
+    if all.files.len() == 1 {
+        is_left_out(all, bytes.is_empty());
+    }
+}
+
+/// Whether a file that is there twice is one file, and a note.
+fn is_left_out(mut records: Records, is_empty: bool) {
+    let before = records.operations.len();
+    records.append(records.clone());
+    assert!(is_empty || records.operations.len() == before, "a file that is there twice counts twice");
+    assert!(records.files.len() == 2);
+}
+
+/// What is asked of records has an answer, which has a form for people and one for programs.
+fn answers(records: &Records, in_all_forms: bool) {
+    if records.communicators.iter().any(|communicator| communicator.size.is_some_and(|size| size > LARGEST)) {
+        return;
+    }
+    let (hang, recorded) = (hang(records), recorded::of(records));
+    serde_json::to_writer(std::io::sink(), &hang).unwrap();
+    serde_json::to_writer(std::io::sink(), &recorded).unwrap();
+    if in_all_forms {
+        let (screen, mut out) = (Screen { verbose: true, width: Some(80), ..Screen::default() }, Vec::new());
+        report::hang::write(&hang, HangForm::Text, "fuzz", &screen, &mut out).unwrap();
+        let answer = RecordsAnswer::new(&recorded, "fuzz").shown(screen, None);
+        for form in [RecordsForm::Text, RecordsForm::Table, RecordsForm::Json, RecordsForm::Csv] {
+            answer.write(form, &mut out).unwrap();
+        }
+        assert!(std::str::from_utf8(&out).is_ok());
+        aggregate(records).iter().for_each(|file| assert!(!file.text.is_empty()));
+    }
 }
 
 /// Whether all positions are those of something.

@@ -75,6 +75,7 @@ fn ends(all: &[(usize, &Group, &Finding)]) -> (BTreeSet<Rank>, BTreeSet<Rank>) {
             graph.levels(scope, &finding.levels, &finding.waiting);
         }
         finding.waits.iter().for_each(|(waiting, awaited)| graph.wait((scope, *waiting), (scope, *awaited)));
+        finding.crowds.iter().for_each(|(waiting, awaited)| graph.crowd(scope, waiting, awaited));
         proved.extend(finding.proved.iter().map(|rank| (scope, *rank)));
     }
     if all.iter().all(|(.., finding)| finding.outcome != Some(Outcome::Hung)) {
@@ -117,7 +118,9 @@ impl<'a> Whole<'a> {
         let is_root = |(at, group, finding): &&(usize, &Group, &Finding)| {
             let scope = (!group.is_global).then_some(*at);
             let mut blamed = finding.missing.iter().chain(&finding.stuck).chain(&finding.odd);
-            let in_circle = || finding.waits.iter().any(|(rank, _)| circle.contains(&(scope, *rank)));
+            let crowds = || finding.crowds.iter().flat_map(|(waiting, _)| waiting);
+            let mut waiting = finding.waits.iter().map(|(rank, _)| rank).chain(crowds());
+            let mut in_circle = || waiting.any(|rank| circle.contains(&(scope, *rank)));
             blamed.any(|rank| culprits.contains(&(scope, *rank)) || circle.contains(&(scope, *rank))) || in_circle()
         };
         let roots = all.iter().filter(is_root).map(|(at, ..)| *at).collect();

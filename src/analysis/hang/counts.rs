@@ -8,6 +8,9 @@ use crate::operation::Counts;
 use crate::records::{RankStatus, Records};
 use crate::time::Ns;
 
+/// RAS counts a dozen collectives. A damaged file may have as many names as ranks.
+const MOST_NAMES: usize = 64;
+
 /// What RAS said of a communicator at one time, by rank.
 type Answer<'a> = BTreeMap<u32, &'a RankStatus>;
 
@@ -67,7 +70,7 @@ pub(super) fn of_answers(group: &Group, records: &Records) -> Finding {
 fn fewer_calls(answer: &Answer<'_>) -> Vec<(u64, Evidence)> {
     let names: BTreeSet<&String> = answer.values().flat_map(|status| status.counts.keys()).collect();
     let mut found = Vec::new();
-    for name in names {
+    for name in names.into_iter().take(MOST_NAMES) {
         let mut by_count: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
         for (rank, status) in answer.iter().filter(|(_, status)| !status.counts.is_empty()) {
             by_count.entry(status.counts.get(name).copied().unwrap_or(0)).or_default().push(*rank);
@@ -112,7 +115,7 @@ pub(super) fn of_calls(group: &Group, records: &Records) -> Finding {
                 is_of_function || matches!(operation.counts, Counts::Group | Counts::Communicator) && !has_peers;
             *count = match operation.sequence.filter(|_| is_of_group) {
                 Some(sequence) => sequence.max(*count),
-                None => *count + 1,
+                None => count.saturating_add(1),
             };
         }
         for (key, count) in counted {

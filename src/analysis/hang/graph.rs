@@ -45,6 +45,20 @@ impl Graph {
         self.awaited.insert(to);
     }
 
+    /// Notes that all of some ranks wait for all of others.
+    pub(super) fn crowd(&mut self, scope: Option<usize>, waiting: &[u32], awaited: &[u32]) {
+        let between = self.node();
+        for rank in waiting {
+            let from = self.rank((scope, *rank));
+            self.edges[from].push(between);
+        }
+        for rank in awaited {
+            let to = self.rank((scope, *rank));
+            self.edges[between].push(to);
+            self.awaited.insert(to);
+        }
+    }
+
     /// Notes the ranks of a group by how far they got: those who wait do so for all of the levels before theirs.
     pub(super) fn levels(&mut self, scope: Option<usize>, levels: &[Vec<u32>], waits: &BTreeSet<u32>) {
         let mut before: Option<usize> = None;
@@ -166,6 +180,18 @@ mod tests {
         }
         let ends = graph.ends();
         assert_eq!((ranks(&ends.alone), ranks(&ends.circles)), (vec![], vec![1, 2]));
+    }
+
+    #[test]
+    fn crowds_wait_as_each_of_them_would() {
+        let mut graph = Graph::default();
+        graph.crowd(None, &[0, 1], &[2, 3]);
+        graph.wait((None, 3), (None, 2));
+        let ends = graph.ends();
+        assert_eq!((ranks(&ends.alone), ranks(&ends.circles)), (vec![2], vec![]));
+        graph.crowd(None, &[2], &[0]);
+        let ends = graph.ends();
+        assert_eq!((ranks(&ends.alone), ranks(&ends.circles)), (vec![], vec![0, 2, 3]));
     }
 
     #[test]

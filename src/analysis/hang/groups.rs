@@ -7,6 +7,9 @@ use crate::nccl::collectives::Collective;
 use crate::operation::{Communicator, Operation, Source, State};
 use crate::records::{RankStatus, Records};
 
+/// Of all groups that have nothing but a size, so many ranks are listed. A damaged file may name thousands of groups of any size.
+const MOST_RANKS: u32 = 1 << 20;
+
 /// All groups, and all ranks that have records.
 pub(super) struct Groups {
     pub(super) all: Vec<Group>,
@@ -41,6 +44,8 @@ pub(super) struct Finding {
     pub(super) levels: Vec<Vec<u32>>,
     /// Who waits for whom beside that.
     pub(super) waits: BTreeSet<(u32, u32)>,
+    /// The same of many: all of the first wait for all of the second.
+    pub(super) crowds: Vec<(Vec<u32>, Vec<u32>)>,
     pub(super) collective: Option<String>,
     pub(super) sequence: Option<i64>,
     pub(super) missing: BTreeSet<u32>,
@@ -88,6 +93,13 @@ impl Groups {
                 group.members.entry(rank).or_default().status.push(at);
             }
         }
+        let mut room = MOST_RANKS;
+        for ((_, number), group) in found.iter_mut().filter(|(_, group)| !group.is_global) {
+            let size = records.communicators.get(*number).and_then(|of| u32::try_from(of.size?).ok());
+            if let Some((size, rest)) = size.and_then(|size| Some((size, room.checked_sub(size)?))) {
+                (group.name.ranks, room) = ((0..size).collect(), rest);
+            }
+        }
         let mut all: Vec<Group> = found.into_values().collect();
         for member in all.iter_mut().flat_map(|group| group.members.values_mut()) {
             member.collectives.sort_by_key(|at| records.operations[*at].sequence);
@@ -124,12 +136,10 @@ fn name_of(communicator: &Communicator, source: Source, is_global: bool) -> Grou
     let parts = [communicator.description.clone(), communicator.name.clone().filter(|name| !name.is_empty()), hash];
     let mut parts: Vec<String> = parts.into_iter().flatten().collect();
     parts.dedup();
-    let of_size =
-        || communicator.size.and_then(|size| u32::try_from(size).ok()).map(|size| (0..size.min(1 << 20)).collect());
     let ranks = communicator.ranks.clone().filter(|_| is_global);
     GroupName {
         group: if parts.is_empty() { "unnamed".to_owned() } else { parts.join(" ") },
-        ranks: ranks.or_else(|| of_size().filter(|_| !is_global)).unwrap_or_default(),
+        ranks: ranks.unwrap_or_default(),
         ranks_are_local: !is_global,
         source: source.name(),
     }

@@ -11,6 +11,10 @@ use crate::nccl::collectives::Collective;
 use crate::operation::{Counts, Operation, State};
 use crate::records::Records;
 
+/// Ranks of a damaged file may all differ. So many different calls are looked at, and so many of them are evidence.
+const MOST_SIDES: usize = 1000;
+const MOST_EVIDENCE: usize = 100;
+
 /// What has to be equal on all ranks of a group, of the operations of one number.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Call {
@@ -88,9 +92,11 @@ type Side<'a> = (&'a Call, Vec<u32>, usize);
 fn judge(sequence: i64, of_ranks: &BTreeMap<u32, (Call, usize)>, records: &Records, finding: &mut Finding) {
     let mut sides: Vec<Side<'_>> = Vec::new();
     for (rank, (call, at)) in of_ranks {
+        let has_room = sides.len() < MOST_SIDES;
         match sides.iter_mut().find(|(known, ..)| differ(known, call).is_none()) {
             Some((_, ranks, _)) => ranks.push(*rank),
-            None => sides.push((call, vec![*rank], *at)),
+            None if has_room => sides.push((call, vec![*rank], *at)),
+            None => {}
         }
     }
     sides.sort_by(|(_, a, _), (_, b, _)| b.len().cmp(&a.len()).then(a.cmp(b)));
@@ -102,8 +108,13 @@ fn judge(sequence: i64, of_ranks: &BTreeMap<u32, (Call, usize)>, records: &Recor
     finding.sequence = Some(sequence);
     finding.awaited = Some(*awaited);
     finding.waiting.extend(most);
+    let mut odd: Vec<u32> = Vec::new();
     for (other, ranks, theirs) in others {
         let Some(kind) = differ(call, other) else { continue };
+        odd.extend(ranks);
+        if finding.evidence.len() >= MOST_EVIDENCE {
+            continue;
+        }
         let [here, there] = [other, call].map(|call| text(call, kind));
         let kind = if is_tie { EvidenceKind::Undecidable } else { kind };
         let evidence = Evidence::of(kind, ranks.clone(), most.clone());
@@ -111,16 +122,14 @@ fn judge(sequence: i64, of_ranks: &BTreeMap<u32, (Call, usize)>, records: &Recor
         let collective = finding.collective.clone();
         finding.evidence.push(Evidence { collective, sequence: Some(sequence), here, there, ..evidence });
         finding.theirs = finding.theirs.or(Some(*theirs));
-        for rank in ranks {
-            match is_tie {
-                // Each waits for what the other does not do.
-                true => most.iter().for_each(|other| finding.waits.extend([(*rank, *other), (*other, *rank)])),
-                false => {
-                    finding.odd.insert(*rank);
-                    finding.proved.insert(*rank);
-                    finding.waits.extend(most.iter().map(|other| (*other, *rank)));
-                }
-            }
+    }
+    finding.crowds.push((most.clone(), odd.clone()));
+    match is_tie {
+        // Each waits for what the other does not do.
+        true => finding.crowds.push((odd, most.clone())),
+        false => {
+            finding.odd.extend(&odd);
+            finding.proved.extend(odd);
         }
     }
 }

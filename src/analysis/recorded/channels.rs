@@ -93,10 +93,14 @@ fn add_bytes(rows: &mut Vec<ChannelRow>, links: &[LinkRow]) {
         let channels = bytes.entry((link.communicator.as_deref(), link.rank)).or_default();
         *channels.entry(link.channel).or_default() += link.bytes.unwrap_or(0) as f64;
     }
+    let mut known: BTreeMap<(Option<String>, Option<u32>), usize> = BTreeMap::new();
+    for (at, row) in rows.iter().enumerate() {
+        known.entry((row.communicator.clone(), row.rank)).or_insert(at);
+    }
     for ((communicator, rank), channels) in bytes {
-        let is_it = |row: &&mut ChannelRow| row.communicator.as_deref() == communicator && row.rank == rank;
+        let at = known.get(&(communicator.map(str::to_owned), rank));
         let imbalance = Imbalance::of(&channels);
-        match rows.iter_mut().find(is_it) {
+        match at.and_then(|at| rows.get_mut(*at)) {
             Some(row) => row.bytes = imbalance,
             None => rows.push(ChannelRow {
                 communicator: communicator.map(str::to_owned),

@@ -320,7 +320,7 @@ fn remarks(
     let mut sorts: BTreeMap<&'static str, (u64, u64)> = BTreeMap::new();
     for remark in files.iter().flat_map(of) {
         let (count, files) = sorts.entry(remark.what).or_default();
-        *count += remark.count;
+        *count = count.saturating_add(remark.count);
         *files += 1;
     }
     sorts.into_iter().map(|(what, (count, files))| diagnosis(what, count, files)).collect()

@@ -35,7 +35,7 @@ pub(super) fn of(records: &Records) -> Vec<FileRow> {
 }
 
 fn row(file: &RecordFile) -> FileRow {
-    let sum = |remarks: &[Remark]| remarks.iter().map(|remark| remark.count).sum();
+    let sum = |remarks: &[Remark]| remarks.iter().fold(0_u64, |sum, remark| sum.saturating_add(remark.count));
     FileRow {
         name: file.name.clone(),
         source: file.source.map(Source::name),

@@ -33,6 +33,10 @@ const SIZES: usize = 100_000;
 const MANY: u64 = u64::MAX;
 
 /// Algorithms by number, in older versions.
+/// So many choices are looked through before they are looked up.
+const FEW: usize = 32;
+
+/// NCCL's algorithms by their numbers.
 const ALGORITHMS: &[&str] = &["TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"];
 
 /// Protocols by number.
@@ -77,6 +81,9 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
 
 /// The name of a function, and the collective that it is.
 type Function = (Arc<str>, Option<Collective>);
+
+/// How NCCL carries calls out: the algorithm, the protocol, and how many channels.
+type Choice = (Arc<str>, Arc<str>, Option<u32>);
 
 /// A communicator of a process.
 #[derive(Default)]
@@ -136,7 +143,8 @@ struct Log {
     /// By thread: calls without a choice, in their order.
     waiting: Vec<VecDeque<Waiting>>,
     counts: HashMap<Alike, u64, RandomState>,
-    choices: Vec<(Arc<str>, Arc<str>, Option<u32>)>,
+    choices: Vec<Choice>,
+    choice_numbers: HashMap<Choice, u32, RandomState>,
 }
 
 impl Log {
@@ -221,14 +229,16 @@ impl Log {
 
     fn choice(&mut self, algorithm: &[u8], protocol: &[u8], channels: Option<u32>) -> u32 {
         let (algorithm, protocol) = (name_of(algorithm, ALGORITHMS), name_of(protocol, PROTOCOLS));
-        let is_same = |known: &(Arc<str>, Arc<str>, Option<u32>)| {
-            *known.0 == *algorithm && *known.1 == *protocol && known.2 == channels
-        };
-        let at = self.choices.iter().position(is_same).unwrap_or_else(|| {
-            self.choices.push((algorithm.as_ref().into(), protocol.as_ref().into(), channels));
-            self.choices.len() - 1
-        });
-        at as u32
+        let is_same = |known: &Choice| *known.0 == *algorithm && *known.1 == *protocol && known.2 == channels;
+        // A log has a few choices over and over; a damaged one may have another in each line.
+        if let Some(at) = self.choices.iter().take(FEW).position(is_same) {
+            return at as u32;
+        }
+        let choice: Choice = (algorithm.as_ref().into(), protocol.as_ref().into(), channels);
+        *self.choice_numbers.entry(choice).or_insert_with_key(|choice| {
+            self.choices.push(choice.clone());
+            self.choices.len() as u32 - 1
+        })
     }
 
     fn finish(mut self, records: &mut Records) {

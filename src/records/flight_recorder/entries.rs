@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::super::document::Value;
 use super::super::format::Reading;
 use super::super::tables::Records;
-use super::groups::{Groups, name_of, place_of};
+use super::groups::{Groups, name_of};
 use crate::id::RankId;
 use crate::nccl::collectives::{Collective, element_bytes};
 use crate::operation::{Communicator, Operation, Source, State};
@@ -96,7 +96,7 @@ fn operation(entry: Value<'_>, groups: &Groups, rank: Option<RankId>, records: &
         is_uneven: collective == Some(Collective::AllToAll),
         ..Operation::default()
     };
-    let ranks = group_of(entry, groups, &mut operation, rank, records);
+    let ranks = group_of(entry, groups, &mut operation, records);
     sizes(entry, collective, ranks, &mut operation, records);
     operation
 }
@@ -107,24 +107,19 @@ fn of_ms(ms: f64) -> Option<Ns> {
 }
 
 /// Sets the communicator, and returns how many ranks it has.
-fn group_of(
-    entry: Value<'_>,
-    groups: &Groups,
-    operation: &mut Operation,
-    rank: Option<RankId>,
-    records: &mut Records,
-) -> Option<u64> {
+fn group_of(entry: Value<'_>, groups: &Groups, operation: &mut Operation, records: &mut Records) -> Option<u64> {
     let parts: Vec<Value<'_>> = entry.get("process_group").into_iter().flat_map(Value::items).collect();
     let name = parts.first().copied().or_else(|| entry.get("pg_id")).and_then(name_of)?;
     let description = parts.get(1).copied().and_then(Value::text);
-    let Some(group) = groups.of_entry(&name, description) else {
+    let Some(at) = groups.of_entry(name.clone(), description) else {
         let description = description.map(str::to_owned);
         let unknown = Communicator { name: Some(name), description, ..Communicator::default() };
         operation.communicator = Some(records.communicator(unknown));
         return None;
     };
+    let group = &groups.all[at];
     operation.communicator = Some(group.communicator);
-    operation.place = operation.place.or_else(|| place_of(group, rank?));
+    operation.place = operation.place.or(group.place);
     group.ranks.as_ref().map(|ranks| ranks.len() as u64)
 }
 

@@ -9,22 +9,27 @@ use crate::id::RankId;
 use crate::operation::{Communicator, Source};
 
 /// The process groups of a dump, in its order.
+#[derive(Default)]
 pub(super) struct Groups {
     pub(super) all: Vec<Group>,
+    /// By name, and by name and description: the first of these. Both a dump's entries and its groups may be many.
+    by_name: HashMap<String, usize>,
+    by_both: HashMap<(String, Option<String>), usize>,
 }
 
 pub(super) struct Group {
     pub(super) name: String,
-    pub(super) description: Option<String>,
     pub(super) ranks: Option<Vec<u32>>,
     /// Its position among the communicators.
     pub(super) communicator: usize,
+    /// The place of the dump's rank in its list.
+    pub(super) place: Option<u32>,
 }
 
 impl Groups {
     /// The groups of a dump's `pg_config`, each of which becomes a communicator.
     pub(super) fn of(root: Value<'_>, records: &mut Records) -> Self {
-        let mut all = Vec::new();
+        let mut groups = Groups::default();
         for (key, of_group) in root.get("pg_config").into_iter().flat_map(Value::pairs) {
             let text = |name: &str| of_group.get(name).and_then(Value::text).map(str::to_owned);
             let Some(name) = text("name").or_else(|| name_of(key)) else { continue };
@@ -41,15 +46,27 @@ impl Groups {
                 name: Some(name.clone()),
                 hash: None,
             });
-            all.push(Group { name, description, ranks, communicator });
+            let at = groups.all.len();
+            groups.by_name.entry(name.clone()).or_insert(at);
+            groups.by_both.entry((name.clone(), description)).or_insert(at);
+            groups.all.push(Group { name, ranks, communicator, place: None });
         }
-        Groups { all }
+        groups
+    }
+
+    /// Sets the place of the dump's rank in each group.
+    pub(super) fn set_places(&mut self, rank: Option<RankId>) {
+        for group in &mut self.all {
+            let place = rank.zip(group.ranks.as_ref());
+            let place = place.and_then(|(rank, ranks)| ranks.iter().position(|member| *member == rank.0));
+            group.place = place.and_then(|place| u32::try_from(place).ok());
+        }
     }
 
     /// The group of an entry: one of the configuration, by its name and, if several have that, by its description.
-    pub(super) fn of_entry(&self, name: &str, description: Option<&str>) -> Option<&Group> {
-        let named = || self.all.iter().filter(|group| group.name == name);
-        named().find(|group| group.description.as_deref() == description).or_else(|| named().next())
+    pub(super) fn of_entry(&self, name: String, description: Option<&str>) -> Option<usize> {
+        let first = self.by_name.get(&name).copied();
+        self.by_both.get(&(name, description.map(str::to_owned))).copied().or(first)
     }
 }
 
@@ -81,17 +98,21 @@ pub(super) fn statuses(
 ) {
     let status = root.get("pg_status");
     let ids = ids(status, groups, entries);
+    let mut by_id: HashMap<i64, Value<'_>> = HashMap::new();
+    for (key, of) in status.into_iter().flat_map(Value::pairs) {
+        if let Some(id) = key.int() {
+            by_id.entry(id).or_insert(of);
+        }
+    }
     let host = root.get("host_name").or_else(|| root.get("hostname")).and_then(Value::text).map(str::to_owned);
     for (at, group) in groups.all.iter().enumerate() {
-        let id = ids.get(&at);
-        let numbers =
-            status.into_iter().flat_map(Value::pairs).find(|(key, _)| key.int().as_ref() == id && id.is_some());
-        let number = |key: &str| numbers.and_then(|(_, of)| of.get(key)?.int()).filter(|number| *number >= 0);
+        let numbers = ids.get(&at).and_then(|id| by_id.get(id));
+        let number = |key: &str| numbers.and_then(|of| of.get(key)?.int()).filter(|number| *number >= 0);
         reading.records.rank_status.push(RankStatus {
             source: Source::FlightRecorder,
             communicator: Some(group.communicator),
             rank,
-            place: rank.and_then(|rank| place_of(group, rank)),
+            place: group.place,
             host: host.clone(),
             last_enqueued: number("last_enqueued_collective"),
             last_started: number("last_started_collective"),
@@ -110,12 +131,6 @@ pub(super) fn statuses(
     }
 }
 
-/// A rank's place in the group's list.
-pub(super) fn place_of(group: &Group, rank: RankId) -> Option<u32> {
-    let place = group.ranks.as_ref()?.iter().position(|member| *member == rank.0)?;
-    u32::try_from(place).ok()
-}
-
 /// The number by which `pg_status` knows each group. Entries name both; a dump without entries does not. But process groups get their
 /// names and their numbers from two counters as they are made, so if there are as many of both, their orders are the same. That is
 /// believed only if no entry contradicts it.
@@ -125,9 +140,7 @@ fn ids(status: Option<Value<'_>>, groups: &Groups, entries: &[Value<'_>]) -> Has
         let parts: Vec<Value<'_>> = entry.get("process_group").into_iter().flat_map(Value::items).collect();
         let Some(name) = parts.first().copied().and_then(name_of) else { continue };
         let description = parts.get(1).copied().and_then(Value::text);
-        let group = groups.of_entry(&name, description);
-        let at = group.and_then(|group| groups.all.iter().position(|other| std::ptr::eq(other, group)));
-        if let (Some(at), Some(id)) = (at, entry.get("pg_id").and_then(Value::int)) {
+        if let (Some(at), Some(id)) = (groups.of_entry(name, description), entry.get("pg_id").and_then(Value::int)) {
             named.insert(at, id);
         }
     }

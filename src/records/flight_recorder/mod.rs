@@ -21,6 +21,12 @@ pub(super) const FORMAT: Format = Format { source: Source::FlightRecorder, sniff
 /// A JSON dump of more bytes than this is no dump: a ring of 20,000 entries with frames has 100 MB.
 const MAX_JSON: u64 = 1 << 30;
 
+/// How deep values are that are looked at: dump, entries, entry, frames, frame, name.
+const DEPTH: u32 = 6;
+
+/// A dump with 20,000 entries has a few million values.
+const MOST: u64 = 64 << 20;
+
 fn sniff(head: &[u8]) -> bool {
     let has = |key: &str| memchr::memmem::find(head, key.as_bytes()).is_some();
     if pickle::is_pickle(head) {
@@ -47,6 +53,11 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
 /// The document of a pickle; `None` if it is refused, with the reason in the file's notes.
 fn of_pickle(reading: &mut Reading<'_>) -> io::Result<Option<(Document, u32)>> {
     let error = match pickle::read(&mut reading.bytes) {
+        Ok((document, root)) if document.unfolded(root, DEPTH) > MOST => {
+            reading.file.note("this pickle names its values so often that reading it would not end");
+            reading.file.skip("dumps that repeat their values without end", None);
+            return Ok(None);
+        }
         Ok(document) => return Ok(Some(document)),
         Err(PickleError::Read(error)) => return Err(error),
         Err(error) => error,
@@ -88,9 +99,10 @@ fn dump(root: Value<'_>, reading: &mut Reading<'_>) {
         return;
     }
     reading.file.version = root.get("version").and_then(Value::text).map(str::to_owned);
-    let groups = groups::Groups::of(root, reading.records);
+    let mut groups = groups::Groups::of(root, reading.records);
     let entries: Vec<Value<'_>> = entries.into_iter().flat_map(Value::items).collect();
     let rank = rank::of_dump(root, &groups, &entries, reading.file);
+    groups.set_places(rank);
     entries::read(&entries, &groups, rank, reading);
     groups::statuses(root, &groups, &entries, rank, reading);
 }

@@ -1,5 +1,7 @@
 //! Which rank a dump is of. Dumps of most versions do not say it.
 
+use std::collections::HashSet;
+
 use super::super::document::Value;
 use super::super::file::RecordFile;
 use super::entries::peers;
@@ -49,7 +51,10 @@ fn none(file: &mut RecordFile) -> Option<RankId> {
 fn possible(groups: &Groups, entries: &[Value<'_>]) -> Option<Vec<u32>> {
     let mut lists = groups.all.iter().filter_map(|group| group.ranks.as_ref());
     let mut possible = lists.next()?.clone();
-    lists.for_each(|ranks| possible.retain(|rank| ranks.contains(rank)));
+    for ranks in lists {
+        let ranks: HashSet<u32> = ranks.iter().copied().collect();
+        possible.retain(|rank| ranks.contains(rank));
+    }
     for entry in entries {
         if possible.len() <= 1 {
             break;
@@ -57,8 +62,8 @@ fn possible(groups: &Groups, entries: &[Value<'_>]) -> Option<Vec<u32>> {
         let Some((own, _)) = entry.get("profiling_name").and_then(Value::text).and_then(peers) else { continue };
         let parts: Vec<Value<'_>> = entry.get("process_group").into_iter().flat_map(Value::items).collect();
         let name = parts.first().copied().and_then(name_of);
-        let group = name.and_then(|name| groups.of_entry(&name, parts.get(1).copied().and_then(Value::text)));
-        let at_place = group.and_then(|group| group.ranks.as_ref()?.get(own as usize).copied());
+        let at = name.and_then(|name| groups.of_entry(name, parts.get(1).copied().and_then(Value::text)));
+        let at_place = at.and_then(|at| groups.all[at].ranks.as_ref()?.get(own as usize).copied());
         if let Some(rank) = at_place {
             possible.retain(|other| *other == rank);
         }

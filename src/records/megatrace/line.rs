@@ -179,7 +179,8 @@ fn time(text: &[u8]) -> Option<i64> {
     if !(9..=10).contains(&seconds.len()) || nanoseconds.len() != 9 {
         return None;
     }
-    Some((number(seconds)? * 1_000_000_000 + number(nanoseconds)?) as i64)
+    // Ten digits of seconds reach beyond 2262, for which there is no room.
+    i64::try_from(number(seconds)? * 1_000_000_000 + number(nanoseconds)?).ok()
 }
 
 /// `2025-08-19 08:35:04.253968`
