@@ -11,6 +11,7 @@ mod lines;
 mod megatrace;
 mod tables;
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -114,7 +115,7 @@ fn read_file(file: File, keep: Keep) -> Records {
 /// cannot be read is among [`Records::files`], with the reason as a note.
 pub fn read_all(paths: &[PathBuf], keep: Keep, threads: usize) -> Records {
     let next = AtomicUsize::new(0);
-    let found = Mutex::new(Vec::new());
+    let merged = Mutex::new(Merged::default());
     std::thread::scope(|scope| {
         for _ in 0..threads.min(paths.len()) {
             scope.spawn(|| {
@@ -126,18 +127,30 @@ pub fn read_all(paths: &[PathBuf], keep: Keep, threads: usize) -> Records {
                         none.files.push(file);
                         none
                     });
-                    found.lock().unwrap_or_else(PoisonError::into_inner).push((at, records));
+                    merged.lock().unwrap_or_else(PoisonError::into_inner).add(at, records);
                 }
             });
         }
     });
-    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    found.sort_by_key(|(at, _)| *at);
-    let mut all = Records::default();
-    for (_, records) in found {
-        all.append(records);
+    merged.into_inner().unwrap_or_else(PoisonError::into_inner).all
+}
+
+/// Records in the order of their inputs. Each is appended once those before it are, so that few are in memory twice.
+#[derive(Default)]
+struct Merged {
+    all: Records,
+    next: usize,
+    waiting: BTreeMap<usize, Records>,
+}
+
+impl Merged {
+    fn add(&mut self, at: usize, records: Records) {
+        self.waiting.insert(at, records);
+        while let Some(records) = self.waiting.remove(&self.next) {
+            self.all.append(records);
+            self.next += 1;
+        }
     }
-    all
 }
 
 /// Counts the bytes that pass through.
