@@ -20,6 +20,7 @@ mod plugin_dump;
 mod ras;
 mod tables;
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -147,7 +148,7 @@ fn read_file(file: File, keep: Keep, format_of: impl Fn(&[u8]) -> Option<&'stati
 /// cannot be read is among [`Records::files`], with the reason as a note.
 pub fn read_all(paths: &[PathBuf], keep: Keep, threads: usize) -> Records {
     let next = AtomicUsize::new(0);
-    let found = Mutex::new(Vec::new());
+    let merged = Mutex::new(Merged::default());
     std::thread::scope(|scope| {
         for _ in 0..threads.min(paths.len()) {
             scope.spawn(|| {
@@ -159,20 +160,33 @@ pub fn read_all(paths: &[PathBuf], keep: Keep, threads: usize) -> Records {
                         none.files.push(file);
                         none
                     });
-                    found.lock().unwrap_or_else(PoisonError::into_inner).push((at, records));
+                    merged.lock().unwrap_or_else(PoisonError::into_inner).add(at, records);
                 }
             });
         }
     });
-    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    found.sort_by_key(|(at, _)| *at);
-    let mut all = Records::default();
-    for (_, records) in found {
-        all.append(records);
-    }
+    let Merged { mut all, .. } = merged.into_inner().unwrap_or_else(PoisonError::into_inner);
     // What a rank's steps are takes the files of the others.
     flow::stages::fill(&mut all);
     all
+}
+
+/// Records in the order of their inputs. Each is appended once those before it are, so that few are in memory twice.
+#[derive(Default)]
+struct Merged {
+    all: Records,
+    next: usize,
+    waiting: BTreeMap<usize, Records>,
+}
+
+impl Merged {
+    fn add(&mut self, at: usize, records: Records) {
+        self.waiting.insert(at, records);
+        while let Some(records) = self.waiting.remove(&self.next) {
+            self.all.append(records);
+            self.next += 1;
+        }
+    }
 }
 
 /// Counts the bytes that pass through.

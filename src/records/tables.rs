@@ -296,6 +296,10 @@ impl Records {
     /// Adds the records of another file, or of several. A file with the same text as one that is here is left out, with a note: a rank's
     /// file given twice would count twice.
     pub fn append(&mut self, other: Records) {
+        if self.files.is_empty() {
+            *self = other;
+            return;
+        }
         if let [file] = &other.files[..]
             && let Some(same) = self.files.iter().find(|known| known.is_same(file))
         {
