@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use nccl_stacks::analysis::hang::{Outcome, hang};
 use nccl_stacks::records::Keep;
 use nccl_stacks::report::Screen;
+use nccl_stacks::report::format::count;
 use nccl_stacks::report::hang::{HangForm, verdict, write};
 
 use super::args::{Colour, Hang};
@@ -13,14 +14,27 @@ use super::notes;
 use super::output::Output;
 use super::recorded;
 use super::stop::Stop;
-use super::terminal;
+use super::terminal::{self, note};
+
+/// Of files larger than this, in bytes, not all calls of logs are kept: a call takes several times the memory of its line.
+const LARGE: u64 = 256 << 20;
+
+/// How many are.
+const LAST: usize = 1 << 14;
 
 pub(super) fn run(args: &Hang) -> Result<(), Stop> {
     let form = if args.json { HangForm::Json } else { HangForm::from(args.format) };
     let files = recorded::expand(&args.files)?;
     let inputs: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
     let output = Output::open(args.output.as_deref(), &inputs)?;
-    let records = recorded::read(&files, Keep::All, &args.reading)?;
+    let size: u64 = files.iter().filter_map(|file| std::fs::metadata(file).ok()).map(|file| file.len()).sum();
+    let keep = if size > LARGE {
+        note(&format!("Compared are the last {} calls of each rank and communicator", count(LAST as u64)));
+        Keep::Last(LAST)
+    } else {
+        Keep::All
+    };
+    let records = recorded::read(&files, keep, &args.reading)?;
     let report = hang(&records);
     if report.is_empty() {
         return Err(Stop::NotFound(
