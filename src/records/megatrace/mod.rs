@@ -58,7 +58,7 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
         file.note(format!("it has {} CUDA kernels, which are not used", log.kernels));
     }
     for (rank, host) in &log.hosts {
-        let rank = rank.map(|rank| RankId(rank.into()));
+        let rank = rank.map(RankId);
         records.rank_status.push(RankStatus {
             source: Source::Megatrace,
             rank,
