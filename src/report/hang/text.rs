@@ -79,8 +79,8 @@ impl Page<'_> {
 
     /// The letter of a group in the matrix.
     fn letter(&self, group: &str) -> String {
-        let at = self.report.matrix.iter().position(|row| row.group == group);
-        at.and_then(|at| LETTERS.get(at)).map_or(String::new(), |letter| format!("{letter}  "))
+        let found = self.report.matrix.iter().zip(LETTERS).find(|(row, _)| row.group == group);
+        found.map_or(String::new(), |(_, letter)| format!("{letter}  "))
     }
 
     fn group(&mut self, group: &HungGroup, out: &mut Vec<u8>) -> io::Result<()> {
