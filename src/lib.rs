@@ -68,6 +68,7 @@
 //!   these are.
 //! - [`records`]: NCCL's own records (flight recorder, RAS, Inspector, Megatrace …), which become operations, too. A source is a file
 //!   there and one line in its table.
+//! - [`join`]: which record is of which kernel of a trace.
 //! - [`sql`]: columns and rows as SQLite tables, and the project's queries. A column is a line in a table's declaration.
 //! - [`analysis`]: one question per file, with its result struct. A grouping is a key of [`analysis::part`].
 //! - [`ranks`]: the ranks of a job side by side. Each trace becomes a [part](ranks::part); one file per question about all parts.

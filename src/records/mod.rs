@@ -1,6 +1,6 @@
 //! NCCL's own records: what jobs leave where nobody ran a profiler.
 //!
-//! Each source has its reader, a file here and a line in [`FORMATS`]. All of them fill the same [`tables`], so that questions are asked
+//! Each source has its reader, a file here and a line in `FORMATS`. All of them fill the same tables, [`Records`], so that questions are asked
 //! of what was recorded and not of a format. Damaged records are counted and skipped, and keys that a reader does not know are
 //! accepted: all of these formats grow.
 

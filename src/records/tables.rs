@@ -1,7 +1,7 @@
 //! The tables into which all sources are read. A reader fills those that its format knows something of.
 //!
 //! Positions in other tables are `usize` or `u32` into the same [`Records`]; appending one to another shifts them. All times are on the
-//! clock of their source, see [`Records::clocks`].
+//! clock of their source.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
