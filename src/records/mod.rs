@@ -63,7 +63,15 @@ pub fn source_of(head: &[u8]) -> Option<Source> {
 }
 
 fn format_of(head: &[u8]) -> Option<&'static Format> {
+    // Most files that are asked about are traces, whose parsing as anything else would be for nothing.
+    if is_trace(head) {
+        return None;
+    }
     FORMATS.iter().find(|format| (format.sniff)(&head[..head.len().min(SNIFF)]))
+}
+
+fn is_trace(head: &[u8]) -> bool {
+    TRACE_KEYS.iter().any(|key| memchr::memmem::find(head, key).is_some())
 }
 
 /// What wrote the first file of an input that is of a known source; `None` if none is.
@@ -80,7 +88,7 @@ pub fn source_of_input(input: Input) -> Result<Option<Source>, Error> {
             return Ok(Some(source));
         }
         // An archive of traces is not read to its end for that.
-        if TRACE_KEYS.iter().any(|key| memchr::memmem::find(&head, key).is_some()) {
+        if is_trace(&head) {
             return Ok(None);
         }
     }
