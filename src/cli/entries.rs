@@ -15,7 +15,7 @@ use super::args::{Colour, Ranks};
 use super::failure::Failure;
 use super::output::Output;
 use super::stop::Stop;
-use super::terminal::say;
+use super::terminal::{note, say};
 use super::{notes, opening, recorded, terminal, traces};
 
 /// The files that the arguments mean.
@@ -69,12 +69,19 @@ fn is_recorded(file: &Path) -> bool {
 /// those of traces are.
 pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Option<Vec<RankPart>>, Stop> {
     let records = recorded::read(files, Keep::All, &args.reading)?;
-    let RecordedParts { parts, without_times, without_rank, .. } = RecordedParts::of(&records);
+    let RecordedParts { parts, without_times, without_rank, source, of_other_sources, .. } =
+        RecordedParts::of(&records);
     if !parts.is_empty() {
         for (count, why) in [(without_times, "when they ran"), (without_rank, "on which rank they ran")] {
             if count > 0 {
                 say(&format!("Left out: {count} operations, because nothing says {why}"));
             }
+        }
+        if of_other_sources > 0 {
+            note(&format!(
+                "Compared are the records of {}; {of_other_sources} operations of other sources are left out",
+                source.title()
+            ));
         }
         return Ok(Some(parts));
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::RecordsReport;
 use super::census::median;
 use super::groups::{Group, Groups, rank_of};
+use crate::analysis::hang::{Outcome, hang};
 use crate::operation::{Counts, Operation, Source};
 use crate::records::{RecordFile, Records, Remark};
 
@@ -27,6 +28,11 @@ const INSPECTOR_LEAST_BYTES: u64 = 8192;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Diagnosis {
+    /// Ranks have done less than others, or something else.
+    Hang {
+        /// Which, as far as that is proved.
+        ranks: Vec<u32>,
+    },
     /// One collective of one size ran by different algorithms or protocols: ranks disagree, or NCCL changed its mind.
     MixedMethods {
         /// The communicator.
@@ -139,7 +145,8 @@ pub enum Diagnosis {
 }
 
 pub(super) fn of(records: &Records, groups: &Groups, report: &RecordsReport) -> Vec<Diagnosis> {
-    let mut found = mixed(records, groups);
+    let mut found: Vec<Diagnosis> = hangs(records).into_iter().collect();
+    found.extend(mixed(records, groups));
     found.extend(slow_channels(report));
     found.extend(slow_links(report));
     found.extend(bounds(report));
@@ -164,6 +171,16 @@ pub(super) fn of(records: &Records, groups: &Groups, report: &RecordsReport) -> 
         |what, count, files| Diagnosis::Repaired { what, count, files },
     ));
     found
+}
+
+/// Dumps and answers of RAS are made when a job hangs.
+fn hangs(records: &Records) -> Option<Diagnosis> {
+    let is_made_for_that = |file: &RecordFile| matches!(file.source, Some(Source::FlightRecorder | Source::Ras));
+    if !records.files.iter().any(is_made_for_that) {
+        return None;
+    }
+    let report = hang(records);
+    matches!(report.outcome, Outcome::Hung | Outcome::Lagging).then_some(Diagnosis::Hang { ranks: report.culprits })
 }
 
 /// What has to run by one algorithm and protocol: source, communicator, collective and size.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::operation::{Counts, Operation};
+use crate::operation::{Counts, Operation, Source};
 use crate::records::Records;
 use crate::time::Ns;
 
@@ -84,6 +84,8 @@ pub struct Calls {
     pub calls: u64,
     /// How many were left out, because nothing says their rank.
     pub without_rank: u64,
+    /// How many, because another source recorded more.
+    pub of_other_sources: u64,
 }
 
 impl Calls {
@@ -93,8 +95,13 @@ impl Calls {
         let mut kinds: HashMap<CallKind, u32> = HashMap::new();
         let mut streams: HashMap<(u32, Option<usize>, Option<u64>), usize> = HashMap::new();
         let users = users(records);
+        let source = fullest(records);
         for operation in &records.operations {
             let Some(time) = operation.enqueued else { continue };
+            if operation.rank.is_some() && Some(operation.source) != source {
+                calls.of_other_sources += 1;
+                continue;
+            }
             let Some(rank) = operation.rank.map(|rank| rank.0) else {
                 calls.without_rank += 1;
                 continue;
@@ -136,6 +143,14 @@ impl Calls {
     pub(super) fn all(&self, stream: &Stream, is: fn(&CallKind) -> bool) -> bool {
         stream.calls.iter().all(|call| is(&self.kinds[call.kind as usize]))
     }
+}
+
+/// The source with the most calls of known rank. Sources know communicators and streams by different names, so that one call would be two.
+fn fullest(records: &Records) -> Option<Source> {
+    let mut calls: BTreeMap<Source, u64> = BTreeMap::new();
+    let of_rank = |operation: &&Operation| operation.enqueued.is_some() && operation.rank.is_some();
+    records.operations.iter().filter(of_rank).for_each(|of| *calls.entry(of.source).or_default() += 1);
+    calls.into_iter().max_by_key(|(source, calls)| (*calls, std::cmp::Reverse(*source))).map(|(source, _)| source)
 }
 
 /// By rank and stream: the communicator that uses it; `None` if there are several.

@@ -186,7 +186,7 @@ impl EntryReport {
         let calls = Calls::of(records);
         let groups = Groups::of(&calls);
         let mut report = EntryReport {
-            calls: calls.calls + calls.without_rank,
+            calls: calls.calls + calls.without_rank + calls.of_other_sources,
             ranks_here: calls.ranks.clone(),
             outliers,
             layout: groups.layout.clone(),
@@ -206,6 +206,7 @@ impl EntryReport {
             ("on streams that no other rank has", groups.alone_calls + short),
             ("that some rank of the group lacks", seen - report.compared),
             ("without a rank", calls.without_rank),
+            ("of another source, which has fewer", calls.of_other_sources),
         ] {
             if count > 0 {
                 report.not_compared.insert(reason, count);

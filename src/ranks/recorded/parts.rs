@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::operation::{Counts, Operation};
+use crate::operation::{Counts, Operation, Source};
 use crate::ranks::part::{Group, Kind, PartStack, RankPart, RankSource, Row, VERSION};
 use crate::records::Records;
 use crate::time::{Ns, Window};
@@ -22,15 +22,19 @@ pub struct RecordedParts {
     pub without_times: u64,
     /// How many, because nothing says on which rank.
     pub without_rank: u64,
+    /// The source that the parts are of.
+    pub source: Source,
+    /// How many operations other sources have.
+    pub of_other_sources: u64,
 }
 
 impl RecordedParts {
-    /// The parts of the operations whose start and end are known.
+    /// The parts of the operations whose start and end are known. Where several sources recorded the job, those of the source with the most such
+    /// operations: their communicators have different names, so that one collective would be two.
     pub fn of(records: &Records) -> Self {
         let mut found = RecordedParts::default();
-        let whole = whole_job(records);
-        let mut by_rank: BTreeMap<u32, Vec<(Ns, Ns, usize)>> = BTreeMap::new();
-        let ranks_of_files = ranks_of_files(records, whole);
+        let ranks_of_files = ranks_of_files(records);
+        let mut by_source: BTreeMap<Source, BTreeMap<u32, Vec<(Ns, Ns, usize)>>> = BTreeMap::new();
         for (at, operation) in records.operations.iter().enumerate() {
             let Some((start, dur)) = times(operation) else {
                 found.without_times += 1;
@@ -40,8 +44,14 @@ impl RecordedParts {
                 found.without_rank += 1;
                 continue;
             };
-            by_rank.entry(rank).or_default().push((start, dur, at));
+            by_source.entry(operation.source).or_default().entry(rank).or_default().push((start, dur, at));
         }
+        let operations = |ranks: &BTreeMap<u32, Vec<_>>| ranks.values().map(Vec::len).sum::<usize>() as u64;
+        let all: u64 = by_source.values().map(operations).sum();
+        let best = by_source.into_iter().max_by_key(|(source, ranks)| (operations(ranks), std::cmp::Reverse(*source)));
+        let Some((source, by_rank)) = best else { return found };
+        found.source = source;
+        found.of_other_sources = all - operations(&by_rank);
         let members = members(records, &ranks_of_files);
         let functions = functions(records);
         for (rank, mut rows) in by_rank {
@@ -59,28 +69,33 @@ fn times(operation: &Operation) -> Option<(Ns, Ns)> {
     Some((start, took))
 }
 
-/// The communicator that every file has and that is larger than all others: a rank in it is a rank of the job.
-fn whole_job(records: &Records) -> Option<usize> {
+/// By source: the communicator that all of its files have and that is larger than all others, or the only one. A rank in it is a rank of the
+/// job.
+fn whole_job(records: &Records, source: Source) -> Option<usize> {
     let mut files: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
     let mut all = BTreeSet::new();
-    for (operation, file) in records.operations.iter().zip(&records.file_of) {
+    for (operation, file) in records.operations.iter().zip(&records.file_of).filter(|(of, _)| of.source == source) {
         all.insert(*file);
         if let Some(communicator) = operation.communicator {
             files.entry(communicator).or_default().insert(*file);
         }
     }
     let size = |communicator: &usize| records.communicators.get(*communicator).and_then(|of| of.size);
-    let most = files.keys().filter_map(size).max()?;
-    let mut largest = files.iter().filter(|(communicator, _)| size(communicator) == Some(most));
+    let most = files.keys().filter_map(size).max();
+    let mut largest = files.iter().filter(|(communicator, _)| size(communicator) == most);
     let (Some((communicator, of)), None) = (largest.next(), largest.next()) else { return None };
     (*of == all).then_some(*communicator)
 }
 
 /// By file: the rank whose records it has, by its rank in the communicator of the whole job.
-fn ranks_of_files(records: &Records, whole: Option<usize>) -> HashMap<u32, u32> {
+fn ranks_of_files(records: &Records) -> HashMap<u32, u32> {
+    let sources: BTreeSet<Source> = records.operations.iter().map(|operation| operation.source).collect();
+    let whole: BTreeMap<Source, usize> =
+        sources.into_iter().filter_map(|source| Some((source, whole_job(records, source)?))).collect();
     let mut ranks: HashMap<u32, Option<u32>> = HashMap::new();
     for (operation, file) in records.operations.iter().zip(&records.file_of) {
-        if whole.is_some() && operation.communicator == whole {
+        let of_job = whole.get(&operation.source);
+        if of_job.is_some() && operation.communicator.as_ref() == of_job {
             let rank = ranks.entry(*file).or_insert(operation.place);
             // A file of several ranks is of none.
             *rank = rank.filter(|rank| operation.place == Some(*rank));

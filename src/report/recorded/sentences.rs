@@ -92,6 +92,7 @@ fn within(communicator: Option<&str>) -> String {
 /// The name of a sort of diagnosis, for programs.
 pub(super) fn kind(diagnosis: &Diagnosis) -> &'static str {
     match diagnosis {
+        Diagnosis::Hang { .. } => "hang",
         Diagnosis::MixedMethods { .. } => "mixed-methods",
         Diagnosis::SlowChannel { .. } => "slow-channel",
         Diagnosis::SlowLink { .. } => "slow-link",
@@ -109,6 +110,8 @@ pub(super) fn kind(diagnosis: &Diagnosis) -> &'static str {
 /// What is off.
 pub(super) fn sentence(diagnosis: &Diagnosis) -> String {
     match diagnosis {
+        Diagnosis::Hang { ranks } if ranks.is_empty() => "Ranks have done less than others of their group.".to_owned(),
+        Diagnosis::Hang { ranks } => format!("The job hangs, or is held up, on {}.", some_ranks(ranks)),
         Diagnosis::MixedMethods { communicator, collective, bytes, methods } => {
             let of_size = bytes.map_or(String::new(), |bytes| format!(" of {}", size(bytes)));
             let ways: Vec<String> =
@@ -202,6 +205,7 @@ fn phase(bound: &str) -> &str {
 /// What to do about it; `None` where nothing is to be done.
 pub(super) fn advice(diagnosis: &Diagnosis) -> Option<&'static str> {
     Some(match diagnosis {
+        Diagnosis::Hang { .. } => "ask `nccl-stacks hang` with the same files: it says in which call, and why.",
         Diagnosis::MixedMethods { .. } => {
             "compare the environment (NCCL_ALGO, NCCL_PROTO, NCCL version, topology) of these ranks."
         }
