@@ -28,13 +28,16 @@ pub struct RecordedParts {
     pub of_other_sources: u64,
 }
 
+/// Operations by their starts: how long they took, and their positions.
+type Timed = Vec<(Ns, Ns, usize)>;
+
 impl RecordedParts {
     /// The parts of the operations whose start and end are known. Where several sources recorded the job, those of the source with the most such
     /// operations: their communicators have different names, so that one collective would be two.
     pub fn of(records: &Records) -> Self {
         let mut found = RecordedParts::default();
         let ranks_of_files = ranks_of_files(records);
-        let mut by_source: BTreeMap<Source, BTreeMap<u32, Vec<(Ns, Ns, usize)>>> = BTreeMap::new();
+        let mut by_source: BTreeMap<Source, BTreeMap<u32, Timed>> = BTreeMap::new();
         for (at, operation) in records.operations.iter().enumerate() {
             let Some((start, dur)) = times(operation) else {
                 found.without_times += 1;
@@ -46,7 +49,7 @@ impl RecordedParts {
             };
             by_source.entry(operation.source).or_default().entry(rank).or_default().push((start, dur, at));
         }
-        let operations = |ranks: &BTreeMap<u32, Vec<_>>| ranks.values().map(Vec::len).sum::<usize>() as u64;
+        let operations = |ranks: &BTreeMap<u32, Timed>| ranks.values().map(Vec::len).sum::<usize>() as u64;
         let all: u64 = by_source.values().map(operations).sum();
         let best = by_source.into_iter().max_by_key(|(source, ranks)| (operations(ranks), std::cmp::Reverse(*source)));
         let Some((source, by_rank)) = best else { return found };
