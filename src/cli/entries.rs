@@ -11,12 +11,12 @@ use nccl_stacks::report::Screen;
 use nccl_stacks::report::ranks::RankForm;
 use nccl_stacks::report::ranks::entries::{EntryForm, entries};
 
-use super::args::{Colour, Ranks};
+use super::args::Ranks;
 use super::failure::Failure;
 use super::output::Output;
 use super::stop::Stop;
 use super::terminal::{note, say};
-use super::{notes, opening, recorded, terminal, traces};
+use super::{notes, opening, recorded, traces};
 
 /// The files that the arguments mean.
 #[derive(Default)]
@@ -99,18 +99,12 @@ pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Opt
     let screen = Screen {
         width: output.width(),
         verbose: args.reading.verbose,
-        colour: match args.color {
-            Colour::Auto => output.width().is_some() && terminal::stdout_has_colours(),
-            Colour::Always => true,
-            Colour::Never => false,
-        },
+        colour: output.has_colours(args.color),
         ..Screen::default()
     };
-    let mut names: Vec<String> = args.traces.iter().map(|name| name.display().to_string()).collect();
-    names.sort();
+    let name = traces::in_order(&args.traces);
     let mut bytes = Vec::new();
-    entries(&report, form, &names.join(", "), args.limit, &screen, &mut bytes)
-        .map_err(|source| Failure::Form { source })?;
+    entries(&report, form, &name, args.limit, &screen, &mut bytes).map_err(|source| Failure::Form { source })?;
     output.finish(&bytes)?;
     if let Some(path) = &args.output {
         notes::answer_written(path, bytes.len() as u64);

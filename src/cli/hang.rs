@@ -8,13 +8,14 @@ use nccl_stacks::report::Screen;
 use nccl_stacks::report::format::count;
 use nccl_stacks::report::hang::{HangForm, verdict, write};
 
-use super::args::{Colour, Hang};
+use super::args::Hang;
 use super::failure::Failure;
 use super::notes;
 use super::output::Output;
 use super::recorded;
 use super::stop::Stop;
-use super::terminal::{self, note};
+use super::terminal::note;
+use super::traces;
 
 /// Of files larger than this, in bytes, not all calls of logs are kept: a call takes several times the memory of its line.
 const LARGE: u64 = 256 << 20;
@@ -41,21 +42,15 @@ pub(super) fn run(args: &Hang) -> Result<(), Stop> {
             "Nothing found: the records have no operation and no count by which to judge.".to_owned(),
         ));
     }
-    // In any order they are the same answer.
-    let mut names: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();
-    names.sort();
+    let name = traces::in_order(&args.files);
     let screen = Screen {
         width: output.width(),
         verbose: args.reading.verbose,
-        colour: match args.color {
-            Colour::Auto => output.width().is_some() && terminal::stdout_has_colours(),
-            Colour::Always => true,
-            Colour::Never => false,
-        },
+        colour: output.has_colours(args.color),
         ..Screen::default()
     };
     let mut bytes = Vec::new();
-    write(&report, form, &names.join(", "), &screen, &mut bytes).map_err(|source| Failure::Form { source })?;
+    write(&report, form, &name, &screen, &mut bytes).map_err(|source| Failure::Form { source })?;
     output.finish(&bytes)?;
     if let Some(path) = &args.output {
         notes::answer_written(path, bytes.len() as u64);

@@ -8,6 +8,7 @@ use tempfile::NamedTempFile;
 
 use nccl_stacks::error::Error;
 
+use super::args::Colour;
 use super::failure::Failure;
 use super::interrupt::Unfinished;
 use super::stop::Stop;
@@ -64,6 +65,15 @@ impl Output {
         match self {
             Output::Stdout => terminal::stdout_width().map(usize::from),
             Output::File { .. } | Output::Device { .. } => None,
+        }
+    }
+
+    /// Whether the answer has colours.
+    pub(super) fn has_colours(&self, when: Colour) -> bool {
+        match when {
+            Colour::Auto => self.width().is_some() && terminal::stdout_has_colours(),
+            Colour::Always => true,
+            Colour::Never => false,
         }
     }
 

@@ -16,14 +16,14 @@ use nccl_stacks::report::Screen;
 use nccl_stacks::report::format::visible;
 use nccl_stacks::report::ranks::{RankAnswer, RankForm};
 
-use super::args::{Climbing, Colour, RankOf, Ranks, Reading, Selection, Span};
+use super::args::{Climbing, RankOf, Ranks, Reading, Selection, Span};
 use super::entries::Inputs;
 use super::failure::Failure;
 use super::output::{Output, Target};
 use super::question::{Answered, Answers, Prepared, Question, Reduce};
 use super::stop::Stop;
-use super::terminal::{self, note, say};
-use super::{entries, notes, opening, span};
+use super::terminal::{note, say};
+use super::{entries, notes, opening, span, traces};
 
 pub(super) fn run(args: &Ranks) -> Result<(), Stop> {
     let form = if args.json { RankForm::Json } else { RankForm::from(args.format) };
@@ -35,9 +35,8 @@ pub(super) fn run(args: &Ranks) -> Result<(), Stop> {
             parts => parts,
         },
     };
-    if !records.is_empty() && of_records.is_none() {
-        let names: Vec<String> = records.iter().map(|file| visible(&file.display().to_string()).into_owned()).collect();
-        say(&format!("Left out, because they are records and the others are traces: {}", names.join(", ")));
+    if of_records.is_none() {
+        report_left_out(&records);
     }
     let others: Vec<&Path> = args.selection.family_file.iter().chain(&files).map(PathBuf::as_path).collect();
     let output = Output::open(args.output.as_deref(), &others)?;
@@ -68,18 +67,11 @@ pub(super) fn run(args: &Ranks) -> Result<(), Stop> {
             say(&format!("Left out: {line}"));
         }
     }
-    // In any order they are the same answer.
-    let mut names: Vec<String> = args.traces.iter().map(|trace| trace.display().to_string()).collect();
-    names.sort();
-    let name = names.join(", ");
+    let name = traces::in_order(&args.traces);
     let screen = Screen {
         width: output.width(),
         verbose: args.reading.verbose,
-        colour: match args.color {
-            Colour::Auto => output.width().is_some() && terminal::stdout_has_colours(),
-            Colour::Always => true,
-            Colour::Never => false,
-        },
+        colour: output.has_colours(args.color),
         ..Screen::default()
     };
     let answer = RankAnswer::new(&compared, &report, &name).shown(screen, args.limit);
@@ -91,6 +83,14 @@ pub(super) fn run(args: &Ranks) -> Result<(), Stop> {
     let exceeded: Vec<&str> =
         args.fail_if.iter().filter(|bound| bound.is_exceeded(&report)).map(|bound| bound.text.as_str()).collect();
     if exceeded.is_empty() { Ok(()) } else { Err(Stop::Exceeded(format!("Beyond: {}", exceeded.join(", ")))) }
+}
+
+/// Says which records are left out beside traces.
+fn report_left_out(records: &[PathBuf]) {
+    if !records.is_empty() {
+        let names: Vec<String> = records.iter().map(|file| visible(&file.display().to_string()).into_owned()).collect();
+        say(&format!("Left out, because they are records and the others are traces: {}", names.join(", ")));
+    }
 }
 
 /// The answer's bytes: through gzip if they are a trace for a file whose name says so. The header has neither a time nor a name, so

@@ -2,13 +2,13 @@
 
 use nccl_stacks::report::{Answer, Form, Screen};
 
-use super::args::{Colour, Stacks};
+use super::args::Stacks;
 use super::failure::Failure;
 use super::output::Output;
 use super::question::{Asked, Question};
 use super::stop::Stop;
 use super::terminal::say;
-use super::{captures, notes, opening, recorded, span, terminal};
+use super::{captures, notes, opening, recorded, span};
 
 /// How many callers are shown in text by default, above the user's own code: enough to see where it comes from, few enough for a screen.
 const DEPTH: usize = 6;
@@ -67,11 +67,7 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
         depth: Some(depth).filter(|depth| *depth > 0),
         full_stacks: args.full_stacks,
         verbose: args.reading.verbose,
-        colour: match args.color {
-            Colour::Auto => output.width().is_some() && terminal::stdout_has_colours(),
-            Colour::Always => true,
-            Colour::Never => false,
-        },
+        colour: output.has_colours(args.color),
     };
     let answer = Answer::new(&report, &name).weight(args.weight.into()).screen(screen);
     let mut bytes = Vec::new();

@@ -103,6 +103,13 @@ fn matching(path: &Path) -> Result<Vec<PathBuf>, Stop> {
     Err(Failure::NoSuchFile { path: path.to_owned(), near: near.into_iter().map(|(_, file)| file).collect() }.into())
 }
 
+/// What the arguments are called together. In any order they are the same answer.
+pub(super) fn in_order(arguments: &[PathBuf]) -> String {
+    let mut names: Vec<String> = arguments.iter().map(|argument| argument.display().to_string()).collect();
+    names.sort();
+    names.join(", ")
+}
+
 /// The names in a folder, sorted.
 fn names_in(folder: &Path) -> std::io::Result<Vec<String>> {
     let mut names: Vec<String> = std::fs::read_dir(folder)?

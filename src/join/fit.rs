@@ -80,63 +80,15 @@ pub(super) fn assign(
     records: &Records,
     of_records: &[OfRecords],
 ) -> Vec<Fit> {
-    let mut all: Vec<(usize, Pairs)> = Vec::new();
-    let mut otherwise = vec![Unjoined::OtherRank; of_records.len()];
-    let mut others: BTreeSet<(Source, u32, Option<RankId>)> = BTreeSet::new();
-    let mut clocks: BTreeMap<_, Ns> = BTreeMap::new();
-    // The longest first: what is found of a file's clock by many records holds for its few others.
-    let mut longest: Vec<(usize, &OfRecords)> = of_records.iter().enumerate().collect();
-    longest.sort_by_key(|(_, record)| std::cmp::Reverse(record.rows.len()));
-    for (at, record) in longest {
-        let known = record.communicator.and_then(|at| records.communicators.get(at));
-        let mut of_other_places = BTreeSet::new();
-        let mut of_this = BTreeSet::new();
-        for (place, trace) in of_trace.iter().enumerate() {
-            let group = trace.communicator.and_then(|at| operations.communicators.get(at));
-            if may_be(trace, group, record, known) {
-                of_this.insert(trace.rank);
-                otherwise[at] = otherwise[at].max(Unjoined::NoGroup);
-                let clock = (record.source, record.file, trace.rank);
-                match fit(operations, place, trace, records, record, clocks.get(&clock).copied()) {
-                    Fitting::Pairs(pairs) => {
-                        if let (Some(offset), true) = (pairs.offset, pairs.pairs.len() >= MANY) {
-                            clocks.entry(clock).or_insert(offset);
-                        }
-                        all.push((at, pairs));
-                    }
-                    Fitting::SeveralPlaces => otherwise[at] = Unjoined::SeveralPlaces,
-                    Fitting::No => {}
-                }
-            } else if is_of_another_place(trace, group, record, known) {
-                of_other_places.insert(trace.rank);
-            }
-        }
-        if is_of_one_process(record.source) {
-            others.extend(of_other_places.difference(&of_this).map(|rank| (record.source, record.file, *rank)));
-        }
-    }
-    // A file with a communicator at another place than the trace's rank has is of another rank as a whole.
-    all.retain(|(at, pairs)| {
-        let record = &of_records[*at];
-        let is_other = others.contains(&(record.source, record.file, of_trace[pairs.trace].rank));
-        if is_other {
-            otherwise[*at] = Unjoined::OtherRank;
-        }
-        !is_other
-    });
-    // Most files are of one process. The ranks of a job run in step, so that the few operations of a small group fit several ranks; all
-    // operations of a file together fit one best.
-    let process = |at: usize, pairs: &Pairs| (of_records[at].source, of_records[at].file, of_trace[pairs.trace].rank);
-    let mut covered: BTreeMap<_, BTreeSet<usize>> = BTreeMap::new();
-    for (at, pairs) in &all {
-        covered.entry(process(*at, pairs)).or_default().insert(pairs.trace);
-    }
-    let kernels = |traces: &BTreeSet<usize>| traces.iter().map(|trace| of_trace[*trace].rows.len()).sum::<usize>();
-    let totals: BTreeMap<_, usize> = covered.iter().map(|(process, traces)| (*process, kernels(traces))).collect();
+    let Candidates { mut all, otherwise } = Candidates::of(operations, of_trace, records, of_records);
     // Shares that hardly differ are decided by the times.
     let steps = |share: f64| (share * 50.0).round() as i64;
+    let covered = covered(&all, of_trace, of_records);
     all.sort_by(|(a, left), (b, right)| {
-        let total = |at: usize, pairs: &Pairs| totals.get(&process(at, pairs)).copied().unwrap_or_default();
+        let total = |at: usize, pairs: &Pairs| {
+            let process = process_of(&of_records[at], &of_trace[pairs.trace]);
+            covered.get(&process).copied().unwrap_or_default()
+        };
         let by_total = total(*b, right).cmp(&total(*a, left));
         let by_share = by_total.then(steps(right.share).cmp(&steps(left.share)));
         by_share.then(left.distance.total_cmp(&right.distance)).then(a.cmp(b)).then(left.trace.cmp(&right.trace))
@@ -153,7 +105,7 @@ pub(super) fn assign(
         if own.best.is_some() || is_taken {
             continue;
         }
-        if doubtful.contains_key(&(at, pairs.trace)) {
+        if doubtful.contains(&(at, pairs.trace)) {
             own.otherwise = Unjoined::SeveralGroups;
             continue;
         }
@@ -163,14 +115,98 @@ pub(super) fn assign(
     fits
 }
 
+/// A file of records, and a rank of the trace that it may be of.
+type Process = (Source, u32, Option<RankId>);
+
+fn process_of(record: &OfRecords, trace: &OfTrace) -> Process {
+    (record.source, record.file, trace.rank)
+}
+
+/// How many kernels of a rank fit records of a file. Most files are of one process. The ranks of a job run in step, so that the few
+/// operations of a small group fit several ranks; all operations of a file together fit one best.
+fn covered(all: &[(usize, Pairs)], of_trace: &[OfTrace], of_records: &[OfRecords]) -> BTreeMap<Process, usize> {
+    let mut covered: BTreeMap<Process, BTreeSet<usize>> = BTreeMap::new();
+    for (at, pairs) in all {
+        let process = process_of(&of_records[*at], &of_trace[pairs.trace]);
+        covered.entry(process).or_default().insert(pairs.trace);
+    }
+    let kernels = |traces: BTreeSet<usize>| traces.iter().map(|trace| of_trace[*trace].rows.len()).sum::<usize>();
+    covered.into_iter().map(|(process, traces)| (process, kernels(traces))).collect()
+}
+
+/// All sequences that fit one of the trace, and by sequence why it is not joined if none of them is taken.
+struct Candidates {
+    all: Vec<(usize, Pairs)>,
+    otherwise: Vec<Unjoined>,
+}
+
+impl Candidates {
+    fn of(operations: &Operations, of_trace: &[OfTrace], records: &Records, of_records: &[OfRecords]) -> Self {
+        let mut found = Candidates { all: Vec::new(), otherwise: vec![Unjoined::OtherRank; of_records.len()] };
+        let mut others: BTreeSet<Process> = BTreeSet::new();
+        let mut clocks: BTreeMap<Process, Ns> = BTreeMap::new();
+        // The longest first: what is found of a file's clock by many records holds for its few others.
+        let mut longest: Vec<(usize, &OfRecords)> = of_records.iter().enumerate().collect();
+        longest.sort_by_key(|(_, record)| std::cmp::Reverse(record.rows.len()));
+        for (at, record) in longest {
+            let known = record.communicator.and_then(|at| records.communicators.get(at));
+            let (mut of_this, mut of_other_places) = (BTreeSet::new(), BTreeSet::new());
+            for (place, trace) in of_trace.iter().enumerate() {
+                let group = trace.communicator.and_then(|at| operations.communicators.get(at));
+                let process = process_of(record, trace);
+                if may_be(trace, group, record, known) {
+                    of_this.insert(process);
+                    let clock = clocks.get(&process).copied();
+                    let fitting = fit(operations, place, trace, records, record, clock);
+                    if let Some(offset) = found.take(at, fitting) {
+                        clocks.entry(process).or_insert(offset);
+                    }
+                } else if is_of_another_place(trace, group, record, known) {
+                    of_other_places.insert(process);
+                }
+            }
+            if is_of_one_process(record.source) {
+                others.extend(of_other_places.difference(&of_this));
+            }
+        }
+        // A file with a communicator at another place than the trace's rank has is of another rank as a whole.
+        let Candidates { all, otherwise } = &mut found;
+        all.retain(|(at, pairs)| {
+            let is_other = others.contains(&process_of(&of_records[*at], &of_trace[pairs.trace]));
+            if is_other {
+                otherwise[*at] = Unjoined::OtherRank;
+            }
+            !is_other
+        });
+        found
+    }
+
+    /// Keeps how a sequence fits. Returns how far its clock is ahead if enough pairs show that.
+    fn take(&mut self, at: usize, fitting: Fitting) -> Option<Ns> {
+        self.otherwise[at] = self.otherwise[at].max(Unjoined::NoGroup);
+        match fitting {
+            Fitting::Pairs(pairs) => {
+                let offset = pairs.offset.filter(|_| pairs.pairs.len() >= MANY);
+                self.all.push((at, pairs));
+                offset
+            }
+            Fitting::SeveralPlaces => {
+                self.otherwise[at] = Unjoined::SeveralPlaces;
+                None
+            }
+            Fitting::No => None,
+        }
+    }
+}
+
 /// Whether a file of a source is of one process, and so of one rank.
 fn is_of_one_process(source: Source) -> bool {
     matches!(source, Source::Inspector | Source::Comma | Source::FlightRecorder)
 }
 
 /// The best fits of sequences that fit another as well.
-fn doubtful(all: &[(usize, Pairs)], steps: impl Fn(f64) -> i64) -> HashMap<(usize, usize), ()> {
-    let mut found = HashMap::new();
+fn doubtful(all: &[(usize, Pairs)], steps: impl Fn(f64) -> i64) -> BTreeSet<(usize, usize)> {
+    let mut found = BTreeSet::new();
     let mut best: BTreeMap<usize, &Pairs> = BTreeMap::new();
     for (at, pairs) in all {
         let Some(first) = best.get(at) else {
@@ -180,8 +216,8 @@ fn doubtful(all: &[(usize, Pairs)], steps: impl Fn(f64) -> i64) -> HashMap<(usiz
         let is_as_good = steps(first.share) == steps(pairs.share)
             && pairs.distance <= (first.distance * BETTER).max(first.distance + SAME);
         if is_as_good {
-            found.insert((*at, first.trace), ());
-            found.insert((*at, pairs.trace), ());
+            found.insert((*at, first.trace));
+            found.insert((*at, pairs.trace));
         }
     }
     found
