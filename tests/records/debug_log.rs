@@ -68,6 +68,25 @@ fn calls_find_their_communicator_and_choice() {
 }
 
 #[test]
+fn choices_may_be_many() {
+    // More than are looked through, each twice.
+    let mut text = INIT.to_owned();
+    for number in 0..200 {
+        text.push_str(&call(101, "AllReduce", number, 64, "0x5600"));
+        let last = number % 100;
+        writeln!(
+            text,
+            "node:100:101 [0] NCCL INFO AllReduce: 64 Bytes -> Algo RING proto LL channel{{Lo..Hi}}={{0..{last}}}"
+        )
+        .unwrap();
+    }
+    let records = Logs::of(&[("nccl.log", &text)]).read(Keep::All);
+    let channels: Vec<_> = records.operations.iter().map(|of| u64::from(of.channels.unwrap())).collect();
+    assert_eq!(channels, (1..=100).chain(1..=100).collect::<Vec<_>>());
+    assert!(records.calls.len() == 100 && records.calls.iter().all(|of| of.count == 2));
+}
+
+#[test]
 fn a_pointer_that_is_used_again_is_another_communicator() {
     let text = INIT.to_owned()
         + &call(101, "AllReduce", 0, 1, "0x5600")

@@ -195,6 +195,20 @@ fn the_odd_rank_is_found_by_majority() {
     }
 }
 
+/// In a damaged file all ranks may differ. What grows with the square of their number is bounded.
+#[test]
+fn of_ranks_that_all_differ_some_are_named() {
+    let call = |rank: u32| {
+        let name = if rank < 600 { "AllReduce".to_owned() } else { format!("Call{rank}") };
+        format!("[1755590104.253968145] [Rank {rank}] Fun {name} Data 64 stream 0x1 opCount 0 groupHash 5\n")
+    };
+    let report = judged(&[("trace.log", (0..2100).map(call).collect())]);
+    assert_eq!((report.outcome, report.hung.len()), (Outcome::Hung, 1));
+    let group = &report.hung[0];
+    assert_eq!((group.waiting_ranks.len(), group.odd_ranks.len(), group.evidence.len()), (600, 999, 100));
+    assert_eq!(report.culprits, group.odd_ranks);
+}
+
 #[test]
 fn a_tie_is_undecidable() {
     let report = of_all([&[("1", "all_reduce", 5, "started")], &[("1", "all_gather", 5, "started")], &[], &[]]);

@@ -174,3 +174,24 @@ impl Group {
         self.members.values().any(uses)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::{Keep, read_as};
+
+    /// Sizes are what a file claims: all groups together do not take more memory than one that is large.
+    #[test]
+    fn the_ranks_of_large_groups_are_listed_up_to_a_limit() {
+        let line = |pointer: u32, size: u32| {
+            format!(
+                "n:1:1 [0] NCCL INFO ncclCommInitRank comm {pointer:#x} rank 0 nranks {size} commId {pointer:#x} - Init COMPLETE\n"
+            )
+        };
+        let text = [line(1, 700_000), line(2, 700_000), line(3, 300_000), line(4, u32::MAX)].concat();
+        let records =
+            read_as(Source::DebugLog, "nccl.log", Box::new(std::io::Cursor::new(text.into_bytes())), Keep::All);
+        let listed: Vec<usize> = Groups::of(&records).all.iter().map(|group| group.name.ranks.len()).collect();
+        assert_eq!(listed, [700_000, 0, 300_000, 0]);
+    }
+}

@@ -299,6 +299,8 @@ mod tests {
             "[1755590104.253968145] [Rank 3] Fu",
             "1755590104.253968145,SOMETHING",
             "[1746686438] epoch 3",
+            // A nanosecond more than 64 bits hold.
+            "[9223372036.854775808] [Rank 3] Fun AllReduce Data 1 stream 0x1",
         ] {
             assert_eq!(parse(garbled.as_bytes()), Line::Garbled, "{garbled}");
         }
