@@ -28,6 +28,7 @@ const EXIT_STATUS: &[(&str, &str)] = &[
     ),
     ("2", "Wrong usage: the arguments are incomplete, or contradict each other or the trace."),
     ("3", "Nothing was found."),
+    ("4", "The job hangs, as hang finds."),
     ("5", "The second trace of diff costs more than --fail-if allows."),
     ("130", "The user left the picker, or interrupted the run."),
 ];
