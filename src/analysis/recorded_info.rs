@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
+use super::recorded::Phases;
 use crate::attribution::operations::Operations;
 use crate::attribution::{Attribution, KernelLaunch};
 use crate::id::SliceId;
@@ -11,7 +12,6 @@ use crate::join::{Joined, JoinedGroup, Unjoined};
 use crate::operation::Operation;
 use crate::records::{ProxyStep, Records};
 use crate::store::Store;
-use crate::time::Ns;
 
 /// What the records of some kernels say. Each map has the number of kernels per value.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -39,47 +39,22 @@ pub struct ProxyTimes {
     pub steps: u64,
     /// How many bytes they moved, as far as that is known.
     pub bytes: u64,
-    /// Waiting for the GPU.
-    #[serde(rename = "gpu_wait_ns")]
-    pub gpu_wait: Ns,
-    /// Sends waiting until the receiver had room.
-    #[serde(rename = "peer_wait_ns")]
-    pub peer_wait: Ns,
-    /// On the network; of receives that includes waiting for the other side.
-    #[serde(rename = "network_ns")]
-    pub network: Ns,
-    /// Receives flushing to the GPU.
-    #[serde(rename = "flush_ns")]
-    pub flush: Ns,
+    /// In which phases these were.
+    #[serde(flatten)]
+    pub phases: Phases,
 }
 
 impl ProxyTimes {
-    /// The phases with their names, in the order of a step.
-    pub fn phases(&self) -> [(&'static str, Ns); 4] {
-        [
-            ("waiting for the GPU", self.gpu_wait),
-            ("waiting for the receiver", self.peer_wait),
-            ("on the network", self.network),
-            ("flushing", self.flush),
-        ]
-    }
-
     fn step(&mut self, step: &ProxyStep) {
         self.steps += 1;
         self.bytes += step.bytes.unwrap_or_default();
-        self.gpu_wait += step.gpu_wait.unwrap_or_default();
-        self.peer_wait += step.peer_wait.unwrap_or_default();
-        self.network += step.network.unwrap_or_default();
-        self.flush += step.flush.unwrap_or_default();
+        self.phases.add(step.gpu_wait, step.peer_wait, step.network, step.flush);
     }
 
     fn add(&mut self, other: &ProxyTimes) {
         self.steps += other.steps;
         self.bytes += other.bytes;
-        self.gpu_wait += other.gpu_wait;
-        self.peer_wait += other.peer_wait;
-        self.network += other.network;
-        self.flush += other.flush;
+        self.phases.merge(&other.phases);
     }
 }
 

@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use nccl_stacks::input;
 use nccl_stacks::ranks::part::RankPart;
 use nccl_stacks::ranks::recorded::entries::EntryReport;
 use nccl_stacks::ranks::recorded::parts::RecordedParts;
-use nccl_stacks::records::{Keep, source_of_input};
+use nccl_stacks::records::Keep;
 use nccl_stacks::report::Screen;
 use nccl_stacks::report::ranks::RankForm;
 use nccl_stacks::report::ranks::entries::{EntryForm, entries};
@@ -16,7 +15,7 @@ use super::failure::Failure;
 use super::output::Output;
 use super::stop::Stop;
 use super::terminal::{note, say};
-use super::{notes, opening, recorded, traces};
+use super::{notes, recorded, traces};
 
 /// The files that the arguments mean.
 #[derive(Default)]
@@ -37,7 +36,7 @@ impl Inputs {
                 Err(_) if argument[0].is_dir() => {
                     let files = recorded::expand(argument)?;
                     // Files of no known source are named where the others are read; without any there is no trace either.
-                    if files.iter().any(|file| is_recorded(file)) {
+                    if files.iter().any(|file| recorded::has_records(file)) {
                         inputs.records.extend(files);
                         continue;
                     }
@@ -46,7 +45,7 @@ impl Inputs {
                 found => found?,
             };
             for file in files {
-                let of_kind = if is_recorded(&file) { &mut inputs.records } else { &mut inputs.traces };
+                let of_kind = if recorded::has_records(&file) { &mut inputs.records } else { &mut inputs.traces };
                 if !of_kind.contains(&file) {
                     of_kind.push(file);
                 }
@@ -54,15 +53,6 @@ impl Inputs {
         }
         Ok(inputs)
     }
-}
-
-/// Whether a file has records. Standard input and pipes are read once, and so are traces.
-fn is_recorded(file: &Path) -> bool {
-    if opening::is_read_once(file) {
-        return false;
-    }
-    // What cannot be opened is an error where it is read.
-    matches!(input::open(file).and_then(source_of_input), Ok(Some(_)))
 }
 
 /// Answers for records that know when NCCL was entered. Of records that know when kernels ran these are the parts: they are compared as

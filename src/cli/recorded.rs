@@ -170,8 +170,13 @@ pub(super) fn store(traces: &[PathBuf], reading: &Reading, options: LoadOptions)
 pub(super) fn is_record(file: &Path) -> bool {
     let name = file.to_string_lossy();
     let is_archive = ARCHIVES.iter().any(|ending| name.ends_with(ending));
-    // An error here occurs again when the file is read as a trace.
-    !is_archive && file.is_file() && input::open(file).and_then(source_of_input).is_ok_and(|source| source.is_some())
+    !is_archive && has_records(file)
+}
+
+/// Whether a file is of a known source, or an archive whose first file of use is. Standard input and pipes are read once, and so are traces.
+pub(super) fn has_records(file: &Path) -> bool {
+    // An error here occurs again when the file is read.
+    !opening::is_read_once(file) && input::open(file).and_then(source_of_input).is_ok_and(|source| source.is_some())
 }
 
 /// All files that are meant. Those of a folder, and of the folders in it, by name; hidden ones are not read.

@@ -14,6 +14,7 @@ use super::frames::{Part, parts, shorten_frame};
 use crate::analysis::collective_info::{Bandwidth, Bytes, CollectiveInfo};
 use crate::analysis::cost::{Cost, Distribution};
 use crate::analysis::origin::names;
+use crate::analysis::recorded::Phases;
 use crate::analysis::recorded_info::RecordedInfo;
 use crate::analysis::stack_key::StackKey;
 use crate::analysis::stacks::{Stack, StackReport};
@@ -233,8 +234,15 @@ fn recorded(stack: &Stack, recorded: &RecordedInfo, out: &mut impl Write) -> io:
         writeln!(out, "{INDENT}  Recorded: {} ({}{of})", said.join(", "), sources.join(", "))?;
     }
     let Some(proxy) = &recorded.proxy else { return Ok(()) };
-    let all: Ns = proxy.phases().iter().map(|(_, time)| *time).sum();
-    let phases = proxy.phases().into_iter().filter(|(_, time)| *time > Ns::ZERO);
+    let Phases { gpu_wait, peer_wait, network, flush, .. } = proxy.phases;
+    let phases = [
+        ("waiting for the GPU", gpu_wait),
+        ("waiting for the receiver", peer_wait),
+        ("on the network", network),
+        ("flushing", flush),
+    ];
+    let all = proxy.phases.all();
+    let phases = phases.into_iter().filter(|(_, time)| *time > Ns::ZERO);
     let shares: Vec<String> =
         phases.map(|(name, time)| format!("{} {name}", percent(time.share_of(all).unwrap_or_default()))).collect();
     let bytes = if proxy.bytes > 0 { format!(", {}", size(proxy.bytes)) } else { String::new() };

@@ -4,38 +4,14 @@
 //! `ts` and `dur` are in ns.
 
 use super::source::Source;
-use super::table::Lookup::{Integer, Row, Scan, Sorted};
-use super::table::{Cell, Column, Lookup, Table};
+use super::table::Lookup::{Integer, Scan, Sorted};
+use super::table::{Cell, Table, id, int, known, size, text};
 use crate::attribution::KernelLaunch;
 use crate::attribution::launches::Evidence;
 use crate::attribution::threads::thread_name;
 use crate::id::{PathId, SliceId};
 use crate::join::Unjoined;
 use crate::operation::{Communicator, Operation};
-
-type CellOf = fn(&Source, usize) -> Cell<'_>;
-
-const fn int(name: &'static str, lookup: Lookup, cell: CellOf) -> Column {
-    Column { name, sql_type: "INTEGER", hidden: false, lookup, cell }
-}
-
-const fn text(name: &'static str, cell: CellOf) -> Column {
-    Column { name, sql_type: "TEXT", hidden: false, lookup: Scan, cell }
-}
-
-const fn id() -> Column {
-    int("id", Row, |_, i| Cell::Int(i as i64))
-}
-
-/// An id or a time; NULL if unknown.
-fn known<T: Into<i64>>(value: Option<T>) -> Cell<'static> {
-    value.map(Into::into).into()
-}
-
-/// A count or a size; NULL if unknown. Every real one fits.
-fn size(value: Option<u64>) -> Cell<'static> {
-    value.and_then(|value| i64::try_from(value).ok()).into()
-}
 
 fn launch(s: &Source, i: usize) -> &KernelLaunch {
     &s.attributed().attribution.kernels[i]

@@ -4,33 +4,14 @@
 
 use super::ranks::{MatchRow, RankRow};
 use super::source::Source;
-use super::table::Lookup::{Integer, Row, Scan, Sorted};
-use super::table::{Cell, Column, Lookup, Table};
+use super::table::Lookup::{Integer, Scan, Sorted};
+use super::table::{Cell, CellOf, Column, Table, id, int, known, text};
 
 /// All of them.
 pub(super) const TABLES: &[&Table] = &[&RANK, &COLLECTIVE_MATCH];
 
-type CellOf = fn(&Source, usize) -> Cell<'_>;
-
-const fn int(name: &'static str, lookup: Lookup, cell: CellOf) -> Column {
-    Column { name, sql_type: "INTEGER", hidden: false, lookup, cell }
-}
-
 const fn real(name: &'static str, cell: CellOf) -> Column {
     Column { name, sql_type: "REAL", hidden: false, lookup: Scan, cell }
-}
-
-const fn text(name: &'static str, cell: CellOf) -> Column {
-    Column { name, sql_type: "TEXT", hidden: false, lookup: Scan, cell }
-}
-
-const fn id() -> Column {
-    int("id", Row, |_, i| Cell::Int(i as i64))
-}
-
-/// An id or a time; NULL if unknown.
-fn known<T: Into<i64>>(value: Option<T>) -> Cell<'static> {
-    value.map(Into::into).into()
 }
 
 fn rank(s: &Source, i: usize) -> &RankRow {

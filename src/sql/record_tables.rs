@@ -1,34 +1,10 @@
 //! The tables of NCCL's own records: what [`crate::records::tables`](crate::records) holds, row by row. Without records they are empty.
 
 use super::source::Source;
-use super::table::Lookup::{Integer, Row, Scan};
-use super::table::{Cell, Column, Lookup, Table};
+use super::table::Lookup::{Integer, Scan};
+use super::table::{Cell, Table, id, int, known, size, text};
 use crate::operation::Communicator;
 use crate::records::{FlowOp, FlowStep, KernelChannel, ProxyOp, ProxyStep, RankStatus, RecordFile};
-
-type CellOf = fn(&Source, usize) -> Cell<'_>;
-
-const fn int(name: &'static str, lookup: Lookup, cell: CellOf) -> Column {
-    Column { name, sql_type: "INTEGER", hidden: false, lookup, cell }
-}
-
-const fn text(name: &'static str, cell: CellOf) -> Column {
-    Column { name, sql_type: "TEXT", hidden: false, lookup: Scan, cell }
-}
-
-const fn id() -> Column {
-    int("id", Row, |_, i| Cell::Int(i as i64))
-}
-
-/// An id or a time; NULL if unknown.
-fn known<T: Into<i64>>(value: Option<T>) -> Cell<'static> {
-    value.map(Into::into).into()
-}
-
-/// A count or a size; NULL if unknown, or too large for SQLite.
-fn size(value: Option<u64>) -> Cell<'static> {
-    value.and_then(|value| i64::try_from(value).ok()).into()
-}
 
 fn number(value: Option<usize>) -> Cell<'static> {
     value.map(|value| value as i64).into()

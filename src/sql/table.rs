@@ -83,6 +83,34 @@ pub struct Column {
     pub cell: fn(&Source, usize) -> Cell<'_>,
 }
 
+/// The value of a column in a row.
+pub(super) type CellOf = fn(&Source, usize) -> Cell<'_>;
+
+/// A column of integers.
+pub(super) const fn int(name: &'static str, lookup: Lookup, cell: CellOf) -> Column {
+    Column { name, sql_type: "INTEGER", hidden: false, lookup, cell }
+}
+
+/// A column of texts, which are found by a scan.
+pub(super) const fn text(name: &'static str, cell: CellOf) -> Column {
+    Column { name, sql_type: "TEXT", hidden: false, lookup: Lookup::Scan, cell }
+}
+
+/// The column with the row's number.
+pub(super) const fn id() -> Column {
+    int("id", Lookup::Row, |_, i| Cell::Int(i as i64))
+}
+
+/// An id or a time; NULL if unknown.
+pub(super) fn known<T: Into<i64>>(value: Option<T>) -> Cell<'static> {
+    value.map(Into::into).into()
+}
+
+/// A count or a size; NULL if unknown, or too large for SQLite.
+pub(super) fn size(value: Option<u64>) -> Cell<'static> {
+    value.and_then(|value| i64::try_from(value).ok()).into()
+}
+
 /// A table. Its rows are numbered from 0.
 pub struct Table {
     pub(super) name: &'static CStr,

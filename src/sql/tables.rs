@@ -7,9 +7,8 @@ use super::launch_tables::{CALL_PATH, COLLECTIVE, KERNEL_LAUNCH};
 use super::record_tables::{
     COMMUNICATOR, FLOW_OP, FLOW_STEP, KERNEL_CHANNEL, PROXY_OP, PROXY_STEP, RANK_STATUS, RECORD_FILE,
 };
-use super::source::Source;
 use super::table::Lookup::{FewValues, Integer, IntegerIn, Row, Scan, Sorted, Text};
-use super::table::{Cell, Column, Lookup, Table};
+use super::table::{Cell, CellOf, Column, Lookup, Table, int};
 use crate::damage::DESCRIPTIONS;
 use crate::damage::Description;
 use crate::event::ArgValue;
@@ -47,12 +46,6 @@ pub const TABLES: &[&Table] = &[
     &FLOW_OP,
     &FLOW_STEP,
 ];
-
-type CellOf = fn(&Source, usize) -> Cell<'_>;
-
-const fn int(name: &'static str, lookup: Lookup, cell: CellOf) -> Column {
-    Column { name, sql_type: "INTEGER", hidden: false, lookup, cell }
-}
 
 const fn text(name: &'static str, lookup: Lookup, cell: CellOf) -> Column {
     Column { name, sql_type: "TEXT", hidden: false, lookup, cell }

@@ -88,7 +88,7 @@ fn variants_are_read() {
     assert_eq!((report.communicators.len(), report.communicators[0].name.as_deref()), (1, Some("pp")));
     assert_eq!(report.bandwidth_check.unwrap().agree, 2);
     let both = &report.proxies[0];
-    assert_eq!((both.direction, both.bound, both.all()), ("both", Some("network-or-late-peer"), Ns(17_000)));
+    assert_eq!((both.direction, both.bound, both.phases.all()), ("both", Some("network-or-late-peer"), Ns(17_000)));
 }
 
 #[test]

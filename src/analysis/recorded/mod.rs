@@ -23,7 +23,7 @@ pub use diagnoses::Diagnosis;
 pub use files::FileRow;
 pub use groups::CommunicatorRow;
 pub use links::{LinkRow, PairRow};
-pub use proxy::ProxyRow;
+pub use proxy::{Phases, ProxyRow};
 
 use crate::records::Records;
 use flows::FlowReport;

@@ -11,6 +11,50 @@ use super::groups::{Group, Groups, rank_of};
 use crate::records::Records;
 use crate::time::Ns;
 
+/// How long steps of proxies were in each phase, summed up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Phases {
+    /// Waiting for the GPU: to fill the buffer of a send, or to empty that of a receive.
+    #[serde(rename = "gpu_wait_ns")]
+    pub gpu_wait: Ns,
+    /// Sends waiting for the receiver to have room.
+    #[serde(rename = "peer_wait_ns")]
+    pub peer_wait: Ns,
+    /// On the network; of a receive that includes waiting for the rank that sends.
+    #[serde(rename = "network_ns")]
+    pub network: Ns,
+    /// Flushing what arrived to the GPU.
+    #[serde(rename = "flush_ns")]
+    pub flush: Ns,
+}
+
+impl Phases {
+    /// Adds the phases of a step or of several, as far as they are known.
+    pub(in crate::analysis) fn add(
+        &mut self,
+        gpu_wait: Option<Ns>,
+        peer_wait: Option<Ns>,
+        network: Option<Ns>,
+        flush: Option<Ns>,
+    ) {
+        let sums = [&mut self.gpu_wait, &mut self.peer_wait, &mut self.network, &mut self.flush];
+        for (sum, phase) in sums.into_iter().zip([gpu_wait, peer_wait, network, flush]) {
+            *sum += phase.unwrap_or_default();
+        }
+    }
+
+    /// Adds other sums.
+    pub(in crate::analysis) fn merge(&mut self, other: &Phases) {
+        self.add(Some(other.gpu_wait), Some(other.peer_wait), Some(other.network), Some(other.flush));
+    }
+
+    /// All phases together.
+    pub fn all(&self) -> Ns {
+        self.gpu_wait + self.peer_wait + self.network + self.flush
+    }
+}
+
 /// The phases of a rank's steps in one direction.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -25,18 +69,9 @@ pub struct ProxyRow {
     pub operations: u64,
     /// How many steps are recorded.
     pub steps: u64,
-    /// Waiting for the GPU: to fill the buffer of a send, or to empty that of a receive.
-    #[serde(rename = "gpu_wait_ns")]
-    pub gpu_wait: Ns,
-    /// Sends waiting for the receiver to have room.
-    #[serde(rename = "peer_wait_ns")]
-    pub peer_wait: Ns,
-    /// On the network; of a receive that includes waiting for the rank that sends.
-    #[serde(rename = "network_ns")]
-    pub network: Ns,
-    /// Flushing what arrived to the GPU.
-    #[serde(rename = "flush_ns")]
-    pub flush: Ns,
+    /// In which phases these were.
+    #[serde(flatten)]
+    pub phases: Phases,
     /// What bounds them: `gpu`, `receiver-late`, `network`, `network-or-late-peer` or `flush`; `None` without any phase.
     pub bound: Option<&'static str>,
     /// The share of that phase in all.
@@ -44,26 +79,15 @@ pub struct ProxyRow {
 }
 
 impl ProxyRow {
-    fn add(&mut self, gpu_wait: Option<Ns>, peer_wait: Option<Ns>, network: Option<Ns>, flush: Option<Ns>) {
-        let sums = [&mut self.gpu_wait, &mut self.peer_wait, &mut self.network, &mut self.flush];
-        for (sum, phase) in sums.into_iter().zip([gpu_wait, peer_wait, network, flush]) {
-            *sum += phase.unwrap_or_default();
-        }
-    }
-
-    /// All phases together.
-    pub fn all(&self) -> Ns {
-        self.gpu_wait + self.peer_wait + self.network + self.flush
-    }
-
     fn judge(&mut self) {
         // While a receive waits, the network may be slow or the other side late; only its own send steps say which.
         let network = if self.direction == "send" { "network" } else { "network-or-late-peer" };
+        let Phases { gpu_wait, peer_wait, flush, .. } = self.phases;
         let phases =
-            [("gpu", self.gpu_wait), ("receiver-late", self.peer_wait), (network, self.network), ("flush", self.flush)];
+            [("gpu", gpu_wait), ("receiver-late", peer_wait), (network, self.phases.network), ("flush", flush)];
         let largest = phases.into_iter().rev().max_by_key(|(_, time)| *time).filter(|(_, time)| *time > Ns::ZERO);
         self.bound = largest.map(|(name, _)| name);
-        self.bound_share = largest.and_then(|(_, time)| time.share_of(self.all()));
+        self.bound_share = largest.and_then(|(_, time)| time.share_of(self.phases.all()));
     }
 }
 
@@ -81,7 +105,7 @@ pub(super) fn of(records: &Records, groups: &Groups) -> Vec<ProxyRow> {
     for step in &records.proxy_steps {
         let Some(row) = keys.get(step.proxy_op).and_then(|key| rows.get_mut(key)) else { continue };
         row.steps += 1;
-        row.add(step.gpu_wait, step.peer_wait, step.network, step.flush);
+        row.phases.add(step.gpu_wait, step.peer_wait, step.network, step.flush);
     }
     for measure in &records.measures {
         let phases = [measure.gpu_wait, measure.peer_wait, measure.network, measure.flush];
@@ -91,7 +115,7 @@ pub(super) fn of(records: &Records, groups: &Groups) -> Vec<ProxyRow> {
         }
         let row = rows.entry((groups.group(operation.communicator), rank_of(operation), "both")).or_default();
         row.operations += 1;
-        row.add(measure.gpu_wait, measure.peer_wait, measure.network, measure.flush);
+        row.phases.add(measure.gpu_wait, measure.peer_wait, measure.network, measure.flush);
     }
     let row = |((group, rank, direction), row): (Key, ProxyRow)| {
         let mut row = ProxyRow { communicator: groups.key(group), rank, direction, ..row };
@@ -110,10 +134,10 @@ mod tests {
         let mut row = ProxyRow { direction: "send", ..ProxyRow::default() };
         row.judge();
         assert_eq!((row.bound, row.bound_share), (None, None));
-        row.add(Some(Ns(10)), Some(Ns(60)), Some(Ns(30)), None);
+        row.phases.add(Some(Ns(10)), Some(Ns(60)), Some(Ns(30)), None);
         row.judge();
         assert_eq!((row.bound, row.bound_share), (Some("receiver-late"), Some(0.6)));
-        row.add(None, None, Some(Ns(100)), None);
+        row.phases.add(None, None, Some(Ns(100)), None);
         row.judge();
         assert_eq!((row.bound, row.bound_share), (Some("network"), Some(0.65)));
     }
