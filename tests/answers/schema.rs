@@ -175,9 +175,9 @@ fn answers_on_two_traces_fit() {
     let schema = validator("diff");
     let traces = small_traces();
     let (mut answers, mut changes) = (0, 0);
-    // Each pair once, half of them the other way round.
+    // Each trace with itself and with several others, half of these pairs the other way round.
     for (at, first) in traces.iter().enumerate() {
-        for (apart, second) in traces[at..].iter().enumerate() {
+        for (apart, second) in traces[at..].iter().step_by(7).enumerate() {
             let (before, after) = if apart % 2 == 0 { (first, second) } else { (second, first) };
             let args = ["diff", before, after, "--stack-depth", "3"];
             if let Some(answer) = answer(&args) {

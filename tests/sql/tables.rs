@@ -270,16 +270,24 @@ impl<'a> Both<'a> {
         Both { connection, tables, compared: Cell::new(0), differences: RefCell::default() }
     }
 
-    /// Puts a query to the tables and to their copies. Returns how many rows the answer has.
-    fn same(&self, order: Order, template: &str, params: &[Value]) -> usize {
-        let (mut ours, mut plain) = (template.to_owned(), template.to_owned());
-        for table in &self.tables {
-            let marker = format!("{{{}}}", table.name);
-            if ours.contains(&marker) {
-                ours = ours.replace(&marker, &table.name);
-                plain = plain.replace(&marker, &format!("plain_{}", table.name));
+    /// A query's text with the names of tables for their markers.
+    fn named(&self, template: &str, prefix: &str) -> String {
+        let mut pieces = template.split('{');
+        let mut text = pieces.next().unwrap_or_default().to_owned();
+        for piece in pieces {
+            match piece.split_once('}') {
+                Some((name, rest)) if self.tables.iter().any(|table| table.name == name) => {
+                    text.extend([prefix, name, rest]);
+                }
+                _ => text.extend(["{", piece]),
             }
         }
+        text
+    }
+
+    /// Puts a query to the tables and to their copies. Returns how many rows the answer has.
+    fn same(&self, order: Order, template: &str, params: &[Value]) -> usize {
+        let (ours, plain) = (self.named(template, ""), self.named(template, "plain_"));
         let mut got = rows(self.connection, &ours, params);
         let mut want = rows(self.connection, &plain, params);
         self.compared.set(self.compared.get() + 1);

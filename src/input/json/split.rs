@@ -69,7 +69,10 @@ impl Buffer {
 
     /// At least `n` bytes after the text.
     fn room(&mut self, n: usize) -> &mut [u8] {
-        if self.bytes.len() < self.filled + n {
+        if self.bytes.is_empty() {
+            // The system's fresh pages are zeros already: most of a chunk's memory is never touched by a small trace.
+            self.bytes = vec![0; self.filled + n];
+        } else if self.bytes.len() < self.filled + n {
             self.bytes.resize(self.filled + n, 0);
         }
         &mut self.bytes[self.filled..]
