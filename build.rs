@@ -1,17 +1,57 @@
-//! Gives release builds from a clone the commit that they are of, for `--version`. Other builds are of whatever lies in the folder, and
-//! would be compiled again after each commit.
+//! Builds the recorder's library, which the program carries within itself, and gives release builds from a clone the commit that they are of.
+//!
+//! The library is a dynamic one without the standard library, which cargo cannot make as a dependency: a cargo of its own makes it, in a folder of
+//! its own. Where its source is not at hand, as in a packed crate, or its target is none that it is made for, the program does without and says
+//! so when asked to record.
 
+use std::env;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    let is_release = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
-    let commit = || {
-        println!("cargo:rerun-if-changed=.git/logs/HEAD");
-        let output = Command::new("git").args(["rev-parse", "--short=10", "HEAD"]).output().ok()?;
-        let text = String::from_utf8(output.stdout).ok()?;
-        output.status.success().then(|| format!(" ({})", text.trim()))
-    };
-    let commit = if is_release { commit() } else { None };
-    println!("cargo:rustc-env=NCCL_STACKS_COMMIT={}", commit.unwrap_or_default());
+    println!("cargo:rustc-env=NCCL_STACKS_COMMIT={}", commit().unwrap_or_default());
+    let library = recorder().map(|path| path.display().to_string());
+    println!("cargo:rustc-env=NCCL_STACKS_RECORDER={}", library.as_deref().unwrap_or_default());
+    println!("cargo:rustc-check-cfg=cfg(has_recorder)");
+    if library.is_some() {
+        println!("cargo:rustc-cfg=has_recorder");
+    }
+}
+
+/// For `--version` of release builds. Other builds are of whatever lies in the folder, and would be compiled again after each commit.
+fn commit() -> Option<String> {
+    env::var("PROFILE").ok().filter(|profile| profile == "release")?;
+    println!("cargo:rerun-if-changed=.git/logs/HEAD");
+    let output = Command::new("git").args(["rev-parse", "--short=10", "HEAD"]).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| format!(" ({})", text.trim()))
+}
+
+/// The library, built; `None` where that is not possible.
+fn recorder() -> Option<PathBuf> {
+    let source = Path::new(&env::var_os("CARGO_MANIFEST_DIR")?).join("crates");
+    let is_linux = env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "linux");
+    if env::var_os("CARGO_FEATURE_CLI").is_none() || !is_linux || !source.join("recorder").is_dir() {
+        return None;
+    }
+    println!("cargo:rerun-if-changed=crates");
+    let target = env::var("TARGET").ok()?;
+    let folder = PathBuf::from(env::var_os("OUT_DIR")?).join("recorder");
+    let mut cargo = Command::new(env::var_os("CARGO")?);
+    cargo
+        .args(["build", "--quiet", "--locked", "--profile", "recorder", "--manifest-path"])
+        .arg(source.join("recorder/Cargo.toml"))
+        .args(["--target", &target, "--target-dir"])
+        .arg(&folder);
+    // What the outer cargo was asked for is not meant for this one; clippy and coverage come as such.
+    for name in ["RUSTC_WORKSPACE_WRAPPER", "RUSTC_WRAPPER", "CARGO_ENCODED_RUSTFLAGS", "RUSTFLAGS"] {
+        cargo.env_remove(name);
+    }
+    let built = cargo.status().is_ok_and(|status| status.success());
+    let library = folder.join(target).join("recorder/libnccl_stacks_recorder.so");
+    if !built {
+        println!("cargo:warning=the recorder's library could not be built; `nccl-stacks record` will not be able to record");
+    }
+    (built && library.is_file()).then_some(library)
 }

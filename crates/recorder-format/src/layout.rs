@@ -1,0 +1,140 @@
+//! Where everything is: offsets in bytes, from the beginning of what each module describes.
+
+/// The first bytes of a file, written last when it is created.
+pub const MAGIC: [u8; 8] = *b"NCCLSTK\x01";
+
+/// The version of this layout. A reader refuses others.
+pub const VERSION: u32 = 1;
+
+/// The length of a record in bytes.
+pub const RECORD: usize = 64;
+
+/// How many rings there are.
+pub const RINGS: usize = 16;
+
+/// Where the communicators begin.
+pub const COMMUNICATORS_AT: usize = 4096;
+
+/// How many communicators a file holds.
+pub const COMMUNICATORS: usize = 512;
+
+/// The length of a communicator in bytes.
+pub const COMMUNICATOR: usize = 256;
+
+/// Where the texts begin.
+pub const TEXTS_AT: usize = COMMUNICATORS_AT + COMMUNICATORS * COMMUNICATOR;
+
+/// How many texts there are: their numbers fit into a byte, and 0 is none.
+pub const TEXTS: usize = 255;
+
+/// The length of a text in bytes, its first of them the number of those that follow and count.
+pub const TEXT: usize = 64;
+
+/// Where the rings begin: on a page.
+pub const RINGS_AT: usize = (TEXTS_AT + TEXTS * TEXT).next_multiple_of(4096);
+
+/// The fewest and the most records of a ring.
+pub const RING_RECORDS: core::ops::RangeInclusive<u64> = 64..=1 << 24;
+
+/// Offsets in the header.
+pub mod header {
+    /// [`MAGIC`](super::MAGIC).
+    pub const MAGIC: usize = 0;
+    /// [`VERSION`](super::VERSION), u32.
+    pub const VERSION: usize = 8;
+    /// Whether the process ended by itself and said so, u32.
+    pub const CLOSED: usize = 12;
+    /// The records of a ring, u64.
+    pub const RING_RECORDS: usize = 16;
+    /// The process, u32.
+    pub const PID: usize = 24;
+    /// Its rank in the job, i32; -1 if its environment does not say.
+    pub const RANK: usize = 28;
+    /// How many ranks the job has, i32; -1 if unknown.
+    pub const WORLD: usize = 32;
+    /// Its rank among those of its host, i32; -1 if unknown.
+    pub const LOCAL_RANK: usize = 36;
+    /// `CLOCK_REALTIME` when the file was created, i64.
+    pub const REALTIME: usize = 40;
+    /// `CLOCK_MONOTONIC` at that moment, i64.
+    pub const MONOTONIC: usize = 48;
+    /// `CLOCK_REALTIME` when a communicator was last made or ended, i64. If the two pairs differ, a clock was set or slewed.
+    pub const LAST_REALTIME: usize = 56;
+    /// `CLOCK_MONOTONIC` at that moment, i64.
+    pub const LAST_MONOTONIC: usize = 64;
+    /// NCCL's version as `ncclGetVersion` has it, u32: 23203 is 2.32.3. 0 if unknown.
+    pub const NCCL: usize = 72;
+    /// The version of the plugin interface that NCCL chose, u32; 0 if it loaded no plugin.
+    pub const PLUGIN: usize = 76;
+    /// The events that were asked for, u64.
+    pub const EVENTS: usize = 80;
+    /// Records that were lost because their ring could not have memory, u64.
+    pub const LOST: usize = 88;
+    /// Communicators for which there was no room, u64.
+    pub const LOST_COMMUNICATORS: usize = 96;
+    /// How many communicators the process has made known, u64.
+    pub const KNOWN_COMMUNICATORS: usize = 104;
+    /// The machine's boot id, 36 bytes: processes with the same one share `CLOCK_MONOTONIC`.
+    pub const BOOT: usize = 112;
+    /// The host's name, 64 bytes, filled with zeros.
+    pub const HOST: usize = 160;
+    /// The length of the host's name.
+    pub const HOST_LENGTH: usize = 64;
+    /// The program and its first arguments, 512 bytes, filled with zeros.
+    pub const COMMAND: usize = 256;
+    /// The length of the command.
+    pub const COMMAND_LENGTH: usize = 512;
+    /// What each ring says of itself, 128 bytes each.
+    pub const RINGS: usize = 1024;
+    /// The length of that.
+    pub const RING: usize = 128;
+    /// In a ring: how many positions were claimed, u64.
+    pub const RING_CLAIMED: usize = 0;
+    /// In a ring: its state, u64; 0 unused, 1 being reserved, 2 in use, 3 without memory.
+    pub const RING_STATE: usize = 8;
+}
+
+/// Offsets in a communicator.
+pub mod communicator {
+    /// Its state, u32: 0 none, 1 being written, 2 in use, 3 ended.
+    pub const STATE: usize = 0;
+    /// What made it known, u32: 1 the profiler plugin, 2 the interceptor.
+    pub const BY: usize = 4;
+    /// NCCL's `commHash`, u64; 0 if unknown.
+    pub const HASH: usize = 8;
+    /// Megatrace's `groupHash`, u64; 0 if unknown.
+    pub const GROUP_HASH: usize = 16;
+    /// The communicator that it was split from, from 1, u32; 0 for none.
+    pub const PARENT: usize = 24;
+    /// The rank in it, i32.
+    pub const RANK: usize = 28;
+    /// How many ranks it has, i32; -1 if unknown.
+    pub const SIZE: usize = 32;
+    /// On how many nodes, i32; -1 if unknown.
+    pub const NODES: usize = 36;
+    /// The colour of its split, i32.
+    pub const COLOR: usize = 40;
+    /// The key of its split, i32.
+    pub const KEY: usize = 44;
+    /// The address of NCCL's structure in the process, u64; 0 if unknown.
+    pub const ADDRESS: usize = 48;
+    /// When it became known, ns, i64.
+    pub const MADE: usize = 56;
+    /// When it ended, ns, i64; 0 if it did not.
+    pub const ENDED: usize = 64;
+    /// How many communicators were split from it, u32.
+    pub const CHILDREN: usize = 72;
+    /// Its name, 128 bytes, filled with zeros.
+    pub const NAME: usize = 128;
+    /// The length of its name.
+    pub const NAME_LENGTH: usize = 128;
+}
+
+const _: () = assert!(RINGS_AT.is_multiple_of(4096) && header::RINGS + RINGS * header::RING <= COMMUNICATORS_AT);
+const _: () = assert!(header::COMMAND + header::COMMAND_LENGTH <= header::RINGS);
+const _: () = assert!(communicator::NAME + communicator::NAME_LENGTH <= COMMUNICATOR);
+
+/// Where a ring of files with so many records per ring begins.
+pub const fn ring_at(ring: usize, ring_records: u64) -> u64 {
+    RINGS_AT as u64 + ring as u64 * ring_records * RECORD as u64
+}

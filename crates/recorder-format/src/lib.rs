@@ -1,0 +1,50 @@
+//! The files that the recorder writes inside a job, byte by byte: a writer on mapped memory, and a reader.
+//!
+//! A job that hangs is killed, often with SIGKILL. What is in mapped memory then is in the file: the kernel writes the pages, no exit
+//! handler has to. So a record is a store into a ring of fixed slots, and everything else, joining, naming, formatting, is left to whoever
+//! reads the file later, or while the job runs.
+//!
+//! All numbers are little-endian. Times are int64 nanoseconds of `CLOCK_MONOTONIC`; the header has pairs of that clock and
+//! `CLOCK_REALTIME`, taken at the same moment, to place them.
+//!
+//! | bytes | what |
+//! | --- | --- |
+//! | 0 .. 4096 | the [header](layout::header) |
+//! | then 512 x 256 | the [communicators](layout::communicator) in the order in which they became known |
+//! | then 255 x 64 | texts: a length in one byte, then so many bytes. Records name functions, types, algorithms by their number, from 1 |
+//! | then 16 x n x 64 | 16 rings of `n` [records](Record), a power of two |
+//!
+//! # Records
+//!
+//! A ring has 64-bit words; a record has eight of them.
+//!
+//! | word | what |
+//! | --- | --- |
+//! | 0 | the record's position in its ring, counted from 1; 0 while it is written |
+//! | 1 | time, ns |
+//! | 2 | kind (8 bits), flags (8), check (16), thread (32) |
+//! | 3 | parent: the id of another record, or 0 |
+//! | 4, 5 | two numbers, as the [`Kind`] says |
+//! | 6 | communicator (16 bits, from 1), then six of 8 bits: function, type, algorithm, protocol, channel, small |
+//! | 7 | a number, as the kind says |
+//!
+//! A writer claims a position with one atomic addition, stores 0 into word 0 of the slot, then words 1 to 7, then the position into
+//! word 0. A process that is killed at any instruction leaves a slot with its old record, or with 0, or with the new one. A writer
+//! that is stopped for so long that the ring comes round to its slot may mix two records; the check over all words finds that.
+//! The number of positions claimed is in the header, so what the ring has overwritten is known.
+//!
+//! There is no lock, and no memory of threads: a thread's number chooses its ring, and two threads in one ring share its counter.
+
+#![no_std]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod layout;
+mod read;
+mod record;
+mod write;
+
+pub use read::{Clock, Communicator, Header, NotARecording, Slot, communicator, slot, text};
+pub use record::{Handle, Kind, Record, flag};
+pub use write::{Facts, Writer, realtime_and_monotonic};

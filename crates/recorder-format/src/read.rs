@@ -1,0 +1,246 @@
+//! Reads a file, also while it is written.
+
+use core::fmt;
+
+use crate::layout::{self, RECORD, communicator as offsets, header};
+use crate::record::Record;
+
+/// The two clocks at one moment, ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clock {
+    /// Since 1970.
+    pub realtime: i64,
+    /// Of the clock that records have.
+    pub monotonic: i64,
+}
+
+/// What a file says of its process.
+#[derive(Debug, Clone, Copy)]
+pub struct Header<'a> {
+    /// The records of a ring.
+    pub ring_records: u64,
+    /// The process.
+    pub pid: u32,
+    /// Its rank in the job.
+    pub rank: Option<u32>,
+    /// How many ranks the job has.
+    pub world: Option<u32>,
+    /// Its rank on its host.
+    pub local_rank: Option<u32>,
+    /// The clocks when the file was created.
+    pub start: Clock,
+    /// The clocks when they were last taken.
+    pub last: Clock,
+    /// Whether the process ended by itself.
+    pub is_closed: bool,
+    /// NCCL's version, 23203 for 2.32.3; 0 if unknown.
+    pub nccl: u32,
+    /// The version of the plugin's interface; 0 without plugin.
+    pub plugin: u32,
+    /// The events that were asked for.
+    pub events: u64,
+    /// Records without memory.
+    pub lost: u64,
+    /// Communicators without room.
+    pub lost_communicators: u64,
+    /// The machine's boot id.
+    pub boot: &'a [u8],
+    /// The host's name.
+    pub host: &'a [u8],
+    /// The program.
+    pub command: &'a [u8],
+    /// How many records each ring has claimed.
+    pub claimed: [u64; layout::RINGS],
+}
+
+/// Why bytes are no recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotARecording {
+    /// They are something else, or a file that was never completely created.
+    Magic,
+    /// They have another version of the layout.
+    Version(u32),
+    /// They end before the records.
+    Short,
+    /// A ring would have this many records.
+    RingRecords(u64),
+}
+
+impl fmt::Display for NotARecording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotARecording::Magic => write!(f, "it is no recording: it does not begin as one"),
+            NotARecording::Version(version) => {
+                write!(f, "its layout has version {version}, and this program reads version {}", layout::VERSION)
+            }
+            NotARecording::Short => write!(f, "it is cut off before its first record"),
+            NotARecording::RingRecords(records) => write!(f, "it says that a ring has {records} records"),
+        }
+    }
+}
+
+impl core::error::Error for NotARecording {}
+
+fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut array = [0; N];
+    if let Some(found) = bytes.get(at..at + N) {
+        array.copy_from_slice(found);
+    }
+    array
+}
+
+fn u64_of(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(array(bytes, at))
+}
+
+fn i64_of(bytes: &[u8], at: usize) -> i64 {
+    i64::from_le_bytes(array(bytes, at))
+}
+
+fn u32_of(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(array(bytes, at))
+}
+
+fn i32_of(bytes: &[u8], at: usize) -> i32 {
+    i32::from_le_bytes(array(bytes, at))
+}
+
+/// Bytes up to the first zero.
+fn until_zero(bytes: &[u8], at: usize, room: usize) -> &[u8] {
+    let bytes = bytes.get(at..at + room).unwrap_or_default();
+    bytes.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+impl<'a> Header<'a> {
+    /// Of a file's first [`layout::RINGS_AT`] bytes.
+    pub fn of(bytes: &'a [u8]) -> Result<Header<'a>, NotARecording> {
+        if !bytes.starts_with(&layout::MAGIC) {
+            return Err(NotARecording::Magic);
+        }
+        match u32_of(bytes, header::VERSION) {
+            layout::VERSION => {}
+            version => return Err(NotARecording::Version(version)),
+        }
+        if bytes.len() < layout::RINGS_AT {
+            return Err(NotARecording::Short);
+        }
+        let ring_records = u64_of(bytes, header::RING_RECORDS);
+        if !layout::RING_RECORDS.contains(&ring_records) || !ring_records.is_power_of_two() {
+            return Err(NotARecording::RingRecords(ring_records));
+        }
+        let known = |at| u32::try_from(i32_of(bytes, at)).ok();
+        let clock = |realtime, monotonic| Clock { realtime: i64_of(bytes, realtime), monotonic: i64_of(bytes, monotonic) };
+        Ok(Header {
+            ring_records,
+            pid: u32_of(bytes, header::PID),
+            rank: known(header::RANK),
+            world: known(header::WORLD),
+            local_rank: known(header::LOCAL_RANK),
+            start: clock(header::REALTIME, header::MONOTONIC),
+            last: clock(header::LAST_REALTIME, header::LAST_MONOTONIC),
+            is_closed: u32_of(bytes, header::CLOSED) != 0,
+            nccl: u32_of(bytes, header::NCCL),
+            plugin: u32_of(bytes, header::PLUGIN),
+            events: u64_of(bytes, header::EVENTS),
+            lost: u64_of(bytes, header::LOST),
+            lost_communicators: u64_of(bytes, header::LOST_COMMUNICATORS),
+            boot: until_zero(bytes, header::BOOT, 36),
+            host: until_zero(bytes, header::HOST, header::HOST_LENGTH),
+            command: until_zero(bytes, header::COMMAND, header::COMMAND_LENGTH),
+            claimed: core::array::from_fn(|ring| {
+                u64_of(bytes, header::RINGS + ring * header::RING + header::RING_CLAIMED)
+            }),
+        })
+    }
+
+    /// `CLOCK_REALTIME` of a record's time, by the pair of clocks that is nearer.
+    pub fn realtime(&self, monotonic: i64) -> i64 {
+        let distance = |clock: &Clock| monotonic.abs_diff(clock.monotonic);
+        let clock = if distance(&self.last) < distance(&self.start) { &self.last } else { &self.start };
+        monotonic.wrapping_sub(clock.monotonic).wrapping_add(clock.realtime)
+    }
+}
+
+/// A communicator.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Communicator<'a> {
+    /// Its name; empty if it has none.
+    pub name: &'a [u8],
+    /// What made it known: 1 the profiler plugin, 2 the interceptor.
+    pub by: u32,
+    /// NCCL's `commHash`; 0 if unknown.
+    pub hash: u64,
+    /// Megatrace's `groupHash`; 0 if unknown.
+    pub group_hash: u64,
+    /// The communicator that it was split from, from 1; 0 for none.
+    pub parent: u16,
+    /// The rank in it; -1 if unknown.
+    pub rank: i32,
+    /// How many ranks it has; -1 if unknown.
+    pub size: i32,
+    /// On how many nodes; -1 if unknown.
+    pub nodes: i32,
+    /// The colour of its split.
+    pub color: i32,
+    /// The key of its split.
+    pub key: i32,
+    /// The address of NCCL's structure; 0 if unknown.
+    pub address: u64,
+    /// When it became known, ns of the monotonic clock.
+    pub made: i64,
+    /// When it ended; 0 if it did not.
+    pub ended: i64,
+}
+
+/// The communicator with this number, from 1, of a file's first [`layout::RINGS_AT`] bytes.
+pub fn communicator(bytes: &[u8], number: u16) -> Option<Communicator<'_>> {
+    let index = usize::from(number).checked_sub(1).filter(|index| *index < layout::COMMUNICATORS)?;
+    let bytes = bytes.get(layout::COMMUNICATORS_AT + index * layout::COMMUNICATOR..)?.get(..layout::COMMUNICATOR)?;
+    matches!(u32_of(bytes, offsets::STATE), 2 | 3).then(|| Communicator {
+        name: until_zero(bytes, offsets::NAME, offsets::NAME_LENGTH),
+        by: u32_of(bytes, offsets::BY),
+        hash: u64_of(bytes, offsets::HASH),
+        group_hash: u64_of(bytes, offsets::GROUP_HASH),
+        parent: u32_of(bytes, offsets::PARENT) as u16,
+        rank: i32_of(bytes, offsets::RANK),
+        size: i32_of(bytes, offsets::SIZE),
+        nodes: i32_of(bytes, offsets::NODES),
+        color: i32_of(bytes, offsets::COLOR),
+        key: i32_of(bytes, offsets::KEY),
+        address: u64_of(bytes, offsets::ADDRESS),
+        made: i64_of(bytes, offsets::MADE),
+        ended: i64_of(bytes, offsets::ENDED),
+    })
+}
+
+/// The text with this number, from 1, of a file's first [`layout::RINGS_AT`] bytes.
+pub fn text(bytes: &[u8], number: u8) -> Option<&[u8]> {
+    let index = usize::from(number).checked_sub(1)?;
+    let bytes = bytes.get(layout::TEXTS_AT + index * layout::TEXT..)?.get(..layout::TEXT)?;
+    let length = usize::from(bytes[0]).checked_sub(1)?;
+    bytes.get(1..=length)
+}
+
+/// What is in a slot of a ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slot {
+    /// Nothing was ever written there.
+    Empty,
+    /// A record that was not completely written, or is being written, or that two threads have mixed.
+    Incomplete,
+    /// The record at this position, counted from 1.
+    Record(u64, Record),
+}
+
+/// What is in slot `index` of a ring, by its 64 bytes.
+pub fn slot(bytes: &[u8; RECORD], index: u64, ring_records: u64) -> Slot {
+    let words: [u64; 8] = core::array::from_fn(|word| u64_of(bytes, 8 * word));
+    match words[0].checked_sub(1) {
+        None if words == [0; 8] => Slot::Empty,
+        Some(position) if position & (ring_records - 1) == index => match Record::of(words) {
+            Some(record) => Slot::Record(words[0], record),
+            None => Slot::Incomplete,
+        },
+        _ => Slot::Incomplete,
+    }
+}

@@ -1,0 +1,290 @@
+//! Records, and the handles by which one names another.
+
+use core::num::NonZeroU64;
+
+use crate::layout::RINGS;
+
+/// What a record is of. Numbers and parents are described with each; a word that is not mentioned is 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Parent ended. `a`: the result of a call.
+    Stop = 1,
+    /// Parent entered a state of NCCL's (A5 of its headers: 8 `SendGPUWait` …). `a`: the state; `b`: bytes, GPU time or appended operations.
+    State = 2,
+    /// More of the parent, a collective or send. `a`: the user's tag; `b`: the id of its group event.
+    More = 3,
+    /// A group of calls of the API. `a`: its depth.
+    GroupApi = 16,
+    /// A collective's call of the API. `a`: elements; `b`: the stream's address; `c`: root. Function and type.
+    CollApi = 17,
+    /// A send's or receive's call of the API. `a`: elements; `b`: the stream's address. Function and type.
+    P2pApi = 18,
+    /// The launch of a kernel. `b`: the stream's address.
+    KernelLaunch = 19,
+    /// A group of operations.
+    Group = 20,
+    /// A collective. `a`: elements; `b`: NCCL's sequence number; `c`: root. All small numbers: `channel` is how many channels, `small` how many
+    /// warps.
+    Coll = 21,
+    /// A send or receive. `a`: elements; `c`: peer. Function, type, `channel`: how many channels.
+    P2p = 22,
+    /// What a proxy does for one operation, channel and peer. `a`: the process of the parent; `b`: steps in the low half, bytes of a chunk in
+    /// the high one; `c`: peer. `channel`; `small` is 1 for a send.
+    ProxyOp = 23,
+    /// A step of a proxy. `a`: its number.
+    ProxyStep = 24,
+    /// What a proxy's thread does.
+    ProxyControl = 25,
+    /// A kernel's work on a channel. `a`: the GPU's time, ns. `channel`.
+    KernelChannel = 26,
+    /// A transfer of the network plugin. `a`: the plugin's id.
+    NetPlugin = 27,
+    /// A collective of copy engines. As `Coll`; `c`: root in the low half, its number among these in the high one.
+    CeColl = 28,
+    /// A synchronisation of copy engines. `a`: 1 if at the end; `b`: ranks.
+    CeSync = 29,
+    /// A batch of copies. `a`: operations; `b`: bytes.
+    CeBatch = 30,
+    /// A phase of a kernel on a channel. `a`: the GPU's time, ns. `channel`; `small`: the phase.
+    KernelPhase = 31,
+    /// A transfer over InfiniBand of its parent. `a`: the queue pair in the low half, the device in the high one; `b`: bytes; `c`: the work request.
+    NetIb = 32,
+    /// A transfer over a socket of its parent. `a`: the file descriptor; `b`: bytes; `c`: the operation.
+    NetSocket = 33,
+    /// An event of a type that the recorder does not know. `a`: the type.
+    UnknownEvent = 34,
+    /// A call of NCCL's function `function`. `a`: elements; `b`: the stream's address; `c`: root or peer. `dtype` and `algorithm` are NCCL's
+    /// numbers of the type and the reduction, from 1. Parent: depth of the group around it.
+    Call = 64,
+}
+
+impl Kind {
+    /// The kind with this number.
+    pub fn of(number: u8) -> Option<Kind> {
+        use Kind::*;
+        const ALL: &[Kind] = &[
+            Stop, State, More, GroupApi, CollApi, P2pApi, KernelLaunch, Group, Coll, P2p, ProxyOp, ProxyStep, ProxyControl,
+            KernelChannel, NetPlugin, CeColl, CeSync, CeBatch, KernelPhase, NetIb, NetSocket, UnknownEvent, Call,
+        ];
+        ALL.iter().copied().find(|kind| *kind as u8 == number)
+    }
+}
+
+/// Bits of [`Record::flags`].
+pub mod flag {
+    /// The operation was captured into a graph.
+    pub const CAPTURED: u8 = 1;
+    /// It is one of NCCL's symmetric kernels.
+    pub const SYMMETRIC: u8 = 2;
+    /// Nothing said what the parent is.
+    pub const NO_PARENT: u8 = 4;
+    /// The call returned before its record was made: its result is in `Stop`.
+    pub const INSIDE_CALL: u8 = 8;
+}
+
+/// Names a record: the place of its ring, and its position there. It is never 0, fits into a pointer, and is never used twice, so that it
+/// stays right when the record itself is overwritten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Handle(NonZeroU64);
+
+const _: () = assert!(RINGS == 16 && size_of::<Option<Handle>>() == 8);
+
+impl Handle {
+    /// Of the record at this position, counted from 1. `note` is a number from 0 to 15 that the holder may read off it.
+    pub(crate) fn new(ring: usize, position: u64, note: u8) -> Option<Handle> {
+        NonZeroU64::new(position << 8 | u64::from(note & 15) << 4 | (ring % RINGS) as u64).map(Handle)
+    }
+
+    /// The number that stands for it in files and pointers.
+    pub fn number(self) -> u64 {
+        self.0.get()
+    }
+
+    /// The handle of a number; `None` for 0.
+    pub fn of(number: u64) -> Option<Handle> {
+        NonZeroU64::new(number).map(Handle)
+    }
+
+    /// The ring of its record.
+    pub fn ring(self) -> usize {
+        (self.0.get() & 15) as usize
+    }
+
+    /// The position of its record in the ring, counted from 1.
+    pub fn position(self) -> u64 {
+        self.0.get() >> 8
+    }
+
+    /// The number that was put into it.
+    pub fn note(self) -> u8 {
+        (self.0.get() >> 4 & 15) as u8
+    }
+}
+
+/// A record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record {
+    /// What it is of.
+    pub kind: Kind,
+    /// [Bits](flag).
+    pub flags: u8,
+    /// The thread that wrote it: a number that differs between threads, and is not the system's.
+    pub thread: u32,
+    /// When, ns of the monotonic clock.
+    pub time: i64,
+    /// The record that this one belongs to, a [`Handle`]'s number; 0 for none.
+    pub parent: u64,
+    /// As the kind says.
+    pub a: u64,
+    /// As the kind says.
+    pub b: u64,
+    /// As the kind says.
+    pub c: u64,
+    /// The communicator, from 1; 0 if unknown.
+    pub communicator: u16,
+    /// The number of a text, as are the next three; 0 for none.
+    pub function: u8,
+    /// The type of elements.
+    pub dtype: u8,
+    /// The algorithm.
+    pub algorithm: u8,
+    /// The protocol.
+    pub protocol: u8,
+    /// A channel, or how many.
+    pub channel: u8,
+    /// As the kind says.
+    pub small: u8,
+}
+
+impl Record {
+    /// A record of which nothing is known but its kind.
+    pub const fn new(kind: Kind) -> Record {
+        Record {
+            kind,
+            flags: 0,
+            thread: 0,
+            time: 0,
+            parent: 0,
+            a: 0,
+            b: 0,
+            c: 0,
+            communicator: 0,
+            function: 0,
+            dtype: 0,
+            algorithm: 0,
+            protocol: 0,
+            channel: 0,
+            small: 0,
+        }
+    }
+
+    /// Its words, the first of them the position.
+    #[inline]
+    pub(crate) fn words(&self, position: u64) -> [u64; 8] {
+        let small = [self.function, self.dtype, self.algorithm, self.protocol, self.channel, self.small];
+        let small = u64::from_le_bytes([0, 0, small[0], small[1], small[2], small[3], small[4], small[5]]);
+        let head = u64::from(self.kind as u8) | u64::from(self.flags) << 8 | u64::from(self.thread) << 32;
+        let mut words = [
+            position,
+            self.time as u64,
+            head,
+            self.parent,
+            self.a,
+            self.b,
+            small | u64::from(self.communicator),
+            self.c,
+        ];
+        words[2] |= u64::from(check(&words)) << 16;
+        words
+    }
+
+    /// The record of these words; `None` if their check is wrong or their kind is unknown.
+    pub(crate) fn of(mut words: [u64; 8]) -> Option<Record> {
+        let found = (words[2] >> 16) as u16;
+        words[2] &= !(0xffff << 16);
+        if check(&words) != found {
+            return None;
+        }
+        let small = words[6].to_le_bytes();
+        Some(Record {
+            kind: Kind::of(words[2] as u8)?,
+            flags: (words[2] >> 8) as u8,
+            thread: (words[2] >> 32) as u32,
+            time: words[1] as i64,
+            parent: words[3],
+            a: words[4],
+            b: words[5],
+            c: words[7],
+            communicator: words[6] as u16,
+            function: small[2],
+            dtype: small[3],
+            algorithm: small[4],
+            protocol: small[5],
+            channel: small[6],
+            small: small[7],
+        })
+    }
+}
+
+/// A check over all words, with 0 in its own place. Words are rotated so that two that are exchanged change it.
+#[inline]
+fn check(words: &[u64; 8]) -> u16 {
+    let mut sum = 0u64;
+    for (at, word) in words.iter().enumerate() {
+        sum ^= word.rotate_left(7 * at as u32);
+    }
+    (sum.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_as_it_was_written_and_no_word_can_change() {
+        let record = Record {
+            flags: flag::CAPTURED,
+            thread: 0xdead_beef,
+            time: i64::MAX,
+            parent: u64::MAX,
+            a: 1,
+            b: 2,
+            c: u64::MAX - 3,
+            communicator: 0xfffe,
+            function: 1,
+            dtype: 2,
+            algorithm: 3,
+            protocol: 4,
+            channel: 63,
+            small: 255,
+            ..Record::new(Kind::Coll)
+        };
+        let words = record.words(77);
+        assert_eq!(Record::of(words), Some(record));
+        for at in 0..8 {
+            for bit in 0..64 {
+                let mut other = words;
+                other[at] ^= 1 << bit;
+                assert_ne!(Record::of(other), Some(record), "word {at} bit {bit}");
+                assert_eq!(Record::of(other), None, "word {at} bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn handles_are_numbers_that_are_never_0() {
+        let handle = Handle::new(15, 1 << 50, 9).unwrap();
+        assert_eq!((handle.ring(), handle.position(), handle.note()), (15, 1 << 50, 9));
+        assert_eq!(Handle::of(handle.number()), Some(handle));
+        assert_eq!(Handle::of(0), None);
+    }
+
+    #[test]
+    fn kinds_have_their_numbers() {
+        assert_eq!((0..=255).filter_map(Kind::of).count(), 23);
+        assert_eq!(Kind::of(26), Some(Kind::KernelChannel));
+    }
+}

@@ -1,0 +1,8 @@
+//! Links the library so that it is never unloaded: NCCL closes its plugins with the last communicator, while threads may still be in them.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+    // What cannot be resolved shows when the library is built, not when a job starts.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,defs");
+}

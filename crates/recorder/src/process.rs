@@ -1,0 +1,209 @@
+//! The file of this process: created with the first communicator or event, and again in a process that is forked off.
+//!
+//! Programs that a job starts load the library, too: shells, compilers. They call no NCCL, so they get no file.
+
+use core::cell::UnsafeCell;
+use core::ffi::{CStr, c_char};
+use core::fmt::{self, Write as _};
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use nccl_stacks_recorder_format::{Facts, Writer};
+
+use crate::{environment, log};
+
+const NOT_YET: u8 = 0;
+const OPENING: u8 = 1;
+const OPEN: u8 = 2;
+const WITHOUT: u8 = 3;
+
+/// The records of a ring, if `NCCL_STACKS_RING_RECORDS` does not say: 4 MiB each.
+const RING_RECORDS: u64 = 1 << 16;
+
+static PHASE: AtomicU8 = AtomicU8::new(NOT_YET);
+
+/// The writer; initialised in phase `OPEN`.
+struct Place(UnsafeCell<MaybeUninit<Writer>>);
+
+// SAFETY: written only in phase `OPENING`, by the one thread that set it, and read only in phase `OPEN`.
+unsafe impl Sync for Place {}
+
+static WRITER: Place = Place(UnsafeCell::new(MaybeUninit::uninit()));
+
+/// How often this process was forked: what is kept outside of the file is of one generation.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+/// The process's file; `None` if it has none.
+#[inline]
+pub(crate) fn writer() -> Option<Writer> {
+    match PHASE.load(Ordering::Acquire) {
+        // SAFETY: in this phase it is initialised.
+        OPEN => Some(unsafe { (*WRITER.0.get()).assume_init() }),
+        WITHOUT => None,
+        _ => open(),
+    }
+}
+
+/// The process's file, if it has one already.
+#[inline]
+pub(crate) fn opened() -> Option<Writer> {
+    if PHASE.load(Ordering::Acquire) == OPEN { writer() } else { None }
+}
+
+/// Counts the forks before this process.
+#[inline]
+pub(crate) fn generation() -> u64 {
+    GENERATION.load(Ordering::Relaxed)
+}
+
+/// Creates the file. Another thread that comes meanwhile waits for it: its first record must not be lost.
+#[cold]
+fn open() -> Option<Writer> {
+    if PHASE.compare_exchange(NOT_YET, OPENING, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        while PHASE.load(Ordering::Acquire) == OPENING {
+            // SAFETY: has no condition.
+            unsafe { libc::sched_yield() };
+        }
+        return opened();
+    }
+    let created = create();
+    if let Some(writer) = created {
+        // SAFETY: this thread set the phase, so no other reads or writes.
+        unsafe { (*WRITER.0.get()).write(writer) };
+        static WATCHED: AtomicU8 = AtomicU8::new(0);
+        if WATCHED.swap(1, Ordering::Relaxed) == 0 {
+            // SAFETY: the functions live as long as the library, which is never unloaded.
+            unsafe {
+                pthread_atfork(None, None, Some(forked));
+                libc::atexit(at_exit);
+            }
+        }
+    }
+    PHASE.store(if created.is_some() { OPEN } else { WITHOUT }, Ordering::Release);
+    created
+}
+
+unsafe extern "C" {
+    fn pthread_atfork(
+        prepare: Option<extern "C" fn()>,
+        parent: Option<extern "C" fn()>,
+        child: Option<extern "C" fn()>,
+    ) -> i32;
+}
+
+/// In the child: the mapped file is the parent's.
+extern "C" fn forked() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+    PHASE.store(NOT_YET, Ordering::Release);
+}
+
+extern "C" fn at_exit() {
+    if let Some(writer) = opened() {
+        writer.close();
+    }
+}
+
+/// A path in the making. What does not fit makes it no path.
+struct Path {
+    bytes: [u8; 4096],
+    length: usize,
+}
+
+impl Path {
+    fn of(what: fmt::Arguments<'_>) -> Option<Path> {
+        let mut path = Path { bytes: [0; 4096], length: 0 };
+        path.write_fmt(what).ok().map(|()| path)
+    }
+
+    fn as_c_str(&self) -> Option<&CStr> {
+        CStr::from_bytes_until_nul(&self.bytes).ok()
+    }
+}
+
+impl fmt::Write for Path {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        // The last byte stays 0.
+        let end = self.length.checked_add(text.len()).filter(|end| *end < self.bytes.len()).ok_or(fmt::Error)?;
+        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.length = end;
+        Ok(())
+    }
+}
+
+/// Reads a small file.
+fn read<'a>(path: &CStr, bytes: &'a mut [u8]) -> &'a [u8] {
+    // SAFETY: the buffer has room for what is asked for, and the descriptor is closed.
+    let length = unsafe {
+        let fd = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        if fd < 0 {
+            return &[];
+        }
+        let length = libc::read(fd, bytes.as_mut_ptr().cast(), bytes.len());
+        libc::close(fd);
+        length
+    };
+    bytes.get(..usize::try_from(length).unwrap_or(0)).unwrap_or_default()
+}
+
+/// The host's name.
+fn host(bytes: &mut [u8; 64]) -> &str {
+    // SAFETY: the last byte stays 0 however long the name is.
+    unsafe { libc::gethostname(bytes.as_mut_ptr().cast::<c_char>(), bytes.len() - 1) };
+    let name = CStr::from_bytes_until_nul(bytes).ok().and_then(|name| name.to_str().ok()).unwrap_or("host");
+    if name.is_empty() || name.contains('/') { "host" } else { name }
+}
+
+/// `NAME-PID.ncclrec` in the folder of `NCCL_STACKS_DIR`, which is created if only its last part is missing.
+fn create() -> Option<Writer> {
+    if environment::is_off(c"NCCL_STACKS_RECORD") {
+        return None;
+    }
+    let folder = environment::variable(c"NCCL_STACKS_DIR").unwrap_or(c"nccl-stacks-records");
+    // SAFETY: the path ends with a zero. That the folder is there already is no error.
+    unsafe { libc::mkdir(folder.as_ptr(), 0o755) };
+    let Ok(folder) = folder.to_str() else {
+        log::line(format_args!("NCCL_STACKS_DIR is no UTF-8; nothing is recorded"));
+        return None;
+    };
+    let (mut name, mut boot, mut command) = ([0; 64], [0; 36], [0; 512]);
+    let host = host(&mut name);
+    // SAFETY: has no condition.
+    let pid = unsafe { libc::getpid() }.cast_unsigned();
+    let command_length = read(c"/proc/self/cmdline", &mut command).len();
+    if let Some(command) = command.get_mut(..command_length) {
+        // Arguments are divided by zeros.
+        command.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b' ');
+    }
+    let facts = Facts {
+        ring_records: environment::number(c"NCCL_STACKS_RING_RECORDS").unwrap_or(RING_RECORDS),
+        pid,
+        ranks: [
+            environment::rank(&[c"RANK", c"OMPI_COMM_WORLD_RANK", c"PMI_RANK", c"SLURM_PROCID"]),
+            environment::rank(&[c"WORLD_SIZE", c"OMPI_COMM_WORLD_SIZE", c"PMI_SIZE", c"SLURM_NTASKS"]),
+            environment::rank(&[c"LOCAL_RANK", c"OMPI_COMM_WORLD_LOCAL_RANK", c"MPI_LOCALRANKID", c"SLURM_LOCALID"]),
+        ],
+        boot: read(c"/proc/sys/kernel/random/boot_id", &mut boot),
+        host: host.as_bytes(),
+        command: command.get(..command_length).unwrap_or_default().trim_ascii(),
+        events: 0,
+    };
+    // A process of the same number may have written here before.
+    for again in 0..100u32 {
+        let path = match again {
+            0 => Path::of(format_args!("{folder}/{host}-{pid}.ncclrec")),
+            _ => Path::of(format_args!("{folder}/{host}-{pid}-{again}.ncclrec")),
+        }?;
+        match Writer::create(path.as_c_str()?, &facts) {
+            Ok(writer) => {
+                log::line(format_args!("records to {folder}/{host}-{pid}.ncclrec"));
+                return Some(writer);
+            }
+            Err(libc::EEXIST) => {}
+            Err(error) => {
+                log::line(format_args!("cannot create a file in {folder}: error {error}; nothing is recorded"));
+                return None;
+            }
+        }
+    }
+    None
+}
