@@ -31,6 +31,14 @@ pub(crate) enum Failure {
     #[error("{}: cannot be written: {source}", path.display())]
     WriteDevice { path: PathBuf, source: io::Error },
 
+    #[error(
+        "this program was built without the recorder's library: that needs Linux, and the folder crates of its source"
+    )]
+    NoRecorder,
+
+    #[error("{command}: cannot be run: {source}")]
+    Job { command: String, source: io::Error },
+
     #[error("the answer cannot be put into this form: {source}")]
     Form { source: io::Error },
 

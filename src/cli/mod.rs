@@ -23,6 +23,7 @@ mod progress;
 mod prompt;
 mod question;
 mod ranks;
+mod record;
 mod recorded;
 mod records;
 mod repair;
@@ -55,6 +56,7 @@ fn run(cli: &Cli) -> Result<(), Stop> {
         None => stacks::run(&cli.stacks),
         Some(Command::Kernels(args)) => kernels::run(args),
         Some(Command::Ranks(args)) => ranks::run(args),
+        Some(Command::Record(args)) => record::run(args),
         Some(Command::Records(args)) => records::run(args),
         Some(Command::Hang(args)) => hang::run(args),
         Some(Command::Diff(args)) => diff::run(args),

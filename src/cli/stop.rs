@@ -20,6 +20,8 @@ pub(crate) enum Stop {
     Hung(String),
     /// 5: a trace costs more than the arguments allow.
     Exceeded(String),
+    /// The exit code of the job that was recorded.
+    Job(u8),
     /// 130: the user left the picker.
     Left,
     /// 130: the user interrupted the run.
@@ -60,7 +62,7 @@ impl Stop {
             Stop::NotFound(message) | Stop::Hung(message) | Stop::Exceeded(message) => Some(message.clone()),
             Stop::Interrupted => Some("Interrupted.".to_owned()),
             Stop::Left => Some("Nothing was chosen.".to_owned()),
-            Stop::OutputClosed => None,
+            Stop::OutputClosed | Stop::Job(_) => None,
         }
     }
 
@@ -68,6 +70,7 @@ impl Stop {
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Stop::OutputClosed => 0,
+            Stop::Job(code) => *code,
             Stop::Failed(_) => 1,
             Stop::Usage(_) => 2,
             Stop::NotFound(_) => 3,

@@ -4,6 +4,7 @@ mod commands;
 mod families;
 mod hang;
 mod ranks;
+mod record;
 mod records;
 mod shared;
 mod size;
@@ -16,6 +17,7 @@ use clap::{Args, Parser, Subcommand};
 pub(crate) use commands::{Completions, Diff, DiffBound, Export, Kernels, Man, Repair, Sql};
 pub(crate) use hang::Hang;
 pub(crate) use ranks::{RankOf, Ranks};
+pub(crate) use record::{EventKind, Record};
 pub(crate) use records::Records;
 pub(crate) use shared::{Climbing, Reading, Selection, Span, Start};
 pub(crate) use words::{Colour, Format, On, Sort, Switch, TableFormat, Weigh};
@@ -92,7 +94,7 @@ impl Cli {
             Some(Command::Sql(args)) => Some(&mut args.reading),
             Some(Command::Export(args)) => Some(&mut args.reading),
             Some(Command::Repair(args)) => Some(&mut args.reading),
-            Some(Command::Completions(_) | Command::Man(_)) => None,
+            Some(Command::Completions(_) | Command::Man(_) | Command::Record(_)) => None,
         }
     }
 
@@ -121,6 +123,11 @@ pub(crate) enum Command {
     ///
     /// Each source is recognised by what is in a file. What a source does not record is empty, and what is off has a line of its own.
     Records(Box<Records>),
+    /// Run a job with the recorder in it: NCCL's calls and events, in files that survive a kill
+    ///
+    /// The recorder is a library inside the job's processes: a profiler plugin of NCCL and an interceptor of its calls. It writes records of 64 bytes
+    /// into mapped memory, which hang, ranks, records, sql and export read, while the job runs, too. The exit code is the job's.
+    Record(Box<Record>),
     /// Whether a job hangs, on which ranks and in which call, by NCCL's own records
     ///
     /// Records are dumps of PyTorch's flight recorder, answers of NCCL's RAS, and logs. Ranks whose records are missing make it say less.

@@ -79,7 +79,7 @@ fn text(report: &EntryReport, limit: Option<usize>, screen: &Screen, out: &mut V
 }
 
 /// The verdict, a sentence for each slow rank.
-fn verdict(report: &EntryReport, screen: &Screen) -> Vec<String> {
+pub fn verdict(report: &EntryReport, screen: &Screen) -> Vec<String> {
     let judged = report.groups.iter().filter(|group| group.not_judged.is_none()).count();
     if report.groups.is_empty() {
         return vec!["No two ranks call the same collectives, so nothing is compared.".to_owned()];

@@ -9,6 +9,8 @@ mod table;
 mod text;
 mod verdict;
 
+pub use verdict::plain as verdict;
+
 use std::io;
 
 use super::Screen;

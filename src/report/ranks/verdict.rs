@@ -11,8 +11,8 @@ use crate::time::Ns;
 /// A smaller share is not worth a word.
 const NOTABLE: f64 = 0.05;
 
-/// Without colours, on one line.
-pub(super) fn plain(report: &RankReport) -> String {
+/// The verdict, without colours, on one line.
+pub fn plain(report: &RankReport) -> String {
     sentences(report, &Screen::default()).join(" ")
 }
 

@@ -6,6 +6,8 @@ mod sentences;
 mod table;
 mod text;
 
+pub use sentences::verdict;
+
 use std::io;
 
 use serde::Serialize;

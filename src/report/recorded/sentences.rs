@@ -9,7 +9,7 @@ use crate::time::Ns;
 const RANKS: usize = 4;
 
 /// What was recorded, what is off, and what to do first.
-pub(super) fn verdict(report: &RecordsReport) -> String {
+pub fn verdict(report: &RecordsReport) -> String {
     let mut sentences = Vec::new();
     if report.flows.is_none() || !report.census.is_empty() {
         sentences.push(recorded(report));

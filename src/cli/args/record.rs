@@ -1,0 +1,107 @@
+//! The arguments of `nccl-stacks record`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+
+use super::size::parse_size;
+
+const EXAMPLES: &str = "\
+Examples:
+  A job on this machine:
+    nccl-stacks record -- torchrun --nproc-per-node 8 train.py
+  A job of Slurm, into a folder that all nodes see:
+    nccl-stacks record --dir /shared/run7 -- srun python train.py
+  Every step of the proxies, too, and room for 262,144 records in each ring:
+    nccl-stacks record --events calls,coll,p2p,proxy-ops,proxy-steps,kernel-channels --ring-size 16M -- ./job
+  The variables for a container or a launcher that cannot be wrapped:
+    nccl-stacks record --dir /shared/run7 --print-env
+  What the job does now, from another terminal:
+    nccl-stacks hang /shared/run7";
+
+/// A job with the recorder in it.
+#[derive(Debug, Args)]
+#[command(before_help = EXAMPLES, override_usage = "nccl-stacks record [OPTIONS] -- COMMAND...")]
+pub(crate) struct Record {
+    /// The command that starts the job, with its arguments
+    #[arg(
+        required_unless_present = "print_env",
+        value_name = "COMMAND",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    #[arg(value_hint = ValueHint::CommandWithArguments, help_heading = "Arguments")]
+    pub(crate) command: Vec<OsString>,
+
+    /// The folder for the recordings; it is created [default: nccl-stacks-records, or if that has recordings nccl-stacks-records-2 …]
+    ///
+    /// Jobs on several nodes need one that all of them see.
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+
+    /// What to record
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', hide_possible_values = true)]
+    #[arg(default_values_t = EventKind::DEFAULT)]
+    #[arg(
+        long_help = "What to record: calls of NCCL's functions (calls), its events of collectives (coll), sends (p2p), operations of its \
+                       proxies (proxy-ops), each of their steps (proxy-steps), what their threads do (proxy-control), work of kernels on \
+                       channels (kernel-channels) and its phases (kernel-phases), transfers of network plugins (net), copy engines (copy-engines)"
+    )]
+    pub(crate) events: Vec<EventKind>,
+
+    /// The memory of each ring of records: up to 16 for each process, as many as its threads use
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "4M")]
+    pub(crate) ring_size: u64,
+
+    /// Print the variables that make a job record, as a shell reads them, and run nothing
+    #[arg(long, conflicts_with = "command")]
+    pub(crate) print_env: bool,
+
+    /// Say nothing about the recordings when the job has ended
+    #[arg(long)]
+    pub(crate) no_report: bool,
+}
+
+/// What the recorder can record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EventKind {
+    Calls,
+    Coll,
+    P2p,
+    ProxyOps,
+    ProxySteps,
+    ProxyControl,
+    KernelChannels,
+    Net,
+    CopyEngines,
+    KernelPhases,
+}
+
+impl EventKind {
+    /// What is recorded if nothing else is asked for: all but what is frequent.
+    pub(crate) const DEFAULT: [EventKind; 5] =
+        [EventKind::Calls, EventKind::Coll, EventKind::P2p, EventKind::ProxyOps, EventKind::KernelChannels];
+
+    /// Its bits in the mask of NCCL's profiler plugins; calls are not NCCL's to report.
+    pub(crate) fn mask(self) -> u64 {
+        match self {
+            EventKind::Calls => 0,
+            EventKind::Coll => 2,
+            EventKind::P2p => 4,
+            EventKind::ProxyOps => 8,
+            EventKind::ProxySteps => 16,
+            EventKind::ProxyControl => 32,
+            EventKind::KernelChannels => 64,
+            EventKind::Net => 128,
+            EventKind::CopyEngines => 4096 | 8192 | 16384,
+            EventKind::KernelPhases => 32768,
+        }
+    }
+}
+
+impl std::fmt::Display for EventKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
+    }
+}

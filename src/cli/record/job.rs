@@ -1,0 +1,56 @@
+//! Runs the job: its exit code and the signals that are meant for it pass through.
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus};
+use std::thread;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::low_level::siginfo::Cause;
+
+use super::setup::Setup;
+use crate::cli::failure::Failure;
+use crate::cli::stop::Stop;
+
+/// Runs a command to its end. Its exit code; 128 and the signal's number if a signal ended it, as shells have it.
+pub(super) fn run(command: &[OsString], setup: &Setup) -> Result<u8, Stop> {
+    let Some((program, arguments)) = command.split_first() else {
+        return Err(Stop::Usage("record: no command to run".to_owned()));
+    };
+    let failed = |source| Failure::Job { command: program.display().to_string(), source };
+    // Before the job starts, so that no signal is lost.
+    let signals =
+        SignalsInfo::<WithOrigin>::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]).map_err(failed)?;
+    let mut job = Command::new(program);
+    job.args(arguments).envs(setup.variables.iter().map(|(name, value)| (name, value)));
+    let mut child = job.spawn().map_err(failed)?;
+    let ended = wait(&mut child, signals).map_err(failed)?;
+    Ok(code(ended))
+}
+
+/// Waits for the job, while another thread forwards signals.
+fn wait(child: &mut Child, mut signals: SignalsInfo<WithOrigin>) -> std::io::Result<ExitStatus> {
+    let handle = signals.handle();
+    let pid = i32::try_from(child.id()).unwrap_or(0);
+    let forwarding = thread::spawn(move || {
+        for origin in &mut signals {
+            // What a terminal sends goes to the whole group of processes: the job has it already.
+            if origin.cause != Cause::Kernel && pid > 0 {
+                // SAFETY: has no condition; the job is not waited for before this thread has ended.
+                unsafe { libc::kill(pid, origin.signal) };
+            }
+        }
+    });
+    let ended = child.wait();
+    handle.close();
+    // It holds nothing that could fail.
+    let _ = forwarding.join();
+    ended
+}
+
+fn code(ended: ExitStatus) -> u8 {
+    let code = ended.code().unwrap_or_else(|| 128 + ended.signal().unwrap_or(0));
+    u8::try_from(code).unwrap_or(1)
+}

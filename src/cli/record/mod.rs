@@ -1,0 +1,56 @@
+//! `nccl-stacks record`: runs a job with the recorder in it, and says what was recorded.
+//!
+//! The recorder is a library inside the job's processes; this command prepares the environment that loads it, and is not needed for it:
+//! `--print-env` has the same for launchers that cannot be wrapped. What the job prints stays its own: standard output carries nothing of ours,
+//! and the exit code is the job's.
+
+mod job;
+mod setup;
+mod verdicts;
+
+use std::io::Write;
+
+use super::args::Record;
+use super::output::Output;
+use super::stop::Stop;
+use setup::Setup;
+
+pub(super) fn run(args: &Record) -> Result<(), Stop> {
+    let setup = Setup::of(args)?;
+    if args.print_env {
+        let mut text = Vec::new();
+        setup.variables.iter().for_each(|(name, value)| {
+            // Writing into memory cannot fail.
+            let _ = writeln!(text, "export {name}={}", quoted(&value.to_string_lossy()));
+        });
+        return Output::Stdout.finish(&text);
+    }
+    let end = job::run(&args.command, &setup)?;
+    if !args.no_report {
+        verdicts::say_all(&setup.folder);
+    }
+    match end {
+        0 => Ok(()),
+        code => Err(Stop::Job(code)),
+    }
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:=+,@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn words_are_quoted_for_shells() {
+        assert_eq!(super::quoted("/a/b-c.so:/d"), "/a/b-c.so:/d");
+        assert_eq!(super::quoted("it's a $HOME"), r"'it'\''s a $HOME'");
+        assert_eq!(super::quoted(""), "''");
+    }
+}

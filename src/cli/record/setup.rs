@@ -1,0 +1,121 @@
+//! What a job needs to be recorded: a folder, the library in it, and the variables that load it.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use nccl_stacks::error::Error;
+
+use crate::cli::args::{EventKind, Record};
+use crate::cli::failure::Failure;
+use crate::cli::stop::Stop;
+use crate::cli::terminal::say;
+
+/// The library, if it could be built with this program.
+#[cfg(has_recorder)]
+const LIBRARY: Option<&[u8]> = Some(include_bytes!(env!("NCCL_STACKS_RECORDER")));
+#[cfg(not(has_recorder))]
+const LIBRARY: Option<&[u8]> = None;
+
+/// Its name in the folder.
+const NAME: &str = "libnccl_stacks_recorder.so";
+
+/// How long a record is, in bytes.
+const RECORD: u64 = nccl_stacks_recorder_format::layout::RECORD as u64;
+
+/// The ending of recordings.
+pub(super) const ENDING: &str = "ncclrec";
+
+/// The folder and the variables of a recorded job.
+pub(super) struct Setup {
+    pub(super) folder: PathBuf,
+    pub(super) variables: Vec<(&'static str, OsString)>,
+}
+
+impl Setup {
+    /// Creates the folder with the library.
+    pub(super) fn of(args: &Record) -> Result<Self, Stop> {
+        let Some(library) = LIBRARY else { return Err(Failure::NoRecorder.into()) };
+        let folder = args.dir.clone().unwrap_or_else(free_folder);
+        let failed = |source| Error::Write { path: folder.clone(), source };
+        fs::create_dir_all(&folder).map_err(failed)?;
+        // The job's processes may have other working directories.
+        let folder = fs::canonicalize(&folder).map_err(failed)?;
+        let path = folder.join(NAME);
+        unpack(library, &path).map_err(|source| Error::Write { path: path.clone(), source })?;
+        let mut variables = vec![
+            ("NCCL_STACKS_DIR", folder.clone().into_os_string()),
+            ("NCCL_STACKS_RING_RECORDS", (args.ring_size / RECORD).to_string().into()),
+        ];
+        let mask: u64 = args.events.iter().map(|kind| kind.mask()).fold(0, |all, bits| all | bits);
+        let has_calls = args.events.contains(&EventKind::Calls);
+        if has_calls {
+            variables.push(("LD_PRELOAD", preload(&path)?));
+        }
+        if mask != 0 {
+            let plugin = if has_calls { "STATIC_PLUGIN".into() } else { path.into_os_string() };
+            match env::var_os("NCCL_PROFILER_PLUGIN").filter(|own| !own.is_empty() && *own != plugin) {
+                // NCCL loads one profiler, and the user chose it.
+                Some(own) => say(&format!(
+                    "NCCL_PROFILER_PLUGIN is set to {}: NCCL's events go there, and only calls are recorded. Unset it to record both.",
+                    own.display()
+                )),
+                None => {
+                    variables.push(("NCCL_PROFILER_PLUGIN", plugin));
+                    variables.push(("NCCL_PROFILE_EVENT_MASK", mask.to_string().into()));
+                }
+            }
+        }
+        Ok(Setup { folder, variables })
+    }
+}
+
+/// The first of `nccl-stacks-records`, `nccl-stacks-records-2` … without recordings: those of two jobs do not belong together.
+fn free_folder() -> PathBuf {
+    let name = |n: u32| {
+        PathBuf::from(if n == 1 { "nccl-stacks-records".to_owned() } else { format!("nccl-stacks-records-{n}") })
+    };
+    (1..).map(name).find(|folder| recordings(folder).is_empty()).unwrap_or_else(|| name(1))
+}
+
+/// The recordings in a folder, by name.
+pub(super) fn recordings(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    let mut found: Vec<PathBuf> = entries.filter(|path| path.extension() == Some(OsStr::new(ENDING))).collect();
+    found.sort();
+    found
+}
+
+/// Writes the library under its name whole: other nodes may write the same file at this moment, or run from it.
+fn unpack(library: &[u8], path: &Path) -> std::io::Result<()> {
+    if fs::read(path).is_ok_and(|found| found == library) {
+        return Ok(());
+    }
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(library)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        file.as_file().set_permissions(fs::Permissions::from_mode(0o755))?;
+    }
+    file.persist(path).map(drop).map_err(|error| error.error)
+}
+
+/// The library before what the user preloads. The dynamic linker divides this list at blanks and colons, and knows no quotes.
+fn preload(library: &Path) -> Result<OsString, Stop> {
+    if library.as_os_str().as_encoded_bytes().iter().any(|byte| byte.is_ascii_whitespace() || *byte == b':') {
+        return Err(Stop::Usage(format!(
+            "{}: the dynamic linker cannot preload from a path with a blank or a colon; give another --dir",
+            library.display()
+        )));
+    }
+    let mut list = library.as_os_str().to_owned();
+    if let Some(own) = env::var_os("LD_PRELOAD").filter(|own| !own.is_empty()) {
+        list.push(":");
+        list.push(own);
+    }
+    Ok(list)
+}

@@ -1,0 +1,67 @@
+//! What the recordings of a job that has ended say: a sentence of each command that answers more.
+
+use std::env;
+use std::path::Path;
+
+use nccl_stacks::analysis::hang::hang;
+use nccl_stacks::analysis::recorded;
+use nccl_stacks::ranks::clock::ClockMode;
+use nccl_stacks::ranks::recorded::entries::EntryReport;
+use nccl_stacks::ranks::recorded::outliers::Outliers;
+use nccl_stacks::ranks::recorded::parts::RecordedParts;
+use nccl_stacks::ranks::report::Compared;
+use nccl_stacks::records::{Keep, Records, read_all};
+use nccl_stacks::report;
+use nccl_stacks::report::Screen;
+use nccl_stacks::report::format::{count, visible};
+
+use super::setup;
+use crate::cli::terminal::say;
+
+/// Says what was recorded into a folder, on standard error: standard output is the job's. Of the processes that a launcher starts only the
+/// first rank says it.
+pub(super) fn say_all(folder: &Path) {
+    let rank = ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"].into_iter().find_map(env::var_os);
+    if rank.is_some_and(|rank| rank != "0") {
+        return;
+    }
+    let files = setup::recordings(folder);
+    let name = folder.display().to_string();
+    let name = visible(&name);
+    if files.is_empty() {
+        say(&format!(
+            "Nothing was recorded into {name}: no process of the job called NCCL. NCCL_STACKS_LOG=1 makes the recorder say what it does."
+        ));
+        return;
+    }
+    let records = read_all(&files, Keep::All, 2);
+    let read: u64 = records.files.iter().map(|file| file.records).sum();
+    say(&format!("Recorded: {} records of {} processes, in {name}", count(read), count(files.len() as u64)));
+    for (command, verdict) in verdicts(&records) {
+        say(&format!("{command}: {verdict}"));
+    }
+    say(&format!("For more: nccl-stacks hang, ranks or records, with {name}"));
+}
+
+/// The verdicts, each after the command that has it.
+fn verdicts(records: &Records) -> Vec<(&'static str, String)> {
+    let mut verdicts = Vec::new();
+    let hung = hang(records);
+    if !hung.is_empty() {
+        verdicts.push(("hang", report::hang::verdict(&hung)));
+    }
+    verdicts.extend(ranks(records).map(|verdict| ("ranks", verdict)));
+    verdicts.push(("records", report::recorded::verdict(&recorded::of(records))));
+    verdicts
+}
+
+/// Who waited for whom, or where kernels are not recorded who entered NCCL late.
+fn ranks(records: &Records) -> Option<String> {
+    let parts = RecordedParts::of(records).parts;
+    if parts.len() > 1 {
+        let compared = Compared::of(parts, ClockMode::default()).ok()?;
+        return Some(report::ranks::verdict(&compared.report()));
+    }
+    let entries = EntryReport::of(records, Outliers::default());
+    (entries.calls > 0).then(|| report::ranks::entries::verdict(&entries, &Screen::default()).join(" "))
+}
