@@ -435,6 +435,7 @@ const OTHER_OPTIONS: &[&str] = &[
     "--pytorch",
     "--type",
     "--test",
+    "--nproc-per-node",
 ];
 
 /// The documentation names every option and every command, and none that does not exist.
