@@ -71,7 +71,7 @@ struct Expected {
 
 impl Expected {
     fn at(&self, end: i64) -> i64 {
-        self.difference + (self.slope * end.saturating_sub(self.from) as f64) as i64
+        self.difference.saturating_add((self.slope * end.saturating_sub(self.from) as f64) as i64)
     }
 }
 
@@ -89,10 +89,11 @@ fn expected(a: &[Token], b: &[Token], pairs: &[(usize, usize)]) -> Option<Expect
     let from = points.first()?.0;
     let half = points.len() / 2;
     let slopes = points[..half].iter().zip(&points[half..]).filter(|(a, b)| b.0 > a.0);
-    let slope = median_of(slopes.map(|(a, b)| (b.1.saturating_sub(a.1)) as f64 / (b.0 - a.0) as f64));
+    let slope = median_of(slopes.map(|(a, b)| (b.1.saturating_sub(a.1)) as f64 / b.0.saturating_sub(a.0) as f64));
     let is_long = points.last()?.0.saturating_sub(from) >= LONG && slope.abs() < FASTEST;
     let slope = if is_long { slope } else { 0.0 };
-    let without_drift = |(end, difference): &(i64, i64)| difference - (slope * end.saturating_sub(from) as f64) as i64;
+    let without_drift =
+        |(end, difference): &(i64, i64)| difference.saturating_sub((slope * end.saturating_sub(from) as f64) as i64);
     let mut differences: Vec<i64> = points.iter().map(without_drift).collect();
     differences.sort_unstable();
     let quarter = differences.len().div_ceil(4).max(2).min(differences.len());
@@ -134,6 +135,9 @@ const WITHOUT_B: u8 = 3;
 fn cheapest(a: &[Token], b: &[Token], expected: &dyn Fn(i64) -> Option<i64>) -> Vec<(usize, usize)> {
     let more = b.len().abs_diff(a.len()).min(MAX_BAND);
     let (less, band) = (WINDOW + if b.len() < a.len() { more } else { 0 }, 2 * WINDOW + more + 1);
+    // Each lead at the end leaves a different number of `b` out; the best is the one at the end of `b`. If there is none, all is for nothing.
+    let end = (b.len() + less).checked_sub(a.len()).filter(|lead| *lead < band);
+    let Some(end) = end else { return Vec::new() };
     // The place in `b` of a lead, counted from the lowest.
     let place = |at: usize, lead: usize| (at + lead).checked_sub(less).filter(|place| *place <= b.len());
     let mut ways = vec![NO_WAY; band];
@@ -169,9 +173,7 @@ fn cheapest(a: &[Token], b: &[Token], expected: &dyn Fn(i64) -> Option<i64>) -> 
         }
         ways = next;
     }
-    // Each lead at the end leaves a different number of `b` out; those were counted above, so the best is the one at the end of `b`.
-    let end = (b.len() + less).checked_sub(a.len()).filter(|lead| *lead < band);
-    end.map_or(Vec::new(), |lead| backwards(&steps, band, a.len(), lead, less))
+    backwards(&steps, band, a.len(), end, less)
 }
 
 /// What pairing two costs, and the difference between the clocks from then on.
@@ -264,6 +266,19 @@ mod tests {
         assert_eq!(pairs(&a, &b), [(1, 0), (2, 1), (3, 2)]);
         assert_eq!(pairs(&a, &[]), []);
         assert_eq!(pairs(&[], &b), []);
+    }
+
+    #[test]
+    fn times_near_the_limits_are_no_overflow() {
+        let token = |end| Token { what: 1, size: 0, seq: None, end, is_tied: true };
+        let far = [i64::MIN, -5, 0, LONG, 2 * LONG, i64::MAX - 1, i64::MAX].map(token);
+        for (a, b) in [(&far[..], &far[1..]), (&far[..6], &far[..]), (&far[2..], &[token(i64::MAX); 7][..])] {
+            assert!(pairs(a, b).windows(2).all(|two| two[0].0 < two[1].0 && two[0].1 < two[1].1));
+        }
+        let expected = Expected { difference: i64::MAX, slope: 1e-4, from: 0 };
+        assert_eq!(expected.at(i64::MAX), i64::MAX);
+        let (a, b) = ([i64::MIN, -5, LONG, i64::MAX].map(token), [i64::MAX; 4].map(token));
+        assert!(super::expected(&a, &b, &[(0, 0), (1, 1), (2, 2), (3, 3)]).is_some());
     }
 
     #[test]

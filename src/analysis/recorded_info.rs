@@ -1,6 +1,6 @@
 //! What NCCL's own records say of the kernels of a stack: algorithm, protocol, channels, and what the proxy threads waited for.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 
@@ -47,13 +47,13 @@ pub struct ProxyTimes {
 impl ProxyTimes {
     fn step(&mut self, step: &ProxyStep) {
         self.steps += 1;
-        self.bytes += step.bytes.unwrap_or_default();
+        self.bytes = self.bytes.saturating_add(step.bytes.unwrap_or_default());
         self.phases.add(step.gpu_wait, step.peer_wait, step.network, step.flush);
     }
 
     fn add(&mut self, other: &ProxyTimes) {
         self.steps += other.steps;
-        self.bytes += other.bytes;
+        self.bytes = self.bytes.saturating_add(other.bytes);
         self.phases.merge(&other.phases);
     }
 }
@@ -169,7 +169,7 @@ impl<'r> Beside<'r> {
             for protocol in texts(|of| of.protocol.as_deref()) {
                 *info.protocols.entry(protocol.to_owned()).or_default() += 1;
             }
-            if let Some(channels) = operations().find_map(|(_, of)| of.channels) {
+            for channels in operations().filter_map(|(_, of)| of.channels).collect::<BTreeSet<u32>>() {
                 *info.channels.entry(channels).or_default() += 1;
             }
             for steps in operations().filter_map(|(at, _)| self.steps.get(&at)) {
@@ -201,5 +201,21 @@ impl<'r> Beside<'r> {
         };
         report.count();
         report
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_no_wire_carried_are_no_overflow() {
+        let step = ProxyStep { bytes: Some(u64::MAX), ..ProxyStep::default() };
+        let mut times = ProxyTimes::default();
+        times.step(&step);
+        times.step(&step);
+        let both = times;
+        times.add(&both);
+        assert_eq!((times.steps, times.bytes), (4, u64::MAX));
     }
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use nccl_stacks::analysis::hang::{Outcome, hang};
+use nccl_stacks::operation::{Operation, Source};
 use nccl_stacks::records::Keep;
 use nccl_stacks::report::Screen;
 use nccl_stacks::report::format::count;
@@ -17,10 +18,8 @@ use super::stop::Stop;
 use super::terminal::note;
 use super::traces;
 
-/// Of files larger than this, in bytes, not all calls of logs are kept: a call takes several times the memory of its line.
-const LARGE: u64 = 256 << 20;
-
-/// How many are.
+/// Of logs so many calls of each rank and communicator are compared, the last ones: a call takes several times the memory of its line, and what
+/// hangs is among them.
 const LAST: usize = 1 << 14;
 
 pub(super) fn run(args: &Hang) -> Result<(), Stop> {
@@ -28,19 +27,17 @@ pub(super) fn run(args: &Hang) -> Result<(), Stop> {
     let files = recorded::expand(&args.files)?;
     let inputs: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
     let output = Output::open(args.output.as_deref(), &inputs)?;
-    let size: u64 = files.iter().filter_map(|file| std::fs::metadata(file).ok()).map(|file| file.len()).sum();
-    let keep = if size > LARGE {
-        note(&format!("Compared are the last {} calls of each rank and communicator", count(LAST as u64)));
-        Keep::Last(LAST)
-    } else {
-        Keep::All
-    };
-    let records = recorded::read(&files, keep, &args.reading)?;
+    let records = recorded::read(&files, Keep::Last(LAST), &args.reading)?;
     let report = hang(&records);
     if report.is_empty() {
         return Err(Stop::NotFound(
             "Nothing found: the records have no operation and no count by which to judge.".to_owned(),
         ));
+    }
+    let called: u64 = records.calls.iter().map(|calls| calls.count).sum();
+    let is_of_log = |operation: &&Operation| matches!(operation.source, Source::DebugLog | Source::Megatrace);
+    if called > records.operations.iter().filter(is_of_log).count() as u64 {
+        note(&format!("Compared are the last {} calls of each rank and communicator", count(LAST as u64)));
     }
     let name = traces::in_order(&args.files);
     let screen = Screen {

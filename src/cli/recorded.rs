@@ -21,9 +21,6 @@ use super::{opening, traces};
 /// More threads than this have nothing to do: they wait for the disk.
 const MAX_THREADS: usize = 16;
 
-/// The endings of archives.
-const ARCHIVES: &[&str] = &[".zip", ".tar", ".tar.gz", ".tgz", ".tar.zst"];
-
 /// How many files that are no records are named.
 const NAMED: usize = 5;
 
@@ -51,23 +48,33 @@ fn read_and_say(arguments: &[PathBuf], keep: Keep, reading: &Reading, says: bool
 /// Says what is wrong with the files, and fails if none has records.
 fn report(records: &Records, reading: &Reading, says: bool) -> Result<(), Stop> {
     let (known, unknown): (Vec<_>, Vec<_>) = records.files.iter().partition(|file| file.source.is_some());
-    let names: Vec<&str> = unknown.iter().take(NAMED).map(|file| file.name.as_str()).collect();
     if known.is_empty() {
         let why = unknown.iter().find_map(|file| file.notes.first().cloned());
-        return Err(Failure::NoRecords { names: names.join(", "), why }.into());
+        return Err(Failure::NoRecords { names: names(&unknown), why }.into());
     }
-    if !unknown.is_empty() {
-        let more = unknown.len() - names.len();
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        say(&format!("Left out, because they are no records: {}{more}", visible(&names.join(", "))));
+    let (unread, others): (Vec<_>, Vec<_>) = unknown.into_iter().partition(|file| !file.notes.is_empty());
+    if !others.is_empty() {
+        say(&format!("Left out, because they are no records: {}", visible(&names(&others))));
     }
+    let why = |file: &RecordFile| {
+        // An error of the system names the file itself.
+        let notes = file.notes.join("; ");
+        let name = if notes.starts_with(&file.name) { String::new() } else { format!("{}: ", file.name) };
+        visible(&format!("{name}{notes}")).into_owned()
+    };
+    unread.iter().take(NAMED).for_each(|file| say(&format!("Left out: {}", why(file))));
+    if unread.len() > NAMED {
+        say(&format!("Left out: {} more files, for such reasons", unread.len() - NAMED));
+    }
+    let unread: Vec<String> =
+        unread.iter().filter(|file| file.bytes == 0 || !file.skipped.is_empty()).map(|file| why(file)).collect();
     for file in known.iter().filter(|_| says) {
         file.notes.iter().for_each(|line| note(&format!("{}: {}", visible(&file.name), visible(line))));
     }
     let lost = damage_lines(known.iter().map(|file| (*file, &file.skipped)), "Skipped");
     let repaired = damage_lines(known.iter().map(|file| (*file, &file.repaired)), "Repaired");
-    if reading.strict && !(lost.is_empty() && repaired.is_empty()) {
-        let list = lost.iter().chain(&repaired).map(|line| format!("\n  {line}")).collect();
+    if reading.strict && !(unread.is_empty() && lost.is_empty() && repaired.is_empty()) {
+        let list = unread.iter().chain(&lost).chain(&repaired).map(|line| format!("\n  {line}")).collect();
         return Err(Failure::Strict { name: "the records".to_owned(), list }.into());
     }
     if says {
@@ -77,6 +84,14 @@ fn report(records: &Records, reading: &Reading, says: bool) -> Result<(), Stop> 
     Ok(())
 }
 
+/// The first of some files.
+fn names(files: &[&RecordFile]) -> String {
+    let names: Vec<&str> = files.iter().take(NAMED).map(|file| file.name.as_str()).collect();
+    let more = files.len() - names.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", names.join(", "))
+}
+
 /// What occurred in some files, a line for each kind: `Skipped 12 lines that are cut off, in 3 files; the first is in rank_0.log at byte 7`. A
 /// writer's bug is in the files of all ranks.
 fn damage_lines<'r>(remarks: impl Iterator<Item = (&'r RecordFile, &'r Vec<Remark>)>, verb: &str) -> Vec<String> {
@@ -84,7 +99,7 @@ fn damage_lines<'r>(remarks: impl Iterator<Item = (&'r RecordFile, &'r Vec<Remar
     for (file, remark) in remarks.flat_map(|(file, remarks)| remarks.iter().map(move |remark| (file, remark))) {
         match found.iter_mut().find(|(what, ..)| *what == remark.what) {
             Some((_, count, files, _)) => {
-                *count += remark.count;
+                *count = count.saturating_add(remark.count);
                 *files += 1;
             }
             None => {
@@ -142,7 +157,8 @@ pub(super) fn inputs(
             if depth == 0 && folder.is_dir() {
                 of_folder(&folder, DEPTH, &mut beside)?;
             }
-            among.extend(beside.into_iter().filter(|file| !found.contains(file) && is_record(file)));
+            let known: HashSet<&PathBuf> = found.iter().collect();
+            among.extend(beside.into_iter().filter(|file| !known.contains(file) && is_record(file)));
             if found.is_empty() && among.len() == records {
                 return Err(Failure::NeitherInFolder { folder: argument.clone() }.into());
             }
@@ -168,9 +184,7 @@ pub(super) fn store(traces: &[PathBuf], reading: &Reading, options: LoadOptions)
 
 /// Whether a file, which is no archive, is of a known source.
 pub(super) fn is_record(file: &Path) -> bool {
-    let name = file.to_string_lossy();
-    let is_archive = ARCHIVES.iter().any(|ending| name.ends_with(ending));
-    !is_archive && has_records(file)
+    !traces::is_named_like_an_archive(&file.to_string_lossy()) && has_records(file)
 }
 
 /// Whether a file is of a known source, or an archive whose first file of use is. Standard input and pipes are read once, and so are traces.
@@ -210,12 +224,16 @@ fn of_folder(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<()
         if is_hidden {
             continue;
         }
-        if path.is_dir() {
-            if depth > 0 {
-                of_folder(&path, depth - 1, files)?;
+        match std::fs::metadata(&path) {
+            Ok(metadata) if metadata.is_dir() => {
+                if depth > 0 {
+                    of_folder(&path, depth - 1, files)?;
+                }
             }
-        } else {
-            files.push(path);
+            // Opening a pipe that nobody writes into would wait for ever.
+            Ok(metadata) if !metadata.is_file() => {}
+            // What cannot be read is said where it is read.
+            _ => files.push(path),
         }
     }
     Ok(())

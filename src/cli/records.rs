@@ -1,9 +1,10 @@
 //! `nccl-stacks records`: what NCCL's own records have.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use nccl_stacks::analysis::recorded;
+use nccl_stacks::analysis::recorded::of;
 use nccl_stacks::error::Error;
 use nccl_stacks::export::flow_rank::{FlowRank, aggregate};
 use nccl_stacks::records::Keep;
@@ -14,7 +15,7 @@ use super::args::Records;
 use super::failure::Failure;
 use super::notes;
 use super::output::{Output, Target};
-use super::recorded::read_silently;
+use super::recorded;
 use super::stop::Stop;
 
 /// Of a log with a line per call so many of each rank and communicator are kept; the counts are of all.
@@ -22,13 +23,14 @@ const KEPT: usize = 64;
 
 pub(super) fn run(args: &Records) -> Result<(), Stop> {
     let form = if args.json { RecordsForm::Json } else { RecordsForm::from(args.format) };
-    let inputs: Vec<&Path> = args.files.iter().map(AsRef::as_ref).collect();
+    let files = recorded::expand(&args.files)?;
+    let inputs: Vec<&Path> = files.iter().map(AsRef::as_ref).collect();
     let output = Output::open(args.output.as_deref(), &inputs)?;
-    let records = read_silently(&args.files, Keep::Last(KEPT), &args.reading)?;
+    let records = recorded::read_silently(&files, Keep::Last(KEPT), &args.reading)?;
     if let Some(folder) = &args.flow_rank {
         write_aggregates(&aggregate(&records), folder, &inputs)?;
     }
-    let report = recorded::of(&records);
+    let report = of(&records);
     let names: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();
     let name = names.join(", ");
     let screen = Screen { width: output.width(), verbose: args.reading.verbose, ..Screen::default() };
@@ -42,6 +44,22 @@ pub(super) fn run(args: &Records) -> Result<(), Stop> {
     Ok(())
 }
 
+/// By folder of flow files: a name that no other has and that is below any folder, `runs_a` for `../runs/a`.
+fn names(aggregates: &[FlowRank]) -> BTreeMap<&str, String> {
+    let (mut names, mut taken) = (BTreeMap::new(), BTreeSet::new());
+    for file in aggregates {
+        names.entry(&*file.folder).or_insert_with(|| {
+            let plain = file.folder.replace(['/', '\\'], "_");
+            let plain = plain.trim_start_matches(['_', '.']).trim_end_matches('_');
+            let plain = if plain.is_empty() { "folder" } else { plain };
+            let several = (2..).map(|number| format!("{plain}_{number}"));
+            let free = std::iter::once(plain.to_owned()).chain(several).find(|name| taken.insert(name.clone()));
+            free.unwrap_or_default()
+        });
+    }
+    names
+}
+
 /// Writes the aggregates of flow files; of several folders into folders of these names.
 fn write_aggregates(aggregates: &[FlowRank], folder: &Path, inputs: &[&Path]) -> Result<(), Stop> {
     if aggregates.is_empty() {
@@ -49,10 +67,10 @@ fn write_aggregates(aggregates: &[FlowRank], folder: &Path, inputs: &[&Path]) ->
             "Nothing found: --flow-rank needs the flow extractor's proxy_flow files.".to_owned(),
         ));
     }
-    let has_several = aggregates.iter().any(|file| file.folder != aggregates[0].folder);
+    let names = names(aggregates);
     for file in aggregates {
-        let name = file.folder.replace(['/', '\\'], "_");
-        let own: PathBuf = if has_several { folder.join(name.trim_matches('_')) } else { folder.to_owned() };
+        let name = names.get(&*file.folder).filter(|_| names.len() > 1);
+        let own: PathBuf = name.map_or(folder.to_owned(), |name| folder.join(name));
         std::fs::create_dir_all(&own).map_err(|source| Error::Write { path: own.clone(), source })?;
         let path = own.join(&file.name);
         let failed = |source| Stop::from(Error::Write { path: path.clone(), source });

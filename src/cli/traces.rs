@@ -1,5 +1,6 @@
 //! The files that the arguments mean: files themselves, the traces of folders, and what a pattern matches where no shell has done that.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use clap::CommandFactory;
@@ -10,22 +11,12 @@ use super::args::Cli;
 use super::failure::Failure;
 use super::stop::Stop;
 
-/// The endings of files that are traces, or archives of them.
-const ENDINGS: &[&str] = &[
-    ".json",
-    ".json.gz",
-    ".json.zst",
-    ".pftrace",
-    ".perfetto-trace",
-    ".zip",
-    ".tar",
-    ".tar.gz",
-    ".tgz",
-    ".tar.zst",
-    ".sqlite",
-    ".sqlite.gz",
-    ".sqlite.zst",
-];
+/// The endings of files that are traces.
+const TRACES: &[&str] =
+    &[".json", ".json.gz", ".json.zst", ".pftrace", ".perfetto-trace", ".sqlite", ".sqlite.gz", ".sqlite.zst"];
+
+/// The endings of archives, of traces or of records.
+const ARCHIVES: &[&str] = &[".zip", ".tar", ".tar.gz", ".tgz", ".tar.zst"];
 
 /// How alike, from 0 to 1, the name of a file must be to one that does not exist for it to be named.
 const ALIKE: f64 = 0.8;
@@ -35,7 +26,12 @@ const NAMED: usize = 3;
 
 /// Whether a name ends as those of traces do.
 pub(super) fn is_named_like_a_trace(name: &str) -> bool {
-    ENDINGS.iter().any(|ending| name.ends_with(ending))
+    is_named_like_an_archive(name) || TRACES.iter().any(|ending| name.ends_with(ending))
+}
+
+/// Whether a name ends as those of archives do.
+pub(super) fn is_named_like_an_archive(name: &str) -> bool {
+    ARCHIVES.iter().any(|ending| name.ends_with(ending))
 }
 
 /// All files that are meant, those of a folder by name. A file that is named twice is read once.
@@ -49,12 +45,10 @@ pub(super) fn expand(arguments: &[PathBuf]) -> Result<Vec<PathBuf>, Stop> {
         } else {
             matching(argument)?
         };
-        found.into_iter().for_each(|file| {
-            if !files.contains(&file) {
-                files.push(file);
-            }
-        });
+        files.extend(found);
     }
+    let mut seen = HashSet::new();
+    files.retain(|file| seen.insert(file.clone()));
     Ok(files)
 }
 
@@ -68,7 +62,7 @@ fn of_folder(folder: &Path) -> Result<Vec<PathBuf>, Stop> {
         .filter(|file| file.is_file())
         .collect();
     if traces.is_empty() {
-        let endings = ENDINGS.join(", ");
+        let endings = [TRACES, ARCHIVES].concat().join(", ");
         return Err(Failure::NoTraceInFolder { folder: folder.to_owned(), endings }.into());
     }
     Ok(traces)

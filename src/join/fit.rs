@@ -97,16 +97,19 @@ pub(super) fn assign(
     let fit = |(records, otherwise)| Fit { records, best: None, otherwise };
     let mut fits: Vec<Fit> = otherwise.into_iter().enumerate().map(fit).collect();
     let mut taken: BTreeMap<(Source, usize), u32> = BTreeMap::new();
+    // Where two fit equally well, one that fits worse is not the answer either.
+    let mut refused: BTreeSet<usize> = BTreeSet::new();
     for (at, pairs) in all {
         let own = &mut fits[at];
         // A file that was split has several sequences of one group, which follow one another.
         let key = (of_records[at].source, pairs.trace);
         let is_taken = taken.get(&key).is_some_and(|file| *file != of_records[at].file);
-        if own.best.is_some() || is_taken {
+        if own.best.is_some() || is_taken || refused.contains(&at) {
             continue;
         }
         if doubtful.contains(&(at, pairs.trace)) {
             own.otherwise = Unjoined::SeveralGroups;
+            refused.insert(at);
             continue;
         }
         taken.insert(key, of_records[at].file);
@@ -313,8 +316,9 @@ impl Pairs {
             let (near, far): (Vec<_>, Vec<_>) = self.pairs.iter().copied().partition(is_near);
             self.pairs = near;
             self.refused = far.into_iter().map(|(_, record)| record).collect();
-            self.offset = Some(Ns::rounded(offset));
-            self.deviation = Some(Ns::rounded(deviation));
+            let has_times = !differences.is_empty();
+            self.offset = has_times.then(|| Ns::rounded(offset));
+            self.deviation = has_times.then(|| Ns::rounded(deviation));
             self.distance = deviation;
             return true;
         }
@@ -356,7 +360,7 @@ fn is_numbered_by_group(operation: &Operation) -> bool {
 
 /// Whether some numbers of the group are equal on both sides. Otherwise they count from other beginnings.
 fn have_equal_numbers(kernels: &[&Operation], recorded: &[&Operation]) -> bool {
-    let numbers = |side: &[&Operation]| -> std::collections::BTreeSet<i64> {
+    let numbers = |side: &[&Operation]| -> BTreeSet<i64> {
         side.iter().filter(|operation| is_numbered_by_group(operation)).filter_map(|of| of.sequence).collect()
     };
     numbers(kernels).intersection(&numbers(recorded)).next().is_some()

@@ -144,7 +144,9 @@ impl Joined {
             return;
         };
         let trace = &of_trace[best.trace];
-        let (first, last) = (best.pairs.first().map(|pair| pair.1), best.pairs.last().map(|pair| pair.1));
+        // Functions that are numbered by themselves need not be in the order of their kernels.
+        let places = || best.pairs.iter().map(|pair| pair.1);
+        let (first, last) = (places().min(), places().max());
         for (place, row) in own.rows.iter().enumerate() {
             let beside = first.is_none_or(|first| place < first) || last.is_none_or(|last| place > last);
             self.kernels[*row] = Some(Err(if beside { Unjoined::BesideTrace } else { Unjoined::NoKernel }));
@@ -313,6 +315,63 @@ mod tests {
         let (records, _) = records(200, &[], recorded);
         let joined = Joined::of(&trace(200), &records);
         assert_eq!(joined.unjoined(&records), BTreeMap::from([((Source::PluginDump, Unjoined::SeveralPlaces), 200)]));
+    }
+
+    /// Two groups of the trace are alike, and a third is worse: it is not the answer because the others are two.
+    #[test]
+    fn what_fits_worse_than_two_others_is_not_taken() {
+        let mut operations =
+            Operations { rows: Vec::new(), communicators: vec![group(&[0, 1]), group(&[1, 3]), group(&[1, 5])] };
+        for at in 0..120 {
+            let place = at / 3;
+            // The ends of the third group are up to 40 microseconds elsewhere.
+            let end = start(place) + length(place) + Ns(if at % 3 == 2 { random(at, 40_000) } else { 0 });
+            operations.rows.push(Operation {
+                kernel: Some(SliceId(at as u32)),
+                rank: Some(RankId(1)),
+                communicator: Some(at % 3),
+                collective: Some("all_reduce".into()),
+                in_elements: Some(1024),
+                out_elements: Some(1024),
+                start: Some(end - length(place)),
+                end: Some(end),
+                ..Operation::default()
+            });
+        }
+        let of = |at: usize| Operation { communicator: Some(0), end: Some(start(at) + length(at)), ..recorded(at) };
+        let (records, _) = records(40, &[], of);
+        let joined = Joined::of(&operations, &records);
+        assert_eq!(joined.unjoined(&records), BTreeMap::from([((Source::PluginDump, Unjoined::SeveralGroups), 40)]));
+    }
+
+    /// Functions are numbered by themselves: the record of the first kernel need not be the first record.
+    #[test]
+    fn records_between_joined_ones_are_not_beside_the_trace() {
+        let name = |at: usize| if at.is_multiple_of(2) { "all_reduce" } else { "all_gather" };
+        let mut operations = trace(80);
+        for (at, row) in operations.rows.iter_mut().enumerate() {
+            (row.communicator, row.collective) = (Some(0), Some(name(at).into()));
+        }
+        let of = |at: usize| Operation {
+            communicator: Some(0),
+            collective: Some(name(at).into()),
+            duration: Some(length(at)),
+            ..recorded(at)
+        };
+        // Written one function after the other. A kernel of the first function is not in the trace, and one has another size.
+        let mut records = Records::default();
+        records.communicator(hashed(0xA, 2));
+        let order: Vec<usize> = (0..80).step_by(2).chain((1..80).step_by(2)).collect();
+        for at in &order {
+            records.push(of(*at));
+        }
+        operations.rows[0].collective = Some("broadcast".into());
+        operations.rows[20].in_elements = Some(2048);
+        let joined = Joined::of(&operations, &records);
+        assert_eq!(joined.count(), 78);
+        // The first kernel of all that is joined is of the second function.
+        assert_eq!(joined.kernels[10], Some(Err(Unjoined::NoKernel)));
+        assert_eq!(joined.kernels[0], Some(Err(Unjoined::BesideTrace)));
     }
 
     #[test]

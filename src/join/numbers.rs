@@ -12,7 +12,7 @@ const LOOKED_AT: usize = 256;
 /// Lengths decide if those of another beginning are further off by this factor.
 const CLEARLY: f64 = 2.0;
 
-/// And the second best has at least this share of the best one's sizes that agree.
+/// And those have at least this share of the best one's sizes that agree.
 const AS_MANY: f64 = 0.9;
 
 /// Fewer lengths than this agree by chance.
@@ -59,20 +59,16 @@ pub(super) fn pairs(
         let apart = || median_of(lengths.iter().map(|length| (length - longer).abs()));
         Fitness { agree, apart: (lengths.len() >= FEW).then(apart) }
     };
-    let begins = first.saturating_sub(many - 1)..=last;
     if last.saturating_sub(first) > FURTHEST {
         return None;
     }
+    let begins = first.saturating_sub(many - 1)..=last;
     let mut all: Vec<(i64, Fitness)> =
         begins.map(|begin| (begin, fitness(begin))).filter(|(_, of)| of.agree > 0).collect();
     if all.iter().any(|(_, of)| of.apart.is_some()) {
         all.retain(|(_, of)| of.apart.is_some());
     }
-    all.sort_by(|(_, a), (_, b)| better(a).total_cmp(&better(b)).then(b.agree.cmp(&a.agree)));
-    let (begin, best) = *all.first()?;
-    if all.get(1).is_some_and(|(_, second)| !is_clear(&best, second)) {
-        return None;
-    }
+    let begin = best_of(all)?;
     let pair = |record: usize| {
         let (place, kernel) = at(begin, record)?;
         same_size(kernel, records[record]).then_some((place, record))
@@ -83,19 +79,26 @@ pub(super) fn pairs(
 /// Numbers that are further apart are not those of one job.
 const FURTHEST: i64 = 10_000_000;
 
+/// The beginning that fits clearly better than all others.
+fn best_of(mut all: Vec<(i64, Fitness)>) -> Option<i64> {
+    all.sort_by(|(_, a), (_, b)| better(a).total_cmp(&better(b)).then(b.agree.cmp(&a.agree)));
+    let ((begin, best), others) = all.split_first()?;
+    others.iter().all(|(_, other)| is_clear(best, other)).then_some(*begin)
+}
+
 /// By what beginnings are ordered, the best first: how far lengths are apart for each record that agrees.
 fn better(fitness: &Fitness) -> f64 {
     let agree = fitness.agree as f64;
     fitness.apart.map_or(-agree, |apart| (apart + 1.0) / agree)
 }
 
-/// Whether the best beginning is clearly better than the second.
-fn is_clear(best: &Fitness, second: &Fitness) -> bool {
-    if (second.agree as f64) < AS_MANY * best.agree as f64 {
+/// Whether the best beginning is clearly better than another.
+fn is_clear(best: &Fitness, other: &Fitness) -> bool {
+    if (other.agree as f64) < AS_MANY * best.agree as f64 {
         return true;
     }
-    match (best.apart, second.apart) {
-        (Some(best), Some(second)) => (best + 1.0) * CLEARLY <= second,
+    match (best.apart, other.apart) {
+        (Some(best), Some(other)) => (best + 1.0) * CLEARLY <= other,
         _ => false,
     }
 }
@@ -132,6 +135,16 @@ mod tests {
         let records: Vec<Operation> = (2..9).map(|at| operation(at + 100, sizes[at as usize], None)).collect();
         let expected: Vec<_> = (0..7).map(|place| (place + 2, place)).collect();
         assert_eq!(found(&kernels, &records), Some(expected));
+    }
+
+    /// The second best by lengths has few records, and the third is nearly as good as the best.
+    #[test]
+    fn each_other_beginning_has_to_be_clearly_worse() {
+        let fitness = |agree, apart| (0, Fitness { agree, apart: Some(apart) });
+        let all = [fitness(100, 10.0), fitness(50, 6.0), fitness(95, 15.0)];
+        assert!(is_clear(&all[0].1, &all[1].1) && !is_clear(&all[0].1, &all[2].1));
+        assert_eq!(best_of(all.to_vec()), None);
+        assert_eq!(best_of(all[..2].to_vec()), Some(0));
     }
 
     #[test]

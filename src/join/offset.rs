@@ -3,6 +3,9 @@
 //! A job repeats its steps, so that kernels fit the records of another step nearly as well as their own. The right difference brings most of
 //! them together to within microseconds; that of another step does so for few, because no two steps take equally long.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
 use super::sequences::{Anchor, time_of, word};
 use crate::operation::Operation;
 use crate::time::Ns;
@@ -15,6 +18,9 @@ const TRIED: usize = 8;
 
 /// How many kernels show how good a difference is.
 const LOOKED_AT: usize = 512;
+
+/// Most differences are wrong and bring hardly any kernel near a record: of so many kernels a quarter must be, before all are looked at.
+const SAMPLE: usize = 32;
 
 /// The least share of these that must have a record near, for a difference to count.
 const ENOUGH: f64 = 0.6;
@@ -58,25 +64,34 @@ type Ends = [(i64, Option<&'static str>)];
 
 /// How far the records' clock is ahead: the difference that brings most kernels near a record, the smallest of several such.
 fn best(kernels: &Ends, records: &Ends) -> Option<i64> {
-    let tried = kernels.iter().step_by(kernels.len().div_ceil(TRIED));
+    let mut by_word: HashMap<Option<&str>, Vec<i64>> = HashMap::new();
+    records.iter().for_each(|(end, word)| by_word.entry(*word).or_default().push(*end));
+    let of_word = |word: &Option<&'static str>| by_word.get(word).map_or(&[][..], Vec::as_slice);
     let step = kernels.len().div_ceil(LOOKED_AT);
-    let looked_at = kernels.iter().step_by(step);
-    let many = looked_at.clone().count();
-    let near = |ahead: i64| {
-        let is_near = |(end, word): &&(i64, Option<&'static str>)| {
-            let end = end.saturating_add(ahead);
-            let from = records.partition_point(|record| record.0 < end.saturating_sub(NEAR));
-            records[from..].iter().take_while(|record| record.0 <= end.saturating_add(NEAR)).any(|of| of.1 == *word)
-        };
-        looked_at.clone().filter(is_near).count()
+    let looked_at: Vec<(i64, &[i64])> = kernels.iter().step_by(step).map(|(end, word)| (*end, of_word(word))).collect();
+    let many = looked_at.len();
+    let is_near = |(end, records): &&(i64, &[i64]), ahead: i64| {
+        let end = end.saturating_add(ahead);
+        let from = records.partition_point(|record| *record < end.saturating_sub(NEAR));
+        records.get(from).is_some_and(|record| *record <= end.saturating_add(NEAR))
     };
-    let differences = tried.flat_map(|kernel| {
-        records.iter().filter(|record| record.1 == kernel.1).map(|record| record.0.saturating_sub(kernel.0))
-    });
-    let (found, ahead) = differences
-        .map(|ahead| (near(ahead), ahead))
-        .max_by_key(|(near, ahead)| (*near, std::cmp::Reverse(ahead.unsigned_abs())))?;
-    (found as f64 >= ENOUGH * many as f64).then_some(ahead)
+    let sample: Vec<&(i64, &[i64])> = looked_at.iter().step_by(many.div_ceil(SAMPLE)).collect();
+    let is_likely = |ahead: i64| 4 * sample.iter().filter(|of| is_near(of, ahead)).count() >= sample.len();
+    // How many are near, if these are at least so many.
+    let near = |ahead: i64, least: usize| {
+        let mut far = looked_at.iter().filter(|of| !is_near(of, ahead));
+        let far = far.by_ref().take(many - least + 1).count();
+        many.checked_sub(far).filter(|near| *near >= least)
+    };
+    let tried = kernels.iter().step_by(kernels.len().div_ceil(TRIED));
+    let differences = tried.flat_map(|(end, word)| of_word(word).iter().map(move |record| record.saturating_sub(*end)));
+    let mut found: Option<(usize, Reverse<u64>, i64)> = None;
+    for ahead in differences.filter(|ahead| is_likely(*ahead)) {
+        let least = found.map_or((ENOUGH * many as f64).ceil() as usize, |(near, ..)| near);
+        let key = near(ahead, least).map(|near| (near, Reverse(ahead.unsigned_abs()), ahead));
+        found = found.max(key);
+    }
+    found.map(|(.., ahead)| ahead)
 }
 
 #[cfg(test)]

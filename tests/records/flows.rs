@@ -11,6 +11,7 @@ use nccl_stacks::operation::Source;
 use nccl_stacks::records::{Keep, Records, read_all};
 use nccl_stacks::report::recorded::flows::{csv, table as table_of, text};
 
+use crate::support::program::{program, stderr};
 use crate::support::random::Random;
 use crate::support::{read_text, shared};
 
@@ -368,4 +369,35 @@ fn read_bytes(test: &str, bytes: &[u8]) -> Records {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("flows").join(test).join("all");
     std::fs::write(&path, bytes).unwrap();
     read_all(&[path], Keep::All, 1)
+}
+
+/// A folder's name separates its aggregates from those of others: no two are one, and none leads elsewhere.
+#[test]
+fn aggregates_of_several_folders_are_beside_each_other() {
+    let root = tempfile::tempdir().unwrap();
+    let here = root.path().join("here");
+    for folder in ["here/a_b", "here/a/b"] {
+        std::fs::create_dir_all(root.path().join(folder)).unwrap();
+    }
+    let [ops, _] = ring(0, 1, 1);
+    for file in ["proxy_flow_rank0.jsonl", "here/a_b/proxy_flow_rank0.jsonl", "here/a/b/proxy_flow_rank0.jsonl"] {
+        std::fs::write(root.path().join(file), &ops).unwrap();
+    }
+    let mut program = program();
+    program.current_dir(&here).args(["records", "../proxy_flow_rank0.jsonl", "a_b", "a/b", "--flow-rank", "out"]);
+    let output = program.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let mut written: Vec<String> = std::fs::read_dir(here.join("out"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    written.sort();
+    assert_eq!(written, ["a_b", "a_b_2", "folder"]);
+    assert!(here.join("out/folder/flow_rank0.json").is_file() && !here.join("flow_rank0.json").exists());
+    // The job's own aggregate is a file that is read.
+    std::fs::write(here.join("a/b/flow_rank0.json"), "mine").unwrap();
+    let mut program = self::program();
+    let output = program.current_dir(&here).args(["records", "a/b", "--flow-rank", "a/b"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert_eq!(std::fs::read_to_string(here.join("a/b/flow_rank0.json")).unwrap(), "mine");
 }

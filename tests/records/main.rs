@@ -12,6 +12,8 @@ mod debug_log;
 mod entries;
 mod flows;
 mod hang;
+mod hang_dumps;
+mod hang_logs;
 mod inspector;
 mod joins;
 mod made;

@@ -89,7 +89,9 @@ fn ends(all: &[(usize, &Group, &Finding)]) -> (BTreeSet<Rank>, BTreeSet<Rank>) {
 /// What is known beyond a group.
 struct Whole<'a> {
     records: &'a Records,
+    culprits: &'a BTreeSet<Rank>,
     distance: BTreeMap<usize, u32>,
+    /// By group that blames nobody: the names of those that it waits for.
     waits_for: BTreeMap<usize, BTreeSet<String>>,
     /// By rank of the job: the last operation that it enqueued.
     last: BTreeMap<u32, usize>,
@@ -99,7 +101,7 @@ impl<'a> Whole<'a> {
     fn of(
         records: &'a Records,
         all: &[(usize, &Group, &Finding)],
-        culprits: &BTreeSet<Rank>,
+        culprits: &'a BTreeSet<Rank>,
         circle: &BTreeSet<Rank>,
     ) -> Self {
         let mut last: BTreeMap<u32, usize> = BTreeMap::new();
@@ -110,9 +112,9 @@ impl<'a> Whole<'a> {
                 *known = at;
             }
         }
-        let waits = waits(records, all);
+        let waits = Waits::of(records, all);
         let mut waits_for: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
-        for (at, others) in &waits {
+        for (at, others) in &waits.held_up {
             waits_for.insert(*at, others.iter().map(|other| all[*other].1.name.group.clone()).collect());
         }
         let is_root = |(at, group, finding): &&(usize, &Group, &Finding)| {
@@ -124,7 +126,7 @@ impl<'a> Whole<'a> {
             blamed.any(|rank| culprits.contains(&(scope, *rank)) || circle.contains(&(scope, *rank))) || in_circle()
         };
         let roots = all.iter().filter(is_root).map(|(at, ..)| *at).collect();
-        Whole { records, distance: distances(roots, &waits), waits_for, last }
+        Whole { records, culprits, distance: waits.distances(roots), waits_for, last }
     }
 
     /// By what groups are sorted: the distance, whether they are without the number of a collective, and since when ranks wait.
@@ -158,13 +160,29 @@ impl<'a> Whole<'a> {
                 .copied()
                 .collect(),
             unknown_ranks: group.unknown(),
+            culprits: group.members.keys().copied().filter(|rank| self.is_culprit(at, group, *rank)).collect(),
             evidence,
-            paths: paths::compare(
-                finding,
-                |rank| self.last.get(&rank).copied().filter(|_| group.is_global),
-                self.records,
-            ),
+            evidence_left_out: finding.left_out,
+            paths: paths::compare(finding, self.at_fault(at, group, finding), self.records),
         }
+    }
+
+    fn is_culprit(&self, at: usize, group: &Group, rank: u32) -> bool {
+        self.culprits.contains(&((!group.is_global).then_some(at), rank))
+    }
+
+    /// The operation of a rank at fault: that in the place of what others wait in, or the last that it enqueued. A rank that others wait for
+    /// and that waits elsewhere is less at fault than a culprit.
+    fn at_fault(&self, at: usize, group: &Group, finding: &Finding) -> Option<usize> {
+        let rank_of = |theirs: &usize| self.records.operations[*theirs].rank.map(|rank| rank.0);
+        let missing = finding.missing.iter().find(|rank| self.is_culprit(at, group, **rank));
+        let is_elsewhere =
+            |theirs: &usize| missing.is_some() && rank_of(theirs).is_some_and(|rank| !self.is_culprit(at, group, rank));
+        let last_of = || {
+            let rank = missing.or(finding.missing.first())?;
+            self.last.get(rank).copied().filter(|_| group.is_global)
+        };
+        finding.theirs.filter(|theirs| !is_elsewhere(theirs)).or_else(last_of)
     }
 
     fn open(&self, at: usize, group: &Group, finding: &Finding) -> OpenGroup {
@@ -183,53 +201,64 @@ impl<'a> Whole<'a> {
     }
 }
 
-/// Which groups each group waits for: those in which the ranks wait that it waits for; and if it waits for none, those in which its own
-/// ranks have waited for longer.
-fn waits(records: &Records, all: &[(usize, &Group, &Finding)]) -> BTreeMap<usize, BTreeSet<usize>> {
-    // By rank: the groups in which it waits for somebody, and the group of its oldest incomplete operation.
-    let mut waits_in: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-    let mut oldest: BTreeMap<u32, (Option<crate::time::Ns>, usize)> = BTreeMap::new();
-    for (at, group, finding) in all.iter().filter(|(_, group, _)| group.is_global) {
-        debug_assert!(group.is_global);
-        if finding.outcome == Some(Outcome::Hung) {
-            finding.waiting.iter().for_each(|rank| waits_in.entry(*rank).or_default().push(*at));
-        }
-        for (rank, operation) in &finding.oldest {
-            let since = (records.operations[*operation].enqueued, *at);
-            let known = oldest.entry(*rank).or_insert(since);
-            *known = since.min(*known);
-        }
-    }
-    let mut found: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
-    for (at, group, finding) in all.iter().filter(|(_, group, _)| group.is_global) {
-        debug_assert!(!group.members.is_empty());
-        let blamed: BTreeSet<&u32> = finding.missing.iter().chain(&finding.stuck).collect();
-        let mut others: BTreeSet<usize> = match blamed.is_empty() {
-            false => blamed.iter().filter_map(|rank| waits_in.get(rank)).flatten().copied().collect(),
-            true => finding.waiting.iter().filter_map(|rank| oldest.get(rank)).map(|(_, other)| *other).collect(),
-        };
-        others.remove(at);
-        found.insert(*at, others);
-    }
-    found
+/// Which groups wait for which: those that blame a rank for those in which it waits; and those that blame nobody for those in which their
+/// own ranks have waited for longer. Each is noted by rank: from each group to each other, memory would grow with the square of the groups.
+#[derive(Default)]
+struct Waits {
+    /// By rank: the groups that blame it.
+    blamed_in: BTreeMap<u32, Vec<usize>>,
+    /// By group that waits for a rank: the ranks that wait in it.
+    waiting: BTreeMap<usize, Vec<u32>>,
+    /// By group that blames nobody: those that it waits for.
+    held_up: BTreeMap<usize, BTreeSet<usize>>,
 }
 
-/// How many groups are between each group and the roots.
-fn distances(roots: Vec<usize>, waits: &BTreeMap<usize, BTreeSet<usize>>) -> BTreeMap<usize, u32> {
-    let mut waited: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (at, others) in waits {
-        others.iter().for_each(|other| waited.entry(*other).or_default().push(*at));
-    }
-    let mut distance: BTreeMap<usize, u32> = roots.iter().map(|root| (*root, 0)).collect();
-    let mut next: VecDeque<usize> = roots.into();
-    while let Some(at) = next.pop_front() {
-        let of = distance.get(&at).copied().unwrap_or(0);
-        for other in waited.get(&at).into_iter().flatten() {
-            if !distance.contains_key(other) {
-                distance.insert(*other, of + 1);
-                next.push_back(*other);
+impl Waits {
+    fn of(records: &Records, all: &[(usize, &Group, &Finding)]) -> Self {
+        let mut waits = Waits::default();
+        // By rank: the group of its oldest incomplete operation.
+        let mut oldest: BTreeMap<u32, (Option<crate::time::Ns>, usize)> = BTreeMap::new();
+        let global = || all.iter().filter(|(_, group, _)| group.is_global);
+        for (at, _, finding) in global() {
+            if finding.outcome == Some(Outcome::Hung) {
+                waits.waiting.insert(*at, finding.waiting.iter().copied().collect());
+            }
+            let blamed: BTreeSet<u32> = finding.missing.union(&finding.stuck).copied().collect();
+            blamed.into_iter().for_each(|rank| waits.blamed_in.entry(rank).or_default().push(*at));
+            for (rank, operation) in &finding.oldest {
+                let since = (records.operations[*operation].enqueued, *at);
+                let known = oldest.entry(*rank).or_insert(since);
+                *known = since.min(*known);
             }
         }
+        for (at, _, finding) in global().filter(|(.., of)| of.missing.is_empty() && of.stuck.is_empty()) {
+            let others = finding.waiting.iter().filter_map(|rank| oldest.get(rank)).map(|(_, other)| *other);
+            waits.held_up.insert(*at, others.filter(|other| other != at).collect());
+        }
+        waits
     }
-    distance
+
+    /// How many groups are between each group and the roots.
+    fn distances(&self, roots: Vec<usize>) -> BTreeMap<usize, u32> {
+        let mut after: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (at, others) in &self.held_up {
+            others.iter().for_each(|other| after.entry(*other).or_default().push(*at));
+        }
+        let mut distance: BTreeMap<usize, u32> = roots.iter().map(|root| (*root, 0)).collect();
+        let mut next: VecDeque<usize> = roots.into();
+        let mut followed: BTreeSet<u32> = BTreeSet::new();
+        while let Some(at) = next.pop_front() {
+            let of = distance.get(&at).copied().unwrap_or(0);
+            // What blames a rank was reached with the first group in which that waits.
+            let ranks = self.waiting.get(&at).into_iter().flatten().filter(|rank| followed.insert(**rank));
+            let by_rank = ranks.filter_map(|rank| self.blamed_in.get(rank)).flatten();
+            for other in by_rank.chain(after.get(&at).into_iter().flatten()) {
+                if !distance.contains_key(other) {
+                    distance.insert(*other, of + 1);
+                    next.push_back(*other);
+                }
+            }
+        }
+        distance
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::groups::{Finding, Group, is_point_to_point};
+use super::groups::{Finding, Group, Member};
 use super::{Evidence, EvidenceKind, Outcome};
 use crate::operation::Counts;
 use crate::records::{RankStatus, Records};
@@ -30,56 +30,91 @@ pub(super) fn of_answers(group: &Group, records: &Records) -> Finding {
     let mut finding = Finding::default();
     let Some((_, last)) = answers.last_key_value() else { return finding };
     faults(last, &mut finding);
-    let mut fewer = fewer_calls(last);
-    let Some(most) = fewer.iter().map(|(_, evidence)| evidence.ranks.len()).max() else { return finding };
-    let before = answers.values().rev().nth(1);
-    let both = before.map(|before| {
-        last.iter().filter_map(|(rank, now)| Some((rank, before.get(rank)?.counts.clone(), now.counts.clone())))
-    });
-    let moved: Option<Vec<u32>> =
-        both.map(|both| both.filter(|(_, before, now)| before != now).map(|(rank, ..)| *rank).collect());
-    let compared = before.map_or(0, |before| last.keys().filter(|rank| before.contains_key(*rank)).count());
-    debug_assert!(most > 0);
-    fewer.sort_by_key(|(difference, _)| std::cmp::Reverse(*difference));
-    finding.collective = fewer.first().and_then(|(_, evidence)| evidence.collective.clone());
-    let is_frozen = moved.as_ref().is_some_and(Vec::is_empty) && compared == last.len();
-    finding.outcome = Some(if is_frozen { Outcome::Hung } else { Outcome::Lagging });
-    for (_, evidence) in fewer {
-        finding.missing.extend(&evidence.ranks);
-        if is_frozen {
-            finding.waiting.extend(&evidence.peers);
-            finding.levels = vec![evidence.ranks.clone(), evidence.peers.clone()];
-        }
-        finding.evidence.push(evidence);
+    let uneven = uneven(last);
+    let mut fewer: Vec<(u64, &Uneven<'_>, u64, &Vec<u32>)> = Vec::new();
+    for of in &uneven {
+        fewer.extend(of.fewer.iter().map(|(count, ranks)| (of.most - count, of, *count, ranks)));
     }
-    finding.proved.extend(finding.missing.iter().filter(|_| is_frozen));
+    fewer.sort_by_key(|(difference, ..)| std::cmp::Reverse(*difference));
+    let Some((_, first, ..)) = fewer.first() else { return finding };
+    finding.collective = Some(first.name.to_owned());
+    let moved = answers.values().rev().nth(1).and_then(|before| moved(before, last));
+    let is_frozen = moved.as_ref().is_some_and(|(moved, is_whole)| moved.is_empty() && *is_whole);
+    finding.outcome = Some(if is_frozen { Outcome::Hung } else { Outcome::Lagging });
+    if is_frozen {
+        // What RAS reports, and after that the lowest counts: those between may be held up by them.
+        finding.proved.clone_from(&finding.missing);
+        uneven.iter().for_each(|of| of.wait(&mut finding));
+    }
+    for (_, of, count, ranks) in fewer {
+        finding.missing.extend(ranks);
+        finding.prove(|| {
+            let (here, there) = (Some(count.to_string()), Some(of.most.to_string()));
+            let evidence = Evidence::of(EvidenceKind::FewerCalls, ranks.clone(), of.peers.clone());
+            Evidence { collective: Some(of.name.to_owned()), here, there, ..evidence }
+        });
+    }
     match moved {
-        Some(_) if is_frozen => {
+        _ if is_frozen => {
             finding.evidence.push(Evidence::of(EvidenceKind::NoProgress, last.keys().copied().collect(), Vec::new()));
         }
-        Some(moved) if !moved.is_empty() => {
-            finding.evidence.push(Evidence::of(EvidenceKind::Progress, moved, Vec::new()))
+        Some((moved, _)) if !moved.is_empty() => {
+            finding.evidence.push(Evidence::of(EvidenceKind::Progress, moved, Vec::new()));
         }
         _ => {}
     }
     finding
 }
 
-/// The ranks that have enqueued fewer of a collective than others, with how many fewer. Those that enqueued fewer by different numbers
-/// are apart.
-fn fewer_calls(answer: &Answer<'_>) -> Vec<(u64, Evidence)> {
+/// The ranks whose counts moved between two answers, and whether all ranks that have counts now had some before. A rank that does not
+/// answer has none: that is no movement.
+fn moved(before: &Answer<'_>, now: &Answer<'_>) -> Option<(Vec<u32>, bool)> {
+    let (mut moved, mut is_whole, mut has_any) = (Vec::new(), true, false);
+    for (rank, status) in now.iter().filter(|(_, status)| !status.counts.is_empty()) {
+        match before.get(rank).filter(|before| !before.counts.is_empty()) {
+            Some(before) => {
+                has_any = true;
+                moved.extend((before.counts != status.counts).then_some(*rank));
+            }
+            None => is_whole = false,
+        }
+    }
+    has_any.then_some((moved, is_whole))
+}
+
+/// How often ranks called a collective, where not all did so equally often.
+struct Uneven<'a> {
+    name: &'a str,
+    most: u64,
+    /// Those who called it most often.
+    peers: Vec<u32>,
+    /// The others, by how often they did.
+    fewer: BTreeMap<u64, Vec<u32>>,
+}
+
+impl Uneven<'_> {
+    /// Notes that all wait for those who called it least often.
+    fn wait(&self, finding: &mut Finding) {
+        let mut others = self.fewer.values();
+        let Some(least) = others.next() else { return };
+        let waiting: Vec<u32> = others.flatten().chain(&self.peers).copied().collect();
+        finding.waiting.extend(&waiting);
+        finding.crowds.push((waiting, least.clone()));
+    }
+}
+
+/// The collectives that not all ranks have enqueued equally often.
+fn uneven<'a>(answer: &Answer<'a>) -> Vec<Uneven<'a>> {
     let names: BTreeSet<&String> = answer.values().flat_map(|status| status.counts.keys()).collect();
     let mut found = Vec::new();
     for name in names.into_iter().take(MOST_NAMES) {
-        let mut by_count: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
+        let mut fewer: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
         for (rank, status) in answer.iter().filter(|(_, status)| !status.counts.is_empty()) {
-            by_count.entry(status.counts.get(name).copied().unwrap_or(0)).or_default().push(*rank);
+            fewer.entry(status.counts.get(name).copied().unwrap_or(0)).or_default().push(*rank);
         }
-        let Some((most, peers)) = by_count.pop_last() else { continue };
-        for (count, ranks) in by_count {
-            let evidence = Evidence::of(EvidenceKind::FewerCalls, ranks, peers.clone());
-            let (here, there) = (Some(count.to_string()), Some(most.to_string()));
-            found.push((most - count, Evidence { collective: Some(name.clone()), here, there, ..evidence }));
+        let Some((most, peers)) = fewer.pop_last() else { continue };
+        if !fewer.is_empty() {
+            found.push(Uneven { name, most, peers, fewer });
         }
     }
     found
@@ -102,40 +137,54 @@ fn faults(answer: &Answer<'_>, finding: &mut Finding) {
 /// Judges a communicator by the last call of each rank: a log ends where its process did, or where it was copied.
 pub(super) fn of_calls(group: &Group, records: &Records) -> Finding {
     let mut by_function: BTreeMap<Option<&str>, BTreeMap<u32, i64>> = BTreeMap::new();
-    let has_peers = group.members.values().any(|member| !member.peers.is_empty());
+    let has_peers = group.has_peers();
     for (rank, member) in &group.members {
-        let mut counted: BTreeMap<Option<&str>, i64> = BTreeMap::new();
-        for operation in member.collectives.iter().map(|at| &records.operations[*at]) {
-            debug_assert!(!is_point_to_point(operation));
-            let is_of_function = operation.counts == Counts::Function;
-            let key = operation.collective.as_deref().filter(|_| is_of_function);
-            let count = counted.entry(key).or_default();
-            // Where sends and receives advance the number, it differs between ranks that have nothing to do with them.
-            let is_of_group =
-                is_of_function || matches!(operation.counts, Counts::Group | Counts::Communicator) && !has_peers;
-            *count = match operation.sequence.filter(|_| is_of_group) {
-                Some(sequence) => sequence.max(*count),
-                None => count.saturating_add(1),
-            };
-        }
-        for (key, count) in counted {
-            by_function.entry(key).or_default().insert(*rank, count);
+        for (function, count) in counted(member, records, has_peers) {
+            by_function.entry(function).or_default().insert(*rank, count);
         }
     }
     let mut finding = Finding::default();
     for (function, of_ranks) in by_function {
-        let mut by_count: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
-        of_ranks.iter().for_each(|(rank, count)| by_count.entry(*count).or_default().push(*rank));
-        let Some((most, peers)) = by_count.pop_last() else { continue };
+        let mut by_count: BTreeMap<Option<i64>, Vec<u32>> = BTreeMap::new();
+        of_ranks.iter().for_each(|(rank, count)| by_count.entry(Some(*count)).or_default().push(*rank));
+        if function.is_none() {
+            // Of these sources every call is a line. Those that number each function write some of their calls.
+            let silent = group.members.keys().filter(|rank| !of_ranks.contains_key(rank));
+            silent.for_each(|rank| by_count.entry(None).or_default().push(*rank));
+        }
+        let Some((Some(most), peers)) = by_count.pop_last() else { continue };
         for (count, ranks) in by_count {
             finding.outcome = Some(Outcome::Lagging);
             finding.missing.extend(&ranks);
-            let evidence = Evidence::of(EvidenceKind::FewerCalls, ranks, peers.clone());
-            let (here, there) = (Some(count.to_string()), Some(most.to_string()));
             let collective = function.map(str::to_owned);
             finding.collective = finding.collective.or_else(|| collective.clone());
-            finding.evidence.push(Evidence { collective, last: Some(count), here, there, ..evidence });
+            finding.prove(|| {
+                let here = count.map_or_else(|| "nothing".to_owned(), |count| count.to_string());
+                let evidence = Evidence::of(EvidenceKind::FewerCalls, ranks, peers.clone());
+                Evidence { collective, last: count, here: Some(here), there: Some(most.to_string()), ..evidence }
+            });
         }
     }
     finding
+}
+
+/// How far a rank got, by function where its source numbers each by itself: the last number, or how many calls there are.
+fn counted<'r>(member: &Member, records: &'r Records, has_peers: bool) -> BTreeMap<Option<&'r str>, i64> {
+    let mut found: BTreeMap<Option<&str>, i64> = BTreeMap::new();
+    for operation in member.collectives.iter().map(|at| &records.operations[*at]) {
+        let is_of_function = operation.counts == Counts::Function;
+        let count = found.entry(operation.collective.as_deref().filter(|_| is_of_function)).or_default();
+        // Where sends and receives advance the number, it differs between ranks that have nothing to do with them.
+        let is_of_group =
+            is_of_function || matches!(operation.counts, Counts::Group | Counts::Communicator) && !has_peers;
+        *count = match operation.sequence.filter(|_| is_of_group) {
+            Some(sequence) => sequence.max(*count),
+            // Of long logs not all calls are kept.
+            None => match member.called {
+                Some(called) => i64::try_from(called).unwrap_or(i64::MAX),
+                None => count.saturating_add(1),
+            },
+        };
+    }
+    found
 }

@@ -10,6 +10,10 @@ use crate::records::{RankStatus, Records};
 /// Of all groups that have nothing but a size, so many ranks are listed. A damaged file may name thousands of groups of any size.
 const MOST_RANKS: u32 = 1 << 20;
 
+/// So much evidence of a group that lists ranks is kept. In a damaged log each rank may have a count of its own, and each such count has the
+/// same peers: memory would grow with the square of the ranks.
+const MOST_EVIDENCE: usize = 100;
+
 /// All groups, and all ranks that have records.
 pub(super) struct Groups {
     pub(super) all: Vec<Group>,
@@ -35,6 +39,10 @@ pub(super) struct Member {
     pub(super) peers: Vec<usize>,
     /// What a source says beside operations, in the order of its answers.
     pub(super) status: Vec<usize>,
+    /// How many collectives it called, where a source counts more than it keeps.
+    pub(super) called: Option<u64>,
+    /// Whether it sends or receives, by its operations or by what its source counts.
+    pub(super) has_peers: bool,
 }
 
 /// What a group by itself shows.
@@ -55,6 +63,8 @@ pub(super) struct Finding {
     /// Ranks that are at fault, whether or not they wait elsewhere.
     pub(super) proved: BTreeSet<u32>,
     pub(super) evidence: Vec<Evidence>,
+    /// How much more there was than is kept.
+    pub(super) left_out: usize,
     /// The operation that ranks wait in, and that of a rank at fault in its place.
     pub(super) awaited: Option<usize>,
     pub(super) theirs: Option<usize>,
@@ -62,6 +72,16 @@ pub(super) struct Finding {
     pub(super) oldest: BTreeMap<u32, usize>,
     /// What this alone shows.
     pub(super) outcome: Option<Outcome>,
+}
+
+impl Finding {
+    /// Adds evidence that lists ranks. Beyond the limit it is counted and not made.
+    pub(super) fn prove(&mut self, evidence: impl FnOnce() -> Evidence) {
+        match self.evidence.len() < MOST_EVIDENCE {
+            true => self.evidence.push(evidence()),
+            false => self.left_out += 1,
+        }
+    }
 }
 
 impl Groups {
@@ -80,7 +100,10 @@ impl Groups {
             };
             let member = group.members.entry(rank).or_default();
             match is_point_to_point(operation) {
-                true => member.peers.push(at),
+                true => {
+                    member.has_peers = true;
+                    member.peers.push(at);
+                }
                 false => member.collectives.push(at),
             }
         }
@@ -91,6 +114,16 @@ impl Groups {
             let Some(number) = status.communicator else { continue };
             if let Some((group, rank)) = member(&mut found, records, status.source, number, status.rank, status.place) {
                 group.members.entry(rank).or_default().status.push(at);
+            }
+        }
+        for call in &records.calls {
+            let Some(number) = call.communicator else { continue };
+            let of_call = member(&mut found, records, call.source, number, call.rank, call.place);
+            let Some((group, rank)) = of_call else { continue };
+            let member = group.members.entry(rank).or_default();
+            match is_of_two(call.collective.as_deref()) {
+                true => member.has_peers = true,
+                false => member.called = Some(member.called.unwrap_or(0).saturating_add(call.count)),
             }
         }
         let mut room = MOST_RANKS;
@@ -147,7 +180,10 @@ fn name_of(communicator: &Communicator, source: Source, is_global: bool) -> Grou
 
 /// Whether an operation is of two ranks.
 pub(super) fn is_point_to_point(operation: &Operation) -> bool {
-    let collective = operation.collective.as_deref();
+    is_of_two(operation.collective.as_deref())
+}
+
+fn is_of_two(collective: Option<&str>) -> bool {
     collective.and_then(Collective::of_record).is_some_and(Collective::is_point_to_point)
 }
 
@@ -160,6 +196,11 @@ impl Group {
     /// Members of which nothing is recorded.
     pub(super) fn unknown(&self) -> Vec<u32> {
         self.name.ranks.iter().copied().filter(|rank| !self.members.contains_key(rank)).collect()
+    }
+
+    /// Whether some of its ranks send or receive. Then numbers that count all calls differ between those that do and the others.
+    pub(super) fn has_peers(&self) -> bool {
+        self.members.values().any(|member| member.has_peers)
     }
 
     /// Whether it has operations or counts at all.

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::Outcome;
 use super::groups::{Finding, Group, is_open};
+use crate::operation::{Counts, Operation};
 use crate::records::Records;
 
 /// A group's ranks.
@@ -53,7 +54,9 @@ pub enum CellState {
 pub(super) fn row(group: &Group, finding: &Finding, records: &Records) -> MatrixRow {
     let mut cells: Vec<Cell> = Vec::new();
     // Else the number is of a send or receive, and the rank's own.
-    let is_counted = group.members.values().all(|member| member.peers.is_empty());
+    let is_counted = !group.has_peers();
+    // Numbers of a function or a stream are not of the group.
+    let is_of_group = |operation: &&Operation| matches!(operation.counts, Counts::Group | Counts::Communicator);
     for (rank, member) in &group.members {
         let state = match () {
             () if finding.odd.contains(rank) => CellState::Odd,
@@ -63,7 +66,7 @@ pub(super) fn row(group: &Group, finding: &Finding, records: &Records) -> Matrix
             () if finding.waiting.contains(rank) => CellState::Waiting,
             () => CellState::Done,
         };
-        let operations = || member.collectives.iter().map(|at| &records.operations[*at]);
+        let operations = || member.collectives.iter().map(|at| &records.operations[*at]).filter(is_of_group);
         let open = operations().find(|operation| is_open(operation)).and_then(|operation| operation.sequence);
         let said = member.status.last().and_then(|at| records.rank_status[*at].last_enqueued).filter(|_| is_counted);
         let last = || operations().filter(|_| is_counted).filter_map(|operation| operation.sequence).max().max(said);

@@ -8,15 +8,17 @@ use std::sync::Arc;
 use super::groups::{Finding, Group};
 use super::{Evidence, EvidenceKind, Outcome};
 use crate::nccl::collectives::Collective;
-use crate::operation::{Counts, Operation, State};
+use crate::operation::{Counts, Operation, Source, State};
 use crate::records::Records;
 
-/// Ranks of a damaged file may all differ. So many different calls are looked at, and so many of them are evidence.
+/// Ranks of a damaged file may all differ. A call of which something is unknown is compared with so many others.
 const MOST_SIDES: usize = 1000;
-const MOST_EVIDENCE: usize = 100;
+
+/// Of calls under one number so many are named.
+const NAMED: usize = 8;
 
 /// What has to be equal on all ranks of a group, of the operations of one number.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Call {
     collective: Vec<Option<Arc<str>>>,
     dtype: Vec<Option<Arc<str>>>,
@@ -29,6 +31,37 @@ impl Call {
         self.dtype.push(operation.dtype.clone());
         self.elements.push(elements(operation));
     }
+
+    /// How much of it is unknown.
+    fn unknown(&self) -> usize {
+        let texts = self.collective.iter().chain(&self.dtype).filter(|text| text.is_none()).count();
+        texts + self.elements.iter().filter(|elements| elements.is_none()).count()
+    }
+
+    /// In what its operations differ from those of another from the operation `from` of that one on.
+    fn differs(&self, other: &Call, from: usize) -> Option<EvidenceKind> {
+        fn differ<T: PartialEq>(own: &[Option<T>], others: &[Option<T>], from: usize) -> bool {
+            own.iter().zip(&others[from..]).any(|(a, b)| a.is_some() && b.is_some() && a != b)
+        }
+        if differ(&self.collective, &other.collective, from) {
+            return Some(EvidenceKind::OtherCollective);
+        }
+        if differ(&self.dtype, &other.dtype, from) {
+            return Some(EvidenceKind::OtherType);
+        }
+        differ(&self.elements, &other.elements, from).then_some(EvidenceKind::OtherSize)
+    }
+}
+
+/// Ranks that called the same.
+struct Side {
+    call: Call,
+    ranks: Vec<u32>,
+    /// The operation of the first of them.
+    at: usize,
+    /// Whether their records begin with this number, or end with it. What has several operations may be cut off there.
+    is_first: bool,
+    is_last: bool,
 }
 
 /// The number of elements that all ranks have to have alike; `None` where they may differ. What a broadcast gives is the root's own
@@ -41,92 +74,134 @@ fn elements(operation: &Operation) -> Option<u64> {
     }
 }
 
+/// An operation: its number, its rank, and its position in the records.
+type Numbered = (i64, u32, usize);
+
 /// Looks for the first number at which the ranks of a group differ.
 pub(super) fn add(group: &Group, records: &Records, finding: &mut Finding) {
-    let mut calls: BTreeMap<i64, BTreeMap<u32, (Call, usize)>> = BTreeMap::new();
+    let has_peers = group.has_peers();
+    let mut all: Vec<Numbered> = Vec::new();
     let mut open: BTreeSet<i64> = BTreeSet::new();
+    let mut ends: BTreeMap<u32, (i64, i64)> = BTreeMap::new();
     for (rank, member) in &group.members {
         for at in &member.collectives {
             let operation = &records.operations[*at];
             let Some(sequence) = operation.sequence else { continue };
-            // Numbers that count one function, or a stream's calls, are not of the group.
-            if !matches!(operation.counts, Counts::Group | Counts::Communicator) {
+            let is_of_group = match operation.counts {
+                Counts::Group => true,
+                // Sends and receives advance it on the ranks that have to do with them.
+                Counts::Communicator => !has_peers,
+                Counts::Function | Counts::Stream => false,
+            };
+            if !is_of_group {
                 continue;
             }
             if operation.state != State::Completed {
                 open.insert(sequence);
             }
-            let none = || (Call { collective: Vec::new(), dtype: Vec::new(), elements: Vec::new() }, *at);
-            calls.entry(sequence).or_default().entry(*rank).or_insert_with(none).0.add(operation);
+            let (first, last) = ends.entry(*rank).or_insert((sequence, sequence));
+            (*first, *last) = (sequence.min(*first), sequence.max(*last));
+            all.push((sequence, *rank, *at));
         }
     }
+    all.sort_by_key(|(sequence, rank, _)| (*sequence, *rank));
     // What all ranks have completed went well, by whatever names.
-    let differs = |of_ranks: &BTreeMap<u32, (Call, usize)>| {
-        let mut calls = of_ranks.values().map(|(call, _)| call);
-        calls.next().is_some_and(|first| calls.any(|call| differ(first, call).is_some()))
-    };
-    let found = calls.iter().find(|(sequence, of_ranks)| open.contains(sequence) && differs(of_ranks));
-    if let Some((sequence, of_ranks)) = found {
-        judge(*sequence, of_ranks, records, finding);
+    for of_number in all.chunk_by(|a, b| a.0 == b.0).filter(|of| open.contains(&of[0].0)) {
+        let sides = sides(of_number, records, &ends, group.source == Source::FlightRecorder);
+        if sides.len() > 1 {
+            return judge(of_number[0].0, &sides, records, finding);
+        }
     }
+}
+
+/// The ranks by what they called under a number, the most first. Ranks of which not enough is known to be on one side are on none.
+fn sides(
+    of_number: &[Numbered],
+    records: &Records,
+    ends: &BTreeMap<u32, (i64, i64)>,
+    is_written_at_once: bool,
+) -> Vec<Side> {
+    let mut equal: BTreeMap<Call, Side> = BTreeMap::new();
+    for of_rank in of_number.chunk_by(|a, b| a.1 == b.1) {
+        let (sequence, rank, at) = of_rank[0];
+        let mut call = Call::default();
+        of_rank.iter().for_each(|(.., at)| call.add(&records.operations[*at]));
+        let (first, last) = ends.get(&rank).copied().unwrap_or((sequence, sequence));
+        let (is_first, is_last) = (first == sequence, last == sequence && !is_written_at_once);
+        let side = equal.entry(call).or_insert_with_key(|call| Side {
+            call: call.clone(),
+            ranks: Vec::new(),
+            at,
+            is_first: true,
+            is_last: true,
+        });
+        side.ranks.push(rank);
+        (side.is_first, side.is_last) = (side.is_first && is_first, side.is_last && is_last);
+    }
+    let mut all: Vec<Side> = equal.into_values().collect();
+    // What is known best comes first, so that the rest is compared with it.
+    let known = |side: &Side| (side.call.unknown(), std::cmp::Reverse(side.call.collective.len()));
+    all.sort_by(|a, b| known(a).cmp(&known(b)).then_with(|| largest(a, b)));
+    let mut sides: Vec<Side> = Vec::new();
+    for own in all {
+        let mut fitting = (0..sides.len().min(MOST_SIDES)).filter(|at| differ(&sides[*at], &own).is_none());
+        match (fitting.next(), fitting.next()) {
+            (None, _) => sides.push(own),
+            (Some(at), None) => sides[at].ranks.extend(own.ranks),
+            (Some(_), Some(_)) => {}
+        }
+    }
+    sides.iter_mut().for_each(|side| side.ranks.sort_unstable());
+    sides.sort_by(largest);
+    sides
+}
+
+fn largest(one: &Side, other: &Side) -> std::cmp::Ordering {
+    other.ranks.len().cmp(&one.ranks.len()).then_with(|| one.ranks.cmp(&other.ranks))
 }
 
 /// In what two calls differ.
-fn differ(one: &Call, other: &Call) -> Option<EvidenceKind> {
-    let both = |a: &[Option<Arc<str>>], b: &[Option<Arc<str>>]| {
-        a.len() != b.len() || a.iter().zip(b).any(|(a, b)| a.is_some() && b.is_some() && a != b)
-    };
-    if both(&one.collective, &other.collective) {
-        return Some(EvidenceKind::OtherCollective);
+fn differ(one: &Side, other: &Side) -> Option<EvidenceKind> {
+    let is_shorter = one.call.collective.len() < other.call.collective.len();
+    let (short, long) = if is_shorter { (one, other) } else { (other, one) };
+    let longer = long.call.collective.len() - short.call.collective.len();
+    if longer == 0 {
+        return short.call.differs(&long.call, 0);
     }
-    if both(&one.dtype, &other.dtype) {
-        return Some(EvidenceKind::OtherType);
-    }
-    let sizes = one.elements.iter().zip(&other.elements);
-    sizes.clone().any(|(a, b)| a.is_some() && b.is_some() && a != b).then_some(EvidenceKind::OtherSize)
+    // A log that is copied while it is written ends within a call; one of which the beginning is left out begins within one.
+    let cut = [(short.is_last, 0), (short.is_first, longer)];
+    let mut kinds = cut.iter().filter(|(is_cut, _)| *is_cut).map(|(_, from)| short.call.differs(&long.call, *from));
+    let first = kinds.next().unwrap_or(Some(EvidenceKind::OtherCollective));
+    if kinds.any(|kind| kind.is_none()) { None } else { first }
 }
 
-/// The ranks and the operation of each of some calls that are equal.
-type Side<'a> = (&'a Call, Vec<u32>, usize);
-
-fn judge(sequence: i64, of_ranks: &BTreeMap<u32, (Call, usize)>, records: &Records, finding: &mut Finding) {
-    let mut sides: Vec<Side<'_>> = Vec::new();
-    for (rank, (call, at)) in of_ranks {
-        let has_room = sides.len() < MOST_SIDES;
-        match sides.iter_mut().find(|(known, ..)| differ(known, call).is_none()) {
-            Some((_, ranks, _)) => ranks.push(*rank),
-            None if has_room => sides.push((call, vec![*rank], *at)),
-            None => {}
-        }
-    }
-    sides.sort_by(|(_, a, _), (_, b, _)| b.len().cmp(&a.len()).then(a.cmp(b)));
-    let [(call, most, awaited), others @ ..] = &sides[..] else { return };
-    let is_tie = others.first().is_some_and(|(_, ranks, _)| ranks.len() == most.len());
+fn judge(sequence: i64, sides: &[Side], records: &Records, finding: &mut Finding) {
+    let [most, others @ ..] = sides else { return };
+    let is_tie = others.first().is_some_and(|of| of.ranks.len() == most.ranks.len());
     before(sequence, finding);
     finding.outcome = Some(Outcome::Hung);
-    finding.collective = records.operations[*awaited].collective.as_deref().map(str::to_owned);
+    finding.collective = records.operations[most.at].collective.as_deref().map(str::to_owned);
     finding.sequence = Some(sequence);
-    finding.awaited = Some(*awaited);
-    finding.waiting.extend(most);
+    finding.awaited = Some(most.at);
+    finding.waiting.extend(&most.ranks);
     let mut odd: Vec<u32> = Vec::new();
-    for (other, ranks, theirs) in others {
-        let Some(kind) = differ(call, other) else { continue };
-        odd.extend(ranks);
-        if finding.evidence.len() >= MOST_EVIDENCE {
-            continue;
-        }
-        let [here, there] = [other, call].map(|call| text(call, kind));
-        let kind = if is_tie { EvidenceKind::Undecidable } else { kind };
-        let evidence = Evidence::of(kind, ranks.clone(), most.clone());
-        let (here, there) = (Some(here), Some(there));
+    for other in others {
+        let Some(kind) = differ(most, other) else { continue };
+        odd.extend(&other.ranks);
+        finding.theirs = finding.theirs.or(Some(other.at));
         let collective = finding.collective.clone();
-        finding.evidence.push(Evidence { collective, sequence: Some(sequence), here, there, ..evidence });
-        finding.theirs = finding.theirs.or(Some(*theirs));
+        finding.prove(|| {
+            let from = first_difference(&most.call, &other.call, kind);
+            let [here, there] = [other, most].map(|of| Some(text(&of.call, kind, from)));
+            let kind = if is_tie { EvidenceKind::Undecidable } else { kind };
+            let evidence = Evidence::of(kind, other.ranks.clone(), most.ranks.clone());
+            Evidence { collective, sequence: Some(sequence), here, there, ..evidence }
+        });
     }
-    finding.crowds.push((most.clone(), odd.clone()));
+    finding.crowds.push((most.ranks.clone(), odd.clone()));
     match is_tie {
         // Each waits for what the other does not do.
-        true => finding.crowds.push((odd, most.clone())),
+        true => finding.crowds.push((odd, most.ranks.clone())),
         false => {
             finding.odd.extend(&odd);
             finding.proved.extend(odd);
@@ -145,16 +220,30 @@ fn before(sequence: i64, finding: &mut Finding) {
     }
 }
 
-/// What a person reads of a call.
-fn text(call: &Call, kind: EvidenceKind) -> String {
-    let list = |items: Vec<String>| if items.is_empty() { "nothing".to_owned() } else { items.join(", ") };
-    let words =
-        |items: &[Option<Arc<str>>]| list(items.iter().map(|item| item.as_deref().unwrap_or("?").to_owned()).collect());
-    match kind {
-        EvidenceKind::OtherType => words(&call.dtype),
-        EvidenceKind::OtherSize => {
-            list(call.elements.iter().map(|n| n.map_or("?".to_owned(), |n| format!("{n} elements"))).collect())
-        }
-        _ => words(&call.collective),
+/// The first of the operations of two calls that differ.
+fn first_difference(one: &Call, other: &Call, kind: EvidenceKind) -> usize {
+    fn first<T: PartialEq>(one: &[T], other: &[T]) -> usize {
+        one.iter().zip(other).take_while(|(a, b)| a == b).count()
     }
+    match kind {
+        EvidenceKind::OtherType => first(&one.dtype, &other.dtype),
+        EvidenceKind::OtherSize => first(&one.elements, &other.elements),
+        _ => first(&one.collective, &other.collective),
+    }
+}
+
+/// What a person reads of a call; of one that has many operations, those from the first that differs on.
+fn text(call: &Call, kind: EvidenceKind, first: usize) -> String {
+    let all = call.collective.len();
+    let from = if all > NAMED { first.min(all) } else { 0 };
+    let word = |at: usize| match kind {
+        EvidenceKind::OtherType => call.dtype[at].as_deref().unwrap_or("?").to_owned(),
+        EvidenceKind::OtherSize => call.elements[at].map_or("?".to_owned(), |n| format!("{n} elements")),
+        _ => call.collective[at].as_deref().unwrap_or("?").to_owned(),
+    };
+    let words: Vec<String> = (from..all).take(NAMED).map(word).collect();
+    let after = if from > 0 { format!(" after {from} others") } else { String::new() };
+    let more = (all - from).saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}{after}", if words.is_empty() { "nothing".to_owned() } else { words.join(", ") })
 }

@@ -54,7 +54,7 @@ pub struct HangReport {
     pub hung: Vec<HungGroup>,
     /// The groups in which some ranks have done less than others.
     pub lagging: Vec<HungGroup>,
-    /// The groups whose operations are incomplete although all ranks have enqueued them.
+    /// The groups with operations that are incomplete although all ranks with records have enqueued them.
     pub open: Vec<OpenGroup>,
     /// Ranks by groups, of the groups above.
     pub matrix: Vec<MatrixRow>,
@@ -107,13 +107,17 @@ pub struct HungGroup {
     pub waiting_ranks: Vec<u32>,
     /// The ranks of which there are no records.
     pub unknown_ranks: Vec<u32>,
+    /// Those of its ranks on which the job hangs.
+    pub culprits: Vec<u32>,
     /// What proves it.
     pub evidence: Vec<Evidence>,
+    /// How much more evidence there is: of ranks that all differ, so much is kept as a person can read.
+    pub evidence_left_out: usize,
     /// The call path of a rank at fault beside that of another.
     pub paths: Option<ComparedPaths>,
 }
 
-/// A group whose operations are incomplete on all ranks that have enqueued them.
+/// A group with operations that are incomplete although all ranks with records have enqueued them.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct OpenGroup {
@@ -153,13 +157,13 @@ pub enum EvidenceKind {
     OtherType,
     /// The same, of the number of elements.
     OtherSize,
-    /// The ranks and the peers called different things, and are as many.
+    /// The ranks and the peers called different things, and none of these is what most called.
     Undecidable,
     /// The ranks send to the peers, which do not receive that.
     NoReceive,
     /// The ranks receive from the peers, which do not send that.
     NoSend,
-    /// The ranks have enqueued `here` of a collective, and the peers `there`.
+    /// The ranks have enqueued `here` of a collective, and the peers `there`; `nothing` where no call of theirs is recorded.
     FewerCalls,
     /// Between two answers no count of the group moved.
     NoProgress,

@@ -27,20 +27,15 @@ pub struct ComparedPaths {
     pub first_difference: Option<usize>,
 }
 
-/// Compares what ranks wait in with what a rank at fault did: in that place, or last of all. `None` where one has no call path.
-pub(super) fn compare(
-    finding: &Finding,
-    last_of: impl Fn(u32) -> Option<usize>,
-    records: &Records,
-) -> Option<ComparedPaths> {
-    let theirs = finding.theirs.or_else(|| last_of(*finding.missing.first()?))?;
+/// Compares what ranks wait in with what a rank at fault did. `None` where one has no call path.
+pub(super) fn compare(finding: &Finding, at_fault: Option<usize>, records: &Records) -> Option<ComparedPaths> {
     let of = |at: usize| {
         let operation = &records.operations[at];
         let path: &Vec<Arc<str>> = records.paths.get(operation.recorded_path? as usize)?;
         let rank = operation.rank.map(|rank| rank.0).or(operation.place)?;
         Some((rank, operation.collective.as_deref().map(str::to_owned), path))
     };
-    let (rank, collective, path) = of(theirs)?;
+    let (rank, collective, path) = of(at_fault?)?;
     let (other_rank, other_collective, other_path) = of(finding.awaited?)?;
     let same = path.iter().zip(other_path).take_while(|(a, b)| a == b).count();
     let owned = |path: &[Arc<str>]| path.iter().map(|frame| frame.as_ref().to_owned()).collect();

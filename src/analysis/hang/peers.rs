@@ -4,7 +4,7 @@
 //! their order: the first send with the first receive. What a dump holds may have any beginning, but what is incomplete is held. So
 //! the incomplete sends of a direction are paired with the incomplete receives; what is left over has no partner.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::groups::{Finding, Group, is_open};
 use super::{Evidence, EvidenceKind, Outcome};
@@ -65,8 +65,6 @@ pub(super) fn add(group: &Group, records: &Records, finding: &mut Finding) {
             finding.evidence.push(Evidence { collective, sequence: operation.sequence, here, ..evidence });
         }
     }
-    let known: BTreeSet<u32> = group.members.keys().copied().collect();
-    finding.missing.retain(|rank| known.contains(rank));
 }
 
 /// The rank at the other side. Sources name its place in the group.

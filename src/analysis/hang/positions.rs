@@ -1,11 +1,12 @@
 //! How far each rank of a group got with its collectives: who has not enqueued what others wait in, and on whom an operation is
 //! incomplete that others have completed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::groups::{Finding, Group, Member, is_open};
 use super::{Evidence, EvidenceKind, Outcome};
 use crate::nccl::collectives::Collective;
+use crate::operation::State;
 use crate::records::Records;
 
 /// Where a rank is in a group.
@@ -36,7 +37,7 @@ impl Position {
 /// Compares the ranks of a group.
 pub(super) fn of_group(group: &Group, records: &Records) -> Finding {
     // The numbers of `pg_status` are of the last operation, which may be a send or receive, and those are counted by themselves.
-    let has_peers = group.members.values().any(|member| !member.peers.is_empty());
+    let has_peers = group.has_peers();
     let positions: BTreeMap<u32, Position> =
         group.members.iter().map(|(rank, member)| (*rank, position(member, records, !has_peers))).collect();
     let mut finding = Finding::default();
@@ -59,30 +60,33 @@ pub(super) fn of_group(group: &Group, records: &Records) -> Finding {
     match (waited, least) {
         (Some((sequence, _)), _) => {
             finding.outcome = Some(Outcome::Hung);
-            say_who(group, records, &positions, sequence, &mut finding);
+            say_who(group, records, &positions, Some(sequence), &mut finding);
             finding.levels = levels.into_values().collect();
         }
         // Nobody waits here, but some have done what others have not.
-        (None, Some((_, true))) if levels.len() > 1 => say_who(group, records, &positions, i64::MAX, &mut finding),
+        (None, Some((_, true))) if levels.len() > 1 => say_who(group, records, &positions, None, &mut finding),
         _ => {}
     }
     finding
 }
 
-/// Says who is missing from the collective of this number, and who is stuck before it.
+/// Says who is missing from the collective of this number, and who is stuck before it; without a number, who is stuck at all.
 fn say_who(
     group: &Group,
     records: &Records,
     positions: &BTreeMap<u32, Position>,
-    sequence: i64,
+    sequence: Option<i64>,
     finding: &mut Finding,
 ) {
-    let waits_here = |position: &Position| position.open.is_some_and(|open| open >= sequence);
-    let waiting: Vec<u32> = positions.iter().filter(|(_, of)| waits_here(of)).map(|(rank, _)| *rank).collect();
-    let awaited = positions.values().find(|of| of.open == Some(sequence)).and_then(|of| of.operation);
+    if let Some(sequence) = sequence {
+        let waits_here = |position: &Position| position.open.is_some_and(|open| open >= sequence);
+        finding.waiting = positions.iter().filter(|(_, of)| waits_here(of)).map(|(rank, _)| *rank).collect();
+    }
+    let awaited = positions.values().filter(|of| of.open.is_some() && of.open == sequence).find_map(|of| of.operation);
+    let names = names(group, records);
     let collective = awaited.and_then(|at| records.operations[at].collective.as_deref()).map(str::to_owned);
-    let latest = positions.values().filter_map(|of| of.open).max().unwrap_or(sequence);
-    finding.sequence = Some(sequence).filter(|_| awaited.is_some());
+    let latest = positions.values().filter_map(|of| of.open).max().unwrap_or(i64::MAX);
+    finding.sequence = sequence.filter(|_| awaited.is_some());
     // By what they did last: one line of evidence for all ranks that did the same.
     let mut never: BTreeMap<Option<i64>, Vec<u32>> = BTreeMap::new();
     let mut stuck: BTreeMap<(i64, Option<i64>), Vec<u32>> = BTreeMap::new();
@@ -90,46 +94,53 @@ fn say_who(
         if !position.has_enqueued(latest) {
             never.entry(position.enqueued).or_default().push(*rank);
         }
-        if let Some(open) = position.open.filter(|open| *open < sequence) {
+        if let Some(open) = position.open.filter(|open| sequence.is_none_or(|sequence| *open < sequence)) {
             stuck.entry((open, position.enqueued)).or_default().push(*rank);
         }
     }
     for (last, ranks) in never {
         finding.missing.extend(&ranks);
-        // The first that it did not enqueue and in which somebody waits.
-        let awaited = positions.values().filter_map(|of| of.open).filter(|open| Some(*open) > last).min();
-        let peers = positions.iter().filter(|(_, of)| of.open.is_some_and(|open| Some(open) > last));
-        let peers = peers.map(|(rank, _)| *rank).collect();
-        let evidence = Evidence::of(EvidenceKind::NeverEnqueued, ranks, peers);
-        let collective = awaited.and_then(|number| name_of(group, records, number)).or(collective.clone());
-        finding.evidence.push(Evidence { collective, sequence: awaited, last, ..evidence });
+        finding.prove(|| {
+            // The first that it did not enqueue and in which somebody waits.
+            let awaited = positions.values().filter_map(|of| of.open).filter(|open| Some(*open) > last).min();
+            let peers = positions.iter().filter(|(_, of)| of.open.is_some_and(|open| Some(open) > last));
+            let peers = peers.map(|(rank, _)| *rank).collect();
+            let evidence = Evidence::of(EvidenceKind::NeverEnqueued, ranks, peers);
+            let name = awaited.and_then(|number| names.get(&number).map(|name| (*name).to_owned()));
+            Evidence { collective: name.or(collective.clone()), sequence: awaited, last, ..evidence }
+        });
     }
     for ((open, last), ranks) in stuck {
         finding.stuck.extend(&ranks);
-        let peers: Vec<u32> = positions.iter().filter(|(_, of)| of.next().0 > open).map(|(rank, _)| *rank).collect();
-        let name = name_of(group, records, open);
-        let is_rooted = name.as_deref().and_then(Collective::of_record).is_some_and(Collective::has_root);
+        let name = names.get(&open).copied();
+        let is_rooted = name.and_then(Collective::of_record).is_some_and(Collective::has_root);
         // What has ended on one rank took part on all, so the fault is on the rank itself.
         let kind = if is_rooted { EvidenceKind::StuckRooted } else { EvidenceKind::Stuck };
         if !is_rooted {
             finding.proved.extend(&ranks);
         }
-        let done = positions.values().map(|of| of.next().0).filter(|next| *next > open).min();
-        let there = done.map(|next| next.saturating_sub(1).to_string());
-        let evidence = Evidence::of(kind, ranks, peers);
-        finding.evidence.push(Evidence { collective: name, sequence: Some(open), last, there, ..evidence });
+        finding.prove(|| {
+            let peers = positions.iter().filter(|(_, of)| of.next().0 > open).map(|(rank, _)| *rank).collect();
+            let done = positions.values().map(|of| of.next().0).filter(|next| *next > open).min();
+            let there = done.map(|next| next.saturating_sub(1).to_string());
+            let evidence = Evidence::of(kind, ranks, peers);
+            Evidence { collective: name.map(str::to_owned), sequence: Some(open), last, there, ..evidence }
+        });
     }
-    finding.waiting = waiting.into_iter().collect();
     finding.collective = collective;
     finding.awaited = awaited;
     finding.theirs = finding.stuck.iter().find_map(|rank| positions.get(rank)?.operation);
 }
 
-/// The collective of a number, as any rank recorded it.
-fn name_of(group: &Group, records: &Records, sequence: i64) -> Option<String> {
-    let of = |at: &&usize| records.operations[**at].sequence == Some(sequence);
-    let found = group.members.values().find_map(|member| member.collectives.iter().find(of))?;
-    records.operations[*found].collective.as_deref().map(str::to_owned)
+/// By number: the collective, as the first rank recorded it.
+fn names<'r>(group: &Group, records: &'r Records) -> HashMap<i64, &'r str> {
+    let mut found = HashMap::new();
+    for operation in group.members.values().flat_map(|member| &member.collectives).map(|at| &records.operations[*at]) {
+        if let Some((sequence, name)) = operation.sequence.zip(operation.collective.as_deref()) {
+            found.entry(sequence).or_insert(name);
+        }
+    }
+    found
 }
 
 fn position(member: &Member, records: &Records, believes_status: bool) -> Position {
@@ -139,7 +150,10 @@ fn position(member: &Member, records: &Records, believes_status: bool) -> Positi
     let mut open = operation.and_then(sequence);
     if let Some(status) = member.status.last().map(|at| &records.rank_status[*at]).filter(|_| believes_status) {
         enqueued = enqueued.max(status.last_enqueued);
-        let after_last = status.last_completed.map(|last| last.saturating_add(1));
+        // The watchdog counts later than the operations themselves are found complete.
+        let is_complete = |at: &&usize| records.operations[**at].state == State::Completed;
+        let completed = member.collectives.iter().filter(is_complete).filter_map(sequence).max();
+        let after_last = status.last_completed.map(|last| last.max(completed.unwrap_or(last)).saturating_add(1));
         open = open.or(after_last.filter(|next| enqueued.is_some_and(|enqueued| enqueued >= *next)));
     }
     Position { enqueued, open, operation: operation.copied() }

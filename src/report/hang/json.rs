@@ -39,7 +39,9 @@ struct Group<'a> {
     odd_ranks: &'a [u32],
     waiting_ranks: &'a [u32],
     unknown_ranks: &'a [u32],
+    culprits: &'a [u32],
     evidence: Vec<Proof<'a>>,
+    evidence_left_out: usize,
     advice: Option<String>,
     paths: Option<&'a ComparedPaths>,
 }
@@ -52,13 +54,14 @@ struct Proof<'a> {
 }
 
 pub(super) fn hang(report: &HangReport, name: &str, out: &mut Vec<u8>) -> io::Result<()> {
+    let is_open = report.culprits.is_empty();
     let answer = Answer {
         verdict: verdict(report),
         outcome: report.outcome,
         culprits: &report.culprits,
         circle: &report.circle,
-        hung: report.hung.iter().map(|of| group(of, &report.culprits)).collect(),
-        lagging: report.lagging.iter().map(|of| group(of, &report.culprits)).collect(),
+        hung: report.hung.iter().map(|of| group(of, is_open)).collect(),
+        lagging: report.lagging.iter().map(|of| group(of, is_open)).collect(),
         open: &report.open,
         matrix: &report.matrix,
         rank_count: report.rank_count,
@@ -71,7 +74,7 @@ pub(super) fn hang(report: &HangReport, name: &str, out: &mut Vec<u8>) -> io::Re
     json::hang(&answer, name, out)
 }
 
-fn group<'a>(of: &'a HungGroup, culprits: &[u32]) -> Group<'a> {
+fn group(of: &HungGroup, is_open: bool) -> Group<'_> {
     Group {
         name: &of.name,
         distance: of.distance,
@@ -82,8 +85,10 @@ fn group<'a>(of: &'a HungGroup, culprits: &[u32]) -> Group<'a> {
         odd_ranks: &of.odd_ranks,
         waiting_ranks: &of.waiting_ranks,
         unknown_ranks: &of.unknown_ranks,
+        culprits: &of.culprits,
         evidence: of.evidence.iter().map(|evidence| Proof { text: sentence(evidence), evidence }).collect(),
-        advice: advice(of, culprits),
+        evidence_left_out: of.evidence_left_out,
+        advice: advice(of, is_open),
         paths: of.paths.as_ref(),
     }
 }

@@ -4,19 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use super::verdict::{notes, verdict};
-use super::words::{advice, capital, operation, ranks, sentence};
+use super::words::{advice, capital, has, operation, ranks, sentence};
 use crate::analysis::hang::{
     Cell, CellState, ComparedPaths, Evidence, EvidenceKind, HangReport, HungGroup, MatrixRow, OpenGroup,
 };
 use crate::report::Screen;
 use crate::report::column::{Column, Table};
-use crate::report::format::visible;
+use crate::report::format::{count, visible};
 
 /// How wide the text is where no screen says it.
 const WIDTH: usize = 80;
 
-/// How many groups and ranks are shown, if not all are asked for.
+/// How many groups, ranks, and pieces of evidence of a group are shown, if not all are asked for.
 const GROUPS: usize = 4;
+const EVIDENCE: usize = 16;
 const WAITING_GROUPS: usize = 8;
 const ROWS: usize = 32;
 
@@ -28,20 +29,23 @@ const LETTERS: &[&str] = &["A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K"
 
 pub(super) fn hang(report: &HangReport, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
     let screen = Screen { width: screen.width.or(Some(WIDTH)), ..screen.clone() };
-    let mut page = Page { screen: &screen, report, said: BTreeSet::new() };
+    let mut page = Page { screen: &screen, report, columns: columns(report, &screen), said: BTreeSet::new() };
     writeln!(out, "{}", screen.fill(&screen.accent(&visible(&verdict(report)))))?;
-    let is_root = |group: &&HungGroup| group.distance.is_none_or(|distance| distance == 0);
-    let roots: Vec<&HungGroup> = report.hung.iter().filter(is_root).chain(&report.lagging).collect();
-    let later: Vec<&HungGroup> = report.hung.iter().filter(|group| !is_root(group)).collect();
+    let is_root = |group: &HungGroup| group.distance.is_none_or(|distance| distance == 0);
+    // The rows of the matrix are those of the groups that hang, then of those that are open, then of those that lag.
+    let lagging = report.lagging.iter().enumerate().map(|(at, of)| (report.hung.len() + report.open.len() + at, of));
+    let roots: Vec<(usize, &HungGroup)> =
+        report.hung.iter().enumerate().filter(|(_, group)| is_root(group)).chain(lagging).collect();
+    let later: Vec<(usize, &HungGroup)> = report.hung.iter().enumerate().filter(|(_, group)| !is_root(group)).collect();
     if !roots.is_empty() {
         writeln!(out, "\n{}", if report.hung.is_empty() { "Who has done less" } else { "Where it begins" })?;
     }
     let limit = |of: usize| if screen.verbose { usize::MAX } else { of };
-    for group in roots.iter().take(limit(GROUPS)) {
-        page.group(group, out)?;
+    for (row, group) in roots.iter().take(limit(GROUPS)) {
+        page.group(*row, group, out)?;
     }
     more(roots.len(), limit(GROUPS), out)?;
-    if let Some(paths) = roots.iter().find_map(|group| group.paths.as_ref()) {
+    if let Some(paths) = roots.iter().find_map(|(_, group)| group.paths.as_ref()) {
         page.paths(paths, out)?;
     }
     page.waiting(&later, limit(WAITING_GROUPS), out)?;
@@ -63,6 +67,8 @@ fn more(all: usize, shown: usize, out: &mut Vec<u8>) -> io::Result<()> {
 struct Page<'a> {
     screen: &'a Screen,
     report: &'a HangReport,
+    /// How many groups are in the matrix.
+    columns: usize,
     /// What was said of a group and need not be said of the next.
     said: BTreeSet<String>,
 }
@@ -77,37 +83,45 @@ impl Page<'_> {
         Ok(())
     }
 
-    /// The letter of a group in the matrix.
-    fn letter(&self, group: &str) -> String {
-        let found = self.report.matrix.iter().zip(LETTERS).find(|(row, _)| row.group == group);
-        found.map_or(String::new(), |(_, letter)| format!("{letter}  "))
+    /// The letter of a group, by its row among those of the matrix. Names are not unique.
+    fn letter(&self, row: usize) -> String {
+        let letter = LETTERS.get(row).filter(|_| row < self.columns);
+        letter.map_or(String::new(), |letter| format!("{letter}  "))
     }
 
-    fn group(&mut self, group: &HungGroup, out: &mut Vec<u8>) -> io::Result<()> {
+    fn group(&mut self, row: usize, group: &HungGroup, out: &mut Vec<u8>) -> io::Result<()> {
         let what = operation(group.collective.as_deref(), group.sequence);
         let of = if group.name.ranks.is_empty() { String::new() } else { format!(", {}", ranks(&group.name.ranks)) };
-        let title = format!("{}{}{of}: {what}", self.letter(&group.name.group), group.name.group);
+        let title = format!("{}{}{of}: {what}", self.letter(row), group.name.group);
         self.indented(&title, 2, out)?;
         // What is said of ranks that wait for others themselves is less than what is said of those at fault.
-        let culprits = &self.report.culprits;
+        let (is_open, is_verbose) = (self.report.culprits.is_empty(), self.screen.verbose);
         let blames = |evidence: &&Evidence| {
-            culprits.is_empty() || evidence.ranks.iter().chain(&evidence.peers).any(|rank| culprits.contains(rank))
+            is_open || evidence.ranks.iter().chain(&evidence.peers).any(|rank| has(&group.culprits, *rank))
         };
-        let shown: Vec<&Evidence> = group.evidence.iter().filter(|of| self.screen.verbose || blames(of)).collect();
-        for evidence in &shown {
+        let shown: Vec<&Evidence> = group.evidence.iter().filter(|of| is_verbose || blames(of)).collect();
+        let limit = if is_verbose { usize::MAX } else { EVIDENCE };
+        for evidence in shown.iter().take(limit) {
             let text = sentence(evidence);
             if evidence.kind != EvidenceKind::NoOperations || self.said.insert(text.clone()) {
                 self.indented(&text, 6, out)?;
             }
         }
+        if shown.len() > limit {
+            self.indented(&format!("{} more of such; --verbose shows them.", shown.len() - limit), 6, out)?;
+        }
         if shown.len() < group.evidence.len() {
             let n = group.evidence.len() - shown.len();
             self.indented(&format!("{n} more of ranks that wait elsewhere; --verbose shows them."), 6, out)?;
         }
+        if group.evidence_left_out > 0 {
+            let n = count(group.evidence_left_out as u64);
+            self.indented(&format!("{n} more differences between ranks are left out."), 6, out)?;
+        }
         if !group.unknown_ranks.is_empty() {
             self.indented(&format!("There are no records of {}.", ranks(&group.unknown_ranks)), 6, out)?;
         }
-        match advice(group, &self.report.culprits).filter(|advice| self.said.insert(advice.clone())) {
+        match advice(group, is_open).filter(|advice| self.said.insert(advice.clone())) {
             Some(advice) => self.indented(&advice, 6, out),
             None => Ok(()),
         }
@@ -142,17 +156,18 @@ impl Page<'_> {
     }
 
     /// The groups that wait for others.
-    fn waiting(&self, later: &[&HungGroup], limit: usize, out: &mut Vec<u8>) -> io::Result<()> {
-        let of_hung = |group: &&HungGroup| {
+    fn waiting(&self, later: &[(usize, &HungGroup)], limit: usize, out: &mut Vec<u8>) -> io::Result<()> {
+        let of_hung = |(row, group): &(usize, &HungGroup)| {
             let blamed: BTreeSet<u32> = group.missing_ranks.iter().chain(&group.stuck_ranks).copied().collect();
             let blamed: Vec<u32> = blamed.into_iter().collect();
             let what = operation(group.collective.as_deref(), group.sequence);
-            let (who, letter) = (ranks(&group.waiting_ranks), self.letter(&group.name.group));
-            format!("{letter}{}: {who} in {what}, for {}", group.name.group, ranks(&blamed))
+            let (who, letter) = (ranks(&group.waiting_ranks), self.letter(*row));
+            let whom = if blamed.is_empty() { String::new() } else { format!(", for {}", ranks(&blamed)) };
+            format!("{letter}{}: {who} in {what}{whom}", group.name.group)
         };
-        let of_open = |group: &OpenGroup| {
+        let of_open = |(at, group): (usize, &OpenGroup)| {
             let what = operation(group.collective.as_deref(), group.sequence);
-            let (who, letter) = (ranks(&group.waiting_ranks), self.letter(&group.name.group));
+            let (who, letter) = (ranks(&group.waiting_ranks), self.letter(self.report.hung.len() + at));
             let others = match &group.waits_for[..] {
                 [] => String::new(),
                 [one] => format!(", held up in {one}"),
@@ -160,7 +175,8 @@ impl Page<'_> {
             };
             format!("{letter}{}: {who} in {what}{others}", group.name.group)
         };
-        let lines: Vec<String> = later.iter().map(of_hung).chain(self.report.open.iter().map(of_open)).collect();
+        let open = self.report.open.iter().enumerate().map(of_open);
+        let lines: Vec<String> = later.iter().map(of_hung).chain(open).collect();
         if !lines.is_empty() {
             writeln!(
                 out,
@@ -177,13 +193,7 @@ impl Page<'_> {
     /// Ranks by groups, as many groups as fit.
     fn matrix(&self, out: &mut Vec<u8>) -> io::Result<()> {
         let all = &self.report.matrix;
-        let width = self.screen.width.unwrap_or(WIDTH);
-        let mut taken = "rank  ".len();
-        let fits = |row: &&MatrixRow| {
-            taken += row.cells.iter().map(|cell| word(cell).chars().count()).max().unwrap_or(0) + 2;
-            taken <= width
-        };
-        let groups: Vec<&MatrixRow> = all.iter().take(LETTERS.len()).take_while(fits).collect();
+        let groups = &all[..self.columns];
         let cells = || groups.iter().flat_map(|row| &row.cells);
         let at_fault = |cell: &&Cell| !matches!(cell.state, CellState::Waiting | CellState::Done);
         let blamed: BTreeSet<u32> = cells().filter(at_fault).map(|cell| cell.rank).collect();
@@ -210,12 +220,29 @@ impl Page<'_> {
             .filter(|(n, _)| *n > 0)
             .map(|(n, what)| format!("{n} {what}{}", if *n == 1 { "" } else { "s" }))
             .collect();
+        let names = self.report.hung.iter().map(|of| &of.name).chain(self.report.open.iter().map(|of| &of.name));
+        let names = names.chain(self.report.lagging.iter().map(|of| &of.name));
+        if groups.len() > 1 && names.take(groups.len()).any(|name| name.ranks_are_local) {
+            let text = "The sources do not say which ranks of the job these are: a row has the rank of that number of each group.";
+            self.indented(text, 0, out)?;
+        }
         if !left.is_empty() {
             let text = format!("Not in this table: {}; --format json has all.", left.join(" and "));
             self.indented(&text, 0, out)?;
         }
         Ok(())
     }
+}
+
+/// How many groups fit into the matrix.
+fn columns(report: &HangReport, screen: &Screen) -> usize {
+    let width = screen.width.unwrap_or(WIDTH);
+    let mut taken = "rank  ".len();
+    let fits = |row: &&MatrixRow| {
+        taken += row.cells.iter().map(|cell| word(cell).chars().count()).max().unwrap_or(0) + 2;
+        taken <= width
+    };
+    report.matrix.iter().take(LETTERS.len()).take_while(fits).count()
 }
 
 /// What a rank does in a group.

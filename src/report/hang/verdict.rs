@@ -1,7 +1,12 @@
 //! The answer in one sentence, and what it supposes.
 
-use super::words::{capital, operation, ranks, sentence};
+use std::collections::BTreeSet;
+
+use super::words::{capital, has, operation, ranks, sentence};
 use crate::analysis::hang::{Evidence, EvidenceKind, HangReport, HungGroup, Outcome};
+
+/// So many groups are named, where each has ranks of its own.
+const GROUPS: usize = 4;
 
 /// The verdict.
 pub fn verdict(report: &HangReport) -> String {
@@ -24,7 +29,6 @@ fn of_group(group: Option<&HungGroup>) -> String {
 
 fn hung(report: &HangReport) -> String {
     let tie = |group: &&HungGroup| group.evidence.iter().any(|of| of.kind == EvidenceKind::Undecidable);
-    let first = report.hung.first();
     let Some(culprits) = Some(&report.culprits).filter(|culprits| !culprits.is_empty()) else {
         if let Some(group) = report.hung.iter().find(tie) {
             let sides = group.evidence.iter().find(|of| of.kind == EvidenceKind::Undecidable).map(sentence);
@@ -35,15 +39,28 @@ fn hung(report: &HangReport) -> String {
             circle => format!("The job hangs because {} wait for each other.", ranks(circle)),
         };
     };
+    let (local, global): (Vec<&HungGroup>, Vec<&HungGroup>) =
+        report.hung.iter().filter(|group| !group.culprits.is_empty()).partition(|group| group.name.ranks_are_local);
+    let of_job: BTreeSet<u32> = global.iter().flat_map(|group| &group.culprits).copied().collect();
+    if local.len() + usize::from(!of_job.is_empty()) > 1 {
+        // The rank 1 of one communicator is not that of another.
+        let of_job: Vec<u32> = of_job.into_iter().collect();
+        let of_job = Some(ranks(&of_job)).filter(|_| !of_job.is_empty());
+        let of_groups = local.iter().take(GROUPS).map(|of| format!("{} of {}", ranks(&of.culprits), of.name.group));
+        let each: Vec<String> = of_job.into_iter().chain(of_groups).collect();
+        let more = local.len().saturating_sub(GROUPS);
+        let more = if more > 0 { format!("; and in {more} more groups") } else { String::new() };
+        return format!("The job hangs on {}{more}.", each.join("; "));
+    }
     let blamed = |of: fn(&HungGroup) -> &Vec<u32>| {
-        let has = |rank: &&u32| report.hung.iter().any(|group| of(group).contains(rank));
-        culprits.iter().filter(has).copied().collect::<Vec<u32>>()
+        let is_blamed = |rank: &&u32| report.hung.iter().any(|group| has(of(group), **rank));
+        culprits.iter().filter(is_blamed).copied().collect::<Vec<u32>>()
     };
     let odd = blamed(|group| &group.odd_ranks);
     let mut stuck = blamed(|group| &group.stuck_ranks);
     let mut missing = blamed(|group| &group.missing_ranks);
-    stuck.retain(|rank| !odd.contains(rank));
-    missing.retain(|rank| !odd.contains(rank) && !stuck.contains(rank));
+    stuck.retain(|rank| !has(&odd, *rank));
+    missing.retain(|rank| !has(&odd, *rank) && !has(&stuck, *rank));
     let mut reasons = Vec::new();
     let mut reason = |of: &[u32], one: &str, several: &str| {
         let who = if of.len() == culprits.len() { String::new() } else { format!("{} ", ranks(of)) };
@@ -64,13 +81,18 @@ fn hung(report: &HangReport) -> String {
         () => &[EvidenceKind::NeverEnqueued],
     };
     let example = example(report, kinds);
-    format!("The job hangs on {}{}: {}{example}.", ranks(culprits), of_group(first), reasons.join("; "))
+    format!(
+        "The job hangs on {}{}: {}{example}.",
+        ranks(culprits),
+        of_group(local.first().copied()),
+        reasons.join("; ")
+    )
 }
 
 /// An example, which says more than the rule.
 fn example(report: &HangReport, kinds: &[EvidenceKind]) -> String {
     let is_example =
-        |of: &&Evidence| kinds.contains(&of.kind) && of.ranks.iter().any(|rank| report.culprits.contains(rank));
+        |of: &&Evidence| kinds.contains(&of.kind) && of.ranks.iter().any(|rank| has(&report.culprits, *rank));
     let found = report.hung.iter().find_map(|group| Some((group, group.evidence.iter().find(is_example)?)));
     found.map_or(String::new(), |(group, of)| {
         let what = operation(of.collective.as_deref(), of.sequence);
@@ -98,11 +120,10 @@ fn lagging(report: &HangReport) -> String {
 fn unclear(report: &HangReport) -> String {
     let Some(group) = report.open.first() else { return "Operations are incomplete.".to_owned() };
     let n = report.open.len();
-    let (groups, are) =
-        if n == 1 { ("1 group".to_owned(), "operations are") } else { (format!("{n} groups"), "operations are") };
+    let groups = if n == 1 { "1 group".to_owned() } else { format!("{n} groups") };
     let what = operation(group.collective.as_deref(), group.sequence);
     let first = format!(
-        "Unclear: in {groups} {are} incomplete on all ranks of which there are records, first {what} of {}.",
+        "Unclear: in {groups} operations are incomplete that all ranks with records have enqueued, first {what} of {}.",
         group.name.group
     );
     match &report.ranks_without_records[..] {

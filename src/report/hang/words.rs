@@ -117,16 +117,21 @@ fn completed(of: &Evidence) -> String {
     }
 }
 
-/// What to do first about a group; `None` where it only waits for others.
-pub(super) fn advice(group: &HungGroup, culprits: &[u32]) -> Option<String> {
+/// Whether a rank is among some, which are sorted.
+pub(super) fn has(ranks: &[u32], rank: u32) -> bool {
+    ranks.binary_search(&rank).is_ok()
+}
+
+/// What to do first about a group; `None` where it only waits for others. `is_open` if nothing shows on whom the job hangs.
+pub(super) fn advice(group: &HungGroup, is_open: bool) -> Option<String> {
     let of = |blamed: &[u32]| -> Vec<u32> {
-        blamed.iter().copied().filter(|rank| culprits.is_empty() || culprits.contains(rank)).collect()
+        blamed.iter().copied().filter(|rank| is_open || has(&group.culprits, *rank)).collect()
     };
-    let has = |kind: EvidenceKind| group.evidence.iter().any(|evidence| evidence.kind == kind);
+    let shows = |kind: EvidenceKind| group.evidence.iter().any(|evidence| evidence.kind == kind);
     if group.distance.is_some_and(|distance| distance > 0) {
         return None;
     }
-    if !group.odd_ranks.is_empty() || has(EvidenceKind::Undecidable) {
+    if !group.odd_ranks.is_empty() || shows(EvidenceKind::Undecidable) {
         return Some(
             "First compare the call paths: all ranks of a group have to call the same, in the same order.".to_owned(),
         );
@@ -138,7 +143,7 @@ pub(super) fn advice(group: &HungGroup, culprits: &[u32]) -> Option<String> {
             "First look at the GPU of {who}: Xid errors in dmesg, nvidia-smi -q, the kernel that runs there."
         ));
     }
-    if has(EvidenceKind::FewerCalls) && !has(EvidenceKind::NoProgress) {
+    if shows(EvidenceKind::FewerCalls) && !shows(EvidenceKind::NoProgress) {
         return Some("First ask again, and give both answers: if no count has moved, it hangs.".to_owned());
     }
     let missing = of(&group.missing_ranks);

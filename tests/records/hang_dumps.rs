@@ -1,0 +1,180 @@
+//! Who holds a job up by made dumps of the flight recorder: what is unknown, what disagrees, and how groups are named.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::time::{Duration, Instant};
+
+use nccl_stacks::analysis::hang::{EvidenceKind, Outcome};
+use nccl_stacks::report::Screen;
+use nccl_stacks::report::hang::{HangForm, write};
+use serde_json::{Value, json};
+
+use crate::hang::{Op, dump, has, judged, of_all, of_dumps};
+use crate::support::program::{program, run, stderr};
+
+#[test]
+fn a_rank_whose_type_is_unknown_hides_no_other() {
+    let right: &[Op] = &[("0", "all_reduce", 5, "started")];
+    let mut dumps: Vec<Value> = (0..4).map(|rank| dump(rank, right)).collect();
+    for key in ["input_dtypes", "output_dtypes"] {
+        dumps[0]["entries"][0][key] = json!([]);
+        dumps[3]["entries"][0][key] = json!(["Half"]);
+    }
+    let report = of_dumps(&dumps);
+    // Ranks 1 and 2 against 3; rank 0 may be on either side.
+    assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[3][..]));
+    assert!(has(&report.hung[0], EvidenceKind::OtherType));
+    assert_eq!(report.hung[0].waiting_ranks, [0, 1, 2]);
+}
+
+/// The watchdog writes the numbers of `pg_status`, and the operations are asked themselves when a dump is written.
+#[test]
+fn a_status_that_is_late_makes_nobody_stuck() {
+    let waits: &[Op] = &[("1", "all_reduce", 7, "completed"), ("1", "all_reduce", 8, "started")];
+    let mut late = dump(1, &[("1", "all_reduce", 7, "completed")]);
+    late["entries"][0]["pg_id"] = json!(3);
+    late["pg_status"] =
+        json!({"3": {"last_enqueued_collective": 7, "last_started_collective": 7, "last_completed_collective": 6}});
+    let report = of_dumps(&[dump(0, waits), late]);
+    assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[1][..]));
+    assert_eq!((&report.hung[0].missing_ranks[..], report.hung[0].stuck_ranks.len()), (&[1][..], 0));
+}
+
+/// Each rank did something else last.
+#[test]
+fn dumps_of_many_ranks_are_compared_in_time() {
+    const RANKS: u32 = 1500;
+    let members: Vec<u32> = (0..RANKS).collect();
+    let of_rank = |rank: u32| {
+        let (number, state) = if rank == 0 { (i64::from(RANKS), "started") } else { (i64::from(rank), "completed") };
+        json!({"version": "2.10", "rank": rank, "pg_config": {"0": {"name": "0", "desc": "all", "ranks": members}},
+            "entries": [{"record_id": 0, "process_group": ["0", "all"], "collective_seq_id": number, "profiling_name":
+            "nccl:all_reduce", "time_created_ns": 1, "state": state, "input_sizes": [[8]], "output_sizes": [[8]]}]})
+    };
+    let names: Vec<String> = members.iter().map(|rank| format!("dump{rank:05}")).collect();
+    let files: Vec<(&str, String)> =
+        names.iter().zip(&members).map(|(name, rank)| (name.as_str(), of_rank(*rank).to_string())).collect();
+    let start = Instant::now();
+    let report = judged(&files);
+    let group = &report.hung[0];
+    assert_eq!((group.missing_ranks.len(), group.evidence.len(), group.evidence_left_out), (1499, 100, 1399));
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+}
+
+/// Two families of groups, of which each blames the rank that waits in all groups of the other.
+#[test]
+fn groups_that_wait_for_many_groups_take_time_by_their_number() {
+    const GROUPS: usize = 8000;
+    let of_rank = |rank: u32| {
+        let config: serde_json::Map<String, Value> = (0..2 * GROUPS)
+            .map(|at| (at.to_string(), json!({"name": at.to_string(), "desc": "g", "ranks": [0, 1]})))
+            .collect();
+        let entries: Vec<Value> = (0..2 * GROUPS)
+            .filter(|at| at % 2 == rank as usize)
+            .map(|at| {
+                json!({"record_id": at, "process_group": [at.to_string(), "g"], "collective_seq_id": 1, "profiling_name":
+                "nccl:all_reduce", "time_created_ns": at, "state": "started", "input_sizes": [[8]], "output_sizes": [[8]]})
+            })
+            .collect();
+        json!({"version": "2.10", "rank": rank, "pg_config": config, "entries": entries}).to_string()
+    };
+    let files = [("a", of_rank(0)), ("b", of_rank(1))];
+    let start = Instant::now();
+    let report = judged(&files);
+    assert_eq!((report.outcome, &report.circle[..], report.hung.len()), (Outcome::Hung, &[0, 1][..], 2 * GROUPS));
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+}
+
+/// The call path of a rank at fault is that of the culprit, and not of a rank that waits elsewhere.
+#[test]
+fn the_path_of_the_culprit_is_compared() {
+    let mut dumps = vec![
+        // Rank 0 waits in a group that rank 1 has not come to, and so do not come to the next of all.
+        dump(0, &[("0", "all_reduce", 4, "completed"), ("1", "all_reduce", 8, "started")]),
+        dump(1, &[("0", "all_reduce", 4, "completed"), ("1", "all_reduce", 7, "completed")]),
+        dump(2, &[("0", "all_reduce", 5, "started")]),
+        dump(3, &[("0", "all_reduce", 5, "started")]),
+    ];
+    for made in &mut dumps {
+        for entry in made["entries"].as_array_mut().unwrap() {
+            entry["frames"] = json!([{"name": "step", "filename": "train.py", "line": 12}]);
+        }
+    }
+    let report = of_dumps(&dumps);
+    assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[1][..]));
+    let of_all = report.hung.iter().find(|group| group.name.group == "default_pg 0").unwrap();
+    assert_eq!((&of_all.missing_ranks[..], &of_all.culprits[..]), (&[0, 1][..], &[1][..]));
+    assert_eq!(of_all.paths.as_ref().unwrap().rank, 1);
+}
+
+/// Groups of one name are common: their letters are those of their columns.
+#[test]
+fn groups_of_one_name_have_letters_of_their_own() {
+    let mut dumps: Vec<Value> = vec![
+        dump(0, &[("1", "all_reduce", 8, "started")]),
+        dump(1, &[("1", "all_reduce", 7, "completed")]),
+        dump(2, &[("2", "all_reduce", 8, "started")]),
+        dump(3, &[("2", "all_reduce", 7, "completed")]),
+    ];
+    for made in &mut dumps[2..] {
+        let text = made.to_string().replace("\"2\"", "\"1\"");
+        *made = serde_json::from_str(&text).unwrap();
+    }
+    let report = of_dumps(&dumps);
+    let mut text = Vec::new();
+    write(&report, HangForm::Text, "", &Screen::default(), &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("A  tp 1, ranks 0 and 1") && text.contains("B  tp 1, ranks 2 and 3"), "{text}");
+}
+
+#[test]
+fn what_is_unclear_is_said_as_it_is() {
+    let report = of_all([&[("1", "all_reduce", 5, "started")], &[("1", "all_reduce", 5, "completed")], &[], &[]]);
+    let mut text = Vec::new();
+    write(&report, HangForm::Text, "", &Screen { width: Some(500), ..Screen::default() }, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    // On rank 1 it is complete.
+    assert!(text.contains("operations are incomplete that all ranks with records have enqueued"), "{text}");
+    assert!(text.contains("rank 0 in all_reduce 5"), "{text}");
+}
+
+#[test]
+fn files_that_cannot_be_read_are_left_out_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("good"), dump(0, &[("1", "all_reduce", 5, "started")]).to_string()).unwrap();
+    std::fs::write(path("note.txt"), "nothing").unwrap();
+    let output = run(&["hang", &path("good"), &path("missing"), &path("note.txt")]);
+    let said = stderr(&output);
+    assert!(said.contains("Left out, because they are no records:") && said.contains("note.txt"), "{said}");
+    assert!(said.contains("Left out: ") && said.contains("missing: there is no such file"), "{said}");
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let strict = run(&["hang", "--strict", &path("good"), &path("missing")]);
+    assert_eq!(strict.status.code(), Some(1), "{}", stderr(&strict));
+    let strict = run(&["hang", "--strict", &path("good"), &path("note.txt")]);
+    assert_eq!(strict.status.code(), Some(0), "{}", stderr(&strict));
+}
+
+/// A folder may have pipes of whatever else runs there: opening one waits for a writer.
+#[cfg(unix)]
+#[test]
+fn pipes_in_a_folder_are_not_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("good"), dump(0, &[("1", "all_reduce", 5, "started")]).to_string()).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(path("pipe")).status().unwrap().success());
+    let mut child =
+        program().args(["hang", folder.path().to_str().unwrap()]).stdout(std::process::Stdio::null()).spawn().unwrap();
+    let start = Instant::now();
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None if start.elapsed() > Duration::from_secs(30) => {
+                child.kill().unwrap();
+                panic!("it waits for the pipe");
+            }
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    assert_eq!(status.code(), Some(0));
+}

@@ -1,0 +1,164 @@
+//! Who holds a job up by sources that count without states: RAS, and logs of calls.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::io::Cursor;
+
+use nccl_stacks::analysis::hang::{EvidenceKind, HangReport, Outcome, hang};
+use nccl_stacks::operation::Source;
+use nccl_stacks::records::{Keep, Records, read_as};
+use nccl_stacks::report::Screen;
+use nccl_stacks::report::hang::{HangForm, verdict, write};
+
+use crate::hang::{answer, has, judged};
+
+/// A call: the function, its number and its size.
+type Call<'a> = (&'a str, u64, u64);
+
+/// A log of NCCL of some ranks of one communicator, each a process.
+fn log(ranks: &[(u32, &[Call<'_>])]) -> String {
+    let mut text = String::new();
+    for (rank, calls) in ranks {
+        let head = format!("node:{}:1 [0] NCCL INFO", 100 + rank);
+        text += &format!(
+            "{head} ncclCommInitRank comm 0x5600 rank {rank} nranks 4 cudaDev 0 busId 1000 commId 0xabcd - Init COMPLETE\n"
+        );
+        for (function, number, count) in *calls {
+            text += &format!(
+                "{head} {function}: opCount {number:x} sendbuff 0x7f recvbuff 0x7f count {count} datatype 7 op 0 root 0 comm 0x5600 \
+                 [nranks=4] stream 0x55\n"
+            );
+        }
+    }
+    text
+}
+
+fn records(text: String, keep: Keep) -> Records {
+    read_as(Source::DebugLog, "nccl.log", Box::new(Cursor::new(text.into_bytes())), keep)
+}
+
+fn judge(text: String, keep: Keep) -> HangReport {
+    hang(&records(text, keep))
+}
+
+fn shown(report: &HangReport) -> String {
+    let mut text = Vec::new();
+    write(report, HangForm::Text, "", &Screen { verbose: true, ..Screen::default() }, &mut text).unwrap();
+    String::from_utf8(text).unwrap()
+}
+
+/// Each rank has a count of its own, and each count all the same peers.
+#[test]
+fn ranks_that_all_count_differently_take_no_more_memory_than_their_number() {
+    let calls: Vec<(u32, [Call<'_>; 1])> =
+        (0..4000).map(|rank| (rank, [("AllReduce", u64::from(rank.min(2500)), 8)])).collect();
+    let ranks: Vec<(u32, &[Call<'_>])> = calls.iter().map(|(rank, calls)| (*rank, &calls[..])).collect();
+    let report = judge(log(&ranks), Keep::All);
+    let group = &report.lagging[0];
+    assert_eq!((group.missing_ranks.len(), group.evidence.len(), group.evidence_left_out), (2500, 100, 2400));
+    // Those furthest from the others are kept.
+    assert_eq!((&group.evidence[0].ranks[..], group.evidence[0].peers.len()), (&[0][..], 1500));
+    assert!(shown(&report).contains("2,400 more differences between ranks are left out"), "{}", shown(&report));
+    let counts: Vec<(u32, u64)> = (0..3000).map(|rank| (rank, u64::from(rank.min(2500)))).collect();
+    let report = judged(&[("ras", answer("01", &counts))]);
+    let group = &report.lagging[0];
+    assert_eq!((group.missing_ranks.len(), group.evidence.len(), group.evidence_left_out), (2500, 100, 2400));
+}
+
+#[test]
+fn a_rank_that_no_longer_answers_has_not_moved() {
+    let before = answer("01", &[(0, 9), (1, 9), (2, 8), (3, 9)]);
+    let after = answer("02", &[(0, 9), (2, 8), (3, 9)])
+        .replace("\"missing_ranks\":[]", "\"missing_ranks\":[{\"rank\": 1, \"status\": {\"unresponsive\": true}}]");
+    let report = judged(&[("a", before), ("b", after)]);
+    assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[1, 2][..]));
+    assert!(!has(&report.hung[0], EvidenceKind::Progress) && has(&report.hung[0], EvidenceKind::Fault));
+}
+
+#[test]
+fn of_frozen_counts_the_lowest_are_waited_for() {
+    let counts = [(0, 100), (1, 98), (2, 99), (3, 100)];
+    let report = judged(&[("a", answer("01", &counts)), ("b", answer("02", &counts))]);
+    // Rank 2 may not have gone on because of rank 1.
+    assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[1][..]));
+    assert_eq!((&report.hung[0].missing_ranks[..], &report.hung[0].waiting_ranks[..]), (&[1, 2][..], &[0, 2, 3][..]));
+}
+
+#[test]
+fn ranks_of_two_communicators_are_not_the_same() {
+    let both = |time: &str| {
+        let one = answer(time, &[(0, 9), (1, 8), (2, 9), (3, 9)]);
+        let other = answer(time, &[(0, 9), (1, 9), (2, 9), (3, 7)]).replace("0xabc", "0xdef");
+        [one, other]
+    };
+    let ([one, other], [later, other_later]) = (both("01"), both("02"));
+    let report = judged(&[("a", one), ("b", other), ("c", later), ("d", other_later)]);
+    let sentence = verdict(&report);
+    assert_eq!(sentence, "The job hangs on rank 1 of communicator 0xabc; rank 3 of communicator 0xdef.");
+    let of: Vec<_> = report.hung.iter().map(|group| (group.name.group.as_str(), &group.culprits[..])).collect();
+    assert_eq!(of, [("communicator 0xabc", &[1][..]), ("communicator 0xdef", &[3][..])]);
+}
+
+#[test]
+fn a_rank_that_never_called_is_after_the_others() {
+    let calls: &[Call<'_>] = &[("AllReduce", 0, 8), ("AllReduce", 1, 8)];
+    let report = judge(log(&[(0, calls), (1, calls), (2, &[]), (3, calls)]), Keep::All);
+    assert_eq!((report.outcome, report.lagging.len()), (Outcome::Lagging, 1));
+    assert_eq!(report.lagging[0].missing_ranks, [2]);
+    let text = shown(&report);
+    assert!(text.contains("Rank 2 is behind: nothing against 1 on ranks 0, 1 and 3."), "{text}");
+}
+
+/// With sends the numbers say nothing, and calls are counted; of long logs all of them, and not those that are kept.
+#[test]
+fn calls_that_are_not_kept_are_counted() {
+    let of_all: Vec<Call<'_>> = (0..20).map(|number| ("AllReduce", number, 8)).chain([("Send", 20, 8)]).collect();
+    let fewer = [&of_all[..12], &of_all[20..]].concat();
+    let text = log(&[(0, &of_all), (1, &fewer)]);
+    for keep in [Keep::All, Keep::Last(6)] {
+        let report = judge(text.clone(), keep);
+        assert_eq!((report.outcome, &report.lagging[0].missing_ranks[..]), (Outcome::Lagging, &[1][..]), "{keep:?}");
+        let of = &report.lagging[0].evidence[0];
+        assert_eq!((of.here.as_deref(), of.there.as_deref()), (Some("12"), Some("20")));
+    }
+}
+
+#[test]
+fn a_call_that_is_cut_off_is_no_other_call() {
+    // Two calls under each number. Rank 1 made one more of the next number, so that the six that are kept begin within a number.
+    let calls: Vec<Call<'_>> =
+        (0..6).flat_map(|number| [("AllGather", number, 8), ("ReduceScatter", number, 8)]).collect();
+    let longer = [&calls[..], &[("AllGather", 6, 8)]].concat();
+    let report = judge(log(&[(0, &calls), (1, &longer)]), Keep::Last(6));
+    assert_eq!((report.outcome, report.hung.len()), (Outcome::Lagging, 0), "{:?}", report.hung);
+    // Rank 0 is within a number at the end of its log.
+    let report = judge(log(&[(0, &calls[..11]), (1, &calls)]), Keep::All);
+    assert_eq!((report.outcome, report.hung.len()), (Outcome::Clear, 0), "{:?}", report.hung);
+    // What is written differs.
+    let mut other = calls.clone();
+    other[10].0 = "AllReduce";
+    let report = judge(log(&[(0, &other[..11]), (1, &calls), (2, &calls)]), Keep::All);
+    assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[0][..]));
+}
+
+#[test]
+fn numbers_that_sends_advance_are_not_compared() {
+    let one: &[Call<'_>] = &[("Send", 0, 8), ("AllReduce", 1, 8), ("AllGather", 2, 8)];
+    let other: &[Call<'_>] = &[("AllReduce", 0, 8), ("AllGather", 1, 8)];
+    let report = judge(log(&[(0, one), (1, other)]), Keep::All);
+    assert_eq!((report.outcome, report.hung.len()), (Outcome::Clear, 0), "{:?}", report.hung);
+}
+
+/// Calls under one number are what a file says: of many some are named.
+#[test]
+fn of_many_calls_those_that_differ_are_named() {
+    let calls = |last: &'static str| -> Vec<Call<'_>> {
+        (0..5000).map(|_| ("AllReduce", 1, 8)).chain([(last, 1, 8), ("AllReduce", 2, 8)]).collect()
+    };
+    let (right, odd) = (calls("AllGather"), calls("Broadcast"));
+    let report = judge(log(&[(0, &right), (1, &odd), (2, &right)]), Keep::All);
+    let of = &report.hung[0].evidence[0];
+    assert_eq!((&of.ranks[..], of.kind), (&[1][..], EvidenceKind::OtherCollective));
+    assert_eq!(of.here.as_deref(), Some("broadcast after 5000 others"));
+    assert_eq!(of.there.as_deref(), Some("all_gather after 5000 others"));
+}
