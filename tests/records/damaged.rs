@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::io::Write;
+
 use crate::support;
 
 use nccl_stacks::analysis::recorded;
@@ -20,6 +22,65 @@ fn assert_sound(records: &Records) {
     for operation in &records.operations {
         assert!(operation.start.zip(operation.end).is_none_or(|(start, end)| start <= end), "{operation:?}");
     }
+}
+
+/// A file of less than the head by which sources are recognised has what is before its damage, as a larger one has.
+#[test]
+fn what_comes_before_a_cut_in_a_compressed_file_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("records.gz");
+    for (name, least) in [("pair/plugin_dump.txt", 1), ("pair/inspector/rank0.log", 1)] {
+        let whole = std::fs::read(testdata(&format!("records/{name}"))).unwrap();
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(1));
+        packed.write_all(&whole).unwrap();
+        let packed = packed.finish().unwrap();
+        std::fs::write(&path, &packed[..packed.len() * 4 / 5]).unwrap();
+        let records = records::read(input::open(&path).unwrap(), Keep::All).unwrap();
+        let file = &records.files[0];
+        assert!(file.bytes > 0 && file.bytes < whole.len() as u64, "{name}: {file:?}");
+        assert!(records.operations.len() >= least, "{name}: {file:?}");
+        assert!(file.skipped.iter().any(|of| of.what == "rests of a file that cannot be read"), "{name}: {file:?}");
+        assert_sound(&records);
+        // The clock of a dump follows from all of it: times since the epoch, and not since the process began.
+        assert!(records.channels.iter().all(|row| row.start.is_none_or(|start| start.0 > 1_000_000_000_000_000_000)));
+    }
+}
+
+/// A file counts once, whether it is in an archive or not.
+#[test]
+fn a_file_that_is_also_in_an_archive_counts_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = folder.path().join("a.tar");
+    let mut tar = tar::Builder::new(std::fs::File::create(&archive).unwrap());
+    for rank in ["rank0.log", "rank1.log"] {
+        tar.append_path_with_name(testdata(&format!("records/pair/inspector/{rank}")), rank).unwrap();
+    }
+    tar.into_inner().unwrap();
+    let loose = std::path::PathBuf::from(testdata("records/pair/inspector/rank0.log"));
+    for paths in [[archive.clone(), loose.clone()], [loose, archive]] {
+        let records = records::read_all(&paths, Keep::All, 1);
+        assert_eq!((records.files.len(), records.operations.len()), (3, 7), "{paths:?}");
+        let left_out = records.files.iter().filter(|file| file.notes.iter().any(|note| note.contains("same text")));
+        assert_eq!(left_out.count(), 1);
+    }
+}
+
+/// What cannot be read of an archive is with a file whose notes are shown.
+#[test]
+fn parts_of_an_archive_that_cannot_be_read_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.tar");
+    let mut tar = tar::Builder::new(Vec::new());
+    tar.append_path_with_name(testdata("records/pair/inspector/rank0.log"), "rank0.log").unwrap();
+    tar.append_path_with_name(testdata("README.md"), "z.txt").unwrap();
+    let mut bytes = tar.into_inner().unwrap();
+    // No header and no end.
+    bytes.truncate(bytes.len() - 1024);
+    bytes.extend([7; 700]);
+    std::fs::write(&path, &bytes).unwrap();
+    let records = records::read_all(&[path], Keep::All, 1);
+    let file = records.files.iter().find(|file| file.source.is_some()).unwrap();
+    assert!(file.skipped.iter().any(|of| of.what == "parts of an archive that cannot be read"), "{:?}", records.files);
 }
 
 #[test]
