@@ -35,7 +35,7 @@ impl Groups {
             let Some(name) = text("name").or_else(|| name_of(key)) else { continue };
             // The oldest versions have the list in place of the dictionary.
             let ranks = list_of_ranks(of_group.get("ranks").unwrap_or(of_group));
-            let description = text("desc").filter(|description| !description.is_empty() && description != "undefined");
+            let description = text("desc").filter(|description| is_description(description));
             let communicator = records.communicator(Communicator {
                 size: ranks.as_ref().map(|ranks| ranks.len() as u64),
                 ranks: ranks.clone().map(|mut ranks| {
@@ -68,6 +68,11 @@ impl Groups {
         let first = self.by_name.get(&name).copied();
         self.by_both.get(&(name, description.map(str::to_owned))).copied().or(first)
     }
+}
+
+/// Whether a group has a description: PyTorch writes a word instead of none.
+pub(super) fn is_description(text: &str) -> bool {
+    !text.is_empty() && text != "undefined"
 }
 
 /// A name, which some writers put as a number.

@@ -35,9 +35,15 @@ pub(super) enum PickleError {
     Read(#[from] std::io::Error),
 }
 
-/// Reads the first pickle of a file: its values, and the position of the outermost.
-pub(super) fn read(bytes: &mut dyn BufRead) -> Result<(Document, u32), PickleError> {
-    Machine::new(bytes).run()
+/// Reads the first pickle of a file: its values, and the position of the outermost. Of one that ends early, or cannot be read to its end,
+/// what was whole by then comes with the error.
+pub(super) fn read(bytes: &mut dyn BufRead) -> (Option<(Document, u32)>, Option<PickleError>) {
+    let mut machine = Machine::new(bytes);
+    match machine.run() {
+        Ok(root) => (Some(machine.finished(root)), None),
+        Err(error @ (PickleError::EndsEarly { .. } | PickleError::Read(_))) => (machine.unfinished(), Some(error)),
+        Err(error) => (None, Some(error)),
+    }
 }
 
 /// Whether a file begins as a pickle. Protocols from 2 on begin with their number after a byte that begins no text; the older ones are
