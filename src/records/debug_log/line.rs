@@ -27,6 +27,7 @@ pub(super) enum Message<'a> {
     /// What NCCL chose for a call.
     Tuning {
         function: &'a [u8],
+        bytes: u64,
         algorithm: &'a [u8],
         protocol: &'a [u8],
         channels: Option<u32>,
@@ -138,7 +139,7 @@ fn call<'a>(function: &'a [u8], text: &'a [u8]) -> Option<Call<'a>> {
 /// ` 4096 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..1}`; older ones have numbers for both, and a time.
 fn tuning<'a>(function: &'a [u8], text: &'a [u8]) -> Option<Message<'a>> {
     let mut rest = Rest(text);
-    rest.value(b" ").and_then(decimal)?;
+    let bytes = rest.value(b" ").and_then(decimal)?;
     let algorithm = rest.value(b" Bytes -> Algo ")?;
     let protocol = rest.value(b" proto ")?;
     let channels = rest.value(b" channel{Lo..Hi}=").and_then(|text| {
@@ -147,7 +148,7 @@ fn tuning<'a>(function: &'a [u8], text: &'a [u8]) -> Option<Message<'a>> {
         let (low, high) = (decimal(&inner[..dots])?, decimal(&inner[dots + 2..])?);
         u32::try_from(high.checked_sub(low)?.checked_add(1)?).ok()
     });
-    Some(Message::Tuning { function, algorithm, protocol, channels })
+    Some(Message::Tuning { function, bytes, algorithm, protocol, channels })
 }
 
 /// `ncclCommInitRank comm 0x1 rank 0 nranks 8 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x2 - Init COMPLETE`
@@ -265,8 +266,13 @@ mod tests {
             ),
             format!("{:?}", Some(Message::Init { comm: 0x56, rank: 3, ranks: 8, id: 0xabc }))
         );
-        let tuned =
-            |channels| Message::Tuning { function: b"AllReduce", algorithm: b"RING", protocol: b"LL", channels };
+        let tuned = |channels| Message::Tuning {
+            function: b"AllReduce",
+            bytes: 4096,
+            algorithm: b"RING",
+            protocol: b"LL",
+            channels,
+        };
         assert_eq!(
             message("AllReduce: 4096 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..3}"),
             format!("{:?}", Some(tuned(Some(4))))

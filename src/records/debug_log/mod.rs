@@ -6,6 +6,7 @@
 
 mod line;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
@@ -17,14 +18,14 @@ use super::format::{Format, Keep, Reading};
 use super::lines;
 use super::tables::{CallCount, RankStatus, Records};
 use crate::id::RankId;
-use crate::nccl::collectives::Collective;
+use crate::nccl::collectives::{Collective, element_bytes};
 use crate::nccl::values;
 use crate::operation::{Communicator, Counts, Operation, Source};
 
 pub(super) const FORMAT: Format = Format { source: Source::DebugLog, sniff, read };
 
-/// How many calls of a thread may wait for the line that says what NCCL chose.
-const WAITING: usize = 64;
+/// How many calls of a thread may wait for the line that says what NCCL chose: all of a group come before the first of these lines.
+const WAITING: usize = 1024;
 
 /// Calls of more sizes than this are counted without their sizes.
 const SIZES: usize = 100_000;
@@ -32,15 +33,8 @@ const SIZES: usize = 100_000;
 /// Instead of a number of elements: many.
 const MANY: u64 = u64::MAX;
 
-/// Algorithms by number, in older versions.
 /// So many choices are looked through before they are looked up.
 const FEW: usize = 32;
-
-/// NCCL's algorithms by their numbers.
-const ALGORITHMS: &[&str] = &["TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"];
-
-/// Protocols by number.
-const PROTOCOLS: &[&str] = &["LL", "LL128", "SIMPLE"];
 
 fn sniff(head: &[u8]) -> bool {
     let first = head.iter().find(|byte| !byte.is_ascii_whitespace());
@@ -125,6 +119,7 @@ struct Alike {
 /// A call of a thread for which NCCL's choice was not printed yet.
 struct Waiting {
     alike: Alike,
+    count: u64,
     /// Its number among those of its communicator.
     number: u64,
 }
@@ -156,10 +151,10 @@ impl Log {
                 self.call(call, process, thread);
             }
             Message::Init { comm, rank, ranks, id } => self.init(process, *comm, (*rank, *ranks, *id), line.device),
-            Message::Tuning { function, algorithm, protocol, channels } => {
+            Message::Tuning { function, bytes, algorithm, protocol, channels } => {
                 let thread = self.threads.number(line.thread);
                 let choice = self.choice(algorithm, protocol, *channels);
-                self.tuned(thread, function, choice);
+                self.tuned(thread, function, *bytes, choice);
             }
             Message::Garbled => {}
         }
@@ -188,6 +183,11 @@ impl Log {
                 of.before += 1;
             }
         }
+        // Of these NCCL chooses nothing.
+        let is_alone = ranks.or(of.made.map(|(_, ranks, _)| ranks)) == Some(1);
+        if is_alone || matches!(call.function, b"Send" | b"Recv") {
+            return;
+        }
         let thread = thread as usize;
         if self.waiting.len() <= thread {
             self.waiting.resize_with(thread + 1, VecDeque::new);
@@ -196,7 +196,7 @@ impl Log {
         if waiting.len() == WAITING {
             waiting.pop_front();
         }
-        waiting.push_back(Waiting { alike, number });
+        waiting.push_back(Waiting { alike, count, number });
     }
 
     fn init(&mut self, process: u32, pointer: u64, made: (u32, u64, u64), device: Option<u32>) {
@@ -210,12 +210,27 @@ impl Log {
         self.live.insert((process, pointer), self.comms.len() as u32 - 1);
     }
 
-    /// Gives a choice to the oldest call of the thread that is of that function and has none: within a group all calls come first.
-    fn tuned(&mut self, thread: u32, function: &[u8], choice: u32) {
+    /// Gives a choice to the oldest call of the thread that is of that function and size and has none: of a group all calls come first, and
+    /// then the choices, large calls first. Only the first rank of a communicator prints its choices, so its calls come first. If none is
+    /// of that size, and one alone is of the function, it is that one.
+    fn tuned(&mut self, thread: u32, function: &[u8], bytes: u64, choice: u32) {
         let function = self.functions.number(function);
+        let comms = &self.comms;
         let Some(waiting) = self.waiting.get_mut(thread as usize) else { return };
-        let Some(at) = waiting.iter().position(|call| call.alike.function == function) else { return };
-        let Some(Waiting { alike, number }) = waiting.remove(at) else { return };
+        let of_function = || waiting.iter().enumerate().filter(|(_, call)| call.alike.function == function);
+        let fits = |call: &Waiting| {
+            let of_type = values::dtype_of_number(call.alike.dtype).and_then(element_bytes);
+            of_type.and_then(|of_type| call.count.checked_mul(of_type)) == Some(bytes)
+        };
+        let is_first = |call: &Waiting| comms[call.alike.comm as usize].made.is_none_or(|(rank, ..)| rank == 0);
+        let only = || {
+            let mut all = of_function();
+            all.next().filter(|_| all.next().is_none())
+        };
+        let found = of_function().find(|(_, call)| fits(call) && is_first(call));
+        let found = found.or_else(|| of_function().find(|(_, call)| fits(call))).or_else(only);
+        let Some(at) = found.map(|(at, _)| at) else { return };
+        let Some(Waiting { alike, number, .. }) = waiting.remove(at) else { return };
         if let Some(count) = self.counts.get_mut(&alike) {
             *count -= 1;
         }
@@ -228,7 +243,8 @@ impl Log {
     }
 
     fn choice(&mut self, algorithm: &[u8], protocol: &[u8], channels: Option<u32>) -> u32 {
-        let (algorithm, protocol) = (name_of(algorithm, ALGORITHMS), name_of(protocol, PROTOCOLS));
+        let (algorithm, protocol) =
+            (name_of(algorithm, values::algorithm_of_number), name_of(protocol, values::protocol_of_number));
         let is_same = |known: &Choice| *known.0 == *algorithm && *known.1 == *protocol && known.2 == channels;
         // A log has a few choices over and over; a damaged one may have another in each line.
         if let Some(at) = self.choices.iter().take(FEW).position(is_same) {
@@ -347,13 +363,9 @@ fn has_peer(collective: Collective) -> bool {
 }
 
 /// A name, or that of a number.
-fn name_of<'a>(text: &'a [u8], names: &'a [&'a str]) -> std::borrow::Cow<'a, str> {
+fn name_of(text: &[u8], of_number: fn(u64) -> Option<&'static str>) -> Cow<'_, str> {
     let text = String::from_utf8_lossy(text);
-    let number = text.parse::<usize>().ok().and_then(|number| names.get(number));
-    match number {
-        Some(name) => (*name).into(),
-        None => text,
-    }
+    text.parse().ok().and_then(of_number).map_or(text, Cow::Borrowed)
 }
 
 /// Names with numbers. The name of one line is mostly that of the next.
