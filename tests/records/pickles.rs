@@ -159,6 +159,34 @@ fn what_python_writes_is_read_as_far_as_it_is_whole() {
     }
 }
 
+/// The same where the compression breaks off, and of two groups of one name.
+#[test]
+fn a_compressed_dump_that_breaks_off_is_read_as_far_as_it_is_whole() {
+    let entry =
+        |desc: &str| format!("{{\"process_group\": [\"0\", \"{desc}\"], \"profiling_name\": \"nccl:all_reduce\"}}");
+    let group =
+        |desc: &str, rank: u32| format!("{{\"name\": \"0\", \"desc\": \"{desc}\", \"ranks\": \"[{rank}, 9]\"}}");
+    let dump = format!(
+        "{{\"pg_config\": {{\"a\": {}, \"b\": {}}}, \"rank\": 9, \"entries\": [{}, {}, {}]}}",
+        group("x", 1),
+        group("undefined", 2),
+        entry("undefined"),
+        entry("x"),
+        entry("x")
+    );
+    // Without compression, so that what is lost is known: the checksum and the length at the end, and some of the last entry.
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+    std::io::Write::write_all(&mut packed, dump.as_bytes()).unwrap();
+    let packed = packed.finish().unwrap();
+    let records = records(&packed[..packed.len() - 8 - 20]);
+    assert_eq!((records.operations.len(), records.files[0].records), (2, 2), "{:?}", records.files);
+    let skipped: Vec<_> = records.files[0].skipped.iter().map(|of| of.what).collect();
+    assert_eq!(skipped, ["rests of a file that cannot be read"]);
+    assert!(records.files[0].notes.iter().any(|note| note.contains("the first 2 are whole")), "{:?}", records.files);
+    let first = |at: usize| records.communicator_of(&records.operations[at]).unwrap().ranks.as_ref().unwrap()[0];
+    assert_eq!((first(0), first(1)), (2, 1));
+}
+
 fn text(text: &str) -> Vec<u8> {
     [&b"X"[..], &(text.len() as u32).to_le_bytes(), text.as_bytes()].concat()
 }

@@ -66,7 +66,8 @@ impl Groups {
     /// The group of an entry: one of the configuration, by its name and, if several have that, by its description.
     pub(super) fn of_entry(&self, name: String, description: Option<&str>) -> Option<usize> {
         let first = self.by_name.get(&name).copied();
-        self.by_both.get(&(name, description.map(str::to_owned))).copied().or(first)
+        let description = description.filter(|text| is_description(text)).map(str::to_owned);
+        self.by_both.get(&(name, description)).copied().or(first)
     }
 }
 
