@@ -88,9 +88,15 @@ fn changed_bytes_are_no_panic() {
     let folder = tempfile::tempdir().unwrap();
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     let (mut read, mut recognised) = (0, 0);
-    for name in ["pair/plugin_dump.txt", "pair/inspector/rank0.log", "pair/inspector/rank1.log"] {
+    for (name, rounds) in [
+        ("pair/plugin_dump.txt", 400),
+        ("pair/inspector/rank0.log", 400),
+        ("pair/inspector/rank1.log", 400),
+        ("hang/nccl_trace_rank_0.json", 200),
+        ("megatrace/rank_0.log", 200),
+    ] {
         let whole = std::fs::read(testdata(&format!("records/{name}"))).unwrap();
-        for _ in 0..400 {
+        for _ in 0..rounds {
             let mut bytes = whole.clone();
             for _ in 0..=random.below(4) {
                 let at = random.below(bytes.len());

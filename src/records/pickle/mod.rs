@@ -72,6 +72,33 @@ fn is_import(text: &[u8]) -> bool {
 mod tests {
     use super::*;
 
+    /// Every byte changed, and the rest cut off anywhere: an error or values, and positions of what is there.
+    #[test]
+    fn no_damage_panics() {
+        use crate::records::document::Node;
+
+        let pickle = b"\x80\x04}\x94(\x8c\x01v\x94\x8c\x01x\x94\x8c\x01e\x94](}(h\x01h\x02K\x07N\x85u}(h\x01](K\x01K\x02euee\x8c\x01p}(h\x01}(h\x02h\x02uuu.";
+        let mut found = 0;
+        for (at, _) in pickle.iter().enumerate() {
+            for byte in 0..=u8::MAX {
+                let mut changed = pickle.to_vec();
+                changed[at] = byte;
+                for end in [changed.len(), changed.len() * 3 / 4, at + 1] {
+                    let (Some((document, root)), _) = read(&mut &changed[..end]) else { continue };
+                    let is_there = |at: &u32| (*at as usize) < document.nodes.len();
+                    assert!(is_there(&root));
+                    assert!(document.nodes.iter().all(|node| match node {
+                        Node::List(items) => items.iter().all(is_there),
+                        Node::Dict(pairs) => pairs.iter().all(|(key, value)| is_there(key) && is_there(value)),
+                        _ => true,
+                    }));
+                    found += 1;
+                }
+            }
+        }
+        assert!(found > 1000, "{found}");
+    }
+
     #[test]
     fn pickles_are_recognised_by_their_first_bytes() {
         for pickle in [&b"\x80\x02}q\x00."[..], b"\x80\x04\x95\x00", b"}q\x00.", b"(dp0\n.", b"cos\nsystem\n(S'x'\ntR."]
