@@ -17,7 +17,6 @@ pub(super) fn for_each(bytes: &mut dyn BufRead, mut each: impl FnMut(&[u8], u64)
     loop {
         let block = match bytes.fill_buf() {
             Ok(block) => block,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             // What was read before is a line, if only a part of it.
             Err(error) => {
                 carry.finish(&mut each);

@@ -21,7 +21,7 @@ mod ras;
 mod tables;
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -233,7 +233,13 @@ impl Read for Counted {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
-        let n = self.bytes.read(buf)?;
+        // Who reads through a buffer does not know that this is no failure.
+        let n = loop {
+            match self.bytes.read(buf) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => break read?,
+            }
+        };
         self.count += n as u64;
         self.checksum.update(&buf[..n]);
         Ok(n)

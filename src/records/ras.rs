@@ -40,11 +40,12 @@ fn is_for_people(head: &[u8]) -> bool {
 
 fn read(reading: &mut Reading<'_>) -> io::Result<()> {
     let mut text = Vec::new();
-    (&mut *reading.bytes).take(MAX_TEXT).read_to_end(&mut text)?;
+    // The answers before a failure count.
+    let failure = (&mut *reading.bytes).take(MAX_TEXT).read_to_end(&mut text).err();
     if text.trim_ascii_start().first() != Some(&b'{') {
         reading.file.note("this is RAS's text for people, which does not say what each rank has counted: ask for JSON (ncclras -f json, since NCCL 2.28.7)");
         reading.file.skip("answers as text for people", Some(0));
-        return Ok(());
+        return failure.map_or(Ok(()), Err);
     }
     let mut error = None;
     for Answer { text, at, commas } in answers(&text) {
@@ -61,7 +62,7 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
     if let Some((at, error)) = error {
         reading.file.note(format!("the answer at byte {at} is no valid JSON: {error}"));
     }
-    Ok(())
+    failure.map_or(Ok(()), Err)
 }
 
 /// A JSON document of a file.

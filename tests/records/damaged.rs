@@ -2,12 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::io::Write;
+use std::io::{Read, Write};
 
 use crate::support;
 
 use nccl_stacks::analysis::recorded;
 use nccl_stacks::input;
+use nccl_stacks::operation::Source;
 use nccl_stacks::records::{self, Keep, Records};
 use support::program::testdata;
 use support::random::Random;
@@ -44,6 +45,60 @@ fn what_comes_before_a_cut_in_a_compressed_file_is_read() {
         // The clock of a dump follows from all of it: times since the epoch, and not since the process began.
         assert!(records.channels.iter().all(|row| row.start.is_none_or(|start| start.0 > 1_000_000_000_000_000_000)));
     }
+}
+
+/// A reader that is interrupted every other time, and fails at last.
+struct Interrupted {
+    text: Vec<u8>,
+    at: usize,
+    is_next: bool,
+    fails: bool,
+}
+
+impl Read for Interrupted {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        self.is_next = !self.is_next;
+        if self.is_next {
+            return Err(std::io::ErrorKind::Interrupted.into());
+        }
+        let n = (self.text.len() - self.at).min(buf.len()).min(100);
+        if n == 0 && self.fails && !buf.is_empty() {
+            return Err(std::io::Error::other("the disk is gone"));
+        }
+        buf[..n].copy_from_slice(&self.text[self.at..self.at + n]);
+        self.at += n;
+        Ok(n)
+    }
+}
+
+#[test]
+fn an_interruption_is_no_failure() {
+    for (source, name) in [
+        (Source::Inspector, "pair/inspector/rank0.log"),
+        (Source::PluginDump, "pair/plugin_dump.txt"),
+        (Source::FlightRecorder, "hang/nccl_trace_rank_0.json"),
+        (Source::Megatrace, "megatrace/rank_0.log"),
+    ] {
+        let text = std::fs::read(testdata(&format!("records/{name}"))).unwrap();
+        // More than the head by which sources are recognised, too.
+        let text = if name.ends_with(".log") { text.repeat(100) } else { text };
+        let read = |bytes: Box<dyn Read + Send>| records::read_as(source, name, bytes, Keep::All);
+        let whole = read(Box::new(std::io::Cursor::new(text.clone())));
+        let interrupted = read(Box::new(Interrupted { text: text.clone(), at: 0, is_next: false, fails: false }));
+        assert_eq!(
+            (interrupted.files[0].bytes, &interrupted.files[0].skipped),
+            (text.len() as u64, &whole.files[0].skipped)
+        );
+        assert!(!whole.operations.is_empty() && interrupted.operations.len() == whole.operations.len(), "{name}");
+        // Nor is anything lost of what is before a failure.
+        let failed = read(Box::new(Interrupted { text, at: 0, is_next: false, fails: true }));
+        assert_eq!(failed.operations.len(), whole.operations.len(), "{name}");
+        assert!(failed.files[0].skipped.iter().any(|of| of.what == "rests of a file that cannot be read"), "{name}");
+    }
+    let answer = r#"{"nccl_version": "2.28.9", "communicators_count": 1, "communicators": [{"hash": "0x1", "size": 1, "ranks": [{"rank": 0}]}]}"#;
+    let text = format!("{answer}\n{}", &answer[..60]).into_bytes();
+    let failed = Interrupted { text, at: 0, is_next: false, fails: true };
+    assert_eq!(records::read_as(Source::Ras, "ras", Box::new(failed), Keep::All).rank_status.len(), 1);
 }
 
 /// A file counts once, whether it is in an archive or not.

@@ -103,7 +103,7 @@ fn operation(entry: Value<'_>, groups: &Groups, rank: Option<RankId>, records: &
 
 /// Milliseconds as time; `None` for what is no time.
 fn of_ms(ms: f64) -> Option<Ns> {
-    (ms.is_finite() && (0.0..1e12).contains(&ms)).then_some(Ns((ms * 1e6) as i64))
+    (ms.is_finite() && (0.0..1e12).contains(&ms)).then(|| Ns::rounded(ms * 1e6))
 }
 
 /// Sets the communicator, and returns how many ranks it has.
