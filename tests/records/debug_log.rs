@@ -124,6 +124,49 @@ fn choices_may_be_many() {
     assert!(records.calls.len() == 100 && records.calls.iter().all(|of| of.count == 2));
 }
 
+/// Children of a communicator have no id: they are what their parent, its count of children and the color make them.
+#[test]
+fn children_of_communicators_are_distinguished() {
+    let child = |comm: &str, parent: &str, count: u32, color: u32, end: &str| {
+        format!(
+            "node:100:101 [0] NCCL INFO ncclCommSplit comm {comm} rank 1 nranks 4 cudaDev 0 nvmlDev 0 busId 1000 parent {parent} \
+             splitCount {count} color {color} key 0{end}\n"
+        )
+    };
+    let made = |comm: &str, parent: &str, count: u32, color: u32| {
+        child(comm, parent, count, color, "- Init START") + &child(comm, parent, count, color, " - Init COMPLETE")
+    };
+    let mut text = INIT.to_owned();
+    text.push_str(&made("0x7700", "0x5600", 1, 0));
+    text.push_str(&call(101, "AllReduce", 0, 64, "0x7700"));
+    // At the place of the one before; a child of that; and one of a parent that is not in the log, at its place again.
+    text.push_str(&made("0x7700", "0x5600", 2, 0));
+    text.push_str(&call(101, "AllReduce", 1, 64, "0x7700"));
+    text.push_str(&made("0x8800", "0x7700", 1, 3));
+    text.push_str(&call(101, "AllReduce", 2, 64, "0x8800"));
+    text.push_str(&made("0x7700", "0x1234", 1, 0));
+    text.push_str(&call(101, "AllReduce", 3, 64, "0x7700"));
+    // Another rank's process names the first like this one, whatever its pointers.
+    let other = (INIT.to_owned() + &made("0x7700", "0x5600", 1, 0) + &call(101, "AllReduce", 0, 64, "0x7700"))
+        .replace("node:100", "other:200")
+        .replace("0x5600", "0x99")
+        .replace("0x7700", "0xaa")
+        .replace("rank 1", "rank 2");
+    let records = Logs::of(&[("a.log", &text), ("b.log", &other)]).read(Keep::All);
+    let of = |at: usize| {
+        let operation = &records.operations[at];
+        let name = records.communicator_of(operation).and_then(|of| of.name.clone());
+        (name, operation.place)
+    };
+    let of: Vec<_> = (0..5).map(of).collect();
+    let first = Some("child 1 of 0xabcd, color 0".to_owned());
+    assert_eq!((&of[0], &of[4]), (&(first.clone(), Some(1)), &(first, Some(2))));
+    assert_eq!(of[1], (Some("child 2 of 0xabcd, color 0".to_owned()), Some(1)));
+    assert_eq!(of[2], (Some("child 1 of (child 2 of 0xabcd, color 0), color 3".to_owned()), Some(1)));
+    assert_eq!(of[3], (None, None));
+    assert!(records.files[0].notes[0].starts_with("1 calls are of communicators"), "{:?}", records.files[0].notes);
+}
+
 #[test]
 fn a_pointer_that_is_used_again_is_another_communicator() {
     let text = INIT.to_owned()
