@@ -21,7 +21,8 @@ pub struct Communicator {
     pub name: Option<String>,
     /// How many ranks it has.
     pub size: Option<u64>,
-    /// The number by which a source knows it: NCCL's `commHash`, or Megatrace's `groupHash`, which is another.
+    /// The number by which a source knows it. NCCL's plugins have its `commHash`. Another is the hash of its unique id, which Megatrace calls
+    /// `groupHash` and NCCL's log `commId`.
     pub hash: Option<u64>,
 }
 

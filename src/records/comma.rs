@@ -22,8 +22,10 @@ pub(super) const FORMAT: Format = Format { source: Source::Comma, sniff, read };
 /// Times before this, in ns, do not count from the epoch: it is September 2001.
 const EPOCH: Ns = Ns(1_000_000_000_000_000_000);
 
-/// So many objects decide: a group has no communicator.
-const DECIDE: usize = 8;
+/// So many objects decide: groups and proxy operations without one have no communicator.
+const DECIDE: usize = 64;
+
+const NO_CHANNEL: &str = "proxy operations without a channel and a peer";
 
 fn sniff(head: &[u8]) -> bool {
     let parsed = |text: &Vec<u8>| serde_json::from_slice::<Line>(text).ok();
@@ -39,14 +41,14 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
         match serde_json::from_slice::<Line>(text) {
             Ok(line) => {
                 reading.file.records += 1;
-                is_relative |= time(line.ts.as_ref()).is_some_and(|time| time < EPOCH);
+                if !is_relative && time(line.ts.as_ref()).is_some_and(|time| time < EPOCH) {
+                    is_relative = true;
+                    reading.file.note("Its times count from the start of the process, and not from the epoch.");
+                }
                 push(reading, &line, text, offset);
             }
             Err(_) => reading.file.skip("records that are no JSON, or have fields of another type", Some(offset)),
         }
-    }
-    if is_relative {
-        reading.file.note("Its times count from the start of the process, and not from the epoch.");
     }
     Ok(())
 }
@@ -111,13 +113,20 @@ fn time(value: Option<&Number>) -> Option<Ns> {
     micros(value?).filter(|time| *time > Ns::ZERO)
 }
 
+/// A length of time; 0 is shorter than a microsecond.
+fn length(value: Option<&Number>) -> Option<Ns> {
+    micros(value?).filter(|length| *length >= Ns::ZERO)
+}
+
 fn push(reading: &mut Reading<'_>, line: &Line, text: &[u8], offset: u64) {
     match line.cat.as_str() {
         // Groups have neither a rank nor operations.
         "GROUP" => {}
         "PROXY" => {
-            if let Ok(proxy) = serde_json::from_slice(text) {
-                push_proxy(reading.records, &proxy, None, line.rank);
+            let is_added =
+                serde_json::from_slice(text).is_ok_and(|proxy| push_proxy(reading.records, &proxy, None, line.rank));
+            if !is_added {
+                reading.file.skip(NO_CHANNEL, Some(offset));
             }
         }
         _ => push_operation(reading, line, offset),
@@ -132,7 +141,8 @@ fn push_operation(reading: &mut Reading<'_>, line: &Line, offset: u64) {
     let hash = u64::from_str_radix(hash.trim_start_matches("0x"), 16).ok();
     let communicator = records.communicator(Communicator { hash, ..Communicator::default() });
     let collective = Collective::of_record(name);
-    let (start, duration) = (time(line.child_start_ts.as_ref()), time(line.child_dur.as_ref()));
+    let start = time(line.child_start_ts.as_ref());
+    let took = length(line.child_dur.as_ref()).filter(|_| !line.reclaimed);
     let mut text = |text: &Option<String>| {
         text.as_deref().filter(|text| !text.is_empty()).map(|text| records.text(&text.to_uppercase()))
     };
@@ -148,7 +158,7 @@ fn push_operation(reading: &mut Reading<'_>, line: &Line, offset: u64) {
         peer: line.peer,
         enqueued: time(line.ts.as_ref()),
         start,
-        end: start.zip(duration).map(|(start, duration)| start + duration),
+        end: start.zip(took).map(|(start, took)| start + took),
         state: match (line.reclaimed, start) {
             (true, Some(_)) => State::Started,
             (true, None) => State::Scheduled,
@@ -161,7 +171,11 @@ fn push_operation(reading: &mut Reading<'_>, line: &Line, offset: u64) {
         ..Operation::default()
     };
     let operation = records.push(row);
-    line.proxyops.iter().for_each(|proxy| push_proxy(records, proxy, Some(operation), line.rank));
+    for proxy in &line.proxyops {
+        if !push_proxy(records, proxy, Some(operation), line.rank) {
+            reading.file.skip(NO_CHANNEL, Some(offset));
+        }
+    }
 }
 
 /// Whether the size of nccl-tests needs the number of ranks: CoMMA's is count by element, of one rank's part.
@@ -170,8 +184,9 @@ fn needs_ranks(collective: Option<Collective>) -> bool {
     matches!(collective, Some(AllGather | ReduceScatter | AllToAll | Gather | Scatter))
 }
 
-fn push_proxy(records: &mut Records, proxy: &Proxy, operation: Option<usize>, place: Option<u32>) {
-    let (Some(channel), Some(peer)) = (proxy.channel_id, proxy.peer) else { return };
+/// Adds a proxy operation; whether it says enough of itself.
+fn push_proxy(records: &mut Records, proxy: &Proxy, operation: Option<usize>, place: Option<u32>) -> bool {
+    let (Some(channel), Some(peer)) = (proxy.channel_id, proxy.peer) else { return false };
     let is_send = proxy.is_send;
     let start = time(proxy.ts.as_ref());
     let sizes = proxy.steps.iter().filter_map(|step| step.size);
@@ -188,10 +203,11 @@ fn push_proxy(records: &mut Records, proxy: &Proxy, operation: Option<usize>, pl
         bytes,
         queued: None,
         start,
-        end: start.zip(time(proxy.dur.as_ref())).filter(|_| !proxy.reclaimed).map(|(start, dur)| start + dur),
+        end: start.zip(length(proxy.dur.as_ref())).filter(|_| !proxy.reclaimed).map(|(start, took)| start + took),
     });
     for step in &proxy.steps {
-        let (start, end) = (time(step.start_time.as_ref()), time(step.end_time.as_ref()));
+        let start = time(step.start_time.as_ref());
+        let end = time(step.end_time.as_ref()).filter(|end| Some(*end) >= start);
         let ready = time(step.fifo_ready_time.as_ref()).filter(|ready| Some(*ready) >= start && Some(*ready) <= end);
         records.proxy_steps.push(ProxyStep {
             proxy_op,
@@ -205,4 +221,5 @@ fn push_proxy(records: &mut Records, proxy: &Proxy, operation: Option<usize>, pl
             ..ProxyStep::default()
         });
     }
+    true
 }

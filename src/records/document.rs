@@ -54,17 +54,18 @@ impl Document {
         Value { document: self, at }
     }
 
-    /// How many values a reader finds that follows a value down to a depth: what is named several times counts as often. A pickle of a few
-    /// kilobytes can name a list of lists so often that reading takes hours.
+    /// How many values a reader finds that follows a value down to a depth: what is named several times counts as often, and a long text
+    /// as several values. A pickle of a few kilobytes can name a list of lists so often that reading takes hours.
     pub(super) fn unfolded(&self, root: u32, depth: u32) -> u64 {
-        let mut sizes = vec![1_u64; self.nodes.len()];
+        let own = |node: &Node| if let Node::Text(text) = node { 1 + text.len() as u64 / 64 } else { 1 };
+        let mut sizes: Vec<u64> = self.nodes.iter().map(own).collect();
         for _ in 0..depth {
             let of = |at: &u32| sizes.get(*at as usize).copied().unwrap_or(1);
             let sum = |parts: &mut dyn Iterator<Item = u64>| parts.fold(1_u64, u64::saturating_add);
             let next = self.nodes.iter().map(|node| match node {
                 Node::List(items) => sum(&mut items.iter().map(of)),
                 Node::Dict(pairs) => sum(&mut pairs.iter().map(|(key, value)| of(key).saturating_add(of(value)))),
-                _ => 1,
+                other => own(other),
             });
             sizes = next.collect();
         }
@@ -73,10 +74,40 @@ impl Document {
 
     /// Reads the JSON document that begins here, without what follows it.
     pub(super) fn of_json(text: &[u8]) -> Result<(Document, u32), serde_json::Error> {
+        match Document::of_cut_json(text) {
+            (document, root, None) => Ok((document, root)),
+            (.., Some(error)) => Err(error),
+        }
+    }
+
+    /// The same of one that may break off. Then it has the values of the outermost dictionary's keys, and of a list or dictionary that has
+    /// no end what is whole in it.
+    pub(super) fn of_cut_json(text: &[u8]) -> (Document, u32, Option<serde_json::Error>) {
         let mut document = Document::default();
         let mut deserializer = serde_json::Deserializer::from_slice(text);
-        let root = Builder(&mut document).deserialize(&mut deserializer)?;
-        Ok((document, root))
+        let error = Builder(&mut document).deserialize(&mut deserializer).err();
+        // A number at the end may lack digits, and of another value there may be nothing.
+        let is_number = matches!(document.nodes.last(), Some(Node::Int(_) | Node::Huge | Node::Float(_)));
+        let whole = document.nodes.len() - usize::from(is_number);
+        if error.is_some()
+            && let Some(Node::Dict(pairs)) = document.nodes.first_mut()
+        {
+            pairs.retain(|(_, value)| (*value as usize) < whole);
+        }
+        // Containers come before what is in them.
+        (document, 0, error)
+    }
+
+    fn add_item(&mut self, list: u32, item: u32) {
+        if let Some(Node::List(items)) = self.nodes.get_mut(list as usize) {
+            items.push(item);
+        }
+    }
+
+    fn add_pair(&mut self, dict: u32, key: u32, value: u32) {
+        if let Some(Node::Dict(pairs)) = self.nodes.get_mut(dict as usize) {
+            pairs.push((key, value));
+        }
     }
 }
 
@@ -188,19 +219,26 @@ impl<'de> Visitor<'de> for Builder<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<u32, A::Error> {
-        let mut items = Vec::new();
+        let list = Builder(self.0).add(Node::List(Vec::new()))?;
         while let Some(item) = seq.next_element_seed(Builder(self.0))? {
-            items.push(item);
+            self.0.add_item(list, item);
         }
-        self.add(Node::List(items))
+        Ok(list)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<u32, A::Error> {
-        let mut pairs = Vec::new();
+        let dict = Builder(self.0).add(Node::Dict(Vec::new()))?;
         while let Some(key) = map.next_key_seed(Builder(self.0))? {
-            pairs.push((key, map.next_value_seed(Builder(self.0))?));
+            if dict == 0 {
+                // The value becomes the next node, whether it has an end or not.
+                self.0.add_pair(dict, key, self.0.nodes.len() as u32);
+                map.next_value_seed(Builder(self.0))?;
+            } else {
+                let value = map.next_value_seed(Builder(self.0))?;
+                self.0.add_pair(dict, key, value);
+            }
         }
-        self.add(Node::Dict(pairs))
+        Ok(dict)
     }
 }
 
@@ -228,5 +266,31 @@ mod tests {
         assert_eq!(list.items().map(Value::int).collect::<Vec<_>>(), [Some(1), Some(-2), Some(3), None, None, None]);
         assert!(list.items().nth(4).unwrap().is_true() && list.items().nth(5).unwrap().float() == Some(1.5));
         assert!(root.get("c").is_none() && Document::of_json(b"{\"a\": ").is_err());
+    }
+
+    #[test]
+    fn of_json_that_breaks_off_what_is_whole_is_kept() {
+        let text = br#"{"v": "2", "e": [{"n": 1}, {"n": 23}], "rank": 12}"#;
+        // By where it ends: the items of the list, how many keys the last of them has, and whether the other values are there.
+        for (end, items, rank) in [(10, None, None), (18, Some(0), None), (24, Some(0), None), (25, Some(1), None)]
+            .into_iter()
+            .chain([(35, Some(1), None), (37, Some(2), None), (48, Some(2), None), (49, Some(2), None)])
+        {
+            let (document, root, error) = Document::of_cut_json(&text[..end]);
+            let root = document.value(root);
+            assert!(error.is_some(), "{end}");
+            assert_eq!(root.get("v").and_then(Value::text), Some("2"), "{end}");
+            assert_eq!(root.get("e").map(|list| list.items().len()), items, "{end}");
+            assert_eq!(root.get("rank").and_then(Value::int), rank, "{end}");
+        }
+        let (document, root, error) = Document::of_cut_json(text);
+        assert!(error.is_none() && document.value(root).get("rank").and_then(Value::int) == Some(12));
+        assert!(Document::of_cut_json(b"").2.is_some() && Document::of_cut_json(b"12").2.is_none());
+    }
+
+    #[test]
+    fn a_long_text_that_is_named_often_counts_as_often() {
+        let nodes = vec![Node::Text("x".repeat(6400).into()), Node::List(vec![0; 10])];
+        assert_eq!(Document { nodes }.unfolded(1, 1), 1 + 10 * 101);
     }
 }

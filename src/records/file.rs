@@ -25,6 +25,9 @@ pub struct RecordFile {
     /// Whether its name says something that its text does not, such as its rank. Then files of equal text may be of two ranks.
     #[serde(skip)]
     pub(super) name_counts: bool,
+    /// Whether it is a dump whose last operations are lost. Then nothing follows from what is not in it.
+    #[serde(skip)]
+    pub(crate) is_cut: bool,
     /// What was skipped: it is in no table.
     pub skipped: Vec<Remark>,
     /// What violates the format and was understood nevertheless.

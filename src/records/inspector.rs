@@ -96,10 +96,10 @@ fn add(reading: &mut Reading<'_>, Found { offset, text }: Found<'_>) {
         return reading.file.skip("records that do not name their operation", Some(offset));
     };
     reading.file.records += 1;
-    push(reading, &header, &perf, name);
+    push(reading, &header, &perf, name, offset);
 }
 
-fn push(reading: &mut Reading<'_>, header: &Header, perf: &Perf<'_>, name: &str) {
+fn push(reading: &mut Reading<'_>, header: &Header, perf: &Perf<'_>, name: &str, offset: u64) {
     let records = &mut *reading.records;
     let communicator = records.communicator(Communicator {
         hash: hash(&header.id),
@@ -109,11 +109,13 @@ fn push(reading: &mut Reading<'_>, header: &Header, perf: &Perf<'_>, name: &str)
     });
     let collective = Collective::of_record(name);
     let text = |records: &mut super::Records, key| perf.text(key).map(|text| records.text(&text.to_uppercase()));
-    let duration = perf.micros("exec_time_us");
     let times = perf.times();
+    if times.left_out > 0 {
+        reading.file.skip_several("kernel events without a channel", times.left_out, Some(offset));
+    }
     let first = |of: fn(&KernelChannel) -> Option<Ns>| times.channels.iter().filter_map(of).min();
     // Of a channel without a stop the end is not known, and that of the operation neither.
-    let all_stopped = times.channels.iter().all(|channel| channel.end.is_some());
+    let all_stopped = times.left_out == 0 && times.channels.iter().all(|channel| channel.end.is_some());
     let operation = records.operations.len();
     let row = Operation {
         source: Source::Inspector,
@@ -127,7 +129,7 @@ fn push(reading: &mut Reading<'_>, header: &Header, perf: &Perf<'_>, name: &str)
         enqueued: times.enqueued,
         start: first(|channel| channel.start),
         end: times.channels.iter().filter_map(|channel| channel.end).max().filter(|_| all_stopped),
-        duration,
+        duration: time(perf.get("exec_time_us")).filter(|duration| *duration >= Ns::ZERO),
         state: State::Completed,
         algorithm: text(records, "algo"),
         protocol: text(records, "proto"),
@@ -170,6 +172,8 @@ struct Perf<'a> {
 struct Times {
     enqueued: Option<Ns>,
     channels: Vec<KernelChannel>,
+    /// How many events do not say their channel.
+    left_out: u64,
 }
 
 impl Perf<'_> {
@@ -185,10 +189,6 @@ impl Perf<'_> {
         self.get(key)?.as_u64()
     }
 
-    fn micros(&self, key: &str) -> Option<Ns> {
-        time(self.get(key))
-    }
-
     fn times(&self) -> Times {
         let Some(trace) = self.fields.get("event_trace_ts").and_then(Value::as_object) else { return Times::default() };
         let channel = |event: &Value| {
@@ -199,10 +199,12 @@ impl Perf<'_> {
                 ..KernelChannel::default()
             })
         };
-        let events = trace.get("kernel_events").and_then(Value::as_array);
+        let events = trace.get("kernel_events").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let channels: Vec<KernelChannel> = events.iter().filter_map(channel).collect();
         Times {
             enqueued: stamp(trace.get(&format!("{}_start_ts", self.prefix))),
-            channels: events.into_iter().flatten().filter_map(channel).collect(),
+            left_out: (events.len() - channels.len()) as u64,
+            channels,
         }
     }
 

@@ -17,7 +17,6 @@ pub(super) fn for_each(bytes: &mut dyn BufRead, mut each: impl FnMut(&[u8], u64)
     loop {
         let block = match bytes.fill_buf() {
             Ok(block) => block,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             // What was read before is a line, if only a part of it.
             Err(error) => {
                 carry.finish(&mut each);
@@ -38,7 +37,9 @@ pub(super) fn for_each(bytes: &mut dyn BufRead, mut each: impl FnMut(&[u8], u64)
                         carry.add(&block[..end], offset);
                         carry.finish(&mut each);
                     } else {
-                        each(without_return(&block[start..end]), offset + start as u64);
+                        let line = &block[start..end];
+                        carry.too_long += u64::from(line.len() > LONGEST);
+                        each(without_return(&line[..line.len().min(LONGEST)]), offset + start as u64);
                     }
                     start = end + 1;
                 }
@@ -114,8 +115,11 @@ mod tests {
     fn a_line_without_an_end_is_cut() {
         let mut text = vec![b'x'; 3 * LONGEST];
         text.extend_from_slice(b"\nnext\n");
-        let (found, too_long) = lines(&text, 1000);
-        assert_eq!((found[0].0.len(), found[1].0.as_str(), found[1].1), (LONGEST, "next", 3 * LONGEST as u64 + 1));
-        assert_eq!(too_long, 1);
+        // Also where it lies within a block.
+        for block in [1000, 4 * LONGEST] {
+            let (found, too_long) = lines(&text, block);
+            assert_eq!((found[0].0.len(), found[1].0.as_str(), found[1].1), (LONGEST, "next", 3 * LONGEST as u64 + 1));
+            assert_eq!(too_long, 1);
+        }
     }
 }

@@ -21,7 +21,7 @@ mod ras;
 mod tables;
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -110,39 +110,61 @@ pub fn read_as(source: Source, name: &str, bytes: Box<dyn Read + Send>, keep: Ke
 /// Inputs that cannot be read at all.
 pub fn read(input: Input, keep: Keep) -> Result<Records, Error> {
     let mut all = Records::default();
-    let mut files = Files::of(input)?;
-    while let Some(file) = files.next()? {
-        all.append(read_file(file, keep, format_of));
-    }
-    let archive = files.left_out();
-    if let Some(last) = all.files.last_mut() {
-        archive.into_iter().for_each(|line| last.note(line));
-    }
+    read_files(input, keep)?.into_iter().for_each(|of_file| all.append(of_file));
     flow::stages::fill(&mut all);
+    Ok(all)
+}
+
+/// The records of each file of an input by themselves: so a file that is also outside of its archive is found. An archive that breaks off
+/// has the files before that.
+fn read_files(input: Input, keep: Keep) -> Result<Vec<Records>, Error> {
+    let mut all: Vec<Records> = Vec::new();
+    let name = input.name.clone();
+    let mut files = Files::of(input)?;
+    let failure = loop {
+        match files.next() {
+            Ok(Some(file)) => all.push(read_file(file, keep, format_of)),
+            Ok(None) => break None,
+            Err(error) if all.is_empty() => return Err(error),
+            Err(error) => break Some(error.to_string()),
+        }
+    };
+    let lost: Vec<String> = files.left_out().into_iter().chain(failure).collect();
+    if lost.is_empty() {
+        return Ok(all);
+    }
+    // Of files that are no records nobody reads the notes.
+    let known = all.iter().rposition(|records| records.files.iter().any(|file| file.source.is_some()));
+    let at = known.unwrap_or_else(|| {
+        all.push(Records::none_of(RecordFile::new(name)));
+        all.len() - 1
+    });
+    if let Some(file) = all[at].files.last_mut() {
+        file.skip_several("parts of an archive that cannot be read", lost.len() as u64, None);
+        lost.into_iter().for_each(|line| file.note(line));
+    }
     Ok(all)
 }
 
 fn read_file(file: File, keep: Keep, format_of: impl Fn(&[u8]) -> Option<&'static Format>) -> Records {
     let mut records = Records::default();
     let mut of_file = RecordFile::new(file.name);
-    let mut bytes = Counted { bytes: file.bytes, count: 0, checksum: Crc::new() };
+    let mut bytes = Counted { bytes: file.bytes, count: 0, checksum: Crc::new(), failure: None };
     let mut head = Vec::new();
-    let failure = bytes.by_ref().take(SNIFF as u64).read_to_end(&mut head).err();
+    // What was read before a failure counts, however little it is.
+    bytes.failure = bytes.by_ref().take(SNIFF as u64).read_to_end(&mut head).err();
     // A job leaves many small files, of which nothing follows the head.
     let block = if head.len() < SNIFF { 1 } else { BLOCK };
     let mut bytes = BufReader::with_capacity(block, bytes);
     let format = format_of(&head);
     of_file.source = format.map(|format| format.source);
-    let failure = match (format, failure) {
-        (Some(format), None) => {
-            let mut whole = std::io::Cursor::new(head).chain(&mut bytes);
-            let mut reading =
-                Reading { bytes: &mut whole as &mut dyn BufRead, file: &mut of_file, records: &mut records, keep };
-            (format.read)(&mut reading).err()
-        }
-        (_, failure) => failure,
-    };
-    if let Some(failure) = failure {
+    let failure = format.and_then(|format| {
+        let mut whole = std::io::Cursor::new(head).chain(&mut bytes);
+        let mut reading =
+            Reading { bytes: &mut whole as &mut dyn BufRead, file: &mut of_file, records: &mut records, keep };
+        (format.read)(&mut reading).err()
+    });
+    if let Some(failure) = failure.or_else(|| bytes.get_mut().failure.take()) {
         of_file.note(format!("what follows byte {} cannot be read: {failure}", bytes.get_ref().count));
         of_file.skip("rests of a file that cannot be read", Some(bytes.get_ref().count));
     }
@@ -161,14 +183,13 @@ pub fn read_all(paths: &[PathBuf], keep: Keep, threads: usize) -> Records {
         for _ in 0..threads.min(paths.len()) {
             scope.spawn(|| {
                 while let Some((at, path)) = paths.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed)) {
-                    let records = input::open(path).and_then(|input| read(input, keep)).unwrap_or_else(|error| {
+                    let of_files = input::open(path).and_then(|input| read_files(input, keep));
+                    let of_files = of_files.unwrap_or_else(|error| {
                         let mut file = RecordFile::new(path.display().to_string());
                         file.note(error.to_string());
-                        let mut none = Records::default();
-                        none.files.push(file);
-                        none
+                        vec![Records::none_of(file)]
                     });
-                    merged.lock().unwrap_or_else(PoisonError::into_inner).add(at, records);
+                    merged.lock().unwrap_or_else(PoisonError::into_inner).add(at, of_files);
                 }
             });
         }
@@ -179,19 +200,20 @@ pub fn read_all(paths: &[PathBuf], keep: Keep, threads: usize) -> Records {
     all
 }
 
-/// Records in the order of their inputs. Each is appended once those before it are, so that few are in memory twice.
+/// Records in the order of their inputs, those of each file by themselves. Each is appended once those before it are, so that few are in
+/// memory twice.
 #[derive(Default)]
 struct Merged {
     all: Records,
     next: usize,
-    waiting: BTreeMap<usize, Records>,
+    waiting: BTreeMap<usize, Vec<Records>>,
 }
 
 impl Merged {
-    fn add(&mut self, at: usize, records: Records) {
-        self.waiting.insert(at, records);
-        while let Some(records) = self.waiting.remove(&self.next) {
-            self.all.append(records);
+    fn add(&mut self, at: usize, of_files: Vec<Records>) {
+        self.waiting.insert(at, of_files);
+        while let Some(of_files) = self.waiting.remove(&self.next) {
+            of_files.into_iter().for_each(|records| self.all.append(records));
             self.next += 1;
         }
     }
@@ -202,11 +224,22 @@ struct Counted {
     bytes: Box<dyn Read + Send>,
     count: u64,
     checksum: Crc,
+    /// What ended reading already, for who reads on.
+    failure: Option<std::io::Error>,
 }
 
 impl Read for Counted {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        let n = self.bytes.read(buf)?;
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        // Who reads through a buffer does not know that this is no failure.
+        let n = loop {
+            match self.bytes.read(buf) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => break read?,
+            }
+        };
         self.count += n as u64;
         self.checksum.update(&buf[..n]);
         Ok(n)

@@ -175,7 +175,7 @@ impl Objects {
     fn clear(&mut self) {
         self.text.clear();
         self.open.clear();
-        (self.in_string, self.is_escaped, self.word) = (false, false, None);
+        (self.in_string, self.is_escaped, self.word, self.quotes) = (false, false, None, [0; 2]);
     }
 
     /// A byte within an object.

@@ -4,6 +4,7 @@
 //! is put in. The text for people, which older versions have alone, groups ranks by what they have in common and does not say of each
 //! what it counted, so nothing is read from it.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 
 use super::document::{Document, Value};
@@ -39,11 +40,12 @@ fn is_for_people(head: &[u8]) -> bool {
 
 fn read(reading: &mut Reading<'_>) -> io::Result<()> {
     let mut text = Vec::new();
-    (&mut *reading.bytes).take(MAX_TEXT).read_to_end(&mut text)?;
+    // The answers before a failure count.
+    let failure = (&mut *reading.bytes).take(MAX_TEXT).read_to_end(&mut text).err();
     if text.trim_ascii_start().first() != Some(&b'{') {
         reading.file.note("this is RAS's text for people, which does not say what each rank has counted: ask for JSON (ncclras -f json, since NCCL 2.28.7)");
         reading.file.skip("answers as text for people", Some(0));
-        return Ok(());
+        return failure.map_or(Ok(()), Err);
     }
     let mut error = None;
     for Answer { text, at, commas } in answers(&text) {
@@ -60,7 +62,7 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
     if let Some((at, error)) = error {
         reading.file.note(format!("the answer at byte {at} is no valid JSON: {error}"));
     }
-    Ok(())
+    failure.map_or(Ok(()), Err)
 }
 
 /// A JSON document of a file.
@@ -72,15 +74,16 @@ struct Answer {
     commas: Vec<u64>,
 }
 
-/// Takes the documents of a text apart. Where within a list or dictionary a value is followed by another without a comma, it gets one.
+/// Takes the documents of a text apart. Where within a list or dictionary a value is followed by another without a comma, it gets one. A
+/// document that breaks off, because its client was killed, ends where the next one begins.
 fn answers(text: &[u8]) -> Vec<Answer> {
     let mut found: Vec<Answer> = Vec::new();
     let (mut depth, mut at) = (0_usize, 0);
     let mut after_value = false;
     while let Some(byte) = text.get(at).copied() {
-        if depth == 0 && byte == b'{' {
+        if byte == b'{' && (depth == 0 || is_beginning(&text[at + 1..])) {
             found.push(Answer { text: Vec::new(), at: at as u64, commas: Vec::new() });
-            after_value = false;
+            (depth, after_value) = (0, false);
         }
         let Some(answer) = found.last_mut() else {
             at += 1;
@@ -106,6 +109,12 @@ fn answers(text: &[u8]) -> Vec<Answer> {
         answer.text.extend(&text[start..at]);
     }
     found
+}
+
+/// Whether an answer goes on like this, and not something in it.
+fn is_beginning(text: &[u8]) -> bool {
+    let text = text.trim_ascii_start();
+    [&b"\"nccl_version\""[..], b"\"rccl_version\""].iter().any(|key| text.starts_with(key))
 }
 
 /// Where a text ends that begins before this.
@@ -162,13 +171,19 @@ fn status(rank: Value<'_>, is_missing: bool) -> RankStatus {
         let name = Collective::of_record(name).map_or_else(|| name.to_owned(), |known| known.name().to_owned());
         Some((name, u64::try_from(count.int()?).ok()?))
     });
+    let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
+    for (name, count) in counts {
+        // Several of NCCL's functions may be one collective.
+        let sum = by_name.entry(name).or_default();
+        *sum = sum.saturating_add(count);
+    }
     RankStatus {
         source: Source::Ras,
         place: int("rank").and_then(|rank| u32::try_from(rank).ok()),
         host: rank.get("host").and_then(Value::text).map(str::to_owned),
         pid: int("pid"),
         device: int("cuda_dev"),
-        counts: counts.collect(),
+        counts: by_name,
         faults,
         ..RankStatus::default()
     }
@@ -222,5 +237,20 @@ mod tests {
         assert_eq!(found[0].commas, [18]);
         assert!(found.iter().all(|answer| serde_json::from_slice::<serde_json::Value>(&answer.text).is_ok()));
         assert_eq!((found[0].at, found[1].at), (1, 42));
+    }
+
+    #[test]
+    fn an_answer_that_breaks_off_does_not_swallow_the_next() {
+        let text = b"{\"nccl_version\": \"2\", \"communicators\": [{\"hash\":\n{\n  \"nccl_version\": \"2\", \"communicators\": []\n}\n";
+        let whole: Vec<bool> = answers(text).iter().map(|answer| Document::of_json(&answer.text).is_ok()).collect();
+        assert_eq!(whole, [false, true]);
+    }
+
+    #[test]
+    fn counts_of_functions_that_are_one_collective_are_added() {
+        let text = br#"{"rank": 0, "collective_counts": {"AllGather": 3, "AllGatherV": 4, "Reduce": 1}}"#;
+        let (document, root) = Document::of_json(text).unwrap();
+        let counts = status(document.value(root), false).counts;
+        assert_eq!(counts.into_iter().collect::<Vec<_>>(), [("all_gather".to_owned(), 7), ("reduce".to_owned(), 1)]);
     }
 }

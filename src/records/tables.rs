@@ -272,6 +272,11 @@ pub struct CallCount {
 }
 
 impl Records {
+    /// A file without any.
+    pub(super) fn none_of(file: RecordFile) -> Self {
+        Records { files: vec![file], ..Records::default() }
+    }
+
     /// The position of a communicator, which is added if it is new.
     pub(crate) fn communicator(&mut self, known: Communicator) -> usize {
         if let Some(number) = self.numbers.get(&known) {

@@ -41,6 +41,34 @@ fn lines_become_operations_and_proxy_operations() {
 }
 
 #[test]
+fn what_is_not_known_is_not_worked_out() {
+    // Less than a microsecond; an end that is only that of what was seen; an end before the start; a proxy without a channel.
+    let records = read(
+        &LINES
+            .replace("\"child_dur\":40", "\"child_dur\":0")
+            .replace("\"reclaimed\":true", "\"reclaimed\":true,\"child_dur\":5")
+            .replace("\"end_time\":1760000000000142", "\"end_time\":1760000000000119")
+            .replace("\"n_steps\":1,\"chunk_size\":10,\"channel_id\":0", "\"n_steps\":1"),
+    );
+    let [all_reduce, recv] = &records.operations[..] else { panic!("{:?}", records.files) };
+    assert_eq!((all_reduce.state, all_reduce.end), (State::Completed, all_reduce.start));
+    assert_eq!((recv.state, recv.end), (State::Started, None));
+    let step = &records.proxy_steps[1];
+    assert_eq!((step.end, step.network), (None, None));
+    assert_eq!(records.proxy_ops.len(), 1);
+    let skipped: Vec<_> = records.files[0].skipped.iter().map(|of| (of.what, of.count)).collect();
+    assert!(skipped.contains(&("proxy operations without a channel and a peer", 1)), "{skipped:?}");
+}
+
+/// Groups may come before the first operation, and more of them than of anything else.
+#[test]
+fn groups_at_the_beginning_do_not_hide_what_it_is() {
+    let group = LINES.lines().next().unwrap();
+    let records = read(&format!("{}{LINES}", format!("{group}\n").repeat(20)));
+    assert_eq!((records.files[0].source, records.operations.len()), (Some(Source::Comma), 2));
+}
+
+#[test]
 fn times_that_do_not_count_from_the_epoch_are_named() {
     let records = read(&LINES.replace("17600000000", "00000"));
     // A number with zeros before it is no JSON.

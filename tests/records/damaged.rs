@@ -2,10 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::io::{Read, Write};
+
 use crate::support;
 
 use nccl_stacks::analysis::recorded;
 use nccl_stacks::input;
+use nccl_stacks::operation::Source;
 use nccl_stacks::records::{self, Keep, Records};
 use support::program::testdata;
 use support::random::Random;
@@ -22,14 +25,133 @@ fn assert_sound(records: &Records) {
     }
 }
 
+/// A file of less than the head by which sources are recognised has what is before its damage, as a larger one has.
+#[test]
+fn what_comes_before_a_cut_in_a_compressed_file_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("records.gz");
+    for (name, least) in [("pair/plugin_dump.txt", 1), ("pair/inspector/rank0.log", 1)] {
+        let whole = std::fs::read(testdata(&format!("records/{name}"))).unwrap();
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(1));
+        packed.write_all(&whole).unwrap();
+        let packed = packed.finish().unwrap();
+        std::fs::write(&path, &packed[..packed.len() * 4 / 5]).unwrap();
+        let records = records::read(input::open(&path).unwrap(), Keep::All).unwrap();
+        let file = &records.files[0];
+        assert!(file.bytes > 0 && file.bytes < whole.len() as u64, "{name}: {file:?}");
+        assert!(records.operations.len() >= least, "{name}: {file:?}");
+        assert!(file.skipped.iter().any(|of| of.what == "rests of a file that cannot be read"), "{name}: {file:?}");
+        assert_sound(&records);
+        // The clock of a dump follows from all of it: times since the epoch, and not since the process began.
+        assert!(records.channels.iter().all(|row| row.start.is_none_or(|start| start.0 > 1_000_000_000_000_000_000)));
+    }
+}
+
+/// A reader that is interrupted every other time, and fails at last.
+struct Interrupted {
+    text: Vec<u8>,
+    at: usize,
+    is_next: bool,
+    fails: bool,
+}
+
+impl Read for Interrupted {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        self.is_next = !self.is_next;
+        if self.is_next {
+            return Err(std::io::ErrorKind::Interrupted.into());
+        }
+        let n = (self.text.len() - self.at).min(buf.len()).min(100);
+        if n == 0 && self.fails && !buf.is_empty() {
+            return Err(std::io::Error::other("the disk is gone"));
+        }
+        buf[..n].copy_from_slice(&self.text[self.at..self.at + n]);
+        self.at += n;
+        Ok(n)
+    }
+}
+
+#[test]
+fn an_interruption_is_no_failure() {
+    for (source, name) in [
+        (Source::Inspector, "pair/inspector/rank0.log"),
+        (Source::PluginDump, "pair/plugin_dump.txt"),
+        (Source::FlightRecorder, "hang/nccl_trace_rank_0.json"),
+        (Source::Megatrace, "megatrace/rank_0.log"),
+    ] {
+        let text = std::fs::read(testdata(&format!("records/{name}"))).unwrap();
+        // More than the head by which sources are recognised, too.
+        let text = if name.ends_with(".log") { text.repeat(100) } else { text };
+        let read = |bytes: Box<dyn Read + Send>| records::read_as(source, name, bytes, Keep::All);
+        let whole = read(Box::new(std::io::Cursor::new(text.clone())));
+        let interrupted = read(Box::new(Interrupted { text: text.clone(), at: 0, is_next: false, fails: false }));
+        assert_eq!(
+            (interrupted.files[0].bytes, &interrupted.files[0].skipped),
+            (text.len() as u64, &whole.files[0].skipped)
+        );
+        assert!(!whole.operations.is_empty() && interrupted.operations.len() == whole.operations.len(), "{name}");
+        // Nor is anything lost of what is before a failure.
+        let failed = read(Box::new(Interrupted { text, at: 0, is_next: false, fails: true }));
+        assert_eq!(failed.operations.len(), whole.operations.len(), "{name}");
+        assert!(failed.files[0].skipped.iter().any(|of| of.what == "rests of a file that cannot be read"), "{name}");
+    }
+    let answer = r#"{"nccl_version": "2.28.9", "communicators_count": 1, "communicators": [{"hash": "0x1", "size": 1, "ranks": [{"rank": 0}]}]}"#;
+    let text = format!("{answer}\n{}", &answer[..60]).into_bytes();
+    let failed = Interrupted { text, at: 0, is_next: false, fails: true };
+    assert_eq!(records::read_as(Source::Ras, "ras", Box::new(failed), Keep::All).rank_status.len(), 1);
+}
+
+/// A file counts once, whether it is in an archive or not.
+#[test]
+fn a_file_that_is_also_in_an_archive_counts_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = folder.path().join("a.tar");
+    let mut tar = tar::Builder::new(std::fs::File::create(&archive).unwrap());
+    for rank in ["rank0.log", "rank1.log"] {
+        tar.append_path_with_name(testdata(&format!("records/pair/inspector/{rank}")), rank).unwrap();
+    }
+    tar.into_inner().unwrap();
+    let loose = std::path::PathBuf::from(testdata("records/pair/inspector/rank0.log"));
+    for paths in [[archive.clone(), loose.clone()], [loose, archive]] {
+        let records = records::read_all(&paths, Keep::All, 1);
+        assert_eq!((records.files.len(), records.operations.len()), (3, 7), "{paths:?}");
+        let left_out = records.files.iter().filter(|file| file.notes.iter().any(|note| note.contains("same text")));
+        assert_eq!(left_out.count(), 1);
+    }
+}
+
+/// What cannot be read of an archive is with a file whose notes are shown.
+#[test]
+fn parts_of_an_archive_that_cannot_be_read_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.tar");
+    let mut tar = tar::Builder::new(Vec::new());
+    tar.append_path_with_name(testdata("records/pair/inspector/rank0.log"), "rank0.log").unwrap();
+    tar.append_path_with_name(testdata("README.md"), "z.txt").unwrap();
+    let mut bytes = tar.into_inner().unwrap();
+    // No header and no end.
+    bytes.truncate(bytes.len() - 1024);
+    bytes.extend([7; 700]);
+    std::fs::write(&path, &bytes).unwrap();
+    let records = records::read_all(&[path], Keep::All, 1);
+    let file = records.files.iter().find(|file| file.source.is_some()).unwrap();
+    assert!(file.skipped.iter().any(|of| of.what == "parts of an archive that cannot be read"), "{:?}", records.files);
+}
+
 #[test]
 fn changed_bytes_are_no_panic() {
     let folder = tempfile::tempdir().unwrap();
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     let (mut read, mut recognised) = (0, 0);
-    for name in ["pair/plugin_dump.txt", "pair/inspector/rank0.log", "pair/inspector/rank1.log"] {
+    for (name, rounds) in [
+        ("pair/plugin_dump.txt", 400),
+        ("pair/inspector/rank0.log", 400),
+        ("pair/inspector/rank1.log", 400),
+        ("hang/nccl_trace_rank_0.json", 200),
+        ("megatrace/rank_0.log", 200),
+    ] {
         let whole = std::fs::read(testdata(&format!("records/{name}"))).unwrap();
-        for _ in 0..400 {
+        for _ in 0..rounds {
             let mut bytes = whole.clone();
             for _ in 0..=random.below(4) {
                 let at = random.below(bytes.len());

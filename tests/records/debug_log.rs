@@ -67,6 +67,44 @@ fn calls_find_their_communicator_and_choice() {
     assert_eq!((status.host.as_deref(), status.pid, status.place), (Some("node"), Some(100), Some(3)));
 }
 
+/// Of a group all calls come first, and then the choices, those of large calls first. A call on one rank has none.
+#[test]
+fn choices_in_a_group_go_by_size() {
+    let choice = |bytes: u64, algorithm: &str| {
+        format!(
+            "node:100:101 [0] NCCL INFO AllReduce: {bytes} Bytes -> Algo {algorithm} proto LL channel{{Lo..Hi}}={{0..0}}\n"
+        )
+    };
+    let mut text = INIT.to_owned();
+    text.push_str(&call(101, "AllReduce", 0, 2048, "0x7700").replace("nranks=8", "nranks=1"));
+    for number in 0..100 {
+        text.push_str(&call(101, "AllReduce", number, 1024, "0x5600"));
+    }
+    text.push_str(&call(101, "AllReduce", 100, 2048, "0x5600"));
+    text.push_str(&call(101, "Send", 101, 2048, "0x5600"));
+    text.push_str(&choice(4096, "RING"));
+    (0..100).for_each(|_| text.push_str(&choice(2048, "TREE")));
+    // Its size is of no call that has no choice yet, and two of the function have none.
+    text.push_str(&call(101, "AllReduce", 102, 1, "0x5600"));
+    text.push_str(&call(101, "AllReduce", 103, 2, "0x5600"));
+    text.push_str(&choice(64, "NVLS"));
+    // Rank 3 of another communicator prints nothing; the first rank of this one does.
+    let text = text.replacen("rank 3", "rank 0", 1)
+        + &INIT.replace("0x5600", "0x8800").replace("0xabcd", "0xef01")
+        + &call(101, "AllReduce", 200, 512, "0x8800")
+        + &call(101, "AllReduce", 201, 512, "0x5600")
+        + &choice(1024, "PAT");
+    let records = Logs::of(&[("nccl.log", &text)]).read(Keep::All);
+    let algorithm = |number: i64| {
+        let of = |of: &&nccl_stacks::operation::Operation| of.sequence == Some(number) && of.communicator.is_some();
+        records.operations.iter().find(of).unwrap().algorithm.as_deref()
+    };
+    assert!((0..100).all(|number| algorithm(number) == Some("TREE")));
+    assert_eq!([100, 101, 102, 103].map(algorithm), [Some("RING"), None, None, None]);
+    assert_eq!([200, 201].map(algorithm), [None, Some("PAT")]);
+    assert_eq!(records.operations.iter().filter(|of| of.algorithm.is_some()).count(), 102);
+}
+
 #[test]
 fn choices_may_be_many() {
     // More than are looked through, each twice.
@@ -86,6 +124,49 @@ fn choices_may_be_many() {
     assert!(records.calls.len() == 100 && records.calls.iter().all(|of| of.count == 2));
 }
 
+/// Children of a communicator have no id: they are what their parent, its count of children and the color make them.
+#[test]
+fn children_of_communicators_are_distinguished() {
+    let child = |comm: &str, parent: &str, count: u32, color: u32, end: &str| {
+        format!(
+            "node:100:101 [0] NCCL INFO ncclCommSplit comm {comm} rank 1 nranks 4 cudaDev 0 nvmlDev 0 busId 1000 parent {parent} \
+             splitCount {count} color {color} key 0{end}\n"
+        )
+    };
+    let made = |comm: &str, parent: &str, count: u32, color: u32| {
+        child(comm, parent, count, color, "- Init START") + &child(comm, parent, count, color, " - Init COMPLETE")
+    };
+    let mut text = INIT.to_owned();
+    text.push_str(&made("0x7700", "0x5600", 1, 0));
+    text.push_str(&call(101, "AllReduce", 0, 64, "0x7700"));
+    // At the place of the one before; a child of that; and one of a parent that is not in the log, at its place again.
+    text.push_str(&made("0x7700", "0x5600", 2, 0));
+    text.push_str(&call(101, "AllReduce", 1, 64, "0x7700"));
+    text.push_str(&made("0x8800", "0x7700", 1, 3));
+    text.push_str(&call(101, "AllReduce", 2, 64, "0x8800"));
+    text.push_str(&made("0x7700", "0x1234", 1, 0));
+    text.push_str(&call(101, "AllReduce", 3, 64, "0x7700"));
+    // Another rank's process names the first like this one, whatever its pointers.
+    let other = (INIT.to_owned() + &made("0x7700", "0x5600", 1, 0) + &call(101, "AllReduce", 0, 64, "0x7700"))
+        .replace("node:100", "other:200")
+        .replace("0x5600", "0x99")
+        .replace("0x7700", "0xaa")
+        .replace("rank 1", "rank 2");
+    let records = Logs::of(&[("a.log", &text), ("b.log", &other)]).read(Keep::All);
+    let of = |at: usize| {
+        let operation = &records.operations[at];
+        let name = records.communicator_of(operation).and_then(|of| of.name.clone());
+        (name, operation.place)
+    };
+    let of: Vec<_> = (0..5).map(of).collect();
+    let first = Some("child 1 of 0xabcd, color 0".to_owned());
+    assert_eq!((&of[0], &of[4]), (&(first.clone(), Some(1)), &(first, Some(2))));
+    assert_eq!(of[1], (Some("child 2 of 0xabcd, color 0".to_owned()), Some(1)));
+    assert_eq!(of[2], (Some("child 1 of (child 2 of 0xabcd, color 0), color 3".to_owned()), Some(1)));
+    assert_eq!(of[3], (None, None));
+    assert!(records.files[0].notes[0].starts_with("1 calls are of communicators"), "{:?}", records.files[0].notes);
+}
+
 #[test]
 fn a_pointer_that_is_used_again_is_another_communicator() {
     let text = INIT.to_owned()
@@ -103,9 +184,12 @@ fn the_last_are_kept_and_all_are_counted() {
     for number in 0..1000 {
         text.push_str(&call(101, "AllReduce", number, 1024 << (number % 2), "0x5600"));
         if number % 4 < 2 {
-            text.push_str(
-                "node:100:101 [0] NCCL INFO AllReduce: 1 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0}\n",
-            );
+            let bytes = 2048 << (number % 2);
+            writeln!(
+                text,
+                "node:100:101 [0] NCCL INFO AllReduce: {bytes} Bytes -> Algo RING proto LL channel{{Lo..Hi}}={{0..0}}"
+            )
+            .unwrap();
         }
     }
     let records = Logs::of(&[("nccl.log", &text)]).read(Keep::Last(3));

@@ -257,6 +257,27 @@ fn members_of_a_coalesced_group_have_its_state() {
     assert_eq!((hung.outcome, &hung.culprits[..], hung.operation_count), (Outcome::Hung, &[2][..], 2));
 }
 
+/// A dump that breaks off has lost what its rank did last. That is not missing, but unknown.
+#[test]
+fn a_dump_that_breaks_off_blames_nobody() {
+    let waits: &[Op] = &[("0", "all_reduce", 4, "completed"), ("0", "all_reduce", 5, "started")];
+    let folder = tempfile::tempdir().unwrap();
+    for rank in 0..4 {
+        let text = dump(rank, waits).to_string();
+        // The keys are sorted: "entries" and then "pg_config".
+        let end = if rank == 2 { text.rfind("\"record_id\"").unwrap() } else { text.len() };
+        std::fs::write(folder.path().join(format!("dump_{rank}")), &text[..end]).unwrap();
+    }
+    let records = records(folder.path());
+    let cut = &records.files[2];
+    assert_eq!((cut.records, cut.skipped[0].what), (1, "rests of dumps that break off"));
+    let of_cut = records.operations.iter().filter(|of| of.rank.is_some_and(|rank| rank.0 == 2)).count();
+    assert_eq!((of_cut, records.operations.len()), (1, 7));
+    let report = hang(&records);
+    assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Unclear, &[][..]));
+    assert_eq!((&report.ranks_without_records[..], &report.open[0].unknown_ranks[..]), (&[2][..], &[2][..]));
+}
+
 #[test]
 fn missing_dumps_make_it_say_less() {
     let waits: &[Op] = &[("0", "all_reduce", 5, "started")];

@@ -92,6 +92,16 @@ fn variants_are_read() {
 }
 
 #[test]
+fn channels_that_are_not_named_are_counted() {
+    let text =
+        P2P.replace("{\"channel_id\": 1, ", "{").replace("\"p2p_exec_time_us\": 10", "\"p2p_exec_time_us\": -10");
+    let records = of(&text);
+    let skipped: Vec<_> = records.files[0].skipped.iter().map(|of| (of.what, of.count)).collect();
+    assert_eq!(skipped, [("kernel events without a channel", 1)]);
+    assert_eq!((records.channels.len(), records.operations[0].end, records.operations[0].duration), (1, None, None));
+}
+
+#[test]
 fn damaged_lines_are_counted_and_left_out() {
     let good = FLAT;
     let text = format!(

@@ -129,6 +129,19 @@ fn lines_that_are_cut_are_used_as_far_as_they_go() {
     }
 }
 
+/// A bracket without its end is no second entry.
+#[test]
+fn a_bracket_that_is_cut_is_one_repair() {
+    let name = "x".repeat(74);
+    let whole = format!(
+        "[{name}] [10.0.0.7] [node-a] [save_count 2] [1755590104.253968145] [Rank 3] [PCI 0000:18:00.0] \
+         [Func ncclAllGather] [Data 25165824] [stream 0x55919d27b4b0] [opCount 1] [groupHash 0x00000000000000ff]"
+    );
+    let records = Logs::of(&[("a", &format!("{}\n", &whole[..255]))]).read(Keep::All);
+    assert_eq!((records.operations.len(), what(&records, true)), (1, vec![]));
+    assert_eq!(what(&records, false), [("lines that are cut off at the end of the writer's buffer", 1, Some(0))]);
+}
+
 #[test]
 fn an_earlier_run_in_the_file_is_left_out() {
     let text = calls(1, 1_700_000_000, 0, 10) + &calls(2, 1_700_000_020, 10, 10) + &calls(1, 1_700_005_000, 0, 4);
@@ -142,6 +155,29 @@ fn an_earlier_run_in_the_file_is_left_out() {
     assert_eq!(records.operations.len(), 20);
     assert!(records.operations.is_sorted_by_key(|operation| operation.enqueued));
     assert!(records.files[0].notes[0].contains("its times go back"), "{:?}", records.files[0].notes);
+}
+
+/// Ranks that write into one file count by themselves.
+#[test]
+fn ranks_in_one_file_are_no_other_runs() {
+    let of = |rank: u32, save: u64, second: u64, first: u64| {
+        calls(save, second, first, 2).replace("[Rank 4]", &format!("[Rank {rank}]"))
+    };
+    let mut text = String::new();
+    for at in 0..5 {
+        text.push_str(&of(1, 20 + at, 1_700_000_000 + 4 * at, 2 * at));
+        text.push_str(&of(2, 3 + at, 1_700_000_002 + 4 * at, 2 * at));
+    }
+    let records = Logs::of(&[("a", &text)]).read(Keep::All);
+    assert_eq!((records.operations.len(), records.files[0].records), (20, 20));
+    assert!(records.files[0].skipped.is_empty() && records.files[0].notes.is_empty(), "{:?}", records.files[0]);
+    // One of the two begins again.
+    let again = text.len() as u64;
+    text.push_str(&of(2, 1, 1_700_000_100, 0));
+    let records = Logs::of(&[("a", &text)]).read(Keep::All);
+    let rank = |rank: u32| records.operations.iter().filter(|of| of.rank.is_some_and(|of| of.0 == rank)).count();
+    assert_eq!((rank(1), rank(2), records.files[0].records), (10, 2, 12));
+    assert_eq!(what(&records, true), [("calls of an earlier run in the same file", 10, Some(again))]);
 }
 
 #[test]

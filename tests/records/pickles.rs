@@ -102,12 +102,89 @@ fn depth_and_sharing_cost_no_more_than_their_text() {
     assert!(refused(&shared).contains("no dump"));
 }
 
+/// Up to the end of its first entry nothing is read of a dump that breaks off, and after that the entries that are whole.
 #[test]
-fn any_beginning_of_a_dump_is_refused_without_a_panic() {
-    let dump = dump_of_protocol_2();
-    for end in 3..dump.len() {
-        assert!(refused(&dump[..end]).contains("ends early"), "{end}");
+fn any_beginning_of_a_dump_is_read_as_far_as_it_is_whole() {
+    let one = dump_of_protocol_2();
+    let entry = one.windows(9).position(|bytes| bytes == b"record_id").unwrap() - 7;
+    // What ends the entries, the dictionary and the pickle.
+    let (head, tail) = (&one[..entry], &one[one.len() - 3..]);
+    let entry = &one[entry..one.len() - 3];
+    for count in [1, 3] {
+        let dump = [head, &entry.repeat(count), tail].concat();
+        for end in 3..dump.len() {
+            let whole = end.saturating_sub(head.len()) / entry.len();
+            if whole == 0 {
+                assert!(refused(&dump[..end]).contains("ends early"), "{end}");
+                continue;
+            }
+            let records = records(&dump[..end]);
+            let file = &records.files[0];
+            assert_eq!((records.operations.len(), file.records), (whole.min(count), whole.min(count) as u64), "{end}");
+            assert_eq!((file.skipped[0].what, file.skipped[0].count), ("rests of dumps that break off", 1));
+            // Of a number of eight bytes at the end some may be there.
+            assert!((end as u64 - 7..=end as u64).contains(&file.skipped[0].first_offset.unwrap()));
+            assert!(file.notes[0].contains("the last ones are lost"), "{:?}", file.notes);
+            assert!(records.operations.iter().all(|of| of.state == State::Started && of.bytes == Some(128)), "{end}");
+            // What comes before the entries is whole.
+            assert_eq!(records.rank_status[0].rank.map(|rank| rank.0), Some(7));
+            assert!(records.communicators[0].ranks.is_some());
+        }
     }
+}
+
+/// `e = [{'profiling_name': 'nccl:all_reduce', 'collective_seq_id': 7} for _ in range(2)]`, and what of that is there of any beginning of
+/// `pickle.dumps({'version': '2.9', 'rank': 5, 'entries': e, 'pg_config': {}}, protocol)`.
+#[test]
+fn what_python_writes_is_read_as_far_as_it_is_whole() {
+    let first = b"(dp0\nVversion\np1\nV2.9\np2\nsVrank\np3\nI5\nsVentries\np4\n(lp5\n(dp6\nVprofiling_name\np7\nVnccl:all_reduce\n\
+        p8\nsVcollective_seq_id\np9\nI7\nsa(dp10\ng7\ng8\nsg9\nI7\nsasVpg_config\np11\n(dp12\ns.";
+    let second = b"\x80\x02}q\x00(X\x07\x00\x00\x00versionq\x01X\x03\x00\x00\x002.9q\x02X\x04\x00\x00\x00rankq\x03K\x05\
+        X\x07\x00\x00\x00entriesq\x04]q\x05(}q\x06(X\x0e\x00\x00\x00profiling_nameq\x07X\x0f\x00\x00\x00nccl:all_reduceq\x08\
+        X\x11\x00\x00\x00collective_seq_idq\tK\x07u}q\n(h\x07h\x08h\tK\x07ueX\t\x00\x00\x00pg_configq\x0b}q\x0cu.";
+    let fourth = b"\x80\x04\x95\x83\x00\x00\x00\x00\x00\x00\x00}\x94(\x8c\x07version\x94\x8c\x032.9\x94\x8c\x04rank\x94K\x05\
+        \x8c\x07entries\x94]\x94(}\x94(\x8c\x0eprofiling_name\x94\x8c\x0fnccl:all_reduce\x94\x8c\x11collective_seq_id\x94K\x07u\
+        }\x94(h\x07h\x08h\tK\x07ue\x8c\tpg_config\x94}\x94u.";
+    for (pickle, end_of_entry) in [(&first[..], &b"I7\nsa"[..]), (second, b"K\x07u"), (fourth, b"K\x07u")] {
+        let ends: Vec<usize> =
+            memchr::memmem::find_iter(pickle, end_of_entry).map(|at| at + end_of_entry.len()).collect();
+        assert_eq!(ends.len(), 2);
+        for end in ends[0]..pickle.len() {
+            let records = records(&pickle[..end]);
+            let whole = ends.iter().filter(|of| **of <= end).count();
+            assert_eq!(records.operations.len(), whole, "{}", pickle[..end].escape_ascii());
+            let of = |of: &nccl_stacks::operation::Operation| (of.rank.map(|rank| rank.0), of.sequence);
+            assert!(records.operations.iter().all(|operation| of(operation) == (Some(5), Some(7))));
+        }
+    }
+}
+
+/// The same where the compression breaks off, and of two groups of one name.
+#[test]
+fn a_compressed_dump_that_breaks_off_is_read_as_far_as_it_is_whole() {
+    let entry =
+        |desc: &str| format!("{{\"process_group\": [\"0\", \"{desc}\"], \"profiling_name\": \"nccl:all_reduce\"}}");
+    let group =
+        |desc: &str, rank: u32| format!("{{\"name\": \"0\", \"desc\": \"{desc}\", \"ranks\": \"[{rank}, 9]\"}}");
+    let dump = format!(
+        "{{\"pg_config\": {{\"a\": {}, \"b\": {}}}, \"rank\": 9, \"entries\": [{}, {}, {}]}}",
+        group("x", 1),
+        group("undefined", 2),
+        entry("undefined"),
+        entry("x"),
+        entry("x")
+    );
+    // Without compression, so that what is lost is known: the checksum and the length at the end, and some of the last entry.
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+    std::io::Write::write_all(&mut packed, dump.as_bytes()).unwrap();
+    let packed = packed.finish().unwrap();
+    let records = records(&packed[..packed.len() - 8 - 20]);
+    assert_eq!((records.operations.len(), records.files[0].records), (2, 2), "{:?}", records.files);
+    let skipped: Vec<_> = records.files[0].skipped.iter().map(|of| of.what).collect();
+    assert_eq!(skipped, ["rests of a file that cannot be read"]);
+    assert!(records.files[0].notes.iter().any(|note| note.contains("the first 2 are whole")), "{:?}", records.files);
+    let first = |at: usize| records.communicator_of(&records.operations[at]).unwrap().ranks.as_ref().unwrap()[0];
+    assert_eq!((first(0), first(1)), (2, 1));
 }
 
 fn text(text: &str) -> Vec<u8> {
@@ -206,4 +283,18 @@ fn dumps_of_equal_text_are_of_two_ranks_if_their_names_say_so() {
     let ranks: Vec<_> = records.rank_status.iter().filter_map(|status| status.rank).map(|rank| rank.0).collect();
     assert_eq!(ranks, [0, 1]);
     assert!(records.files[2].notes[0].contains("the same text"));
+}
+
+/// Only the root has all tensors of a gather. The size is known on the others, too.
+#[test]
+fn the_size_of_a_gather_does_not_need_the_root() {
+    let dump = r#"{"version": "2.9", "rank": 1, "pg_config": {"0": {"name": "0", "desc": "undefined", "ranks": "[0, 1]"}}, "entries": [
+        {"process_group": ["0", "undefined"], "profiling_name": "nccl:gather", "input_sizes": [[8]], "output_sizes": [], "input_dtypes": ["Float"]},
+        {"process_group": ["0", "undefined"], "profiling_name": "nccl:scatter", "input_sizes": [], "output_sizes": [[8]], "output_dtypes": ["Float"]},
+        {"process_group": ["9", "undefined"], "profiling_name": "nccl:all_gather", "input_sizes": [[8]], "output_sizes": []}]}"#;
+    let records = records(dump.as_bytes());
+    let sizes: Vec<_> = records.operations.iter().map(|of| of.bytes).collect();
+    assert_eq!(sizes, [Some(64), Some(64), None]);
+    // Of a group that is not in the configuration, too, PyTorch's word for none is no description.
+    assert!(records.communicators.iter().all(|of| of.description.is_none()), "{:?}", records.communicators);
 }

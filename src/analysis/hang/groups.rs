@@ -88,7 +88,14 @@ impl Groups {
     pub(super) fn of(records: &Records) -> Self {
         let mut found: BTreeMap<(Source, usize), Group> = BTreeMap::new();
         let mut ranks: BTreeMap<u32, usize> = BTreeMap::new();
+        // A dump that breaks off has lost what its rank did last. As if that was missing, the rank would be to blame.
+        let is_cut = |file: Option<&u32>| {
+            file.and_then(|file| records.files.get(*file as usize)).is_some_and(|file| file.is_cut)
+        };
         for (at, operation) in records.operations.iter().enumerate() {
+            if is_cut(records.file_of.get(at)) {
+                continue;
+            }
             if let Some(rank) = operation.rank {
                 *ranks.entry(rank.0).or_default() += 1;
             }
@@ -107,7 +114,7 @@ impl Groups {
                 false => member.collectives.push(at),
             }
         }
-        for (at, status) in records.rank_status.iter().enumerate() {
+        for (at, status) in records.rank_status.iter().enumerate().filter(|(_, status)| !is_cut(Some(&status.file))) {
             if let Some(rank) = status.rank {
                 ranks.entry(rank.0).or_default();
             }

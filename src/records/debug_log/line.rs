@@ -22,17 +22,27 @@ pub(super) enum Message<'a> {
         comm: u64,
         rank: u32,
         ranks: u64,
-        id: u64,
+        origin: Origin,
     },
     /// What NCCL chose for a call.
     Tuning {
         function: &'a [u8],
+        bytes: u64,
         algorithm: &'a [u8],
         protocol: &'a [u8],
         channels: Option<u32>,
     },
     /// It begins like a call, and does not go on like one.
     Garbled,
+}
+
+/// What a communicator is made from.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub(super) enum Origin {
+    /// A unique id, of which this is the hash.
+    Id(u64),
+    /// Another communicator, by its pointer. Which of that one's children it is, and the color that its ranks have in common.
+    Parent { parent: u64, child: Option<i64>, color: i64 },
 }
 
 /// A call of NCCL.
@@ -138,7 +148,7 @@ fn call<'a>(function: &'a [u8], text: &'a [u8]) -> Option<Call<'a>> {
 /// ` 4096 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..1}`; older ones have numbers for both, and a time.
 fn tuning<'a>(function: &'a [u8], text: &'a [u8]) -> Option<Message<'a>> {
     let mut rest = Rest(text);
-    rest.value(b" ").and_then(decimal)?;
+    let bytes = rest.value(b" ").and_then(decimal)?;
     let algorithm = rest.value(b" Bytes -> Algo ")?;
     let protocol = rest.value(b" proto ")?;
     let channels = rest.value(b" channel{Lo..Hi}=").and_then(|text| {
@@ -147,22 +157,30 @@ fn tuning<'a>(function: &'a [u8], text: &'a [u8]) -> Option<Message<'a>> {
         let (low, high) = (decimal(&inner[..dots])?, decimal(&inner[dots + 2..])?);
         u32::try_from(high.checked_sub(low)?.checked_add(1)?).ok()
     });
-    Some(Message::Tuning { function, algorithm, protocol, channels })
+    Some(Message::Tuning { function, bytes, algorithm, protocol, channels })
 }
 
-/// `ncclCommInitRank comm 0x1 rank 0 nranks 8 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x2 - Init COMPLETE`
+/// `ncclCommInitRank comm 0x1 rank 0 nranks 8 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x2 - Init COMPLETE`, or
+/// `ncclCommSplit comm 0x3 rank 0 nranks 4 cudaDev 0 nvmlDev 0 busId 1b000 parent 0x1 splitCount 1 color 0 key 0 - Init COMPLETE`. Some versions
+/// write a `commId` there, too, which is the same for all children.
 fn init(text: &[u8]) -> Option<Message<'_>> {
-    let id_at = memmem::find(text, b" commId ")?;
     let after = |key: &[u8]| {
         let at = memmem::find(text, key)? + key.len();
         text[at..].split(|byte| *byte == b' ').next()
     };
-    let id = text[id_at + b" commId ".len()..].split(|byte| *byte == b' ').next().and_then(pointer)?;
+    let origin = match after(b" parent ").and_then(pointer) {
+        Some(parent) => Origin::Parent {
+            parent,
+            child: after(b" splitCount ").or_else(|| after(b" childCount ")).and_then(signed),
+            color: after(b" color ").and_then(signed)?,
+        },
+        None => Origin::Id(after(b" commId ").and_then(pointer)?),
+    };
     Some(Message::Init {
         comm: after(b"comm ").and_then(pointer)?,
         rank: after(b" rank ").and_then(decimal).and_then(|rank| u32::try_from(rank).ok())?,
         ranks: after(b" nranks ").and_then(decimal)?,
-        id,
+        origin,
     })
 }
 
@@ -263,10 +281,23 @@ mod tests {
             message(
                 "ncclCommInitRank comm 0x56 rank 3 nranks 8 cudaDev 3 nvmlDev 3 busId 5b000 commId 0xabc - Init COMPLETE"
             ),
-            format!("{:?}", Some(Message::Init { comm: 0x56, rank: 3, ranks: 8, id: 0xabc }))
+            format!("{:?}", Some(Message::Init { comm: 0x56, rank: 3, ranks: 8, origin: Origin::Id(0xabc) }))
         );
-        let tuned =
-            |channels| Message::Tuning { function: b"AllReduce", algorithm: b"RING", protocol: b"LL", channels };
+        for (rest, child) in
+            [("splitCount 2 color -1 key 0- Init START", Some(2)), ("color -1 key 0 commId 0x7 - Init COMPLETE", None)]
+        {
+            let text =
+                format!("ncclCommSplit comm 0x57 rank 1 nranks 4 cudaDev 3 nvmlDev 3 busId 5b000 parent 0x56 {rest}");
+            let origin = Origin::Parent { parent: 0x56, child, color: -1 };
+            assert_eq!(message(&text), format!("{:?}", Some(Message::Init { comm: 0x57, rank: 1, ranks: 4, origin })));
+        }
+        let tuned = |channels| Message::Tuning {
+            function: b"AllReduce",
+            bytes: 4096,
+            algorithm: b"RING",
+            protocol: b"LL",
+            channels,
+        };
         assert_eq!(
             message("AllReduce: 4096 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..3}"),
             format!("{:?}", Some(tuned(Some(4))))

@@ -2,29 +2,31 @@
 //!
 //! Such logs reach gigabytes, so nothing but counts and the operations that are kept grows with them. A pointer names a communicator
 //! within its process, until another is made at the same place; which communicator that is, and which rank of it, only the line of its
-//! making says. Times are in seconds at most, in an unknown time zone: none is used.
+//! making says. Its `commId` is a hash of the unique id, as Megatrace has it, and not the `commHash` of NCCL's plugins. Children of another
+//! communicator have none: they are named after that one. Times are in seconds at most, in an unknown time zone: none is used.
 
 mod line;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-use self::line::{Call, Line, Message, Parser};
+use self::line::{Call, Line, Message, Origin, Parser};
 use super::format::{Format, Keep, Reading};
 use super::lines;
 use super::tables::{CallCount, RankStatus, Records};
 use crate::id::RankId;
-use crate::nccl::collectives::Collective;
+use crate::nccl::collectives::{Collective, element_bytes};
 use crate::nccl::values;
 use crate::operation::{Communicator, Counts, Operation, Source};
 
 pub(super) const FORMAT: Format = Format { source: Source::DebugLog, sniff, read };
 
-/// How many calls of a thread may wait for the line that says what NCCL chose.
-const WAITING: usize = 64;
+/// How many calls of a thread may wait for the line that says what NCCL chose: all of a group come before the first of these lines.
+const WAITING: usize = 1024;
 
 /// Calls of more sizes than this are counted without their sizes.
 const SIZES: usize = 100_000;
@@ -32,15 +34,11 @@ const SIZES: usize = 100_000;
 /// Instead of a number of elements: many.
 const MANY: u64 = u64::MAX;
 
-/// Algorithms by number, in older versions.
+/// Children of children have long names. No program goes on like that.
+const LONGEST_NAME: usize = 256;
+
 /// So many choices are looked through before they are looked up.
 const FEW: usize = 32;
-
-/// NCCL's algorithms by their numbers.
-const ALGORITHMS: &[&str] = &["TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"];
-
-/// Protocols by number.
-const PROTOCOLS: &[&str] = &["LL", "LL128", "SIMPLE"];
 
 fn sniff(head: &[u8]) -> bool {
     let first = head.iter().find(|byte| !byte.is_ascii_whitespace());
@@ -89,12 +87,23 @@ type Choice = (Arc<str>, Arc<str>, Option<u32>);
 #[derive(Default)]
 struct Comm {
     process: u32,
-    /// Its rank, size and id, if its making is in the log.
-    made: Option<(u32, u64, u64)>,
+    /// What it is, if its making is in the log.
+    made: Option<Made>,
     device: Option<u32>,
     /// The operations that are kept, and how many were before them.
     kept: VecDeque<Kept>,
     before: u64,
+}
+
+/// A communicator that is made.
+#[derive(PartialEq, Eq)]
+struct Made {
+    rank: u32,
+    ranks: u64,
+    /// The hash of its unique id.
+    hash: Option<u64>,
+    /// A child's: equal on all of its ranks.
+    name: Option<String>,
 }
 
 /// An operation that is kept.
@@ -125,6 +134,7 @@ struct Alike {
 /// A call of a thread for which NCCL's choice was not printed yet.
 struct Waiting {
     alike: Alike,
+    count: u64,
     /// Its number among those of its communicator.
     number: u64,
 }
@@ -155,11 +165,15 @@ impl Log {
                 let thread = self.threads.number(line.thread);
                 self.call(call, process, thread);
             }
-            Message::Init { comm, rank, ranks, id } => self.init(process, *comm, (*rank, *ranks, *id), line.device),
-            Message::Tuning { function, algorithm, protocol, channels } => {
+            Message::Init { comm, rank, ranks, origin } => {
+                let made = self.identity(process, *origin);
+                let made = made.map(|(hash, name)| Made { rank: *rank, ranks: *ranks, hash, name });
+                self.init(process, *comm, made, line.device);
+            }
+            Message::Tuning { function, bytes, algorithm, protocol, channels } => {
                 let thread = self.threads.number(line.thread);
                 let choice = self.choice(algorithm, protocol, *channels);
-                self.tuned(thread, function, choice);
+                self.tuned(thread, function, *bytes, choice);
             }
             Message::Garbled => {}
         }
@@ -188,6 +202,11 @@ impl Log {
                 of.before += 1;
             }
         }
+        // Of these NCCL chooses nothing.
+        let is_alone = ranks.or(of.made.as_ref().map(|made| made.ranks)) == Some(1);
+        if is_alone || count == 0 || matches!(call.function, b"Send" | b"Recv") {
+            return;
+        }
         let thread = thread as usize;
         if self.waiting.len() <= thread {
             self.waiting.resize_with(thread + 1, VecDeque::new);
@@ -196,26 +215,56 @@ impl Log {
         if waiting.len() == WAITING {
             waiting.pop_front();
         }
-        waiting.push_back(Waiting { alike, number });
+        waiting.push_back(Waiting { alike, count, number });
     }
 
-    fn init(&mut self, process: u32, pointer: u64, made: (u32, u64, u64), device: Option<u32>) {
+    /// The hash or the name of a communicator; `None` if its parent is unknown.
+    fn identity(&self, process: u32, origin: Origin) -> Option<(Option<u64>, Option<String>)> {
+        let (parent, child, color) = match origin {
+            Origin::Id(hash) => return Some((Some(hash), None)),
+            Origin::Parent { parent, child, color } => (parent, child, color),
+        };
+        let parent = self.comms[*self.live.get(&(process, parent))? as usize].made.as_ref()?;
+        let parent = match (&parent.name, parent.hash) {
+            (Some(name), _) => format!("({name})"),
+            (None, hash) => format!("{:#x}", hash?),
+        };
+        let child = child.map_or(String::new(), |child| format!(" {child}"));
+        (parent.len() < LONGEST_NAME).then(|| (None, Some(format!("child{child} of {parent}, color {color}"))))
+    }
+
+    fn init(&mut self, process: u32, pointer: u64, made: Option<Made>, device: Option<u32>) {
         let known = self.live.get(&(process, pointer)).map(|comm| &mut self.comms[*comm as usize]);
         // It is printed at the beginning and at the end of the making.
-        if let Some(known) = known.filter(|known| known.made.is_none_or(|of| of == made)) {
-            (known.made, known.device) = (Some(made), device);
+        if let Some(known) = known.filter(|known| known.made.is_none() || known.made == made) {
+            (known.made, known.device) = (made, device);
             return;
         }
-        self.comms.push(Comm { process, made: Some(made), device, ..Comm::default() });
+        self.comms.push(Comm { process, made, device, ..Comm::default() });
         self.live.insert((process, pointer), self.comms.len() as u32 - 1);
     }
 
-    /// Gives a choice to the oldest call of the thread that is of that function and has none: within a group all calls come first.
-    fn tuned(&mut self, thread: u32, function: &[u8], choice: u32) {
+    /// Gives a choice to the oldest call of the thread that is of that function and size and has none: of a group all calls come first, and
+    /// then the choices, large calls first. Only the first rank of a communicator prints its choices, so its calls come first. If none is
+    /// of that size, and one alone is of the function, it is that one.
+    fn tuned(&mut self, thread: u32, function: &[u8], bytes: u64, choice: u32) {
         let function = self.functions.number(function);
+        let comms = &self.comms;
         let Some(waiting) = self.waiting.get_mut(thread as usize) else { return };
-        let Some(at) = waiting.iter().position(|call| call.alike.function == function) else { return };
-        let Some(Waiting { alike, number }) = waiting.remove(at) else { return };
+        let of_function = || waiting.iter().enumerate().filter(|(_, call)| call.alike.function == function);
+        let fits = |call: &Waiting| {
+            let of_type = values::dtype_of_number(call.alike.dtype).and_then(element_bytes);
+            of_type.and_then(|of_type| call.count.checked_mul(of_type)) == Some(bytes)
+        };
+        let is_first = |call: &Waiting| comms[call.alike.comm as usize].made.as_ref().is_none_or(|made| made.rank == 0);
+        let only = || {
+            let mut all = of_function();
+            all.next().filter(|_| all.next().is_none())
+        };
+        let found = of_function().find(|(_, call)| fits(call) && is_first(call));
+        let found = found.or_else(|| of_function().find(|(_, call)| fits(call))).or_else(only);
+        let Some(at) = found.map(|(at, _)| at) else { return };
+        let Some(Waiting { alike, number, .. }) = waiting.remove(at) else { return };
         if let Some(count) = self.counts.get_mut(&alike) {
             *count -= 1;
         }
@@ -228,7 +277,8 @@ impl Log {
     }
 
     fn choice(&mut self, algorithm: &[u8], protocol: &[u8], channels: Option<u32>) -> u32 {
-        let (algorithm, protocol) = (name_of(algorithm, ALGORITHMS), name_of(protocol, PROTOCOLS));
+        let (algorithm, protocol) =
+            (name_of(algorithm, values::algorithm_of_number), name_of(protocol, values::protocol_of_number));
         let is_same = |known: &Choice| *known.0 == *algorithm && *known.1 == *protocol && known.2 == channels;
         // A log has a few choices over and over; a damaged one may have another in each line.
         if let Some(at) = self.choices.iter().take(FEW).position(is_same) {
@@ -261,7 +311,7 @@ impl Log {
         for (alike, count) in counts {
             let comm = &self.comms[alike.comm as usize];
             let (name, collective) = &functions[alike.function as usize];
-            let ranks = alike.ranks.or(comm.made.map(|(_, ranks, _)| ranks));
+            let ranks = alike.ranks.or(comm.made.as_ref().map(|made| made.ranks));
             let dtype = dtype_of(records, alike.dtype);
             let of_size = collective.filter(|_| alike.count != MANY).zip(dtype.as_ref());
             let bytes = of_size.and_then(|(of, dtype)| values::bytes(of, alike.count, dtype, ranks));
@@ -270,7 +320,7 @@ impl Log {
                 source: Source::DebugLog,
                 communicator: comms[alike.comm as usize],
                 rank: alike.global_rank.map(RankId),
-                place: comm.made.map(|(rank, ..)| rank),
+                place: comm.made.as_ref().map(|made| made.rank),
                 collective: Some(Arc::clone(name)),
                 dtype,
                 bytes,
@@ -288,7 +338,7 @@ impl Log {
         for (comm, communicator) in self.comms.iter().zip(comms) {
             for kept in &comm.kept {
                 let (name, collective) = &functions[kept.function as usize];
-                let ranks = kept.ranks.or(comm.made.map(|(_, ranks, _)| ranks));
+                let ranks = kept.ranks.or(comm.made.as_ref().map(|made| made.ranks));
                 let dtype = dtype_of(records, kept.dtype);
                 let choice = kept.choice.and_then(|choice| self.choices.get(choice as usize));
                 let elements = collective.map(|collective| values::elements(collective, kept.count, ranks));
@@ -297,7 +347,7 @@ impl Log {
                 records.push(Operation {
                     source: Source::DebugLog,
                     rank: kept.global_rank.map(RankId),
-                    place: comm.made.map(|(rank, ..)| rank),
+                    place: comm.made.as_ref().map(|made| made.rank),
                     communicator: *communicator,
                     sequence: i64::try_from(kept.op_count).ok(),
                     counts: Counts::Communicator,
@@ -324,15 +374,19 @@ fn dtype_of(records: &mut Records, number: u64) -> Option<Arc<str>> {
 
 /// Adds the communicator, and on which host and device its rank is.
 fn status(comm: &Comm, processes: &Names, records: &mut Records) -> Option<usize> {
-    let (rank, ranks, id) = comm.made?;
-    let communicator =
-        records.communicator(Communicator { hash: Some(id), size: Some(ranks), ..Communicator::default() });
+    let Made { rank, ranks, hash, name } = comm.made.as_ref()?;
+    let communicator = records.communicator(Communicator {
+        hash: *hash,
+        name: name.clone(),
+        size: Some(*ranks),
+        ..Communicator::default()
+    });
     let process = processes.names.get(comm.process as usize).map(|name| String::from_utf8_lossy(name));
     let parts = process.as_deref().and_then(|process| process.rsplit_once(':'));
     records.rank_status.push(RankStatus {
         source: Source::DebugLog,
         communicator: Some(communicator),
-        place: Some(rank),
+        place: Some(*rank),
         host: parts.map(|(host, _)| host.to_owned()),
         pid: parts.and_then(|(_, pid)| pid.parse().ok()),
         device: comm.device.map(i64::from),
@@ -347,13 +401,9 @@ fn has_peer(collective: Collective) -> bool {
 }
 
 /// A name, or that of a number.
-fn name_of<'a>(text: &'a [u8], names: &'a [&'a str]) -> std::borrow::Cow<'a, str> {
+fn name_of(text: &[u8], of_number: fn(u64) -> Option<&'static str>) -> Cow<'_, str> {
     let text = String::from_utf8_lossy(text);
-    let number = text.parse::<usize>().ok().and_then(|number| names.get(number));
-    match number {
-        Some(name) => (*name).into(),
-        None => text,
-    }
+    text.parse().ok().and_then(of_number).map_or(text, Cow::Borrowed)
 }
 
 /// Names with numbers. The name of one line is mostly that of the next.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::super::document::Value;
 use super::super::format::Reading;
 use super::super::tables::Records;
-use super::groups::{Groups, name_of};
+use super::groups::{Groups, is_description, name_of};
 use crate::id::RankId;
 use crate::nccl::collectives::{Collective, element_bytes};
 use crate::operation::{Communicator, Operation, Source, State};
@@ -103,7 +103,7 @@ fn operation(entry: Value<'_>, groups: &Groups, rank: Option<RankId>, records: &
 
 /// Milliseconds as time; `None` for what is no time.
 fn of_ms(ms: f64) -> Option<Ns> {
-    (ms.is_finite() && (0.0..1e12).contains(&ms)).then_some(Ns((ms * 1e6) as i64))
+    (ms.is_finite() && (0.0..1e12).contains(&ms)).then(|| Ns::rounded(ms * 1e6))
 }
 
 /// Sets the communicator, and returns how many ranks it has.
@@ -112,7 +112,7 @@ fn group_of(entry: Value<'_>, groups: &Groups, operation: &mut Operation, record
     let name = parts.first().copied().or_else(|| entry.get("pg_id")).and_then(name_of)?;
     let description = parts.get(1).copied().and_then(Value::text);
     let Some(at) = groups.of_entry(name.clone(), description) else {
-        let description = description.map(str::to_owned);
+        let description = description.filter(|text| is_description(text)).map(str::to_owned);
         let unknown = Communicator { name: Some(name), description, ..Communicator::default() };
         operation.communicator = Some(records.communicator(unknown));
         return None;
@@ -147,7 +147,13 @@ fn sizes(
     let of_type = dtype.and_then(element_bytes);
     let bytes =
         |elements: Option<u64>| elements.zip(of_type).map(|(elements, of_type)| elements.saturating_mul(of_type));
-    let both = bytes(operation.in_elements).zip(bytes(operation.out_elements));
+    let (input, output) = (bytes(operation.in_elements), bytes(operation.out_elements));
+    let both = match collective {
+        // Only the root has a tensor on the other side.
+        Some(Collective::Gather) => input.map(|input| (input, output.unwrap_or(0))),
+        Some(Collective::Scatter) => output.map(|output| (input.unwrap_or(0), output)),
+        _ => input.zip(output),
+    };
     operation.bytes = match collective {
         Some(collective) if ranks.is_some() || collective.is_point_to_point() => {
             both.map(|(input, output)| collective.size(input, output, ranks.unwrap_or(1)))

@@ -35,7 +35,7 @@ impl Groups {
             let Some(name) = text("name").or_else(|| name_of(key)) else { continue };
             // The oldest versions have the list in place of the dictionary.
             let ranks = list_of_ranks(of_group.get("ranks").unwrap_or(of_group));
-            let description = text("desc").filter(|description| !description.is_empty() && description != "undefined");
+            let description = text("desc").filter(|description| is_description(description));
             let communicator = records.communicator(Communicator {
                 size: ranks.as_ref().map(|ranks| ranks.len() as u64),
                 ranks: ranks.clone().map(|mut ranks| {
@@ -66,8 +66,14 @@ impl Groups {
     /// The group of an entry: one of the configuration, by its name and, if several have that, by its description.
     pub(super) fn of_entry(&self, name: String, description: Option<&str>) -> Option<usize> {
         let first = self.by_name.get(&name).copied();
-        self.by_both.get(&(name, description.map(str::to_owned))).copied().or(first)
+        let description = description.filter(|text| is_description(text)).map(str::to_owned);
+        self.by_both.get(&(name, description)).copied().or(first)
     }
+}
+
+/// Whether a group has a description: PyTorch writes a word instead of none.
+pub(super) fn is_description(text: &str) -> bool {
+    !text.is_empty() && text != "undefined"
 }
 
 /// A name, which some writers put as a number.

@@ -44,48 +44,75 @@ fn sniff(head: &[u8]) -> bool {
 fn read(reading: &mut Reading<'_>) -> io::Result<()> {
     let is_pickle =
         reading.bytes.fill_buf()?.first().is_some_and(|first| *first != b'{' && !first.is_ascii_whitespace());
-    let parsed = if is_pickle { of_pickle(reading)? } else { of_json(reading)? };
-    let Some((document, root)) = parsed else { return Ok(()) };
-    dump(document.value(root), reading);
-    Ok(())
+    let (parsed, failure) = if is_pickle { of_pickle(reading) } else { of_json(reading) };
+    if let Some((document, root)) = parsed {
+        dump(document.value(root), reading);
+    }
+    failure.map_or(Ok(()), Err)
 }
 
-/// The document of a pickle; `None` if it is refused, with the reason in the file's notes.
-fn of_pickle(reading: &mut Reading<'_>) -> io::Result<Option<(Document, u32)>> {
-    let error = match pickle::read(&mut reading.bytes) {
-        Ok((document, root)) if document.unfolded(root, DEPTH) > MOST => {
-            reading.file.note("this pickle names its values so often that reading it would not end");
-            reading.file.skip("dumps that repeat their values without end", None);
-            return Ok(None);
-        }
-        Ok(document) => return Ok(Some(document)),
-        Err(PickleError::Read(error)) => return Err(error),
-        Err(error) => error,
-    };
-    reading.file.note(error.to_string());
+/// A document and its outermost value; `None` if it is refused, with the reason in the file's notes. Beside it an error of reading, before
+/// which there may be one, too.
+type Parsed = (Option<(Document, u32)>, Option<io::Error>);
+
+fn of_pickle(reading: &mut Reading<'_>) -> Parsed {
+    let (parsed, error) = pickle::read(&mut reading.bytes);
+    if parsed.as_ref().is_some_and(|(document, root)| document.unfolded(*root, DEPTH) > MOST) {
+        reading.file.note("this pickle names its values so often that reading it would not end");
+        reading.file.skip("dumps that repeat their values without end", None);
+        return (None, None);
+    }
+    let Some(error) = error else { return (parsed, None) };
+    let parsed = parsed.filter(|(document, root)| has_entries(document.value(*root)));
     let (what, at) = match error {
+        PickleError::Read(error) => {
+            reading.file.is_cut = parsed.is_some();
+            return (parsed, Some(error));
+        }
+        PickleError::EndsEarly { at } if parsed.is_some() => {
+            is_cut_off(reading, Some(at));
+            return (parsed, None);
+        }
         PickleError::Executes { at, .. } => ("dumps that ask to execute something", at),
         PickleError::EndsEarly { at } => ("dumps that end early", at),
         PickleError::Unknown { at, .. } | PickleError::Damaged { at, .. } | PickleError::TooLarge { at, .. } => {
             ("dumps that are no valid pickles", at)
         }
-        PickleError::Read(_) => ("dumps that cannot be read", 0),
     };
+    reading.file.note(error.to_string());
     reading.file.skip(what, Some(at));
-    Ok(None)
+    (None, None)
 }
 
-fn of_json(reading: &mut Reading<'_>) -> io::Result<Option<(Document, u32)>> {
+fn of_json(reading: &mut Reading<'_>) -> Parsed {
     let mut text = Vec::new();
-    (&mut *reading.bytes).take(MAX_JSON).read_to_end(&mut text)?;
-    match Document::of_json(&text) {
-        Ok(document) => Ok(Some(document)),
-        Err(error) => {
+    let failure = (&mut *reading.bytes).take(MAX_JSON).read_to_end(&mut text).err();
+    let (document, root, error) = Document::of_cut_json(&text);
+    match error {
+        Some(error) if has_entries(document.value(root)) => match failure {
+            Some(_) => reading.file.is_cut = true,
+            // Beyond bytes that are no JSON nothing is known.
+            None => is_cut_off(reading, error.is_eof().then_some(text.len() as u64)),
+        },
+        Some(error) => {
             reading.file.note(format!("this is no valid JSON: {error}"));
             reading.file.skip("dumps that are no valid JSON", None);
-            Ok(None)
+            return (None, failure);
         }
+        None => {}
     }
+    (Some((document, root)), failure)
+}
+
+/// Whether there is an operation in what is left of a dump.
+fn has_entries(root: Value<'_>) -> bool {
+    root.get("entries").is_some_and(|entries| entries.items().next().is_some())
+}
+
+/// The process was killed while it wrote, or a disk was full. Entries are written in the order of their calls, so the last ones are lost.
+fn is_cut_off(reading: &mut Reading<'_>, at: Option<u64>) {
+    reading.file.is_cut = true;
+    reading.file.skip("rests of dumps that break off", at);
 }
 
 /// Reads a dump as the document has it.
@@ -97,6 +124,12 @@ fn dump(root: Value<'_>, reading: &mut Reading<'_>) {
         );
         reading.file.skip("files that are no dumps", None);
         return;
+    }
+    if reading.file.is_cut {
+        let count = entries.map_or(0, |entries| entries.items().len());
+        reading.file.note(format!(
+            "it breaks off: of its operations the first {count} are whole, and the last ones are lost. So it does not show how far its rank got"
+        ));
     }
     reading.file.version = root.get("version").and_then(Value::text).map(str::to_owned);
     let mut groups = groups::Groups::of(root, reading.records);

@@ -10,21 +10,20 @@ pub mod stages;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::io::{self, BufRead};
+use std::io;
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
+use super::file::RecordFile;
 use super::format::{Format, Reading};
+use super::lines;
 use super::tables::{FlowOp, FlowStep, Records};
 use crate::operation::Source;
 
 /// The flow extractor.
 pub(super) const FORMAT: Format = Format { source: Source::Flow, sniff, read };
-
-/// Lines longer than this are none of the extractor's, whose own have 250 bytes. It itself cannot read those over 1,023.
-const LONGEST: usize = 64 * 1024;
 
 /// In how many of the first lines one of the extractor's is looked for: those before it may be damaged.
 const LOOKED_AT: usize = 8;
@@ -54,41 +53,21 @@ fn is_aggregate(head: &[u8]) -> bool {
 }
 
 fn read(reading: &mut Reading<'_>) -> io::Result<()> {
-    if is_aggregate(reading.bytes.fill_buf()?) { aggregate(reading) } else { lines(reading) }
+    if is_aggregate(reading.bytes.fill_buf()?) { aggregate(reading) } else { of_lines(reading) }
 }
 
-fn lines(reading: &mut Reading<'_>) -> io::Result<()> {
-    let (mut line, mut offset) = (Vec::new(), 0);
-    loop {
-        line.clear();
-        let read = next_line(reading.bytes, &mut line)?;
-        if read == 0 {
-            return Ok(());
-        }
+fn of_lines(reading: &mut Reading<'_>) -> io::Result<()> {
+    let Reading { bytes, file, records, .. } = reading;
+    // What is left of a line that is too long is no operation either, and is counted as such.
+    lines::for_each(*bytes, |line, offset| {
         let text = line.trim_ascii();
         match row(text) {
-            Some(row) => add(row, false, reading),
+            Some(row) => add(row, false, file, records),
             None if text.is_empty() => {}
-            None => reading.file.skip(NOT_UNDERSTOOD, Some(offset)),
+            None => file.skip(NOT_UNDERSTOOD, Some(offset)),
         }
-        offset += read;
-    }
-}
-
-/// Reads a line, and returns how many bytes it has with its end. Of a longer one than [`LONGEST`] no more than that is kept.
-fn next_line(bytes: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<u64> {
-    let mut read = 0;
-    loop {
-        let part = bytes.fill_buf()?;
-        let end = part.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
-        let taken = end.unwrap_or(part.len());
-        line.extend_from_slice(&part[..taken.min(LONGEST.saturating_sub(line.len()))]);
-        bytes.consume(taken);
-        read += taken as u64;
-        if end.is_some() || taken == 0 {
-            return Ok(read);
-        }
-    }
+    })?;
+    Ok(())
 }
 
 /// A line of either kind. Keys that are not here are accepted: others write these files, too, with more keys.
@@ -149,9 +128,8 @@ fn classify(line: Line<'_>) -> Option<Row<'_>> {
     }
 }
 
-fn add(row: Row<'_>, is_aggregate: bool, reading: &mut Reading<'_>) {
-    reading.file.records += 1;
-    let records = &mut *reading.records;
+fn add(row: Row<'_>, is_aggregate: bool, file: &mut RecordFile, records: &mut Records) {
+    file.records += 1;
     match row {
         Row::Op(line) => {
             let op = op(line, is_aggregate, records);
@@ -248,7 +226,7 @@ impl<'de> Visitor<'de> for Aggregate<'_, '_> {
                 "meta" => {
                     let value: Value = map.next_value()?;
                     match Line::deserialize(&value).ok().and_then(classify) {
-                        Some(Row::Op(line)) => add(Row::Op(line), true, self.0),
+                        Some(Row::Op(line)) => add(Row::Op(line), true, self.0.file, self.0.records),
                         _ => self.0.file.skip("values of `meta` that are no operation", None),
                     }
                 }
@@ -282,7 +260,7 @@ impl<'de> Visitor<'de> for Steps<'_, '_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut steps: A) -> Result<(), A::Error> {
         while let Some(value) = steps.next_element::<Value>()? {
             match Line::deserialize(&value).ok().and_then(classify) {
-                Some(Row::Step(line)) => add(Row::Step(line), true, self.0),
+                Some(Row::Step(line)) => add(Row::Step(line), true, self.0.file, self.0.records),
                 _ => self.0.file.skip(BAD_STEPS, None),
             }
         }

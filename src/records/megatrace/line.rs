@@ -103,6 +103,9 @@ fn brackets(line: &[u8]) -> Line<'_> {
     call.is_cut = BUFFERS.iter().any(|length| line.len() == *length || line.len() - time_at == *length);
     if call.function.is_empty() {
         rest = words(&mut call, rest);
+    } else if call.is_cut && !rest.starts_with(b"[save_count ") && !begins(rest) {
+        // A bracket without its end.
+        rest = &[];
     }
     call.is_intercepted = call.function.starts_with(b"nccl");
     if is_name(call.function) { Line::Call(call, rest) } else { Line::Garbled }
@@ -286,6 +289,15 @@ mod tests {
         assert!(cut.is_cut);
         assert_eq!((cut.op_count, cut.hash), (Some(17), None));
         assert_eq!(cut.cut_hash, Some(&whole.as_bytes()[whole.find("-12345").unwrap()..127]));
+    }
+
+    #[test]
+    fn a_bracket_at_a_cut_is_not_used() {
+        let whole = "[job] [pod-with-a-name-that-the-user-chose-and-that-is-long-enough-for-the-buffer-to-end-early] [10.0.0.7] \
+                     [node-a] [save_count 2] [1755590104.253968145] [Rank 3] [PCI 0000:18:00.0] [Func ncclAllGather] \
+                     [Data 25165824] [stream 0x55919d27b4b0] [opCount 17] [groupHash 0x00000000000000ff]";
+        let cut = call(&whole[..255]);
+        assert_eq!((cut.is_cut, cut.op_count, cut.hash, cut.host), (true, Some(17), None, Some(&b"node-a"[..])));
     }
 
     #[test]

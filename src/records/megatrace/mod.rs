@@ -33,6 +33,9 @@ const DISORDER: i64 = 1_000_000_000;
 /// A hash with fewer digits than this may be the beginning of many.
 const DIGITS: usize = 6;
 
+/// A log of more hosts is a damaged one.
+const MOST_HOSTS: usize = 6000;
+
 fn sniff(head: &[u8]) -> bool {
     let lines = head.split(|byte| *byte == b'\n').take(LINES_BEFORE);
     let mut lines = lines.map(|text| line::parse(text.strip_suffix(b"\r").unwrap_or(text)));
@@ -50,9 +53,10 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
     for (what, count, offset) in &log.repaired {
         (0..*count).for_each(|_| file.repair(what, *offset));
     }
-    if log.is_disordered {
+    log.leave_out_earlier_runs();
+    if log.ranks.values().any(|of_rank| of_rank.is_disordered) {
         file.note("its times go back: pieces of the log are in another order than they were written. The calls are sorted by time");
-        log.operations.sort_by_key(|(operation, _)| operation.enqueued);
+        log.operations.sort_by_key(|call| call.operation.enqueued);
     }
     if log.kernels > 0 {
         file.note(format!("it has {} CUDA kernels, which are not used", log.kernels));
@@ -71,7 +75,7 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
         Keep::Last(last) => log.last(*last),
     };
     let mut counts: HashMap<CountKey, u64> = HashMap::new();
-    for ((mut operation, hash), is_kept) in log.operations.into_iter().zip(from) {
+    for (Called { mut operation, hash, .. }, is_kept) in log.operations.into_iter().zip(from) {
         operation.communicator =
             hash.map(|hash| records.communicator(Communicator { hash: Some(hash), ..Communicator::default() }));
         if *keep != Keep::All {
@@ -108,20 +112,37 @@ type StreamKey = (Option<RankId>, Option<u64>, Option<u64>);
 /// What happened how often, and where first.
 type Remarks = Vec<(&'static str, u64, Option<u64>)>;
 
+/// A call.
+struct Called {
+    operation: Operation,
+    /// Its group's.
+    hash: Option<u64>,
+    /// Its rank's.
+    run: u32,
+}
+
+/// What a rank's calls were so far. A log may be of several ranks, each with its own counts.
+#[derive(Default)]
+struct OfRank {
+    save_count: Option<u64>,
+    last_time: Option<i64>,
+    is_disordered: bool,
+    /// How many runs came before, and how many calls this one has.
+    run: u32,
+    calls: u64,
+}
+
 /// A log that is being read.
 #[derive(Default)]
 struct Log {
-    /// With the hashes of their groups.
-    operations: Vec<(Operation, Option<u64>)>,
+    operations: Vec<Called>,
     /// How many calls were read.
     calls: u64,
     rank: Option<u32>,
     functions: Vec<(Vec<u8>, Arc<str>, Option<Collective>)>,
     chains: HashMap<Option<u32>, Chains>,
     hosts: Vec<(Option<u32>, String)>,
-    save_count: Option<u64>,
-    last_time: Option<i64>,
-    is_disordered: bool,
+    ranks: HashMap<Option<u32>, OfRank>,
     kernels: u64,
     /// Hashes as they are written, whole.
     hashes: Vec<(String, u64)>,
@@ -152,8 +173,8 @@ impl Log {
     }
 
     fn call(&mut self, call: &Call<'_>, offset: u64) {
-        self.is_another_run(call, offset);
         let rank = call.rank.or(self.rank);
+        let run = self.run(call, rank, offset);
         let (name, collective) = self.function(call.function);
         let hash = self.hash(call, offset).filter(|hash| *hash != 0);
         let counts = if call.is_intercepted { Counts::Stream } else { Counts::Communicator };
@@ -178,7 +199,7 @@ impl Log {
         }
         if let Some(host) = call.host {
             let host = String::from_utf8_lossy(host);
-            if !self.hosts.iter().any(|(of, known)| *of == rank && *known == host) && self.hosts.len() < DIGITS * 1000 {
+            if !self.hosts.iter().any(|(of, known)| *of == rank && *known == host) && self.hosts.len() < MOST_HOSTS {
                 self.hosts.push((rank, host.into_owned()));
             }
         }
@@ -199,23 +220,37 @@ impl Log {
             stream_handle: call.stream,
             ..Operation::default()
         };
-        self.operations.push((operation, hash));
+        self.operations.push(Called { operation, hash, run });
         self.calls += 1;
     }
 
-    /// Times that go back are pieces in another order, counts of writing that go back with later times are another run.
-    fn is_another_run(&mut self, call: &Call<'_>, offset: u64) {
-        let is_earlier = self.last_time.is_some_and(|last| call.time < last - DISORDER);
-        let is_restart = call.save_count.zip(self.save_count).is_some_and(|(now, last)| now < last);
-        self.is_disordered |= is_earlier;
-        if is_restart && !is_earlier && !self.is_disordered {
-            let earlier = self.operations.len() as u64;
+    /// The run that a call is of. Times that go back are pieces in another order, counts of writing that go back with later times are another
+    /// run.
+    fn run(&mut self, call: &Call<'_>, rank: Option<u32>, offset: u64) -> u32 {
+        let of_rank = self.ranks.entry(rank).or_default();
+        let is_earlier = of_rank.last_time.is_some_and(|last| call.time < last - DISORDER);
+        let is_restart = call.save_count.zip(of_rank.save_count).is_some_and(|(now, last)| now < last);
+        of_rank.is_disordered |= is_earlier;
+        if is_restart && !is_earlier && !of_rank.is_disordered {
+            let earlier = std::mem::take(&mut of_rank.calls);
             remark(&mut self.skipped, "calls of an earlier run in the same file", earlier, offset);
-            self.operations.clear();
-            self.chains.clear();
+            self.calls -= earlier;
+            self.chains.remove(&rank);
+            of_rank.run += 1;
         }
-        self.save_count = call.save_count.or(self.save_count);
-        self.last_time = Some(call.time);
+        of_rank.save_count = call.save_count.or(of_rank.save_count);
+        of_rank.last_time = Some(call.time);
+        of_rank.calls += 1;
+        of_rank.run
+    }
+
+    /// Of each rank its last run is what is asked about.
+    fn leave_out_earlier_runs(&mut self) {
+        let ranks = &self.ranks;
+        let last = |rank: Option<RankId>| ranks.get(&rank.map(|rank| rank.0)).map(|of_rank| of_rank.run);
+        if ranks.values().any(|of_rank| of_rank.run > 0) {
+            self.operations.retain(|call| last(call.operation.rank) == Some(call.run));
+        }
     }
 
     /// The hash of a call's group: where its digits are cut off, that of another line, if only one begins like it.
@@ -255,7 +290,7 @@ impl Log {
             .operations
             .iter()
             .rev()
-            .map(|(operation, hash)| {
+            .map(|Called { operation, hash, .. }| {
                 let stream = operation.stream_handle.filter(|_| hash.is_none());
                 let count = left.entry((operation.rank, *hash, stream)).or_default();
                 *count += 1;

@@ -36,15 +36,13 @@ impl<'a> Machine<'a> {
         Machine { bytes, at: 0, start: 0, document, stack, marks, memo, held: 0 }
     }
 
-    pub(super) fn run(mut self) -> Done<(Document, u32)> {
+    /// Executes all instructions, and returns the position of the outermost value.
+    pub(super) fn run(&mut self) -> Done<u32> {
         loop {
             self.start = self.at;
             let [opcode] = self.array()?;
             match opcode {
-                op::STOP => {
-                    let root = self.pop()?;
-                    return Ok((self.document, root));
-                }
+                op::STOP => return self.pop(),
                 op::GLOBAL => return Err(self.import("")),
                 op::INST => return Err(self.import("make an object of ")),
                 op::STACK_GLOBAL => return Err(self.stack_import()),
@@ -67,6 +65,48 @@ impl<'a> Machine<'a> {
                 }
             }
         }
+    }
+
+    pub(super) fn finished(self, root: u32) -> (Document, u32) {
+        (self.document, root)
+    }
+
+    /// What a pickle that ended early had built: the outermost dictionary with the values of its keys, and of a value that has no end what is
+    /// whole in it.
+    ///
+    /// A dictionary or list comes first, then a mark, then what goes into it, which the last instruction puts there. So at the end of
+    /// the text all of that is on the stack still, and what is under construction is empty.
+    pub(super) fn unfinished(mut self) -> Option<(Document, u32)> {
+        let root = *self.stack.first()?;
+        let after = |at: usize| self.marks.iter().copied().find(|mark| *mark > at).unwrap_or(self.stack.len());
+        // Up to the mark within a value of the outermost dictionary, and from there up to the mark within a part of that.
+        let (within, within_part) = (after(1), after(after(1)));
+        let (pairs, rest) = self.stack.get(1..within)?.as_chunks::<2>();
+        let pairs: Vec<(u32, u32)> =
+            pairs.iter().map(|[key, value]| (*key, *value)).take_while(|(key, _)| self.is_text(*key)).collect();
+        let is_whole = |at: &u32| match self.document.nodes.get(*at as usize) {
+            Some(Node::List(items)) => !items.is_empty(),
+            Some(Node::Dict(pairs)) => !pairs.is_empty(),
+            _ => false,
+        };
+        let parts = self.stack.get(within..within_part).filter(|_| rest.is_empty()).unwrap_or_default();
+        let items: Vec<u32> = parts.iter().copied().take_while(is_whole).collect();
+        let of_parts = parts.as_chunks::<2>().0.iter().map(|[key, value]| (*key, *value));
+        let of_parts: Vec<(u32, u32)> =
+            of_parts.take_while(|(key, value)| self.is_text(*key) && is_whole(value)).collect();
+        let last = pairs.last().and_then(|(_, value)| self.document.nodes.get_mut(*value as usize));
+        match last {
+            Some(Node::List(list)) => list.extend(items),
+            Some(Node::Dict(dict)) => dict.extend(of_parts),
+            _ => {}
+        }
+        let Some(Node::Dict(dict)) = self.document.nodes.get_mut(root as usize) else { return None };
+        dict.extend(pairs);
+        Some((self.document, root))
+    }
+
+    fn is_text(&self, at: u32) -> bool {
+        matches!(self.document.nodes.get(at as usize), Some(Node::Text(_)))
     }
 
     /// Numbers, truth values and nothing.

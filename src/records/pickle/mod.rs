@@ -35,9 +35,15 @@ pub(super) enum PickleError {
     Read(#[from] std::io::Error),
 }
 
-/// Reads the first pickle of a file: its values, and the position of the outermost.
-pub(super) fn read(bytes: &mut dyn BufRead) -> Result<(Document, u32), PickleError> {
-    Machine::new(bytes).run()
+/// Reads the first pickle of a file: its values, and the position of the outermost. Of one that ends early, or cannot be read to its end,
+/// what was whole by then comes with the error.
+pub(super) fn read(bytes: &mut dyn BufRead) -> (Option<(Document, u32)>, Option<PickleError>) {
+    let mut machine = Machine::new(bytes);
+    match machine.run() {
+        Ok(root) => (Some(machine.finished(root)), None),
+        Err(error @ (PickleError::EndsEarly { .. } | PickleError::Read(_))) => (machine.unfinished(), Some(error)),
+        Err(error) => (None, Some(error)),
+    }
 }
 
 /// Whether a file begins as a pickle. Protocols from 2 on begin with their number after a byte that begins no text; the older ones are
@@ -65,6 +71,33 @@ fn is_import(text: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Every byte changed, and the rest cut off anywhere: an error or values, and positions of what is there.
+    #[test]
+    fn no_damage_panics() {
+        use crate::records::document::Node;
+
+        let pickle = b"\x80\x04}\x94(\x8c\x01v\x94\x8c\x01x\x94\x8c\x01e\x94](}(h\x01h\x02K\x07N\x85u}(h\x01](K\x01K\x02euee\x8c\x01p}(h\x01}(h\x02h\x02uuu.";
+        let mut found = 0;
+        for (at, _) in pickle.iter().enumerate() {
+            for byte in 0..=u8::MAX {
+                let mut changed = pickle.to_vec();
+                changed[at] = byte;
+                for end in [changed.len(), changed.len() * 3 / 4, at + 1] {
+                    let (Some((document, root)), _) = read(&mut &changed[..end]) else { continue };
+                    let is_there = |at: &u32| (*at as usize) < document.nodes.len();
+                    assert!(is_there(&root));
+                    assert!(document.nodes.iter().all(|node| match node {
+                        Node::List(items) => items.iter().all(is_there),
+                        Node::Dict(pairs) => pairs.iter().all(|(key, value)| is_there(key) && is_there(value)),
+                        _ => true,
+                    }));
+                    found += 1;
+                }
+            }
+        }
+        assert!(found > 1000, "{found}");
+    }
 
     #[test]
     fn pickles_are_recognised_by_their_first_bytes() {

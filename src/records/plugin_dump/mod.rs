@@ -38,7 +38,13 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
     let mut objects = Objects::loose();
     let mut dump = Dump::new(reading.records);
     let mut is_ended = false;
-    while let Some(Found { offset, text }) = objects.next(reading.bytes, reading.file)? {
+    // Also what was read before an error gets the times and states that follow from all of it.
+    let failure = loop {
+        let Found { offset, text } = match objects.next(reading.bytes, reading.file) {
+            Ok(Some(found)) => found,
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        };
         // The plugin ends the list with an empty object, so that it may write a comma after each event.
         is_ended = event::is_empty(text);
         if is_ended {
@@ -51,10 +57,10 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
             }
             None => reading.file.skip("events that are none of the plugin's", Some(offset)),
         }
-    }
+    };
     if !is_ended && !objects.ended_list() {
         reading.file.note("Its list has no end: the process was killed, or writes it still.");
     }
     dump.finish(reading.file);
-    Ok(())
+    failure
 }

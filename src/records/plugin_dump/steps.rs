@@ -189,7 +189,7 @@ impl Proxies {
         *phase = took;
         // A step without its last phase is not done.
         if is_last {
-            row.end = end;
+            row.end = end.filter(|end| Some(*end) >= row.start);
         }
     }
 
