@@ -18,6 +18,7 @@ mod objects;
 mod pickle;
 mod plugin_dump;
 mod ras;
+mod ras_text;
 mod tables;
 
 use std::collections::BTreeMap;

@@ -1,14 +1,14 @@
 //! Answers of NCCL's RAS: what each communicator's ranks have enqueued, as counts, and who does not answer.
 //!
 //! JSON since NCCL 2.28.7, one or several answers in a file, one after the other. 2.28.9 leaves out a comma between missing ranks, which
-//! is put in. The text for people, which older versions have alone, groups ranks by what they have in common and does not say of each
-//! what it counted, so nothing is read from it.
+//! is put in. The text for people, which older versions have alone, is read as far as it is unambiguous.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
 use super::document::{Document, Value};
 use super::format::{Format, Reading};
+use super::ras_text;
 use super::tables::RankStatus;
 use crate::nccl::collectives::Collective;
 use crate::operation::{Communicator, Source};
@@ -43,8 +43,7 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
     // The answers before a failure count.
     let failure = (&mut *reading.bytes).take(MAX_TEXT).read_to_end(&mut text).err();
     if text.trim_ascii_start().first() != Some(&b'{') {
-        reading.file.note("this is RAS's text for people, which does not say what each rank has counted: ask for JSON (ncclras -f json, since NCCL 2.28.7)");
-        reading.file.skip("answers as text for people", Some(0));
+        ras_text::read(&text, reading);
         return failure.map_or(Ok(()), Err);
     }
     let mut error = None;

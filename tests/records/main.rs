@@ -20,4 +20,5 @@ mod made;
 mod megatrace;
 mod pickles;
 mod plugin_dump;
+mod ras_text;
 mod tables;

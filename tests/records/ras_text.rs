@@ -1,0 +1,113 @@
+//! RAS's text for people: what it says of ranks by name, and of those that it leaves out.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::BTreeMap;
+
+use nccl_stacks::analysis::hang::{Outcome, hang};
+use nccl_stacks::operation::Source;
+use nccl_stacks::records::{Keep, Records, read_as};
+
+/// An answer with one communicator of eight ranks, and what is said of it.
+fn answer(what: &str) -> String {
+    format!(
+        "Connection to localhost opened\nNCCL version 2.26.2 compiled with CUDA 12.8\nCUDA runtime version 12080, driver version 12080\n\n\
+         Job summary\n===========\n\n  Nodes  Processes         GPUs  Processes     GPUs\n\
+         (total)   per node  per process    (total)  (total)\n      2          4            1          8        8\n\n\
+         Communicators... (0.00s)\n=============\n\nGroup     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors\n    \
+         #  in group  per comm  per node  per comm  in group\n    0         1         2         4         8         8   RUNNING  MISMATCH\n\n\
+         Errors\n======\n\n{what}"
+    )
+}
+
+fn read(text: &str) -> Records {
+    read_as(Source::Ras, "ras.txt", Box::new(std::io::Cursor::new(text.to_owned())), Keep::All)
+}
+
+fn counts(records: &Records) -> BTreeMap<u32, Vec<(String, u64)>> {
+    let of = |status: &nccl_stacks::records::RankStatus| {
+        (status.place.unwrap(), status.counts.iter().map(|(name, count)| (name.clone(), *count)).collect())
+    };
+    records.rank_status.iter().map(of).collect()
+}
+
+const ONE_BEHIND: &str = "Warnings\n========\n\n#0-0 (78db921d1c117b4a) MISMATCH\n  \
+    Communicator ranks have different AllReduce operation counts\n  7 ranks have launched up to operation 64\n  \
+    Rank 7 has launched up to operation 60 -- GPU 3 managed by process 1650386 on node node1\n\n";
+
+#[test]
+fn one_rank_by_name_and_the_rest_by_number() {
+    let records = read(&answer(ONE_BEHIND));
+    assert_eq!(records.files[0].version.as_deref(), Some("2.26.2"));
+    let counts = counts(&records);
+    let all_reduce = |count| vec![("all_reduce".to_owned(), count)];
+    assert_eq!(counts.len(), 8);
+    assert!((0..7).all(|rank| counts[&rank] == all_reduce(64)) && counts[&7] == all_reduce(60), "{counts:?}");
+    let last = records.rank_status.iter().find(|status| status.place == Some(7)).unwrap();
+    assert_eq!((last.host.as_deref(), last.pid, last.device), (Some("node1"), Some(1_650_386), Some(3)));
+    let communicator = &records.communicators[last.communicator.unwrap()];
+    assert_eq!((communicator.hash, communicator.size), (Some(0x78db_921d_1c11_7b4a), Some(8)));
+    let report = hang(&records);
+    assert_eq!((report.outcome, &report.lagging[0].missing_ranks[..]), (Outcome::Lagging, &[7][..]));
+    assert_eq!(
+        (report.lagging[0].evidence[0].here.as_deref(), report.lagging[0].evidence[0].there.as_deref()),
+        (Some("60"), Some("64"))
+    );
+}
+
+/// NCCL 2.24 and 2.25 have one number for all collectives, and name several ranks line by line.
+#[test]
+fn several_ranks_by_name_and_one_number_for_all_collectives() {
+    let records = read(&answer(
+        "Warnings\n========\n\n#0-0 (1f) MISMATCH\n  Communicator ranks have different collective operation counts\n  \
+         5 ranks have launched up to operation 6650\n  2 ranks have launched up to operation 6649\n  \
+         Rank 0 -- GPU 0 managed by process 10 on node 172.16.64.210\n  Rank 2 -- [process information not found]\n  \
+         Rank 5 has not launched any operations -- GPU 1 managed by process 12 on node b\n\n",
+    ));
+    let counts = counts(&records);
+    let of = |rank: u32| counts[&rank].clone();
+    let any = |count| vec![("collective".to_owned(), count)];
+    assert_eq!((of(0), of(2), of(5), of(1), of(7)), (any(6649), any(6649), any(0), any(6650), any(6650)));
+    assert_eq!(counts.len(), 8);
+}
+
+#[test]
+fn what_the_text_leaves_open_is_not_assumed() {
+    // Two sets without names: nobody knows which rank is in which.
+    let records = read(&answer(
+        "#0-0 (1f) MISMATCH\n  Communicator ranks have different AllGather operation counts\n  \
+         4 ranks have launched up to operation 9\n  4 ranks have launched up to operation 8\n\n",
+    ));
+    assert!(records.rank_status.is_empty());
+    assert_eq!(
+        (records.files[0].skipped[0].count, records.files[0].skipped[0].what),
+        (2, "counts of ranks that RAS's text does not name")
+    );
+    // One rank did not answer, so the rest is not all others.
+    let records = read(&answer(
+        "#0-0 (1f) INCOMPLETE\n  Missing communicator data from 1 rank\n  Rank 3 -- GPU 0 managed by process 4 on node a\n\n\
+         #0-0 (1f) MISMATCH\n  Communicator ranks have different AllGather operation counts\n  \
+         6 ranks have launched up to operation 9\n  Rank 1 has launched up to operation 8 -- GPU 1 managed by process 5 on node a\n\n",
+    ));
+    let missing = records.rank_status.iter().find(|status| status.place == Some(3)).unwrap();
+    assert_eq!(missing.faults, ["missing"]);
+    assert!(records.rank_status.iter().all(|status| status.counts.is_empty()));
+    assert_eq!(hang(&records).lagging[0].missing_ranks, [3]);
+    // Nothing differs.
+    let records = read(&answer("Warnings\n========\n\n"));
+    assert!(records.rank_status.is_empty());
+    assert!(records.files[0].notes[0].starts_with("RAS's text names no rank"), "{:?}", records.files[0].notes);
+}
+
+#[test]
+fn two_answers_in_two_files_decide() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, answer(ONE_BEHIND) + name).unwrap();
+        path
+    };
+    let records = nccl_stacks::records::read_all(&[write("a"), write("b")], Keep::All, 1);
+    let report = hang(&records);
+    assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[7][..]));
+}
