@@ -105,6 +105,21 @@ fn choices_in_a_group_go_by_size() {
     assert_eq!(records.operations.iter().filter(|of| of.algorithm.is_some()).count(), 102);
 }
 
+/// Older versions say neither the function nor names.
+#[test]
+fn choices_without_a_function_are_those_of_their_size() {
+    let mut text = INIT.replace("rank 3", "rank 0");
+    text.push_str(&call(101, "AllReduce", 0, 64, "0x5600"));
+    text.push_str(&call(101, "AllGather", 1, 32, "0x5600"));
+    // 32 elements of two bytes from each of eight ranks.
+    text.push_str("node:100:101 [0] NCCL INFO 512 Bytes -> Algo 1 proto 0 time 12.500000\n");
+    text.push_str("node:100:101 [0] NCCL INFO 128 Bytes -> Algo 0 proto 2 time 12.500000\n");
+    let records = Logs::of(&[("nccl.log", &text)]).read(Keep::All);
+    let choices: Vec<_> =
+        records.operations.iter().map(|of| (of.algorithm.as_deref(), of.protocol.as_deref())).collect();
+    assert_eq!(choices, [(Some("TREE"), Some("SIMPLE")), (Some("RING"), Some("LL"))]);
+}
+
 #[test]
 fn choices_may_be_many() {
     // More than are looked through, each twice.

@@ -26,7 +26,8 @@ pub(super) enum Message<'a> {
     },
     /// What NCCL chose for a call.
     Tuning {
-        function: &'a [u8],
+        /// Older versions do not say it.
+        function: Option<&'a [u8]>,
         bytes: u64,
         algorithm: &'a [u8],
         protocol: &'a [u8],
@@ -115,13 +116,11 @@ fn message(text: &[u8]) -> Option<Message<'_>> {
         if let Some(rest) = rest.strip_prefix(b" opCount ") {
             return Some(call(function, rest).map_or(Message::Garbled, Message::Call));
         }
-        if rest.get(1).is_some_and(u8::is_ascii_digit)
-            && let Some(of) = tuning(function, rest)
-        {
+        if let Some(of) = rest.strip_prefix(b" ").and_then(|rest| tuning(Some(function), rest)) {
             return Some(of);
         }
     }
-    init(text)
+    tuning(None, text).or_else(|| init(text))
 }
 
 /// `1a sendbuff 0x1 recvbuff 0x2 count 4 datatype 7 op 0 root 0 comm 0x3 [nranks=8] stream 0x4`
@@ -145,10 +144,10 @@ fn call<'a>(function: &'a [u8], text: &'a [u8]) -> Option<Call<'a>> {
     Some(call)
 }
 
-/// ` 4096 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..1}`; older ones have numbers for both, and a time.
-fn tuning<'a>(function: &'a [u8], text: &'a [u8]) -> Option<Message<'a>> {
+/// `4096 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..1}`; older ones have numbers for both, and a time.
+fn tuning<'a>(function: Option<&'a [u8]>, text: &'a [u8]) -> Option<Message<'a>> {
     let mut rest = Rest(text);
-    let bytes = rest.value(b" ").and_then(decimal)?;
+    let bytes = rest.value(b"").and_then(decimal)?;
     let algorithm = rest.value(b" Bytes -> Algo ")?;
     let protocol = rest.value(b" proto ")?;
     let channels = rest.value(b" channel{Lo..Hi}=").and_then(|text| {
@@ -292,7 +291,7 @@ mod tests {
             assert_eq!(message(&text), format!("{:?}", Some(Message::Init { comm: 0x57, rank: 1, ranks: 4, origin })));
         }
         let tuned = |channels| Message::Tuning {
-            function: b"AllReduce",
+            function: Some(b"AllReduce"),
             bytes: 4096,
             algorithm: b"RING",
             protocol: b"LL",
@@ -306,6 +305,8 @@ mod tests {
             message("AllReduce: 4096 Bytes -> Algo RING proto LL time 12.5"),
             format!("{:?}", Some(tuned(None)))
         );
+        let older = Message::Tuning { function: None, bytes: 64, algorithm: b"1", protocol: b"2", channels: None };
+        assert_eq!(message("64 Bytes -> Algo 1 proto 2 time 12.500000"), format!("{:?}", Some(older)));
         assert_eq!(message("Connected all rings"), "None");
         assert_eq!(message("AllReduce: opCount zz sendbuff"), format!("{:?}", Some(Message::Garbled)));
         assert!(parser.parse(b"08:35:04] NCCL INFO AllReduce: opCount 1").is_none());

@@ -173,7 +173,7 @@ impl Log {
             Message::Tuning { function, bytes, algorithm, protocol, channels } => {
                 let thread = self.threads.number(line.thread);
                 let choice = self.choice(algorithm, protocol, *channels);
-                self.tuned(thread, function, *bytes, choice);
+                self.tuned(thread, *function, *bytes, choice);
             }
             Message::Garbled => {}
         }
@@ -247,14 +247,19 @@ impl Log {
     /// Gives a choice to the oldest call of the thread that is of that function and size and has none: of a group all calls come first, and
     /// then the choices, large calls first. Only the first rank of a communicator prints its choices, so its calls come first. If none is
     /// of that size, and one alone is of the function, it is that one.
-    fn tuned(&mut self, thread: u32, function: &[u8], bytes: u64, choice: u32) {
-        let function = self.functions.number(function);
+    fn tuned(&mut self, thread: u32, function: Option<&[u8]>, bytes: u64, choice: u32) {
+        let function = function.map(|function| self.functions.number(function));
         let comms = &self.comms;
         let Some(waiting) = self.waiting.get_mut(thread as usize) else { return };
-        let of_function = || waiting.iter().enumerate().filter(|(_, call)| call.alike.function == function);
+        let is_of = |call: &Waiting| function.is_none_or(|function| call.alike.function == function);
+        let of_function = || waiting.iter().enumerate().filter(|(_, call)| is_of(call));
         let fits = |call: &Waiting| {
             let of_type = values::dtype_of_number(call.alike.dtype).and_then(element_bytes);
-            of_type.and_then(|of_type| call.count.checked_mul(of_type)) == Some(bytes)
+            let one = of_type.and_then(|of_type| call.count.checked_mul(of_type));
+            // Versions that do not say the function count what all ranks give to an all-gather.
+            let ranks = call.alike.ranks.or(comms[call.alike.comm as usize].made.as_ref().map(|made| made.ranks));
+            let all = || one.zip(ranks.filter(|_| function.is_none())).and_then(|(one, ranks)| one.checked_mul(ranks));
+            one == Some(bytes) || all() == Some(bytes)
         };
         let is_first = |call: &Waiting| comms[call.alike.comm as usize].made.as_ref().is_none_or(|made| made.rank == 0);
         let only = || {
