@@ -47,13 +47,13 @@ pub struct ProxyTimes {
 impl ProxyTimes {
     fn step(&mut self, step: &ProxyStep) {
         self.steps += 1;
-        self.bytes += step.bytes.unwrap_or_default();
+        self.bytes = self.bytes.saturating_add(step.bytes.unwrap_or_default());
         self.phases.add(step.gpu_wait, step.peer_wait, step.network, step.flush);
     }
 
     fn add(&mut self, other: &ProxyTimes) {
         self.steps += other.steps;
-        self.bytes += other.bytes;
+        self.bytes = self.bytes.saturating_add(other.bytes);
         self.phases.merge(&other.phases);
     }
 }
@@ -201,5 +201,21 @@ impl<'r> Beside<'r> {
         };
         report.count();
         report
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_beyond_64_bits_are_the_largest() {
+        let mut times = ProxyTimes::default();
+        let step = ProxyStep { bytes: Some(u64::MAX - 1), ..ProxyStep::default() };
+        times.step(&step);
+        times.step(&step);
+        let other = times;
+        times.add(&other);
+        assert_eq!((times.steps, times.bytes), (4, u64::MAX));
     }
 }

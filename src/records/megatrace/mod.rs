@@ -75,7 +75,8 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
         operation.communicator =
             hash.map(|hash| records.communicator(Communicator { hash: Some(hash), ..Communicator::default() }));
         if *keep != Keep::All {
-            let key = (operation.communicator, operation.rank, operation.collective.clone(), operation.bytes);
+            let Operation { communicator, rank, collective, dtype, bytes, .. } = &operation;
+            let key = (*communicator, *rank, collective.clone(), dtype.clone(), *bytes);
             *counts.entry(key).or_default() += 1;
         }
         if is_kept {
@@ -84,11 +85,12 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
     }
     let mut counts: Vec<(CountKey, u64)> = counts.into_iter().collect();
     counts.sort();
-    records.calls.extend(counts.into_iter().map(|((communicator, rank, collective, bytes), count)| CallCount {
+    records.calls.extend(counts.into_iter().map(|((communicator, rank, collective, dtype, bytes), count)| CallCount {
         source: Source::Megatrace,
         communicator,
         rank,
         collective,
+        dtype,
         bytes,
         count,
         ..CallCount::default()
@@ -100,7 +102,7 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
     Ok(())
 }
 
-type CountKey = (Option<usize>, Option<RankId>, Option<Arc<str>>, Option<u64>);
+type CountKey = (Option<usize>, Option<RankId>, Option<Arc<str>>, Option<Arc<str>>, Option<u64>);
 
 /// A rank with the hash of its group, or with its stream where it has none.
 type StreamKey = (Option<RankId>, Option<u64>, Option<u64>);
