@@ -24,7 +24,7 @@ pub enum RecordsForm {
     Table,
     /// For programs: everything, by a schema.
     Json,
-    /// For spreadsheets: a row for each row of the tables.
+    /// For spreadsheets: a row for each row of the operations; of flow files alone for each pair of ranks.
     Csv,
 }
 
