@@ -84,7 +84,7 @@ fn damage_lines<'r>(remarks: impl Iterator<Item = (&'r RecordFile, &'r Vec<Remar
     for (file, remark) in remarks.flat_map(|(file, remarks)| remarks.iter().map(move |remark| (file, remark))) {
         match found.iter_mut().find(|(what, ..)| *what == remark.what) {
             Some((_, count, files, _)) => {
-                *count += remark.count;
+                *count = count.saturating_add(remark.count);
                 *files += 1;
             }
             None => {

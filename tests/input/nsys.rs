@@ -496,6 +496,36 @@ fn hostile_databases_take_no_longer() {
     assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
 }
 
+/// The pages of a table lead to each other, each to the next by all of its entries: rows without end, of a process or of none.
+#[test]
+fn a_tree_of_pages_that_never_ends() {
+    const PAGE: usize = 4096;
+    let folder = TempDir::new().unwrap();
+    let path = export(&folder, "report.sqlite", |to| {
+        for at in 0..2_000 {
+            kernel(to, (at * 10, at * 10 + 5, 0, 7, at, 100 + at % 2, 1, None, None));
+        }
+    });
+    let sql = "SELECT rootpage FROM sqlite_schema WHERE name = 'CUPTI_ACTIVITY_KIND_KERNEL'";
+    let root: usize = Connection::open(&path).unwrap().query_row(sql, [], |row| row.get(0)).unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    let page: Vec<u8> = bytes[(root - 1) * PAGE..root * PAGE].to_vec();
+    let number = |at: usize| usize::from(u16::from_be_bytes([page[at], page[at + 1]]));
+    // An inner page: the number of its cells, the page after the last of them, and where each is, which begins with a page.
+    assert_eq!(page[0], 5);
+    let pointers: Vec<usize> = (0..number(3)).map(|cell| number(12 + 2 * cell)).chain([8]).collect();
+    let pages: Vec<usize> =
+        pointers.iter().map(|at| u32::from_be_bytes(page[*at..at + 4].try_into().unwrap()) as usize).collect();
+    assert!(pages.len() > 10, "{pages:?}");
+    for (own, next) in std::iter::once(&root).chain(&pages).zip(&pages) {
+        let mut inner = page.clone();
+        pointers.iter().for_each(|at| inner[*at..at + 4].copy_from_slice(&(*next as u32).to_be_bytes()));
+        bytes[(own - 1) * PAGE..own * PAGE].copy_from_slice(&inner);
+    }
+    std::fs::write(&path, bytes).unwrap();
+    assert!(message(&path).contains("CUPTI_ACTIVITY_KIND_KERNEL has more rows than the file has bytes"));
+}
+
 /// Older exports have fewer tables and columns.
 #[test]
 fn what_is_absent_is_absent() {

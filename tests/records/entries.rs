@@ -206,6 +206,26 @@ fn the_ranks_of_the_only_communicator_are_those_of_the_job() {
     }
 }
 
+/// Numbers in three files that say that more is missing than 64 bits can count.
+#[test]
+fn what_is_missing_may_be_more_than_can_be_counted() {
+    let line = |rank: u32, number: i64| {
+        format!(
+            "[save_count 1] [1700000000.00000000{rank}] [Rank {rank}] Fun AllReduce Data 4096 stream 0xab opCount {number}\n"
+        )
+    };
+    let texts: Vec<String> = (0..3).map(|rank| line(rank, 1) + &line(rank, i64::MAX)).collect();
+    let names = ["rank_0.log", "rank_1.log", "rank_2.log"];
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in names.iter().zip(&texts) {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    for command in ["ranks", "records"] {
+        let output = run(&[command, folder.path().to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(0), "{command}: {}", stderr(&output));
+    }
+}
+
 /// Too few calls are no proof that nothing is alike.
 #[test]
 fn few_calls_are_said_to_be_few() {

@@ -65,8 +65,7 @@ impl Tables {
     fn select(&self, table: &Table) -> Option<String> {
         let there = self.0.get(table.name)?;
         let column = |name: &str| if there.contains(name) { format!("\"{name}\"") } else { "NULL".to_owned() };
-        let columns: Vec<String> =
-            table.columns.iter().copied().chain(self.process(table)).map(|name| column(name)).collect();
+        let columns: Vec<String> = table.columns.iter().copied().chain(self.process(table)).map(column).collect();
         Some(format!("SELECT {} FROM \"{}\" ORDER BY rowid", columns.join(", "), table.name))
     }
 

@@ -72,10 +72,10 @@ pub fn give(records: &mut Records, file: usize, rank: u32) -> bool {
     let mut places = HashMap::new();
     for operation in own.iter().map(|at| &records.operations[*at]) {
         ranks.extend(operation.rank);
-        if let (Some(communicator), Some(place)) = (operation.communicator, operation.place) {
-            if *places.entry(communicator).or_insert(place) != place {
-                return false;
-            }
+        if let (Some(communicator), Some(place)) = (operation.communicator, operation.place)
+            && *places.entry(communicator).or_insert(place) != place
+        {
+            return false;
         }
     }
     if ranks.len() > 1 {
