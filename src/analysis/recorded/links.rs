@@ -2,7 +2,8 @@
 //! rank.
 //!
 //! A link is busy while at least one of its steps is in flight. Where steps are not recorded, that is from a proxy operation's start to
-//! its end, and so it is where a step has no end, as NCCL leaves some with sockets. Bytes are those on the wire: with the protocol LL half of them are flags, with LL128 one of sixteen.
+//! its end, and so it is where a step has no end, as NCCL leaves some with sockets. Bytes are those on the wire: with the protocol LL half
+//! of them are flags, with LL128 one of sixteen.
 
 use std::collections::BTreeMap;
 

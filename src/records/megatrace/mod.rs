@@ -75,9 +75,7 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
         operation.communicator =
             hash.map(|hash| records.communicator(Communicator { hash: Some(hash), ..Communicator::default() }));
         if *keep != Keep::All {
-            let Operation { communicator, rank, collective, dtype, bytes, .. } = &operation;
-            let key = (*communicator, *rank, collective.clone(), dtype.clone(), *bytes);
-            *counts.entry(key).or_default() += 1;
+            *counts.entry(key_of(&operation)).or_default() += 1;
         }
         if is_kept {
             records.push(operation);
@@ -103,6 +101,10 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
 }
 
 type CountKey = (Option<usize>, Option<RankId>, Option<Arc<str>>, Option<Arc<str>>, Option<u64>);
+
+fn key_of(of: &Operation) -> CountKey {
+    (of.communicator, of.rank, of.collective.clone(), of.dtype.clone(), of.bytes)
+}
 
 /// A rank with the hash of its group, or with its stream where it has none.
 type StreamKey = (Option<RankId>, Option<u64>, Option<u64>);

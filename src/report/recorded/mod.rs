@@ -44,7 +44,7 @@ pub struct RecordsAnswer<'a> {
     pub report: &'a RecordsReport,
     /// What the files are called.
     pub name: &'a str,
-    /// How many rows of each table are shown; `None` for all, or for as many as fit a screen in text.
+    /// How many rows of each table are shown, in JSON of the census alone; `None` for all, or for as many as fit a screen in text.
     pub limit: Option<usize>,
     /// How it is shown to people.
     pub screen: Screen,
