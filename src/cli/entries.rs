@@ -1,16 +1,18 @@
 //! `nccl-stacks ranks` of NCCL's own records.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use nccl_stacks::ranks::part::RankPart;
 use nccl_stacks::ranks::recorded::entries::EntryReport;
 use nccl_stacks::ranks::recorded::parts::RecordedParts;
-use nccl_stacks::records::Keep;
+use nccl_stacks::ranks::recorded::whose;
+use nccl_stacks::records::{Keep, RecordFile, Records};
 use nccl_stacks::report::Screen;
 use nccl_stacks::report::ranks::RankForm;
 use nccl_stacks::report::ranks::entries::{EntryForm, entries};
 
-use super::args::Ranks;
+use super::args::{RankOf, Ranks};
 use super::failure::Failure;
 use super::output::Output;
 use super::stop::Stop;
@@ -58,7 +60,8 @@ impl Inputs {
 /// Answers for records that know when NCCL was entered. Of records that know when kernels ran these are the parts: they are compared as
 /// those of traces are.
 pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Option<Vec<RankPart>>, Stop> {
-    let records = recorded::read(files, Keep::All, &args.reading)?;
+    let mut records = recorded::read(files, Keep::All, &args.reading)?;
+    give_ranks(&args.rank, &mut records)?;
     let RecordedParts { parts, without_times, without_rank, source, of_other_sources, .. } =
         RecordedParts::of(&records);
     if !parts.is_empty() {
@@ -76,8 +79,17 @@ pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Opt
         return Ok(Some(parts));
     }
     let report = EntryReport::of(&records, args.outliers.into());
+    if report.ranks_here.is_empty() && (report.calls > 0 || without_rank > 0) {
+        return Err(Stop::NotFound(without_ranks(&records)));
+    }
     if report.calls == 0 {
         return Err(Stop::NotFound("Nothing found: the records have no times.".to_owned()));
+    }
+    let not_for_calls = [("--fail-if", !args.fail_if.is_empty()), ("--save-parts", args.save_parts.is_some())];
+    if let Some((flag, _)) = not_for_calls.into_iter().find(|(_, is_given)| *is_given) {
+        return Err(Stop::Usage(format!(
+            "{flag}: the records know only when NCCL was called, not who waited for whom"
+        )));
     }
     let form = match form {
         RankForm::Text | RankForm::Table => EntryForm::Text,
@@ -100,4 +112,31 @@ pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Opt
         notes::answer_written(path, bytes.len() as u64);
     }
     Ok(None)
+}
+
+/// Sets the ranks that the user gives.
+fn give_ranks(given: &[RankOf], records: &mut Records) -> Result<(), Stop> {
+    for RankOf { rank, trace } in given {
+        let of = format!("--rank {rank}={}", trace.display());
+        let is_it = |file: &RecordFile| Path::new(&file.name).ends_with(trace);
+        let found: Vec<usize> = (0..records.files.len()).filter(|at| is_it(&records.files[*at])).collect();
+        match found[..] {
+            [file] if whose::give(records, file, *rank) => {}
+            [_] => return Err(Stop::Usage(format!("{of}: its records are of several ranks"))),
+            [] => return Err(Stop::Usage(format!("{of}: no such file is among those given"))),
+            _ => return Err(Stop::Usage(format!("{of}: {} of the files end with that name", found.len()))),
+        }
+    }
+    Ok(())
+}
+
+/// Why the ranks are not known, and what says them.
+fn without_ranks(records: &Records) -> String {
+    let sources: BTreeSet<&str> = records.operations.iter().map(|operation| operation.source.title()).collect();
+    let sources: Vec<&str> = sources.into_iter().collect();
+    format!(
+        "Nothing found: nothing says which ranks of the job recorded this ({}). NCCL counts ranks within each communicator; what says them \
+         is a file for each rank with one communicator that is in all of these, or --rank 3=FILE for the file of each rank.",
+        sources.join(", ")
+    )
 }

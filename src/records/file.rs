@@ -48,6 +48,13 @@ pub struct Remark {
     pub first_offset: Option<u64>,
 }
 
+impl Remark {
+    /// How often any of several occurred. A number in a file may say that more is missing than a number can count.
+    pub(crate) fn sum(remarks: &[Remark]) -> u64 {
+        remarks.iter().fold(0, |sum, remark| sum.saturating_add(remark.count))
+    }
+}
+
 impl RecordFile {
     /// A file of which nothing was read.
     pub fn new(name: String) -> Self {

@@ -37,7 +37,8 @@ pub struct Records {
     pub flow_ops: Vec<FlowOp>,
     /// The steps of these.
     pub flow_steps: Vec<FlowStep>,
-    /// How many calls were counted, where a source has more of them than are kept as operations.
+    /// How many calls were counted, where a source may have more of them than are kept as operations: all of its calls, those included that are
+    /// kept.
     pub calls: Vec<CallCount>,
     /// What sources worked out themselves of operations.
     pub measures: Vec<Measure>,

@@ -4,7 +4,7 @@ use super::source::Source;
 use super::table::Lookup::{Integer, Scan};
 use super::table::{Cell, Table, id, int, known, size, text};
 use crate::operation::Communicator;
-use crate::records::{FlowOp, FlowStep, KernelChannel, ProxyOp, ProxyStep, RankStatus, RecordFile};
+use crate::records::{FlowOp, FlowStep, KernelChannel, ProxyOp, ProxyStep, RankStatus, RecordFile, Remark};
 
 fn number(value: Option<usize>) -> Cell<'static> {
     value.map(|value| value as i64).into()
@@ -52,8 +52,8 @@ pub(super) static RECORD_FILE: Table = Table {
         text("version", |s, i| file(s, i).version.as_deref().into()),
         int("records", Scan, |s, i| size(Some(file(s, i).records))),
         int("bytes", Scan, |s, i| size(Some(file(s, i).bytes))),
-        int("skipped", Scan, |s, i| size(Some(file(s, i).skipped.iter().map(|of| of.count).sum()))),
-        int("repaired", Scan, |s, i| size(Some(file(s, i).repaired.iter().map(|of| of.count).sum()))),
+        int("skipped", Scan, |s, i| size(Some(Remark::sum(&file(s, i).skipped)))),
+        int("repaired", Scan, |s, i| size(Some(Remark::sum(&file(s, i).repaired)))),
     ],
 };
 

@@ -426,6 +426,106 @@ fn nonsense_is_left_out() {
     assert_eq!(run(&[path.to_str().unwrap(), "--strict"]).status.code(), Some(1));
 }
 
+/// An export of one process does not need to say which it is; of several each row does.
+#[test]
+fn rows_of_no_process() {
+    let folder = TempDir::new().unwrap();
+    let nameless = |to: &Connection| {
+        for at in [200, 300] {
+            let sql = "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end, demangledName) VALUES (?1, ?1 + 5, 1)";
+            to.execute(sql, [at]).unwrap();
+        }
+    };
+    for (processes, kernels, lost) in [(0, 2, 0), (1, 3, 0), (2, 2, 2)] {
+        let path = export(&folder, &format!("{processes}.sqlite"), |to| {
+            nameless(to);
+            (0..processes).for_each(|pid| kernel(to, (100, 150, 0, 7, 1, 100 + pid, 1, None, None)));
+        });
+        let store = loaded(&path).store;
+        assert_eq!((store.kernels.len(), store.damage.get(Damage::IncompleteEvent).count), (kernels, lost));
+    }
+}
+
+/// What would take a small file's reader hours, or all memory.
+#[test]
+fn hostile_databases_take_no_longer() {
+    let folder = TempDir::new().unwrap();
+    let begun = std::time::Instant::now();
+    // Row numbers at the end of what there is, whose sum no number holds.
+    let path = export(&folder, "rows.sqlite", |to| {
+        two_processes(to);
+        for table in ["NVTX_EVENTS", "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME"] {
+            to.execute(&format!("INSERT INTO {table} (rowid) VALUES (?1)"), [i64::MAX]).unwrap();
+        }
+    });
+    assert_eq!(loaded(&path).store.kernels.len(), 6);
+    // Texts that have to be looked for from the first on.
+    let path = export(&folder, "texts.sqlite", |to| {
+        to.execute_batch("DROP TABLE StringIds; CREATE TABLE StringIds (id INT, value TEXT)").unwrap();
+        for at in 0..30_000 {
+            to.execute("INSERT INTO StringIds VALUES (?1, 'kernel' || ?1)", [at]).unwrap();
+            kernel(to, (at * 10, at * 10 + 5, 0, 7, at, 100, at, None, None));
+        }
+    });
+    let store = loaded(&path).store;
+    assert_eq!(text(&store, store.kernels[29_999]), "kernel29999");
+    // A call chain that is the whole table, and calls that all have it.
+    let path = export(&folder, "chains.sqlite", |to| {
+        for at in 0..3_000 {
+            call(to, (at * 10, at * 10 + 5, global(100, 100), at, 3, Some(5)));
+            to.execute("INSERT INTO CUDA_CALLCHAINS VALUES (5, 12, 0, 0)", []).unwrap();
+        }
+    });
+    assert_eq!(loaded(&path).store.slices.len(), 6_000);
+    // A payload that is a long text, and ranges that all have it.
+    let path = export(&folder, "payloads.sqlite", |to| {
+        let fields: Vec<String> = (0..100_000).map(|at| format!("\"f{at}\": 1")).collect();
+        to.execute("INSERT INTO StringIds VALUES (99, ?1)", [format!("{{{}}}", fields.join(", "))]).unwrap();
+        to.execute_batch("ALTER TABLE NVTX_EVENTS ADD jsonTextId INTEGER").unwrap();
+        for at in 0..3_000 {
+            range(to, (at * 10, Some(at * 10 + 5), 59, Some("ncclAllReduce"), None, global(100, 100), 1));
+        }
+        to.execute_batch("UPDATE NVTX_EVENTS SET jsonTextId = 99").unwrap();
+    });
+    assert_eq!(loaded(&path).store.slices.len(), 3_000);
+    // A process for each row.
+    let path = export(&folder, "processes.sqlite", |to| {
+        (0..2_000).for_each(|pid| kernel(to, (100, 150, 0, 7, 1, 100 + pid, 1, None, None)));
+    });
+    assert!(message(&path).contains("it names 2000 processes, more than 1024"), "{}", message(&path));
+    assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
+}
+
+/// The pages of a table lead to each other, each to the next by all of its entries: rows without end, of a process or of none.
+#[test]
+fn a_tree_of_pages_that_never_ends() {
+    const PAGE: usize = 4096;
+    let folder = TempDir::new().unwrap();
+    let path = export(&folder, "report.sqlite", |to| {
+        for at in 0..2_000 {
+            kernel(to, (at * 10, at * 10 + 5, 0, 7, at, 100 + at % 2, 1, None, None));
+        }
+    });
+    let sql = "SELECT rootpage FROM sqlite_schema WHERE name = 'CUPTI_ACTIVITY_KIND_KERNEL'";
+    let root: usize = Connection::open(&path).unwrap().query_row(sql, [], |row| row.get(0)).unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    let page: Vec<u8> = bytes[(root - 1) * PAGE..root * PAGE].to_vec();
+    let number = |at: usize| usize::from(u16::from_be_bytes([page[at], page[at + 1]]));
+    // An inner page: the number of its cells, the page after the last of them, and where each is, which begins with a page.
+    assert_eq!(page[0], 5);
+    let pointers: Vec<usize> = (0..number(3)).map(|cell| number(12 + 2 * cell)).chain([8]).collect();
+    let pages: Vec<usize> =
+        pointers.iter().map(|at| u32::from_be_bytes(page[*at..at + 4].try_into().unwrap()) as usize).collect();
+    assert!(pages.len() > 10, "{pages:?}");
+    for (own, next) in std::iter::once(&root).chain(&pages).zip(&pages) {
+        let mut inner = page.clone();
+        pointers.iter().for_each(|at| inner[*at..at + 4].copy_from_slice(&(*next as u32).to_be_bytes()));
+        bytes[(own - 1) * PAGE..own * PAGE].copy_from_slice(&inner);
+    }
+    std::fs::write(&path, bytes).unwrap();
+    assert!(message(&path).contains("CUPTI_ACTIVITY_KIND_KERNEL has more rows than the file has bytes"));
+}
+
 /// Older exports have fewer tables and columns.
 #[test]
 fn what_is_absent_is_absent() {

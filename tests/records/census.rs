@@ -7,7 +7,7 @@ use crate::support;
 use std::path::PathBuf;
 
 use nccl_stacks::analysis::recorded::{self, Diagnosis, RecordsReport};
-use nccl_stacks::records::{Keep, read_all};
+use nccl_stacks::records::{Keep, Records, read_all};
 use nccl_stacks::time::Ns;
 use support::program::{run, stderr, stdout, testdata};
 
@@ -84,6 +84,47 @@ fn proxies_links_and_channels_of_a_dump_are_summed_up() {
     let both = self::report(&["plugin_dump.txt", "inspector/rank0.log"]);
     let of_dump = both.census.iter().find(|row| row.source == "plugin-dump").unwrap();
     assert!((of_dump.busbw_gb_per_s.unwrap() - 1_048_576.0 / 351_000.0).abs() < 1e-9);
+}
+
+/// Logs with a line for each call: whether their last operations are kept or all, each call counts once.
+#[test]
+fn calls_that_are_kept_as_operations_count_once() {
+    let lines = |folder: &str| -> usize {
+        let files =
+            std::fs::read_dir(folder).unwrap().map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap());
+        files.map(|text| text.matches("opCount").count()).sum()
+    };
+    let folder = testdata("records/megatrace");
+    let paths: Vec<PathBuf> = (0..8).map(|rank| PathBuf::from(&folder).join(format!("rank_{rank}.log"))).collect();
+    for keep in [Keep::All, Keep::Last(64), Keep::Last(3)] {
+        let report = recorded::of(&read_all(&paths, keep, 2));
+        let census: u64 = report.census.iter().map(|row| row.count).sum();
+        let communicators: u64 = report.communicators.iter().map(|row| row.operations).sum();
+        assert_eq!((census, communicators), (lines(&folder) as u64, lines(&folder) as u64), "{keep:?}");
+    }
+    let temporary = tempfile::tempdir().unwrap();
+    let log = temporary.path().join("nccl.log");
+    let call = "node:7:9 [0] NCCL INFO AllReduce: opCount 1 sendbuff 0x1 recvbuff 0x2 count 64 datatype 7 op 0 root 0 comm 0x5 \
+                [nranks=2] stream 0x6\n";
+    std::fs::write(&log, call.repeat(5)).unwrap();
+    let report = recorded::of(&read_all(&[log], Keep::All, 1));
+    assert_eq!(report.census.iter().map(|row| row.count).collect::<Vec<_>>(), [5]);
+}
+
+/// Two communicators may well use two algorithms, and so may two sizes.
+#[test]
+fn methods_are_mixed_only_where_all_else_is_known_to_be_equal() {
+    let mut records = read_all(&[testdata("records/pair/inspector/rank1.log").into()], Keep::All, 1);
+    let is_mixed = |records: &Records| {
+        recorded::of(records).diagnoses.iter().any(|of| matches!(of, Diagnosis::MixedMethods { .. }))
+    };
+    assert!(is_mixed(&records));
+    let known = records.clone();
+    records.operations.iter_mut().for_each(|operation| operation.communicator = None);
+    assert!(!is_mixed(&records));
+    records = known;
+    records.operations.iter_mut().for_each(|operation| operation.bytes = None);
+    assert!(!is_mixed(&records));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use nccl_stacks::ranks::recorded::outliers::Outliers;
 use nccl_stacks::records::{Keep, read_all};
 
 use crate::megatrace::Logs;
-use crate::support::program::{run, stdout};
+use crate::support::program::{run, stderr, stdout, testdata};
 use crate::support::random::Random;
 
 /// How a job of eight ranks is made: pairs of neighbours call together on one stream, all ranks on another.
@@ -23,9 +23,11 @@ struct Made {
     with_hosts: bool,
     /// Every so many calls one is missing on rank 5.
     lost: Option<u64>,
+    /// The call in which rank 6 stops for two seconds.
+    stopped: Option<u64>,
 }
 
-const PLAIN: Made = Made { slow: None, ahead: 0, with_hosts: true, lost: None };
+const PLAIN: Made = Made { slow: None, ahead: 0, with_hosts: true, lost: None, stopped: None };
 
 impl Made {
     fn logs(self) -> Logs {
@@ -37,7 +39,9 @@ impl Made {
             for (rank, text) in texts.iter_mut().enumerate() {
                 let pair = &mut ready[rank / 2];
                 *pair += if rank % 2 == 0 { 1000 + random.below(300) as i64 } else { 0 };
+                *pair += if rank == 6 && self.stopped.is_some_and(|at| number == at + 1) { 2_000_000 } else { 0 };
                 let late = self.slow.filter(|(slow, _)| *slow == rank).map_or(0, |(_, late)| late);
+                let late = late + if rank == 6 && self.stopped == Some(number) { 2_000_000 } else { 0 };
                 let jitter = random.below(200) as i64 - 100;
                 let ahead = if rank < 4 { 0 } else { self.ahead };
                 let time = 1_700_000_000_000_000 + *pair + late + jitter + ahead;
@@ -123,6 +127,116 @@ fn a_lost_call_costs_its_own_comparison() {
     assert_eq!(of_five.calls, 1980);
     // The other rank of the pair has 20 calls more.
     assert_eq!(report.not_compared["that some rank of the group lacks"], 20);
+}
+
+/// When that was is counted on one clock, whatever the clock of its host.
+#[test]
+fn a_delay_is_named_with_its_time() {
+    for ahead in [0, 3_600_000_000, -3_600_000_000] {
+        let report = Made { stopped: Some(1000), ahead, ..PLAIN }.report(Outliers::Mad);
+        let [delay] = &report.delays[..] else { panic!("{:?}", report.delays) };
+        assert!(delay.rank == 6 && (1_999_000_000..2_001_000_000).contains(&delay.lag.0), "{ahead}: {delay:?}");
+        // A thousand calls of 1 to 1.3 ms each, and the two seconds themselves.
+        assert!((3_000_000_000..3_400_000_000).contains(&delay.after.0), "{ahead}: {:?}", delay.after);
+    }
+}
+
+/// CoMMA's lines of a rank, which it counts within each communicator: so many calls of communicators in turn.
+fn comma(place: u32, calls: u64, communicators: u64) -> String {
+    let line = |at: u64| {
+        let hash = 0xa + at % communicators;
+        format!(
+            "{{\"ph\":\"X\",\"ts\":{},\"dur\":2,\"cat\":\"COLL\",\"rank\":{place},\"args\":{{\"size\":4096}},\
+             \"comm_hash\":\"0x{hash:016x}\",\"name\":\"all_reduce\",\"seq_num\":{at}}}\n",
+            1_760_000_000_000_000 + at * 1000 + u64::from(place) * (at % 3)
+        )
+    };
+    (0..calls).map(line).collect()
+}
+
+#[test]
+fn ranks_that_nothing_says_are_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    for (name, text) in
+        [("a.txt", comma(0, 40, 2)), ("b.txt", comma(1, 40, 2)), ("both.txt", comma(0, 40, 2) + &comma(1, 40, 2))]
+    {
+        std::fs::write(path(name), text).unwrap();
+    }
+    let [a, b, both] = ["a.txt", "b.txt", "both.txt"].map(path);
+    let unknown = run(&["ranks", &a, &b]);
+    assert_eq!((unknown.status.code(), stdout(&unknown)), (Some(3), String::new()));
+    let said = stderr(&unknown);
+    assert!(said.contains("nothing says which ranks of the job recorded this (CoMMA)"), "{said}");
+    assert!(said.contains("--rank 3=FILE"), "{said}");
+    let known = run(&["ranks", &a, &b, "--rank", "4=a.txt", "--rank", "9=b.txt", "--json", "--quiet"]);
+    let answer: serde_json::Value = serde_json::from_slice(&known.stdout).unwrap();
+    assert_eq!(answer["ranks_here"], serde_json::json!([4, 9]), "{}", stderr(&known));
+    assert_eq!((&answer["calls"], &answer["compared"]), (&80.into(), &80.into()));
+    let one = stdout(&run(&["ranks", &a, "--rank", "4=a.txt", "--quiet"]));
+    assert!(one.starts_with("Only calls of rank 4 are here"), "{one}");
+    assert!(!one.contains("Clocks"), "{one}");
+    for (args, message) in [
+        (["ranks", &both, "--rank", "0=both.txt"], "--rank 0=both.txt: its records are of several ranks"),
+        (["ranks", &a, "--rank", "0=c.txt"], "--rank 0=c.txt: no such file is among those given"),
+        (["ranks", &testdata("records/megatrace"), "--fail-if", "waited>1%"], "--fail-if: the records know only when"),
+    ] {
+        let refused = run(&args);
+        assert_eq!(refused.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&refused).contains(message), "{}", stderr(&refused));
+    }
+}
+
+/// With one communicator its ranks are those of the job, in whatever files they are.
+#[test]
+fn the_ranks_of_the_only_communicator_are_those_of_the_job() {
+    for (calls, why) in [
+        (40, "a rank is later in nearly every call, which may be its clock"),
+        // One or two are no nearly every call.
+        (2, "its ranks have too few calls in common"),
+    ] {
+        // Rank 1 comes 2 µs after rank 0 in each call that is looked at.
+        let text = comma(0, calls * 3, 1) + &comma(1, calls * 3, 1);
+        let lines: Vec<&str> = text.lines().skip(2).step_by(3).collect();
+        let logs = Logs::of(&[("both.txt", &(lines.join("\n") + "\n"))]);
+        let report = EntryReport::of(&logs.read(Keep::All), Outliers::Mad);
+        assert_eq!((&report.ranks_here[..], report.compared), (&[0, 1][..], calls * 2));
+        assert_eq!(report.groups[0].not_judged, Some(why));
+        assert_eq!(report.clock.doubtful_ranks.is_empty(), calls == 2);
+    }
+}
+
+/// Numbers in three files that say that more is missing than 64 bits can count.
+#[test]
+fn what_is_missing_may_be_more_than_can_be_counted() {
+    let line = |rank: u32, number: i64| {
+        format!(
+            "[save_count 1] [1700000000.00000000{rank}] [Rank {rank}] Fun AllReduce Data 4096 stream 0xab opCount {number}\n"
+        )
+    };
+    let texts: Vec<String> = (0..3).map(|rank| line(rank, 1) + &line(rank, i64::MAX)).collect();
+    let names = ["rank_0.log", "rank_1.log", "rank_2.log"];
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in names.iter().zip(&texts) {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    for command in ["ranks", "records"] {
+        let output = run(&[command, folder.path().to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(0), "{command}: {}", stderr(&output));
+    }
+}
+
+/// Too few calls are no proof that nothing is alike.
+#[test]
+fn few_calls_are_said_to_be_few() {
+    let line = |rank: u32, at: u64| {
+        format!("[{}.000000007] [Rank {rank}] Fun AllReduce Data 4096 stream 0xab\n", 1_700_000_100 + at)
+    };
+    let texts: Vec<String> = (0..2).map(|rank| (0..5).map(|at| line(rank, at)).collect()).collect();
+    let logs = Logs::of(&[("rank_0.log", &texts[0]), ("rank_1.log", &texts[1])]);
+    let report = EntryReport::of(&logs.read(Keep::All), Outliers::Mad);
+    let not_compared: Vec<(&str, u64)> = report.not_compared.into_iter().collect();
+    assert_eq!((report.calls, not_compared), (10, vec![("on streams with few calls", 10)]));
 }
 
 /// The medians of the real log by a computation of its own: the i-th call of the busiest stream of two ranks.

@@ -1,14 +1,14 @@
 //! Which operations were recorded: by source, communicator, collective and class of size, with times, bandwidths, and how NCCL carried
 //! them out.
 //!
-//! Sizes are in classes of powers of two: NCCL chooses algorithm and protocol by size. Counts of calls that a source did not keep as
-//! operations, as a log with a line for each call has them, are rows of the same table without times.
+//! Sizes are in classes of powers of two: NCCL chooses algorithm and protocol by size. Where a source counts its calls, as logs with a line for
+//! each call do, the counts are rows of the same table without times, and the operations that it has kept, which are among them, are not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::groups::{Group, Groups, rank_of};
+use super::groups::{Group, Groups, rank_of, uncounted};
 use crate::analysis::cost::Distribution;
 use crate::nccl::collectives::Collective;
 use crate::operation::{Operation, Source};
@@ -75,7 +75,7 @@ struct Sums {
 
 pub(super) fn of(records: &Records, groups: &Groups) -> Vec<CensusRow> {
     let mut rows: BTreeMap<Key, Sums> = BTreeMap::new();
-    for operation in &records.operations {
+    for operation in uncounted(records) {
         let group = groups.group(operation.communicator);
         let collective = operation.collective.as_deref().map(str::to_owned);
         let key = (operation.source, group, collective, operation.bytes.map(class));

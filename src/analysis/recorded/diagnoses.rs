@@ -24,7 +24,7 @@ const CLEAR_BOUND: f64 = 0.5;
 /// Inspector leaves out what is smaller, unless the environment says otherwise.
 const INSPECTOR_LEAST_BYTES: u64 = 8192;
 
-/// Something that is off. Ranks are those within the communicator, where a source knows only these.
+/// Something that is off. Ranks are those within the communicator, or of the job where only that is known; those of a hang are of the job.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Diagnosis {
@@ -40,7 +40,7 @@ pub enum Diagnosis {
         /// The collective.
         collective: String,
         /// The size in bytes.
-        bytes: Option<u64>,
+        bytes: u64,
         /// Algorithm and protocol, with the ranks.
         methods: Vec<(String, Vec<u32>)>,
     },
@@ -183,28 +183,30 @@ fn hangs(records: &Records) -> Option<Diagnosis> {
     matches!(report.outcome, Outcome::Hung | Outcome::Lagging).then_some(Diagnosis::Hang { ranks: report.culprits })
 }
 
-/// What has to run by one algorithm and protocol: source, communicator, collective and size.
-type Same<'a> = (Source, Group, &'a str, Option<u64>);
+/// What has to run by one algorithm and protocol: source, communicator, collective and size. Where one of these is unknown it may differ.
+type Same<'a> = (Source, usize, &'a str, u64);
 
 fn mixed(records: &Records, groups: &Groups) -> Vec<Diagnosis> {
     let mut methods: BTreeMap<Same<'_>, BTreeMap<String, BTreeSet<u32>>> = BTreeMap::new();
     for operation in &records.operations {
         let Some(collective) = operation.collective.as_deref() else { continue };
         let Some(method) = method(operation.algorithm.as_deref(), operation.protocol.as_deref()) else { continue };
-        let key = (operation.source, groups.group(operation.communicator), collective, operation.bytes);
+        let Some((group, bytes)) = groups.group(operation.communicator).zip(operation.bytes) else { continue };
+        let key = (operation.source, group, collective, bytes);
         methods.entry(key).or_default().entry(method).or_default().extend(rank_of(operation));
     }
     for call in &records.calls {
         let Some(collective) = call.collective.as_deref() else { continue };
         let Some(method) = method(call.algorithm.as_deref(), call.protocol.as_deref()) else { continue };
-        let key = (call.source, groups.group(call.communicator), collective, call.bytes);
+        let Some((group, bytes)) = groups.group(call.communicator).zip(call.bytes) else { continue };
+        let key = (call.source, group, collective, bytes);
         let rank = call.place.or(call.rank.map(|rank| rank.0));
         methods.entry(key).or_default().entry(method).or_default().extend(rank);
     }
     let several = methods.into_iter().filter(|(_, methods)| methods.len() > 1);
     let diagnosis = |((_, group, collective, bytes), methods): (Same<'_>, BTreeMap<String, BTreeSet<u32>>)| {
         Diagnosis::MixedMethods {
-            communicator: groups.key(group),
+            communicator: groups.key(Some(group)),
             collective: collective.to_owned(),
             bytes,
             methods: methods.into_iter().map(|(method, ranks)| (method, ranks.into_iter().collect())).collect(),

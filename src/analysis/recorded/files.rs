@@ -35,7 +35,6 @@ pub(super) fn of(records: &Records) -> Vec<FileRow> {
 }
 
 fn row(file: &RecordFile) -> FileRow {
-    let sum = |remarks: &[Remark]| remarks.iter().fold(0_u64, |sum, remark| sum.saturating_add(remark.count));
     FileRow {
         name: file.name.clone(),
         source: file.source.map(Source::name),
@@ -43,8 +42,8 @@ fn row(file: &RecordFile) -> FileRow {
         version: file.version.clone(),
         records: file.records,
         bytes: file.bytes,
-        skipped: sum(&file.skipped),
-        repaired: sum(&file.repaired),
+        skipped: Remark::sum(&file.skipped),
+        repaired: Remark::sum(&file.repaired),
         remarks: file.damage_lines().chain(file.notes.iter().cloned()).collect(),
     }
 }

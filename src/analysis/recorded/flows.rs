@@ -214,7 +214,8 @@ fn of_run(records: &Records, run: &FlowRun) -> FlowRunReport {
     let plan = Plan::of(records, run);
     let of_ops = by_op(records, run);
     let ranks = run.ranks(records);
-    let channels: BTreeSet<u32> = run.ops.iter().map(|at| records.flow_ops[*at].channel).collect();
+    let planned = run.ops.iter().map(|at| records.flow_ops[*at].channel);
+    let channels: BTreeSet<u32> = planned.chain(run.steps.iter().map(|at| records.flow_steps[*at].channel)).collect();
     let mut report = FlowRunReport {
         folder: run.folder.clone(),
         size: plan.size,

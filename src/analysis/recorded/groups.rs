@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::operation::{Communicator, Operation};
+use crate::operation::{Communicator, Operation, Source};
 use crate::records::Records;
 
 /// A communicator, as far as all sources together know it.
@@ -89,7 +89,7 @@ impl Groups {
         let mut rows: Vec<CommunicatorRow> = self.keys.iter().enumerate().map(row).collect();
         let mut ranks = vec![BTreeSet::new(); rows.len()];
         let mut sources = vec![BTreeSet::new(); rows.len()];
-        for operation in &records.operations {
+        for operation in uncounted(records) {
             let Some(at) = self.group(operation.communicator) else { continue };
             rows[at].operations += 1;
             ranks[at].extend(rank_of(operation));
@@ -107,6 +107,12 @@ impl Groups {
         }
         rows
     }
+}
+
+/// The operations of sources that do not count their calls: the counts of the others have all operations, those included that are kept.
+pub(super) fn uncounted(records: &Records) -> impl Iterator<Item = &Operation> {
+    let counted: BTreeSet<Source> = records.calls.iter().map(|call| call.source).collect();
+    records.operations.iter().filter(move |operation| !counted.contains(&operation.source))
 }
 
 /// The rank of an operation: within its communicator, or of the job where only that is known.

@@ -2,7 +2,8 @@
 //! rank.
 //!
 //! A link is busy while at least one of its steps is in flight. Where steps are not recorded, that is from a proxy operation's start to
-//! its end. Bytes are those on the wire: with the protocol LL half of them are flags, with LL128 one of sixteen.
+//! its end, and so it is where a step has no end, as NCCL leaves some with sockets. Bytes are those on the wire: with the protocol LL half
+//! of them are flags, with LL128 one of sixteen.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +35,7 @@ pub struct LinkRow {
     /// How long at least one step was in flight; `None` if no times are known.
     #[serde(rename = "busy_ns")]
     pub busy: Option<Ns>,
-    /// Bytes by that time, in GB/s (10^9 bytes).
+    /// Bytes by time, in GB/s (10^9 bytes), of the operations of which both are known; `None` without any.
     pub gb_per_s: Option<f64>,
 }
 
@@ -56,39 +57,54 @@ pub struct PairRow {
 
 type Link = (Group, Option<u32>, i64, u32, bool);
 
+/// What a link moved.
+#[derive(Default)]
+struct Moved {
+    row: LinkRow,
+    /// When its steps were in flight: those of operations that are wholly recorded, and others.
+    spans: [Vec<(Ns, Ns)>; 2],
+    /// The bytes of the operations that are wholly recorded. Those of the others took a time that is not known.
+    bytes: u64,
+}
+
 pub(super) fn of(records: &Records, groups: &Groups) -> Vec<LinkRow> {
-    let mut rows: BTreeMap<Link, (LinkRow, Vec<(Ns, Ns)>)> = BTreeMap::new();
-    let mut keys = Vec::with_capacity(records.proxy_ops.len());
-    let mut of_steps: Vec<Vec<(Ns, Ns)>> = vec![Vec::new(); records.proxy_ops.len()];
+    let mut rows: BTreeMap<Link, Moved> = BTreeMap::new();
+    // By proxy operation: the spans of its steps, and whether a step has none.
+    let mut of_steps: Vec<(Vec<(Ns, Ns)>, bool)> = vec![(Vec::new(), false); records.proxy_ops.len()];
     for step in &records.proxy_steps {
-        if let (Some(spans), Some(span)) = (of_steps.get_mut(step.proxy_op), step.start.zip(step.end)) {
-            spans.push(span);
+        let Some((spans, lacks)) = of_steps.get_mut(step.proxy_op) else { continue };
+        match step.start.zip(step.end) {
+            Some(span) => spans.push(span),
+            None => *lacks = true,
         }
     }
-    for (op, spans) in records.proxy_ops.iter().zip(of_steps) {
+    for (op, (mut spans, lacks)) in records.proxy_ops.iter().zip(of_steps) {
         let key = (groups.of_operation(records, op.operation), op.place, op.peer, op.channel, op.is_send);
-        let (row, busy) = rows.entry(key).or_default();
+        let Moved { row, spans: of_link, bytes } = rows.entry(key).or_default();
         row.operations += 1;
         if let Some(bytes) = op.bytes {
             row.bytes = Some(row.bytes.unwrap_or(0).saturating_add(bytes));
         }
-        match op.start.zip(op.end) {
-            Some(whole) if spans.is_empty() => busy.push(whole),
-            _ => busy.extend(spans),
+        let whole = op.start.zip(op.end);
+        spans.extend(whole.filter(|_| lacks || spans.is_empty()));
+        let is_whole = op.bytes.is_some() && !spans.is_empty() && (!lacks || whole.is_some());
+        if is_whole {
+            *bytes = bytes.saturating_add(op.bytes.unwrap_or_default());
         }
-        keys.push(key);
+        of_link[usize::from(!is_whole)].extend(spans);
     }
-    let row = |((group, rank, peer, channel, is_send), (row, spans)): (Link, (LinkRow, Vec<(Ns, Ns)>))| {
-        let busy = union(spans);
-        let bandwidth = |(bytes, busy): (u64, Ns)| (busy > Ns::ZERO).then(|| bytes as f64 / busy.as_f64());
+    let row = |((group, rank, peer, channel, is_send), moved): (Link, Moved)| {
+        let Moved { row, spans: [mut spans, others], bytes } = moved;
+        let timed = union(&mut spans).filter(|timed| *timed > Ns::ZERO);
+        spans.extend(others);
         LinkRow {
             communicator: groups.key(group),
             rank,
             peer,
             channel,
             direction: if is_send { "send" } else { "receive" },
-            gb_per_s: row.bytes.zip(busy).and_then(bandwidth),
-            busy,
+            gb_per_s: timed.map(|timed| bytes as f64 / timed.as_f64()),
+            busy: union(&mut spans),
             ..row
         }
     };
@@ -96,13 +112,13 @@ pub(super) fn of(records: &Records, groups: &Groups) -> Vec<LinkRow> {
 }
 
 /// How long at least one of some spans lasted; `None` if there are none.
-fn union(mut spans: Vec<(Ns, Ns)>) -> Option<Ns> {
+fn union(spans: &mut [(Ns, Ns)]) -> Option<Ns> {
     spans.sort();
     let mut reached = spans.first()?.0;
     let mut busy = Ns::ZERO;
     for (start, end) in spans {
-        busy += (end - start.max(reached)).max(Ns::ZERO);
-        reached = reached.max(end);
+        busy += (*end - reached.max(*start)).max(Ns::ZERO);
+        reached = reached.max(*end);
     }
     Some(busy)
 }
@@ -154,11 +170,42 @@ fn point_to_point(operation: &Operation, communicator: Option<&Communicator>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::records::ProxyStep;
 
     #[test]
     fn overlapping_steps_are_busy_once() {
-        let spans = |spans: &[(i64, i64)]| union(spans.iter().map(|(a, b)| (Ns(*a), Ns(*b))).collect());
+        let spans = |spans: &[(i64, i64)]| {
+            let mut spans: Vec<(Ns, Ns)> = spans.iter().map(|(a, b)| (Ns(*a), Ns(*b))).collect();
+            union(&mut spans)
+        };
         assert_eq!(spans(&[(0, 10), (5, 12), (20, 25), (21, 22)]), Some(Ns(17)));
         assert_eq!((spans(&[]), spans(&[(3, 3)])), (None, Some(Ns::ZERO)));
+    }
+    /// What has no end counts to the bytes of a link, and not to its bandwidth.
+    #[test]
+    fn a_bandwidth_is_of_what_has_both_bytes_and_time() {
+        let op = |bytes, end| ProxyOp { bytes, start: Some(Ns(0)), end, ..ProxyOp::default() };
+        let step = |proxy_op, start, end: Option<i64>| ProxyStep {
+            proxy_op,
+            start: Some(Ns(start)),
+            end: end.map(Ns),
+            ..ProxyStep::default()
+        };
+        let found = |proxy_ops: Vec<ProxyOp>, proxy_steps: Vec<ProxyStep>| {
+            let mut records = Records::default();
+            (records.proxy_ops, records.proxy_steps) = (proxy_ops, proxy_steps);
+            let [row] = &of(&records, &Groups::of(&records))[..] else { panic!("one link") };
+            (row.bytes, row.busy, row.gb_per_s)
+        };
+        // 100 bytes in 50 ns; 900 in a time that nobody knows.
+        let whole = (Some(1_000), Some(Ns(50)), Some(2.0));
+        assert_eq!(found(vec![op(Some(100), Some(Ns(50))), op(Some(900), None)], vec![]), whole);
+        let busy = (Some(1_000), Some(Ns(70)), Some(2.0));
+        let steps = vec![step(0, 0, Some(50)), step(1, 60, Some(80)), step(1, 80, None)];
+        assert_eq!(found(vec![op(Some(100), None), op(Some(900), None)], steps), busy);
+        // A step without an end, of an operation that has one.
+        let steps = vec![step(0, 0, Some(10)), step(0, 10, None)];
+        assert_eq!(found(vec![op(Some(100), Some(Ns(50)))], steps), (Some(100), Some(Ns(50)), Some(2.0)));
+        assert_eq!(found(vec![op(None, Some(Ns(50)))], vec![]), (None, Some(Ns(50)), None));
     }
 }

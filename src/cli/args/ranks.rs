@@ -54,7 +54,7 @@ pub(crate) struct Ranks {
     #[command(flatten)]
     pub(crate) climbing: Climbing,
 
-    /// Say which rank a trace is where neither it nor its name does: 3=node1.json.gz. Repeatable
+    /// Say which rank a trace, or a file of records, is where neither it nor its name does: 3=node1.json.gz. Repeatable
     #[arg(long, value_name = "RANK=TRACE", value_parser = parse_rank, help_heading = "Input")]
     pub(crate) rank: Vec<RankOf>,
 

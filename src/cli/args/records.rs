@@ -29,6 +29,8 @@ pub(crate) struct Records {
     pub(crate) files: Vec<PathBuf>,
 
     /// Form of the answer: text, table, json or csv
+    ///
+    /// csv has the operations alone; where there are none but flow files, the bytes from rank to rank. table and json have everything.
     #[arg(long, value_name = "FORM", value_enum, default_value_t = RecordsFormat::Text, hide_possible_values = true)]
     pub(crate) format: RecordsFormat,
 

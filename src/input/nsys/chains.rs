@@ -42,6 +42,8 @@ impl Chains {
             Ok(true)
         })?;
         frames.sort_unstable();
+        // Else one chain could be the whole table, for each call that names it.
+        frames.dedup_by_key(|frame| (frame.chain, frame.height));
         Ok(Chains(frames))
     }
 

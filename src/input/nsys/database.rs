@@ -14,7 +14,8 @@ use rusqlite::{Connection, OpenFlags};
 use tempfile::{NamedTempFile, TempPath};
 
 use super::process::{self, Process};
-use super::tables::{Table, Tables};
+use super::strings::STRINGS;
+use super::tables::{Table, Tables, corrupt};
 use crate::error::Error;
 use crate::input::format::{Fit, Format, Reader};
 use crate::input::limit::{Budget, Limited, failure};
@@ -25,8 +26,8 @@ const MAGIC: &[u8] = b"SQLite format 3\0";
 pub(in crate::input) const FORMAT: Format =
     Format { sniff: |head| Fit::sure_if(head.starts_with(MAGIC)), reader: Reader::Database };
 
-/// The table that every export has.
-const STRINGS: &str = "StringIds";
+/// The most processes of an export. A machine has some for each of its GPUs, and each is read by itself.
+const PROCESSES: usize = 1024;
 
 /// Tables of the databases that this program exports.
 const OURS: [&str; 2] = ["kernel_launch", "call_path"];
@@ -59,9 +60,10 @@ pub(in crate::input) fn open(name: &str, source: Source, budget: &Budget) -> Res
                 .to_owned(),
         );
     }
-    if !export.tables.has(STRINGS) {
+    if !export.tables.has(STRINGS.name) {
         return not_a_trace(format!(
-            "this is an SQLite database, and not an export of Nsight Systems: it has no table {STRINGS}"
+            "this is an SQLite database, and not an export of Nsight Systems: it has no table {}",
+            STRINGS.name
         ));
     }
     let mut found = export.processes(process::OF_GPU)?;
@@ -107,10 +109,14 @@ impl Export {
         let mut found = BTreeSet::new();
         let mut is_empty = true;
         for table in tables {
-            let of_table = self.tables.processes(&self.connection, table);
+            let of_table = self.tables.processes(&self.connection, table, self.bytes);
             found.extend(of_table.map_err(|error| self.damaged(&error))?);
             let rows = self.tables.rows(&self.connection, table);
             is_empty &= rows.map_err(|error| self.damaged(&error))? == 0;
+        }
+        if found.len() > PROCESSES {
+            let message = format!("it names {} processes, more than {PROCESSES}", found.len());
+            return Err(self.damaged(&corrupt(&message)));
         }
         // Rows that name no process are of the only one.
         if found.is_empty() && !is_empty {

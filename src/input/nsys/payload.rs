@@ -27,6 +27,11 @@ const HEADER: usize = 32;
 const SCHEMA_AT: usize = 8;
 const LENGTH_AT: usize = 16;
 
+/// How many fields of a payload are read, and the longest JSON that is. Many rows may have one text and one schema, so that a small file
+/// could have more of them than any memory holds. NCCL's payloads have three fields.
+const FIELDS: usize = 64;
+const LONGEST: usize = 16 * 1024;
+
 /// Types from here on are schemas and enumerations of the program itself.
 const OWN_TYPES: i64 = 1 << 24;
 
@@ -99,7 +104,7 @@ impl Payloads {
             bytes.get(SCHEMA_AT..SCHEMA_AT + 4).and_then(|four| Some(u32::from_le_bytes(four.try_into().ok()?)));
         let entries = schema.and_then(|schema| self.schemas.get(&(domain, i64::from(schema))));
         let (Some(payload), Some(entries)) = (payload, entries) else { return false };
-        for entry in entries.values() {
+        for entry in entries.values().take(FIELDS) {
             let Some(value) = value(entry.kind, payload.get(entry.offset..).unwrap_or_default()) else { continue };
             let word = match value {
                 Number::Int(number) => self.words.get(&(domain, entry.kind)).and_then(|words| words.get(&number)),
@@ -122,8 +127,11 @@ impl Payloads {
 
 /// Adds a payload in JSON to arguments. Returns whether it could be read.
 pub(super) fn json(bytes: &[u8], args: &mut ArgList) -> bool {
+    if bytes.len() > LONGEST {
+        return false;
+    }
     let Ok(Value::Object(fields)) = serde_json::from_slice(bytes) else { return false };
-    for (name, value) in &fields {
+    for (name, value) in fields.iter().take(FIELDS) {
         let text;
         push(
             args,

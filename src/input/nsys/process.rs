@@ -13,7 +13,7 @@ use super::payload::{self, Payloads};
 use super::spans::Clock;
 use super::strings::Strings;
 use super::summary::{Item, Summary};
-use super::tables::{Fields, Table};
+use super::tables::{Fields, Owner, Table};
 use super::{calls, memory, names};
 use crate::damage::Damage;
 use crate::error::Error;
@@ -142,15 +142,15 @@ impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
         let wants_args = wanted == ArgsWanted::All;
         let (at, count) = *place;
         let bytes = export.bytes / count + if at == 0 { export.bytes % count } else { 0 };
-        let mut rows = 0;
+        let mut rows: u64 = 0;
         for table in &TABLES {
-            rows += export.tables.rows(&export.connection, table)?;
+            rows = rows.saturating_add(export.tables.rows(&export.connection, table)?);
         }
         Ok(Reader {
             export,
             id: *id,
             clock: Clock { start: export.start()? },
-            strings: Strings::new(&export.connection),
+            strings: Strings::new(export)?,
             chains: Chains::of(export)?,
             payloads: if wants_args { Payloads::of(export)? } else { Payloads::default() },
             domains: Domains::new(),
@@ -167,23 +167,27 @@ impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
         if self.wants_args {
             self.each(&NVTX, Self::domain)?;
         }
-        self.each(&NVTX, Self::range)?;
-        self.each(&CALLS, Self::call)?;
-        self.each(&KERNELS, Self::kernel)?;
-        self.each(&COPIES, Self::copy)?;
-        self.each(&FILLS, Self::fill)?;
-        self.each(&GRAPHS, Self::graph)?;
+        let mut of_none = self.each(&NVTX, Self::range)?;
+        of_none += self.each(&CALLS, Self::call)?;
+        of_none += self.each(&KERNELS, Self::kernel)?;
+        of_none += self.each(&COPIES, Self::copy)?;
+        of_none += self.each(&FILLS, Self::fill)?;
+        of_none += self.each(&GRAPHS, Self::graph)?;
+        // They are no more of the first than of another, but have to be counted once.
+        if self.place.0 == 0 {
+            (0..of_none).for_each(|_| self.summary.damage.count(Damage::IncompleteEvent, None));
+        }
         self.output.end();
         Ok(())
     }
 
-    /// Calls `read` with each row of a table that is of this process.
-    fn each(&mut self, table: &Table, read: fn(&mut Self, &Fields<'_>) -> Result<()>) -> Result<()> {
+    /// Calls `read` with each row of a table that is of this process. Returns how many rows are of none.
+    fn each(&mut self, table: &Table, read: fn(&mut Self, &Fields<'_>) -> Result<()>) -> Result<u64> {
         if self.output.is_stopped {
-            return Ok(());
+            return Ok(0);
         }
-        let (export, id) = (self.export, self.id);
-        export.tables.each(&export.connection, table, Some(id), export.bytes, |row| {
+        let (export, owner) = (self.export, Owner { id: self.id, is_only: self.place.1 == 1 });
+        export.tables.each(&export.connection, table, Some(owner), export.bytes, |row| {
             read(self, &row)?;
             self.rows.0 += 1;
             if self.rows.0.is_multiple_of(REPORTED) {
@@ -206,7 +210,8 @@ impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
             let (Some(thread), Some(name)) = (row.number(0), reader.strings.get(row.number(1))?) else { return Ok(()) };
             reader.output.name(names::thread(thread), Kind::ThreadName(Cow::Borrowed(&name)));
             Ok(())
-        })
+        })?;
+        Ok(())
     }
 
     fn domain(&mut self, row: &Fields<'_>) -> Result<()> {
@@ -354,7 +359,7 @@ impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
     fn work(&mut self, row: &Fields<'_>, name: &str, category: &'static str, more: impl FnOnce(&mut ArgList)) {
         let Some((at, dur)) = self.clock.span(row.number(0), row.number(1), &mut self.summary.damage) else { return };
         let id = |at: usize| row.number(at).unwrap_or(0).max(0);
-        let place = (id(2) as u32, id(3) as u32);
+        let place = [id(2), id(3)].map(|number| u32::try_from(number).unwrap_or(u32::MAX)).into();
         let (correlation, graph_node_id) = (id(4), id(6));
         let graph_id = if graph_node_id == 0 { 0 } else { id(5) };
         self.output.args.clear();

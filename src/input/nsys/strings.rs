@@ -3,35 +3,69 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use rusqlite::{Connection, OptionalExtension, Result};
+use rusqlite::{OptionalExtension, Result};
+
+use super::database::Export;
+use super::tables::{TEXT_FACTOR, Table, corrupt};
+
+/// The table that every export has.
+pub(super) const STRINGS: Table = Table { name: "StringIds", columns: &["id", "value"], process: None };
+
+type Text = Option<Rc<str>>;
 
 /// Looks up texts, each once: an export may have millions that no event uses.
 pub(super) struct Strings<'e> {
-    connection: &'e Connection,
-    known: HashMap<i64, Option<Rc<str>>, foldhash::fast::FixedState>,
+    export: &'e Export,
+    known: HashMap<i64, Text, foldhash::fast::FixedState>,
+    /// Whether all are known. Where the number is no key each look-up would read the whole table.
+    is_whole: bool,
+    /// How many bytes of text were looked up.
+    bytes: u64,
 }
 
 impl<'e> Strings<'e> {
-    /// For a database with the table `StringIds`.
-    pub(super) fn new(connection: &'e Connection) -> Self {
-        Strings { connection, known: HashMap::default() }
+    /// Those of an export.
+    ///
+    /// # Errors
+    /// Those of SQLite.
+    pub(super) fn new(export: &'e Export) -> Result<Self> {
+        let sql = "SELECT max(pk) FROM pragma_table_info(?1) WHERE name = 'id'";
+        let key: Option<i64> = export.connection.query_row(sql, [STRINGS.name], |row| row.get(0))?;
+        let is_whole = key != Some(1);
+        let mut known: HashMap<i64, Text, foldhash::fast::FixedState> = HashMap::default();
+        if is_whole {
+            export.tables.each(&export.connection, &STRINGS, None, export.bytes, |row| {
+                if let Some(id) = row.number(0) {
+                    known.entry(id).or_insert_with(|| row.bytes(1).and_then(text));
+                }
+                Ok(true)
+            })?;
+        }
+        Ok(Strings { export, known, is_whole, bytes: 0 })
     }
 
     /// The text with a number.
     ///
     /// # Errors
     /// Those of SQLite.
-    pub(super) fn get(&mut self, id: Option<i64>) -> Result<Option<Rc<str>>> {
+    pub(super) fn get(&mut self, id: Option<i64>) -> Result<Text> {
         let Some(id) = id else { return Ok(None) };
         if let Some(known) = self.known.get(&id) {
             return Ok(known.clone());
         }
-        let mut statement = self.connection.prepare_cached("SELECT value FROM StringIds WHERE id = ?1")?;
-        let bytes = |row: &rusqlite::Row<'_>| Ok(row.get_ref(0)?.as_bytes().map(<[u8]>::to_vec).unwrap_or_default());
-        let text: Option<Vec<u8>> = statement.query_row([id], bytes).optional()?;
-        let text = text.filter(|text| !text.is_empty()).map(|text| Rc::from(String::from_utf8_lossy(&text)));
-        self.known.insert(id, text.clone());
-        Ok(text)
+        if self.is_whole {
+            return Ok(None);
+        }
+        let mut statement = self.export.connection.prepare_cached("SELECT value FROM StringIds WHERE id = ?1")?;
+        let bytes = |row: &rusqlite::Row<'_>| Ok(row.get_ref(0)?.as_bytes().ok().and_then(text));
+        let found = statement.query_row([id], bytes).optional()?.flatten();
+        self.bytes += found.as_ref().map_or(0, |text| text.len() as u64);
+        // Texts that share their pages come from a damaged file.
+        if self.bytes > self.export.bytes.saturating_mul(TEXT_FACTOR) {
+            return Err(corrupt("StringIds has more text than the file has bytes"));
+        }
+        self.known.insert(id, found.clone());
+        Ok(found)
     }
 
     /// The first of several numbers that has a text.
@@ -46,4 +80,8 @@ impl<'e> Strings<'e> {
         }
         Ok(None)
     }
+}
+
+fn text(bytes: &[u8]) -> Text {
+    Some(bytes).filter(|bytes| !bytes.is_empty()).map(|bytes| Rc::from(String::from_utf8_lossy(bytes)))
 }

@@ -1,12 +1,14 @@
 //! Which tables and columns a database has, and reading their rows.
 //!
 //! Only plain tables are read, and only columns that are stored: a view or a computed column may be a program that never ends. A file
-//! has fewer rows than bytes, so more rows than that come from a damaged tree of pages.
+//! has fewer rows than bytes, so more rows than that come from a damaged tree of pages; so does more text. Rows of other processes are
+//! left out here and not by SQLite, so that they count, too.
 
-use std::collections::{HashMap, HashSet};
+use std::cell::Cell;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, Result, Row, ToSql};
+use rusqlite::{Connection, Result, Row};
 
 /// A table of the export, with the columns that are read. Those that it does not have are null.
 pub(super) struct Table {
@@ -18,6 +20,18 @@ pub(super) struct Table {
 
 /// The bits of a `globalTid` below those of the process.
 pub(super) const THREAD_BITS: u32 = 24;
+
+/// A process whose rows are read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Owner {
+    /// Its number, with those of its machine.
+    pub(super) id: i64,
+    /// Whether there is no other, so that rows which name no process are its own.
+    pub(super) is_only: bool,
+}
+
+/// SQLite gives texts that are stored in UTF-16 with up to one and a half times as many bytes.
+pub(super) const TEXT_FACTOR: u64 = 2;
 
 /// The tables of a database and their columns.
 #[derive(Debug)]
@@ -41,24 +55,22 @@ impl Tables {
         self.0.contains_key(table)
     }
 
-    fn has_column(&self, table: &str, column: &str) -> bool {
-        self.0.get(table).is_some_and(|columns| columns.contains(column))
+    /// The column of a table that says which process a row is of. Exports of before 2020 say of no kernel which it is of. Then all belong to
+    /// each.
+    fn process(&self, table: &Table) -> Option<&'static str> {
+        table.process.filter(|column| self.0.get(table.name).is_some_and(|columns| columns.contains(*column)))
     }
 
-    /// The statement that reads a table, in the order of the file; with the number of the process as its parameter if one is asked
-    /// for. `None` if there is no such table.
-    fn select(&self, table: &Table, of_process: bool) -> Option<String> {
+    /// The statement that reads a table, in the order of the file; the process comes after the columns. `None` if there is no such table.
+    fn select(&self, table: &Table) -> Option<String> {
         let there = self.0.get(table.name)?;
-        let column = |name: &&str| if there.contains(*name) { format!("\"{name}\"") } else { "NULL".to_owned() };
-        let columns: Vec<String> = table.columns.iter().map(column).collect();
-        let of = table.process.filter(|_| of_process);
-        // Exports of before 2020 say of no kernel which process it is of. Then all belong to each.
-        let of = of.filter(|column| there.contains(*column));
-        let condition = of.map_or(String::new(), |column| format!(" WHERE \"{column}\" >> {THREAD_BITS} = ?1"));
-        Some(format!("SELECT {} FROM \"{}\"{condition} ORDER BY rowid", columns.join(", "), table.name))
+        let column = |name: &str| if there.contains(name) { format!("\"{name}\"") } else { "NULL".to_owned() };
+        let columns: Vec<String> = table.columns.iter().copied().chain(self.process(table)).map(column).collect();
+        Some(format!("SELECT {} FROM \"{}\" ORDER BY rowid", columns.join(", "), table.name))
     }
 
-    /// Calls `each` with every row of a table, of one process if one is given, until that returns false. `bytes` is the file's size.
+    /// Calls `each` with every row of a table, of one process if one is given, until that returns false. `bytes` is the file's size. Returns
+    /// how many rows were left out because they name no process, and there are several.
     ///
     /// # Errors
     /// Those of SQLite and of `each`.
@@ -66,40 +78,47 @@ impl Tables {
         &self,
         connection: &Connection,
         table: &Table,
-        process: Option<i64>,
+        owner: Option<Owner>,
         bytes: u64,
         mut each: impl FnMut(Fields<'_>) -> Result<bool>,
-    ) -> Result<()> {
-        let Some(select) = self.select(table, process.is_some()) else { return Ok(()) };
+    ) -> Result<u64> {
+        let Some(select) = self.select(table) else { return Ok(0) };
+        let owner = owner.filter(|_| self.process(table).is_some());
         let mut statement = connection.prepare(&select)?;
-        let process = process.filter(|_| statement.parameter_count() > 0);
-        let parameters: &[&dyn ToSql] = match &process {
-            Some(process) => &[process],
-            None => &[],
-        };
-        let (mut rows, mut count) = (statement.query(parameters)?, 0);
+        let (mut rows, mut count, mut of_none, text) = (statement.query([])?, 0, 0, Cell::new(0));
         while let Some(row) = rows.next()? {
             count += 1;
             if count > bytes {
                 return Err(corrupt(&format!("{} has more rows than the file has bytes", table.name)));
             }
-            if !each(Fields(row))? {
+            let fields = Fields { row, text: &text };
+            let is_own = match (owner, fields.process(table)) {
+                (None, _) => true,
+                (Some(owner), Some(id)) => id == owner.id,
+                (Some(owner), None) => owner.is_only,
+            };
+            of_none += u64::from(!is_own && fields.process(table).is_none());
+            if is_own && !each(fields)? {
                 break;
             }
+            if text.get() > bytes.saturating_mul(TEXT_FACTOR) {
+                return Err(corrupt(&format!("{} has more text than the file has bytes", table.name)));
+            }
         }
-        Ok(())
+        Ok(of_none)
     }
 
     /// The numbers of the processes of a table's rows; none if it does not say.
-    pub(super) fn processes(&self, connection: &Connection, table: &Table) -> Result<Vec<i64>> {
-        let Some(column) = table.process.filter(|column| self.has_column(table.name, column)) else {
-            return Ok(Vec::new());
-        };
-        let sql = format!(
-            "SELECT DISTINCT \"{column}\" >> {THREAD_BITS} FROM \"{}\" WHERE \"{column}\" IS NOT NULL",
-            table.name
-        );
-        connection.prepare(&sql)?.query_map([], |row| row.get(0))?.collect()
+    pub(super) fn processes(&self, connection: &Connection, table: &Table, bytes: u64) -> Result<BTreeSet<i64>> {
+        let mut found = BTreeSet::new();
+        let only_process = Table { columns: &[], ..*table };
+        if self.process(table).is_some() {
+            self.each(connection, &only_process, None, bytes, |row| {
+                found.extend(row.process(&only_process));
+                Ok(true)
+            })?;
+        }
+        Ok(found)
     }
 
     /// At most how many rows a table has: its highest row number.
@@ -114,23 +133,27 @@ impl Tables {
 }
 
 /// SQLite's error for a damaged file, with a message of our own.
-fn corrupt(message: &str) -> rusqlite::Error {
+pub(super) fn corrupt(message: &str) -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT), Some(message.to_owned()))
 }
 
 /// The fields of a row, by their place among [`Table::columns`]. What is not of the type that is asked for counts as null.
-pub(super) struct Fields<'r>(&'r Row<'r>);
+pub(super) struct Fields<'r> {
+    row: &'r Row<'r>,
+    /// Counts the bytes of the texts that are asked for.
+    text: &'r Cell<u64>,
+}
 
 impl<'r> Fields<'r> {
     pub(super) fn number(&self, at: usize) -> Option<i64> {
-        match self.0.get_ref(at) {
+        match self.row.get_ref(at) {
             Ok(ValueRef::Integer(number)) => Some(number),
             _ => None,
         }
     }
 
     pub(super) fn real(&self, at: usize) -> Option<f64> {
-        match self.0.get_ref(at) {
+        match self.row.get_ref(at) {
             Ok(ValueRef::Real(number)) => Some(number),
             _ => None,
         }
@@ -138,9 +161,67 @@ impl<'r> Fields<'r> {
 
     /// The bytes of a text or of binary data; nothing if they are empty.
     pub(super) fn bytes(&self, at: usize) -> Option<&'r [u8]> {
-        match self.0.get_ref(at) {
-            Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) if !bytes.is_empty() => Some(bytes),
+        match self.row.get_ref(at) {
+            Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) if !bytes.is_empty() => {
+                self.text.set(self.text.get().saturating_add(bytes.len() as u64));
+                Some(bytes)
+            }
             _ => None,
         }
+    }
+
+    /// The number of the process, which follows the columns of the table.
+    fn process(&self, table: &Table) -> Option<i64> {
+        self.number(table.columns.len()).map(|global| global >> THREAD_BITS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROWS: Table = Table { name: "rows", columns: &["value"], process: Some("globalTid") };
+
+    fn database() -> (Connection, Tables) {
+        let connection = Connection::open_in_memory().unwrap();
+        let sql = "CREATE TABLE rows (value TEXT, globalTid INTEGER);
+                   INSERT INTO rows VALUES ('abcd', 1 << 24), ('abcd', 2 << 24), ('abcd', NULL), ('abcd', 'x')";
+        connection.execute_batch(sql).unwrap();
+        let tables = Tables::of(&connection).unwrap();
+        (connection, tables)
+    }
+
+    fn count(owner: Option<Owner>, bytes: u64) -> Result<u64> {
+        let (connection, tables) = database();
+        let mut found = 0;
+        tables.each(&connection, &ROWS, owner, bytes, |row| {
+            found += u64::from(row.bytes(0).is_some());
+            Ok(true)
+        })?;
+        Ok(found)
+    }
+
+    #[test]
+    fn rows_that_name_no_process_are_of_the_only_one() {
+        let (connection, tables) = database();
+        assert_eq!(tables.processes(&connection, &ROWS, 100).unwrap(), BTreeSet::from([1, 2]));
+        for (owner, want) in [
+            (None, 4),
+            (Some(Owner { id: 1, is_only: false }), 1),
+            (Some(Owner { id: 1, is_only: true }), 3),
+            (Some(Owner { id: 0, is_only: true }), 2),
+        ] {
+            assert_eq!(count(owner, 100).unwrap(), want, "{owner:?}");
+        }
+    }
+
+    #[test]
+    fn there_is_no_more_than_the_file_can_hold() {
+        assert_eq!(count(None, 8).unwrap(), 4);
+        let failed = |owner, bytes| count(owner, bytes).unwrap_err().to_string();
+        assert_eq!(failed(None, 7), "rows has more text than the file has bytes");
+        assert_eq!(failed(None, 1), "rows has more text than the file has bytes");
+        // Rows of another process count.
+        assert_eq!(failed(Some(Owner { id: 9, is_only: false }), 3), "rows has more rows than the file has bytes");
     }
 }

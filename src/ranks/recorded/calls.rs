@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use super::whose::Whose;
 use crate::operation::{Counts, Operation, Source};
 use crate::records::Records;
 use crate::time::Ns;
@@ -94,18 +95,20 @@ impl Calls {
         let mut calls = Calls::default();
         let mut kinds: HashMap<CallKind, u32> = HashMap::new();
         let mut streams: HashMap<(u32, Option<usize>, Option<u64>), usize> = HashMap::new();
-        let users = users(records);
-        let source = fullest(records);
-        for operation in &records.operations {
+        let whose = Whose::of(records);
+        let ranks: Vec<Option<u32>> = (0..records.operations.len()).map(|at| whose.rank(records, at)).collect();
+        let users = users(records, &ranks);
+        let source = fullest(records, &ranks);
+        for (operation, rank) in records.operations.iter().zip(ranks) {
             let Some(time) = operation.enqueued else { continue };
-            if operation.rank.is_some() && Some(operation.source) != source {
-                calls.of_other_sources += 1;
-                continue;
-            }
-            let Some(rank) = operation.rank.map(|rank| rank.0) else {
+            let Some(rank) = rank else {
                 calls.without_rank += 1;
                 continue;
             };
+            if Some(operation.source) != source {
+                calls.of_other_sources += 1;
+                continue;
+            }
             let kind = kind_of(operation);
             let next = kinds.len() as u32;
             let kind = *kinds.entry(kind).or_insert_with_key(|kind| {
@@ -146,19 +149,24 @@ impl Calls {
 }
 
 /// The source with the most calls of known rank. Sources know communicators and streams by different names, so that one call would be two.
-fn fullest(records: &Records) -> Option<Source> {
+fn fullest(records: &Records, ranks: &[Option<u32>]) -> Option<Source> {
     let mut calls: BTreeMap<Source, u64> = BTreeMap::new();
-    let of_rank = |operation: &&Operation| operation.enqueued.is_some() && operation.rank.is_some();
-    records.operations.iter().filter(of_rank).for_each(|of| *calls.entry(of.source).or_default() += 1);
+    for (operation, rank) in records.operations.iter().zip(ranks) {
+        if operation.enqueued.is_some() && rank.is_some() {
+            *calls.entry(operation.source).or_default() += 1;
+        }
+    }
     calls.into_iter().max_by_key(|(source, calls)| (*calls, std::cmp::Reverse(*source))).map(|(source, _)| source)
 }
 
 /// By rank and stream: the communicator that uses it; `None` if there are several.
-fn users(records: &Records) -> HashMap<(u32, Option<u64>), Option<Option<usize>>> {
-    let mut users: HashMap<(u32, Option<u64>), Option<Option<usize>>> = HashMap::new();
-    for operation in records.operations.iter().filter(|operation| operation.counts == Counts::Stream) {
-        if let Some(rank) = operation.rank {
-            let user = users.entry((rank.0, operation.stream_handle)).or_insert(Some(operation.communicator));
+type Users = HashMap<(u32, Option<u64>), Option<Option<usize>>>;
+
+fn users(records: &Records, ranks: &[Option<u32>]) -> Users {
+    let mut users = Users::new();
+    for (operation, rank) in records.operations.iter().zip(ranks).filter(|(of, _)| of.counts == Counts::Stream) {
+        if let Some(rank) = rank {
+            let user = users.entry((*rank, operation.stream_handle)).or_insert(Some(operation.communicator));
             *user = user.filter(|user| *user == operation.communicator);
         }
     }

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::calls::Calls;
+use super::calls::{Calls, Stream};
 use super::groups::{CallGroup, Groups, Role, median};
-use super::lateness::{Lateness, host_offsets, of_group};
+use super::lateness::{Lateness, RankLateness, host_offsets, of_group};
 use super::layout::Layout;
 use super::outliers::{FEWEST, Judged, Outliers};
 use crate::records::Records;
@@ -109,7 +109,7 @@ pub struct EntryRank {
     /// The largest lag.
     #[serde(rename = "largest_lag_ns")]
     pub largest: Ns,
-    /// When the rank entered that call, on its own clock.
+    /// When the rank entered that call: on its own clock, less the offset of its host.
     #[serde(rename = "largest_at_ns")]
     pub largest_at: Ns,
     /// Its score in the statistic, and above which a rank is an outlier; `None` if it is not judged.
@@ -198,12 +198,11 @@ impl EntryReport {
             seen += group.streams.iter().map(|at| calls.streams[*at].calls.len() as u64).sum::<u64>();
             report.add(&calls, group, &offsets);
         }
-        let short = calls.calls
-            - (seen + groups.control_calls + groups.point_to_point_calls + groups.alone_calls).min(calls.calls);
         for (reason, count) in [
             ("sends and receives", groups.point_to_point_calls),
             ("barriers and flags", groups.control_calls),
-            ("on streams that no other rank has", groups.alone_calls + short),
+            ("on streams that no other rank has", groups.alone_calls),
+            ("on streams with few calls", groups.few_calls),
             ("that some rank of the group lacks", seen - report.compared),
             ("without a rank", calls.without_rank),
             ("of another source, which has fewer", calls.of_other_sources),
@@ -219,10 +218,12 @@ impl EntryReport {
             (true, _) => "hosts",
             (false, _) => "unknown",
         };
+        let offset = |rank: &u32| calls.hosts.get(rank).and_then(|host| offsets.get(host)).copied().unwrap_or_default();
+        let began = |stream: &Stream| Some(stream.calls.first()?.time - offset(&stream.rank));
+        let first = calls.streams.iter().filter_map(began).min();
         report.clock.hosts = offsets.into_iter().map(|(host, offset)| HostOffset { host, offset }).collect();
         report.has_numbers = calls.streams.iter().flat_map(|stream| &stream.calls).any(|call| call.number.is_some());
         report.judge();
-        let first = calls.streams.iter().filter_map(|stream| stream.calls.first()).map(|call| call.time).min();
         report.find_delays(first.unwrap_or_default());
         report
     }
@@ -232,7 +233,7 @@ impl EntryReport {
         let Lateness { calls: compared, ranks, is_one_clock } = lateness;
         let at = self.groups.len();
         self.compared += compared * group.ranks.len() as u64;
-        let mut not_judged = (compared < FEWEST_CALLS).then_some("its ranks have too few calls in common");
+        let is_few = compared < FEWEST_CALLS;
         for (member, row) in ranks.iter().enumerate() {
             let stream = calls.streams[group.streams[member]].handle;
             let rank = group.ranks[member];
@@ -250,14 +251,22 @@ impl EntryReport {
                 score: None,
                 limit: None,
             });
-            if !is_one_clock && row.is_one_sided && group.role != Role::Data {
-                self.clock.doubtful_ranks.push(rank);
-                not_judged = Some("a rank is later in nearly every call, which may be its clock");
-            }
         }
-        if group.role == Role::Data && !is_one_clock {
-            not_judged = Some("nothing says which of its ranks have one clock");
-        }
+        // Of few calls one is nearly each.
+        let has_other_clock =
+            |row: &RankLateness| !is_few && !is_one_clock && row.is_one_sided && group.role != Role::Data;
+        let doubtful = ranks.iter().zip(&group.ranks).filter(|(row, _)| has_other_clock(row));
+        let before = self.clock.doubtful_ranks.len();
+        self.clock.doubtful_ranks.extend(doubtful.map(|(_, rank)| *rank));
+        let not_judged = if is_few {
+            Some("its ranks have too few calls in common")
+        } else if group.role == Role::Data && !is_one_clock {
+            Some("nothing says which of its ranks have one clock")
+        } else if self.clock.doubtful_ranks.len() > before {
+            Some("a rank is later in nearly every call, which may be its clock")
+        } else {
+            None
+        };
         self.clock.doubtful_ranks.sort_unstable();
         self.clock.doubtful_ranks.dedup();
         let of_group = group.ranks.first().copied().unwrap_or_default();

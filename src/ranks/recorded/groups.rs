@@ -84,6 +84,8 @@ pub struct Groups {
     pub point_to_point_calls: u64,
     /// How many are on streams that no other rank has.
     pub alone_calls: u64,
+    /// How many are on streams with too few calls to be compared.
+    pub few_calls: u64,
 }
 
 impl Groups {
@@ -123,6 +125,8 @@ impl Groups {
     }
 
     fn infer(&mut self, calls: &Calls, collective: &[usize], p2p: &[usize]) {
+        let lengths = collective.iter().map(|at| calls.streams[*at].calls.len());
+        self.few_calls = lengths.filter(|length| *length < FEWEST_CALLS).sum::<usize>() as u64;
         let found = classes(calls, collective);
         if found.is_empty() {
             return;
@@ -197,10 +201,26 @@ fn classes(calls: &Calls, streams: &[usize]) -> Vec<Vec<usize>> {
     classes
 }
 
-/// Whether two streams have the same calls, but for some that are lost.
+/// Whether two streams have the same calls, but for some that are lost. The order is looked at where the numbers of each kind allow it:
+/// streams that differ from call to call take long to match.
 fn is_alike(a: &Stream, b: &Stream) -> bool {
     let (short, long) = (a.calls.len().min(b.calls.len()), a.calls.len().max(b.calls.len()));
-    short as f64 >= ALIKE * long as f64 && matched(a, b).len() as f64 >= ALIKE * long as f64
+    let is_enough = |alike: usize| alike as f64 >= ALIKE * long as f64;
+    is_enough(short) && is_enough(in_common(a, b)) && is_enough(matched(a, b).len())
+}
+
+/// How many calls two streams have in common, whatever their order.
+fn in_common(a: &Stream, b: &Stream) -> usize {
+    let mut counts: HashMap<u32, usize> = HashMap::new();
+    a.calls.iter().for_each(|call| *counts.entry(call.kind).or_default() += 1);
+    let has = |kind: u32| match counts.get_mut(&kind) {
+        Some(count) if *count > 0 => {
+            *count -= 1;
+            true
+        }
+        _ => false,
+    };
+    b.calls.iter().map(|call| call.kind).map(has).filter(|has| *has).count()
 }
 
 /// How many ranks the groups of the classes have, by their times; `None` if no size divides them clearly.
@@ -222,16 +242,16 @@ fn size_within(calls: &Calls, class: &[usize]) -> Option<usize> {
     if candidates.is_empty() {
         return None;
     }
-    let distances = distances(calls, class);
+    let distances = Distances::of(calls, class);
     let ratio_of = |size: usize| {
         let mut ratios: Vec<f64> = Vec::with_capacity(n);
-        for (at, of_rank) in distances.iter().enumerate() {
+        for at in 0..n {
             let own = at / size;
             let (mut inside, mut outside) = (0.0_f64, f64::INFINITY);
-            for (other, distance) in of_rank.iter().enumerate().filter(|(other, _)| *other != at) {
+            for (other, distance) in distances.from(at) {
                 match other / size == own {
-                    true => inside = inside.max(*distance),
-                    false => outside = outside.min(*distance),
+                    true => inside = inside.max(distance),
+                    false => outside = outside.min(distance),
                 }
             }
             ratios.push(if outside.is_finite() { outside / inside.max(1.0) } else { 0.0 });
@@ -243,25 +263,35 @@ fn size_within(calls: &Calls, class: &[usize]) -> Option<usize> {
     best.filter(|(_, ratio)| *ratio >= NEARER).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(size, _)| size)
 }
 
-/// By pair of streams: how much the difference of their times varies, in ns: its median absolute deviation.
-fn distances(calls: &Calls, class: &[usize]) -> Vec<Vec<f64>> {
-    let n = class.len();
-    let mut distances = vec![vec![f64::INFINITY; n]; n];
-    for a in 0..n {
-        for b in a + 1..n.min(a + NEAR) {
-            let (first, second) = (&calls.streams[class[a]], &calls.streams[class[b]]);
-            let pairs = matched(first, second);
-            let step = pairs.len().div_ceil(SAMPLES).max(1);
-            let difference = |(i, j): &(usize, usize)| first.calls[*i].time - second.calls[*j].time;
-            let mut differences: Vec<Ns> = pairs.iter().step_by(step).map(difference).collect();
-            let center = median(&mut differences);
-            let mut deviations: Vec<Ns> =
-                differences.iter().map(|of| Ns(of.0.saturating_sub(center.0).saturating_abs())).collect();
-            let distance = if deviations.is_empty() { f64::INFINITY } else { median(&mut deviations).0 as f64 };
-            (distances[a][b], distances[b][a]) = (distance, distance);
-        }
+/// By stream of a class and each of those after it that are near: how much the difference of their times varies, in ns: its median
+/// absolute deviation.
+struct Distances(Vec<Vec<f64>>);
+
+impl Distances {
+    fn of(calls: &Calls, class: &[usize]) -> Self {
+        let row = |at: usize| {
+            let near = &class[at + 1..class.len().min(at + NEAR)];
+            near.iter().map(|other| distance(&calls.streams[class[at]], &calls.streams[*other])).collect()
+        };
+        Distances((0..class.len()).map(row).collect())
     }
-    distances
+
+    /// The others near a stream, with their distances.
+    fn from(&self, at: usize) -> impl Iterator<Item = (usize, f64)> {
+        let before = (at.saturating_sub(NEAR - 1)..at).map(move |other| (other, self.0[other][at - other - 1]));
+        before.chain((at + 1..).zip(self.0[at].iter().copied()))
+    }
+}
+
+fn distance(a: &Stream, b: &Stream) -> f64 {
+    let pairs = matched(a, b);
+    let step = pairs.len().div_ceil(SAMPLES).max(1);
+    let difference = |(i, j): &(usize, usize)| a.calls[*i].time - b.calls[*j].time;
+    let mut differences: Vec<Ns> = pairs.iter().step_by(step).map(difference).collect();
+    let center = median(&mut differences);
+    let mut deviations: Vec<Ns> =
+        differences.iter().map(|of| Ns(of.0.saturating_sub(center.0).saturating_abs())).collect();
+    if deviations.is_empty() { f64::INFINITY } else { median(&mut deviations).as_f64() }
 }
 
 /// The median of some times, the middle of two; zero of none.

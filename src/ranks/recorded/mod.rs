@@ -11,3 +11,4 @@ pub mod layout;
 mod matched;
 pub mod outliers;
 pub mod parts;
+pub mod whose;

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::whose::Whose;
 use crate::operation::{Counts, Operation, Source};
 use crate::ranks::part::{Group, Kind, PartStack, RankPart, RankSource, Row, VERSION};
 use crate::records::Records;
@@ -36,14 +37,14 @@ impl RecordedParts {
     /// operations: their communicators have different names, so that one collective would be two.
     pub fn of(records: &Records) -> Self {
         let mut found = RecordedParts::default();
-        let ranks_of_files = ranks_of_files(records);
+        let whose = Whose::of(records);
         let mut by_source: BTreeMap<Source, BTreeMap<u32, Timed>> = BTreeMap::new();
         for (at, operation) in records.operations.iter().enumerate() {
             let Some((start, dur)) = times(operation) else {
                 found.without_times += 1;
                 continue;
             };
-            let Some(rank) = rank_of(records, at, &ranks_of_files) else {
+            let Some(rank) = whose.rank(records, at) else {
                 found.without_rank += 1;
                 continue;
             };
@@ -55,7 +56,7 @@ impl RecordedParts {
         let Some((source, by_rank)) = best else { return found };
         found.source = source;
         found.of_other_sources = all - operations(&by_rank);
-        let members = members(records, &ranks_of_files);
+        let members = members(records, &whose);
         let functions = functions(records);
         for (rank, mut rows) in by_rank {
             rows.sort_unstable();
@@ -72,51 +73,11 @@ fn times(operation: &Operation) -> Option<(Ns, Ns)> {
     Some((start, took))
 }
 
-/// By source: the communicator that all of its files have and that is larger than all others, or the only one. A rank in it is a rank of the
-/// job.
-fn whole_job(records: &Records, source: Source) -> Option<usize> {
-    let mut files: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
-    let mut all = BTreeSet::new();
-    for (operation, file) in records.operations.iter().zip(&records.file_of).filter(|(of, _)| of.source == source) {
-        all.insert(*file);
-        if let Some(communicator) = operation.communicator {
-            files.entry(communicator).or_default().insert(*file);
-        }
-    }
-    let size = |communicator: &usize| records.communicators.get(*communicator).and_then(|of| of.size);
-    let most = files.keys().filter_map(size).max();
-    let mut largest = files.iter().filter(|(communicator, _)| size(communicator) == most);
-    let (Some((communicator, of)), None) = (largest.next(), largest.next()) else { return None };
-    (*of == all).then_some(*communicator)
-}
-
-/// By file: the rank whose records it has, by its rank in the communicator of the whole job.
-fn ranks_of_files(records: &Records) -> HashMap<u32, u32> {
-    let sources: BTreeSet<Source> = records.operations.iter().map(|operation| operation.source).collect();
-    let whole: BTreeMap<Source, usize> =
-        sources.into_iter().filter_map(|source| Some((source, whole_job(records, source)?))).collect();
-    let mut ranks: HashMap<u32, Option<u32>> = HashMap::new();
-    for (operation, file) in records.operations.iter().zip(&records.file_of) {
-        let of_job = whole.get(&operation.source);
-        if of_job.is_some() && operation.communicator.as_ref() == of_job {
-            let rank = ranks.entry(*file).or_insert(operation.place);
-            // A file of several ranks is of none.
-            *rank = rank.filter(|rank| operation.place == Some(*rank));
-        }
-    }
-    ranks.into_iter().filter_map(|(file, rank)| Some((file, rank?))).collect()
-}
-
-fn rank_of(records: &Records, at: usize, ranks_of_files: &HashMap<u32, u32>) -> Option<u32> {
-    let own = records.operations[at].rank.map(|rank| rank.0);
-    own.or_else(|| ranks_of_files.get(records.file_of.get(at)?).copied())
-}
-
 /// By communicator: the ranks that it names, or else those that have operations of it.
-fn members(records: &Records, ranks_of_files: &HashMap<u32, u32>) -> Vec<Vec<u32>> {
+fn members(records: &Records, whose: &Whose) -> Vec<Vec<u32>> {
     let mut seen: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); records.communicators.len()];
     for (at, operation) in records.operations.iter().enumerate() {
-        let rank = rank_of(records, at, ranks_of_files);
+        let rank = whose.rank(records, at);
         if let (Some(communicator), Some(rank)) = (operation.communicator, rank) {
             seen[communicator].insert(rank);
         }

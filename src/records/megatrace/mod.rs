@@ -79,8 +79,7 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
         operation.communicator =
             hash.map(|hash| records.communicator(Communicator { hash: Some(hash), ..Communicator::default() }));
         if *keep != Keep::All {
-            let key = (operation.communicator, operation.rank, operation.collective.clone(), operation.bytes);
-            *counts.entry(key).or_default() += 1;
+            *counts.entry(key_of(&operation)).or_default() += 1;
         }
         if is_kept {
             records.push(operation);
@@ -88,11 +87,12 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
     }
     let mut counts: Vec<(CountKey, u64)> = counts.into_iter().collect();
     counts.sort();
-    records.calls.extend(counts.into_iter().map(|((communicator, rank, collective, bytes), count)| CallCount {
+    records.calls.extend(counts.into_iter().map(|((communicator, rank, collective, dtype, bytes), count)| CallCount {
         source: Source::Megatrace,
         communicator,
         rank,
         collective,
+        dtype,
         bytes,
         count,
         ..CallCount::default()
@@ -104,7 +104,11 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
     Ok(())
 }
 
-type CountKey = (Option<usize>, Option<RankId>, Option<Arc<str>>, Option<u64>);
+type CountKey = (Option<usize>, Option<RankId>, Option<Arc<str>>, Option<Arc<str>>, Option<u64>);
+
+fn key_of(of: &Operation) -> CountKey {
+    (of.communicator, of.rank, of.collective.clone(), of.dtype.clone(), of.bytes)
+}
 
 /// A rank with the hash of its group, or with its stream where it has none.
 type StreamKey = (Option<RankId>, Option<u64>, Option<u64>);

@@ -82,7 +82,7 @@ fn text(report: &EntryReport, limit: Option<usize>, screen: &Screen, out: &mut V
 pub fn verdict(report: &EntryReport, screen: &Screen) -> Vec<String> {
     let judged = report.groups.iter().filter(|group| group.not_judged.is_none()).count();
     if report.groups.is_empty() {
-        return vec!["No two ranks call the same collectives, so nothing is compared.".to_owned()];
+        return vec![no_group(report)];
     }
     if judged == 0 {
         return vec!["Whether a rank is slow cannot be judged: see below why.".to_owned()];
@@ -101,11 +101,23 @@ pub fn verdict(report: &EntryReport, screen: &Screen) -> Vec<String> {
     }
     let mut sentences: Vec<String> = named.iter().take(NAMED).map(|slow| slow_sentence(report, slow, screen)).collect();
     sentences.extend(delays(report));
-    let more: Vec<u32> = named.iter().skip(NAMED).map(|slow| slow.rank).collect();
+    let mut more: Vec<u32> = named.iter().skip(NAMED).map(|slow| slow.rank).collect();
+    more.sort_unstable();
     if !more.is_empty() {
         sentences.push(format!("Later than others in their place are also ranks {}.", ranges(&more)));
     }
     sentences
+}
+
+/// Why nothing is compared.
+fn no_group(report: &EntryReport) -> String {
+    match &report.ranks_here[..] {
+        [] => "Nothing says which rank of the job the calls are of, so nothing is compared.".to_owned(),
+        [one] => {
+            format!("Only calls of rank {one} are here, so nothing is compared: add the records of the other ranks.")
+        }
+        ranks => format!("None of the calls of ranks {} can be compared: see below why.", ranges(ranks)),
+    }
 }
 
 /// `Rank 2 enters NCCL late: a median 506 µs after rank 3 of its tensor parallel group, in 75.0 % of 9,191 calls (stream 0x…); …`
@@ -146,7 +158,11 @@ fn slow_sentence(report: &EntryReport, slow: &SlowRank, screen: &Screen) -> Stri
 
 /// `Once rank 4 came 2.478 s after its peers, 37.2 s after the first call; usual is 15 ms at most.`
 fn delays(report: &EntryReport) -> impl Iterator<Item = String> + '_ {
-    report.delays.iter().take(NAMED).map(|delay| {
+    let mut more: Vec<u32> = report.delays.iter().skip(NAMED).map(|delay| delay.rank).collect();
+    more.sort_unstable();
+    more.dedup();
+    let more = (!more.is_empty()).then(|| format!("Much later than usual were once also ranks {}.", ranges(&more)));
+    let named = report.delays.iter().take(NAMED).map(|delay| {
         let row = &report.ranks[delay.row];
         format!(
             "Once rank {} entered NCCL {} after its peers of {}, {} after the first call of the job; the usual rank is {} late at most.",
@@ -156,7 +172,8 @@ fn delays(report: &EntryReport) -> impl Iterator<Item = String> + '_ {
             duration(delay.after),
             duration(delay.usual)
         )
-    })
+    });
+    named.chain(more)
 }
 
 /// What to do first.
@@ -203,6 +220,9 @@ fn rank_table(report: &EntryReport, limit: Option<usize>, screen: &Screen, out: 
 
 /// How far the answer can be trusted.
 fn trust(report: &EntryReport) -> Vec<String> {
+    if report.groups.is_empty() {
+        return vec![calls(report)];
+    }
     let mut lines = Vec::new();
     if let Some(layout) = &report.layout {
         lines.push(format!(
@@ -211,8 +231,7 @@ fn trust(report: &EntryReport) -> Vec<String> {
             layout.tensor, layout.pipeline, layout.data
         ));
     }
-    let named = report.groups.iter().any(|group| group.role == Role::Named);
-    if !named && !report.groups.is_empty() {
+    if !report.groups.iter().any(|group| group.role == Role::Named) {
         lines.push("The records do not name their groups; all are inferred.".to_owned());
     }
     lines.push(clocks(report));
@@ -236,11 +255,7 @@ fn trust(report: &EntryReport) -> Vec<String> {
         let more = if groups.len() > 1 { format!(" and {} more", groups.len() - 1) } else { String::new() };
         lines.push(format!("Not judged: {first}{more}, because {why}."));
     }
-    let mut calls = format!("Calls: {} of {} compared", count(report.compared), count(report.calls));
-    for (reason, n) in &report.not_compared {
-        calls.push_str(&format!(", {} {reason}", count(*n)));
-    }
-    lines.push(calls + ".");
+    lines.push(calls(report));
     if !report.has_numbers {
         lines.push("The calls have no numbers: what was overwritten before it was written cannot be seen.".to_owned());
     }
@@ -255,6 +270,14 @@ fn trust(report: &EntryReport) -> Vec<String> {
     lines
 }
 
+fn calls(report: &EntryReport) -> String {
+    let mut line = format!("Calls: {} of {} compared", count(report.compared), count(report.calls));
+    for (reason, n) in &report.not_compared {
+        line.push_str(&format!(", {} {reason}", count(*n)));
+    }
+    line + "."
+}
+
 fn clocks(report: &EntryReport) -> String {
     match report.clock.method {
         "one-host" => "Clocks: all ranks are on one host.".to_owned(),
@@ -263,10 +286,12 @@ fn clocks(report: &EntryReport) -> String {
             let hosts = report.clock.hosts.iter().skip(1).take(LINES);
             let hosts: Vec<String> =
                 hosts.map(|host| format!("{} {}", visible(&host.host), signed(host.offset))).collect();
+            let more = report.clock.hosts.len().saturating_sub(LINES + 1);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             let first = report.clock.hosts.first().map_or_else(String::new, |host| visible(&host.host).into_owned());
             format!(
-                "Clocks: one offset for each host, by the median of its ranks, is subtracted; against {first}: {}. A host that is late as \
-                 a whole cannot be distinguished from its clock.",
+                "Clocks: one offset for each host, by the median of its ranks, is subtracted; against {first}: {}{more}. A host that is \
+                 late as a whole cannot be distinguished from its clock.",
                 hosts.join(", ")
             )
         }

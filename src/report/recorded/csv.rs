@@ -1,4 +1,5 @@
-//! What was recorded, for spreadsheets: a row for each row of the census, numbers without units; what is not known is empty.
+//! What was recorded, for spreadsheets: a row for each row of the census, numbers without units; what is not known is empty. A file has rows
+//! of one sort, so that the other tables are not in it.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -26,7 +26,7 @@ pub enum RecordsForm {
     Table,
     /// For programs: everything, by a schema.
     Json,
-    /// For spreadsheets: a row for each row of the tables.
+    /// For spreadsheets: a row for each row of the operations; of flow files alone for each pair of ranks.
     Csv,
 }
 
@@ -46,7 +46,7 @@ pub struct RecordsAnswer<'a> {
     pub report: &'a RecordsReport,
     /// What the files are called.
     pub name: &'a str,
-    /// How many rows of each table are shown; `None` for all, or for as many as fit a screen in text.
+    /// How many rows of each table are shown, in JSON of the census alone; `None` for all, or for as many as fit a screen in text.
     pub limit: Option<usize>,
     /// How it is shown to people.
     pub screen: Screen,

@@ -113,11 +113,11 @@ pub(super) fn sentence(diagnosis: &Diagnosis) -> String {
         Diagnosis::Hang { ranks } if ranks.is_empty() => "Ranks have done less than others of their group.".to_owned(),
         Diagnosis::Hang { ranks } => format!("The job hangs, or is held up, on {}.", some_ranks(ranks)),
         Diagnosis::MixedMethods { communicator, collective, bytes, methods } => {
-            let of_size = bytes.map_or(String::new(), |bytes| format!(" of {}", size(bytes)));
             let ways: Vec<String> =
                 methods.iter().map(|(method, ranks)| format!("{} on {}", visible(method), some_ranks(ranks))).collect();
             let group = communicator.as_deref().map_or(String::new(), |name| format!(" in {}", visible(name)));
-            format!("{}{of_size}{group} ran in {} ways: {}.", visible(collective), ways.len(), ways.join("; "))
+            let (collective, ways, n) = (visible(collective), ways.join("; "), ways.len());
+            format!("{collective} of {}{group} ran in {n} ways: {ways}.", size(*bytes))
         }
         Diagnosis::SlowChannel { communicator, rank: of, channel, channels, ratio } => format!(
             "Channel {channel} of {}{} takes {ratio:.2} times the mean of its {channels} channels.",
