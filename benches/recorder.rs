@@ -1,0 +1,2 @@
+//! Recorder.
+fn main() {}
