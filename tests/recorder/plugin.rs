@@ -9,14 +9,18 @@ use std::path::Path;
 
 use nccl_stacks_recorder_format::{Kind, Record, flag};
 
-use crate::driver::{COMM, Comm, Event, Plugin, Recording, SCENARIO, files, process, succeeded};
+use crate::driver::{COMM, Comm, Event, Plugin, Recording, SCENARIO, files, library, process, succeeded};
 use crate::plugin_cases as cases;
 
 /// Runs a scenario in a process and a folder of its own.
 fn scenario(name: &str, settings: &[(&str, &str)]) {
     let folder = tempfile::tempdir().unwrap();
     let mut process = process("plugin::a_process_of_its_own", name, folder.path());
-    succeeded(&process.envs(settings.iter().copied()).output().unwrap());
+    let said = succeeded(&process.envs(settings.iter().copied()).output().unwrap());
+    // Straight to standard error: the other output of a passing test is not shown.
+    let skipped: String =
+        said.lines().filter(|line| line.starts_with("SKIPPED")).map(|line| format!("{line}\n")).collect();
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), skipped.as_bytes());
 }
 
 /// Not a test of its own: what the processes of scenarios run.
@@ -175,6 +179,28 @@ fn a_job_hears_nothing_unless_it_asks() {
     assert_eq!(said(&[]), "");
     let lines = said(&[("NCCL_STACKS_LOG", "1")]);
     assert!(lines.lines().count() == 2 && lines.contains("profiler plugin v7: communicator 1, events 0x4e"), "{lines}");
+}
+
+#[test]
+fn events_call_neither_the_system_nor_an_allocator() {
+    scenario("sealed", &[]);
+    let Ok(output) = std::process::Command::new("nm").args(["-D", "--undefined-only", library()]).output() else {
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), b"SKIPPED: imports: there is no nm\n");
+        return;
+    };
+    let text = String::from_utf8(output.stdout).unwrap();
+    let imports: Vec<&str> =
+        text.lines().filter_map(|line| line.split_whitespace().last()?.split('@').next()).collect();
+    assert!(imports.contains(&"clock_gettime"), "{imports:?}");
+    let allocators = ["malloc", "calloc", "realloc", "free", "posix_memalign", "aligned_alloc"];
+    let found: Vec<&&str> = imports
+        .iter()
+        .filter(|name| {
+            allocators.contains(name)
+                || ["mutex", "rwlock", "cond_", "sem_", "printf"].iter().any(|lock| name.contains(lock))
+        })
+        .collect();
+    assert_eq!(found, Vec::<&&str>::new());
 }
 
 /// A number that a double does not hold.

@@ -27,7 +27,7 @@ pub(crate) fn run(name: &str, folder: &Path) {
         "nothing" => nothing(folder),
         "something" => something(folder),
         "loaded" => drop(load(library())),
-        "many" => many(),
+        "sealed" => sealed(folder),
         _ => panic!("there is no scenario {name}"),
     }
 }
@@ -528,16 +528,73 @@ fn something(folder: &Path) {
     assert_eq!(Recording::only(folder).len(), 1);
 }
 
-/// Many events, for whoever counts what the process asks of the system.
-fn many() {
-    let plugin = Plugin::new(7);
-    let (context, _) = plugin.init(COMM);
-    let coll = Event::of(2).text(32, c"AllReduce").text(72, c"ncclInt8").text(88, c"RING").text(96, c"LL");
-    let count: u32 = std::env::var("NCCL_STACKS_TEST_COUNT").unwrap().parse().unwrap();
-    for _ in 0..count {
-        let handle = plugin.start(context, &coll);
-        plugin.state(handle, 19, None);
-        plugin.stop(handle);
+/// Where the kernel ends a thread that calls it for anything but reading and writing, a hundred thousand events are recorded: nothing on
+/// the way asks the system for memory, waits for a lock, or asks for the time other than through the C library's own page.
+fn sealed(folder: &Path) {
+    const SEALED: libc::c_ulong = 1;
+    fn enter() {
+        // SAFETY: has no condition but that system calls end the process from here on.
+        if unsafe { libc::prctl(libc::PR_SET_SECCOMP, SEALED) } != 0 {
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(9) };
+        }
     }
-    plugin.finalize(context);
+    let child = |work: fn()| {
+        // SAFETY: the child only calls what is meant, and ends without handlers.
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                work();
+                libc::syscall(libc::SYS_exit, 7);
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+            status
+        }
+    };
+    let ended = |status: i32| libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7;
+    let clock = child(|| {
+        enter();
+        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: writes `now`.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    });
+    if !ended(clock) {
+        use std::io::Write;
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED: sealed: here the clock is a system call, or processes cannot be sealed"
+        );
+        return;
+    }
+    let calls = child(|| {
+        enter();
+        // SAFETY: has no condition.
+        unsafe { libc::syscall(libc::SYS_getpid) };
+    });
+    assert!(libc::WIFSIGNALED(calls), "a call of the system ends a process that is sealed");
+    let events = child(|| {
+        let plugin = Plugin::new(7);
+        let (context, _) = plugin.init(COMM);
+        let texts = [(32, c"AllReduce"), (72, c"ncclInt8"), (88, c"RING"), (96, c"LL")];
+        let coll = texts.into_iter().fold(Event::of(2), |event, (at, text)| event.text(at, text)).u64(128, 1);
+        let mut coll = coll.words(7);
+        let mut step = Event::of(16).words(7);
+        let mut round = || {
+            let coll = plugin.start_at(context, coll.as_mut_ptr().cast());
+            let step = plugin.start_at(context, step.as_mut_ptr().cast());
+            plugin.state(step, 20, Some(0));
+            plugin.state(step, 9, Some(1));
+            plugin.stop(step);
+            plugin.stop(coll);
+        };
+        // The first one makes the file's ring, and the texts' numbers.
+        round();
+        enter();
+        (0..15_000).for_each(|_| round());
+    });
+    assert!(ended(events), "{events:#x}");
+    let recording = Recording::only(folder);
+    // A collective has a tag, which is a record more.
+    assert_eq!(recording.header().claimed.iter().sum::<u64>(), 15_001 * 7);
 }
