@@ -528,15 +528,27 @@ fn something(folder: &Path) {
     assert_eq!(Recording::only(folder).len(), 1);
 }
 
-/// Where the kernel ends a thread that calls it for anything but reading and writing, a hundred thousand events are recorded: nothing on
+/// Where the kernel ends a process that calls it, a hundred thousand events are recorded: nothing on
 /// the way asks the system for memory, waits for a lock, or asks for the time other than through the C library's own page.
 fn sealed(folder: &Path) {
-    const SEALED: libc::c_ulong = 1;
+    /// From here on, whatever this thread calls but its end kills it.
     fn enter() {
-        // SAFETY: has no condition but that system calls end the process from here on.
-        if unsafe { libc::prctl(libc::PR_SET_SECCOMP, SEALED) } != 0 {
-            // SAFETY: ends the process.
-            unsafe { libc::_exit(9) };
+        let statement = |code: u32, jt: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf: 0, k };
+        let mut filter = [
+            // The call's number; if it is the end, one further.
+            statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+            statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, libc::SYS_exit as u32),
+            statement(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_KILL_PROCESS),
+            statement(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let program = libc::sock_fprog { len: 4, filter: filter.as_mut_ptr() };
+        // SAFETY: the filter is there during the call.
+        unsafe {
+            let refused = libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
+                || libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) != 0;
+            if refused {
+                libc::_exit(9);
+            }
         }
     }
     let child = |work: fn()| {
