@@ -9,11 +9,14 @@ use crate::layout::RINGS;
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Kind {
-    /// Parent ended. `a`: the result of a call.
+    /// Parent ended. `a`: the result of a call. There is none for `KernelChannel` and `KernelPhase`: states 22 and 31 are their ends.
     Stop = 1,
-    /// Parent entered a state of NCCL's (A5 of its headers: 8 `SendGPUWait` …). `a`: the state; `b`: bytes, GPU time or appended operations.
+    /// Parent entered a state of NCCL's (A5 of its headers: 8 `SendGPUWait` …). `a`: the state; `b`: bytes (states 9
+    /// and 11), GPU time (22 and 31) or appended operations (17). Of a state that a step enters again and again, 20, the first one.
     State = 2,
-    /// More of the parent, a collective or send. `a`: the user's tag; `b`: the id of its group event.
+    /// More of the parent. Of a collective, a send or their calls: `a`: the user's tag; `b`: the number of its group event, which without
+    /// `More` is the communicator's last `Group` before it, and 0 for none; the function's text is the variant of its kernel. Of a `CeColl`:
+    /// `a`: the user's tag; `b`: operations of a batch in the low half, batches in the high one; `c`: the stream's address.
     More = 3,
     /// A group of calls of the API. `a`: its depth.
     GroupApi = 16,
@@ -31,7 +34,8 @@ pub enum Kind {
     /// A send or receive. `a`: elements; `c`: peer. Function, type, `channel`: how many channels.
     P2p = 22,
     /// What a proxy does for one operation, channel and peer. `a`: the process of the parent; `b`: steps in the low half, bytes of a chunk in
-    /// the high one; `c`: peer. `channel`; `small` is 1 for a send.
+    /// the high one; `c`: peer. `channel`; `small` is 1 for a send. If it is for another process, then the flag says so, the parent is a
+    /// record of that process's file, the communicator is 0, and `c` has the rank that it is for in its high half.
     ProxyOp = 23,
     /// A step of a proxy. `a`: its number.
     ProxyStep = 24,
@@ -39,19 +43,21 @@ pub enum Kind {
     ProxyControl = 25,
     /// A kernel's work on a channel. `a`: the GPU's time, ns. `channel`.
     KernelChannel = 26,
-    /// A transfer of the network plugin. `a`: the plugin's id.
+    /// A transfer of a network plugin whose payload is not known. `a`: the plugin's id.
     NetPlugin = 27,
-    /// A collective of copy engines. As `Coll`; `c`: root in the low half, its number among these in the high one.
+    /// A collective of copy engines. As `Coll`; `c`: root in the low half, its number among these in the high one;
+    /// the protocol's text is how its ranks are synchronised; `small`: 1 if within batches, too.
     CeColl = 28,
     /// A synchronisation of copy engines. `a`: 1 if at the end; `b`: ranks.
     CeSync = 29,
-    /// A batch of copies. `a`: operations; `b`: bytes.
+    /// A batch of copies. `a`: operations; `b`: bytes; `small`: 1 if synchronised within.
     CeBatch = 30,
-    /// A phase of a kernel on a channel. `a`: the GPU's time, ns. `channel`; `small`: the phase.
+    /// A phase of a kernel on a channel. `a`: the GPU's time, ns. `channel`; `small`: the phase; the function's text is its name.
     KernelPhase = 31,
-    /// A transfer over InfiniBand of its parent. `a`: the queue pair in the low half, the device in the high one; `b`: bytes; `c`: the work request.
+    /// A transfer over InfiniBand of its parent, a step. `a`: the queue pair in the low half, the device in the high one; `b`: bytes; `c`: the
+    /// work request; `small`: the operation.
     NetIb = 32,
-    /// A transfer over a socket of its parent. `a`: the file descriptor; `b`: bytes; `c`: the operation.
+    /// A transfer over a socket of its parent, a step. `a`: the file descriptor; `b`: bytes; `c`: the operation.
     NetSocket = 33,
     /// An event of a type that the recorder does not know. `a`: the type.
     UnknownEvent = 34,
@@ -103,6 +109,8 @@ pub mod flag {
     pub const NO_PARENT: u8 = 4;
     /// The call returned before its record was made: its result is in `Stop`.
     pub const INSIDE_CALL: u8 = 8;
+    /// The parent is a record of another process.
+    pub const FOREIGN: u8 = 16;
 }
 
 /// Names a record: the place of its ring, and its position there. It is never 0, fits into a pointer, and is never used twice, so that it

@@ -6,11 +6,11 @@ use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char};
 use core::fmt::{self, Write as _};
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use nccl_stacks_recorder_format::{Facts, Writer};
 
-use crate::{environment, log};
+use crate::{environment, log, plugin};
 
 const NOT_YET: u8 = 0;
 const OPENING: u8 = 1;
@@ -33,6 +33,9 @@ static WRITER: Place = Place(UnsafeCell::new(MaybeUninit::uninit()));
 /// How often this process was forked: what is kept outside of the file is of one generation.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
+/// The process's number, for asking the system is a call.
+static PID: AtomicU32 = AtomicU32::new(0);
+
 /// The process's file; `None` if it has none.
 #[inline]
 pub(crate) fn writer() -> Option<Writer> {
@@ -54,6 +57,12 @@ pub(crate) fn opened() -> Option<Writer> {
 #[inline]
 pub(crate) fn generation() -> u64 {
     GENERATION.load(Ordering::Relaxed)
+}
+
+/// The number of the process that has the file; 0 if there is none.
+#[inline]
+pub(crate) fn id() -> u32 {
+    PID.load(Ordering::Relaxed)
 }
 
 /// Creates the file. Another thread that comes meanwhile waits for it: its first record must not be lost.
@@ -94,6 +103,7 @@ unsafe extern "C" {
 /// In the child: the mapped file is the parent's.
 extern "C" fn forked() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
+    plugin::forget();
     PHASE.store(NOT_YET, Ordering::Release);
 }
 
@@ -169,6 +179,7 @@ fn create() -> Option<Writer> {
     let host = host(&mut name);
     // SAFETY: has no condition.
     let pid = unsafe { libc::getpid() }.cast_unsigned();
+    PID.store(pid, Ordering::Relaxed);
     let command_length = read(c"/proc/self/cmdline", &mut command).len();
     if let Some(command) = command.get_mut(..command_length) {
         // Arguments are divided by zeros.

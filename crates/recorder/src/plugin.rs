@@ -1,1 +1,0 @@
-//! The profiler plugin.

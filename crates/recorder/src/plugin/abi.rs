@@ -1,0 +1,448 @@
+//! The profiler interface of NCCL, versions 4 to 7, as memory: what its headers say, in structures of our own.
+//!
+//! Every version's descriptor has the same head of 24 bytes and then a union, and each version's members begin as those of the version before
+//! it. So what reads them reads the oldest member that has the field, and checks the version where a field came later: an older NCCL's
+//! descriptor ends earlier, and nothing after its end may be read. The offsets below are checked when this is compiled.
+//!
+//! It needs `core` only: a test compiles it too, beside C structures.
+
+use core::ffi::{c_char, c_int, c_void};
+
+/// A text that NCCL owns; may be null.
+pub(crate) type Text = *const c_char;
+/// What NCCL does not look into: buffers, streams, handles.
+pub(crate) type Opaque = *mut c_void;
+
+/// The types of events. A descriptor has one of them, a mask any number.
+pub(crate) mod event {
+    pub(crate) const GROUP: u64 = 1;
+    pub(crate) const COLL: u64 = 2;
+    pub(crate) const P2P: u64 = 4;
+    pub(crate) const PROXY_OP: u64 = 8;
+    pub(crate) const PROXY_STEP: u64 = 16;
+    pub(crate) const PROXY_CTRL: u64 = 32;
+    pub(crate) const KERNEL_CH: u64 = 64;
+    pub(crate) const NET_PLUGIN: u64 = 128;
+    pub(crate) const GROUP_API: u64 = 256;
+    pub(crate) const COLL_API: u64 = 512;
+    pub(crate) const P2P_API: u64 = 1024;
+    pub(crate) const KERNEL_LAUNCH: u64 = 2048;
+    pub(crate) const CE_COLL: u64 = 4096;
+    pub(crate) const CE_SYNC: u64 = 8192;
+    pub(crate) const CE_BATCH: u64 = 16384;
+    pub(crate) const KERNEL_PHASE: u64 = 32768;
+}
+
+/// States of events that have a value with them.
+pub(crate) mod state {
+    use core::ffi::c_int;
+
+    pub(crate) const SEND_WAIT: c_int = 9;
+    pub(crate) const RECV_FLUSH_WAIT: c_int = 11;
+    pub(crate) const PROXY_CTRL_APPEND: c_int = 17;
+    pub(crate) const SEND_PEER_WAIT: c_int = 20;
+    pub(crate) const KERNEL_CH_STOP: c_int = 22;
+    pub(crate) const KERNEL_PHASE_STOP: c_int = 31;
+}
+
+/// A descriptor: its type, the handle of its parent, a rank, and what the type has.
+#[repr(C)]
+pub(crate) struct Descriptor<T, U> {
+    pub(crate) event: T,
+    pub(crate) parent: Opaque,
+    pub(crate) rank: c_int,
+    pub(crate) of: U,
+}
+
+/// What is given with a state.
+#[repr(C)]
+pub(crate) union StateArgs {
+    pub(crate) trans_size: usize,
+    pub(crate) appended_ops: c_int,
+    pub(crate) data: Opaque,
+    pub(crate) gpu_time: u64,
+}
+
+/// The table that a plugin exports, with the `init` and the descriptor of its version.
+#[repr(C)]
+pub(crate) struct Table<I, D> {
+    pub(crate) name: Text,
+    pub(crate) init: I,
+    pub(crate) start_event: unsafe extern "C" fn(Opaque, *mut Opaque, *mut D) -> c_int,
+    pub(crate) stop_event: unsafe extern "C" fn(Opaque) -> c_int,
+    pub(crate) record_event_state: unsafe extern "C" fn(Opaque, c_int, *mut StateArgs) -> c_int,
+    pub(crate) finalize: unsafe extern "C" fn(Opaque) -> c_int,
+}
+
+// SAFETY: functions, and a name that never changes.
+unsafe impl<I, D> Sync for Table<I, D> {}
+
+/// `init` of version 4: context, mask, name, hash, nodes, ranks, rank, logger.
+pub(crate) type InitV4 = unsafe extern "C" fn(*mut Opaque, *mut c_int, Text, u64, c_int, c_int, c_int, Opaque) -> c_int;
+/// `init` since version 5: context, hash, mask, name, nodes, ranks, rank, logger.
+pub(crate) type InitV5 = unsafe extern "C" fn(*mut Opaque, u64, *mut c_int, Text, c_int, c_int, c_int, Opaque) -> c_int;
+
+/// What version 4 has, and what later versions have kept.
+pub(crate) mod v4 {
+    use super::*;
+
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub(crate) struct Coll {
+        pub(crate) seq_number: u64,
+        pub(crate) func: Text,
+        pub(crate) send_buff: Opaque,
+        pub(crate) recv_buff: Opaque,
+        pub(crate) count: usize,
+        pub(crate) root: c_int,
+        pub(crate) datatype: Text,
+        pub(crate) n_channels: u8,
+        pub(crate) n_warps: u8,
+        pub(crate) algo: Text,
+        pub(crate) proto: Text,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub(crate) struct P2p {
+        pub(crate) func: Text,
+        pub(crate) buff: Opaque,
+        pub(crate) datatype: Text,
+        pub(crate) count: usize,
+        pub(crate) peer: c_int,
+        pub(crate) n_channels: u8,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub(crate) struct ProxyOp {
+        pub(crate) pid: c_int,
+        pub(crate) channel_id: u8,
+        pub(crate) peer: c_int,
+        pub(crate) n_steps: c_int,
+        pub(crate) chunk_size: c_int,
+        pub(crate) is_send: c_int,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub(crate) struct ProxyStep {
+        pub(crate) step: c_int,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub(crate) struct KernelCh {
+        pub(crate) channel_id: u8,
+        pub(crate) gpu_time: u64,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub(crate) struct NetPlugin {
+        pub(crate) id: i64,
+        pub(crate) data: Opaque,
+    }
+
+    #[repr(C)]
+    pub(crate) union Of {
+        pub(crate) coll: Coll,
+        pub(crate) p2p: P2p,
+        pub(crate) proxy_op: ProxyOp,
+        pub(crate) proxy_step: ProxyStep,
+        pub(crate) kernel_ch: KernelCh,
+        pub(crate) net_plugin: NetPlugin,
+    }
+
+    pub(crate) type Descr = Descriptor<u8, Of>;
+    pub(crate) type Table = super::Table<InitV4, Descr>;
+}
+
+/// What version 5 added.
+pub(crate) mod v5 {
+    use super::*;
+
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub(crate) struct Coll {
+        pub(crate) before: v4::Coll,
+        pub(crate) parent_group: Opaque,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub(crate) struct P2p {
+        pub(crate) before: v4::P2p,
+        pub(crate) parent_group: Opaque,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub(crate) struct GroupApi {
+        pub(crate) graph_captured: u8,
+        pub(crate) group_depth: c_int,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub(crate) struct CollApi {
+        pub(crate) func: Text,
+        pub(crate) count: usize,
+        pub(crate) datatype: Text,
+        pub(crate) root: c_int,
+        pub(crate) stream: Opaque,
+        pub(crate) graph_captured: u8,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub(crate) struct P2pApi {
+        pub(crate) func: Text,
+        pub(crate) count: usize,
+        pub(crate) datatype: Text,
+        pub(crate) stream: Opaque,
+        pub(crate) graph_captured: u8,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub(crate) struct KernelLaunch {
+        pub(crate) stream: Opaque,
+    }
+
+    #[repr(C)]
+    pub(crate) union Of {
+        pub(crate) before: core::mem::ManuallyDrop<v4::Of>,
+        pub(crate) coll: Coll,
+        pub(crate) p2p: P2p,
+        pub(crate) group_api: GroupApi,
+        pub(crate) coll_api: CollApi,
+        pub(crate) p2p_api: P2pApi,
+        pub(crate) kernel_launch: KernelLaunch,
+    }
+
+    pub(crate) type Descr = Descriptor<u64, Of>;
+    pub(crate) type Table = super::Table<InitV5, Descr>;
+}
+
+/// What version 6 added.
+pub(crate) mod v6 {
+    use super::*;
+
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub(crate) struct CeColl {
+        pub(crate) seq_number: u64,
+        pub(crate) func: Text,
+        pub(crate) send_buff: Opaque,
+        pub(crate) recv_buff: Opaque,
+        pub(crate) count: usize,
+        pub(crate) root: c_int,
+        pub(crate) datatype: Text,
+        pub(crate) sync_strategy: Text,
+        pub(crate) intra_batch_sync: u8,
+        pub(crate) batch_size: u32,
+        pub(crate) num_batches: u32,
+        pub(crate) ce_seq_num: u32,
+        pub(crate) stream: Opaque,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub(crate) struct CeSync {
+        pub(crate) is_complete: u8,
+        pub(crate) n_ranks: c_int,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub(crate) struct CeBatch {
+        pub(crate) num_ops: c_int,
+        pub(crate) total_bytes: usize,
+        pub(crate) use_intra_sync: u8,
+    }
+
+    #[repr(C)]
+    pub(crate) union Of {
+        pub(crate) before: core::mem::ManuallyDrop<v5::Of>,
+        pub(crate) ce_coll: CeColl,
+        pub(crate) ce_sync: CeSync,
+        pub(crate) ce_batch: CeBatch,
+    }
+
+    pub(crate) type Descr = Descriptor<u64, Of>;
+    pub(crate) type Table = super::Table<InitV5, Descr>;
+}
+
+/// What version 7 added.
+pub(crate) mod v7 {
+    use super::*;
+
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub(crate) struct Coll {
+        pub(crate) before: v5::Coll,
+        pub(crate) kernel_variant: Text,
+        pub(crate) is_sym_coll: u8,
+        pub(crate) user_tag: u64,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub(crate) struct P2p {
+        pub(crate) before: v5::P2p,
+        pub(crate) user_tag: u64,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub(crate) struct CollApi {
+        pub(crate) before: v5::CollApi,
+        pub(crate) user_tag: u64,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub(crate) struct P2pApi {
+        pub(crate) before: v5::P2pApi,
+        pub(crate) user_tag: u64,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub(crate) struct CeColl {
+        pub(crate) before: v6::CeColl,
+        pub(crate) user_tag: u64,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub(crate) struct KernelPhase {
+        pub(crate) channel_id: u8,
+        pub(crate) phase_id: u8,
+        pub(crate) phase_name: Text,
+        pub(crate) gpu_time: u64,
+    }
+
+    #[repr(C)]
+    pub(crate) union Of {
+        pub(crate) before: core::mem::ManuallyDrop<v6::Of>,
+        pub(crate) coll: Coll,
+        pub(crate) p2p: P2p,
+        pub(crate) coll_api: CollApi,
+        pub(crate) p2p_api: P2pApi,
+        pub(crate) ce_coll: CeColl,
+        pub(crate) kernel_phase: KernelPhase,
+    }
+
+    pub(crate) type Descr = Descriptor<u64, Of>;
+    pub(crate) type Table = super::Table<InitV5, Descr>;
+}
+
+/// What NCCL's own network plugins give with an event, after its id: the type in the upper half, the version in the lower one.
+pub(crate) mod net {
+    use super::*;
+
+    pub(crate) const IB_V1: i64 = 1 << 16 | 1;
+    pub(crate) const SOCKET_V1: i64 = 2 << 16 | 1;
+    /// The only `kind` of both.
+    pub(crate) const TRANSFER: u8 = 1;
+
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub(crate) struct QueuePair {
+        pub(crate) device: c_int,
+        pub(crate) wr_id: u64,
+        pub(crate) opcode: c_int,
+        pub(crate) qp_num: c_int,
+        pub(crate) length: usize,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub(crate) struct Socket {
+        pub(crate) fd: c_int,
+        pub(crate) op: c_int,
+        pub(crate) length: usize,
+    }
+
+    /// In NCCL's headers the second member is a union of one, and so begins where its widest number may.
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub(crate) struct Payload<T> {
+        pub(crate) kind: u8,
+        pub(crate) of: T,
+    }
+}
+
+/// Checks that a structure, as a member of a descriptor, has its fields where NCCL has them.
+macro_rules! member {
+    ($type:ty: $($field:ident $(. $inner:ident)* @ $at:literal),+) => {
+        const _: () = { $(assert!(24 + core::mem::offset_of!($type, $field $(. $inner)*) == $at);)+ };
+    };
+}
+
+member!(v4::Coll: seq_number @ 24, func @ 32, send_buff @ 40, recv_buff @ 48, count @ 56, root @ 64, datatype @ 72,
+    n_channels @ 80, n_warps @ 81, algo @ 88, proto @ 96);
+member!(v4::P2p: func @ 24, buff @ 32, datatype @ 40, count @ 48, peer @ 56, n_channels @ 60);
+member!(v4::ProxyOp: pid @ 24, channel_id @ 28, peer @ 32, n_steps @ 36, chunk_size @ 40, is_send @ 44);
+member!(v4::ProxyStep: step @ 24);
+member!(v4::KernelCh: channel_id @ 24, gpu_time @ 32);
+member!(v4::NetPlugin: id @ 24, data @ 32);
+member!(v5::Coll: before @ 24, parent_group @ 104);
+member!(v5::P2p: before @ 24, parent_group @ 64);
+member!(v5::GroupApi: graph_captured @ 24, group_depth @ 28);
+member!(v5::CollApi: func @ 24, count @ 32, datatype @ 40, root @ 48, stream @ 56, graph_captured @ 64);
+member!(v5::P2pApi: func @ 24, count @ 32, datatype @ 40, stream @ 48, graph_captured @ 56);
+member!(v5::KernelLaunch: stream @ 24);
+member!(v6::CeColl: seq_number @ 24, func @ 32, send_buff @ 40, recv_buff @ 48, count @ 56, root @ 64, datatype @ 72,
+    sync_strategy @ 80, intra_batch_sync @ 88, batch_size @ 92, num_batches @ 96, ce_seq_num @ 100, stream @ 104);
+member!(v6::CeSync: is_complete @ 24, n_ranks @ 28);
+member!(v6::CeBatch: num_ops @ 24, total_bytes @ 32, use_intra_sync @ 40);
+member!(v7::Coll: before @ 24, kernel_variant @ 112, is_sym_coll @ 120, user_tag @ 128);
+member!(v7::P2p: before @ 24, user_tag @ 72);
+member!(v7::CollApi: before @ 24, user_tag @ 72);
+member!(v7::P2pApi: before @ 24, user_tag @ 64);
+member!(v7::CeColl: before @ 24, user_tag @ 112);
+member!(v7::KernelPhase: channel_id @ 24, phase_id @ 25, phase_name @ 32, gpu_time @ 40);
+
+/// Checks the head of a descriptor, and its size.
+macro_rules! descriptor {
+    ($type:ty: $size:literal) => {
+        const _: () = assert!(
+            size_of::<$type>() == $size
+                && core::mem::offset_of!($type, event) == 0
+                && core::mem::offset_of!($type, parent) == 8
+                && core::mem::offset_of!($type, rank) == 16
+                && core::mem::offset_of!($type, of) == 24
+        );
+    };
+}
+
+descriptor!(v4::Descr: 104);
+descriptor!(v5::Descr: 112);
+descriptor!(v6::Descr: 112);
+descriptor!(v7::Descr: 136);
+
+/// Checks a table.
+macro_rules! table {
+    ($type:ty) => {
+        const _: () = assert!(
+            size_of::<$type>() == 48
+                && core::mem::offset_of!($type, name) == 0
+                && core::mem::offset_of!($type, init) == 8
+                && core::mem::offset_of!($type, start_event) == 16
+                && core::mem::offset_of!($type, stop_event) == 24
+                && core::mem::offset_of!($type, record_event_state) == 32
+                && core::mem::offset_of!($type, finalize) == 40
+        );
+    };
+}
+
+table!(v4::Table);
+table!(v5::Table);
+table!(v6::Table);
+table!(v7::Table);
+
+const _: () = assert!(size_of::<StateArgs>() == 8);
+const _: () = assert!(size_of::<net::Payload<net::QueuePair>>() == 40 && size_of::<net::Payload<net::Socket>>() == 24);

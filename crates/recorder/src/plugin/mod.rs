@@ -1,0 +1,142 @@
+//! The profiler plugin: what NCCL calls.
+//!
+//! NCCL looks for `ncclProfiler_v7`, `_v6` and so on and takes the first that is there, so one library serves NCCL 2.27 and everything
+//! after it. An event's handle is the number of its first record, made a pointer; a communicator's context is its number in the file. Neither
+//! is an address, nothing is kept for it, and nothing has to be there when it comes back: NCCL names parents that were stopped long
+//! ago, again and again when a graph is replayed, and of other processes.
+//!
+//! All functions return 0: a job does not fail because of what watches it.
+
+mod abi;
+mod events;
+mod masks;
+mod texts;
+
+use core::ffi::c_int;
+use core::ptr;
+
+use nccl_stacks_recorder_format::Communicator;
+
+use self::abi::{Opaque, Text};
+use crate::{clock, log, process};
+
+pub(crate) use self::texts::forget;
+
+/// What a context has in its high half; not an address that a process can have.
+const CONTEXT: u64 = 0x4e43_5354 << 32;
+
+/// The context of a communicator: the count of forks and its number. Never null.
+fn context(number: u16) -> Opaque {
+    ptr::without_provenance_mut((CONTEXT | (process::generation() & 0xffff) << 16 | u64::from(number)) as usize)
+}
+
+/// The communicator of a context; 0 if it is null, or of a process from which this one was forked, or none of ours.
+#[inline]
+fn communicator(context: Opaque) -> u16 {
+    let context = context.addr() as u64;
+    if context >> 16 == (CONTEXT >> 16 | process::generation() & 0xffff) { context as u16 } else { 0 }
+}
+
+/// What `init` is given.
+struct Init {
+    version: u32,
+    hash: u64,
+    name: Text,
+    nodes: c_int,
+    size: c_int,
+    rank: c_int,
+}
+
+/// Makes a communicator known. Without file there is no context, and no event is asked for.
+unsafe fn init(about: &Init, to: *mut Opaque, mask: *mut c_int) -> c_int {
+    // What NCCL was loaded from may have changed since the last communicator.
+    texts::forget();
+    let (made, wanted) = match process::writer() {
+        None => (ptr::null_mut(), 0),
+        Some(writer) => {
+            let wanted = masks::wanted(about.version);
+            writer.set_plugin(about.version, wanted);
+            let number = writer.communicator(&Communicator {
+                name: texts::bytes(&about.name, nccl_stacks_recorder_format::layout::communicator::NAME_LENGTH),
+                by: 1,
+                hash: about.hash,
+                rank: about.rank,
+                size: about.size,
+                nodes: about.nodes,
+                made: clock::now(),
+                ..Communicator::default()
+            });
+            events::begin(number);
+            log::line(format_args!("profiler plugin v{}: communicator {number}, events {wanted:#x}", about.version));
+            (context(number), wanted)
+        }
+    };
+    // SAFETY: NCCL gives places that may be written; null is borne.
+    unsafe {
+        if let Some(to) = to.as_mut() {
+            *to = made;
+        }
+        if let Some(mask) = mask.as_mut() {
+            *mask = wanted as c_int;
+        }
+    }
+    0
+}
+
+unsafe extern "C" fn init_v4(
+    to: *mut Opaque,
+    mask: *mut c_int,
+    name: Text,
+    hash: u64,
+    nodes: c_int,
+    size: c_int,
+    rank: c_int,
+    _logger: Opaque,
+) -> c_int {
+    // SAFETY: as NCCL calls it.
+    unsafe { init(&Init { version: 4, hash, name, nodes, size, rank }, to, mask) }
+}
+
+unsafe extern "C" fn init_v5<const VERSION: u32>(
+    to: *mut Opaque,
+    hash: u64,
+    mask: *mut c_int,
+    name: Text,
+    nodes: c_int,
+    size: c_int,
+    rank: c_int,
+    _logger: Opaque,
+) -> c_int {
+    // SAFETY: as NCCL calls it.
+    unsafe { init(&Init { version: VERSION, hash, name, nodes, size, rank }, to, mask) }
+}
+
+unsafe extern "C" fn finalize(context: Opaque) -> c_int {
+    if let (number @ 1.., Some(writer)) = (communicator(context), process::opened()) {
+        writer.ended(number, clock::now());
+    }
+    0
+}
+
+/// A version's table, under the name that NCCL looks for.
+macro_rules! export {
+    ($name:ident, $module:ident, $version:literal, $init:expr) => {
+        /// What NCCL looks for.
+        #[unsafe(no_mangle)]
+        #[used]
+        #[allow(non_upper_case_globals, reason = "the name is NCCL's")]
+        static $name: abi::$module::Table = abi::Table {
+            name: c"nccl-stacks".as_ptr(),
+            init: $init,
+            start_event: events::start::<$version, _, _>,
+            stop_event: events::stop,
+            record_event_state: events::state,
+            finalize,
+        };
+    };
+}
+
+export!(ncclProfiler_v4, v4, 4, init_v4);
+export!(ncclProfiler_v5, v5, 5, init_v5::<5>);
+export!(ncclProfiler_v6, v6, 6, init_v5::<6>);
+export!(ncclProfiler_v7, v7, 7, init_v5::<7>);

@@ -1,0 +1,70 @@
+//! The numbers of NCCL's texts, by their addresses.
+//!
+//! The names of functions, types, algorithms and protocols are constants of NCCL: the same address is the same text as long as NCCL is
+//! loaded. A record has the number that the text has in the file, and this table finds that number without looking at the text. An entry is
+//! one word, so that no lock is needed: the address, and the number in its low byte.
+
+use core::ffi::c_char;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use nccl_stacks_recorder_format::{Writer, layout};
+
+use super::abi::Text;
+
+const ENTRIES: usize = 256;
+/// How many entries, from the one that an address should have, may have it.
+const NEAR: usize = 8;
+
+static TABLE: [AtomicU64; ENTRIES] = [const { AtomicU64::new(0) }; ENTRIES];
+
+/// Forgets all: in a process that was forked off, whose file has numbers of its own, and with every communicator, for NCCL may have been
+/// unloaded and loaded elsewhere.
+pub(crate) fn forget() {
+    for entry in &TABLE {
+        entry.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The number of a text in the file; 0 for none.
+#[inline]
+pub(super) fn number(writer: &Writer, text: Text) -> u8 {
+    if text.is_null() {
+        return 0;
+    }
+    let address = text as u64;
+    let first = (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize;
+    for near in 0..NEAR {
+        match TABLE.get((first + near) % ENTRIES).map_or(0, |entry| entry.load(Ordering::Relaxed)) {
+            found if found >> 8 == address => return found as u8,
+            0 => break,
+            _ => {}
+        }
+    }
+    add(writer, text, first)
+}
+
+#[cold]
+fn add(writer: &Writer, text: *const c_char, first: usize) -> u8 {
+    let number = writer.text(bytes(&text, layout::TEXT - 1));
+    let address = text as u64;
+    // An address of more than 56 bits does not fit, and is looked up each time.
+    if address >> 56 == 0 {
+        let entry = address << 8 | u64::from(number);
+        let mut places = (0..NEAR).filter_map(|near| TABLE.get((first + near) % ENTRIES));
+        let free = |place: &&AtomicU64| place.compare_exchange(0, entry, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if places.find(free).is_none() {
+            // All are taken: the first one gives way.
+            TABLE.get(first % ENTRIES).into_iter().for_each(|place| place.store(entry, Ordering::Relaxed));
+        }
+    }
+    number
+}
+
+/// A text up to a length; empty for null.
+pub(super) fn bytes(text: &Text, most: usize) -> &[u8] {
+    if text.is_null() {
+        return &[];
+    }
+    // SAFETY: NCCL's texts end with a zero, and not more than that is looked at.
+    unsafe { core::slice::from_raw_parts(text.cast::<u8>(), libc::strnlen(*text, most)) }
+}
