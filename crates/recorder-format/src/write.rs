@@ -276,6 +276,19 @@ impl Writer {
         Some((self.u64_at(at + communicator::HASH).load(Ordering::Relaxed), child))
     }
 
+    /// The hash of a communicator; 0 if it is unknown.
+    pub fn hash(&self, number: u16) -> u64 {
+        Self::communicator_at(number).map_or(0, |at| self.u64_at(at + communicator::HASH).load(Ordering::Relaxed))
+    }
+
+    /// Says the rank in a communicator and its size, once they are known; -1 for what is not.
+    pub fn set_rank(&self, number: u16, rank: i32, size: i32) {
+        if let Some(at) = Self::communicator_at(number) {
+            self.u32_at(at + communicator::RANK).store(rank.cast_unsigned(), Ordering::Relaxed);
+            self.u32_at(at + communicator::SIZE).store(size.cast_unsigned(), Ordering::Release);
+        }
+    }
+
     /// A communicator has ended.
     pub fn ended(&self, number: u16, time: i64) {
         if let Some(at) = Self::communicator_at(number) {
@@ -414,6 +427,9 @@ mod tests {
         assert_eq!((writer.communicator(&about), writer.communicator(&about)), (1, 2));
         assert_eq!((writer.next_child(2), writer.next_child(2)), (Some((u64::MAX, 0)), Some((u64::MAX, 1))));
         assert_eq!(writer.next_child(0), None);
+        assert_eq!((writer.hash(2), writer.hash(0), writer.hash(900)), (u64::MAX, 0, 0));
+        writer.set_rank(1, 5, 16);
+        writer.set_rank(0, 5, 16);
         writer.ended(2, 9);
         let long = [b'x'; 80];
         let texts: [&[u8]; 6] = [b"AllReduce", b"RING", b"", b"AllReduceX", b"AllReduce", &long];
@@ -428,7 +444,7 @@ mod tests {
         assert_eq!((header.rank, header.world, header.local_rank), (Some(3), Some(8), None));
         assert_eq!((header.boot, header.host, header.command), (&b"0123"[..], &b"node7"[..], &b"python train.py"[..]));
         assert_eq!(header.realtime(header.start.monotonic + 5), header.start.realtime + 5);
-        assert_eq!(communicator(&bytes, 1), Some(crate::Communicator { nodes: 0, ..about }));
+        assert_eq!(communicator(&bytes, 1), Some(crate::Communicator { nodes: 0, rank: 5, size: 16, ..about }));
         assert_eq!(communicator(&bytes, 2).unwrap().ended, 9);
         assert_eq!(communicator(&bytes, 3), None);
         assert_eq!([1, 3, 4, 5, 6].map(|number| text(&bytes, number)), [
