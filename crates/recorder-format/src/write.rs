@@ -116,8 +116,13 @@ impl Writer {
 
     fn map(fd: i32, ring_records: u64) -> Result<Writer, i32> {
         let length = ring_at(RINGS, ring_records);
-        // SAFETY: calls on our own descriptor; the mapping is new memory.
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: calls on our own descriptor; `limit` may be written; the mapping is new memory.
         unsafe {
+            // Above this limit the system would not refuse, but kill the process.
+            if libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) == 0 && limit.rlim_cur < length {
+                return Err(libc::EFBIG);
+            }
             if libc::ftruncate(fd, length as libc::off_t) != 0 {
                 return Err(errno());
             }

@@ -34,37 +34,64 @@ macro_rules! functions {
         #[allow(non_upper_case_globals, reason = "they have the names of NCCL's functions")]
         mod about {
             use super::*;
-            $(pub(super) static $name: Function =
-                Function::new(p_name(concat!("p", stringify!($name), "\0")), super::$name as *const c_void);)*
+            $(pub(super) static $name: Function = Function::new(
+                p_name(concat!("p", stringify!($name), "\0")),
+                super::$name as *const c_void,
+                super::direct::$name as *const c_void,
+            );)*
         }
 
         /// All of them.
         static ALL: &[&Function] = &[$(&about::$name),*];
 
+        /// What both kinds of functions do.
+        #[allow(non_snake_case, reason = "NCCL's names")]
+        mod both {
+            use super::*;
+            $(
+                #[inline(always)]
+                pub(super) unsafe fn $name<const IS_DIRECT: bool>($($argument: $type),*) -> i32 {
+                    let function = &about::$name;
+                    let outside = State::now();
+                    // A function inside of itself has come round by way of another interceptor.
+                    let is_past_others = IS_DIRECT || outside.is_within(function);
+                    let real = if is_past_others { function.base() } else { function.next() };
+                    let Some(real) = real else { return function.missing() };
+                    // SAFETY: what was found under this name has this type.
+                    let real: unsafe extern "C" fn($($type),*) -> i32 = unsafe { core::mem::transmute(real) };
+                    if outside.inside != 0 {
+                        outside.within(function).keep();
+                        // SAFETY: the arguments are the caller's.
+                        let result = unsafe { real($($argument),*) };
+                        outside.keep();
+                        return result;
+                    }
+                    let call = $call;
+                    let entered = call.enter(function, outside);
+                    // SAFETY: the arguments are the caller's.
+                    let result = unsafe { real($($argument),*) };
+                    call.leave(&entered, result);
+                    result
+                }
+            )*
+        }
+
+        /// For programs that asked NCCL's library for its function: it is what they get, past all other interceptors.
+        #[allow(non_snake_case, reason = "NCCL's names")]
+        mod direct {
+            use super::*;
+            $(pub(super) unsafe extern "C" fn $name($($argument: $type),*) -> i32 {
+                // SAFETY: the arguments are the caller's.
+                unsafe { both::$name::<true>($($argument),*) }
+            })*
+        }
+
         $(
             #[unsafe(no_mangle)]
             #[allow(non_snake_case, reason = "NCCL's name")]
             unsafe extern "C" fn $name($($argument: $type),*) -> i32 {
-                let function = &about::$name;
-                let outside = State::now();
-                // A function inside of itself has come round by way of another interceptor.
-                let real = if outside.is_within(function) { function.base() } else { function.next() };
-                let Some(real) = real else { return function.missing() };
-                // SAFETY: what was found under this name has this type.
-                let real: unsafe extern "C" fn($($type),*) -> i32 = unsafe { core::mem::transmute(real) };
-                if outside.inside != 0 {
-                    outside.within(function).keep();
-                    // SAFETY: the arguments are the caller's.
-                    let result = unsafe { real($($argument),*) };
-                    outside.keep();
-                    return result;
-                }
-                let call = $call;
-                let entered = call.enter(function, outside);
                 // SAFETY: the arguments are the caller's.
-                let result = unsafe { real($($argument),*) };
-                call.leave(&entered, result);
-                result
+                unsafe { both::$name::<false>($($argument),*) }
             }
         )*
     };

@@ -20,8 +20,10 @@ pub(super) const INVALID_USAGE: i32 = 5;
 pub(super) struct Function {
     /// `pncclX`, of which all but the first letter is the function's name.
     p_name: &'static CStr,
-    /// Ours; null for those that are only called.
+    /// Ours, which is exported; null for those that are only called.
     ours: *const c_void,
+    /// Ours, which forwards to NCCL's own.
+    direct: *const c_void,
     /// What is called in its place.
     next: AtomicPtr<c_void>,
     /// NCCL's own.
@@ -31,15 +33,16 @@ pub(super) struct Function {
     is_missing: AtomicBool,
 }
 
-// SAFETY: `ours` is the address of code.
+// SAFETY: the pointers are addresses of code.
 unsafe impl Sync for Function {}
 
 impl Function {
     /// `p_name` is `pncclX`.
-    pub(super) const fn new(p_name: &'static CStr, ours: *const c_void) -> Function {
+    pub(super) const fn new(p_name: &'static CStr, ours: *const c_void, direct: *const c_void) -> Function {
         Function {
             p_name,
             ours,
+            direct,
             next: AtomicPtr::new(null_mut()),
             base: AtomicPtr::new(null_mut()),
             text: AtomicU64::new(0),
@@ -52,10 +55,6 @@ impl Function {
         unsafe { CStr::from_ptr(self.p_name.as_ptr().add(1)) }
     }
 
-    pub(super) fn ours(&self) -> *const c_void {
-        self.ours
-    }
-
     /// What to call; `None` if the process has no such function.
     #[inline]
     pub(super) fn next(&self) -> Option<*const c_void> {
@@ -64,9 +63,14 @@ impl Function {
     }
 
     /// NCCL's own, past all other interceptors.
+    #[inline]
     pub(super) fn base(&self) -> Option<*const c_void> {
+        self.find_known_base().or_else(|| self.next())
+    }
+
+    fn find_known_base(&self) -> Option<*const c_void> {
         let base = self.base.load(Ordering::Acquire);
-        if base.is_null() { self.find_base().or_else(|| self.next()) } else { Some(base.cast_const()) }
+        if base.is_null() { self.find_base() } else { Some(base.cast_const()) }
     }
 
     #[cold]
@@ -92,16 +96,19 @@ impl Function {
         (!found.is_null()).then(|| keep(&self.base, found))
     }
 
-    /// Whether this address, which a program found under the name, is what [`next`](Self::next) or [`base`](Self::base) calls, or comes from
-    /// that library. If nothing is known yet it is that from now on.
-    pub(super) fn is_real(&self, found: *const c_void) -> bool {
-        let next = match self.next() {
-            Some(next) => next,
-            None => keep(&self.next, found),
+    /// What a program gets that asked a library for the function and would have got `found`: ours, if that is NCCL's own.
+    pub(super) fn in_place_of(&self, found: *const c_void) -> *const c_void {
+        if found == self.ours {
+            return found;
+        }
+        let base = match self.find_known_base() {
+            Some(base) => base,
+            // A library of another name, whose `pncclX` nobody sees.
+            None => keep(&self.base, found),
         };
-        let library = objects::library_of(found);
-        let is_same = |known: *const c_void| known == found || objects::library_of(known) == library;
-        is_same(next) || self.base().is_some_and(is_same)
+        // Of a second NCCL in the process the calls are not seen: they must stay with that one.
+        let is_real = base == found || objects::library_of(base) == objects::library_of(found);
+        if is_real { self.direct } else { found }
     }
 
     /// Says once that NCCL has no such function.
@@ -142,7 +149,7 @@ fn keep(place: &AtomicPtr<c_void>, found: *const c_void) -> *const c_void {
 
 /// NCCL's version, 23203 for 2.32.3; 0 if it does not say.
 pub(super) fn version() -> u32 {
-    static FUNCTION: Function = Function::new(c"pncclGetVersion", null());
+    static FUNCTION: Function = Function::new(c"pncclGetVersion", null(), null());
     let mut version = 0;
     let Some(real) = FUNCTION.next() else { return 0 };
     // SAFETY: this is the function's type in every version.
@@ -153,8 +160,8 @@ pub(super) fn version() -> u32 {
 
 /// The rank in a communicator and its size; -1 for what NCCL does not say. Only for those that are completely made: NCCL would complain of others.
 pub(super) fn rank_and_size(communicator: *const c_void) -> (i32, i32) {
-    static RANK: Function = Function::new(c"pncclCommUserRank", null());
-    static SIZE: Function = Function::new(c"pncclCommCount", null());
+    static RANK: Function = Function::new(c"pncclCommUserRank", null(), null());
+    static SIZE: Function = Function::new(c"pncclCommCount", null(), null());
     let ask = |function: &Function| {
         let mut answer = -1;
         let Some(real) = function.next() else { return -1 };
