@@ -80,7 +80,10 @@ fn interceptor(c: &mut Criterion) {
     // As many calls as a ring holds, from the first one on.
     for _ in 0..20 {
         let took = calls(at, "link", 1, (recorder, 1), 1 << 16);
-        nanoseconds.entry((1, "link", "recorder, filling")).or_default().push(took.as_nanos() as f64 / f64::from(1 << 16));
+        nanoseconds
+            .entry((1, "link", "recorder, filling"))
+            .or_default()
+            .push(took.as_nanos() as f64 / f64::from(1 << 16));
     }
     group.finish();
     let median = |of: &[f64]| {
@@ -91,7 +94,10 @@ fn interceptor(c: &mut Criterion) {
     for ((threads, via, name), samples) in &nanoseconds {
         let without = nanoseconds.get(&(*threads, *via, "none")).map_or(f64::NAN, |of| median(of));
         let with = median(samples);
-        println!("{threads} threads, {via}, {name}: {with:.1} ns per call, {:.1} beyond the call alone", with - without);
+        println!(
+            "{threads} threads, {via}, {name}: {with:.1} ns per call, {:.1} beyond the call alone",
+            with - without
+        );
     }
 }
 

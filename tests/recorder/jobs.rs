@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-use nccl_stacks_recorder_format::{Communicator, Header, Kind, NotARecording, Record, Slot, communicator, layout, slot, text};
+use nccl_stacks_recorder_format::{
+    Communicator, Header, Kind, NotARecording, Record, Slot, communicator, layout, slot, text,
+};
 use tempfile::TempDir;
 
 /// The recorder's library.

@@ -221,6 +221,12 @@ impl Writer {
         let length = self.ring_records * RECORD as u64;
         let reserved = reserve(self.fd, ring_at(ring, self.ring_records), length).is_ok();
         state.store(if reserved { READY } else { WITHOUT_MEMORY }, Ordering::Release);
+        if reserved {
+            // Otherwise each 64th record, as many as a page has, would wait for its page. Older systems cannot, and do that.
+            let at = ring_at(ring, self.ring_records) as usize;
+            // SAFETY: the ring is within the mapping.
+            unsafe { libc::madvise(self.base.as_ptr().add(at).cast(), length as usize, libc::MADV_POPULATE_WRITE) };
+        }
         reserved
     }
 

@@ -41,9 +41,24 @@ fn ids_are_hashed_as_nccl_and_megatrace_do() {
 #[test]
 fn children_have_their_parents_hash_in_theirs() {
     let steps = [
-        "init 0 8 5 A", "split 1 0 3 1", "split 2 0 1 0", "split 3 0 1 2", "split 4 0 -1 0", "shrink 5 0 2", "grow 6 0 12 -1",
-        "grow 7 -1 12 11", "reduce 1 1 0", "reduce 2 2 0", "reduce 3 3 0", "reduce 5 5 0", "reduce 6 6 0", "reduce 7 7 0",
-        "split 8 1 9 0", "finalize 2", "destroy 3", "abort 1",
+        "init 0 8 5 A",
+        "split 1 0 3 1",
+        "split 2 0 1 0",
+        "split 3 0 1 2",
+        "split 4 0 -1 0",
+        "shrink 5 0 2",
+        "grow 6 0 12 -1",
+        "grow 7 -1 12 11",
+        "reduce 1 1 0",
+        "reduce 2 2 0",
+        "reduce 3 3 0",
+        "reduce 5 5 0",
+        "reduce 6 6 0",
+        "reduce 7 7 0",
+        "split 8 1 9 0",
+        "finalize 2",
+        "destroy 3",
+        "abort 1",
     ];
     let mut job = Job::new(&steps);
     assert!(job.lines().is_empty());
@@ -68,7 +83,17 @@ fn children_have_their_parents_hash_in_theirs() {
 
 #[test]
 fn children_that_a_group_makes_are_known_at_its_end() {
-    let steps = ["init 0 8 5 A", "start", "split 1 0 3 1", "start", "split 2 0 1 0", "end", "end", "reduce 1 1 0", "reduce 2 2 0"];
+    let steps = [
+        "init 0 8 5 A",
+        "start",
+        "split 1 0 3 1",
+        "start",
+        "split 2 0 1 0",
+        "end",
+        "end",
+        "reduce 1 1 0",
+        "reduce 2 2 0",
+    ];
     let mut job = Job::new(&steps);
     job.run();
     assert_eq!(of_reductions(&job), [(1, 2), (2, 3)]);
@@ -80,7 +105,16 @@ fn children_that_a_group_makes_are_known_at_its_end() {
 /// Result 7, `ncclInProgress`: a communicator from an id is usable as a key at once, one that is split is there later.
 #[test]
 fn communicators_that_do_not_block_are_known_at_their_first_use() {
-    let steps = ["initconfig 0 8 5 A", "reduce 0 1 0", "split 1 0 3 1", "reduce 0 2 0", "poll 0", "reduce 1 3 0", "finalize 1", "destroy 1"];
+    let steps = [
+        "initconfig 0 8 5 A",
+        "reduce 0 1 0",
+        "split 1 0 3 1",
+        "reduce 0 2 0",
+        "poll 0",
+        "reduce 1 3 0",
+        "finalize 1",
+        "destroy 1",
+    ];
     let mut job = Job::new(&steps).env("FAKE_NCCL_NONBLOCKING", "1");
     assert_eq!(job.lines(), ["! initconfig 0 8 5 A: 7", "! split 1 0 3 1: 7"]);
     assert_eq!(of_reductions(&job), [(1, 1), (2, 1), (3, 2)]);

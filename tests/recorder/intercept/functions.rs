@@ -61,9 +61,7 @@ const ALL: [Want; 43] = [
 fn got(job: &Job) -> Vec<(String, u64, u64, u64, u8, u8, u64, u16)> {
     let recording = job.recording();
     let calls = recording.calls().into_iter();
-    calls
-        .map(|(name, r)| (name.to_owned(), r.a, r.b, r.c, r.dtype, r.algorithm, r.parent, r.communicator))
-        .collect()
+    calls.map(|(name, r)| (name.to_owned(), r.a, r.b, r.c, r.dtype, r.algorithm, r.parent, r.communicator)).collect()
 }
 
 fn want(of: impl Fn(&Want) -> bool) -> Vec<(String, u64, u64, u64, u8, u8, u64, u16)> {
@@ -164,7 +162,13 @@ print(ctypes.CDLL("libc.so.6").getpid() > 0)
     let mut job = Job::of("python3".as_ref(), &["-c", script]);
     let lines = job.lines();
     let library = folder.join("libnccl.so.2");
-    assert_eq!(lines, ["libnccl.so.2: undefined symbol: ncclNoSuchThing".replace("libnccl.so.2", &library.display().to_string()), "True".to_owned()]);
+    assert_eq!(
+        lines,
+        [
+            "libnccl.so.2: undefined symbol: ncclNoSuchThing".replace("libnccl.so.2", &library.display().to_string()),
+            "True".to_owned()
+        ]
+    );
     assert_eq!(job.log().len(), 2);
     let recording = job.recording();
     let calls: Vec<(&str, u64, u16)> = recording.calls().iter().map(|(name, r)| (*name, r.a, r.communicator)).collect();
@@ -195,7 +199,8 @@ fn groups_may_be_nested() {
     let calls: Vec<(&str, u64)> = recording.calls().iter().map(|(name, r)| (*name, r.parent)).collect();
     let (start, end, reduce) = ("ncclGroupStart", "ncclGroupEnd", "ncclAllReduce");
     // The last one has no beginning.
-    let want = [(start, 0), (reduce, 1), (start, 1), (reduce, 2), (end, 1), (reduce, 1), (end, 0), (reduce, 0), (end, 0)];
+    let want =
+        [(start, 0), (reduce, 1), (start, 1), (reduce, 2), (end, 1), (reduce, 1), (end, 0), (reduce, 0), (end, 0)];
     assert_eq!(calls, want);
     assert_eq!(recording.results(), [(end, 0); 3]);
 }
@@ -205,8 +210,12 @@ fn threads_have_their_own_groups_and_lose_nothing() {
     let mut job = Job::new(&["init 0 4 1", "start", "threads 8 2000 0"]).env("NCCL_STACKS_RING_RECORDS", "65536");
     job.run();
     let recording = job.recording();
-    let mut calls: Vec<(u64, u64, u64)> =
-        recording.calls().iter().filter(|(name, _)| *name == "ncclAllReduce").map(|(_, r)| (r.b, r.a, r.parent)).collect();
+    let mut calls: Vec<(u64, u64, u64)> = recording
+        .calls()
+        .iter()
+        .filter(|(name, _)| *name == "ncclAllReduce")
+        .map(|(_, r)| (r.b, r.a, r.parent))
+        .collect();
     calls.sort_unstable();
     let want: Vec<(u64, u64, u64)> = (100..108).flat_map(|thread| (1..=2000).map(move |n| (thread, n, 0))).collect();
     assert!(calls == want && recording.incomplete == 0 && recording.header().lost == 0);

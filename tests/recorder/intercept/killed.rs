@@ -28,7 +28,8 @@ fn kill(times: u64) {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        let done = fs::read(&page).map_or(0, |page| page.get(..8).map_or(0, |word| u64::from_le_bytes(word.try_into().unwrap())));
+        let done = fs::read(&page)
+            .map_or(0, |page| page.get(..8).map_or(0, |word| u64::from_le_bytes(word.try_into().unwrap())));
         let Some(recording) = job.recordings().pop() else {
             assert_eq!(done, 0);
             continue;

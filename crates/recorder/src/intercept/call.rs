@@ -4,11 +4,11 @@ use core::ffi::c_void;
 
 use nccl_stacks_recorder_format::{Handle, Kind, Record, Writer, flag};
 
+use super::capture;
 use super::communicators::{self, NONE, Way};
 use super::identity::UniqueId;
 use super::real::Function;
 use super::thread::State;
-use super::capture;
 use crate::{clock, process};
 
 /// `ncclInProgress`: a communicator that does not block has begun.
@@ -102,7 +102,8 @@ impl Call {
     /// Makes a communicator. Its size and this rank are in the record.
     pub(super) fn make(place: *const *const c_void, size: i32, id: *const UniqueId, rank: i32) -> Call {
         let id = (!id.is_null()).then_some(id);
-        Call { count: i64::from(size).cast_unsigned(), ..Call::new(NONE, Effect::Make(place, id, rank, size)) }.with(rank)
+        Call { count: i64::from(size).cast_unsigned(), ..Call::new(NONE, Effect::Make(place, id, rank, size)) }
+            .with(rank)
     }
 
     /// Makes communicators for all GPUs of the process. Their number is in the record.
@@ -165,20 +166,24 @@ impl Call {
         }
         let is_captured = self.is_operation && capture::is_captured(self.stream);
         let thread = clock::thread();
-        entered.handle = writer.put(thread, 0, &Record {
-            flags: if is_captured { flag::CAPTURED } else { 0 },
-            thread: thread as u32,
-            time: clock::now(),
-            parent: u64::from(depth),
-            a: self.count,
-            b: self.stream,
-            c: self.other,
-            communicator: number,
-            function: function.text(writer),
-            dtype: self.dtype,
-            algorithm: self.op,
-            ..Record::new(Kind::Call)
-        });
+        entered.handle = writer.put(
+            thread,
+            0,
+            &Record {
+                flags: if is_captured { flag::CAPTURED } else { 0 },
+                thread: thread as u32,
+                time: clock::now(),
+                parent: u64::from(depth),
+                a: self.count,
+                b: self.stream,
+                c: self.other,
+                communicator: number,
+                function: function.text(writer),
+                dtype: self.dtype,
+                algorithm: self.op,
+                ..Record::new(Kind::Call)
+            },
+        );
         entered
     }
 
@@ -241,13 +246,17 @@ impl Entered {
         // After a fork inside of the call the file is another one.
         let (Some(writer), Some(handle)) = (&self.writer, self.handle) else { return };
         let thread = clock::thread();
-        writer.put(thread, 0, &Record {
-            thread: thread as u32,
-            time: clock::now(),
-            parent: handle.number(),
-            a: i64::from(result).cast_unsigned(),
-            communicator: self.number,
-            ..Record::new(Kind::Stop)
-        });
+        writer.put(
+            thread,
+            0,
+            &Record {
+                thread: thread as u32,
+                time: clock::now(),
+                parent: handle.number(),
+                a: i64::from(result).cast_unsigned(),
+                communicator: self.number,
+                ..Record::new(Kind::Stop)
+            },
+        );
     }
 }

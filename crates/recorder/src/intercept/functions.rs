@@ -45,7 +45,7 @@ macro_rules! functions {
         static ALL: &[&Function] = &[$(&about::$name),*];
 
         /// What both kinds of functions do.
-        #[allow(non_snake_case, reason = "NCCL's names")]
+        #[allow(non_snake_case, clippy::too_many_arguments, reason = "NCCL's names and arguments")]
         mod both {
             use super::*;
             $(

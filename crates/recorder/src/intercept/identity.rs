@@ -18,9 +18,10 @@ pub(super) fn megatrace(id: &UniqueId) -> u64 {
 /// NCCL's hash of an id, by the rule of its version: another one since 2.26. A version that is unknown counts as new.
 pub(super) fn nccl(id: &UniqueId, version: u32) -> u64 {
     if version != 0 && version < 22_600 {
-        return id.bytes.iter().fold(5381_u64, |hash, byte| {
-            hash.wrapping_mul(33) ^ i64::from(byte.cast_signed()).cast_unsigned()
-        });
+        return id
+            .bytes
+            .iter()
+            .fold(5381_u64, |hash, byte| hash.wrapping_mul(33) ^ i64::from(byte.cast_signed()).cast_unsigned());
     }
     let mut hash = Hash::new();
     hash.eat(&id.bytes);
