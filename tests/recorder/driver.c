@@ -126,6 +126,20 @@ static double ns(void) {
     return now.tv_sec * 1e9 + now.tv_nsec;
 }
 
+/* Communicators made, used and ended, so many times. */
+static void cycle(int times, int is_destroyed) {
+    for (int i = 0; i < times; i++) {
+        P made = NULL;
+        FN(ncclCommInitRank)(&made, 2, id_of("A"), 0);
+        reduce(NULL, NULL, 1000 + i, 7, 0, made, NULL);
+        if (is_destroyed) FN(ncclCommDestroy)(made);
+    }
+}
+static void *cycle_of(void *times) {
+    cycle(*(int *)times, 1);
+    return NULL;
+}
+
 /* Calls for ever, and says in a shared page how many calls are complete. */
 static void forever(const char *path, P comm) {
     int fd = open(path, O_RDWR | O_CREAT, 0644);
@@ -144,7 +158,7 @@ static int step(char *text) {
     sscanf(text, "%*s %d %d %d %d", &a, &b, &c, &d);
     const char *verb = word[0];
     reduce = FN(ncclAllReduce);
-    P made = NULL, *place = &comms[a];
+    P *place = &comms[a];
     char seed[64] = "A";
     sscanf(text, "%*s %*d %*d %*d %63s", seed);
     if (!strcmp(verb, "all")) all();
@@ -166,12 +180,15 @@ static int step(char *text) {
     else if (!strcmp(verb, "sleep")) usleep(1000 * a);
     else if (!strcmp(verb, "pause")) pause();
     else if (!strcmp(verb, "kill")) kill(getpid(), 9);
-    else if (!strcmp(verb, "cycle")) { /* a times: communicator made, used, destroyed */
-        for (int i = 0; i < a; i++) {
-            FN(ncclCommInitRank)(&made, 2, id_of("A"), 0);
-            reduce(NULL, NULL, 1000 + i, 7, 0, made, NULL);
-            if (b) FN(ncclCommDestroy)(made);
-        }
+    else if (!strcmp(verb, "cycle")) cycle(a, b);
+    else if (!strcmp(verb, "ppid")) printf("%s\n", getppid() > 0 ? "a parent" : "none");
+    else if (!strcmp(verb, "reopen")) { /* the library is closed, and opened again with the next call */
+        dlclose(library);
+        library = NULL;
+    } else if (!strcmp(verb, "churn")) { /* threads, communicators of each */
+        pthread_t threads[64];
+        for (int i = 0; i < a; i++) pthread_create(&threads[i], NULL, cycle_of, &b);
+        for (int i = 0; i < a; i++) pthread_join(threads[i], NULL);
     } else if (!strcmp(verb, "fork")) { /* the child goes on, the parent waits for it and goes on */
         pid_t child = fork();
         int status;

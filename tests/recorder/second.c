@@ -21,4 +21,10 @@ int ncclAllReduce(P from, P to, size_t count, int type, int op, P comm, P stream
     return real(from, to, count, type, op, comm, stream);
 }
 
+/* Finds itself, and does not come back, if somebody else asks in its name. */
+int getppid(void) {
+    int (*next)(void) = (int (*)(void))dlsym(RTLD_NEXT, "getppid");
+    return next ? next() : -1;
+}
+
 __attribute__((destructor)) static void end(void) { if (calls) fprintf(stderr, "second: %d\n", calls); }

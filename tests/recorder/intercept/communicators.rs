@@ -1,5 +1,7 @@
 //! Communicators: who they are in NCCL's files and in Megatrace's, and which number a call has.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use nccl_stacks_recorder_format::Communicator;
 
 use crate::jobs::{Job, built};
@@ -145,6 +147,30 @@ fn an_address_that_comes_again_is_another_communicator() {
     assert!(all.iter().skip(1).any(|about| about.address == all[0].address));
     let want: Vec<(u64, u16)> = (0..20).map(|n| (1000 + n, n as u16 + 1)).collect();
     assert_eq!(of_reductions(&job), want);
+}
+
+/// Eight threads make and end communicators at the same time, at addresses that the others have just given back.
+#[test]
+fn threads_do_not_mix_their_communicators() {
+    let mut job = Job::new(&["churn 8 60"]);
+    job.run();
+    let recording = job.recording();
+    let mut threads = BTreeMap::<u32, Vec<(&str, u16)>>::new();
+    for (name, record) in recording.calls() {
+        threads.entry(record.thread).or_default().push((name, record.communicator));
+    }
+    let mut numbers = BTreeSet::new();
+    for calls in threads.values() {
+        for calls in calls.chunks(3) {
+            let number = calls[0].1;
+            let want = [("ncclCommInitRank", number), ("ncclAllReduce", number), ("ncclCommDestroy", number)];
+            assert_eq!(calls, want);
+            assert!(numbers.insert(number));
+        }
+    }
+    assert_eq!(numbers, (1..=480).collect());
+    let addresses: BTreeSet<u64> = recording.communicators().iter().map(|about| about.address).collect();
+    assert!(addresses.len() < 480, "no address came again");
 }
 
 #[test]

@@ -10,6 +10,9 @@ use crate::jobs::{Job, RECORDER, built};
 /// Name, elements, stream, root or peer, type, reduction, depth, communicator: what `all` of the driver calls.
 type Want = (&'static str, u64, u64, u64, u8, u8, u64, u16);
 
+/// The same of a record.
+type Got = (String, u64, u64, u64, u8, u8, u64, u16);
+
 const ALL: [Want; 43] = [
     ("ncclGetUniqueId", 0, 0, 0, 0, 0, 0, 0),
     ("ncclCommInitRank", 8, 0, 5, 0, 0, 0, 1),
@@ -58,13 +61,18 @@ const ALL: [Want; 43] = [
     ("ncclCommAbort", 0, 0, 0, 0, 0, 0, 2),
 ];
 
-fn got(job: &Job) -> Vec<(String, u64, u64, u64, u8, u8, u64, u16)> {
+/// The names of all functions.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|want| want.0)
+}
+
+fn got(job: &Job) -> Vec<Got> {
     let recording = job.recording();
     let calls = recording.calls().into_iter();
     calls.map(|(name, r)| (name.to_owned(), r.a, r.b, r.c, r.dtype, r.algorithm, r.parent, r.communicator)).collect()
 }
 
-fn want(of: impl Fn(&Want) -> bool) -> Vec<(String, u64, u64, u64, u8, u8, u64, u16)> {
+fn want(of: impl Fn(&Want) -> bool) -> Vec<Got> {
     let wanted = ALL.iter().filter(|want| of(want));
     wanted.map(|w| (w.0.to_owned(), w.1, w.2, w.3, w.4, w.5, w.6, w.7)).collect()
 }

@@ -73,6 +73,59 @@ fn two_interceptors_see_each_call_once() {
     }
 }
 
+/// `RTLD_NEXT` depends on who asks: the real `dlsym` must see that caller.
+#[test]
+fn what_others_look_for_is_found_in_their_name() {
+    for other in ["libnext.so", "libhandle.so"] {
+        let other = built().path(other).display().to_string();
+        for preload in [format!("{RECORDER}:{other}"), format!("{other}:{RECORDER}")] {
+            let mut job = Job::new(&["ppid"]).env("LD_PRELOAD", preload);
+            assert_eq!(job.lines(), ["a parent"]);
+        }
+    }
+}
+
+/// What was found in a library that its opener closes is kept: so is the library.
+#[test]
+fn a_library_may_be_closed_and_opened_again() {
+    let steps = ["init 0 2 1 A", "reduce 0 5 0", "reopen", "reduce 0 6 0", "reopen", "init 1 2 1 A", "reduce 1 7 0"];
+    let mut job = Job::of(&built().path("alone"), &steps).env("VIA", "handle");
+    assert!(job.lines().is_empty());
+    let counts: Vec<(u64, u16)> = job.recording().calls().iter().map(|(_, r)| (r.a, r.communicator)).collect();
+    assert_eq!((counts, job.log().len()), (vec![(2, 1), (5, 1), (6, 1), (2, 2), (7, 2)], 5));
+}
+
+/// NVIDIA's own library, where a variable says where it is. Without a GPU it makes no communicator, but it answers, and its answers arrive.
+#[test]
+fn the_real_library_answers_as_without_the_recorder() {
+    let Some(library) = std::env::var_os("NCCL_STACKS_TEST_NCCL") else {
+        println!("SKIPPED: NCCL_STACKS_TEST_NCCL does not name a libnccl.so.2");
+        return;
+    };
+    let symbols = Command::new("nm").args(["-D", "--defined-only"]).arg(&library).output().unwrap();
+    let symbols = String::from_utf8(symbols.stdout).unwrap();
+    let missing: Vec<&str> =
+        super::functions::names().filter(|name| !symbols.contains(&format!(" {name}\n"))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    let steps = ["start", "reduce 0 5 0", "bcast 0 3 1", "end", "destroy 0"];
+    let job = |via| Job::of(&built().path("alone"), &steps).env("VIA", via).env("LIBRARY", &library);
+    let mut without = job("handle");
+    without.command.env_remove("LD_PRELOAD");
+    let without = without.lines();
+    assert_eq!(without.len(), 3);
+    for mut job in [job("handle"), job("default")] {
+        assert_eq!(job.lines(), without);
+        let recording = job.recording();
+        let names: Vec<&str> = recording.calls().iter().map(|call| call.0).collect();
+        let want = ["ncclGroupStart", "ncclAllReduce", "ncclBcast", "ncclGroupEnd", "ncclCommDestroy"];
+        assert_eq!(names, want);
+        // `ncclInvalidArgument`: there is no communicator.
+        let results = [("ncclAllReduce", 4), ("ncclBcast", 4), ("ncclGroupEnd", 4), ("ncclCommDestroy", 0)];
+        assert_eq!(recording.results(), results);
+        assert!(recording.header().nccl > 21_800);
+    }
+}
+
 #[test]
 fn recording_can_be_switched_off() {
     for (program, via) in [("linked", "link"), ("alone", "handle")] {

@@ -199,7 +199,10 @@ pub(super) fn made(writer: &Writer, number: u16, place: *const *const c_void, is
 /// Has NCCL say the rank and the size of one that was split.
 fn ask(writer: &Writer, number: u16, address: *const c_void) {
     let (rank, size) = real::rank_and_size(address);
-    writer.set_rank(number, rank, size);
+    // What the arguments said stays if NCCL says nothing.
+    if rank >= 0 && size >= 0 {
+        writer.set_rank(number, rank, size);
+    }
 }
 
 /// Makes all known that one process has of a communicator for each of its GPUs.
