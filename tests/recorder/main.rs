@@ -1,9 +1,15 @@
-//! The recorder as a job loads it: from outside, with what it wrote read back.
+//! The recorder as a job loads it: into programs in C and Python, with a made NCCL or NVIDIA's own, and what it wrote read back.
 
 #![cfg(has_recorder)]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on fails, and one that is skipped says so"
+)]
 
 mod driver;
+mod intercept;
+mod jobs;
 mod layouts;
 mod plugin;
 mod plugin_cases;

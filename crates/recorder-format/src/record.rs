@@ -62,7 +62,10 @@ pub enum Kind {
     /// An event of a type that the recorder does not know. `a`: the type.
     UnknownEvent = 34,
     /// A call of NCCL's function `function`. `a`: elements; `b`: the stream's address; `c`: root or peer. `dtype` and `algorithm` are NCCL's
-    /// numbers of the type and the reduction, from 1. Parent: depth of the group around it.
+    /// numbers of the type and the reduction, from 1; 255 for what does not fit, such as reductions of the program's own. Parent: depth of the
+    /// group around it; that of an end is that of its beginning. `Stop` follows an error, and whatever may wait: ends of groups, all that makes
+    /// or ends communicators. Functions that make communicators from an id: `a` is the size, `c` the rank, and the communicator the new one.
+    /// Those that make one from another have the other one here and the new one in `Stop`; a split has its colour in `a` and its key in `c`.
     Call = 64,
 }
 

@@ -116,8 +116,13 @@ impl Writer {
 
     fn map(fd: i32, ring_records: u64) -> Result<Writer, i32> {
         let length = ring_at(RINGS, ring_records);
-        // SAFETY: calls on our own descriptor; the mapping is new memory.
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: calls on our own descriptor; `limit` may be written; the mapping is new memory.
         unsafe {
+            // Above this limit the system would not refuse, but kill the process.
+            if libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) == 0 && limit.rlim_cur < length {
+                return Err(libc::EFBIG);
+            }
             if libc::ftruncate(fd, length as libc::off_t) != 0 {
                 return Err(errno());
             }
@@ -216,6 +221,12 @@ impl Writer {
         let length = self.ring_records * RECORD as u64;
         let reserved = reserve(self.fd, ring_at(ring, self.ring_records), length).is_ok();
         state.store(if reserved { READY } else { WITHOUT_MEMORY }, Ordering::Release);
+        if reserved {
+            // Otherwise each 64th record, as many as a page has, would wait for its page. Older systems cannot, and do that.
+            let at = ring_at(ring, self.ring_records) as usize;
+            // SAFETY: the ring is within the mapping.
+            unsafe { libc::madvise(self.base.as_ptr().add(at).cast(), length as usize, libc::MADV_POPULATE_WRITE) };
+        }
         reserved
     }
 
@@ -274,6 +285,19 @@ impl Writer {
         let at = Self::communicator_at(number)?;
         let child = self.u32_at(at + communicator::CHILDREN).fetch_add(1, Ordering::Relaxed);
         Some((self.u64_at(at + communicator::HASH).load(Ordering::Relaxed), child))
+    }
+
+    /// The hash of a communicator; 0 if it is unknown.
+    pub fn hash(&self, number: u16) -> u64 {
+        Self::communicator_at(number).map_or(0, |at| self.u64_at(at + communicator::HASH).load(Ordering::Relaxed))
+    }
+
+    /// Says the rank in a communicator and its size, once they are known; -1 for what is not.
+    pub fn set_rank(&self, number: u16, rank: i32, size: i32) {
+        if let Some(at) = Self::communicator_at(number) {
+            self.u32_at(at + communicator::RANK).store(rank.cast_unsigned(), Ordering::Relaxed);
+            self.u32_at(at + communicator::SIZE).store(size.cast_unsigned(), Ordering::Release);
+        }
     }
 
     /// A communicator has ended.
@@ -414,6 +438,9 @@ mod tests {
         assert_eq!((writer.communicator(&about), writer.communicator(&about)), (1, 2));
         assert_eq!((writer.next_child(2), writer.next_child(2)), (Some((u64::MAX, 0)), Some((u64::MAX, 1))));
         assert_eq!(writer.next_child(0), None);
+        assert_eq!((writer.hash(2), writer.hash(0), writer.hash(900)), (u64::MAX, 0, 0));
+        writer.set_rank(1, 5, 16);
+        writer.set_rank(0, 5, 16);
         writer.ended(2, 9);
         let long = [b'x'; 80];
         let texts: [&[u8]; 6] = [b"AllReduce", b"RING", b"", b"AllReduceX", b"AllReduce", &long];
@@ -428,7 +455,7 @@ mod tests {
         assert_eq!((header.rank, header.world, header.local_rank), (Some(3), Some(8), None));
         assert_eq!((header.boot, header.host, header.command), (&b"0123"[..], &b"node7"[..], &b"python train.py"[..]));
         assert_eq!(header.realtime(header.start.monotonic + 5), header.start.realtime + 5);
-        assert_eq!(communicator(&bytes, 1), Some(crate::Communicator { nodes: 0, ..about }));
+        assert_eq!(communicator(&bytes, 1), Some(crate::Communicator { nodes: 0, rank: 5, size: 16, ..about }));
         assert_eq!(communicator(&bytes, 2).unwrap().ended, 9);
         assert_eq!(communicator(&bytes, 3), None);
         assert_eq!(

@@ -1,0 +1,96 @@
+//! Time of a processor per call of NCCL's, beside what an interceptor costs that formats text.
+//!
+//! A program in C calls a made NCCL in a loop, linked or by `dlsym` of a handle, from one and from eight threads; the loop measures itself.
+//! The call without an interceptor is part of each run, so that the difference is what recording costs.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use criterion::{Criterion, Throughput};
+
+/// Compiles from the folder of the recorder's tests.
+fn cc(folder: &Path, output: &str, arguments: &[&str]) {
+    let mut cc = Command::new("cc");
+    cc.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorder")).args(["-O2", "-o"]);
+    assert!(cc.arg(folder.join(output)).args(arguments).status().unwrap().success());
+}
+
+/// Calls that the driver makes before it is measured, on the same thread or as many: the rings are full once, so that their pages are there.
+/// What that costs is measured as "filling".
+const FIRST: u64 = 70_000;
+
+/// Calls in an iteration: with fewer the start of threads would count.
+const CALLS: u64 = 10_000;
+
+/// So many calls of `ncclAllReduce` by so many threads.
+fn calls(folder: &Path, via: &str, threads: u64, (preload, first): (&Path, u64), count: u64) -> Duration {
+    let records = tempfile::tempdir().unwrap();
+    let each = count.div_ceil(threads);
+    let output = Command::new(folder.join(if via == "link" { "linked" } else { "alone" }))
+        .args(["init 0 2 1 A", &format!("threads {threads} {first} 0"), &format!("time {threads} {each} 0")])
+        .env("VIA", via)
+        .env("LD_LIBRARY_PATH", folder)
+        .env("LD_PRELOAD", preload)
+        .env("NCCL_STACKS_DIR", records.path())
+        .output()
+        .unwrap();
+    let ns: f64 = String::from_utf8(output.stdout).unwrap().trim().parse().unwrap();
+    Duration::from_nanos((ns * count as f64 / (each * threads) as f64) as u64)
+}
+
+/// The interceptor, and one that writes text.
+pub(super) fn interceptor(c: &mut Criterion) {
+    let recorder = Path::new(env!("NCCL_STACKS_RECORDER"));
+    assert!(recorder.is_file(), "the recorder's library could not be built");
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let library = format!("-L{}", at.display());
+    cc(at, "libnccl.so.2", &["-fPIC", "-shared", "fake_nccl.c", "-Wl,-soname,libnccl.so.2"]);
+    cc(at, "libtext.so", &["-fPIC", "-shared", "text.c"]);
+    cc(at, "linked", &["driver.c", "-Wl,--no-as-needed", &library, "-l:libnccl.so.2", "-lpthread", "-ldl"]);
+    cc(at, "alone", &["driver.c", "-lpthread", "-ldl"]);
+
+    let text = at.join("libtext.so");
+    let mut nanoseconds = BTreeMap::<(u64, &str, &str), Vec<f64>>::new();
+    let mut group = c.benchmark_group("interceptor");
+    group.sample_size(20).measurement_time(Duration::from_secs(3)).warm_up_time(Duration::from_millis(500));
+    group.throughput(Throughput::Elements(CALLS));
+    let cases = [("none", Path::new(""), FIRST), ("recorder", recorder, FIRST), ("text", &text, FIRST)];
+    for (threads, via) in [(1, "link"), (8, "link"), (1, "handle"), (8, "handle")] {
+        // Text formatting is not found by a handle.
+        for (name, preload, first) in cases.iter().filter(|case| via == "link" || case.0 != "text") {
+            group.bench_function(format!("{via}/{threads} threads/{name}"), |bencher| {
+                bencher.iter_custom(|count| {
+                    let took = calls(at, via, threads, (preload, *first), count * CALLS);
+                    let each = took.as_nanos() as f64 / (count * CALLS) as f64;
+                    nanoseconds.entry((threads, via, name)).or_default().push(each);
+                    took
+                });
+            });
+        }
+    }
+    // As many calls as a ring holds, from the first one on.
+    for _ in 0..20 {
+        let took = calls(at, "link", 1, (recorder, 1), 1 << 16);
+        nanoseconds
+            .entry((1, "link", "recorder, filling"))
+            .or_default()
+            .push(took.as_nanos() as f64 / f64::from(1 << 16));
+    }
+    group.finish();
+    let median = |of: &[f64]| {
+        let mut of = of.to_vec();
+        of.sort_by(f64::total_cmp);
+        of.get(of.len() / 2).copied().unwrap_or(f64::NAN)
+    };
+    for ((threads, via, name), samples) in &nanoseconds {
+        let without = nanoseconds.get(&(*threads, *via, "none")).map_or(f64::NAN, |of| median(of));
+        let with = median(samples);
+        println!(
+            "{threads} threads, {via}, {name}: {with:.1} ns per call, {:.1} beyond the call alone",
+            with - without
+        );
+    }
+}

@@ -1,0 +1,262 @@
+//! A call of a function of NCCL's: what is recorded of it, before and after.
+
+use core::ffi::c_void;
+
+use nccl_stacks_recorder_format::{Handle, Kind, Record, Writer, flag};
+
+use super::capture;
+use super::communicators::{self, NONE, Way};
+use super::identity::UniqueId;
+use super::real::Function;
+use super::thread::State;
+use crate::{clock, process};
+
+/// `ncclInProgress`: a communicator that does not block has begun.
+const IN_PROGRESS: i32 = 7;
+
+/// What a call does besides.
+#[derive(Clone, Copy)]
+enum Effect {
+    Nothing,
+    /// It begins a group.
+    Begin,
+    /// It ends a group.
+    End,
+    /// It makes a communicator, of this rank and size, from an id, and writes its address there.
+    Make(*const *const c_void, Option<*const UniqueId>, i32, i32),
+    /// It makes a communicator from that of the call, and writes its address there.
+    Derive(*const *const c_void, Way),
+    /// It makes so many communicators, and writes their addresses there.
+    MakeAll(*const *const c_void, i32),
+    /// The communicator ends.
+    Finalize,
+    /// The communicator ends, and its memory is given back.
+    Destroy,
+}
+
+/// What is recorded of a call.
+#[derive(Clone, Copy)]
+pub(super) struct Call {
+    count: u64,
+    stream: u64,
+    other: u64,
+    dtype: u8,
+    op: u8,
+    communicator: *const c_void,
+    is_operation: bool,
+    effect: Effect,
+}
+
+/// A number of NCCL's, from 1; 255 for what does not fit, such as reductions that programs make.
+fn small(number: i32) -> u8 {
+    u8::try_from(number).map_or(255, |number| number.saturating_add(1))
+}
+
+impl Call {
+    const fn new(communicator: *const c_void, effect: Effect) -> Call {
+        Call { count: 0, stream: 0, other: 0, dtype: 0, op: 0, communicator, is_operation: false, effect }
+    }
+
+    /// Of a function that does not wait.
+    pub(super) fn plain(communicator: *const c_void) -> Call {
+        Call::new(communicator, Effect::Nothing)
+    }
+
+    /// Of an operation on a stream.
+    #[inline]
+    pub(super) fn operation(count: usize, dtype: i32, communicator: *const c_void, stream: *const c_void) -> Call {
+        let (stream, dtype) = (stream as u64, small(dtype));
+        Call { count: count as u64, stream, dtype, is_operation: true, ..Call::plain(communicator) }
+    }
+
+    /// Of an operation without elements.
+    pub(super) fn signal(communicator: *const c_void, stream: *const c_void) -> Call {
+        Call { dtype: 0, ..Call::operation(0, 0, communicator, stream) }
+    }
+
+    /// With this reduction.
+    #[inline]
+    pub(super) fn by(self, op: i32) -> Call {
+        Call { op: small(op), ..self }
+    }
+
+    /// With this root or peer.
+    #[inline]
+    pub(super) fn with(self, other: i32) -> Call {
+        Call { other: i64::from(other).cast_unsigned(), ..self }
+    }
+
+    /// With elements of this type.
+    pub(super) fn of(self, dtype: i32) -> Call {
+        Call { dtype: small(dtype), ..self }
+    }
+
+    pub(super) fn begin() -> Call {
+        Call::new(NONE, Effect::Begin)
+    }
+
+    pub(super) fn end() -> Call {
+        Call::new(NONE, Effect::End)
+    }
+
+    /// Makes a communicator. Its size and this rank are in the record.
+    pub(super) fn make(place: *const *const c_void, size: i32, id: *const UniqueId, rank: i32) -> Call {
+        let id = (!id.is_null()).then_some(id);
+        Call { count: i64::from(size).cast_unsigned(), ..Call::new(NONE, Effect::Make(place, id, rank, size)) }
+            .with(rank)
+    }
+
+    /// Makes communicators for all GPUs of the process. Their number is in the record.
+    pub(super) fn make_all(places: *const *const c_void, count: i32) -> Call {
+        Call { count: i64::from(count).cast_unsigned(), ..Call::new(NONE, Effect::MakeAll(places, count)) }
+    }
+
+    /// Splits a communicator. Colour and key are in the record.
+    pub(super) fn split(from: *const c_void, color: i32, key: i32, place: *const *const c_void) -> Call {
+        let call = Call::new(from, Effect::Derive(place, Way::Split(color, key))).with(key);
+        Call { count: i64::from(color).cast_unsigned(), ..call }
+    }
+
+    /// Leaves ranks out. How many is in the record.
+    pub(super) fn shrink(from: *const c_void, without: i32, place: *const *const c_void) -> Call {
+        Call { count: i64::from(without).cast_unsigned(), ..Call::new(from, Effect::Derive(place, Way::Shrink)) }
+    }
+
+    /// Adds ranks. The new size and the rank of a new one are in the record.
+    pub(super) fn grow(from: *const c_void, size: i32, rank: i32, place: *const *const c_void) -> Call {
+        let call = Call::new(from, Effect::Derive(place, Way::Grow(size, rank))).with(rank);
+        Call { count: i64::from(size).cast_unsigned(), ..call }
+    }
+
+    pub(super) fn finalize(communicator: *const c_void) -> Call {
+        Call::new(communicator, Effect::Finalize)
+    }
+
+    pub(super) fn destroy(communicator: *const c_void) -> Call {
+        Call::new(communicator, Effect::Destroy)
+    }
+
+    /// The thread enters the function, and the call is recorded.
+    #[inline(never)]
+    pub(super) fn enter(&self, function: &Function, outside: State) -> Entered {
+        outside.within(function).keep();
+        let mut entered = Entered { writer: process::writer(), handle: None, outside, number: 0 };
+        let Some(writer) = &entered.writer else { return entered };
+        let mut number = 0;
+        if !self.communicator.is_null() {
+            number = communicators::number(writer, self.communicator);
+            entered.number = number;
+        }
+        let mut depth = outside.depth;
+        match self.effect {
+            Effect::Nothing | Effect::Begin | Effect::MakeAll(..) => {}
+            // As deep as the call that began it.
+            Effect::End => depth = depth.saturating_sub(1),
+            Effect::Make(_, id, rank, size) => {
+                // SAFETY: the id is the caller's argument, or the first of several that NCCL will read, too.
+                let id = id.map(|id| unsafe { &*id });
+                number = communicators::announce(writer, id, rank, size);
+                entered.number = number;
+            }
+            Effect::Derive(_, way) => {
+                entered.number = communicators::announce_child(writer, number, self.communicator, way);
+            }
+            Effect::Finalize => {}
+            Effect::Destroy => communicators::remove(self.communicator),
+        }
+        let is_captured = self.is_operation && capture::is_captured(self.stream);
+        let thread = clock::thread();
+        entered.handle = writer.put(
+            thread,
+            0,
+            &Record {
+                flags: if is_captured { flag::CAPTURED } else { 0 },
+                thread: thread as u32,
+                time: clock::now(),
+                parent: u64::from(depth),
+                a: self.count,
+                b: self.stream,
+                c: self.other,
+                communicator: number,
+                function: function.text(writer),
+                dtype: self.dtype,
+                algorithm: self.op,
+                ..Record::new(Kind::Call)
+            },
+        );
+        entered
+    }
+
+    /// The function has returned.
+    #[inline]
+    pub(super) fn leave(&self, entered: &Entered, result: i32) {
+        match self.effect {
+            Effect::Nothing => {
+                entered.outside.keep();
+                if result != 0 && result != IN_PROGRESS {
+                    entered.stop(result);
+                }
+            }
+            _ => self.leave_with_effect(entered, result),
+        }
+    }
+
+    #[cold]
+    fn leave_with_effect(&self, entered: &Entered, result: i32) {
+        let State { inside, depth } = entered.outside;
+        let has_begun = result == 0 || result == IN_PROGRESS;
+        let depth = match self.effect {
+            Effect::Begin if result == 0 => depth.saturating_add(1),
+            Effect::End => depth.saturating_sub(1),
+            _ => depth,
+        };
+        State { inside, depth }.keep();
+        let Some(writer) = &entered.writer else { return };
+        let is_complete = result == 0 && depth == 0;
+        match self.effect {
+            Effect::End if is_complete => communicators::settle(writer),
+            Effect::Make(..) | Effect::Derive(..) if !has_begun => writer.ended(entered.number, clock::now()),
+            // Rank and size are among the arguments.
+            Effect::Make(place, ..) => communicators::made(writer, entered.number, place, false),
+            Effect::Derive(place, Way::Grow(..)) => communicators::made(writer, entered.number, place, false),
+            Effect::Derive(place, _) => communicators::made(writer, entered.number, place, is_complete),
+            Effect::MakeAll(places, count) if has_begun => communicators::made_all(writer, places, count),
+            Effect::Finalize | Effect::Destroy if has_begun => writer.ended(entered.number, clock::now()),
+            _ => {}
+        }
+        // One that begins a group does not wait.
+        if !matches!(self.effect, Effect::Begin) || !has_begun {
+            entered.stop(result);
+        }
+    }
+}
+
+/// A call in which a thread is.
+pub(super) struct Entered {
+    writer: Option<Writer>,
+    handle: Option<Handle>,
+    outside: State,
+    number: u16,
+}
+
+impl Entered {
+    /// Records the result.
+    #[cold]
+    fn stop(&self, result: i32) {
+        // After a fork inside of the call the file is another one.
+        let (Some(writer), Some(handle)) = (&self.writer, self.handle) else { return };
+        let thread = clock::thread();
+        writer.put(
+            thread,
+            0,
+            &Record {
+                thread: thread as u32,
+                time: clock::now(),
+                parent: handle.number(),
+                a: i64::from(result).cast_unsigned(),
+                communicator: self.number,
+                ..Record::new(Kind::Stop)
+            },
+        );
+    }
+}

@@ -1,0 +1,192 @@
+//! The functions: their names, their arguments, and what of these is recorded.
+//!
+//! Types are as NCCL's header has them: enumerations are `int`, the id of 128 bytes comes by value, everything else that is opaque is a
+//! pointer. Each is forwarded with the same arguments, whatever they are.
+
+use core::ffi::{CStr, c_void};
+
+use super::call::Call;
+use super::identity::UniqueId;
+use super::real::Function;
+use super::thread::State;
+
+/// Memory of the program's or of its GPU.
+type Pointer = *mut c_void;
+/// `ncclComm_t`.
+type Comm = *mut c_void;
+/// `cudaStream_t`.
+type Stream = *mut c_void;
+/// Where NCCL writes a communicator's address.
+type Place = *mut Comm;
+/// A configuration, which is only handed on.
+type Config = *mut c_void;
+
+/// `pncclX`.
+const fn p_name(text: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(text.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => panic!("ends with a zero"),
+    }
+}
+
+macro_rules! functions {
+    ($($name:ident($($argument:ident: $type:ty),*) => $call:expr;)*) => {
+        #[allow(non_upper_case_globals, reason = "they have the names of NCCL's functions")]
+        mod about {
+            use super::*;
+            $(pub(super) static $name: Function = Function::new(
+                p_name(concat!("p", stringify!($name), "\0")),
+                super::$name as *const c_void,
+                super::direct::$name as *const c_void,
+            );)*
+        }
+
+        /// All of them.
+        static ALL: &[&Function] = &[$(&about::$name),*];
+
+        /// What both kinds of functions do.
+        #[allow(non_snake_case, clippy::too_many_arguments, reason = "NCCL's names and arguments")]
+        mod both {
+            use super::*;
+            $(
+                #[inline(always)]
+                pub(super) unsafe fn $name<const IS_DIRECT: bool>($($argument: $type),*) -> i32 {
+                    let function = &about::$name;
+                    let outside = State::now();
+                    // A function inside of itself has come round by way of another interceptor.
+                    let is_past_others = IS_DIRECT || outside.is_within(function);
+                    let real = if is_past_others { function.base() } else { function.next() };
+                    let Some(real) = real else { return function.missing() };
+                    // SAFETY: what was found under this name has this type.
+                    let real: unsafe extern "C" fn($($type),*) -> i32 = unsafe { core::mem::transmute(real) };
+                    if outside.inside != 0 {
+                        outside.within(function).keep();
+                        // SAFETY: the arguments are the caller's.
+                        let result = unsafe { real($($argument),*) };
+                        outside.keep();
+                        return result;
+                    }
+                    let call = $call;
+                    let entered = call.enter(function, outside);
+                    // SAFETY: the arguments are the caller's.
+                    let result = unsafe { real($($argument),*) };
+                    call.leave(&entered, result);
+                    result
+                }
+            )*
+        }
+
+        /// For programs that asked NCCL's library for its function: it is what they get, past all other interceptors.
+        #[allow(non_snake_case, reason = "NCCL's names")]
+        mod direct {
+            use super::*;
+            $(pub(super) unsafe extern "C" fn $name($($argument: $type),*) -> i32 {
+                // SAFETY: the arguments are the caller's.
+                unsafe { both::$name::<true>($($argument),*) }
+            })*
+        }
+
+        $(
+            #[unsafe(no_mangle)]
+            #[allow(non_snake_case, reason = "NCCL's name")]
+            unsafe extern "C" fn $name($($argument: $type),*) -> i32 {
+                // SAFETY: the arguments are the caller's.
+                unsafe { both::$name::<false>($($argument),*) }
+            }
+        )*
+    };
+}
+
+functions! {
+    // Collectives.
+    ncclAllReduce(from: Pointer, to: Pointer, count: usize, dtype: i32, op: i32, comm: Comm, stream: Stream)
+        => Call::operation(count, dtype, comm, stream).by(op);
+    ncclReduceScatter(from: Pointer, to: Pointer, count: usize, dtype: i32, op: i32, comm: Comm, stream: Stream)
+        => Call::operation(count, dtype, comm, stream).by(op);
+    ncclReduce(from: Pointer, to: Pointer, count: usize, dtype: i32, op: i32, root: i32, comm: Comm, stream: Stream)
+        => Call::operation(count, dtype, comm, stream).by(op).with(root);
+    ncclAllGather(from: Pointer, to: Pointer, count: usize, dtype: i32, comm: Comm, stream: Stream)
+        => Call::operation(count, dtype, comm, stream);
+    ncclBroadcast(from: Pointer, to: Pointer, count: usize, dtype: i32, root: i32, comm: Comm, stream: Stream)
+        => Call::operation(count, dtype, comm, stream).with(root);
+    ncclBcast(buffer: Pointer, count: usize, dtype: i32, root: i32, comm: Comm, stream: Stream)
+        => Call::operation(count, dtype, comm, stream).with(root);
+    ncclAlltoAll(from: Pointer, to: Pointer, count: usize, dtype: i32, comm: Comm, stream: Stream)
+        => Call::operation(count, dtype, comm, stream);
+    ncclGather(from: Pointer, to: Pointer, count: usize, dtype: i32, root: i32, comm: Comm, stream: Stream)
+        => Call::operation(count, dtype, comm, stream).with(root);
+    ncclScatter(from: Pointer, to: Pointer, count: usize, dtype: i32, root: i32, comm: Comm, stream: Stream)
+        => Call::operation(count, dtype, comm, stream).with(root);
+
+    // The same with a configuration.
+    ncclAllReduceConfig(from: Pointer, to: Pointer, count: usize, dtype: i32, op: i32, comm: Comm, stream: Stream, config: Config)
+        => Call::operation(count, dtype, comm, stream).by(op);
+    ncclReduceScatterConfig(from: Pointer, to: Pointer, count: usize, dtype: i32, op: i32, comm: Comm, stream: Stream, config: Config)
+        => Call::operation(count, dtype, comm, stream).by(op);
+    ncclReduceConfig(from: Pointer, to: Pointer, count: usize, dtype: i32, op: i32, root: i32, comm: Comm, stream: Stream, config: Config)
+        => Call::operation(count, dtype, comm, stream).by(op).with(root);
+    ncclAllGatherConfig(from: Pointer, to: Pointer, count: usize, dtype: i32, comm: Comm, stream: Stream, config: Config)
+        => Call::operation(count, dtype, comm, stream);
+    ncclBroadcastConfig(from: Pointer, to: Pointer, count: usize, dtype: i32, root: i32, comm: Comm, stream: Stream, config: Config)
+        => Call::operation(count, dtype, comm, stream).with(root);
+    ncclAlltoAllConfig(from: Pointer, to: Pointer, count: usize, dtype: i32, comm: Comm, stream: Stream, config: Config)
+        => Call::operation(count, dtype, comm, stream);
+    ncclGatherConfig(from: Pointer, to: Pointer, count: usize, dtype: i32, root: i32, comm: Comm, stream: Stream, config: Config)
+        => Call::operation(count, dtype, comm, stream).with(root);
+    ncclScatterConfig(from: Pointer, to: Pointer, count: usize, dtype: i32, root: i32, comm: Comm, stream: Stream, config: Config)
+        => Call::operation(count, dtype, comm, stream).with(root);
+
+    // From one rank to another.
+    ncclSend(from: Pointer, count: usize, dtype: i32, peer: i32, comm: Comm, stream: Stream)
+        => Call::operation(count, dtype, comm, stream).with(peer);
+    ncclRecv(to: Pointer, count: usize, dtype: i32, peer: i32, comm: Comm, stream: Stream)
+        => Call::operation(count, dtype, comm, stream).with(peer);
+    ncclPutSignal(from: Pointer, count: usize, dtype: i32, peer: i32, window: Pointer, offset: usize, signal: i32, context: i32,
+        flags: u32, comm: Comm, stream: Stream)
+        => Call::operation(count, dtype, comm, stream).with(peer);
+    ncclSignal(peer: i32, signal: i32, context: i32, flags: u32, comm: Comm, stream: Stream)
+        => Call::signal(comm, stream).with(peer);
+    ncclWaitSignal(count: i32, signals: Pointer, comm: Comm, stream: Stream) => Call::signal(comm, stream);
+
+    // Groups.
+    ncclGroupStart() => Call::begin();
+    ncclGroupEnd() => Call::end();
+    ncclGroupSimulateEnd(info: Pointer) => Call::end();
+
+    // Communicators.
+    ncclGetUniqueId(id: *mut UniqueId) => Call::plain(core::ptr::null());
+    ncclCommInitRank(place: Place, size: i32, id: UniqueId, rank: i32)
+        => Call::make(place.cast(), size, &raw const id, rank);
+    ncclCommInitRankConfig(place: Place, size: i32, id: UniqueId, rank: i32, config: Config)
+        => Call::make(place.cast(), size, &raw const id, rank);
+    ncclCommInitRankScalable(place: Place, size: i32, rank: i32, ids: i32, id: *mut UniqueId, config: Config)
+        => Call::make(place.cast(), size, id, rank);
+    ncclCommInitAll(places: Place, count: i32, devices: *const i32) => Call::make_all(places.cast(), count);
+    ncclCommSplit(comm: Comm, color: i32, key: i32, place: Place, config: Config)
+        => Call::split(comm, color, key, place.cast());
+    ncclCommShrink(comm: Comm, without: *mut i32, count: i32, place: Place, config: Config, flags: i32)
+        => Call::shrink(comm, count, place.cast());
+    ncclCommGrow(comm: Comm, size: i32, id: *const UniqueId, rank: i32, place: Place, config: Config)
+        => Call::grow(comm, size, rank, place.cast());
+    ncclCommGetUniqueId(comm: Comm, id: *mut UniqueId) => Call::plain(comm);
+    ncclCommFinalize(comm: Comm) => Call::finalize(comm);
+    ncclCommDestroy(comm: Comm) => Call::destroy(comm);
+    ncclCommAbort(comm: Comm) => Call::destroy(comm);
+    ncclCommRevoke(comm: Comm, flags: i32) => Call::plain(comm);
+    ncclCommSuspend(comm: Comm, flags: i32) => Call::plain(comm);
+    ncclCommResume(comm: Comm) => Call::plain(comm);
+
+    // Reductions of the program's own.
+    ncclRedOpCreatePreMulSum(op: *mut i32, scalar: Pointer, dtype: i32, residence: i32, comm: Comm)
+        => Call::plain(comm).of(dtype);
+    ncclRedOpDestroy(op: i32, comm: Comm) => Call::plain(comm).by(op);
+}
+
+/// The function of this name.
+pub(super) fn named(name: &CStr) -> Option<&'static Function> {
+    // Almost every name that a program looks for ends here.
+    if !name.to_bytes().starts_with(b"nccl") {
+        return None;
+    }
+    ALL.iter().copied().find(|function| function.name() == name)
+}

@@ -1,0 +1,67 @@
+//! What names a communicator everywhere: NCCL's own hash, which its plugins' files have, and Megatrace's.
+
+/// NCCL's id of a communicator in the making: `ncclUniqueId`, which functions get by value.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct UniqueId {
+    bytes: [u8; 128],
+}
+
+/// Megatrace's hash of an id. It adds bytes as the signed numbers that C has.
+pub(super) fn megatrace(id: &UniqueId) -> u64 {
+    id.bytes.iter().fold(0xdead_beef_u64, |hash, byte| {
+        let hash = (hash ^ hash >> 32).wrapping_mul(0x8db3_db47_fa29_94ad);
+        hash.wrapping_add_signed(i64::from(byte.cast_signed()))
+    })
+}
+
+/// NCCL's hash of an id, by the rule of its version: another one since 2.26. A version that is unknown counts as new.
+pub(super) fn nccl(id: &UniqueId, version: u32) -> u64 {
+    if version != 0 && version < 22_600 {
+        return id
+            .bytes
+            .iter()
+            .fold(5381_u64, |hash, byte| hash.wrapping_mul(33) ^ i64::from(byte.cast_signed()).cast_unsigned());
+    }
+    let mut hash = Hash::new();
+    hash.eat(&id.bytes);
+    hash.digest()
+}
+
+/// NCCL's hash of a communicator that was made from another one.
+pub(super) fn child(parent: u64, count: i32, color: i32) -> u64 {
+    let mut hash = Hash::new();
+    hash.eat(&parent.to_le_bytes());
+    hash.eat(&count.to_le_bytes());
+    hash.eat(&color.to_le_bytes());
+    hash.digest()
+}
+
+/// NCCL's hash, of one text after the other.
+struct Hash([u64; 2]);
+
+impl Hash {
+    fn new() -> Hash {
+        Hash([1, 1])
+    }
+
+    fn eat(&mut self, bytes: &[u8]) {
+        let [mut a, mut b] = self.0;
+        a ^= bytes.len() as u64;
+        for chunk in bytes.chunks(8) {
+            a = a.wrapping_add(b);
+            b ^= a;
+            a = (a ^ a >> 31).wrapping_mul(0x9de6_2bbc_8cef_3ce3);
+            b = (b ^ b >> 32).wrapping_mul(0x485c_d631_1b59_9e79);
+            let word = chunk.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+            a = a.wrapping_add(word);
+        }
+        self.0 = [a, b];
+    }
+
+    fn digest(&self) -> u64 {
+        let [a, b] = self.0;
+        let hash = (a ^ a >> 31).wrapping_mul(0xbac3_bd56_2846_de6b).wrapping_add(b);
+        (hash ^ hash >> 32).wrapping_mul(0x995a_187a_14e7_b445)
+    }
+}

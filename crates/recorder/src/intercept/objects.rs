@@ -1,0 +1,112 @@
+//! Symbols of the libraries that the process has loaded. All of this is slow, and happens once for each function.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ptr::{null, null_mut};
+
+use super::dynamic;
+
+/// A symbol; null if there is none. `handle` may be `RTLD_NEXT`, which is what comes after this library.
+pub(super) fn symbol(handle: *mut c_void, name: &CStr) -> *const c_void {
+    let Some(real) = dynamic::real() else { return null() };
+    // SAFETY: the name ends with a zero, the handle is an open library's or a special one.
+    let found = unsafe { real(handle, name.as_ptr()) };
+    if found.is_null() {
+        // What a program asks `dlerror` for is its own error, not that of our search.
+        // SAFETY: has no condition.
+        unsafe { libc::dlerror() };
+    }
+    found
+}
+
+/// A symbol of a library that is loaded by this name; the first of several names that it has.
+pub(super) fn symbol_of(library: &CStr, names: &[&CStr], except: *const c_void) -> *const c_void {
+    // SAFETY: the name ends with a zero. Nothing is loaded.
+    let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
+    if handle.is_null() {
+        // SAFETY: has no condition.
+        unsafe { libc::dlerror() };
+        return null();
+    }
+    let symbols = names.iter().map(|name| symbol(handle, name));
+    let found = symbols.into_iter().find(|found| !found.is_null() && *found != except).unwrap_or(null());
+    // SAFETY: the handle is ours. Who opened the library keeps it.
+    unsafe { libc::dlclose(handle) };
+    found
+}
+
+/// The name of a loaded library, by its place in the linker's order.
+struct Search {
+    left: usize,
+    name: [u8; 4096],
+    is_found: bool,
+}
+
+unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
+    // SAFETY: `data` is the search of `in_any`, which waits for this.
+    let search = unsafe { &mut *data.cast::<Search>() };
+    if let Some(left) = search.left.checked_sub(1) {
+        search.left = left;
+        return 0;
+    }
+    // SAFETY: the linker's description is complete; its name ends with a zero.
+    let name = unsafe { (*info).dlpi_name };
+    search.is_found = true;
+    search.name = [0; 4096];
+    if !name.is_null() {
+        // SAFETY: as above.
+        let bytes = unsafe { CStr::from_ptr(name) }.to_bytes();
+        if let Some(to) = search.name.get_mut(..bytes.len()).filter(|to| to.len() < 4096) {
+            to.copy_from_slice(bytes);
+        }
+    }
+    1
+}
+
+/// A symbol of any loaded library: NCCL may have another name, or be part of another library. Libraries are opened after the linker's list
+/// was left, for it is locked meanwhile.
+pub(super) fn symbol_of_any(names: &[&CStr], except: *const c_void) -> *const c_void {
+    for index in 0..10_000 {
+        let mut search = Search { left: index, name: [0; 4096], is_found: false };
+        // SAFETY: the function gets the search that it expects.
+        unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
+        if !search.is_found {
+            break;
+        }
+        // The program itself has no name. Its symbols come before ours.
+        if let Some(library) = CStr::from_bytes_until_nul(&search.name).ok().filter(|name| !name.is_empty()) {
+            let found = symbol_of(library, names, except);
+            if !found.is_null() {
+                return found;
+            }
+        }
+    }
+    null()
+}
+
+/// The library that an address is in: where it begins; null if none is.
+pub(super) fn library_of(address: *const c_void) -> *const c_void {
+    about(address).map_or(null(), |about| about.dli_fbase.cast_const())
+}
+
+fn about(address: *const c_void) -> Option<libc::Dl_info> {
+    let mut about =
+        libc::Dl_info { dli_fname: null::<c_char>(), dli_fbase: null_mut(), dli_sname: null(), dli_saddr: null_mut() };
+    // SAFETY: `about` may be written; any address may be asked for.
+    (unsafe { libc::dladdr(address, &raw mut about) } != 0).then_some(about)
+}
+
+/// Keeps the library of an address loaded: the address is kept, too.
+pub(super) fn pin(address: *const c_void) {
+    let Some(about) = about(address).filter(|about| !about.dli_fname.is_null()) else { return };
+    let flags = libc::RTLD_NOLOAD | libc::RTLD_LAZY | libc::RTLD_NODELETE;
+    // SAFETY: the name is the linker's; it ends with a zero, and nothing new is loaded.
+    unsafe {
+        let handle = libc::dlopen(about.dli_fname, flags);
+        if handle.is_null() {
+            // The program itself is not found by its name, and is not unloaded.
+            libc::dlerror();
+        } else {
+            libc::dlclose(handle);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! NCCL's own functions, found at their first use.
+//!
+//! `RTLD_NEXT` finds what comes after this library in the linker's order: NCCL, or another interceptor before it. A library that was opened
+//! for its opener alone is not in that order; it is asked by its name, and then by the names `pncclX`, which interceptors leave alone.
+
+use core::ffi::{CStr, c_void};
+use core::ptr::{null, null_mut};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+
+use nccl_stacks_recorder_format::Writer;
+
+use super::objects;
+use crate::{log, process};
+
+/// `ncclInvalidUsage`: what NCCL says of what cannot be called.
+pub(super) const INVALID_USAGE: i32 = 5;
+
+/// A function of NCCL's.
+#[derive(Debug)]
+pub(super) struct Function {
+    /// `pncclX`, of which all but the first letter is the function's name.
+    p_name: &'static CStr,
+    /// Ours, which is exported; null for those that are only called.
+    ours: *const c_void,
+    /// Ours, which forwards to NCCL's own.
+    direct: *const c_void,
+    /// What is called in its place.
+    next: AtomicPtr<c_void>,
+    /// NCCL's own.
+    base: AtomicPtr<c_void>,
+    /// The number of its name in the file, with the generation of the process plus one above it.
+    text: AtomicU64,
+    is_missing: AtomicBool,
+}
+
+// SAFETY: the pointers are addresses of code.
+unsafe impl Sync for Function {}
+
+impl Function {
+    /// `p_name` is `pncclX`.
+    pub(super) const fn new(p_name: &'static CStr, ours: *const c_void, direct: *const c_void) -> Function {
+        Function {
+            p_name,
+            ours,
+            direct,
+            next: AtomicPtr::new(null_mut()),
+            base: AtomicPtr::new(null_mut()),
+            text: AtomicU64::new(0),
+            is_missing: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn name(&self) -> &'static CStr {
+        // SAFETY: the name has a first letter, and what follows ends with the same zero.
+        unsafe { CStr::from_ptr(self.p_name.as_ptr().add(1)) }
+    }
+
+    /// What to call; `None` if the process has no such function.
+    #[inline]
+    pub(super) fn next(&self) -> Option<*const c_void> {
+        let next = self.next.load(Ordering::Acquire);
+        if next.is_null() { self.find_next() } else { Some(next.cast_const()) }
+    }
+
+    /// NCCL's own, past all other interceptors.
+    #[inline]
+    pub(super) fn base(&self) -> Option<*const c_void> {
+        self.find_known_base().or_else(|| self.next())
+    }
+
+    fn find_known_base(&self) -> Option<*const c_void> {
+        let base = self.base.load(Ordering::Acquire);
+        if base.is_null() { self.find_base() } else { Some(base.cast_const()) }
+    }
+
+    #[cold]
+    fn find_next(&self) -> Option<*const c_void> {
+        let found = objects::symbol(libc::RTLD_NEXT, self.name());
+        if found.is_null() || found == self.ours {
+            return self.find_base().map(|found| keep(&self.next, found));
+        }
+        Some(keep(&self.next, found))
+    }
+
+    #[cold]
+    fn find_base(&self) -> Option<*const c_void> {
+        let names = [self.p_name, self.name()];
+        let mut found = objects::symbol_of(c"libnccl.so.2", &names, self.ours);
+        if found.is_null() {
+            // Under another name, or within another library: by `pncclX` first, which no interceptor has.
+            found = objects::symbol_of_any(&[self.p_name], null());
+        }
+        if found.is_null() {
+            found = objects::symbol_of_any(&[self.name()], self.ours);
+        }
+        (!found.is_null()).then(|| keep(&self.base, found))
+    }
+
+    /// What a program gets that asked a library for the function and would have got `found`: ours, if that is NCCL's own.
+    pub(super) fn in_place_of(&self, found: *const c_void) -> *const c_void {
+        if found == self.ours {
+            return found;
+        }
+        let base = match self.find_known_base() {
+            Some(base) => base,
+            // A library of another name, whose `pncclX` nobody sees.
+            None => keep(&self.base, found),
+        };
+        // Of a second NCCL in the process the calls are not seen: they must stay with that one.
+        let is_real = base == found || objects::library_of(base) == objects::library_of(found);
+        if is_real { self.direct } else { found }
+    }
+
+    /// Says once that NCCL has no such function.
+    #[cold]
+    pub(super) fn missing(&self) -> i32 {
+        if !self.is_missing.swap(true, Ordering::Relaxed) {
+            let name = self.name().to_str().unwrap_or_default();
+            log::line(format_args!("{name} was called, and no NCCL that is loaded has it: the call fails"));
+        }
+        INVALID_USAGE
+    }
+
+    /// The number of its name in the file.
+    #[inline]
+    pub(super) fn text(&self, writer: &Writer) -> u8 {
+        let known = self.text.load(Ordering::Relaxed);
+        let generation = process::generation().wrapping_add(1);
+        if known >> 8 == generation { known as u8 } else { self.intern(writer, generation) }
+    }
+
+    #[cold]
+    fn intern(&self, writer: &Writer, generation: u64) -> u8 {
+        writer.set_nccl(version());
+        let number = writer.text(self.name().to_bytes());
+        self.text.store(generation << 8 | u64::from(number), Ordering::Relaxed);
+        number
+    }
+}
+
+/// Stores what was found; what another thread has stored meanwhile stays.
+fn keep(place: &AtomicPtr<c_void>, found: *const c_void) -> *const c_void {
+    objects::pin(found);
+    match place.compare_exchange(null_mut(), found.cast_mut(), Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => found,
+        Err(other) => other.cast_const(),
+    }
+}
+
+/// NCCL's version, 23203 for 2.32.3; 0 if it does not say.
+pub(super) fn version() -> u32 {
+    static FUNCTION: Function = Function::new(c"pncclGetVersion", null(), null());
+    let mut version = 0;
+    let Some(real) = FUNCTION.next() else { return 0 };
+    // SAFETY: this is the function's type in every version.
+    let real: unsafe extern "C" fn(*mut i32) -> i32 = unsafe { core::mem::transmute(real) };
+    // SAFETY: the number may be written.
+    if unsafe { real(&raw mut version) } == 0 { version.cast_unsigned() } else { 0 }
+}
+
+/// The rank in a communicator and its size; -1 for what NCCL does not say. Only for those that are completely made: NCCL would complain of others.
+pub(super) fn rank_and_size(communicator: *const c_void) -> (i32, i32) {
+    static RANK: Function = Function::new(c"pncclCommUserRank", null(), null());
+    static SIZE: Function = Function::new(c"pncclCommCount", null(), null());
+    let ask = |function: &Function| {
+        let mut answer = -1;
+        let Some(real) = function.next() else { return -1 };
+        // SAFETY: this is the functions' type in every version.
+        let real: unsafe extern "C" fn(*const c_void, *mut i32) -> i32 = unsafe { core::mem::transmute(real) };
+        // SAFETY: NCCL has just made the communicator, and the number may be written.
+        if unsafe { real(communicator, &raw mut answer) } == 0 { answer } else { -1 }
+    };
+    (ask(&RANK), ask(&SIZE))
+}
