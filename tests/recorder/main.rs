@@ -7,6 +7,7 @@
     reason = "a test that cannot go on fails, and one that is skipped says so"
 )]
 
+mod command;
 mod driver;
 mod intercept;
 mod jobs;

@@ -1,0 +1,168 @@
+//! `nccl-stacks record` around a job of several processes: what is recorded says which rank is left out, which is late, and by which
+//! algorithm; also while the job runs, and after everything was killed.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::jobs::built;
+
+fn nccl_stacks() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nccl-stacks"));
+    command.env_remove("RANK").env_remove("NCCL_PROFILER_PLUGIN").env("LD_LIBRARY_PATH", built().path("new"));
+    command
+}
+
+/// Records a job; its output and the folder of its recordings.
+fn record(options: &[&str], job: &[&str]) -> (Output, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let output = nccl_stacks()
+        .args(["record", "--ring-size", "256K", "--dir"])
+        .arg(folder.path())
+        .args(options)
+        .arg("--")
+        .arg(built().path("job"))
+        .args(job)
+        .output()
+        .unwrap();
+    (output, folder)
+}
+
+/// What a command says of recordings, in JSON, and its exit code.
+fn answer(command: &str, folder: &Path) -> (Value, Option<i32>) {
+    let output = nccl_stacks().arg(command).arg(folder).args(["--json", "--quiet"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    (serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {text}")), output.status.code())
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_late_rank_is_named() {
+    let (output, folder) = record(&[], &["4", "40", "late:2:3000"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(output.stdout.is_empty());
+    let said = stderr(&output);
+    let ranks = said.lines().find(|line| line.starts_with("ranks: ")).unwrap_or_else(|| panic!("{said}"));
+    assert!(ranks.contains("rank 2"), "{said}");
+    let (of_ranks, code) = answer("ranks", folder.path());
+    assert_eq!(code, Some(0));
+    // Three ranks wait about 3 ms in each of 40 all-reduces; computers are noisy, and never early.
+    let caused = of_ranks["ranks"][2]["caused_ns"].as_i64().unwrap();
+    assert!(caused > 3 * 30 * 3_000_000, "{caused}");
+    assert!(
+        (0..4)
+            .filter(|rank| *rank != 2)
+            .all(|rank| of_ranks["ranks"][rank]["caused_ns"].as_i64().unwrap() < caused / 4)
+    );
+    let (records, _) = answer("records", folder.path());
+    let census = records["census"].as_array().unwrap();
+    let all_reduces = census.iter().find(|row| row["collective"] == "all_reduce").unwrap();
+    assert_eq!(
+        (&all_reduces["algorithm"], &all_reduces["protocol"]),
+        (&"RING".into(), &"SIMPLE".into()),
+        "{all_reduces}"
+    );
+    assert_eq!((&all_reduces["count"], &all_reduces["channels"]), (&160.into(), &2.into()), "{all_reduces}");
+    assert_eq!(answer("hang", folder.path()).1, Some(0));
+}
+
+#[test]
+fn a_rank_that_is_left_out_is_named_after_all_were_killed() {
+    for options in [&[][..], &["--events", "calls"], &["--events", "coll,kernel-channels"]] {
+        let (output, folder) = record(options, &["4", "30", "out:1:12"]);
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        let said = stderr(&output);
+        let hang = said.lines().find(|line| line.starts_with("hang: ")).unwrap_or_else(|| panic!("{said}"));
+        assert!(hang.contains("rank 1"), "{options:?}: {said}");
+        let (hung, _) = answer("hang", folder.path());
+        let groups = hung["hung"].as_array().unwrap().iter().chain(hung["lagging"].as_array().unwrap());
+        let missing: Vec<&Value> = groups.map(|group| &group["missing_ranks"]).collect();
+        assert_eq!(missing, [&serde_json::json!([1])], "{options:?}: {hung}");
+    }
+}
+
+#[test]
+fn a_job_that_hangs_is_read_while_it_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = nccl_stacks()
+        .args(["record", "--ring-size", "256K", "--dir"])
+        .arg(folder.path())
+        .arg("--")
+        .arg(built().path("job"))
+        .args(["3", "30", "stay:2:5"])
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    let found = loop {
+        let output = nccl_stacks().arg("hang").arg(folder.path()).args(["--json", "--quiet"]).output().unwrap();
+        let said = serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default();
+        let groups = ["hung", "lagging"].into_iter().flat_map(|key| said[key].as_array().cloned().unwrap_or_default());
+        let missing: Vec<Value> = groups.map(|group| group["missing_ranks"].clone()).collect();
+        if missing == [serde_json::json!([2])] || begun.elapsed() > Duration::from_secs(30) {
+            break missing;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    // The command forwards the signal, and the job's ranks are orphans then.
+    // SAFETY: a process of this test.
+    unsafe { libc::kill(running.id() as i32, libc::SIGTERM) };
+    let ended = running.wait().unwrap();
+    for file in std::fs::read_dir(folder.path()).unwrap() {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        let pid = name.strip_suffix(".ncclrec").and_then(|name| name.rsplit('-').next()?.parse::<i32>().ok());
+        if let Some(pid) = pid {
+            // SAFETY: a process of this test.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
+    }
+    assert_eq!(found, [serde_json::json!([2])]);
+    assert_eq!(ended.code(), Some(128 + libc::SIGTERM));
+}
+
+#[test]
+fn the_jobs_output_and_exit_code_are_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = nccl_stacks()
+        .args(["record", "--dir"])
+        .arg(folder.path())
+        .args(["--", "sh", "-c", "echo out; echo err >&2; exit 7"])
+        .output()
+        .unwrap();
+    assert_eq!((output.status.code(), &output.stdout[..]), (Some(7), &b"out\n"[..]));
+    assert!(stderr(&output).starts_with("err\nNothing was recorded into "), "{}", stderr(&output));
+    let missing =
+        nccl_stacks().args(["record", "--dir"]).arg(folder.path()).args(["--", "/no/such/job"]).output().unwrap();
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(stderr(&missing).starts_with("error: /no/such/job: cannot be run: "), "{}", stderr(&missing));
+}
+
+/// A shell that reads the variables records without the command around it.
+#[test]
+fn variables_for_a_shell() {
+    let folder = tempfile::tempdir().unwrap();
+    let printed = nccl_stacks().args(["record", "--print-env", "--dir"]).arg(folder.path()).output().unwrap();
+    assert!(printed.status.success(), "{}", stderr(&printed));
+    let script = format!("{}exec '{}' 2 3", String::from_utf8(printed.stdout).unwrap(), built().path("job").display());
+    let run = Command::new("sh").arg("-c").arg(script).env("LD_LIBRARY_PATH", built().path("new")).status().unwrap();
+    assert!(run.success());
+    let count = std::fs::read_dir(folder.path())
+        .unwrap()
+        .filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|ending| ending == "ncclrec"));
+    assert_eq!(count.count(), 2);
+    // A profiler that the user chose stays.
+    let own = nccl_stacks()
+        .env("NCCL_PROFILER_PLUGIN", "/opt/theirs.so")
+        .args(["record", "--print-env", "--dir"])
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    assert!(!String::from_utf8_lossy(&own.stdout).contains("NCCL_PROFILER_PLUGIN"));
+    assert!(stderr(&own).contains("/opt/theirs.so"), "{}", stderr(&own));
+}
