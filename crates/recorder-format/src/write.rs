@@ -231,6 +231,29 @@ impl Writer {
         Record::of(words).filter(|_| words[0] == position)
     }
 
+    /// The record at a position of a ring, counted from 1, if the ring has it and it is complete.
+    pub fn at(&self, ring: usize, position: u64) -> Option<(Handle, Record)> {
+        let handle = Handle::new(ring, position, 0)?;
+        self.get(handle).map(|record| (handle, record))
+    }
+
+    /// How many positions of a ring were claimed. The last of them may still be written.
+    pub fn claimed(&self, ring: usize) -> u64 {
+        self.u64_at(header::RINGS + ring % RINGS * header::RING + header::RING_CLAIMED).load(Ordering::Acquire)
+    }
+
+    /// How many records each ring has.
+    pub fn ring_records(&self) -> u64 {
+        self.ring_records
+    }
+
+    /// What is before the rings, for the functions that read it. Of what they return for a number that is in use, only when a communicator
+    /// ended and where NCCL has it may change.
+    pub fn tables(&self) -> &[u8] {
+        // SAFETY: so many bytes are mapped, and never taken away.
+        unsafe { core::slice::from_raw_parts(self.base.as_ptr(), RINGS_AT) }
+    }
+
     /// Makes a communicator known; its number, from 1, or 0 if there is no room for it.
     pub fn communicator(&self, about: &crate::Communicator<'_>) -> u16 {
         let number = self.u64_at(header::KNOWN_COMMUNICATORS).fetch_add(1, Ordering::Relaxed);
@@ -431,13 +454,10 @@ mod tests {
         assert_eq!(communicator(&bytes, 1), Some(crate::Communicator { nodes: 0, ..about }));
         assert_eq!(communicator(&bytes, 2).unwrap().ended, 9);
         assert_eq!(communicator(&bytes, 3), None);
-        assert_eq!([1, 3, 4, 5, 6].map(|number| text(&bytes, number)), [
-            Some(&b"AllReduce"[..]),
-            Some(&b""[..]),
-            Some(&b"AllReduceX"[..]),
-            Some(&long[..63]),
-            None
-        ]);
+        assert_eq!(
+            [1, 3, 4, 5, 6].map(|number| text(&bytes, number)),
+            [Some(&b"AllReduce"[..]), Some(&b""[..]), Some(&b"AllReduceX"[..]), Some(&long[..63]), None]
+        );
         let (rings, incomplete) = records(&bytes);
         assert_eq!((rings[handle.ring()].as_slice(), incomplete), (&[(1, record)][..], 0));
         fs::remove_file(path).unwrap();
@@ -542,7 +562,10 @@ mod tests {
         use crate::NotARecording::*;
         assert_eq!(with(0, 5), Magic);
         assert_eq!(with(8, 2), Version(2));
-        assert_eq!((with(16, 65), with(16, 0), with(16, 1 << 40)), (RingRecords(65), RingRecords(0), RingRecords(1 << 40)));
+        assert_eq!(
+            (with(16, 65), with(16, 0), with(16, 1 << 40)),
+            (RingRecords(65), RingRecords(0), RingRecords(1 << 40))
+        );
         assert_eq!(crate::Header::of(&bytes[..9000]).map(|_| ()), Err(Short));
         assert_eq!(crate::Header::of(b"").map(|_| ()), Err(Magic));
     }
