@@ -63,14 +63,22 @@ fn has_places_alone(records: &Records) -> bool {
 
 /// Says what could not be written.
 fn say(flag: &str, what: &str, needs: &str, done: Coverage) {
+    if done.elsewhere > 0 {
+        let elsewhere = count(done.elsewhere);
+        terminal::note(&format!("{flag}: {elsewhere} {what} are left out: another source has those of the same rank"));
+    }
     if done.left_out > 0 {
-        let all = done.left_out + done.written;
+        let all = done.left_out + done.written + done.elsewhere;
         terminal::say(&format!(
             "{flag}: {} of {} {what} are left out: their source does not have {needs}",
             count(done.left_out),
             count(all)
         ));
     }
+}
+
+fn nothing(flag: &str) -> Stop {
+    Stop::NotFound(format!("Nothing found: no record has what {flag} needs."))
 }
 
 fn write_file(
@@ -82,11 +90,15 @@ fn write_file(
     let start = Instant::now();
     let target = Target::open(flag, path, &[&args.trace])?;
     let mut done = Coverage::default();
-    let size = target.fill(|_, file| -> Result<(), Error> {
+    let size = target.fill(|_, file| -> Result<(), Stop> {
         let failed = |source| Error::Write { path: path.to_owned(), source };
         let mut out = BufWriter::new(file);
         done = write(&mut out).map_err(failed)?;
-        out.flush().map_err(failed)
+        out.flush().map_err(failed)?;
+        if done.written == 0 {
+            return Err(nothing(flag));
+        }
+        Ok(())
     })?;
     notes::written(path, size, start.elapsed());
     Ok(done)
@@ -94,7 +106,7 @@ fn write_file(
 
 fn write_folder(flag: &str, folder: &Path, args: &Export, files: &[Converted]) -> Result<(), Stop> {
     if files.is_empty() {
-        return Err(Stop::NotFound(format!("Nothing found: no record has what {flag} needs.")));
+        return Err(nothing(flag));
     }
     for file in files {
         let own = folder.join(&file.folder);

@@ -17,13 +17,13 @@ use nccl_stacks_recorder_text::megatrace::{About, KEPT, Log};
 use serde_json::Value;
 
 /// A recording in a folder that is removed at the end.
-struct Recording {
+pub(crate) struct Recording {
     folder: tempfile::TempDir,
-    writer: Writer,
+    pub(crate) writer: Writer,
 }
 
 impl Recording {
-    fn of(ring_records: u64) -> Self {
+    pub(crate) fn of(ring_records: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = CString::new(folder.path().join("a.ncclrec").to_str().unwrap()).unwrap();
         let facts =
@@ -32,20 +32,20 @@ impl Recording {
     }
 
     /// A time that is written as so many ns.
-    fn at(&self, since: i64) -> i64 {
+    pub(crate) fn at(&self, since: i64) -> i64 {
         Header::of(self.writer.tables()).unwrap().start.monotonic + since
     }
 
-    fn put(&self, thread: u64, since: i64, record: Record) -> Handle {
+    pub(crate) fn put(&self, thread: u64, since: i64, record: Record) -> Handle {
         self.writer.put(thread, 0, &Record { time: self.at(since), ..record }).unwrap()
     }
 
-    fn text(&self, text: &str) -> u8 {
+    pub(crate) fn text(&self, text: &str) -> u8 {
         self.writer.text(text.as_bytes())
     }
 
     /// The dump of a communicator, and what our reader says of it.
-    fn dump(&self, communicator: u16) -> (String, Written, Records) {
+    pub(crate) fn dump(&self, communicator: u16) -> (String, Written, Records) {
         let mut links = vec![Link::default(); dump::links(&self.writer)];
         let mut text = String::new();
         let written = dump::write(&self.writer, communicator, &mut links, &mut text).unwrap();

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::lanes::lanes;
 use super::{Coverage, rank_of};
-use crate::operation::Operation;
+use crate::operation::{Operation, Source};
 use crate::records::{ProxyStep, Records};
 use crate::time::Ns;
 
@@ -37,7 +37,7 @@ pub fn write(records: &Records, out: &mut dyn Write) -> io::Result<Coverage> {
     let program = concat!("nccl-stacks ", env!("CARGO_PKG_VERSION"));
     write!(out, "{{\"baseTimeNanoseconds\":{base},\"otherData\":{{\"program\":\"{program}\"}},\"traceEvents\":[")?;
     let mut writer = Writer { out, base, is_first: true };
-    let places = writer.threads(&slices)?;
+    let places = writer.threads(&slices, |process| name(records, process))?;
     let mut order: Vec<usize> = (0..slices.len()).collect();
     // The longer first: it is around the other.
     order.sort_by_key(|at| (slices[*at].start, std::cmp::Reverse(slices[*at].end)));
@@ -49,8 +49,16 @@ pub fn write(records: &Records, out: &mut dyn Write) -> io::Result<Coverage> {
     Ok(coverage)
 }
 
-/// A process: the name of its communicator if it is a rank within that, and its rank.
-type Process = (Option<usize>, Option<u32>);
+/// A process: what recorded it, its communicator if it is a rank within that, and its rank. Each source has a clock of its own.
+type Process = (Option<Source>, Option<usize>, Option<u32>);
+
+fn name(records: &Records, (source, communicator, rank): Process) -> String {
+    let rank = rank.map_or("unknown rank".to_owned(), |rank| format!("rank {rank}"));
+    let known = communicator.and_then(|at| records.communicators.get(at));
+    let of = known.and_then(|known| known.key().or_else(|| known.name.clone())).map(|key| format!(" of {key}"));
+    let source = source.map_or(String::new(), |source| format!(" ({})", source.name()));
+    format!("{rank}{}{source}", of.unwrap_or_default())
+}
 
 /// What the threads of a process are of, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,7 +106,8 @@ struct Tracks<'a> {
 
 impl Tracks<'_> {
     fn process(&self, operation: &Operation) -> Process {
-        (operation.communicator.filter(|_| operation.rank.is_none()), rank_of(operation))
+        let communicator = operation.communicator.filter(|_| operation.rank.is_none());
+        (Some(operation.source), communicator, rank_of(operation))
     }
 
     fn add(&mut self, slice: Slice) -> usize {
@@ -171,7 +180,7 @@ impl Tracks<'_> {
         }
         for (number, row) in self.records.proxy_ops.iter().enumerate() {
             let operation = row.operation.and_then(|at| self.records.operations.get(at));
-            let process = operation.map_or((None, row.place), |operation| self.process(operation));
+            let process = operation.map_or((None, None, row.place), |operation| self.process(operation));
             let mut chain = row.operation.map_or_else(Vec::new, |at| self.before(at, Some(row.channel)));
             let (channel, is_send, peer) = (row.channel, row.is_send, row.peer);
             if let Some(start) = row.queued.or(row.start) {
@@ -254,7 +263,7 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     /// Names processes and threads, and returns the place of each slice.
-    fn threads(&mut self, slices: &[Slice]) -> io::Result<Vec<Place>> {
+    fn threads(&mut self, slices: &[Slice], names: impl Fn(Process) -> String) -> io::Result<Vec<Place>> {
         let mut threads: BTreeMap<(Process, Thread), Vec<usize>> = BTreeMap::new();
         for (at, slice) in slices.iter().enumerate() {
             threads.entry((slice.process, slice.thread)).or_default().push(at);
@@ -268,9 +277,7 @@ impl Writer<'_> {
         for ((process, thread), mut own) in threads {
             let pid = 1 + processes.iter().position(|of| *of == process).unwrap_or(0);
             if last.replace(process) != Some(process) {
-                let rank = process.1.map_or("unknown rank".to_owned(), |rank| format!("rank {rank}"));
-                let of = process.0.map_or(String::new(), |of| format!(" of communicator {of}"));
-                self.metadata((pid, pid), "process_name", json!({"name": rank + &of}))?;
+                self.metadata((pid, pid), "process_name", json!({"name": names(process)}))?;
                 self.metadata((pid, pid), "process_sort_index", json!({"sort_index": pid}))?;
             }
             own.sort_by_key(|at| slices[*at].start);

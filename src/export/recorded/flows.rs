@@ -6,12 +6,13 @@
 //!
 //! Each line has keys after the extractor's own: `commHash`, `seqNumber`, times, bytes, and `"synthetic": true`, because `opCount` is the
 //! operation's place among those of its kind in the communicator, and `redOp` is always 0: neither is recorded. `ringPrev` and `ringNext` are -1
-//! where the ring goes on without a proxy, as over NVLink. A tree's lines have no stage: which neighbour is the parent is not recorded.
+//! where the ring goes on without a proxy, as over NVLink. Which neighbour in a tree is the parent follows from [times](super::trees); without
+//! these its lines have no stage.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use super::{Converted, Coverage, collective_of, size_of};
+use super::{Converted, Coverage, collective_of, size_of, trees};
 use crate::export::flow_rank;
 use crate::nccl::collectives::Collective;
 use crate::nccl::values::number_of_dtype;
@@ -194,10 +195,24 @@ impl Neighbours {
         Neighbours(found)
     }
 
-    /// The one peer of a direction.
-    fn get(&self, part: &Part<'_>, is_send: bool) -> Option<u32> {
-        let peers = &self.0.get(&(part.rank, part.proxy.channel))?[usize::from(is_send)];
+    /// The one peer of a rank in a direction.
+    fn get(&self, rank: u32, channel: u32, is_send: bool) -> Option<u32> {
+        let peers = &self.0.get(&(rank, channel))?[usize::from(is_send)];
         peers.first().copied().filter(|_| peers.len() == 1)
+    }
+
+    /// The length of a ring, if all of its ranks are here.
+    fn length(&self, start: u32, channel: u32) -> Option<u64> {
+        let (mut at, mut length) = (start, 0);
+        // More ranks than there are neighbours is a way that does not come back.
+        for _ in 0..self.0.len() {
+            at = self.get(at, channel, true)?;
+            length += 1;
+            if at == start {
+                return Some(length);
+            }
+        }
+        None
     }
 }
 
@@ -208,11 +223,20 @@ fn of_rank(folder: &str, rank: u32, ops: &Ops<'_>, neighbours: &Neighbours) -> [
         let Some(first) = parts.first() else { continue };
         let op_count = counts.next(*operation, first);
         op_lines.push(op_line(op_count, parts, first, neighbours));
-        // As the extractor has them: a ring receives first. The order of a tree would say which rank the parent is.
-        let receives_first = first.shape.pattern != "TREE_UP_DOWN";
+        let is_tree = first.shape.pattern == "TREE_UP_DOWN";
+        let parent = is_tree.then(|| parent(parts)).flatten();
+        let stage = |part: &Part<'_>| parent.map(|of| trees::stage(of, part.peer, part.proxy.is_send));
+        // As the extractor has them: a ring receives first. The order of a tree says which rank the parent is.
+        let place = |part: &&Part<'_>| match stage(part) {
+            Some((_, place)) => (place, false),
+            None => (0, part.proxy.is_send != is_tree),
+        };
         let mut parts: Vec<&Part<'_>> = parts.iter().collect();
-        parts.sort_by_key(|part| part.proxy.is_send == receives_first);
-        parts.iter().for_each(|part| add_steps(op_count, part, &mut step_lines));
+        parts.sort_by_key(place);
+        for part in parts {
+            let size = part.size.or_else(|| neighbours.length(part.rank, part.proxy.channel));
+            add_steps(op_count, part, size, stage(part).map(|(stage, _)| stage), &mut step_lines);
+        }
     }
     let meta = op_lines.first().cloned().unwrap_or_default();
     let file = |name: String, text| Converted { folder: folder.to_owned(), name, text };
@@ -222,6 +246,18 @@ fn of_rank(folder: &str, rank: u32, ops: &Ops<'_>, neighbours: &Neighbours) -> [
         file(format!("flow_steps_rank{rank}.jsonl"), joined(&step_lines)),
         file(format!("flow_rank{rank}.json"), flow_rank::text(rank, &meta, step_lines.into_iter())),
     ]
+}
+
+/// The parent of a rank in a channel's tree.
+fn parent(parts: &[Part<'_>]) -> Option<trees::Parent> {
+    let mut found: BTreeMap<u32, trees::Neighbour> = BTreeMap::new();
+    for part in parts {
+        let of = found.entry(part.peer).or_insert(trees::Neighbour { peer: part.peer, ..Default::default() });
+        let first = part.steps.first().filter(|step| step.step == 0);
+        let moved = first.and_then(|step| trees::moved(step, part.proxy.is_send));
+        *(if part.proxy.is_send { &mut of.went } else { &mut of.came }) = moved;
+    }
+    trees::parent(&found.into_values().collect::<Vec<_>>())
 }
 
 /// Numbers operations: collectives are even, sends and receives odd.
@@ -262,7 +298,7 @@ fn op_line(op_count: u64, parts: &[Part<'_>], first: &Part<'_>, neighbours: &Nei
         protocol: Some(first.row.protocol.as_deref().unwrap_or("UNKNOWN").into()),
         ..FlowOp::default()
     };
-    let place = |is_send| neighbours.get(first, is_send).map_or(-1, i64::from);
+    let place = |is_send| neighbours.get(first.rank, first.proxy.channel, is_send).map_or(-1, i64::from);
     let mut line = flow_rank::op_line(&op);
     line.pop();
     // A String never refuses text.
@@ -291,7 +327,13 @@ fn add_own_keys(line: &mut String, part: &Part<'_>, [start, took, bytes]: [Optio
 }
 
 /// The lines of the steps that were recorded: `sliceSteps` for each.
-fn add_steps(op_count: u64, part: &Part<'_>, lines: &mut Vec<String>) {
+fn add_steps(
+    op_count: u64,
+    part: &Part<'_>,
+    size: Option<u64>,
+    of_tree: Option<&'static str>,
+    lines: &mut Vec<String>,
+) {
     let shape = part.shape;
     let steps = part.proxy.steps.saturating_mul(shape.slice_steps);
     for transfer in part.steps {
@@ -307,7 +349,7 @@ fn add_steps(op_count: u64, part: &Part<'_>, lines: &mut Vec<String>) {
                 bytes: signed(part.proxy.chunk_bytes).unwrap_or(0),
                 pattern: Some(shape.pattern.into()),
                 protocol: Some(part.row.protocol.as_deref().unwrap_or("UNKNOWN").into()),
-                recorded_stage: shape.stage(step, steps, part.size).map(Into::into),
+                recorded_stage: of_tree.or_else(|| shape.stage(step, steps, size)).map(Into::into),
                 ..FlowStep::default()
             };
             let mut line = flow_rank::step_line(&row);

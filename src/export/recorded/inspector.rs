@@ -9,23 +9,36 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 
-use super::{Coverage, collective_of, function, rank_of, size_of};
+use super::{Coverage, collective_of, function, rank_of, size_of, sources};
 use crate::nccl::collectives::Collective;
 use crate::operation::Operation;
 use crate::records::{KernelChannel, Measure, Records};
 use crate::time::Ns;
 
-/// Writes a line for each operation of which the time of execution and the size are known.
+/// Writes a line for each operation of which the time of execution and the size are known; those of a rank of a communicator by one source.
 pub fn write(records: &Records, out: &mut dyn Write) -> io::Result<Coverage> {
     let mut channels: HashMap<usize, Vec<&KernelChannel>> = HashMap::new();
     for channel in &records.channels {
         channel.operation.into_iter().for_each(|at| channels.entry(at).or_default().push(channel));
     }
     let measures: HashMap<usize, &Measure> = records.measures.iter().map(|row| (row.operation, row)).collect();
+    let lines: Vec<(&Operation, Option<Value>)> = (0..)
+        .zip(&records.operations)
+        .map(|(at, operation)| {
+            let own = channels.get(&at).map_or(&[][..], Vec::as_slice);
+            (operation, line(records, operation, own, measures.get(&at).copied()))
+        })
+        .collect();
+    let hash = |of: &Operation| records.communicator_of(of).and_then(|of| of.hash);
+    let key = |of: &Operation| (hash(of), of.communicator.filter(|_| hash(of).is_none()), rank_of(of));
+    let usable = lines.iter().filter(|(_, line)| line.is_some());
+    let sources = sources(usable.map(|(operation, _)| (key(operation), operation.source)));
     let mut coverage = Coverage::default();
-    for (at, operation) in records.operations.iter().enumerate() {
-        let own = channels.get(&at).map_or(&[][..], Vec::as_slice);
-        let line = line(records, operation, own, measures.get(&at).copied());
+    for (operation, line) in lines {
+        if line.is_some() && sources.get(&key(operation)) != Some(&operation.source) {
+            coverage.elsewhere += 1;
+            continue;
+        }
         coverage.count(line.is_some());
         if let Some(line) = line {
             writeln!(out, "{line}")?;

@@ -1,25 +1,34 @@
 //! Megatrace's logs, a `rank_<R>.log` for each rank, in the form that the recorder writes within a job.
 //!
 //! The hash of a group is NCCL's where the source knows that one: the same on all ranks, which is what analyses of these logs use it for, but
-//! not the number that Megatrace would have. Calls are numbered on each stream as Megatrace does, unless the source has those numbers.
+//! not the number that Megatrace would have. Calls are numbered on each stream as Megatrace does; those of a log keep their numbers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
-use super::{Converted, Coverage, collective_of, function, rank_of};
+use super::{Converted, Coverage, collective_of, function, rank_of, sources};
 use crate::nccl::collectives::Collective;
-use crate::operation::{Counts, Operation};
+use crate::operation::{Operation, Source};
 use crate::records::Records;
 use crate::time::Ns;
 
-/// The logs of all ranks, by rank. Operations of which the call's time, rank, or number of elements is unknown are left out.
+/// The logs of all ranks, by rank, each by one source. Operations of which the call's time, rank, or number of elements is unknown are left out.
 pub fn logs(records: &Records) -> (Vec<Converted>, Coverage) {
-    let mut coverage = Coverage::default();
-    let mut ranks: BTreeMap<u32, Vec<Line<'_>>> = BTreeMap::new();
-    for operation in &records.operations {
-        let line = line(records, operation);
-        coverage.count(line.is_some());
-        line.into_iter().for_each(|(rank, line)| ranks.entry(rank).or_default().push(line));
+    let lines: Vec<Option<(u32, Line<'_>)>> = records.operations.iter().map(|of| line(records, of)).collect();
+    // Calls count more if their source knows the rank of the job and the stream: a source with both goes before others with as many.
+    let weight = |of: &Operation| 1 + usize::from(of.rank.is_some()) + usize::from(of.stream_handle.is_some());
+    let weighted =
+        |(rank, line): &(u32, Line<'_>)| std::iter::repeat_n((*rank, line.operation.source), weight(line.operation));
+    let sources = sources(lines.iter().flatten().flat_map(weighted));
+    let (mut coverage, mut ranks) = (Coverage::default(), BTreeMap::<u32, Vec<Line<'_>>>::new());
+    for line in lines {
+        match line {
+            Some((rank, line)) if sources.get(&rank) != Some(&line.operation.source) => coverage.elsewhere += 1,
+            line => {
+                coverage.count(line.is_some());
+                line.into_iter().for_each(|(rank, line)| ranks.entry(rank).or_default().push(line));
+            }
+        }
     }
     let file = |(rank, lines)| Converted {
         name: format!("rank_{rank}.log"),
@@ -73,7 +82,7 @@ fn text(rank: u32, host: &str, mut lines: Vec<Line<'_>>) -> String {
     let mut text = String::new();
     for line in lines {
         let last = numbers.entry(line.stream).or_default();
-        let of_source = line.operation.sequence.filter(|_| line.operation.counts == Counts::Stream);
+        let of_source = line.operation.sequence.filter(|_| line.operation.source == Source::Megatrace);
         let number = of_source.unwrap_or(*last + 1);
         *last = number;
         let (seconds, rest) = (line.time.0 / 1_000_000_000, line.time.0 % 1_000_000_000);

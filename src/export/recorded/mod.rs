@@ -9,9 +9,12 @@ pub mod flows;
 pub mod inspector;
 mod lanes;
 pub mod megatrace;
+mod trees;
+
+use std::collections::BTreeMap;
 
 use crate::nccl::collectives::Collective;
-use crate::operation::Operation;
+use crate::operation::{Communicator, Operation, Source};
 use crate::records::Records;
 
 /// A file of a conversion.
@@ -34,12 +37,28 @@ pub struct Coverage {
     pub written: u64,
     /// How many are not, because their source does not say what the form needs.
     pub left_out: u64,
+    /// How many are not, because another source has those of the same rank.
+    pub elsewhere: u64,
 }
 
 impl Coverage {
     fn count(&mut self, is_written: bool) {
         *(if is_written { &mut self.written } else { &mut self.left_out }) += 1;
     }
+}
+
+/// The source of each rank: several may have recorded the same calls, and the one with the most of them has it.
+fn sources<K: Ord + Copy>(usable: impl Iterator<Item = (K, Source)>) -> BTreeMap<K, Source> {
+    let mut counts: BTreeMap<(K, Source), u64> = BTreeMap::new();
+    usable.for_each(|of| *counts.entry(of).or_default() += 1);
+    let mut best: BTreeMap<K, (u64, Source)> = BTreeMap::new();
+    for ((key, source), count) in counts {
+        let known = best.entry(key).or_insert((count, source));
+        if known.0 < count {
+            *known = (count, source);
+        }
+    }
+    best.into_iter().map(|(key, (_, source))| (key, source)).collect()
 }
 
 /// The rank of an operation: of the job, or within its communicator where only that is known.
@@ -50,9 +69,9 @@ fn rank_of(operation: &Operation) -> Option<u32> {
 /// How many ranks the communicator of an operation has.
 fn size_of(records: &Records, operation: &Operation) -> Option<u64> {
     let own = records.communicator_of(operation)?;
-    let size = |of: &crate::operation::Communicator| of.size.or(of.ranks.as_ref().map(|ranks| ranks.len() as u64));
+    let size = |of: &Communicator| of.size.or(of.ranks.as_ref().map(|ranks| ranks.len() as u64));
     // Of one communicator some sources know the size, and others only the hash.
-    let same = |of: &&crate::operation::Communicator| of.hash.is_some() && of.hash == own.hash;
+    let same = |of: &&Communicator| of.hash.is_some() && of.hash == own.hash;
     size(own).or_else(|| records.communicators.iter().filter(same).find_map(size))
 }
 
