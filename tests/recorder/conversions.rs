@@ -59,7 +59,6 @@ fn all_reduce(recording: &Recording, algorithm: &str, transfers: u64, proxies: &
     let clock = 1_755_590_104_000_000_000;
     let kernel = recording.put(1, 3_000, Record { a: clock, ..of(Kind::KernelChannel, Some(coll)) });
     recording.put(1, 900_000, Record { a: 22, b: clock + 890_000, ..of(Kind::State, Some(kernel)) });
-    recording.put(1, 900_001, of(Kind::Stop, Some(kernel)));
     for (peer, is_send, from) in proxies {
         let small = u8::from(*is_send);
         let op =

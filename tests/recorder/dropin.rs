@@ -197,8 +197,7 @@ fn one_collective(recording: &Recording, communicator: u16) -> Handle {
     for channel in 0..2_u8 {
         let clock = 1_755_590_104_000_000_000 + u64::from(channel);
         let kernel = recording.put(2, 9_000, Record { a: clock, channel, ..of(Kind::KernelChannel, Some(coll)) });
-        state(90_000, kernel, 22, clock + 80_000);
-        stop(2, 91_000, kernel);
+        state(91_000, kernel, 22, clock + 80_000);
     }
     let op = Record { a: 77, b: 2 | 4096 << 32, c: 4, channel: 1, small: 1, ..of(Kind::ProxyOp, Some(coll)) };
     let op = recording.put(2, 10_000, op);
@@ -308,7 +307,9 @@ fn what_is_open_or_belongs_to_nothing_stays_so() {
     let kernel = Record { parent: p2p.number(), a: 1_755_590_104_000_000_000, channel: 4, ..of(Kind::KernelChannel) };
     recording.put(1, 2_000, kernel);
     // For another process, whose handles mean nothing here.
-    let op = Record { parent: p2p.number(), a: 78, b: 1 | 512 << 32, c: 9, channel: 2, ..of(Kind::ProxyOp) };
+    let rank = 6 << 32;
+    let op = Record { parent: p2p.number(), a: 78, b: 1 | 512 << 32, c: 9 | rank, channel: 2, ..of(Kind::ProxyOp) };
+    let op = Record { communicator: 0, ..op };
     let foreign = recording.put(2, 3_000, op);
     let step = recording.put(2, 4_000, Record { parent: foreign.number(), a: 0, ..of(Kind::ProxyStep) });
     recording.put(2, 5_000, Record { parent: step.number(), a: 11, b: 300, ..of(Kind::State) });
@@ -369,7 +370,8 @@ fn every_event_that_the_rings_have_is_in_the_dump() {
         let category = recorded.keys().find(|category| event["cat"] == **category);
         category.iter().for_each(|category| *dumped.entry(category).or_default() += 1);
     }
-    assert_eq!(written.left_out, 0);
+    // Of the first proxy operation that is overwritten the ring may still have steps.
+    assert!(written.left_out <= 2, "{written:?}");
     assert_eq!(dumped, recorded);
     assert!((30..50).contains(&recorded["COLL"]) && recorded["GPU"] > 10, "{recorded:?}");
 }

@@ -256,17 +256,19 @@ impl<'a> Events<'a> {
 
     fn channel(&mut self, (handle, record): Placed) -> fmt::Result {
         let event = Event { category: Category::Gpu, name: b"KernelCh", id: self.id(Category::Gpu) };
-        let is_stop = |child: &Record| child.kind == Kind::State && child.a == CHANNEL_STOP && child.b != 0;
-        let stop = self.tree.children(handle).find(|(_, child)| is_stop(child));
+        let is_stop = |child: &Record| child.kind == Kind::State && child.a == CHANNEL_STOP;
+        let ended = self.tree.children(handle).find(|(_, child)| is_stop(child)).map(|(_, stop)| stop);
+        let stop = ended.filter(|stop| stop.b != 0);
         let (channel, start) = (record.channel, record.a);
-        match stop.map(|(_, stop)| stop.b) {
+        match stop.map(|stop| stop.b) {
             Some(stop) => {
                 let args = format_args!("\"Channel\": {channel}, \"StartGpuClk\": {start}, \"StopGpuClk\": {stop}");
                 self.begin(event, record.time, args)?;
             }
             None => self.begin(event, record.time, format_args!("\"Channel\": {channel}, \"StartGpuClk\": {start}"))?,
         }
-        self.end(event, self.stop(handle))
+        // The state is the end; only other recordings have a stop, too.
+        self.end(event, self.stop(handle).or(ended.map(|stop| stop.time)))
     }
 
     /// A collective of copy engines with its synchronisations and batches.
@@ -274,7 +276,7 @@ impl<'a> Events<'a> {
         let id = self.id(Category::CeColl);
         let event = Event { category: Category::CeColl, name: self.text(record.function), id };
         let (stop, count, dtype) = (self.stop(handle), record.a, Escaped(self.text(record.dtype)));
-        let strategy = Escaped(self.text(record.algorithm));
+        let strategy = Escaped(self.text(record.protocol));
         let args = format_args!(
             "\"eventId\": {id}, \"count\": {count}, \"datatype\": \"{dtype}\", \"strategy\": \"{strategy}\""
         );

@@ -22,6 +22,9 @@ use crate::merge::{Cursors, Merge};
 
 pub use self::tree::Link;
 
+/// What makes known the communicators that are dumped.
+const PLUGIN: u32 = 1;
+
 /// What was written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Written {
@@ -51,8 +54,13 @@ pub fn write(writer: &Writer, number: u16, links: &mut [Link], out: &mut dyn Wri
     let mut events = Events::new(writer, &tree, about, out);
     events.open()?;
     // What belongs to nothing comes first: after an operation without an end it would be taken for a part of that.
-    for (handle, record) in Merge::new(writer, &mut Cursors::new()).filter(|(_, record)| record.communicator == number)
-    {
+    // What proxies do for other processes is of no communicator here, and is in the dump of the first.
+    let is_first = (1..number).all(|before| communicator(tables, before).is_none_or(|known| known.by != PLUGIN));
+    let is_own = |record: &Record| match record.kind {
+        Kind::ProxyOp if record.communicator == 0 => is_first,
+        _ => record.communicator == number,
+    };
+    for (handle, record) in Merge::new(writer, &mut Cursors::new()).filter(|(_, record)| is_own(record)) {
         match record.kind {
             Kind::ProxyOp if !tree.has_parent(&record) => events.proxy_op((handle, record))?,
             Kind::ProxyControl => events.control((handle, record))?,

@@ -19,7 +19,7 @@ mod state {
     pub(super) const RECV_WAIT: u64 = 10;
     pub(super) const RECV_FLUSH_WAIT: u64 = 11;
     pub(super) const RECV_GPU_WAIT: u64 = 12;
-    pub(super) const APPEND_END: u64 = 18;
+    pub(super) const APPEND: u64 = 17;
 }
 
 /// The phases of a step in their order: the state that enters each, and its name.
@@ -118,7 +118,10 @@ impl Events<'_> {
         match record.kind {
             Kind::NetIb => {
                 let event = Event { category: Category::NetIb, name: b"Qp", id: self.id(Category::NetIb) };
-                let args = format_args!("\"device\": {high}, \"qp_num\": {low}, \"wr_id\": {c}, \"size\": {size}");
+                let opcode = record.small;
+                let args = format_args!(
+                    "\"device\": {high}, \"qp_num\": {low}, \"opcode\": {opcode}, \"wr_id\": {c}, \"size\": {size}"
+                );
                 self.begin(event, begin, args)?;
                 self.end(event, end)
             }
@@ -137,7 +140,7 @@ impl Events<'_> {
         let name = first.a.checked_sub(FIRST_CONTROL).and_then(|at| CONTROL.get(usize::try_from(at).ok()?));
         let Some(name) = name else { return Ok(()) };
         let event = Event { category: Category::Proxy, name, id: self.id(Category::Proxy) };
-        let appended = self.states(handle).find(|child| child.a == state::APPEND_END).map(|child| child.b);
+        let appended = self.states(handle).find(|child| child.a == state::APPEND).map(|child| child.b);
         match appended {
             Some(appended) => self.begin(event, record.time, format_args!("\"appended\": {appended}"))?,
             None => self.begin(event, record.time, format_args!(""))?,
