@@ -11,9 +11,9 @@ pub(crate) struct Cursors {
 }
 
 impl Cursors {
-    /// Nothing was read.
+    /// Nothing was read. All of it is 0, so that a static one is no part of a file.
     pub(crate) const fn new() -> Self {
-        Cursors { next: [1; RINGS], stuck: [0; RINGS] }
+        Cursors { next: [0; RINGS], stuck: [0; RINGS] }
     }
 }
 

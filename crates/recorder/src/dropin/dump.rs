@@ -79,7 +79,9 @@ fn write(writer: &Writer, communicator: u16, path: &CStr, part: &CStr) -> Result
         }
         Ok(_) => {}
         // SAFETY: the path ends with a zero.
-        Err(_) => unsafe { drop(libc::unlink(part.as_ptr())) },
+        Err(_) => unsafe {
+            libc::unlink(part.as_ptr());
+        },
     }
     renamed.map(|_| ())
 }
