@@ -186,7 +186,7 @@ fn open(rank: Option<u32>) -> i32 {
         .map_or(Err(libc::ENAMETOOLONG), |path| File::open(path, libc::O_TRUNC | libc::O_APPEND));
     match opened {
         Ok(fd) => {
-            say(Level::Info, rank, format_args!("writes {folder}/rank_{number}.log"));
+            say(Level::Info, rank, format_args!("writes the log of rank {number} into {folder}"));
             fd
         }
         Err(error) => {
