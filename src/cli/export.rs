@@ -1,4 +1,5 @@
-//! `nccl-stacks export`: a trace in other forms, which are an SQLite database, Parquet files, or a smaller trace.
+//! `nccl-stacks export`: a trace in other forms, which are an SQLite database, Parquet files, or a smaller trace; and records in those of
+//! [other recorders](super::conversions).
 
 use std::io;
 use std::path::Path;
@@ -20,10 +21,16 @@ use super::output::Target;
 use super::recorded::{Alone, Inputs};
 use super::span::Manner;
 use super::stop::Stop;
-use super::{notes, opening, recorded, span};
+use super::{conversions, notes, opening, recorded, span};
 
 pub(super) fn run(args: &Export) -> Result<(), Stop> {
     check(args)?;
+    if conversions::are_wanted(args) {
+        conversions::run(args)?;
+        if args.sqlite.is_none() && args.parquet.is_none() && args.cut.is_none() {
+            return Ok(());
+        }
+    }
     let wanted = opening::wanted(&args.selection, &args.reading)?;
     let inputs = opening::inputs(&args.trace, &args.selection.family_file);
     let target = |flag, path: Option<&Path>| path.map(|path| Target::open(flag, path, &inputs)).transpose();
@@ -84,7 +91,8 @@ fn check(args: &Export) -> Result<(), Stop> {
             "--trace reads the trace twice, which standard input and pipes do not allow; save it to a file first",
         );
     }
-    let paths = [&args.sqlite, &args.parquet, &args.cut].map(|path| path.as_ref());
+    let files = [&args.sqlite, &args.parquet, &args.cut, &args.chrome, &args.inspector];
+    let paths: Vec<_> = files.into_iter().chain([&args.megatrace, &args.flows]).map(Option::as_ref).collect();
     if (1..paths.len()).any(|at| paths[at].is_some() && paths[..at].contains(&paths[at])) {
         return usage(SAME);
     }

@@ -7,6 +7,7 @@ mod args;
 mod captures;
 mod completions;
 mod config;
+mod conversions;
 mod diff;
 mod entries;
 mod export;

@@ -40,22 +40,19 @@ fn of_run(records: &Records, run: &FlowRun) -> Vec<FlowRank> {
         folder: run.folder.clone(),
         rank,
         name: format!("flow_rank{rank}.json"),
-        text: text(rank, op, &steps),
+        text: text(rank, &op_line(op), steps.iter().map(|step| step_line(step))),
     };
     ranks.into_iter().map(file).collect()
 }
 
-fn text(rank: u32, op: &FlowOp, steps: &[&FlowStep]) -> String {
-    let steps: Vec<String> = steps.iter().map(|step| format!("    {}", step_line(step))).collect();
-    format!(
-        "{{\n  \"rank\": {rank},\n  \"meta\": {}\n  ,\n  \"steps\": [\n{}\n  ]\n}}\n",
-        op_line(op),
-        steps.join(",\n")
-    )
+/// An aggregate of these lines.
+pub(super) fn text(rank: u32, op: &str, steps: impl Iterator<Item = String>) -> String {
+    let steps: Vec<String> = steps.map(|step| format!("    {step}")).collect();
+    format!("{{\n  \"rank\": {rank},\n  \"meta\": {op}\n  ,\n  \"steps\": [\n{}\n  ]\n}}\n", steps.join(",\n"))
 }
 
 /// A line of `proxy_flow_rank<R>.jsonl`.
-fn op_line(op: &FlowOp) -> String {
+pub(super) fn op_line(op: &FlowOp) -> String {
     let mut line = format!(
         "{{\"opCount\":{},\"rank\":{},\"channel\":{},\"nsteps\":{},\"nbytes\":{},\"chunkSize\":{},\"sliceSteps\":{},\
          \"chunkSteps\":{},\"dtype\":{},\"redOp\":{},\"pattern\":{},\"protocol\":{}",
@@ -81,7 +78,7 @@ fn op_line(op: &FlowOp) -> String {
 }
 
 /// A line of `flow_steps_rank<R>.jsonl`.
-fn step_line(step: &FlowStep) -> String {
+pub(super) fn step_line(step: &FlowStep) -> String {
     let mut line = format!(
         "{{\"opCount\":{},\"rank\":{},\"channel\":{},\"step\":{},\"op\":\"{}\",\"peer\":{},\"bytes\":{},\"pattern\":{},\
          \"protocol\":{}",

@@ -1,8 +1,10 @@
-//! A whole trace, or a window of it, in forms for other programs; and the aggregates of flow files.
+//! A whole trace, or a window of it, in forms for other programs; the aggregates of flow files; and NCCL's own records in the forms of other
+//! recorders.
 
 pub mod cut;
 pub mod flow_rank;
 #[cfg(feature = "parquet")]
 pub mod parquet;
+pub mod recorded;
 pub mod repair;
 pub mod sqlite;

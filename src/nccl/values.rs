@@ -31,6 +31,11 @@ pub fn dtype_of_number(number: u64) -> Option<&'static str> {
     DTYPES.get(usize::try_from(number).ok()?).map(|(_, torch)| *torch)
 }
 
+/// NCCL's number of a type in PyTorch's words.
+pub fn number_of_dtype(dtype: &str) -> Option<u32> {
+    DTYPES.iter().position(|(_, torch)| *torch == dtype).and_then(|number| u32::try_from(number).ok())
+}
+
 /// The names of NCCL's reductions by their numbers. Between 2.18 and 2.32 another came between `prod` and `min` inside of NCCL; these are
 /// the public ones.
 const REDUCTIONS: &[&str] = &["sum", "prod", "max", "min", "avg"];
@@ -119,6 +124,7 @@ mod tests {
         assert_eq!(dtype_of_number(9), Some("BFloat16"));
         assert_eq!(dtype_of_name("ncclFloat16"), Some("Half"));
         assert_eq!((dtype_of_name("Unknown"), dtype_of_number(12)), (None, None));
+        assert_eq!((number_of_dtype("BFloat16"), number_of_dtype("Bool")), (Some(9), None));
         assert!(DTYPES.iter().all(|(_, torch)| element_bytes(torch).is_some()));
         assert_eq!(reduction_of_number(2), Some("max"));
     }

@@ -80,6 +80,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "id",
             "input",
             "nccl",
+            "operation",
             "records",
             "sql",
             "store",

@@ -7,8 +7,13 @@
     reason = "a test that cannot go on fails, and one that is skipped says so"
 )]
 
+#[path = "../support/mod.rs"]
+mod support;
+
 mod command;
+mod conversions;
 mod driver;
+mod dropin;
 mod intercept;
 mod jobs;
 mod layouts;

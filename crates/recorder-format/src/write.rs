@@ -242,6 +242,29 @@ impl Writer {
         Record::of(words).filter(|_| words[0] == position)
     }
 
+    /// The record at a position of a ring, counted from 1, if the ring has it and it is complete.
+    pub fn at(&self, ring: usize, position: u64) -> Option<(Handle, Record)> {
+        let handle = Handle::new(ring, position, 0)?;
+        self.get(handle).map(|record| (handle, record))
+    }
+
+    /// How many positions of a ring were claimed. The last of them may still be written.
+    pub fn claimed(&self, ring: usize) -> u64 {
+        self.u64_at(header::RINGS + ring % RINGS * header::RING + header::RING_CLAIMED).load(Ordering::Acquire)
+    }
+
+    /// How many records each ring has.
+    pub fn ring_records(&self) -> u64 {
+        self.ring_records
+    }
+
+    /// What is before the rings, for the functions that read it. Of what they return for a number that is in use, only when a communicator
+    /// ended and where NCCL has it may change.
+    pub fn tables(&self) -> &[u8] {
+        // SAFETY: so many bytes are mapped, and never taken away.
+        unsafe { core::slice::from_raw_parts(self.base.as_ptr(), RINGS_AT) }
+    }
+
     /// Makes a communicator known; its number, from 1, or 0 if there is no room for it.
     pub fn communicator(&self, about: &crate::Communicator<'_>) -> u16 {
         let number = self.u64_at(header::KNOWN_COMMUNICATORS).fetch_add(1, Ordering::Relaxed);

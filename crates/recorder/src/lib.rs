@@ -16,6 +16,7 @@
 #![no_std]
 
 mod clock;
+mod dropin;
 mod environment;
 mod intercept;
 mod log;

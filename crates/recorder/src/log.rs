@@ -30,9 +30,16 @@ pub(crate) fn line(what: fmt::Arguments<'_>) {
     if environment::variable(c"NCCL_STACKS_LOG").is_none() || environment::is_off(c"NCCL_STACKS_LOG") {
         return;
     }
-    let mut line = Line { bytes: [0; 512], length: 0 };
     // SAFETY: has no condition.
-    let _ = write!(line, "nccl-stacks recorder [{}]: {what}", unsafe { libc::getpid() });
+    let pid = unsafe { libc::getpid() };
+    plain(format_args!("nccl-stacks recorder [{pid}]: {what}"));
+}
+
+/// Writes a line that is all its own.
+#[cold]
+pub(crate) fn plain(what: fmt::Arguments<'_>) {
+    let mut line = Line { bytes: [0; 512], length: 0 };
+    let _ = line.write_fmt(what);
     let length = line.length;
     if let Some(end) = line.bytes.get_mut(length) {
         *end = b'\n';

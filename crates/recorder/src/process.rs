@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use nccl_stacks_recorder_format::{Facts, Writer};
 
-use crate::{environment, log, plugin};
+use crate::{dropin, environment, log, plugin};
 
 const NOT_YET: u8 = 0;
 const OPENING: u8 = 1;
@@ -89,6 +89,9 @@ fn open() -> Option<Writer> {
         }
     }
     PHASE.store(if created.is_some() { OPEN } else { WITHOUT }, Ordering::Release);
+    if created.is_some() {
+        dropin::start();
+    }
     created
 }
 
@@ -105,27 +108,29 @@ extern "C" fn forked() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
     plugin::forget();
     PHASE.store(NOT_YET, Ordering::Release);
+    dropin::forked();
 }
 
 extern "C" fn at_exit() {
     if let Some(writer) = opened() {
+        dropin::finish();
         writer.close();
     }
 }
 
 /// A path in the making. What does not fit makes it no path.
-struct Path {
+pub(crate) struct Path {
     bytes: [u8; 4096],
     length: usize,
 }
 
 impl Path {
-    fn of(what: fmt::Arguments<'_>) -> Option<Path> {
+    pub(crate) fn of(what: fmt::Arguments<'_>) -> Option<Path> {
         let mut path = Path { bytes: [0; 4096], length: 0 };
         path.write_fmt(what).ok().map(|()| path)
     }
 
-    fn as_c_str(&self) -> Option<&CStr> {
+    pub(crate) fn as_c_str(&self) -> Option<&CStr> {
         CStr::from_bytes_until_nul(&self.bytes).ok()
     }
 }

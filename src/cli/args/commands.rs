@@ -211,14 +211,18 @@ Examples:
   One Parquet file for each table:
     nccl-stacks export trace.json.gz --parquet trace.parquet
   The first call of a function, as a small trace for a viewer:
-    nccl-stacks export trace.json.gz --trace step.json.gz --function-name '%forward_batch_generation' --index 0";
+    nccl-stacks export trace.json.gz --trace step.json.gz --function-name '%forward_batch_generation' --index 0
+  What NCCL's own records have, for ui.perfetto.dev: calls, channels, proxies, and the flows between them:
+    nccl-stacks export records/ --chrome records.json
+  The same records for scripts that read Megatrace's logs or Inspector's:
+    nccl-stacks export records/ --megatrace logs/ --inspector records.jsonl";
 
 /// A trace in other forms.
 #[derive(Debug, Args)]
 #[command(before_help = EXPORT_EXAMPLES)]
-#[command(group = ArgGroup::new("forms").args(["sqlite", "parquet", "cut"]).required(true).multiple(true))]
+#[command(group = ArgGroup::new("forms").args(["sqlite", "parquet", "cut", "chrome", "megatrace", "flows", "inspector"]).required(true).multiple(true))]
 pub(crate) struct Export {
-    /// The trace, as for the main job; for --sqlite and --parquet also NCCL's own records, or a folder of them
+    /// The trace, as for the main job; for all but --trace also NCCL's own records, or a folder of them
     pub(crate) trace: PathBuf,
 
     /// Write all tables into this SQLite database, which any sqlite3 opens
@@ -234,6 +238,28 @@ pub(crate) struct Export {
     /// chosen kernels are marked. The options below choose the kernels and the window
     #[arg(long = "trace", value_name = "FILE")]
     pub(crate) cut: Option<PathBuf>,
+
+    /// Write NCCL's own records as a trace for ui.perfetto.dev into this file
+    ///
+    /// A track for the calls of each rank, for each channel of its kernels, and for each channel and peer of its proxies and their steps; flows from
+    /// a call through its kernel to the steps.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) chrome: Option<PathBuf>,
+
+    /// Write NCCL's own records as Megatrace's logs, rank_<R>.log, into this folder
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) megatrace: Option<PathBuf>,
+
+    /// Write what proxies did as the flow extractor's files into this folder
+    ///
+    /// They are proxy_flow_rank<R>.jsonl, flow_steps_rank<R>.jsonl and flow_rank<R>.json, in a folder for each communicator if there are several.
+    /// Keys of our own come after the extractor's; "synthetic" says that opCount and redOp are not recorded ones.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) flows: Option<PathBuf>,
+
+    /// Write NCCL's own records as Inspector's lines into this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) inspector: Option<PathBuf>,
 
     /// NCCL's own records of the same job, as in the main job: they have tables of their own. Repeatable
     #[arg(long, value_name = "PATH", help_heading = "Input")]

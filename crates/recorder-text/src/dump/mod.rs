@@ -1,0 +1,94 @@
+//! The dump of a communicator as NCCL's example profiler plugin writes it: begins and ends of events, as Chrome's traces have them.
+//!
+//! In that form an event belongs to those that are open around it, so what is in the rings in the order of time has to be written in that of
+//! a tree. [`Link`]s are the tree: two numbers for each slot of the rings, in memory that the caller lends. Everything else is found in
+//! the rings.
+//!
+//! Where the plugin writes something wrong this does not: it is strict JSON, calls and launches begin when they began, kernel channels
+//! have numbers of their own and the stops of their GPU. What is unknown is left out: an event that was not stopped has no end, a
+//! channel that was not stopped no `StopGpuClk`. Events that the plugin does not have, such as phases of kernels, are left out too.
+
+mod events;
+mod proxies;
+mod tree;
+
+use core::fmt::{self, Write};
+
+use nccl_stacks_recorder_format::{Header, Kind, Record, Writer, communicator};
+
+use self::events::Events;
+use self::tree::Tree;
+use crate::merge::{Cursors, Merge};
+
+pub use self::tree::Link;
+
+/// What makes known the communicators that are dumped.
+const PLUGIN: u32 = 1;
+
+/// What was written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Begins of events.
+    pub events: u64,
+    /// Channels and steps that are left out because the ring has overwritten what they belong to.
+    pub left_out: u64,
+}
+
+/// How many links a writer's rings need.
+pub fn links(writer: &Writer) -> usize {
+    usize::try_from(writer.ring_records()).unwrap_or(0).saturating_mul(nccl_stacks_recorder_format::layout::RINGS)
+}
+
+/// The two numbers of a dump's name, `PREFIX_<hash>_<rank>.json`; `None` if the communicator is unknown.
+pub fn name(writer: &Writer, number: u16) -> Option<(u64, i32)> {
+    communicator(writer.tables(), number).map(|known| (known.hash, known.rank))
+}
+
+/// Writes what the rings have of a communicator. There must be as many `links` as [`links`] says, all of them new.
+pub fn write(writer: &Writer, number: u16, links: &mut [Link], out: &mut dyn Write) -> Result<Written, fmt::Error> {
+    let tables = writer.tables();
+    let (Ok(header), Some(known)) = (Header::of(tables), communicator(tables, number)) else { return Err(fmt::Error) };
+    let tree = Tree::of(writer, header.pid, links);
+    let about =
+        events::About { pid: header.pid, epoch: header.start.monotonic, number, hash: known.hash, rank: known.rank };
+    let mut events = Events::new(writer, &tree, about, out);
+    events.open()?;
+    // What belongs to nothing comes first: after an operation without an end it would be taken for a part of that.
+    // What proxies do for other processes is of no communicator here, and is in the dump of the first.
+    let is_first = (1..number).all(|before| communicator(tables, before).is_none_or(|known| known.by != PLUGIN));
+    let is_own = |record: &Record| match record.kind {
+        Kind::ProxyOp if record.communicator == 0 => is_first,
+        _ => record.communicator == number,
+    };
+    for (handle, record) in Merge::new(writer, &mut Cursors::new()).filter(|(_, record)| is_own(record)) {
+        match record.kind {
+            Kind::ProxyOp if !tree.has_parent(&record) => events.proxy_op((handle, record))?,
+            Kind::ProxyControl => events.control((handle, record))?,
+            Kind::KernelChannel | Kind::ProxyStep if !tree.has_parent(&record) => events.leave_out(),
+            _ => {}
+        }
+    }
+    for (handle, record) in Merge::new(writer, &mut Cursors::new()) {
+        let (is_own, placed) = (record.communicator == number, (handle, record));
+        let is_root = is_own && !tree.has_parent(&record);
+        match record.kind {
+            // A group may have calls of several communicators, and is one of the first.
+            Kind::GroupApi if is_own || events.has(handle, &[Kind::CollApi, Kind::P2pApi]) => {
+                events.group_api(placed)?
+            }
+            // In versions that have calls nothing belongs to these groups.
+            Kind::Group if events.has(handle, &[Kind::Coll, Kind::P2p]) => events.group(placed)?,
+            Kind::CollApi | Kind::P2pApi if is_root => events.call(placed)?,
+            Kind::KernelLaunch if is_root => events.launch(placed, 0)?,
+            Kind::Coll | Kind::P2p if is_root => events.operation(placed)?,
+            Kind::CeColl if is_root => events.copies(placed)?,
+            _ => {}
+        }
+    }
+    events.close()
+}
+
+/// Whether a record is one that another may belong to.
+fn is_event(record: &Record) -> bool {
+    !matches!(record.kind, Kind::Stop | Kind::State | Kind::More | Kind::Call)
+}

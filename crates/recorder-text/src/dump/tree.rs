@@ -1,0 +1,107 @@
+//! Which records belong to which: parents are in the records, children are found through links.
+
+use core::num::NonZeroU32;
+
+use nccl_stacks_recorder_format::layout::RINGS;
+use nccl_stacks_recorder_format::{Handle, Kind, Record, Writer};
+
+use super::is_event;
+
+/// Of a slot of the rings: the slots of its first child and of the next child of its parent. Memory of zeros is new links.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Link {
+    first: Option<NonZeroU32>,
+    next: Option<NonZeroU32>,
+}
+
+/// A record and the handle by which others name it.
+pub(super) type Placed = (Handle, Record);
+
+/// The records that were in the rings when it was made.
+pub(super) struct Tree<'a> {
+    writer: &'a Writer,
+    links: &'a [Link],
+    pid: u32,
+    /// By ring: the last position.
+    ends: [u64; RINGS],
+}
+
+impl<'a> Tree<'a> {
+    pub(super) fn of(writer: &'a Writer, pid: u32, links: &'a mut [Link]) -> Self {
+        let mut ends = [0; RINGS];
+        for (ring, end) in ends.iter_mut().enumerate() {
+            *end = writer.claimed(ring);
+        }
+        let linked = Tree { writer, links: &[], pid, ends };
+        for ring in (0..RINGS).rev() {
+            let last = ends.get(ring).copied().unwrap_or(0);
+            let first = last.saturating_sub(writer.ring_records()).saturating_add(1);
+            // The newest first: each child is put before the others.
+            for position in (first..=last).rev() {
+                let Some((_, record)) = writer.at(ring, position) else { continue };
+                let Some(parent) = linked.parent_of(&record) else { continue };
+                let own = linked.slot(ring, position);
+                let Some(slot) = linked.slot(parent.ring(), parent.position()) else { continue };
+                let Some(before) = links.get_mut(slot).map(|link| core::mem::replace(&mut link.first, number(own)))
+                else {
+                    continue;
+                };
+                if let Some(link) = own.and_then(|own| links.get_mut(own)) {
+                    link.next = before;
+                }
+            }
+        }
+        Tree { links, ..linked }
+    }
+
+    /// The place of a position among the slots of all rings.
+    fn slot(&self, ring: usize, position: u64) -> Option<usize> {
+        let records = self.writer.ring_records();
+        let in_ring = position.checked_sub(1)? & records.checked_sub(1)?;
+        usize::try_from((ring as u64).checked_mul(records)?.checked_add(in_ring)?).ok()
+    }
+
+    /// The handle of a record's parent, if the rings have that. The parent of a proxy's operation may be of another process.
+    fn parent_of(&self, record: &Record) -> Option<Handle> {
+        if record.kind == Kind::Call || (record.kind == Kind::ProxyOp && record.a != u64::from(self.pid)) {
+            return None;
+        }
+        let parent = Handle::of(record.parent)?;
+        self.writer.get(parent).filter(is_event).map(|_| parent)
+    }
+
+    /// Whether the rings have what a record belongs to.
+    pub(super) fn has_parent(&self, record: &Record) -> bool {
+        self.parent_of(record).is_some()
+    }
+
+    /// A record that is in the rings still, by its slot.
+    fn at(&self, slot: usize) -> Option<Placed> {
+        let records = usize::try_from(self.writer.ring_records()).ok().filter(|records| *records > 0)?;
+        let (ring, index) = (slot.checked_div(records)?, slot.checked_rem(records)? as u64);
+        let end = self.ends.get(ring)?;
+        // The last position before the end that is in this slot.
+        let mask = self.writer.ring_records().checked_sub(1)?;
+        let back = end.checked_sub(1)?.wrapping_sub(index) & mask;
+        let position = end.checked_sub(back)?;
+        self.writer.at(ring, position)
+    }
+
+    /// What belongs to a record: of one thread in order.
+    pub(super) fn children(&self, parent: Handle) -> impl Iterator<Item = Placed> + use<'_, 'a> {
+        let mut next = self.slot(parent.ring(), parent.position()).and_then(|slot| self.links.get(slot)?.first);
+        core::iter::from_fn(move || {
+            let slot = usize::try_from(next?.get().checked_sub(1)?).ok()?;
+            next = self.links.get(slot).and_then(|link| link.next);
+            self.at(slot)
+        })
+        .filter(move |(_, child)| {
+            let of = Handle::of(child.parent);
+            of.is_some_and(|of| (of.ring(), of.position()) == (parent.ring(), parent.position()))
+        })
+    }
+}
+
+fn number(slot: Option<usize>) -> Option<NonZeroU32> {
+    NonZeroU32::new(u32::try_from(slot?.checked_add(1)?).ok()?)
+}

@@ -1,0 +1,69 @@
+//! A text file that is written in pieces. There is no allocator, so the buffer is where the file is.
+
+use core::ffi::CStr;
+use core::fmt;
+
+/// The length of the buffer: a page and more, for a thread's stack has room for it.
+const BUFFER: usize = 16 * 1024;
+
+/// A file that is open for writing.
+pub(super) struct File {
+    fd: i32,
+    buffer: [u8; BUFFER],
+    length: usize,
+}
+
+impl File {
+    /// Writes into an open descriptor.
+    pub(super) fn of(fd: i32) -> File {
+        File { fd, buffer: [0; BUFFER], length: 0 }
+    }
+
+    /// Opens a file with these flags beside those of every file here; the system's error number if that is not possible.
+    pub(super) fn open(path: &CStr, flags: i32) -> Result<i32, i32> {
+        let flags = flags | libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC;
+        // SAFETY: the path ends with a zero.
+        let fd = unsafe { libc::open(path.as_ptr(), flags, 0o644) };
+        if fd < 0 { Err(error()) } else { Ok(fd) }
+    }
+
+    /// Writes what is in the buffer.
+    pub(super) fn flush(&mut self) -> Result<(), i32> {
+        let mut written = 0;
+        while let Some(rest) = self.buffer.get(written..self.length).filter(|rest| !rest.is_empty()) {
+            // SAFETY: so many bytes are there.
+            let done = unsafe { libc::write(self.fd, rest.as_ptr().cast(), rest.len()) };
+            match usize::try_from(done) {
+                Ok(done) => written = written.saturating_add(done),
+                Err(_) if error() == libc::EINTR => {}
+                Err(_) => return Err(error()),
+            }
+        }
+        self.length = 0;
+        Ok(())
+    }
+}
+
+impl fmt::Write for File {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut rest = text.as_bytes();
+        while !rest.is_empty() {
+            let room = self.buffer.get_mut(self.length..).unwrap_or_default();
+            let taken = rest.len().min(room.len());
+            let (now, later) = rest.split_at_checked(taken).ok_or(fmt::Error)?;
+            room.get_mut(..taken).ok_or(fmt::Error)?.copy_from_slice(now);
+            self.length = self.length.saturating_add(taken);
+            rest = later;
+            if self.length >= BUFFER {
+                self.flush().map_err(|_| fmt::Error)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The system's number of the last error.
+pub(super) fn error() -> i32 {
+    // SAFETY: the thread's own errno.
+    unsafe { *libc::__errno_location() }
+}

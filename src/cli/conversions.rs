@@ -1,0 +1,121 @@
+//! `nccl-stacks export` of NCCL's own records into the forms of other recorders and of viewers.
+
+use std::fs;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::time::Instant;
+
+use nccl_stacks::error::Error;
+use nccl_stacks::export::recorded::{Converted, Coverage, chrome, flows, inspector, megatrace};
+use nccl_stacks::records::Records;
+use nccl_stacks::report::format::count;
+
+use super::args::Export;
+use super::output::Target;
+use super::recorded::{self, Alone};
+use super::stop::Stop;
+use super::{notes, terminal};
+
+/// Whether the arguments ask for one.
+pub(super) fn are_wanted(args: &Export) -> bool {
+    [&args.chrome, &args.megatrace, &args.flows, &args.inspector].into_iter().any(Option::is_some)
+}
+
+/// Reads the records, and writes all conversions that are asked for.
+pub(super) fn run(args: &Export) -> Result<(), Stop> {
+    let input = std::slice::from_ref(&args.trace);
+    let records = recorded::inputs(input, &args.records, &args.reading, Alone::Allowed)?.records;
+    let Some(records) = records else {
+        return Err(Stop::NotFound(
+            "Nothing found: --chrome, --megatrace, --flows and --inspector are made of NCCL's own records, and there are none."
+                .to_owned(),
+        ));
+    };
+    if let Some(path) = &args.chrome {
+        let done = write_file("--chrome", path, args, |out| chrome::write(&records, out))?;
+        say("--chrome", "operations", "a time", done);
+    }
+    if let Some(path) = &args.inspector {
+        let done = write_file("--inspector", path, args, |out| inspector::write(&records, out))?;
+        say("--inspector", "operations", "a size and a time of execution", done);
+    }
+    if let Some(folder) = &args.megatrace {
+        let (files, done) = megatrace::logs(&records);
+        write_folder("--megatrace", folder, args, &files)?;
+        say("--megatrace", "operations", "the time of the call, the rank and the number of elements", done);
+        if !files.is_empty() && has_places_alone(&records) {
+            terminal::note(
+                "--megatrace: some sources know only the rank within a communicator; their lines have that as rank",
+            );
+        }
+    }
+    if let Some(folder) = &args.flows {
+        let (files, done) = flows::files(&records);
+        write_folder("--flows", folder, args, &files)?;
+        say("--flows", "proxy operations", "a collective with its algorithm", done);
+    }
+    Ok(())
+}
+
+fn has_places_alone(records: &Records) -> bool {
+    records.operations.iter().any(|operation| operation.rank.is_none() && operation.place.is_some())
+}
+
+/// Says what could not be written.
+fn say(flag: &str, what: &str, needs: &str, done: Coverage) {
+    if done.elsewhere > 0 {
+        let elsewhere = count(done.elsewhere);
+        terminal::note(&format!("{flag}: {elsewhere} {what} are left out: another source has those of the same rank"));
+    }
+    if done.left_out > 0 {
+        let all = done.left_out + done.written + done.elsewhere;
+        terminal::say(&format!(
+            "{flag}: {} of {} {what} are left out: their source does not have {needs}",
+            count(done.left_out),
+            count(all)
+        ));
+    }
+}
+
+fn nothing(flag: &str) -> Stop {
+    Stop::NotFound(format!("Nothing found: no record has what {flag} needs."))
+}
+
+fn write_file(
+    flag: &str,
+    path: &Path,
+    args: &Export,
+    write: impl FnOnce(&mut dyn Write) -> std::io::Result<Coverage>,
+) -> Result<Coverage, Stop> {
+    let start = Instant::now();
+    let target = Target::open(flag, path, &[&args.trace])?;
+    let mut done = Coverage::default();
+    let size = target.fill(|_, file| -> Result<(), Stop> {
+        let failed = |source| Error::Write { path: path.to_owned(), source };
+        let mut out = BufWriter::new(file);
+        done = write(&mut out).map_err(failed)?;
+        out.flush().map_err(failed)?;
+        if done.written == 0 {
+            return Err(nothing(flag));
+        }
+        Ok(())
+    })?;
+    notes::written(path, size, start.elapsed());
+    Ok(done)
+}
+
+fn write_folder(flag: &str, folder: &Path, args: &Export, files: &[Converted]) -> Result<(), Stop> {
+    if files.is_empty() {
+        return Err(nothing(flag));
+    }
+    for file in files {
+        let own = folder.join(&file.folder);
+        fs::create_dir_all(&own).map_err(|source| Error::Write { path: own.clone(), source })?;
+        let path = own.join(&file.name);
+        let failed = |source| Stop::from(Error::Write { path: path.clone(), source });
+        let target = Target::open(flag, &path, &[&args.trace])?;
+        target.fill(|_, out| out.write_all(file.text.as_bytes()).map_err(failed))?;
+    }
+    notes::answer_written(folder, files.iter().map(|file| file.text.len() as u64).sum());
+    Ok(())
+}

@@ -1,0 +1,372 @@
+//! Records as a trace in Chrome's JSON that ui.perfetto.dev opens.
+//!
+//! A process is a rank, within its communicator where the source knows no other. It has threads for its calls, for each channel of its kernels, for
+//! each direction, peer and channel of its proxies, and for their steps, in which the phases of a step follow one another. What overlaps is
+//! on threads beside each other. A slice without an end, which the viewer shows as such, was not over when recording ended.
+//!
+//! Flows lead from a call to its kernel's work on a channel, and where proxies work on that channel on to their operations and the first step of
+//! these, in the order of the times: a proxy may begin before the kernel. There is none where clocks say that the call came last.
+//!
+//! Times count from the first of all, which is `baseTimeNanoseconds`: as microseconds since the epoch they would lose their last digits.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, Write};
+
+use serde_json::{Map, Value, json};
+
+use super::lanes::lanes;
+use super::{Coverage, rank_of};
+use crate::operation::{Operation, Source};
+use crate::records::{ProxyStep, Records};
+use crate::time::Ns;
+
+/// Writes the trace. Operations without any time are left out.
+pub fn write(records: &Records, out: &mut dyn Write) -> io::Result<Coverage> {
+    let mut tracks = Tracks { records, slices: Vec::new(), chains: BTreeMap::new(), coverage: Coverage::default() };
+    tracks.operations();
+    tracks.channels();
+    tracks.proxies();
+    let Tracks { slices, chains, coverage, .. } = tracks;
+    // The kernel's own chain is the beginning of those of its proxies.
+    let goes_on = |(at, channel, proxy): &(usize, Option<u32>, Option<usize>)| {
+        let after = (*at, *channel, Some(0))..=(*at, *channel, Some(usize::MAX));
+        proxy.is_none() && chains.range(after).next().is_some()
+    };
+    let chains = chains.iter().filter(|(key, _)| !goes_on(key)).map(|(_, chain)| chain);
+    let base = slices.iter().map(|slice| slice.start).min().unwrap_or_default();
+    let program = concat!("nccl-stacks ", env!("CARGO_PKG_VERSION"));
+    write!(out, "{{\"baseTimeNanoseconds\":{base},\"otherData\":{{\"program\":\"{program}\"}},\"traceEvents\":[")?;
+    let mut writer = Writer { out, base, is_first: true };
+    let places = writer.threads(&slices, |process| name(records, process))?;
+    let mut order: Vec<usize> = (0..slices.len()).collect();
+    // The longer first: it is around the other.
+    order.sort_by_key(|at| (slices[*at].start, std::cmp::Reverse(slices[*at].end)));
+    order.iter().try_for_each(|at| writer.slice(&slices[*at], places[*at]))?;
+    for (id, chain) in (1..).zip(chains) {
+        writer.flow(id, chain, &slices, &places)?;
+    }
+    writer.out.write_all(b"\n]}\n")?;
+    Ok(coverage)
+}
+
+/// A process: what recorded it, its communicator if it is a rank within that, and its rank. Each source has a clock of its own.
+type Process = (Option<Source>, Option<usize>, Option<u32>);
+
+fn name(records: &Records, (source, communicator, rank): Process) -> String {
+    let rank = rank.map_or("unknown rank".to_owned(), |rank| format!("rank {rank}"));
+    let known = communicator.and_then(|at| records.communicators.get(at));
+    let of = known.and_then(|known| known.key().or_else(|| known.name.clone())).map(|key| format!(" of {key}"));
+    let source = source.map_or(String::new(), |source| format!(" ({})", source.name()));
+    format!("{rank}{}{source}", of.unwrap_or_default())
+}
+
+/// What the threads of a process are of, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Thread {
+    Calls,
+    Kernels,
+    Channel(u32),
+    Proxy { channel: u32, is_send: bool, peer: i64 },
+    Steps { channel: u32, is_send: bool, peer: i64 },
+}
+
+impl Thread {
+    fn name(self) -> String {
+        let whom = |is_send, peer| if is_send { format!("send to {peer}") } else { format!("receive from {peer}") };
+        match self {
+            Thread::Calls => "calls".to_owned(),
+            Thread::Kernels => "kernels".to_owned(),
+            Thread::Channel(channel) => format!("channel {channel}"),
+            Thread::Proxy { channel, is_send, peer } => format!("proxy, channel {channel}: {}", whom(is_send, peer)),
+            Thread::Steps { channel, is_send, peer } => format!("steps, channel {channel}: {}", whom(is_send, peer)),
+        }
+    }
+}
+
+/// A slice, and what is within it.
+struct Slice {
+    process: Process,
+    thread: Thread,
+    start: Ns,
+    end: Option<Ns>,
+    cat: &'static str,
+    name: String,
+    args: Value,
+    /// Names and durations that follow one another from its start.
+    phases: Vec<(&'static str, Ns)>,
+}
+
+/// Slices, and chains of them for flows: by operation and channel, and proxy operation.
+struct Tracks<'a> {
+    records: &'a Records,
+    slices: Vec<Slice>,
+    chains: BTreeMap<(usize, Option<u32>, Option<usize>), Vec<usize>>,
+    coverage: Coverage,
+}
+
+impl Tracks<'_> {
+    fn process(&self, operation: &Operation) -> Process {
+        let communicator = operation.communicator.filter(|_| operation.rank.is_none());
+        (Some(operation.source), communicator, rank_of(operation))
+    }
+
+    fn add(&mut self, slice: Slice) -> usize {
+        self.slices.push(slice);
+        self.slices.len() - 1
+    }
+
+    fn operations(&mut self) {
+        let records = self.records;
+        let mut has_channels = vec![false; records.operations.len()];
+        for of in records.channels.iter().filter(|of| of.start.or(of.gpu_start).is_some()) {
+            of.operation.into_iter().for_each(|at| has_channels[at] = true);
+        }
+        for (at, operation) in records.operations.iter().enumerate() {
+            let name = operation.collective.as_deref().unwrap_or("operation").to_owned();
+            let (process, args) = (self.process(operation), args(records, operation));
+            let slice = |thread, cat, start, end| {
+                let (name, args) = (name.clone(), args.clone());
+                Slice { process, thread, start, end, cat, name, args, phases: Vec::new() }
+            };
+            let mut is_written = has_channels[at];
+            if let Some(start) = operation.enqueued {
+                // When the call returned no table has; until its kernel was launched is the least.
+                let end = operation.launched.filter(|launched| *launched > start).unwrap_or(start);
+                let call = self.add(slice(Thread::Calls, "call", start, Some(end)));
+                self.chains.insert((at, None, None), vec![call]);
+                is_written = true;
+            }
+            if let Some(start) = operation.start.filter(|_| !has_channels[at]) {
+                let end = operation.end.or_else(|| Some(start + operation.duration?));
+                let kernel = self.add(slice(Thread::Kernels, "kernel", start, end));
+                self.chains.entry((at, None, None)).or_default().push(kernel);
+                is_written = true;
+            }
+            self.coverage.count(is_written);
+        }
+    }
+
+    /// The slices that come before others of an operation on a channel: its call, and its kernel there.
+    fn before(&self, operation: usize, channel: Option<u32>) -> Vec<usize> {
+        let own = self.chains.get(&(operation, channel, None)).or_else(|| self.chains.get(&(operation, None, None)));
+        own.cloned().unwrap_or_default()
+    }
+
+    fn channels(&mut self) {
+        for row in &self.records.channels {
+            let Some((at, start)) = row.operation.zip(row.gpu_start.or(row.start)) else { continue };
+            let end = if row.gpu_start.is_some() { row.gpu_stop } else { row.end };
+            let Some(operation) = self.records.operations.get(at) else { continue };
+            let slice = Slice {
+                process: self.process(operation),
+                thread: Thread::Channel(row.channel),
+                start,
+                end,
+                cat: "kernel",
+                name: operation.collective.as_deref().unwrap_or("operation").to_owned(),
+                args: args(self.records, operation),
+                phases: Vec::new(),
+            };
+            let mut chain = self.before(at, None);
+            chain.push(self.add(slice));
+            self.chains.insert((at, Some(row.channel), None), chain);
+        }
+    }
+
+    fn proxies(&mut self) {
+        let mut steps: HashMap<usize, Vec<&ProxyStep>> = HashMap::new();
+        for step in &self.records.proxy_steps {
+            steps.entry(step.proxy_op).or_default().push(step);
+        }
+        for (number, row) in self.records.proxy_ops.iter().enumerate() {
+            let operation = row.operation.and_then(|at| self.records.operations.get(at));
+            let process = operation.map_or((None, None, row.place), |operation| self.process(operation));
+            let mut chain = row.operation.map_or_else(Vec::new, |at| self.before(at, Some(row.channel)));
+            let (channel, is_send, peer) = (row.channel, row.is_send, row.peer);
+            if let Some(start) = row.queued.or(row.start) {
+                let queue = row.queued.zip(row.start).map(|(queued, start)| ("queued", start - queued));
+                chain.push(self.add(Slice {
+                    process,
+                    thread: Thread::Proxy { channel, is_send, peer },
+                    start,
+                    end: row.end,
+                    cat: "proxy",
+                    name: operation.and_then(|of| of.collective.as_deref()).unwrap_or("proxy operation").to_owned(),
+                    args: json!({"peer": peer, "steps": row.steps, "chunk_bytes": row.chunk_bytes, "bytes": row.bytes}),
+                    phases: queue.into_iter().collect(),
+                }));
+            }
+            for (at, step) in steps.get(&number).into_iter().flatten().enumerate() {
+                let Some(start) = step.start else { continue };
+                let slice = Slice {
+                    process,
+                    thread: Thread::Steps { channel, is_send, peer },
+                    start,
+                    end: step.end,
+                    cat: "step",
+                    name: format!("step {}", step.step),
+                    args: json!({"step": step.step, "bytes": step.bytes}),
+                    phases: phases(step, is_send),
+                };
+                let slice = self.add(slice);
+                if at == 0 {
+                    chain.push(slice);
+                }
+            }
+            if let Some(at) = row.operation {
+                self.chains.insert((at, Some(channel), Some(number)), chain);
+            }
+        }
+    }
+}
+
+/// The phases of a step in their order.
+fn phases(step: &ProxyStep, is_send: bool) -> Vec<(&'static str, Ns)> {
+    let (gpu, peer) = (("GPU wait", step.gpu_wait), ("peer wait", step.peer_wait));
+    let (network, flush) = (("network", step.network), ("flush", step.flush));
+    let order = if is_send { [gpu, peer, network] } else { [network, flush, gpu] };
+    order.into_iter().filter_map(|(name, took)| Some((name, took?))).collect()
+}
+
+/// What a viewer shows of an operation.
+fn args(records: &Records, operation: &Operation) -> Value {
+    let communicator = records.communicator_of(operation);
+    let mut args = Map::new();
+    let mut put = |key: &str, value: Value| {
+        if !value.is_null() {
+            args.insert(key.to_owned(), value);
+        }
+    };
+    put("source", operation.source.name().into());
+    put("communicator", communicator.and_then(|of| of.key().or_else(|| of.name.clone())).into());
+    put("sequence", operation.sequence.into());
+    put("dtype", operation.dtype.as_deref().into());
+    put("bytes", operation.bytes.into());
+    put("peer", operation.peer.into());
+    put("algorithm", operation.algorithm.as_deref().into());
+    put("protocol", operation.protocol.as_deref().into());
+    put("channels", operation.channels.into());
+    put("stream", operation.stream_handle.map(|stream| format!("{stream:#x}")).into());
+    put("state", operation.state.name().into());
+    args.into()
+}
+
+/// Where a slice is drawn: numbers of its process and thread.
+type Place = (usize, usize);
+
+/// Writes events.
+struct Writer<'a> {
+    out: &'a mut dyn Write,
+    base: Ns,
+    is_first: bool,
+}
+
+impl Writer<'_> {
+    /// Names processes and threads, and returns the place of each slice.
+    fn threads(&mut self, slices: &[Slice], names: impl Fn(Process) -> String) -> io::Result<Vec<Place>> {
+        let mut threads: BTreeMap<(Process, Thread), Vec<usize>> = BTreeMap::new();
+        for (at, slice) in slices.iter().enumerate() {
+            threads.entry((slice.process, slice.thread)).or_default().push(at);
+        }
+        let mut processes: Vec<Process> = threads.keys().map(|(process, _)| *process).collect();
+        processes.dedup();
+        // A viewer takes a thread with the number of its process for the main one.
+        let mut next = processes.len() + 1;
+        let mut places = vec![(0, 0); slices.len()];
+        let mut last = None;
+        for ((process, thread), mut own) in threads {
+            let pid = 1 + processes.iter().position(|of| *of == process).unwrap_or(0);
+            if last.replace(process) != Some(process) {
+                self.metadata((pid, pid), "process_name", json!({"name": names(process)}))?;
+                self.metadata((pid, pid), "process_sort_index", json!({"sort_index": pid}))?;
+            }
+            own.sort_by_key(|at| slices[*at].start);
+            let windows: Vec<(Ns, Option<Ns>)> = own.iter().map(|at| (slices[*at].start, slices[*at].end)).collect();
+            let lanes = lanes(&windows);
+            let count = lanes.iter().max().map_or(0, |last| last + 1);
+            for tid in next..next + count {
+                self.metadata((pid, tid), "thread_name", json!({"name": thread.name()}))?;
+                self.metadata((pid, tid), "thread_sort_index", json!({"sort_index": tid}))?;
+            }
+            own.iter().zip(lanes).for_each(|(at, lane)| places[*at] = (pid, next + lane));
+            next += count;
+        }
+        Ok(places)
+    }
+
+    fn metadata(&mut self, (pid, tid): Place, what: &str, args: Value) -> io::Result<()> {
+        self.event(json!({"ph": "M", "pid": pid, "tid": tid, "name": what, "args": args}), "")
+    }
+
+    fn slice(&mut self, slice: &Slice, place: Place) -> io::Result<()> {
+        self.window(slice.start, slice.end, place, (slice.cat, &slice.name), &slice.args)?;
+        let mut start = slice.start;
+        for (name, took) in &slice.phases {
+            let end = start + *took;
+            // Phases end with their step; rounding may say otherwise.
+            let end = slice.end.map_or(end, |last| end.min(last));
+            if end > start {
+                self.window(start, Some(end), place, ("phase", name), &json!({}))?;
+            }
+            start = end;
+        }
+        Ok(())
+    }
+
+    fn window(
+        &mut self,
+        start: Ns,
+        end: Option<Ns>,
+        (pid, tid): Place,
+        (cat, name): (&str, &str),
+        args: &Value,
+    ) -> io::Result<()> {
+        let ts = self.micros(start);
+        let event = |ph| json!({"ph": ph, "pid": pid, "tid": tid, "cat": cat, "name": name, "args": args});
+        match end.filter(|end| *end >= start) {
+            Some(end) => {
+                let took = micros(end - start);
+                self.event(event("X"), &format!(",\"ts\":{ts},\"dur\":{took}"))
+            }
+            None => self.event(event("B"), &format!(",\"ts\":{ts}")),
+        }
+    }
+
+    /// A chain of slices, in the order of their starts, if its first slice is the first of them.
+    fn flow(&mut self, id: u64, chain: &[usize], slices: &[Slice], places: &[Place]) -> io::Result<()> {
+        let mut sorted = chain.to_vec();
+        sorted.sort_by_key(|at| slices[*at].start);
+        if sorted.len() < 2 || sorted.first() != chain.first() {
+            return Ok(());
+        }
+        for (at, slice) in sorted.iter().enumerate() {
+            let ph = match at {
+                0 => "s",
+                _ if at + 1 == sorted.len() => "f",
+                _ => "t",
+            };
+            let (pid, tid) = places[*slice];
+            let ts = self.micros(slices[*slice].start);
+            let event = json!({"ph": ph, "bp": "e", "pid": pid, "tid": tid, "cat": "flow", "name": "flow", "id": id});
+            self.event(event, &format!(",\"ts\":{ts}"))?;
+        }
+        Ok(())
+    }
+
+    fn micros(&self, time: Ns) -> String {
+        micros(time - self.base)
+    }
+
+    /// An event, with fields that no floating-point number has exactly.
+    fn event(&mut self, event: Value, rest: &str) -> io::Result<()> {
+        let between = if std::mem::take(&mut self.is_first) { "\n" } else { ",\n" };
+        let text = event.to_string();
+        write!(self.out, "{between}{}{rest}}}", text.strip_suffix('}').unwrap_or(&text))
+    }
+}
+
+/// Microseconds with all three decimals, from 0 on.
+fn micros(time: Ns) -> String {
+    let nanos = time.0.max(0);
+    format!("{}.{:03}", nanos / 1000, nanos % 1000)
+}

@@ -1,0 +1,364 @@
+//! The flow extractor's files, made of what proxies did instead of what was planned: `proxy_flow_rank<R>.jsonl`, `flow_steps_rank<R>.jsonl` and
+//! `flow_rank<R>.json`, in a folder for each communicator if there are several, for nothing in these files says which it is.
+//!
+//! A line of the first is an operation on a channel of a ring, chain or tree, or a send or receive; a line of the second a step of the FIFO. A
+//! proxy counts transfers, of which each is `sliceSteps` steps: the bytes, the time and the duration of a transfer are at the first of them.
+//!
+//! Each line has keys after the extractor's own: `commHash`, `seqNumber`, times, bytes, and `"synthetic": true`, because `opCount` is the
+//! operation's place among those of its kind in the communicator, and `redOp` is always 0: neither is recorded. `ringPrev` and `ringNext` are -1
+//! where the ring goes on without a proxy, as over NVLink. Which neighbour in a tree is the parent follows from [times](super::trees); without
+//! these its lines have no stage.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use super::{Converted, Coverage, collective_of, size_of, trees};
+use crate::export::flow_rank;
+use crate::nccl::collectives::Collective;
+use crate::nccl::values::number_of_dtype;
+use crate::operation::Operation;
+use crate::records::{FlowOp, FlowStep, ProxyOp, ProxyStep, Records};
+
+/// The files of all ranks. Of proxy operations those are left out of which the collective, the rank or the peer is unknown.
+pub fn files(records: &Records) -> (Vec<Converted>, Coverage) {
+    let steps = steps_of(records);
+    let (mut coverage, mut by_communicator) = (Coverage::default(), BTreeMap::<Key, Ranks<'_>>::new());
+    for (at, proxy) in records.proxy_ops.iter().enumerate() {
+        let part = part(records, proxy, &steps[at]);
+        coverage.count(part.is_some());
+        if let Some(part) = part {
+            let of_rank = by_communicator.entry(part.key).or_default().entry(part.rank).or_default();
+            of_rank.entry((part.operation, part.proxy.channel, part.side)).or_default().push(part);
+        }
+    }
+    let has_several = by_communicator.len() > 1;
+    let mut files = Vec::new();
+    for (key, ranks) in by_communicator {
+        let folder = if has_several { key.folder() } else { String::new() };
+        let neighbours = Neighbours::of(&ranks);
+        for (rank, ops) in &ranks {
+            files.extend(of_rank(&folder, *rank, ops, &neighbours));
+        }
+    }
+    (files, coverage)
+}
+
+/// A communicator: NCCL's hash, or its position where that is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Hash(u64),
+    Position(usize),
+}
+
+impl Key {
+    fn folder(self) -> String {
+        match self {
+            Key::Hash(hash) => format!("{hash:#x}"),
+            Key::Position(at) => format!("communicator_{at}"),
+        }
+    }
+}
+
+/// By rank, and then by operation, channel, and side of a send or receive: its proxy operations.
+type Ranks<'a> = BTreeMap<u32, Ops<'a>>;
+type Ops<'a> = BTreeMap<(usize, u32, Option<(bool, u32)>), Vec<Part<'a>>>;
+
+/// A proxy operation with what is known of its collective.
+struct Part<'a> {
+    key: Key,
+    rank: u32,
+    peer: u32,
+    operation: usize,
+    /// Of a send or receive, which and with whom: each is an operation of its own.
+    side: Option<(bool, u32)>,
+    row: &'a Operation,
+    shape: Shape,
+    size: Option<u64>,
+    proxy: &'a ProxyOp,
+    steps: &'a [&'a ProxyStep],
+}
+
+fn steps_of(records: &Records) -> Vec<Vec<&ProxyStep>> {
+    let mut steps: Vec<Vec<&ProxyStep>> = vec![Vec::new(); records.proxy_ops.len()];
+    for step in &records.proxy_steps {
+        steps.get_mut(step.proxy_op).into_iter().for_each(|of| of.push(step));
+    }
+    for of in &mut steps {
+        of.sort_by_key(|step| step.step);
+        of.dedup_by_key(|step| step.step);
+    }
+    steps
+}
+
+fn part<'a>(records: &'a Records, proxy: &'a ProxyOp, steps: &'a [&'a ProxyStep]) -> Option<Part<'a>> {
+    let operation = proxy.operation?;
+    let row = records.operations.get(operation)?;
+    let communicator = row.communicator?;
+    let collective = collective_of(row)?;
+    let peer = u32::try_from(proxy.peer).ok()?;
+    let hash = records.communicators.get(communicator)?.hash;
+    Some(Part {
+        key: hash.map_or(Key::Position(communicator), Key::Hash),
+        rank: proxy.place.or(row.place)?,
+        peer,
+        operation,
+        side: collective.is_point_to_point().then_some((proxy.is_send, peer)),
+        row,
+        shape: Shape::of(collective, proxy.is_send, row)?,
+        size: size_of(records, row),
+        proxy,
+        steps,
+    })
+}
+
+/// What follows from the collective, the algorithm and the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shape {
+    pattern: &'static str,
+    slice_steps: u32,
+    chunk_steps: u32,
+}
+
+impl Shape {
+    /// `None` where the algorithm is not known, and a pattern would be invented.
+    fn of(collective: Collective, is_send: bool, row: &Operation) -> Option<Shape> {
+        use Collective::*;
+        let algorithm = row.algorithm.as_deref().unwrap_or_default();
+        let pattern = match (collective, algorithm) {
+            (Send | Recv | SendRecv, _) => {
+                if is_send {
+                    "SEND"
+                } else {
+                    "RECV"
+                }
+            }
+            (AllReduce, "RING") => "RING_TWICE",
+            (AllReduce, "TREE") => "TREE_UP_DOWN",
+            (AllGather | ReduceScatter, "RING") => "RING",
+            (Broadcast, "RING") => "PIPELINE_FROM",
+            (Reduce, "RING") => "PIPELINE_TO",
+            (Broadcast, "TREE") => "TREE_DOWN",
+            (Reduce, "TREE") => "TREE_UP",
+            (AllGather, "PAT") => "PAT_DOWN",
+            (ReduceScatter, "PAT") => "PAT_UP",
+            (_, "NVLS") => "NVLS",
+            (_, "NVLS_TREE") => "NVLS_TREE",
+            (_, "COLLNET_DIRECT") => "COLLNET_DIRECT",
+            (_, "COLLNET_CHAIN") => "COLLNET_CHAIN",
+            _ => return None,
+        };
+        let is_sliced = matches!(pattern, "RING" | "RING_TWICE") && row.protocol.as_deref() == Some("SIMPLE");
+        let (slice_steps, chunk_steps) = if is_sliced { (2, 4) } else { (1, 1) };
+        Some(Shape { pattern, slice_steps, chunk_steps })
+    }
+
+    fn has_ring(self) -> bool {
+        matches!(self.pattern, "RING" | "RING_TWICE" | "PIPELINE_FROM" | "PIPELINE_TO")
+    }
+
+    /// The stage of a step of so many in a communicator of so many ranks.
+    fn stage(self, step: u32, steps: u32, size: Option<u64>) -> Option<&'static str> {
+        match self.pattern {
+            "RING" => Some("ring"),
+            "PIPELINE_FROM" => Some("pipeline-from"),
+            "PIPELINE_TO" => Some("pipeline-to"),
+            "TREE_UP" => Some("tree-up"),
+            "TREE_DOWN" => Some("tree-down"),
+            "COLLNET_CHAIN" => Some("collnet-chain"),
+            "COLLNET_DIRECT" => Some("collnet-direct"),
+            "NVLS" => Some("nvls"),
+            "NVLS_TREE" => Some("nvls-tree"),
+            "SEND" | "RECV" => Some("generic"),
+            // Each loop over the data is a reduce-scatter and then an all-gather.
+            "RING_TWICE" => {
+                let half = size?.checked_sub(1)?.checked_mul(u64::from(self.chunk_steps))?;
+                let is_whole = u64::from(steps).checked_rem(half.checked_mul(2)?) == Some(0);
+                let place = u64::from(step).checked_rem(half.checked_mul(2)?)?;
+                is_whole.then_some(if place < half { "reduce-scatter" } else { "allgather" })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// From which rank each receives on each channel's ring, and to which it sends, as far as proxies do that.
+struct Neighbours(BTreeMap<(u32, u32), [BTreeSet<u32>; 2]>);
+
+impl Neighbours {
+    fn of(ranks: &Ranks<'_>) -> Self {
+        let mut found = BTreeMap::<(u32, u32), [BTreeSet<u32>; 2]>::new();
+        let parts = ranks.values().flat_map(BTreeMap::values).flatten();
+        for part in parts.filter(|part| part.shape.has_ring()) {
+            found.entry((part.rank, part.proxy.channel)).or_default()[usize::from(part.proxy.is_send)]
+                .insert(part.peer);
+        }
+        Neighbours(found)
+    }
+
+    /// The one peer of a rank in a direction.
+    fn get(&self, rank: u32, channel: u32, is_send: bool) -> Option<u32> {
+        let peers = &self.0.get(&(rank, channel))?[usize::from(is_send)];
+        peers.first().copied().filter(|_| peers.len() == 1)
+    }
+
+    /// The length of a ring, if all of its ranks are here.
+    fn length(&self, start: u32, channel: u32) -> Option<u64> {
+        let (mut at, mut length) = (start, 0);
+        // More ranks than there are neighbours is a way that does not come back.
+        for _ in 0..self.0.len() {
+            at = self.get(at, channel, true)?;
+            length += 1;
+            if at == start {
+                return Some(length);
+            }
+        }
+        None
+    }
+}
+
+fn of_rank(folder: &str, rank: u32, ops: &Ops<'_>, neighbours: &Neighbours) -> [Converted; 3] {
+    let (mut op_lines, mut step_lines) = (Vec::new(), Vec::new());
+    let mut counts = Counts::default();
+    for ((operation, ..), parts) in ops {
+        let Some(first) = parts.first() else { continue };
+        let op_count = counts.next(*operation, first);
+        op_lines.push(op_line(op_count, parts, first, neighbours));
+        let is_tree = first.shape.pattern == "TREE_UP_DOWN";
+        let parent = is_tree.then(|| parent(parts)).flatten();
+        let stage = |part: &Part<'_>| parent.map(|of| trees::stage(of, part.peer, part.proxy.is_send));
+        // As the extractor has them: a ring receives first. The order of a tree says which rank the parent is.
+        let place = |part: &&Part<'_>| match stage(part) {
+            Some((_, place)) => (place, false),
+            None => (0, part.proxy.is_send != is_tree),
+        };
+        let mut parts: Vec<&Part<'_>> = parts.iter().collect();
+        parts.sort_by_key(place);
+        for part in parts {
+            let size = part.size.or_else(|| neighbours.length(part.rank, part.proxy.channel));
+            add_steps(op_count, part, size, stage(part).map(|(stage, _)| stage), &mut step_lines);
+        }
+    }
+    let meta = op_lines.first().cloned().unwrap_or_default();
+    let file = |name: String, text| Converted { folder: folder.to_owned(), name, text };
+    let joined = |lines: &[String]| lines.iter().fold(String::new(), |text, line| text + line + "\n");
+    [
+        file(format!("proxy_flow_rank{rank}.jsonl"), joined(&op_lines)),
+        file(format!("flow_steps_rank{rank}.jsonl"), joined(&step_lines)),
+        file(format!("flow_rank{rank}.json"), flow_rank::text(rank, &meta, step_lines.into_iter())),
+    ]
+}
+
+/// The parent of a rank in a channel's tree.
+fn parent(parts: &[Part<'_>]) -> Option<trees::Parent> {
+    let mut found: BTreeMap<u32, trees::Neighbour> = BTreeMap::new();
+    for part in parts {
+        let of = found.entry(part.peer).or_insert(trees::Neighbour { peer: part.peer, ..Default::default() });
+        let first = part.steps.first().filter(|step| step.step == 0);
+        let moved = first.and_then(|step| trees::moved(step, part.proxy.is_send));
+        *(if part.proxy.is_send { &mut of.went } else { &mut of.came }) = moved;
+    }
+    trees::parent(&found.into_values().collect::<Vec<_>>())
+}
+
+/// Numbers operations: collectives are even, sends and receives odd.
+#[derive(Default)]
+struct Counts {
+    last: Option<usize>,
+    next: [u64; 2],
+}
+
+impl Counts {
+    /// The number of an operation. Those of its channels follow one another, and have the same.
+    fn next(&mut self, operation: usize, part: &Part<'_>) -> u64 {
+        let kind = u64::from(part.side.is_some());
+        let next = &mut self.next[kind as usize];
+        if self.last != Some(operation) {
+            self.last = Some(operation);
+            *next += 1;
+        }
+        (*next - 1) << 1 | kind
+    }
+}
+
+fn op_line(op_count: u64, parts: &[Part<'_>], first: &Part<'_>, neighbours: &Neighbours) -> String {
+    let shape = first.shape;
+    let transfers = parts.iter().map(|part| part.proxy.steps).max().unwrap_or(0);
+    let chunk = parts.iter().filter_map(|part| part.proxy.chunk_bytes).max().unwrap_or(0);
+    let op = FlowOp {
+        op_count,
+        rank: first.rank,
+        channel: first.proxy.channel,
+        steps: transfers.saturating_mul(shape.slice_steps),
+        slice_bytes: i64::try_from(chunk).unwrap_or(i64::MAX),
+        chunk_bytes: chunk,
+        slice_steps: shape.slice_steps,
+        chunk_steps: shape.chunk_steps,
+        dtype: first.row.dtype.as_deref().and_then(number_of_dtype).unwrap_or(0),
+        pattern: Some(shape.pattern.into()),
+        protocol: Some(first.row.protocol.as_deref().unwrap_or("UNKNOWN").into()),
+        ..FlowOp::default()
+    };
+    let place = |is_send| neighbours.get(first.rank, first.proxy.channel, is_send).map_or(-1, i64::from);
+    let mut line = flow_rank::op_line(&op);
+    line.pop();
+    // A String never refuses text.
+    let _ = write!(line, ",\"ringPrev\":{},\"ringNext\":{}", place(false), place(true));
+    let start = parts.iter().filter_map(|part| part.proxy.queued.or(part.proxy.start)).min();
+    let ends: Option<Vec<_>> = parts.iter().map(|part| part.proxy.end).collect();
+    let end = ends.and_then(|ends| ends.into_iter().max());
+    let bytes: Option<u64> = parts.iter().map(|part| part.proxy.bytes).sum();
+    let took = start.zip(end).map(|(start, end)| (end - start).0);
+    add_own_keys(&mut line, first, [start.map(|time| time.0), took, signed(bytes)]);
+    line + ",\"synthetic\":true}"
+}
+
+fn signed(bytes: Option<u64>) -> Option<i64> {
+    bytes.and_then(|bytes| i64::try_from(bytes).ok())
+}
+
+fn add_own_keys(line: &mut String, part: &Part<'_>, [start, took, bytes]: [Option<i64>; 3]) {
+    if let Key::Hash(hash) = part.key {
+        let _ = write!(line, ",\"commHash\":{hash}");
+    }
+    let numbers = [("seqNumber", part.row.sequence), ("ts_ns", start), ("dur_ns", took), ("trans_bytes", bytes)];
+    for (key, number) in numbers.into_iter().filter_map(|(key, number)| Some((key, number?))) {
+        let _ = write!(line, ",\"{key}\":{number}");
+    }
+}
+
+/// The lines of the steps that were recorded: `sliceSteps` for each.
+fn add_steps(
+    op_count: u64,
+    part: &Part<'_>,
+    size: Option<u64>,
+    of_tree: Option<&'static str>,
+    lines: &mut Vec<String>,
+) {
+    let shape = part.shape;
+    let steps = part.proxy.steps.saturating_mul(shape.slice_steps);
+    for transfer in part.steps {
+        for of_slice in 0..shape.slice_steps {
+            let step = transfer.step.saturating_mul(shape.slice_steps).saturating_add(of_slice);
+            let row = FlowStep {
+                op_count,
+                rank: part.rank,
+                channel: part.proxy.channel,
+                step,
+                is_send: part.proxy.is_send,
+                peer: part.peer,
+                bytes: signed(part.proxy.chunk_bytes).unwrap_or(0),
+                pattern: Some(shape.pattern.into()),
+                protocol: Some(part.row.protocol.as_deref().unwrap_or("UNKNOWN").into()),
+                recorded_stage: of_tree.or_else(|| shape.stage(step, steps, size)).map(Into::into),
+                ..FlowStep::default()
+            };
+            let mut line = flow_rank::step_line(&row);
+            line.pop();
+            let is_first = of_slice == 0;
+            let took = transfer.start.zip(transfer.end).map(|(start, end)| (end - start).0);
+            let numbers = [transfer.start.map(|time| time.0), took, signed(transfer.bytes)];
+            add_own_keys(&mut line, part, numbers.map(|number| number.filter(|_| is_first)));
+            lines.push(line + ",\"synthetic\":true}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Megatrace's logs, a `rank_<R>.log` for each rank, in the form that the recorder writes within a job.
+//!
+//! The hash of a group is NCCL's where the source knows that one: the same on all ranks, which is what analyses of these logs use it for, but
+//! not the number that Megatrace would have. Calls are numbered on each stream as Megatrace does; those of a log keep their numbers.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write;
+
+use super::{Converted, Coverage, collective_of, function, rank_of, sources};
+use crate::nccl::collectives::Collective;
+use crate::operation::{Operation, Source};
+use crate::records::Records;
+use crate::time::Ns;
+
+/// The logs of all ranks, by rank, each by one source. Operations of which the call's time, rank, or number of elements is unknown are left out.
+pub fn logs(records: &Records) -> (Vec<Converted>, Coverage) {
+    let lines: Vec<Option<(u32, Line<'_>)>> = records.operations.iter().map(|of| line(records, of)).collect();
+    // Calls count more if their source knows the rank of the job and the stream: a source with both goes before others with as many.
+    let weight = |of: &Operation| 1 + usize::from(of.rank.is_some()) + usize::from(of.stream_handle.is_some());
+    let weighted =
+        |(rank, line): &(u32, Line<'_>)| std::iter::repeat_n((*rank, line.operation.source), weight(line.operation));
+    let sources = sources(lines.iter().flatten().flat_map(weighted));
+    let (mut coverage, mut ranks) = (Coverage::default(), BTreeMap::<u32, Vec<Line<'_>>>::new());
+    for line in lines {
+        match line {
+            Some((rank, line)) if sources.get(&rank) != Some(&line.operation.source) => coverage.elsewhere += 1,
+            line => {
+                coverage.count(line.is_some());
+                line.into_iter().for_each(|(rank, line)| ranks.entry(rank).or_default().push(line));
+            }
+        }
+    }
+    let file = |(rank, lines)| Converted {
+        name: format!("rank_{rank}.log"),
+        text: text(rank, host(records, rank), lines),
+        ..Converted::default()
+    };
+    (ranks.into_iter().map(file).collect(), coverage)
+}
+
+struct Line<'a> {
+    time: Ns,
+    collective: Collective,
+    count: u64,
+    stream: u64,
+    hash: u64,
+    operation: &'a Operation,
+}
+
+fn line<'a>(records: &Records, operation: &'a Operation) -> Option<(u32, Line<'a>)> {
+    let collective = collective_of(operation)?;
+    let line = Line {
+        time: operation.enqueued.filter(|time| *time >= Ns::ZERO)?,
+        collective,
+        count: count(records, operation, collective)?,
+        stream: operation.stream_handle.unwrap_or(0),
+        hash: records.communicator_of(operation).and_then(|of| of.hash).unwrap_or(0),
+        operation,
+    };
+    Some((rank_of(operation)?, line))
+}
+
+/// NCCL's argument: what a rank gives, or gets, or what goes to each other.
+fn count(records: &Records, operation: &Operation, collective: Collective) -> Option<u64> {
+    match collective {
+        Collective::ReduceScatter | Collective::Scatter | Collective::Recv => operation.out_elements,
+        Collective::AllToAll => operation.in_elements?.checked_div(super::size_of(records, operation)?),
+        _ => operation.in_elements,
+    }
+}
+
+/// The host of a rank, if a source says so.
+fn host(records: &Records, rank: u32) -> &str {
+    let of_rank = records.rank_status.iter().filter(|row| row.rank.is_some_and(|of| of.0 == rank));
+    let host = of_rank.filter_map(|row| row.host.as_deref()).next();
+    host.filter(|host| !host.contains(['[', ']', '\n'])).unwrap_or("unknown")
+}
+
+fn text(rank: u32, host: &str, mut lines: Vec<Line<'_>>) -> String {
+    lines.sort_by_key(|line| line.time);
+    let mut numbers: HashMap<u64, i64> = HashMap::new();
+    let mut text = String::new();
+    for line in lines {
+        let last = numbers.entry(line.stream).or_default();
+        let of_source = line.operation.sequence.filter(|_| line.operation.source == Source::Megatrace);
+        let number = of_source.unwrap_or(*last + 1);
+        *last = number;
+        let (seconds, rest) = (line.time.0 / 1_000_000_000, line.time.0 % 1_000_000_000);
+        let stream = if line.stream == 0 { "(nil)".to_owned() } else { format!("{:#x}", line.stream) };
+        // A String never refuses text.
+        let _ = writeln!(
+            text,
+            "[unknown] [{host}] [save_count 1] [{seconds}.{rest:09}] [Rank {rank}] [PCI unknown] [Func nccl{}] [Data {}] \
+             [stream {stream}] [opCount {number}] [groupHash {:#018x}]",
+            function(line.collective),
+            line.count,
+            line.hash
+        );
+    }
+    text
+}
