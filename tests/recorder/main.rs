@@ -7,4 +7,5 @@ mod driver;
 mod layouts;
 mod plugin;
 mod plugin_cases;
+mod plugin_surroundings;
 mod real_nccl;
