@@ -19,4 +19,5 @@ mod jobs;
 mod layouts;
 mod plugin;
 mod plugin_cases;
+mod plugin_surroundings;
 mod real_nccl;

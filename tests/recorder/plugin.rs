@@ -50,6 +50,7 @@ fn a_collective_of_each_version() {
 #[test]
 fn every_type_of_event() {
     scenario("types", &[ALL]);
+    scenario("copies", &[ALL]);
 }
 
 #[test]
@@ -230,10 +231,19 @@ fn collective(version: u32, folder: &Path) {
     assert!(context != 0);
     let mut handles = Handles::default();
     application_begins(plugin, context, &mut handles);
+    let both = std::sync::Barrier::new(2);
     std::thread::scope(|scope| {
         let coll = handles.coll;
-        let proxy = scope.spawn(move || proxy(plugin, context, coll));
-        let kernels = scope.spawn(move || kernels(plugin, context, coll));
+        // Both are there at the same time, so that their numbers differ.
+        let both = &both;
+        let proxy = scope.spawn(move || {
+            both.wait();
+            proxy(plugin, context, coll)
+        });
+        let kernels = scope.spawn(move || {
+            both.wait();
+            kernels(plugin, context, coll)
+        });
         // Meanwhile the application's thread goes on.
         [handles.coll, handles.group, handles.group_api].into_iter().for_each(|handle| plugin.stop(handle));
         (handles.ops, handles.steps) = proxy.join().unwrap();

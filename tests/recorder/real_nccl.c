@@ -166,6 +166,27 @@ int main(int count, char **arguments) {
     WELL(AT(ncclProfilerStartKernelChEvent, int, void *, uint64_t)(work, 1700000000000000032u));
     WELL(AT(ncclProfilerStopKernelChEvent, int, void *, uint64_t)(work, 1700000000000000992u));
 
+    char copies[96] = {0}, batch[64] = {0};
+    size_t sizes[2] = {3000, 96};
+    void *sync = NULL, *copied = NULL;
+    SET(copies, 0, int, 2);
+    SET(copies, 4, int, 0);
+    SET(copies, 8, int, 0);
+    SET(copies, 16, size_t, 3096);
+    SET(copies, 24, size_t, 1);
+    SET(copies, 64, void *, handle_of(512));
+    SET(copies, 80, uint64_t, 0x52);
+    SET(batch, 16, size_t *, sizes);
+    SET(batch, 24, size_t, 2);
+    SET(comm, 1195784, uint32_t, 6);
+    WELL(AT(ncclProfilerStartCeCollEvent, int, void *, void *, void *)(comm, copies, (void *)0x7f00deadbeef));
+    printf("copies %p\n", GET(copies, 72, void *));
+    WELL(AT(ncclProfilerStartCeSyncEvent, int, void *, void *, void *, void **)(comm, copies, NULL, &sync));
+    WELL(AT(ncclProfilerStopCeSyncEvent, int, void *, void *, void *)(comm, sync, NULL));
+    WELL(AT(ncclProfilerStartCeBatchEvent, int, void *, void *, void *, void *, void **)(comm, copies, batch, NULL, &copied));
+    WELL(AT(ncclProfilerStopCeBatchEvent, int, void *, void *, void *)(comm, copied, NULL));
+    WELL(AT(ncclProfilerStopCeCollEvent, int, void *, void *, void *)(comm, copies, NULL));
+
     WELL(AT(ncclProfilerPluginFinalize, int, void *)(comm));
     printf("done\n");
     return 0;

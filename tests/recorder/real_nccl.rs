@@ -39,6 +39,12 @@ const FUNCTIONS: &[&str] = &[
     "ncclProfilerCallback",
     "ncclProfilerStartKernelChEvent",
     "ncclProfilerStopKernelChEvent",
+    "ncclProfilerStartCeCollEvent",
+    "ncclProfilerStopCeCollEvent",
+    "ncclProfilerStartCeSyncEvent",
+    "ncclProfilerStopCeSyncEvent",
+    "ncclProfilerStartCeBatchEvent",
+    "ncclProfilerStopCeBatchEvent",
     "ncclProfilerPluginFinalize",
 ];
 
@@ -127,6 +133,7 @@ fn real_nccl_drives_each_version() {
         check_api(version, &recording);
         check_tasks(version, &text, &recording);
         check_proxy(&text, &recording);
+        check_copies(version, &text, &recording);
     }
 }
 
@@ -233,4 +240,26 @@ fn check_proxy(text: &str, recording: &Recording) {
     assert_eq!((kernels.len(), kernels[0].a, kernels[0].channel), (1, 1_700_000_000_000_000_032, 3));
     let ends: Vec<(u64, u64)> = recording.all(Kind::State).iter().map(|(_, state)| (state.a, state.b)).collect();
     assert!(ends.contains(&(22, 1_700_000_000_000_000_992)), "{ends:?}");
+}
+
+/// A collective of copy engines, since version 6.
+fn check_copies(version: u32, text: &str, recording: &Recording) {
+    let all = [Kind::CeColl, Kind::CeSync, Kind::CeBatch].map(|kind| recording.all(kind));
+    if version < 6 {
+        assert!(all.iter().all(Vec::is_empty));
+        return;
+    }
+    let [colls, syncs, batches] = all;
+    assert_eq!((colls.len(), syncs.len(), batches.len()), (1, 1, 1));
+    let (coll, record) = (said(text, "copies"), colls[0].1);
+    assert_eq!((record.parent, record.a), (recording.all(Kind::CollApi)[0].0, 3096));
+    // Its number among those of copy engines, and the root.
+    assert_eq!(record.c, 6 << 32);
+    assert_eq!(recording.texts(&record)[..2], ["AllGather", "ncclInt8"]);
+    assert!(["MC", "UC"].contains(&recording.text(record.protocol)));
+    let more = recording.of(coll, Kind::More);
+    assert_eq!((more.len(), more[0].a, more[0].c), (1, if version == 7 { 0x52 } else { 0 }, 0x7f00_dead_beef));
+    assert_eq!((syncs[0].1.parent, syncs[0].1.b), (coll, 8));
+    assert_eq!((batches[0].1.parent, batches[0].1.a, batches[0].1.b), (coll, 2, 3096));
+    assert_eq!([coll, syncs[0].0, batches[0].0].map(|handle| recording.stops(handle)), [1; 3]);
 }

@@ -9,6 +9,7 @@
 
 mod abi;
 mod events;
+mod given;
 mod masks;
 mod texts;
 
@@ -21,6 +22,15 @@ use self::abi::{Opaque, Text};
 use crate::{clock, log, process};
 
 pub(crate) use self::texts::forget;
+
+/// Notes in handles: what has to be known of an event when only its handle is given.
+mod note {
+    pub(super) const NOTHING: u8 = 0;
+    /// NCCL reports its end as a state, just before `stopEvent`.
+    pub(super) const ENDS_BY_STATE: u8 = 1;
+    /// Its parent and context are of another process.
+    pub(super) const FOREIGN: u8 = 2;
+}
 
 /// What a context has in its high half; not an address that a process can have.
 const CONTEXT: u64 = 0x4e43_5354 << 32;
