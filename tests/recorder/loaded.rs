@@ -33,7 +33,9 @@ fn megatraces_log_is_written_when_the_rank_is_silent_and_at_the_end() {
     let rest = "[groupHash 0x20b485532cbd7f67]";
     let expected = [
         format!("[save_count 1] [Rank 3] [PCI unknown] [Func ncclAllReduce] [Data 64] [stream 0x1] [opCount 1] {rest}"),
-        format!("[save_count 1] [Rank 3] [PCI unknown] [Func ncclAllReduce] [Data 65] [stream (nil)] [opCount 1] {rest}"),
+        format!(
+            "[save_count 1] [Rank 3] [PCI unknown] [Func ncclAllReduce] [Data 65] [stream (nil)] [opCount 1] {rest}"
+        ),
         format!("[save_count 2] [Rank 3] [PCI unknown] [Func ncclBcast] [Data 7] [stream (nil)] [opCount 2] {rest}"),
     ];
     assert_eq!(lines(&log), expected);

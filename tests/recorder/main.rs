@@ -17,6 +17,7 @@ mod dropin;
 mod intercept;
 mod jobs;
 mod layouts;
+mod loaded;
 mod plugin;
 mod plugin_cases;
 mod plugin_surroundings;

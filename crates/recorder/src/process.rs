@@ -211,7 +211,8 @@ fn create() -> Option<Writer> {
         }?;
         match Writer::create(path.as_c_str()?, &facts) {
             Ok(writer) => {
-                log::line(format_args!("records to {folder}/{host}-{pid}.ncclrec"));
+                let path = path.as_c_str()?.to_str().unwrap_or_default();
+                log::line(format_args!("records to {path}"));
                 return Some(writer);
             }
             Err(libc::EEXIST) => {}

@@ -8,6 +8,5 @@ mod dump;
 mod file;
 mod megatrace;
 
-#[allow(unused_imports, reason = "for the profiler plugin's finalize")]
 pub(crate) use dump::dump;
 pub(crate) use megatrace::{finish, forked, start};

@@ -19,7 +19,7 @@ use core::ptr;
 use nccl_stacks_recorder_format::Communicator;
 
 use self::abi::{Opaque, Text};
-use crate::{clock, log, process};
+use crate::{clock, dropin, log, process};
 
 pub(crate) use self::texts::forget;
 
@@ -124,6 +124,7 @@ unsafe extern "C" fn init_v5<const VERSION: u32>(
 unsafe extern "C" fn finalize(context: Opaque) -> c_int {
     if let (number @ 1.., Some(writer)) = (communicator(context), process::opened()) {
         writer.ended(number, clock::now());
+        dropin::dump(&writer, number);
     }
     0
 }
