@@ -86,6 +86,8 @@ pub enum Source {
     DebugLog,
     /// The flow extractor.
     Flow,
+    /// The recorder of this project, by its plugin, its interceptor, or both.
+    Recorder,
 }
 
 impl Source {
@@ -101,6 +103,7 @@ impl Source {
             Source::Megatrace => "megatrace",
             Source::DebugLog => "nccl-debug",
             Source::Flow => "flow",
+            Source::Recorder => "recorder",
         }
     }
 
@@ -116,6 +119,7 @@ impl Source {
             Source::Megatrace => "Megatrace log",
             Source::DebugLog => "NCCL_DEBUG log",
             Source::Flow => "flow extractor",
+            Source::Recorder => "nccl-stacks recorder",
         }
     }
 }
@@ -131,6 +135,8 @@ pub enum Counts {
     Function,
     /// All operations of a communicator (NCCL's `opCount`).
     Communicator,
+    /// All collectives of a communicator, of a group of calls each (the recorder).
+    Collectives,
     /// All calls on a stream (Megatrace's interceptor).
     Stream,
 }

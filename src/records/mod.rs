@@ -18,6 +18,7 @@ mod objects;
 mod pickle;
 mod plugin_dump;
 mod ras;
+mod recorder;
 mod tables;
 
 use std::collections::BTreeMap;
@@ -44,6 +45,7 @@ const BLOCK: usize = 256 * 1024;
 
 /// All sources. The first that recognises a file reads it.
 const FORMATS: &[Format] = &[
+    recorder::FORMAT,
     flight_recorder::FORMAT,
     ras::FORMAT,
     inspector::FORMAT,
@@ -101,6 +103,7 @@ pub fn read_as(source: Source, name: &str, bytes: Box<dyn Read + Send>, keep: Ke
     let format = FORMATS.iter().find(|format| format.source == source);
     let mut records = read_file(File { name: name.to_owned(), bytes }, keep, |_| format);
     flow::stages::fill(&mut records);
+    recorder::places::fill(&mut records);
     records
 }
 
@@ -119,6 +122,7 @@ pub fn read(input: Input, keep: Keep) -> Result<Records, Error> {
         archive.into_iter().for_each(|line| last.note(line));
     }
     flow::stages::fill(&mut all);
+    recorder::places::fill(&mut all);
     Ok(all)
 }
 
@@ -176,6 +180,7 @@ pub fn read_all(paths: &[PathBuf], keep: Keep, threads: usize) -> Records {
     let Merged { mut all, .. } = merged.into_inner().unwrap_or_else(PoisonError::into_inner);
     // What a rank's steps are takes the files of the others.
     flow::stages::fill(&mut all);
+    recorder::places::fill(&mut all);
     all
 }
 

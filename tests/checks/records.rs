@@ -13,7 +13,7 @@ use nccl_stacks::report::recorded::{RecordsAnswer, RecordsForm};
 use nccl_stacks::report::{self, Screen};
 
 /// All sources with a reader.
-pub const SOURCES: [Source; 8] = [
+pub const SOURCES: [Source; 9] = [
     Source::FlightRecorder,
     Source::Ras,
     Source::Inspector,
@@ -22,6 +22,7 @@ pub const SOURCES: [Source; 8] = [
     Source::Megatrace,
     Source::DebugLog,
     Source::Flow,
+    Source::Recorder,
 ];
 
 /// Between the files of one input.

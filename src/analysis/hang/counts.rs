@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::groups::{Finding, Group, is_point_to_point};
+use super::groups::{Finding, Group, Member, is_point_to_point};
 use super::{Evidence, EvidenceKind, Outcome};
-use crate::operation::Counts;
+use crate::operation::{Counts, Source};
 use crate::records::{RankStatus, Records};
 use crate::time::Ns;
 
@@ -108,15 +108,26 @@ pub(super) fn of_calls(group: &Group, records: &Records) -> Finding {
         for operation in member.collectives.iter().map(|at| &records.operations[*at]) {
             debug_assert!(!is_point_to_point(operation));
             let is_of_function = operation.counts == Counts::Function;
+            // What is left in a ring says nothing of how many there were.
+            if group.source == Source::Recorder && operation.sequence.is_none() {
+                continue;
+            }
             let key = operation.collective.as_deref().filter(|_| is_of_function);
             let count = counted.entry(key).or_default();
             // Where sends and receives advance the number, it differs between ranks that have nothing to do with them.
-            let is_of_group =
-                is_of_function || matches!(operation.counts, Counts::Group | Counts::Communicator) && !has_peers;
+            let is_of_group = match operation.counts {
+                Counts::Function | Counts::Collectives => true,
+                Counts::Group | Counts::Communicator => !has_peers,
+                Counts::Stream => false,
+            };
             *count = match operation.sequence.filter(|_| is_of_group) {
                 Some(sequence) => sequence.max(*count),
                 None => count.saturating_add(1),
             };
+        }
+        if let Some(count) = recorded_count(group, member, records) {
+            let reached = counted.entry(None).or_default();
+            *reached = count.max(*reached);
         }
         for (key, count) in counted {
             by_function.entry(key).or_default().insert(*rank, count);
@@ -138,4 +149,12 @@ pub(super) fn of_calls(group: &Group, records: &Records) -> Finding {
         }
     }
     finding
+}
+
+/// How many collectives the recorder counted on a rank, none included, where it numbers all functions together.
+fn recorded_count(group: &Group, member: &Member, records: &Records) -> Option<i64> {
+    let is_of_all = |at: &usize| records.operations[*at].counts == Counts::Collectives;
+    let is_counted = |member: &Member| member.collectives.iter().all(is_of_all);
+    let status = member.status.last().filter(|_| group.source == Source::Recorder)?;
+    group.members.values().all(is_counted).then(|| records.rank_status[*status].last_enqueued.unwrap_or(0))
 }

@@ -50,7 +50,7 @@ pub(super) fn add(group: &Group, records: &Records, finding: &mut Finding) {
             let operation = &records.operations[*at];
             let Some(sequence) = operation.sequence else { continue };
             // Numbers that count one function, or a stream's calls, are not of the group.
-            if !matches!(operation.counts, Counts::Group | Counts::Communicator) {
+            if !matches!(operation.counts, Counts::Group | Counts::Communicator | Counts::Collectives) {
                 continue;
             }
             if operation.state != State::Completed {
