@@ -51,7 +51,9 @@ fn recorder() -> Option<PathBuf> {
     let built = cargo.status().is_ok_and(|status| status.success());
     let library = folder.join(target).join("recorder/libnccl_stacks_recorder.so");
     if !built {
-        println!("cargo:warning=the recorder's library could not be built; `nccl-stacks record` will not be able to record");
+        println!(
+            "cargo:warning=the recorder's library could not be built; `nccl-stacks record` will not be able to record"
+        );
     }
     (built && library.is_file()).then_some(library)
 }

@@ -121,8 +121,7 @@ fn recorder(seed: u64) -> Recorder {
 
 #[test]
 fn every_record_is_joined_to_its_kernel() {
-    let judged =
-        all(|seed| Recording { megatrace: megatrace(seed), recorder: recorder(seed), ..Recording::default() });
+    let judged = all(|seed| Recording { megatrace: megatrace(seed), recorder: recorder(seed), ..Recording::default() });
     assert_eq!(judged.len(), 5);
     for (source, Judged { right, wrong, unjoined, rightly_not }) in judged {
         assert!(right > 4_000 && (wrong, unjoined, rightly_not) == (0, 0, 0), "{source} {right} {wrong} {unjoined}");

@@ -129,7 +129,8 @@ impl<'a> Header<'a> {
             return Err(NotARecording::RingRecords(ring_records));
         }
         let known = |at| u32::try_from(i32_of(bytes, at)).ok();
-        let clock = |realtime, monotonic| Clock { realtime: i64_of(bytes, realtime), monotonic: i64_of(bytes, monotonic) };
+        let clock =
+            |realtime, monotonic| Clock { realtime: i64_of(bytes, realtime), monotonic: i64_of(bytes, monotonic) };
         Ok(Header {
             ring_records,
             pid: u32_of(bytes, header::PID),

@@ -66,8 +66,29 @@ impl Kind {
     pub fn of(number: u8) -> Option<Kind> {
         use Kind::*;
         const ALL: &[Kind] = &[
-            Stop, State, More, GroupApi, CollApi, P2pApi, KernelLaunch, Group, Coll, P2p, ProxyOp, ProxyStep, ProxyControl,
-            KernelChannel, NetPlugin, CeColl, CeSync, CeBatch, KernelPhase, NetIb, NetSocket, UnknownEvent, Call,
+            Stop,
+            State,
+            More,
+            GroupApi,
+            CollApi,
+            P2pApi,
+            KernelLaunch,
+            Group,
+            Coll,
+            P2p,
+            ProxyOp,
+            ProxyStep,
+            ProxyControl,
+            KernelChannel,
+            NetPlugin,
+            CeColl,
+            CeSync,
+            CeBatch,
+            KernelPhase,
+            NetIb,
+            NetSocket,
+            UnknownEvent,
+            Call,
         ];
         ALL.iter().copied().find(|kind| *kind as u8 == number)
     }

@@ -441,13 +441,10 @@ mod tests {
         assert_eq!(communicator(&bytes, 2).unwrap().ended, 9);
         assert_eq!(communicator(&bytes, 3), None);
         assert_eq!([0, 1, 2, 600].map(|number| crate::collectives(&bytes, number)), [0, 0, 2, 0]);
-        assert_eq!([1, 3, 4, 5, 6].map(|number| text(&bytes, number)), [
-            Some(&b"AllReduce"[..]),
-            Some(&b""[..]),
-            Some(&b"AllReduceX"[..]),
-            Some(&long[..63]),
-            None
-        ]);
+        assert_eq!(
+            [1, 3, 4, 5, 6].map(|number| text(&bytes, number)),
+            [Some(&b"AllReduce"[..]), Some(&b""[..]), Some(&b"AllReduceX"[..]), Some(&long[..63]), None]
+        );
         let (rings, incomplete) = records(&bytes);
         assert_eq!((rings[handle.ring()].as_slice(), incomplete), (&[(1, record)][..], 0));
         fs::remove_file(path).unwrap();
@@ -552,7 +549,10 @@ mod tests {
         use crate::NotARecording::*;
         assert_eq!(with(0, 5), Magic);
         assert_eq!(with(8, 2), Version(2));
-        assert_eq!((with(16, 65), with(16, 0), with(16, 1 << 40)), (RingRecords(65), RingRecords(0), RingRecords(1 << 40)));
+        assert_eq!(
+            (with(16, 65), with(16, 0), with(16, 1 << 40)),
+            (RingRecords(65), RingRecords(0), RingRecords(1 << 40))
+        );
         assert_eq!(crate::Header::of(&bytes[..9000]).map(|_| ()), Err(Short));
         assert_eq!(crate::Header::of(b"").map(|_| ()), Err(Magic));
     }

@@ -36,7 +36,8 @@ impl Position {
 
 /// Whether the operations of a group show how far they got, and are counted together: the recorder may have neither.
 pub(super) fn are_known(group: &Group, records: &Records) -> bool {
-    let collectives = || group.members.values().flat_map(|member| &member.collectives).map(|at| &records.operations[*at]);
+    let collectives =
+        || group.members.values().flat_map(|member| &member.collectives).map(|at| &records.operations[*at]);
     collectives().any(|operation| matches!(operation.state, State::Started | State::Completed))
         && collectives().all(|operation| operation.counts == Counts::Collectives)
 }

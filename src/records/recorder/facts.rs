@@ -75,8 +75,7 @@ impl Facts {
     /// Of a file's first bytes. Its communicators are added to the records.
     pub(super) fn of(bytes: &[u8], records: &mut Records) -> Result<Self, NotARecording> {
         let header = Header::of(bytes)?;
-        let clock =
-            |of: nccl_stacks_recorder_format::Clock| Clock { realtime: of.realtime, monotonic: of.monotonic };
+        let clock = |of: nccl_stacks_recorder_format::Clock| Clock { realtime: of.realtime, monotonic: of.monotonic };
         let ahead = |of: Clock| i128::from(of.realtime) - i128::from(of.monotonic);
         let clocks = [clock(header.start), clock(header.last)];
         let overwritten = header.claimed.iter().map(|claimed| claimed.saturating_sub(header.ring_records));

@@ -46,9 +46,9 @@ pub(super) fn finish(mut events: Events<'_>, facts: &Facts, records: &mut Record
     let first_proxy = records.proxy_ops.len();
     let operation = |row: Option<u32>| row.map(|row| first + row as usize);
     let proxies = events.proxies.all.iter();
-    records.proxy_ops.extend(
-        proxies.map(|proxy| ProxyOp { operation: operation(proxy.operation), ..proxy.row.clone() }),
-    );
+    records
+        .proxy_ops
+        .extend(proxies.map(|proxy| ProxyOp { operation: operation(proxy.operation), ..proxy.row.clone() }));
     records.proxy_steps.extend(events.proxies.steps(first_proxy));
     push_status(facts, &reached, records);
 }

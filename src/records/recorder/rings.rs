@@ -151,5 +151,9 @@ fn level(kind: Kind) -> u8 {
 
 fn cut_off(here: u64, ring_records: u64, file: &mut RecordFile) {
     let whole = ring_at(RINGS, ring_records);
-    file.note(format!("It is cut off: {} of the {} bytes of its rings are here.", here - RINGS_AT as u64, whole - RINGS_AT as u64));
+    file.note(format!(
+        "It is cut off: {} of the {} bytes of its rings are here.",
+        here - RINGS_AT as u64,
+        whole - RINGS_AT as u64
+    ));
 }

@@ -133,8 +133,7 @@ impl File<'_, '_> {
     fn planned(&self, call: &Call<'_>, number: u64) {
         let [communicator, _] = self.communicators[call.comm.group];
         let at = call.called;
-        let (api, of) =
-            if call.is_collective() { (Kind::CollApi, Kind::Coll) } else { (Kind::P2pApi, Kind::P2p) };
+        let (api, of) = if call.is_collective() { (Kind::CollApi, Kind::Coll) } else { (Kind::P2pApi, Kind::P2p) };
         let text = |text: Option<&str>| text.map_or(0, |text| self.writer.text(text.as_bytes()));
         let (function, dtype) = (text(Some(call.function)), text(Some("ncclBfloat16")));
         let (stream, count) = (handle(call.stream), call.count);
@@ -189,7 +188,9 @@ impl File<'_, '_> {
         let place = self.writing.layout.place(call.comm.group, self.writing.rank);
         let (start, end) = call.ran;
         let bytes = call.bytes() / u64::from(STEPS);
-        for (small, peer, phases) in [(0, (place + ranks - 1) % ranks, [10, 11, 12]), (1, (place + 1) % ranks, [8, 20, 9])] {
+        for (small, peer, phases) in
+            [(0, (place + ranks - 1) % ranks, [10, 11, 12]), (1, (place + 1) % ranks, [8, 20, 9])]
+        {
             let op = Record {
                 parent,
                 communicator,
