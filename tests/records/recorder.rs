@@ -371,6 +371,49 @@ fn files_may_end_anywhere() {
     assert_eq!(file.notes, ["Its layout has version 2, and this program reads version 1."]);
 }
 
+/// Four threads write more than the rings hold; whatever is read meanwhile is what one of them wrote.
+#[test]
+fn a_file_is_read_while_it_is_written() {
+    let folder = folder();
+    let process = Process::bare(folder.path(), [0, 2, 0], 7, 256);
+    process.communicator(2, 0xabc, 0, 2);
+    process.set_clock();
+    let (path, writer) = (process.path.clone(), process.writer);
+    let function = writer.text(b"ncclAllReduce");
+    let is_done = std::sync::atomic::AtomicUsize::new(0);
+    let order = std::sync::atomic::Ordering::SeqCst;
+    let mut readings = 0;
+    std::thread::scope(|scope| {
+        for thread in 1..=4u32 {
+            let is_done = &is_done;
+            scope.spawn(move || {
+                for number in 0..20_000 {
+                    let c = u64::from(writer.next_collective(1)) << 32;
+                    let call =
+                        Record { communicator: 1, function, a: 4, c, thread, time: number, ..Record::new(Kind::Call) };
+                    let parent = writer.put(thread.into(), 0, &call).unwrap().number();
+                    let stop = Record { parent, thread, time: number, ..Record::new(Kind::Stop) };
+                    writer.put(thread.into(), 0, &stop).unwrap();
+                }
+                is_done.fetch_add(1, order);
+            });
+        }
+        while is_done.load(order) < 4 {
+            let records = records::read(input::open(&path).unwrap(), Keep::All).unwrap();
+            for operation in &records.operations {
+                let seen = (operation.collective.as_deref(), operation.in_elements, operation.communicator);
+                assert_eq!(seen, (Some("all_reduce"), Some(4), Some(0)));
+                assert!(operation.sequence.is_some_and(|number| (1..=80_000).contains(&number)));
+            }
+            readings += 1;
+        }
+    });
+    assert!(readings > 0);
+    let records = records::read(input::open(&path).unwrap(), Keep::All).unwrap();
+    assert_eq!(records.rank_status[1].last_enqueued, Some(80_000));
+    assert_eq!(sequences(&records).into_iter().max(), Some(Some(80_000)));
+}
+
 #[test]
 fn clocks_that_differ_are_said() {
     let folder = folder();
