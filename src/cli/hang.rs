@@ -28,9 +28,9 @@ pub(super) fn run(args: &Hang) -> Result<(), Stop> {
     let files = recorded::expand(&args.files)?;
     let inputs: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
     let output = Output::open(args.output.as_deref(), &inputs)?;
-    let size: u64 = files.iter().filter_map(|file| std::fs::metadata(file).ok()).map(|file| file.len()).sum();
+    let size: u64 = files.iter().filter_map(|file| std::fs::metadata(file).ok()).map(|file| stored(&file)).sum();
     let keep = if size > LARGE {
-        note(&format!("Compared are the last {} calls of each rank and communicator", count(LAST as u64)));
+        note(&format!("Of logs the last {} calls of each rank and communicator are compared", count(LAST as u64)));
         Keep::Last(LAST)
     } else {
         Keep::All
@@ -60,4 +60,12 @@ pub(super) fn run(args: &Hang) -> Result<(), Stop> {
         Outcome::Hung => Err(Stop::Hung(if args.output.is_some() { verdict(&report) } else { String::new() })),
         _ => Ok(()),
     }
+}
+
+/// How many bytes a file has on the disk: the recorder's files are as long as all of their rings, of which most are never used.
+fn stored(file: &std::fs::Metadata) -> u64 {
+    #[cfg(unix)]
+    return file.len().min(std::os::unix::fs::MetadataExt::blocks(file).saturating_mul(512));
+    #[cfg(not(unix))]
+    file.len()
 }

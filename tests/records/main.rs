@@ -1,7 +1,12 @@
 //! NCCL's own records: every source, on real samples with known truths, on made ones, and on what is wrong.
 
 #[path = "../checks/records.rs"]
-#[allow(dead_code, unreachable_pub, reason = "it is shared with the fuzz targets, and one of its checks is used here")]
+#[allow(
+    clippy::unwrap_used,
+    dead_code,
+    unreachable_pub,
+    reason = "it is shared with the fuzz targets, and one of its checks is used here"
+)]
 mod check;
 #[path = "../../examples/make_trace/job/mod.rs"]
 mod job;

@@ -505,6 +505,14 @@ fn ranks_are_those_of_the_communicator_of_all_files() {
     std::fs::remove_file(folder.path().join("node0-41.ncclrec")).unwrap();
     let records = read_folder(folder.path());
     assert!(records.operations.iter().all(|operation| operation.rank.is_none() && operation.place.is_some()));
+    // Unless the number of all ranks is known, and a communicator has as many.
+    let process = Process::bare(folder.path(), [-1, 4, 0], 91, 64);
+    process.communicator(2, 0xabc, 2, 4);
+    process.communicator(2, 0xdef, 0, 2);
+    process.call(1, 2, "ncclBroadcast", 4);
+    let records = process.read();
+    assert_eq!((records.operations[0].rank.map(|rank| rank.0), records.operations[0].place), (Some(2), Some(0)));
+    assert!(records.files[0].notes[0].contains("it is rank 2 of the communicator of all ranks"));
     // Nor for a process that has several ranks.
     let process = Process::bare(folder.path(), [0, 2, 0], 90, 64);
     [0, 1].into_iter().for_each(|rank| process.communicator(2, 0xabc, rank, 2));

@@ -52,6 +52,8 @@ pub(super) struct Facts {
     pub(super) pid: u32,
     pub(super) host: Option<String>,
     pub(super) rank: Option<RankId>,
+    /// Whether that is what a communicator says, and not the environment.
+    pub(super) rank_is_inferred: bool,
     /// Whether the process has more than one rank of a communicator.
     pub(super) has_several_ranks: bool,
     pub(super) ring_records: u64,
@@ -83,6 +85,7 @@ impl Facts {
             pid: header.pid,
             host: Some(String::from_utf8_lossy(header.host).into_owned()).filter(|host| !host.is_empty()),
             rank: header.rank.map(RankId),
+            rank_is_inferred: false,
             has_several_ranks: false,
             ring_records: header.ring_records,
             overwritten: overwritten.fold(0, u64::saturating_add),
@@ -129,6 +132,7 @@ impl Facts {
             let mut places = found.iter().filter(spans).map(|of| of.place);
             if let (Some(place), None) = (places.next(), places.next()) {
                 self.rank = place.map(RankId);
+                self.rank_is_inferred = self.rank.is_some();
             }
         }
         self.communicators = found.into_iter().map(|of| of.known(records)).collect();

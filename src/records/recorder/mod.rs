@@ -92,6 +92,9 @@ fn say(facts: &Facts, file: &mut RecordFile) {
             "The clock of its host was set by {milliseconds:.3} ms during the recording. Times are by the nearer of two readings."
         ));
     }
+    if let Some(rank) = facts.rank.filter(|_| facts.rank_is_inferred) {
+        file.note(format!("Its environment says no rank: it is rank {rank} of the communicator of all ranks."));
+    }
     if facts.has_several_ranks {
         file.note("Its process has several ranks of one communicator: they are numbered within the communicator.");
     }

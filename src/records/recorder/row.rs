@@ -28,7 +28,7 @@ pub(super) struct Row {
     /// Its number among the collectives of the communicator, as the recorder counted; and as NCCL counts those of one function.
     pub(super) number: Option<u32>,
     pub(super) nccl_number: Option<u64>,
-    /// Whether the interceptor saw the call, and whether NCCL has told its plugin of the operation.
+    /// Whether the interceptor saw the call, and whether NCCL has reported the operation to its plugin.
     pub(super) is_call: bool,
     pub(super) is_planned: bool,
     /// Whether it was captured into a graph and not carried out, and whether it is carried out by a graph.
