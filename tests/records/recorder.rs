@@ -475,6 +475,9 @@ fn the_rank_that_does_not_come_is_named() {
             let report = hang(&read_folder(of_plugin.path()));
             if missing == 6 {
                 assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[2][..]));
+                let output = run(&["hang", of_plugin.path().to_str().unwrap()]);
+                assert_eq!(output.status.code(), Some(4));
+                assert!(stdout(&output).contains("ask again after some seconds"), "{}", stdout(&output));
                 assert_eq!((report.hung[0].sequence, &report.hung[0].waiting_ranks[..]), (Some(7), &[0, 1, 3][..]));
             }
             assert_eq!(report.hung[0].missing_ranks, [2], "{:?}", report.hung[0]);
