@@ -128,3 +128,9 @@ rows = [json.dumps(of).encode() + b"\n" for of in [op, *steps]]
 put_records(7, "lines", b"".join(rows))
 put_records(7, "ranks", b"".join(rows[:3]), b"".join(rows[:3]).replace(b'"rank": 0', b'"rank": 1').replace(b"SEND", b"RECV"))
 put_records(7, "aggregate", json.dumps({"rank": 0, "meta": op, "steps": steps}).encode(), b"".join(rows[1:]))
+kinds = [64, 17, 21, 1, 26, 2, 1, 23, 24, 2, 1, 1]
+parents = [0, 1, 2, 3, 3, 5, 5, 3, 8, 9, 9, 8]
+for thread in range(2):
+    rows = [bytes([kind, i, parent * 4, 22 if i == 5 else 9, i, 1, thread, 0, 0]) for i, (kind, parent) in enumerate(zip(kinds, parents))]
+    put_records(8, f"call-{thread}", b"".join(rows))
+    put_records(8, f"ranks-{thread}", b"".join(rows), b"".join(rows[:4]))

@@ -66,7 +66,7 @@
 //! - [`store`]: events to columns of slices and flows. [`id`]: typed ids. [`load`](mod@load): both together, on several threads.
 //! - [`attribution`]: one row per kernel, one [operation](attribution::operations) per collective. [`operation`]: what
 //!   these are.
-//! - [`records`]: NCCL's own records (flight recorder, RAS, Inspector, Megatrace …), which become operations, too. A source is a file
+//! - [`records`]: NCCL's own records (flight recorder, RAS, Inspector, Megatrace, the recorder …), which become operations, too. A source is a file
 //!   there and one line in its table.
 //! - [`join`]: which record is of which kernel of a trace.
 //! - [`sql`]: columns and rows as SQLite tables, and the project's queries. A column is a line in a table's declaration.

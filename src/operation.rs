@@ -87,6 +87,8 @@ pub enum Source {
     DebugLog,
     /// The flow extractor.
     Flow,
+    /// The recorder of this project, by its plugin, its interceptor, or both.
+    Recorder,
 }
 
 impl Source {
@@ -102,6 +104,7 @@ impl Source {
             Source::Megatrace => "megatrace",
             Source::DebugLog => "nccl-debug",
             Source::Flow => "flow",
+            Source::Recorder => "recorder",
         }
     }
 
@@ -117,6 +120,7 @@ impl Source {
             Source::Megatrace => "Megatrace log",
             Source::DebugLog => "NCCL_DEBUG log",
             Source::Flow => "flow extractor",
+            Source::Recorder => "nccl-stacks recorder",
         }
     }
 }
@@ -132,6 +136,8 @@ pub enum Counts {
     Function,
     /// All operations of a communicator (NCCL's `opCount`).
     Communicator,
+    /// All collectives of a communicator, of a group of calls each (the recorder).
+    Collectives,
     /// All calls on a stream (Megatrace's interceptor).
     Stream,
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 
-use super::job::{How, Inspector, Job, KERNELS, Late, Megatrace, Offsets, RankRecords, Recording, When};
+use super::job::{How, Inspector, Job, KERNELS, Late, Megatrace, Offsets, RankRecords, Recorder, Recording, When};
 use super::{USAGE, failed, gzip, number};
 
 /// The truth, in JSON. Named so that nothing that looks for traces takes it for one.
@@ -98,7 +98,7 @@ fn write_zipped(path: &Path, trace: &[u8]) -> io::Result<()> {
 
 fn parse(args: &[String]) -> Result<(Job, Option<Recording>, PathBuf), String> {
     let (mut job, mut late, mut out) = (Job::default(), None, None);
-    let (mut records, mut recording) = (false, Recording::default());
+    let (mut records, mut recording) = (false, Recording { recorder: Recorder::Both, ..Recording::default() });
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let mut count = |low: u64| number(arg, args.next(), low..=100_000).map(|value| value as u32);
@@ -130,6 +130,15 @@ fn parse(args: &[String]) -> Result<(Job, Option<Recording>, PathBuf), String> {
             }
             "--megatrace" => {
                 recording.megatrace = one_of(arg, args.next(), &[("L2", Megatrace::L2), ("L4", Megatrace::L4)])?;
+            }
+            "--recorder" => {
+                const PARTS: [(&str, Recorder); 4] = [
+                    ("both", Recorder::Both),
+                    ("plugin", Recorder::Plugin),
+                    ("interceptor", Recorder::Interceptor),
+                    ("none", Recorder::None),
+                ];
+                recording.recorder = one_of(arg, args.next(), &PARTS)?;
             }
             option if option.starts_with('-') => return Err(format!("unknown option `{option}`\n{USAGE}")),
             path if out.is_none() => out = Some(PathBuf::from(path)),

@@ -41,7 +41,7 @@ const USAGE: &str = "usage:
   make_trace job [--tp T] [--pp P] [--dp D] [--steps S] [--layers L] [--seed S] [--jitter-us N] [--offset-us N]
                  [--drift-ppm X] [--length-s X] [--late LATE] [--lose N] [--missing R,R] [--graphs] [--no-stacks]
                  [--small] [--records] [--inspector verbose|brief|mixed] [--megatrace L2|L4] [--record-offset-us N]
-                 [--lose-records PERCENT] [--trace-from-step N] DIR
+                 [--recorder both|plugin|interceptor|none] [--lose-records PERCENT] [--trace-from-step N] DIR
       simulate a job of T*P*D ranks: write DIR/rank<r>.json.gz for each, and the truth to DIR/truth.txt; LATE is one of
         RANK:cpu:FUNCTION:US[:WHEN]   a Python function takes US microseconds more
         RANK:gpu:KERNEL:US[:WHEN]     a compute kernel does

@@ -58,7 +58,7 @@ pub(crate) enum Failure {
     NoFileInFolder { folder: PathBuf },
 
     #[error(
-        "{names}: {}. Known are dumps of PyTorch's flight recorder, NCCL's RAS, Inspector and example profiler plugin, CoMMA, Megatrace logs, flow files, and logs with NCCL_DEBUG=INFO",
+        "{names}: {}. Known are dumps of PyTorch's flight recorder, NCCL's RAS, Inspector and example profiler plugin, CoMMA, Megatrace logs, flow files, files of the recorder, and logs with NCCL_DEBUG=INFO",
         why.as_deref().unwrap_or("these are no records of NCCL")
     )]
     NoRecords { names: String, why: Option<String> },

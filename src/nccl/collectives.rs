@@ -5,7 +5,7 @@
 //! trace is what this rank saw, and a lower bound of what the links can do.
 
 /// A collective or point-to-point operation, as far as its bandwidth depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Collective {
     /// Every rank gets the reduction of all inputs.
     AllReduce,

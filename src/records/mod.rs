@@ -19,6 +19,7 @@ mod pickle;
 mod plugin_dump;
 mod ras;
 mod ras_text;
+mod recorder;
 mod tables;
 
 use std::collections::BTreeMap;
@@ -45,6 +46,7 @@ const BLOCK: usize = 256 * 1024;
 
 /// All sources. The first that recognises a file reads it.
 const FORMATS: &[Format] = &[
+    recorder::FORMAT,
     flight_recorder::FORMAT,
     ras::FORMAT,
     inspector::FORMAT,
@@ -102,6 +104,7 @@ pub fn read_as(source: Source, name: &str, bytes: Box<dyn Read + Send>, keep: Ke
     let format = FORMATS.iter().find(|format| format.source == source);
     let mut records = read_file(File { name: name.to_owned(), bytes }, keep, |_| format);
     flow::stages::fill(&mut records);
+    recorder::places::fill(&mut records);
     records
 }
 
@@ -113,6 +116,7 @@ pub fn read(input: Input, keep: Keep) -> Result<Records, Error> {
     let mut all = Records::default();
     read_files(input, keep)?.into_iter().for_each(|of_file| all.append(of_file));
     flow::stages::fill(&mut all);
+    recorder::places::fill(&mut all);
     Ok(all)
 }
 
@@ -198,6 +202,7 @@ pub fn read_all(paths: &[PathBuf], keep: Keep, threads: usize) -> Records {
     let Merged { mut all, .. } = merged.into_inner().unwrap_or_else(PoisonError::into_inner);
     // What a rank's steps are takes the files of the others.
     flow::stages::fill(&mut all);
+    recorder::places::fill(&mut all);
     all
 }
 

@@ -16,7 +16,7 @@ use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::records::{Keep, Records, read};
 use nccl_stacks::store::Store;
 
-use crate::job::{Inspector, Job, Megatrace, Offsets, RecordTruth, Recording};
+use crate::job::{Inspector, Job, Megatrace, Offsets, RecordTruth, Recorder, Recording};
 
 /// A trace and its operations.
 struct Trace {
@@ -115,10 +115,14 @@ fn megatrace(seed: u64) -> Megatrace {
     if seed.is_multiple_of(2) { Megatrace::L2 } else { Megatrace::L4 }
 }
 
+fn recorder(seed: u64) -> Recorder {
+    [Recorder::Both, Recorder::Plugin, Recorder::Interceptor][(seed / 4) as usize % 3]
+}
+
 #[test]
 fn every_record_is_joined_to_its_kernel() {
-    let judged = all(|seed| Recording { megatrace: megatrace(seed), ..Recording::default() });
-    assert_eq!(judged.len(), 4);
+    let judged = all(|seed| Recording { megatrace: megatrace(seed), recorder: recorder(seed), ..Recording::default() });
+    assert_eq!(judged.len(), 5);
     for (source, Judged { right, wrong, unjoined, rightly_not }) in judged {
         assert!(right > 4_000 && (wrong, unjoined, rightly_not) == (0, 0, 0), "{source} {right} {wrong} {unjoined}");
     }
@@ -128,6 +132,7 @@ fn every_record_is_joined_to_its_kernel() {
 fn lost_records_and_shifted_clocks_cost_nothing_else() {
     let judged = all(|seed| Recording {
         megatrace: megatrace(seed),
+        recorder: recorder(seed),
         lose_percent: 1.0,
         max_offset_ns: 900_000_000,
         ..Recording::default()
@@ -142,6 +147,7 @@ fn lost_records_and_shifted_clocks_cost_nothing_else() {
 fn records_of_before_the_trace_are_not_joined() {
     let judged = all(|seed| Recording {
         megatrace: megatrace(seed),
+        recorder: recorder(seed),
         trace_from_step: 2,
         max_offset_ns: 900_000,
         ..Recording::default()

@@ -1,5 +1,13 @@
 //! NCCL's own records: every source, on real samples with known truths, on made ones, and on what is wrong.
 
+#[path = "../checks/records.rs"]
+#[allow(
+    clippy::unwrap_used,
+    dead_code,
+    unreachable_pub,
+    reason = "it is shared with the fuzz targets, and one of its checks is used here"
+)]
+mod check;
 #[path = "../../examples/make_trace/job/mod.rs"]
 mod job;
 #[path = "../support/mod.rs"]
@@ -21,4 +29,5 @@ mod megatrace;
 mod pickles;
 mod plugin_dump;
 mod ras_text;
+mod recorder;
 mod tables;

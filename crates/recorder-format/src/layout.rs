@@ -124,6 +124,8 @@ pub mod communicator {
     pub const ENDED: usize = 64;
     /// How many communicators were split from it, u32.
     pub const CHILDREN: usize = 72;
+    /// How many collectives it was asked for, as far as what made it known counts them, u32.
+    pub const COLLECTIVES: usize = 76;
     /// Its name, 128 bytes, filled with zeros.
     pub const NAME: usize = 128;
     /// The length of its name.

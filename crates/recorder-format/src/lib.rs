@@ -45,6 +45,6 @@ mod read;
 mod record;
 mod write;
 
-pub use read::{Clock, Communicator, Header, NotARecording, Slot, communicator, slot, text};
+pub use read::{Clock, Communicator, Header, NotARecording, Slot, collectives, communicator, slot, text};
 pub use record::{Handle, Kind, Record, flag};
 pub use write::{Facts, Writer, realtime_and_monotonic};

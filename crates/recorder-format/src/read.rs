@@ -214,6 +214,16 @@ pub fn communicator(bytes: &[u8], number: u16) -> Option<Communicator<'_>> {
     })
 }
 
+/// How many collectives the communicator with this number was asked for, as far as that is counted.
+pub fn collectives(bytes: &[u8], number: u16) -> u32 {
+    match usize::from(number).checked_sub(1) {
+        Some(index) if index < layout::COMMUNICATORS => {
+            u32_of(bytes, layout::COMMUNICATORS_AT + index * layout::COMMUNICATOR + offsets::COLLECTIVES)
+        }
+        _ => 0,
+    }
+}
+
 /// The text with this number, from 1, of a file's first [`layout::RINGS_AT`] bytes.
 pub fn text(bytes: &[u8], number: u8) -> Option<&[u8]> {
     let index = usize::from(number).checked_sub(1)?;

@@ -28,8 +28,8 @@ pub enum Kind {
     KernelLaunch = 19,
     /// A group of operations.
     Group = 20,
-    /// A collective. `a`: elements; `b`: NCCL's sequence number; `c`: root. All small numbers: `channel` is how many channels, `small` how many
-    /// warps.
+    /// A collective. `a`: elements; `b`: NCCL's sequence number; `c`: root in the low half, in the high one its number among the collectives of
+    /// the communicator, from 1, or 0 if nobody counted. All small numbers: `channel` is how many channels, `small` how many warps.
     Coll = 21,
     /// A send or receive. `a`: elements; `c`: peer. Function, type, `channel`: how many channels.
     P2p = 22,
@@ -61,11 +61,12 @@ pub enum Kind {
     NetSocket = 33,
     /// An event of a type that the recorder does not know. `a`: the type.
     UnknownEvent = 34,
-    /// A call of NCCL's function `function`. `a`: elements; `b`: the stream's address; `c`: root or peer. `dtype` and `algorithm` are NCCL's
-    /// numbers of the type and the reduction, from 1; 255 for what does not fit, such as reductions of the program's own. Parent: depth of the
-    /// group around it; that of an end is that of its beginning. `Stop` follows an error, and whatever may wait: ends of groups, all that makes
-    /// or ends communicators. Functions that make communicators from an id: `a` is the size, `c` the rank, and the communicator the new one.
-    /// Those that make one from another have the other one here and the new one in `Stop`; a split has its colour in `a` and its key in `c`.
+    /// A call of NCCL's function `function`. `a`: elements; `b`: the stream's address; `c`: root or peer in the low half, the number of a
+    /// collective in the high one, as in `Coll`. `dtype` and `algorithm` are NCCL's numbers of the type and the reduction, from 1; 255 for what
+    /// does not fit, such as reductions of the program's own. Parent: depth of the group around it; that of an end is that of its beginning.
+    /// `Stop` follows an error, and whatever may wait: ends of groups, all that makes or ends communicators. Functions that make communicators
+    /// from an id: `a` is the size, `c` the rank, and the communicator the new one. Those that make one from another have the other one here and
+    /// the new one in `Stop`; a split has its colour in `a` and its key in `c`.
     Call = 64,
 }
 

@@ -323,6 +323,14 @@ impl Writer {
         }
     }
 
+    /// Counts a collective of a communicator: its number, from 1; 0 if there is no such communicator. The numbers of its ranks are comparable
+    /// also after a ring has overwritten the first of them.
+    #[inline]
+    pub fn next_collective(&self, number: u16) -> u32 {
+        let Some(at) = Self::communicator_at(number) else { return 0 };
+        self.u32_at(at + communicator::COLLECTIVES).fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+    }
+
     /// A communicator has ended.
     pub fn ended(&self, number: u16, time: i64) {
         if let Some(at) = Self::communicator_at(number) {
@@ -464,6 +472,7 @@ mod tests {
         assert_eq!((writer.hash(2), writer.hash(0), writer.hash(900)), (u64::MAX, 0, 0));
         writer.set_rank(1, 5, 16);
         writer.set_rank(0, 5, 16);
+        assert_eq!([0, 2, 2].map(|number| writer.next_collective(number)), [0, 1, 2]);
         writer.ended(2, 9);
         let long = [b'x'; 80];
         let texts: [&[u8]; 6] = [b"AllReduce", b"RING", b"", b"AllReduceX", b"AllReduce", &long];
@@ -481,6 +490,7 @@ mod tests {
         assert_eq!(communicator(&bytes, 1), Some(crate::Communicator { nodes: 0, rank: 5, size: 16, ..about }));
         assert_eq!(communicator(&bytes, 2).unwrap().ended, 9);
         assert_eq!(communicator(&bytes, 3), None);
+        assert_eq!([0, 1, 2, 600].map(|number| crate::collectives(&bytes, number)), [0, 0, 2, 0]);
         assert_eq!(
             [1, 3, 4, 5, 6].map(|number| text(&bytes, number)),
             [Some(&b"AllReduce"[..]), Some(&b""[..]), Some(&b"AllReduceX"[..]), Some(&long[..63]), None]

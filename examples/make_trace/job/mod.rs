@@ -27,7 +27,7 @@ use simulation::{Done, simulate};
 
 pub(crate) use model::KERNELS;
 #[allow(unused_imports, reason = "each program that includes this uses a part of it")]
-pub(crate) use records::{Inspector, Megatrace, RankRecords, RecordFile, RecordTruth, Recording};
+pub(crate) use records::{Inspector, Megatrace, RankRecords, RecordFile, RecordTruth, Recorder, Recording};
 #[allow(unused_imports, reason = "each program that includes this uses a part of it")]
 pub(crate) use truth::{Lost, RankTruth, Totals, Truth};
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::groups::{Finding, Group, Member};
 use super::{Evidence, EvidenceKind, Outcome};
-use crate::operation::Counts;
+use crate::operation::{Counts, Source};
 use crate::records::{RankStatus, Records};
 use crate::time::Ns;
 
@@ -139,7 +139,12 @@ pub(super) fn of_calls(group: &Group, records: &Records) -> Finding {
     let mut by_function: BTreeMap<Option<&str>, BTreeMap<u32, i64>> = BTreeMap::new();
     let has_peers = group.has_peers();
     for (rank, member) in &group.members {
-        for (function, count) in counted(member, records, has_peers) {
+        let mut found = counted(group, member, records, has_peers);
+        if let Some(count) = recorded_count(group, member, records) {
+            let reached = found.entry(None).or_default();
+            *reached = count.max(*reached);
+        }
+        for (function, count) in found {
             by_function.entry(function).or_default().insert(*rank, count);
         }
     }
@@ -169,14 +174,26 @@ pub(super) fn of_calls(group: &Group, records: &Records) -> Finding {
 }
 
 /// How far a rank got, by function where its source numbers each by itself: the last number, or how many calls there are.
-fn counted<'r>(member: &Member, records: &'r Records, has_peers: bool) -> BTreeMap<Option<&'r str>, i64> {
+fn counted<'r>(
+    group: &Group,
+    member: &Member,
+    records: &'r Records,
+    has_peers: bool,
+) -> BTreeMap<Option<&'r str>, i64> {
     let mut found: BTreeMap<Option<&str>, i64> = BTreeMap::new();
     for operation in member.collectives.iter().map(|at| &records.operations[*at]) {
+        // What is left in a ring says nothing of how many there were.
+        if group.source == Source::Recorder && operation.sequence.is_none() {
+            continue;
+        }
         let is_of_function = operation.counts == Counts::Function;
         let count = found.entry(operation.collective.as_deref().filter(|_| is_of_function)).or_default();
         // Where sends and receives advance the number, it differs between ranks that have nothing to do with them.
-        let is_of_group =
-            is_of_function || matches!(operation.counts, Counts::Group | Counts::Communicator) && !has_peers;
+        let is_of_group = match operation.counts {
+            Counts::Function | Counts::Collectives => true,
+            Counts::Group | Counts::Communicator => !has_peers,
+            Counts::Stream => false,
+        };
         *count = match operation.sequence.filter(|_| is_of_group) {
             Some(sequence) => sequence.max(*count),
             // Of long logs not all calls are kept.
@@ -187,4 +204,12 @@ fn counted<'r>(member: &Member, records: &'r Records, has_peers: bool) -> BTreeM
         };
     }
     found
+}
+
+/// How many collectives the recorder counted on a rank, none included, where it numbers all functions together.
+fn recorded_count(group: &Group, member: &Member, records: &Records) -> Option<i64> {
+    let is_of_all = |at: &usize| records.operations[*at].counts == Counts::Collectives;
+    let is_counted = |member: &Member| member.collectives.iter().all(is_of_all);
+    let status = member.status.last().filter(|_| group.source == Source::Recorder)?;
+    group.members.values().all(is_counted).then(|| records.rank_status[*status].last_enqueued.unwrap_or(0))
 }

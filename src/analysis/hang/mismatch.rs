@@ -88,7 +88,7 @@ pub(super) fn add(group: &Group, records: &Records, finding: &mut Finding) {
             let operation = &records.operations[*at];
             let Some(sequence) = operation.sequence else { continue };
             let is_of_group = match operation.counts {
-                Counts::Group => true,
+                Counts::Group | Counts::Collectives => true,
                 // Sends and receives advance it on the ranks that have to do with them.
                 Counts::Communicator => !has_peers,
                 Counts::Function | Counts::Stream => false,

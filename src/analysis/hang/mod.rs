@@ -226,6 +226,11 @@ fn judge(group: &groups::Group, records: &Records) -> groups::Finding {
             mismatch::add(group, records, &mut finding);
             finding
         }
+        crate::operation::Source::Recorder if positions::are_known(group, records) => {
+            let mut finding = positions::of_group(group, records);
+            mismatch::add(group, records, &mut finding);
+            finding
+        }
         _ => {
             let mut finding = counts::of_calls(group, records);
             mismatch::add(group, records, &mut finding);

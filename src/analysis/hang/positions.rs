@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::groups::{Finding, Group, Member, is_open};
 use super::{Evidence, EvidenceKind, Outcome};
 use crate::nccl::collectives::Collective;
-use crate::operation::State;
+use crate::operation::{Counts, Source, State};
 use crate::records::Records;
 
 /// Where a rank is in a group.
@@ -34,10 +34,19 @@ impl Position {
     }
 }
 
+/// Whether the operations of a group show how far they got, and are counted together: the recorder may have neither.
+pub(super) fn are_known(group: &Group, records: &Records) -> bool {
+    let collectives =
+        || group.members.values().flat_map(|member| &member.collectives).map(|at| &records.operations[*at]);
+    collectives().any(|operation| matches!(operation.state, State::Started | State::Completed))
+        && collectives().all(|operation| operation.counts == Counts::Collectives)
+}
+
 /// Compares the ranks of a group.
 pub(super) fn of_group(group: &Group, records: &Records) -> Finding {
-    // The numbers of `pg_status` are of the last operation, which may be a send or receive, and those are counted by themselves.
-    let has_peers = group.has_peers();
+    // The numbers of `pg_status` are of the last operation, which may be a send or receive, and those are counted by themselves. The
+    // recorder's are of collectives.
+    let has_peers = group.source == Source::FlightRecorder && group.has_peers();
     let positions: BTreeMap<u32, Position> =
         group.members.iter().map(|(rank, member)| (*rank, position(member, records, !has_peers))).collect();
     let mut finding = Finding::default();

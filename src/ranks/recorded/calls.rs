@@ -125,7 +125,7 @@ impl Calls {
             let is_ordering = match operation.counts {
                 Counts::Function => false,
                 Counts::Stream => users.get(&(rank, operation.stream_handle)) == Some(&Some(operation.communicator)),
-                Counts::Group | Counts::Communicator => true,
+                Counts::Group | Counts::Communicator | Counts::Collectives => true,
             };
             calls.streams[at].calls.push(Call { time, kind, number: operation.sequence.filter(|_| is_ordering) });
             calls.calls += 1;

@@ -200,7 +200,7 @@ fn peer_of(records: &Records, operation: &Operation, members: &[Vec<u32>]) -> Op
 /// Its number, if it counts all operations of the group.
 fn sequence(operation: &Operation, functions: &[usize]) -> Option<u32> {
     let is_of_group = match operation.counts {
-        Counts::Group => true,
+        Counts::Group | Counts::Collectives => true,
         Counts::Function => operation.communicator.and_then(|of| functions.get(of)) == Some(&1),
         Counts::Communicator | Counts::Stream => false,
     };

@@ -139,6 +139,10 @@ pub(super) fn notes(report: &HangReport) -> Vec<String> {
     if report.outcome == Outcome::Hung && has_dumps {
         notes.push("Dumps do not say when they were written. This supposes that nothing moved any more; dumps of a running job differ by what it did between them.".to_owned());
     }
+    let is_recorded = report.hung.iter().any(|group| group.name.source == "recorder");
+    if report.outcome == Outcome::Hung && is_recorded {
+        notes.push("Files of the recorder are as the job was when they were read. Ranks of a running job differ by what they did in between: ask again after some seconds. A hang stays as it is.".to_owned());
+    }
     if report.outcome == Outcome::Hung && !report.ranks_without_records.is_empty() {
         notes.push(capital(&format!(
             "there are no records of {}: what these did is unknown, and they may be at fault as well.",

@@ -224,7 +224,7 @@ pub(super) fn advice(diagnosis: &Diagnosis) -> Option<&'static str> {
         Diagnosis::Gaps { .. } => "make the recorder's ring larger, or let it write more often.",
         Diagnosis::RanksNotHere { .. } => "add the files of the other ranks, so that they can be compared.",
         Diagnosis::NoTimes { has_channels: false, .. } => {
-            "record the channels of kernels, too: bit 64 of NCCL_PROFILE_EVENT_MASK for NCCL's example plugin."
+            "record the channels of kernels, too: bit 64 of NCCL_PROFILE_EVENT_MASK for NCCL's example plugin and the recorder's."
         }
         Diagnosis::NoTimes { has_channels: true, .. } => {
             "record with a later version of the plugin: some write no stops of channels."

@@ -8,6 +8,7 @@ mod flight;
 mod inspector;
 mod megatrace;
 mod plugin;
+mod recorder;
 
 use std::collections::HashSet;
 
@@ -31,6 +32,19 @@ pub(crate) struct Recording {
     pub(crate) megatrace: Megatrace,
     /// The first step that the traces have; the records have all.
     pub(crate) trace_from_step: u32,
+    /// Whether the recorder of this project was there.
+    pub(crate) recorder: Recorder,
+}
+
+/// What of the recorder was loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(dead_code, reason = "the program writes both, and tests the parts")]
+pub(crate) enum Recorder {
+    #[default]
+    None,
+    Plugin,
+    Interceptor,
+    Both,
 }
 
 /// Whether Inspector writes times.
@@ -71,7 +85,7 @@ pub(crate) struct RecordTruth {
     pub(crate) file: String,
     /// Which record of the file it is, from 0. A record of the plugin is all that it writes of one call.
     pub(crate) index: usize,
-    /// `plugin-dump`, `inspector`, `flight-recorder` or `megatrace`.
+    /// `plugin-dump`, `inspector`, `flight-recorder`, `megatrace` or `recorder`.
     pub(crate) source: &'static str,
     /// The rank of the job.
     pub(crate) rank: u32,
@@ -126,11 +140,12 @@ struct Written<'a> {
 
 type Writer = for<'a> fn(&Writing<'a>) -> Vec<Written<'a>>;
 
-const WRITERS: [(&str, Writer); 4] = [
+const WRITERS: [(&str, Writer); 5] = [
     ("plugin-dump", plugin::write),
     ("inspector", inspector::write),
     ("flight-recorder", flight::write),
     ("megatrace", megatrace::write),
+    ("recorder", recorder::write),
 ];
 
 /// Leaves what a profiler records that is started later: the events from a step on, and the kernels that were launched then.

@@ -1,0 +1,213 @@
+//! What the first part of a file says: the process, its communicators, and the texts that records name by number.
+
+use std::sync::Arc;
+
+use nccl_stacks_recorder_format::{Header, NotARecording, collectives, communicator, layout, text};
+
+use crate::id::RankId;
+use crate::nccl::collectives::Collective;
+use crate::nccl::values::dtype_of_name;
+use crate::operation::Communicator;
+use crate::records::tables::Records;
+use crate::time::Ns;
+
+/// What made a communicator known: the interceptor.
+const INTERCEPTOR: u32 = 2;
+
+/// The event of a kernel's channel, among those that are asked for.
+const KERNEL_CHANNELS: u64 = 64;
+
+/// Times before 1970 and after 2116 are none.
+const TIMES: std::ops::Range<i64> = 1..1 << 62;
+
+/// The clocks at one moment, ns.
+#[derive(Clone, Copy)]
+struct Clock {
+    realtime: i64,
+    monotonic: i64,
+}
+
+/// A communicator of the process, whether plugin, interceptor or both made it known.
+pub(super) struct Known {
+    /// Its position among those of the records; `None` if nothing says which it is.
+    pub(super) row: Option<usize>,
+    pub(super) place: Option<u32>,
+    pub(super) size: Option<u64>,
+    /// How many collectives it was asked for: of the interceptor, else of the plugin; 0 if nobody counted.
+    pub(super) collectives: u32,
+}
+
+/// A text, in all its meanings.
+#[derive(Clone)]
+pub(super) struct Word {
+    pub(super) collective: Option<Collective>,
+    /// As nccl-tests calls the collective, or as it is without `nccl`.
+    pub(super) name: Arc<str>,
+    pub(super) capitals: Option<Arc<str>>,
+    pub(super) dtype: Option<Arc<str>>,
+}
+
+/// What a file says of its process.
+pub(super) struct Facts {
+    pub(super) pid: u32,
+    pub(super) host: Option<String>,
+    pub(super) rank: Option<RankId>,
+    /// Whether that is what a communicator says, and not the environment.
+    pub(super) rank_is_inferred: bool,
+    /// Whether the process has more than one rank of a communicator.
+    pub(super) has_several_ranks: bool,
+    pub(super) ring_records: u64,
+    pub(super) overwritten: u64,
+    pub(super) lost: u64,
+    pub(super) lost_communicators: u64,
+    /// By how much the host's clock was set, ns.
+    pub(super) clock_set: u64,
+    /// The version of the plugin's interface; 0 without plugin.
+    pub(super) plugin: u32,
+    /// Whether channels of kernels were asked for.
+    pub(super) asks_channels: bool,
+    pub(super) communicators: Vec<Known>,
+    /// By number: the communicator among those.
+    numbers: Vec<Option<u32>>,
+    words: Vec<Option<Word>>,
+    clocks: [Clock; 2],
+}
+
+impl Facts {
+    /// Of a file's first bytes. Its communicators are added to the records.
+    pub(super) fn of(bytes: &[u8], records: &mut Records) -> Result<Self, NotARecording> {
+        let header = Header::of(bytes)?;
+        let clock = |of: nccl_stacks_recorder_format::Clock| Clock { realtime: of.realtime, monotonic: of.monotonic };
+        let ahead = |of: Clock| i128::from(of.realtime) - i128::from(of.monotonic);
+        let clocks = [clock(header.start), clock(header.last)];
+        let overwritten = header.claimed.iter().map(|claimed| claimed.saturating_sub(header.ring_records));
+        let mut facts = Facts {
+            pid: header.pid,
+            host: Some(String::from_utf8_lossy(header.host).into_owned()).filter(|host| !host.is_empty()),
+            rank: header.rank.map(RankId),
+            rank_is_inferred: false,
+            has_several_ranks: false,
+            ring_records: header.ring_records,
+            overwritten: overwritten.fold(0, u64::saturating_add),
+            lost: header.lost,
+            lost_communicators: header.lost_communicators,
+            clock_set: u64::try_from((ahead(clocks[1]) - ahead(clocks[0])).unsigned_abs()).unwrap_or(u64::MAX),
+            plugin: header.plugin,
+            asks_channels: header.plugin > 0 && header.events & KERNEL_CHANNELS != 0,
+            communicators: Vec::new(),
+            numbers: Vec::new(),
+            words: Vec::new(),
+            clocks,
+        };
+        facts.read_communicators(bytes, header.world, records);
+        let word = |number| text(bytes, number).map(|text| Word::of(text, records));
+        facts.words = std::iter::once(None).chain((1..=u8::MAX).map(word)).collect();
+        Ok(facts)
+    }
+
+    fn read_communicators(&mut self, bytes: &[u8], world: Option<u32>, records: &mut Records) {
+        let mut found: Vec<Found> = Vec::new();
+        for number in 1..=layout::COMMUNICATORS as u16 {
+            let Some(known) = communicator(bytes, number) else {
+                self.numbers.push(None);
+                continue;
+            };
+            let hash = [known.hash, known.group_hash].into_iter().find(|hash| *hash != 0);
+            let place = u32::try_from(known.rank).ok();
+            let same = |of: &Found| of.hash.is_some() && (of.hash, of.place) == (hash, place);
+            let at = found.iter().position(same).unwrap_or(found.len());
+            if at == found.len() {
+                found.push(Found { hash, place, ..Found::default() });
+            }
+            found[at].add(&known, collectives(bytes, number));
+            self.numbers.push(Some(at as u32));
+        }
+        let of_one = |a: &Found, b: &Found| a.hash.is_some() && a.hash == b.hash;
+        self.has_several_ranks = found.iter().enumerate().any(|(at, a)| found[..at].iter().any(|b| of_one(a, b)));
+        if self.has_several_ranks {
+            self.rank = None;
+        } else if self.rank.is_none() {
+            // The rank in a communicator of all ranks is that of the job.
+            let spans = |of: &&Found| of.size.is_some() && of.size == world.map(u64::from);
+            let mut places = found.iter().filter(spans).map(|of| of.place);
+            if let (Some(place), None) = (places.next(), places.next()) {
+                self.rank = place.map(RankId);
+                self.rank_is_inferred = self.rank.is_some();
+            }
+        }
+        self.communicators = found.into_iter().map(|of| of.known(records)).collect();
+    }
+
+    /// The communicator of a record: its position among those of the process.
+    pub(super) fn communicator(&self, number: u16) -> Option<u32> {
+        *self.numbers.get(usize::from(number).checked_sub(1)?)?
+    }
+
+    /// A text.
+    pub(super) fn word(&self, number: u8) -> Option<&Word> {
+        self.words.get(usize::from(number))?.as_ref()
+    }
+
+    /// A record's time, since the epoch.
+    pub(super) fn time(&self, monotonic: i64) -> Option<Ns> {
+        let [start, last] = self.clocks;
+        let distance = |clock: Clock| monotonic.abs_diff(clock.monotonic);
+        let clock = if distance(last) < distance(start) { last } else { start };
+        let time = monotonic.checked_sub(clock.monotonic)?.checked_add(clock.realtime)?;
+        TIMES.contains(&time).then_some(Ns(time))
+    }
+}
+
+/// A time of the GPU, which counts from the epoch.
+pub(super) fn gpu_time(time: u64) -> Option<Ns> {
+    i64::try_from(time).ok().filter(|time| TIMES.contains(time)).map(Ns)
+}
+
+/// A communicator in the making.
+#[derive(Default)]
+struct Found {
+    hash: Option<u64>,
+    place: Option<u32>,
+    name: Option<String>,
+    size: Option<u64>,
+    /// By plugin and interceptor.
+    collectives: [u32; 2],
+}
+
+impl Found {
+    fn add(&mut self, known: &nccl_stacks_recorder_format::Communicator<'_>, collectives: u32) {
+        let name = String::from_utf8_lossy(known.name).into_owned();
+        self.name = self.name.take().or(Some(name).filter(|name| !name.is_empty()));
+        self.size = self.size.or(u64::try_from(known.size).ok().filter(|size| *size > 0));
+        let count = &mut self.collectives[usize::from(known.by == INTERCEPTOR)];
+        *count = (*count).max(collectives);
+    }
+
+    fn known(self, records: &mut Records) -> Known {
+        let Found { hash, place, name, size, collectives: [plugin, interceptor] } = self;
+        // Without a hash nothing says on which ranks it is the same.
+        let of_records = hash.map(|hash| Communicator { hash: Some(hash), name, size, ..Communicator::default() });
+        Known {
+            row: of_records.map(|of| records.communicator(of)),
+            place,
+            size,
+            collectives: if interceptor > 0 { interceptor } else { plugin },
+        }
+    }
+}
+
+impl Word {
+    fn of(text: &[u8], records: &mut Records) -> Self {
+        let text = String::from_utf8_lossy(text);
+        let plain = text.strip_prefix('p').filter(|rest| rest.starts_with("nccl")).unwrap_or(&text);
+        let plain = plain.strip_prefix("nccl").unwrap_or(plain);
+        let collective = Collective::of_record(plain);
+        let capitals = Some(text.to_uppercase()).filter(|text| !text.is_empty());
+        Word {
+            collective,
+            name: records.text(collective.map_or(plain, |of| of.name())),
+            capitals: capitals.map(|text| records.text(&text)),
+            dtype: dtype_of_name(&text).map(|name| records.text(name)),
+        }
+    }
+}

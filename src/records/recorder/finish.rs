@@ -1,0 +1,272 @@
+//! What follows from all records together: times on one clock, states, numbers; and the rows of the tables.
+//!
+//! The GPU's own times count from the epoch, too, by a counter that may have drifted away from the host's clock. What the host saw ties the two together:
+//! if they are more than a millisecond apart in the median, starts and ends are put onto the host's clock. A row of a channel keeps the GPU's own.
+
+use nccl_stacks_recorder_format::layout::RINGS_AT;
+
+use super::events::Events;
+use super::facts::{Facts, Known};
+use super::row::Row;
+use crate::nccl::values::{bytes, elements};
+use crate::operation::{Counts, Operation, Source, State};
+use crate::records::file::RecordFile;
+use crate::records::tables::{KernelChannel, ProxyOp, RankStatus, Records};
+use crate::time::Ns;
+
+/// A GPU's clock that is nearer to the host's is the same.
+const APART: Ns = Ns(1_000_000);
+
+/// Turns what was recorded into rows.
+pub(super) fn finish(mut events: Events<'_>, facts: &Facts, records: &mut Records, file: &mut RecordFile) {
+    remark(&events, file);
+    let ahead = ahead(&events, facts);
+    for ahead in ahead.iter().filter(|ahead| **ahead != Ns::ZERO) {
+        let seconds = ahead.as_f64() / -1e9;
+        file.note(format!("A GPU's clock is {seconds:.3} s ahead of the host's. Starts and ends are on the host's."));
+    }
+    let spans = spans(&events, &ahead, facts);
+    let states = states(&events, facts);
+    let numbers = numbers(&events.rows, facts);
+    let first = records.operations.len();
+    let mut reached = vec![Reached::default(); facts.communicators.len()];
+    for (at, row) in std::mem::take(&mut events.rows).into_iter().enumerate() {
+        let (state, (number, counts)) = (states[at], numbers[at]);
+        if let Some(reached) = row.communicator.and_then(|of| reached.get_mut(of as usize)) {
+            reached.add(number.filter(|_| counts == Counts::Collectives), state, row.is_captured);
+        }
+        let known = row.communicator.and_then(|of| facts.communicators.get(of as usize));
+        let operation = Operation { sequence: number, counts, state, ..operation(row, known, facts) };
+        let (start, end) = (spans[at].start, spans[at].end.filter(|_| state == State::Completed));
+        records.push(Operation { start, end: end.filter(|end| start.is_some_and(|start| start <= *end)), ..operation });
+    }
+    let channels = events.channels.into_iter();
+    let row = |(row, channel)| KernelChannel { operation: Some(first + row as usize), ..channel };
+    records.channels.extend(channels.map(row));
+    let first_proxy = records.proxy_ops.len();
+    let operation = |row: Option<u32>| row.map(|row| first + row as usize);
+    let proxies = events.proxies.all.iter();
+    records
+        .proxy_ops
+        .extend(proxies.map(|proxy| ProxyOp { operation: operation(proxy.operation), ..proxy.row.clone() }));
+    records.proxy_steps.extend(events.proxies.steps(first_proxy));
+    push_status(facts, &reached, records);
+}
+
+fn remark(events: &Events<'_>, file: &mut RecordFile) {
+    let skipped = [
+        ("records whose beginning the ring has overwritten", events.overwritten),
+        ("records that belong to none that is in the file", events.strays),
+        ("stops of channels that no kernel can have", events.unsound),
+    ];
+    for (what, count) in skipped.into_iter().filter(|(_, count)| *count > 0) {
+        file.skip_several(what, count, Some(RINGS_AT as u64));
+    }
+    if let Some((row, error)) = events.first_error {
+        let name = events.rows[row as usize].name.as_deref().unwrap_or("?");
+        file.note(format!("{} of its calls failed, the first with error {error} of {name}.", events.errors));
+    }
+}
+
+fn operation(row: Row, known: Option<&Known>, facts: &Facts) -> Operation {
+    let size = known.and_then(|known| known.size);
+    let of = row.collective.zip(row.count);
+    let (in_elements, out_elements) = of.map_or((None, None), |(of, count)| elements(of, count, size));
+    let dtype = row.dtype;
+    Operation {
+        source: Source::Recorder,
+        rank: facts.rank,
+        place: known.and_then(|known| known.place),
+        communicator: known.and_then(|known| known.row),
+        collective: row.name,
+        in_elements,
+        out_elements,
+        bytes: of.zip(dtype.as_deref()).and_then(|((of, count), dtype)| bytes(of, count, dtype, size)),
+        dtype,
+        peer: row.peer,
+        enqueued: row.enqueued,
+        launched: row.launched,
+        algorithm: row.algorithm,
+        protocol: row.protocol,
+        channels: row.channels,
+        stream_handle: row.stream,
+        ..Operation::default()
+    }
+}
+
+/// The GPU of a row: the process's, or that of the communicator's rank if it has several.
+fn gpu(row: &Row, facts: &Facts) -> usize {
+    row.communicator.filter(|_| facts.has_several_ranks).map_or(0, |of| of as usize + 1)
+}
+
+/// By GPU: how far the host's clock is ahead of its own; zero if they agree.
+fn ahead(events: &Events<'_>, facts: &Facts) -> Vec<Ns> {
+    let mut differences: Vec<Vec<Ns>> = vec![Vec::new(); facts.communicators.len() + 1];
+    for (row, channel) in &events.channels {
+        let difference = channel.start.zip(channel.gpu_start).map(|(host, gpu)| host - gpu);
+        differences[gpu(&events.rows[*row as usize], facts)].extend(difference);
+    }
+    let median = |mut of: Vec<Ns>| {
+        let middle = of.len() / 2;
+        if of.is_empty() { Ns::ZERO } else { *of.select_nth_unstable(middle).1 }
+    };
+    let is_apart = |of: &Ns| *of > APART || *of < Ns(-APART.0);
+    differences.into_iter().map(|of| Some(median(of)).filter(is_apart).unwrap_or_default()).collect()
+}
+
+/// When an operation ran.
+#[derive(Clone, Copy, Default)]
+struct Span {
+    start: Option<Ns>,
+    end: Option<Ns>,
+    /// Whether one of its channels has no such time.
+    lacks_end: bool,
+    is_on_gpu: bool,
+}
+
+fn spans(events: &Events<'_>, ahead: &[Ns], facts: &Facts) -> Vec<Span> {
+    let mut spans = vec![Span::default(); events.rows.len()];
+    for (row, channel) in &events.channels {
+        spans[*row as usize].is_on_gpu |= channel.gpu_start.is_some();
+    }
+    for (row, channel) in &events.channels {
+        let by = ahead[gpu(&events.rows[*row as usize], facts)];
+        let span = &mut spans[*row as usize];
+        let on_gpu = |time: Option<Ns>| time.map(|time| time + by);
+        let (start, end) = match span.is_on_gpu {
+            true => (on_gpu(channel.gpu_start), on_gpu(channel.gpu_stop)),
+            false => (channel.start, channel.end),
+        };
+        span.start = [span.start, start].into_iter().flatten().min();
+        span.end = span.end.max(end);
+        span.lacks_end |= end.is_none();
+    }
+    spans.iter_mut().filter(|span| span.lacks_end).for_each(|span| span.end = None);
+    spans
+}
+
+/// How far each operation got.
+fn states(events: &Events<'_>, facts: &Facts) -> Vec<State> {
+    let has_channels = facts.asks_channels || !events.channels.is_empty();
+    let mut states: Vec<State> = events.rows.iter().map(|row| state(row, has_channels, facts)).collect();
+    // Collectives of a communicator run one after the other: one that is open before one that is completed has lost its end.
+    let mut is_completed = vec![false; facts.communicators.len()];
+    for (row, state) in events.rows.iter().zip(&mut states).rev().filter(|(row, _)| !row.is_point_to_point()) {
+        let Some(later) = row.communicator.and_then(|of| is_completed.get_mut(of as usize)) else { continue };
+        match state {
+            State::Completed => *later = true,
+            state if *later => *state = State::Unknown,
+            _ => {}
+        }
+    }
+    states
+}
+
+/// The state by itself. Where nothing would show more it is unknown, not scheduled: a hang must not be seen in what was not asked for.
+fn state(row: &Row, has_channels: bool, facts: &Facts) -> State {
+    let size = row.communicator.and_then(|of| facts.communicators.get(of as usize)?.size);
+    if row.is_captured || row.is_copied || size == Some(1) {
+        return State::Unknown;
+    }
+    let of = |started: bool, is_done: bool| match (started, is_done) {
+        (false, _) => State::Scheduled,
+        (true, false) => State::Started,
+        (true, true) => State::Completed,
+    };
+    if has_channels {
+        // NCCL's number of channels of sends and receives is not that of their kernel.
+        let has_all = row.is_point_to_point() || row.channels.is_none_or(|all| row.started >= all);
+        return match row.is_planned || facts.plugin > 0 {
+            true => of(row.started > 0, has_all && row.stopped == row.started),
+            false => State::Unknown,
+        };
+    }
+    match row.proxies {
+        0 => State::Unknown,
+        proxies => of(true, row.proxies_done == proxies),
+    }
+}
+
+/// The number of each operation. Collectives are counted within their communicator, by what saw the call if anything did. If the recorder has not
+/// counted them itself and rings have overwritten the first, NCCL's own numbers of each function are left.
+fn numbers(rows: &[Row], facts: &Facts) -> Vec<(Option<i64>, Counts)> {
+    #[derive(Clone, Copy, Default)]
+    struct Of {
+        has_calls: bool,
+        is_counted: bool,
+        next: i64,
+    }
+    let mut of = vec![Of::default(); facts.communicators.len()];
+    for row in rows {
+        let Some(of) = row.communicator.and_then(|at| of.get_mut(at as usize)) else { continue };
+        of.has_calls |= row.is_call;
+        of.is_counted |= row.number.is_some();
+    }
+    let has_gaps = facts.overwritten > 0 || facts.lost > 0;
+    let number = |row: &Row| {
+        let none = (None, Counts::Collectives);
+        let Some(of) = row.communicator.and_then(|at| of.get_mut(at as usize)) else { return none };
+        let is_one = if of.has_calls { row.is_call } else { row.is_planned };
+        if row.is_point_to_point() || !is_one {
+            return none;
+        }
+        of.next += 1;
+        match (of.is_counted, has_gaps) {
+            (true, _) => (row.number.map(i64::from), Counts::Collectives),
+            (false, false) => (Some(of.next), Counts::Collectives),
+            (false, true) => (row.nccl_number.and_then(|number| i64::try_from(number).ok()), Counts::Function),
+        }
+    };
+    rows.iter().map(number).collect()
+}
+
+/// How far a rank got in a communicator.
+#[derive(Clone, Copy, Default)]
+struct Reached {
+    enqueued: Option<i64>,
+    started: Option<i64>,
+    completed: Option<i64>,
+    has_captures: bool,
+}
+
+impl Reached {
+    fn add(&mut self, number: Option<i64>, state: State, is_captured: bool) {
+        self.has_captures |= is_captured;
+        self.enqueued = self.enqueued.max(number);
+        if matches!(state, State::Started | State::Completed) {
+            self.started = self.started.max(number);
+        }
+        if state == State::Completed {
+            self.completed = self.completed.max(number);
+        }
+    }
+}
+
+/// What is known of the process, and of its rank in each communicator.
+fn push_status(facts: &Facts, reached: &[Reached], records: &mut Records) {
+    let process = || RankStatus {
+        source: Source::Recorder,
+        rank: facts.rank,
+        host: facts.host.clone(),
+        pid: Some(i64::from(facts.pid)),
+        ..RankStatus::default()
+    };
+    records.rank_status.push(process());
+    for (known, reached) in facts.communicators.iter().zip(reached) {
+        let counted = Some(i64::from(known.collectives)).filter(|count| *count > 0);
+        let enqueued = reached.enqueued.max(counted);
+        // Without operations and without a count nothing says whether the rank called it.
+        let is_known = enqueued.is_some() || facts.overwritten == 0;
+        if known.row.is_none() || !is_known {
+            continue;
+        }
+        records.rank_status.push(RankStatus {
+            communicator: known.row,
+            place: known.place,
+            last_enqueued: enqueued,
+            last_started: reached.started.filter(|_| !reached.has_captures),
+            last_completed: reached.completed.filter(|_| !reached.has_captures),
+            ..process()
+        });
+    }
+}

@@ -1,0 +1,107 @@
+//! Files of the recorder: what it stored in mapped memory within a job, read later or while the job runs.
+//!
+//! A file has a header with tables, and rings of records in no order but that of their positions. The tables come first, then one ring
+//! after the other; all records together are put in the order of their times, and joined by their handles. Rings
+//! overwrite their oldest records, so that ends come without beginnings: these are counted, and nothing is made up for them. Another
+//! process may be writing while this one reads: a record that is not complete is skipped, and the next reading has it.
+
+mod events;
+mod facts;
+mod finish;
+pub(super) mod places;
+mod proxies;
+mod rings;
+mod row;
+
+use std::io::{self, BufRead};
+
+use nccl_stacks_recorder_format::layout;
+
+use self::events::Events;
+use self::facts::Facts;
+use self::rings::Rings;
+use super::file::RecordFile;
+use super::format::{Format, Reading};
+use crate::operation::Source;
+
+/// The recorder.
+pub(super) const FORMAT: Format = Format { source: Source::Recorder, sniff, read };
+
+/// The clocks of host and recorder that are further apart at the end than at the beginning, in ns, were set.
+const SET: u64 = 1_000_000;
+
+fn sniff(head: &[u8]) -> bool {
+    head.starts_with(&layout::MAGIC)
+}
+
+fn read(reading: &mut Reading<'_>) -> io::Result<()> {
+    let Reading { bytes, file, records, .. } = reading;
+    let mut head = Vec::with_capacity(layout::RINGS_AT);
+    fill(*bytes, &mut head, layout::RINGS_AT)?;
+    let facts = match Facts::of(&head, records) {
+        Ok(facts) => facts,
+        Err(reason) => {
+            file.note(format!("{}.", sentence(&reason.to_string())));
+            file.skip("recordings that cannot be read", Some(0));
+            return Ok(());
+        }
+    };
+    file.version = Some(layout::VERSION.to_string());
+    let rings = Rings::read(*bytes, &facts, file)?;
+    file.records = rings.len() as u64;
+    say(&facts, file);
+    let mut events = Events::new(&facts, &rings);
+    for at in rings.by_time() {
+        events.add(at);
+    }
+    finish::finish(events, &facts, records, file);
+    Ok(())
+}
+
+/// Reads until there are so many bytes, or the end.
+fn fill(bytes: &mut dyn BufRead, into: &mut Vec<u8>, length: usize) -> io::Result<()> {
+    while into.len() < length {
+        let part = match bytes.fill_buf() {
+            Ok(part) => part,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let taken = part.len().min(length - into.len());
+        into.extend_from_slice(&part[..taken]);
+        bytes.consume(taken);
+        if taken == 0 {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// What the header says is lost, and of its clocks.
+fn say(facts: &Facts, file: &mut RecordFile) {
+    let lost = [
+        ("records that newer ones have overwritten", facts.overwritten),
+        ("records for which there was no memory", facts.lost),
+        ("communicators for which there was no room", facts.lost_communicators),
+    ];
+    for (what, count) in lost.into_iter().filter(|(_, count)| *count > 0) {
+        file.skip_several(what, count, None);
+    }
+    if facts.clock_set > SET {
+        let milliseconds = facts.clock_set as f64 / 1e6;
+        file.note(format!(
+            "The clock of its host was set by {milliseconds:.3} ms during the recording. Times are by the nearer of two readings."
+        ));
+    }
+    if let Some(rank) = facts.rank.filter(|_| facts.rank_is_inferred) {
+        file.note(format!("Its environment says no rank: it is rank {rank} of the communicator of all ranks."));
+    }
+    if facts.has_several_ranks {
+        file.note("Its process has several ranks of one communicator: they are numbered within the communicator.");
+    }
+}
+
+/// A reason as a sentence.
+fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
