@@ -44,6 +44,7 @@ pub(super) struct Call {
     op: u8,
     communicator: *const c_void,
     is_operation: bool,
+    is_collective: bool,
     effect: Effect,
 }
 
@@ -54,7 +55,17 @@ fn small(number: i32) -> u8 {
 
 impl Call {
     const fn new(communicator: *const c_void, effect: Effect) -> Call {
-        Call { count: 0, stream: 0, other: 0, dtype: 0, op: 0, communicator, is_operation: false, effect }
+        Call {
+            count: 0,
+            stream: 0,
+            other: 0,
+            dtype: 0,
+            op: 0,
+            communicator,
+            is_operation: false,
+            is_collective: false,
+            effect,
+        }
     }
 
     /// Of a function that does not wait.
@@ -67,6 +78,12 @@ impl Call {
     pub(super) fn operation(count: usize, dtype: i32, communicator: *const c_void, stream: *const c_void) -> Call {
         let (stream, dtype) = (stream as u64, small(dtype));
         Call { count: count as u64, stream, dtype, is_operation: true, ..Call::plain(communicator) }
+    }
+
+    /// Of an operation that all ranks of the communicator call, and that is counted by it.
+    #[inline]
+    pub(super) fn collective(count: usize, dtype: i32, communicator: *const c_void, stream: *const c_void) -> Call {
+        Call { is_collective: true, ..Call::operation(count, dtype, communicator, stream) }
     }
 
     /// Of an operation without elements.
@@ -83,7 +100,7 @@ impl Call {
     /// With this root or peer.
     #[inline]
     pub(super) fn with(self, other: i32) -> Call {
-        Call { other: i64::from(other).cast_unsigned(), ..self }
+        Call { other: u64::from(other.cast_unsigned()), ..self }
     }
 
     /// With elements of this type.
@@ -165,6 +182,7 @@ impl Call {
             Effect::Destroy => communicators::remove(self.communicator),
         }
         let is_captured = self.is_operation && capture::is_captured(self.stream);
+        let counted = if self.is_collective { u64::from(writer.next_collective(number)) << 32 } else { 0 };
         let thread = clock::thread();
         entered.handle = writer.put(
             thread,
@@ -176,7 +194,7 @@ impl Call {
                 parent: u64::from(depth),
                 a: self.count,
                 b: self.stream,
-                c: self.other,
+                c: self.other | counted,
                 communicator: number,
                 function: function.text(writer),
                 dtype: self.dtype,

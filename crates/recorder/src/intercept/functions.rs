@@ -100,41 +100,41 @@ macro_rules! functions {
 functions! {
     // Collectives.
     ncclAllReduce(from: Pointer, to: Pointer, count: usize, dtype: i32, op: i32, comm: Comm, stream: Stream)
-        => Call::operation(count, dtype, comm, stream).by(op);
+        => Call::collective(count, dtype, comm, stream).by(op);
     ncclReduceScatter(from: Pointer, to: Pointer, count: usize, dtype: i32, op: i32, comm: Comm, stream: Stream)
-        => Call::operation(count, dtype, comm, stream).by(op);
+        => Call::collective(count, dtype, comm, stream).by(op);
     ncclReduce(from: Pointer, to: Pointer, count: usize, dtype: i32, op: i32, root: i32, comm: Comm, stream: Stream)
-        => Call::operation(count, dtype, comm, stream).by(op).with(root);
+        => Call::collective(count, dtype, comm, stream).by(op).with(root);
     ncclAllGather(from: Pointer, to: Pointer, count: usize, dtype: i32, comm: Comm, stream: Stream)
-        => Call::operation(count, dtype, comm, stream);
+        => Call::collective(count, dtype, comm, stream);
     ncclBroadcast(from: Pointer, to: Pointer, count: usize, dtype: i32, root: i32, comm: Comm, stream: Stream)
-        => Call::operation(count, dtype, comm, stream).with(root);
+        => Call::collective(count, dtype, comm, stream).with(root);
     ncclBcast(buffer: Pointer, count: usize, dtype: i32, root: i32, comm: Comm, stream: Stream)
-        => Call::operation(count, dtype, comm, stream).with(root);
+        => Call::collective(count, dtype, comm, stream).with(root);
     ncclAlltoAll(from: Pointer, to: Pointer, count: usize, dtype: i32, comm: Comm, stream: Stream)
-        => Call::operation(count, dtype, comm, stream);
+        => Call::collective(count, dtype, comm, stream);
     ncclGather(from: Pointer, to: Pointer, count: usize, dtype: i32, root: i32, comm: Comm, stream: Stream)
-        => Call::operation(count, dtype, comm, stream).with(root);
+        => Call::collective(count, dtype, comm, stream).with(root);
     ncclScatter(from: Pointer, to: Pointer, count: usize, dtype: i32, root: i32, comm: Comm, stream: Stream)
-        => Call::operation(count, dtype, comm, stream).with(root);
+        => Call::collective(count, dtype, comm, stream).with(root);
 
     // The same with a configuration.
     ncclAllReduceConfig(from: Pointer, to: Pointer, count: usize, dtype: i32, op: i32, comm: Comm, stream: Stream, config: Config)
-        => Call::operation(count, dtype, comm, stream).by(op);
+        => Call::collective(count, dtype, comm, stream).by(op);
     ncclReduceScatterConfig(from: Pointer, to: Pointer, count: usize, dtype: i32, op: i32, comm: Comm, stream: Stream, config: Config)
-        => Call::operation(count, dtype, comm, stream).by(op);
+        => Call::collective(count, dtype, comm, stream).by(op);
     ncclReduceConfig(from: Pointer, to: Pointer, count: usize, dtype: i32, op: i32, root: i32, comm: Comm, stream: Stream, config: Config)
-        => Call::operation(count, dtype, comm, stream).by(op).with(root);
+        => Call::collective(count, dtype, comm, stream).by(op).with(root);
     ncclAllGatherConfig(from: Pointer, to: Pointer, count: usize, dtype: i32, comm: Comm, stream: Stream, config: Config)
-        => Call::operation(count, dtype, comm, stream);
+        => Call::collective(count, dtype, comm, stream);
     ncclBroadcastConfig(from: Pointer, to: Pointer, count: usize, dtype: i32, root: i32, comm: Comm, stream: Stream, config: Config)
-        => Call::operation(count, dtype, comm, stream).with(root);
+        => Call::collective(count, dtype, comm, stream).with(root);
     ncclAlltoAllConfig(from: Pointer, to: Pointer, count: usize, dtype: i32, comm: Comm, stream: Stream, config: Config)
-        => Call::operation(count, dtype, comm, stream);
+        => Call::collective(count, dtype, comm, stream);
     ncclGatherConfig(from: Pointer, to: Pointer, count: usize, dtype: i32, root: i32, comm: Comm, stream: Stream, config: Config)
-        => Call::operation(count, dtype, comm, stream).with(root);
+        => Call::collective(count, dtype, comm, stream).with(root);
     ncclScatterConfig(from: Pointer, to: Pointer, count: usize, dtype: i32, root: i32, comm: Comm, stream: Stream, config: Config)
-        => Call::operation(count, dtype, comm, stream).with(root);
+        => Call::collective(count, dtype, comm, stream).with(root);
 
     // From one rank to another.
     ncclSend(from: Pointer, count: usize, dtype: i32, peer: i32, comm: Comm, stream: Stream)

@@ -89,7 +89,7 @@ impl Given<'_> {
         let mut record = Record {
             a: of.count as u64,
             b: of.seq_number,
-            c: halves(of.root, 0),
+            c: halves(of.root, self.writer.next_collective(self.communicator).cast_signed()),
             function: self.text(of.func),
             dtype: self.text(of.datatype),
             algorithm: self.text(of.algo),
