@@ -100,7 +100,6 @@ impl Process {
             let kernel = self.put(time + 200, start);
             if channel < stopped {
                 self.state(time + 400, kernel, 22, gpu + 150);
-                self.stop(time + 401, kernel);
             }
         }
         operation
@@ -208,7 +207,7 @@ fn what_both_saw_is_one_operation() {
         (Some(0xabc), Some(8), Some("world"))
     );
     let [first, second] = &records.channels[..] else { panic!("{:?}", records.channels) };
-    assert_eq!((first.operation, first.channel, first.gpu_stop, first.end), (Some(0), 0, at(1_300), at(1_451)));
+    assert_eq!((first.operation, first.channel, first.gpu_stop, first.end), (Some(0), 0, at(1_300), at(1_450)));
     assert_eq!((second.operation, second.channel, second.gpu_start, second.start), (Some(0), 1, at(1_151), at(1_250)));
     let [proxy] = &records.proxy_ops[..] else { panic!("{:?}", records.proxy_ops) };
     assert_eq!(
@@ -268,9 +267,10 @@ fn operations_of_a_group_are_joined_in_order() {
     };
     for peer in [1, 2, 1] {
         let time = 100 * peer as i64 + if peer == 1 { 0 } else { 50 };
-        let call = process.put(time, send(peer));
-        process.stop(time + 10, call);
+        process.put(time, send(peer));
     }
+    let function = process.writer.text(b"ncclGroupEnd");
+    process.put(400, Record { function, ..Record::new(Kind::Call) });
     let planned = |peer: u64| Record {
         c: peer,
         communicator: 2,

@@ -157,15 +157,21 @@ impl<'a> Events<'a> {
 
     fn call(&mut self, at: usize, record: &Record) -> Entity {
         let mut row = Row { is_call: true, ..Row::of(record, self.facts) };
-        if row.collective.is_none() || record.flags & flag::INSIDE_CALL != 0 {
+        if record.flags & flag::INSIDE_CALL != 0 {
+            return Entity::Kept;
+        }
+        // A call that cannot fail or wait has no end of its own: it is over when the thread calls again.
+        self.open.remove(&record.thread);
+        if row.collective.is_none() {
             return Entity::Kept;
         }
         row.set_number(record);
         let alike: Alike = (row.communicator, row.collective, row.peer);
         let waits = record.parent > 0 && self.facts.plugin < WITH_API && !row.is_captured;
         let row = self.push(row);
-        self.open.insert(record.thread, Open { at, row, is_seen: false });
-        if waits {
+        if !waits {
+            self.open.insert(record.thread, Open { at, row, is_seen: false });
+        } else {
             let waiting = self.waiting.entry(alike).or_default();
             if waiting.len() == WAITING {
                 waiting.pop_front();
@@ -289,7 +295,11 @@ impl<'a> Events<'a> {
         if let Some(row) = operation {
             self.rows[row as usize].proxies += 1;
         }
-        Entity::Proxy(self.proxies.begin(record, operation, self.facts))
+        let proxy = self.proxies.begin(record, operation, self.facts);
+        if is_other {
+            self.proxies.all[proxy as usize].row.place = Some((record.c >> 32) as u32);
+        }
+        Entity::Proxy(proxy)
     }
 
     fn step(&mut self, record: &Record) -> Entity {
@@ -343,7 +353,11 @@ impl<'a> Events<'a> {
             let is_sound = channel.gpu_start.zip(stop).is_none_or(|(a, b)| b >= a && b - a < LONGEST);
             self.unsound += u64::from(!is_sound);
             channel.gpu_stop = stop.filter(|_| is_sound);
-        } else if kind == Kind::Stop && channel.end.is_none() {
+        } else if kind != Kind::Stop {
+            return;
+        }
+        // The state is the end; a stop may follow it.
+        if channel.end.is_none() {
             channel.end = time;
             self.rows[*row as usize].stopped += 1;
         }

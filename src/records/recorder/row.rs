@@ -76,7 +76,8 @@ impl Row {
     pub(super) fn set_number(&mut self, record: &Record) {
         let number = (record.c >> 32) as u32;
         // All bits are a root of -1.
-        let is_one = number != 0 && number != u32::MAX && !self.is_point_to_point();
+        let is_counted = matches!(record.kind, Kind::Call | Kind::Coll);
+        let is_one = is_counted && number != 0 && number != u32::MAX && !self.is_point_to_point();
         self.number = self.number.or(is_one.then_some(number));
     }
 
