@@ -63,12 +63,10 @@ fn a_late_rank_is_named() {
     let (records, _) = answer("records", folder.path());
     let census = records["census"].as_array().unwrap();
     let all_reduces = census.iter().find(|row| row["collective"] == "all_reduce").unwrap();
-    assert_eq!(
-        (&all_reduces["algorithm"], &all_reduces["protocol"]),
-        (&"RING".into(), &"SIMPLE".into()),
-        "{all_reduces}"
-    );
-    assert_eq!((&all_reduces["count"], &all_reduces["channels"]), (&160.into(), &2.into()), "{all_reduces}");
+    for (what, want) in [("algorithms", "RING"), ("protocols", "SIMPLE"), ("channels", "2")] {
+        assert_eq!(all_reduces[what], serde_json::json!({want: 160}), "{all_reduces}");
+    }
+    assert_eq!((&all_reduces["count"], &all_reduces["timed"]), (&160.into(), &160.into()), "{all_reduces}");
     assert_eq!(answer("hang", folder.path()).1, Some(0));
 }
 
@@ -79,7 +77,7 @@ fn a_rank_that_is_left_out_is_named_after_all_were_killed() {
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
         let said = stderr(&output);
         let hang = said.lines().find(|line| line.starts_with("hang: ")).unwrap_or_else(|| panic!("{said}"));
-        assert!(hang.contains("rank 1"), "{options:?}: {said}");
+        assert!(hang.to_lowercase().contains("rank 1"), "{options:?}: {said}");
         let (hung, _) = answer("hang", folder.path());
         let groups = hung["hung"].as_array().unwrap().iter().chain(hung["lagging"].as_array().unwrap());
         let missing: Vec<&Value> = groups.map(|group| &group["missing_ranks"]).collect();

@@ -22,7 +22,8 @@
 #include <unistd.h>
 
 enum { COUNT = 1 << 20, CHANNELS = 2, BFLOAT16 = 9, SUM = 0 };
-static const uint64_t HASH = 0x1122334455667788;
+/* NCCL's hash of an id of which each byte is 7, by a program of its own. */
+static const uint64_t HASH = 0x2258c19d731308eb;
 
 typedef struct {
     const char *name;

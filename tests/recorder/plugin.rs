@@ -348,7 +348,8 @@ fn check_application(version: u32, recording: &Recording, handles: &Handles) {
     let bare = Record { communicator: 1, flags: flag::NO_PARENT, ..Record::new(Kind::Group) };
     assert_eq!(without_time(group), bare);
     let coll = get(handles.coll);
-    assert_eq!((coll.a, coll.b, coll.c, coll.channel, coll.small), (1 << 40, u64::MAX, 5, 2, 16));
+    // The first collective of its communicator, of root 5.
+    assert_eq!((coll.a, coll.b, coll.c, coll.channel, coll.small), (1 << 40, u64::MAX, 1 << 32 | 5, 2, 16));
     assert_eq!(recording.texts(&coll), ["AllReduce", "ncclBfloat16", "RING", "SIMPLE"]);
     assert_eq!((coll.communicator, coll.thread), (1, group.thread));
     assert_eq!(coll.parent, if version == 4 { handles.group } else { handles.coll_api });

@@ -63,5 +63,7 @@ fn ranks(records: &Records) -> Option<String> {
         return Some(report::ranks::verdict(&compared.report()));
     }
     let entries = EntryReport::of(records, Outliers::default());
-    (entries.calls > 0).then(|| report::ranks::entries::verdict(&entries, &Screen::default()).join(" "))
+    // Why a group is not judged is in the whole answer.
+    let is_judged = entries.groups.iter().any(|group| group.not_judged.is_none());
+    is_judged.then(|| report::ranks::entries::verdict(&entries, &Screen::default()).join(" "))
 }

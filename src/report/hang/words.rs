@@ -98,6 +98,7 @@ pub(super) fn sentence(of: &Evidence) -> String {
         EvidenceKind::FewerCalls => {
             let by =
                 here.parse::<u64>().ok().zip(there.parse::<u64>().ok()).map(|(here, there)| there.saturating_sub(here));
+            let name = if by == Some(1) && of.collective.is_none() { "operation" } else { name };
             let by = by.map_or(String::new(), |by| format!(" by {by} {name}"));
             format!("{who} {} behind{by}: {here} against {there} on {peers}.", verb(&of.ranks, "is", "are"))
         }

@@ -72,9 +72,23 @@ fn got(job: &Job) -> Vec<Got> {
     calls.map(|(name, r)| (name.to_owned(), r.a, r.b, r.c, r.dtype, r.algorithm, r.parent, r.communicator)).collect()
 }
 
+/// Whether all ranks of a communicator call it; all of these are of one communicator here.
+fn is_collective(name: &str) -> bool {
+    let name = name.strip_prefix("nccl").unwrap();
+    let ends = ["Reduce", "ReduceScatter", "AllGather", "Broadcast", "Bcast", "AlltoAll", "Gather", "Scatter"];
+    ends.iter().any(|end| name.strip_suffix("Config").unwrap_or(name).ends_with(end))
+}
+
 fn want(of: impl Fn(&Want) -> bool) -> Vec<Got> {
     let wanted = ALL.iter().filter(|want| of(want));
-    wanted.map(|w| (w.0.to_owned(), w.1, w.2, w.3, w.4, w.5, w.6, w.7)).collect()
+    let mut collectives = 0;
+    let got = wanted.map(|w| {
+        // The number of the collective is in the high half.
+        let number = if is_collective(w.0) { collectives + 1 } else { 0 };
+        collectives = number.max(collectives);
+        (w.0.to_owned(), w.1, w.2, w.3 & 0xffff_ffff | number << 32, w.4, w.5, w.6, w.7)
+    });
+    got.collect()
 }
 
 /// What the driver printed is what NCCL got.
