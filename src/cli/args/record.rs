@@ -34,7 +34,7 @@ pub(crate) struct Record {
     #[arg(value_hint = ValueHint::CommandWithArguments, help_heading = "Arguments")]
     pub(crate) command: Vec<OsString>,
 
-    /// The folder for the recordings; it is created [default: nccl-stacks-records, or if that has recordings nccl-stacks-records-2 …]
+    /// The folder for the recordings; it is created [default: nccl-stacks-records, or if that has recordings nccl-stacks-records-2 and so on]
     ///
     /// Jobs on several nodes need one that all of them see.
     #[arg(short, long, value_name = "DIR")]
