@@ -29,7 +29,9 @@ fn calls(folder: &Path, via: &str, threads: u64, (preload, first): (&Path, u64),
     let records = tempfile::tempdir().unwrap();
     let each = count.div_ceil(threads);
     let output = Command::new(folder.join(if via == "link" { "linked" } else { "alone" }))
-        .args(["init 0 2 1 A", &format!("threads {threads} {first} 0"), &format!("time {threads} {each} 0")])
+        // Two threads must not call the same communicator at once, so each has its own.
+        .args((0..threads).map(|comm| format!("init {comm} 2 1 {comm}")))
+        .args([&format!("threads {threads} {first} 0"), &format!("time {threads} {each} 0")])
         .env("VIA", via)
         .env("LD_LIBRARY_PATH", folder)
         .env("LD_PRELOAD", preload)

@@ -200,12 +200,13 @@ static int step(char *text) {
         rest[0] = all_arguments[0];
         fflush(stdout);
         execv("/proc/self/exe", rest);
-    } else if (!strcmp(verb, "threads") || !strcmp(verb, "time")) { /* threads, calls of each, communicator */
+    } else if (!strcmp(verb, "threads") || !strcmp(verb, "time")) { /* threads, calls of each, communicator (timed ones have one each from there on) */
         pthread_t threads[64];
         struct loop loops[64];
         double begin = ns();
         for (int i = 0; i < a; i++) {
-            loops[i] = (struct loop){b, comms[c], 100 + i};
+            P own = verb[1] == 'i' ? comms[c + i] : comms[c];
+            loops[i] = (struct loop){b, own, 100 + i};
             if (a == 1) loop(&loops[i]);
             else pthread_create(&threads[i], NULL, loop, &loops[i]);
         }
