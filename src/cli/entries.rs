@@ -10,7 +10,7 @@ use nccl_stacks::ranks::recorded::whose;
 use nccl_stacks::records::{Keep, RecordFile, Records};
 use nccl_stacks::report::Screen;
 use nccl_stacks::report::ranks::RankForm;
-use nccl_stacks::report::ranks::entries::{EntryForm, entries};
+use nccl_stacks::report::ranks::entries::{EntryForm, entries, verdict};
 
 use super::args::{RankOf, Ranks};
 use super::failure::Failure;
@@ -75,6 +75,11 @@ pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Opt
                 "Compared are the records of {}; {of_other_sources} operations of other sources are left out",
                 source.title()
             ));
+        }
+        // When a rank called says why its kernels were late.
+        let calls = EntryReport::of(&records, args.outliers.into());
+        if !calls.slow.is_empty() {
+            note(&verdict(&calls, &Screen::default()).join(" "));
         }
         return Ok(Some(parts));
     }

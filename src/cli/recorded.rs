@@ -21,6 +21,9 @@ use super::{opening, traces};
 /// More threads than this have nothing to do: they wait for the disk.
 const MAX_THREADS: usize = 16;
 
+/// The name of the recorder's library.
+pub(super) const LIBRARY: &str = "libnccl_stacks_recorder.so";
+
 /// How many files that are no records are named.
 const NAMED: usize = 5;
 
@@ -220,8 +223,10 @@ fn of_folder(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<()
     }
     entries.sort();
     for path in entries {
-        let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        if is_hidden {
+        // The recorder's library lies beside its files.
+        let is_left_out =
+            path.file_name().is_some_and(|name| name == LIBRARY || name.to_string_lossy().starts_with('.'));
+        if is_left_out {
             continue;
         }
         match std::fs::metadata(&path) {

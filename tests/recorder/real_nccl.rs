@@ -201,7 +201,8 @@ fn check_tasks(version: u32, text: &str, recording: &Recording) {
     let coll = said(text, "coll");
     let record = recording.get(coll).unwrap();
     assert_eq!((record.kind, record.communicator, record.flags), (Kind::Coll, 1, 0));
-    assert_eq!((record.a, record.b, record.c), (1 << 20, 0, 0));
+    // The first collective of its communicator, of root 0.
+    assert_eq!((record.a, record.b, record.c), (1 << 20, 0, 1 << 32));
     assert_eq!((record.channel, record.small), (4, 16));
     assert_eq!(recording.texts(&record), ["AllReduce", "ncclBfloat16", "RING", "SIMPLE"]);
     let call = recording.all(Kind::CollApi).first().map(|(handle, _)| *handle);

@@ -1,4 +1,4 @@
-//! Records as text in the forms of other programs: [Megatrace's log](megatrace), and the [dump](dump) of NCCL's example profiler plugin.
+//! Records as text in the forms of other programs: [Megatrace's log](megatrace), and the [dump] of NCCL's example profiler plugin.
 //!
 //! Both are written inside the job by the recorder's library, so nothing here allocates, nothing has a standard library, and nothing
 //! can panic: there is no index, and no addition that can overflow. A crate of its own, because the library cannot have tests: a test reads

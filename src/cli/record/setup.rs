@@ -10,17 +10,15 @@ use nccl_stacks::error::Error;
 
 use crate::cli::args::{EventKind, Record};
 use crate::cli::failure::Failure;
+use crate::cli::recorded;
 use crate::cli::stop::Stop;
 use crate::cli::terminal::say;
 
-/// The library, if it could be built with this program.
+/// The recorder's library, if it could be built with this program.
 #[cfg(has_recorder)]
-const LIBRARY: Option<&[u8]> = Some(include_bytes!(env!("NCCL_STACKS_RECORDER")));
+const BYTES: Option<&[u8]> = Some(include_bytes!(env!("NCCL_STACKS_RECORDER")));
 #[cfg(not(has_recorder))]
-const LIBRARY: Option<&[u8]> = None;
-
-/// Its name in the folder.
-const NAME: &str = "libnccl_stacks_recorder.so";
+const BYTES: Option<&[u8]> = None;
 
 /// How long a record is, in bytes.
 const RECORD: u64 = nccl_stacks_recorder_format::layout::RECORD as u64;
@@ -37,13 +35,13 @@ pub(super) struct Setup {
 impl Setup {
     /// Creates the folder with the library.
     pub(super) fn of(args: &Record) -> Result<Self, Stop> {
-        let Some(library) = LIBRARY else { return Err(Failure::NoRecorder.into()) };
+        let Some(library) = BYTES else { return Err(Failure::NoRecorder.into()) };
         let folder = args.dir.clone().unwrap_or_else(free_folder);
         let failed = |source| Error::Write { path: folder.clone(), source };
         fs::create_dir_all(&folder).map_err(failed)?;
         // The job's processes may have other working directories.
         let folder = fs::canonicalize(&folder).map_err(failed)?;
-        let path = folder.join(NAME);
+        let path = folder.join(recorded::LIBRARY);
         unpack(library, &path).map_err(|source| Error::Write { path: path.clone(), source })?;
         let mut variables = vec![
             ("NCCL_STACKS_DIR", folder.clone().into_os_string()),

@@ -58,11 +58,13 @@ fn verdicts(records: &Records) -> Vec<(&'static str, String)> {
 /// Who waited for whom, or where kernels are not recorded who entered NCCL late.
 fn ranks(records: &Records) -> Option<String> {
     let parts = RecordedParts::of(records).parts;
+    let entries = EntryReport::of(records, Outliers::default());
     if parts.len() > 1 {
         let compared = Compared::of(parts, ClockMode::default()).ok()?;
-        return Some(report::ranks::verdict(&compared.report()));
+        let by_kernels = report::ranks::verdict(&compared.report());
+        let by_calls = report::ranks::entries::verdict(&entries, &Screen::default());
+        return Some(if entries.slow.is_empty() { by_kernels } else { format!("{by_kernels} {}", by_calls.join(" ")) });
     }
-    let entries = EntryReport::of(records, Outliers::default());
     // Why a group is not judged is in the whole answer.
     let is_judged = entries.groups.iter().any(|group| group.not_judged.is_none());
     is_judged.then(|| report::ranks::entries::verdict(&entries, &Screen::default()).join(" "))

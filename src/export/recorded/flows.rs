@@ -6,7 +6,7 @@
 //!
 //! Each line has keys after the extractor's own: `commHash`, `seqNumber`, times, bytes, and `"synthetic": true`, because `opCount` is the
 //! operation's place among those of its kind in the communicator, and `redOp` is always 0: neither is recorded. `ringPrev` and `ringNext` are -1
-//! where the ring goes on without a proxy, as over NVLink. Which neighbour in a tree is the parent follows from [times](super::trees); without
+//! where the ring goes on without a proxy, as over NVLink. Which neighbour in a tree is the parent follows from times (`trees`); without
 //! these its lines have no stage.
 
 use std::collections::{BTreeMap, BTreeSet};

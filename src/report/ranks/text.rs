@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::RankAnswer;
-use super::verdict::{sentences, some_ranks};
+use super::verdict::{has_launches, sentences, some_ranks};
 use crate::analysis::origin::names;
 use crate::ranks::report::{RankReport, RankWaits, StackWaits};
 use crate::report::Screen;
@@ -82,7 +82,8 @@ fn stacks(report: &RankReport, screen: &Screen, limit: usize, out: &mut impl Wri
     let shown = report.stacks.iter().zip(&names).take(limit);
     for (stack, name) in shown {
         let mut name = name.iter().map(|frame| visible(frame));
-        let from = name.next().map_or("(no launch in the trace)".into(), |frame| screen.accent(&frame));
+        let none = if has_launches(report) { "(no launch in the trace)" } else { "(no call path in the records)" };
+        let from = name.next().map_or(none.into(), |frame| screen.accent(&frame));
         let within: String = name.map(|frame| format!(" in {frame}")).collect();
         writeln!(out, "{}", screen.fill(&format!("{from}{within}")))?;
         let inner = Screen { width: screen.width.map(|width| width.saturating_sub(INDENT.len())), ..screen.clone() };

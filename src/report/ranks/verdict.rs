@@ -76,12 +76,26 @@ fn blames(report: &RankReport, verdict: &RanksVerdict<'_>, screen: &Screen) -> V
     text
 }
 
+/// Whether anything says when kernels were launched. Traces do; NCCL's own records have kernels alone.
+pub(super) fn has_launches(report: &RankReport) -> bool {
+    report.ranks.iter().any(|rank| rank.queue_empty_share.is_some())
+}
+
 fn nobody(report: &RankReport) -> String {
     if report.late == 0 {
         return "The ranks come together: no rank is late at any collective.".to_owned();
     }
     let times = if report.late == 1 { "once".to_owned() } else { format!("{} times", count(report.late)) };
     match report.late_ranks.first() {
+        Some(late)
+            if late.caused.share_of(report.waited).is_some_and(|share| share >= 0.5) && !has_launches(report) =>
+        {
+            format!(
+                "{} of it is for rank {}. Records have no launches, which would say why: traces of the same steps do.",
+                percent(late.caused.share_of(report.waited).unwrap_or(0.0)),
+                late.rank
+            )
+        }
         Some(late) if late.caused.share_of(report.waited).is_some_and(|share| share >= 0.5) => format!(
             "{} of it is for rank {}, and nothing that was measured says why: what it does between its launches takes now longer and now shorter than elsewhere.",
             percent(late.caused.share_of(report.waited).unwrap_or(0.0)),
