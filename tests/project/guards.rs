@@ -249,7 +249,7 @@ const REPLACED: &[(&str, &str)] = &[
     ("amount", "totals"),
 ];
 
-/// Comments, documentation and names in `src`, and the prose of the documentation, use the glossary's words. Texts in quotes, and
+/// Comments, documentation and names in `src` and `crates`, and the prose of the documentation, use the glossary's words. Texts in quotes, and
 /// what programs print, are not looked at: some are what the program has always written.
 #[test]
 fn the_glossarys_words_are_used() {
@@ -257,6 +257,7 @@ fn the_glossarys_words_are_used() {
     let word = regex::Regex::new(r"[A-Z]?[a-z]+").unwrap();
     let mut files = Vec::new();
     rust_files(&root().join("src"), &mut files);
+    rust_files(&root().join("crates"), &mut files);
     let text = |file: &PathBuf| std::fs::read_to_string(file).unwrap();
     let code =
         files.iter().map(|file| (file.clone(), string.replace_all(&text(file), |_: &regex::Captures| "").into_owned()));

@@ -131,7 +131,7 @@ impl Handle {
         NonZeroU64::new(position << 8 | u64::from(note & 15) << 4 | (ring % RINGS) as u64).map(Handle)
     }
 
-    /// The number that stands for it in files and pointers.
+    /// The number by which files and pointers name it.
     pub fn number(self) -> u64 {
         self.0.get()
     }
