@@ -437,6 +437,7 @@ const OTHER_OPTIONS: &[&str] = &[
     "--pytorch",
     "--type",
     "--test",
+    "--bench",
     "--nproc-per-node",
 ];
 
