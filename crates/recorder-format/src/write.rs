@@ -403,11 +403,6 @@ impl Writer {
         self.take_clocks();
         self.u32_at(header::CLOSED).store(1, Ordering::Release);
     }
-
-    /// The whole mapped file, for reading while it is written.
-    pub fn parts(&self) -> (*const u8, u64) {
-        (self.base.as_ptr(), self.ring_records)
-    }
 }
 
 #[cfg(test)]

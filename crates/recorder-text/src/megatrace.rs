@@ -186,16 +186,62 @@ fn or_unknown(name: &str) -> &str {
 }
 
 fn line(call: &Call, about: &About<'_>, saves: u64, group: u64, out: &mut impl Write) -> fmt::Result {
-    let (address, host) = (or_unknown(about.address), or_unknown(about.host));
-    let time = call.time.saturating_add(about.offset).max(0);
-    let (seconds, rest) = (time / 1_000_000_000, time % 1_000_000_000);
-    let function = FUNCTIONS.get(usize::from(call.function)).copied().unwrap_or_default();
-    write!(out, "[{address}] [{host}] [save_count {saves}] [{seconds}.{rest:09}] [Rank {}] ", about.rank)?;
-    // Which device it is only CUDA knows, which is not asked.
-    write!(out, "[PCI unknown] [Func nccl{function}] [Data {}] ", call.count)?;
-    match call.stream {
-        0 => out.write_str("[stream (nil)] ")?,
-        stream => write!(out, "[stream 0x{stream:x}] ")?,
+    Line {
+        address: about.address,
+        host: about.host,
+        saves,
+        time: call.time.saturating_add(about.offset),
+        rank: about.rank,
+        function: FUNCTIONS.get(usize::from(call.function)).copied().unwrap_or_default(),
+        count: call.count,
+        stream: call.stream,
+        number: call.number.cast_signed(),
+        group,
     }
-    writeln!(out, "[opCount {}] [groupHash 0x{group:016x}]", call.number)
+    .write(out)
+}
+
+/// A line of the log: a call.
+#[derive(Debug, Clone, Copy)]
+pub struct Line<'a> {
+    /// The node's address.
+    pub address: &'a str,
+    /// The node's name.
+    pub host: &'a str,
+    /// How often the log was written before, and this time.
+    pub saves: u64,
+    /// When NCCL was entered, ns since 1970; not before that.
+    pub time: i64,
+    /// The rank of the job.
+    pub rank: u32,
+    /// The function without `nccl`.
+    pub function: &'a str,
+    /// Elements.
+    pub count: u64,
+    /// The stream's address.
+    pub stream: u64,
+    /// The number of the call on its stream.
+    pub number: i64,
+    /// The group's hash.
+    pub group: u64,
+}
+
+impl Line<'_> {
+    /// Writes it, with its end.
+    ///
+    /// # Errors
+    /// What the writer fails with.
+    pub fn write(&self, out: &mut impl Write) -> fmt::Result {
+        let (address, host) = (or_unknown(self.address), or_unknown(self.host));
+        let time = self.time.max(0);
+        let (seconds, rest) = (time / 1_000_000_000, time % 1_000_000_000);
+        write!(out, "[{address}] [{host}] [save_count {}] [{seconds}.{rest:09}] [Rank {}] ", self.saves, self.rank)?;
+        // Which device it is only CUDA knows, which is not asked.
+        write!(out, "[PCI unknown] [Func nccl{}] [Data {}] ", self.function, self.count)?;
+        match self.stream {
+            0 => out.write_str("[stream (nil)] ")?,
+            stream => write!(out, "[stream 0x{stream:x}] ")?,
+        }
+        writeln!(out, "[opCount {}] [groupHash 0x{:016x}]", self.number, self.group)
+    }
 }

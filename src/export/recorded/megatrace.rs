@@ -4,7 +4,8 @@
 //! not the number that Megatrace would have. Calls are numbered on each stream as Megatrace does; those of a log keep their numbers.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write;
+
+use nccl_stacks_recorder_text::megatrace;
 
 use super::{Converted, Coverage, collective_of, function, rank_of, sources};
 use crate::nccl::collectives::Collective;
@@ -69,11 +70,10 @@ fn count(records: &Records, operation: &Operation, collective: Collective) -> Op
     }
 }
 
-/// The host of a rank, if a source says so.
+/// The host of a rank; empty if no source says it.
 fn host(records: &Records, rank: u32) -> &str {
     let of_rank = records.rank_status.iter().filter(|row| row.rank.is_some_and(|of| of.0 == rank));
-    let host = of_rank.filter_map(|row| row.host.as_deref()).next();
-    host.filter(|host| !host.contains(['[', ']', '\n'])).unwrap_or("unknown")
+    of_rank.filter_map(|row| row.host.as_deref()).next().unwrap_or_default()
 }
 
 fn text(rank: u32, host: &str, mut lines: Vec<Line<'_>>) -> String {
@@ -85,17 +85,20 @@ fn text(rank: u32, host: &str, mut lines: Vec<Line<'_>>) -> String {
         let of_source = line.operation.sequence.filter(|_| line.operation.source == Source::Megatrace);
         let number = of_source.unwrap_or(*last + 1);
         *last = number;
-        let (seconds, rest) = (line.time.0 / 1_000_000_000, line.time.0 % 1_000_000_000);
-        let stream = if line.stream == 0 { "(nil)".to_owned() } else { format!("{:#x}", line.stream) };
+        let written = megatrace::Line {
+            address: "unknown",
+            host,
+            saves: 1,
+            time: line.time.0,
+            rank,
+            function: function(line.collective),
+            count: line.count,
+            stream: line.stream,
+            number,
+            group: line.hash,
+        };
         // A String never refuses text.
-        let _ = writeln!(
-            text,
-            "[unknown] [{host}] [save_count 1] [{seconds}.{rest:09}] [Rank {rank}] [PCI unknown] [Func nccl{}] [Data {}] \
-             [stream {stream}] [opCount {number}] [groupHash {:#018x}]",
-            function(line.collective),
-            line.count,
-            line.hash
-        );
+        let _ = written.write(&mut text);
     }
     text
 }
