@@ -64,6 +64,7 @@
 //!
 //! - [`input`]: bytes to events. A format is one file there and one line in its table. [`event`]: the events.
 //! - [`store`]: events to columns of slices and flows. [`id`]: typed ids. [`load`](mod@load): both together, on several threads.
+//! - [`metadata`]: what the profiler recorded of an operator: shapes, strides, values, modules, counters.
 //! - [`attribution`]: one row per kernel, one [operation](attribution::operations) per collective. [`operation`]: what
 //!   these are.
 //! - [`records`]: NCCL's own records (flight recorder, RAS, Inspector, Megatrace, the recorder …), which become operations, too. A source is a file
@@ -93,6 +94,7 @@ pub mod id;
 pub mod input;
 pub mod join;
 pub mod load;
+pub mod metadata;
 pub mod nccl;
 pub mod operation;
 pub mod ranks;

@@ -100,6 +100,88 @@ pub const OF_OPERATIONS: &[&str] = &[
 pub const OF_COLLECTIVES: &[&str] =
     &[COLLECTIVE, IN_ELEMENTS, OUT_ELEMENTS, GROUP_SIZE, DTYPE, GROUP_NAME, GROUP_DESCRIPTION, GROUP_RANKS];
 
+/// The path of an operator's modules, joined by dots; only with TorchScript's stacks, or from XSigma.
+pub const MODULE_HIERARCHY: &str = "Module Hierarchy";
+
+/// An operator's callers, joined by semicolons. Python's own callers are slices instead.
+pub const CALL_STACK: &str = "Call stack";
+
+/// The sizes of an operator's inputs: a list for each, `[]` for what is no tensor, lists of lists for lists of tensors (of which more than 30
+/// become `[]`). The profiler of 2021 wrote it in lower case.
+pub const INPUT_DIMS: &[&str] = &["Input Dims", "Input dims"];
+
+/// Their types: `float`, `c10::BFloat16`, `Scalar`, `ScalarList`, `TensorList`, or nothing.
+pub const INPUT_TYPES: &[&str] = &["Input type", "Input types"];
+
+/// The strides of its tensors, in elements, nested as their sizes are.
+pub const INPUT_STRIDES: &[&str] = &["Input Strides", "Input strides"];
+
+/// The values of its other inputs as texts, in the same order; tensors are empty texts, from XSigma texts of their own.
+pub const CONCRETE_INPUTS: &[&str] = &["Concrete Inputs", "Concrete inputs"];
+
+/// The number of a call of an operator in its function (`RecordFunction::handle`).
+pub const RECORD_FUNCTION_ID: &str = "Record function id";
+
+/// The place of an event in the profiler's own order.
+pub const EVENT_INDEX: &str = "Ev Idx";
+
+/// Which object of a class of modules runs: `nn.Module: Linear_0` has one.
+pub const PYTHON_MODULE_ID: &str = "Python module id";
+
+/// What PyTorch's and XSigma's profilers count while an operator runs (`performance_events`), in the names of both.
+pub const COUNTERS: &[&str] = &[
+    "cycles",
+    "instructions",
+    "cache_misses",
+    "cache_references",
+    "branch_misses",
+    "branches",
+    "pagefaults",
+    "backend-stall-cycles",
+    "frontend-stall-cycles",
+];
+
+/// The keys of an operator that are not its keyword arguments: Kineto's own, and those of its parameters.
+pub const OF_OPERATORS: &[&str] = &[
+    EXTERNAL_ID,
+    RECORD_FUNCTION_ID,
+    EVENT_INDEX,
+    SEQUENCE_NUMBER,
+    FORWARD_THREAD,
+    MODULE_HIERARCHY,
+    CALL_STACK,
+    "Trace name",
+    "Trace iteration",
+    "Profiler Event Index",
+    "finished",
+    "Backend",
+    "Python thread",
+    "Is asynchronized op",
+    "Comms Id",
+    "Global rank start",
+    "Global rank stride",
+    "Input Tensors start",
+    "Output Tensors start",
+];
+
+/// On `[memory]` events: the address.
+pub const MEMORY_ADDRESS: &str = "Addr";
+
+/// On `[memory]` events: how many bytes were allocated; negative if they were freed.
+pub const MEMORY_BYTES: &str = "Bytes";
+
+/// On `[memory]` events: the bytes in use afterwards.
+pub const MEMORY_ALLOCATED: &str = "Total Allocated";
+
+/// On `[memory]` events: the bytes that the allocator then holds.
+pub const MEMORY_RESERVED: &str = "Total Reserved";
+
+/// On `[memory]` events: the device's kind, PyTorch's `DeviceType` as a number (0 the CPU, 1 CUDA).
+pub const MEMORY_DEVICE_TYPE: &str = "Device Type";
+
+/// On `[memory]` events: which device of its kind.
+pub const MEMORY_DEVICE: &str = "Device Id";
+
 /// On a launch call of ROCm: the name of the kernel that it launches, the same as that of the kernel's slice.
 pub const KERNEL: &str = "kernel";
 

@@ -1,0 +1,311 @@
+//! The arguments of operators under their documented keys, typed.
+
+use super::value::Value;
+use crate::event::ArgValue;
+use crate::id::SliceId;
+use crate::nccl::args;
+use crate::nccl::category::CategoryKind;
+use crate::store::Store;
+use crate::store::args::{Arg, ArgSetId};
+use crate::store::strings::StringId;
+
+/// A value, as far as it is recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Recorded<T> {
+    /// The event does not have the key, or its list is empty: an empty JSON array has no rows.
+    Missing,
+    /// The value.
+    Known(T),
+    /// It is not what the key promises; its text.
+    Malformed(String),
+}
+
+impl<T> Recorded<T> {
+    /// The value, if it is known.
+    pub fn known(self) -> Option<T> {
+        if let Recorded::Known(value) = self { Some(value) } else { None }
+    }
+
+    /// Whether there is a value that is not what its key promises.
+    pub fn is_malformed(&self) -> bool {
+        matches!(self, Recorded::Malformed(_))
+    }
+}
+
+/// Reads what is recorded of the operators of a trace. The trace must have been loaded with the keys that are asked for.
+#[derive(Debug)]
+pub struct Operators<'a> {
+    store: &'a Store,
+    dims: Option<StringId>,
+    types: Option<StringId>,
+    strides: Option<StringId>,
+    concrete: Option<StringId>,
+    module: Option<StringId>,
+    call_stack: Option<StringId>,
+    /// By category: whether its slices are operators.
+    operators: Vec<StringId>,
+    /// The keys that are no keyword arguments.
+    documented: Vec<StringId>,
+    counters: Vec<(&'static str, StringId)>,
+}
+
+/// Categories of operators: Kineto's, and that of 2021.
+const OPERATORS: [&str; 2] = ["cpu_op", "Operator"];
+
+impl<'a> Operators<'a> {
+    /// For the operators of a trace.
+    pub fn new(store: &'a Store) -> Self {
+        let first = |keys: &[&str]| keys.iter().find_map(|key| store.arg_key(key));
+        let lists = [args::INPUT_DIMS, args::INPUT_TYPES, args::INPUT_STRIDES, args::CONCRETE_INPUTS];
+        let [dims, types, strides, concrete] = lists.map(first);
+        let plain = args::OF_OPERATORS.iter().chain(args::OF_OPERATIONS).chain(args::COUNTERS);
+        let documented = lists.into_iter().flatten().chain(plain).filter_map(|key| store.arg_key(key));
+        Operators {
+            store,
+            dims,
+            types,
+            strides,
+            concrete,
+            module: store.arg_key(args::MODULE_HIERARCHY),
+            call_stack: store.arg_key(args::CALL_STACK),
+            operators: OPERATORS.iter().filter_map(|category| store.strings.find(category)).collect(),
+            documented: documented.collect(),
+            counters: args::COUNTERS.iter().filter_map(|key| Some((*key, store.arg_key(key)?))).collect(),
+        }
+    }
+
+    /// Whether a slice is an operator. In a trace without categories any slice of a CPU may be one.
+    pub fn is_operator(&self, slice: SliceId) -> bool {
+        let category = self.store.slices.category(slice);
+        self.operators.contains(&category)
+            || (category == StringId::NULL && self.store.category_kind(slice) == CategoryKind::Cpu)
+    }
+
+    /// The sizes of its inputs: a list for each. Inputs after the last tensor, of which a JSON array's rows say nothing, are counted by their types.
+    pub fn dims(&self, slice: SliceId) -> Recorded<Value> {
+        self.padded(slice, self.dims)
+    }
+
+    /// The types of its inputs.
+    pub fn types(&self, slice: SliceId) -> Recorded<Value> {
+        self.list(slice, self.types)
+    }
+
+    /// The strides of its inputs, as [`Operators::dims`].
+    pub fn strides(&self, slice: SliceId) -> Recorded<Value> {
+        self.padded(slice, self.strides)
+    }
+
+    /// The values of its inputs that are no tensors.
+    pub fn concrete(&self, slice: SliceId) -> Recorded<Value> {
+        self.list(slice, self.concrete)
+    }
+
+    /// The path of its modules, joined by dots; `None` where it is not recorded or empty.
+    pub fn module(&self, slice: SliceId) -> Option<&'a str> {
+        self.text(slice, self.module)
+    }
+
+    /// Its callers, joined by semicolons.
+    pub fn call_stack(&self, slice: SliceId) -> Option<&'a str> {
+        self.text(slice, self.call_stack)
+    }
+
+    /// A number under any key, also written as text.
+    pub fn number(&self, slice: SliceId, key: &str) -> Recorded<i64> {
+        let Some(value) = self.store.arg_key(key).and_then(|key| self.value(slice, key)) else {
+            return Recorded::Missing;
+        };
+        let number = match value {
+            ArgValue::Int(number) => Some(number),
+            ArgValue::Text(text) => self.get(text).trim().parse().ok(),
+            _ => None,
+        };
+        number.map_or_else(|| Recorded::Malformed(self.shown(value)), Recorded::Known)
+    }
+
+    /// The counters of an operator, in the order of [`args::COUNTERS`]. A text that is no number is left out.
+    pub fn counters(&self, slice: SliceId) -> Vec<(&'static str, f64)> {
+        let of = |(name, key): &(&'static str, StringId)| {
+            let number = match self.value(slice, *key)? {
+                ArgValue::Int(number) => number as f64,
+                ArgValue::Real(number) => number,
+                ArgValue::Text(text) => self.get(text).trim().parse().ok()?,
+                ArgValue::Bool(_) => return None,
+            };
+            Some((*name, number))
+        };
+        self.counters.iter().filter_map(of).collect()
+    }
+
+    /// The keyword arguments of an operator: what has no documented key. Lists are read as the others are.
+    pub fn keyword_arguments(&self, slice: SliceId) -> Vec<(&'a str, String)> {
+        let mut found: Vec<(&'a str, String)> = Vec::new();
+        let mut last = None;
+        for arg in self.set(slice) {
+            if self.documented.contains(&arg.flat_key) || last == Some(arg.flat_key) {
+                continue;
+            }
+            last = Some(arg.flat_key);
+            let name = self.get(arg.flat_key);
+            let name = name.strip_prefix("args.").or_else(|| name.strip_prefix("debug.")).unwrap_or(name);
+            let value = match self.list(slice, Some(arg.flat_key)) {
+                Recorded::Known(value) => value.to_string(),
+                Recorded::Malformed(text) => text,
+                Recorded::Missing => continue,
+            };
+            found.push((name, value));
+        }
+        found
+    }
+
+    fn set(&self, slice: SliceId) -> &'a [Arg] {
+        match self.store.slices.args(slice) {
+            ArgSetId::NONE => &[],
+            set => self.store.args.set(set),
+        }
+    }
+
+    fn get(&self, text: StringId) -> &'a str {
+        self.store.strings.get(text).unwrap_or_default()
+    }
+
+    fn value(&self, slice: SliceId, key: StringId) -> Option<ArgValue<StringId>> {
+        self.store.args.get(self.store.slices.args(slice), key)
+    }
+
+    fn text(&self, slice: SliceId, key: Option<StringId>) -> Option<&'a str> {
+        match self.value(slice, key?)? {
+            ArgValue::Text(text) => Some(self.get(text)).filter(|text| !text.is_empty()),
+            _ => None,
+        }
+    }
+
+    fn shown(&self, value: ArgValue<StringId>) -> String {
+        match value {
+            ArgValue::Int(number) => number.to_string(),
+            ArgValue::Real(number) => number.to_string(),
+            ArgValue::Bool(is) => if is { "True" } else { "False" }.to_owned(),
+            ArgValue::Text(text) => self.get(text).to_owned(),
+        }
+    }
+
+    /// A list under a key: the rows of a JSON array, or a text.
+    fn list(&self, slice: SliceId, key: Option<StringId>) -> Recorded<Value> {
+        let Some(key) = key else { return Recorded::Missing };
+        let mut list: Option<Value> = None;
+        let mut path = Vec::new();
+        for arg in self.set(slice).iter().filter(|arg| arg.flat_key == key) {
+            if arg.key == key {
+                let text = self.shown(arg.value);
+                return match (arg.value, Value::parse(&text)) {
+                    (ArgValue::Text(_), Some(value @ Value::List(_))) => Recorded::Known(value),
+                    _ => Recorded::Malformed(text),
+                };
+            }
+            let indexes = self.get(arg.key).strip_prefix(self.get(key)).unwrap_or_default();
+            let value = match arg.value {
+                ArgValue::Int(number) => Value::Int(number),
+                ArgValue::Real(number) => Value::Real(number),
+                value @ (ArgValue::Text(_) | ArgValue::Bool(_)) => Value::Text(self.shown(value)),
+            };
+            let list = list.get_or_insert(Value::List(Vec::new()));
+            if !read_path(indexes, &mut path) || !list.put(&path, value) {
+                return Recorded::Malformed(format!("{}{indexes} = {}", self.get(key), self.shown(arg.value)));
+            }
+        }
+        list.map_or(Recorded::Missing, Recorded::Known)
+    }
+
+    /// A list with one element for each type.
+    fn padded(&self, slice: SliceId, key: Option<StringId>) -> Recorded<Value> {
+        let types = match self.types(slice) {
+            Recorded::Known(Value::List(types)) if key.is_some() => types.len(),
+            _ => 0,
+        };
+        match self.list(slice, key) {
+            Recorded::Known(Value::List(mut elements)) => {
+                if elements.len() < types && !elements.contains(&Value::Cut) {
+                    elements.resize(types, Value::List(Vec::new()));
+                }
+                Recorded::Known(Value::List(elements))
+            }
+            Recorded::Missing if types > 0 => Recorded::Known(Value::List(vec![Value::List(Vec::new()); types])),
+            other => other,
+        }
+    }
+}
+
+/// The indexes of `[0][12]`. Returns whether these are all that the text has.
+fn read_path(indexes: &str, path: &mut Vec<usize>) -> bool {
+    path.clear();
+    let mut rest = indexes;
+    while let Some((index, more)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        let Ok(index) = index.parse() else { return false };
+        path.push(index);
+        rest = more;
+    }
+    rest.is_empty() && !path.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::from_reader;
+    use crate::load::{LoadOptions, load_input};
+
+    /// A store with operators that have these arguments, in order.
+    fn store(args: &[&str]) -> Store {
+        let event = |(at, args): (usize, &&str)| {
+            format!(r#"{{"ph":"X","cat":"cpu_op","name":"op","pid":1,"tid":1,"ts":{at},"dur":1,"args":{args}}}"#)
+        };
+        let events: Vec<String> = args.iter().enumerate().map(event).collect();
+        let text = format!("[{}]", events.join(",")).into_bytes();
+        let input = from_reader("operators".to_owned(), None, Box::new(std::io::Cursor::new(text))).unwrap();
+        load_input(input, LoadOptions::default(), |_| {}).unwrap().store
+    }
+
+    /// The same operator as PyTorch and as XSigma writes it.
+    #[test]
+    fn both_forms_say_the_same() {
+        let store = store(&[
+            r#"{"Record function id":7,"Ev Idx":3,"Input Dims":[[2,3],[],[[4],[5,6]],[]],"Input type":["float","","TensorList","Scalar"],"Input Strides":[[3,1],[],[[1],[6,1]],[]],"Concrete Inputs":["","","","1.5"],"Module Hierarchy":"model.conv1","Call stack":"forward;conv","Sequence number":42,"stride":[1,1],"groups":1,"cache_misses":12345}"#,
+            r#"{"Record function id":"7","Ev Idx":"3","Input Dims":"[[2, 3], [], [[4], [5, 6]], []]","Input type":"['float', '', 'TensorList', 'Scalar']","Input Strides":"[[3, 1], [], [[1], [6, 1]], []]","Concrete Inputs":"['', '', '', '1.5']","Module Hierarchy":"model.conv1","Call stack":"forward;conv","Sequence number":"42","stride":"[1, 1]","groups":"1","cache_misses":"12345"}"#,
+        ]);
+        let operators = Operators::new(&store);
+        for slice in store.slices.ids() {
+            let shown = |of: Recorded<Value>| of.known().map(|value| value.to_string());
+            assert!(operators.is_operator(slice));
+            assert_eq!(shown(operators.dims(slice)).as_deref(), Some("[[2, 3], [], [[4], [5, 6]], []]"));
+            assert_eq!(shown(operators.types(slice)).as_deref(), Some("[float, , TensorList, Scalar]"));
+            assert_eq!(shown(operators.strides(slice)).as_deref(), Some("[[3, 1], [], [[1], [6, 1]], []]"));
+            assert_eq!(shown(operators.concrete(slice)).as_deref(), Some("[, , , 1.5]"));
+            assert_eq!(
+                (operators.module(slice), operators.call_stack(slice)),
+                (Some("model.conv1"), Some("forward;conv"))
+            );
+            for (key, number) in [(args::RECORD_FUNCTION_ID, 7), (args::EVENT_INDEX, 3), (args::SEQUENCE_NUMBER, 42)] {
+                assert_eq!(operators.number(slice, key), Recorded::Known(number), "{key}");
+            }
+            assert_eq!(operators.counters(slice), [("cache_misses", 12_345.0)]);
+            let keywords = operators.keyword_arguments(slice);
+            assert_eq!(keywords, [("stride", "[1, 1]".to_owned()), ("groups", "1".to_owned())]);
+        }
+    }
+
+    #[test]
+    fn what_is_no_list_keeps_its_text() {
+        let store = store(&[
+            r#"{"Input Dims":"hello","Input type":5,"Input Strides":{"a":1},"Sequence number":"many"}"#,
+            r#"{"Input Dims":[],"Input type":["Scalar"]}"#,
+            "{}",
+        ]);
+        let operators = Operators::new(&store);
+        let slices: Vec<SliceId> = store.slices.ids().collect();
+        assert_eq!(operators.dims(slices[0]), Recorded::Malformed("hello".to_owned()));
+        assert_eq!(operators.types(slices[0]), Recorded::Malformed("5".to_owned()));
+        assert!(operators.number(slices[0], args::SEQUENCE_NUMBER).is_malformed());
+        assert_eq!(operators.dims(slices[1]).known().map(|value| value.to_string()).as_deref(), Some("[[]]"));
+        assert_eq!(operators.dims(slices[2]), Recorded::Missing);
+    }
+}
