@@ -174,6 +174,12 @@ pub fn short_c_function(name: &str) -> Cow<'_, str> {
     method.or_else(function).map_or(Cow::Borrowed(name), |function| Cow::Owned(format!("<built-in {function}>")))
 }
 
+/// The module of a frame that Kineto writes for a call of `torch.nn.Module`: `Linear_0` of `nn.Module: Linear_0`. The number tells the objects of a
+/// class apart, by the order in which they ran first.
+pub fn module(name: &str) -> Option<&str> {
+    name.strip_prefix("nn.Module: ")
+}
+
 /// Whether this is the first function of a thread that Python started: `threading.py(1030): _bootstrap`.
 pub fn is_thread_entry(name: &str) -> bool {
     function(name).is_some_and(|(file, function)| function == "_bootstrap" && file.ends_with("threading.py"))
