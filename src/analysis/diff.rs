@@ -69,6 +69,8 @@ pub struct Diff {
     pub before: Side,
     /// The second trace.
     pub after: Side,
+    /// The keys by which kernels are grouped; empty for stacks. Of groups the frames are the values of the keys.
+    pub grouped_by: Vec<String>,
     /// How many stacks only the second has.
     pub new: u64,
     /// How many stacks only the first has.
@@ -85,6 +87,7 @@ impl Diff {
     /// Compares the answers of two traces. Stacks of one trace that differ only in line numbers count as one.
     pub fn new(before: (&str, StackReport), after: (&str, StackReport)) -> Diff {
         let mut changes: BTreeMap<StackKey, Change> = BTreeMap::new();
+        let grouped_by = after.1.grouped.by.clone();
         let (mut before, left) = side(before);
         let (mut after, right) = side(after);
         // The second comes last, so that its frames are kept.
@@ -108,7 +111,7 @@ impl Diff {
         let count = |is: fn(&Change) -> bool| changes.iter().filter(|change| is(change)).count() as u64;
         let (new, vanished) = (count(|change| change.before.is_none()), count(|change| change.after.is_none()));
         let changed = changes.len() as u64;
-        let mut diff = Diff { before, after, new, vanished, unchanged: stacks - changed, changed, changes };
+        let mut diff = Diff { before, after, grouped_by, new, vanished, unchanged: stacks - changed, changed, changes };
         diff.arrange(Order::GpuTime, None);
         diff
     }

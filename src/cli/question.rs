@@ -281,6 +281,7 @@ impl Question<'_> {
         if manner.says {
             notes::loaded(&loaded);
         }
+        notes::units(&loaded, self.reading);
         if !manner.asks {
             self.refuse_for_several()?;
         }

@@ -72,7 +72,7 @@ pub(super) fn text(groups: &Groups, screen: &Screen, out: &mut impl Write) -> io
     let label = |row: &Branch| shorten_right(&format!("{}{}", "  ".repeat(row.depth), visible(&row.label)), room);
     table.push("", rows.iter().map(label).collect());
     let by: Vec<_> = groups.by.iter().map(|by| visible(by)).collect();
-    writeln!(out, "\n{}", screen.accent(&format!("By {}", by.join(", then "))))?;
+    writeln!(out, "{}", screen.accent(&format!("By {}", by.join(", then "))))?;
     out.write_all(table.text().as_bytes())
 }
 

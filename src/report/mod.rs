@@ -162,7 +162,10 @@ impl<'a> Answer<'a> {
             summary::summary(self.report, &self.screen, out)?;
         }
         match (form, self.report.groups()) {
-            (Form::Text, Some(grouped)) => return groups::text(grouped, &self.screen, out),
+            (Form::Text, Some(grouped)) => {
+                out.push(b'\n');
+                return groups::text(grouped, &self.screen, out);
+            }
             (Form::Table, Some(grouped)) => {
                 out.push(b'\n');
                 return groups::table(grouped, self.screen.width, out);
