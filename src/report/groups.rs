@@ -45,7 +45,7 @@ const COLUMNS: &[Column<Group>] = &[
     Column::right("p95_ns", |group, ()| group.cost.gpu_time.p95.to_string()),
     Column::right("min_ns", |group, ()| group.cost.gpu_time.min.to_string()),
     Column::right("max_ns", |group, ()| group.cost.gpu_time.max.to_string()),
-    Column::left("collective", |group, ()| collectives(group)),
+    Column::left("collectives", |group, ()| collectives(group)),
 ];
 
 /// The narrowest column of keys.

@@ -161,7 +161,9 @@ impl<'a> Answer<'a> {
         if form.is_for_people() {
             summary::summary(self.report, &self.screen, out)?;
         }
-        match (form, self.report.groups()) {
+        // A summary says that there is nothing, and a table need not.
+        let groups = self.report.groups().filter(|grouped| grouped.groups_found > 0 || !form.is_for_people());
+        match (form, groups) {
             (Form::Text, Some(grouped)) => {
                 out.push(b'\n');
                 return groups::text(grouped, &self.screen, out);

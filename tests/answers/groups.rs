@@ -261,6 +261,31 @@ fn the_program_groups() {
     assert_eq!(sum, 36);
 }
 
+/// What XSigma writes as text has the same groups as what PyTorch writes as JSON, as far as both have it. The answers are those of the
+/// recipe, worked out by hand.
+#[test]
+fn both_spellings_of_shapes_group_alike() {
+    let groups = |trace: &str| -> BTreeMap<String, (u64, u64)> {
+        let output = run(&["kernels", trace, "--group-by", "op,shape", "--format", "json"]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let number = |value: &Value| value.as_u64().unwrap();
+        let row = |group: &Value| {
+            let key = format!("{} {}", group["key"]["op"].as_str().unwrap(), group["key"]["shape"].as_str().unwrap());
+            (key.to_lowercase(), (number(&group["count"]), number(&group["cost"]["gpu_time"]["total_ns"])))
+        };
+        answer["groups"].as_array().unwrap().iter().map(row).collect()
+    };
+    let (json, text) = (groups("testdata/metadata_pytorch.json"), groups("testdata/metadata_xsigma.json"));
+    assert_eq!(json["aten::mm float[128, 64], float[64, 64]"], (8, 1_200_000));
+    assert_eq!(json["c10d::allreduce_ (not recorded)"], (6, 700_000));
+    assert_eq!(text["aten::conv2d float[128, 256, 14, 14], float[256, 256, 3, 3]"], (1, 25_000));
+    let only_text = ["aten::conv2d", "convolutionbackward0"];
+    let common: BTreeMap<_, _> =
+        text.into_iter().filter(|(key, _)| !only_text.iter().any(|op| key.starts_with(op))).collect();
+    assert_eq!(json, common);
+}
+
 #[test]
 fn wrong_keys_are_named() {
     let output = run(&["testdata/costs.json", "--group-by", "modules"]);
@@ -270,6 +295,8 @@ fn wrong_keys_are_named() {
         "{}",
         stderr(&output)
     );
+    let output = run(&["testdata/costs.json", "--group-by", "module", "--per-rank"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     let output = run(&["testdata/costs.json", "--group-by", "module", "--format", "script"]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
 }
