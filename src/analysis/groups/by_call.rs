@@ -4,10 +4,9 @@ use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 
-use super::GroupBy;
-use super::keys::{Naming, Values};
 use super::nearest::Nearest;
-use super::value::GroupValue;
+use super::value::{GroupValue, Values};
+use super::{GroupBy, Naming};
 use crate::analysis::stack_key::StackKey;
 use crate::analysis::steps::named_steps;
 use crate::attribution::callers::Callers;

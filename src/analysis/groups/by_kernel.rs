@@ -4,9 +4,8 @@ use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 
-use super::GroupBy;
-use super::keys::{Naming, Values};
-use super::value::{GroupValue, NOT_RECORDED};
+use super::value::{GroupValue, NOT_RECORDED, Values};
+use super::{GroupBy, Naming};
 use crate::attribution::operations::Operations;
 use crate::attribution::selection::family_of;
 use crate::attribution::{Attribution, KernelLaunch};

@@ -9,32 +9,13 @@ use foldhash::fast::FixedState;
 
 use super::by_call::ByCall;
 use super::by_kernel::ByKernel;
-use super::value::GroupValue;
-use super::{GroupBy, Grouping};
+use super::value::{GroupValue, Values};
+use super::{GroupBy, Grouping, Naming};
 use crate::attribution::{Attribution, KernelLaunch};
-use crate::nccl::frames::UserCode;
 use crate::store::Store;
 
 /// The value of each key, in the order of the keys.
 pub(crate) type GroupKey = Vec<GroupValue>;
-
-/// The distinct values, by number.
-#[derive(Debug, Default)]
-pub(super) struct Values {
-    all: Vec<GroupValue>,
-    numbers: HashMap<GroupValue, u32, FixedState>,
-}
-
-impl Values {
-    /// The number of a value.
-    pub(super) fn number(&mut self, value: GroupValue) -> u32 {
-        let next = self.all.len() as u32;
-        *self.numbers.entry(value).or_insert_with_key(|value| {
-            self.all.push(value.clone());
-            next
-        })
-    }
-}
 
 /// Finds the values of kernels.
 pub(crate) struct Keys<'a> {
@@ -42,17 +23,6 @@ pub(crate) struct Keys<'a> {
     values: Values,
     by_call: ByCall<'a>,
     by_kernel: ByKernel<'a>,
-}
-
-/// How names and stacks are shown, and what is known of ranks.
-#[derive(Clone, Copy)]
-pub(crate) struct Naming<'a> {
-    /// Keep names as they are.
-    pub(crate) exact_names: bool,
-    /// Which frames are the user's own code.
-    pub(crate) user_code: &'a UserCode,
-    /// The rank of a kernel, in words.
-    pub(crate) rank: &'a dyn Fn(&KernelLaunch) -> String,
 }
 
 impl<'a> Keys<'a> {
@@ -86,7 +56,7 @@ impl<'a> Keys<'a> {
                 None => drop(groups.insert(numbers.clone(), vec![row])),
             }
         }
-        let value = |number: u32| self.values.all[number as usize].clone();
+        let value = |number| self.values.get(number);
         groups.into_iter().map(|(key, rows)| (key.into_iter().map(value).collect(), rows)).collect()
     }
 
@@ -94,7 +64,7 @@ impl<'a> Keys<'a> {
     pub(crate) fn key(&mut self, row: &KernelLaunch) -> GroupKey {
         let mut numbers = Vec::with_capacity(self.by.len());
         self.numbers(row, &mut numbers);
-        numbers.into_iter().map(|number| self.values.all[number as usize].clone()).collect()
+        numbers.into_iter().map(|number| self.values.get(number)).collect()
     }
 
     fn numbers(&mut self, row: &KernelLaunch, numbers: &mut Vec<u32>) {

@@ -18,15 +18,17 @@ use serde::ser::{SerializeMap, Serializer};
 
 pub use value::{GroupValue, NOT_RECORDED};
 
-pub(crate) use keys::{GroupKey, Keys, Naming};
+pub(crate) use keys::{GroupKey, Keys};
 
 use super::collective_info::CollectiveInfo;
 use super::cost::{Cost, Order, Totals};
 use super::recorded_info::RecordedInfo;
+use crate::attribution::KernelLaunch;
 use crate::attribution::selection::Pattern;
 use crate::error::Error;
 use crate::event::{ArgsWanted, EventsOf, KeySet};
 use crate::nccl::args;
+use crate::nccl::frames::UserCode;
 
 /// What kernels are grouped by.
 #[derive(Debug, Clone)]
@@ -265,6 +267,17 @@ fn as_map<S: Serializer>(key: &[(String, GroupValue)], serializer: S) -> Result<
         map.serialize_entry(by, &value.text())?;
     }
     map.end()
+}
+
+/// How names and stacks are shown, and what is known of ranks.
+#[derive(Clone, Copy)]
+pub(crate) struct Naming<'a> {
+    /// Keep names as they are.
+    pub(crate) exact_names: bool,
+    /// Which frames are the user's own code.
+    pub(crate) user_code: &'a UserCode,
+    /// The rank of a kernel, in words.
+    pub(crate) rank: &'a dyn Fn(&KernelLaunch) -> String,
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! The value of a key for a kernel.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
 
 /// The value where the trace has none.
 pub const NOT_RECORDED: &str = "(not recorded)";
@@ -76,6 +79,29 @@ impl GroupValue {
             Join::Calls => self.path().collect::<Vec<_>>().join(";"),
             Join::Single | Join::Dots => self.label().into_owned(),
         }
+    }
+}
+
+/// The distinct values, by number.
+#[derive(Debug, Default)]
+pub(super) struct Values {
+    all: Vec<GroupValue>,
+    numbers: HashMap<GroupValue, u32, FixedState>,
+}
+
+impl Values {
+    /// The value of a number.
+    pub(super) fn get(&self, number: u32) -> GroupValue {
+        self.all[number as usize].clone()
+    }
+
+    /// The number of a value.
+    pub(super) fn number(&mut self, value: GroupValue) -> u32 {
+        let next = self.all.len() as u32;
+        *self.numbers.entry(value).or_insert_with_key(|value| {
+            self.all.push(value.clone());
+            next
+        })
     }
 }
 
