@@ -300,3 +300,27 @@ fn wrong_keys_are_named() {
     let output = run(&["testdata/costs.json", "--group-by", "module", "--format", "script"]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
 }
+
+/// The waiting of all ranks is divided by groups as it is by stacks, and a diff of a trace with itself has no change.
+#[test]
+fn ranks_and_diffs_have_groups() {
+    let answer = |args: &[&str]| -> Value {
+        let output = run(&[args, &["--format", "json", "--quiet"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    for keys in ["module", "step,collective,size", "arg:nothing", "rank"] {
+        let ranks = answer(&["ranks", "testdata/ranks", "--group-by", keys]);
+        let waited = |of: &Value| of["waited_ns"].as_i64().unwrap();
+        let of_groups: i64 = ranks["stacks"].as_array().unwrap().iter().map(waited).sum();
+        assert!(of_groups > 0);
+        assert_eq!(of_groups, waited(&ranks), "{keys}");
+        let trace = "testdata/costs.json";
+        let same = answer(&["diff", trace, trace, "--group-by", keys]);
+        assert_eq!(same["changes"].as_array().unwrap().len(), 0);
+        assert_eq!(same["before"]["kernels"]["count"], 13, "{keys}");
+        let grouped: Vec<&str> =
+            same["grouped_by"].as_array().unwrap().iter().map(|key| key.as_str().unwrap()).collect();
+        assert_eq!(grouped.join(","), keys);
+    }
+}
