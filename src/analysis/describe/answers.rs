@@ -1,0 +1,163 @@
+//! Each question's answer for a trace: whether it can be asked, of how much of the trace, and what to turn on so that it can.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::header::{HeaderFacts, Writer};
+use super::questions::{Basis, CAPTURE_ON, KERNELS_ON, OPERATORS_ON, Overhead, QUESTIONS, Question, RECORDS_ON, Share};
+use super::tally::Tally;
+
+/// Whether a question can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Possible {
+    /// Yes: of nearly all of what it is about.
+    Yes,
+    /// Of a part of it.
+    Partly,
+    /// No.
+    No,
+    /// The trace has nothing that it is about, and that is no fault of the recording: no collective, no graph.
+    NothingToAsk,
+}
+
+/// From this share on the answer is yes. Some never have a key: operators without inputs have no dimensions, and the first kernels of a
+/// trace were launched before it.
+const NEARLY_ALL: f64 = 0.9;
+
+/// Why a trace of another accelerator has no kernels.
+const OTHER_ACCELERATOR: &str = "kernels are read of CUDA and ROCm, and this trace is of another accelerator";
+
+/// The answer of a question.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Answer {
+    /// The name of the question.
+    pub name: &'static str,
+    /// The question, in a few words.
+    pub question: &'static str,
+    /// Whether it can be asked.
+    pub possible: Possible,
+    /// What it needs.
+    pub key: &'static str,
+    /// How many of `unit` have that.
+    pub have: u64,
+    /// How many there are.
+    pub of: u64,
+    /// Kernels, operators, collectives.
+    pub unit: &'static str,
+    /// How many kernels do not have it, by reason: `replayed` by a graph, `unlaunched` by any call of the trace, of the `backward` pass on a
+    /// thread without Python, or `others`.
+    pub lacking: BTreeMap<&'static str, u64>,
+    /// What was asked for already.
+    pub was_on: Option<&'static str>,
+    /// What to turn on, as a program or a command line has it.
+    pub turn_on: Vec<&'static str>,
+    /// Why it is missing although it was asked for.
+    pub although: Option<&'static str>,
+    /// What this costs by [`super::questions::OVERHEAD_SOURCE`], if it is not on already.
+    pub overhead: Option<Overhead>,
+    /// What answers it.
+    pub command: &'static str,
+}
+
+/// The answers of all questions.
+pub(super) fn answers(tally: &Tally, header: &HeaderFacts) -> Vec<Answer> {
+    QUESTIONS.iter().map(|question| answer(question, tally, header)).collect()
+}
+
+fn answer(question: &Question, tally: &Tally, header: &HeaderFacts) -> Answer {
+    let Share { have, of } = (question.share)(tally);
+    let possible = possible(question, tally, Share { have, of }, header);
+    let lacking = question.above.map(|above| above(tally).reasons()).unwrap_or_default();
+    let mut answer = Answer {
+        name: question.name,
+        question: question.question,
+        possible,
+        key: question.key,
+        have,
+        of,
+        unit: question.unit,
+        lacking,
+        was_on: None,
+        turn_on: Vec::new(),
+        although: None,
+        overhead: None,
+        command: question.command,
+    };
+    if matches!(possible, Possible::Partly | Possible::No) {
+        advise(&mut answer, question, tally, header);
+    }
+    answer
+}
+
+fn possible(question: &Question, tally: &Tally, Share { have, of }: Share, header: &HeaderFacts) -> Possible {
+    // A job of one rank waits for nobody.
+    if question.name == "ranks" && header.world_size == Some(1) {
+        return Possible::NothingToAsk;
+    }
+    match question.basis {
+        Basis::Trace if of == 0 => Possible::No,
+        Basis::Kernels if tally.kernels == 0 => Possible::No,
+        Basis::Operators if tally.operators == 0 => Possible::No,
+        Basis::Collectives if tally.kernels == 0 => Possible::No,
+        _ if of == 0 => Possible::NothingToAsk,
+        _ if have == 0 => Possible::No,
+        _ if have as f64 >= NEARLY_ALL * of as f64 => Possible::Yes,
+        _ => Possible::Partly,
+    }
+}
+
+/// What to turn on: first what the question is about at all, then what it needs. What is on already is not advised again.
+fn advise(answer: &mut Answer, question: &Question, tally: &Tally, header: &HeaderFacts) {
+    if header.writer == Writer::NsightSystems {
+        answer.turn_on.extend(question.nsys);
+        return;
+    }
+    if tally.other_accelerator && tally.kernels == 0 && question.basis != Basis::Operators && question.basis != Basis::Trace {
+        answer.although = Some(OTHER_ACCELERATOR);
+        return;
+    }
+    let was_on = question.flag.filter(|flag| header.is_on(flag));
+    match question.basis {
+        Basis::Kernels | Basis::Collectives if tally.kernels == 0 => answer.turn_on.push(KERNELS_ON),
+        Basis::Operators if tally.operators == 0 => answer.turn_on.push(OPERATORS_ON),
+        _ => {}
+    }
+    let has_basis = answer.turn_on.is_empty();
+    // Operators are recorded with the activities of the CPU alone.
+    if question.name == "operator" && has_basis && tally.operators == 0 {
+        answer.turn_on.push(OPERATORS_ON);
+        return;
+    }
+    let replayed = answer.lacking.get("replayed").copied().unwrap_or(0);
+    let is_of_replays = match question.basis {
+        Basis::Collectives => tally.replayed_collectives * 2 >= tally.collectives && tally.collectives > 0,
+        _ => replayed * 2 > answer.of - answer.have,
+    };
+    answer.was_on = was_on;
+    if was_on.is_none() {
+        let own = question.turn_on.filter(|_| !(is_of_replays && has_basis && is_recorded(question, tally)));
+        answer.turn_on.extend(own.filter(|own| !answer.turn_on.contains(own)));
+        answer.overhead = question.overhead;
+    }
+    if has_basis && is_of_replays {
+        match question.name {
+            "size" | "group" | "sequence" => answer.turn_on.push(RECORDS_ON),
+            _ if question.above.is_some() => answer.turn_on.push(CAPTURE_ON),
+            _ => {}
+        }
+    }
+    let says_why = has_basis && !question.although.is_empty() && (was_on.is_some() || answer.turn_on.is_empty());
+    answer.although = says_why.then_some(question.although);
+}
+
+/// Whether a trace has of some kernels what it lacks of those that graphs replay, so that nothing is to be turned on for these.
+fn is_recorded(question: &Question, tally: &Tally) -> bool {
+    match question.basis {
+        Basis::Collectives => question.name != "sequence" || tally.numbered > 0,
+        _ => (question.share)(tally).have > 0,
+    }
+}

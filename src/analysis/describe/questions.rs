@@ -1,0 +1,346 @@
+//! The questions that can be asked of a trace, as data: what each needs, how much of the trace has it, and what to turn on to record it.
+//!
+//! A question is an entry of [`QUESTIONS`]. What turns a key on is quoted as it is written in a program (`torch.profiler.profile`); for
+//! exports of Nsight Systems it is an option of `nsys profile`.
+
+use serde::Serialize;
+
+use super::tally::{OfKernels, Tally};
+
+/// A number of things that have what a question needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Share {
+    /// How many have it.
+    pub have: u64,
+    /// How many there are.
+    pub of: u64,
+}
+
+/// What a recording costs in run time, as a guide quotes it. Nothing of it is measured here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Overhead {
+    /// Of what, in the guide's words.
+    pub of: &'static str,
+    /// In percent of the run time, at least.
+    pub from_percent: u32,
+    /// At most.
+    pub to_percent: u32,
+}
+
+/// What the figures of [`Overhead`] are taken from.
+pub const OVERHEAD_SOURCE: &str = "XSigma's Enhanced Metadata Usage Guide";
+
+/// Basic profiling, by the same guide.
+pub const OVERHEAD_BASIC: Overhead = percent("basic profiling", 1, 3);
+
+/// All that it has, by the same guide.
+pub const OVERHEAD_ALL: Overhead = percent("all features", 15, 60);
+
+const fn percent(of: &'static str, from_percent: u32, to_percent: u32) -> Overhead {
+    Overhead { of, from_percent, to_percent }
+}
+
+/// What has to be in a trace before a question makes sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Basis {
+    /// Kernels.
+    Kernels,
+    /// Operators.
+    Operators,
+    /// Kernels that are collectives.
+    Collectives,
+    /// Nothing: the trace has what is asked for, or it has not.
+    Trace,
+}
+
+/// A question.
+pub(super) struct Question {
+    /// Its name in JSON.
+    pub(super) name: &'static str,
+    /// What is asked, in a few words.
+    pub(super) question: &'static str,
+    /// What it needs in the trace.
+    pub(super) key: &'static str,
+    /// What there is a number of.
+    pub(super) unit: &'static str,
+    /// The command or option that answers it.
+    pub(super) command: &'static str,
+    /// How much of the trace has what it needs. Of a [`Basis::Trace`] it is all or nothing.
+    pub(super) share: fn(&Tally) -> Share,
+    pub(super) basis: Basis,
+    /// The field of the header that says that it was asked for.
+    pub(super) flag: Option<&'static str>,
+    /// What to turn on; `None` where nothing can be turned on.
+    pub(super) turn_on: Option<&'static str>,
+    /// The same for Nsight Systems.
+    pub(super) nsys: Option<&'static str>,
+    /// Why it may be missing although it was asked for.
+    pub(super) although: &'static str,
+    /// What is missing above the launches of kernels.
+    pub(super) above: Option<fn(&Tally) -> OfKernels>,
+    pub(super) overhead: Option<Overhead>,
+}
+
+/// What records kernels.
+pub(super) const KERNELS_ON: &str = "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]";
+
+/// What records operators.
+pub(super) const OPERATORS_ON: &str = "ProfilerActivity.CPU among the activities";
+
+/// What records where the kernels of a graph were put into it.
+pub(super) const CAPTURE_ON: &str = "profile the capture of the CUDA graphs too, and give that trace with --capture-trace";
+
+/// What says the sizes of collectives that a graph replays.
+pub(super) const RECORDS_ON: &str = "NCCL's own records of the same job (nccl-stacks record, NCCL Inspector), given with --records";
+
+const NEWER: &str = "a newer PyTorch";
+
+const PLAIN: Question = Question {
+    name: "",
+    question: "",
+    key: "",
+    unit: "kernels",
+    command: "nccl-stacks TRACE",
+    share: |_| Share { have: 0, of: 0 },
+    basis: Basis::Kernels,
+    flag: None,
+    turn_on: None,
+    nsys: None,
+    although: "",
+    above: None,
+    overhead: None,
+};
+
+const fn share(have: u64, of: u64) -> Share {
+    Share { have, of }
+}
+
+fn all(count: u64) -> Share {
+    share(count, count)
+}
+
+/// All questions, in the order in which they are shown.
+pub(super) const QUESTIONS: &[Question] = &[
+    Question {
+        name: "launch",
+        question: "Which call launched a kernel",
+        key: "correlation, flows or External id",
+        share: |t| share(t.launched, t.kernels),
+        turn_on: Some(KERNELS_ON),
+        nsys: Some("--trace=cuda"),
+        although: "their calls are before the start of the trace, or were not recorded",
+        ..PLAIN
+    },
+    Question {
+        name: "python-stack",
+        question: "From which Python code",
+        key: "python_function slices above the launch",
+        share: |t| share(t.python.have, t.kernels),
+        flag: Some("with_stack"),
+        turn_on: Some("with_stack=True"),
+        nsys: Some("ranges of your own: torch.cuda.nvtx.range_push(\"…\")"),
+        although: "the others are launched by threads without Python functions",
+        above: Some(|t| t.python),
+        ..PLAIN
+    },
+    Question {
+        name: "operator",
+        question: "By which operator",
+        key: "cpu_op slices above the launch",
+        share: |t| share(t.operator.have, t.kernels),
+        nsys: Some("--pytorch=autograd-nvtx"),
+        although: "their launches are in no operator: compiled code and C++ call the runtime directly",
+        above: Some(|t| t.operator),
+        ..PLAIN
+    },
+    Question {
+        name: "module",
+        question: "By which module",
+        key: "nn.Module frames above the launch, or Module Hierarchy",
+        share: |t| share(t.module.have, t.kernels),
+        flag: Some("with_stack"),
+        turn_on: Some("with_stack=True (nn.Module frames come with it; with_modules=True is for TorchScript alone)"),
+        although: "their launches are in no nn.Module: it is compiled, or called without its __call__",
+        above: Some(|t| t.module),
+        overhead: Some(percent("module hierarchy", 1, 2)),
+        ..PLAIN
+    },
+    Question {
+        name: "shape",
+        question: "By input shape",
+        key: "Input Dims",
+        unit: "operators",
+        share: |t| share(t.dims, t.operators),
+        basis: Basis::Operators,
+        flag: Some("record_shapes"),
+        turn_on: Some("record_shapes=True"),
+        although: "the others have no inputs, or are the profiler's own",
+        overhead: Some(percent("input shapes", 2, 5)),
+        ..PLAIN
+    },
+    Question {
+        name: "layout",
+        question: "By memory layout",
+        key: "Input Strides",
+        unit: "operators",
+        share: |t| share(t.strides, t.operators),
+        basis: Basis::Operators,
+        flag: Some("record_shapes"),
+        turn_on: Some("record_shapes=True"),
+        although: "this writer has no strides: a newer PyTorch records them with the shapes",
+        ..PLAIN
+    },
+    Question {
+        name: "concrete-inputs",
+        question: "By values of scalar inputs",
+        key: "Concrete Inputs",
+        unit: "operators",
+        share: |t| share(t.concrete, t.operators),
+        basis: Basis::Operators,
+        flag: Some("record_shapes"),
+        turn_on: Some("record_shapes=True"),
+        although: "this writer has no values: a newer PyTorch records them with the shapes",
+        overhead: Some(percent("concrete inputs", 10, 50)),
+        ..PLAIN
+    },
+    Question {
+        name: "forward-backward",
+        question: "Pairs of forward and backward",
+        key: "Sequence number and Fwd thread id, fwdbwd flows",
+        unit: "operators of the backward pass",
+        command: "nccl-stacks TRACE --forward-stacks on",
+        share: |t| share(t.paired, t.backward_operators),
+        basis: Basis::Operators,
+        turn_on: Some("record the forward pass of the same step: schedule with whole steps"),
+        although: "",
+        ..PLAIN
+    },
+    Question {
+        name: "backward-stack",
+        question: "Forward code of the backward pass",
+        key: "Python functions above the forward operator",
+        unit: "kernels of the backward pass",
+        command: "nccl-stacks TRACE --forward-stacks on",
+        share: |t| share(t.backward_python, t.backward),
+        flag: Some("with_stack"),
+        turn_on: Some("with_stack=True"),
+        although: "their forward operators are not in the trace, or ran without Python: backward passes run twice, hooks",
+        ..PLAIN
+    },
+    Question {
+        name: "graph-capture",
+        question: "Who put a kernel into its graph",
+        key: "a trace of the capture",
+        unit: "kernels that graphs replay",
+        command: "nccl-stacks TRACE --capture-trace CAPTURE",
+        share: |t| share(t.captured, t.replayed),
+        turn_on: Some(CAPTURE_ON),
+        nsys: None,
+        ..PLAIN
+    },
+    Question {
+        name: "exposed",
+        question: "Exposed time, and what overlaps",
+        key: "kernels of collectives and others on one GPU",
+        unit: "collectives",
+        share: |t| if t.kernels > t.collectives { all(t.collectives) } else { share(0, t.collectives) },
+        basis: Basis::Collectives,
+        turn_on: Some("keep all kernels: this file has those of collectives alone"),
+        ..PLAIN
+    },
+    Question {
+        name: "size",
+        question: "Sizes and bandwidths of collectives",
+        key: "In msg nelems, Out msg nelems, dtype, Group size",
+        unit: "collectives",
+        share: |t| share(t.sized, t.collectives),
+        basis: Basis::Collectives,
+        turn_on: Some("a PyTorch of 2024 or newer, which records collectives (record_param_comms)"),
+        although: "",
+        ..PLAIN
+    },
+    Question {
+        name: "group",
+        question: "Which process group",
+        key: "Process Group Name, Ranks, Group size",
+        unit: "collectives",
+        command: "nccl-stacks TRACE --format table",
+        share: |t| share(t.grouped, t.collectives),
+        basis: Basis::Collectives,
+        turn_on: Some("a PyTorch of 2024 or newer, which records collectives (record_param_comms)"),
+        ..PLAIN
+    },
+    Question {
+        name: "sequence",
+        question: "The number of a collective in its group",
+        key: "Seq",
+        unit: "collectives",
+        command: "nccl-stacks sql TRACE 'SELECT * FROM collective'",
+        share: |t| share(t.numbered, t.collectives),
+        basis: Basis::Collectives,
+        turn_on: Some(NEWER),
+        ..PLAIN
+    },
+    Question {
+        name: "ranks",
+        question: "Who waits for whom",
+        key: "the rank of the trace, and the traces of the other ranks",
+        unit: "collectives",
+        command: "nccl-stacks ranks TRACES",
+        share: |t| if t.rank.is_some() || t.ranks.len() > 1 { all(t.collectives) } else { share(0, t.collectives) },
+        basis: Basis::Collectives,
+        turn_on: Some("torch.distributed before the profiler starts, so that the header has the rank; or say it: --rank 3=TRACE"),
+        nsys: Some("say the rank: --rank 3=TRACE"),
+        ..PLAIN
+    },
+    Question {
+        name: "steps",
+        question: "A window per step",
+        key: "ProfilerStep#N, or a function that runs a step",
+        share: |t| share(t.in_steps, t.kernels),
+        command: "nccl-stacks TRACE --interactive",
+        turn_on: Some("schedule=torch.profiler.schedule(…), with profiler.step() after each step"),
+        nsys: Some("a range for each step: torch.cuda.nvtx.range_push(\"train_step\")"),
+        although: "",
+        ..PLAIN
+    },
+    Question {
+        name: "annotations",
+        question: "Ranges of your own",
+        key: "user_annotation or NVTX slices",
+        unit: "annotations",
+        command: "nccl-stacks TRACE --function-name NAME",
+        share: |t| all(t.annotations),
+        basis: Basis::Trace,
+        turn_on: Some("torch.profiler.record_function(\"…\") around what matters"),
+        nsys: Some("--trace=cuda,nvtx, and torch.cuda.nvtx.range_push(\"…\")"),
+        ..PLAIN
+    },
+    Question {
+        name: "memory",
+        question: "Memory over time",
+        key: "[memory] events",
+        unit: "memory events",
+        command: "nccl-stacks sql TRACE \"SELECT * FROM slice WHERE name = '[memory]'\"",
+        share: |t| all(t.memory_events),
+        basis: Basis::Trace,
+        flag: Some("profile_memory"),
+        turn_on: Some("profile_memory=True"),
+        although: "nothing was allocated or freed while it was recorded",
+        ..PLAIN
+    },
+    Question {
+        name: "counters",
+        question: "Counters of the processor",
+        key: "performance_events",
+        unit: "operators",
+        command: "nccl-stacks sql TRACE 'SELECT * FROM args'",
+        share: |t| all(t.counters),
+        basis: Basis::Trace,
+        turn_on: Some("experimental_config=_ExperimentalConfig(performance_events=[\"cycles\", \"instructions\"])"),
+        overhead: Some(percent("performance counters", 5, 15)),
+        ..PLAIN
+    },
+];
