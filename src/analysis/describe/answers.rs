@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::header::{HeaderFacts, Writer};
-use super::questions::{Basis, CAPTURE_ON, KERNELS_ON, OPERATORS_ON, Overhead, QUESTIONS, Question, RECORDS_ON, Share};
+use super::questions::{Basis, KERNELS_ON, OPERATORS_ON, Overhead, QUESTIONS, Question, RECORDS_ON, Share};
 use super::tally::Tally;
 
 /// Whether a question can be asked.
@@ -48,8 +48,8 @@ pub struct Answer {
     pub of: u64,
     /// Kernels, operators, collectives.
     pub unit: &'static str,
-    /// How many kernels do not have it, by reason: `replayed` by a graph, `unlaunched` by any call of the trace, of the `backward` pass on a
-    /// thread without Python, or `others`.
+    /// How many kernels do not have it, by reason: `replayed` by a graph, launched `before` the trace, `unlaunched` by any call of it, launched in
+    /// the `backward` pass, or `others`.
     pub lacking: BTreeMap<&'static str, u64>,
     /// What was asked for already.
     pub was_on: Option<&'static str>,
@@ -116,48 +116,29 @@ fn advise(answer: &mut Answer, question: &Question, tally: &Tally, header: &Head
         answer.turn_on.extend(question.nsys);
         return;
     }
-    if tally.other_accelerator && tally.kernels == 0 && question.basis != Basis::Operators && question.basis != Basis::Trace {
-        answer.although = Some(OTHER_ACCELERATOR);
-        return;
-    }
-    let was_on = question.flag.filter(|flag| header.is_on(flag));
-    match question.basis {
-        Basis::Kernels | Basis::Collectives if tally.kernels == 0 => answer.turn_on.push(KERNELS_ON),
-        Basis::Operators if tally.operators == 0 => answer.turn_on.push(OPERATORS_ON),
-        _ => {}
-    }
-    let has_basis = answer.turn_on.is_empty();
-    // Operators are recorded with the activities of the CPU alone.
-    if question.name == "operator" && has_basis && tally.operators == 0 {
-        answer.turn_on.push(OPERATORS_ON);
-        return;
-    }
-    let replayed = answer.lacking.get("replayed").copied().unwrap_or(0);
-    let is_of_replays = match question.basis {
-        Basis::Collectives => tally.replayed_collectives * 2 >= tally.collectives && tally.collectives > 0,
-        _ => replayed * 2 > answer.of - answer.have,
+    let was_on = question.flag.is_some_and(|flag| header.is_on(flag)) || (question.on)(tally);
+    let basis = match question.basis {
+        Basis::Kernels | Basis::Collectives if tally.kernels == 0 => Some(KERNELS_ON),
+        Basis::Operators if tally.operators == 0 => Some(OPERATORS_ON),
+        _ => None,
     };
-    answer.was_on = was_on;
-    if was_on.is_none() {
-        let own = question.turn_on.filter(|_| !(is_of_replays && has_basis && is_recorded(question, tally)));
-        answer.turn_on.extend(own.filter(|own| !answer.turn_on.contains(own)));
-        answer.overhead = question.overhead;
-    }
-    if has_basis && is_of_replays {
-        match question.name {
-            "size" | "group" | "sequence" => answer.turn_on.push(RECORDS_ON),
-            _ if question.above.is_some() => answer.turn_on.push(CAPTURE_ON),
-            _ => {}
+    match (basis, was_on) {
+        (Some(KERNELS_ON), _) if tally.other_accelerator => answer.although = Some(OTHER_ACCELERATOR),
+        (Some(basis), _) => {
+            answer.turn_on.push(basis);
+            answer.turn_on.extend(question.turn_on.filter(|own| question.flag.is_some() && !was_on && *own != basis));
+        }
+        (None, true) => {
+            answer.was_on = question.flag;
+            answer.although = Some(question.although).filter(|although| !although.is_empty());
+        }
+        (None, false) => {
+            answer.turn_on.extend(question.turn_on);
+            answer.overhead = question.overhead;
         }
     }
-    let says_why = has_basis && !question.although.is_empty() && (was_on.is_some() || answer.turn_on.is_empty());
-    answer.although = says_why.then_some(question.although);
-}
-
-/// Whether a trace has of some kernels what it lacks of those that graphs replay, so that nothing is to be turned on for these.
-fn is_recorded(question: &Question, tally: &Tally) -> bool {
-    match question.basis {
-        Basis::Collectives => question.name != "sequence" || tally.numbered > 0,
-        _ => (question.share)(tally).have > 0,
+    // What a graph replays has no record in any trace.
+    if question.basis == Basis::Collectives && question.name != "ranks" && tally.replayed_collectives > 0 {
+        answer.turn_on.push(RECORDS_ON);
     }
 }

@@ -72,13 +72,15 @@ pub(super) struct Question {
     pub(super) basis: Basis,
     /// The field of the header that says that it was asked for.
     pub(super) flag: Option<&'static str>,
+    /// Whether the trace shows that it was asked for, also where the header does not say so.
+    pub(super) on: fn(&Tally) -> bool,
     /// What to turn on; `None` where nothing can be turned on.
     pub(super) turn_on: Option<&'static str>,
     /// The same for Nsight Systems.
     pub(super) nsys: Option<&'static str>,
-    /// Why it may be missing although it was asked for.
+    /// Why some do not have it although it was asked for; of kernels, where those are that none of the common reasons explains.
     pub(super) although: &'static str,
-    /// What is missing above the launches of kernels.
+    /// How many kernels have it, and why not the others.
     pub(super) above: Option<fn(&Tally) -> OfKernels>,
     pub(super) overhead: Option<Overhead>,
 }
@@ -95,7 +97,8 @@ pub(super) const CAPTURE_ON: &str = "profile the capture of the CUDA graphs too,
 /// What says the sizes of collectives that a graph replays.
 pub(super) const RECORDS_ON: &str = "NCCL's own records of the same job (nccl-stacks record, NCCL Inspector), given with --records";
 
-const NEWER: &str = "a newer PyTorch";
+/// What records the parameters of collectives.
+const RECORDED_COLLECTIVES: &str = "a PyTorch of 2024 or newer, which records what collectives are asked to do (record_param_comms)";
 
 const PLAIN: Question = Question {
     name: "",
@@ -106,6 +109,7 @@ const PLAIN: Question = Question {
     share: |_| Share { have: 0, of: 0 },
     basis: Basis::Kernels,
     flag: None,
+    on: |_| false,
     turn_on: None,
     nsys: None,
     although: "",
@@ -127,10 +131,11 @@ pub(super) const QUESTIONS: &[Question] = &[
         name: "launch",
         question: "Which call launched a kernel",
         key: "correlation, flows or External id",
-        share: |t| share(t.launched, t.kernels),
+        share: |t| share(t.call.have, t.kernels),
+        on: |t| t.runtime_calls > 0,
         turn_on: Some(KERNELS_ON),
         nsys: Some("--trace=cuda"),
-        although: "their calls are before the start of the trace, or were not recorded",
+        above: Some(|t| t.call),
         ..PLAIN
     },
     Question {
@@ -139,9 +144,10 @@ pub(super) const QUESTIONS: &[Question] = &[
         key: "python_function slices above the launch",
         share: |t| share(t.python.have, t.kernels),
         flag: Some("with_stack"),
+        on: |t| t.frames > 0,
         turn_on: Some("with_stack=True"),
         nsys: Some("ranges of your own: torch.cuda.nvtx.range_push(\"…\")"),
-        although: "the others are launched by threads without Python functions",
+        although: "on threads without Python",
         above: Some(|t| t.python),
         ..PLAIN
     },
@@ -150,8 +156,10 @@ pub(super) const QUESTIONS: &[Question] = &[
         question: "By which operator",
         key: "cpu_op slices above the launch",
         share: |t| share(t.operator.have, t.kernels),
+        on: |t| t.operators > 0,
+        turn_on: Some(OPERATORS_ON),
         nsys: Some("--pytorch=autograd-nvtx"),
-        although: "their launches are in no operator: compiled code and C++ call the runtime directly",
+        although: "by no operator (compiled code and C++ call the runtime directly)",
         above: Some(|t| t.operator),
         ..PLAIN
     },
@@ -161,8 +169,9 @@ pub(super) const QUESTIONS: &[Question] = &[
         key: "nn.Module frames above the launch, or Module Hierarchy",
         share: |t| share(t.module.have, t.kernels),
         flag: Some("with_stack"),
+        on: |t| t.frames > 0,
         turn_on: Some("with_stack=True (nn.Module frames come with it; with_modules=True is for TorchScript alone)"),
-        although: "their launches are in no nn.Module: it is compiled, or called without its __call__",
+        although: "outside of any nn.Module",
         above: Some(|t| t.module),
         overhead: Some(percent("module hierarchy", 1, 2)),
         ..PLAIN
@@ -175,6 +184,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         share: |t| share(t.dims, t.operators),
         basis: Basis::Operators,
         flag: Some("record_shapes"),
+        on: |t| t.dims > 0,
         turn_on: Some("record_shapes=True"),
         although: "the others have no inputs, or are the profiler's own",
         overhead: Some(percent("input shapes", 2, 5)),
@@ -188,8 +198,9 @@ pub(super) const QUESTIONS: &[Question] = &[
         share: |t| share(t.strides, t.operators),
         basis: Basis::Operators,
         flag: Some("record_shapes"),
+        on: |t| t.dims > 0,
         turn_on: Some("record_shapes=True"),
-        although: "this writer has no strides: a newer PyTorch records them with the shapes",
+        although: "this version writes no strides; a newer PyTorch does",
         ..PLAIN
     },
     Question {
@@ -200,33 +211,34 @@ pub(super) const QUESTIONS: &[Question] = &[
         share: |t| share(t.concrete, t.operators),
         basis: Basis::Operators,
         flag: Some("record_shapes"),
+        on: |t| t.dims > 0,
         turn_on: Some("record_shapes=True"),
-        although: "this writer has no values: a newer PyTorch records them with the shapes",
+        although: "this version writes no values; a newer PyTorch does",
         overhead: Some(percent("concrete inputs", 10, 50)),
         ..PLAIN
     },
     Question {
         name: "forward-backward",
         question: "Pairs of forward and backward",
-        key: "Sequence number and Fwd thread id, fwdbwd flows",
+        key: "Sequence number and Fwd thread id, or fwdbwd flows",
         unit: "operators of the backward pass",
         command: "nccl-stacks TRACE --forward-stacks on",
         share: |t| share(t.paired, t.backward_operators),
         basis: Basis::Operators,
-        turn_on: Some("record the forward pass of the same step: schedule with whole steps"),
-        although: "",
+        turn_on: Some("the forward pass of the same steps: a schedule with whole steps"),
         ..PLAIN
     },
     Question {
         name: "backward-stack",
         question: "Forward code of the backward pass",
-        key: "Python functions above the forward operator",
+        key: "Python functions above the operator of the forward pass",
         unit: "kernels of the backward pass",
         command: "nccl-stacks TRACE --forward-stacks on",
         share: |t| share(t.backward_python, t.backward),
         flag: Some("with_stack"),
+        on: |t| t.frames > 0,
         turn_on: Some("with_stack=True"),
-        although: "their forward operators are not in the trace, or ran without Python: backward passes run twice, hooks",
+        although: "their forward operators are not in the trace, or no Python function is above them",
         ..PLAIN
     },
     Question {
@@ -236,18 +248,19 @@ pub(super) const QUESTIONS: &[Question] = &[
         unit: "kernels that graphs replay",
         command: "nccl-stacks TRACE --capture-trace CAPTURE",
         share: |t| share(t.captured, t.replayed),
+        on: |t| t.captured > 0,
         turn_on: Some(CAPTURE_ON),
-        nsys: None,
+        although: "of the others no capture is here, or several say different things",
         ..PLAIN
     },
     Question {
         name: "exposed",
         question: "Exposed time, and what overlaps",
-        key: "kernels of collectives and others on one GPU",
+        key: "kernels of collectives and other kernels on their GPU",
         unit: "collectives",
         share: |t| if t.kernels > t.collectives { all(t.collectives) } else { share(0, t.collectives) },
         basis: Basis::Collectives,
-        turn_on: Some("keep all kernels: this file has those of collectives alone"),
+        turn_on: Some("all kernels: this file has those of collectives alone, so that nothing overlaps them"),
         ..PLAIN
     },
     Question {
@@ -255,21 +268,25 @@ pub(super) const QUESTIONS: &[Question] = &[
         question: "Sizes and bandwidths of collectives",
         key: "In msg nelems, Out msg nelems, dtype, Group size",
         unit: "collectives",
-        share: |t| share(t.sized, t.collectives),
+        share: |t| share(t.sized.have, t.collectives),
         basis: Basis::Collectives,
-        turn_on: Some("a PyTorch of 2024 or newer, which records collectives (record_param_comms)"),
-        although: "",
+        on: |t| t.sized.have > 0,
+        turn_on: Some(RECORDED_COLLECTIVES),
+        although: "without a record of PyTorch (another library's kernels, a size that is not recorded)",
+        above: Some(|t| t.sized),
         ..PLAIN
     },
     Question {
         name: "group",
         question: "Which process group",
-        key: "Process Group Name, Ranks, Group size",
+        key: "Process Group Name, Process Group Ranks, Group size",
         unit: "collectives",
-        command: "nccl-stacks TRACE --format table",
-        share: |t| share(t.grouped, t.collectives),
+        share: |t| share(t.grouped.have, t.collectives),
         basis: Basis::Collectives,
-        turn_on: Some("a PyTorch of 2024 or newer, which records collectives (record_param_comms)"),
+        on: |t| t.grouped.have > 0,
+        turn_on: Some(RECORDED_COLLECTIVES),
+        although: "without a record of PyTorch (another library's kernels, a size that is not recorded)",
+        above: Some(|t| t.grouped),
         ..PLAIN
     },
     Question {
@@ -278,9 +295,12 @@ pub(super) const QUESTIONS: &[Question] = &[
         key: "Seq",
         unit: "collectives",
         command: "nccl-stacks sql TRACE 'SELECT * FROM collective'",
-        share: |t| share(t.numbered, t.collectives),
+        share: |t| share(t.numbered.have, t.collectives),
         basis: Basis::Collectives,
-        turn_on: Some(NEWER),
+        on: |t| t.numbered.have > 0,
+        turn_on: Some("a PyTorch of March 2026 or newer, which writes Seq to kernels"),
+        although: "without a record of PyTorch",
+        above: Some(|t| t.numbered),
         ..PLAIN
     },
     Question {
@@ -291,19 +311,20 @@ pub(super) const QUESTIONS: &[Question] = &[
         command: "nccl-stacks ranks TRACES",
         share: |t| if t.rank.is_some() || t.ranks.len() > 1 { all(t.collectives) } else { share(0, t.collectives) },
         basis: Basis::Collectives,
-        turn_on: Some("torch.distributed before the profiler starts, so that the header has the rank; or say it: --rank 3=TRACE"),
-        nsys: Some("say the rank: --rank 3=TRACE"),
+        turn_on: Some("a header with the rank: init_process_group before the profiler; or say it: --rank 3=TRACE"),
+        nsys: Some("the rank, which nothing here says: --rank 3=TRACE"),
         ..PLAIN
     },
     Question {
         name: "steps",
-        question: "A window per step",
+        question: "A window for each step",
         key: "ProfilerStep#N, or a function that runs a step",
         share: |t| share(t.in_steps, t.kernels),
         command: "nccl-stacks TRACE --interactive",
+        on: |t| !t.steps.of.is_empty(),
         turn_on: Some("schedule=torch.profiler.schedule(…), with profiler.step() after each step"),
         nsys: Some("a range for each step: torch.cuda.nvtx.range_push(\"train_step\")"),
-        although: "",
+        although: "the others are launched outside of steps",
         ..PLAIN
     },
     Question {
@@ -335,7 +356,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         name: "counters",
         question: "Counters of the processor",
         key: "performance_events",
-        unit: "operators",
+        unit: "operators with counters",
         command: "nccl-stacks sql TRACE 'SELECT * FROM args'",
         share: |t| all(t.counters),
         basis: Basis::Trace,

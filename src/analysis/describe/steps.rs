@@ -74,11 +74,6 @@ impl Steps {
         Steps { of, spans, annotations }
     }
 
-    /// How many steps there are.
-    pub(super) fn count(&self) -> u64 {
-        self.of.iter().map(|step| step.count).sum()
-    }
-
     /// Whether a time is in a step.
     pub(super) fn contain(&self, at: Ns) -> bool {
         let after = self.spans.partition_point(|(start, _)| *start <= at);

@@ -7,7 +7,7 @@ use super::above::{Above, Climb};
 use super::steps::Steps;
 use crate::attribution::capture::{CaptureTally, Captured};
 use crate::attribution::forward::{Forward, Forwards};
-use crate::attribution::launches::{self, Evidence, Launched, Launches, WindowOn};
+use crate::attribution::launches::{self, Evidence, Launched, Launches, Reason, WindowOn};
 use crate::attribution::operations::Operations;
 use crate::attribution::ranks::Ranks;
 use crate::attribution::selection::{Wanted, collectives};
@@ -28,6 +28,8 @@ use crate::store::strings::StringId;
 pub(super) struct Lacking {
     /// A graph replays them.
     pub(super) replayed: u64,
+    /// They were launched before the trace.
+    pub(super) before: u64,
     /// No call of the trace launched them.
     pub(super) unlaunched: u64,
     /// They are of the backward pass, which runs on a thread without Python.
@@ -47,7 +49,7 @@ pub(super) struct OfKernels {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
     pub(super) kernels: u64,
-    pub(super) launched: u64,
+    pub(super) call: OfKernels,
     pub(super) replayed: u64,
     /// How many of these have the call path of their capture.
     pub(super) captured: u64,
@@ -71,9 +73,9 @@ pub(super) struct Tally {
     pub(super) paired: u64,
     /// Kernels that are collectives, and how much is known of them.
     pub(super) collectives: u64,
-    pub(super) sized: u64,
-    pub(super) grouped: u64,
-    pub(super) numbered: u64,
+    pub(super) sized: OfKernels,
+    pub(super) grouped: OfKernels,
+    pub(super) numbered: OfKernels,
     pub(super) replayed_collectives: u64,
     pub(super) memory_events: u64,
     /// Annotations that are not libraries' own.
@@ -169,12 +171,13 @@ impl Tally {
             });
             self.backward += u64::from(above.backward.is_some());
             self.backward_python += u64::from(has_forward);
-            self.launched += u64::from(launched.call.is_some());
             self.replayed += u64::from(launched.evidence == Evidence::GraphReplay);
             self.in_steps += u64::from(self.steps.contain(launched.at(store, WindowOn::Launch)));
-            self.python.add(above.python, launched, &above);
-            self.module.add(above.module, launched, &above);
-            self.operator.add(above.operator, launched, &above);
+            let is_backward = above.backward.is_some();
+            self.call.add(launched.call.is_some(), launched, is_backward);
+            self.python.add(above.python, launched, is_backward);
+            self.module.add(above.module, launched, is_backward);
+            self.operator.add(above.operator, launched, is_backward);
         }
         self.kernels = launches.kernels.len() as u64;
         (self.gpus, self.graph_ids) = (gpus.len() as u64, graphs.len() as u64);
@@ -191,9 +194,9 @@ impl Tally {
         let ranks = Ranks::of(store, &attribution.kernels);
         Operations::each(store, &attribution, |operation, row| {
             self.collectives += 1;
-            self.sized += u64::from(operation.bytes.is_some());
-            self.grouped += u64::from(operation.communicator.is_some());
-            self.numbered += u64::from(operation.sequence.is_some());
+            self.sized.add(operation.bytes.is_some(), &row.launched, false);
+            self.grouped.add(operation.communicator.is_some(), &row.launched, false);
+            self.numbered.add(operation.sequence.is_some(), &row.launched, false);
             self.replayed_collectives += u64::from(row.launched.evidence == Evidence::GraphReplay);
             self.ranks.extend(operation.rank.map(|rank| rank.0));
         });
@@ -223,21 +226,28 @@ impl Tally {
 }
 
 impl OfKernels {
-    fn add(&mut self, has: bool, launched: &Launched, above: &Above) {
-        let Lacking { replayed, unlaunched, backward, others } = &mut self.lacking;
+    fn add(&mut self, has: bool, launched: &Launched, is_backward: bool) {
+        let Lacking { replayed, before, unlaunched, backward, others } = &mut self.lacking;
         *match launched.evidence {
             _ if has => &mut self.have,
+            Evidence::None(Reason::BeforeTrace) => before,
             Evidence::None(_) => unlaunched,
             Evidence::GraphReplay | Evidence::Capture => replayed,
-            _ if above.backward.is_some() => backward,
+            _ if is_backward => backward,
             _ => others,
         } += 1;
     }
 
     /// The reasons by name, those that occur.
     pub(super) fn reasons(&self) -> BTreeMap<&'static str, u64> {
-        let Lacking { replayed, unlaunched, backward, others } = self.lacking;
-        let all = [("replayed", replayed), ("unlaunched", unlaunched), ("backward", backward), ("others", others)];
+        let Lacking { replayed, before, unlaunched, backward, others } = self.lacking;
+        let all = [
+            ("replayed", replayed),
+            ("before", before),
+            ("unlaunched", unlaunched),
+            ("backward", backward),
+            ("others", others),
+        ];
         all.into_iter().filter(|(_, count)| *count > 0).collect()
     }
 }

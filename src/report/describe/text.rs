@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use super::words::{self, share};
 use super::{Described, Kind};
 use crate::analysis::describe::questions::{OVERHEAD_ALL, OVERHEAD_BASIC, OVERHEAD_SOURCE, Overhead};
-use crate::analysis::describe::sources::{RecordsDescription, SourceRow};
-use crate::analysis::describe::{Possible, TraceDescription};
+use crate::analysis::describe::sources::{RecordAnswer, RecordsDescription, SourceRow};
+use crate::analysis::describe::{Answer, Gpus, Possible, TraceDescription};
 use crate::report::Screen;
 use crate::report::format::{count, duration, size, visible};
 
@@ -19,6 +19,9 @@ const LABEL: usize = 12;
 
 /// The columns of a question.
 const QUESTION: usize = 44;
+
+/// More questions than this with one hint are a list.
+const MANY: usize = 5;
 
 /// Lines are no longer than this where there is no screen: hints are sentences.
 const WIDTH: usize = 120;
@@ -56,10 +59,10 @@ impl Page {
         for (label, text) in self.facts(trace) {
             self.fact(label, &text, out)?;
         }
-        let row = |answer: &crate::analysis::describe::Answer| Row {
+        let row = |answer: &Answer| Row {
             possible: answer.possible,
             question: answer.question,
-            share: share(answer.have, answer.of, answer.unit),
+            share: of_answer(answer, trace),
             hint: if words::is_profile(trace.header.writer) { words::hint(answer) } else { String::new() },
         };
         let asked = trace.answers.iter().filter(|answer| answer.possible != Possible::NothingToAsk);
@@ -87,11 +90,14 @@ impl Page {
         };
         let versions = header.versions.iter().map(|version| format!("{} {}", version.of, visible(&version.version)));
         add("Versions", versions.collect::<Vec<_>>().join(", "));
-        let named = |gpus: &crate::analysis::describe::Gpus| {
+        let named = |gpus: &Gpus| {
             format!("{} × {}", gpus.count, gpus.name.as_deref().map_or("unnamed".into(), visible))
         };
         let gpus = header.gpus.iter().map(named).collect::<Vec<_>>().join(", ");
-        let with_kernels = format!("kernels on {}", count(trace.gpus_with_kernels));
+        let with_kernels = match trace.gpus_with_kernels {
+            0 => String::new(),
+            n => format!("kernels on {}", count(n)),
+        };
         add("GPUs", [gpus, with_kernels].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; "));
         add("Job", self.job(trace));
         add("Asked for", header.flags.join(", "));
@@ -165,14 +171,28 @@ impl Page {
                 let hint = these[0].hint.clone();
                 let (group, rest): (Vec<Row>, Vec<Row>) = these.into_iter().partition(|row| row.hint == hint);
                 these = rest;
-                for row in &group {
-                    let possible = words::possible(row.possible);
-                    writeln!(out, " {possible:<8}{:<QUESTION$}{}", row.question, row.share)?;
-                }
+                self.group(&group, out)?;
                 if !hint.is_empty() {
                     self.wrapped("           ", &hint, out)?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Questions with the same hint; many of these are a list.
+    fn group(&self, group: &[Row], out: &mut Vec<u8>) -> io::Result<()> {
+        if group.len() <= MANY || group[0].possible == Possible::Yes {
+            return group.iter().try_for_each(|row| {
+                let possible = words::possible(row.possible);
+                writeln!(out, " {possible:<8}{:<QUESTION$}{}", row.question, row.share)
+            });
+        }
+        let questions: Vec<&str> = group.iter().map(|row| row.question).collect();
+        let lines = self.lines(&questions.join(", "), 9);
+        for (at, line) in lines.iter().enumerate() {
+            let possible = if at == 0 { words::possible(group[0].possible) } else { "" };
+            writeln!(out, " {possible:<8}{line}")?;
         }
         Ok(())
     }
@@ -216,7 +236,7 @@ impl Page {
         if records.remarks.len() > shown {
             self.fact("", &format!("… and {} more, with --verbose", records.remarks.len() - shown), out)?;
         }
-        let row = |answer: &crate::analysis::describe::sources::RecordAnswer| Row {
+        let row = |answer: &RecordAnswer| Row {
             possible: answer.possible,
             question: answer.question,
             share: share(answer.have, answer.of, answer.unit),
@@ -239,6 +259,20 @@ impl Page {
     }
 }
 
+/// How much of a trace has what a question needs. What is there or not has no share.
+fn of_answer(answer: &Answer, trace: &TraceDescription) -> String {
+    let others = trace.header.world_size.map_or(0, |size| size.saturating_sub(1));
+    match answer.name {
+        "annotations" | "memory" | "counters" if answer.of > 0 => format!("{} {}", count(answer.of), answer.unit),
+        "ranks" if answer.have > 0 && trace.ranks.len() < 2 => match others {
+            0 => "beside the traces of the other ranks".to_owned(),
+            1 => "beside the trace of the other rank".to_owned(),
+            n => format!("beside the traces of the other {} ranks", count(n)),
+        },
+        _ => share(answer.have, answer.of, answer.unit),
+    }
+}
+
 /// `3,091, of which 392 are collectives; 2,310 replayed by 3 launches of graphs`
 fn kernels(trace: &TraceDescription) -> String {
     let mut text = count(trace.kernels);
@@ -246,8 +280,16 @@ fn kernels(trace: &TraceDescription) -> String {
         text.push_str(&format!(", of which {} are collectives", count(trace.collectives)));
     }
     if trace.replayed > 0 {
-        let ids = if trace.graph_ids > 0 { format!(" of {} graphs", count(trace.graph_ids)) } else { String::new() };
-        text.push_str(&format!("; {} replayed by {} graph launches{ids}", count(trace.replayed), count(trace.graph_launches)));
+        let ids = match trace.graph_ids {
+            0 => " of graphs".to_owned(),
+            1 => " of 1 graph".to_owned(),
+            n => format!(" of {} graphs", count(n)),
+        };
+        let launches = match trace.graph_launches {
+            1 => "1 launch".to_owned(),
+            n => format!("{} launches", count(n)),
+        };
+        text.push_str(&format!("; {} replayed by {launches}{ids}", count(trace.replayed)));
     }
     if trace.captures > 0 {
         text.push_str(&format!("; {} captures of graphs begin in it", count(trace.captures)));

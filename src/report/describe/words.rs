@@ -13,7 +13,6 @@ pub(super) fn writer(writer: Writer) -> &'static str {
         Writer::NsightSystems => "SQLite export of Nsight Systems",
         Writer::Perfetto => "Trace in Perfetto's protobuf, not of PyTorch's profiler",
         Writer::Chrome => "Trace in Chrome's JSON, not of PyTorch's profiler",
-        _ => "Trace",
     }
 }
 
@@ -37,7 +36,7 @@ pub(super) fn share(have: u64, of: u64, unit: &str) -> String {
     match (have, of) {
         (_, 0) => format!("no {unit}"),
         (0, _) => format!("0 of {} {unit}", count(of)),
-        (have, of) if have == of => format!("{} {unit}", count(of)),
+        (have, of) if have == of => format!("all {} {unit}", count(of)),
         (have, of) => {
             let tenths = (have as f64 * 1000.0 / of as f64).floor().clamp(1.0, 999.0);
             format!("{:.1} % of {} {unit}", tenths / 10.0, count(of))
@@ -47,44 +46,38 @@ pub(super) fn share(have: u64, of: u64, unit: &str) -> String {
 
 /// What to do about a question, and why it cannot be asked of all; empty if there is nothing to say.
 pub(super) fn hint(answer: &Answer) -> String {
+    if matches!(answer.possible, Possible::Yes | Possible::NothingToAsk) {
+        return String::new();
+    }
+    // If none has it because it was not asked for, all have the same reason.
+    let has_reasons = !answer.lacking.is_empty() && (answer.have > 0 || answer.turn_on.is_empty());
+    let why = if has_reasons { reasons(answer) } else { answer.although.unwrap_or_default().to_owned() };
     let mut parts = Vec::new();
-    let reasons = reasons(answer);
-    match (answer.was_on, answer.although) {
-        (Some(flag), Some(although)) => parts.push(format!("{flag} was on, but {}", although_or(&reasons, although))),
-        (Some(flag), None) if !reasons.is_empty() => parts.push(format!("{flag} was on, but {reasons}")),
-        (None, Some(although)) => parts.push(although_or(&reasons, although)),
-        (None, None) if !reasons.is_empty() => parts.push(reasons),
+    match answer.was_on {
+        Some(flag) if !why.is_empty() => parts.push(format!("{flag} was on, but {why}")),
+        _ if !why.is_empty() => parts.push(why),
         _ => {}
     }
     if !answer.turn_on.is_empty() {
         parts.push(format!("turn on: {}", answer.turn_on.join("; ")));
     }
-    parts.join(". ")
+    parts.join("; ")
 }
 
-/// The reasons by kernels where there are any, else the one of the table.
-fn although_or(reasons: &str, although: &str) -> String {
-    if reasons.is_empty() { although.to_owned() } else { format!("{reasons}: {although}") }
-}
-
-/// `of the others 545 are replayed by a graph, 12 have no launch in the trace`
+/// `545 are replayed by a graph, 12 were launched before the trace began, 3 outside of any nn.Module`
 fn reasons(answer: &Answer) -> String {
-    let word = |(name, n): (&&str, &u64)| match (*name, *n) {
-        ("replayed", n) => format!("{} {} replayed by a graph", count(n), are(n)),
-        ("unlaunched", n) => format!("{} {} no launch in the trace", count(n), have(n)),
-        ("backward", n) => format!("{} {} of the backward pass", count(n), are(n)),
-        (_, n) => format!("{} {} launched without", count(n), are(n)),
-    };
-    let words: Vec<String> = answer.lacking.iter().map(word).collect();
-    if words.is_empty() { String::new() } else { format!("of the others {}", words.join(", ")) }
-}
-
-fn are(n: u64) -> &'static str {
-    if n == 1 { "is" } else { "are" }
-}
-
-fn have(n: u64) -> &'static str {
-    if n == 1 { "has" } else { "have" }
+    let words = answer.lacking.iter().map(|(name, n)| {
+        let phrase = match *name {
+            "replayed" => "replayed by a graph",
+            "before" => "launched before the trace began",
+            "unlaunched" => "tied to no call of the trace",
+            "backward" => "launched in the backward pass",
+            _ => answer.although.unwrap_or("launched otherwise"),
+        };
+        format!("{} {phrase}", count(*n))
+    });
+    let words: Vec<String> = words.collect();
+    format!("{} {}", if answer.have > 0 { "the others are:" } else { "they are:" }, words.join(", "))
 }
 
 /// What to record for a question about records.
