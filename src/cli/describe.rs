@@ -29,7 +29,8 @@ pub(super) fn run(args: &Describe) -> Result<(), Stop> {
     for argument in &args.files {
         inputs.push(Inputs::of(argument)?);
     }
-    let read: Vec<&Path> = inputs.iter().flat_map(Inputs::all).chain(&args.capture_trace).map(PathBuf::as_path).collect();
+    let read: Vec<&Path> =
+        inputs.iter().flat_map(Inputs::all).chain(&args.capture_trace).map(PathBuf::as_path).collect();
     let output = Output::open(args.output.as_deref(), &read)?;
     let mut found = Found::default();
     for input in &inputs {

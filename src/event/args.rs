@@ -119,8 +119,7 @@ impl ArgsWanted {
     pub const OPERATIONS: ArgsWanted = ArgsWanted::Keys(KeySet::OPERATIONS);
 
     /// The same, and what tells how operators were recorded: for describing a trace.
-    pub const DESCRIBED: ArgsWanted =
-        ArgsWanted::Present { values: KeySet::OPERATIONS, present: described::PRESENT };
+    pub const DESCRIBED: ArgsWanted = ArgsWanted::Present { values: KeySet::OPERATIONS, present: described::PRESENT };
 
     /// The keys whose values are kept, and those of which only that is kept whether they are there; `None` for all arguments.
     pub fn keys(&self) -> Option<(KeySet, &'static [&'static str])> {

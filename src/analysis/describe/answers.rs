@@ -30,6 +30,12 @@ const NEARLY_ALL: f64 = 0.9;
 /// Why a trace of another accelerator has no kernels.
 const OTHER_ACCELERATOR: &str = "kernels are read of CUDA and ROCm, and this trace is of another accelerator";
 
+/// Why an export of Nsight Systems does not have something.
+const NOT_OF_NSYS: &str = "Nsight Systems does not record that; torch.profiler does";
+
+/// What traces have that an older writer recorded with stacks.
+const AS_TEXT: &str = "operators have their Call stack as text, which sql shows and stacks do not use";
+
 /// The answer of a question.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -114,6 +120,10 @@ fn possible(question: &Question, tally: &Tally, Share { have, of }: Share, heade
 fn advise(answer: &mut Answer, question: &Question, tally: &Tally, header: &HeaderFacts) {
     if header.writer == Writer::NsightSystems {
         answer.turn_on.extend(question.nsys);
+        if answer.turn_on.is_empty() {
+            answer.lacking.clear();
+            answer.although = Some(NOT_OF_NSYS);
+        }
         return;
     }
     let was_on = question.flag.is_some_and(|flag| header.is_on(flag)) || (question.on)(tally);
@@ -136,6 +146,9 @@ fn advise(answer: &mut Answer, question: &Question, tally: &Tally, header: &Head
             answer.turn_on.extend(question.turn_on);
             answer.overhead = question.overhead;
         }
+    }
+    if question.name == "python-stack" && !was_on && tally.call_stacks > 0 {
+        answer.although = Some(AS_TEXT);
     }
     // What a graph replays has no record in any trace.
     if question.basis == Basis::Collectives && question.name != "ranks" && tally.replayed_collectives > 0 {

@@ -161,8 +161,7 @@ fn versions(fields: &BTreeMap<&str, String>) -> Vec<Version> {
         let last = key.strip_prefix("metadata.").unwrap_or(key).to_ascii_lowercase();
         TORCH_VERSION.contains(&last.as_str())
     });
-    let torch =
-        torch.map(|(_, text)| Version { of: "PyTorch", version: text.clone(), recorded: text.clone() });
+    let torch = torch.map(|(_, text)| Version { of: "PyTorch", version: text.clone(), recorded: text.clone() });
     let others = VERSIONS.iter().filter_map(|(key, of, read)| {
         let recorded = fields.get(key)?.clone();
         Some(Version { of, version: read(&recorded).unwrap_or_else(|| recorded.clone()), recorded })

@@ -154,12 +154,7 @@ fn missing(tally: &Tally, header: &HeaderFacts) -> Vec<MissingCategory> {
             "no time on a GPU",
             Some(on(questions::KERNELS_ON, "--trace=cuda")).filter(|_| !accelerator),
         ),
-        (
-            tally.runtime_calls,
-            "cuda_runtime",
-            "no launches",
-            Some(on(questions::KERNELS_ON, "--trace=cuda")),
-        ),
+        (tally.runtime_calls, "cuda_runtime", "no launches", Some(on(questions::KERNELS_ON, "--trace=cuda"))),
         (
             tally.operators,
             "cpu_op",

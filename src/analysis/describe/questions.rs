@@ -92,13 +92,16 @@ pub(super) const KERNELS_ON: &str = "activities=[ProfilerActivity.CPU, ProfilerA
 pub(super) const OPERATORS_ON: &str = "ProfilerActivity.CPU among the activities";
 
 /// What records where the kernels of a graph were put into it.
-pub(super) const CAPTURE_ON: &str = "profile the capture of the CUDA graphs too, and give that trace with --capture-trace";
+pub(super) const CAPTURE_ON: &str =
+    "profile the capture of the CUDA graphs too, and give that trace with --capture-trace";
 
 /// What says the sizes of collectives that a graph replays.
-pub(super) const RECORDS_ON: &str = "NCCL's own records of the same job (nccl-stacks record, NCCL Inspector), given with --records";
+pub(super) const RECORDS_ON: &str =
+    "NCCL's own records of the same job (nccl-stacks record, NCCL Inspector), given with --records";
 
 /// What records the parameters of collectives.
-const RECORDED_COLLECTIVES: &str = "a PyTorch of 2024 or newer, which records what collectives are asked to do (record_param_comms)";
+const RECORDED_COLLECTIVES: &str =
+    "a PyTorch of 2024 or newer, which records what collectives are asked to do (record_param_comms)";
 
 const PLAIN: Question = Question {
     name: "",
@@ -225,7 +228,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         command: "nccl-stacks TRACE --forward-stacks on",
         share: |t| share(t.paired, t.backward_operators),
         basis: Basis::Operators,
-        turn_on: Some("the forward pass of the same steps: a schedule with whole steps"),
+        turn_on: Some("record the forward pass of the same steps: a schedule of whole steps"),
         ..PLAIN
     },
     Question {
@@ -260,7 +263,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         unit: "collectives",
         share: |t| if t.kernels > t.collectives { all(t.collectives) } else { share(0, t.collectives) },
         basis: Basis::Collectives,
-        turn_on: Some("all kernels: this file has those of collectives alone, so that nothing overlaps them"),
+        turn_on: Some("keep all kernels; this file has those of collectives alone"),
         ..PLAIN
     },
     Question {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::questions::Share;
 use super::answers::Possible;
+use super::questions::Share;
 use crate::operation::{Operation, Source, State};
 use crate::records::{Records, Remark};
 
@@ -33,6 +33,10 @@ pub struct SourceRow {
     pub ranks: Vec<u32>,
     /// How many of these say when they were enqueued.
     pub enqueued: u64,
+    /// How many are collectives, and no sends and receives, which have no common start.
+    pub collectives: u64,
+    /// How many of these say when they were enqueued.
+    pub comparable: u64,
     /// How many say when they started.
     pub started: u64,
     /// How many say when they ended.
@@ -75,12 +79,16 @@ pub struct RecordAnswer {
     pub possible: Possible,
     /// What it needs.
     pub key: &'static str,
-    /// How many of `unit` have that.
+    /// How many of `unit` have that, in the source that has most of it: several sources may have recorded the same operations.
     pub have: u64,
-    /// How many there are.
+    /// How many that source has.
     pub of: u64,
-    /// Operations, steps.
+    /// Operations, steps, counts of ranks.
     pub unit: &'static str,
+    /// The name of that source; `None` if none has it.
+    pub by: Option<&'static str>,
+    /// All sources that have it.
+    pub sources: Vec<&'static str>,
     /// What has to be recorded for it.
     pub turn_on: Option<&'static str>,
     /// What answers it.
@@ -133,6 +141,7 @@ const QUESTIONS: &[Question] = &[
         share: |row| match row.source {
             // A flow extractor plans, and runs nothing.
             "flow" => share(0, 0),
+            "ras" => share(row.counted_ranks, row.counted_ranks),
             _ if row.operations == 0 => share(row.counted_ranks, row.counted_ranks),
             _ => share(row.stated.max(row.numbered).max(row.enqueued), row.looked_at),
         },
@@ -142,10 +151,10 @@ const QUESTIONS: &[Question] = &[
     Question {
         name: "late",
         question: "Who enters NCCL late",
-        key: "when operations were enqueued, of several ranks",
-        unit: "operations",
+        key: "when collectives were enqueued, of several ranks",
+        unit: "collectives",
         command: "nccl-stacks ranks FILES",
-        share: |row| share(row.enqueued, row.looked_at),
+        share: |row| share(row.comparable, row.collectives),
         of_several: true,
         turn_on: "Megatrace, or nccl-stacks record",
     },
@@ -227,10 +236,8 @@ const QUESTIONS: &[Question] = &[
 /// Describes records. Of logs with a line per call only some may have been kept; the counts are of all.
 pub fn describe(records: &Records) -> RecordsDescription {
     let mut rows: BTreeMap<Source, (SourceRow, BTreeSet<u32>)> = BTreeMap::new();
-    let mut description = RecordsDescription {
-        communicators: records.communicators.len() as u64,
-        ..RecordsDescription::default()
-    };
+    let mut description =
+        RecordsDescription { communicators: records.communicators.len() as u64, ..RecordsDescription::default() };
     for file in &records.files {
         description.remarks.extend(file.damage_lines().chain(file.notes.iter().cloned()));
         let Some(source) = file.source else {
@@ -289,6 +296,9 @@ impl SourceRow {
     fn add(&mut self, operation: &Operation) {
         self.looked_at += 1;
         self.enqueued += u64::from(operation.enqueued.is_some());
+        let is_pair = matches!(operation.collective.as_deref(), Some("send" | "recv" | "sendrecv"));
+        self.collectives += u64::from(!is_pair);
+        self.comparable += u64::from(operation.enqueued.is_some() && !is_pair);
         self.started += u64::from(operation.start.is_some());
         self.ended += u64::from(operation.end.is_some());
         self.timed += u64::from(operation.took().is_some());
@@ -312,24 +322,45 @@ impl SourceRow {
 
 impl Question {
     fn answer(&self, sources: &[SourceRow]) -> RecordAnswer {
-        let (mut have, mut of, mut ranks) = (0, 0, BTreeSet::<u32>::new());
-        for row in sources {
-            let share = (self.share)(row);
-            (have, of) = (have + share.have, of + share.of);
-            ranks.extend(row.ranks.iter().filter(|_| share.have > 0));
-        }
-        let is_alone = self.of_several && ranks.len() < 2;
+        let shares = || sources.iter().map(|row| (row, (self.share)(row)));
+        let ratio = |share: &Share| share.have as f64 / share.of.max(1) as f64;
+        let order = |a: &Share, b: &Share| ratio(a).total_cmp(&ratio(b)).then(a.of.cmp(&b.of));
+        let best = shares().max_by(|(_, a), (_, b)| order(a, b));
+        let Some((best, Share { have, of })) = best else { return self.none() };
+        let is_alone = self.of_several && best.ranks.len() < 2;
+        // One answer of RAS shows who has enqueued less, and not whether that moves.
+        let is_one_answer = self.name == "hang" && best.source == Source::Ras.name() && best.files < 2;
         let possible = match () {
             () if have == 0 => Possible::No,
-            () if is_alone || have < of => Possible::Partly,
+            () if is_alone || is_one_answer || have < of => Possible::Partly,
             () => Possible::Yes,
         };
         let turn_on = match possible {
             Possible::Yes => None,
-            _ if is_alone && have > 0 => Some("give the records of the other ranks, too"),
+            _ if is_one_answer => Some("a second answer of RAS, a minute later"),
+            _ if is_alone && have > 0 => Some("the records of the other ranks, too"),
             _ => Some(self.turn_on),
         };
-        let Question { name, question, key, unit, command, .. } = *self;
-        RecordAnswer { name, question, possible, key, have, of, unit, turn_on, command }
+        // RAS has no operations, and counts them by rank.
+        let unit =
+            if self.unit == "operations" && best.operations == 0 && of > 0 { "counts of ranks" } else { self.unit };
+        let having = shares().filter(|(_, share)| share.have > 0).map(|(row, _)| row.source);
+        RecordAnswer {
+            possible,
+            have,
+            of,
+            unit,
+            by: Some(best.source).filter(|_| have > 0),
+            sources: having.collect(),
+            turn_on,
+            ..self.none()
+        }
+    }
+
+    /// The answer where there is no record.
+    fn none(&self) -> RecordAnswer {
+        let Question { name, question, key, unit, command, turn_on, .. } = *self;
+        let (possible, turn_on, sources) = (Possible::No, Some(turn_on), Vec::new());
+        RecordAnswer { name, question, possible, key, have: 0, of: 0, unit, by: None, sources, turn_on, command }
     }
 }

@@ -171,7 +171,7 @@ impl Tally {
             });
             self.backward += u64::from(above.backward.is_some());
             self.backward_python += u64::from(has_forward);
-            self.replayed += u64::from(launched.evidence == Evidence::GraphReplay);
+            self.replayed += u64::from(is_replayed(launched));
             self.in_steps += u64::from(self.steps.contain(launched.at(store, WindowOn::Launch)));
             let is_backward = above.backward.is_some();
             self.call.add(launched.call.is_some(), launched, is_backward);
@@ -186,8 +186,7 @@ impl Tally {
     fn count_collectives(&mut self, store: &Store, launches: &Launches) {
         let wanted = Wanted::collectives();
         let is_collective = collectives(store, &wanted);
-        let chosen =
-            |launched: &&Launched| is_collective[store.slices.name(launched.kernel).0 as usize];
+        let chosen = |launched: &&Launched| is_collective[store.slices.name(launched.kernel).0 as usize];
         let options = AttributionOptions { exact_names: true, forward: false };
         let attributor = Attributor::new(store, &wanted, Captured::default());
         let attribution = attributor.attribute(launches.kernels.iter().filter(chosen), options);
@@ -197,7 +196,7 @@ impl Tally {
             self.sized.add(operation.bytes.is_some(), &row.launched, false);
             self.grouped.add(operation.communicator.is_some(), &row.launched, false);
             self.numbered.add(operation.sequence.is_some(), &row.launched, false);
-            self.replayed_collectives += u64::from(row.launched.evidence == Evidence::GraphReplay);
+            self.replayed_collectives += u64::from(is_replayed(&row.launched));
             self.ranks.extend(operation.rank.map(|rank| rank.0));
         });
         let of_records = || attribution.kernels.iter().find_map(|row| ranks.of_records(row));
@@ -282,6 +281,11 @@ impl Keys {
             hierarchy: store.arg_key(MODULE_HIERARCHY),
         }
     }
+}
+
+/// Whether a graph replays a kernel: by the call that launched it, or by its node alone.
+fn is_replayed(launched: &Launched) -> bool {
+    matches!(launched.evidence, Evidence::GraphReplay | Evidence::Capture)
 }
 
 /// Whether a capture may have the call path of a kernel.

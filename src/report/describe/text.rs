@@ -17,6 +17,10 @@ const LISTED: usize = 8;
 /// The columns before a fact.
 const LABEL: usize = 12;
 
+/// What is said of a trace of another program.
+const NO_PROFILE: &str = "The questions of the other commands are about traces of torch.profiler and exports of Nsight Systems. What this trace has is asked \
+                          with nccl-stacks sql.";
+
 /// The columns of a question.
 const QUESTION: usize = 44;
 
@@ -65,17 +69,20 @@ impl Page {
             share: of_answer(answer, trace),
             hint: if words::is_profile(trace.header.writer) { words::hint(answer) } else { String::new() },
         };
-        let asked = trace.answers.iter().filter(|answer| answer.possible != Possible::NothingToAsk);
-        self.rows(asked.map(row).collect(), out)?;
+        let is_profile = words::is_profile(trace.header.writer);
+        let is_asked = |answer: &&Answer| match answer.possible {
+            Possible::NothingToAsk => false,
+            Possible::No => is_profile,
+            _ => true,
+        };
+        self.rows(trace.answers.iter().filter(is_asked).map(row).collect(), out)?;
+        if !is_profile {
+            return self.wrapped(" ", NO_PROFILE, out);
+        }
         let nothing = words::nothing_to_ask(trace);
         if !nothing.is_empty() {
             writeln!(out)?;
             self.wrapped(" ", &format!("Nothing to ask: {nothing}."), out)?;
-        }
-        if !words::is_profile(trace.header.writer) {
-            writeln!(out)?;
-            let text = "These questions are about traces of torch.profiler and exports of Nsight Systems. Slices of this one are asked with nccl-stacks sql.";
-            return self.wrapped(" ", text, out);
         }
         self.overheads(trace, out)
     }
@@ -90,9 +97,8 @@ impl Page {
         };
         let versions = header.versions.iter().map(|version| format!("{} {}", version.of, visible(&version.version)));
         add("Versions", versions.collect::<Vec<_>>().join(", "));
-        let named = |gpus: &Gpus| {
-            format!("{} × {}", gpus.count, gpus.name.as_deref().map_or("unnamed".into(), visible))
-        };
+        let named =
+            |gpus: &Gpus| format!("{} × {}", gpus.count, gpus.name.as_deref().map_or("unnamed".into(), visible));
         let gpus = header.gpus.iter().map(named).collect::<Vec<_>>().join(", ");
         let with_kernels = match trace.gpus_with_kernels {
             0 => String::new(),
@@ -225,7 +231,9 @@ impl Page {
                 self.fact("", &times, out)?;
             }
         }
-        self.fact("Groups", &format!("{} communicators", count(records.communicators)), out)?;
+        if records.communicators > 0 {
+            self.fact("Groups", &format!("{} communicators", count(records.communicators)), out)?;
+        }
         if records.other_files > 0 {
             self.fact("Left out", &format!("{} files that are no records", count(records.other_files)), out)?;
         }
@@ -239,7 +247,11 @@ impl Page {
         let row = |answer: &RecordAnswer| Row {
             possible: answer.possible,
             question: answer.question,
-            share: share(answer.have, answer.of, answer.unit),
+            share: {
+                let share = share(answer.have, answer.of, answer.unit);
+                let by = answer.by.filter(|_| records.sources.len() > 1);
+                by.map_or(share.clone(), |by| format!("{share} ({by})"))
+            },
             hint: match answer.possible {
                 Possible::Yes => String::new(),
                 _ => words::record_hint(answer),
@@ -263,7 +275,7 @@ impl Page {
 fn of_answer(answer: &Answer, trace: &TraceDescription) -> String {
     let others = trace.header.world_size.map_or(0, |size| size.saturating_sub(1));
     match answer.name {
-        "annotations" | "memory" | "counters" if answer.of > 0 => format!("{} {}", count(answer.of), answer.unit),
+        "annotations" | "memory" | "counters" if answer.of > 0 => words::counted(answer.of, answer.unit),
         "ranks" if answer.have > 0 && trace.ranks.len() < 2 => match others {
             0 => "beside the traces of the other ranks".to_owned(),
             1 => "beside the trace of the other rank".to_owned(),
@@ -292,7 +304,7 @@ fn kernels(trace: &TraceDescription) -> String {
         text.push_str(&format!("; {} replayed by {launches}{ids}", count(trace.replayed)));
     }
     if trace.captures > 0 {
-        text.push_str(&format!("; {} captures of graphs begin in it", count(trace.captures)));
+        text.push_str(&format!("; with {} of graphs, for --capture-trace", words::counted(trace.captures, "captures")));
     }
     text
 }
@@ -306,7 +318,7 @@ fn source(row: &SourceRow) -> String {
         [rank] => format!("of rank {rank}"),
         [first, .., last] => format!("of {} ranks from {first} to {last}", row.ranks.len()),
     };
-    let mut what = vec![format!("{} operations {ranks}", count(row.operations))];
+    let mut what = vec![format!("{} {ranks}", words::counted(row.operations, "operations"))];
     for (n, unit) in [
         (row.proxy_operations, "operations of proxy threads"),
         (row.proxy_steps, "steps of these"),
@@ -314,7 +326,7 @@ fn source(row: &SourceRow) -> String {
         (row.counted_ranks, "counts of ranks"),
     ] {
         if n > 0 {
-            what.push(format!("{} {unit}", count(n)));
+            what.push(words::counted(n, unit));
         }
     }
     let title = row.title;
@@ -326,12 +338,18 @@ fn times(row: &SourceRow) -> String {
     if row.looked_at == 0 {
         return String::new();
     }
-    let known = [(row.enqueued, "when enqueued"), (row.started, "when started"), (row.ended, "when ended"), (row.timed, "how long")];
+    let known = [
+        (row.enqueued, "when enqueued"),
+        (row.started, "when started"),
+        (row.ended, "when ended"),
+        (row.timed, "how long"),
+    ];
     let part = |(have, what): (u64, &str)| match have {
         0 => format!("{what}: none"),
         have if have == row.looked_at => format!("{what}: all"),
         have => format!("{what}: {} of {}", count(have), count(row.looked_at)),
     };
-    let looked_at = if row.looked_at < row.operations { format!(" (of the last {})", count(row.looked_at)) } else { String::new() };
+    let looked_at =
+        if row.looked_at < row.operations { format!(" (of the last {})", count(row.looked_at)) } else { String::new() };
     format!("{}{looked_at}", known.map(part).join(", "))
 }

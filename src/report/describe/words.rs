@@ -8,7 +8,9 @@ use crate::report::format::count;
 pub(super) fn writer(writer: Writer) -> &'static str {
     match writer {
         Writer::Kineto => "Trace of PyTorch's profiler (Kineto's JSON)",
-        Writer::KinetoEvents => "Events of PyTorch's profiler without Kineto's header: a file of 2021, or rewritten by a script",
+        Writer::KinetoEvents => {
+            "Events of PyTorch's profiler without Kineto's header: a file of 2021, or rewritten by a script"
+        }
         Writer::Xplane => "Trace of XSigma's XPlane exporter",
         Writer::NsightSystems => "SQLite export of Nsight Systems",
         Writer::Perfetto => "Trace in Perfetto's protobuf, not of PyTorch's profiler",
@@ -35,12 +37,26 @@ pub(super) fn possible(possible: Possible) -> &'static str {
 pub(super) fn share(have: u64, of: u64, unit: &str) -> String {
     match (have, of) {
         (_, 0) => format!("no {unit}"),
-        (0, _) => format!("0 of {} {unit}", count(of)),
-        (have, of) if have == of => format!("all {} {unit}", count(of)),
+        (1, 1) => counted(1, unit),
+        (0, _) => format!("0 of {}", counted(of, unit)),
+        (have, of) if have == of => format!("all {}", counted(of, unit)),
         (have, of) => {
             let tenths = (have as f64 * 1000.0 / of as f64).floor().clamp(1.0, 999.0);
             format!("{:.1} % of {} {unit}", tenths / 10.0, count(of))
         }
+    }
+}
+
+/// Words of which there may be one.
+const PLURALS: &[&str] =
+    &["kernels", "operators", "collectives", "annotations", "events", "operations", "steps", "counts", "captures"];
+
+/// `4,718 operators of the backward pass`, `1 operator of the backward pass`
+pub(super) fn counted(n: u64, unit: &str) -> String {
+    let noun = PLURALS.iter().filter_map(|word| Some((unit.find(word)?, word))).min();
+    match noun {
+        Some((_, word)) if n == 1 => format!("1 {}", unit.replacen(word, word.trim_end_matches('s'), 1)),
+        _ => format!("{} {unit}", count(n)),
     }
 }
 
@@ -59,7 +75,7 @@ pub(super) fn hint(answer: &Answer) -> String {
         _ => {}
     }
     if !answer.turn_on.is_empty() {
-        parts.push(format!("turn on: {}", answer.turn_on.join("; ")));
+        parts.push(format!("next time: {}", answer.turn_on.join("; ")));
     }
     parts.join("; ")
 }
