@@ -102,6 +102,60 @@ fn keys_count_if_they_are_there() {
     assert_eq!(turn_on(&of, "launch"), ["activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"]);
 }
 
+/// A flag that is 0 is off, an empty name is none, and numbers of versions are read as their vendors write them.
+#[test]
+fn headers_are_read_as_they_are() {
+    let header = r#"{"schemaVersion": 1, "torch_version": "2.9.1", "with_stack": 0, "record_shapes": 1, "cuda_runtime_version": 12090,
+        "hip_driver_version": "60443483", "host_name": "node7", "trace_id": "",
+        "deviceProperties": [{"name": "A"}, {"name": ""}, {"name": "A"}],
+        "distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 8, "nccl_version": "2.28.9",
+            "pg_config": [{"pg_name": "0", "pg_desc": "default_pg", "pg_size": 8}, {"pg_name": "1", "pg_desc": "undefined"}]},
+        "traceEvents": [{"ph":"X","name":"aten::mm","cat":"cpu_op","pid":1,"tid":1,"ts":0,"dur":5,"args":{}}]}"#;
+    let (_folder, path) = scratch("header.json", header.as_bytes());
+    let of = trace(&path);
+    let versions = of["versions"].as_array().unwrap().iter();
+    let versions: Vec<String> =
+        versions.map(|v| format!("{} {}", v["of"].as_str().unwrap(), v["version"].as_str().unwrap())).collect();
+    let want = ["PyTorch 2.9.1", "CUDA runtime 12.9", "HIP driver 6.4.43483", "NCCL 2.28.9", "Kineto schema 1"];
+    assert_eq!(versions, want);
+    assert_eq!(of["flags"], serde_json::json!(["record_shapes"]));
+    assert_eq!(
+        (&of["host"], &of["trace_id"], &of["rank"]),
+        (&"node7".into(), &Value::Null, &serde_json::json!({"rank": 3, "from": "header"}))
+    );
+    assert_eq!(of["gpus"], serde_json::json!([{"name": "A", "count": 2}, {"name": null, "count": 1}]));
+    let second = serde_json::json!({"name": "1", "description": null, "size": null});
+    assert_eq!((of["groups"].as_array().unwrap().len(), &of["groups"][1]), (2, &second));
+    // With the flag on, shapes are not advised again; stacks are.
+    assert_eq!((question(&of, "shape")["was_on"].as_str(), turn_on(&of, "shape").len()), (Some("record_shapes"), 0));
+    assert_eq!(turn_on(&of, "python-stack")[1], "with_stack=True");
+}
+
+#[test]
+fn writers_are_known_by_what_is_in_the_file() {
+    let slice = |more: &str| format!(r#"{{"ph":"X","name":"a","pid":1,"tid":1,"ts":0,"dur":5{more}}}"#);
+    for (text, writer) in [
+        (format!(r#"{{"traceEvents":[{}],"displayTimeUnit":"ns"}}"#, slice("")), "xplane"),
+        (format!(r#"{{"traceEvents":[{}],"displayTimeUnit":"ns","schemaVersion":1}}"#, slice("")), "kineto"),
+        (format!(r#"{{"traceEvents":[{}]}}"#, slice(r#","cat":"cpu_op""#)), "kineto-events"),
+        (format!("[{}]", slice(r#","cat":"io""#)), "chrome"),
+    ] {
+        let (_folder, path) = scratch("writer.json", text.as_bytes());
+        assert_eq!(trace(&path)["writer"], writer, "{text}");
+    }
+    let Some(shared) = support::shared() else { return };
+    let real = |name: &str| shared.join(name).to_str().unwrap().to_owned();
+    assert_eq!(trace(&real("traces/tokio__small.pftrace"))["writer"], "perfetto");
+    let report = described(&[&real("records/nsys/mfu_2gpu_before.sqlite.gz")]);
+    assert_eq!(
+        (report["files"].as_array().unwrap().len(), &report["files"][0]["trace"]["writer"]),
+        (2, &"nsight-systems".into())
+    );
+    assert!(turn_on(&report["files"][0]["trace"], "steps")[0].contains("nvtx"));
+    let merged = trace(&real("traces/HPCTrainingExamples__rccl_only_merged.json.gz"));
+    assert_eq!((&merged["ranks"], answer(&merged, "exposed")), (&serde_json::json!([0, 1, 2, 3]), is("no", 0, 84)));
+}
+
 /// What a trace is, counted by walking through its JSON.
 #[derive(Default)]
 struct Walk {

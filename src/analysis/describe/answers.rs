@@ -101,7 +101,7 @@ fn answer(question: &Question, tally: &Tally, header: &HeaderFacts) -> Answer {
 
 fn possible(question: &Question, tally: &Tally, Share { have, of }: Share, header: &HeaderFacts) -> Possible {
     // A job of one rank waits for nobody.
-    if question.name == "ranks" && header.world_size == Some(1) {
+    if matches!(question.name, "ranks" | "hang") && header.world_size == Some(1) {
         return Possible::NothingToAsk;
     }
     match question.basis {
@@ -151,7 +151,7 @@ fn advise(answer: &mut Answer, question: &Question, tally: &Tally, header: &Head
         answer.although = Some(AS_TEXT);
     }
     // What a graph replays has no record in any trace.
-    if question.basis == Basis::Collectives && question.name != "ranks" && tally.replayed_collectives > 0 {
+    if question.basis == Basis::Collectives && question.above.is_some() && tally.replayed_collectives > 0 {
         answer.turn_on.push(RECORDS_ON);
     }
 }

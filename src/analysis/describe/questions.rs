@@ -99,6 +99,9 @@ pub(super) const CAPTURE_ON: &str =
 pub(super) const RECORDS_ON: &str =
     "NCCL's own records of the same job (nccl-stacks record, NCCL Inspector), given with --records";
 
+/// What PyTorch's flight recorder needs, and what else shows a hang.
+pub(super) const HANG_ON: &str = "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1 for dumps of the flight recorder, or nccl-stacks record";
+
 /// What records the parameters of collectives.
 const RECORDED_COLLECTIVES: &str =
     "a PyTorch of 2024 or newer, which records what collectives are asked to do (record_param_comms)";
@@ -319,6 +322,18 @@ pub(super) const QUESTIONS: &[Question] = &[
         ..PLAIN
     },
     Question {
+        name: "hang",
+        question: "On which ranks a job hangs",
+        key: "NCCL's own records; a trace is written when the profiler stops",
+        unit: "collectives",
+        command: "nccl-stacks hang DUMPS",
+        share: |t| share(0, t.collectives),
+        basis: Basis::Collectives,
+        turn_on: Some(HANG_ON),
+        nsys: Some(HANG_ON),
+        ..PLAIN
+    },
+    Question {
         name: "steps",
         question: "A window for each step",
         key: "ProfilerStep#N, or a function that runs a step",
@@ -368,3 +383,36 @@ pub(super) const QUESTIONS: &[Question] = &[
         ..PLAIN
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::nccl::described::FLAGS;
+
+    /// A question that cannot be asked has something to say about that, whatever was on.
+    #[test]
+    fn every_question_has_a_name_and_a_hint() {
+        let names: BTreeSet<&str> = QUESTIONS.iter().map(|question| question.name).collect();
+        assert_eq!(names.len(), QUESTIONS.len());
+        for question in QUESTIONS {
+            let Question { name, question, key, flag, turn_on, although, .. } = *question;
+            assert!(!name.is_empty() && !question.is_empty() && !key.is_empty(), "{name}");
+            assert!(turn_on.is_some_and(|hint| !hint.is_empty()), "{name}");
+            assert!(flag.is_none_or(|flag| FLAGS.contains(&flag) && !although.is_empty()), "{name}");
+        }
+    }
+
+    /// The figures of the guide.
+    #[test]
+    fn overheads_are_those_of_the_guide() {
+        let of = |name: &str| {
+            let question = QUESTIONS.iter().find(|question| question.name == name).unwrap();
+            question.overhead.map(|overhead| (overhead.from_percent, overhead.to_percent))
+        };
+        let all = ["shape", "module", "concrete-inputs", "counters", "memory"].map(of);
+        assert_eq!(all, [Some((2, 5)), Some((1, 2)), Some((10, 50)), Some((5, 15)), None]);
+        assert_eq!((OVERHEAD_BASIC.to_percent, OVERHEAD_ALL.to_percent), (3, 60));
+    }
+}

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::answers::Possible;
-use super::questions::Share;
+use super::questions::{HANG_ON, Share};
 use crate::operation::{Operation, Source, State};
 use crate::records::{Records, Remark};
 
@@ -128,9 +128,6 @@ const fn share(have: u64, of: u64) -> Share {
     Share { have, of }
 }
 
-/// What PyTorch's flight recorder needs, and what else shows a hang.
-const HANG_ON: &str = "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1, or nccl-stacks record";
-
 const QUESTIONS: &[Question] = &[
     Question {
         name: "hang",
@@ -196,7 +193,7 @@ const QUESTIONS: &[Question] = &[
         command: "nccl-stacks records FILES --format table",
         share: |row| share(row.proxy_steps, row.proxy_steps),
         of_several: false,
-        turn_on: "nccl-stacks record --events with proxy steps, or NCCL's example profiler plugin",
+        turn_on: "nccl-stacks record --events coll,p2p,proxy-ops,proxy-steps, or NCCL's example profiler plugin",
     },
     Question {
         name: "call-path",

@@ -9,7 +9,7 @@ use crate::analysis::describe::questions::{OVERHEAD_ALL, OVERHEAD_BASIC, OVERHEA
 use crate::analysis::describe::sources::{RecordAnswer, RecordsDescription, SourceRow};
 use crate::analysis::describe::{Answer, Gpus, Possible, TraceDescription};
 use crate::report::Screen;
-use crate::report::format::{count, duration, size, visible};
+use crate::report::format::{count, duration, shorten_right, size, visible};
 
 /// So many values of a list are shown, unless everything is to be shown.
 const LISTED: usize = 8;
@@ -150,7 +150,12 @@ impl Page {
     fn damage(&self, trace: &TraceDescription) -> String {
         // What is moved is whole.
         let kinds = trace.damage.kinds.iter().filter(|kind| self.verbose || kind.cost != "moved");
-        self.some(kinds.map(|kind| format!("{}: {}", kind.what, count(kind.count))).collect())
+        let mut texts: Vec<String> = kinds.map(|kind| format!("{}: {}", kind.what, count(kind.count))).collect();
+        let lost = trace.damage.lost_share;
+        if lost > 0.0 {
+            texts.insert(0, format!("{:.2} % of the text is lost", (lost * 100.0).max(0.01)));
+        }
+        self.some(texts)
     }
 
     /// The first of some texts.
@@ -191,7 +196,8 @@ impl Page {
         if group.len() <= MANY || group[0].possible == Possible::Yes {
             return group.iter().try_for_each(|row| {
                 let possible = words::possible(row.possible);
-                writeln!(out, " {possible:<8}{:<QUESTION$}{}", row.question, row.share)
+                let line = format!(" {possible:<8}{:<QUESTION$}{}", row.question, row.share);
+                writeln!(out, "{}", shorten_right(&line, self.width))
             });
         }
         let questions: Vec<&str> = group.iter().map(|row| row.question).collect();
@@ -276,6 +282,7 @@ fn of_answer(answer: &Answer, trace: &TraceDescription) -> String {
     let others = trace.header.world_size.map_or(0, |size| size.saturating_sub(1));
     match answer.name {
         "annotations" | "memory" | "counters" if answer.of > 0 => words::counted(answer.of, answer.unit),
+        "hang" => "not by a trace".to_owned(),
         "ranks" if answer.have > 0 && trace.ranks.len() < 2 => match others {
             0 => "beside the traces of the other ranks".to_owned(),
             1 => "beside the trace of the other rank".to_owned(),
@@ -285,11 +292,12 @@ fn of_answer(answer: &Answer, trace: &TraceDescription) -> String {
     }
 }
 
-/// `3,091, of which 392 are collectives; 2,310 replayed by 3 launches of graphs`
+/// `3,091: 392 collectives and 2,699 others; 2,310 replayed by 3 launches of 1 graph`
 fn kernels(trace: &TraceDescription) -> String {
     let mut text = count(trace.kernels);
     if trace.collectives > 0 {
-        text.push_str(&format!(", of which {} are collectives", count(trace.collectives)));
+        let others = count(trace.kernels - trace.collectives);
+        text.push_str(&format!(": {} and {others} others", words::counted(trace.collectives, "collectives")));
     }
     if trace.replayed > 0 {
         let ids = match trace.graph_ids {
