@@ -274,6 +274,12 @@ fn traces_with_something_missing_get_the_right_hint() {
     let (_, captured, replayed) = answer(&both["files"][0]["trace"], "graph-capture");
     assert!(captured > 0 && replayed == 421, "{captured} of {replayed}");
 
+    // All of these are replayed: no version of PyTorch would have recorded them.
+    let replayed = real("lora-dev-script__sglang_tp4_F_decode_lora_rank0.json.gz");
+    assert_eq!(answer(&replayed, "size"), is("no", 0, 490));
+    assert_eq!(question(&replayed, "size")["lacking"], serde_json::json!({"replayed": 490}));
+    assert!(matches!(&turn_on(&replayed, "size")[..], [only] if only.contains("--records")));
+
     let old = real("kineto__resnet50_2021_bare_array.json.gz");
     assert_eq!(old["writer"], "kineto-events");
     assert_eq!(answer(&old, "shape"), is("yes", 42_438, 42_438));

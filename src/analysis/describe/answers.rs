@@ -54,14 +54,14 @@ pub struct Answer {
     pub of: u64,
     /// Kernels, operators, collectives.
     pub unit: &'static str,
-    /// How many kernels do not have it, by reason: `replayed` by a graph, launched `before` the trace, `unlaunched` by any call of it, launched in
+    /// Of what was asked for, how many kernels do not have it, by reason: `replayed` by a graph, launched `before` the trace, `unlaunched` by any call of it, launched in
     /// the `backward` pass, or `others`.
     pub lacking: BTreeMap<&'static str, u64>,
     /// What was asked for already.
     pub was_on: Option<&'static str>,
     /// What to turn on, as a program or a command line has it.
     pub turn_on: Vec<&'static str>,
-    /// Why it is missing although it was asked for.
+    /// Why it is missing although it was asked for; with reasons in `lacking` that of its `others`.
     pub although: Option<&'static str>,
     /// What this costs by [`super::questions::OVERHEAD_SOURCE`], if it is not on already.
     pub overhead: Option<Overhead>,
@@ -132,6 +132,10 @@ fn advise(answer: &mut Answer, question: &Question, tally: &Tally, header: &Head
         Basis::Operators if tally.operators == 0 => Some(OPERATORS_ON),
         _ => None,
     };
+    // What was not asked for is missing everywhere for that one reason.
+    if answer.have == 0 && !was_on {
+        answer.lacking.clear();
+    }
     match (basis, was_on) {
         (Some(KERNELS_ON), _) if tally.other_accelerator => answer.although = Some(OTHER_ACCELERATOR),
         (Some(basis), _) => {
@@ -140,7 +144,9 @@ fn advise(answer: &mut Answer, question: &Question, tally: &Tally, header: &Head
         }
         (None, true) => {
             answer.was_on = question.flag;
-            answer.although = Some(question.although).filter(|although| !although.is_empty());
+            // Where kernels are counted by reason, it is that of the others.
+            let is_said = answer.lacking.is_empty() || answer.lacking.contains_key("others");
+            answer.although = Some(question.although).filter(|although| is_said && !although.is_empty());
         }
         (None, false) => {
             answer.turn_on.extend(question.turn_on);

@@ -65,9 +65,10 @@ pub(super) fn hint(answer: &Answer) -> String {
     if matches!(answer.possible, Possible::Yes | Possible::NothingToAsk) {
         return String::new();
     }
-    // If none has it because it was not asked for, all have the same reason.
-    let has_reasons = !answer.lacking.is_empty() && (answer.have > 0 || answer.turn_on.is_empty());
-    let why = if has_reasons { reasons(answer) } else { answer.although.unwrap_or_default().to_owned() };
+    let why = match answer.lacking.is_empty() {
+        true => answer.although.unwrap_or_default().to_owned(),
+        false => reasons(answer),
+    };
     let mut parts = Vec::new();
     match answer.was_on {
         Some(flag) if !why.is_empty() => parts.push(format!("{flag} was on, but {why}")),
