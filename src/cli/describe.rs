@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use nccl_stacks::analysis::describe::{TraceDescription, describe, has_replays, sources};
 use nccl_stacks::attribution::capture::Captures;
@@ -9,7 +10,7 @@ use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{Loaded, load_each};
 use nccl_stacks::records::Keep;
 use nccl_stacks::report::Screen;
-use nccl_stacks::report::describe::{DescribeForm, Described, Kind, Unread, write};
+use nccl_stacks::report::describe::{DescribeForm, Described, Unread, write};
 
 use super::args::Describe;
 use super::failure::Failure;
@@ -32,14 +33,15 @@ pub(super) fn run(args: &Describe) -> Result<(), Stop> {
     let read: Vec<&Path> =
         inputs.iter().flat_map(Inputs::all).chain(&args.capture_trace).map(PathBuf::as_path).collect();
     let output = Output::open(args.output.as_deref(), &read)?;
-    let mut found = Found::default();
+    let each = |input: &Inputs| input.traces.len() + usize::from(!input.records.is_empty());
+    let mut found = Found { are_several: inputs.iter().map(each).sum::<usize>() > 1, ..Found::default() };
     for input in &inputs {
         input.traces.iter().try_for_each(|file| found.add(file, args, trace))?;
         if !input.records.is_empty() {
             found.add(&input.argument, args, |_, args| records(input, args))?;
         }
     }
-    let Found { described, unread, failure } = found;
+    let Found { described, unread, failure, .. } = found;
     if let (true, Some(failure)) = (described.is_empty(), failure) {
         return Err(failure.into());
     }
@@ -82,6 +84,8 @@ struct Found {
     unread: Vec<Unread>,
     /// The first reason.
     failure: Option<Failure>,
+    /// Whether there are several inputs.
+    are_several: bool,
 }
 
 impl Found {
@@ -95,11 +99,11 @@ impl Found {
         match read(file, args) {
             Ok(described) => self.described.extend(described),
             Err(Stop::Failed(failure @ (Failure::Library(_) | Failure::NoRecords { .. }))) if !args.reading.strict => {
-                // The only failure is the message at the end.
-                if args.files.len() > 1 || !self.described.is_empty() || !self.unread.is_empty() || file.is_dir() {
+                // That of the only input is the message at the end.
+                if self.are_several {
                     say(&format!("Left out: {failure}"));
                 }
-                self.unread.push(Unread { name: file.display().to_string(), why: failure.to_string() });
+                self.unread.push(Unread::new(file.display().to_string(), failure.to_string()));
                 self.failure.get_or_insert(failure);
             }
             Err(stop) => return Err(stop),
@@ -111,15 +115,16 @@ impl Found {
 fn records(input: &Inputs, args: &Describe) -> Result<Vec<Described>, Stop> {
     let records = recorded::read_silently(&input.records, Keep::Last(KEPT), &args.reading)?;
     let name = input.argument.display().to_string();
-    Ok(vec![Described { name, kind: Kind::Records(Box::new(sources::describe(&records))) }])
+    Ok(vec![Described::records(name, sources::describe(&records))])
 }
 
 /// The traces of a file, one after the other, so that one is in memory at a time.
 fn trace(file: &Path, args: &Describe) -> Result<Vec<Described>, Stop> {
     let options = opening::options(&args.reading, ArgsWanted::DESCRIBED);
-    let (mut bar, mut found, mut stop) = (progress::Bar::new(), Vec::new(), None);
-    let bar = std::sync::Mutex::new(&mut bar);
-    let on_screen = || bar.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let (mut found, mut stop) = (Vec::new(), None);
+    // Both the reader's thread and what reads captures use the screen.
+    let bar = Mutex::new(progress::Bar::new());
+    let on_screen = || bar.lock().unwrap_or_else(PoisonError::into_inner);
     let loaded = load_each(
         opening::input(file, &args.reading)?,
         options,
@@ -128,8 +133,7 @@ fn trace(file: &Path, args: &Describe) -> Result<Vec<Described>, Stop> {
             on_screen().clear();
             match one(&loaded, file, args) {
                 Ok(description) => {
-                    let kind = Kind::Trace(Box::new(description));
-                    found.push(Described { name: loaded.name, kind });
+                    found.push(Described::trace(loaded.name, description));
                     ControlFlow::Continue(())
                 }
                 Err(error) => {

@@ -344,6 +344,14 @@ fn files_that_cannot_be_read_are_named() {
     let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!((answer["files"].as_array().unwrap().len(), &answer["unread"][0]["name"]), (1, &bad.as_str().into()));
     assert_eq!(run(&["describe", &bad, &costs, "--strict"]).status.code(), Some(1));
+    // Of a folder, too, in whatever order.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::copy(&bad, folder.path().join("a.json")).unwrap();
+    std::fs::copy(&costs, folder.path().join("b.json")).unwrap();
+    let output = run(&["describe", "--quiet", folder.path().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stderr(&output).contains("Left out: ") && stderr(&output).contains("a.json"), "{}", stderr(&output));
+    assert!(stdout(&output).contains("b.json"), "{}", stdout(&output));
     let missing = run(&["describe", &costs, "no_such_trace.json"]);
     assert_eq!((missing.status.code(), stdout(&missing).as_str()), (Some(1), ""));
     assert!(stderr(&missing).contains("there is no such file"), "{}", stderr(&missing));

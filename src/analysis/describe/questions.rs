@@ -1,6 +1,6 @@
 //! The questions that can be asked of a trace, as data: what each needs, how much of the trace has it, and what to turn on to record it.
 //!
-//! A question is an entry of [`QUESTIONS`]. What turns a key on is quoted as it is written in a program (`torch.profiler.profile`); for
+//! A question is an entry of `QUESTIONS`. What turns a key on is quoted as it is written in a program (`torch.profiler.profile`); for
 //! exports of Nsight Systems it is an option of `nsys profile`.
 
 use serde::Serialize;

@@ -24,6 +24,7 @@ pub enum DescribeForm {
 
 /// A file, or the records of a folder, and what it is.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Described {
     /// Its name; of a trace in an archive that of the archive before it.
     pub name: String,
@@ -33,6 +34,7 @@ pub struct Described {
 
 /// What a file is.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum Kind {
     /// A trace.
     Trace(Box<TraceDescription>),
@@ -42,11 +44,31 @@ pub enum Kind {
 
 /// A file that cannot be read.
 #[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
 pub struct Unread {
     /// Its name.
     pub name: String,
     /// Why.
     pub why: String,
+}
+
+impl Described {
+    /// A trace of this name.
+    pub fn trace(name: String, trace: TraceDescription) -> Self {
+        Described { name, kind: Kind::Trace(Box::new(trace)) }
+    }
+
+    /// The records of a file or folder of this name.
+    pub fn records(name: String, records: RecordsDescription) -> Self {
+        Described { name, kind: Kind::Records(Box::new(records)) }
+    }
+}
+
+impl Unread {
+    /// A file of this name, which cannot be read for this reason.
+    pub fn new(name: String, why: String) -> Self {
+        Unread { name, why }
+    }
 }
 
 /// Writes the descriptions of some files; `name` is what these are called together.
