@@ -27,7 +27,7 @@ use crate::input::json::Summary;
 use crate::input::nsys::Process;
 use crate::input::proto::Stream;
 use crate::input::{self, Archive, Contents, Input, Member};
-use crate::store::traces::Trace;
+use crate::store::traces::{Format, Trace};
 use crate::store::{Builder, Store};
 pub use options::{LoadOptions, Progress};
 
@@ -283,6 +283,11 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
 
     /// Loads one trace, which is no archive.
     fn trace(&mut self, name: &str, contents: Contents, mut trace: Trace) -> Result<(), Error> {
+        trace.format = match &contents {
+            Contents::Packets(_) => Format::Packets,
+            Contents::Process(_) => Format::Database,
+            Contents::Json(_) | Contents::Archive(_) => Format::Json,
+        };
         let read = match contents {
             Contents::Packets(stream) => self.packets(name, stream, &mut trace),
             Contents::Json(text) => self.json(name, text, &mut trace),

@@ -7,6 +7,7 @@
 pub mod collective_info;
 pub mod cost;
 pub mod delta;
+pub mod describe;
 pub mod diff;
 pub mod groups;
 pub mod hang;

@@ -8,6 +8,7 @@ mod captures;
 mod completions;
 mod config;
 mod conversions;
+mod describe;
 mod diff;
 mod entries;
 mod export;
@@ -63,6 +64,7 @@ fn run(cli: &Cli) -> Result<(), Stop> {
         Some(Command::Diff(args)) => diff::run(args),
         Some(Command::Export(args)) => export::run(args),
         Some(Command::Repair(args)) => repair::run(args),
+        Some(Command::Describe(args)) => describe::run(args),
         Some(Command::Sql(args)) => sql::run(args),
         Some(Command::Completions(args)) => completions::run(args),
         Some(Command::Man(args)) => man::run(args),

@@ -136,15 +136,10 @@ pub(super) enum Alone {
     Refused,
 }
 
-/// The traces that some arguments mean, and the records among them and in their folders, which are read at once with those that are named
-/// as records. Archives among the arguments are taken for archives of traces. Of a folder with traces only its own files and those of a folder
-/// `records` in it are looked at: what else is below it can be a disk full of other things.
-pub(super) fn inputs(
-    arguments: &[PathBuf],
-    named: &[PathBuf],
-    reading: &Reading,
-    alone: Alone,
-) -> Result<Inputs, Stop> {
+/// The traces that some arguments mean, and the records among them and in their folders. Archives among the arguments are taken for archives
+/// of traces. Of a folder with traces only its own files and those of a folder `records` in it are looked at: what else is below it can be a
+/// disk full of other things.
+pub(super) fn distinguish(arguments: &[PathBuf], alone: Alone) -> Result<(Vec<PathBuf>, Vec<PathBuf>), Stop> {
     let (mut files, mut among) = (Vec::new(), Vec::new());
     for argument in arguments {
         let (found, depth) = match traces::expand(std::slice::from_ref(argument)) {
@@ -172,6 +167,17 @@ pub(super) fn inputs(
     files.retain(|file| seen.insert(file.clone()));
     let (of_files, traces): (Vec<PathBuf>, Vec<PathBuf>) = files.into_iter().partition(|file| is_record(file));
     among.extend(of_files);
+    Ok((traces, among))
+}
+
+/// The same, with the records read at once with those that are named as records.
+pub(super) fn inputs(
+    arguments: &[PathBuf],
+    named: &[PathBuf],
+    reading: &Reading,
+    alone: Alone,
+) -> Result<Inputs, Stop> {
+    let (traces, mut among) = distinguish(arguments, alone)?;
     among.extend(named.iter().cloned());
     let records = if among.is_empty() { None } else { Some(Arc::new(read(&among, Keep::All, reading)?)) };
     Ok(Inputs { traces, records })

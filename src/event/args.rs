@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::nccl::args;
 use crate::nccl::category::CategoryKind;
+use crate::nccl::described;
 
 /// The value of one flattened argument.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,6 +114,14 @@ pub enum ArgsWanted {
     All,
     /// Those that a question needs.
     Keys(KeySet),
+    /// Such, and of others only whether operators and the like ([`CategoryKind::Cpu`]) have them: their value is kept as `true`, so that a list
+    /// of any length, or an empty one, costs a row.
+    Present {
+        /// Those whose values are kept.
+        values: KeySet,
+        /// The others, as the profiler writes them.
+        present: &'static [&'static str],
+    },
 }
 
 impl ArgsWanted {
@@ -121,6 +130,18 @@ impl ArgsWanted {
 
     /// The same with what places them among those of other ranks: for comparing ranks.
     pub const OPERATIONS: ArgsWanted = ArgsWanted::Keys(KeySet::OPERATIONS);
+
+    /// The same, and what tells how operators were recorded: for describing a trace.
+    pub const DESCRIBED: ArgsWanted = ArgsWanted::Present { values: KeySet::OPERATIONS, present: described::PRESENT };
+
+    /// The keys whose values are kept, and those of which only that is kept whether they are there; `None` for all arguments.
+    pub fn keys(&self) -> Option<(KeySet, &'static [&'static str])> {
+        match *self {
+            ArgsWanted::All => None,
+            ArgsWanted::Keys(set) => Some((set, &[])),
+            ArgsWanted::Present { values, present } => Some((values, present)),
+        }
+    }
 }
 
 /// Argument keys, and the events that they are kept of: the fewer these are, the cheaper is the load.

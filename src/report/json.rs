@@ -104,6 +104,14 @@ pub(super) fn hang(answer: &impl Serialize, name: &str, out: &mut impl Write) ->
     document("nccl-stacks/hang", Some(name), answer, out)
 }
 
+/// Writes what files are and what they can answer.
+///
+/// # Errors
+/// What the writer fails with.
+pub(super) fn describe(answer: &impl Serialize, name: &str, out: &mut impl Write) -> io::Result<()> {
+    document("nccl-stacks/describe", Some(name), answer, out)
+}
+
 /// Writes two traces side by side.
 ///
 /// # Errors

@@ -3,6 +3,7 @@
 
 mod column;
 mod csv;
+pub mod describe;
 pub mod diff;
 mod flame;
 mod folded;

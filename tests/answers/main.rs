@@ -6,6 +6,7 @@ mod job;
 mod support;
 
 mod attribution;
+mod describe;
 mod diff;
 mod forms;
 mod groups;

@@ -29,6 +29,7 @@ const MAPS: &[&str] = &[
     "unmeasured_kernels",
     "channels",
     "not_compared",
+    "lacking",
 ];
 
 fn read(name: &str) -> Value {
@@ -124,6 +125,27 @@ fn answers_on_all_small_traces_fit() {
     }
     // Two traces have no collective: begin_end_async, and the capture, which has no kernels at all. One has no kernel of NCCL itself.
     assert_eq!((answers, tables), (52 * 10, 53 * 3 - 1));
+}
+
+#[test]
+fn descriptions_fit() {
+    let schema = validator("describe");
+    let mut files = small_traces();
+    files.extend(["ranks", "records/job", "records/hang", "records/pair", "records/megatrace"].map(testdata));
+    if let Some(shared) = support::shared() {
+        let folder = |name: &str| shared.join(name).to_str().unwrap().to_owned();
+        files.extend(support::real_traces(&shared).iter().map(|(_, trace)| trace.to_str().unwrap().to_owned()));
+        files.extend(["records/flight_recorder", "records/nccl_ras", "records/nsys"].map(folder));
+    }
+    let mut answers = 0;
+    for file in &files {
+        let args = ["describe", file.as_str(), "--quiet"];
+        if let Some(answer) = answer(&args) {
+            assert_fits(&schema, &answer, &args);
+            answers += 1;
+        }
+    }
+    assert_eq!(answers, files.len());
 }
 
 #[test]
@@ -342,6 +364,7 @@ fn what_differs_in_one_field_does_not_fit() {
         ("records", &["records", &records, "--quiet"]),
         ("ranks-entries", &["ranks", &testdata("records/megatrace"), "--quiet"]),
         ("hang", &["hang", &dumps, "--quiet"]),
+        ("describe", &["describe", &replay, &costs, &records, "--quiet"]),
     ] {
         let schema = validator(name);
         let answer = answer(args).unwrap();
@@ -377,7 +400,7 @@ fn objects<'a>(schema: &'a Value, path: &str, found: &mut Vec<(String, &'a Value
 
 #[test]
 fn schemas_describe_every_field_and_leave_none_open() {
-    for name in ["stacks", "kernels", "diff", "hang", "ranks", "ranks-diff", "ranks-entries", "records"] {
+    for name in ["stacks", "kernels", "diff", "hang", "ranks", "ranks-diff", "ranks-entries", "records", "describe"] {
         let schema = read(name);
         assert!(jsonschema::meta::is_valid(&schema), "{name}");
         let mut found = Vec::new();
@@ -400,6 +423,7 @@ fn schemas_describe_every_field_and_leave_none_open() {
             }
         }
     }
+    assert_eq!(read("describe")["$defs"]["damage"], read("kernels")["$defs"]["damage"]);
     for shared in ["kernel", "spread", "damage"] {
         assert_eq!(read("stacks")["$defs"][shared], read("kernels")["$defs"][shared]);
     }

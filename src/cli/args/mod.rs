@@ -1,6 +1,7 @@
 //! The arguments as the user types them: the main job here, the other commands in `commands`, what several of them take in `shared`.
 
 mod commands;
+mod describe;
 mod families;
 mod hang;
 mod ranks;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) use commands::{Completions, Diff, DiffBound, Export, Kernels, Man, Repair, Sql};
+pub(crate) use describe::Describe;
 pub(crate) use hang::Hang;
 pub(crate) use ranks::{RankOf, Ranks};
 pub(crate) use record::{EventKind, Record};
@@ -94,6 +96,7 @@ impl Cli {
             Some(Command::Sql(args)) => Some(&mut args.reading),
             Some(Command::Export(args)) => Some(&mut args.reading),
             Some(Command::Repair(args)) => Some(&mut args.reading),
+            Some(Command::Describe(args)) => Some(&mut args.reading),
             Some(Command::Completions(_) | Command::Man(_) | Command::Record(_)) => None,
         }
     }
@@ -149,6 +152,12 @@ pub(crate) enum Command {
     Export(Box<Export>),
     /// Write a damaged trace as one that every viewer opens, and say what was wrong with it
     Repair(Repair),
+    /// What a file is and what it can answer: which questions, of how much of it, and what to turn on for the rest
+    ///
+    /// Of a trace: what wrote it with which versions, rank, groups, steps, slices, kernels; then each question that can be asked of traces, the
+    /// share of kernels, operators or collectives that have what it needs, and the option of the profiler that records it. Of NCCL's own
+    /// records the same by source.
+    Describe(Describe),
     /// Write the script with which a shell completes this program's options
     Completions(Completions),
     /// Write the manual, as pages for man

@@ -6,6 +6,7 @@ use nccl_stacks::analysis::cost::Order;
 use nccl_stacks::attribution::launches::WindowOn;
 use nccl_stacks::ranks::clock::ClockMode;
 use nccl_stacks::ranks::recorded::outliers::Outliers;
+use nccl_stacks::report::describe::DescribeForm;
 use nccl_stacks::report::diff::DiffForm;
 use nccl_stacks::report::hang::HangForm;
 use nccl_stacks::report::ranks::RankForm;
@@ -45,7 +46,7 @@ impl From<TsUnit> for TimeRule {
     }
 }
 
-/// A form of what is said of a hang.
+/// A form of an answer in sentences: of a hang, and of what a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum HangFormat {
     Text,
@@ -57,6 +58,15 @@ impl From<HangFormat> for HangForm {
         match format {
             HangFormat::Text => HangForm::Text,
             HangFormat::Json => HangForm::Json,
+        }
+    }
+}
+
+impl From<HangFormat> for DescribeForm {
+    fn from(format: HangFormat) -> Self {
+        match format {
+            HangFormat::Text => DescribeForm::Text,
+            HangFormat::Json => DescribeForm::Json,
         }
     }
 }

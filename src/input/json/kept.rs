@@ -10,7 +10,7 @@ use super::recover::{Outcome, Recoverer};
 use super::scan::SyntaxError;
 use super::search::{Key, Search};
 use crate::damage::Damage;
-use crate::event::{ArgList, ArgsWanted, Keep, KeySet};
+use crate::event::{ArgList, ArgValue, ArgsWanted, Keep, KeySet};
 use crate::nccl::args::in_table;
 use crate::nccl::category::CategoryKind;
 
@@ -25,6 +25,8 @@ struct KeptKeys {
     set: KeySet,
     /// Each with its key in the table of arguments.
     keys: Vec<(Key, String)>,
+    /// Those of which only that is kept whether an operator has them.
+    present: Vec<(Key, String)>,
     /// Finds [`KeySet::marker`].
     marker: Finder<'static>,
 }
@@ -41,14 +43,13 @@ pub(super) struct Owner<'a> {
 
 impl KeptArgs {
     pub(super) fn new(wanted: ArgsWanted) -> Self {
-        let keys = match wanted {
-            ArgsWanted::All => None,
-            ArgsWanted::Keys(set) => Some(KeptKeys {
-                set,
-                keys: set.keys.iter().map(|key| (Key::new(key), in_table(key))).collect(),
-                marker: Finder::new(set.marker().unwrap_or_default().as_bytes()).into_owned(),
-            }),
-        };
+        let found = |keys: &[&str]| keys.iter().map(|key| (Key::new(key), in_table(key))).collect();
+        let keys = wanted.keys().map(|(set, present)| KeptKeys {
+            set,
+            keys: found(set.keys),
+            present: found(present),
+            marker: Finder::new(set.marker().unwrap_or_default().as_bytes()).into_owned(),
+        });
         KeptArgs { keys, recoverer: Recoverer::default() }
     }
 
@@ -66,8 +67,12 @@ impl KeptArgs {
         match &mut self.keys {
             None => flatten_all(&mut self.recoverer, &text[object], list, faults),
             Some(kept) => {
-                if kept.are_wanted(owner, &text[object.clone()]) {
-                    kept.read(Search::new(text, object, marks), list, faults);
+                let are_wanted = kept.are_wanted(owner, &text[object.clone()]);
+                if are_wanted {
+                    kept.read(Search::new(text, object.clone(), marks), list, faults);
+                }
+                if !kept.present.is_empty() && owner.kind == CategoryKind::Cpu {
+                    kept.see(Search::new(text, object, marks), list);
                 }
             }
         }
@@ -94,6 +99,16 @@ impl KeptKeys {
                 None | Some(Ok(false)) => {}
                 Some(Ok(true)) => faults.push(Damage::ArgsTooDeep),
                 Some(Err(SyntaxError)) => faults.push(Damage::ArgsSyntax),
+            }
+        }
+    }
+
+    /// Adds a row for each key that is there, whatever its value is.
+    #[inline(never)]
+    fn see(&mut self, mut search: Search<'_, '_>, list: &mut ArgList) {
+        for (key, in_table) in &mut self.present {
+            if search.value(key).is_some() {
+                list.push(in_table, None, ArgValue::Bool(true));
             }
         }
     }
@@ -164,6 +179,28 @@ mod tests {
             kept(wanted, CategoryKind::Cpu, b"", r#"{"grid":[1,nul]}"#),
             (vec!["args.grid[0] args.grid Int(1)".to_owned()], vec![Damage::ArgsSyntax])
         );
+    }
+
+    /// An empty list, null and a long text count alike; a key within a value is none of the event's.
+    #[test]
+    fn of_some_keys_only_their_presence_is_kept() {
+        let present = &["Input Dims", "Input Strides", "cycles", "Call stack"];
+        let values = KeySet { keys: &["Collective name"], of: EventsOf::Collectives };
+        let wanted = ArgsWanted::Present { values, present };
+        let long = "x".repeat(1 << 20);
+        let object = format!(r#"{{"cycles":7,"Input Dims":[[]],"Ev Idx":1,"Input Strides":null,"kwargs":"{long}"}}"#);
+        let seen = ["Input Dims", "Input Strides", "cycles"].map(|key| format!("args.{key} args.{key} Bool(true)"));
+        assert_eq!(kept(wanted, CategoryKind::Cpu, b"aten::mm", &object), (seen.to_vec(), vec![]));
+        for kind in [CategoryKind::Kernel, CategoryKind::Frame, CategoryKind::Runtime] {
+            assert_eq!(kept(wanted, kind, b"aten::mm", &object), (vec![], vec![]));
+        }
+        let record = r#"{"Collective name":"allreduce","Input Dims":[],"Group size":2}"#;
+        let rows = [
+            r#"args.Collective name args.Collective name Text("allreduce")"#,
+            "args.Input Dims args.Input Dims Bool(true)",
+        ];
+        assert_eq!(kept(wanted, CategoryKind::Cpu, b"record_param_comms", record).0, rows);
+        assert_eq!(kept(wanted, CategoryKind::Kernel, b"ncclDevKernel", record).0, &rows[..1]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::ties::{Owner, Ties};
 use super::wire::{Field, Fields, Malformed, Value};
 use crate::event::{ArgList, ArgValue, ArgsWanted, EventIds, Keep};
 use crate::input::json::flatten_value_of;
+use crate::nccl::category::CategoryKind;
 
 /// The fields of `NestedValue`, the older form of a value with parts, and its types.
 const NESTED_TYPE: u32 = 1;
@@ -85,14 +86,9 @@ impl Annotations {
         names: &Lookup<'_>,
     ) -> Result<EventIds, Malformed> {
         let mut found = Ties::default();
-        let keep = match self.wanted {
-            ArgsWanted::All => Keep::Nothing,
-            ArgsWanted::Keys(set) => set.keep(owner.kind, owner.name),
-        };
-        let marker = match self.wanted {
-            ArgsWanted::Keys(set) if keep == Keep::IfMarked => set.marker(),
-            _ => None,
-        };
+        let keys = self.wanted.keys();
+        let keep = keys.map_or(Keep::Nothing, |(set, _)| set.keep(owner.kind, owner.name));
+        let marker = keys.filter(|_| keep == Keep::IfMarked).and_then(|(set, _)| set.marker());
         let mut is_marked = false;
         let annotations = || Fields::new(event).filter(|f| !f.is_ok_and(|f| f.number != field));
         for annotation in annotations() {
@@ -105,10 +101,15 @@ impl Annotations {
                 self.top(&annotation, names)?;
             }
         }
-        if let (ArgsWanted::Keys(set), true) = (self.wanted, keep == Keep::Keys || is_marked) {
+        let Some((set, present)) = keys else { return Ok(EventIds::read(owner.kind, &mut found)) };
+        // Here a key that only has to be there comes with its value, which is bounded as all annotations are.
+        let values = if keep == Keep::Keys || is_marked { set.keys } else { &[] };
+        let present = if owner.kind == CategoryKind::Cpu { present } else { &[] };
+        if !values.is_empty() || !present.is_empty() {
             for annotation in annotations() {
                 let annotation = Annotation::new(annotation?.value.bytes().ok_or(Malformed)?, names)?;
-                if annotation.name.is_some_and(|name| set.keys.iter().any(|key| key.as_bytes() == name)) {
+                let is_it = |name| values.iter().chain(present).any(|key| key.as_bytes() == name);
+                if annotation.name.is_some_and(is_it) {
                     self.top(&annotation, names)?;
                 }
             }

@@ -1,0 +1,111 @@
+//! What is above a launch: whether Python functions, a module and an operator are among its callers.
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+
+use crate::attribution::callers::Callers;
+use crate::id::SliceId;
+use crate::nccl::category::CategoryKind;
+use crate::nccl::described::{MODULE_FRAME, is_operator};
+use crate::store::Store;
+use crate::store::strings::StringId;
+
+/// What is known of a slice and its callers.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Above {
+    /// A Python function.
+    pub(super) python: bool,
+    /// A call of a module, or an operator that names the modules around it.
+    pub(super) module: bool,
+    /// An operator.
+    pub(super) operator: bool,
+    /// The innermost operator of the backward pass.
+    pub(super) backward: Option<SliceId>,
+}
+
+/// Climbs from launches. Each slice is looked at once, however many launches are below it.
+pub(super) struct Climb<'a> {
+    store: &'a Store,
+    pub(super) callers: Callers<'a>,
+    known: HashMap<SliceId, Above, FixedState>,
+    /// By text: whether it is the category of operators.
+    operators: Vec<bool>,
+    /// Kept of operators that name the modules around them.
+    hierarchy: Option<StringId>,
+}
+
+impl<'a> Climb<'a> {
+    pub(super) fn new(store: &'a Store, hierarchy: Option<StringId>) -> Self {
+        let operators = operator_categories(store);
+        Climb { store, callers: Callers::new(store), known: HashMap::default(), operators, hierarchy }
+    }
+
+    /// What is above a launch.
+    pub(super) fn launch(&mut self, call: SliceId) -> Above {
+        // By External id the operator itself counts as the call.
+        if self.is_operator(call) {
+            return self.of(call);
+        }
+        self.callers.caller_of_launch(call).map_or(Above::default(), |caller| self.of(caller))
+    }
+
+    /// The same of a slice and its callers.
+    pub(super) fn of(&mut self, slice: SliceId) -> Above {
+        let mut below = Vec::new();
+        let (mut next, mut found) = (Some(slice), Above::default());
+        while let Some(slice) = next {
+            if let Some(known) = self.known.get(&slice) {
+                found = *known;
+                break;
+            }
+            below.push(slice);
+            next = self.callers.caller(slice);
+        }
+        for slice in below.into_iter().rev() {
+            found = self.own(slice).with(found);
+            self.known.insert(slice, found);
+        }
+        found
+    }
+
+    pub(super) fn is_operator(&self, slice: SliceId) -> bool {
+        self.operators[self.store.slices.category(slice).0 as usize]
+    }
+
+    fn own(&self, slice: SliceId) -> Above {
+        let store = self.store;
+        if store.category_kind(slice) == CategoryKind::Frame {
+            return Above {
+                python: true,
+                module: store.slice_name(slice).starts_with(MODULE_FRAME),
+                ..Above::default()
+            };
+        }
+        let has_hierarchy =
+            || store.args.set(store.slices.args(slice)).iter().any(|arg| Some(arg.flat_key) == self.hierarchy);
+        Above {
+            python: false,
+            module: has_hierarchy(),
+            operator: self.is_operator(slice),
+            backward: store.autograd(slice).filter(|number| number.forward_thread != 0).map(|_| slice),
+        }
+    }
+}
+
+impl Above {
+    /// The same with what is above it.
+    fn with(self, callers: Above) -> Self {
+        Above {
+            python: self.python || callers.python,
+            module: self.module || callers.module,
+            operator: self.operator || callers.operator,
+            backward: self.backward.or(callers.backward),
+        }
+    }
+}
+
+/// By text: whether it is the category of operators.
+fn operator_categories(store: &Store) -> Vec<bool> {
+    (0..store.strings.len()).map(|id| store.strings.get(StringId(id as u32)).is_some_and(is_operator)).collect()
+}

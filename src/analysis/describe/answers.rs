@@ -1,0 +1,163 @@
+//! Each question's answer for a trace: whether it can be asked, of how much of the trace, and what to turn on so that it can.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::header::{HeaderFacts, Writer};
+use super::questions::{Basis, KERNELS_ON, OPERATORS_ON, Overhead, QUESTIONS, Question, RECORDS_ON, Share};
+use super::tally::Tally;
+
+/// Whether a question can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Possible {
+    /// Yes: of nearly all of what it is about.
+    Yes,
+    /// Of a part of it.
+    Partly,
+    /// No.
+    No,
+    /// The trace has nothing that it is about, and that is no fault of the recording: no collective, no graph.
+    NothingToAsk,
+}
+
+/// From this share on the answer is yes. Some never have a key: operators without inputs have no dimensions, and the first kernels of a
+/// trace were launched before it.
+const NEARLY_ALL: f64 = 0.9;
+
+/// Why a trace of another accelerator has no kernels.
+const OTHER_ACCELERATOR: &str = "kernels are read of CUDA and ROCm, and this trace is of another accelerator";
+
+/// Why an export of Nsight Systems does not have something.
+const NOT_OF_NSYS: &str = "Nsight Systems does not record that; torch.profiler does";
+
+/// What traces have that an older writer recorded with stacks.
+const AS_TEXT: &str = "operators have their Call stack as text, which sql shows and stacks do not use";
+
+/// The answer of a question.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Answer {
+    /// The name of the question.
+    pub name: &'static str,
+    /// The question, in a few words.
+    pub question: &'static str,
+    /// Whether it can be asked.
+    pub possible: Possible,
+    /// What it needs.
+    pub key: &'static str,
+    /// How many of `unit` have that.
+    pub have: u64,
+    /// How many there are.
+    pub of: u64,
+    /// Kernels, operators, collectives.
+    pub unit: &'static str,
+    /// Of what was asked for, how many kernels do not have it, by reason: `replayed` by a graph, launched `before` the trace, `unlaunched` by any call of it, launched in
+    /// the `backward` pass, or `others`.
+    pub lacking: BTreeMap<&'static str, u64>,
+    /// What was asked for already.
+    pub was_on: Option<&'static str>,
+    /// What to turn on, as a program or a command line has it.
+    pub turn_on: Vec<&'static str>,
+    /// Why it is missing although it was asked for; with reasons in `lacking` that of its `others`.
+    pub although: Option<&'static str>,
+    /// What this costs by [`super::questions::OVERHEAD_SOURCE`], if it is not on already.
+    pub overhead: Option<Overhead>,
+    /// What answers it.
+    pub command: &'static str,
+}
+
+/// The answers of all questions.
+pub(super) fn answers(tally: &Tally, header: &HeaderFacts) -> Vec<Answer> {
+    QUESTIONS.iter().map(|question| answer(question, tally, header)).collect()
+}
+
+fn answer(question: &Question, tally: &Tally, header: &HeaderFacts) -> Answer {
+    let Share { have, of } = (question.share)(tally);
+    let possible = possible(question, tally, Share { have, of }, header);
+    let lacking = question.above.map(|above| above(tally).reasons()).unwrap_or_default();
+    let mut answer = Answer {
+        name: question.name,
+        question: question.question,
+        possible,
+        key: question.key,
+        have,
+        of,
+        unit: question.unit,
+        lacking,
+        was_on: None,
+        turn_on: Vec::new(),
+        although: None,
+        overhead: None,
+        command: question.command,
+    };
+    if matches!(possible, Possible::Partly | Possible::No) {
+        advise(&mut answer, question, tally, header);
+    }
+    answer
+}
+
+fn possible(question: &Question, tally: &Tally, Share { have, of }: Share, header: &HeaderFacts) -> Possible {
+    // A job of one rank waits for nobody.
+    if matches!(question.name, "ranks" | "hang") && header.world_size == Some(1) {
+        return Possible::NothingToAsk;
+    }
+    match question.basis {
+        Basis::Trace if of == 0 => Possible::No,
+        Basis::Kernels if tally.kernels == 0 => Possible::No,
+        Basis::Operators if tally.operators == 0 => Possible::No,
+        Basis::Collectives if tally.kernels == 0 => Possible::No,
+        _ if of == 0 => Possible::NothingToAsk,
+        _ if have == 0 => Possible::No,
+        _ if have as f64 >= NEARLY_ALL * of as f64 => Possible::Yes,
+        _ => Possible::Partly,
+    }
+}
+
+/// What to turn on: first what the question is about at all, then what it needs. What is on already is not advised again.
+fn advise(answer: &mut Answer, question: &Question, tally: &Tally, header: &HeaderFacts) {
+    if header.writer == Writer::NsightSystems {
+        answer.turn_on.extend(question.nsys);
+        if answer.turn_on.is_empty() {
+            answer.lacking.clear();
+            answer.although = Some(NOT_OF_NSYS);
+        }
+        return;
+    }
+    let was_on = question.flag.is_some_and(|flag| header.is_on(flag)) || (question.on)(tally);
+    let basis = match question.basis {
+        Basis::Kernels | Basis::Collectives if tally.kernels == 0 => Some(KERNELS_ON),
+        Basis::Operators if tally.operators == 0 => Some(OPERATORS_ON),
+        _ => None,
+    };
+    // What was not asked for is missing everywhere for that one reason.
+    if answer.have == 0 && !was_on {
+        answer.lacking.clear();
+    }
+    match (basis, was_on) {
+        (Some(KERNELS_ON), _) if tally.other_accelerator => answer.although = Some(OTHER_ACCELERATOR),
+        (Some(basis), _) => {
+            answer.turn_on.push(basis);
+            answer.turn_on.extend(question.turn_on.filter(|own| question.flag.is_some() && !was_on && *own != basis));
+        }
+        (None, true) => {
+            answer.was_on = question.flag;
+            // Where kernels are counted by reason, it is that of the others.
+            let is_said = answer.lacking.is_empty() || answer.lacking.contains_key("others");
+            answer.although = Some(question.although).filter(|although| is_said && !although.is_empty());
+        }
+        (None, false) => {
+            answer.turn_on.extend(question.turn_on);
+            answer.overhead = question.overhead;
+        }
+    }
+    if question.name == "python-stack" && !was_on && tally.call_stacks > 0 {
+        answer.although = Some(AS_TEXT);
+    }
+    // What a graph replays has no record in any trace.
+    if question.basis == Basis::Collectives && question.above.is_some() && tally.replayed_collectives > 0 {
+        answer.turn_on.push(RECORDS_ON);
+    }
+}

@@ -1,0 +1,199 @@
+//! What the header of a trace says of its recording: writer, versions, GPUs, rank, process groups, and what the profiler was asked to record.
+//!
+//! Everything here is read, not guessed: a field that is not in the header is `None` or not listed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::event::ArgValue;
+use crate::nccl::described::{FLAGS, TORCH_VERSION, cuda_version, hip_version};
+use crate::store::Store;
+use crate::store::traces::Format;
+
+/// What wrote a trace, as far as the file shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Writer {
+    /// Kineto, with its header: the profiler of PyTorch, or another that writes its format, such as XSigma's.
+    Kineto,
+    /// Events as Kineto writes them, without its header: a file of 2021, or one that a script has merged or rewritten.
+    KinetoEvents,
+    /// XSigma's exporter of XPlane: JSON with the header's unit ns, and without categories.
+    Xplane,
+    /// Nsight Systems.
+    NsightSystems,
+    /// Some program that writes Perfetto's protobuf.
+    Perfetto,
+    /// Some other program that writes Chrome's JSON.
+    Chrome,
+}
+
+/// A version that the header names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Version {
+    /// Of what: `CUDA runtime`, `NCCL`.
+    pub of: &'static str,
+    /// As people write it: `12.9`.
+    pub version: String,
+    /// As the header has it: `12090`.
+    pub recorded: String,
+}
+
+/// GPUs of one name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Gpus {
+    /// Their name; `None` where the header has an empty one.
+    pub name: Option<String>,
+    /// How many.
+    pub count: u64,
+}
+
+/// A process group.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ProcessGroup {
+    /// PyTorch's name for it, mostly a number.
+    pub name: Option<String>,
+    /// What it is for: `default_pg`, `mesh_tp`.
+    pub description: Option<String>,
+    /// How many ranks it has.
+    pub size: Option<u64>,
+}
+
+/// What the header says.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct HeaderFacts {
+    /// What wrote the trace.
+    pub writer: Writer,
+    /// Versions of what took part.
+    pub versions: Vec<Version>,
+    /// What the profiler was asked for: those of [`FLAGS`] that are on.
+    pub flags: Vec<&'static str>,
+    /// The id of the trace.
+    pub trace_id: Option<String>,
+    /// The host.
+    pub host: Option<String>,
+    /// The back end of `torch.distributed`.
+    pub backend: Option<String>,
+    /// How many ranks the job has.
+    pub world_size: Option<u64>,
+    /// The process groups that the header lists.
+    pub groups: Vec<ProcessGroup>,
+    /// The GPUs of the machine, by name.
+    pub gpus: Vec<Gpus>,
+}
+
+/// The fields of versions, with what they are of and how their numbers are read.
+type Read = fn(&str) -> Option<String>;
+const VERSIONS: &[(&str, &str, Read)] = &[
+    ("cuda_runtime_version", "CUDA runtime", cuda_version),
+    ("cuda_driver_version", "CUDA driver", cuda_version),
+    ("hip_runtime_version", "HIP runtime", hip_version),
+    ("hip_driver_version", "HIP driver", hip_version),
+    ("cupti_version", "CUPTI", plain),
+    ("roctracer_version", "roctracer", plain),
+    ("rocprofiler-sdk_version", "rocprofiler-sdk", plain),
+    ("distributedInfo.nccl_version", "NCCL", plain),
+    ("metadata.nsight_systems_version", "Nsight Systems", plain),
+    ("schemaVersion", "Kineto schema", plain),
+];
+
+fn plain(text: &str) -> Option<String> {
+    Some(text.to_owned())
+}
+
+/// Fields that only Kineto writes.
+const OF_KINETO: &[&str] = &["schemaVersion", "baseTimeNanoseconds", "record_shapes", "with_stack"];
+
+impl HeaderFacts {
+    /// Those of the only trace of a store. `has_categories`: whether any slice has one; `has_kineto`: whether any has one of Kineto's.
+    pub(super) fn of(store: &Store, has_categories: bool, has_kineto: bool) -> Self {
+        let fields: BTreeMap<&str, String> =
+            store.header.iter().map(|field| (field.key.as_str(), text(&field.value))).collect();
+        let get = |key: &str| fields.get(key).filter(|text| !text.is_empty()).cloned();
+        let is_on = |flag: &&&str| fields.get(**flag).is_some_and(|text| !matches!(text.as_str(), "0" | "false"));
+        let format = store.traces.first().map_or(Format::default(), |trace| trace.format);
+        let is_kineto = OF_KINETO.iter().any(|key| fields.contains_key(key));
+        let in_ns = get("displayTimeUnit").is_some_and(|unit| unit == "ns");
+        let writer = match format {
+            Format::Packets => Writer::Perfetto,
+            Format::Database => Writer::NsightSystems,
+            Format::Json if is_kineto => Writer::Kineto,
+            Format::Json if in_ns && !has_categories => Writer::Xplane,
+            Format::Json if has_kineto => Writer::KinetoEvents,
+            Format::Json => Writer::Chrome,
+        };
+        HeaderFacts {
+            writer,
+            versions: versions(&fields),
+            flags: FLAGS.iter().filter(is_on).copied().collect(),
+            trace_id: get("trace_id"),
+            host: get("host_name").or_else(|| get("hostname")),
+            backend: get("distributedInfo.backend"),
+            world_size: get("distributedInfo.world_size").and_then(|size| size.parse().ok()),
+            groups: groups(&fields),
+            gpus: gpus(&fields),
+        }
+    }
+
+    /// Whether the profiler was asked for this.
+    pub fn is_on(&self, flag: &str) -> bool {
+        self.flags.contains(&flag)
+    }
+}
+
+fn text(value: &ArgValue<String>) -> String {
+    match value {
+        ArgValue::Int(number) => number.to_string(),
+        ArgValue::Real(number) => number.to_string(),
+        ArgValue::Bool(is) => is.to_string(),
+        ArgValue::Text(text) => text.clone(),
+    }
+}
+
+fn versions(fields: &BTreeMap<&str, String>) -> Vec<Version> {
+    let torch = fields.iter().find(|(key, _)| {
+        let last = key.strip_prefix("metadata.").unwrap_or(key).to_ascii_lowercase();
+        TORCH_VERSION.contains(&last.as_str())
+    });
+    let torch = torch.map(|(_, text)| Version { of: "PyTorch", version: text.clone(), recorded: text.clone() });
+    let others = VERSIONS.iter().filter_map(|(key, of, read)| {
+        let recorded = fields.get(key)?.clone();
+        Some(Version { of, version: read(&recorded).unwrap_or_else(|| recorded.clone()), recorded })
+    });
+    torch.into_iter().chain(others).collect()
+}
+
+/// The positions in a list of the header, in their order: `deviceProperties[0].name` has position 0.
+fn positions(fields: &BTreeMap<&str, String>, list: &str) -> BTreeSet<u64> {
+    let position = |key: &&str| key.strip_prefix(list)?.strip_prefix('[')?.split_once(']')?.0.parse().ok();
+    fields.keys().filter_map(position).collect()
+}
+
+fn groups(fields: &BTreeMap<&str, String>) -> Vec<ProcessGroup> {
+    const LIST: &str = "distributedInfo.pg_config";
+    let group = |at: u64| {
+        let get = |key: &str| fields.get(format!("{LIST}[{at}].{key}").as_str()).cloned();
+        let description = get("pg_desc").filter(|text| !text.is_empty() && text != "undefined");
+        ProcessGroup { name: get("pg_name"), description, size: get("pg_size").and_then(|size| size.parse().ok()) }
+    };
+    positions(fields, LIST).into_iter().map(group).collect()
+}
+
+fn gpus(fields: &BTreeMap<&str, String>) -> Vec<Gpus> {
+    const LIST: &str = "deviceProperties";
+    let mut gpus: Vec<Gpus> = Vec::new();
+    for at in positions(fields, LIST) {
+        let name = fields.get(format!("{LIST}[{at}].name").as_str()).filter(|name| !name.is_empty()).cloned();
+        match gpus.iter_mut().find(|known| known.name == name) {
+            Some(known) => known.count += 1,
+            None => gpus.push(Gpus { name, count: 1 }),
+        }
+    }
+    gpus
+}

@@ -1,0 +1,418 @@
+//! The questions that can be asked of a trace, as data: what each needs, how much of the trace has it, and what to turn on to record it.
+//!
+//! A question is an entry of `QUESTIONS`. What turns a key on is quoted as it is written in a program (`torch.profiler.profile`); for
+//! exports of Nsight Systems it is an option of `nsys profile`.
+
+use serde::Serialize;
+
+use super::tally::{OfKernels, Tally};
+
+/// A number of things that have what a question needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Share {
+    /// How many have it.
+    pub have: u64,
+    /// How many there are.
+    pub of: u64,
+}
+
+/// What a recording costs in run time, as a guide quotes it. Nothing of it is measured here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Overhead {
+    /// Of what, in the guide's words.
+    pub of: &'static str,
+    /// In percent of the run time, at least.
+    pub from_percent: u32,
+    /// At most.
+    pub to_percent: u32,
+}
+
+/// What the figures of [`Overhead`] are taken from.
+pub const OVERHEAD_SOURCE: &str = "XSigma's Enhanced Metadata Usage Guide";
+
+/// Basic profiling, by the same guide.
+pub const OVERHEAD_BASIC: Overhead = percent("basic profiling", 1, 3);
+
+/// All that it has, by the same guide.
+pub const OVERHEAD_ALL: Overhead = percent("all features", 15, 60);
+
+const fn percent(of: &'static str, from_percent: u32, to_percent: u32) -> Overhead {
+    Overhead { of, from_percent, to_percent }
+}
+
+/// What has to be in a trace before a question makes sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Basis {
+    /// Kernels.
+    Kernels,
+    /// Operators.
+    Operators,
+    /// Kernels that are collectives.
+    Collectives,
+    /// Nothing: the trace has what is asked for, or it has not.
+    Trace,
+}
+
+/// A question.
+pub(super) struct Question {
+    /// Its name in JSON.
+    pub(super) name: &'static str,
+    /// What is asked, in a few words.
+    pub(super) question: &'static str,
+    /// What it needs in the trace.
+    pub(super) key: &'static str,
+    /// What there is a number of.
+    pub(super) unit: &'static str,
+    /// The command or option that answers it.
+    pub(super) command: &'static str,
+    /// How much of the trace has what it needs. Of a [`Basis::Trace`] it is all or nothing.
+    pub(super) share: fn(&Tally) -> Share,
+    pub(super) basis: Basis,
+    /// The field of the header that says that it was asked for.
+    pub(super) flag: Option<&'static str>,
+    /// Whether the trace shows that it was asked for, also where the header does not say so.
+    pub(super) on: fn(&Tally) -> bool,
+    /// What to turn on; `None` where nothing can be turned on.
+    pub(super) turn_on: Option<&'static str>,
+    /// The same for Nsight Systems.
+    pub(super) nsys: Option<&'static str>,
+    /// Why some do not have it although it was asked for; of kernels, where those are that none of the common reasons explains.
+    pub(super) although: &'static str,
+    /// How many kernels have it, and why not the others.
+    pub(super) above: Option<fn(&Tally) -> OfKernels>,
+    pub(super) overhead: Option<Overhead>,
+}
+
+/// What records kernels.
+pub(super) const KERNELS_ON: &str = "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]";
+
+/// What records operators.
+pub(super) const OPERATORS_ON: &str = "ProfilerActivity.CPU among the activities";
+
+/// What records where the kernels of a graph were put into it.
+pub(super) const CAPTURE_ON: &str =
+    "profile the capture of the CUDA graphs too, and give that trace with --capture-trace";
+
+/// What says the sizes of collectives that a graph replays.
+pub(super) const RECORDS_ON: &str =
+    "NCCL's own records of the same job (nccl-stacks record, NCCL Inspector), given with --records";
+
+/// What PyTorch's flight recorder needs, and what else shows a hang.
+pub(super) const HANG_ON: &str = "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1 for dumps of the flight recorder, or nccl-stacks record";
+
+/// What records the parameters of collectives.
+const RECORDED_COLLECTIVES: &str =
+    "a PyTorch of 2024 or newer, which records what collectives are asked to do (record_param_comms)";
+
+const PLAIN: Question = Question {
+    name: "",
+    question: "",
+    key: "",
+    unit: "kernels",
+    command: "nccl-stacks TRACE",
+    share: |_| Share { have: 0, of: 0 },
+    basis: Basis::Kernels,
+    flag: None,
+    on: |_| false,
+    turn_on: None,
+    nsys: None,
+    although: "",
+    above: None,
+    overhead: None,
+};
+
+const fn share(have: u64, of: u64) -> Share {
+    Share { have, of }
+}
+
+fn all(count: u64) -> Share {
+    share(count, count)
+}
+
+/// All questions, in the order in which they are shown.
+pub(super) const QUESTIONS: &[Question] = &[
+    Question {
+        name: "launch",
+        question: "Which call launched a kernel",
+        key: "correlation, flows or External id",
+        share: |t| share(t.call.have, t.kernels),
+        on: |t| t.runtime_calls > 0,
+        turn_on: Some(KERNELS_ON),
+        nsys: Some("--trace=cuda"),
+        above: Some(|t| t.call),
+        ..PLAIN
+    },
+    Question {
+        name: "python-stack",
+        question: "From which Python code",
+        key: "python_function slices above the launch",
+        share: |t| share(t.python.have, t.kernels),
+        flag: Some("with_stack"),
+        on: |t| t.frames > 0,
+        turn_on: Some("with_stack=True"),
+        nsys: Some("ranges of your own: torch.cuda.nvtx.range_push(\"…\")"),
+        although: "on threads without Python",
+        above: Some(|t| t.python),
+        ..PLAIN
+    },
+    Question {
+        name: "operator",
+        question: "By which operator",
+        key: "cpu_op slices above the launch",
+        share: |t| share(t.operator.have, t.kernels),
+        on: |t| t.operators > 0,
+        turn_on: Some(OPERATORS_ON),
+        nsys: Some("--pytorch=autograd-nvtx"),
+        although: "by no operator (compiled code and C++ call the runtime directly)",
+        above: Some(|t| t.operator),
+        ..PLAIN
+    },
+    Question {
+        name: "module",
+        question: "By which module",
+        key: "nn.Module frames above the launch, or Module Hierarchy",
+        share: |t| share(t.module.have, t.kernels),
+        flag: Some("with_stack"),
+        on: |t| t.frames > 0,
+        turn_on: Some("with_stack=True (nn.Module frames come with it; with_modules=True is for TorchScript alone)"),
+        although: "outside of any nn.Module",
+        above: Some(|t| t.module),
+        overhead: Some(percent("module hierarchy", 1, 2)),
+        ..PLAIN
+    },
+    Question {
+        name: "shape",
+        question: "By input shape",
+        key: "Input Dims",
+        unit: "operators",
+        share: |t| share(t.dims, t.operators),
+        basis: Basis::Operators,
+        flag: Some("record_shapes"),
+        on: |t| t.dims > 0,
+        turn_on: Some("record_shapes=True"),
+        although: "the others have no inputs, or are the profiler's own",
+        overhead: Some(percent("input shapes", 2, 5)),
+        ..PLAIN
+    },
+    Question {
+        name: "layout",
+        question: "By memory layout",
+        key: "Input Strides",
+        unit: "operators",
+        share: |t| share(t.strides, t.operators),
+        basis: Basis::Operators,
+        flag: Some("record_shapes"),
+        on: |t| t.dims > 0,
+        turn_on: Some("record_shapes=True"),
+        although: "this version writes no strides; a newer PyTorch does",
+        ..PLAIN
+    },
+    Question {
+        name: "concrete-inputs",
+        question: "By values of scalar inputs",
+        key: "Concrete Inputs",
+        unit: "operators",
+        share: |t| share(t.concrete, t.operators),
+        basis: Basis::Operators,
+        flag: Some("record_shapes"),
+        on: |t| t.dims > 0,
+        turn_on: Some("record_shapes=True"),
+        although: "this version writes no values; a newer PyTorch does",
+        overhead: Some(percent("concrete inputs", 10, 50)),
+        ..PLAIN
+    },
+    Question {
+        name: "forward-backward",
+        question: "Pairs of forward and backward",
+        key: "Sequence number and Fwd thread id, or fwdbwd flows",
+        unit: "operators of the backward pass",
+        command: "nccl-stacks TRACE --forward-stacks on",
+        share: |t| share(t.paired, t.backward_operators),
+        basis: Basis::Operators,
+        turn_on: Some("record the forward pass of the same steps: a schedule of whole steps"),
+        ..PLAIN
+    },
+    Question {
+        name: "backward-stack",
+        question: "Forward code of the backward pass",
+        key: "Python functions above the operator of the forward pass",
+        unit: "kernels of the backward pass",
+        command: "nccl-stacks TRACE --forward-stacks on",
+        share: |t| share(t.backward_python, t.backward),
+        flag: Some("with_stack"),
+        on: |t| t.frames > 0,
+        turn_on: Some("with_stack=True"),
+        although: "their forward operators are not in the trace, or no Python function is above them",
+        ..PLAIN
+    },
+    Question {
+        name: "graph-capture",
+        question: "Who put a kernel into its graph",
+        key: "a trace of the capture",
+        unit: "kernels that graphs replay",
+        command: "nccl-stacks TRACE --capture-trace CAPTURE",
+        share: |t| share(t.captured, t.replayed),
+        on: |t| t.captured > 0,
+        turn_on: Some(CAPTURE_ON),
+        although: "of the others no capture is here, or several say different things",
+        ..PLAIN
+    },
+    Question {
+        name: "exposed",
+        question: "Exposed time, and what overlaps",
+        key: "kernels of collectives and other kernels on their GPU",
+        unit: "collectives",
+        share: |t| if t.kernels > t.collectives { all(t.collectives) } else { share(0, t.collectives) },
+        basis: Basis::Collectives,
+        turn_on: Some("keep all kernels; this file has those of collectives alone"),
+        ..PLAIN
+    },
+    Question {
+        name: "size",
+        question: "Sizes and bandwidths of collectives",
+        key: "In msg nelems, Out msg nelems, dtype, Group size",
+        unit: "collectives",
+        share: |t| share(t.sized.have, t.collectives),
+        basis: Basis::Collectives,
+        on: |t| t.sized.have > 0 || t.sized.lacking.others == 0,
+        turn_on: Some(RECORDED_COLLECTIVES),
+        although: "without a record of PyTorch (another library's kernels, a size that is not recorded)",
+        above: Some(|t| t.sized),
+        ..PLAIN
+    },
+    Question {
+        name: "group",
+        question: "Which process group",
+        key: "Process Group Name, Process Group Ranks, Group size",
+        unit: "collectives",
+        share: |t| share(t.grouped.have, t.collectives),
+        basis: Basis::Collectives,
+        on: |t| t.grouped.have > 0 || t.grouped.lacking.others == 0,
+        turn_on: Some(RECORDED_COLLECTIVES),
+        although: "without a record of PyTorch (another library's kernels, a size that is not recorded)",
+        above: Some(|t| t.grouped),
+        ..PLAIN
+    },
+    Question {
+        name: "sequence",
+        question: "The number of a collective in its group",
+        key: "Seq",
+        unit: "collectives",
+        command: "nccl-stacks sql TRACE 'SELECT * FROM collective'",
+        share: |t| share(t.numbered.have, t.collectives),
+        basis: Basis::Collectives,
+        on: |t| t.numbered.have > 0 || t.numbered.lacking.others == 0,
+        turn_on: Some("a PyTorch of March 2026 or newer, which writes Seq to kernels"),
+        although: "without a record of PyTorch",
+        above: Some(|t| t.numbered),
+        ..PLAIN
+    },
+    Question {
+        name: "ranks",
+        question: "Who waits for whom",
+        key: "the rank of the trace, and the traces of the other ranks",
+        unit: "collectives",
+        command: "nccl-stacks ranks TRACES",
+        share: |t| if t.rank.is_some() || t.ranks.len() > 1 { all(t.collectives) } else { share(0, t.collectives) },
+        basis: Basis::Collectives,
+        turn_on: Some("a header with the rank: init_process_group before the profiler; or say it: --rank 3=TRACE"),
+        nsys: Some("the rank, which nothing here says: --rank 3=TRACE"),
+        ..PLAIN
+    },
+    Question {
+        name: "hang",
+        question: "On which ranks a job hangs",
+        key: "NCCL's own records; a trace is written when the profiler stops",
+        unit: "collectives",
+        command: "nccl-stacks hang DUMPS",
+        share: |t| share(0, t.collectives),
+        basis: Basis::Collectives,
+        turn_on: Some(HANG_ON),
+        nsys: Some(HANG_ON),
+        ..PLAIN
+    },
+    Question {
+        name: "steps",
+        question: "A window for each step",
+        key: "ProfilerStep#N, or a function that runs a step",
+        share: |t| share(t.in_steps, t.kernels),
+        command: "nccl-stacks TRACE --interactive",
+        on: |t| !t.steps.of.is_empty(),
+        turn_on: Some("schedule=torch.profiler.schedule(…), with profiler.step() after each step"),
+        nsys: Some("a range for each step: torch.cuda.nvtx.range_push(\"train_step\")"),
+        although: "the others are launched outside of steps",
+        ..PLAIN
+    },
+    Question {
+        name: "annotations",
+        question: "Ranges of your own",
+        key: "user_annotation or NVTX slices",
+        unit: "annotations",
+        command: "nccl-stacks TRACE --function-name NAME",
+        share: |t| all(t.annotations),
+        basis: Basis::Trace,
+        turn_on: Some("torch.profiler.record_function(\"…\") around what matters"),
+        nsys: Some("--trace=cuda,nvtx, and torch.cuda.nvtx.range_push(\"…\")"),
+        ..PLAIN
+    },
+    Question {
+        name: "memory",
+        question: "Memory over time",
+        key: "[memory] events",
+        unit: "memory events",
+        command: "nccl-stacks sql TRACE \"SELECT * FROM slice WHERE name = '[memory]'\"",
+        share: |t| all(t.memory_events),
+        basis: Basis::Trace,
+        flag: Some("profile_memory"),
+        turn_on: Some("profile_memory=True"),
+        although: "nothing was allocated or freed while it was recorded",
+        ..PLAIN
+    },
+    Question {
+        name: "counters",
+        question: "Counters of the processor",
+        key: "performance_events",
+        unit: "operators with counters",
+        command: "nccl-stacks sql TRACE 'SELECT * FROM args'",
+        share: |t| all(t.counters),
+        basis: Basis::Trace,
+        turn_on: Some("experimental_config=_ExperimentalConfig(performance_events=[\"cycles\", \"instructions\"])"),
+        overhead: Some(percent("performance counters", 5, 15)),
+        ..PLAIN
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::nccl::described::FLAGS;
+
+    /// A question that cannot be asked has something to say about that, whatever was on.
+    #[test]
+    fn every_question_has_a_name_and_a_hint() {
+        let names: BTreeSet<&str> = QUESTIONS.iter().map(|question| question.name).collect();
+        assert_eq!(names.len(), QUESTIONS.len());
+        for question in QUESTIONS {
+            let Question { name, question, key, flag, turn_on, although, .. } = *question;
+            assert!(!name.is_empty() && !question.is_empty() && !key.is_empty(), "{name}");
+            assert!(turn_on.is_some_and(|hint| !hint.is_empty()), "{name}");
+            assert!(flag.is_none_or(|flag| FLAGS.contains(&flag) && !although.is_empty()), "{name}");
+        }
+    }
+
+    /// The figures of the guide.
+    #[test]
+    fn overheads_are_those_of_the_guide() {
+        let of = |name: &str| {
+            let question = QUESTIONS.iter().find(|question| question.name == name).unwrap();
+            question.overhead.map(|overhead| (overhead.from_percent, overhead.to_percent))
+        };
+        let all = ["shape", "module", "concrete-inputs", "counters", "memory"].map(of);
+        assert_eq!(all, [Some((2, 5)), Some((1, 2)), Some((10, 50)), Some((5, 15)), None]);
+        assert_eq!((OVERHEAD_BASIC.to_percent, OVERHEAD_ALL.to_percent), (3, 60));
+    }
+}

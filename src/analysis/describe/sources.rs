@@ -1,0 +1,363 @@
+//! What NCCL's own records have, and what they can answer: by source, how many files, ranks and operations there are, and which times and
+//! other facts the operations come with.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::answers::Possible;
+use super::questions::{HANG_ON, Share};
+use crate::operation::{Operation, Source, State};
+use crate::records::{Records, Remark};
+
+/// What a source has.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct SourceRow {
+    /// Its name.
+    pub source: &'static str,
+    /// What a sentence calls it.
+    #[serde(skip)]
+    pub title: &'static str,
+    /// The versions of its format that the files name.
+    pub versions: Vec<String>,
+    /// How many files.
+    pub files: u64,
+    /// How many bytes of decompressed text these have.
+    pub bytes: u64,
+    /// How many operations it recorded.
+    pub operations: u64,
+    /// How many of them are looked at: of logs with a line per call the last of each rank and communicator.
+    pub looked_at: u64,
+    /// The ranks that it has something of: of the job, or within their communicator where only that is known.
+    pub ranks: Vec<u32>,
+    /// How many of these say when they were enqueued.
+    pub enqueued: u64,
+    /// How many are collectives, and no sends and receives, which have no common start.
+    pub collectives: u64,
+    /// How many of these say when they were enqueued.
+    pub comparable: u64,
+    /// How many say when they started.
+    pub started: u64,
+    /// How many say when they ended.
+    pub ended: u64,
+    /// How many say how long they took.
+    pub timed: u64,
+    /// How many have a size.
+    pub sized: u64,
+    /// How many have a number within their group.
+    pub numbered: u64,
+    /// How many say how far they got.
+    pub stated: u64,
+    /// How many have a call path.
+    pub call_paths: u64,
+    /// How many name their algorithm or protocol.
+    pub algorithms: u64,
+    /// How many operations of proxy threads there are, and how many steps of these.
+    pub proxy_operations: u64,
+    /// How many steps these have.
+    pub proxy_steps: u64,
+    /// How many steps a flow extractor planned.
+    pub flow_steps: u64,
+    /// How many ranks were counted as such, by RAS or a log.
+    pub counted_ranks: u64,
+    /// How much of the files was left out.
+    pub skipped: u64,
+    /// How much of them was wrong and understood nevertheless.
+    pub repaired: u64,
+}
+
+/// An answer about records.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct RecordAnswer {
+    /// The name of the question.
+    pub name: &'static str,
+    /// The question, in a few words.
+    pub question: &'static str,
+    /// Whether it can be asked.
+    pub possible: Possible,
+    /// What it needs.
+    pub key: &'static str,
+    /// How many of `unit` have that, in the source that has most of it: several sources may have recorded the same operations.
+    pub have: u64,
+    /// How many that source has.
+    pub of: u64,
+    /// Operations, steps, counts of ranks.
+    pub unit: &'static str,
+    /// The name of that source; `None` if none has it.
+    pub by: Option<&'static str>,
+    /// All sources that have it.
+    pub sources: Vec<&'static str>,
+    /// What has to be recorded for it.
+    pub turn_on: Option<&'static str>,
+    /// What answers it.
+    pub command: &'static str,
+}
+
+/// NCCL's own records, and what they can answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct RecordsDescription {
+    /// A row for each source.
+    pub sources: Vec<SourceRow>,
+    /// How many communicators they name.
+    pub communicators: u64,
+    /// Files that are no records.
+    pub other_files: u64,
+    /// What is wrong with the files and what else a reader should know, a line each, every line once.
+    pub remarks: Vec<String>,
+    /// The answers of all questions.
+    pub answers: Vec<RecordAnswer>,
+}
+
+/// A question about records.
+struct Question {
+    name: &'static str,
+    question: &'static str,
+    key: &'static str,
+    unit: &'static str,
+    command: &'static str,
+    share: fn(&SourceRow) -> Share,
+    /// Whether it takes the records of several ranks.
+    of_several: bool,
+    turn_on: &'static str,
+}
+
+const fn share(have: u64, of: u64) -> Share {
+    Share { have, of }
+}
+
+const QUESTIONS: &[Question] = &[
+    Question {
+        name: "hang",
+        question: "Whether the job hangs, and on which ranks",
+        key: "how far operations got, or counts of each rank",
+        unit: "operations",
+        command: "nccl-stacks hang FILES",
+        share: |row| match row.source {
+            // A flow extractor plans, and runs nothing.
+            "flow" => share(0, 0),
+            "ras" => share(row.counted_ranks, row.counted_ranks),
+            _ if row.operations == 0 => share(row.counted_ranks, row.counted_ranks),
+            _ => share(row.stated.max(row.numbered).max(row.enqueued), row.looked_at),
+        },
+        of_several: true,
+        turn_on: HANG_ON,
+    },
+    Question {
+        name: "late",
+        question: "Who enters NCCL late",
+        key: "when collectives were enqueued, of several ranks",
+        unit: "collectives",
+        command: "nccl-stacks ranks FILES",
+        share: |row| share(row.comparable, row.collectives),
+        of_several: true,
+        turn_on: "Megatrace, or nccl-stacks record",
+    },
+    Question {
+        name: "time",
+        question: "How long operations took",
+        key: "start and end, or a time of execution",
+        unit: "operations",
+        command: "nccl-stacks records FILES",
+        share: |row| share(row.timed, row.looked_at),
+        of_several: false,
+        turn_on: "NCCL Inspector, a profiler plugin, or nccl-stacks record with its kernel channels; TORCH_NCCL_ENABLE_TIMING=1 for the flight recorder",
+    },
+    Question {
+        name: "size",
+        question: "Sizes and bandwidths",
+        key: "the size of operations",
+        unit: "operations",
+        command: "nccl-stacks records FILES",
+        share: |row| share(row.sized, row.looked_at),
+        of_several: false,
+        turn_on: "nccl-stacks record, or NCCL Inspector",
+    },
+    Question {
+        name: "algorithm",
+        question: "Which algorithm and protocol",
+        key: "algorithm and protocol of operations",
+        unit: "operations",
+        command: "nccl-stacks records FILES --format table",
+        share: |row| share(row.algorithms, row.looked_at),
+        of_several: false,
+        turn_on: "nccl-stacks record with the plugin's events, NCCL Inspector (verbose), or NCCL_DEBUG_SUBSYS=TUNING",
+    },
+    Question {
+        name: "proxies",
+        question: "What the proxy threads waited for",
+        key: "steps of proxy operations",
+        unit: "steps",
+        command: "nccl-stacks records FILES --format table",
+        share: |row| share(row.proxy_steps, row.proxy_steps),
+        of_several: false,
+        turn_on: "nccl-stacks record --events coll,p2p,proxy-ops,proxy-steps, or NCCL's example profiler plugin",
+    },
+    Question {
+        name: "call-path",
+        question: "From which code",
+        key: "a call path of operations",
+        unit: "operations",
+        command: "nccl-stacks hang FILES, or beside a trace: nccl-stacks TRACE --records FILES",
+        share: |row| share(row.call_paths, row.looked_at),
+        of_several: false,
+        turn_on: "the flight recorder, or a trace of the same job: --records joins them",
+    },
+    Question {
+        name: "join",
+        question: "Which kernel of a trace it was",
+        key: "numbers or times of operations",
+        unit: "operations",
+        command: "nccl-stacks TRACE --records FILES",
+        share: |row| match row.source {
+            "flow" | "ras" => share(0, 0),
+            _ => share(row.numbered.max(row.enqueued).max(row.started), row.looked_at),
+        },
+        of_several: false,
+        turn_on: "nccl-stacks record, beside torch.profiler",
+    },
+    Question {
+        name: "plan",
+        question: "Which data goes where, as planned",
+        key: "the flow extractor's steps",
+        unit: "planned steps",
+        command: "nccl-stacks records FILES",
+        share: |row| share(row.flow_steps, row.flow_steps),
+        of_several: false,
+        turn_on: "the flow extractor",
+    },
+];
+
+/// Describes records. Of logs with a line per call only some may have been kept; the counts are of all.
+pub fn describe(records: &Records) -> RecordsDescription {
+    let mut rows: BTreeMap<Source, (SourceRow, BTreeSet<u32>)> = BTreeMap::new();
+    let mut description =
+        RecordsDescription { communicators: records.communicators.len() as u64, ..RecordsDescription::default() };
+    for file in &records.files {
+        description.remarks.extend(file.damage_lines().chain(file.notes.iter().cloned()));
+        let Some(source) = file.source else {
+            description.other_files += 1;
+            continue;
+        };
+        let (row, _) = rows.entry(source).or_default();
+        row.files += 1;
+        row.bytes += file.bytes;
+        row.versions.extend(file.version.clone());
+        row.skipped = row.skipped.saturating_add(Remark::sum(&file.skipped));
+        row.repaired = row.repaired.saturating_add(Remark::sum(&file.repaired));
+    }
+    let of_files = |position: u32| records.files.get(position as usize).and_then(|file| file.source);
+    for operation in &records.operations {
+        let (row, ranks) = rows.entry(operation.source).or_default();
+        row.add(operation);
+        ranks.extend(operation.rank.map(|rank| rank.0).or(operation.place));
+    }
+    for call in &records.calls {
+        let (row, ranks) = rows.entry(call.source).or_default();
+        row.operations += call.count;
+        ranks.extend(call.rank.map(|rank| rank.0).or(call.place));
+    }
+    for status in &records.rank_status {
+        let (row, ranks) = rows.entry(status.source).or_default();
+        row.counted_ranks += u64::from(!status.counts.is_empty() || status.last_enqueued.is_some());
+        ranks.extend(status.rank.map(|rank| rank.0).or(status.place));
+    }
+    // A proxy thread that works for another process has no operation here.
+    let only = rows.keys().next().copied().filter(|_| rows.len() == 1);
+    let of_proxy = |at: usize| {
+        let operation = records.proxy_ops.get(at)?.operation;
+        operation.and_then(|at| records.operations.get(at)).map(|of| of.source).or(only)
+    };
+    for source in (0..records.proxy_ops.len()).filter_map(of_proxy) {
+        rows.entry(source).or_default().0.proxy_operations += 1;
+    }
+    for source in records.proxy_steps.iter().filter_map(|step| of_proxy(step.proxy_op)) {
+        rows.entry(source).or_default().0.proxy_steps += 1;
+    }
+    for step in &records.flow_steps {
+        if let Some((row, ranks)) = of_files(step.file).and_then(|source| rows.get_mut(&source)) {
+            row.flow_steps += u64::from(!step.is_aggregate);
+            ranks.insert(step.rank);
+        }
+    }
+    description.sources = rows.into_iter().map(|(source, (row, ranks))| row.finished(source, ranks)).collect();
+    description.answers = QUESTIONS.iter().map(|question| question.answer(&description.sources)).collect();
+    description.remarks.sort();
+    description.remarks.dedup();
+    description
+}
+
+impl SourceRow {
+    fn add(&mut self, operation: &Operation) {
+        self.looked_at += 1;
+        self.enqueued += u64::from(operation.enqueued.is_some());
+        let is_pair = matches!(operation.collective.as_deref(), Some("send" | "recv" | "sendrecv"));
+        self.collectives += u64::from(!is_pair);
+        self.comparable += u64::from(operation.enqueued.is_some() && !is_pair);
+        self.started += u64::from(operation.start.is_some());
+        self.ended += u64::from(operation.end.is_some());
+        self.timed += u64::from(operation.took().is_some());
+        self.sized += u64::from(operation.bytes.is_some());
+        self.numbered += u64::from(operation.sequence.is_some());
+        self.stated += u64::from(operation.state != State::Unknown);
+        self.call_paths += u64::from(operation.recorded_path.is_some());
+        self.algorithms += u64::from(operation.algorithm.is_some() || operation.protocol.is_some());
+    }
+
+    fn finished(mut self, source: Source, ranks: BTreeSet<u32>) -> Self {
+        (self.source, self.title) = (source.name(), source.title());
+        // Where calls are not counted apart, they are the operations.
+        self.operations = self.operations.max(self.looked_at);
+        self.ranks = ranks.into_iter().collect();
+        self.versions.sort();
+        self.versions.dedup();
+        self
+    }
+}
+
+impl Question {
+    fn answer(&self, sources: &[SourceRow]) -> RecordAnswer {
+        let shares = || sources.iter().map(|row| (row, (self.share)(row)));
+        let ratio = |share: &Share| share.have as f64 / share.of.max(1) as f64;
+        let order = |a: &Share, b: &Share| ratio(a).total_cmp(&ratio(b)).then(a.of.cmp(&b.of));
+        let best = shares().max_by(|(_, a), (_, b)| order(a, b));
+        let Some((best, Share { have, of })) = best else { return self.none() };
+        let is_alone = self.of_several && best.ranks.len() < 2;
+        // One answer of RAS shows who has enqueued less, and not whether that moves.
+        let is_one_answer = self.name == "hang" && best.source == Source::Ras.name() && best.files < 2;
+        let possible = match () {
+            () if have == 0 => Possible::No,
+            () if is_alone || is_one_answer || have < of => Possible::Partly,
+            () => Possible::Yes,
+        };
+        let turn_on = match possible {
+            Possible::Yes => None,
+            _ if is_one_answer => Some("a second answer of RAS, a minute later"),
+            _ if is_alone && have > 0 => Some("the records of the other ranks, too"),
+            _ => Some(self.turn_on),
+        };
+        // RAS has no operations, and counts them by rank.
+        let unit =
+            if self.unit == "operations" && best.operations == 0 && of > 0 { "counts of ranks" } else { self.unit };
+        let having = shares().filter(|(_, share)| share.have > 0).map(|(row, _)| row.source);
+        RecordAnswer {
+            possible,
+            have,
+            of,
+            unit,
+            by: Some(best.source).filter(|_| have > 0),
+            sources: having.collect(),
+            turn_on,
+            ..self.none()
+        }
+    }
+
+    /// The answer where there is no record.
+    fn none(&self) -> RecordAnswer {
+        let Question { name, question, key, unit, command, turn_on, .. } = *self;
+        let (possible, turn_on, sources) = (Possible::No, Some(turn_on), Vec::new());
+        RecordAnswer { name, question, possible, key, have: 0, of: 0, unit, by: None, sources, turn_on, command }
+    }
+}

@@ -1,0 +1,82 @@
+//! The steps of a trace: slices that users would choose as windows, by the names that [`crate::nccl::steps`] knows.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+
+use crate::nccl::category::CategoryKind;
+use crate::nccl::frames::fold;
+use crate::nccl::steps::{ANNOTATION, priority};
+use crate::store::Store;
+use crate::store::slices::UNFINISHED;
+use crate::store::strings::StringId;
+use crate::time::Ns;
+
+/// Steps of one name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct StepCount {
+    /// Their name, without numbers at its end.
+    pub name: String,
+    /// How many.
+    pub count: u64,
+}
+
+/// The lowest priority of a slice that certainly is a step; what is lower is any annotation of a user.
+const STEP: u8 = 1;
+
+/// The steps, and the annotations among which they are looked for.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Steps {
+    /// By name, the most frequent first. Only those of the highest priority: functions that run a step are around the steps that the profiler marks.
+    pub(super) of: Vec<StepCount>,
+    /// When steps run: sorted, and apart from each other.
+    spans: Vec<(Ns, Ns)>,
+    /// How many annotations there are that are not libraries' own.
+    pub(super) annotations: u64,
+}
+
+impl Steps {
+    pub(super) fn of(store: &Store) -> Self {
+        let annotation = store.strings.find(ANNOTATION);
+        let mut known: HashMap<(StringId, bool), Option<u8>> = HashMap::new();
+        let (mut annotations, mut found, mut best) = (0, Vec::new(), STEP);
+        for slice in store.slices.ids() {
+            if !matches!(store.category_kind(slice), CategoryKind::Cpu | CategoryKind::Frame) {
+                continue;
+            }
+            let is_annotation = Some(store.slices.category(slice)) == annotation;
+            let name = (store.slices.name(slice), is_annotation);
+            let of = *known.entry(name).or_insert_with(|| priority(store.slice_name(slice), is_annotation));
+            let Some(of) = of else { continue };
+            annotations += u64::from(is_annotation);
+            if of < best {
+                best = of;
+                found.clear();
+            }
+            if of == best {
+                found.push(slice);
+            }
+        }
+        let mut names: BTreeMap<String, u64> = BTreeMap::new();
+        let mut spans: Vec<(Ns, Ns)> = Vec::new();
+        for slice in found {
+            *names.entry(fold(store.slice_name(slice)).into_owned()).or_default() += 1;
+            let (start, dur) = (store.slices.ts(slice), store.slices.dur(slice));
+            let end = if dur == UNFINISHED { store.span.end } else { start + dur };
+            match spans.last_mut() {
+                Some(last) if start <= last.1 => last.1 = last.1.max(end),
+                _ => spans.push((start, end)),
+            }
+        }
+        let mut of: Vec<StepCount> = names.into_iter().map(|(name, count)| StepCount { name, count }).collect();
+        of.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
+        Steps { of, spans, annotations }
+    }
+
+    /// Whether a time is in a step.
+    pub(super) fn contain(&self, at: Ns) -> bool {
+        let after = self.spans.partition_point(|(start, _)| *start <= at);
+        after.checked_sub(1).is_some_and(|before| at < self.spans[before].1)
+    }
+}

@@ -1,0 +1,51 @@
+//! The arguments of `nccl-stacks describe`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::shared::Reading;
+use super::words::HangFormat;
+
+const EXAMPLES: &str = "\
+Examples:
+  What a trace is, what it can answer, and what to turn on for the rest:
+    nccl-stacks describe trace.json.gz
+  The same of a trace of a replayed graph, with the trace of its capture:
+    nccl-stacks describe trace.json.gz --capture-trace capture.json.gz
+  NCCL's own records of a job, of whatever recorder:
+    nccl-stacks describe dumps/
+  For a check that every rank was recorded with shapes:
+    nccl-stacks describe traces/ --json --output described.json";
+
+/// What files are and what they can answer.
+#[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
+#[command(next_help_heading = "Show")]
+pub(crate) struct Describe {
+    /// Traces, NCCL's own records, folders or archives of either; `-` for standard input
+    ///
+    /// Traces are described one after the other. The records of an argument are described together.
+    #[arg(required = true, value_name = "TRACE", help_heading = "Arguments")]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// A trace of the capture of CUDA graphs that the trace replays, as in the main job. Repeatable
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    pub(crate) capture_trace: Vec<PathBuf>,
+
+    /// Form of the answer: text or json
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = HangFormat::Text, hide_possible_values = true)]
+    pub(crate) format: HangFormat,
+
+    /// Short for --format json
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+
+    /// Write the answer to this file instead of standard output: whole, or not at all
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// How to read the files.
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}

@@ -1,0 +1,163 @@
+//! `nccl-stacks describe`: what files are, what they can answer, and what to turn on for the rest.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use nccl_stacks::analysis::describe::{TraceDescription, describe, has_replays, sources};
+use nccl_stacks::attribution::capture::Captures;
+use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::load::{Loaded, load_each};
+use nccl_stacks::records::Keep;
+use nccl_stacks::report::Screen;
+use nccl_stacks::report::describe::{DescribeForm, Described, Unread, write};
+
+use super::args::Describe;
+use super::failure::Failure;
+use super::output::Output;
+use super::recorded::Alone;
+use super::stop::Stop;
+use super::terminal::say;
+use super::{captures, notes, opening, progress, recorded, traces};
+
+/// Of a log with a line per call so many of each rank and communicator are kept; the counts are of all.
+const KEPT: usize = 64;
+
+pub(super) fn run(args: &Describe) -> Result<(), Stop> {
+    let form = if args.json { DescribeForm::Json } else { args.format.into() };
+    // A name that leads nowhere is a mistake in the command, and ends it before anything is read.
+    let mut inputs = Vec::new();
+    for argument in &args.files {
+        inputs.push(Inputs::of(argument)?);
+    }
+    let read: Vec<&Path> =
+        inputs.iter().flat_map(Inputs::all).chain(&args.capture_trace).map(PathBuf::as_path).collect();
+    let output = Output::open(args.output.as_deref(), &read)?;
+    let each = |input: &Inputs| input.traces.len() + usize::from(!input.records.is_empty());
+    let mut found = Found { are_several: inputs.iter().map(each).sum::<usize>() > 1, ..Found::default() };
+    for input in &inputs {
+        input.traces.iter().try_for_each(|file| found.add(file, args, trace))?;
+        if !input.records.is_empty() {
+            found.add(&input.argument, args, |_, args| records(input, args))?;
+        }
+    }
+    let Found { described, unread, failure, .. } = found;
+    if let (true, Some(failure)) = (described.is_empty(), failure) {
+        return Err(failure.into());
+    }
+    let screen = Screen { width: output.width(), verbose: args.reading.verbose, ..Screen::default() };
+    let mut bytes = Vec::new();
+    let name = traces::in_order(&args.files);
+    write(&described, &unread, form, &name, &screen, &mut bytes).map_err(|source| Failure::Form { source })?;
+    output.finish(&bytes)?;
+    if let Some(path) = &args.output {
+        notes::answer_written(path, bytes.len() as u64);
+    }
+    Ok(())
+}
+
+/// The files that an argument means.
+struct Inputs {
+    argument: PathBuf,
+    traces: Vec<PathBuf>,
+    records: Vec<PathBuf>,
+}
+
+impl Inputs {
+    fn of(argument: &PathBuf) -> Result<Self, Stop> {
+        let (traces, mut records) = recorded::distinguish(std::slice::from_ref(argument), Alone::Allowed)?;
+        let (archives, traces): (Vec<PathBuf>, Vec<PathBuf>) =
+            traces.into_iter().partition(|file| recorded::has_records(file));
+        records.extend(archives);
+        Ok(Inputs { argument: argument.clone(), traces, records })
+    }
+
+    fn all(&self) -> impl Iterator<Item = &PathBuf> {
+        self.traces.iter().chain(&self.records)
+    }
+}
+
+/// The descriptions so far, and what could not be read.
+#[derive(Default)]
+struct Found {
+    described: Vec<Described>,
+    unread: Vec<Unread>,
+    /// The first reason.
+    failure: Option<Failure>,
+    /// Whether there are several inputs.
+    are_several: bool,
+}
+
+impl Found {
+    /// Adds what a file has. One that cannot be read is left out with a line, unless all are like that.
+    fn add(
+        &mut self,
+        file: &Path,
+        args: &Describe,
+        read: impl FnOnce(&Path, &Describe) -> Result<Vec<Described>, Stop>,
+    ) -> Result<(), Stop> {
+        match read(file, args) {
+            Ok(described) => self.described.extend(described),
+            Err(Stop::Failed(failure @ (Failure::Library(_) | Failure::NoRecords { .. }))) if !args.reading.strict => {
+                // That of the only input is the message at the end.
+                if self.are_several {
+                    say(&format!("Left out: {failure}"));
+                }
+                self.unread.push(Unread::new(file.display().to_string(), failure.to_string()));
+                self.failure.get_or_insert(failure);
+            }
+            Err(stop) => return Err(stop),
+        }
+        Ok(())
+    }
+}
+
+fn records(input: &Inputs, args: &Describe) -> Result<Vec<Described>, Stop> {
+    let records = recorded::read_silently(&input.records, Keep::Last(KEPT), &args.reading)?;
+    let name = input.argument.display().to_string();
+    Ok(vec![Described::records(name, sources::describe(&records))])
+}
+
+/// The traces of a file, one after the other, so that one is in memory at a time.
+fn trace(file: &Path, args: &Describe) -> Result<Vec<Described>, Stop> {
+    let options = opening::options(&args.reading, ArgsWanted::DESCRIBED);
+    let (mut found, mut stop) = (Vec::new(), None);
+    // Both the reader's thread and what reads captures use the screen.
+    let bar = Mutex::new(progress::Bar::new());
+    let on_screen = || bar.lock().unwrap_or_else(PoisonError::into_inner);
+    let loaded = load_each(
+        opening::input(file, &args.reading)?,
+        options,
+        |progress| on_screen().show(progress),
+        |loaded| {
+            on_screen().clear();
+            match one(&loaded, file, args) {
+                Ok(description) => {
+                    found.push(Described::trace(loaded.name, description));
+                    ControlFlow::Continue(())
+                }
+                Err(error) => {
+                    stop = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        },
+    );
+    on_screen().clear();
+    if let Some(stop) = stop {
+        return Err(stop);
+    }
+    notes::findings(&loaded?.findings);
+    Ok(found)
+}
+
+fn one(loaded: &Loaded, file: &Path, args: &Describe) -> Result<TraceDescription, Stop> {
+    opening::check_strict(&args.reading, loaded)?;
+    let store = &loaded.store;
+    let captures = if args.capture_trace.is_empty() && !has_replays(store) {
+        Captures::new(false)
+    } else {
+        captures::read(&args.capture_trace, file, opening::options(&args.reading, ArgsWanted::All), false)?
+    };
+    Ok(describe(store, captures))
+}

@@ -1,0 +1,118 @@
+//! What tells how a trace was recorded: argument keys of operators that profilers write only if they are asked to, fields of the header, and
+//! how versions are numbered.
+//!
+//! The keys are those of PyTorch's profiler (`torch/csrc/autograd/profiler_kineto.cpp`, `torch/csrc/profiler/util.cpp`), which XSigma's
+//! profiler writes too. The fields of the header are those of Kineto's `output_json.cpp` and of `torch/profiler/profiler.py`.
+
+/// The dimensions of each input of an operator.
+pub const INPUT_DIMS: &str = "Input Dims";
+
+/// The same as Kineto of 2021 wrote it.
+pub const INPUT_DIMS_2021: &str = "Input dims";
+
+/// The strides of each input: its layout in memory.
+pub const INPUT_STRIDES: &str = "Input Strides";
+
+/// The values of inputs that are no tensors, as text.
+pub const CONCRETE_INPUTS: &str = "Concrete Inputs";
+
+/// The modules around an operator, as text; of TorchScript only.
+pub const MODULE_HIERARCHY: &str = "Module Hierarchy";
+
+/// The Python functions around an operator, as text; of TorchScript, and of traces before Python functions were slices.
+pub const CALL_STACK: &str = "Call stack";
+
+/// Counters of the processor that `performance_events` adds to operators: PyTorch's names (`torch/csrc/profiler/perf.cpp`), and those of
+/// XSigma's guide.
+pub const COUNTERS: &[&str] = &[
+    "cycles",
+    "instructions",
+    "pagefaults",
+    "backend-stall-cycles",
+    "frontend-stall-cycles",
+    "cache_references",
+    "cache_misses",
+    "cache-references",
+    "cache-misses",
+    "branch_misses",
+    "branch-misses",
+];
+
+/// All of these keys.
+pub const PRESENT: &[&str] = &[
+    CONCRETE_INPUTS,
+    INPUT_STRIDES,
+    INPUT_DIMS,
+    INPUT_DIMS_2021,
+    MODULE_HIERARCHY,
+    CALL_STACK,
+    COUNTERS[0],
+    COUNTERS[1],
+    COUNTERS[2],
+    COUNTERS[3],
+    COUNTERS[4],
+    COUNTERS[5],
+    COUNTERS[6],
+    COUNTERS[7],
+    COUNTERS[8],
+    COUNTERS[9],
+    COUNTERS[10],
+];
+
+/// The beginning of the name of a frame that is the call of a module.
+pub const MODULE_FRAME: &str = "nn.Module: ";
+
+/// The name of the instants that the allocator of PyTorch writes.
+pub const MEMORY_EVENT: &str = "[memory]";
+
+/// The category of ranges of libraries in an export of Nsight Systems.
+pub const NVTX: &str = "nvtx";
+
+/// Categories of operators of a CPU: today's, and that of 2021.
+pub const OPERATORS: &[&str] = &["cpu_op", "operator"];
+
+/// Fields of Kineto's header that say what the profiler was asked to record. A field that is not there was not asked for, or the writer
+/// is older than the field.
+pub const FLAGS: &[&str] = &["with_stack", "record_shapes", "with_modules", "profile_memory", "with_flops"];
+
+/// Fields of the header with the version of PyTorch, in lower case.
+pub const TORCH_VERSION: &[&str] = &["torch_version", "pytorch_version", "torch.version", "pytorch version"];
+
+/// Whether a slice's category is that of operators. Case does not matter, as in [`super::category`].
+pub fn is_operator(category: &str) -> bool {
+    OPERATORS.iter().any(|known| category.eq_ignore_ascii_case(known))
+}
+
+/// A version of CUDA from its number: `12090` is 12.9 (`CUDART_VERSION`). `None` if it is no such number.
+pub fn cuda_version(number: &str) -> Option<String> {
+    let number: u32 = number.parse().ok().filter(|number| *number >= 1000)?;
+    Some(format!("{}.{}", number / 1000, number % 1000 / 10))
+}
+
+/// A version of HIP from its number: `60443483` is 6.4.43483 (`HIP_VERSION`). `None` if it is no such number.
+pub fn hip_version(number: &str) -> Option<String> {
+    let number: u32 = number.parse().ok().filter(|number| *number >= 10_000_000)?;
+    Some(format!("{}.{}.{}", number / 10_000_000, number / 100_000 % 100, number % 100_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_numbers_in_headers() {
+        assert_eq!(cuda_version("12090").as_deref(), Some("12.9"));
+        assert_eq!(cuda_version("13000").as_deref(), Some("13.0"));
+        assert_eq!(cuda_version("12.4"), None);
+        assert_eq!(hip_version("60443483").as_deref(), Some("6.4.43483"));
+        assert_eq!(hip_version("71326183").as_deref(), Some("7.13.26183"));
+        assert_eq!(hip_version("22"), None);
+    }
+
+    #[test]
+    fn every_key_is_looked_for() {
+        assert!(COUNTERS.iter().all(|key| PRESENT.contains(key)));
+        assert_eq!(PRESENT.len(), 6 + COUNTERS.len());
+        assert!(is_operator("cpu_op") && is_operator("Operator") && !is_operator("user_annotation"));
+    }
+}

@@ -1,0 +1,117 @@
+//! The sentences about a file: what wrote it, why something cannot be asked, and what to turn on.
+
+use crate::analysis::describe::sources::RecordAnswer;
+use crate::analysis::describe::{Answer, Possible, TraceDescription, Writer};
+use crate::report::format::count;
+
+/// What wrote a trace, in a few words.
+pub(super) fn writer(writer: Writer) -> &'static str {
+    match writer {
+        Writer::Kineto => "Trace of PyTorch's profiler (Kineto's JSON)",
+        Writer::KinetoEvents => {
+            "Events of PyTorch's profiler without Kineto's header: a file of 2021, or rewritten by a script"
+        }
+        Writer::Xplane => "Trace of XSigma's XPlane exporter",
+        Writer::NsightSystems => "SQLite export of Nsight Systems",
+        Writer::Perfetto => "Trace in Perfetto's protobuf, not of PyTorch's profiler",
+        Writer::Chrome => "Trace in Chrome's JSON, not of PyTorch's profiler",
+    }
+}
+
+/// Whether what PyTorch's profiler or Nsight Systems can record is missing in a trace of theirs.
+pub(super) fn is_profile(writer: Writer) -> bool {
+    !matches!(writer, Writer::Perfetto | Writer::Chrome | Writer::Xplane)
+}
+
+/// A word for whether a question can be asked.
+pub(super) fn possible(possible: Possible) -> &'static str {
+    match possible {
+        Possible::Yes => "yes",
+        Possible::Partly => "partly",
+        Possible::No => "no",
+        _ => "-",
+    }
+}
+
+/// `97.3 % of 4,718 operators`. Nearly all is not written as all, and next to nothing not as nothing.
+pub(super) fn share(have: u64, of: u64, unit: &str) -> String {
+    match (have, of) {
+        (_, 0) => format!("no {unit}"),
+        (1, 1) => counted(1, unit),
+        (0, _) => format!("0 of {}", counted(of, unit)),
+        (have, of) if have == of => format!("all {}", counted(of, unit)),
+        (have, of) => {
+            let tenths = (have as f64 * 1000.0 / of as f64).floor().clamp(1.0, 999.0);
+            format!("{:.1} % of {} {unit}", tenths / 10.0, count(of))
+        }
+    }
+}
+
+/// Words of which there may be one.
+const PLURALS: &[&str] =
+    &["kernels", "operators", "collectives", "annotations", "events", "operations", "steps", "counts", "captures"];
+
+/// `4,718 operators of the backward pass`, `1 operator of the backward pass`
+pub(super) fn counted(n: u64, unit: &str) -> String {
+    let noun = PLURALS.iter().filter_map(|word| Some((unit.find(word)?, word))).min();
+    match noun {
+        Some((_, word)) if n == 1 => format!("1 {}", unit.replacen(word, word.trim_end_matches('s'), 1)),
+        _ => format!("{} {unit}", count(n)),
+    }
+}
+
+/// What to do about a question, and why it cannot be asked of all; empty if there is nothing to say.
+pub(super) fn hint(answer: &Answer) -> String {
+    if matches!(answer.possible, Possible::Yes | Possible::NothingToAsk) {
+        return String::new();
+    }
+    let why = match answer.lacking.is_empty() {
+        true => answer.although.unwrap_or_default().to_owned(),
+        false => reasons(answer),
+    };
+    let mut parts = Vec::new();
+    match answer.was_on {
+        Some(flag) if !why.is_empty() => parts.push(format!("{flag} was on, but {why}")),
+        _ if !why.is_empty() => parts.push(why),
+        _ => {}
+    }
+    if !answer.turn_on.is_empty() {
+        parts.push(format!("next time: {}", answer.turn_on.join("; ")));
+    }
+    parts.join("; ")
+}
+
+/// `545 are replayed by a graph, 12 were launched before the trace began, 3 outside of any nn.Module`
+fn reasons(answer: &Answer) -> String {
+    let words = answer.lacking.iter().map(|(name, n)| {
+        let phrase = match *name {
+            "replayed" => "replayed by a graph",
+            "before" => "launched before the trace began",
+            "unlaunched" => "tied to no call of the trace",
+            "backward" => "launched in the backward pass",
+            _ => answer.although.unwrap_or("launched otherwise"),
+        };
+        format!("{} {phrase}", count(*n))
+    });
+    let words: Vec<String> = words.collect();
+    format!("{} {}", if answer.have > 0 { "the others are:" } else { "they are:" }, words.join(", "))
+}
+
+/// What to record for a question about records.
+pub(super) fn record_hint(answer: &RecordAnswer) -> String {
+    answer.turn_on.map_or(String::new(), |turn_on| format!("needs: {turn_on}"))
+}
+
+/// What the trace has nothing of, as a list: `no collectives; no kernels that graphs replay`.
+pub(super) fn nothing_to_ask(trace: &TraceDescription) -> String {
+    let mut parts: Vec<(String, Vec<&str>)> = Vec::new();
+    for answer in trace.answers.iter().filter(|answer| answer.possible == Possible::NothingToAsk) {
+        let why = if answer.of > 0 { "the job has one rank".to_owned() } else { format!("no {}", answer.unit) };
+        match parts.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, questions)) => questions.push(answer.question),
+            None => parts.push((why, vec![answer.question])),
+        }
+    }
+    let part = |(why, questions): (String, Vec<&str>)| format!("{} ({why})", questions.join(", "));
+    parts.into_iter().map(part).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,371 @@
+//! What `describe` says of files: hand-worked values of small traces, an independent walk over the JSON of real ones, the hints where
+//! something is missing, and what it does with files that cannot be read.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_json::Value;
+use support::program::{run, scratch, stderr, stdout, testdata, trace_of};
+
+/// The descriptions of some files, as JSON.
+fn described(args: &[&str]) -> Value {
+    let output = run(&[&["describe", "--quiet", "--json"], args].concat());
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
+    serde_json::from_str(&stdout(&output)).unwrap()
+}
+
+fn trace(path: &str) -> Value {
+    described(&[path])["files"][0]["trace"].clone()
+}
+
+/// The answer of a question: whether it can be asked, and of how many of how many.
+fn answer(of: &Value, name: &str) -> (String, u64, u64) {
+    let answer = question(of, name);
+    let number = |key: &str| answer[key].as_u64().unwrap();
+    (answer["possible"].as_str().unwrap().to_owned(), number("have"), number("of"))
+}
+
+fn question<'a>(of: &'a Value, name: &str) -> &'a Value {
+    let mut answers = of["answers"].as_array().unwrap().iter();
+    answers.find(|answer| answer["name"] == name).unwrap_or_else(|| panic!("no question {name}"))
+}
+
+fn turn_on(of: &Value, name: &str) -> Vec<String> {
+    serde_json::from_value(question(of, name)["turn_on"].clone()).unwrap()
+}
+
+fn is(possible: &str, have: u64, of: u64) -> (String, u64, u64) {
+    (possible.to_owned(), have, of)
+}
+
+/// The numbers of `testdata/README.md`.
+#[test]
+fn small_traces_have_their_hand_worked_shares() {
+    let server = trace(&testdata("sglang_decode.json.gz"));
+    assert_eq!(
+        (&server["writer"], &server["rank"]["rank"], &server["world_size"]),
+        (&"kineto".into(), &0.into(), &4.into())
+    );
+    assert_eq!(server["steps"], serde_json::json!([{"name": "ProfilerStep#", "count": 4}]));
+    // Two replays of a graph with 60 kernels, of which 9 are collectives.
+    assert_eq!(
+        (&server["collectives"], &server["replayed"], &server["graph_launches"]),
+        (&36.into(), &120.into(), &2.into())
+    );
+    assert_eq!(answer(&server, "size"), is("partly", 18, 36));
+    assert_eq!(answer(&server, "graph-capture"), is("no", 0, 120));
+    assert_eq!(answer(&server, "ranks"), is("yes", 36, 36));
+    let lacking = &question(&server, "module")["lacking"];
+    assert_eq!(lacking, &serde_json::json!({"replayed": 120}));
+
+    // Five collectives and three other kernels. Capture 1 has the call paths of the four kernels of its graph, capture 4 that of a node.
+    let replay = trace(&testdata("replay/trace.json"));
+    assert_eq!((&replay["kernels"], &replay["collectives"], &replay["replayed"]), (&8.into(), &5.into(), &8.into()));
+    assert_eq!(answer(&replay, "graph-capture"), is("partly", 5, 8));
+
+    // Two operators for each of four nodes; the pairs of two nodes are clear.
+    let pass = trace(&testdata("forward_backward.json"));
+    assert_eq!(answer(&pass, "forward-backward"), is("partly", 4, 8));
+    assert_eq!(answer(&pass, "backward-stack"), is("partly", 2, 4));
+    assert_eq!(answer(&pass, "exposed"), is("no", 0, 5));
+
+    // One launched before the recording, two of a graph, and one send that nothing recorded have no size.
+    let costs = trace(&testdata("costs.json"));
+    assert_eq!(answer(&costs, "size"), is("partly", 9, 13));
+    assert_eq!(question(&costs, "size")["lacking"], serde_json::json!({"before": 1, "others": 1, "replayed": 2}));
+    assert_eq!(answer(&costs, "exposed"), is("yes", 13, 13));
+}
+
+/// Keys that are there with an empty list or null count as there; those within a value, or in the name, do not.
+#[test]
+fn keys_count_if_they_are_there() {
+    let (_folder, path) = trace_of(&[
+        r#""ph":"X","name":"a","cat":"cpu_op","pid":1,"tid":1,"ts":0,"dur":9,"args":{"Input Dims":[],"Concrete Inputs":null}"#,
+        r#""ph":"X","name":"Input Strides","cat":"cpu_op","pid":1,"tid":1,"ts":10,"dur":9,"args":{"kwargs":"\"Input Dims\""}"#,
+        r#""ph":"X","name":"c","cat":"Operator","pid":1,"tid":1,"ts":20,"dur":9,"args":{"Input dims":[[2]],"cycles":7}"#,
+        r#""ph":"X","name":"d","cat":"user_annotation","pid":1,"tid":1,"ts":30,"dur":9,"args":{"Input Dims":[[1]]}"#,
+        r#""ph":"i","s":"t","name":"[memory]","cat":"cpu_instant_event","pid":1,"tid":1,"ts":31,"args":{"Bytes":4}"#,
+    ]);
+    let of = trace(&path);
+    assert_eq!(answer(&of, "shape"), is("partly", 2, 3));
+    assert_eq!(answer(&of, "layout"), is("no", 0, 3));
+    assert_eq!(answer(&of, "concrete-inputs"), is("partly", 1, 3));
+    assert_eq!(answer(&of, "counters"), is("yes", 1, 1));
+    assert_eq!(answer(&of, "memory"), is("yes", 1, 1));
+    assert_eq!(answer(&of, "annotations"), is("yes", 1, 1));
+    // Shapes were recorded, so that they are not advised.
+    assert_eq!((turn_on(&of, "shape"), question(&of, "layout")["was_on"].as_str()), (vec![], Some("record_shapes")));
+    assert_eq!(turn_on(&of, "launch"), ["activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"]);
+}
+
+/// A flag that is 0 is off, an empty name is none, and numbers of versions are read as their vendors write them.
+#[test]
+fn headers_are_read_as_they_are() {
+    let header = r#"{"schemaVersion": 1, "torch_version": "2.9.1", "with_stack": 0, "record_shapes": 1, "cuda_runtime_version": 12090,
+        "hip_driver_version": "60443483", "host_name": "node7", "trace_id": "",
+        "deviceProperties": [{"name": "A"}, {"name": ""}, {"name": "A"}],
+        "distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 8, "nccl_version": "2.28.9",
+            "pg_config": [{"pg_name": "0", "pg_desc": "default_pg", "pg_size": 8}, {"pg_name": "1", "pg_desc": "undefined"}]},
+        "traceEvents": [{"ph":"X","name":"aten::mm","cat":"cpu_op","pid":1,"tid":1,"ts":0,"dur":5,"args":{}}]}"#;
+    let (_folder, path) = scratch("header.json", header.as_bytes());
+    let of = trace(&path);
+    let versions = of["versions"].as_array().unwrap().iter();
+    let versions: Vec<String> =
+        versions.map(|v| format!("{} {}", v["of"].as_str().unwrap(), v["version"].as_str().unwrap())).collect();
+    let want = ["PyTorch 2.9.1", "CUDA runtime 12.9", "HIP driver 6.4.43483", "NCCL 2.28.9", "Kineto schema 1"];
+    assert_eq!(versions, want);
+    assert_eq!(of["flags"], serde_json::json!(["record_shapes"]));
+    assert_eq!(
+        (&of["host"], &of["trace_id"], &of["rank"]),
+        (&"node7".into(), &Value::Null, &serde_json::json!({"rank": 3, "from": "header"}))
+    );
+    assert_eq!(of["gpus"], serde_json::json!([{"name": "A", "count": 2}, {"name": null, "count": 1}]));
+    let second = serde_json::json!({"name": "1", "description": null, "size": null});
+    assert_eq!((of["groups"].as_array().unwrap().len(), &of["groups"][1]), (2, &second));
+    // With the flag on, shapes are not advised again; stacks are.
+    assert_eq!((question(&of, "shape")["was_on"].as_str(), turn_on(&of, "shape").len()), (Some("record_shapes"), 0));
+    assert_eq!(turn_on(&of, "python-stack")[1], "with_stack=True");
+}
+
+#[test]
+fn writers_are_known_by_what_is_in_the_file() {
+    let slice = |more: &str| format!(r#"{{"ph":"X","name":"a","pid":1,"tid":1,"ts":0,"dur":5{more}}}"#);
+    for (text, writer) in [
+        (format!(r#"{{"traceEvents":[{}],"displayTimeUnit":"ns"}}"#, slice("")), "xplane"),
+        (format!(r#"{{"traceEvents":[{}],"displayTimeUnit":"ns","schemaVersion":1}}"#, slice("")), "kineto"),
+        (format!(r#"{{"traceEvents":[{}]}}"#, slice(r#","cat":"cpu_op""#)), "kineto-events"),
+        (format!("[{}]", slice(r#","cat":"io""#)), "chrome"),
+    ] {
+        let (_folder, path) = scratch("writer.json", text.as_bytes());
+        assert_eq!(trace(&path)["writer"], writer, "{text}");
+    }
+    let Some(shared) = support::shared() else { return };
+    let real = |name: &str| shared.join(name).to_str().unwrap().to_owned();
+    assert_eq!(trace(&real("traces/tokio__small.pftrace"))["writer"], "perfetto");
+    let report = described(&[&real("records/nsys/mfu_2gpu_before.sqlite.gz")]);
+    assert_eq!(
+        (report["files"].as_array().unwrap().len(), &report["files"][0]["trace"]["writer"]),
+        (2, &"nsight-systems".into())
+    );
+    assert!(turn_on(&report["files"][0]["trace"], "steps")[0].contains("nvtx"));
+    let merged = trace(&real("traces/HPCTrainingExamples__rccl_only_merged.json.gz"));
+    assert_eq!((&merged["ranks"], answer(&merged, "exposed")), (&serde_json::json!([0, 1, 2, 3]), is("no", 0, 84)));
+}
+
+/// What a trace is, counted by walking through its JSON.
+#[derive(Default)]
+struct Walk {
+    slices: BTreeMap<Option<String>, u64>,
+    operators: u64,
+    keys: BTreeMap<&'static str, u64>,
+    kernels: u64,
+    launched: u64,
+    replayed: u64,
+    memory: u64,
+    sized: u64,
+    steps: u64,
+}
+
+fn walk(path: &Path) -> Walk {
+    let text = support::read_text(path);
+    let whole: Value = serde_json::from_str(&text).unwrap();
+    let events = whole["traceEvents"].as_array().unwrap();
+    let mut walk = Walk::default();
+    let is_call = |event: &Value| matches!(event["cat"].as_str(), Some("cuda_runtime" | "cuda_driver"));
+    let correlation = |event: &Value| event["args"]["correlation"].as_i64();
+    let calls: BTreeSet<i64> = events.iter().filter(|e| is_call(e)).filter_map(correlation).collect();
+    let is_graph = |event: &&Value| event["name"].as_str().is_some_and(|name| name.ends_with("GraphLaunch"));
+    let graphs: BTreeSet<i64> = events.iter().filter(|e| is_call(e)).filter(is_graph).filter_map(correlation).collect();
+    for event in events.iter().filter(|event| matches!(event["ph"].as_str(), Some("X" | "i"))) {
+        let category = event["cat"].as_str();
+        *walk.slices.entry(category.map(str::to_owned)).or_default() += 1;
+        walk.memory += u64::from(event["name"] == "[memory]");
+        walk.steps += u64::from(event["name"].as_str().is_some_and(|name| {
+            category == Some("user_annotation") && (name.starts_with("ProfilerStep#") || name.starts_with("step["))
+        }));
+        match category {
+            Some("cpu_op") => {
+                walk.operators += 1;
+                for key in ["Input Dims", "Input Strides", "Concrete Inputs"] {
+                    *walk.keys.entry(key).or_default() += u64::from(event["args"].get(key).is_some());
+                }
+            }
+            Some("kernel") => {
+                walk.kernels += 1;
+                let id = correlation(event).unwrap();
+                walk.launched += u64::from(calls.contains(&id));
+                walk.replayed += u64::from(graphs.contains(&id));
+                let has = |key: &str| event["args"].get(key).is_some();
+                walk.sized +=
+                    u64::from(["In msg nelems", "Out msg nelems", "dtype", "Group size"].iter().all(|key| has(key)));
+            }
+            _ => {}
+        }
+    }
+    walk
+}
+
+#[test]
+fn shares_of_real_traces_are_those_of_an_independent_walk() {
+    let Some(shared) = support::shared() else { return };
+    for name in [
+        "lora-dev-script__sglang_tp4_A_mixed_rank0",
+        "TraceLens__mi300_ddp_resnet_rank0",
+        "HTA__nccl_data_a100",
+        "TraceLens__mi_vllm_graph_execution",
+    ] {
+        let path = shared.join("traces").join(format!("{name}.json.gz"));
+        let (of, walk) = (trace(path.to_str().unwrap()), walk(&path));
+        let slices = of["slices"].as_array().unwrap().iter();
+        let slices: BTreeMap<Option<String>, u64> =
+            slices.map(|of| (of["category"].as_str().map(str::to_owned), of["count"].as_u64().unwrap())).collect();
+        assert_eq!(slices, walk.slices, "{name}");
+        let share = |question: &str| {
+            let (_, have, of) = answer(&of, question);
+            (have, of)
+        };
+        for (question, key) in
+            [("shape", "Input Dims"), ("layout", "Input Strides"), ("concrete-inputs", "Concrete Inputs")]
+        {
+            assert_eq!(share(question), (walk.keys[key], walk.operators), "{name}: {key}");
+        }
+        assert_eq!(share("launch"), (walk.launched, walk.kernels), "{name}");
+        assert_eq!(share("graph-capture").1, walk.replayed, "{name}");
+        assert_eq!(share("memory").0, walk.memory, "{name}");
+        // Only a kernel's own arguments are walked here; a record above the launch counts as well.
+        assert!(share("size").0 >= walk.sized, "{name}");
+        assert!(share("size").0 > 0 || walk.sized == 0, "{name}");
+        let steps: u64 = of["steps"].as_array().unwrap().iter().map(|step| step["count"].as_u64().unwrap()).sum();
+        assert!(walk.steps == 0 || steps == walk.steps, "{name}: {steps} and {}", walk.steps);
+    }
+}
+
+/// What each of these lacks is what its recording left out.
+#[test]
+fn traces_with_something_missing_get_the_right_hint() {
+    let Some(shared) = support::shared() else { return };
+    let real = |name: &str| trace(shared.join("traces").join(name).to_str().unwrap());
+
+    let shapes = real("HTA__nccl_data_a100.json.gz");
+    assert_eq!(answer(&shapes, "shape"), is("no", 0, 14_346));
+    assert_eq!(turn_on(&shapes, "shape"), ["record_shapes=True"]);
+    assert_eq!(turn_on(&shapes, "python-stack"), ["with_stack=True"]);
+    assert_eq!(question(&shapes, "shape")["overhead"]["to_percent"], 5);
+
+    let gpu = real("TraceLens__mi210_gpu_only.json.gz");
+    assert_eq!(gpu["missing"][0]["category"], "cpu_op");
+    assert_eq!(turn_on(&gpu, "operator"), ["ProfilerActivity.CPU among the activities"]);
+    // The header says that shapes were asked for: there were no operators to have them.
+    assert_eq!(turn_on(&gpu, "shape"), ["ProfilerActivity.CPU among the activities"]);
+    assert_eq!(answer(&gpu, "launch"), is("yes", 562, 562));
+
+    let graph = real("TraceLens__mi_vllm_graph_execution.json.gz");
+    assert_eq!(answer(&graph, "graph-capture"), is("no", 0, 421));
+    assert!(turn_on(&graph, "graph-capture")[0].contains("--capture-trace"));
+    assert_eq!(question(&graph, "memory")["was_on"], "profile_memory");
+    assert!(turn_on(&graph, "memory").is_empty() && turn_on(&graph, "module").is_empty());
+    let capture = shared.join("traces/TraceLens__mi_vllm_capture.json.gz");
+    let execution = shared.join("traces/TraceLens__mi_vllm_graph_execution.json.gz");
+    let both = described(&[execution.to_str().unwrap(), "--capture-trace", capture.to_str().unwrap()]);
+    let (_, captured, replayed) = answer(&both["files"][0]["trace"], "graph-capture");
+    assert!(captured > 0 && replayed == 421, "{captured} of {replayed}");
+
+    // All of these are replayed: no version of PyTorch would have recorded them.
+    let replayed = real("lora-dev-script__sglang_tp4_F_decode_lora_rank0.json.gz");
+    assert_eq!(answer(&replayed, "size"), is("no", 0, 490));
+    assert_eq!(question(&replayed, "size")["lacking"], serde_json::json!({"replayed": 490}));
+    assert!(matches!(&turn_on(&replayed, "size")[..], [only] if only.contains("--records")));
+
+    let old = real("kineto__resnet50_2021_bare_array.json.gz");
+    assert_eq!(old["writer"], "kineto-events");
+    assert_eq!(answer(&old, "shape"), is("yes", 42_438, 42_438));
+    assert_eq!(turn_on(&old, "python-stack"), ["with_stack=True"]);
+    assert_eq!(
+        (question(&old, "layout")["was_on"].as_str(), turn_on(&old, "layout").len()),
+        (Some("record_shapes"), 0)
+    );
+
+    let other = real("HTA__mtia_inference.json.gz");
+    assert!(turn_on(&other, "launch").is_empty() && question(&other, "launch")["although"].is_string());
+}
+
+#[test]
+fn records_say_which_source_has_what() {
+    let hang = described(&[&testdata("records/hang")])["files"][0]["records"].clone();
+    let source = &hang["sources"][0];
+    assert_eq!(
+        (&source["source"], &source["files"], source["ranks"].as_array().unwrap().len()),
+        (&"flight-recorder".into(), &4.into(), 4)
+    );
+    assert_eq!(answer(&hang, "hang"), is("yes", 15, 15));
+    assert_eq!(answer(&hang, "time"), is("no", 0, 15));
+    assert!(question(&hang, "time")["turn_on"].as_str().unwrap().contains("TORCH_NCCL_ENABLE_TIMING=1"));
+
+    // Of a folder both: the traces first, then the records beside them.
+    let job = described(&[&testdata("records/job")]);
+    let files = job["files"].as_array().unwrap();
+    let kinds: Vec<bool> = files.iter().map(|file| file["trace"].is_object()).collect();
+    assert_eq!(kinds, [true, true, false]);
+    assert_eq!(question(&files[2]["records"], "proxies")["by"], "plugin-dump");
+
+    let Some(shared) = support::shared() else { return };
+    let real =
+        |name: &str| described(&[shared.join("records").join(name).to_str().unwrap()])["files"][0]["records"].clone();
+    let ras = real("nccl_ras");
+    assert_eq!(answer(&ras, "hang"), is("partly", 4, 4));
+    assert!(question(&ras, "hang")["turn_on"].as_str().unwrap().contains("a second answer"));
+    let dumps = real("flight_recorder/gpu_error_1st_16ranks.tar.gz");
+    assert_eq!((dumps["sources"][0]["files"].as_u64(), answer(&dumps, "hang")), (Some(16), is("yes", 289, 289)));
+    // Sends and receives between pairs of ranks have no common start.
+    let pairs = real("nccl_example_plugin/p2p_4ranks_nccl2.28.json");
+    assert_eq!(answer(&pairs, "late"), is("no", 0, 0));
+    let flows = real("flows/cases.tar.gz");
+    assert_eq!(answer(&flows, "plan").0, "yes");
+    let log = real("megatrace/rank2_slow_8ranks_generation2.tar.gz");
+    assert_eq!(log["sources"][0]["operations"], 114_097);
+    assert_eq!(answer(&log, "late").0, "yes");
+}
+
+#[test]
+fn files_that_cannot_be_read_are_named() {
+    let (_folder, bad) = scratch("other.json", b"{\"rocprofiler-sdk-tool\": []}");
+    let output = run(&["describe", &bad]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("other.json: this is another tool's JSON"), "{}", stderr(&output));
+    assert_eq!(stderr(&output).matches("other.json").count(), 1, "{}", stderr(&output));
+    let costs = testdata("costs.json");
+    let output = run(&["describe", &bad, &costs, "--json"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stderr(&output).contains("Left out: ") && stderr(&output).contains("other.json"), "{}", stderr(&output));
+    let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!((answer["files"].as_array().unwrap().len(), &answer["unread"][0]["name"]), (1, &bad.as_str().into()));
+    assert_eq!(run(&["describe", &bad, &costs, "--strict"]).status.code(), Some(1));
+    // Of a folder, too, in whatever order.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::copy(&bad, folder.path().join("a.json")).unwrap();
+    std::fs::copy(&costs, folder.path().join("b.json")).unwrap();
+    let output = run(&["describe", "--quiet", folder.path().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stderr(&output).contains("Left out: ") && stderr(&output).contains("a.json"), "{}", stderr(&output));
+    assert!(stdout(&output).contains("b.json"), "{}", stdout(&output));
+    let missing = run(&["describe", &costs, "no_such_trace.json"]);
+    assert_eq!((missing.status.code(), stdout(&missing).as_str()), (Some(1), ""));
+    assert!(stderr(&missing).contains("there is no such file"), "{}", stderr(&missing));
+}
+
+/// The first screen: facts, what can be asked, what cannot, and what to turn on.
+#[test]
+fn the_text_fits_a_screen() {
+    let output = run(&["describe", "--quiet", &testdata("sglang_decode.json.gz")]);
+    let text = stdout(&output);
+    assert!(text.lines().count() <= 45, "{} lines", text.lines().count());
+    assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+    let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} is not in\n{text}"));
+    assert!(place("\n yes ") < place("\n partly ") && place("\n partly ") < place("\n no "));
+    assert!(place("next time: profile_memory=True") > place("Memory over time"));
+    assert!(text.contains("not measured here"));
+}
