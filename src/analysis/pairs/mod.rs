@@ -18,7 +18,7 @@ use serde::Serialize;
 use super::cost::Order;
 use super::losses::Losses;
 use crate::id::SliceId;
-use crate::nccl::frames::UserCode;
+use crate::nccl::frames::{UserCode, is_node_of};
 use crate::store::Store;
 use crate::time::Ns;
 
@@ -46,12 +46,14 @@ pub struct PairReport {
     pub pairing: Pairing,
     /// Where the kernels of the window were launched. The parts add up to the whole.
     pub kernels: Launchers,
-    /// How many modules there are, those included that a limit left out.
-    pub modules_found: usize,
+    /// What the forward operators of all pairs cost.
+    pub forward: Side,
+    /// What all nodes with a number cost.
+    pub backward: Side,
+    /// What all nodes without one cost.
+    pub unnumbered: Side,
     /// What the backward pass of each module costs.
     pub modules: Vec<Module>,
-    /// How many groups there are, those included that a limit left out.
-    pub groups_found: usize,
     /// The nodes of the backward pass by module, forward operator and name. They add up to the modules.
     pub groups: Vec<Group>,
     /// What is wrong with the traces.
@@ -72,6 +74,9 @@ pub struct Pairing {
     pub orphans: u64,
     /// The pairs in which PyTorch derives the node's name from the operator's.
     pub named_alike: u64,
+    /// How long the kernels of the nodes of the other pairs ran.
+    #[serde(rename = "named_otherwise_ns")]
+    pub named_otherwise: Ns,
     /// The profiler's flows from the forward pass to these nodes, and those that arrive at no node.
     pub flows: u64,
     /// The nodes at which a flow arrives.
@@ -249,6 +254,8 @@ pub struct Group {
     pub module: String,
     /// The operator of the forward pass.
     pub operator: Option<String>,
+    /// Whether the node is named after the operator; `None` without one.
+    pub named_alike: Option<bool>,
     /// The innermost function of the user's own code that called it.
     pub headline: Option<String>,
     /// The node of the backward pass.
@@ -394,6 +401,7 @@ impl PairReport {
         }
         let group = |((module, operator, headline, node, tie), (forward, backward)): (Key, (Side, Side))| Group {
             module,
+            named_alike: operator.as_ref().map(|operator| is_node_of(&node, operator)),
             operator,
             headline,
             node,
@@ -406,8 +414,16 @@ impl PairReport {
         for group in &self.groups {
             let module = modules.entry(&group.module).or_default();
             module.forward.add(group.forward);
-            let side = if group.tie.is_numbered() { &mut module.backward } else { &mut module.unnumbered };
+            self.forward.add(group.forward);
+            let (side, whole) = match group.tie.is_numbered() {
+                true => (&mut module.backward, &mut self.backward),
+                false => (&mut module.unnumbered, &mut self.unnumbered),
+            };
             side.add(group.backward);
+            whole.add(group.backward);
+            if group.named_alike == Some(false) {
+                self.pairing.named_otherwise += group.backward.load.whole_time();
+            }
         }
         let module = |(name, of): (&str, Module)| Module {
             module: name.to_owned(),
@@ -415,13 +431,12 @@ impl PairReport {
             ..of
         };
         self.modules = modules.into_iter().map(module).collect();
-        (self.groups_found, self.modules_found) = (self.groups.len(), self.modules.len());
-        self.arrange(Order::GpuTime, None);
+        self.arrange(Order::GpuTime);
     }
 
     /// Orders modules and groups by the number of their nodes, the GPU time of these with all collectives, the exposed time of the collectives or
-    /// the mean GPU time of a node, and keeps the first so many of each.
-    pub fn arrange(&mut self, order: Order, limit: Option<usize>) {
+    /// the mean GPU time of a node.
+    pub fn arrange(&mut self, order: Order) {
         let by = |nodes: u64, load: Load| match order {
             Order::Count => nodes as f64,
             Order::GpuTime => load.whole_time().as_f64(),
@@ -432,8 +447,5 @@ impl PairReport {
         self.modules.sort_by(|a, b| of_module(b).total_cmp(&of_module(a)));
         let of_group = |group: &Group| by(group.backward.operators, group.backward.load);
         self.groups.sort_by(|a, b| of_group(b).total_cmp(&of_group(a)));
-        let limit = limit.unwrap_or(usize::MAX);
-        self.modules.truncate(limit);
-        self.groups.truncate(limit);
     }
 }

@@ -175,8 +175,7 @@ impl<'a> Named<'a> {
         let path = self.climber.caller(&mut self.tree, operator).path;
         let (module, headline) = path.map_or((None, None), |path| self.of_path(path));
         let module = module.or_else(|| self.metadata.module(operator).map(|module| self.folded(module)));
-        let code = |stack: &str| stack.split(';').find(|frame| self.options.user_code.has(frame)).map(str::to_owned);
-        let headline = headline.or_else(|| self.metadata.call_stack(operator).and_then(code));
+        let headline = headline.or_else(|| self.headline(self.metadata.call_stack(operator)?));
         (module.unwrap_or_else(|| NOT_RECORDED.to_owned()), headline)
     }
 
@@ -190,6 +189,15 @@ impl<'a> Named<'a> {
         let headline = frames.iter().rev().find(|frame| self.options.user_code.has(frame)).cloned();
         self.known.insert(path, (module.clone(), headline.clone()));
         (module, headline)
+    }
+
+    /// The headline of a call stack in an argument. PyTorch writes files and lines, the innermost first; XSigma writes functions alone, the innermost
+    /// last.
+    fn headline(&self, stack: &str) -> Option<String> {
+        let mut frames = stack.split(';').map(str::trim).filter(|frame| !frame.is_empty());
+        let has_files = frames.clone().any(|frame| frames::location(frame).is_some());
+        let found = if has_files { frames.find(|frame| self.options.user_code.has(frame)) } else { frames.last() };
+        found.map(str::to_owned)
     }
 
     /// The modules of a hierarchy as they are shown.
@@ -218,6 +226,7 @@ impl<'a> Named<'a> {
                 return Group {
                     module,
                     operator: None,
+                    named_alike: None,
                     headline: None,
                     node: name,
                     tie: Tie::Orphan,
@@ -230,7 +239,7 @@ impl<'a> Named<'a> {
             let side = || self.side(operator, costs.forward.get(&operator).copied());
             let forward = if is_first { side() } else { Side::default() };
             let operator = Some(self.store.slice_name(operator).to_owned());
-            Group { module, operator, headline, node: name, tie: Tie::Pair, forward, backward }
+            Group { module, operator, named_alike: None, headline, node: name, tie: Tie::Pair, forward, backward }
         };
         paired.iter().map(&mut group).collect()
     }
@@ -245,6 +254,15 @@ impl<'a> Named<'a> {
         };
         let node = frames::node(self.store.slice_name(slice)).to_owned();
         let backward = self.side(slice, costs.unnumbered.get(&slice).copied());
-        Group { module, operator: None, headline: None, node, tie, forward: Side::default(), backward }
+        Group {
+            module,
+            operator: None,
+            named_alike: None,
+            headline: None,
+            node,
+            tie,
+            forward: Side::default(),
+            backward,
+        }
     }
 }
