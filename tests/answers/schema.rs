@@ -29,6 +29,7 @@ const MAPS: &[&str] = &[
     "unmeasured_kernels",
     "channels",
     "not_compared",
+    "findings",
 ];
 
 fn read(name: &str) -> Value {
@@ -93,8 +94,8 @@ fn answers_with_records_fit() {
 
 #[test]
 fn answers_on_all_small_traces_fit() {
-    let (stacks, kernels) = (validator("stacks"), validator("kernels"));
-    let (mut answers, mut tables) = (0, 0);
+    let (stacks, kernels, pairs) = (validator("stacks"), validator("kernels"), validator("pairs"));
+    let (mut answers, mut tables, mut paired) = (0, 0, 0);
     for trace in small_traces() {
         for flags in [
             &[][..],
@@ -119,7 +120,14 @@ fn answers_on_all_small_traces_fit() {
                 tables += 1;
             }
         }
+        let args = ["pairs", trace.as_str(), "--limit", "2", "--quiet"];
+        if let Some(answer) = answer(&args) {
+            assert_fits(&pairs, &answer, &args);
+            paired += 1;
+        }
     }
+    // Few have a backward pass.
+    assert_eq!(paired, 4);
     // Two traces have no collective: begin_end_async, and the capture, which has no kernels at all.
     assert_eq!((answers, tables), (50 * 8, 50 * 3));
 }
@@ -328,12 +336,14 @@ fn what_differs_in_one_field_does_not_fit() {
     let replay = testdata("replay/trace.json");
     let (ranks, records) = (testdata("ranks"), testdata("records/pair"));
     let dumps = testdata("records/hang");
+    let metadata = testdata("metadata_pytorch.json");
     // A later run, without rank 3.
     let (_folder, later) = written(&Job { missing: vec![3], steps: 2, layers: 2, ..Job::default() });
     for (name, args) in [
         ("stacks", &[costs.as_str(), "--sort", "gpu", "--limit", "2"][..]),
         ("stacks", &[&replay, "--limit", "1"]),
         ("kernels", &["kernels", &costs, "--limit", "1"]),
+        ("pairs", &["pairs", &metadata, "--quiet"]),
         ("diff", &["diff", &costs, &replay]),
         ("ranks", &["ranks", &ranks, "--quiet"]),
         ("ranks-diff", &["diff", &ranks, &later, "--ranks", "--quiet"]),
@@ -375,7 +385,7 @@ fn objects<'a>(schema: &'a Value, path: &str, found: &mut Vec<(String, &'a Value
 
 #[test]
 fn schemas_describe_every_field_and_leave_none_open() {
-    for name in ["stacks", "kernels", "diff", "hang", "ranks", "ranks-diff", "ranks-entries", "records"] {
+    for name in ["stacks", "kernels", "pairs", "diff", "hang", "ranks", "ranks-diff", "ranks-entries", "records"] {
         let schema = read(name);
         assert!(jsonschema::meta::is_valid(&schema), "{name}");
         let mut found = Vec::new();

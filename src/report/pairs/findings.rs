@@ -53,6 +53,11 @@ pub(super) fn lines(report: &PairReport, verbose: bool) -> Vec<String> {
         };
         lines.extend(finding.examples.iter().take(examples).map(|of| format!("          e.g. {}", example(of))));
     }
+    let unused = report.pairing.unused_numbers;
+    if unused > 0 {
+        let line = "numbers of the forward pass have no node here: no gradient was needed, or it is computed outside of the window";
+        lines.push(format!("{:>8}  {line}", count(unused)));
+    }
     lines
 }
 
