@@ -127,7 +127,7 @@ fn answers_on_all_small_traces_fit() {
         }
     }
     // Few have a backward pass.
-    assert_eq!(paired, 4);
+    assert_eq!(paired, 5);
     // Two traces have no collective: begin_end_async, and the capture, which has no kernels at all.
     assert_eq!((answers, tables), (50 * 8, 50 * 3));
 }

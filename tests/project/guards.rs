@@ -498,9 +498,11 @@ fn fields_and_columns_are_documented() {
     let entries: serde_json::Value = serde_json::from_str(&screen(&entries)).unwrap();
     let hang = ["hang", "testdata/records/hang", "--json", "--quiet"].map(str::to_owned);
     let hang: serde_json::Value = serde_json::from_str(&screen(&hang)).unwrap();
+    let pairs = ["pairs", "testdata/metadata_pytorch.json", "--format", "json", "--quiet"].map(str::to_owned);
+    let pairs: serde_json::Value = serde_json::from_str(&screen(&pairs)).unwrap();
     let of_stacks = [keys(&answer), keys(&answer["stacks"][0])].concat();
     let of_ranks = [keys(&ranks), keys(&ranks["ranks"][0]), keys(&entries)].concat();
-    let fields = [of_stacks, of_ranks, keys(&hang), keys(&hang["hung"][0])].concat();
+    let fields = [of_stacks, of_ranks, keys(&hang), keys(&hang["hung"][0]), keys(&pairs)].concat();
     let columns = |table: &str| -> Vec<String> {
         let query = format!("SELECT name FROM pragma_table_info('{table}')");
         let lines = screen(&["sql".to_owned(), trace.clone(), query, "--quiet".to_owned()]);

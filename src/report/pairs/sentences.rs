@@ -89,9 +89,15 @@ fn collectives(report: &PairReport) -> Option<String> {
             duration(load.exposed)
         )
     });
+    let others = [(report.kernels.forward, "in forward operators"), (report.kernels.elsewhere, "elsewhere")];
+    let others = others.into_iter().filter(|(load, _)| load.collectives > 0);
+    let others: Vec<String> = others
+        .map(|(load, place)| format!("{} for {} {place}", count(load.collectives), duration(load.collective_time)))
+        .collect();
+    let others = if others.is_empty() { String::new() } else { format!(" Others: {}.", others.join(", ")) };
     Some(format!(
         "Collectives in it: {} for {}, exposed for {} ({}); {} in nodes with a number, {} in nodes without one, which count at the module of the last \
-         node before.{most}",
+         node before.{most}{others}",
         count(all.collectives),
         duration(all.collective_time),
         duration(all.exposed),
