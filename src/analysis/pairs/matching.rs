@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use foldhash::fast::FixedState;
 
 use super::nodes::{Node, Nodes, Process, process};
-use super::{Example, Finding, Operator, Pairing, Problem};
+use super::{Example, Operator, Pairing, Problem};
 use crate::id::{SliceId, ThreadId};
 use crate::nccl::frames::{FORWARD_BACKWARD, is_node_of, node as node_name};
 use crate::store::Store;
@@ -259,7 +259,7 @@ impl<'a> Matcher<'a> {
     }
 
     fn note(&mut self, problem: Problem, example: impl FnOnce() -> Example) {
-        let finding = self.pairing.findings.entry(problem).or_insert_with(Finding::default);
+        let finding = self.pairing.findings.entry(problem).or_default();
         finding.count += 1;
         if finding.examples.len() < EXAMPLES {
             finding.examples.push(example());

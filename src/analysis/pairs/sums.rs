@@ -196,7 +196,7 @@ impl<'a> Named<'a> {
     fn headline(&self, stack: &str) -> Option<String> {
         let mut frames = stack.split(';').map(str::trim).filter(|frame| !frame.is_empty());
         let has_files = frames.clone().any(|frame| frames::location(frame).is_some());
-        let found = if has_files { frames.find(|frame| self.options.user_code.has(frame)) } else { frames.last() };
+        let found = if has_files { frames.find(|frame| self.options.user_code.has(frame)) } else { frames.next_back() };
         found.map(str::to_owned)
     }
 
