@@ -8,7 +8,7 @@ use nccl_stacks::nccl::frames::UserCode;
 use nccl_stacks::report::Screen;
 use nccl_stacks::report::pairs::write;
 
-use super::args::{Climbing, Pairs, Switch};
+use super::args::{Climbing, GroupArgs, Pairs};
 use super::failure::Failure;
 use super::output::Output;
 use super::question::{Answered, Answers, Prepared, Question, Reduce};
@@ -26,13 +26,7 @@ pub(super) fn run(args: &Pairs) -> Result<(), Stop> {
     let files = traces::expand(&args.traces)?;
     let others: Vec<&Path> = args.family_file.iter().chain(&files).map(PathBuf::as_path).collect();
     let output = Output::open(args.output.as_deref(), &others)?;
-    let climbing = Climbing {
-        forward_stacks: Switch::Off,
-        stack_depth: None,
-        user_code: args.user_code.clone(),
-        exact_names: args.exact_names,
-        no_exact_names: args.no_exact_names,
-    };
+    let climbing = Climbing::of_groups(GroupArgs::default(), args.exact_names);
     let options = PairOptions { exact_names: args.exact_names, user_code: UserCode::new(args.user_code.clone()) };
     let question = Question {
         wanted,

@@ -142,6 +142,8 @@ pub enum EventsOf {
     Any,
     /// The records of collectives, and the kernels of NCCL and RCCL that Kineto has copied a record to.
     Collectives,
+    /// The same, and all operators and annotations of a CPU.
+    Operators,
 }
 
 /// Whether the keys of a [`KeySet`] are kept of an event.
@@ -174,19 +176,20 @@ impl KeySet {
         match (self.of, kind) {
             (EventsOf::Any, _) => Keep::Keys,
             // Their names say what they are, if not with the first letter, then soon.
-            (EventsOf::Collectives, CategoryKind::Kernel)
+            (EventsOf::Operators, CategoryKind::Cpu) => Keep::Keys,
+            (EventsOf::Collectives | EventsOf::Operators, CategoryKind::Kernel)
                 if name[..name.len().min(NAME_START)].windows(3).any(|part| part == b"ccl") =>
             {
                 Keep::IfMarked
             }
             (EventsOf::Collectives, CategoryKind::Cpu) if name == args::COLLECTIVE_RECORD.as_bytes() => Keep::Keys,
-            (EventsOf::Collectives, _) => Keep::Nothing,
+            (EventsOf::Collectives | EventsOf::Operators, _) => Keep::Nothing,
         }
     }
 
     /// The key that tells kernels with a copied record from others.
     pub fn marker(&self) -> Option<&'static str> {
-        (self.of == EventsOf::Collectives).then_some(args::COLLECTIVE)
+        (self.of != EventsOf::Any).then_some(args::COLLECTIVE)
     }
 
     /// Whether arguments that are nothing but numbers may have such keys: which collective it is, is text.

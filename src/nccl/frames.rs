@@ -37,6 +37,11 @@ pub fn fold(name: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// A level of a hierarchy of modules without the number of a layer: `*` for the `12` of `model.layers.12.mlp`.
+pub fn fold_level(name: &str) -> &str {
+    if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()) { "*" } else { name }
+}
+
 /// Packages that are nobody's model: Python functions in them are library code. Kineto writes paths without the folder on `sys.path`
 /// that holds them.
 const LIBRARIES: &[&str] = &[

@@ -289,8 +289,8 @@ fn walk(path: &Path, kernels: bool) -> Walk {
         found.nodes += 1;
         let before = by_number.get(&(pid.as_str(), node.number)).map_or(&[][..], Vec::as_slice);
         // Operators that are recomputed run on the thread of the nodes.
-        let main = before.iter().filter(|of| of.ts < node.ts && (of.tid != node.tid || *pid == "1074"));
-        let Some(maker) = main.last() else { continue };
+        let mut main = before.iter().filter(|of| of.ts < node.ts && (of.tid != node.tid || *pid == "1074"));
+        let Some(maker) = main.next_back() else { continue };
         found.paired += 1;
         makers.push(maker);
         let arrives = |event: &&&Value| {

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::cost::Order;
+pub use super::groups::NOT_RECORDED;
 use super::losses::Losses;
 use crate::id::SliceId;
 use crate::nccl::frames::{UserCode, is_node_of};
@@ -23,9 +24,6 @@ use crate::store::Store;
 use crate::time::Ns;
 
 pub use sums::pairs;
-
-/// What a module is called where nothing says which it is.
-pub const NOT_RECORDED: &str = "(not recorded)";
 
 /// What is asked of pairs.
 #[derive(Debug, Clone, Default)]

@@ -15,7 +15,7 @@ use crate::attribution::launches::{Launched, Launches, WindowOn};
 use crate::attribution::selection::{Wanted, collectives};
 use crate::id::{PathId, SliceId};
 use crate::metadata::Operators;
-use crate::nccl::frames::{self, fold};
+use crate::nccl::frames::{self, fold_level};
 use crate::store::Store;
 use crate::time::{Ns, Window};
 
@@ -205,7 +205,7 @@ impl<'a> Named<'a> {
         if self.options.exact_names {
             return hierarchy.to_owned();
         }
-        hierarchy.split('.').map(fold).collect::<Vec<_>>().join(".")
+        hierarchy.split('.').map(fold_level).collect::<Vec<_>>().join(".")
     }
 
     fn side(&self, slice: SliceId, load: Option<Load>) -> Side {

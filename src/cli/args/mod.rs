@@ -21,7 +21,7 @@ pub(crate) use pairs::Pairs;
 pub(crate) use ranks::{RankOf, Ranks};
 pub(crate) use record::{EventKind, Record};
 pub(crate) use records::Records;
-pub(crate) use shared::{Climbing, Reading, Selection, Span, Start};
+pub(crate) use shared::{Climbing, GroupArgs, Reading, Selection, Span, Start};
 pub(crate) use words::{Colour, Format, On, Sort, Switch, TableFormat, Weigh};
 
 use shared::parse_limit;
@@ -213,8 +213,8 @@ pub(crate) struct Stacks {
     #[arg(long, value_name = "BY", value_enum, default_value_t = Sort::Exposed)]
     pub(crate) sort: Sort,
 
-    /// Show the stacks of each rank apart
-    #[arg(long)]
+    /// Show the stacks of each rank apart; groups have --group-by rank
+    #[arg(long, conflicts_with = "group_by")]
     pub(crate) per_rank: bool,
 
     /// Show every frame, also those of libraries
