@@ -208,7 +208,7 @@ fn mistakes_are_reported_with_line_and_column() {
         (
             "[defaults]\nxyz = 4",
             "2:1",
-            &["no option --xyz. Defaults can be given for clock, color, exact-names, fail-if, family, format"],
+            &["no option --xyz. Defaults can be given for clock, color, depth, exact-names, fail-if, family, format"],
         ),
         ("[defaults]\nsort = 'size'", "2:8", &["sort = \"size\": expected is one of count, gpu, exposed, mean"]),
         ("[defaults]\nsort = true", "2:8", &["sort: expected is a number or a text in quotes"]),

@@ -148,7 +148,7 @@ fn trust(report: &PairReport) -> Option<String> {
     let names = match of.paired - of.named_alike {
         0 => format!("{} of {} nodes are named after their operator", count(of.named_alike), count(of.paired)),
         others => format!(
-            "{} of {} nodes are named after their operator; the other {} have {} of the nodes' GPU time, and are marked (?)",
+            "{} of {} nodes are named after their operator; the others ({}) have {} of the nodes' GPU time, and are marked (?)",
             count(of.named_alike),
             count(of.paired),
             count(others),
@@ -156,12 +156,12 @@ fn trust(report: &PairReport) -> Option<String> {
         ),
     };
     let reasons = [
-        (of.agreement().is_some_and(|agreement| agreement < 1.0), "flows disagree"),
-        (orphans > CARE, "many nodes have no operator"),
-        (otherwise > CARE, "much of the time is at operators of another name"),
-        (doubtful(report, Problem::Undecided) > 0, "some numbers are ambiguous"),
+        (of.agreement().is_some_and(|agreement| agreement < 1.0), "flows disagree".to_owned()),
+        (orphans > CARE, format!("{} of the nodes have no operator", percent(orphans))),
+        (otherwise > CARE, "much of the time is at operators of another name".to_owned()),
+        (doubtful(report, Problem::Undecided) > 0, "some numbers are ambiguous".to_owned()),
     ];
-    let reasons: Vec<&str> = reasons.into_iter().filter(|(is, _)| *is).map(|(_, reason)| reason).collect();
+    let reasons: Vec<String> = reasons.into_iter().filter(|(is, _)| *is).map(|(_, reason)| reason).collect();
     let verdict = if reasons.is_empty() {
         "The pairs can be trusted".to_owned()
     } else {
