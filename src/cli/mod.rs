@@ -20,6 +20,7 @@ mod man;
 mod notes;
 mod opening;
 mod output;
+mod pairs;
 mod picker;
 mod progress;
 mod prompt;
@@ -57,6 +58,7 @@ fn run(cli: &Cli) -> Result<(), Stop> {
     match &cli.command {
         None => stacks::run(&cli.stacks),
         Some(Command::Kernels(args)) => kernels::run(args),
+        Some(Command::Pairs(args)) => pairs::run(args),
         Some(Command::Ranks(args)) => ranks::run(args),
         Some(Command::Record(args)) => record::run(args),
         Some(Command::Records(args)) => records::run(args),

@@ -142,6 +142,9 @@ impl ArgsWanted {
             ArgsWanted::Present { values, present } => Some((values, present)),
         }
     }
+
+    /// Those that say to which module and code an operator belongs: for pairs of forward and backward.
+    pub const MODULES: ArgsWanted = ArgsWanted::Keys(KeySet::MODULES);
 }
 
 /// Argument keys, and the events that they are kept of: the fewer these are, the cheaper is the load.
@@ -184,6 +187,9 @@ impl KeySet {
 
     /// The same, and its place among others.
     pub const OPERATIONS: KeySet = KeySet { keys: args::OF_OPERATIONS, of: EventsOf::Collectives };
+
+    /// The module and the callers of an operator.
+    pub const MODULES: KeySet = KeySet { keys: args::OF_MODULES, of: EventsOf::Any };
 
     /// Whether the keys are kept of an event, by its category and its name's bytes in the file.
     #[inline(always)]

@@ -106,6 +106,9 @@ pub const MODULE_HIERARCHY: &str = "Module Hierarchy";
 /// An operator's callers, joined by semicolons. Python's own callers are slices instead.
 pub const CALL_STACK: &str = "Call stack";
 
+/// What says where an operator belongs.
+pub const OF_MODULES: &[&str] = &[MODULE_HIERARCHY, CALL_STACK];
+
 /// The sizes of an operator's inputs: a list for each, `[]` for what is no tensor, lists of lists for lists of tensors (of which more than 30
 /// become `[]`). The profiler of 2021 wrote it in lower case.
 pub const INPUT_DIMS: &[&str] = &["Input Dims", "Input dims"];

@@ -8,6 +8,12 @@ use super::calls::{GRAPH_LAUNCHES, Work};
 /// The category of Kineto's flows from the forward pass to the backward pass.
 pub const FORWARD_BACKWARD: &str = "fwdbwd";
 
+/// What autograd's engine puts before the name of a node of the backward pass while it runs it.
+const EVALUATE: &str = "autograd::engine::evaluate_function: ";
+
+/// The node that adds a gradient to a parameter's. It has no sequence number, and runs the hooks of data parallelism.
+const ACCUMULATE: &str = "torch::autograd::AccumulateGrad";
+
 /// The text before an object's address in Python's `repr`.
 const OBJECT: &str = "object at 0x";
 
@@ -29,6 +35,11 @@ pub fn fold(name: &str) -> Cow<'_, str> {
         out.push_str(part.trim_start_matches(|c: char| c.is_ascii_hexdigit()));
     }
     Cow::Owned(out)
+}
+
+/// A level of a hierarchy of modules without the number of a layer: `*` for the `12` of `model.layers.12.mlp`.
+pub fn fold_level(name: &str) -> &str {
+    if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()) { "*" } else { name }
 }
 
 /// Packages that are nobody's model: Python functions in them are library code. Kineto writes paths without the folder on `sys.path`
@@ -180,6 +191,32 @@ pub fn module(name: &str) -> Option<&str> {
     name.strip_prefix("nn.Module: ")
 }
 
+/// The node of the backward pass that an operator runs, without what the engine puts before it: `AddmmBackward0`.
+pub fn node(name: &str) -> &str {
+    name.strip_prefix(EVALUATE).unwrap_or(name)
+}
+
+/// Whether autograd's engine runs a node of the backward pass by this operator, as its name shows.
+pub fn is_node(name: &str) -> bool {
+    name.starts_with(EVALUATE) || name == ACCUMULATE
+}
+
+/// Whether a node of the backward pass has the name that PyTorch derives from this operator's: `aten::_to_copy` gives `ToCopyBackward0`,
+/// a class `Scale` of `torch.autograd.Function` gives `ScaleBackward`. An operator without a name of its own kind may have made the node all the
+/// same: a TorchScript graph runs many.
+pub fn is_node_of(node: &str, operator: &str) -> bool {
+    let letters = |name: &str| -> String {
+        name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+    };
+    let last = |name: &str| letters(name.rsplit("::").next().unwrap_or(name));
+    // A node of C++ has its function as the type that it is made of: `CppNode<fbgemm_gpu::Lookup>`.
+    let node = node.split_once("CppNode<").map_or(node, |(_, function)| function);
+    let node = last(node.trim_end_matches(|c: char| c.is_ascii_digit()));
+    let node = node.strip_suffix("backward").or_else(|| node.strip_suffix("backwards")).unwrap_or(&node);
+    let operator = last(operator);
+    !node.is_empty() && (operator == node || operator.strip_suffix("forward") == Some(node))
+}
+
 /// Whether this is the first function of a thread that Python started: `threading.py(1030): _bootstrap`.
 pub fn is_thread_entry(name: &str) -> bool {
     function(name).is_some_and(|(file, function)| function == "_bootstrap" && file.ends_with("threading.py"))
@@ -291,6 +328,28 @@ mod tests {
         ] {
             assert_eq!(short_c_function(name), want);
         }
+    }
+
+    #[test]
+    fn nodes_are_named_after_operators() {
+        for (node, operator, want) in [
+            ("ToCopyBackward0", "aten::_to_copy", true),
+            ("ReluBackward0", "aten::relu_", true),
+            ("NllLossBackward0", "aten::nll_loss_forward", true),
+            ("MaxPool2DWithIndicesBackward0", "aten::max_pool2d_with_indices", true),
+            ("CopyBackwards", "aten::copy_", true),
+            ("_CopyToRegionBackward", "_CopyToRegion", true),
+            ("torch::autograd::CppNode<fbgemm::Lookup>", "fbgemm::Lookup", true),
+            ("TBackward0", "aten::linear", false),
+            ("AddmmBackward0", "aten::add", false),
+            ("AddBackward0", "aten::addmm", false),
+            ("torch::jit::(anonymous namespace)::DifferentiableGraphBackward", "aten::detach_", false),
+            ("Backward", "aten::", false),
+        ] {
+            assert_eq!(is_node_of(node, operator), want, "{node} of {operator}");
+        }
+        assert_eq!(node("autograd::engine::evaluate_function: TBackward0"), "TBackward0");
+        assert!(is_node("autograd::engine::evaluate_function: X") && is_node(ACCUMULATE) && !is_node("TBackward0"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::analysis::diff::Diff;
+use crate::analysis::pairs::PairReport;
 use crate::analysis::stacks::StackReport;
 use crate::analysis::summary::KernelTable;
 use crate::ranks::change::RankChanges;
@@ -40,6 +41,33 @@ pub(super) fn stacks(report: &StackReport, trace: &str, out: &mut impl Write) ->
 /// What the writer fails with.
 pub fn kernels(table: &KernelTable, trace: &str, out: &mut impl Write) -> io::Result<()> {
     document("nccl-stacks/kernels", Some(trace), table, out)
+}
+
+/// Writes pairs of forward and backward.
+///
+/// # Errors
+/// What the writer fails with.
+pub(super) fn pairs(
+    report: &PairReport,
+    verdict: &[String],
+    limit: Option<usize>,
+    trace: &str,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct WithVerdict<'a> {
+        verdict: &'a [String],
+        modules_found: usize,
+        groups_found: usize,
+        #[serde(flatten)]
+        report: &'a PairReport,
+    }
+    let mut shown = report.clone();
+    shown.modules.truncate(limit.unwrap_or(usize::MAX));
+    shown.groups.truncate(limit.unwrap_or(usize::MAX));
+    let (modules_found, groups_found) = (report.modules.len(), report.groups.len());
+    let answer = WithVerdict { verdict, modules_found, groups_found, report: &shown };
+    document("nccl-stacks/pairs", Some(trace), &answer, out)
 }
 
 /// Writes many ranks.

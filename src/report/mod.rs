@@ -14,6 +14,7 @@ pub mod hang;
 pub mod json;
 pub mod kernels;
 pub mod lists;
+pub mod pairs;
 pub mod ranks;
 pub mod recorded;
 pub mod results;

@@ -11,6 +11,7 @@ mod diff;
 mod forms;
 mod groups;
 mod library;
+mod pairs;
 mod ranks_forms;
 mod real_costs;
 mod real_traces;

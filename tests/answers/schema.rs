@@ -30,6 +30,7 @@ const MAPS: &[&str] = &[
     "channels",
     "not_compared",
     "lacking",
+    "findings",
 ];
 
 fn read(name: &str) -> Value {
@@ -94,8 +95,8 @@ fn answers_with_records_fit() {
 
 #[test]
 fn answers_on_all_small_traces_fit() {
-    let (stacks, kernels) = (validator("stacks"), validator("kernels"));
-    let (mut answers, mut tables) = (0, 0);
+    let (stacks, kernels, pairs) = (validator("stacks"), validator("kernels"), validator("pairs"));
+    let (mut answers, mut tables, mut paired) = (0, 0, 0);
     for trace in small_traces() {
         for flags in [
             &[][..],
@@ -122,7 +123,14 @@ fn answers_on_all_small_traces_fit() {
                 tables += 1;
             }
         }
+        let args = ["pairs", trace.as_str(), "--limit", "2", "--quiet"];
+        if let Some(answer) = answer(&args) {
+            assert_fits(&pairs, &answer, &args);
+            paired += 1;
+        }
     }
+    // Few have a backward pass.
+    assert_eq!(paired, 5);
     // Two traces have no collective: begin_end_async, and the capture, which has no kernels at all. One has no kernel of NCCL itself.
     assert_eq!((answers, tables), (52 * 10, 53 * 3 - 1));
 }
@@ -352,12 +360,14 @@ fn what_differs_in_one_field_does_not_fit() {
     let replay = testdata("replay/trace.json");
     let (ranks, records) = (testdata("ranks"), testdata("records/pair"));
     let dumps = testdata("records/hang");
+    let metadata = testdata("metadata_pytorch.json");
     // A later run, without rank 3.
     let (_folder, later) = written(&Job { missing: vec![3], steps: 2, layers: 2, ..Job::default() });
     for (name, args) in [
         ("stacks", &[costs.as_str(), "--sort", "gpu", "--limit", "2"][..]),
         ("stacks", &[&replay, "--limit", "1"]),
         ("kernels", &["kernels", &costs, "--limit", "1"]),
+        ("pairs", &["pairs", &metadata, "--quiet"]),
         ("diff", &["diff", &costs, &replay]),
         ("ranks", &["ranks", &ranks, "--quiet"]),
         ("ranks-diff", &["diff", &ranks, &later, "--ranks", "--quiet"]),
@@ -400,7 +410,9 @@ fn objects<'a>(schema: &'a Value, path: &str, found: &mut Vec<(String, &'a Value
 
 #[test]
 fn schemas_describe_every_field_and_leave_none_open() {
-    for name in ["stacks", "kernels", "diff", "hang", "ranks", "ranks-diff", "ranks-entries", "records", "describe"] {
+    let names =
+        ["stacks", "kernels", "pairs", "diff", "hang", "ranks", "ranks-diff", "ranks-entries", "records", "describe"];
+    for name in names {
         let schema = read(name);
         assert!(jsonschema::meta::is_valid(&schema), "{name}");
         let mut found = Vec::new();

@@ -208,7 +208,7 @@ fn mistakes_are_reported_with_line_and_column() {
         (
             "[defaults]\nxyz = 4",
             "2:1",
-            &["no option --xyz. Defaults can be given for clock, color, exact-names, fail-if, family, format"],
+            &["no option --xyz. Defaults can be given for clock, color, depth, exact-names, fail-if, family, format"],
         ),
         ("[defaults]\nsort = 'size'", "2:8", &["sort = \"size\": expected is one of count, gpu, exposed, mean"]),
         ("[defaults]\nsort = true", "2:8", &["sort: expected is a number or a text in quotes"]),
@@ -233,7 +233,9 @@ fn mistakes_are_reported_with_line_and_column() {
         (
             "[defaults.stacks]\nsort = 'gpu'",
             "1:11",
-            &["no command stacks that takes defaults; known are kernels, ranks, records, hang, diff, sql, export"],
+            &[
+                "no command stacks that takes defaults; known are kernels, pairs, ranks, records, hang, diff, sql, export",
+            ],
         ),
         ("[defaults.man]\ndir = 'x'", "1:11", &["no command man"]),
         ("[families]\nfine = ['a*']\nnot = ['b*', '/(/']", "3:14", &["not: \"/(/\": not a regular expression"]),

@@ -504,6 +504,9 @@ fn fields_and_columns_are_documented() {
     let of_stacks = [keys(&answer), keys(&answer["stacks"][0])].concat();
     let of_ranks = [keys(&ranks), keys(&ranks["ranks"][0]), keys(&entries)].concat();
     let fields = [of_stacks, of_ranks, of_files, keys(&hang), keys(&hang["hung"][0])].concat();
+    let pairs = ["pairs", "testdata/metadata_pytorch.json", "--format", "json", "--quiet"].map(str::to_owned);
+    let pairs: serde_json::Value = serde_json::from_str(&screen(&pairs)).unwrap();
+    let fields = [fields, keys(&pairs)].concat();
     let columns = |table: &str| -> Vec<String> {
         let query = format!("SELECT name FROM pragma_table_info('{table}')");
         let lines = screen(&["sql".to_owned(), trace.clone(), query, "--quiet".to_owned()]);

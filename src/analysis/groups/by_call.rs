@@ -15,7 +15,7 @@ use crate::attribution::{Attribution, KernelLaunch};
 use crate::id::{PathId, ProcessId, SliceId, ThreadId};
 use crate::metadata::{Operators, Recorded, Value};
 use crate::nccl::args::COLLECTIVE_RECORD;
-use crate::nccl::frames::{is_plumbing, location, module};
+use crate::nccl::frames::{fold_level, is_plumbing, location, module};
 use crate::nccl::steps;
 use crate::store::Store;
 use crate::store::slices::UNFINISHED;
@@ -100,6 +100,9 @@ impl<'a> ByCall<'a> {
 
     /// The slice that decides a value, where one does. What a graph captured has its code in a call path only.
     fn deciding_slice(&mut self, at: usize, key: &GroupBy, row: &KernelLaunch) -> Option<SliceId> {
+        if matches!(key, GroupBy::Module) && (!self.operators.has_modules() || self.has_module_frames(row)) {
+            return None;
+        }
         let Self { store, operators, callers, nearest, record, annotation, .. } = self;
         let mut of_launch = |is_it: &dyn Fn(SliceId) -> bool| {
             nearest.entry(at).or_default().of_launch(callers, row.launched.call?, is_it)
@@ -116,18 +119,21 @@ impl<'a> ByCall<'a> {
                 Some(_) => Some(row.launched.kernel),
                 None => of_launch(&|slice| operators.argument(slice, name).is_some()),
             },
-            GroupBy::Module if row.capture.is_none() && operators.has_modules() => {
+            GroupBy::Module => {
                 of_launch(&|slice| operators.module(slice).is_some()).or_else(|| self.forward_module(row))
             }
             _ => None,
         }
     }
 
-    /// The operator of the forward pass, if its modules are recorded, and no frames say them.
+    /// Whether frames say the modules. They go first: PyTorch writes a hierarchy to TorchScript's operators alone, and a module would be two if some
+    /// of its kernels had the hierarchy's names.
+    fn has_module_frames(&self, row: &KernelLaunch) -> bool {
+        self.frames(row).any(|frame| module(frame).is_some())
+    }
+
+    /// The operator of the forward pass, if its modules are recorded.
     fn forward_module(&mut self, row: &KernelLaunch) -> Option<SliceId> {
-        if self.modules(row).is_some() {
-            return None;
-        }
         let store = self.store;
         let is_backward = |slice| store.autograd(slice).is_some_and(|number| number.forward_thread != 0);
         let backward = self.backward.of_launch(&mut self.callers, row.launched.call?, is_backward)?;
@@ -151,8 +157,7 @@ impl<'a> ByCall<'a> {
 
     /// A level of a hierarchy of modules. The number of a layer is folded, as that of a frame is.
     fn level(&self, name: &str) -> String {
-        let is_number = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
-        if is_number && !self.naming.exact_names { "*".to_owned() } else { name.to_owned() }
+        if self.naming.exact_names { name.to_owned() } else { fold_level(name).to_owned() }
     }
 
     /// `float[2, 3], Scalar`: of each input its type, and its sizes if it has any.

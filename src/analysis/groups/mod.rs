@@ -40,7 +40,7 @@ pub enum GroupBy {
     Frame,
     /// The nearest caller whose frame or function fits.
     Function(Pattern),
-    /// The modules around the launch: `Module Hierarchy` of its operator, or frames of `nn.Module`.
+    /// The modules around the launch: frames of `nn.Module`, or `Module Hierarchy` of its operator.
     Module,
     /// The innermost operator around the launch, without PyTorch's record of a collective.
     Op,

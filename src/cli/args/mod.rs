@@ -4,6 +4,7 @@ mod commands;
 mod describe;
 mod families;
 mod hang;
+mod pairs;
 mod ranks;
 mod record;
 mod records;
@@ -18,10 +19,11 @@ use clap::{Args, Parser, Subcommand};
 pub(crate) use commands::{Completions, Diff, DiffBound, Export, Kernels, Man, Repair, Sql};
 pub(crate) use describe::Describe;
 pub(crate) use hang::Hang;
+pub(crate) use pairs::Pairs;
 pub(crate) use ranks::{RankOf, Ranks};
 pub(crate) use record::{EventKind, Record};
 pub(crate) use records::Records;
-pub(crate) use shared::{Climbing, Reading, Selection, Span, Start};
+pub(crate) use shared::{Climbing, GroupArgs, Reading, Selection, Span, Start};
 pub(crate) use words::{Colour, Format, On, Sort, Switch, TableFormat, Weigh};
 
 use shared::parse_limit;
@@ -89,6 +91,7 @@ impl Cli {
         match &mut self.command {
             None => Some(&mut self.stacks.reading),
             Some(Command::Kernels(args)) => Some(&mut args.reading),
+            Some(Command::Pairs(args)) => Some(&mut args.reading),
             Some(Command::Ranks(args)) => Some(&mut args.reading),
             Some(Command::Records(args)) => Some(&mut args.reading),
             Some(Command::Hang(args)) => Some(&mut args.reading),
@@ -117,6 +120,11 @@ impl Cli {
 pub(crate) enum Command {
     /// Kernels by name, with nsys's columns: how many, how long in all, mean, median, least, most
     Kernels(Kernels),
+    /// Forward and backward: what the backward pass of each module costs, beside the forward pass and with the collectives in it
+    ///
+    /// Nodes of the backward pass are paired with the operators that made them by autograd's sequence numbers, and the profiler's flows are compared
+    /// with that. The answer says how far pairs can be trusted.
+    Pairs(Box<Pairs>),
     /// The ranks of a job: who waits for whom, at which line of code, and why
     ///
     /// Each trace is a rank. Kernels of one collective are matched, the ranks' clocks are aligned by them, and the answer says how far that

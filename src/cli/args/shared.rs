@@ -111,7 +111,7 @@ pub(crate) struct Span {
 pub(crate) struct GroupArgs {
     /// Group kernels by other keys than their stacks: module, op, shape, step, size ... Several nest, with commas
     ///
-    /// stack; frame: the frame that names a stack; function:PATTERN: the nearest caller of that name; module: nn.Module around the launch; op: the
+    /// stack; frame: the frame that names a stack; function:PATTERN: the nearest caller of that name; module: nn.Module around the launch, else Module Hierarchy; op: the
     /// innermost operator; shape: the types and sizes of its inputs; forward: for the backward pass, the operator of the forward pass;
     /// annotation; step; stream; group: the process group; collective; size: of the message; rank; kernel: its name; category: nccl,
     /// custom-allreduce, computation ...; arg:NAME: any argument. What a trace does not have is the group (not recorded).

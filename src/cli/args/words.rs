@@ -9,6 +9,7 @@ use nccl_stacks::ranks::recorded::outliers::Outliers;
 use nccl_stacks::report::describe::DescribeForm;
 use nccl_stacks::report::diff::DiffForm;
 use nccl_stacks::report::hang::HangForm;
+use nccl_stacks::report::pairs::PairForm;
 use nccl_stacks::report::ranks::RankForm;
 use nccl_stacks::report::recorded::RecordsForm;
 use nccl_stacks::report::{Form, Weight};
@@ -114,6 +115,24 @@ pub(crate) enum Colour {
     Auto,
     Always,
     Never,
+}
+
+/// A form of pairs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum PairFormat {
+    Text,
+    Csv,
+    Json,
+}
+
+impl From<PairFormat> for PairForm {
+    fn from(format: PairFormat) -> Self {
+        match format {
+            PairFormat::Text => PairForm::Text,
+            PairFormat::Csv => PairForm::Csv,
+            PairFormat::Json => PairForm::Json,
+        }
+    }
 }
 
 /// A form of a table.

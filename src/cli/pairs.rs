@@ -1,0 +1,76 @@
+//! `nccl-stacks pairs`: the backward pass with the forward pass that made it.
+
+use std::path::{Path, PathBuf};
+
+use nccl_stacks::analysis::pairs::{PairOptions, PairReport, pairs};
+use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::nccl::frames::UserCode;
+use nccl_stacks::report::Screen;
+use nccl_stacks::report::pairs::write;
+
+use super::args::{Climbing, GroupArgs, Pairs};
+use super::failure::Failure;
+use super::output::Output;
+use super::question::{Answered, Answers, Prepared, Question, Reduce};
+use super::stop::Stop;
+use super::terminal::say;
+use super::{notes, opening, span, traces};
+
+/// The pattern that matches every name: all kernels count.
+const ALL: &str = "*";
+
+pub(super) fn run(args: &Pairs) -> Result<(), Stop> {
+    let own = opening::own_families(&args.family_file, &args.reading)?;
+    let wanted = opening::parse_wanted(&[ALL.to_owned()], &[], &own)?;
+    span::check(&args.span)?;
+    let files = traces::expand(&args.traces)?;
+    let others: Vec<&Path> = args.family_file.iter().chain(&files).map(PathBuf::as_path).collect();
+    let output = Output::open(args.output.as_deref(), &others)?;
+    let climbing = Climbing::of_groups(GroupArgs::default(), args.exact_names);
+    let options = PairOptions { exact_names: args.exact_names, user_code: UserCode::new(args.user_code.clone()) };
+    let question = Question {
+        wanted,
+        span: &args.span,
+        climbing: &climbing,
+        per_rank: false,
+        captures: &[],
+        reading: &args.reading,
+        records: None,
+    };
+    let by = |Prepared { name, database, launches, window, .. }: Prepared<'_>| {
+        let on = args.span.window_on.into();
+        Ok(pairs(name, database.store(), &question.wanted, launches, (window, on), &options))
+    };
+    let Answers { of_traces, of_archives } =
+        question.reduce(&files, &Reduce { args: ArgsWanted::MODULES, compares_clocks: false, by: &by })?;
+    let (mut parts, mut damage) = (Vec::new(), Vec::new());
+    for Answered { part, damage: of_trace, .. } in of_traces {
+        parts.push(part);
+        damage.extend(of_trace);
+    }
+    of_archives.iter().for_each(|archive| damage.extend(notes::damage_lines(archive)));
+    damage.iter().for_each(|line| say(line));
+    let mut report = PairReport::of(parts);
+    if report.pairing.nodes + report.pairing.unnumbered == 0 {
+        return Err(Stop::NotFound(
+            "Nothing found: no operator in the window has a sequence number of the backward pass. PyTorch's profiler writes these for operators \
+             (ProfilerActivity.CPU) while gradients are computed."
+                .to_owned(),
+        ));
+    }
+    report.arrange(args.sort.into());
+    let screen = Screen {
+        width: output.width(),
+        verbose: args.reading.verbose,
+        colour: output.has_colours(args.color),
+        ..Screen::default()
+    };
+    let (name, mut bytes) = (traces::in_order(&args.traces), Vec::new());
+    write(&report, args.format.into(), &name, args.limit, &screen, &mut bytes)
+        .map_err(|source| Failure::Form { source })?;
+    output.finish(&bytes)?;
+    if let Some(path) = &args.output {
+        notes::answer_written(path, bytes.len() as u64);
+    }
+    Ok(())
+}

@@ -1,0 +1,44 @@
+//! Forward and backward, in forms: the sentences that come first are in `sentences`, the findings in words in `findings`.
+
+mod csv;
+mod findings;
+mod sentences;
+mod text;
+
+use std::io;
+
+use super::{Screen, json};
+use crate::analysis::pairs::PairReport;
+
+pub use sentences::verdict;
+
+/// A form of pairs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PairForm {
+    /// For people: what costs most and whether to trust it, then modules, then pairs, then what is odd.
+    Text,
+    /// For spreadsheets: one row for each group of pairs.
+    Csv,
+    /// For programs: everything, by a schema.
+    Json,
+}
+
+/// Writes pairs of some traces: the first so many modules and groups. The sentences are about all.
+///
+/// # Errors
+/// What the writer fails with.
+pub fn write(
+    report: &PairReport,
+    form: PairForm,
+    name: &str,
+    limit: Option<usize>,
+    screen: &Screen,
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
+    match form {
+        PairForm::Text => text::pairs(report, limit, screen, out),
+        PairForm::Csv => csv::pairs(report, limit, out),
+        PairForm::Json => json::pairs(report, &verdict(report), limit, name, out),
+    }
+}
