@@ -5,6 +5,7 @@ use crate::event::ArgValue;
 use crate::id::SliceId;
 use crate::nccl::args;
 use crate::nccl::category::CategoryKind;
+use crate::nccl::described;
 use crate::store::Store;
 use crate::store::args::{Arg, ArgSetId};
 use crate::store::strings::StringId;
@@ -49,9 +50,6 @@ pub struct Operators<'a> {
     counters: Vec<(&'static str, StringId)>,
 }
 
-/// Categories of operators: Kineto's, and that of 2021.
-const OPERATORS: [&str; 2] = ["cpu_op", "Operator"];
-
 impl<'a> Operators<'a> {
     /// For the operators of a trace.
     pub fn new(store: &'a Store) -> Self {
@@ -68,7 +66,7 @@ impl<'a> Operators<'a> {
             concrete,
             module: store.arg_key(args::MODULE_HIERARCHY),
             call_stack: store.arg_key(args::CALL_STACK),
-            operators: OPERATORS.iter().filter_map(|category| store.strings.find(category)).collect(),
+            operators: described::OPERATORS.iter().filter_map(|category| store.strings.find(category)).collect(),
             documented: documented.collect(),
             counters: args::COUNTERS.iter().filter_map(|key| Some((*key, store.arg_key(key)?))).collect(),
         }

@@ -4,59 +4,27 @@
 //! The keys are those of PyTorch's profiler (`torch/csrc/autograd/profiler_kineto.cpp`, `torch/csrc/profiler/util.cpp`), which XSigma's
 //! profiler writes too. The fields of the header are those of Kineto's `output_json.cpp` and of `torch/profiler/profiler.py`.
 
-/// The dimensions of each input of an operator.
-pub const INPUT_DIMS: &str = "Input Dims";
+use super::args;
 
-/// The same as Kineto of 2021 wrote it.
-pub const INPUT_DIMS_2021: &str = "Input dims";
-
-/// The strides of each input: its layout in memory.
-pub const INPUT_STRIDES: &str = "Input Strides";
-
-/// The values of inputs that are no tensors, as text.
-pub const CONCRETE_INPUTS: &str = "Concrete Inputs";
-
-/// The modules around an operator, as text; of TorchScript only.
-pub const MODULE_HIERARCHY: &str = "Module Hierarchy";
-
-/// The Python functions around an operator, as text; of TorchScript, and of traces before Python functions were slices.
-pub const CALL_STACK: &str = "Call stack";
-
-/// Counters of the processor that `performance_events` adds to operators: PyTorch's names (`torch/csrc/profiler/perf.cpp`), and those of
-/// XSigma's guide.
-pub const COUNTERS: &[&str] = &[
-    "cycles",
-    "instructions",
-    "pagefaults",
-    "backend-stall-cycles",
-    "frontend-stall-cycles",
-    "cache_references",
-    "cache_misses",
-    "cache-references",
-    "cache-misses",
-    "branch_misses",
-    "branch-misses",
-];
-
-/// All of these keys.
+/// The keys of operators of which it is counted whether they are there.
 pub const PRESENT: &[&str] = &[
-    CONCRETE_INPUTS,
-    INPUT_STRIDES,
-    INPUT_DIMS,
-    INPUT_DIMS_2021,
-    MODULE_HIERARCHY,
-    CALL_STACK,
-    COUNTERS[0],
-    COUNTERS[1],
-    COUNTERS[2],
-    COUNTERS[3],
-    COUNTERS[4],
-    COUNTERS[5],
-    COUNTERS[6],
-    COUNTERS[7],
-    COUNTERS[8],
-    COUNTERS[9],
-    COUNTERS[10],
+    args::CONCRETE_INPUTS[0],
+    args::CONCRETE_INPUTS[1],
+    args::INPUT_STRIDES[0],
+    args::INPUT_STRIDES[1],
+    args::INPUT_DIMS[0],
+    args::INPUT_DIMS[1],
+    args::MODULE_HIERARCHY,
+    args::CALL_STACK,
+    args::COUNTERS[0],
+    args::COUNTERS[1],
+    args::COUNTERS[2],
+    args::COUNTERS[3],
+    args::COUNTERS[4],
+    args::COUNTERS[5],
+    args::COUNTERS[6],
+    args::COUNTERS[7],
+    args::COUNTERS[8],
 ];
 
 /// The beginning of the name of a frame that is the call of a module.
@@ -69,7 +37,7 @@ pub const MEMORY_EVENT: &str = "[memory]";
 pub const NVTX: &str = "nvtx";
 
 /// Categories of operators of a CPU: today's, and that of 2021.
-pub const OPERATORS: &[&str] = &["cpu_op", "operator"];
+pub const OPERATORS: &[&str] = &["cpu_op", "Operator"];
 
 /// Fields of Kineto's header that say what the profiler was asked to record. A field that is not there was not asked for, or the writer
 /// is older than the field.
@@ -78,9 +46,9 @@ pub const FLAGS: &[&str] = &["with_stack", "record_shapes", "with_modules", "pro
 /// Fields of the header with the version of PyTorch, in lower case.
 pub const TORCH_VERSION: &[&str] = &["torch_version", "pytorch_version", "torch.version", "pytorch version"];
 
-/// Whether a slice's category is that of operators. Case does not matter, as in [`super::category`].
+/// Whether a slice's category is that of operators.
 pub fn is_operator(category: &str) -> bool {
-    OPERATORS.iter().any(|known| category.eq_ignore_ascii_case(known))
+    OPERATORS.contains(&category)
 }
 
 /// A version of CUDA from its number: `12090` is 12.9 (`CUDART_VERSION`). `None` if it is no such number.
@@ -111,8 +79,9 @@ mod tests {
 
     #[test]
     fn every_key_is_looked_for() {
-        assert!(COUNTERS.iter().all(|key| PRESENT.contains(key)));
-        assert_eq!(PRESENT.len(), 6 + COUNTERS.len());
+        let lists = [args::CONCRETE_INPUTS, args::INPUT_STRIDES, args::INPUT_DIMS, args::COUNTERS].concat();
+        assert!(lists.iter().all(|key| PRESENT.contains(key)));
+        assert_eq!(PRESENT.len(), lists.len() + 2);
         assert!(is_operator("cpu_op") && is_operator("Operator") && !is_operator("user_annotation"));
     }
 }

@@ -14,12 +14,10 @@ use crate::attribution::selection::{Wanted, collectives};
 use crate::attribution::{AttributionOptions, Attributor};
 use crate::event::ids::EventIds;
 use crate::id::{GpuId, SliceId, TraceId};
+use crate::nccl::args;
 use crate::nccl::calls::{CAPTURE_BEGIN, GRAPH_LAUNCHES};
 use crate::nccl::category::CategoryKind;
-use crate::nccl::described::{
-    CALL_STACK, CONCRETE_INPUTS, COUNTERS, INPUT_DIMS, INPUT_DIMS_2021, INPUT_STRIDES, MEMORY_EVENT, MODULE_HIERARCHY,
-    NVTX,
-};
+use crate::nccl::described::{MEMORY_EVENT, NVTX};
 use crate::store::Store;
 use crate::store::strings::StringId;
 
@@ -273,12 +271,12 @@ impl Keys {
     fn of(store: &Store) -> Self {
         let find = |keys: &[&str]| keys.iter().filter_map(|key| store.arg_key(key)).collect();
         Keys {
-            dims: find(&[INPUT_DIMS, INPUT_DIMS_2021]),
-            strides: find(&[INPUT_STRIDES]),
-            concrete: find(&[CONCRETE_INPUTS]),
-            call_stack: find(&[CALL_STACK]),
-            counters: find(COUNTERS),
-            hierarchy: store.arg_key(MODULE_HIERARCHY),
+            dims: find(args::INPUT_DIMS),
+            strides: find(args::INPUT_STRIDES),
+            concrete: find(args::CONCRETE_INPUTS),
+            call_stack: find(&[args::CALL_STACK]),
+            counters: find(args::COUNTERS),
+            hierarchy: store.arg_key(args::MODULE_HIERARCHY),
         }
     }
 }
