@@ -18,6 +18,7 @@ mod kernels;
 mod man;
 mod notes;
 mod opening;
+mod operators;
 mod output;
 mod picker;
 mod progress;
@@ -56,6 +57,7 @@ fn run(cli: &Cli) -> Result<(), Stop> {
     match &cli.command {
         None => stacks::run(&cli.stacks),
         Some(Command::Kernels(args)) => kernels::run(args),
+        Some(Command::Operators(args)) => operators::run(args),
         Some(Command::Ranks(args)) => ranks::run(args),
         Some(Command::Record(args)) => record::run(args),
         Some(Command::Records(args)) => records::run(args),

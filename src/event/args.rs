@@ -108,6 +108,12 @@ impl ArgsWanted {
 
     /// The same with what places them among those of other ranks: for comparing ranks.
     pub const OPERATIONS: ArgsWanted = ArgsWanted::Keys(KeySet::OPERATIONS);
+
+    /// What operators were called with, and what was counted meanwhile.
+    pub const OPERATORS: ArgsWanted = ArgsWanted::Keys(KeySet { keys: args::OF_CALLS, of: EventsOf::Cpu });
+
+    /// What was allocated and released.
+    pub const MEMORY: ArgsWanted = ArgsWanted::Keys(KeySet { keys: args::OF_MEMORY, of: EventsOf::Memory });
 }
 
 /// Argument keys, and the events that they are kept of: the fewer these are, the cheaper is the load.
@@ -126,6 +132,10 @@ pub enum EventsOf {
     Any,
     /// The records of collectives, and the kernels of NCCL and RCCL that Kineto has copied a record to.
     Collectives,
+    /// Those of a CPU that are neither calls of Python functions nor of a runtime: operators, and a few others.
+    Cpu,
+    /// Allocations and releases of memory.
+    Memory,
 }
 
 /// Whether the keys of a [`KeySet`] are kept of an event.
@@ -161,7 +171,9 @@ impl KeySet {
                 Keep::IfMarked
             }
             (EventsOf::Collectives, CategoryKind::Cpu) if name == args::COLLECTIVE_RECORD.as_bytes() => Keep::Keys,
-            (EventsOf::Collectives, _) => Keep::Nothing,
+            (EventsOf::Cpu, CategoryKind::Cpu) => Keep::Keys,
+            (EventsOf::Memory, CategoryKind::Cpu) if name == args::MEMORY.as_bytes() => Keep::Keys,
+            (EventsOf::Collectives | EventsOf::Cpu | EventsOf::Memory, _) => Keep::Nothing,
         }
     }
 
@@ -173,6 +185,6 @@ impl KeySet {
     /// Whether arguments that are nothing but numbers may have such keys: which collective it is, is text.
     #[inline]
     pub fn may_be_numbers(&self) -> bool {
-        self.of == EventsOf::Any
+        self.of != EventsOf::Collectives
     }
 }

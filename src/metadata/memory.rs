@@ -10,9 +10,6 @@ use crate::nccl::args;
 use crate::store::Store;
 use crate::store::strings::StringId;
 
-/// The name of these instants.
-pub const MEMORY: &str = "[memory]";
-
 /// Reads these instants. Keys are looked up once for a trace.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MemoryKeys {
@@ -29,7 +26,7 @@ impl MemoryKeys {
     /// Those of a trace.
     pub fn of(store: &Store) -> Self {
         MemoryKeys {
-            name: store.strings.find(MEMORY),
+            name: store.strings.find(args::MEMORY),
             address: store.arg_key(args::MEMORY_ADDRESS),
             bytes: store.arg_key(args::MEMORY_BYTES),
             allocated: store.arg_key(args::MEMORY_ALLOCATED),

@@ -9,6 +9,6 @@ mod memory;
 mod operators;
 mod value;
 
-pub use memory::{MEMORY, MemoryKeys};
+pub use memory::MemoryKeys;
 pub use operators::{Keys, List, Operators, Recorded};
 pub use value::Value;

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::analysis::diff::Diff;
+use crate::analysis::operators::OperatorReport;
 use crate::analysis::stacks::StackReport;
 use crate::analysis::summary::KernelTable;
 use crate::ranks::change::RankChanges;
@@ -40,6 +41,14 @@ pub(super) fn stacks(report: &StackReport, trace: &str, out: &mut impl Write) ->
 /// What the writer fails with.
 pub fn kernels(table: &KernelTable, trace: &str, out: &mut impl Write) -> io::Result<()> {
     document("nccl-stacks/kernels", Some(trace), table, out)
+}
+
+/// Writes what the arguments of operators show.
+///
+/// # Errors
+/// What the writer fails with.
+pub fn operators(report: &OperatorReport, trace: &str, out: &mut impl Write) -> io::Result<()> {
+    document("nccl-stacks/operators", Some(trace), report, out)
 }
 
 /// Writes many ranks.

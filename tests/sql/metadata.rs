@@ -166,9 +166,11 @@ fn real_operators_are_those_of_the_json() {
             .filter(is_op)
             .map(|event| {
                 let mut keys = [key, "Input type", "Input Strides", "Concrete Inputs"].map(|key| list(event, key));
-                // Without types, nothing says how many inputs without dimensions there are.
-                if keys[1] == "NULL" && keys[0].chars().all(|c| "[], ".contains(c)) {
-                    keys[0] = "NULL".to_owned();
+                // Without types, nothing says how many inputs without dimensions there are at the end.
+                if keys[1] == "NULL" {
+                    let end = keys[0].trim_end_matches([']', '[', ' ', ',']).len();
+                    let inner = keys[0][end..].chars().take(1).collect::<String>();
+                    keys[0] = if end == 0 { "NULL".to_owned() } else { format!("{}{inner}]", &keys[0][..end]) };
                 }
                 [vec![event["name"].as_str().unwrap().to_owned()], keys.to_vec()].concat()
             })

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub(crate) use commands::{Completions, Diff, DiffBound, Export, Kernels, Man, Repair, Sql};
+pub(crate) use commands::{Completions, Diff, DiffBound, Export, Kernels, Man, Operators, Repair, Sql};
 pub(crate) use hang::Hang;
 pub(crate) use ranks::{RankOf, Ranks};
 pub(crate) use record::{EventKind, Record};
@@ -87,6 +87,7 @@ impl Cli {
         match &mut self.command {
             None => Some(&mut self.stacks.reading),
             Some(Command::Kernels(args)) => Some(&mut args.reading),
+            Some(Command::Operators(args)) => Some(&mut args.reading),
             Some(Command::Ranks(args)) => Some(&mut args.reading),
             Some(Command::Records(args)) => Some(&mut args.reading),
             Some(Command::Hang(args)) => Some(&mut args.reading),
@@ -114,6 +115,10 @@ impl Cli {
 pub(crate) enum Command {
     /// Kernels by name, with nsys's columns: how many, how long in all, mean, median, least, most
     Kernels(Kernels),
+    /// What the arguments of operators show: shapes that differ, inputs that are not contiguous, hardware counters
+    ///
+    /// The profiler records them with record_shapes=True. Kernels count at the innermost operator with recorded arguments.
+    Operators(Operators),
     /// The ranks of a job: who waits for whom, at which line of code, and why
     ///
     /// Each trace is a rank. Kernels of one collective are matched, the ranks' clocks are aligned by them, and the answer says how far that

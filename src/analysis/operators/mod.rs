@@ -1,0 +1,170 @@
+//! What the arguments of operators show: shapes that differ from call to call, tensors that are not contiguous, values that vary, hardware
+//! counters, and values that cannot be read.
+//!
+//! It is evidence: what was recorded, how often, and how long the GPU worked below it. A kernel counts once, at the innermost operator whose
+//! arguments are recorded.
+
+mod calls;
+pub mod counters;
+pub mod inputs;
+pub mod layouts;
+mod place;
+pub mod scalars;
+pub mod shapes;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::losses::Losses;
+use crate::attribution::launches::{Launches, WindowOn};
+use crate::metadata::List;
+use crate::store::Store;
+use crate::time::{Ns, Window};
+use calls::Calls;
+use counters::Counters;
+use layouts::{ChannelsLast, LayoutRow};
+pub use place::Place;
+use scalars::ScalarRow;
+use shapes::ShapeRow;
+
+/// The arguments of all operators in a window.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct OperatorReport {
+    /// How many operators begin in the window.
+    pub operators: u64,
+    /// How many kernels there are in the window.
+    pub kernels: u64,
+    /// How long they ran.
+    #[serde(rename = "gpu_ns")]
+    pub gpu: Ns,
+    /// How many of them are below an operator with recorded arguments.
+    pub kernels_below: u64,
+    /// How long these ran.
+    #[serde(rename = "gpu_below_ns")]
+    pub gpu_below: Ns,
+    /// By key: how many operators have it.
+    pub recorded: BTreeMap<&'static str, u64>,
+    /// How many operators have a hardware counter.
+    pub counted: u64,
+    /// Operators with several shapes.
+    pub shapes: Vec<ShapeRow>,
+    /// How many there are, those included that a limit left out.
+    pub shapes_found: u64,
+    /// Inputs that are not contiguous.
+    pub layouts: Vec<LayoutRow>,
+    /// How many there are.
+    pub layouts_found: u64,
+    /// Calls with channels-last inputs.
+    pub channels_last: ChannelsLast,
+    /// Inputs whose values differ at one place.
+    pub scalars: Vec<ScalarRow>,
+    /// How many there are.
+    pub scalars_found: u64,
+    /// Hardware counters.
+    pub counters: Counters,
+    /// How many rows of these there are by operator.
+    pub counter_operators_found: u64,
+    /// And by module.
+    pub counter_modules_found: u64,
+    /// Values that are not what their keys promise.
+    pub malformed: Vec<Malformed>,
+    /// What is wrong with the trace.
+    pub damage: Losses,
+}
+
+/// Values under one key that are not what it promises.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Malformed {
+    /// The key.
+    pub key: &'static str,
+    /// How many operators have such a value.
+    pub count: u64,
+    /// The first few different ones, shortened.
+    pub examples: Vec<String>,
+}
+
+/// How many malformed values of a key are shown.
+const EXAMPLES: usize = 3;
+
+/// How many letters of each.
+const EXAMPLE_LENGTH: usize = 80;
+
+/// Reads the arguments of the operators that begin in a window. The trace has to be loaded with
+/// [`ArgsWanted::OPERATORS`](crate::event::ArgsWanted::OPERATORS). `launches` are those of all kernels.
+pub fn operator_report(
+    store: &Store,
+    launches: &Launches,
+    window: Window,
+    on: WindowOn,
+    limit: usize,
+) -> OperatorReport {
+    let calls = Calls::of(store, launches, window, on);
+    let mut shapes = shapes::rows(&calls);
+    let (mut layouts, channels_last) = layouts::rows(&calls);
+    let mut scalars = scalars::rows(&calls);
+    let (mut counters, counted, malformed_counters) = counters::sums(&calls);
+    let found = [shapes.len(), layouts.len(), scalars.len(), counters.operators.len(), counters.modules.len()];
+    let [shapes_found, layouts_found, scalars_found, counter_operators_found, counter_modules_found] =
+        found.map(|rows| rows as u64);
+    shapes.truncate(limit);
+    layouts.truncate(limit);
+    scalars.truncate(limit);
+    counters.operators.truncate(limit);
+    counters.modules.truncate(limit);
+    OperatorReport {
+        operators: calls.all.len() as u64,
+        kernels: calls.kernels.0,
+        gpu: calls.kernels.1,
+        kernels_below: calls.below.0,
+        gpu_below: calls.below.1,
+        recorded: recorded(&calls),
+        counted,
+        shapes,
+        shapes_found,
+        layouts,
+        layouts_found,
+        channels_last,
+        scalars,
+        scalars_found,
+        counters,
+        counter_operators_found,
+        counter_modules_found,
+        malformed: malformed(&calls, malformed_counters),
+        damage: Losses::of(store),
+    }
+}
+
+fn recorded(calls: &Calls<'_>) -> BTreeMap<&'static str, u64> {
+    let mut recorded: BTreeMap<&'static str, u64> = List::ALL.iter().map(|list| (list.key(), 0)).collect();
+    for call in &calls.all {
+        for (list, has) in List::ALL.iter().zip(calls.inputs_of(call).has) {
+            *recorded.entry(list.key()).or_default() += u64::from(has);
+        }
+    }
+    recorded
+}
+
+fn malformed(calls: &Calls<'_>, counters: Vec<(&'static str, String)>) -> Vec<Malformed> {
+    let mut by_key: BTreeMap<&'static str, Malformed> = BTreeMap::new();
+    let mut add = |key: &'static str, text: &str| {
+        let of = by_key.entry(key).or_insert_with(|| Malformed { key, count: 0, examples: Vec::new() });
+        of.count += 1;
+        if of.examples.len() < EXAMPLES {
+            let mut example: String = text.chars().take(EXAMPLE_LENGTH).collect();
+            if example.len() < text.len() {
+                example.push('…');
+            }
+            if !of.examples.contains(&example) {
+                of.examples.push(example);
+            }
+        }
+    };
+    for call in &calls.all {
+        calls.inputs_of(call).malformed.iter().for_each(|(list, text)| add(list.key(), text));
+    }
+    counters.iter().for_each(|(key, text)| add(key, text));
+    by_key.into_values().collect()
+}

@@ -1,0 +1,74 @@
+//! Where the calls of a row come from: the call path that costs most, and how many there are.
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+use serde::Serialize;
+
+use super::calls::{Call, Calls};
+use crate::analysis::stack_key::StackKey;
+use crate::id::PathId;
+use crate::nccl::frames::UserCode;
+use crate::time::Ns;
+
+/// The call paths of a row's calls.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Place {
+    /// The frame that says most about the most costly path; `None` if no caller is recorded.
+    pub headline: Option<String>,
+    /// The callers on this path, the outermost first.
+    pub frames: Vec<String>,
+    /// How many paths there are.
+    pub stacks: u64,
+}
+
+/// A call path, and that of the forward pass.
+pub(super) type Stack = (Option<PathId>, Option<PathId>);
+
+/// Calls, the kernels that they launched, and how long these ran.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Sums {
+    pub(super) calls: u64,
+    pub(super) gpu: Ns,
+}
+
+impl Sums {
+    pub(super) fn add(&mut self, call: &Call) {
+        self.calls += 1;
+        self.gpu += call.gpu;
+    }
+}
+
+/// The calls of a row, by call path.
+#[derive(Debug, Default)]
+pub(super) struct ByStack {
+    pub(super) all: Sums,
+    of: HashMap<Stack, Sums, FixedState>,
+}
+
+impl ByStack {
+    pub(super) fn add(&mut self, call: &Call) {
+        self.all.add(call);
+        self.of.entry(call.stack).or_default().add(call);
+    }
+
+    /// The most costly path; of equally costly ones that with the most calls.
+    pub(super) fn place(&self, calls: &Calls<'_>) -> Place {
+        let most = self.of.iter().max_by_key(|(stack, sums)| (sums.gpu, sums.calls, std::cmp::Reverse(**stack)));
+        let mut place = most.map_or(Place::default(), |(stack, _)| of_stack(*stack, calls));
+        place.stacks = self.of.len() as u64;
+        place
+    }
+}
+
+/// A place with one call path.
+pub(super) fn of_stack((path, forward): Stack, calls: &Calls<'_>) -> Place {
+    let mut frames = path.map_or(Vec::new(), |path| calls.tree.call_path(path).frames);
+    // The operator itself.
+    frames.pop();
+    let forward = forward.map(|path| calls.tree.call_path(path));
+    let key = StackKey { frames, forward, ..StackKey::default() };
+    let headline = key.telling_frames(&UserCode::default()).first().map(|frame| (*frame).to_owned());
+    Place { headline, frames: key.frames, stacks: 1 }
+}
