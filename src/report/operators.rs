@@ -70,6 +70,10 @@ pub fn write_text(report: &OperatorReport, width: Option<usize>, out: &mut impl 
     malformed(report, lines)
 }
 
+fn calls_of(calls: u64) -> String {
+    if calls == 1 { "1 call".to_owned() } else { format!("{} calls", count(calls)) }
+}
+
 fn has(report: &OperatorReport, key: &str) -> u64 {
     report.recorded.get(key).copied().unwrap_or(0)
 }
@@ -98,8 +102,8 @@ fn shapes<W: Write>(report: &OperatorReport, lines: &mut Lines<'_, W>) -> io::Re
         return Ok(());
     }
     for row in &report.shapes {
-        let (shapes, calls) = (count(row.shapes), count(row.calls));
-        lines.line(&format!("  {}: {shapes} shapes in {calls} calls, {}", row.operator, cost(row.gpu, report)))?;
+        let (shapes, calls, cost) = (count(row.shapes), calls_of(row.calls), cost(row.gpu, report));
+        lines.line(&format!("  {}: {shapes} shapes in {calls}, {cost}", row.operator))?;
         lines.line(&place(&row.place))?;
         if let Some(varies) = row.varies.as_ref() {
             lines.line(&format!("      {}", variation(varies)))?;
@@ -113,8 +117,8 @@ fn shapes<W: Write>(report: &OperatorReport, lines: &mut Lines<'_, W>) -> io::Re
 }
 
 fn shape(shape: &ShapeSums, report: &OperatorReport) -> String {
-    let types = if shape.input_types.is_empty() { String::new() } else { format!(" {}", shape.input_types) };
-    format!("{} × {}{types}, {}", count(shape.calls), shape.input_dims, cost(shape.gpu, report))
+    let tensors = if shape.tensors.is_empty() { "no tensor" } else { &shape.tensors };
+    format!("{} × {tensors}: {}", count(shape.calls), cost(shape.gpu, report))
 }
 
 fn variation(varies: &Varies) -> String {
@@ -145,11 +149,13 @@ fn layouts<W: Write>(report: &OperatorReport, lines: &mut Lines<'_, W>) -> io::R
         return Ok(());
     }
     for row in &report.layouts {
-        let LayoutRow { operator, input, layout, dims, strides, calls, gpu, .. } = row;
-        let calls = count(*calls);
+        let LayoutRow { operator, inputs, layout, dims, strides, gpu, .. } = row;
+        let inputs: Vec<String> = inputs.iter().map(u32::to_string).collect();
         lines.line(&format!(
-            "  {operator}: input {input} {dims:?}, strides {strides:?} ({}), {calls} calls, {}",
+            "  {operator}: input {} {dims:?}, strides {strides:?} ({}), {}, {}",
+            inputs.join(", "),
             layout.name(),
+            calls_of(row.calls),
             cost(*gpu, report)
         ))?;
         lines.line(&place(&row.place))?;
@@ -157,7 +163,7 @@ fn layouts<W: Write>(report: &OperatorReport, lines: &mut Lines<'_, W>) -> io::R
     lines.more(report.layouts.len(), found, "inputs")?;
     let channels = report.channels_last;
     if channels.calls > 0 {
-        let text = format!("{} calls have channels-last inputs, {}", count(channels.calls), cost(channels.gpu, report));
+        let text = format!("{} with channels-last inputs, {}", calls_of(channels.calls), cost(channels.gpu, report));
         lines.line(&format!("  Not counted: {text}."))?;
     }
     Ok(())
@@ -170,14 +176,13 @@ fn scalars<W: Write>(report: &OperatorReport, lines: &mut Lines<'_, W>) -> io::R
         return Ok(());
     }
     for row in &report.scalars {
-        let ScalarRow { operator, input, values, calls, gpu, .. } = row;
+        let ScalarRow { operator, input, values, gpu, .. } = row;
         let range = match (row.min, row.max) {
             (Some(min), Some(max)) => format!("{min} to {max}"),
             _ => format!("such as {}", row.examples.join(", ")),
         };
-        let (values, calls) = (count(*values), count(*calls));
-        let cost = cost(*gpu, report);
-        lines.line(&format!("  {operator}: input {input}, {values} values, {range}, in {calls} calls, {cost}"))?;
+        let (values, calls, cost) = (count(*values), calls_of(row.calls), cost(*gpu, report));
+        lines.line(&format!("  {operator}: input {input}, {values} values, {range}, in {calls}, {cost}"))?;
         lines.line(&place(&row.place))?;
     }
     lines.more(report.scalars.len(), found, "inputs")
@@ -203,7 +208,7 @@ fn counters<W: Write>(report: &OperatorReport, lines: &mut Lines<'_, W>) -> io::
 }
 
 fn counted(row: &CounterRow) -> String {
-    let mut text = format!("{}: {} calls", row.name, count(row.calls));
+    let mut text = format!("{}: {}", row.name, calls_of(row.calls));
     let ratios = [
         (row.ipc, "instructions per cycle", 2, 1.0),
         (row.cache_miss_rate, "% cache misses", 1, 100.0),

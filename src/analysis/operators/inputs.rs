@@ -2,7 +2,7 @@
 //!
 //! Calls with equal arguments share one set in the store, so each set is read once, however many calls have it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use foldhash::fast::FixedState;
 use serde::Serialize;
@@ -76,11 +76,11 @@ fn is_dense(mut innermost_first: impl Iterator<Item = (i64, i64)>) -> bool {
     innermost_first.try_fold(1, step).is_some()
 }
 
-/// A tensor that is not contiguous.
+/// A tensor that is not contiguous, and the inputs of one call that have its sizes and strides.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct OddTensor {
-    /// Which input, from 0.
-    pub(super) input: u32,
+    /// Which inputs, from 0.
+    pub(super) inputs: Vec<u32>,
     pub(super) layout: Layout,
     pub(super) dims: Vec<i64>,
     pub(super) strides: Vec<i64>,
@@ -108,6 +108,27 @@ pub(super) struct Shape {
     pub(super) dims: String,
     /// As text; empty if they are not recorded.
     pub(super) types: String,
+    /// The inputs that are tensors, or lists of them, for people: `BFloat16 [2, 3], float [3]`
+    pub(super) tensors: String,
+}
+
+impl Shape {
+    fn of(dims: &Value, types: Option<&Value>) -> Self {
+        let of_input = types.and_then(Value::elements).unwrap_or_default();
+        let mut tensors = Vec::new();
+        for (input, sizes) in dims.elements().unwrap_or_default().iter().enumerate() {
+            let kind = of_input.get(input).map_or(String::new(), Value::to_string);
+            let is_tensor = match sizes {
+                Value::List(sizes) => !sizes.is_empty(),
+                _ => true,
+            };
+            if is_tensor {
+                tensors.push(format!("{} {sizes}", kind.trim_start_matches("c10::")).trim_start().to_owned());
+            }
+        }
+        let types = types.map_or(String::new(), Value::to_string);
+        Shape { dims: dims.to_string(), types, tensors: tensors.join(", ") }
+    }
 }
 
 /// Values, each stored once.
@@ -166,8 +187,7 @@ impl Inputs {
             }
         }
         if let Some(dims) = dims {
-            let types = types.map_or(String::new(), |types| types.to_string());
-            let shape = pools.shapes.number(Shape { dims: dims.to_string(), types });
+            let shape = pools.shapes.number(Shape::of(&dims, types.as_ref()));
             if shape as usize == pools.dims.len() {
                 pools.dims.push(dims);
             }
@@ -189,13 +209,16 @@ fn scalar(value: &Value) -> Option<String> {
 
 /// The tensors among the inputs, also those in lists, that are not contiguous.
 fn odd_tensors(dims: &Value, strides: &Value) -> Vec<OddTensor> {
-    let mut odd = Vec::new();
+    let mut odd: BTreeMap<(Vec<i64>, Vec<i64>), (Layout, Vec<u32>)> = BTreeMap::new();
     let inputs = dims.elements().unwrap_or_default().iter().zip(strides.elements().unwrap_or_default());
     for (input, (dims, strides)) in inputs.enumerate() {
         let mut add = |dims: &Value, strides: &Value| {
             let (Some(dims), Some(strides)) = (dims.numbers(), strides.numbers()) else { return false };
             if let Some(layout) = Layout::of(&dims, &strides).filter(|layout| *layout != Layout::Contiguous) {
-                odd.push(OddTensor { input: input as u32, layout, dims, strides });
+                let (_, inputs) = odd.entry((dims, strides)).or_insert((layout, Vec::new()));
+                if inputs.last() != Some(&(input as u32)) {
+                    inputs.push(input as u32);
+                }
             }
             true
         };
@@ -206,9 +229,8 @@ fn odd_tensors(dims: &Value, strides: &Value) -> Vec<OddTensor> {
             });
         }
     }
-    odd.sort();
-    odd.dedup();
-    odd
+    let tensor = |((dims, strides), (layout, inputs))| OddTensor { inputs, layout, dims, strides };
+    odd.into_iter().map(tensor).collect()
 }
 
 #[cfg(test)]

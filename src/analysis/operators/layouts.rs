@@ -11,14 +11,14 @@ use super::place::{ByStack, Place, Sums};
 use crate::store::strings::StringId;
 use crate::time::Ns;
 
-/// Calls of an operator with one such tensor as one of its inputs.
+/// Calls of an operator with one such tensor as input.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LayoutRow {
     /// Its name.
     pub operator: String,
-    /// Which input, from 0.
-    pub input: u32,
+    /// Which inputs of these calls are such a tensor, from 0.
+    pub inputs: Vec<u32>,
     /// How it lies in memory.
     pub layout: Layout,
     /// Its sizes.
@@ -27,7 +27,7 @@ pub struct LayoutRow {
     pub strides: Vec<i64>,
     /// How many calls have it.
     pub calls: u64,
-    /// How long the kernels of these calls ran. A call with several such tensors is in several rows.
+    /// How long the kernels of these calls ran. A call with several different tensors is in several rows.
     #[serde(rename = "gpu_ns")]
     pub gpu: Ns,
     /// Where it is called.
@@ -64,18 +64,19 @@ pub(super) fn rows(calls: &Calls<'_>) -> (Vec<LayoutRow>, ChannelsLast) {
         let tensor = &calls.pools.odd.all[tensor as usize];
         LayoutRow {
             operator: calls.text(name),
-            input: tensor.input,
+            inputs: tensor.inputs.clone(),
             layout: tensor.layout,
             dims: tensor.dims.clone(),
             strides: tensor.strides.clone(),
             calls: of.all.calls,
             gpu: of.all.gpu,
-            place: of.place(calls),
+            place: of.place(calls, name),
         }
     };
     let mut rows: Vec<LayoutRow> = by_tensor.into_iter().filter(|(_, of)| is_shown(of)).map(row).collect();
     rows.sort_by(|a, b| {
-        let tensor = |row: &LayoutRow| (row.operator.clone(), row.input, row.dims.clone(), row.strides.clone());
+        let tensor =
+            |row: &LayoutRow| (row.operator.clone(), row.inputs.clone(), row.dims.clone(), row.strides.clone());
         (b.gpu, b.calls).cmp(&(a.gpu, a.calls)).then_with(|| tensor(a).cmp(&tensor(b)))
     });
     (rows, ChannelsLast { calls: channels_last.calls, gpu: channels_last.gpu })

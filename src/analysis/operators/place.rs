@@ -9,6 +9,7 @@ use super::calls::{Call, Calls};
 use crate::analysis::stack_key::StackKey;
 use crate::id::PathId;
 use crate::nccl::frames::UserCode;
+use crate::store::strings::StringId;
 use crate::time::Ns;
 
 /// The call paths of a row's calls.
@@ -54,21 +55,24 @@ impl ByStack {
     }
 
     /// The most costly path; of equally costly ones that with the most calls.
-    pub(super) fn place(&self, calls: &Calls<'_>) -> Place {
+    pub(super) fn place(&self, calls: &Calls<'_>, operator: StringId) -> Place {
         let most = self.of.iter().max_by_key(|(stack, sums)| (sums.gpu, sums.calls, std::cmp::Reverse(**stack)));
-        let mut place = most.map_or(Place::default(), |(stack, _)| of_stack(*stack, calls));
+        let mut place = most.map_or(Place::default(), |(stack, _)| of_stack(*stack, calls, operator));
         place.stacks = self.of.len() as u64;
         place
     }
 }
 
 /// A place with one call path.
-pub(super) fn of_stack((path, forward): Stack, calls: &Calls<'_>) -> Place {
+pub(super) fn of_stack((path, forward): Stack, calls: &Calls<'_>, operator: StringId) -> Place {
     let mut frames = path.map_or(Vec::new(), |path| calls.tree.call_path(path).frames);
     // The operator itself.
     frames.pop();
     let forward = forward.map(|path| calls.tree.call_path(path));
     let key = StackKey { frames, forward, ..StackKey::default() };
-    let headline = key.telling_frames(&UserCode::default()).first().map(|frame| (*frame).to_owned());
+    // An operator within one of the same name says nothing.
+    let name = calls.store.strings.get(operator).unwrap_or_default();
+    let mut telling = key.telling_frames(&UserCode::default()).into_iter();
+    let headline = telling.find(|frame| *frame != name).map(str::to_owned);
     Place { headline, frames: key.frames, stacks: 1 }
 }

@@ -74,7 +74,7 @@ pub(super) fn rows(calls: &Calls<'_>) -> Vec<ScalarRow> {
             examples: texts.into_iter().take(2).cloned().collect(),
             calls: of.all.calls,
             gpu: of.all.gpu,
-            place: of_stack(stack, calls),
+            place: of_stack(stack, calls, name),
         }
     };
     shown.into_iter().map(row).collect()

@@ -42,6 +42,9 @@ pub struct ShapeSums {
     pub input_dims: String,
     /// The types of all inputs; empty if they are not recorded.
     pub input_types: String,
+    /// The tensors alone, for people.
+    #[serde(skip)]
+    pub tensors: String,
     /// How many calls.
     pub calls: u64,
     /// How long their kernels ran.
@@ -104,7 +107,13 @@ fn row(calls: &Calls<'_>, name: StringId, of: &OfOperator) -> ShapeRow {
         let most = of.by_shape.iter().max_by_key(|(shape, sums)| (key(sums), std::cmp::Reverse(**shape)));
         let (shape, sums) = most.map_or((0, Sums::default()), |(shape, sums)| (*shape, *sums));
         let shape = &calls.pools.shapes.all[shape as usize];
-        ShapeSums { input_dims: shape.dims.clone(), input_types: shape.types.clone(), calls: sums.calls, gpu: sums.gpu }
+        ShapeSums {
+            input_dims: shape.dims.clone(),
+            input_types: shape.types.clone(),
+            tensors: shape.tensors.clone(),
+            calls: sums.calls,
+            gpu: sums.gpu,
+        }
     };
     let mut shapes: Vec<u32> = of.by_shape.keys().copied().collect();
     shapes.sort_unstable();
@@ -116,7 +125,7 @@ fn row(calls: &Calls<'_>, name: StringId, of: &OfOperator) -> ShapeRow {
         most_frequent: most(&|sums| (sums.calls as i64, sums.gpu.0)),
         most_costly: most(&|sums| (sums.gpu.0, sums.calls as i64)),
         varies: varies(calls, &shapes),
-        place: of.by_stack.place(calls),
+        place: of.by_stack.place(calls, name),
     }
 }
 
