@@ -87,32 +87,36 @@ impl fmt::Display for Ns {
     }
 }
 
-/// How the microseconds of a trace file become integer nanoseconds.
+/// How the times of a JSON trace, which are microseconds in most, become integer nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TimeRule {
-    /// The exact decimal value, rounded half away from zero below one nanosecond.
+    /// Microseconds: the exact decimal value, rounded half away from zero below one nanosecond.
     #[default]
     Exact,
-    /// Perfetto's arithmetic: a double in microseconds, times 1000, `llround`. Off by up to 256 ns on epoch
+    /// Nanoseconds already, as XSigma's XPlane exporter writes them: rounded half away from zero.
+    Nanoseconds,
+    /// Perfetto's arithmetic for microseconds: a double, times 1000, `llround`. Off by up to 256 ns on epoch
     /// timestamps; only of use to compare with a trace_processor bit for bit.
     Perfetto,
 }
 
 impl TimeRule {
-    /// Converts a time in microseconds that is `digits / 10^decimals` to nanoseconds. `None` if it has to be read as text.
+    /// Converts a time of the file that is `digits / 10^decimals` to nanoseconds. `None` if it has to be read as text.
     #[inline]
     pub fn digits_to_nanos(self, digits: i64, decimals: u8) -> Option<Ns> {
         const POWERS: [i64; 4] = [1000, 100, 10, 1];
         match self {
             TimeRule::Exact => digits.checked_mul(*POWERS.get(usize::from(decimals))?).map(Ns),
+            TimeRule::Nanoseconds => (decimals == 0).then_some(Ns(digits)),
             TimeRule::Perfetto => None,
         }
     }
 
-    /// Converts a JSON number in microseconds to nanoseconds. `None` if it is no JSON number or does not fit.
-    pub fn micros_to_nanos(self, text: &[u8]) -> Option<Ns> {
+    /// Converts a JSON number, which is a time of the file, to nanoseconds. `None` if it is no JSON number or does not fit.
+    pub fn text_to_nanos(self, text: &[u8]) -> Option<Ns> {
         let nanos = match self {
             TimeRule::Exact => scaled_decimal(text, 3),
+            TimeRule::Nanoseconds => scaled_decimal(text, 0),
             TimeRule::Perfetto => perfetto_micros_to_nanos(text),
         };
         nanos.map(Ns)
@@ -344,8 +348,27 @@ mod tests {
             (" 5", None),
             ("NaN", None),
         ] {
-            assert_eq!(TimeRule::Exact.micros_to_nanos(text.as_bytes()), want.map(Ns), "{text}");
+            assert_eq!(TimeRule::Exact.text_to_nanos(text.as_bytes()), want.map(Ns), "{text}");
         }
+    }
+
+    #[test]
+    fn nanoseconds_stay_what_they_are() {
+        for (text, want) in [
+            ("0", Some(0)),
+            ("1712195495501688500", Some(1_712_195_495_501_688_500)),
+            ("1.7e+18", Some(1_700_000_000_000_000_000)),
+            ("41.4", Some(41)),
+            ("41.5", Some(42)),
+            ("-41.5", Some(-42)),
+            ("9223372036854775807", Some(i64::MAX)),
+            ("9223372036854775808", None),
+            ("1e", None),
+        ] {
+            assert_eq!(TimeRule::Nanoseconds.text_to_nanos(text.as_bytes()), want.map(Ns), "{text}");
+        }
+        assert_eq!(TimeRule::Nanoseconds.digits_to_nanos(i64::MAX, 0), Some(Ns::MAX));
+        assert_eq!(TimeRule::Nanoseconds.digits_to_nanos(415, 1), None);
     }
 
     proptest::proptest! {
@@ -370,7 +393,7 @@ mod tests {
             ("500.1", 500_100),
             ("1606910596297023", 1_606_910_596_297_023_000),
         ] {
-            assert_eq!(TimeRule::Perfetto.micros_to_nanos(text.as_bytes()), Some(Ns(want)), "{text}");
+            assert_eq!(TimeRule::Perfetto.text_to_nanos(text.as_bytes()), Some(Ns(want)), "{text}");
         }
     }
 

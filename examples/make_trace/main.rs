@@ -17,6 +17,7 @@ mod job;
 mod job_command;
 mod kineto;
 mod llama;
+mod metadata;
 mod oddities;
 mod profile;
 mod recipes;

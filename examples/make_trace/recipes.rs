@@ -9,6 +9,7 @@ use super::costs;
 use super::ddp::Training;
 use super::hard;
 use super::job::{How, Job, Late, Offsets, When};
+use super::metadata;
 use super::oddities;
 use super::profile::{Workload, write_trace};
 use super::sglang::{Serving, Step};
@@ -32,6 +33,10 @@ pub(crate) fn all() -> io::Result<Vec<(&'static str, Vec<u8>)>> {
         ("forward_backward.json", hard::FORWARD_BACKWARD.into()),
         ("costs.json", costs::trace()),
         ("costs_later.json", costs::later()),
+        ("metadata_pytorch.json", metadata::pytorch()),
+        ("metadata_xsigma.json", metadata::xsigma()),
+        ("metadata_xplane.json", metadata::xplane()),
+        ("metadata_hostile.json", metadata::hostile()),
         ("replay/trace.json", hard::REPLAY.into()),
         ("replay/capture_traces/capture.json", hard::CAPTURE.into()),
     ];

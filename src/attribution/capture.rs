@@ -133,10 +133,8 @@ impl Captures {
     }
 
     fn add_node(&mut self, store: &Store, call: SliceId, stack: PathId) {
-        let id = |key| match arg(store, call, key) {
-            Some(ArgValue::Int(id)) => id,
-            _ => 0,
-        };
+        let set = store.slices.args(call);
+        let id = |key| store.arg_key(key).and_then(|key| store.whole_arg(set, key)).unwrap_or(0);
         let ids = (id(GRAPH_ID), id(GRAPH_NODE_ID));
         if ids.1 != 0 {
             let kernel = kernel_name(store, call).map(str::to_owned);

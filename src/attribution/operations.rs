@@ -181,9 +181,6 @@ impl<'a> Reader<'a> {
     }
 
     fn number(&self, set: ArgSetId, key: &str) -> Option<i64> {
-        match self.store.args.get(set, self.store.arg_key(key)?)? {
-            ArgValue::Int(number) => Some(number),
-            _ => None,
-        }
+        self.store.whole_arg(set, self.store.arg_key(key)?)
     }
 }

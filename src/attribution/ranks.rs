@@ -94,9 +94,8 @@ impl<'a> Ranks<'a> {
         {
             return None;
         }
-        let (Some(ArgValue::Int(place)), Some(ArgValue::Text(listed))) = (value(RANK), value(GROUP_RANKS)) else {
-            return None;
-        };
+        let Some(ArgValue::Text(listed)) = value(GROUP_RANKS) else { return None };
+        let place = self.store.whole_arg(self.store.slices.args(slice), self.store.arg_key(RANK)?)?;
         let listed = ranks_of_text(self.store.strings.get(listed)?)?;
         listed.get(usize::try_from(place).ok()?).copied().map(RankId)
     }
@@ -137,8 +136,5 @@ impl Config {
 }
 
 fn number(value: &ArgValue<String>) -> Option<u32> {
-    match value {
-        ArgValue::Int(number) => u32::try_from(*number).ok(),
-        _ => None,
-    }
+    value.whole(|text| Some(text.as_str())).and_then(|number| u32::try_from(number).ok())
 }

@@ -120,10 +120,7 @@ impl<'a> Records<'a> {
             ArgValue::Int(number) => Some(number.to_string()),
             _ => None,
         };
-        let number = |key| match self.store.args.get(set, key)? {
-            ArgValue::Int(number) => u64::try_from(number).ok(),
-            _ => None,
-        };
+        let number = |key| self.store.whole_arg(set, key).and_then(|number| u64::try_from(number).ok());
         let name = text(keys.collective)?;
         let collective = Collective::of_record(&name);
         let dtype = text(keys.dtype);

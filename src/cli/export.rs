@@ -150,7 +150,8 @@ fn write_cut(args: &Export, wanted: &Wanted, database: &Database, target: &Targe
     }
     let start = Instant::now();
     let kept = keep(store, &launches, window, args.span.window_on.into());
-    let plan = cut::plan(store, &kept, window);
+    let time = opening::options(&args.reading, ArgsWanted::COLLECTIVES).time;
+    let plan = cut::plan(store, &kept, window, time);
     let mut copied = cut::Copied::default();
     let size = target.fill(|_, file| -> Result<(), Error> {
         let failed = |source| Error::Write { path: target.name().to_owned(), source };

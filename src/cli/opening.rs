@@ -11,6 +11,7 @@ use nccl_stacks::input::limit::Limits;
 use nccl_stacks::load::{LoadOptions, Loaded, load_all};
 use nccl_stacks::sql::Database;
 use nccl_stacks::store::Store;
+use nccl_stacks::time::TimeRule;
 
 use super::args::{Reading, Selection};
 use super::failure::Failure;
@@ -20,7 +21,8 @@ use super::{notes, progress};
 
 /// The options of a load, from the arguments.
 pub(super) fn options(reading: &Reading, args: ArgsWanted) -> LoadOptions {
-    LoadOptions { args, threads: reading.threads, limits: limits(reading), ..LoadOptions::default() }
+    let time = reading.ts_unit.map_or_else(TimeRule::default, TimeRule::from);
+    LoadOptions { time, args, threads: reading.threads, limits: limits(reading), ..LoadOptions::default() }
 }
 
 /// How much text the arguments allow.
@@ -67,6 +69,7 @@ pub(super) fn read_all(traces: &[PathBuf], reading: &Reading, options: LoadOptio
         say(&format!("Left out: {failure}"));
     }
     notes::loaded(&loaded);
+    notes::units(&loaded, reading);
     check_strict(reading, &loaded)?;
     Ok(loaded.store)
 }

@@ -279,6 +279,7 @@ impl Question<'_> {
         if manner.says {
             notes::loaded(&loaded);
         }
+        notes::units(&loaded, self.reading);
         if !manner.asks {
             self.refuse_for_several()?;
         }

@@ -18,6 +18,19 @@ pub enum ArgValue<T> {
     Text(T),
 }
 
+impl<T> ArgValue<T> {
+    /// The whole number that the value is: also 5.0, into which tools that rewrite traces turn 5, and a text of nothing but the number,
+    /// as XSigma's profiler writes all of them. `text` gives the text.
+    pub fn whole<'a>(&'a self, text: impl FnOnce(&'a T) -> Option<&'a str>) -> Option<i64> {
+        match self {
+            ArgValue::Int(number) => Some(*number),
+            ArgValue::Real(number) if number.fract() == 0.0 && number.abs() < 9.0e15 => Some(*number as i64),
+            ArgValue::Text(value) => text(value)?.parse().ok(),
+            ArgValue::Real(_) | ArgValue::Bool(_) => None,
+        }
+    }
+}
+
 /// The flattened arguments of one event, in a buffer that is used again for the next one.
 ///
 /// `{"grid":[512,1]}` is two rows with the keys `args.grid[0]` and `args.grid[1]`, both with the flat key `args.grid`,

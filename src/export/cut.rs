@@ -22,7 +22,7 @@ use crate::input::json::copy::{Choice, CopyError, copy};
 use crate::nccl::category::MARKED;
 use crate::store::Store;
 use crate::store::max_tree::MaxTree;
-use crate::time::{Ns, Window};
+use crate::time::{Ns, TimeRule, Window};
 
 /// The first tid of the tracks of marks; tids that a process or thread has are skipped. Larger than any tid or pid of Linux, and
 /// small enough for all viewers.
@@ -37,6 +37,8 @@ pub struct Plan {
     marks: HashMap<u64, usize>,
     tracks: Vec<Track>,
     window: Window,
+    /// The unit of the file's times.
+    time: TimeRule,
     /// The position of the trace's file in an archive, if it is in one.
     file: usize,
 }
@@ -48,8 +50,8 @@ struct Track {
     name: String,
 }
 
-/// Plans the copy. The store must have been loaded with `places`, and have one trace.
-pub fn plan(store: &Store, kept: &Kept, window: Window) -> Plan {
+/// Plans the copy. The store must have been loaded with `places` and this rule for times, and have one trace.
+pub fn plan(store: &Store, kept: &Kept, window: Window, time: TimeRule) -> Plan {
     let is_kept = |slice: SliceId| kept.slices[slice.row()];
     let slices = store.slices.ids().filter(|slice| is_kept(*slice));
     let mut offsets: Vec<u64> = slices.filter_map(|slice| store.slices.offset(slice)).collect();
@@ -57,7 +59,7 @@ pub fn plan(store: &Store, kept: &Kept, window: Window) -> Plan {
     offsets.extend(flows(store, is_kept));
     offsets.sort_unstable();
     let (tracks, marks) = tracks(store, &kept.matched);
-    Plan { offsets, marks, tracks, window, file: store.traces.first().map_or(0, |trace| trace.place) }
+    Plan { offsets, marks, tracks, window, time, file: store.traces.first().map_or(0, |trace| trace.place) }
 }
 
 /// The offsets of the events of whole flows: the start and an end of each are kept.
@@ -185,7 +187,7 @@ impl Plan {
             Contents::Json(text) => text,
             other => return Err(Error::CannotCut { name, what: other.what() }),
         };
-        copy(text, out, choose).map_err(|error| match error {
+        copy(text, out, self.time, choose).map_err(|error| match error {
             CopyError::Read(source) => input::failure(&name, source),
             CopyError::Write(source) => failed(source),
         })

@@ -9,7 +9,8 @@ use crate::time::TimeRule;
 /// How to load.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LoadOptions {
-    /// How microseconds become nanoseconds.
+    /// How the times of JSON become nanoseconds: which unit they have, which is microseconds unless the file is known to be different
+    /// ([`Store::in_nanoseconds`](crate::store::Store::in_nanoseconds)). The other formats name their unit.
     pub time: TimeRule,
     /// Which arguments to keep.
     pub args: ArgsWanted,

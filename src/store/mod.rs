@@ -133,6 +133,11 @@ impl Store {
         self.strings.find(&in_table(name)).or_else(|| self.strings.find(&in_annotations(name)))
     }
 
+    /// The whole number that an argument of a set is, or has as its text ([`ArgValue::whole`]).
+    pub fn whole_arg(&self, set: ArgSetId, key: StringId) -> Option<i64> {
+        self.args.get(set, key)?.whole(|text| self.strings.get(*text))
+    }
+
     /// The kind of work that a slice's category means.
     pub fn category_kind(&self, slice: SliceId) -> CategoryKind {
         self.category_kinds.get(self.slices.category(slice).0 as usize).copied().unwrap_or(CategoryKind::Cpu)

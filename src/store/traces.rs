@@ -8,6 +8,7 @@
 
 use super::Store;
 use super::extent::Extent;
+use super::strings::StringId;
 use crate::damage::DamageReport;
 use crate::event::{ArgValue, HeaderField};
 use crate::id::{GpuId, SliceId, TraceId};
@@ -94,6 +95,32 @@ impl Store {
             extents[self.trace_of(*kernel).row()].add_kernel(self.slices.ts(*kernel));
         }
         extents.iter().map(Extent::span).collect()
+    }
+
+    /// The traces whose times are probably nanoseconds, by what XSigma's XPlane exporter writes: `displayTimeUnit` is `ns`, and there is
+    /// nothing of what Kineto always writes, which has microseconds whatever that field says: no `schemaVersion`, no
+    /// `deviceProperties`, and no slice with a category.
+    pub fn in_nanoseconds(&self) -> Vec<TraceId> {
+        let is_of_kineto =
+            |field: &&Field| matches!(field.key.split('[').next(), Some("schemaVersion" | "deviceProperties"));
+        let of_kineto: Vec<TraceId> = self.header.iter().filter(is_of_kineto).map(|field| field.trace).collect();
+        let says_so = |field: &&Field| {
+            field.key == "displayTimeUnit" && matches!(&field.value, ArgValue::Text(unit) if unit == "ns")
+        };
+        let mut traces: Vec<TraceId> = self.header.iter().filter(says_so).map(|field| field.trace).collect();
+        traces.dedup();
+        traces.retain(|trace| !of_kineto.contains(trace));
+        // Other traces end here, so that their slices are not looked at.
+        let mut slices = self.slices.ids();
+        while !traces.is_empty()
+            && let Some(slice) = slices.next()
+        {
+            if self.slices.category(slice) != StringId::NULL {
+                let trace = self.trace_of(slice);
+                traces.retain(|other| *other != trace);
+            }
+        }
+        traces
     }
 
     /// The damage of a trace.

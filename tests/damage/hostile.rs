@@ -34,7 +34,7 @@ use nccl_stacks::report::diff::DiffForm;
 use nccl_stacks::report::{Answer, Form, Screen, Weight, json, kernels, lists};
 use nccl_stacks::sql::{Database, TABLES};
 use nccl_stacks::store::Store;
-use nccl_stacks::time::{Ns, Window};
+use nccl_stacks::time::{Ns, TimeRule, Window};
 use proptest::prelude::*;
 use support::facts::facts;
 use support::hostile;
@@ -106,7 +106,7 @@ fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) 
         kernels::write_csv(&table, &mut Vec::new()).unwrap();
         json::kernels(&table, "hostile", &mut Vec::new()).unwrap();
         let kept = keep(store, &found, window, on);
-        let plan = cut::plan(store, &kept, window);
+        let plan = cut::plan(store, &kept, window, TimeRule::Exact);
         let input = from_reader("hostile".to_owned(), None, Box::new(Cursor::new(text.as_bytes().to_vec()))).unwrap();
         let mut copy = Vec::new();
         let failed = |source| Error::Write { path: "copy".into(), source };
@@ -356,7 +356,7 @@ fn no_trace_takes_the_square_of_its_length() {
         let found = launches::find(database.store(), &choose(database.store(), &wanted));
         window::functions(&database, "%", &found, WindowOn::Launch).unwrap();
         let kept = keep(database.store(), &found, Window::ALL, WindowOn::Launch);
-        cut::plan(database.store(), &kept, Window::ALL);
+        cut::plan(database.store(), &kept, Window::ALL, TimeRule::Exact);
         let again = StackReport::of(vec![part(&database, &wanted, Window::ALL, &how)], &how.user_code);
         Diff::new(("one", stacks), ("other", again));
         let fan = "SELECT count(*) FROM directly_connected_flow(0)";

@@ -11,4 +11,5 @@ mod packets;
 mod packets_legacy;
 mod packets_oracle;
 mod recovery;
+mod spellings;
 mod threads;

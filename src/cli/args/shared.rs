@@ -10,7 +10,7 @@ use nccl_stacks::time::{Ns, parse_nanos};
 
 use super::families::FamilyName;
 use super::size::parse_size;
-use super::words::{On, Switch};
+use super::words::{On, Switch, TsUnit};
 
 /// A length of time.
 fn parse_length(text: &str) -> Result<Ns, String> {
@@ -144,6 +144,12 @@ pub(crate) struct Reading {
     /// How many threads read traces [default: all of the machine, up to 16]; the answer is the same
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<NonZero<usize>>,
+
+    /// What the times in JSON traces are: microseconds or nanoseconds [default: us]
+    ///
+    /// Chrome's format, and so Kineto, has microseconds, whatever displayTimeUnit is. XSigma's XPlane exporter writes nanoseconds.
+    #[arg(long, value_name = "UNIT", value_enum)]
+    pub(crate) ts_unit: Option<TsUnit>,
 
     /// Fail if a trace decompresses to more text than this: 512M, 64G [default: 1T]
     ///

@@ -11,6 +11,7 @@ use nccl_stacks::report::hang::HangForm;
 use nccl_stacks::report::ranks::RankForm;
 use nccl_stacks::report::recorded::RecordsForm;
 use nccl_stacks::report::{Form, Weight};
+use nccl_stacks::time::TimeRule;
 
 /// What has to start in the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -24,6 +25,22 @@ impl From<On> for WindowOn {
         match on {
             On::Launch => WindowOn::Launch,
             On::Kernel => WindowOn::Kernel,
+        }
+    }
+}
+
+/// The unit of the times in JSON traces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum TsUnit {
+    Us,
+    Ns,
+}
+
+impl From<TsUnit> for TimeRule {
+    fn from(unit: TsUnit) -> Self {
+        match unit {
+            TsUnit::Us => TimeRule::Exact,
+            TsUnit::Ns => TimeRule::Nanoseconds,
         }
     }
 }

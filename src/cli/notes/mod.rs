@@ -16,7 +16,7 @@ use nccl_stacks::load::Loaded;
 use nccl_stacks::report::format::{count, duration, kernels, size, visible};
 use nccl_stacks::time::{Ns, Window};
 
-use super::args::Span;
+use super::args::{Reading, Span};
 use super::terminal::{note, say};
 
 pub(crate) use archives::{apart, findings, some_names};
@@ -37,6 +37,21 @@ pub(crate) fn loaded(loaded: &Loaded) {
     ));
     findings(&loaded.findings);
     apart(&archives::spans(&loaded.store));
+}
+
+/// Says of each trace whose times are probably nanoseconds that they were read as microseconds, unless the user said what they are.
+pub(crate) fn units(loaded: &Loaded, reading: &Reading) {
+    if reading.ts_unit.is_some() {
+        return;
+    }
+    for trace in loaded.store.in_nanoseconds() {
+        let file = loaded.store.traces.get(trace.row()).map_or(loaded.name.as_str(), |trace| trace.file.as_str());
+        say(&format!(
+            "{}: its times are probably nanoseconds, and were read as microseconds, so that all are 1,000 times too long: use \
+             --ts-unit ns (displayTimeUnit is ns, and no event has a category, as XSigma's XPlane exporter writes)",
+            visible(file)
+        ));
+    }
 }
 
 /// `Traces loaded: 4 (rank0.json.gz, rank1.json.gz, …), 76.4 MB, 264,890 events`, and which window of each was taken.

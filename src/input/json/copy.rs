@@ -74,16 +74,17 @@ pub enum CopyError {
     Write(io::Error),
 }
 
-/// Copies the header, and the events that `choose` wants, by what they are and the offsets of their text.
+/// Copies the header, and the events that `choose` wants, by what they are, with the times of this rule, and the offsets of their text.
 ///
 /// # Errors
 /// Those of reading and writing. A compressed text that breaks off just ends, as it does for the reader.
 pub fn copy<'a>(
     source: impl Read,
     out: impl Write,
+    time: TimeRule,
     choose: impl FnMut(&Event<'_>, u64) -> Choice<'a>,
 ) -> Result<Copied, CopyError> {
-    run(source, out, false, choose).map(|(copied, _)| copied)
+    run(source, out, time, false, choose).map(|(copied, _)| copied)
 }
 
 /// The same, but what is written is JSON that every reader takes: nothing in it is nested deeply, no key of the header comes twice,
@@ -96,19 +97,21 @@ pub fn repair<'a>(
     out: impl Write,
     choose: impl FnMut(&Event<'_>, u64) -> Choice<'a>,
 ) -> Result<(Copied, Summary, u64), CopyError> {
-    run(source, out, true, choose).map(|(copied, (summary, bytes))| (copied, summary, bytes))
+    // What it asks of times does not depend on their unit.
+    run(source, out, TimeRule::Exact, true, choose).map(|(copied, (summary, bytes))| (copied, summary, bytes))
 }
 
 fn run<'a>(
     source: impl Read,
     out: impl Write,
+    time: TimeRule,
     strictly: bool,
     choose: impl FnMut(&Event<'_>, u64) -> Choice<'a>,
 ) -> Result<(Copied, (Summary, u64)), CopyError> {
     let mut splitter = Splitter::new(source, CHUNK);
     let mut copier = Copier {
         choose,
-        parser: Parser::new(TimeRule::Exact, ArgsWanted::COLLECTIVES),
+        parser: Parser::new(time, ArgsWanted::COLLECTIVES),
         writer: Writer { out, section: Section::Start, late: Vec::new() },
         copied: Copied::default(),
         strictly: strictly.then(Strictly::default),
@@ -379,7 +382,7 @@ mod tests {
             Some(b"other") => Choice::LeaveOut,
             _ => Choice::Copy,
         };
-        let copied = copy(text.as_bytes(), &mut out, choose).unwrap();
+        let copied = copy(text.as_bytes(), &mut out, TimeRule::Exact, choose).unwrap();
         (String::from_utf8(out).unwrap(), copied)
     }
 

@@ -58,7 +58,7 @@ impl Parser {
         let fields = if recognised { self.layouts.fields() } else { &self.fields };
         let is_bad = |field| match fields.get(text, field) {
             None => false,
-            Some(Token::Number(number) | Token::Text(number)) => self.time.micros_to_nanos(number).is_none(),
+            Some(Token::Number(number) | Token::Text(number)) => self.time.text_to_nanos(number).is_none(),
             Some(_) => true,
         };
         [Field::Dur, Field::Tts, Field::Tdur].into_iter().any(is_bad)
@@ -125,7 +125,7 @@ fn meaning(
 ) -> Result<(), Damage> {
     let Marked { text, marks, .. } = event;
     let get = |field| fields.get(text, field);
-    // A time in microseconds: a number, or text that is nothing but a number.
+    // A time: a number, or text that is nothing but a number.
     let has_text_time = Cell::new(false);
     let nanos = |field| {
         let Digits { value, decimals } = fields.digits(field);
@@ -195,8 +195,8 @@ fn bind(kind: &Kind<'_>, fields: &Fields, text: &[u8]) -> Option<Bind> {
 #[inline(never)]
 fn unusual_time(time: TimeRule, value: Option<Token<'_>>, is_text: &Cell<bool>) -> Option<Ns> {
     match value? {
-        Token::Number(text) => time.micros_to_nanos(text),
-        Token::Text(text) => time.micros_to_nanos(unescape(text).as_bytes()).inspect(|_| is_text.set(true)),
+        Token::Number(text) => time.text_to_nanos(text),
+        Token::Text(text) => time.text_to_nanos(unescape(text).as_bytes()).inspect(|_| is_text.set(true)),
         _ => None,
     }
 }

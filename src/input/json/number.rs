@@ -224,9 +224,10 @@ mod tests {
         fn digits_are_what_the_text_says(text in "-?[0-9]{0,19}([.:/e][0-9]{0,6})?") {
             if let Some((length, digits)) = read(&text) {
                 let number = &text.as_bytes()[..length];
-                let slowly = TimeRule::Exact.micros_to_nanos(number);
-                if let Some(nanos) = TimeRule::Exact.digits_to_nanos(digits.value, digits.decimals) {
-                    proptest::prop_assert_eq!(Some(nanos), slowly);
+                for rule in [TimeRule::Exact, TimeRule::Nanoseconds] {
+                    if let Some(nanos) = rule.digits_to_nanos(digits.value, digits.decimals) {
+                        proptest::prop_assert_eq!(Some(nanos), rule.text_to_nanos(number));
+                    }
                 }
                 let integer = text[..length].parse::<i64>().ok().filter(|_| scaled_decimal(number, 0).is_some() && digits != Digits::UNKNOWN);
                 proptest::prop_assert_eq!(digits.whole(), integer);

@@ -185,15 +185,12 @@ fn is_key(text: &[u8], from: usize) -> bool {
     text[from..].iter().find(|byte| !is_space(**byte)) == Some(&b':')
 }
 
-/// The number that a value is. Tools that rewrite traces turn numbers into text, or into 5.0.
+/// The number that a value is, by the rule for all arguments.
 fn as_number(token: Token<'_>) -> Option<i64> {
     match token {
-        Token::Number(digits) => match number(digits) {
-            Some(ArgValue::Int(id)) => Some(id),
-            Some(ArgValue::Real(id)) if id.fract() == 0.0 && id.abs() < 9.0e15 => Some(id as i64),
-            _ => None,
-        },
-        Token::Text(raw) => unescape(raw).parse().ok(),
+        // What is too large for an integer is kept as text, and fits no better then.
+        Token::Number(digits) => number(digits)?.whole(|_| None),
+        Token::Text(raw) => ArgValue::Text(unescape(raw)).whole(|text| Some(text)),
         _ => None,
     }
 }
