@@ -16,6 +16,7 @@ mod hang;
 mod interrupt;
 mod kernels;
 mod man;
+mod memory;
 mod notes;
 mod opening;
 mod operators;
@@ -58,6 +59,7 @@ fn run(cli: &Cli) -> Result<(), Stop> {
         None => stacks::run(&cli.stacks),
         Some(Command::Kernels(args)) => kernels::run(args),
         Some(Command::Operators(args)) => operators::run(args),
+        Some(Command::Memory(args)) => memory::run(args),
         Some(Command::Ranks(args)) => ranks::run(args),
         Some(Command::Record(args)) => record::run(args),
         Some(Command::Records(args)) => records::run(args),

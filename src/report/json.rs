@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::analysis::diff::Diff;
+use crate::analysis::memory::MemoryReport;
 use crate::analysis::operators::OperatorReport;
 use crate::analysis::stacks::StackReport;
 use crate::analysis::summary::KernelTable;
@@ -49,6 +50,14 @@ pub fn kernels(table: &KernelTable, trace: &str, out: &mut impl Write) -> io::Re
 /// What the writer fails with.
 pub fn operators(report: &OperatorReport, trace: &str, out: &mut impl Write) -> io::Result<()> {
     document("nccl-stacks/operators", Some(trace), report, out)
+}
+
+/// Writes what was allocated.
+///
+/// # Errors
+/// What the writer fails with.
+pub fn memory(report: &MemoryReport, trace: &str, out: &mut impl Write) -> io::Result<()> {
+    document("nccl-stacks/memory", Some(trace), report, out)
 }
 
 /// Writes many ranks.

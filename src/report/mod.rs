@@ -12,6 +12,7 @@ pub mod hang;
 pub mod json;
 pub mod kernels;
 pub mod lists;
+pub mod memory;
 pub mod operators;
 pub mod ranks;
 pub mod recorded;

@@ -75,7 +75,7 @@ fn calls_of(calls: u64) -> String {
 }
 
 fn has(report: &OperatorReport, key: &str) -> u64 {
-    report.recorded.get(key).copied().unwrap_or(0)
+    report.operators_with.get(key).copied().unwrap_or(0)
 }
 
 /// `412.100 ms of GPU time (33.4 %)`

@@ -92,7 +92,7 @@ fn kernels_count_once() {
     assert_eq!(rows, [(&json!("inner"), &json!(9_000))]);
     assert_eq!((&found["kernels"], &found["gpu_ns"]), (&json!(2), &json!(10_000)));
     assert_eq!((&found["kernels_below"], &found["gpu_below_ns"]), (&json!(1), &json!(9_000)));
-    assert_eq!((&found["operators"], &found["recorded"]["Input Dims"]), (&json!(6), &json!(5)));
+    assert_eq!((&found["operators"], &found["operators_with"]["Input Dims"]), (&json!(6), &json!(5)));
 }
 
 #[test]

@@ -29,6 +29,8 @@ const MAPS: &[&str] = &[
     "unmeasured_kernels",
     "channels",
     "not_compared",
+    "operators_with",
+    "sums",
 ];
 
 fn read(name: &str) -> Value {

@@ -10,7 +10,7 @@ use foldhash::fast::FixedState;
 use super::inputs::{Inputs, Pools};
 use super::place::Stack;
 use crate::attribution::call_tree::{CallTree, Climber};
-use crate::attribution::forward::{Forward, Forwards};
+use crate::attribution::forward::Forwards;
 use crate::attribution::launches::{Launches, WindowOn};
 use crate::id::SliceId;
 use crate::metadata::Operators;
@@ -81,10 +81,7 @@ impl<'a> Calls<'a> {
                 self.inputs.len() as u32 - 1
             });
             let found = climber.caller(&mut self.tree, slice);
-            let forward = match found.backward.map(|backward| forwards.of(backward, &mut climber.callers)) {
-                Some(Forward::Operator(operator)) => climber.caller(&mut self.tree, operator).path,
-                _ => None,
-            };
+            let forward = forwards.path(found, climber, &mut self.tree);
             let name = store.slices.name(slice);
             self.all.push(Call { slice, name, inputs, stack: (found.path, forward), gpu: Ns::ZERO });
         }

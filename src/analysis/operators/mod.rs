@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::losses::Losses;
+use super::malformed::{Malformed, MalformedValues};
 use crate::attribution::launches::{Launches, WindowOn};
 use crate::metadata::List;
 use crate::store::Store;
@@ -45,7 +46,7 @@ pub struct OperatorReport {
     #[serde(rename = "gpu_below_ns")]
     pub gpu_below: Ns,
     /// By key: how many operators have it.
-    pub recorded: BTreeMap<&'static str, u64>,
+    pub operators_with: BTreeMap<&'static str, u64>,
     /// How many operators have a hardware counter.
     pub counted: u64,
     /// Operators with several shapes.
@@ -73,24 +74,6 @@ pub struct OperatorReport {
     /// What is wrong with the trace.
     pub damage: Losses,
 }
-
-/// Values under one key that are not what it promises.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct Malformed {
-    /// The key.
-    pub key: &'static str,
-    /// How many operators have such a value.
-    pub count: u64,
-    /// The first few different ones, shortened.
-    pub examples: Vec<String>,
-}
-
-/// How many malformed values of a key are shown.
-const EXAMPLES: usize = 3;
-
-/// How many letters of each.
-const EXAMPLE_LENGTH: usize = 80;
 
 /// Reads the arguments of the operators that begin in a window. The trace has to be loaded with
 /// [`ArgsWanted::OPERATORS`](crate::event::ArgsWanted::OPERATORS). `launches` are those of all kernels.
@@ -120,7 +103,7 @@ pub fn operator_report(
         gpu: calls.kernels.1,
         kernels_below: calls.below.0,
         gpu_below: calls.below.1,
-        recorded: recorded(&calls),
+        operators_with: operators_with(&calls),
         counted,
         shapes,
         shapes_found,
@@ -137,7 +120,7 @@ pub fn operator_report(
     }
 }
 
-fn recorded(calls: &Calls<'_>) -> BTreeMap<&'static str, u64> {
+fn operators_with(calls: &Calls<'_>) -> BTreeMap<&'static str, u64> {
     let mut recorded: BTreeMap<&'static str, u64> = List::ALL.iter().map(|list| (list.key(), 0)).collect();
     for call in &calls.all {
         for (list, has) in List::ALL.iter().zip(calls.inputs_of(call).has) {
@@ -148,23 +131,10 @@ fn recorded(calls: &Calls<'_>) -> BTreeMap<&'static str, u64> {
 }
 
 fn malformed(calls: &Calls<'_>, counters: Vec<(&'static str, String)>) -> Vec<Malformed> {
-    let mut by_key: BTreeMap<&'static str, Malformed> = BTreeMap::new();
-    let mut add = |key: &'static str, text: &str| {
-        let of = by_key.entry(key).or_insert_with(|| Malformed { key, count: 0, examples: Vec::new() });
-        of.count += 1;
-        if of.examples.len() < EXAMPLES {
-            let mut example: String = text.chars().take(EXAMPLE_LENGTH).collect();
-            if example.len() < text.len() {
-                example.push('…');
-            }
-            if !of.examples.contains(&example) {
-                of.examples.push(example);
-            }
-        }
-    };
+    let mut values = MalformedValues::default();
     for call in &calls.all {
-        calls.inputs_of(call).malformed.iter().for_each(|(list, text)| add(list.key(), text));
+        calls.inputs_of(call).malformed.iter().for_each(|(list, text)| values.add(list.key(), text));
     }
-    counters.iter().for_each(|(key, text)| add(key, text));
-    by_key.into_values().collect()
+    counters.iter().for_each(|(key, text)| values.add(key, text));
+    values.found()
 }

@@ -159,6 +159,43 @@ pub(crate) struct Operators {
     pub(crate) reading: Reading,
 }
 
+const MEMORY_EXAMPLES: &str = "\
+Examples:
+  Which code holds the memory at the peak:
+    nccl-stacks memory trace.json.gz
+  In one step:
+    nccl-stacks memory trace.json.gz --function-name 'ProfilerStep#%' --index 1
+  All call stacks at the peak, for a spreadsheet:
+    nccl-stacks memory trace.json.gz --format csv --output peak.csv";
+
+/// What was allocated.
+#[derive(Debug, Args)]
+#[command(before_help = MEMORY_EXAMPLES)]
+pub(crate) struct Memory {
+    /// The trace, as in the main job
+    pub(crate) trace: PathBuf,
+
+    /// Which part of the trace.
+    #[command(flatten)]
+    pub(crate) span: Span,
+
+    /// Form of the answer; csv has the call stacks at the peak of each device
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = TableFormat::Table)]
+    pub(crate) format: TableFormat,
+
+    /// Show only the first N call stacks of each device [default: 10 in a table, all otherwise]
+    #[arg(long, value_name = "N", value_parser = parse_limit)]
+    pub(crate) limit: Option<usize>,
+
+    /// Write the answer to this file instead of standard output: whole, or not at all
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// How to read the trace.
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}
+
 const DIFF_EXAMPLES: &str = "\
 Examples:
   What changed from one version of a program to the next:

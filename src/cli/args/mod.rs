@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub(crate) use commands::{Completions, Diff, DiffBound, Export, Kernels, Man, Operators, Repair, Sql};
+pub(crate) use commands::{Completions, Diff, DiffBound, Export, Kernels, Man, Memory, Operators, Repair, Sql};
 pub(crate) use hang::Hang;
 pub(crate) use ranks::{RankOf, Ranks};
 pub(crate) use record::{EventKind, Record};
@@ -88,6 +88,7 @@ impl Cli {
             None => Some(&mut self.stacks.reading),
             Some(Command::Kernels(args)) => Some(&mut args.reading),
             Some(Command::Operators(args)) => Some(&mut args.reading),
+            Some(Command::Memory(args)) => Some(&mut args.reading),
             Some(Command::Ranks(args)) => Some(&mut args.reading),
             Some(Command::Records(args)) => Some(&mut args.reading),
             Some(Command::Hang(args)) => Some(&mut args.reading),
@@ -119,6 +120,10 @@ pub(crate) enum Command {
     ///
     /// The profiler records them with record_shapes=True. Kernels count at the innermost operator with recorded arguments.
     Operators(Operators),
+    /// What was allocated: peaks by device and step, and the call stacks that hold most at the peak
+    ///
+    /// The profiler records it with profile_memory=True, and with_stack=True for the call stacks.
+    Memory(Memory),
     /// The ranks of a job: who waits for whom, at which line of code, and why
     ///
     /// Each trace is a rank. Kernels of one collective are matched, the ranks' clocks are aligned by them, and the answer says how far that
