@@ -1,5 +1,6 @@
 //! The arguments of operators under their documented keys, typed.
 
+use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -237,23 +238,26 @@ impl<'a> Operators<'a> {
 
     /// The keyword arguments of an operator: what has no documented key. Lists are read as the others are.
     pub fn keyword_arguments(&self, slice: SliceId) -> Vec<(&'a str, String)> {
-        let mut found: Vec<(&'a str, String)> = Vec::new();
-        let mut last = None;
-        for arg in self.set(slice) {
-            if self.documented.contains(&arg.flat_key) || last == Some(arg.flat_key) {
-                continue;
-            }
-            last = Some(arg.flat_key);
-            let name = self.get(arg.flat_key);
-            let name = name.strip_prefix("args.").or_else(|| name.strip_prefix("debug.")).unwrap_or(name);
-            let value = match self.list(slice, Some(arg.flat_key)) {
-                Recorded::Known(value) => value.to_string(),
-                Recorded::Malformed(text) => text,
-                Recorded::Missing => continue,
-            };
-            found.push((name, value));
+        // By key, because a set may have any number of keys, and to search it for each would take its square.
+        let mut order = Vec::new();
+        let mut by_key: HashMap<StringId, Vec<&Arg>> = HashMap::new();
+        for arg in self.set(slice).iter().filter(|arg| !self.documented.contains(&arg.flat_key)) {
+            let rows = by_key.entry(arg.flat_key).or_insert_with(|| {
+                order.push(arg.flat_key);
+                Vec::new()
+            });
+            rows.push(arg);
         }
-        found
+        let value = |key: StringId| match self.list_of_rows(key, by_key.get(&key)?.iter().copied()) {
+            Recorded::Known(value) => Some(value.to_string()),
+            Recorded::Malformed(text) => Some(text),
+            Recorded::Missing => None,
+        };
+        let name = |key: StringId| {
+            let name = self.get(key);
+            name.strip_prefix("args.").or_else(|| name.strip_prefix("debug.")).unwrap_or(name)
+        };
+        order.into_iter().filter_map(|key| Some((name(key), value(key)?))).collect()
     }
 
     fn set(&self, slice: SliceId) -> &'a [Arg] {
@@ -290,9 +294,13 @@ impl<'a> Operators<'a> {
     /// A list under a key: the rows of a JSON array, or a text.
     fn list(&self, slice: SliceId, key: Option<StringId>) -> Recorded<Value> {
         let Some(key) = key else { return Recorded::Missing };
+        self.list_of_rows(key, self.set(slice).iter().filter(|arg| arg.flat_key == key))
+    }
+
+    fn list_of_rows<'r>(&self, key: StringId, rows: impl Iterator<Item = &'r Arg>) -> Recorded<Value> {
         let mut list: Option<Value> = None;
         let mut path = Vec::new();
-        for arg in self.set(slice).iter().filter(|arg| arg.flat_key == key) {
+        for arg in rows {
             if arg.key == key {
                 let text = self.shown(arg.value);
                 return match (arg.value, Value::parse(&text)) {

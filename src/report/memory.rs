@@ -41,26 +41,26 @@ pub fn write_text(report: &MemoryReport, width: Option<usize>, out: &mut impl Wr
 }
 
 fn head(report: &MemoryReport) -> String {
-    let mut text = format!("{} of memory", events(report.events));
+    let mut text = format!("{} of memory", number(report.events, "event"));
     if report.incomplete > 0 {
         text.push_str(&format!("; {} without an address or bytes, which are in no sum", count(report.incomplete)));
     }
     text + "."
 }
 
-fn events(number: u64) -> String {
-    if number == 1 { "1 event".to_owned() } else { format!("{} events", count(number)) }
+fn number(of: u64, what: &str) -> String {
+    format!("{} {what}{}", count(of), if of == 1 { "" } else { "s" })
 }
 
 fn device_lines(device: &DeviceMemory, report: &MemoryReport, several: bool, lines: &mut Vec<String>) {
     let totals = &device.totals;
     let pid = device.pid.filter(|_| several).map_or(String::new(), |pid| format!(" of process {pid}"));
     lines.push(format!(
-        "{}{pid}: {} allocations of {}, {} releases of {}; {} of {} in use at the end",
+        "{}{pid}: {} of {}, {} of {}; {} of {} in use at the end",
         device.name,
-        count(totals.allocations),
+        number(totals.allocations, "allocation"),
         size(totals.allocated_bytes),
-        count(totals.releases),
+        number(totals.releases, "release"),
         size(totals.released_bytes),
         count(totals.alive_at_end),
         size(totals.alive_at_end_bytes),
@@ -118,8 +118,7 @@ fn held(device: &DeviceMemory, lines: &mut Vec<String>) {
         // Where headlines are equal, the frames that tell the stacks apart come after.
         let from = if name.is_empty() { "(no caller recorded)".to_owned() } else { name.join(" in ") };
         let share = percent(if held.bytes == 0 { 0.0 } else { *bytes as f64 / held.bytes as f64 });
-        let allocations =
-            if *allocations == 1 { "1 allocation".to_owned() } else { format!("{} allocations", count(*allocations)) };
+        let allocations = number(*allocations, "allocation");
         lines.push(format!("    {} ({share}) in {allocations}, from {from}", size(*bytes)));
     }
     let more = held.stacks_found.saturating_sub(held.stacks.len() as u64);
@@ -142,7 +141,7 @@ fn steps(steps: &[StepPeak], report: &MemoryReport, lines: &mut Vec<String>) {
             bytes(step.peak_allocated),
             duration(at.max(Ns::ZERO)),
             bytes(step.peak_reserved),
-            events(step.events)
+            number(step.events, "event")
         ));
     }
     let more = steps.len().saturating_sub(STEPS);

@@ -75,7 +75,7 @@ fn calls_of(calls: u64) -> String {
 }
 
 fn has(report: &OperatorReport, key: &str) -> u64 {
-    report.operators_with.get(key).copied().unwrap_or(0)
+    report.operators_with.iter().find(|of| of.key == key).map_or(0, |of| of.operators)
 }
 
 /// `412.100 ms of GPU time (33.4 %)`
@@ -219,8 +219,8 @@ fn counted(row: &CounterRow) -> String {
             text.push_str(&format!(", {} {name}", grouped(ratio * factor, decimals)));
         }
     }
-    for (name, sum) in &row.sums {
-        text.push_str(&format!(", {name} {}", grouped(*sum, 0)));
+    for of in &row.sums {
+        text.push_str(&format!(", {} {}", of.counter, grouped(of.sum, 0)));
     }
     text
 }

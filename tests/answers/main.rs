@@ -9,6 +9,7 @@ mod attribution;
 mod diff;
 mod forms;
 mod library;
+mod memory;
 mod operators;
 mod ranks_forms;
 mod real_costs;

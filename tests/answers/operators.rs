@@ -92,7 +92,7 @@ fn kernels_count_once() {
     assert_eq!(rows, [(&json!("inner"), &json!(9_000))]);
     assert_eq!((&found["kernels"], &found["gpu_ns"]), (&json!(2), &json!(10_000)));
     assert_eq!((&found["kernels_below"], &found["gpu_below_ns"]), (&json!(1), &json!(9_000)));
-    assert_eq!((&found["operators"], &found["operators_with"]["Input Dims"]), (&json!(6), &json!(5)));
+    assert_eq!((&found["operators"], &found["operators_with"][0]["operators"]), (&json!(6), &json!(5)));
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn layouts_scalars_counters_and_what_cannot_be_read() {
     );
     let counters = &found["counters"]["operators"];
     assert_eq!(counters.as_array().unwrap().len(), 1, "{counters}");
-    assert_eq!(counters[0]["sums"]["instructions"], 400.0);
+    assert_eq!(counters[0]["sums"][4], json!({"counter": "instructions", "sum": 400.0}));
     // 400 / 400; of the calls that have both: 1 / 4, and 3 in 300 instructions.
     assert_eq!(
         [&counters[0]["ipc"], &counters[0]["cache_miss_rate"], &counters[0]["branch_misses_per_1000_instructions"]],
@@ -276,4 +276,40 @@ fn real_traces_are_as_in_the_json() {
         }
         assert!(want.len() > 5, "{name}: {}", want.len());
     }
+}
+
+/// What `testdata/README.md` works out.
+#[test]
+fn the_made_traces_are_answered_as_worked_out() {
+    for (name, more) in [("metadata_pytorch.json", 0), ("metadata_xsigma.json", 75_000)] {
+        let found = answer(Path::new(&crate::support::program::testdata(name)));
+        assert_eq!(found["gpu_ns"], json!(3_620_000 + more), "{name}");
+        let row = |rows: &str, name: &str| -> Value {
+            let rows = found[rows].as_array().unwrap();
+            rows.iter().find(|row| row["operator"] == name).cloned().unwrap_or_default()
+        };
+        // Three shapes of 1, 1 and 1 calls: 10, 12 and 8 µs.
+        let pad = row("shapes", "aten::constant_pad_nd");
+        assert_eq!((&pad["calls"], &pad["shapes"], &pad["gpu_ns"]), (&json!(3), &json!(3), &json!(30_000)), "{name}");
+        assert_eq!(pad["most_costly"]["input_dims"], "[[4, 117], [], []]", "{name}");
+        let at = json!([{"input": 0, "tensor": null, "dimension": 1}]);
+        assert_eq!(pad["varies"], json!({"sizes": 1, "at": at, "from": 90, "to": 117}), "{name}");
+        let addmm = row("layouts", "aten::addmm");
+        assert_eq!((&addmm["calls"], &addmm["gpu_ns"]), (&json!(2), &json!(800_000)), "{name}");
+        assert_eq!((&addmm["inputs"], &addmm["strides"]), (&json!([1]), &json!([1, 128])), "{name}");
+        let counted = found["counters"]["operators"].as_array().unwrap();
+        let addmm = counted.iter().find(|row| row["name"] == "aten::addmm").unwrap();
+        let sums = addmm["sums"].as_array().unwrap();
+        assert!(sums.contains(&json!({"counter": "instructions", "sum": 12_000_000.0})), "{name}");
+        assert_eq!((&addmm["ipc"], &addmm["cache_miss_rate"]), (&json!(4.0 / 3.0), &json!(0.41)), "{name}");
+        assert_eq!(addmm["branch_misses_per_1000_instructions"], json!(5.0 / 3.0), "{name}");
+        assert_eq!(found["malformed"], json!([]), "{name}");
+    }
+    let hostile = answer(Path::new(&crate::support::program::testdata("metadata_hostile.json")));
+    assert_eq!(
+        (&hostile["operators"], &hostile["kernels"], &hostile["gpu_ns"]),
+        (&json!(32), &json!(32), &json!(160_000))
+    );
+    let keys: Vec<&Value> = hostile["malformed"].as_array().unwrap().iter().map(|of| &of["key"]).collect();
+    assert_eq!(keys, ["Concrete Inputs", "Input Dims", "Input Strides", "Input type", "cache_misses"], "{hostile:#}");
 }

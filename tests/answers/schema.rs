@@ -29,8 +29,6 @@ const MAPS: &[&str] = &[
     "unmeasured_kernels",
     "channels",
     "not_compared",
-    "operators_with",
-    "sums",
 ];
 
 fn read(name: &str) -> Value {
@@ -124,6 +122,33 @@ fn answers_on_all_small_traces_fit() {
     }
     // Two traces have no collective: begin_end_async, and the capture, which has no kernels at all.
     assert_eq!((answers, tables), (50 * 8, 50 * 3));
+}
+
+#[test]
+fn answers_about_operators_and_memory_fit() {
+    let (operators, memory) = (validator("operators"), validator("memory"));
+    let mut traces = small_traces();
+    if let Some(shared) = support::shared() {
+        let name = |name: &str| shared.join(format!("traces/{name}.json.gz")).to_str().unwrap().to_owned();
+        traces.extend(
+            ["TraceLens__h100_nsfw_small", "HTA__mtia_inference", "TraceLens__mi300_ddp_resnet_rank0"].map(name),
+        );
+    }
+    let mut answers = (0, 0);
+    for trace in traces {
+        for flags in [&[][..], &["--limit", "1"]] {
+            for (command, schema, number) in
+                [("operators", &operators, &mut answers.0), ("memory", &memory, &mut answers.1)]
+            {
+                let args = [&[command, trace.as_str(), "--quiet"], flags].concat();
+                if let Some(answer) = answer(&args) {
+                    assert_fits(schema, &answer, &args);
+                    *number += 1;
+                }
+            }
+        }
+    }
+    assert!(answers.0 > 20 && answers.1 >= 4, "{answers:?}");
 }
 
 #[test]
@@ -329,7 +354,7 @@ fn what_differs_in_one_field_does_not_fit() {
     let costs = testdata("costs.json");
     let replay = testdata("replay/trace.json");
     let (ranks, records) = (testdata("ranks"), testdata("records/pair"));
-    let dumps = testdata("records/hang");
+    let (dumps, metadata) = (testdata("records/hang"), testdata("metadata_pytorch.json"));
     // A later run, without rank 3.
     let (_folder, later) = written(&Job { missing: vec![3], steps: 2, layers: 2, ..Job::default() });
     for (name, args) in [
@@ -342,6 +367,8 @@ fn what_differs_in_one_field_does_not_fit() {
         ("records", &["records", &records, "--quiet"]),
         ("ranks-entries", &["ranks", &testdata("records/megatrace"), "--quiet"]),
         ("hang", &["hang", &dumps, "--quiet"]),
+        ("operators", &["operators", &metadata, "--quiet", "--limit", "2"]),
+        ("memory", &["memory", &metadata, "--quiet", "--limit", "2"]),
     ] {
         let schema = validator(name);
         let answer = answer(args).unwrap();
@@ -377,7 +404,9 @@ fn objects<'a>(schema: &'a Value, path: &str, found: &mut Vec<(String, &'a Value
 
 #[test]
 fn schemas_describe_every_field_and_leave_none_open() {
-    for name in ["stacks", "kernels", "diff", "hang", "ranks", "ranks-diff", "ranks-entries", "records"] {
+    for name in
+        ["stacks", "kernels", "diff", "hang", "ranks", "ranks-diff", "ranks-entries", "records", "operators", "memory"]
+    {
         let schema = read(name);
         assert!(jsonschema::meta::is_valid(&schema), "{name}");
         let mut found = Vec::new();

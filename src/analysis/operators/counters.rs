@@ -25,14 +25,24 @@ pub struct CounterRow {
     pub name: String,
     /// How many calls have counters.
     pub calls: u64,
-    /// By counter: its sum.
-    pub sums: BTreeMap<String, f64>,
+    /// The sums of the counters that are recorded.
+    pub sums: Vec<CounterSum>,
     /// Instructions per cycle, of calls that have both.
     pub ipc: Option<f64>,
     /// Cache misses per reference, 0 to 1, of calls that have both.
     pub cache_miss_rate: Option<f64>,
     /// Branch misses per 1,000 instructions, of calls that have both.
     pub branch_misses_per_1000_instructions: Option<f64>,
+}
+
+/// The sum of a counter.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct CounterSum {
+    /// Its name.
+    pub counter: &'static str,
+    /// What calls add up to.
+    pub sum: f64,
 }
 
 /// All that counters say.
@@ -83,7 +93,7 @@ impl Sums {
         CounterRow {
             name,
             calls: self.calls,
-            sums: self.sums.into_iter().map(|(name, sum)| (name.to_owned(), sum)).collect(),
+            sums: self.sums.into_iter().map(|(counter, sum)| CounterSum { counter, sum }).collect(),
             ipc: finite(ipc),
             cache_miss_rate: finite(miss_rate),
             branch_misses_per_1000_instructions: finite(branches.map(|ratio| ratio * 1_000.0)),
@@ -145,7 +155,8 @@ pub(super) fn sums(calls: &Calls<'_>) -> (Counters, u64, Vec<(&'static str, Stri
 
 fn sorted(by: BTreeMap<&str, Sums>) -> Vec<CounterRow> {
     let mut rows: Vec<CounterRow> = by.into_iter().map(|(name, sums)| sums.row(name.to_owned())).collect();
-    let weight = |row: &CounterRow| args::COUNTERS.iter().find_map(|name| row.sums.get(*name)).copied();
-    rows.sort_by(|a, b| weight(b).unwrap_or(0.0).total_cmp(&weight(a).unwrap_or(0.0)));
+    let sum = |row: &CounterRow, name: &str| row.sums.iter().find(|of| of.counter == name).map(|of| of.sum);
+    let weight = |row: &CounterRow| args::COUNTERS.iter().find_map(|name| sum(row, name)).unwrap_or(0.0);
+    rows.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
     rows
 }

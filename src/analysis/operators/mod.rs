@@ -12,8 +12,6 @@ mod place;
 pub mod scalars;
 pub mod shapes;
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
 use super::losses::Losses;
@@ -45,8 +43,8 @@ pub struct OperatorReport {
     /// How long these ran.
     #[serde(rename = "gpu_below_ns")]
     pub gpu_below: Ns,
-    /// By key: how many operators have it.
-    pub operators_with: BTreeMap<&'static str, u64>,
+    /// How many operators have the keys of lists.
+    pub operators_with: Vec<KeyCount>,
     /// How many operators have a hardware counter.
     pub counted: u64,
     /// Operators with several shapes.
@@ -73,6 +71,16 @@ pub struct OperatorReport {
     pub malformed: Vec<Malformed>,
     /// What is wrong with the trace.
     pub damage: Losses,
+}
+
+/// How many operators have a key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct KeyCount {
+    /// The key.
+    pub key: &'static str,
+    /// How many have it.
+    pub operators: u64,
 }
 
 /// Reads the arguments of the operators that begin in a window. The trace has to be loaded with
@@ -120,14 +128,12 @@ pub fn operator_report(
     }
 }
 
-fn operators_with(calls: &Calls<'_>) -> BTreeMap<&'static str, u64> {
-    let mut recorded: BTreeMap<&'static str, u64> = List::ALL.iter().map(|list| (list.key(), 0)).collect();
-    for call in &calls.all {
-        for (list, has) in List::ALL.iter().zip(calls.inputs_of(call).has) {
-            *recorded.entry(list.key()).or_default() += u64::from(has);
-        }
-    }
-    recorded
+fn operators_with(calls: &Calls<'_>) -> Vec<KeyCount> {
+    let of = |(list, at): (&List, usize)| {
+        let with = calls.all.iter().filter(|call| calls.inputs_of(call).has[at]).count();
+        KeyCount { key: list.key(), operators: with as u64 }
+    };
+    List::ALL.iter().zip(0..).map(of).collect()
 }
 
 fn malformed(calls: &Calls<'_>, counters: Vec<(&'static str, String)>) -> Vec<Malformed> {
