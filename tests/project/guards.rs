@@ -500,6 +500,11 @@ fn fields_and_columns_are_documented() {
     let hang: serde_json::Value = serde_json::from_str(&screen(&hang)).unwrap();
     let of_stacks = [keys(&answer), keys(&answer["stacks"][0])].concat();
     let of_ranks = [keys(&ranks), keys(&ranks["ranks"][0]), keys(&entries)].concat();
+    let metadata = |command: &str| {
+        let args = [command, "testdata/metadata_pytorch.json", "--format", "json", "--quiet"].map(str::to_owned);
+        keys(&serde_json::from_str(&screen(&args)).unwrap())
+    };
+    let of_ranks = [of_ranks, metadata("operators"), metadata("memory")].concat();
     let fields = [of_stacks, of_ranks, keys(&hang), keys(&hang["hung"][0])].concat();
     let columns = |table: &str| -> Vec<String> {
         let query = format!("SELECT name FROM pragma_table_info('{table}')");

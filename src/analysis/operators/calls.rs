@@ -8,11 +8,10 @@ use std::collections::HashMap;
 use foldhash::fast::FixedState;
 
 use super::inputs::{Inputs, Pools};
-use super::place::Stack;
 use crate::attribution::call_tree::{CallTree, Climber};
 use crate::attribution::forward::Forwards;
 use crate::attribution::launches::{Launches, WindowOn};
-use crate::id::SliceId;
+use crate::id::{PathId, SliceId};
 use crate::metadata::Operators;
 use crate::nccl::args::COLLECTIVE_RECORD;
 use crate::store::Store;
@@ -22,6 +21,9 @@ use crate::time::{Ns, Window};
 
 /// How many callers of a launch are looked at for an operator: only traces made on purpose nest deeper.
 const MAX_CALLERS: usize = 4_096;
+
+/// A call path, and that of the forward pass.
+pub(super) type Stack = (Option<PathId>, Option<PathId>);
 
 /// One call of an operator.
 #[derive(Debug, Clone, Copy)]

@@ -5,9 +5,8 @@ use std::collections::HashMap;
 use foldhash::fast::FixedState;
 use serde::Serialize;
 
-use super::calls::{Call, Calls};
+use super::calls::{Call, Calls, Stack};
 use crate::analysis::stack_key::StackKey;
-use crate::id::PathId;
 use crate::nccl::frames::UserCode;
 use crate::store::strings::StringId;
 use crate::time::Ns;
@@ -23,9 +22,6 @@ pub struct Place {
     /// How many paths there are.
     pub stacks: u64,
 }
-
-/// A call path, and that of the forward pass.
-pub(super) type Stack = (Option<PathId>, Option<PathId>);
 
 /// Calls, the kernels that they launched, and how long these ran.
 #[derive(Debug, Clone, Copy, Default)]

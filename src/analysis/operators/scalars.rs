@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use foldhash::fast::FixedState;
 use serde::Serialize;
 
-use super::calls::Calls;
-use super::place::{Place, Stack, Sums, of_stack};
+use super::calls::{Calls, Stack};
+use super::place::{Place, Sums, of_stack};
 use crate::store::strings::StringId;
 use crate::time::Ns;
 
