@@ -209,7 +209,9 @@ fn scalar(value: &Value) -> Option<String> {
 
 /// The tensors among the inputs, also those in lists, that are not contiguous.
 fn odd_tensors(dims: &Value, strides: &Value) -> Vec<OddTensor> {
-    let mut odd: BTreeMap<(Vec<i64>, Vec<i64>), (Layout, Vec<u32>)> = BTreeMap::new();
+    // By sizes and strides.
+    type Odd = BTreeMap<(Vec<i64>, Vec<i64>), (Layout, Vec<u32>)>;
+    let mut odd = Odd::new();
     let inputs = dims.elements().unwrap_or_default().iter().zip(strides.elements().unwrap_or_default());
     for (input, (dims, strides)) in inputs.enumerate() {
         let mut add = |dims: &Value, strides: &Value| {
