@@ -225,13 +225,17 @@ fn mistakes_are_reported_with_line_and_column() {
         (
             "[defaults.sql]\nsort = 'gpu'",
             "2:1",
-            &["no option --sort. Defaults can be given for format, max-bytes, quiet, strict, threads, verbose"],
+            &[
+                "no option --sort. Defaults can be given for format, max-bytes, quiet, strict, threads, ts-unit, verbose",
+            ],
         ),
         ("[defaults.kernels]\nformat = 'svg'", "2:10", &["format = \"svg\": expected is one of table, csv, json"]),
         (
             "[defaults.stacks]\nsort = 'gpu'",
             "1:11",
-            &["no command stacks that takes defaults; known are kernels, ranks, records, hang, diff, sql, export"],
+            &[
+                "no command stacks that takes defaults; known are kernels, operators, memory, ranks, records, hang, diff, sql, export",
+            ],
         ),
         ("[defaults.man]\ndir = 'x'", "1:11", &["no command man"]),
         ("[families]\nfine = ['a*']\nnot = ['b*', '/(/']", "3:14", &["not: \"/(/\": not a regular expression"]),
