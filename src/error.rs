@@ -71,6 +71,9 @@ pub enum Error {
     #[error("the pattern is empty")]
     EmptyPattern,
 
+    #[error("`{key}` is no key to group by. Known are: {known}")]
+    BadGroupKey { key: String, known: String },
+
     #[error("kernel name {pattern}: {message}")]
     BadPattern { pattern: String, message: String },
 

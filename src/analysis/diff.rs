@@ -1,5 +1,7 @@
 //! Two traces side by side: which stacks cost more in the second, which are new, which vanished.
 //!
+//! Groups by other keys are compared as stacks whose frames are the values of the keys.
+//!
 //! Stacks are matched by their frames without line numbers: another version of a program has the same functions in the same files, on
 //! other lines.
 
@@ -8,6 +10,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::cost::{Order, Totals};
+use super::groups::Group;
 use super::losses::Losses;
 use super::stack_key::StackKey;
 use super::stacks::{Stack, StackReport};
@@ -66,6 +69,8 @@ pub struct Diff {
     pub before: Side,
     /// The second trace.
     pub after: Side,
+    /// The keys by which kernels are grouped; empty for stacks. Of groups the frames are the values of the keys.
+    pub grouped_by: Vec<String>,
     /// How many stacks only the second has.
     pub new: u64,
     /// How many stacks only the first has.
@@ -82,6 +87,7 @@ impl Diff {
     /// Compares the answers of two traces. Stacks of one trace that differ only in line numbers count as one.
     pub fn new(before: (&str, StackReport), after: (&str, StackReport)) -> Diff {
         let mut changes: BTreeMap<StackKey, Change> = BTreeMap::new();
+        let grouped_by = after.1.grouped.by.clone();
         let (mut before, left) = side(before);
         let (mut after, right) = side(after);
         // The second comes last, so that its frames are kept.
@@ -105,7 +111,7 @@ impl Diff {
         let count = |is: fn(&Change) -> bool| changes.iter().filter(|change| is(change)).count() as u64;
         let (new, vanished) = (count(|change| change.before.is_none()), count(|change| change.after.is_none()));
         let changed = changes.len() as u64;
-        let mut diff = Diff { before, after, new, vanished, unchanged: stacks - changed, changed, changes };
+        let mut diff = Diff { before, after, grouped_by, new, vanished, unchanged: stacks - changed, changed, changes };
         diff.arrange(Order::GpuTime, None);
         diff
     }
@@ -118,13 +124,32 @@ impl Diff {
     }
 }
 
+/// A group as a stack whose frames are the levels of its values.
+fn as_stack(group: Group) -> Stack {
+    let label = group.label();
+    Stack {
+        key: StackKey { frames: group.path().map(str::to_owned).collect(), ..StackKey::default() },
+        headline: Some(label.clone()),
+        telling: vec![label],
+        count: group.count,
+        kernels: group.kernels,
+        cost: group.cost,
+        collective: group.collective,
+        recorded: group.recorded,
+        ..Stack::default()
+    }
+}
+
 fn side((trace, report): (&str, StackReport)) -> (Side, Vec<Stack>) {
-    let StackReport { stacks, coverage, summary, damage, .. } = report;
+    let StackReport { mut stacks, coverage, summary, damage, grouped, .. } = report;
+    let is_grouped = !grouped.by.is_empty();
+    stacks.extend(grouped.groups.into_iter().map(as_stack));
     let mut without_launch = Totals::default();
     for unattributed in coverage.unattributed.values() {
         without_launch.add(unattributed.all);
     }
-    let mut kernels = without_launch;
+    // In groups they are as well.
+    let mut kernels = if is_grouped { Totals::default() } else { without_launch };
     stacks.iter().for_each(|stack| kernels.add(stack.totals()));
     (Side { trace: trace.to_owned(), summary, stacks: 0, kernels, without_launch, damage }, stacks)
 }

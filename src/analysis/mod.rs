@@ -2,12 +2,13 @@
 //!
 //! All build on the rows of [`crate::attribution`]. `window` finds the span of time that is asked about, `stacks` groups rows by the code that
 //! launched them, with `stack_key`, `cost` and `collective_info`; `summary` describes the window as a whole, `verdict` in a sentence,
-//! `diff` with `delta` compares two answers, `origin` picks the frames that tell stacks apart, `shares` and `weight` are ratios and sums, `missing` says why there is none, `losses` what damage may hide, `memory` what was allocated and who holds most at the peak, `operators` what the arguments of operators show, `keep` what a smaller trace needs, and `recorded` what NCCL's own records have.
+//! `diff` with `delta` compares two answers, `groups` are kernels by other keys than their stacks, `origin` picks the frames that tell stacks apart, `shares` and `weight` are ratios and sums, `missing` says why there is none, `losses` what damage may hide, `memory` what was allocated and who holds most at the peak, `operators` what the arguments of operators show, `keep` what a smaller trace needs, and `recorded` what NCCL's own records have.
 
 pub mod collective_info;
 pub mod cost;
 pub mod delta;
 pub mod diff;
+pub mod groups;
 pub mod hang;
 pub mod keep;
 pub mod losses;
@@ -23,6 +24,7 @@ pub mod recorded_info;
 pub mod shares;
 pub mod stack_key;
 pub mod stacks;
+pub(crate) mod steps;
 pub mod summary;
 pub mod verdict;
 pub mod weight;

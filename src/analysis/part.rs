@@ -9,6 +9,7 @@ use foldhash::fast::FixedState;
 
 use super::collective_info::{CollectiveInfo, CollectiveSums};
 use super::cost::{Cost, KernelCost, Order, Totals};
+use super::groups::{Group, GroupBy, GroupKey, Grouping, Groups, Keys, Naming};
 use super::losses::Losses;
 use super::not_asked::NotAsked;
 use super::recorded_info::{Beside, JoinReport, RecordedInfo};
@@ -21,10 +22,10 @@ use crate::attribution::ranks::Ranks;
 use crate::attribution::selection::{Wanted, choose};
 use crate::attribution::{Attribution, AttributionOptions, Attributor, KernelLaunch};
 use crate::id::{ProcessId, RankId};
-use crate::nccl::frames::UserCode;
+use crate::nccl::collectives::Collective;
 use crate::store::Store;
 use crate::store::strings::StringId;
-use crate::time::Window;
+use crate::time::{Ns, Window};
 
 /// A trace, reduced to the stacks of its chosen kernels in a window.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub struct Part {
     trace: TraceOfReport,
     /// By rank, if the ranks are to be distinguished, and key.
     stacks: BTreeMap<(Option<String>, StackKey), StackPart>,
+    /// By other keys, if these are asked for; there are no stacks then.
+    groups: Option<BTreeMap<GroupKey, StackPart>>,
     coverage: Coverage,
     /// How many chosen kernels the whole trace has.
     pub(super) kernels_in_trace: u64,
@@ -65,7 +68,8 @@ impl Part {
         window: Window,
         options: &StackOptions,
     ) -> Self {
-        let StackOptions { exact_names, window_on, forward, per_rank, .. } = *options;
+        let StackOptions { exact_names, window_on, per_rank, .. } = *options;
+        let forward = options.forward || options.grouping.needs_forward();
         let store = attributor.store();
         let inside = |launched: &&Launched| window.contains(launched.at(store, window_on));
         let attribution =
@@ -95,18 +99,30 @@ impl Part {
         };
         let beside = options.records.as_deref().map(|of| Beside::of(store, &attribution, of));
         let mut collectives = CollectiveSums::new(store, &launches.kernels, &attribution.kernels);
-        let stacks = by_stack(store, &attribution, exact_names, |kernel| per_rank.then(|| rank_of(kernel)))
-            .into_iter()
-            .map(|((rank, key), kernels)| {
-                let mut part = StackPart::of(store, &mut collectives, &key, &kernels);
-                part.recorded = beside.as_ref().and_then(|beside| beside.info(&kernels));
-                ((rank.map(label), key), part)
-            })
-            .collect();
+        let mut part = |collective: Option<Collective>, kernels: &[&KernelLaunch]| {
+            let mut part = StackPart::of(store, &mut collectives, collective, kernels);
+            part.recorded = beside.as_ref().and_then(|beside| beside.info(kernels));
+            part
+        };
+        let (mut stacks, mut groups) = (BTreeMap::new(), None);
+        if options.grouping.is_asked() {
+            let rank = |kernel: &KernelLaunch| label(rank_of(kernel));
+            let naming = Naming { exact_names, user_code: &options.user_code, rank: &rank };
+            let keys = Keys::new(store, &attribution, &options.grouping, naming);
+            let found = keys.groups(attribution.kernels.iter());
+            groups = Some(found.into_iter().map(|(key, kernels)| (key, part(None, &kernels))).collect());
+        } else {
+            let found = by_stack(store, &attribution, exact_names, |kernel| per_rank.then(|| rank_of(kernel)));
+            for ((rank, key), kernels) in found {
+                let of_key = part(key.collective(), &kernels);
+                stacks.insert((rank.map(label), key), of_key);
+            }
+        }
         let records = beside.map(|beside| beside.report(attribution.kernels.iter().map(|row| row.launched.kernel)));
         Part {
             trace: TraceOfReport { name: name.to_owned(), rank, window: summary.window },
             stacks,
+            groups,
             coverage,
             kernels_in_trace: launches.kernels.len() as u64,
             elsewhere: elsewhere as u64,
@@ -118,9 +134,9 @@ impl Part {
         }
     }
 
-    /// Whether any of the chosen kernels in the window has a stack.
+    /// Whether any of the chosen kernels in the window has a stack, or is in a group.
     pub fn has_stacks(&self) -> bool {
-        !self.stacks.is_empty()
+        !self.stacks.is_empty() || self.groups.as_ref().is_some_and(|groups| !groups.is_empty())
     }
 
     /// How many of the chosen kernels in the window are unattributed.
@@ -141,7 +157,7 @@ enum Rank {
 }
 
 /// Rows by rank and stack.
-type Groups<'k, R> = BTreeMap<(R, StackKey), Vec<&'k KernelLaunch>>;
+type ByStack<'k, R> = BTreeMap<(R, StackKey), Vec<&'k KernelLaunch>>;
 
 /// The attributed kernels of each stack. Rows are grouped by the numbers of their call paths first, so that each path is written
 /// out once; then paths of equal frames become one stack. Rows of one group keep their order.
@@ -150,14 +166,14 @@ fn by_stack<'k, R: Ord + Copy>(
     attribution: &'k Attribution,
     exact_names: bool,
     rank: impl Fn(&KernelLaunch) -> R,
-) -> Groups<'k, R> {
+) -> ByStack<'k, R> {
     let attributed = attribution.kernels.iter().filter(|kernel| kernel.path.is_some() || kernel.capture.is_some());
     let mut paths: BTreeMap<_, Vec<&KernelLaunch>> = BTreeMap::new();
     for kernel in attributed {
         let path = (rank(kernel), kernel.path, kernel.helper_thread, kernel.capture, kernel.forward);
         paths.entry(path).or_default().push(kernel);
     }
-    let mut groups: Groups<'k, R> = BTreeMap::new();
+    let mut groups: ByStack<'k, R> = BTreeMap::new();
     for ((rank, ..), kernels) in paths {
         let Some(first) = kernels.first() else { continue };
         let key = StackKey::of(store, &attribution.paths, first, exact_names);
@@ -167,7 +183,13 @@ fn by_stack<'k, R: Ord + Copy>(
 }
 
 impl StackPart {
-    fn of(store: &Store, collectives: &mut CollectiveSums<'_>, key: &StackKey, kernels: &[&KernelLaunch]) -> Self {
+    /// Of some kernels. `collective` is what their stack says, for those without a record.
+    fn of(
+        store: &Store,
+        collectives: &mut CollectiveSums<'_>,
+        collective: Option<Collective>,
+        kernels: &[&KernelLaunch],
+    ) -> Self {
         let mut part = StackPart::default();
         let mut names: HashMap<StringId, Totals, FixedState> = HashMap::default();
         for kernel in kernels {
@@ -177,7 +199,7 @@ impl StackPart {
         let named = |(id, kernels)| (store.strings.get(id).unwrap_or_default().to_owned(), kernels);
         part.names = names.into_iter().map(named).collect();
         part.kernels = kernels.iter().map(|kernel| KernelCost::of(kernel)).collect();
-        part.collective = collectives.of(key.collective(), kernels);
+        part.collective = collectives.of(collective, kernels);
         part
     }
 
@@ -194,8 +216,10 @@ impl StackPart {
 
 impl StackReport {
     /// The answer of some traces. Their windows are on clocks of their own, so all times of the summary are sums.
-    pub fn of(parts: Vec<Part>, user_code: &UserCode) -> Self {
+    pub fn of(parts: Vec<Part>, options: &StackOptions) -> Self {
+        let StackOptions { user_code, grouping, .. } = options;
         let mut report = StackReport::default();
+        let mut groups: BTreeMap<GroupKey, StackPart> = BTreeMap::new();
         let mut stacks: BTreeMap<(Option<String>, StackKey), StackPart> = BTreeMap::new();
         let several = parts.len() > 1;
         for (at, mut part) in parts.into_iter().enumerate() {
@@ -214,6 +238,9 @@ impl StackReport {
             report.damage.add(part.damage);
             if let Some(records) = part.records {
                 report.records.get_or_insert_default().add(records);
+            }
+            for (key, part) in part.groups.into_iter().flatten() {
+                groups.entry(key).or_default().add(part);
             }
             if at == 0 {
                 report.summary = part.summary;
@@ -241,8 +268,36 @@ impl StackReport {
         };
         report.stacks = stacks.into_iter().map(stack).collect();
         report.stacks_found = distinct(&report.stacks);
+        report.grouped = Groups::of(groups, grouping, wall);
         report.arrange(Order::Count, 0.0, None);
         report
+    }
+}
+
+impl Groups {
+    /// The groups of all traces. `wall` is the windows' length times the number of GPUs.
+    fn of(parts: BTreeMap<GroupKey, StackPart>, grouping: &Grouping, wall: Ns) -> Self {
+        let by: Vec<String> = grouping.by.iter().map(GroupBy::name).collect();
+        let group = |(key, part): (GroupKey, StackPart)| {
+            let mut attributed = part.by;
+            attributed.retain(|evidence, _| !matches!(evidence, Evidence::None(_)));
+            Group {
+                key: by.iter().cloned().zip(key).collect(),
+                count: part.kernels.len() as u64,
+                attributed: attributed.values().sum(),
+                kernels: part.names,
+                cost: Cost::of(&part.kernels, wall),
+                share: 0.0,
+                collective: part.collective,
+                recorded: part.recorded,
+            }
+        };
+        let mut groups: Vec<Group> = parts.into_iter().map(group).collect();
+        let all: Ns = groups.iter().map(|group| group.cost.gpu_time.total).sum();
+        for group in &mut groups {
+            group.share = group.cost.gpu_time.total.share_of(all).unwrap_or(0.0);
+        }
+        Groups { by, groups_found: groups.len() as u64, groups, ..Groups::default() }
     }
 }
 
@@ -260,5 +315,5 @@ pub fn stack_report(
     window: Window,
     options: StackOptions,
 ) -> StackReport {
-    StackReport::of(vec![Part::of("", attributor, launches, window, &options)], &options.user_code)
+    StackReport::of(vec![Part::of("", attributor, launches, window, &options)], &options)
 }

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::collective_info::CollectiveInfo;
 use super::cost::{Cost, Order, Totals};
+use super::groups::{Grouping, Groups};
 use super::losses::Losses;
 use super::not_asked::NotAsked;
 use super::recorded_info::{JoinReport, RecordedInfo};
@@ -39,6 +40,8 @@ pub struct StackOptions {
     pub user_code: UserCode,
     /// NCCL's own records of the same job, which are joined to the kernels.
     pub records: Option<Arc<Records>>,
+    /// Other keys to group by. Then there are groups instead of stacks.
+    pub grouping: Grouping,
 }
 
 impl Default for StackOptions {
@@ -51,6 +54,7 @@ impl Default for StackOptions {
             per_rank: false,
             user_code,
             records: None,
+            grouping: Grouping::default(),
         }
     }
 }
@@ -229,7 +233,10 @@ pub struct StackReport {
     pub hidden: Vec<Stack>,
     /// How many stacks there are, with those that were left out.
     pub stacks_found: u64,
-    /// How many kernels the left out stacks have.
+    /// By other keys than stacks, if these are asked for; there are no stacks then. See [`StackReport::groups`].
+    #[serde(flatten)]
+    pub grouped: Groups,
+    /// How many kernels the left out stacks or groups have.
     #[serde(rename = "kernels_left_out")]
     pub left_out: u64,
     /// How many chosen kernels the whole trace has.
@@ -254,9 +261,23 @@ pub struct StackReport {
 }
 
 impl StackReport {
+    /// Whether there are stacks, or groups.
+    pub fn has_answer(&self) -> bool {
+        self.stacks_found > 0 || self.grouped.groups_found > 0
+    }
+
+    /// The groups, if these were asked for instead of stacks.
+    pub fn groups(&self) -> Option<&Groups> {
+        (!self.grouped.by.is_empty()).then_some(&self.grouped)
+    }
+
     /// Sorts the stacks, the largest first, and leaves out those with less than `min_share` of the GPU time of all, and those after the first
     /// `limit`.
     pub fn arrange(&mut self, order: Order, min_share: f64, limit: Option<usize>) {
+        if self.groups().is_some() {
+            self.left_out = self.grouped.arrange(order, min_share, limit);
+            return;
+        }
         self.stacks.append(&mut self.hidden);
         let by = |cost: fn(&Stack) -> f64| move |a: &Stack, b: &Stack| cost(b).total_cmp(&cost(a));
         match order {

@@ -31,6 +31,10 @@ impl Weight {
 impl StackReport {
     /// The weight of all kernels of the stacks and of those without a launch; `None` if it does not fit.
     pub fn weight(&self, weight: Weight) -> Option<u64> {
+        if let Some(grouped) = self.groups() {
+            let all = grouped.groups.iter().flat_map(|group| group.kernels.values());
+            return all.map(|kernels| weight.of(*kernels)).try_fold(0, u64::checked_add);
+        }
         let of_stacks = self.stacks.iter().flat_map(|stack| stack.kernels.values());
         let without_launch = self.coverage.unattributed.values().flat_map(|kernels| kernels.kernels.values());
         of_stacks.chain(without_launch).try_fold(0, |sum: u64, kernels| sum.checked_add(weight.of(*kernels)))

@@ -42,6 +42,11 @@ impl Pattern {
         Ok(Pattern { text: text.to_owned(), regex })
     }
 
+    /// As it was typed.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Whether a kernel's name matches. Names contain `*` themselves (`…(ncclDevComm*, …)`), so a name that begins with the pattern as typed
     /// always matches.
     pub fn fits(&self, name: &str) -> bool {

@@ -1,20 +1,25 @@
 //! `nccl-stacks kernels`: a table of kernels by name.
 
+use nccl_stacks::analysis::cost::Order;
 use nccl_stacks::analysis::summary::kernel_table;
 use nccl_stacks::attribution::launches;
-use nccl_stacks::attribution::selection::choose;
+use nccl_stacks::attribution::selection::{Wanted, choose};
 use nccl_stacks::event::ArgsWanted;
-use nccl_stacks::report::{json, kernels};
+use nccl_stacks::report::{Answer, Form, Screen, json, kernels};
 
-use super::args::{Kernels, TableFormat};
+use super::args::{Climbing, Kernels, TableFormat};
 use super::failure::Failure;
 use super::output::Output;
+use super::question::{Asked, Question};
 use super::span::Manner;
 use super::stop::Stop;
-use super::{notes, opening, span};
+use super::terminal::say;
+use super::{notes, opening, span, traces};
 
 /// The pattern that matches every name.
 const ALL: &str = "*";
+
+const NOTHING: &str = "Nothing found: no such kernel was launched in the window.";
 
 pub(super) fn run(args: &Kernels) -> Result<(), Stop> {
     let own = opening::own_families(&args.family_file, &args.reading)?;
@@ -25,6 +30,9 @@ pub(super) fn run(args: &Kernels) -> Result<(), Stop> {
     let wanted = opening::parse_wanted(&patterns, &args.family, &own)?;
     span::check(&args.span)?;
     let output = Output::open(args.output.as_deref(), &opening::inputs(&args.trace, &args.family_file))?;
+    if args.groups.grouping().is_asked() {
+        return grouped(args, wanted, output);
+    }
     let options = opening::options(&args.reading, ArgsWanted::COLLECTIVES);
     let database = opening::open(&args.trace, &args.reading, options)?;
     let store = database.store();
@@ -37,7 +45,7 @@ pub(super) fn run(args: &Kernels) -> Result<(), Stop> {
     notes::kernel_table(&found, launches.kernels.len() as u64);
     if found.kernels == 0 {
         notes::damage(store);
-        return Err(Stop::NotFound("Nothing found: no such kernel was launched in the window.".to_owned()));
+        return Err(Stop::NotFound(NOTHING.to_owned()));
     }
     let (name, mut answer) = (args.trace.display().to_string(), Vec::new());
     match args.format {
@@ -48,5 +56,36 @@ pub(super) fn run(args: &Kernels) -> Result<(), Stop> {
     .map_err(|source| Failure::Form { source })?;
     notes::damage(store);
     output.finish(&answer)?;
+    Ok(())
+}
+
+/// The kernels by other keys than their names.
+fn grouped(args: &Kernels, wanted: Wanted, output: Output) -> Result<(), Stop> {
+    let climbing = Climbing::of_groups(args.groups.clone(), args.exact_names);
+    let question = Question {
+        wanted,
+        span: &args.span,
+        climbing: &climbing,
+        per_rank: false,
+        captures: &[],
+        reading: &args.reading,
+        records: None,
+    };
+    let Asked { mut report, damage, .. } = question.ask(&traces::expand(std::slice::from_ref(&args.trace))?)?;
+    damage.iter().for_each(|line| say(line));
+    if report.coverage.kernels == 0 {
+        return Err(Stop::NotFound(NOTHING.to_owned()));
+    }
+    report.arrange(Order::GpuTime, 0.0, args.limit);
+    let (name, mut bytes) = (args.trace.display().to_string(), Vec::new());
+    let screen = Screen { width: output.width(), ..Screen::default() };
+    let answer = Answer::new(&report, &name).screen(screen);
+    match args.format {
+        TableFormat::Table => answer.write_groups(&mut bytes),
+        TableFormat::Csv => answer.write(Form::Csv, &mut bytes),
+        TableFormat::Json => answer.write(Form::Json, &mut bytes),
+    }
+    .map_err(|source| Failure::Form { source })?;
+    output.finish(&bytes)?;
     Ok(())
 }

@@ -110,6 +110,7 @@ impl Question<'_> {
             per_rank: self.per_rank,
             user_code: UserCode::new(user_code.clone()),
             records: self.records.clone(),
+            grouping: self.climbing.groups.grouping(),
         }
     }
 
@@ -126,6 +127,7 @@ impl Question<'_> {
         };
         // Records are joined by the numbers of operations, too.
         let args = if self.records.is_some() { ArgsWanted::OPERATIONS } else { ArgsWanted::COLLECTIVES };
+        let args = how.grouping.args(args);
         let Answers { of_traces, of_archives } =
             self.reduce(files, &Reduce { args, compares_clocks: false, by: &by })?;
         let (mut parts, mut reasons, mut damage) = (Vec::new(), Vec::new(), Vec::new());
@@ -134,12 +136,12 @@ impl Question<'_> {
             reasons.extend(missing);
             damage.extend(of_trace);
         }
-        let mut report = StackReport::of(parts, &how.user_code);
+        let mut report = StackReport::of(parts, &how);
         for archive in &of_archives {
             report.damage.add(Losses::of(archive));
             damage.extend(notes::damage_lines(archive));
         }
-        let missing = reasons.into_iter().next().filter(|_| report.stacks_found == 0);
+        let missing = reasons.into_iter().next().filter(|_| !report.has_answer());
         Ok(Asked { report, missing, damage })
     }
 

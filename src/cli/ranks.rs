@@ -161,7 +161,8 @@ impl RankQuestion<'_> {
         let by = |Prepared { name, attributor, launches, window, .. }: Prepared<'_>| {
             Ok(reduce(name, attributor, launches, window, &how))
         };
-        question.reduce(files, &Reduce { args: ArgsWanted::OPERATIONS, compares_clocks: true, by: &by })
+        let args = how.grouping.args(ArgsWanted::OPERATIONS);
+        question.reduce(files, &Reduce { args, compares_clocks: true, by: &by })
     }
 
     /// The ranks beside each other.

@@ -23,6 +23,11 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     let form = if args.json { Form::Json } else { Form::from(args.format) };
     let wanted = opening::wanted(&args.selection, &args.reading)?;
     span::check(&args.span)?;
+    if form == Form::Script && args.climbing.groups.grouping().is_asked() {
+        return Err(Stop::Usage(
+            "the form of get_call_stacks.py has stacks alone; take another --format with --group-by".to_owned(),
+        ));
+    }
     let recorded::Inputs { traces: files, records } =
         recorded::inputs(&args.traces, &args.records, &args.reading, recorded::Alone::Refused)?;
     if files.is_empty() {

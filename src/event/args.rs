@@ -145,6 +145,8 @@ pub enum EventsOf {
     Any,
     /// The records of collectives, and the kernels of NCCL and RCCL that Kineto has copied a record to.
     Collectives,
+    /// The same, and all operators and annotations of a CPU.
+    Operators,
     /// Those of a CPU that are neither calls of Python functions nor of a runtime: operators, and a few others.
     Cpu,
     /// Allocations and releases of memory.
@@ -178,7 +180,8 @@ impl KeySet {
         match (self.of, kind) {
             (EventsOf::Any, _) => Keep::Keys,
             // Their names say what they are, if not with the first letter, then soon.
-            (EventsOf::Collectives, CategoryKind::Kernel)
+            (EventsOf::Operators, CategoryKind::Cpu) => Keep::Keys,
+            (EventsOf::Collectives | EventsOf::Operators, CategoryKind::Kernel)
                 if name[..name.len().min(NAME_START)].windows(3).any(|part| part == b"ccl") =>
             {
                 Keep::IfMarked
@@ -186,13 +189,13 @@ impl KeySet {
             (EventsOf::Collectives, CategoryKind::Cpu) if name == args::COLLECTIVE_RECORD.as_bytes() => Keep::Keys,
             (EventsOf::Cpu, CategoryKind::Cpu) => Keep::Keys,
             (EventsOf::Memory, CategoryKind::Cpu) if name == args::MEMORY.as_bytes() => Keep::Keys,
-            (EventsOf::Collectives | EventsOf::Cpu | EventsOf::Memory, _) => Keep::Nothing,
+            (EventsOf::Collectives | EventsOf::Operators | EventsOf::Cpu | EventsOf::Memory, _) => Keep::Nothing,
         }
     }
 
     /// The key that tells kernels with a copied record from others.
     pub fn marker(&self) -> Option<&'static str> {
-        (self.of == EventsOf::Collectives).then_some(args::COLLECTIVE)
+        (self.of != EventsOf::Any).then_some(args::COLLECTIVE)
     }
 
     /// Whether arguments that are nothing but numbers may have such keys: which collective it is, is text.

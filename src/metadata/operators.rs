@@ -199,6 +199,20 @@ impl<'a> Operators<'a> {
         self.text(slice, self.call_stack)
     }
 
+    /// Whether any operator of the trace has a path of modules.
+    pub fn has_modules(&self) -> bool {
+        self.module.is_some()
+    }
+
+    /// The value under any key as a text: a list as [`Value`] prints it; `None` where it is not recorded.
+    pub fn argument(&self, slice: SliceId, key: &str) -> Option<String> {
+        match self.list(slice, Some(self.store.arg_key(key)?)) {
+            Recorded::Known(value) => Some(value.to_string()),
+            Recorded::Malformed(text) => Some(text),
+            Recorded::Missing => None,
+        }
+    }
+
     /// A number under any key, also written as text.
     pub fn number(&self, slice: SliceId, key: &str) -> Recorded<i64> {
         let Some(value) = self.store.arg_key(key).and_then(|key| self.value(slice, key)) else {

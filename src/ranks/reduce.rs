@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::part::{Group, Kind, PartStack, RankPart, RankSource, Row, Step, VERSION};
 use super::segments::{self, Gap, Launch, Texts};
+use crate::analysis::groups::{GroupKey, GroupValue, Keys, Naming};
 use crate::analysis::stack_key::StackKey;
 use crate::analysis::stacks::StackOptions;
+use crate::analysis::steps::named_steps;
 use crate::attribution::busy::Busy;
 use crate::attribution::launches::{self, Evidence, Launched, Launches};
 use crate::attribution::operations::Operations;
@@ -13,11 +15,9 @@ use crate::attribution::ranks::Ranks;
 use crate::attribution::{Attribution, AttributionOptions, Attributor, KernelLaunch};
 use crate::event::ArgValue;
 use crate::id::{GpuId, RankId, SliceId, ThreadId, TraceId};
-use crate::nccl::steps;
 use crate::operation::{Communicator, Operation};
 use crate::store::Store;
 use crate::store::slices::UNFINISHED;
-use crate::store::strings::StringId;
 use crate::time::{Ns, Window};
 
 /// Reduces a trace to the collectives of a window, one part for each rank in it. Kernels of `launches`
@@ -36,7 +36,10 @@ pub fn reduce(
     // First, because it takes memory that is free again then.
     let queue_empty = queue_empty(store, window_of);
     let inside = |launched: &&Launched| window.contains(launched.at(store, options.window_on));
-    let of = AttributionOptions { exact_names: options.exact_names, forward: options.forward };
+    let of = AttributionOptions {
+        exact_names: options.exact_names,
+        forward: options.forward || options.grouping.needs_forward(),
+    };
     let attribution = attributor.attribute(launches.kernels.iter().filter(inside), of);
     let ranks = Ranks::of(store, &attribution.kernels);
     let mut found = Found::default();
@@ -264,6 +267,19 @@ impl Reducer<'_> {
         let mut by_path: HashMap<_, u32> = HashMap::new();
         let mut by_stack: BTreeMap<PartStack, u32> = BTreeMap::new();
         let mut of = Vec::with_capacity(own.len());
+        if options.grouping.is_asked() {
+            let ranks = Ranks::of(store, &attribution.kernels);
+            let rank =
+                |row: &KernelLaunch| ranks.of_kernel(row).map_or_else(String::new, |rank| format!("rank {rank}"));
+            let naming = Naming { exact_names: options.exact_names, user_code: &options.user_code, rank: &rank };
+            let mut keys = Keys::new(store, attribution, &options.grouping, naming);
+            for Own { row, .. } in own {
+                let stack = of_group(&keys.key(row));
+                let next = by_stack.len() as u32;
+                of.push(Some(*by_stack.entry(stack).or_insert(next)));
+            }
+            return (in_order(by_stack), of);
+        }
         for Own { row, .. } in own {
             if row.path.is_none() && row.capture.is_none() {
                 of.push(None);
@@ -285,22 +301,14 @@ impl Reducer<'_> {
             });
             of.push(Some(stack));
         }
-        let mut stacks: Vec<(PartStack, u32)> = by_stack.into_iter().collect();
-        stacks.sort_unstable_by_key(|(_, number)| *number);
-        (stacks.into_iter().map(|(stack, _)| stack).collect(), of)
+        (in_order(by_stack), of)
     }
 
     /// The steps on the CPU: the slices that look most like steps, in the processes that launch. Another rank in the same file has its own.
     fn steps(&self, own: &[&Own<'_>], window: Window) -> Vec<Step> {
         let store = self.store;
         let launchers: BTreeSet<_> = own.iter().filter_map(|own| store.process_of(own.launch?)).collect();
-        let named = store.names.iter().filter(|name| name.of_cpu);
-        let likely: HashMap<StringId, _> = named
-            .filter_map(|name| Some((name.id, steps::priority(store.strings.get(name.id)?, true)?)))
-            .filter(|(_, priority)| *priority < 2)
-            .collect();
-        let own = store.slices.ids().filter(|slice| !likely.is_empty() && store.trace_of(*slice) == self.trace);
-        let own = own.filter_map(|slice| Some((*likely.get(&store.slices.name(slice))?, slice)));
+        let own = named_steps(store).into_iter().filter(|(_, slice)| store.trace_of(*slice) == self.trace);
         let own: Vec<(_, SliceId)> = own.collect();
         let best = own.iter().map(|(priority, _)| *priority).min();
         let mut steps: Vec<Step> = Vec::new();
@@ -380,6 +388,20 @@ impl Reducer<'_> {
             _ => None,
         }
     }
+}
+
+/// Stacks by their numbers.
+fn in_order(numbers: BTreeMap<PartStack, u32>) -> Vec<PartStack> {
+    let mut stacks: Vec<(PartStack, u32)> = numbers.into_iter().collect();
+    stacks.sort_unstable_by_key(|(_, number)| *number);
+    stacks.into_iter().map(|(stack, _)| stack).collect()
+}
+
+/// A group by other keys in place of a stack: its frames are the levels of the keys' values.
+fn of_group(key: &GroupKey) -> PartStack {
+    let label = key.iter().map(GroupValue::label).collect::<Vec<_>>().join(" / ");
+    let frames = key.iter().flat_map(GroupValue::path).map(str::to_owned).collect();
+    PartStack { telling: vec![label], frames, ..PartStack::default() }
 }
 
 /// The step in which something was launched.

@@ -48,7 +48,8 @@ fn shown(name: Option<&str>) -> String {
     name.map_or(String::new(), |name| visible(name).into_owned())
 }
 
-fn known(value: Option<impl ToString>) -> String {
+/// A value; empty if it is unknown.
+pub(super) fn known(value: Option<impl ToString>) -> String {
     value.map_or(String::new(), |value| value.to_string())
 }
 

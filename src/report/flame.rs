@@ -1,6 +1,7 @@
 //! The samples of a flame graph: the frames of each stack with a kernel on top, because kernels are what runs.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use super::format::visible;
 use super::frames::lines;
@@ -21,21 +22,34 @@ pub(super) struct Sample<'a> {
 /// no stack was left out.
 pub(super) fn samples(report: &StackReport) -> Vec<Sample<'_>> {
     let mut samples = Vec::new();
+    if let Some(grouped) = report.groups() {
+        // Those without a launch are in groups, too.
+        for group in &grouped.groups {
+            let frames: Vec<Cow<'_, str>> = group.path().map(visible).collect();
+            samples.extend(with_kernels(&frames, &group.kernels));
+        }
+        return samples;
+    }
     for stack in &report.stacks {
         let rank = stack.rank.as_deref().map(|rank| format!("[{}]", visible(rank)).into());
         let frames: Vec<Cow<'_, str>> = rank.into_iter().chain(lines(&stack.key)).collect();
-        samples.extend(stack.kernels.iter().map(|(name, kernels)| Sample {
-            frames: frames.iter().cloned().chain([visible(name)]).collect(),
-            kernels: *kernels,
-        }));
+        samples.extend(with_kernels(&frames, &stack.kernels));
     }
     for (reason, unattributed) in &report.coverage.unattributed {
-        samples.extend(unattributed.kernels.iter().map(|(name, kernels)| Sample {
-            frames: vec![Cow::Borrowed(root(*reason)), visible(name)],
-            kernels: *kernels,
-        }));
+        samples.extend(with_kernels(&[Cow::Borrowed(root(*reason))], &unattributed.kernels));
     }
     samples
+}
+
+/// A sample for each name of the kernels that some frames have.
+fn with_kernels<'a>(
+    frames: &[Cow<'a, str>],
+    kernels: &'a BTreeMap<String, Totals>,
+) -> impl Iterator<Item = Sample<'a>> {
+    kernels.iter().map(|(name, kernels)| Sample {
+        frames: frames.iter().cloned().chain([visible(name)]).collect(),
+        kernels: *kernels,
+    })
 }
 
 /// The root of kernels that have no stack.

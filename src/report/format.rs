@@ -142,24 +142,29 @@ pub(super) fn base_name(path: &str) -> &str {
 /// Values, each with the number of a stack's kernels that have it; the number is left out if it is all of them. The others are
 /// unknown.
 pub(super) fn values(values: &BTreeMap<String, u64>, stack: &Stack) -> String {
-    counted(values.iter().map(|(value, kernels)| (value.as_str(), *kernels)), stack)
+    values_of(values, stack.count)
+}
+
+/// The same of so many kernels.
+pub(super) fn values_of(values: &BTreeMap<String, u64>, kernels: u64) -> String {
+    counted(values.iter().map(|(value, kernels)| (value.as_str(), *kernels)), kernels)
 }
 
 /// The names of a stack's kernels, as [`values`] are written.
 pub(super) fn kernel_names(stack: &Stack) -> String {
-    counted(stack.kernels.iter().map(|(name, kernels)| (name.as_str(), kernels.count)), stack)
+    counted(stack.kernels.iter().map(|(name, kernels)| (name.as_str(), kernels.count)), stack.count)
 }
 
-fn counted<'a>(values: impl Iterator<Item = (&'a str, u64)> + Clone, stack: &Stack) -> String {
-    let unknown = stack.unknown(values.clone().map(|(_, kernels)| kernels));
-    let one = |(value, kernels): (&str, u64)| match kernels == stack.count {
+fn counted<'a>(values: impl Iterator<Item = (&'a str, u64)> + Clone, all: u64) -> String {
+    let unknown = all.saturating_sub(values.clone().map(|(_, kernels)| kernels).sum());
+    let one = |(value, kernels): (&str, u64)| match kernels == all {
         true => visible(value).into_owned(),
         false => format!("{} ×{}", visible(value), count(kernels)),
     };
     let mut parts: Vec<String> = values.map(one).collect();
     match unknown {
         0 => {}
-        unknown if unknown < stack.count => parts.push(format!("unknown ×{}", count(unknown))),
+        unknown if unknown < all => parts.push(format!("unknown ×{}", count(unknown))),
         _ => parts.push("unknown".to_owned()),
     }
     parts.join(", ")

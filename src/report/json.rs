@@ -15,7 +15,7 @@ use crate::ranks::recorded::entries::EntryReport;
 use crate::ranks::report::RankReport;
 
 /// The version of the documents.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 #[derive(Serialize)]
 struct Document<'a, T> {

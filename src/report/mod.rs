@@ -8,6 +8,7 @@ mod flame;
 mod folded;
 pub mod format;
 mod frames;
+mod groups;
 pub mod hang;
 pub mod json;
 pub mod kernels;
@@ -146,18 +147,40 @@ impl<'a> Answer<'a> {
         Answer { screen, ..self }
     }
 
+    /// Writes the groups of an answer as a tree for people, without a summary of the window; nothing if there are none.
+    ///
+    /// # Errors
+    /// What the writer fails with.
+    pub fn write_groups(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        self.report.groups().map_or(Ok(()), |grouped| groups::text(grouped, &self.screen, out))
+    }
+
     /// Writes the answer in a form.
     ///
     /// # Errors
     /// What the writer fails with.
     pub fn write(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()> {
-        match form {
-            Form::Text => {
-                summary::summary(self.report, &self.screen, out)?;
-                text::stacks(self.report, &self.screen, out)
+        if form.is_for_people() {
+            summary::summary(self.report, &self.screen, out)?;
+        }
+        // A summary says that there is nothing, and a table need not.
+        let groups = self.report.groups().filter(|grouped| grouped.groups_found > 0 || !form.is_for_people());
+        match (form, groups) {
+            (Form::Text, Some(grouped)) => {
+                out.push(b'\n');
+                return groups::text(grouped, &self.screen, out);
             }
+            (Form::Table, Some(grouped)) => {
+                out.push(b'\n');
+                return groups::table(grouped, self.screen.width, out);
+            }
+            (Form::Csv, Some(grouped)) => return groups::csv(grouped, out),
+            (Form::Script, Some(_)) => return Err(io::Error::other("the form of get_call_stacks.py has stacks alone")),
+            _ => {}
+        }
+        match form {
+            Form::Text => text::stacks(self.report, &self.screen, out),
             Form::Table => {
-                summary::summary(self.report, &self.screen, out)?;
                 out.push(b'\n');
                 table::stacks(self.report, self.screen.width, out)
             }

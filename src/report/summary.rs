@@ -45,7 +45,7 @@ pub(super) fn summary(report: &StackReport, screen: &Screen, out: &mut impl Writ
         );
         writeln!(out, "{}", screen.fill(&text))?;
     }
-    if report.stacks_found > 0 && !screen.verbose {
+    if report.has_answer() && !screen.verbose {
         let share = |Time { label, get }: &Time| format!("{label} {}", percent_or_unknown(summary.share(get(summary))));
         let shares: Vec<String> = TIMES.iter().map(share).collect();
         let of = if summary.gpus == 1 { String::new() } else { format!(" on {} GPUs, summed", summary.gpus) };

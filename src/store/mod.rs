@@ -133,7 +133,7 @@ impl Store {
         self.strings.find(&in_table(name)).or_else(|| self.strings.find(&in_annotations(name)))
     }
 
-    /// The whole number that an argument of a set is, or has as its text ([`ArgValue::whole`]).
+    /// The whole number that an argument of a set is, or has as its text ([`ArgValue::whole`](crate::event::ArgValue::whole)).
     pub fn whole_arg(&self, set: ArgSetId, key: StringId) -> Option<i64> {
         self.args.get(set, key)?.whole(|text| self.strings.get(*text))
     }

@@ -8,6 +8,7 @@ mod support;
 mod attribution;
 mod diff;
 mod forms;
+mod groups;
 mod library;
 mod memory;
 mod operators;

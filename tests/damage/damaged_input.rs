@@ -39,7 +39,7 @@ fn ask(store: Store) {
         let attributor = Attributor::new(database.store(), &wanted, captured);
         let part = Part::of("damaged", attributor, &found, Window::ALL, &how);
         missing::explain(&database, Window::ALL, &part).unwrap();
-        let report = StackReport::of(vec![part], &how.user_code);
+        let report = StackReport::of(vec![part], &how);
         let counted: u64 = report.stacks.iter().map(|stack| stack.count).sum();
         assert_eq!(counted, report.coverage.attributed());
         assert_eq!(counted + report.coverage.unattributed(), report.kernels_in_trace);

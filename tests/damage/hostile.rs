@@ -80,7 +80,7 @@ fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) 
         missing::explain(database, window, &of_window).unwrap();
         // The same trace twice, as two ranks would be.
         let parts = vec![of_window, part(database, wanted, window, &how)];
-        let mut stacks = StackReport::of(parts, &how.user_code);
+        let mut stacks = StackReport::of(parts, &how);
         for order in [Order::GpuTime, Order::Exposed, Order::Mean, Order::Count] {
             stacks.arrange(order, 0.0, None);
         }
@@ -114,7 +114,7 @@ fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) 
         if let Ok(store) = load(&String::from_utf8_lossy(&copy), everything()) {
             check(&store);
         }
-        let whole = StackReport::of(vec![part(database, wanted, Window::ALL, &how)], &how.user_code);
+        let whole = StackReport::of(vec![part(database, wanted, Window::ALL, &how)], &how);
         let mut diff = Diff::new(("all", whole), ("part", stacks));
         for order in [Order::Count, Order::GpuTime, Order::Exposed, Order::Mean] {
             diff.arrange(order, None);
@@ -348,7 +348,7 @@ fn no_trace_takes_the_square_of_its_length() {
         let database = Database::open(store).unwrap();
         let wanted = Wanted::patterns(&["*"]).unwrap();
         let how = StackOptions::default();
-        let stacks = StackReport::of(vec![part(&database, &wanted, Window::ALL, &how)], &how.user_code);
+        let stacks = StackReport::of(vec![part(&database, &wanted, Window::ALL, &how)], &how);
         for form in [Form::Text, Form::Table, Form::Svg] {
             let answer = Answer::new(&stacks, "hostile").screen(screen(100));
             write(&answer, form);
@@ -357,7 +357,7 @@ fn no_trace_takes_the_square_of_its_length() {
         window::functions(&database, "%", &found, WindowOn::Launch).unwrap();
         let kept = keep(database.store(), &found, Window::ALL, WindowOn::Launch);
         cut::plan(database.store(), &kept, Window::ALL, TimeRule::Exact);
-        let again = StackReport::of(vec![part(&database, &wanted, Window::ALL, &how)], &how.user_code);
+        let again = StackReport::of(vec![part(&database, &wanted, Window::ALL, &how)], &how);
         Diff::new(("one", stacks), ("other", again));
         let fan = "SELECT count(*) FROM directly_connected_flow(0)";
         if !database.store().slices.is_empty() {

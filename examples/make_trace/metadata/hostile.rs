@@ -39,8 +39,10 @@ const CASES: [(&str, &str); 29] = [
     ("cache_misses", r#""12,345""#),
 ];
 
-/// How deep the nested list is.
-const DEPTH: usize = 1_000;
+/// How deep the nested list is: as JSON deeper than arguments are kept, and not so deep that JSON libraries refuse the whole file; as a text
+/// deeper than any of them goes.
+const DEPTH: usize = 100;
+const TEXT_DEPTH: usize = 1_000;
 /// Length of the tensor's text.
 const TENSOR: usize = 4_096;
 
@@ -48,7 +50,7 @@ const TENSOR: usize = 4_096;
 pub(crate) fn trace() -> Vec<u8> {
     let mut cases: Vec<(&str, String)> = CASES.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
     cases.push(("Input Dims", format!("{}{}", "[".repeat(DEPTH), "]".repeat(DEPTH))));
-    cases.push(("Input Dims", format!("\"{}{}\"", "[".repeat(DEPTH), "]".repeat(DEPTH))));
+    cases.push(("Input Dims", format!("\"{}{}\"", "[".repeat(TEXT_DEPTH), "]".repeat(TEXT_DEPTH))));
     let start = "[tensor([[";
     let end = "]])]";
     let numbers = "0.5, ".repeat(TENSOR).chars().take(TENSOR - start.len() - end.len()).collect::<String>();

@@ -10,7 +10,7 @@ use nccl_stacks::analysis::diff::Bound;
 use nccl_stacks::ranks::change::RankChangeBound;
 
 use super::families::FamilyName;
-use super::shared::{Climbing, Reading, Selection, Span, parse_limit};
+use super::shared::{Climbing, GroupArgs, Reading, Selection, Span, parse_limit};
 use super::words::{DiffFormat, Sort, TableFormat};
 
 const SQL_EXAMPLES: &str = "\
@@ -105,11 +105,19 @@ pub(crate) struct Kernels {
     #[command(flatten)]
     pub(crate) span: Span,
 
+    /// What kernels are grouped by, instead of their names.
+    #[command(flatten)]
+    pub(crate) groups: GroupArgs,
+
+    /// With --group-by: keep names as they are, so that layers and runs count apart
+    #[arg(long)]
+    pub(crate) exact_names: bool,
+
     /// Form of the answer
     #[arg(long, value_name = "FORM", value_enum, default_value_t = TableFormat::Table)]
     pub(crate) format: TableFormat,
 
-    /// Show only the first N names
+    /// Show only the first N names, or groups
     #[arg(long, value_name = "N", value_parser = parse_limit)]
     pub(crate) limit: Option<usize>,
 

@@ -215,8 +215,8 @@ pub(crate) struct Stacks {
     #[arg(long, value_name = "BY", value_enum, default_value_t = Sort::Exposed)]
     pub(crate) sort: Sort,
 
-    /// Show the stacks of each rank apart
-    #[arg(long)]
+    /// Show the stacks of each rank apart; groups have --group-by rank
+    #[arg(long, conflicts_with = "group_by")]
     pub(crate) per_rank: bool,
 
     /// Show every frame, also those of libraries

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use nccl_stacks::analysis::groups::{GroupBy, Grouping};
 use nccl_stacks::attribution::selection::OwnFamilies;
 use nccl_stacks::time::{Ns, parse_nanos};
 
@@ -104,10 +105,43 @@ pub(crate) struct Span {
     pub(crate) window_on: On,
 }
 
+/// What kernels are grouped by.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Show")]
+pub(crate) struct GroupArgs {
+    /// Group kernels by other keys than their stacks: module, op, shape, step, size ... Several nest, with commas
+    ///
+    /// stack; frame: the frame that names a stack; function:PATTERN: the nearest caller of that name; module: nn.Module around the launch; op: the
+    /// innermost operator; shape: the types and sizes of its inputs; forward: for the backward pass, the operator of the forward pass;
+    /// annotation; step; stream; group: the process group; collective; size: of the message; rank; kernel: its name; category: nccl,
+    /// custom-allreduce, computation ...; arg:NAME: any argument. What a trace does not have is the group (not recorded).
+    #[arg(long, value_name = "KEY", value_delimiter = ',', value_parser = parse_key)]
+    pub(crate) group_by: Vec<GroupBy>,
+
+    /// With --group-by module: how many levels of modules to tell apart [default: all]
+    #[arg(long, value_name = "N", value_parser = parse_limit, requires = "group_by")]
+    pub(crate) depth: Option<usize>,
+}
+
+impl GroupArgs {
+    /// The keys.
+    pub(crate) fn grouping(&self) -> Grouping {
+        Grouping::new(self.group_by.clone(), self.depth)
+    }
+}
+
+fn parse_key(text: &str) -> Result<GroupBy, String> {
+    GroupBy::parse(text).map_err(|error| error.to_string())
+}
+
 /// What the stacks show.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Show")]
 pub(crate) struct Climbing {
+    /// What kernels are grouped by.
+    #[command(flatten)]
+    pub(crate) groups: GroupArgs,
+
     /// For kernels of the backward pass, show the code of the forward pass that they belong to
     #[arg(long, value_name = "WHETHER", value_enum, default_value_t = Switch::On)]
     pub(crate) forward_stacks: Switch,
@@ -135,6 +169,20 @@ pub(crate) struct Climbing {
     /// Turns off --exact-names of a config file.
     #[arg(long, hide = true, overrides_with = "exact_names")]
     pub(crate) no_exact_names: bool,
+}
+
+impl Climbing {
+    /// For a question about groups alone.
+    pub(crate) fn of_groups(groups: GroupArgs, exact_names: bool) -> Self {
+        Climbing {
+            groups,
+            forward_stacks: Switch::On,
+            stack_depth: None,
+            user_code: Vec::new(),
+            exact_names,
+            no_exact_names: false,
+        }
+    }
 }
 
 /// How to read a trace.

@@ -117,6 +117,12 @@ pub(crate) fn left_out(report: &StackReport, window_on: WindowOn) {
             kernels(report.left_out)
         ));
     }
+    if let Some(grouped) = report.groups()
+        && !grouped.hidden.is_empty()
+    {
+        let (hidden, all) = (count(grouped.hidden.len() as u64), count(grouped.groups_found));
+        note(&format!("Not shown: {hidden} of {all} groups, with {}", kernels(report.left_out)));
+    }
     if report.elsewhere > 0 {
         let (inside, outside) = match window_on {
             WindowOn::Launch => ("run", "launched"),

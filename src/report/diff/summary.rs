@@ -75,7 +75,8 @@ pub(super) fn write(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
         counts("GPUs, summed", Some(diff.before.summary.gpus), Some(diff.after.summary.gpus));
     }
     counts(" how many", Some(diff.before.kernels.count), Some(diff.after.kernels.count));
-    counts("Stacks", Some(diff.before.stacks), Some(diff.after.stacks));
+    let what = if diff.grouped_by.is_empty() { "Stacks" } else { "Groups" };
+    counts(what, Some(diff.before.stacks), Some(diff.after.stacks));
     counts(" new", None, Some(diff.new));
     counts(" vanished", Some(diff.vanished), None);
     writeln!(out, "{}", Table::of(COLUMNS, rows.iter().map(|row| (row, ()))).text())

@@ -46,7 +46,8 @@ pub(super) fn write(diff: &Diff, width: Option<usize>, out: &mut impl Write) -> 
         .map(|frames| frames.into_iter().map(|frame| shorten_frame(&visible(frame), room)).collect())
         .collect();
     if is_beside {
-        table.push(CALLED_FROM, origins.iter().map(|frames| frames.join("\n")).collect());
+        let header = if diff.grouped_by.is_empty() { CALLED_FROM } else { "group" };
+        table.push(header, origins.iter().map(|frames| frames.join("\n")).collect());
     }
     let text = table.text();
     let mut text = text.lines();

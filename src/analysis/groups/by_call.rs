@@ -1,0 +1,307 @@
+//! Keys of the code that launched a kernel: its call path, and the operators, annotations and steps around the launch.
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+
+use super::nearest::Nearest;
+use super::value::{GroupValue, Values};
+use super::{GroupBy, Naming};
+use crate::analysis::stack_key::StackKey;
+use crate::analysis::steps::named_steps;
+use crate::attribution::callers::Callers;
+use crate::attribution::forward::{Forward, Forwards};
+use crate::attribution::{Attribution, KernelLaunch};
+use crate::id::{PathId, ProcessId, SliceId, ThreadId};
+use crate::metadata::{Operators, Recorded, Value};
+use crate::nccl::args::COLLECTIVE_RECORD;
+use crate::nccl::frames::{is_plumbing, location, module};
+use crate::nccl::steps;
+use crate::store::Store;
+use crate::store::slices::UNFINISHED;
+use crate::store::strings::StringId;
+use crate::time::Window;
+
+/// The value of kernels outside the backward pass, by the key of the forward pass.
+const NOT_BACKWARD: &str = "(not backward)";
+
+/// How much of a malformed value is shown, in characters.
+const SHOWN: usize = 80;
+
+/// What decides the values of call paths: path, capture, forward pass, whether that is unknown, thread.
+type Path = (Option<PathId>, Option<PathId>, Option<PathId>, bool, Option<ThreadId>);
+
+/// Finds values of launches.
+pub(super) struct ByCall<'a> {
+    store: &'a Store,
+    attribution: &'a Attribution,
+    depth: Option<usize>,
+    naming: Naming<'a>,
+    callers: Callers<'a>,
+    operators: Operators<'a>,
+    forwards: Forwards<'a>,
+    record: Option<StringId>,
+    annotation: Option<StringId>,
+    /// By the place of the key.
+    nearest: HashMap<usize, Nearest>,
+    /// The nearest operators of the backward pass, for modules.
+    backward: Nearest,
+    by_path: HashMap<(usize, Path), u32, FixedState>,
+    by_slice: HashMap<(usize, SliceId), u32, FixedState>,
+    steps: Option<HashMap<ProcessId, Vec<(Window, String)>>>,
+}
+
+impl<'a> ByCall<'a> {
+    pub(super) fn new(
+        store: &'a Store,
+        attribution: &'a Attribution,
+        depth: Option<usize>,
+        naming: Naming<'a>,
+    ) -> Self {
+        ByCall {
+            store,
+            attribution,
+            depth,
+            naming,
+            callers: Callers::new(store),
+            operators: Operators::new(store),
+            forwards: Forwards::new(store),
+            record: store.strings.find(COLLECTIVE_RECORD),
+            annotation: store.strings.find(steps::ANNOTATION),
+            nearest: HashMap::new(),
+            backward: Nearest::default(),
+            by_path: HashMap::default(),
+            by_slice: HashMap::default(),
+            steps: None,
+        }
+    }
+
+    /// The number of a kernel's value. `at` is the place of the key.
+    pub(super) fn number(&mut self, values: &mut Values, at: usize, key: &GroupBy, row: &KernelLaunch) -> u32 {
+        if let Some(slice) = self.deciding_slice(at, key, row) {
+            if let Some(known) = self.by_slice.get(&(at, slice)) {
+                return *known;
+            }
+            let number = values.number(self.of_slice(key, slice));
+            self.by_slice.insert((at, slice), number);
+            return number;
+        }
+        if let GroupBy::Step = key {
+            return values.number(self.step(row).map_or_else(GroupValue::default, GroupValue::single));
+        }
+        let path = (row.path, row.capture, row.forward, row.forward_unknown, row.helper_thread);
+        if let Some(known) = self.by_path.get(&(at, path)) {
+            return *known;
+        }
+        let number = values.number(self.of_path(key, row));
+        self.by_path.insert((at, path), number);
+        number
+    }
+
+    /// The slice that decides a value, where one does. What a graph captured has its code in a call path only.
+    fn deciding_slice(&mut self, at: usize, key: &GroupBy, row: &KernelLaunch) -> Option<SliceId> {
+        let Self { store, operators, callers, nearest, record, annotation, .. } = self;
+        let mut of_launch = |is_it: &dyn Fn(SliceId) -> bool| {
+            nearest.entry(at).or_default().of_launch(callers, row.launched.call?, is_it)
+        };
+        match key {
+            GroupBy::Op | GroupBy::Shape if row.capture.is_none() => {
+                of_launch(&|slice| operators.is_operator(slice) && Some(store.slices.name(slice)) != *record)
+            }
+            GroupBy::Annotation => of_launch(&|slice| {
+                Some(store.slices.category(slice)) == *annotation
+                    && steps::priority(store.slice_name(slice), true).is_some_and(|priority| priority > 0)
+            }),
+            GroupBy::Arg(name) => match operators.argument(row.launched.kernel, name) {
+                Some(_) => Some(row.launched.kernel),
+                None => of_launch(&|slice| operators.argument(slice, name).is_some()),
+            },
+            GroupBy::Module if row.capture.is_none() && operators.has_modules() => {
+                of_launch(&|slice| operators.module(slice).is_some()).or_else(|| self.forward_module(row))
+            }
+            _ => None,
+        }
+    }
+
+    /// The operator of the forward pass, if its modules are recorded, and no frames say them.
+    fn forward_module(&mut self, row: &KernelLaunch) -> Option<SliceId> {
+        if self.modules(row).is_some() {
+            return None;
+        }
+        let store = self.store;
+        let is_backward = |slice| store.autograd(slice).is_some_and(|number| number.forward_thread != 0);
+        let backward = self.backward.of_launch(&mut self.callers, row.launched.call?, is_backward)?;
+        match self.forwards.of(backward, &mut self.callers) {
+            Forward::Operator(operator) => Some(operator).filter(|operator| self.operators.module(*operator).is_some()),
+            Forward::NotRecorded | Forward::Ambiguous => None,
+        }
+    }
+
+    fn of_slice(&self, key: &GroupBy, slice: SliceId) -> GroupValue {
+        match key {
+            GroupBy::Shape => GroupValue::single(self.shape(slice)),
+            GroupBy::Arg(name) => GroupValue::single(self.operators.argument(slice, name).unwrap_or_default()),
+            GroupBy::Module => {
+                let modules = self.operators.module(slice).unwrap_or_default().split('.').map(|name| self.level(name));
+                GroupValue::modules(modules.collect(), self.depth)
+            }
+            _ => GroupValue::single(self.store.slice_name(slice)),
+        }
+    }
+
+    /// A level of a hierarchy of modules. The number of a layer is folded, as that of a frame is.
+    fn level(&self, name: &str) -> String {
+        let is_number = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
+        if is_number && !self.naming.exact_names { "*".to_owned() } else { name.to_owned() }
+    }
+
+    /// `float[2, 3], Scalar`: of each input its type, and its sizes if it has any.
+    fn shape(&self, slice: SliceId) -> String {
+        let dims = match self.operators.dims(slice) {
+            Recorded::Known(Value::List(dims)) => dims,
+            Recorded::Malformed(text) => {
+                return format!("(malformed) {}", text.chars().take(SHOWN).collect::<String>());
+            }
+            _ => return String::new(),
+        };
+        let types = self.operators.types(slice).known();
+        let types = types.as_ref().and_then(Value::elements).unwrap_or_default();
+        let input = |(at, dims): (usize, &Value)| {
+            let dims = if dims.elements().is_some_and(<[Value]>::is_empty) { String::new() } else { dims.to_string() };
+            let text = format!("{}{dims}", types.get(at).map_or_else(String::new, Value::to_string));
+            if text.is_empty() { "None".to_owned() } else { text }
+        };
+        dims.iter().enumerate().map(input).collect::<Vec<_>>().join(", ")
+    }
+
+    fn of_path(&self, key: &GroupBy, row: &KernelLaunch) -> GroupValue {
+        let known = match key {
+            GroupBy::Stack => return self.stack(row),
+            GroupBy::Frame => self.headline(&self.stack_key(row)),
+            GroupBy::Function(pattern) => self
+                .frames(row)
+                .find(|frame| {
+                    pattern.fits(frame) || location(frame).is_some_and(|(_, _, function)| pattern.fits(function))
+                })
+                .map(str::to_owned),
+            GroupBy::Module => return GroupValue::modules(self.modules(row).unwrap_or_default(), self.depth),
+            GroupBy::Op => self.captured_operator(row),
+            GroupBy::Forward => return self.forward(row),
+            _ => None,
+        };
+        known.map_or_else(GroupValue::default, GroupValue::single)
+    }
+
+    /// All frames that say where a kernel comes from, the nearest first: those of its capture, of its launch, of the forward pass.
+    fn frames(&self, row: &KernelLaunch) -> impl Iterator<Item = &'a str> {
+        let paths = &self.attribution.paths;
+        let all = [row.capture, row.path, row.forward].into_iter().flatten();
+        all.flat_map(|path| paths.upwards(path)).map(|path| paths.name(path))
+    }
+
+    fn stack_key(&self, row: &KernelLaunch) -> StackKey {
+        StackKey::of(self.store, &self.attribution.paths, row, self.naming.exact_names)
+    }
+
+    fn headline(&self, key: &StackKey) -> Option<String> {
+        key.telling_frames(self.naming.user_code).first().map(|frame| (*frame).to_owned())
+    }
+
+    fn stack(&self, row: &KernelLaunch) -> GroupValue {
+        let key = self.stack_key(row);
+        let Some(headline) = self.headline(&key) else { return GroupValue::default() };
+        let marked =
+            |mark: &str, frames: Vec<String>| std::iter::once(mark.to_owned()).chain(frames).collect::<Vec<_>>();
+        let mut all = Vec::new();
+        all.extend(key.captured.into_iter().flat_map(|path| marked("[graph capture]", path.frames)));
+        all.extend(key.forward.into_iter().flat_map(|path| marked("[forward]", path.frames)));
+        all.extend(key.thread.map(|thread| format!("[thread {thread}]")));
+        all.extend(key.frames);
+        GroupValue::calls(headline, all)
+    }
+
+    /// The modules around a launch by frames of `nn.Module`, the outermost first: of its capture, its own, or of the forward pass.
+    fn modules(&self, row: &KernelLaunch) -> Option<Vec<String>> {
+        let paths = &self.attribution.paths;
+        let of = |path: PathId| {
+            let frames = paths.upwards(path).filter_map(|path| module(paths.name(path)));
+            let mut modules: Vec<String> = frames.map(str::to_owned).collect();
+            modules.reverse();
+            modules
+        };
+        [row.capture, row.path, row.forward].into_iter().flatten().map(of).find(|modules| !modules.is_empty())
+    }
+
+    /// The operator of a capture: the innermost frame that is neither Python's nor that of a collective.
+    fn captured_operator(&self, row: &KernelLaunch) -> Option<String> {
+        let paths = &self.attribution.paths;
+        let mut names = paths.upwards(row.capture?).map(|path| paths.name(path));
+        let is_operator = |name: &&str| {
+            name.contains("::")
+                && location(name).is_none()
+                && module(name).is_none()
+                && (!is_plumbing(name) || name.starts_with("c10d::"))
+        };
+        names.find(is_operator).map(str::to_owned)
+    }
+
+    fn forward(&self, row: &KernelLaunch) -> GroupValue {
+        let Some(path) = row.forward else {
+            let is_outside = row.path.is_some() && !row.forward_unknown;
+            return if is_outside { GroupValue::single(NOT_BACKWARD) } else { GroupValue::default() };
+        };
+        let frames = self.attribution.paths.call_path(path).frames;
+        let operator = frames.last().cloned().unwrap_or_default();
+        let key = StackKey { frames, ..StackKey::default() };
+        let label = match self.headline(&key) {
+            Some(headline) if headline != operator => format!("{operator} in {headline}"),
+            _ => operator,
+        };
+        GroupValue::calls(label, key.frames)
+    }
+
+    /// The step in which a kernel was launched: its name, with its number among those of that name if there are several.
+    fn step(&mut self, row: &KernelLaunch) -> Option<String> {
+        let store = self.store;
+        let call = row.launched.call?;
+        let steps = self.steps.get_or_insert_with(|| steps_of_processes(store)).get(&store.process_of(call)?)?;
+        let at = store.slices.ts(call);
+        let before = steps.partition_point(|(window, _)| window.start <= at).checked_sub(1)?;
+        let (window, name) = &steps[before];
+        window.contains(at).then(|| name.clone())
+    }
+}
+
+/// The outermost steps of each process, in order.
+fn steps_of_processes(store: &Store) -> HashMap<ProcessId, Vec<(Window, String)>> {
+    let all = named_steps(store);
+    let mut best: HashMap<ProcessId, u8> = HashMap::new();
+    let of_process = |(priority, slice): &(u8, SliceId)| Some((store.process_of(*slice)?, *priority, *slice));
+    for (process, priority, _) in all.iter().filter_map(of_process) {
+        let known = best.entry(process).or_insert(priority);
+        *known = (*known).min(priority);
+    }
+    let mut found: HashMap<ProcessId, Vec<(Window, SliceId)>> = HashMap::new();
+    for (process, priority, slice) in all.iter().filter_map(of_process) {
+        let (start, dur) = (store.slices.ts(slice), store.slices.dur(slice));
+        let end = if dur == UNFINISHED { store.span.end } else { start + dur };
+        let steps = found.entry(process).or_default();
+        let is_nested = steps.last().is_some_and(|(last, _)| start < last.end);
+        if best.get(&process) == Some(&priority) && !is_nested {
+            steps.push((Window { start, end }, slice));
+        }
+    }
+    let named = |steps: Vec<(Window, SliceId)>| {
+        let mut count: HashMap<&str, u32> = HashMap::new();
+        steps.iter().for_each(|(_, slice)| *count.entry(store.slice_name(*slice)).or_default() += 1);
+        let mut seen: HashMap<&str, u32> = HashMap::new();
+        let mut name = |slice: SliceId| {
+            let name = store.slice_name(slice);
+            let number = seen.entry(name).or_default();
+            *number += 1;
+            if count[name] > 1 { format!("{name} [{}]", *number - 1) } else { name.to_owned() }
+        };
+        steps.iter().map(|(window, slice)| (*window, name(*slice))).collect()
+    };
+    found.into_iter().map(|(process, steps)| (process, named(steps))).collect()
+}
