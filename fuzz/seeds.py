@@ -27,7 +27,7 @@ for name, text in texts + broken:
 for name, text in texts:
     try:
         trace = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         continue
     events = trace.get("traceEvents", []) if isinstance(trace, dict) else trace
     events = [event for event in events if isinstance(event, dict)]
@@ -53,6 +53,27 @@ for i in range(40):
         data.append(state >> 56)
     for target in ["nesting", "tables", "packets"]:
         put(target, f"random-{i}", bytes(data))
+
+# Values of operators' arguments: the texts alone, as an argument, and all arguments of an event.
+values = set()
+for name, text in texts:
+    try:
+        trace = json.loads(text)
+    except (ValueError, RecursionError):
+        continue
+    events = trace.get("traceEvents", []) if isinstance(trace, dict) else trace
+    for event in events:
+        args = event.get("args") if isinstance(event, dict) else None
+        for value in args.values() if isinstance(args, dict) else []:
+            values.add(value if isinstance(value, str) else json.dumps(value))
+        if isinstance(args, dict) and len(json.dumps(args)) < 500 and event.get("cat") in ("cpu_op", "cpu_instant_event"):
+            values.add("\xfe" + json.dumps(args)[1:-1])
+for i, value in enumerate(sorted(value for value in values if len(value) < 500)):
+    if value.startswith("\xfe"):
+        put("values", f"args-{i}", b"\xfe" + value[1:].encode())
+    else:
+        put("values", f"text-{i}", b"\0" + value.encode())
+        put("values", f"argument-{i}", b"\xff" + value.encode())
 
 # Records: the number of the source in `tests/checks/records.rs`, then one file or several.
 BETWEEN = b"\n\xff\xfe\n"

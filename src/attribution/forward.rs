@@ -7,8 +7,9 @@
 
 use std::collections::HashMap;
 
+use super::call_tree::{CallTree, Climber, Found};
 use super::callers::Callers;
-use crate::id::{SliceId, TraceId};
+use crate::id::{PathId, SliceId, TraceId};
 use crate::nccl::category::CategoryKind;
 use crate::nccl::frames::FORWARD_BACKWARD;
 use crate::store::Store;
@@ -59,6 +60,14 @@ impl<'a> Forwards<'a> {
         let found = self.find(backward, callers);
         self.known.insert(backward, found);
         found
+    }
+
+    /// The call path of that operator, for what was found of a slice. `climber` climbs in the same trace.
+    pub(crate) fn path(&mut self, found: Found, climber: &mut Climber<'_>, tree: &mut CallTree) -> Option<PathId> {
+        match self.of(found.backward?, &mut climber.callers) {
+            Forward::Operator(operator) => climber.caller(tree, operator).path,
+            Forward::NotRecorded | Forward::Ambiguous => None,
+        }
     }
 
     fn find(&mut self, backward: SliceId, callers: &mut Callers<'_>) -> Forward {

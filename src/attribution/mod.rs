@@ -16,6 +16,7 @@ pub mod capture;
 pub(crate) mod exposure;
 pub(crate) mod forward;
 pub mod launches;
+pub mod module_frames;
 pub mod operations;
 pub(crate) mod ranks;
 pub(crate) mod records;

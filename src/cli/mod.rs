@@ -17,8 +17,10 @@ mod hang;
 mod interrupt;
 mod kernels;
 mod man;
+mod memory;
 mod notes;
 mod opening;
+mod operators;
 mod output;
 mod pairs;
 mod picker;
@@ -59,6 +61,8 @@ fn run(cli: &Cli) -> Result<(), Stop> {
         None => stacks::run(&cli.stacks),
         Some(Command::Kernels(args)) => kernels::run(args),
         Some(Command::Pairs(args)) => pairs::run(args),
+        Some(Command::Operators(args)) => operators::run(args),
+        Some(Command::Memory(args)) => memory::run(args),
         Some(Command::Ranks(args)) => ranks::run(args),
         Some(Command::Record(args)) => record::run(args),
         Some(Command::Records(args)) => records::run(args),

@@ -145,6 +145,12 @@ impl ArgsWanted {
 
     /// Those that say to which module and code an operator belongs: for pairs of forward and backward.
     pub const MODULES: ArgsWanted = ArgsWanted::Keys(KeySet::MODULES);
+
+    /// What operators were called with, and what was counted meanwhile.
+    pub const OPERATORS: ArgsWanted = ArgsWanted::Keys(KeySet { keys: args::OF_CALLS, of: EventsOf::Cpu });
+
+    /// What was allocated and released.
+    pub const MEMORY: ArgsWanted = ArgsWanted::Keys(KeySet { keys: args::OF_MEMORY, of: EventsOf::Memory });
 }
 
 /// Argument keys, and the events that they are kept of: the fewer these are, the cheaper is the load.
@@ -165,6 +171,10 @@ pub enum EventsOf {
     Collectives,
     /// The same, and all operators and annotations of a CPU.
     Operators,
+    /// Those of a CPU that are neither calls of Python functions nor of a runtime: operators, and a few others.
+    Cpu,
+    /// Allocations and releases of memory.
+    Memory,
 }
 
 /// Whether the keys of a [`KeySet`] are kept of an event.
@@ -204,7 +214,9 @@ impl KeySet {
                 Keep::IfMarked
             }
             (EventsOf::Collectives, CategoryKind::Cpu) if name == args::COLLECTIVE_RECORD.as_bytes() => Keep::Keys,
-            (EventsOf::Collectives | EventsOf::Operators, _) => Keep::Nothing,
+            (EventsOf::Cpu, CategoryKind::Cpu) => Keep::Keys,
+            (EventsOf::Memory, CategoryKind::Cpu) if name == args::MEMORY.as_bytes() => Keep::Keys,
+            (EventsOf::Collectives | EventsOf::Operators | EventsOf::Cpu | EventsOf::Memory, _) => Keep::Nothing,
         }
     }
 
@@ -216,6 +228,6 @@ impl KeySet {
     /// Whether arguments that are nothing but numbers may have such keys: which collective it is, is text.
     #[inline]
     pub fn may_be_numbers(&self) -> bool {
-        self.of == EventsOf::Any
+        !matches!(self.of, EventsOf::Collectives | EventsOf::Operators)
     }
 }

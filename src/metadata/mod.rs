@@ -5,8 +5,10 @@
 //! as text. Either form of any key is read ([`Value`]). A value that is not what its key promises is [`Recorded::Malformed`] with its text: it is
 //! counted and shown as it is, never dropped.
 
+mod memory;
 mod operators;
 mod value;
 
-pub use operators::{Operators, Recorded};
+pub use memory::MemoryKeys;
+pub use operators::{Keys, List, Operators, Recorded};
 pub use value::Value;

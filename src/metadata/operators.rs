@@ -1,5 +1,9 @@
 //! The arguments of operators under their documented keys, typed.
 
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::Arc;
+
 use super::value::Value;
 use crate::event::ArgValue;
 use crate::id::SliceId;
@@ -34,9 +38,15 @@ impl<T> Recorded<T> {
 }
 
 /// Reads what is recorded of the operators of a trace. The trace must have been loaded with the keys that are asked for.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Operators<'a> {
     store: &'a Store,
+    keys: Arc<Keys>,
+}
+
+/// Where a trace has the keys of operators: looked up once, because a table reads one cell at a time.
+#[derive(Debug)]
+pub struct Keys {
     dims: Option<StringId>,
     types: Option<StringId>,
     strides: Option<StringId>,
@@ -50,16 +60,15 @@ pub struct Operators<'a> {
     counters: Vec<(&'static str, StringId)>,
 }
 
-impl<'a> Operators<'a> {
-    /// For the operators of a trace.
-    pub fn new(store: &'a Store) -> Self {
+impl Keys {
+    /// Those of a trace.
+    pub fn of(store: &Store) -> Self {
         let first = |keys: &[&str]| keys.iter().find_map(|key| store.arg_key(key));
         let lists = [args::INPUT_DIMS, args::INPUT_TYPES, args::INPUT_STRIDES, args::CONCRETE_INPUTS];
         let [dims, types, strides, concrete] = lists.map(first);
         let plain = args::OF_OPERATORS.iter().chain(args::OF_OPERATIONS).chain(args::COUNTERS);
         let documented = lists.into_iter().flatten().chain(plain).filter_map(|key| store.arg_key(key));
-        Operators {
-            store,
+        Keys {
             dims,
             types,
             strides,
@@ -71,12 +80,68 @@ impl<'a> Operators<'a> {
             counters: args::COUNTERS.iter().filter_map(|key| Some((*key, store.arg_key(key)?))).collect(),
         }
     }
+}
 
-    /// Whether a slice is an operator. In a trace without categories any slice of a CPU may be one.
+impl Deref for Operators<'_> {
+    type Target = Keys;
+
+    fn deref(&self) -> &Keys {
+        &self.keys
+    }
+}
+
+/// The lists under the documented keys, each of which has one element for each input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum List {
+    /// [`args::INPUT_DIMS`]
+    Dims,
+    /// [`args::INPUT_TYPES`]
+    Types,
+    /// [`args::INPUT_STRIDES`]
+    Strides,
+    /// [`args::CONCRETE_INPUTS`]
+    Concrete,
+}
+
+impl List {
+    /// All of them.
+    pub const ALL: [List; 4] = [List::Dims, List::Types, List::Strides, List::Concrete];
+
+    /// The key that PyTorch writes today.
+    pub fn key(self) -> &'static str {
+        let keys = match self {
+            List::Dims => args::INPUT_DIMS,
+            List::Types => args::INPUT_TYPES,
+            List::Strides => args::INPUT_STRIDES,
+            List::Concrete => args::CONCRETE_INPUTS,
+        };
+        keys.first().copied().unwrap_or_default()
+    }
+}
+
+impl<'a> Operators<'a> {
+    /// For the operators of a trace.
+    pub fn new(store: &'a Store) -> Self {
+        Operators::with(store, Arc::new(Keys::of(store)))
+    }
+
+    /// The same with keys that are known already.
+    pub fn with(store: &'a Store, keys: Arc<Keys>) -> Self {
+        Operators { store, keys }
+    }
+
+    /// Where the trace has them.
+    pub fn keys(&self) -> Arc<Keys> {
+        self.keys.clone()
+    }
+
+    /// Whether a slice is an operator. In a trace without this category any slice of a CPU that has none may be one.
     pub fn is_operator(&self, slice: SliceId) -> bool {
         let category = self.store.slices.category(slice);
         self.operators.contains(&category)
-            || (category == StringId::NULL && self.store.category_kind(slice) == CategoryKind::Cpu)
+            || (self.operators.is_empty()
+                && category == StringId::NULL
+                && self.store.category_kind(slice) == CategoryKind::Cpu)
     }
 
     /// The sizes of its inputs: a list for each. Inputs after the last tensor, of which a JSON array's rows say nothing, are counted by their types.
@@ -97,6 +162,29 @@ impl<'a> Operators<'a> {
     /// The values of its inputs that are no tensors.
     pub fn concrete(&self, slice: SliceId) -> Recorded<Value> {
         self.list(slice, self.concrete)
+    }
+
+    /// One of these lists.
+    pub fn list_of(&self, slice: SliceId, list: List) -> Recorded<Value> {
+        match list {
+            List::Dims => self.dims(slice),
+            List::Types => self.types(slice),
+            List::Strides => self.strides(slice),
+            List::Concrete => self.concrete(slice),
+        }
+    }
+
+    /// Whether an event has the key of a list. The empty list of an operator without inputs has no row; if it has types, it has inputs.
+    pub fn has(&self, slice: SliceId, list: List) -> bool {
+        let key = match list {
+            List::Dims => self.dims,
+            List::Types => self.types,
+            List::Strides => self.strides,
+            List::Concrete => self.concrete,
+        };
+        let of = |key: Option<StringId>| key.is_some_and(|key| self.set(slice).iter().any(|arg| arg.flat_key == key));
+        // A list of scalars only has no sizes: `[[], []]` has no rows.
+        of(key) || (key.is_some() && matches!(list, List::Dims | List::Strides) && of(self.types))
     }
 
     /// The path of its modules, joined by dots; `None` where it is not recorded or empty.
@@ -136,39 +224,52 @@ impl<'a> Operators<'a> {
         number.map_or_else(|| Recorded::Malformed(self.shown(value)), Recorded::Known)
     }
 
+    /// Whether the trace has any counter.
+    pub fn has_counters(&self) -> bool {
+        !self.counters.is_empty()
+    }
+
+    /// A counter of an operator: one of [`args::COUNTERS`].
+    pub fn counter(&self, slice: SliceId, counter: &str) -> Recorded<f64> {
+        let key = self.counters.iter().find(|(name, _)| *name == counter);
+        let Some(value) = key.and_then(|(_, key)| self.value(slice, *key)) else { return Recorded::Missing };
+        let number = match value {
+            ArgValue::Int(number) => Some(number as f64),
+            ArgValue::Real(number) => Some(number),
+            ArgValue::Text(text) => self.get(text).trim().parse().ok().filter(|number: &f64| number.is_finite()),
+            ArgValue::Bool(_) => None,
+        };
+        number.map_or_else(|| Recorded::Malformed(self.shown(value)), Recorded::Known)
+    }
+
     /// The counters of an operator, in the order of [`args::COUNTERS`]. A text that is no number is left out.
     pub fn counters(&self, slice: SliceId) -> Vec<(&'static str, f64)> {
-        let of = |(name, key): &(&'static str, StringId)| {
-            let number = match self.value(slice, *key)? {
-                ArgValue::Int(number) => number as f64,
-                ArgValue::Real(number) => number,
-                ArgValue::Text(text) => self.get(text).trim().parse().ok()?,
-                ArgValue::Bool(_) => return None,
-            };
-            Some((*name, number))
-        };
+        let of = |(name, _): &(&'static str, StringId)| Some((*name, self.counter(slice, name).known()?));
         self.counters.iter().filter_map(of).collect()
     }
 
     /// The keyword arguments of an operator: what has no documented key. Lists are read as the others are.
     pub fn keyword_arguments(&self, slice: SliceId) -> Vec<(&'a str, String)> {
-        let mut found: Vec<(&'a str, String)> = Vec::new();
-        let mut last = None;
-        for arg in self.set(slice) {
-            if self.documented.contains(&arg.flat_key) || last == Some(arg.flat_key) {
-                continue;
-            }
-            last = Some(arg.flat_key);
-            let name = self.get(arg.flat_key);
-            let name = name.strip_prefix("args.").or_else(|| name.strip_prefix("debug.")).unwrap_or(name);
-            let value = match self.list(slice, Some(arg.flat_key)) {
-                Recorded::Known(value) => value.to_string(),
-                Recorded::Malformed(text) => text,
-                Recorded::Missing => continue,
-            };
-            found.push((name, value));
+        // By key, because a set may have any number of keys, and to search it for each would take its square.
+        let mut order = Vec::new();
+        let mut by_key: HashMap<StringId, Vec<&Arg>> = HashMap::new();
+        for arg in self.set(slice).iter().filter(|arg| !self.documented.contains(&arg.flat_key)) {
+            let rows = by_key.entry(arg.flat_key).or_insert_with(|| {
+                order.push(arg.flat_key);
+                Vec::new()
+            });
+            rows.push(arg);
         }
-        found
+        let value = |key: StringId| match self.list_of_rows(key, by_key.get(&key)?.iter().copied()) {
+            Recorded::Known(value) => Some(value.to_string()),
+            Recorded::Malformed(text) => Some(text),
+            Recorded::Missing => None,
+        };
+        let name = |key: StringId| {
+            let name = self.get(key);
+            name.strip_prefix("args.").or_else(|| name.strip_prefix("debug.")).unwrap_or(name)
+        };
+        order.into_iter().filter_map(|key| Some((name(key), value(key)?))).collect()
     }
 
     fn set(&self, slice: SliceId) -> &'a [Arg] {
@@ -205,9 +306,13 @@ impl<'a> Operators<'a> {
     /// A list under a key: the rows of a JSON array, or a text.
     fn list(&self, slice: SliceId, key: Option<StringId>) -> Recorded<Value> {
         let Some(key) = key else { return Recorded::Missing };
+        self.list_of_rows(key, self.set(slice).iter().filter(|arg| arg.flat_key == key))
+    }
+
+    fn list_of_rows<'r>(&self, key: StringId, rows: impl Iterator<Item = &'r Arg>) -> Recorded<Value> {
         let mut list: Option<Value> = None;
         let mut path = Vec::new();
-        for arg in self.set(slice).iter().filter(|arg| arg.flat_key == key) {
+        for arg in rows {
             if arg.key == key {
                 let text = self.shown(arg.value);
                 return match (arg.value, Value::parse(&text)) {

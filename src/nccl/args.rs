@@ -144,6 +144,28 @@ pub const COUNTERS: &[&str] = &[
     "frontend-stall-cycles",
 ];
 
+/// What an operator was called with, and what was counted: all that depends on the call, but not the numbers that no two calls share.
+pub const OF_CALLS: &[&str] = &[
+    INPUT_DIMS[0],
+    INPUT_DIMS[1],
+    INPUT_TYPES[0],
+    INPUT_TYPES[1],
+    INPUT_STRIDES[0],
+    INPUT_STRIDES[1],
+    CONCRETE_INPUTS[0],
+    CONCRETE_INPUTS[1],
+    MODULE_HIERARCHY,
+    COUNTERS[0],
+    COUNTERS[1],
+    COUNTERS[2],
+    COUNTERS[3],
+    COUNTERS[4],
+    COUNTERS[5],
+    COUNTERS[6],
+    COUNTERS[7],
+    COUNTERS[8],
+];
+
 /// The keys of an operator that are not its keyword arguments: Kineto's own, and those of its parameters.
 pub const OF_OPERATORS: &[&str] = &[
     EXTERNAL_ID,
@@ -166,6 +188,13 @@ pub const OF_OPERATORS: &[&str] = &[
     "Input Tensors start",
     "Output Tensors start",
 ];
+
+/// The name of the instants that record allocations and releases of memory.
+pub const MEMORY: &str = "[memory]";
+
+/// What these say.
+pub const OF_MEMORY: &[&str] =
+    &[MEMORY_ADDRESS, MEMORY_BYTES, MEMORY_ALLOCATED, MEMORY_RESERVED, MEMORY_DEVICE_TYPE, MEMORY_DEVICE];
 
 /// On `[memory]` events: the address.
 pub const MEMORY_ADDRESS: &str = "Addr";

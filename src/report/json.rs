@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::analysis::diff::Diff;
+use crate::analysis::memory::MemoryReport;
+use crate::analysis::operators::OperatorReport;
 use crate::analysis::pairs::PairReport;
 use crate::analysis::stacks::StackReport;
 use crate::analysis::summary::KernelTable;
@@ -68,6 +70,22 @@ pub(super) fn pairs(
     let (modules_found, groups_found) = (report.modules.len(), report.groups.len());
     let answer = WithVerdict { verdict, modules_found, groups_found, report: &shown };
     document("nccl-stacks/pairs", Some(trace), &answer, out)
+}
+
+/// Writes what the arguments of operators show.
+///
+/// # Errors
+/// What the writer fails with.
+pub fn operators(report: &OperatorReport, trace: &str, out: &mut impl Write) -> io::Result<()> {
+    document("nccl-stacks/operators", Some(trace), report, out)
+}
+
+/// Writes what was allocated.
+///
+/// # Errors
+/// What the writer fails with.
+pub fn memory(report: &MemoryReport, trace: &str, out: &mut impl Write) -> io::Result<()> {
+    document("nccl-stacks/memory", Some(trace), report, out)
 }
 
 /// Writes many ranks.

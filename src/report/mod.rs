@@ -14,6 +14,8 @@ pub mod hang;
 pub mod json;
 pub mod kernels;
 pub mod lists;
+pub mod memory;
+pub mod operators;
 pub mod pairs;
 pub mod ranks;
 pub mod recorded;

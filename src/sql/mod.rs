@@ -10,6 +10,7 @@ mod engine;
 mod functions;
 mod index;
 mod launch_tables;
+mod metadata_tables;
 pub mod queries;
 mod rank_tables;
 pub mod ranks;

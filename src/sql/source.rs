@@ -8,12 +8,14 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use super::ranks::{Compare, RankRows};
 use crate::attribution::capture::{Captured, Captures};
 use crate::attribution::launches;
+use crate::attribution::module_frames::ModuleFrames;
 use crate::attribution::operations::Operations;
 use crate::attribution::ranks::Ranks;
 use crate::attribution::selection::{Wanted, family_of};
 use crate::attribution::{Attribution, AttributionOptions, Attributor};
 use crate::id::{OperationId, RankId, SliceId};
 use crate::join::{Joined, Unjoined};
+use crate::metadata::{Keys, MemoryKeys, Operators};
 use crate::operation::{Communicator, Operation};
 use crate::records::Records;
 use crate::store::Store;
@@ -32,6 +34,10 @@ pub struct Source {
     pub(super) records: OnceLock<Arc<Records>>,
     /// Which of them are of which kernels.
     joined: OnceLock<Joined>,
+    operators: OnceLock<(Arc<Keys>, Vec<SliceId>)>,
+    /// By position among the operators.
+    module_frames: OnceLock<ModuleFrames>,
+    memory_events: OnceLock<(MemoryKeys, Vec<SliceId>)>,
 }
 
 /// The attribution of all kernels, with the default [`AttributionOptions`].
@@ -57,6 +63,9 @@ impl Source {
             compared: OnceLock::new(),
             records: OnceLock::new(),
             joined: OnceLock::new(),
+            operators: OnceLock::new(),
+            module_frames: OnceLock::new(),
+            memory_events: OnceLock::new(),
         }
     }
 
@@ -69,6 +78,37 @@ impl Source {
         self.attributed.get_or_init(|| {
             let captures = self.captures.lock().unwrap_or_else(PoisonError::into_inner).take();
             Attributed::new(&self.store, captures)
+        })
+    }
+
+    fn operators(&self) -> &(Arc<Keys>, Vec<SliceId>) {
+        self.operators.get_or_init(|| {
+            let operators = Operators::new(&self.store);
+            let slices = self.store.slices.ids().filter(|slice| operators.is_operator(*slice)).collect();
+            (operators.keys(), slices)
+        })
+    }
+
+    /// Where operators have their arguments.
+    pub(super) fn operator_keys(&self) -> &Arc<Keys> {
+        &self.operators().0
+    }
+
+    /// The operators, in order.
+    pub(super) fn operator_slices(&self) -> &[SliceId] {
+        &self.operators().1
+    }
+
+    /// Their modules, by the frames around them.
+    pub(super) fn module_frames(&self) -> &ModuleFrames {
+        self.module_frames.get_or_init(|| ModuleFrames::of(&self.store, self.operator_slices()))
+    }
+
+    /// What the profiler recorded of memory.
+    pub(super) fn memory_events(&self) -> &(MemoryKeys, Vec<SliceId>) {
+        self.memory_events.get_or_init(|| {
+            let keys = MemoryKeys::of(&self.store);
+            (keys, keys.events(&self.store))
         })
     }
 

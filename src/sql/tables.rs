@@ -4,6 +4,7 @@
 //! columns that they expect. Times and lengths are in ns.
 
 use super::launch_tables::{CALL_PATH, COLLECTIVE, KERNEL_LAUNCH};
+use super::metadata_tables::{MEMORY_EVENT, OP};
 use super::record_tables::{
     COMMUNICATOR, FLOW_OP, FLOW_STEP, KERNEL_CHANNEL, PROXY_OP, PROXY_STEP, RANK_STATUS, RECORD_FILE,
 };
@@ -37,6 +38,8 @@ pub const TABLES: &[&Table] = &[
     &KERNEL_LAUNCH,
     &CALL_PATH,
     &COLLECTIVE,
+    &OP,
+    &MEMORY_EVENT,
     &COMMUNICATOR,
     &RECORD_FILE,
     &RANK_STATUS,

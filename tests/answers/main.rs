@@ -11,6 +11,8 @@ mod diff;
 mod forms;
 mod groups;
 mod library;
+mod memory;
+mod operators;
 mod pairs;
 mod ranks_forms;
 mod real_costs;

@@ -157,6 +157,33 @@ fn descriptions_fit() {
 }
 
 #[test]
+fn answers_about_operators_and_memory_fit() {
+    let (operators, memory) = (validator("operators"), validator("memory"));
+    let mut traces = small_traces();
+    if let Some(shared) = support::shared() {
+        let name = |name: &str| shared.join(format!("traces/{name}.json.gz")).to_str().unwrap().to_owned();
+        traces.extend(
+            ["TraceLens__h100_nsfw_small", "HTA__mtia_inference", "TraceLens__mi300_ddp_resnet_rank0"].map(name),
+        );
+    }
+    let mut answers = (0, 0);
+    for trace in traces {
+        for flags in [&[][..], &["--limit", "1"]] {
+            for (command, schema, number) in
+                [("operators", &operators, &mut answers.0), ("memory", &memory, &mut answers.1)]
+            {
+                let args = [&[command, trace.as_str(), "--quiet"], flags].concat();
+                if let Some(answer) = answer(&args) {
+                    assert_fits(schema, &answer, &args);
+                    *number += 1;
+                }
+            }
+        }
+    }
+    assert!(answers.0 > 20 && answers.1 >= 4, "{answers:?}");
+}
+
+#[test]
 fn answers_for_windows_fit() {
     let stacks = validator("stacks");
     let two = testdata("two_matches.json");
@@ -359,8 +386,7 @@ fn what_differs_in_one_field_does_not_fit() {
     let costs = testdata("costs.json");
     let replay = testdata("replay/trace.json");
     let (ranks, records) = (testdata("ranks"), testdata("records/pair"));
-    let dumps = testdata("records/hang");
-    let metadata = testdata("metadata_pytorch.json");
+    let (dumps, metadata) = (testdata("records/hang"), testdata("metadata_pytorch.json"));
     // A later run, without rank 3.
     let (_folder, later) = written(&Job { missing: vec![3], steps: 2, layers: 2, ..Job::default() });
     for (name, args) in [
@@ -375,6 +401,8 @@ fn what_differs_in_one_field_does_not_fit() {
         ("ranks-entries", &["ranks", &testdata("records/megatrace"), "--quiet"]),
         ("hang", &["hang", &dumps, "--quiet"]),
         ("describe", &["describe", &replay, &costs, &records, "--quiet"]),
+        ("operators", &["operators", &metadata, "--quiet", "--limit", "2"]),
+        ("memory", &["memory", &metadata, "--quiet", "--limit", "2"]),
     ] {
         let schema = validator(name);
         let answer = answer(args).unwrap();
@@ -410,8 +438,20 @@ fn objects<'a>(schema: &'a Value, path: &str, found: &mut Vec<(String, &'a Value
 
 #[test]
 fn schemas_describe_every_field_and_leave_none_open() {
-    let names =
-        ["stacks", "kernels", "pairs", "diff", "hang", "ranks", "ranks-diff", "ranks-entries", "records", "describe"];
+    let names = [
+        "stacks",
+        "kernels",
+        "pairs",
+        "diff",
+        "hang",
+        "ranks",
+        "ranks-diff",
+        "ranks-entries",
+        "records",
+        "describe",
+        "operators",
+        "memory",
+    ];
     for name in names {
         let schema = read(name);
         assert!(jsonschema::meta::is_valid(&schema), "{name}");

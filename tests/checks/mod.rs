@@ -18,5 +18,6 @@ pub mod records;
 #[path = "../support/sound.rs"]
 mod sound;
 pub mod tables;
+pub mod values;
 #[path = "../support/packets.rs"]
 mod writer;

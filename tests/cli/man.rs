@@ -101,7 +101,9 @@ fn write_errors_are_reported() {
     let unknown = run(&["man", "sqll"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(
-        stderr(&unknown).contains("no such command; known are kernels, pairs, ranks, records, record, hang, diff, sql"),
+        stderr(&unknown).contains(
+            "no such command; known are kernels, pairs, operators, memory, ranks, records, record, hang, diff, sql"
+        ),
         "{}",
         stderr(&unknown)
     );

@@ -84,7 +84,7 @@ fn kept(check: &str) -> Vec<Vec<u8>> {
 
 #[test]
 fn kept_inputs() {
-    let all: [Check; 7] = [
+    let all: [Check; 8] = [
         ("cutter", checks::cutter::check),
         ("event", checks::event::check),
         ("nesting", checks::nesting::check),
@@ -92,6 +92,7 @@ fn kept_inputs() {
         ("packets", checks::packets::check),
         ("records", checks::records::check),
         ("tables", checks::tables::check),
+        ("values", checks::values::check),
     ];
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/regressions");
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -101,6 +102,26 @@ fn kept_inputs() {
         let inputs = kept(name);
         assert!(!inputs.is_empty(), "{name}");
         inputs.iter().for_each(|input| check(input));
+    }
+}
+
+/// Arguments of operators and of memory that are not what their keys promise, and such as would take the square of their length.
+#[test]
+fn values_of_any_kind_are_read() {
+    let keys: String = (0..20_000).map(|key| format!(r#""k{key}":1,"#)).collect();
+    let brackets = "[".repeat(100_000);
+    for args in [
+        r#""Input Dims":[[1,"a"],{"b":[2]},null,7],"Input type":"['a'","Input Strides":[[1]],"cycles":"x""#.to_owned(),
+        r#""Addr":"x","Bytes":[1],"Total Allocated":9223372036854775807,"Total Reserved":-1,"Device Id":1e30"#
+            .to_owned(),
+        r#""Addr":1,"Bytes":-9223372036854775808,"Total Allocated":-9223372036854775808"#.to_owned(),
+        format!(r#"{keys}"Input Dims":[[9223372036854775807,9223372036854775807]],"Input Strides":[[-1,0]]"#),
+        format!(r#""Input Dims":"{brackets}","Concrete Inputs":"{}""#, "(a,".repeat(100_000)),
+    ] {
+        checks::values::check(&[&[254][..], args.as_bytes()].concat());
+    }
+    for text in ["'a' ".repeat(250_000), "a(".repeat(500_000), "[...,".repeat(200_000), "\\\"".repeat(500_000)] {
+        checks::values::check(&[&[0][..], text.as_bytes()].concat());
     }
 }
 
@@ -115,6 +136,13 @@ proptest! {
     #[test]
     fn nesting_follows_the_plain_rules(bytes in bytes(161)) {
         checks::nesting::check(&bytes);
+    }
+
+    #[test]
+    fn any_text_is_a_value_or_malformed(text in r#"[\[\](){},.…"'\\ 0-9a-z-]{0,60}"#) {
+        for how in [0, 255] {
+            checks::values::check(&[&[how][..], text.as_bytes()].concat());
+        }
     }
 
     #[test]

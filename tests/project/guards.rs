@@ -503,18 +503,21 @@ fn fields_and_columns_are_documented() {
     let of_files = [keys(&described["files"][0]["trace"]), keys(&described)].concat();
     let of_stacks = [keys(&answer), keys(&answer["stacks"][0])].concat();
     let of_ranks = [keys(&ranks), keys(&ranks["ranks"][0]), keys(&entries)].concat();
-    let fields = [of_stacks, of_ranks, of_files, keys(&hang), keys(&hang["hung"][0])].concat();
-    let pairs = ["pairs", "testdata/metadata_pytorch.json", "--format", "json", "--quiet"].map(str::to_owned);
-    let pairs: serde_json::Value = serde_json::from_str(&screen(&pairs)).unwrap();
-    let fields = [fields, keys(&pairs)].concat();
+    let metadata = |command: &str| {
+        let args = [command, "testdata/metadata_pytorch.json", "--format", "json", "--quiet"].map(str::to_owned);
+        keys(&serde_json::from_str(&screen(&args)).unwrap())
+    };
+    let of_operators = [metadata("pairs"), metadata("operators"), metadata("memory")].concat();
+    let fields = [of_stacks, of_ranks, of_files, of_operators, keys(&hang), keys(&hang["hung"][0])].concat();
     let columns = |table: &str| -> Vec<String> {
         let query = format!("SELECT name FROM pragma_table_info('{table}')");
         let lines = screen(&["sql".to_owned(), trace.clone(), query, "--quiet".to_owned()]);
         lines.lines().skip(1).map(|line| line.trim_matches('"').to_owned()).collect()
     };
     let own = ["kernel_launch", "call_path", "collective", "rank", "collective_match", "communicator", "record_file"];
+    let own = own.into_iter().chain(["op", "memory_event"]);
     let of_records = ["rank_status", "kernel_channel", "proxy_op", "proxy_step", "flow_op", "flow_step"];
-    let columns = own.into_iter().chain(of_records).flat_map(columns).collect::<Vec<String>>();
+    let columns = own.chain(of_records).flat_map(columns).collect::<Vec<String>>();
     assert!(fields.len() > 20 && columns.len() > 40, "{} fields, {} columns", fields.len(), columns.len());
     for (page, names) in [("docs/json.md", fields), ("docs/sql-tables.md", columns)] {
         let text = read(page);

@@ -7,6 +7,7 @@ mod support;
 
 mod export;
 mod launches;
+mod metadata;
 mod ranks;
 mod sql_command;
 mod sql_surface;

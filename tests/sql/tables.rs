@@ -147,6 +147,13 @@ const VISIBLE: &[(&str, &str)] = &[
          peer enqueue_ts launch_id launch_ts ts dur state algorithm protocol path_id capture_path_id gpu_upid stream_utid source \
          file_id communicator_id place channels stream recorded_path unjoined",
     ),
+    (
+        "op",
+        "id ts dur name module call_stack input_dims input_types input_strides concrete_inputs is_malformed sequence_number \
+         fwd_thread_id record_function_id ev_idx kwargs cycles instructions cache_misses cache_references branch_misses branches \
+         pagefaults backend_stall_cycles frontend_stall_cycles ipc cache_miss_rate branch_misses_per_1000_instructions",
+    ),
+    ("memory_event", "id ts device_type device_id address bytes total_allocated total_reserved utid"),
     ("communicator", "id key name description size ranks hash"),
     ("record_file", "id name source version records bytes skipped repaired"),
     (

@@ -130,6 +130,80 @@ pub(crate) struct Kernels {
     pub(crate) reading: Reading,
 }
 
+const OPERATORS_EXAMPLES: &str = "\
+Examples:
+  Which operators are called with many shapes, with inputs that are not contiguous, with values that differ:
+    nccl-stacks operators trace.json.gz
+  The same for one step:
+    nccl-stacks operators trace.json.gz --function-name 'ProfilerStep#%' --index 1
+  All of it, for a program:
+    nccl-stacks operators trace.json.gz --format json --output operators.json";
+
+/// What the arguments of operators show.
+#[derive(Debug, Args)]
+#[command(before_help = OPERATORS_EXAMPLES)]
+pub(crate) struct Operators {
+    /// The trace, as in the main job
+    pub(crate) trace: PathBuf,
+
+    /// Which part of the trace: operators that begin in it, and of their kernels those in it.
+    #[command(flatten)]
+    pub(crate) span: Span,
+
+    /// Form of the answer; csv has the operators with several shapes
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = TableFormat::Table)]
+    pub(crate) format: TableFormat,
+
+    /// Show only the first N rows of each section [default: 10 in a table, all otherwise]
+    #[arg(long, value_name = "N", value_parser = parse_limit)]
+    pub(crate) limit: Option<usize>,
+
+    /// Write the answer to this file instead of standard output: whole, or not at all
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// How to read the trace.
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}
+
+const MEMORY_EXAMPLES: &str = "\
+Examples:
+  Which code holds the memory at the peak:
+    nccl-stacks memory trace.json.gz
+  In one step:
+    nccl-stacks memory trace.json.gz --function-name 'ProfilerStep#%' --index 1
+  All call stacks at the peak, for a spreadsheet:
+    nccl-stacks memory trace.json.gz --format csv --output peak.csv";
+
+/// What was allocated.
+#[derive(Debug, Args)]
+#[command(before_help = MEMORY_EXAMPLES)]
+pub(crate) struct Memory {
+    /// The trace, as in the main job
+    pub(crate) trace: PathBuf,
+
+    /// Which part of the trace.
+    #[command(flatten)]
+    pub(crate) span: Span,
+
+    /// Form of the answer; csv has the call stacks at the peak of each device
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = TableFormat::Table)]
+    pub(crate) format: TableFormat,
+
+    /// Show only the first N call stacks of each device [default: 10 in a table, all otherwise]
+    #[arg(long, value_name = "N", value_parser = parse_limit)]
+    pub(crate) limit: Option<usize>,
+
+    /// Write the answer to this file instead of standard output: whole, or not at all
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// How to read the trace.
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}
+
 const DIFF_EXAMPLES: &str = "\
 Examples:
   What changed from one version of a program to the next:

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub(crate) use commands::{Completions, Diff, DiffBound, Export, Kernels, Man, Repair, Sql};
+pub(crate) use commands::{Completions, Diff, DiffBound, Export, Kernels, Man, Memory, Operators, Repair, Sql};
 pub(crate) use describe::Describe;
 pub(crate) use hang::Hang;
 pub(crate) use pairs::Pairs;
@@ -92,6 +92,8 @@ impl Cli {
             None => Some(&mut self.stacks.reading),
             Some(Command::Kernels(args)) => Some(&mut args.reading),
             Some(Command::Pairs(args)) => Some(&mut args.reading),
+            Some(Command::Operators(args)) => Some(&mut args.reading),
+            Some(Command::Memory(args)) => Some(&mut args.reading),
             Some(Command::Ranks(args)) => Some(&mut args.reading),
             Some(Command::Records(args)) => Some(&mut args.reading),
             Some(Command::Hang(args)) => Some(&mut args.reading),
@@ -125,6 +127,14 @@ pub(crate) enum Command {
     /// Nodes of the backward pass are paired with the operators that made them by autograd's sequence numbers, and the profiler's flows are compared
     /// with that. The answer says how far pairs can be trusted.
     Pairs(Box<Pairs>),
+    /// What the arguments of operators show: shapes that differ, inputs that are not contiguous, hardware counters
+    ///
+    /// The profiler records them with record_shapes=True. Kernels count at the innermost operator with recorded arguments.
+    Operators(Operators),
+    /// What was allocated: peaks by device and step, and the call stacks that hold most at the peak
+    ///
+    /// The profiler records it with profile_memory=True, and with_stack=True for the call stacks.
+    Memory(Memory),
     /// The ranks of a job: who waits for whom, at which line of code, and why
     ///
     /// Each trace is a rank. Kernels of one collective are matched, the ranks' clocks are aligned by them, and the answer says how far that

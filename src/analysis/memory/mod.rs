@@ -1,0 +1,144 @@
+//! What the profiler recorded of memory: totals and peaks of each device, peaks by step, and which code holds most at the peak.
+
+pub mod device;
+mod events;
+mod peaks;
+pub mod steps;
+
+use serde::Serialize;
+
+use super::losses::Losses;
+use super::malformed::Malformed;
+use super::summary::within_trace;
+use crate::attribution::call_tree::{CallTree, Climber};
+use crate::attribution::forward::Forwards;
+use crate::id::SliceId;
+use crate::store::Store;
+use crate::time::{Ns, Window};
+use device::{Held, Peak, Stacks, Totals};
+use events::{DeviceKey, Event, Events};
+use steps::StepPeak;
+
+/// All events of memory in a window.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct MemoryReport {
+    /// When the window begins.
+    #[serde(rename = "start_ns")]
+    pub start: Ns,
+    /// How many events there are.
+    pub events: u64,
+    /// How many of them have no address or no bytes, and are in no sum.
+    pub incomplete: u64,
+    /// The devices, that with the most allocated bytes first.
+    pub devices: Vec<DeviceMemory>,
+    /// Values that are not what their keys promise.
+    pub malformed: Vec<Malformed>,
+    /// What is wrong with the trace.
+    pub damage: Losses,
+}
+
+/// The memory of one device, as one process uses it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct DeviceMemory {
+    /// The number of the process.
+    pub pid: Option<i64>,
+    /// PyTorch's number of the device's kind.
+    pub device_type: Option<i64>,
+    /// Which of its kind; -1 for the CPU.
+    pub device_id: Option<i64>,
+    /// Both in words.
+    pub name: String,
+    /// What the events add up to.
+    #[serde(flatten)]
+    pub totals: Totals,
+    /// The largest `Total Allocated`.
+    pub peak_allocated: Option<Peak>,
+    /// The largest `Total Reserved`.
+    pub peak_reserved: Option<Peak>,
+    /// What was in use at the peak of `Total Allocated`; without totals where sizes add up to most.
+    pub held: Held,
+    /// The peaks by step.
+    pub steps: Vec<StepPeak>,
+}
+
+/// PyTorch's kinds of devices by their numbers (`c10/core/DeviceType.h`).
+const KINDS: [&str; 21] = [
+    "CPU",
+    "CUDA",
+    "MKLDNN",
+    "OPENGL",
+    "OPENCL",
+    "IDEEP",
+    "HIP",
+    "FPGA",
+    "MAIA",
+    "XLA",
+    "VULKAN",
+    "METAL",
+    "XPU",
+    "MPS",
+    "META",
+    "HPU",
+    "VE",
+    "LAZY",
+    "IPU",
+    "MTIA",
+    "PRIVATEUSE1",
+];
+
+fn name(kind: Option<i64>, device: Option<i64>) -> String {
+    let kind = match kind {
+        None => "device of unknown kind".to_owned(),
+        Some(number) => match usize::try_from(number).ok().and_then(|number| KINDS.get(number)) {
+            Some(known) => (*known).to_owned(),
+            None => format!("device of kind {number}"),
+        },
+    };
+    match device {
+        None | Some(-1) => kind,
+        Some(device) => format!("{kind} {device}"),
+    }
+}
+
+/// Reads the events of memory in a window. The trace has to be loaded with [`ArgsWanted::MEMORY`](crate::event::ArgsWanted::MEMORY). At most `limit` call paths are
+/// named for each device.
+pub fn memory_report(store: &Store, window: Window, limit: usize) -> MemoryReport {
+    let events = Events::read(store, window);
+    let steps = steps::slices(store, window);
+    let (climber, forwards) = (Climber::new(store, false), Forwards::new(store));
+    let mut stacks = Stacks { tree: CallTree::default(), climber, forwards };
+    let mut devices: Vec<DeviceMemory> =
+        events.of.iter().map(|(key, events)| device_memory(store, *key, events, &steps, &mut stacks, limit)).collect();
+    devices.sort_by_key(|device| std::cmp::Reverse(device.totals.allocated_bytes));
+    MemoryReport {
+        start: within_trace(store, window).start,
+        events: events.count,
+        incomplete: events.incomplete,
+        devices,
+        malformed: events.malformed,
+        damage: Losses::of(store),
+    }
+}
+
+fn device_memory(
+    store: &Store,
+    (process, device_type, device_id): DeviceKey,
+    events: &[Event],
+    steps: &[SliceId],
+    stacks: &mut Stacks<'_>,
+    limit: usize,
+) -> DeviceMemory {
+    DeviceMemory {
+        pid: process.map(|process| store.tracks.process(process).pid),
+        device_type,
+        device_id,
+        name: name(device_type, device_id),
+        totals: device::totals(events),
+        peak_allocated: device::peak(events, |event| event.allocated).map(|(_, peak)| peak),
+        peak_reserved: device::peak(events, |event| event.reserved).map(|(_, peak)| peak),
+        held: device::held(events, stacks, limit),
+        steps: steps::peaks(store, steps, process, events),
+    }
+}

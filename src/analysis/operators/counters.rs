@@ -1,0 +1,162 @@
+//! Hardware counters, summed by operator and by module.
+//!
+//! A counter of an operator has all that its thread did until the operator ended, so also what operators within it did. What lies within one
+//! of the same name, or the same module, counts once.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::calls::Calls;
+use crate::attribution::callers::Callers;
+use crate::attribution::module_frames::ModuleFrames;
+use crate::id::SliceId;
+use crate::metadata::Recorded;
+use crate::nccl::args;
+
+/// How many callers are looked at for one of the same name.
+const MAX_CALLERS: usize = 256;
+
+/// What operators of one name, or in one module, counted.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct CounterRow {
+    /// The operator's name, or the module's path.
+    pub name: String,
+    /// How many calls have counters.
+    pub calls: u64,
+    /// The sums of the counters that are recorded.
+    pub sums: Vec<CounterSum>,
+    /// Instructions per cycle, of calls that have both.
+    pub ipc: Option<f64>,
+    /// Cache misses per reference, 0 to 1, of calls that have both.
+    pub cache_miss_rate: Option<f64>,
+    /// Branch misses per 1,000 instructions, of calls that have both.
+    pub branch_misses_per_1000_instructions: Option<f64>,
+}
+
+/// The sum of a counter.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct CounterSum {
+    /// Its name.
+    pub counter: &'static str,
+    /// What calls add up to.
+    pub sum: f64,
+}
+
+/// All that counters say.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Counters {
+    /// By name of the operator, the one with the most cycles (or else of the first counter) first.
+    pub operators: Vec<CounterRow>,
+    /// By module.
+    pub modules: Vec<CounterRow>,
+}
+
+/// A pair of counters, summed over the calls that have both.
+#[derive(Default, Clone, Copy)]
+struct Pair {
+    of: f64,
+    by: f64,
+}
+
+#[derive(Default)]
+struct Sums {
+    calls: u64,
+    sums: BTreeMap<&'static str, f64>,
+    pairs: [Pair; 3],
+}
+
+/// Numerator and denominator of the three ratios.
+const PAIRS: [(&str, &str); 3] =
+    [("instructions", "cycles"), ("cache_misses", "cache_references"), ("branch_misses", "instructions")];
+
+impl Sums {
+    fn add(&mut self, counters: &[(&'static str, f64)]) {
+        self.calls += 1;
+        for (name, number) in counters {
+            *self.sums.entry(name).or_default() += number;
+        }
+        let get = |wanted: &str| counters.iter().find(|(name, _)| *name == wanted).map(|(_, number)| *number);
+        for (pair, (of, by)) in self.pairs.iter_mut().zip(PAIRS) {
+            if let (Some(of), Some(by)) = (get(of), get(by)) {
+                *pair = Pair { of: pair.of + of, by: pair.by + by };
+            }
+        }
+    }
+
+    fn row(self, name: String) -> CounterRow {
+        let [ipc, miss_rate, branches] = self.pairs.map(|Pair { of, by }| (by != 0.0).then(|| of / by));
+        let finite = |ratio: Option<f64>| ratio.filter(|ratio| ratio.is_finite());
+        CounterRow {
+            name,
+            calls: self.calls,
+            sums: self.sums.into_iter().map(|(counter, sum)| CounterSum { counter, sum }).collect(),
+            ipc: finite(ipc),
+            cache_miss_rate: finite(miss_rate),
+            branch_misses_per_1000_instructions: finite(branches.map(|ratio| ratio * 1_000.0)),
+        }
+    }
+}
+
+/// Sums the counters of all calls. Also how many calls have one, and those that are no numbers: by key, with their texts.
+pub(super) fn sums(calls: &Calls<'_>) -> (Counters, u64, Vec<(&'static str, String)>) {
+    let mut malformed = Vec::new();
+    let mut counted: Vec<(SliceId, Vec<(&'static str, f64)>)> = Vec::new();
+    for call in &calls.all {
+        if calls.operators.has_counters() {
+            for name in args::COUNTERS {
+                if let Recorded::Malformed(text) = calls.operators.counter(call.slice, name) {
+                    malformed.push((*name, text));
+                }
+            }
+        }
+        let counters = calls.operators.counters(call.slice);
+        if !counters.is_empty() {
+            counted.push((call.slice, counters));
+        }
+    }
+    if counted.is_empty() {
+        return (Counters::default(), 0, malformed);
+    }
+    let slices: Vec<SliceId> = counted.iter().map(|(slice, _)| *slice).collect();
+    let frames = ModuleFrames::of(calls.store, &slices);
+    let module = |at: usize| {
+        let recorded = calls.operators.module(slices[at]).map(str::to_owned);
+        recorded.or_else(|| frames.path(calls.store, at))
+    };
+    let modules: Vec<Option<String>> = (0..slices.len()).map(module).collect();
+    let (mut by_name, mut by_module): (BTreeMap<&str, Sums>, BTreeMap<&str, Sums>) = Default::default();
+    let mut callers = Callers::new(calls.store);
+    for (at, (slice, counters)) in counted.iter().enumerate() {
+        let name = calls.store.slice_name(*slice);
+        let (mut in_name, mut in_module) = (false, false);
+        let mut next = callers.caller(*slice);
+        for _ in 0..MAX_CALLERS {
+            let Some(caller) = next else { break };
+            if let Ok(around) = slices.binary_search(&caller) {
+                in_name |= calls.store.slice_name(caller) == name;
+                in_module |= modules[around] == modules[at];
+            }
+            next = callers.caller(caller);
+        }
+        if !in_name {
+            by_name.entry(name).or_default().add(counters);
+        }
+        if let Some(module) = modules[at].as_deref().filter(|_| !in_module) {
+            by_module.entry(module).or_default().add(counters);
+        }
+    }
+    let counters = Counters { operators: sorted(by_name), modules: sorted(by_module) };
+    (counters, slices.len() as u64, malformed)
+}
+
+fn sorted(by: BTreeMap<&str, Sums>) -> Vec<CounterRow> {
+    let mut rows: Vec<CounterRow> = by.into_iter().map(|(name, sums)| sums.row(name.to_owned())).collect();
+    let sum = |row: &CounterRow, name: &str| row.sums.iter().find(|of| of.counter == name).map(|of| of.sum);
+    let weight = |row: &CounterRow| args::COUNTERS.iter().find_map(|name| sum(row, name)).unwrap_or(0.0);
+    rows.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    rows
+}

@@ -1,0 +1,81 @@
+//! Inputs that are no tensors and differ from call to call of one operator at one place of the program.
+
+use std::collections::{BTreeSet, HashMap};
+
+use foldhash::fast::FixedState;
+use serde::Serialize;
+
+use super::calls::{Calls, Stack};
+use super::place::{Place, Sums, of_stack};
+use crate::store::strings::StringId;
+use crate::time::Ns;
+
+/// An input with several values.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ScalarRow {
+    /// The operator.
+    pub operator: String,
+    /// Which input, from 0.
+    pub input: u32,
+    /// How many different values it has.
+    pub values: u64,
+    /// The smallest, if all are numbers.
+    pub min: Option<f64>,
+    /// The largest, if all are numbers.
+    pub max: Option<f64>,
+    /// The first two.
+    pub examples: Vec<String>,
+    /// How many calls have a value there.
+    pub calls: u64,
+    /// How long their kernels ran.
+    #[serde(rename = "gpu_ns")]
+    pub gpu: Ns,
+    /// Where it is called.
+    pub place: Place,
+}
+
+#[derive(Default)]
+struct OfInput {
+    all: Sums,
+    /// By number of the value: the first came first.
+    values: BTreeSet<u32>,
+}
+
+/// Those with the most values first, then those that cost most.
+pub(super) fn rows(calls: &Calls<'_>) -> Vec<ScalarRow> {
+    let mut by_input: HashMap<(StringId, Stack, u32), OfInput, FixedState> = HashMap::default();
+    for call in &calls.all {
+        for (input, value) in &calls.inputs_of(call).scalars {
+            let of = by_input.entry((call.name, call.stack, *input)).or_default();
+            of.all.add(call);
+            of.values.insert(*value);
+        }
+    }
+    let is_shown = |of: &OfInput| of.values.len() > 1 && (!calls.has_gpu_time() || of.all.gpu > Ns::ZERO);
+    let mut shown: Vec<_> = by_input.into_iter().filter(|(_, of)| is_shown(of)).collect();
+    shown.sort_by_key(|((name, stack, input), of)| {
+        (std::cmp::Reverse((of.values.len(), of.all.gpu, of.all.calls)), *name, *stack, *input)
+    });
+    let row = |((name, stack, input), of): ((StringId, Stack, u32), OfInput)| {
+        let texts: Vec<&String> = of.values.iter().map(|value| &calls.pools.values.all[*value as usize]).collect();
+        let numbers: Option<Vec<f64>> =
+            texts.iter().map(|text| text.parse().ok().filter(|number: &f64| number.is_finite())).collect();
+        let (min, max) = match numbers {
+            Some(numbers) => (numbers.iter().copied().reduce(f64::min), numbers.into_iter().reduce(f64::max)),
+            None => (None, None),
+        };
+        ScalarRow {
+            operator: calls.text(name),
+            input,
+            values: texts.len() as u64,
+            min,
+            max,
+            examples: texts.into_iter().take(2).cloned().collect(),
+            calls: of.all.calls,
+            gpu: of.all.gpu,
+            place: of_stack(stack, calls, name),
+        }
+    };
+    shown.into_iter().map(row).collect()
+}

@@ -1,0 +1,49 @@
+//! `nccl-stacks memory`: what was allocated, the peaks, and who holds most then.
+
+use nccl_stacks::analysis::memory::memory_report;
+use nccl_stacks::attribution::launches;
+use nccl_stacks::attribution::selection::choose;
+use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::report::{json, memory};
+
+use super::args::{Memory, TableFormat};
+use super::failure::Failure;
+use super::output::Output;
+use super::span::Manner;
+use super::stop::Stop;
+use super::{notes, opening, span};
+
+/// How many call paths a device has for people.
+const STACKS: usize = 10;
+
+pub(super) fn run(args: &Memory) -> Result<(), Stop> {
+    let own = opening::own_families(&[], &args.reading)?;
+    let all = opening::parse_wanted(&["*".to_owned()], &[], &own)?;
+    span::check(&args.span)?;
+    let output = Output::open(args.output.as_deref(), &[args.trace.as_path()])?;
+    let options = opening::options(&args.reading, ArgsWanted::MEMORY);
+    let database = opening::open(&args.trace, &args.reading, options)?;
+    let store = database.store();
+    // A list of slices to choose from says how many kernels each has.
+    let launches = launches::find(store, &choose(store, &all));
+    let window = span::choose(&args.span, &database, &launches, Manner::ALONE)?;
+    let default = if args.format == TableFormat::Table { STACKS } else { usize::MAX };
+    let found = memory_report(store, window, args.limit.unwrap_or(default));
+    if found.events == 0 {
+        notes::damage(store);
+        return Err(Stop::NotFound(
+            "Nothing found: the window has no event of memory, which the profiler records with profile_memory=True."
+                .to_owned(),
+        ));
+    }
+    let (name, mut answer) = (args.trace.display().to_string(), Vec::new());
+    match args.format {
+        TableFormat::Table => memory::write_text(&found, output.width(), &mut answer),
+        TableFormat::Csv => memory::write_csv(&found, &mut answer),
+        TableFormat::Json => json::memory(&found, &name, &mut answer),
+    }
+    .map_err(|source| Failure::Form { source })?;
+    notes::damage(store);
+    output.finish(&answer)?;
+    Ok(())
+}

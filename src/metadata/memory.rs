@@ -1,0 +1,94 @@
+//! What the profiler records of each allocation and release of memory (`profile_memory=True`): instants named `[memory]`.
+//!
+//! PyTorch's caching allocator reports how many bytes it gave out or took back and at which address, and its two totals afterwards
+//! (`reportMemoryUsageToProfiler` in `c10/core/Allocator.h`).
+
+use super::operators::Recorded;
+use crate::event::ArgValue;
+use crate::id::SliceId;
+use crate::nccl::args;
+use crate::store::Store;
+use crate::store::strings::StringId;
+
+/// Reads these instants. Keys are looked up once for a trace.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MemoryKeys {
+    name: Option<StringId>,
+    address: Option<StringId>,
+    bytes: Option<StringId>,
+    allocated: Option<StringId>,
+    reserved: Option<StringId>,
+    device_type: Option<StringId>,
+    device: Option<StringId>,
+}
+
+impl MemoryKeys {
+    /// Those of a trace.
+    pub fn of(store: &Store) -> Self {
+        MemoryKeys {
+            name: store.strings.find(args::MEMORY),
+            address: store.arg_key(args::MEMORY_ADDRESS),
+            bytes: store.arg_key(args::MEMORY_BYTES),
+            allocated: store.arg_key(args::MEMORY_ALLOCATED),
+            reserved: store.arg_key(args::MEMORY_RESERVED),
+            device_type: store.arg_key(args::MEMORY_DEVICE_TYPE),
+            device: store.arg_key(args::MEMORY_DEVICE),
+        }
+    }
+
+    /// The instants, in order.
+    pub fn events(self, store: &Store) -> Vec<SliceId> {
+        let Some(name) = self.name else { return Vec::new() };
+        store.slices.ids().filter(|slice| store.slices.name(*slice) == name).collect()
+    }
+
+    /// The address.
+    pub fn address(self, store: &Store, event: SliceId) -> Recorded<u64> {
+        // The profiler writes a signed number.
+        number(store, event, self.address, |text| {
+            text.parse().ok().or_else(|| text.parse().ok().map(|number: i64| number as u64))
+        })
+    }
+
+    /// How many bytes were allocated; negative if they were released.
+    pub fn bytes(self, store: &Store, event: SliceId) -> Recorded<i64> {
+        number(store, event, self.bytes, |text| text.parse().ok())
+    }
+
+    /// How many bytes are in use afterwards on the device.
+    pub fn allocated(self, store: &Store, event: SliceId) -> Recorded<i64> {
+        number(store, event, self.allocated, |text| text.parse().ok())
+    }
+
+    /// How many bytes the allocator holds afterwards on the device.
+    pub fn reserved(self, store: &Store, event: SliceId) -> Recorded<i64> {
+        number(store, event, self.reserved, |text| text.parse().ok())
+    }
+
+    /// The kind of the device, in PyTorch's numbers.
+    pub fn device_type(self, store: &Store, event: SliceId) -> Recorded<i64> {
+        number(store, event, self.device_type, |text| text.parse().ok())
+    }
+
+    /// The device among those of its kind; -1 for the CPU.
+    pub fn device(self, store: &Store, event: SliceId) -> Recorded<i64> {
+        number(store, event, self.device, |text| text.parse().ok())
+    }
+}
+
+/// A whole number, also as text.
+fn number<T>(store: &Store, event: SliceId, key: Option<StringId>, parse: impl Fn(&str) -> Option<T>) -> Recorded<T> {
+    let Some(value) = key.and_then(|key| store.args.get(store.slices.args(event), key)) else {
+        return Recorded::Missing;
+    };
+    let text = match value {
+        ArgValue::Int(number) => number.to_string(),
+        ArgValue::Real(number) => number.to_string(),
+        ArgValue::Bool(is) => is.to_string(),
+        ArgValue::Text(text) => store.strings.get(text).unwrap_or_default().to_owned(),
+    };
+    match parse(text.trim()) {
+        Some(number) => Recorded::Known(number),
+        None => Recorded::Malformed(text),
+    }
+}

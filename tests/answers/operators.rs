@@ -1,0 +1,315 @@
+//! `nccl-stacks operators`: answers that were worked out by hand, and real traces against an independent walk of the JSON.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::program::{run, scratch, stderr, stdout};
+use crate::support::{read_text, shared};
+
+fn answer(path: &Path) -> Value {
+    let output = run(&["operators", path.to_str().unwrap(), "--format", "json", "--quiet"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Calls of one function in steps of 100 µs, each with a launch in its middle and a kernel of 10 µs. `args` are those of the operators; an empty
+/// one has no kernel.
+fn trace(operators: &[(&str, &str, u32)]) -> Vec<u8> {
+    let mut events = vec![
+        r#"{"ph":"X","cat":"python_function","name":"model.py(7): forward","pid":1,"tid":1,"ts":0,"dur":100000}"#
+            .to_owned(),
+    ];
+    for (at, (name, args, kernel)) in operators.iter().enumerate() {
+        let ts = 100 * (at + 1);
+        events.push(format!(
+            r#"{{"ph":"X","cat":"cpu_op","name":"{name}","pid":1,"tid":1,"ts":{ts},"dur":50,"args":{args}}}"#
+        ));
+        if *kernel > 0 {
+            events.push(format!(
+                r#"{{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":{},"dur":5,"args":{{"correlation":{at}}}}}"#,
+                ts + 10
+            ));
+            events.push(format!(
+                r#"{{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":{},"dur":{kernel},"args":{{"correlation":{at}}}}}"#,
+                ts + 20
+            ));
+        }
+    }
+    format!("[{}]", events.join(",")).replace(r#""correlation":0"#, r#""correlation":999"#).into_bytes()
+}
+
+fn of_operators(operators: &[(&str, &str, u32)]) -> Value {
+    let (_folder, path) = scratch("operators.json", &trace(operators));
+    answer(Path::new(&path))
+}
+
+#[test]
+fn a_size_that_varies_is_named() {
+    let mm = |m: u32| {
+        format!(
+            r#"{{"Input Dims":[[{m},8],[8,{m}],[]],"Input type":["float","float","Scalar"],"Input Strides":[[8,1],[{m},1],[]]}}"#
+        )
+    };
+    let (two, three) = (mm(2), mm(3));
+    let found =
+        of_operators(&[("aten::mm", &two, 10), ("aten::mm", &two, 20), ("aten::mm", &three, 70), ("aten::t", &two, 0)]);
+    let rows = found["shapes"].as_array().unwrap();
+    assert_eq!(rows.len(), 1, "{found:#}");
+    let row = &rows[0];
+    assert_eq!(
+        [&row["operator"], &row["calls"], &row["shapes"], &row["gpu_ns"], &row["place"]["headline"]],
+        [&json!("aten::mm"), &json!(3), &json!(2), &json!(100_000), &json!("model.py(7): forward")]
+    );
+    assert_eq!((&row["most_frequent"]["calls"], &row["most_frequent"]["gpu_ns"]), (&json!(2), &json!(30_000)));
+    assert_eq!(row["most_costly"]["input_dims"], "[[3, 8], [8, 3], []]");
+    let at = |input: u32, dimension: u32| json!({"input": input, "tensor": null, "dimension": dimension});
+    assert_eq!(row["varies"], json!({"sizes": 1, "at": [at(0, 0), at(1, 1)], "from": 2, "to": 3}));
+    assert_eq!((&found["kernels"], &found["kernels_below"], &found["operators"]), (&json!(3), &json!(3), &json!(4)));
+    assert_eq!(found["layouts"], json!([]));
+}
+
+/// A kernel belongs to the innermost operator with arguments, and a collective's record is none.
+#[test]
+fn kernels_count_once() {
+    let events = r#"[
+{"ph":"X","cat":"cpu_op","name":"outer","pid":1,"tid":1,"ts":0,"dur":100,"args":{"Input Dims":[[2]],"Input type":["float"]}},
+{"ph":"X","cat":"cpu_op","name":"inner","pid":1,"tid":1,"ts":10,"dur":80,"args":{"Input Dims":[[3]],"Input type":["float"]}},
+{"ph":"X","cat":"cpu_op","name":"bare","pid":1,"tid":1,"ts":20,"dur":60,"args":{}},
+{"ph":"X","cat":"cpu_op","name":"record_param_comms","pid":1,"tid":1,"ts":30,"dur":40,"args":{"Input Dims":[[3]],"Input type":["float"]}},
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":40,"dur":5,"args":{"correlation":1}},
+{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":60,"dur":9,"args":{"correlation":1}},
+{"ph":"X","cat":"cpu_op","name":"inner","pid":1,"tid":1,"ts":200,"dur":80,"args":{"Input Dims":[[4]],"Input type":["float"]}},
+{"ph":"X","cat":"cpu_op","name":"outer","pid":1,"tid":1,"ts":300,"dur":80,"args":{"Input Dims":[[4]],"Input type":["float"]}},
+{"ph":"X","cat":"kernel","name":"alone","pid":0,"tid":7,"ts":70,"dur":1,"args":{"correlation":2}}]"#;
+    let (_folder, path) = scratch("nested.json", events.as_bytes());
+    let found = answer(Path::new(&path));
+    let rows: Vec<_> =
+        found["shapes"].as_array().unwrap().iter().map(|row| (&row["operator"], &row["gpu_ns"])).collect();
+    assert_eq!(rows, [(&json!("inner"), &json!(9_000))]);
+    assert_eq!((&found["kernels"], &found["gpu_ns"]), (&json!(2), &json!(10_000)));
+    assert_eq!((&found["kernels_below"], &found["gpu_below_ns"]), (&json!(1), &json!(9_000)));
+    assert_eq!((&found["operators"], &found["operators_with"][0]["operators"]), (&json!(6), &json!(5)));
+}
+
+#[test]
+fn layouts_scalars_counters_and_what_cannot_be_read() {
+    let transposed = r#"{"Input Dims":[[3,2],[3,2],[1,4,2,2],[]],"Input type":["float","float","float","Scalar"],
+"Input Strides":[[1,3],[1,3],[16,1,8,4],[]],"Concrete Inputs":["","","","0.5"],"instructions":300,"cycles":100,"branch_misses":3,
+"cache_misses":1,"cache_references":4,"Module Hierarchy":"model.a"}"#;
+    let other = r#"{"Input Dims":"[[3, 2], [3, 2], [1, 4, 2, 2], []]","Input type":"['float', 'float', 'float', 'Scalar']",
+"Input Strides":"[[1, 3], [2, 1], [16, 1, 8, 4], []]","Concrete Inputs":"['', '', '', '-2']","instructions":"100","cycles":"300",
+"Module Hierarchy":"model.a"}"#;
+    let broken = r#"{"Input Dims":"[[3, 2","Input type":["float"],"Input Strides":7,"cycles":"many"}"#;
+    let found = of_operators(&[("f", transposed, 10), ("f", other, 5), ("g", broken, 1)]);
+    let layout =
+        |row: &Value| (row["inputs"].clone(), row["layout"].clone(), row["calls"].clone(), row["gpu_ns"].clone());
+    let rows: Vec<_> = found["layouts"].as_array().unwrap().iter().map(layout).collect();
+    let row = |inputs: Value, calls: u32, gpu: u32| (inputs, json!("permuted"), json!(calls), json!(gpu));
+    assert_eq!(rows, [row(json!([0, 1]), 1, 10_000), row(json!([0]), 1, 5_000)]);
+    assert_eq!(found["channels_last"], json!({"calls": 2, "gpu_ns": 15_000}));
+    let scalar = &found["scalars"][0];
+    assert_eq!(
+        [&scalar["input"], &scalar["values"], &scalar["min"], &scalar["max"], &scalar["gpu_ns"]],
+        [&json!(3), &json!(2), &json!(-2.0), &json!(0.5), &json!(15_000)]
+    );
+    let counters = &found["counters"]["operators"];
+    assert_eq!(counters.as_array().unwrap().len(), 1, "{counters}");
+    assert_eq!(counters[0]["sums"][4], json!({"counter": "instructions", "sum": 400.0}));
+    // 400 / 400; of the calls that have both: 1 / 4, and 3 in 300 instructions.
+    assert_eq!(
+        [&counters[0]["ipc"], &counters[0]["cache_miss_rate"], &counters[0]["branch_misses_per_1000_instructions"]],
+        [&json!(1.0), &json!(0.25), &json!(10.0)]
+    );
+    assert_eq!(found["counters"]["modules"][0]["name"], "model.a");
+    assert_eq!(
+        found["malformed"],
+        json!([
+            {"key": "Input Dims", "count": 1, "examples": ["[[3, 2"]},
+            {"key": "Input Strides", "count": 1, "examples": ["7"]},
+            {"key": "cycles", "count": 1, "examples": ["many"]},
+        ])
+    );
+}
+
+#[test]
+fn a_missing_key_is_one_line() {
+    let (_folder, path) = scratch("bare.json", &trace(&[("f", "{}", 10)]));
+    let output = run(&["operators", &path, "--quiet"]);
+    assert_eq!(
+        stdout(&output),
+        "1 operators; 1 kernels of 10.000 µs, 0 of them (0.0 % of the time) below an operator with recorded arguments.\n\
+         \nDifferent shapes: Input Dims is not recorded on any of 1 operators; `nccl-stacks describe` says what to turn on.\n\
+         \nInputs that are not contiguous: Input Strides is not recorded on any of 1 operators; `nccl-stacks describe` says what to turn on.\n\
+         \nScalars that differ at one stack: Concrete Inputs is not recorded on any of 1 operators; `nccl-stacks describe` says what to turn on.\n\
+         \nHardware counters: a counter is not recorded on any of 1 operators; `nccl-stacks describe` says what to turn on.\n"
+    );
+    let (_folder, path) =
+        scratch("none.json", br#"[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":70,"dur":1}]"#);
+    assert_eq!(run(&["operators", &path]).status.code(), Some(3));
+}
+
+/// Calls, shapes and GPU time in ns.
+type Row = (u64, BTreeSet<String>, i64);
+
+/// Row by row, without gaps; dimensions of one element and empty tensors do not count.
+fn is_contiguous(dims: &[i64], strides: &[i64]) -> bool {
+    let mut step = 1;
+    dims.contains(&0)
+        || dims.iter().zip(strides).rev().filter(|(dim, _)| **dim != 1).all(|(dim, stride)| {
+            let fits = *stride == step;
+            step *= dim;
+            fits
+        })
+}
+
+fn is_channels_last(dims: &[i64], strides: &[i64]) -> bool {
+    let last = |of: &[i64]| [of[0], of[2], of[3], of[1]];
+    dims.len() == 4 && is_contiguous(&last(dims), &last(strides))
+}
+
+fn ns(event: &Value, key: &str) -> i64 {
+    (event[key].as_f64().unwrap() * 1_000.0).round() as i64
+}
+
+/// Calls and GPU time by operator, sizes and strides.
+type Layouts = BTreeMap<(String, String, String), (u64, i64)>;
+
+/// The same questions, asked of the JSON: a launch belongs to the operator that began last of those around it on its thread.
+fn walk(path: &Path) -> (BTreeMap<String, Row>, Layouts) {
+    let json: Value = serde_json::from_str(&read_text(path)).unwrap();
+    let events = json["traceEvents"].as_array().unwrap();
+    let of = |categories: &'static [&str]| {
+        events.iter().filter(move |event| event["ph"] == "X" && categories.iter().any(|one| event["cat"] == *one))
+    };
+    let has_arguments = |event: &&Value| event["args"]["Input type"].as_array().is_some_and(|list| !list.is_empty());
+    let operators: Vec<&Value> = of(&["cpu_op"]).filter(has_arguments).collect();
+    let mut gpu = vec![0; operators.len()];
+    let launches: BTreeMap<u64, &Value> = of(&["cuda_runtime", "cuda_driver"])
+        .filter_map(|event| Some((event["args"]["correlation"].as_u64()?, event)))
+        .collect();
+    for kernel in of(&["kernel"]) {
+        let Some(launch) = kernel["args"]["correlation"].as_u64().and_then(|id| launches.get(&id)) else { continue };
+        let start = ns(launch, "ts");
+        let around = |event: &Value| {
+            event["tid"] == launch["tid"]
+                && event["pid"] == launch["pid"]
+                && event["name"] != "record_param_comms"
+                && ns(event, "ts") <= start
+                && start < ns(event, "ts") + ns(event, "dur")
+        };
+        let innermost =
+            (0..operators.len()).filter(|at| around(operators[*at])).max_by_key(|at| ns(operators[*at], "ts"));
+        if let Some(at) = innermost {
+            gpu[at] += ns(kernel, "dur");
+        }
+    }
+    let (mut shapes, mut layouts) = (BTreeMap::<String, Row>::new(), Layouts::new());
+    for (operator, gpu) in operators.into_iter().zip(gpu) {
+        let (name, args) = (operator["name"].as_str().unwrap(), &operator["args"]);
+        let row = shapes.entry(name.to_owned()).or_default();
+        row.0 += 1;
+        row.1.insert(format!("{} {}", args["Input Dims"], args["Input type"]));
+        row.2 += gpu;
+        let tensors = args["Input Dims"].as_array().unwrap().iter().zip(args["Input Strides"].as_array().unwrap());
+        let mut odd = BTreeSet::new();
+        for (dims, strides) in tensors {
+            let is_list = dims.as_array().is_some_and(|dims| dims.first().is_some_and(Value::is_array));
+            let pairs: Vec<(&Value, &Value)> = match is_list {
+                true => dims.as_array().unwrap().iter().zip(strides.as_array().unwrap()).collect(),
+                false => vec![(dims, strides)],
+            };
+            for (dims, strides) in pairs {
+                let numbers = |list: &Value| serde_json::from_value::<Vec<i64>>(list.clone()).unwrap();
+                let (dims, strides) = (numbers(dims), numbers(strides));
+                if !is_contiguous(&dims, &strides) && !is_channels_last(&dims, &strides) {
+                    odd.insert((name.to_owned(), format!("{dims:?}"), format!("{strides:?}")));
+                }
+            }
+        }
+        for tensor in odd {
+            let of = layouts.entry(tensor).or_default();
+            *of = (of.0 + 1, of.1 + gpu);
+        }
+    }
+    (shapes, layouts)
+}
+
+#[test]
+fn real_traces_are_as_in_the_json() {
+    let Some(shared) = shared() else { return };
+    for (name, fewest) in [("TraceLens__h100_nsfw_small", 2), ("lora-dev-script__sglang_tp4_A_mixed_rank0", 8)] {
+        let path = shared.join(format!("traces/{name}.json.gz"));
+        let (shapes, layouts) = walk(&path);
+        let found = answer(&path);
+        let mut want: Vec<(String, u64, u64, i64)> = shapes
+            .into_iter()
+            .filter(|(_, (_, shapes, gpu))| shapes.len() > 1 && *gpu > 0)
+            .map(|(name, (calls, shapes, gpu))| (name, calls, shapes.len() as u64, gpu))
+            .collect();
+        let row = |row: &Value| {
+            let number = |key: &str| row[key].as_i64().unwrap();
+            let name = row["operator"].as_str().unwrap().to_owned();
+            (name, number("calls") as u64, number("shapes") as u64, number("gpu_ns"))
+        };
+        let mut got: Vec<_> = found["shapes"].as_array().unwrap().iter().map(row).collect();
+        want.sort();
+        got.sort();
+        assert_eq!(got, want, "{name}");
+        assert!(want.len() >= fewest, "{name}: {}", want.len());
+        let mut got = Layouts::new();
+        for row in found["layouts"].as_array().unwrap() {
+            let list = |key: &str| format!("{:?}", serde_json::from_value::<Vec<i64>>(row[key].clone()).unwrap());
+            let key = (row["operator"].as_str().unwrap().to_owned(), list("dims"), list("strides"));
+            let of = got.entry(key).or_default();
+            *of = (of.0 + row["calls"].as_u64().unwrap(), of.1 + row["gpu_ns"].as_i64().unwrap());
+        }
+        let want: Layouts = layouts.into_iter().filter(|(_, (_, gpu))| *gpu > 0).collect();
+        assert_eq!(got.keys().collect::<Vec<_>>(), want.keys().collect::<Vec<_>>(), "{name}");
+        // Calls with several such inputs are in rows of their own, as are those without kernels.
+        for (key, (calls, gpu)) in &want {
+            assert_eq!(got[key].1, *gpu, "{name}: {key:?}");
+            assert!(got[key].0 <= *calls, "{name}: {key:?}");
+        }
+        assert!(want.len() > 5, "{name}: {}", want.len());
+    }
+}
+
+/// What `testdata/README.md` works out.
+#[test]
+fn the_made_traces_are_answered_as_worked_out() {
+    for (name, more) in [("metadata_pytorch.json", 0), ("metadata_xsigma.json", 75_000)] {
+        let found = answer(Path::new(&crate::support::program::testdata(name)));
+        assert_eq!(found["gpu_ns"], json!(3_620_000 + more), "{name}");
+        let row = |rows: &str, name: &str| -> Value {
+            let rows = found[rows].as_array().unwrap();
+            rows.iter().find(|row| row["operator"] == name).cloned().unwrap_or_default()
+        };
+        // Three shapes of 1, 1 and 1 calls: 10, 12 and 8 µs.
+        let pad = row("shapes", "aten::constant_pad_nd");
+        assert_eq!((&pad["calls"], &pad["shapes"], &pad["gpu_ns"]), (&json!(3), &json!(3), &json!(30_000)), "{name}");
+        assert_eq!(pad["most_costly"]["input_dims"], "[[4, 117], [], []]", "{name}");
+        let at = json!([{"input": 0, "tensor": null, "dimension": 1}]);
+        assert_eq!(pad["varies"], json!({"sizes": 1, "at": at, "from": 90, "to": 117}), "{name}");
+        let addmm = row("layouts", "aten::addmm");
+        assert_eq!((&addmm["calls"], &addmm["gpu_ns"]), (&json!(2), &json!(800_000)), "{name}");
+        assert_eq!((&addmm["inputs"], &addmm["strides"]), (&json!([1]), &json!([1, 128])), "{name}");
+        let counted = found["counters"]["operators"].as_array().unwrap();
+        let addmm = counted.iter().find(|row| row["name"] == "aten::addmm").unwrap();
+        let sums = addmm["sums"].as_array().unwrap();
+        assert!(sums.contains(&json!({"counter": "instructions", "sum": 12_000_000.0})), "{name}");
+        assert_eq!((&addmm["ipc"], &addmm["cache_miss_rate"]), (&json!(4.0 / 3.0), &json!(0.41)), "{name}");
+        assert_eq!(addmm["branch_misses_per_1000_instructions"], json!(5.0 / 3.0), "{name}");
+        assert_eq!(found["malformed"], json!([]), "{name}");
+    }
+    let hostile = answer(Path::new(&crate::support::program::testdata("metadata_hostile.json")));
+    assert_eq!(
+        (&hostile["operators"], &hostile["kernels"], &hostile["gpu_ns"]),
+        (&json!(32), &json!(32), &json!(160_000))
+    );
+    let keys: Vec<&Value> = hostile["malformed"].as_array().unwrap().iter().map(|of| &of["key"]).collect();
+    assert_eq!(keys, ["Concrete Inputs", "Input Dims", "Input Strides", "Input type", "cache_misses"], "{hostile:#}");
+}
