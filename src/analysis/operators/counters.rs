@@ -124,8 +124,8 @@ pub(super) fn sums(calls: &Calls<'_>) -> (Counters, u64, Vec<(&'static str, Stri
     let slices: Vec<SliceId> = counted.iter().map(|(slice, _)| *slice).collect();
     let frames = ModuleFrames::of(calls.store, &slices);
     let module = |at: usize| {
-        let recorded = calls.operators.module(slices[at]).map(str::to_owned);
-        recorded.or_else(|| frames.path(calls.store, at))
+        let recorded = || calls.operators.module(slices[at]).map(str::to_owned);
+        frames.path(calls.store, at).or_else(recorded)
     };
     let modules: Vec<Option<String>> = (0..slices.len()).map(module).collect();
     let (mut by_name, mut by_module): (BTreeMap<&str, Sums>, BTreeMap<&str, Sums>) = Default::default();
