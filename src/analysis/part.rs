@@ -74,16 +74,10 @@ impl Part {
         let inside = |launched: &&Launched| window.contains(launched.at(store, window_on));
         let attribution =
             attributor.attribute(launches.kernels.iter().filter(inside), AttributionOptions { exact_names, forward });
-        let other = if window_on == WindowOn::Launch { WindowOn::Kernel } else { WindowOn::Launch };
-        let elsewhere = launches.kernels.iter().filter(|l| !inside(l) && window.contains(l.at(store, other))).count();
-        let is_beyond = |launched: &&Launched| inside(launched) && !window.contains(launched.at(store, other));
-        let beyond = launches.kernels.iter().filter(is_beyond).count() as u64;
+        let (elsewhere, beyond) = at_the_edges(store, launches, window, window_on);
         let ranks = Ranks::of(store, &attribution.kernels);
         let summary = summarise(store, &attribution.activity, window);
         let rank = attribution.kernels.iter().find_map(|kernel| ranks.of_kernel(kernel));
-        let captures = (attribution.captures.graphs > 0).then_some(attribution.captures);
-        let mut coverage = Coverage { captures, ..Coverage::default() };
-        attribution.kernels.iter().for_each(|kernel| coverage.add(store, kernel));
         let launchers: BTreeSet<ProcessId> =
             attribution.kernels.iter().filter_map(|kernel| store.process_of(kernel.launched.call?)).collect();
         // Ranks that were merged into one file, and whose numbers nothing says, are at least processes of their own.
@@ -92,11 +86,6 @@ impl Part {
             (None, Some(call)) if launchers.len() > 1 => store.process_of(call).map_or(Rank::Trace, Rank::Process),
             (None, _) => Rank::Trace,
         };
-        let label = |rank: Rank| match rank {
-            Rank::Number(rank) => format!("rank {rank}"),
-            Rank::Process(process) => format!("process {}", store.tracks.process(process).pid),
-            Rank::Trace => name.to_owned(),
-        };
         let beside = options.records.as_deref().map(|of| Beside::of(store, &attribution, of));
         let mut collectives = CollectiveSums::new(store, &launches.kernels, &attribution.kernels);
         let mut part = |collective: Option<Collective>, kernels: &[&KernelLaunch]| {
@@ -104,28 +93,28 @@ impl Part {
             part.recorded = beside.as_ref().and_then(|beside| beside.info(kernels));
             part
         };
-        let (mut stacks, mut groups) = (BTreeMap::new(), None);
+        let (rows, mut stacks, mut groups) = (&attribution.kernels, BTreeMap::new(), None);
         if options.grouping.is_asked() {
-            let rank = |kernel: &KernelLaunch| label(rank_of(kernel));
+            let rank = |kernel: &KernelLaunch| rank_of(kernel).label(store, name);
             let naming = Naming { exact_names, user_code: &options.user_code, rank: &rank };
             let keys = Keys::new(store, &attribution, &options.grouping, naming);
-            let found = keys.groups(attribution.kernels.iter());
-            groups = Some(found.into_iter().map(|(key, kernels)| (key, part(None, &kernels))).collect());
+            groups =
+                Some(keys.groups(rows.iter()).into_iter().map(|(key, kernels)| (key, part(None, &kernels))).collect());
         } else {
             let found = by_stack(store, &attribution, exact_names, |kernel| per_rank.then(|| rank_of(kernel)));
             for ((rank, key), kernels) in found {
                 let of_key = part(key.collective(), &kernels);
-                stacks.insert((rank.map(label), key), of_key);
+                stacks.insert((rank.map(|rank: Rank| rank.label(store, name)), key), of_key);
             }
         }
-        let records = beside.map(|beside| beside.report(attribution.kernels.iter().map(|row| row.launched.kernel)));
+        let records = beside.map(|beside| beside.report(rows.iter().map(|row| row.launched.kernel)));
         Part {
             trace: TraceOfReport { name: name.to_owned(), rank, window: summary.window },
             stacks,
             groups,
-            coverage,
+            coverage: Coverage::of(store, &attribution),
             kernels_in_trace: launches.kernels.len() as u64,
-            elsewhere: elsewhere as u64,
+            elsewhere,
             beyond,
             not_asked: NotAsked::of(store, &attribution.activity.is_collective, &launches.kernels, window),
             summary,
@@ -154,6 +143,30 @@ enum Rank {
     Process(ProcessId),
     /// The trace as a whole.
     Trace,
+}
+
+impl Rank {
+    fn label(self, store: &Store, trace: &str) -> String {
+        match self {
+            Rank::Number(rank) => format!("rank {rank}"),
+            Rank::Process(process) => format!("process {}", store.tracks.process(process).pid),
+            Rank::Trace => trace.to_owned(),
+        }
+    }
+}
+
+/// How many kernels are in a window by their launch or by themselves alone: those outside by what decides, and those inside by it.
+fn at_the_edges(store: &Store, launches: &Launches, window: Window, on: WindowOn) -> (u64, u64) {
+    let other = if on == WindowOn::Launch { WindowOn::Kernel } else { WindowOn::Launch };
+    let (mut elsewhere, mut beyond) = (0, 0);
+    for launched in &launches.kernels {
+        match (window.contains(launched.at(store, on)), window.contains(launched.at(store, other))) {
+            (false, true) => elsewhere += 1,
+            (true, false) => beyond += 1,
+            _ => {}
+        }
+    }
+    (elsewhere, beyond)
 }
 
 /// Rows by rank and stack.

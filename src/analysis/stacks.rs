@@ -16,9 +16,9 @@ use super::not_asked::NotAsked;
 use super::recorded_info::{JoinReport, RecordedInfo};
 use super::stack_key::StackKey;
 use super::summary::Summary;
-use crate::attribution::KernelLaunch;
 use crate::attribution::capture::CaptureTally;
 use crate::attribution::launches::{Evidence, Reason, WindowOn};
+use crate::attribution::{Attribution, KernelLaunch};
 use crate::id::RankId;
 use crate::nccl::frames::UserCode;
 use crate::records::Records;
@@ -160,6 +160,14 @@ impl Coverage {
         self.unattributed.values().map(|kernels| kernels.all.count).sum()
     }
 
+    /// That of the rows of an attribution.
+    pub(super) fn of(store: &Store, attribution: &Attribution) -> Self {
+        let captures = (attribution.captures.graphs > 0).then_some(attribution.captures);
+        let mut coverage = Coverage { captures, ..Coverage::default() };
+        attribution.kernels.iter().for_each(|kernel| coverage.add(store, kernel));
+        coverage
+    }
+
     /// Adds those of another trace.
     pub(super) fn merge(&mut self, other: Coverage) {
         self.kernels += other.kernels;
@@ -180,7 +188,7 @@ impl Coverage {
     }
 
     /// Adds a kernel.
-    pub(super) fn add(&mut self, store: &Store, kernel: &KernelLaunch) {
+    fn add(&mut self, store: &Store, kernel: &KernelLaunch) {
         let launched = &kernel.launched;
         self.kernels += 1;
         self.uncertain += u64::from(launched.uncertain);

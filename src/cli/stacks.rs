@@ -19,14 +19,15 @@ const SCRIPT_DEPTH: usize = 12;
 /// Why records alone are refused.
 const ONLY_RECORDS: &str = "these are NCCL's own records, and no trace. The commands hang, records and ranks read them alone; beside a trace they are joined to its kernels";
 
+/// Why the script's form has no groups.
+const ONLY_STACKS: &str = "the form of get_call_stacks.py has stacks alone; take another --format with --group-by";
+
 pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     let form = if args.json { Form::Json } else { Form::from(args.format) };
     let wanted = opening::wanted(&args.selection, &args.reading)?;
     span::check(&args.span)?;
     if form == Form::Script && args.climbing.groups.grouping().is_asked() {
-        return Err(Stop::Usage(
-            "the form of get_call_stacks.py has stacks alone; take another --format with --group-by".to_owned(),
-        ));
+        return Err(Stop::Usage(ONLY_STACKS.to_owned()));
     }
     let recorded::Inputs { traces: files, records } =
         recorded::inputs(&args.traces, &args.records, &args.reading, recorded::Alone::Refused)?;
@@ -66,15 +67,7 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     damage.iter().for_each(|line| say(line));
     let names: Vec<String> = args.traces.iter().map(|trace| trace.display().to_string()).collect();
     let name = names.join(", ");
-    let depth = args.climbing.stack_depth.unwrap_or(if form == Form::Script { SCRIPT_DEPTH } else { DEPTH });
-    let screen = Screen {
-        width: output.width(),
-        depth: Some(depth).filter(|depth| *depth > 0),
-        full_stacks: args.full_stacks,
-        verbose: args.reading.verbose,
-        colour: output.has_colours(args.color),
-    };
-    let answer = Answer::new(&report, &name).weight(args.weight.into()).screen(screen);
+    let answer = Answer::new(&report, &name).weight(args.weight.into()).screen(screen(args, form, &output));
     let mut bytes = Vec::new();
     answer.write(form, &mut bytes).map_err(|source| Failure::Form { source })?;
     output.finish(&bytes)?;
@@ -83,4 +76,16 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     }
     // Without stacks, the answer still has the summary of what ran.
     reason.map_or(Ok(()), |reason| Err(Stop::NotFound(reason)))
+}
+
+/// How the answer is shown to people.
+fn screen(args: &Stacks, form: Form, output: &Output) -> Screen {
+    let depth = args.climbing.stack_depth.unwrap_or(if form == Form::Script { SCRIPT_DEPTH } else { DEPTH });
+    Screen {
+        width: output.width(),
+        depth: Some(depth).filter(|depth| *depth > 0),
+        full_stacks: args.full_stacks,
+        verbose: args.reading.verbose,
+        colour: output.has_colours(args.color),
+    }
 }

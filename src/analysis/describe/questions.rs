@@ -167,6 +167,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         nsys: Some("--pytorch=autograd-nvtx"),
         although: "by no operator (compiled code and C++ call the runtime directly)",
         above: Some(|t| t.operator),
+        command: "nccl-stacks TRACE --group-by op",
         ..PLAIN
     },
     Question {
@@ -180,6 +181,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         although: "outside of any nn.Module",
         above: Some(|t| t.module),
         overhead: Some(percent("module hierarchy", 1, 2)),
+        command: "nccl-stacks TRACE --group-by module",
         ..PLAIN
     },
     Question {
@@ -194,6 +196,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         turn_on: Some("record_shapes=True"),
         although: "the others have no inputs, or are the profiler's own",
         overhead: Some(percent("input shapes", 2, 5)),
+        command: "nccl-stacks TRACE --group-by op,shape",
         ..PLAIN
     },
     Question {
@@ -207,6 +210,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         on: |t| t.dims > 0,
         turn_on: Some("record_shapes=True"),
         although: "this version writes no strides; a newer PyTorch does",
+        command: "nccl-stacks operators TRACE",
         ..PLAIN
     },
     Question {
@@ -221,6 +225,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         turn_on: Some("record_shapes=True"),
         although: "this version writes no values; a newer PyTorch does",
         overhead: Some(percent("concrete inputs", 10, 50)),
+        command: "nccl-stacks operators TRACE",
         ..PLAIN
     },
     Question {
@@ -228,7 +233,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         question: "Pairs of forward and backward",
         key: "Sequence number and Fwd thread id, or fwdbwd flows",
         unit: "operators of the backward pass",
-        command: "nccl-stacks TRACE --forward-stacks on",
+        command: "nccl-stacks pairs TRACE",
         share: |t| share(t.paired, t.backward_operators),
         basis: Basis::Operators,
         turn_on: Some("record the forward pass of the same steps: a schedule of whole steps"),
@@ -239,7 +244,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         question: "Forward code of the backward pass",
         key: "Python functions above the operator of the forward pass",
         unit: "kernels of the backward pass",
-        command: "nccl-stacks TRACE --forward-stacks on",
+        command: "nccl-stacks TRACE --group-by forward",
         share: |t| share(t.backward_python, t.backward),
         flag: Some("with_stack"),
         on: |t| t.frames > 0,
@@ -280,6 +285,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         turn_on: Some(RECORDED_COLLECTIVES),
         although: "without a record of PyTorch (another library's kernels, a size that is not recorded)",
         above: Some(|t| t.sized),
+        command: "nccl-stacks TRACE --group-by collective,size",
         ..PLAIN
     },
     Question {
@@ -293,6 +299,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         turn_on: Some(RECORDED_COLLECTIVES),
         although: "without a record of PyTorch (another library's kernels, a size that is not recorded)",
         above: Some(|t| t.grouped),
+        command: "nccl-stacks TRACE --group-by group",
         ..PLAIN
     },
     Question {
@@ -338,7 +345,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         question: "A window for each step",
         key: "ProfilerStep#N, or a function that runs a step",
         share: |t| share(t.in_steps, t.kernels),
-        command: "nccl-stacks TRACE --interactive",
+        command: "nccl-stacks TRACE --group-by step",
         on: |t| !t.steps.of.is_empty(),
         turn_on: Some("schedule=torch.profiler.schedule(…), with profiler.step() after each step"),
         nsys: Some("a range for each step: torch.cuda.nvtx.range_push(\"train_step\")"),
@@ -350,7 +357,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         question: "Ranges of your own",
         key: "user_annotation or NVTX slices",
         unit: "annotations",
-        command: "nccl-stacks TRACE --function-name NAME",
+        command: "nccl-stacks TRACE --group-by annotation",
         share: |t| all(t.annotations),
         basis: Basis::Trace,
         turn_on: Some("torch.profiler.record_function(\"…\") around what matters"),
@@ -362,7 +369,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         question: "Memory over time",
         key: "[memory] events",
         unit: "memory events",
-        command: "nccl-stacks sql TRACE \"SELECT * FROM slice WHERE name = '[memory]'\"",
+        command: "nccl-stacks memory TRACE",
         share: |t| all(t.memory_events),
         basis: Basis::Trace,
         flag: Some("profile_memory"),
@@ -375,7 +382,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         question: "Counters of the processor",
         key: "performance_events",
         unit: "operators with counters",
-        command: "nccl-stacks sql TRACE 'SELECT * FROM args'",
+        command: "nccl-stacks operators TRACE",
         share: |t| all(t.counters),
         basis: Basis::Trace,
         turn_on: Some("experimental_config=_ExperimentalConfig(performance_events=[\"cycles\", \"instructions\"])"),

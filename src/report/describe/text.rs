@@ -24,6 +24,12 @@ const NO_PROFILE: &str = "The questions of the other commands are about traces o
 /// The columns of a question.
 const QUESTION: usize = 44;
 
+/// The main job.
+const MAIN_JOB: &str = "nccl-stacks TRACE";
+
+/// The column of the command that answers a question.
+const COMMAND: usize = 84;
+
 /// More questions than this with one hint are a list.
 const MANY: usize = 5;
 
@@ -55,6 +61,8 @@ struct Row {
     possible: Possible,
     question: &'static str,
     share: String,
+    /// What answers it.
+    command: &'static str,
     hint: String,
 }
 
@@ -63,13 +71,14 @@ impl Page {
         for (label, text) in self.facts(trace) {
             self.fact(label, &text, out)?;
         }
+        let is_profile = words::is_profile(trace.header.writer);
         let row = |answer: &Answer| Row {
             possible: answer.possible,
             question: answer.question,
             share: of_answer(answer, trace),
-            hint: if words::is_profile(trace.header.writer) { words::hint(answer) } else { String::new() },
+            command: if is_profile { answer.command } else { "" },
+            hint: if is_profile { words::hint(answer) } else { String::new() },
         };
-        let is_profile = words::is_profile(trace.header.writer);
         let is_asked = |answer: &&Answer| match answer.possible {
             Possible::NothingToAsk => false,
             Possible::No => is_profile,
@@ -191,13 +200,23 @@ impl Page {
         Ok(())
     }
 
+    /// Whether a command is shown: for what can be asked, other than the main job as it is.
+    fn has_command(&self, row: &Row) -> bool {
+        row.possible <= Possible::Partly && !row.command.is_empty() && row.command != MAIN_JOB
+    }
+
     /// Questions with the same hint; many of these are a list.
     fn group(&self, group: &[Row], out: &mut Vec<u8>) -> io::Result<()> {
         if group.len() <= MANY || group[0].possible == Possible::Yes {
             return group.iter().try_for_each(|row| {
                 let possible = words::possible(row.possible);
-                let line = format!(" {possible:<8}{:<QUESTION$}{}", row.question, row.share);
-                writeln!(out, "{}", shorten_right(&line, self.width))
+                let mut line = format!(" {possible:<8}{:<QUESTION$}{}", row.question, row.share);
+                // Where there is room: what to ask next.
+                if self.has_command(row) && line.chars().count() < COMMAND {
+                    let more = format!("{line:<COMMAND$}{}", row.command.trim_start_matches("nccl-stacks "));
+                    line = if more.chars().count() <= self.width { more } else { line };
+                }
+                writeln!(out, "{}", shorten_right(line.trim_end(), self.width))
             });
         }
         let questions: Vec<&str> = group.iter().map(|row| row.question).collect();
@@ -258,6 +277,7 @@ impl Page {
                 let by = answer.by.filter(|_| records.sources.len() > 1);
                 by.map_or(share.clone(), |by| format!("{share} ({by})"))
             },
+            command: "",
             hint: match answer.possible {
                 Possible::Yes => String::new(),
                 _ => words::record_hint(answer),
