@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use super::call_tree::{CallTree, Climber, Found};
 use super::callers::Callers;
-use crate::id::{PathId, SliceId, TraceId};
+use crate::id::{PathId, ProcessId, SliceId, TraceId};
 use crate::nccl::category::CategoryKind;
 use crate::nccl::frames::FORWARD_BACKWARD;
 use crate::store::Store;
@@ -17,6 +17,9 @@ use crate::store::Store;
 /// How many operators with a node's number are considered, the latest before it first. A node has a handful; if there are more, the
 /// numbers do not count what they should.
 const MAX_OPERATORS: usize = 1_000;
+
+/// The number of a node among those of its trace and process: each process counts from 0.
+type NodeNumber = (TraceId, Option<ProcessId>, i64);
 
 /// The result of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,8 +45,8 @@ pub(crate) struct Forwards<'a> {
 struct Index {
     /// By operator of the backward pass: the slice from which its flow comes.
     flows_in: HashMap<SliceId, SliceId>,
-    /// By trace and number: the operators of the forward pass, in order.
-    operators: HashMap<(TraceId, i64), Vec<SliceId>>,
+    /// The operators of the forward pass, in order.
+    operators: HashMap<NodeNumber, Vec<SliceId>>,
 }
 
 impl<'a> Forwards<'a> {
@@ -91,10 +94,10 @@ impl<'a> Forwards<'a> {
         if let Some(from) = flows_in.find(is_its) {
             return Forward::Operator(from);
         }
-        let all = index.operators.get(&(store.trace_of(outermost), sequence)).map_or(&[][..], Vec::as_slice);
+        let all =
+            index.operators.get(&(store.trace_of(outermost), of_process, sequence)).map_or(&[][..], Vec::as_slice);
         let before = &all[..all.partition_point(|operator| *operator < outermost)];
-        let nearest = before.iter().rev().take(MAX_OPERATORS).copied();
-        let mut before = nearest.filter(|operator| process(*operator) == of_process);
+        let mut before = before.iter().rev().take(MAX_OPERATORS).copied();
         // Nested operators may have the same number. The innermost made the node, and starts last.
         let Some(last) = before.next() else { return Forward::NotRecorded };
         let thread = |slice: SliceId| store.thread_of(slice);
@@ -104,13 +107,16 @@ impl<'a> Forwards<'a> {
 
 impl Index {
     fn new(store: &Store) -> Self {
-        let mut operators: HashMap<(TraceId, i64), Vec<SliceId>> = HashMap::new();
+        let mut operators: HashMap<NodeNumber, Vec<SliceId>> = HashMap::new();
         for slice in store.slices.ids() {
             if store.category_kind(slice) == CategoryKind::Cpu
                 && let Some(number) = store.autograd(slice)
                 && number.forward_thread == 0
             {
-                operators.entry((store.trace_of(slice), number.sequence)).or_default().push(slice);
+                operators
+                    .entry((store.trace_of(slice), store.process_of(slice), number.sequence))
+                    .or_default()
+                    .push(slice);
             }
         }
         let label = store.strings.find(FORWARD_BACKWARD);

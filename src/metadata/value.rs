@@ -208,9 +208,9 @@ impl Parser<'_> {
         let word = self.rest()[..end].trim_end().to_owned();
         self.at += end;
         Some(match (word.parse::<i64>(), word.parse::<f64>()) {
-            (Ok(number), _) => Value::Int(number),
-            // Words that Rust reads as numbers, and Python writes as such.
-            (_, Ok(number)) if number.is_finite() => Value::Real(number),
+            (Ok(number), _) if number.to_string() == word => Value::Int(number),
+            // What would be printed in other digits stays a text: long integers, and `1.0`.
+            (_, Ok(number)) if number.to_string() == word => Value::Real(number),
             _ if word.is_empty() => return None,
             _ => Value::Text(word),
         })
@@ -241,6 +241,10 @@ mod tests {
             ("[1, 2, …", "[1, 2, ...]"),
             ("  [ 7 ] ", "[7]"),
             ("12345", "12345"),
+            (
+                "[18446744073709551615, 9007199254740993.0, 1e300, +1, 1.0]",
+                "[18446744073709551615, 9007199254740993.0, 1e300, +1, 1.0]",
+            ),
             ("don't", "don't"),
             ("forward;encode", "forward;encode"),
         ] {

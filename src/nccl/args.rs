@@ -110,8 +110,8 @@ pub const CALL_STACK: &str = "Call stack";
 pub const OF_MODULES: &[&str] = &[MODULE_HIERARCHY, CALL_STACK];
 
 /// The sizes of an operator's inputs: a list for each, `[]` for what is no tensor, lists of lists for lists of tensors (of which more than 30
-/// become `[]`). The profiler of 2021 wrote it in lower case.
-pub const INPUT_DIMS: &[&str] = &["Input Dims", "Input dims"];
+/// become `[]`). The profiler of 2021 wrote it in lower case; in ranges of NVTX they are `sizes`.
+pub const INPUT_DIMS: &[&str] = &["Input Dims", "Input dims", "sizes"];
 
 /// Their types: `float`, `c10::BFloat16`, `Scalar`, `ScalarList`, `TensorList`, or nothing.
 pub const INPUT_TYPES: &[&str] = &["Input type", "Input types"];

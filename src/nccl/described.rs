@@ -14,6 +14,7 @@ pub const PRESENT: &[&str] = &[
     args::INPUT_STRIDES[1],
     args::INPUT_DIMS[0],
     args::INPUT_DIMS[1],
+    args::INPUT_DIMS[2],
     args::MODULE_HIERARCHY,
     args::CALL_STACK,
     args::COUNTERS[0],

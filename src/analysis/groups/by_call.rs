@@ -48,7 +48,7 @@ pub(super) struct ByCall<'a> {
     backward: Nearest,
     by_path: HashMap<(usize, Path), u32, FixedState>,
     by_slice: HashMap<(usize, SliceId), u32, FixedState>,
-    steps: Option<HashMap<ProcessId, Vec<(Window, String)>>>,
+    steps: Option<Steps>,
 }
 
 impl<'a> ByCall<'a> {
@@ -265,48 +265,75 @@ impl<'a> ByCall<'a> {
         GroupValue::calls(label, key.frames)
     }
 
-    /// The step in which a kernel was launched: its name, with its number among those of that name if there are several.
+    /// The step in which a kernel was launched: its name, with its number among those of that name if there are several. A step on the thread of the
+    /// launch goes first: threads may have steps of their own.
     fn step(&mut self, row: &KernelLaunch) -> Option<String> {
         let store = self.store;
         let call = row.launched.call?;
-        let steps = self.steps.get_or_insert_with(|| steps_of_processes(store)).get(&store.process_of(call)?)?;
         let at = store.slices.ts(call);
-        let before = steps.partition_point(|(window, _)| window.start <= at).checked_sub(1)?;
-        let (window, name) = &steps[before];
-        window.contains(at).then(|| name.clone())
+        let steps = self.steps.get_or_insert_with(|| Steps::of(store));
+        let of_thread = store.thread_of(call).and_then(|thread| steps.threads.get(&thread));
+        let of_process = store.process_of(call).and_then(|process| steps.processes.get(&process));
+        let found = |steps: &Vec<(Window, String)>| {
+            let before = steps.partition_point(|(window, _)| window.start <= at).checked_sub(1)?;
+            let (window, name) = &steps[before];
+            window.contains(at).then(|| name.clone())
+        };
+        of_thread.and_then(found).or_else(|| of_process.and_then(found))
     }
 }
 
-/// The outermost steps of each process, in order.
-fn steps_of_processes(store: &Store) -> HashMap<ProcessId, Vec<(Window, String)>> {
+/// Steps in order, none in another.
+#[derive(Debug, Default)]
+struct Steps {
+    threads: HashMap<ThreadId, Vec<(Window, String)>>,
+    processes: HashMap<ProcessId, Vec<(Window, String)>>,
+}
+
+impl Steps {
+    fn of(store: &Store) -> Self {
+        Steps {
+            threads: outermost(store, |slice| store.thread_of(slice)),
+            processes: outermost(store, |slice| store.process_of(slice)),
+        }
+    }
+}
+
+/// The outermost steps of each owner, in order: those of the highest priority that it has.
+fn outermost<O: std::hash::Hash + Eq + Copy>(
+    store: &Store,
+    owner: impl Fn(SliceId) -> Option<O>,
+) -> HashMap<O, Vec<(Window, String)>> {
     let all = named_steps(store);
-    let mut best: HashMap<ProcessId, u8> = HashMap::new();
-    let of_process = |(priority, slice): &(u8, SliceId)| Some((store.process_of(*slice)?, *priority, *slice));
-    for (process, priority, _) in all.iter().filter_map(of_process) {
-        let known = best.entry(process).or_insert(priority);
+    let mut best: HashMap<O, u8> = HashMap::new();
+    let owned = |(priority, slice): &(u8, SliceId)| Some((owner(*slice)?, *priority, *slice));
+    for (owner, priority, _) in all.iter().filter_map(owned) {
+        let known = best.entry(owner).or_insert(priority);
         *known = (*known).min(priority);
     }
-    let mut found: HashMap<ProcessId, Vec<(Window, SliceId)>> = HashMap::new();
-    for (process, priority, slice) in all.iter().filter_map(of_process) {
+    let mut found: HashMap<O, Vec<(Window, SliceId)>> = HashMap::new();
+    for (owner, priority, slice) in all.iter().filter_map(owned) {
         let (start, dur) = (store.slices.ts(slice), store.slices.dur(slice));
         let end = if dur == UNFINISHED { store.span.end } else { start + dur };
-        let steps = found.entry(process).or_default();
+        let steps = found.entry(owner).or_default();
         let is_nested = steps.last().is_some_and(|(last, _)| start < last.end);
-        if best.get(&process) == Some(&priority) && !is_nested {
+        if best.get(&owner) == Some(&priority) && !is_nested {
             steps.push((Window { start, end }, slice));
         }
     }
-    let named = |steps: Vec<(Window, SliceId)>| {
-        let mut count: HashMap<&str, u32> = HashMap::new();
-        steps.iter().for_each(|(_, slice)| *count.entry(store.slice_name(*slice)).or_default() += 1);
-        let mut seen: HashMap<&str, u32> = HashMap::new();
-        let mut name = |slice: SliceId| {
-            let name = store.slice_name(slice);
-            let number = seen.entry(name).or_default();
-            *number += 1;
-            if count[name] > 1 { format!("{name} [{}]", *number - 1) } else { name.to_owned() }
-        };
-        steps.iter().map(|(window, slice)| (*window, name(*slice))).collect()
+    found.into_iter().map(|(owner, steps)| (owner, named(store, &steps))).collect()
+}
+
+/// Steps with their names, and with their numbers where a name is that of several.
+fn named(store: &Store, steps: &[(Window, SliceId)]) -> Vec<(Window, String)> {
+    let mut count: HashMap<&str, u32> = HashMap::new();
+    steps.iter().for_each(|(_, slice)| *count.entry(store.slice_name(*slice)).or_default() += 1);
+    let mut seen: HashMap<&str, u32> = HashMap::new();
+    let mut name = |slice: SliceId| {
+        let name = store.slice_name(slice);
+        let number = seen.entry(name).or_default();
+        *number += 1;
+        if count[name] > 1 { format!("{name} [{}]", *number - 1) } else { name.to_owned() }
     };
-    found.into_iter().map(|(process, steps)| (process, named(steps))).collect()
+    steps.iter().map(|(window, slice)| (*window, name(*slice))).collect()
 }

@@ -134,8 +134,15 @@ pub struct Grouping {
 }
 
 impl Grouping {
-    /// Groups by some keys.
-    pub fn new(by: Vec<GroupBy>, depth: Option<usize>) -> Self {
+    /// Groups by some keys. One that is named again says nothing more.
+    pub fn new(mut by: Vec<GroupBy>, depth: Option<usize>) -> Self {
+        let mut names: Vec<String> = Vec::new();
+        by.retain(|key| {
+            let name = key.name();
+            let is_new = !names.contains(&name);
+            names.push(name);
+            is_new
+        });
         Grouping { by, depth }
     }
 
@@ -160,7 +167,9 @@ impl Grouping {
                 GroupBy::Module => more.push(args::MODULE_HIERARCHY),
                 GroupBy::Shape => more.extend(args::INPUT_DIMS.iter().chain(args::INPUT_TYPES)),
                 GroupBy::Arg(name) => {
-                    more.push(String::leak(name.clone()));
+                    // A member of an object has the keys above it before its own.
+                    let key: &'static str = String::leak(name.clone());
+                    more.extend([key, key.split('.').next().unwrap_or(key)]);
                     of = EventsOf::Any;
                 }
                 _ => {}
@@ -306,7 +315,8 @@ mod tests {
         };
         assert_eq!(keys(&["stack", "collective", "step"]), (0, EventsOf::Collectives));
         assert_eq!(keys(&["module"]), (1, EventsOf::Operators));
-        assert_eq!(keys(&["shape", "module"]), (5, EventsOf::Operators));
-        assert_eq!(keys(&["arg:grid", "module"]), (2, EventsOf::Any));
+        assert_eq!(keys(&["shape", "module"]), (6, EventsOf::Operators));
+        assert_eq!(keys(&["arg:grid", "module"]), (3, EventsOf::Any));
+        assert_eq!(Grouping::new(vec![GroupBy::Op, GroupBy::Shape, GroupBy::Op], None).by.len(), 2);
     }
 }

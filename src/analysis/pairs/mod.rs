@@ -50,6 +50,9 @@ pub struct PairReport {
     pub backward: Side,
     /// What all nodes without one cost.
     pub unnumbered: Side,
+    /// How long the kernels ran that the nodes of pairs launched, without collectives.
+    #[serde(skip)]
+    pub paired_time: Ns,
     /// What the backward pass of each module costs.
     pub modules: Vec<Module>,
     /// The nodes of the backward pass by module, forward operator and name. They add up to the modules.
@@ -278,7 +281,7 @@ pub struct Module {
     pub backward: Side,
     /// What the nodes without a number cost that ran after these: [`Tie::LastNodeBefore`].
     pub unnumbered: Side,
-    /// The GPU time of the nodes with a number for each of the forward operators', both without collectives; `None` if the latter is 0.
+    /// The GPU time of the nodes of its pairs for each of their forward operators', both without collectives; `None` if the latter is 0.
     pub ratio: Option<f64>,
 }
 
@@ -409,7 +412,11 @@ impl PairReport {
         };
         self.groups = sums.into_iter().map(group).collect();
         let mut modules: BTreeMap<&str, Module> = BTreeMap::new();
+        let mut paired: BTreeMap<&str, Ns> = BTreeMap::new();
         for group in &self.groups {
+            if group.tie == Tie::Pair {
+                *paired.entry(&group.module).or_default() += group.backward.load.gpu_time;
+            }
             let module = modules.entry(&group.module).or_default();
             module.forward.add(group.forward);
             self.forward.add(group.forward);
@@ -425,10 +432,12 @@ impl PairReport {
         }
         let module = |(name, of): (&str, Module)| Module {
             module: name.to_owned(),
-            ratio: of.backward.load.gpu_time.share_of(of.forward.load.gpu_time),
+            ratio: paired.get(name).and_then(|time| time.share_of(of.forward.load.gpu_time)),
             ..of
         };
-        self.modules = modules.into_iter().map(module).collect();
+        let modules: Vec<Module> = modules.into_iter().map(module).collect();
+        self.paired_time = paired.into_values().sum();
+        self.modules = modules;
         self.arrange(Order::GpuTime);
     }
 

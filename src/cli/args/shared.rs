@@ -114,7 +114,8 @@ pub(crate) struct GroupArgs {
     /// stack; frame: the frame that names a stack; function:PATTERN: the nearest caller of that name; module: nn.Module around the launch, else Module Hierarchy; op: the
     /// innermost operator; shape: the types and sizes of its inputs; forward: for the backward pass, the operator of the forward pass;
     /// annotation; step; stream; group: the process group; collective; size: of the message; rank; kernel: its name; category: nccl,
-    /// custom-allreduce, computation ...; arg:NAME: any argument. What a trace does not have is the group (not recorded).
+    /// custom-allreduce, computation ...; arg:NAME: any argument. What a trace does not have is the group (not recorded). A pattern or name cannot have
+    /// a comma.
     #[arg(long, value_name = "KEY", value_delimiter = ',', value_parser = parse_key)]
     pub(crate) group_by: Vec<GroupBy>,
 

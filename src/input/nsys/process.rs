@@ -17,7 +17,7 @@ use super::tables::{Fields, Owner, Table};
 use super::{calls, memory, names};
 use crate::damage::Damage;
 use crate::error::Error;
-use crate::event::{ArgList, ArgValue, ArgsWanted, EventIds, Kind, Scope};
+use crate::event::{ArgList, ArgValue, ArgsWanted, EventIds, EventsOf, KeySet, Kind, Scope};
 use crate::nccl::args::{CORRELATION, GRAPH_ID, GRAPH_NODE_ID, in_table};
 
 /// Calls into the runtime and the driver.
@@ -139,7 +139,8 @@ struct Reader<'e, F> {
 impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
     fn new(process: &'e Process, wanted: ArgsWanted, emit: F) -> Result<Self> {
         let Process { export, id, place } = process;
-        let wants_args = wanted == ArgsWanted::All;
+        // What collectives were asked to do is nowhere in an export.
+        let wants_args = !matches!(wanted, ArgsWanted::Keys(KeySet { of: EventsOf::Collectives, .. }));
         let (at, count) = *place;
         let bytes = export.bytes / count + if at == 0 { export.bytes % count } else { 0 };
         let mut rows: u64 = 0;

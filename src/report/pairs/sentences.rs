@@ -32,9 +32,16 @@ fn cost(report: &PairReport) -> Option<String> {
     if backward.kernels == 0 {
         return Some("The backward pass launched no kernels but collectives.".to_owned());
     }
+    if report.pairing.nodes == 0 {
+        return Some(format!(
+            "No operator has a number of the backward pass (Sequence number, Fwd thread id), so only what autograd names itself is known to \
+             belong to it: {} of GPU time.",
+            duration(backward.gpu_time)
+        ));
+    }
     let forward = report.forward.load.gpu_time;
-    let times = report.backward.load.gpu_time.share_of(forward).map_or(String::new(), |times| {
-        format!(", its nodes {times:.1} times the {} of their forward operators", duration(forward))
+    let times = report.paired_time.share_of(forward).map_or(String::new(), |times| {
+        format!(", the nodes of pairs {times:.1} times the {} of their forward operators", duration(forward))
     });
     let recomputed = match backward.recomputed {
         0 => String::new(),
