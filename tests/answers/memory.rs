@@ -112,23 +112,25 @@ fn what_does_not_fit_together_is_counted() {
 /// Ranks in containers of their own have equal numbers of processes.
 #[test]
 fn ranks_with_one_pid_are_distinguished() {
-    let folder = tempfile::tempdir().unwrap();
+    let mut tar = tar::Builder::new(Vec::new());
     let event = |bytes: u32| {
         format!(
             r#"[{{"ph":"i","cat":"cpu_instant_event","name":"[memory]","s":"t","pid":9,"tid":9,"ts":1,"args":{{"Addr":1,"Bytes":{bytes},"Device Type":1,"Device Id":0}}}}]"#
         )
     };
     for (name, bytes) in [("rank0.json", 64), ("rank1.json", 32)] {
-        std::fs::write(folder.path().join(name), event(bytes)).unwrap();
+        let (mut header, event) = (tar::Header::new_ustar(), event(bytes));
+        header.set_size(event.len() as u64);
+        tar.append_data(&mut header, name, event.as_bytes()).unwrap();
     }
-    let path = folder.path().to_str().unwrap();
-    let found = answer(path);
+    let (_folder, path) = scratch("ranks.tar", &tar.into_inner().unwrap());
+    let found = answer(&path);
     let row = |device: &Value| (device["trace"].clone(), device["pid"].clone(), device["allocated_bytes"].clone());
     let rows: Vec<_> = found["devices"].as_array().unwrap().iter().map(row).collect();
     assert_eq!(rows, [(json!("rank0.json"), json!(9), json!(64)), (json!("rank1.json"), json!(9), json!(32)),]);
-    let shown = stdout(&run(&["memory", path, "--quiet"]));
+    let shown = stdout(&run(&["memory", &path, "--quiet"]));
     assert!(shown.contains("\nCUDA 0 of process 9 in rank1.json: 1 allocation"), "{shown}");
-    let csv = stdout(&run(&["memory", path, "--quiet", "--format", "csv"]));
+    let csv = stdout(&run(&["memory", &path, "--quiet", "--format", "csv"]));
     assert!(csv.contains("\nrank1.json,9,CUDA 0,32,"), "{csv}");
 }
 
