@@ -22,6 +22,14 @@ const EXAMPLES: usize = 3;
 /// How many letters of each.
 const EXAMPLE_LENGTH: usize = 80;
 
+/// As much of a text as [`MalformedValues::add`] looks at: one letter more than it keeps says that the text goes on. For those who have to keep it.
+pub(super) fn clipped(text: String) -> String {
+    match text.char_indices().nth(EXAMPLE_LENGTH + 1) {
+        Some((end, _)) => text[..end].to_owned(),
+        None => text,
+    }
+}
+
 /// Counts such values.
 #[derive(Debug, Default)]
 pub(super) struct MalformedValues {

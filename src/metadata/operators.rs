@@ -146,7 +146,7 @@ impl<'a> Operators<'a> {
 
     /// The sizes of its inputs: a list for each. Inputs after the last tensor, of which a JSON array's rows say nothing, are counted by their types.
     pub fn dims(&self, slice: SliceId) -> Recorded<Value> {
-        self.padded(slice, self.dims)
+        self.padded(slice, self.dims, true)
     }
 
     /// The types of its inputs.
@@ -156,7 +156,7 @@ impl<'a> Operators<'a> {
 
     /// The strides of its inputs, as [`Operators::dims`].
     pub fn strides(&self, slice: SliceId) -> Recorded<Value> {
-        self.padded(slice, self.strides)
+        self.padded(slice, self.strides, self.strides.is_some())
     }
 
     /// The values of its inputs that are no tensors.
@@ -184,7 +184,13 @@ impl<'a> Operators<'a> {
         };
         let of = |key: Option<StringId>| key.is_some_and(|key| self.set(slice).iter().any(|arg| arg.flat_key == key));
         // A list of scalars only has no sizes: `[[], []]` has no rows.
-        of(key) || (key.is_some() && matches!(list, List::Dims | List::Strides) && of(self.types))
+        let is_implied = match list {
+            // PyTorch writes sizes and types together; a trace that has only empty sizes does not even have their key.
+            List::Dims => true,
+            List::Strides => key.is_some(),
+            List::Types | List::Concrete => false,
+        };
+        of(key) || (is_implied && of(self.types))
     }
 
     /// The path of its modules, joined by dots; `None` where it is not recorded or empty.
@@ -334,10 +340,10 @@ impl<'a> Operators<'a> {
         list.map_or(Recorded::Missing, Recorded::Known)
     }
 
-    /// A list with one element for each type.
-    fn padded(&self, slice: SliceId, key: Option<StringId>) -> Recorded<Value> {
+    /// A list with one element for each type, if the trace has such lists.
+    fn padded(&self, slice: SliceId, key: Option<StringId>, has_lists: bool) -> Recorded<Value> {
         let types = match self.types(slice) {
-            Recorded::Known(Value::List(types)) if key.is_some() => types.len(),
+            Recorded::Known(Value::List(types)) if has_lists => types.len(),
             _ => 0,
         };
         match self.list(slice, key) {

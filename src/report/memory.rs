@@ -20,8 +20,9 @@ const STEPS: usize = 20;
 /// What the writer fails with.
 pub fn write_text(report: &MemoryReport, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let mut lines = vec![head(report)];
-    let pids: Vec<Option<i64>> = report.devices.iter().map(|device| device.pid).collect();
-    let several = pids.iter().any(|pid| *pid != pids[0]);
+    // Ranks in containers of their own may have equal numbers of processes.
+    let of: Vec<_> = report.devices.iter().map(|device| (&device.trace, device.pid)).collect();
+    let several = of.iter().any(|process| *process != of[0]);
     for device in &report.devices {
         lines.push(String::new());
         device_lines(device, report, several, &mut lines);
@@ -54,9 +55,12 @@ fn number(of: u64, what: &str) -> String {
 
 fn device_lines(device: &DeviceMemory, report: &MemoryReport, several: bool, lines: &mut Vec<String>) {
     let totals = &device.totals;
-    let pid = device.pid.filter(|_| several).map_or(String::new(), |pid| format!(" of process {pid}"));
+    let mut process = device.pid.filter(|_| several).map_or(String::new(), |pid| format!(" of process {pid}"));
+    if let Some(trace) = device.trace.as_ref().filter(|_| several) {
+        process.push_str(&format!(" in {trace}"));
+    }
     lines.push(format!(
-        "{}{pid}: {} of {}, {} of {}; {} of {} in use at the end",
+        "{}{process}: {} of {}, {} of {}; {} of {} in use at the end",
         device.name,
         number(totals.allocations, "allocation"),
         size(totals.allocated_bytes),
@@ -150,9 +154,13 @@ fn steps(steps: &[StepPeak], report: &MemoryReport, lines: &mut Vec<String>) {
     }
 }
 
-const COLUMNS: &[Column<HeldStack, (Option<i64>, String)>] = &[
-    Column::right("pid", |_, (pid, _)| pid.map_or(String::new(), |pid| pid.to_string())),
-    Column::left("device", |_, (_, name)| name.clone()),
+/// The trace, the number of the process, and the device.
+type OfDevice = (String, Option<i64>, String);
+
+const COLUMNS: &[Column<HeldStack, OfDevice>] = &[
+    Column::left("trace", |_, (trace, ..)| trace.clone()),
+    Column::right("pid", |_, (_, pid, _)| pid.map_or(String::new(), |pid| pid.to_string())),
+    Column::left("device", |_, (.., name)| name.clone()),
     Column::right("bytes", |row, _| row.bytes.to_string()),
     Column::right("allocations", |row, _| row.allocations.to_string()),
     Column::right("largest", |row, _| row.largest.to_string()),
@@ -165,7 +173,7 @@ const COLUMNS: &[Column<HeldStack, (Option<i64>, String)>] = &[
 /// # Errors
 /// What the writer fails with.
 pub fn write_csv(report: &MemoryReport, out: &mut impl Write) -> io::Result<()> {
-    let of = |device: &DeviceMemory| (device.pid, device.name.clone());
+    let of = |device: &DeviceMemory| (device.trace.clone().unwrap_or_default(), device.pid, device.name.clone());
     let rows = report.devices.iter().flat_map(|device| device.held.stacks.iter().map(move |row| (row, of(device))));
     write_rows(COLUMNS.iter(), rows, out)
 }

@@ -117,7 +117,12 @@ fn shapes<W: Write>(report: &OperatorReport, lines: &mut Lines<'_, W>) -> io::Re
 }
 
 fn shape(shape: &ShapeSums, report: &OperatorReport) -> String {
-    let tensors = if shape.tensors.is_empty() { "no tensor" } else { &shape.tensors };
+    // Without types an input that has no sizes may be a tensor without dimensions.
+    let tensors = match (shape.tensors.as_str(), shape.input_types.as_str()) {
+        ("", "") => "no sizes",
+        ("", _) => "no tensor",
+        (tensors, _) => tensors,
+    };
     format!("{} × {tensors}: {}", count(shape.calls), cost(shape.gpu, report))
 }
 

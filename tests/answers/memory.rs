@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::support::program::{run, scratch, stderr, testdata};
+use crate::support::program::{run, scratch, stderr, stdout, testdata};
 use crate::support::{read_text, shared};
 
 fn answer(path: &str) -> Value {
@@ -107,6 +107,31 @@ fn what_does_not_fit_together_is_counted() {
     let (_folder, path) =
         scratch("none.json", br#"[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":70,"dur":1}]"#);
     assert_eq!(run(&["memory", &path]).status.code(), Some(3));
+}
+
+/// Ranks in containers of their own have equal numbers of processes.
+#[test]
+fn ranks_with_one_pid_are_distinguished() {
+    let mut tar = tar::Builder::new(Vec::new());
+    let event = |bytes: u32| {
+        format!(
+            r#"[{{"ph":"i","cat":"cpu_instant_event","name":"[memory]","s":"t","pid":9,"tid":9,"ts":1,"args":{{"Addr":1,"Bytes":{bytes},"Device Type":1,"Device Id":0}}}}]"#
+        )
+    };
+    for (name, bytes) in [("rank0.json", 64), ("rank1.json", 32)] {
+        let (mut header, event) = (tar::Header::new_ustar(), event(bytes));
+        header.set_size(event.len() as u64);
+        tar.append_data(&mut header, name, event.as_bytes()).unwrap();
+    }
+    let (_folder, path) = scratch("ranks.tar", &tar.into_inner().unwrap());
+    let found = answer(&path);
+    let row = |device: &Value| (device["trace"].clone(), device["pid"].clone(), device["allocated_bytes"].clone());
+    let rows: Vec<_> = found["devices"].as_array().unwrap().iter().map(row).collect();
+    assert_eq!(rows, [(json!("rank0.json"), json!(9), json!(64)), (json!("rank1.json"), json!(9), json!(32)),]);
+    let shown = stdout(&run(&["memory", &path, "--quiet"]));
+    assert!(shown.contains("\nCUDA 0 of process 9 in rank1.json: 1 allocation"), "{shown}");
+    let csv = stdout(&run(&["memory", &path, "--quiet", "--format", "csv"]));
+    assert!(csv.contains("\nrank1.json,9,CUDA 0,32,"), "{csv}");
 }
 
 /// Sums and peaks by walking the events; what is freed is what was allocated.

@@ -135,6 +135,62 @@ fn layouts_scalars_counters_and_what_cannot_be_read() {
     );
 }
 
+/// The end of `aten::slice` is 2^63 - 1 by default, which is no `f64`.
+#[test]
+fn whole_numbers_are_exact() {
+    let slice = |end: &str| {
+        format!(r#"{{"Input Dims":[[4],[]],"Input type":["float","Scalar"],"Concrete Inputs":["","{end}"]}}"#)
+    };
+    let (first, last) = (slice("9223372036854775806"), slice("9223372036854775807"));
+    let (_folder, path) = scratch("ends.json", &trace(&[("aten::slice", &first, 10), ("aten::slice", &last, 10)]));
+    let found = answer(Path::new(&path));
+    let scalar = &found["scalars"][0];
+    assert_eq!((&scalar["min"], &scalar["max"]), (&json!(i64::MAX - 1), &json!(i64::MAX)));
+    let output = run(&["operators", &path, "--quiet"]);
+    assert!(
+        stdout(&output).contains("2 values, 9223372036854775806 to 9223372036854775807, in"),
+        "{}",
+        stdout(&output)
+    );
+}
+
+/// A tensor without dimensions has no sizes, and its trace may have no row of `Input Dims`.
+#[test]
+fn tensors_without_dimensions_are_shown() {
+    let fill = |kind: &str| format!(r#"{{"Input Dims":[[],[]],"Input type":["{kind}","Scalar"]}}"#);
+    let (float, double) = (fill("float"), fill("double"));
+    let (_folder, path) = scratch("fill.json", &trace(&[("f", &float, 10), ("f", &double, 20), ("f", &float, 5)]));
+    let shown = stdout(&run(&["operators", &path, "--quiet"]));
+    for want in [
+        "Different shapes (Input Dims on 3 of 3 operators):\n",
+        "most calls: 2 × float []: ",
+        "most GPU time: 1 × double []: ",
+        "Input Strides is not recorded on any of 3 operators",
+    ] {
+        assert!(shown.contains(want), "{want}: {shown}");
+    }
+    let scalars = r#"{"Input Dims":[[],[],[]],"Input type":["Scalar","ScalarList",""]}"#;
+    let list = r#"{"Input Dims":[[]],"Input type":["TensorList"]}"#;
+    let (_folder, path) = scratch("none.json", &trace(&[("f", scalars, 5), ("f", scalars, 5), ("f", list, 20)]));
+    let shown = stdout(&run(&["operators", &path, "--quiet"]));
+    assert!(shown.contains("2 × no tensor: ") && shown.contains("1 × TensorList []: "), "{shown}");
+    let (_folder, path) =
+        scratch("untyped.json", &trace(&[("f", r#"{"Input Dims":"[[]]"}"#, 10), ("f", r#"{"Input Dims":[[2]]}"#, 5)]));
+    let shown = stdout(&run(&["operators", &path, "--quiet"]));
+    assert!(shown.contains("1 × no sizes: "), "{shown}");
+}
+
+/// A long text that is no list, and one that is no counter, are counted for each call and shown in part.
+#[test]
+fn long_texts_are_shown_in_part() {
+    let long = "x".repeat(5_000);
+    let args = format!(r#"{{"Input Dims":"{long}","cycles":"{long}"}}"#);
+    let found = of_operators(&[("f", &args, 0), ("g", &args, 0)]);
+    let example = format!("{}…", "x".repeat(80));
+    let row = |key: &str| json!({"key": key, "count": 2, "examples": [example]});
+    assert_eq!(found["malformed"], json!([row("Input Dims"), row("cycles")]));
+}
+
 #[test]
 fn a_missing_key_is_one_line() {
     let (_folder, path) = scratch("bare.json", &trace(&[("f", "{}", 10)]));

@@ -12,12 +12,11 @@ use super::malformed::Malformed;
 use super::summary::within_trace;
 use crate::attribution::call_tree::{CallTree, Climber};
 use crate::attribution::forward::Forwards;
-use crate::id::SliceId;
 use crate::store::Store;
 use crate::time::{Ns, Window};
 use device::{Held, Peak, Stacks, Totals};
 use events::{DeviceKey, Event, Events};
-use steps::StepPeak;
+use steps::{StepPeak, Steps};
 
 /// All events of memory in a window.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -42,6 +41,8 @@ pub struct MemoryReport {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct DeviceMemory {
+    /// The name of the trace in its archive, or among several files; `None` if it is alone.
+    pub trace: Option<String>,
     /// The number of the process.
     pub pid: Option<i64>,
     /// PyTorch's number of the device's kind.
@@ -106,7 +107,7 @@ fn name(kind: Option<i64>, device: Option<i64>) -> String {
 /// named for each device.
 pub fn memory_report(store: &Store, window: Window, limit: usize) -> MemoryReport {
     let events = Events::read(store, window);
-    let steps = steps::slices(store, window);
+    let steps = Steps::find(store, window);
     let (climber, forwards) = (Climber::new(store, false), Forwards::new(store));
     let mut stacks = Stacks { tree: CallTree::default(), climber, forwards };
     let mut devices: Vec<DeviceMemory> =
@@ -126,11 +127,13 @@ fn device_memory(
     store: &Store,
     (process, device_type, device_id): DeviceKey,
     events: &[Event],
-    steps: &[SliceId],
+    steps: &Steps,
     stacks: &mut Stacks<'_>,
     limit: usize,
 ) -> DeviceMemory {
+    let trace = events.first().and_then(|event| store.traces.get(store.trace_of(event.slice).row()));
     DeviceMemory {
+        trace: trace.and_then(|trace| trace.name.clone()),
         pid: process.map(|process| store.tracks.process(process).pid),
         device_type,
         device_id,
@@ -139,6 +142,6 @@ fn device_memory(
         peak_allocated: device::peak(events, |event| event.allocated).map(|(_, peak)| peak),
         peak_reserved: device::peak(events, |event| event.reserved).map(|(_, peak)| peak),
         held: device::held(events, stacks, limit),
-        steps: steps::peaks(store, steps, process, events),
+        steps: steps.peaks(store, process, events),
     }
 }

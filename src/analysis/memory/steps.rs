@@ -36,7 +36,7 @@ pub struct StepPeak {
 }
 
 /// The slices that are steps: those of the best kind that the trace has (see [`priority`]), which begin in the window, and only the outermost.
-pub(super) fn slices(store: &Store, window: Window) -> Vec<SliceId> {
+fn slices(store: &Store, window: Window) -> Vec<SliceId> {
     let annotation = store.strings.find(ANNOTATION);
     let mut found: [Outermost; 3] = Default::default();
     for slice in store.slices.ids().filter(|slice| window.contains(store.slices.ts(*slice))) {
@@ -80,21 +80,90 @@ fn end(store: &Store, slice: SliceId) -> Ns {
     }
 }
 
-/// The peaks of the steps of a process on a device. Steps without an event are left out.
-pub(super) fn peaks(store: &Store, steps: &[SliceId], process: Option<ProcessId>, events: &[Event]) -> Vec<StepPeak> {
-    let allocated: Vec<Option<i64>> = events.iter().map(|event| event.allocated).collect();
-    let reserved: Vec<Option<i64>> = events.iter().map(|event| event.reserved).collect();
-    let (in_use, held) = (Peaks::of(&allocated), Peaks::of(&reserved));
-    let of_step = |step: &SliceId| {
-        let start = store.slices.ts(*step);
-        let end = end(store, *step);
-        let before = |at: Ns| events.partition_point(|event| event.at < at);
-        let (from, to) = (before(start), before(end));
-        if from == to {
-            return None;
+/// Steps in the order of their starts.
+#[derive(Debug)]
+struct Ordered {
+    slices: Vec<SliceId>,
+    starts: Vec<Ns>,
+    ends: Peaks,
+}
+
+impl Ordered {
+    fn of(store: &Store, mut slices: Vec<SliceId>) -> Self {
+        slices.sort_by_key(|slice| store.slices.ts(*slice));
+        let ends: Vec<Option<i64>> = slices.iter().map(|slice| Some(end(store, *slice).0)).collect();
+        let starts = slices.iter().map(|slice| store.slices.ts(*slice)).collect();
+        Ordered { slices, starts, ends: Peaks::of(&ends) }
+    }
+
+    /// The positions of the steps in which there is an event, in order. Each is found at its first event: it begins after the event before
+    /// that, and ends later. So the time goes with the events and the steps that are found, not with all steps of the process.
+    fn with_events(&self, events: &[Event]) -> Vec<usize> {
+        let (mut found, mut ranges) = (Vec::new(), Vec::new());
+        let mut from = 0;
+        for event in events {
+            let to = from + self.starts[from..].partition_point(|start| *start <= event.at);
+            ranges.push((from, to));
+            while let Some((from, to)) = ranges.pop() {
+                let Some((_, at)) = self.ends.within(from, to).filter(|(end, _)| *end > event.at.0) else { continue };
+                found.push(at);
+                ranges.extend([(from, at), (at + 1, to)]);
+            }
+            from = to;
         }
-        let peak = |peaks: &Peaks, totals: &[Option<i64>]| {
-            let within = peaks.within(from, to).map(|(bytes, at)| Peak { bytes, at: events[at].at });
+        found.sort_unstable();
+        found
+    }
+}
+
+/// The steps of all processes.
+#[derive(Debug)]
+pub(super) struct Steps {
+    of: HashMap<Option<ProcessId>, Ordered, FixedState>,
+}
+
+impl Steps {
+    /// The steps that begin in the window.
+    pub(super) fn find(store: &Store, window: Window) -> Self {
+        let mut of: HashMap<Option<ProcessId>, Vec<SliceId>, FixedState> = HashMap::default();
+        for slice in slices(store, window) {
+            of.entry(store.process_of(slice)).or_default().push(slice);
+        }
+        Steps { of: of.into_iter().map(|(process, slices)| (process, Ordered::of(store, slices))).collect() }
+    }
+
+    /// The peaks of the steps of a process on a device. Steps without an event are left out. `events` are in the order of their times.
+    pub(super) fn peaks(&self, store: &Store, process: Option<ProcessId>, events: &[Event]) -> Vec<StepPeak> {
+        let Some(steps) = self.of.get(&process) else { return Vec::new() };
+        let of_device = OfDevice::of(events);
+        let found = steps.with_events(events).into_iter();
+        found.map(|at| of_device.peak_of(store, steps.slices[at])).collect()
+    }
+}
+
+/// The totals of a device.
+struct OfDevice<'a> {
+    events: &'a [Event],
+    allocated: (Vec<Option<i64>>, Peaks),
+    reserved: (Vec<Option<i64>>, Peaks),
+}
+
+impl<'a> OfDevice<'a> {
+    fn of(events: &'a [Event]) -> Self {
+        let totals = |total: fn(&Event) -> Option<i64>| {
+            let totals: Vec<Option<i64>> = events.iter().map(total).collect();
+            let peaks = Peaks::of(&totals);
+            (totals, peaks)
+        };
+        OfDevice { events, allocated: totals(|event| event.allocated), reserved: totals(|event| event.reserved) }
+    }
+
+    fn peak_of(&self, store: &Store, step: SliceId) -> StepPeak {
+        let (start, end) = (store.slices.ts(step), end(store, step));
+        let before = |at: Ns| self.events.partition_point(|event| event.at < at);
+        let (from, to) = (before(start), before(end));
+        let peak = |(totals, peaks): &(Vec<Option<i64>>, Peaks)| {
+            let within = peaks.within(from, to).map(|(bytes, at)| Peak { bytes, at: self.events[at].at });
             // The step begins with what there is.
             let level = from.checked_sub(1).and_then(|last| totals[last]).map(|bytes| Peak { bytes, at: start });
             match (level, within) {
@@ -102,14 +171,37 @@ pub(super) fn peaks(store: &Store, steps: &[SliceId], process: Option<ProcessId>
                 (level, within) => within.or(level),
             }
         };
-        Some(StepPeak {
-            name: store.slice_name(*step).to_owned(),
+        StepPeak {
+            name: store.slice_name(step).to_owned(),
             at: start,
             dur: end - start,
             events: (to - from) as u64,
-            peak_allocated: peak(&in_use, &allocated),
-            peak_reserved: peak(&held, &reserved),
-        })
-    };
-    steps.iter().filter(|step| store.process_of(**step) == process).filter_map(of_step).collect()
+            peak_allocated: peak(&self.allocated),
+            peak_reserved: peak(&self.reserved),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Against a search of all steps: some overlap, are empty, or have an event at an end.
+    #[test]
+    fn steps_with_events_are_those_of_a_search() {
+        let steps: Vec<(i64, i64)> = (0..40).map(|at: i64| (at * 5 / 2, at * 5 / 2 + (at * 7_919) % 23)).collect();
+        let ordered = Ordered {
+            slices: Vec::new(),
+            starts: steps.iter().map(|(start, _)| Ns(*start)).collect(),
+            ends: Peaks::of(&steps.iter().map(|(_, end)| Some(*end)).collect::<Vec<_>>()),
+        };
+        for every in [1, 3, 10, 37, 200] {
+            let event =
+                |at| Event { slice: SliceId(0), at: Ns(at), address: 0, bytes: 1, allocated: None, reserved: None };
+            let events: Vec<Event> = (0..120).step_by(every).flat_map(|at| [event(at), event(at)]).collect();
+            let has_event = |(start, end): (i64, i64)| events.iter().any(|event| (start..end).contains(&event.at.0));
+            let want: Vec<usize> = (0..steps.len()).filter(|at| has_event(steps[*at])).collect();
+            assert_eq!(ordered.with_events(&events), want, "{every}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::calls::Calls;
+use crate::analysis::malformed::MalformedValues;
 use crate::attribution::callers::Callers;
 use crate::attribution::module_frames::ModuleFrames;
 use crate::id::SliceId;
@@ -101,15 +102,15 @@ impl Sums {
     }
 }
 
-/// Sums the counters of all calls. Also how many calls have one, and those that are no numbers: by key, with their texts.
-pub(super) fn sums(calls: &Calls<'_>) -> (Counters, u64, Vec<(&'static str, String)>) {
-    let mut malformed = Vec::new();
+/// Sums the counters of all calls. Also how many calls have one. Those that are no numbers are added to `malformed`, because every call may have
+/// a long text.
+pub(super) fn sums(calls: &Calls<'_>, malformed: &mut MalformedValues) -> (Counters, u64) {
     let mut counted: Vec<(SliceId, Vec<(&'static str, f64)>)> = Vec::new();
     for call in &calls.all {
         if calls.operators.has_counters() {
             for name in args::COUNTERS {
                 if let Recorded::Malformed(text) = calls.operators.counter(call.slice, name) {
-                    malformed.push((*name, text));
+                    malformed.add(name, &text);
                 }
             }
         }
@@ -119,7 +120,7 @@ pub(super) fn sums(calls: &Calls<'_>) -> (Counters, u64, Vec<(&'static str, Stri
         }
     }
     if counted.is_empty() {
-        return (Counters::default(), 0, malformed);
+        return (Counters::default(), 0);
     }
     let slices: Vec<SliceId> = counted.iter().map(|(slice, _)| *slice).collect();
     let frames = ModuleFrames::of(calls.store, &slices);
@@ -150,7 +151,7 @@ pub(super) fn sums(calls: &Calls<'_>) -> (Counters, u64, Vec<(&'static str, Stri
         }
     }
     let counters = Counters { operators: sorted(by_name), modules: sorted(by_module) };
-    (counters, slices.len() as u64, malformed)
+    (counters, slices.len() as u64)
 }
 
 fn sorted(by: BTreeMap<&str, Sums>) -> Vec<CounterRow> {

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use foldhash::fast::FixedState;
 use serde::Serialize;
 
+use crate::analysis::malformed::clipped;
 use crate::id::SliceId;
 use crate::metadata::{List, Operators, Recorded, Value};
 
@@ -97,7 +98,7 @@ pub(super) struct Inputs {
     pub(super) scalars: Vec<(u32, u32)>,
     /// Which lists are recorded.
     pub(super) has: [bool; List::ALL.len()],
-    /// Lists that are not what their keys promise, with their texts.
+    /// Lists that are not what their keys promise, with the beginnings of their texts.
     pub(super) malformed: Vec<(List, String)>,
 }
 
@@ -118,8 +119,9 @@ impl Shape {
         let mut tensors = Vec::new();
         for (input, sizes) in dims.elements().unwrap_or_default().iter().enumerate() {
             let kind = of_input.get(input).map_or(String::new(), Value::to_string);
+            // A tensor without dimensions has no sizes, as what is no tensor; the types distinguish them.
             let is_tensor = match sizes {
-                Value::List(sizes) => !sizes.is_empty(),
+                Value::List(sizes) => !sizes.is_empty() || !matches!(kind.as_str(), "" | "Scalar" | "ScalarList"),
                 _ => true,
             };
             if is_tensor {
@@ -172,7 +174,7 @@ impl Inputs {
         let [dims, types, strides, concrete] = List::ALL.map(|list| match operators.list_of(slice, list) {
             Recorded::Known(value) => Some(value),
             Recorded::Malformed(text) => {
-                inputs.malformed.push((list, text));
+                inputs.malformed.push((list, clipped(text)));
                 None
             }
             Recorded::Missing => None,

@@ -96,7 +96,8 @@ pub fn operator_report(
     let mut shapes = shapes::rows(&calls);
     let (mut layouts, channels_last) = layouts::rows(&calls);
     let mut scalars = scalars::rows(&calls);
-    let (mut counters, counted, malformed_counters) = counters::sums(&calls);
+    let mut malformed = malformed_lists(&calls);
+    let (mut counters, counted) = counters::sums(&calls, &mut malformed);
     let found = [shapes.len(), layouts.len(), scalars.len(), counters.operators.len(), counters.modules.len()];
     let [shapes_found, layouts_found, scalars_found, counter_operators_found, counter_modules_found] =
         found.map(|rows| rows as u64);
@@ -123,7 +124,7 @@ pub fn operator_report(
         counters,
         counter_operators_found,
         counter_modules_found,
-        malformed: malformed(&calls, malformed_counters),
+        malformed: malformed.found(),
         damage: Losses::of(store),
     }
 }
@@ -136,11 +137,10 @@ fn operators_with(calls: &Calls<'_>) -> Vec<KeyCount> {
     List::ALL.iter().zip(0..).map(of).collect()
 }
 
-fn malformed(calls: &Calls<'_>, counters: Vec<(&'static str, String)>) -> Vec<Malformed> {
+fn malformed_lists(calls: &Calls<'_>) -> MalformedValues {
     let mut values = MalformedValues::default();
     for call in &calls.all {
         calls.inputs_of(call).malformed.iter().for_each(|(list, text)| values.add(list.key(), text));
     }
-    counters.iter().for_each(|(key, text)| values.add(key, text));
-    values.found()
+    values
 }

@@ -1,6 +1,7 @@
 //! Inputs that are no tensors and differ from call to call of one operator at one place of the program.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 
 use foldhash::fast::FixedState;
 use serde::Serialize;
@@ -9,6 +10,38 @@ use super::calls::{Calls, Stack};
 use super::place::{Place, Sums, of_stack};
 use crate::store::strings::StringId;
 use crate::time::Ns;
+
+/// A number as it was recorded: the default end of `aten::slice` is 2^63 - 1, which a [`f64`] does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+pub enum Number {
+    /// All values of the input are integers.
+    Integer(i128),
+    /// Some value has a fraction or an exponent, or is too large.
+    Real(f64),
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Number::Integer(number) => number.fmt(out),
+            Number::Real(number) => number.fmt(out),
+        }
+    }
+}
+
+/// The smallest and the largest of some texts, if all are numbers.
+fn range(texts: &[&String]) -> Option<(Number, Number)> {
+    let integers: Option<Vec<i128>> = texts.iter().map(|text| text.parse().ok()).collect();
+    if let Some(integers) = integers {
+        return Some((Number::Integer(*integers.iter().min()?), Number::Integer(*integers.iter().max()?)));
+    }
+    let real = |text: &&String| text.parse().ok().filter(|number: &f64| number.is_finite());
+    let numbers: Vec<f64> = texts.iter().map(real).collect::<Option<_>>()?;
+    let (min, max) = (numbers.iter().copied().reduce(f64::min)?, numbers.into_iter().reduce(f64::max)?);
+    Some((Number::Real(min), Number::Real(max)))
+}
 
 /// An input with several values.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -21,9 +54,9 @@ pub struct ScalarRow {
     /// How many different values it has.
     pub values: u64,
     /// The smallest, if all are numbers.
-    pub min: Option<f64>,
+    pub min: Option<Number>,
     /// The largest, if all are numbers.
-    pub max: Option<f64>,
+    pub max: Option<Number>,
     /// The first two.
     pub examples: Vec<String>,
     /// How many calls have a value there.
@@ -59,12 +92,7 @@ pub(super) fn rows(calls: &Calls<'_>) -> Vec<ScalarRow> {
     });
     let row = |((name, stack, input), of): ((StringId, Stack, u32), OfInput)| {
         let texts: Vec<&String> = of.values.iter().map(|value| &calls.pools.values.all[*value as usize]).collect();
-        let numbers: Option<Vec<f64>> =
-            texts.iter().map(|text| text.parse().ok().filter(|number: &f64| number.is_finite())).collect();
-        let (min, max) = match numbers {
-            Some(numbers) => (numbers.iter().copied().reduce(f64::min), numbers.into_iter().reduce(f64::max)),
-            None => (None, None),
-        };
+        let (min, max) = range(&texts).unzip();
         ScalarRow {
             operator: calls.text(name),
             input,
