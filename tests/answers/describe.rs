@@ -131,11 +131,32 @@ fn headers_are_read_as_they_are() {
     assert_eq!(turn_on(&of, "python-stack")[1], "with_stack=True");
 }
 
+/// A machine of many models has a line, not a page.
+#[test]
+fn many_names_of_gpus_are_counted_in_their_order() {
+    let names = (0..200_000).map(|at| format!(r#"{{"name":"G{}"}}"#, 70_000 - at % 70_001));
+    let names = names.collect::<Vec<_>>().join(",");
+    let header = format!(r#"{{"schemaVersion":1,"traceEvents":[],"deviceProperties":[{names}]}}"#);
+    let (_folder, path) = scratch("gpus.json", header.as_bytes());
+    let of = trace(&path);
+    let gpus = of["gpus"].as_array().unwrap();
+    assert_eq!((gpus.len(), &gpus[0]), (70_001, &serde_json::json!({"name": "G70000", "count": 3})));
+    assert_eq!(gpus[70_000], serde_json::json!({"name": "G0", "count": 2}));
+    let text = stdout(&run(&["describe", "--quiet", &path]));
+    assert!(text.contains("3 × G70000, 3 × G69999") && text.contains(", and 69993 more"), "{text}");
+}
+
 #[test]
 fn writers_are_known_by_what_is_in_the_file() {
     let slice = |more: &str| format!(r#"{{"ph":"X","name":"a","pid":1,"tid":1,"ts":0,"dur":5{more}}}"#);
     for (text, writer) in [
         (format!(r#"{{"traceEvents":[{}],"displayTimeUnit":"ns"}}"#, slice("")), "xplane"),
+        // Without slices nothing shows that they have no categories.
+        (
+            r#"{"traceEvents":[{"ph":"M","name":"process_name","pid":1,"args":{"name":"a"}}],"displayTimeUnit":"ns"}"#
+                .to_owned(),
+            "chrome",
+        ),
         (format!(r#"{{"traceEvents":[{}],"displayTimeUnit":"ns","schemaVersion":1}}"#, slice("")), "kineto"),
         (format!(r#"{{"traceEvents":[{}]}}"#, slice(r#","cat":"cpu_op""#)), "kineto-events"),
         (format!("[{}]", slice(r#","cat":"io""#)), "chrome"),
