@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
-use crate::id::SliceId;
+use crate::id::{ProcessId, SliceId};
 use crate::nccl::steps::priority;
 use crate::store::Store;
+use crate::store::slices::UNFINISHED;
 use crate::store::strings::StringId;
+use crate::time::Window;
 
 /// Annotations that are no steps by their names have this priority or a higher number.
 const NO_STEP: u8 = 2;
@@ -21,4 +23,26 @@ pub(crate) fn named_steps(store: &Store) -> Vec<(u8, SliceId)> {
         return Vec::new();
     }
     store.slices.ids().filter_map(|slice| Some((*likely.get(&store.slices.name(slice))?, slice))).collect()
+}
+
+/// The outermost steps of each process, in order: those of the highest priority that the process has. Merged ranks have steps of their own.
+pub(crate) fn steps_of_processes(store: &Store) -> HashMap<ProcessId, Vec<(Window, SliceId)>> {
+    let all = named_steps(store);
+    let mut best: HashMap<ProcessId, u8> = HashMap::new();
+    let of_process = |(priority, slice): &(u8, SliceId)| Some((store.process_of(*slice)?, *priority, *slice));
+    for (process, priority, _) in all.iter().filter_map(of_process) {
+        let known = best.entry(process).or_insert(priority);
+        *known = (*known).min(priority);
+    }
+    let mut found: HashMap<ProcessId, Vec<(Window, SliceId)>> = HashMap::new();
+    for (process, priority, slice) in all.iter().filter_map(of_process) {
+        let (start, dur) = (store.slices.ts(slice), store.slices.dur(slice));
+        let end = if dur == UNFINISHED { store.span.end } else { start + dur };
+        let steps = found.entry(process).or_default();
+        let is_nested = steps.last().is_some_and(|(last, _)| start < last.end);
+        if best.get(&process) == Some(&priority) && !is_nested {
+            steps.push((Window { start, end }, slice));
+        }
+    }
+    found
 }

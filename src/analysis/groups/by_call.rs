@@ -8,7 +8,7 @@ use super::nearest::Nearest;
 use super::value::{GroupValue, Values};
 use super::{GroupBy, Naming};
 use crate::analysis::stack_key::StackKey;
-use crate::analysis::steps::named_steps;
+use crate::analysis::steps::steps_of_processes;
 use crate::attribution::callers::Callers;
 use crate::attribution::forward::{Forward, Forwards};
 use crate::attribution::{Attribution, KernelLaunch};
@@ -18,7 +18,6 @@ use crate::nccl::args::COLLECTIVE_RECORD;
 use crate::nccl::frames::{fold_level, is_plumbing, location, module};
 use crate::nccl::steps;
 use crate::store::Store;
-use crate::store::slices::UNFINISHED;
 use crate::store::strings::StringId;
 use crate::time::Window;
 
@@ -269,7 +268,7 @@ impl<'a> ByCall<'a> {
     fn step(&mut self, row: &KernelLaunch) -> Option<String> {
         let store = self.store;
         let call = row.launched.call?;
-        let steps = self.steps.get_or_insert_with(|| steps_of_processes(store)).get(&store.process_of(call)?)?;
+        let steps = self.steps.get_or_insert_with(|| named_steps(store)).get(&store.process_of(call)?)?;
         let at = store.slices.ts(call);
         let before = steps.partition_point(|(window, _)| window.start <= at).checked_sub(1)?;
         let (window, name) = &steps[before];
@@ -277,25 +276,8 @@ impl<'a> ByCall<'a> {
     }
 }
 
-/// The outermost steps of each process, in order.
-fn steps_of_processes(store: &Store) -> HashMap<ProcessId, Vec<(Window, String)>> {
-    let all = named_steps(store);
-    let mut best: HashMap<ProcessId, u8> = HashMap::new();
-    let of_process = |(priority, slice): &(u8, SliceId)| Some((store.process_of(*slice)?, *priority, *slice));
-    for (process, priority, _) in all.iter().filter_map(of_process) {
-        let known = best.entry(process).or_insert(priority);
-        *known = (*known).min(priority);
-    }
-    let mut found: HashMap<ProcessId, Vec<(Window, SliceId)>> = HashMap::new();
-    for (process, priority, slice) in all.iter().filter_map(of_process) {
-        let (start, dur) = (store.slices.ts(slice), store.slices.dur(slice));
-        let end = if dur == UNFINISHED { store.span.end } else { start + dur };
-        let steps = found.entry(process).or_default();
-        let is_nested = steps.last().is_some_and(|(last, _)| start < last.end);
-        if best.get(&process) == Some(&priority) && !is_nested {
-            steps.push((Window { start, end }, slice));
-        }
-    }
+/// The steps of each process, with their names.
+fn named_steps(store: &Store) -> HashMap<ProcessId, Vec<(Window, String)>> {
     let named = |steps: Vec<(Window, SliceId)>| {
         let mut count: HashMap<&str, u32> = HashMap::new();
         steps.iter().for_each(|(_, slice)| *count.entry(store.slice_name(*slice)).or_default() += 1);
@@ -308,5 +290,5 @@ fn steps_of_processes(store: &Store) -> HashMap<ProcessId, Vec<(Window, String)>
         };
         steps.iter().map(|(window, slice)| (*window, name(*slice))).collect()
     };
-    found.into_iter().map(|(process, steps)| (process, named(steps))).collect()
+    steps_of_processes(store).into_iter().map(|(process, steps)| (process, named(steps))).collect()
 }
