@@ -134,16 +134,16 @@ fn headers_are_read_as_they_are() {
 /// A machine of many models has a line, not a page.
 #[test]
 fn many_names_of_gpus_are_counted_in_their_order() {
-    let names = (0..200_000).map(|at| format!(r#"{{"name":"G{}"}}"#, 70_000 - at % 70_001));
+    let names = (0..200).map(|at| format!(r#"{{"name":"G{}"}}"#, 70 - at % 71));
     let names = names.collect::<Vec<_>>().join(",");
     let header = format!(r#"{{"schemaVersion":1,"traceEvents":[],"deviceProperties":[{names}]}}"#);
     let (_folder, path) = scratch("gpus.json", header.as_bytes());
     let of = trace(&path);
     let gpus = of["gpus"].as_array().unwrap();
-    assert_eq!((gpus.len(), &gpus[0]), (70_001, &serde_json::json!({"name": "G70000", "count": 3})));
-    assert_eq!(gpus[70_000], serde_json::json!({"name": "G0", "count": 2}));
+    assert_eq!((gpus.len(), &gpus[0]), (71, &serde_json::json!({"name": "G70", "count": 3})));
+    assert_eq!(gpus[70], serde_json::json!({"name": "G0", "count": 2}));
     let text = stdout(&run(&["describe", "--quiet", &path]));
-    assert!(text.contains("3 × G70000, 3 × G69999") && text.contains(", and 69993 more"), "{text}");
+    assert!(text.contains("3 × G70, 3 × G69") && text.contains(", and 63 more"), "{text}");
 }
 
 #[test]
