@@ -152,6 +152,7 @@ fn trace(file: &Path, args: &Describe) -> Result<Vec<Described>, Stop> {
 }
 
 fn one(loaded: &Loaded, file: &Path, args: &Describe) -> Result<TraceDescription, Stop> {
+    notes::units(loaded, &args.reading);
     opening::check_strict(&args.reading, loaded)?;
     let store = &loaded.store;
     let captures = if args.capture_trace.is_empty() && !has_replays(store) {

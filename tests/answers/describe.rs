@@ -131,11 +131,32 @@ fn headers_are_read_as_they_are() {
     assert_eq!(turn_on(&of, "python-stack")[1], "with_stack=True");
 }
 
+/// A machine of many models has a line, not a page.
+#[test]
+fn many_names_of_gpus_are_counted_in_their_order() {
+    let names = (0..200).map(|at| format!(r#"{{"name":"G{}"}}"#, 70 - at % 71));
+    let names = names.collect::<Vec<_>>().join(",");
+    let header = format!(r#"{{"schemaVersion":1,"traceEvents":[],"deviceProperties":[{names}]}}"#);
+    let (_folder, path) = scratch("gpus.json", header.as_bytes());
+    let of = trace(&path);
+    let gpus = of["gpus"].as_array().unwrap();
+    assert_eq!((gpus.len(), &gpus[0]), (71, &serde_json::json!({"name": "G70", "count": 3})));
+    assert_eq!(gpus[70], serde_json::json!({"name": "G0", "count": 2}));
+    let text = stdout(&run(&["describe", "--quiet", &path]));
+    assert!(text.contains("3 × G70, 3 × G69") && text.contains(", and 63 more"), "{text}");
+}
+
 #[test]
 fn writers_are_known_by_what_is_in_the_file() {
     let slice = |more: &str| format!(r#"{{"ph":"X","name":"a","pid":1,"tid":1,"ts":0,"dur":5{more}}}"#);
     for (text, writer) in [
         (format!(r#"{{"traceEvents":[{}],"displayTimeUnit":"ns"}}"#, slice("")), "xplane"),
+        // Without slices nothing shows that they have no categories.
+        (
+            r#"{"traceEvents":[{"ph":"M","name":"process_name","pid":1,"args":{"name":"a"}}],"displayTimeUnit":"ns"}"#
+                .to_owned(),
+            "chrome",
+        ),
         (format!(r#"{{"traceEvents":[{}],"displayTimeUnit":"ns","schemaVersion":1}}"#, slice("")), "kineto"),
         (format!(r#"{{"traceEvents":[{}]}}"#, slice(r#","cat":"cpu_op""#)), "kineto-events"),
         (format!("[{}]", slice(r#","cat":"io""#)), "chrome"),
@@ -293,6 +314,87 @@ fn traces_with_something_missing_get_the_right_hint() {
     assert!(turn_on(&other, "launch").is_empty() && question(&other, "launch")["although"].is_string());
 }
 
+/// A trace with a header and with events as they are in braces.
+fn with_header(header: &str, events: &[&str]) -> Value {
+    let events: Vec<String> = events.iter().map(|event| format!("{{{event}}}")).collect();
+    let text = format!(r#"{{"schemaVersion":1,{header},"traceEvents":[{}]}}"#, events.join(","));
+    let (_folder, path) = scratch("trace.json", text.as_bytes());
+    trace(&path)
+}
+
+const OPERATOR: &str = r#""ph":"X","name":"aten::mm","cat":"cpu_op","pid":1,"tid":1,"ts":0,"dur":50,"args":{}"#;
+const LAUNCH: &str = r#""ph":"X","name":"cudaLaunchKernel","cat":"cuda_runtime","pid":1,"tid":1,"ts":5,"dur":2,"args":{"correlation":1}"#;
+const KERNEL: &str = r#""ph":"X","name":"k","cat":"kernel","pid":0,"tid":7,"ts":60,"dur":9,"args":{"correlation":1,"device":0,"stream":7}"#;
+const VERBOSE: &str = "with_stack=True with experimental_config=_ExperimentalConfig(verbose=True)";
+
+/// What was on is not at fault for what another setting leaves out.
+#[test]
+fn hints_fit_what_was_on() {
+    let although = |of: &Value, name: &str| question(of, name)["although"].as_str().map(str::to_owned);
+    let on = r#""record_shapes":1,"with_stack":1"#;
+    let vain = with_header(on, &[OPERATOR, LAUNCH, KERNEL]);
+    for name in ["python-stack", "module"] {
+        assert_eq!(although(&vain, name).as_deref(), Some("no Python function was recorded"), "{name}");
+        assert_eq!(
+            (question(&vain, name)["was_on"].as_str(), turn_on(&vain, name)),
+            (Some("with_stack"), vec![VERBOSE.to_owned()])
+        );
+    }
+    for name in ["shape", "layout", "concrete-inputs"] {
+        assert_eq!(although(&vain, name).as_deref(), Some("no operator has Input Dims"), "{name}");
+    }
+    // PyTorch has Python functions only where it records the CPU.
+    let gpu = with_header(on, &[LAUNCH, KERNEL]);
+    assert_eq!(turn_on(&gpu, "python-stack"), ["ProfilerActivity.CPU among the activities"]);
+    // A hang is shown by no trace, also not by one with kernels.
+    let cpu = with_header(on, &[OPERATOR]);
+    assert!(matches!(&turn_on(&cpu, "hang")[..], [only] if only.contains("TORCH_NCCL_TRACE_BUFFER_SIZE")));
+
+    let with_args = |args: &str| OPERATOR.replace("{}", args);
+    let shapes = with_args(r#"{"Input Dims":[[4]]}"#);
+    let older = with_header(on, &[&shapes, LAUNCH, KERNEL]);
+    assert_eq!(although(&older, "layout").as_deref(), Some("this version writes no strides; a newer PyTorch does"));
+    let strides = with_args(r#"{"Input Dims":[[4]],"Input Strides":[[1]],"Concrete Inputs":[""]}"#);
+    let newer = with_header(on, &[&strides, OPERATOR, LAUNCH, KERNEL]);
+    for name in ["shape", "layout", "concrete-inputs"] {
+        let others = "the others have no inputs, or are the profiler's own";
+        assert_eq!(
+            (answer(&newer, name), although(&newer, name).as_deref()),
+            (is("partly", 1, 2), Some(others)),
+            "{name}"
+        );
+    }
+}
+
+/// Collectives that no call is tied to say nothing of what the writer records.
+#[test]
+fn unlaunched_collectives_do_not_show_what_is_recorded() {
+    let nccl = KERNEL.replace(r#""k""#, r#""ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)""#).replace(":60,", ":160,");
+    let stray = nccl.replace(r#""correlation":1"#, r#""correlation":2"#);
+    let late = LAUNCH.replace(r#""correlation":1"#, r#""correlation":3"#).replace(r#""ts":5"#, r#""ts":500"#);
+    let of = with_header(r#""a":1"#, &[OPERATOR, LAUNCH, KERNEL, &stray, &late]);
+    assert_eq!(answer(&of, "size"), is("no", 0, 1));
+    for name in ["size", "group"] {
+        assert!(turn_on(&of, name)[0].contains("record_param_comms"), "{name}");
+    }
+    assert!(turn_on(&of, "sequence")[0].contains("March 2026"));
+}
+
+/// Of two ranks in one file one has steps: the kernels of the other are in none, as `--group-by step` says.
+#[test]
+fn steps_are_those_of_the_process_that_launches() {
+    let step =
+        r#""ph":"X","name":"ProfilerStep#1","cat":"user_annotation","pid":1,"tid":1,"ts":0,"dur":1000,"args":{}"#;
+    let other =
+        |event: &str| event.replace(r#""pid":1"#, r#""pid":2"#).replace(r#""correlation":1"#, r#""correlation":2"#);
+    let (launch, kernel) = (other(LAUNCH), other(KERNEL).replace(r#""pid":0"#, r#""pid":8"#));
+    let (_folder, path) = trace_of(&[step, OPERATOR, LAUNCH, KERNEL, &other(OPERATOR), &launch, &kernel]);
+    assert_eq!(answer(&trace(&path), "steps"), is("partly", 1, 2));
+    let by_step = run(&[&path, "--all-kernels", "--group-by", "step", "--format", "csv"]);
+    let text = stdout(&by_step);
+    assert!(text.contains("ProfilerStep#1") && text.contains("none"), "{text} {}", stderr(&by_step));
+}
+
 #[test]
 fn records_say_which_source_has_what() {
     let hang = described(&[&testdata("records/hang")])["files"][0]["records"].clone();
@@ -303,6 +405,10 @@ fn records_say_which_source_has_what() {
     );
     assert_eq!(answer(&hang, "hang"), is("yes", 15, 15));
     assert_eq!(answer(&hang, "time"), is("no", 0, 15));
+    // The flight recorder is not advised to those who have its dumps.
+    assert!(
+        question(&hang, "call-path")["turn_on"].as_str().is_none_or(|text| text.starts_with("dumps with stack traces"))
+    );
     assert!(question(&hang, "time")["turn_on"].as_str().unwrap().contains("TORCH_NCCL_ENABLE_TIMING=1"));
 
     // Of a folder both: the traces first, then the records beside them.

@@ -188,6 +188,8 @@ fn the_unit_is_asked_for_where_it_is_probably_another() {
     assert_eq!(says(&[&xplane]), 1);
     assert_eq!(says(&["sql", &xplane, "select 1", "--quiet"]), 1);
     assert_eq!(says(&["kernels", &xplane]), 1);
+    assert_eq!(says(&["describe", &xplane]), 1);
+    assert_eq!(says(&["describe", &xplane, "--ts-unit", "ns"]), 0);
     assert_eq!(says(&[&xplane, &testdata("costs.json")]), 1);
     for unit in ["us", "ns"] {
         assert_eq!(says(&[&xplane, "--ts-unit", unit]), 0);

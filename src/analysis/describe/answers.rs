@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::header::{HeaderFacts, Writer};
-use super::questions::{Basis, KERNELS_ON, OPERATORS_ON, Overhead, QUESTIONS, Question, RECORDS_ON, Share};
+use super::questions::{
+    Basis, KERNELS_ON, NO_FRAMES, NSYS_KERNELS_ON, OPERATORS_ON, Overhead, QUESTIONS, Question, RECORDS_ON, STACKS_ON,
+    Share, WITH_STACK,
+};
 use super::tally::Tally;
 
 /// Whether a question can be asked.
@@ -118,13 +121,21 @@ fn possible(question: &Question, tally: &Tally, Share { have, of }: Share, heade
 
 /// What to turn on: first what the question is about at all, then what it needs. What is on already is not advised again.
 fn advise(answer: &mut Answer, question: &Question, tally: &Tally, header: &HeaderFacts) {
-    if header.writer == Writer::NsightSystems {
-        answer.turn_on.extend(question.nsys);
-        if answer.turn_on.is_empty() {
-            answer.lacking.clear();
-            answer.although = Some(NOT_OF_NSYS);
-        }
+    // No trace shows a hang, whatever is recorded.
+    if question.name == "hang" {
+        answer.turn_on.extend(question.turn_on);
         return;
+    }
+    if header.writer == Writer::NsightSystems {
+        return advise_nsys(answer, question, tally);
+    }
+    if question.flag == Some(WITH_STACK)
+        && header.is_on(WITH_STACK)
+        && answer.have == 0
+        && tally.frames == 0
+        && tally.kernels > 0
+    {
+        return advise_stacks(answer, tally);
     }
     let was_on = question.flag.is_some_and(|flag| header.is_on(flag)) || (question.on)(tally);
     let basis = match question.basis {
@@ -146,7 +157,8 @@ fn advise(answer: &mut Answer, question: &Question, tally: &Tally, header: &Head
             answer.was_on = question.flag;
             // Where kernels are counted by reason, it is that of the others.
             let is_said = answer.lacking.is_empty() || answer.lacking.contains_key("others");
-            answer.although = Some(question.although).filter(|although| is_said && !although.is_empty());
+            let although = question.none.filter(|_| answer.have == 0).map_or(question.although, |none| none(tally));
+            answer.although = Some(although).filter(|although| is_said && !although.is_empty());
         }
         (None, false) => {
             answer.turn_on.extend(question.turn_on);
@@ -159,5 +171,30 @@ fn advise(answer: &mut Answer, question: &Question, tally: &Tally, header: &Head
     // What a graph replays has no record in any trace.
     if question.basis == Basis::Collectives && question.above.is_some() && tally.replayed_collectives > 0 {
         answer.turn_on.push(RECORDS_ON);
+    }
+}
+
+/// What to turn on in Nsight Systems. Without kernels these come first.
+fn advise_nsys(answer: &mut Answer, question: &Question, tally: &Tally) {
+    let Some(own) = question.nsys else {
+        answer.lacking.clear();
+        answer.although = Some(NOT_OF_NSYS);
+        return;
+    };
+    let needs_kernels = matches!(question.basis, Basis::Kernels | Basis::Collectives) && tally.kernels == 0;
+    answer.turn_on.extend(Some(NSYS_KERNELS_ON).filter(|_| needs_kernels));
+    answer.turn_on.extend(Some(own).filter(|own| !needs_kernels || !own.starts_with(NSYS_KERNELS_ON)));
+}
+
+/// What to turn on where stacks were asked for and no Python function is there: that is so everywhere, for one reason.
+fn advise_stacks(answer: &mut Answer, tally: &Tally) {
+    answer.lacking.clear();
+    answer.was_on = Some(WITH_STACK);
+    answer.although = Some(NO_FRAMES);
+    if tally.call_stacks > 0 {
+        answer.although = Some(AS_TEXT);
+    } else {
+        // PyTorch follows Python only where it records the CPU.
+        answer.turn_on.push(if tally.operators == 0 { OPERATORS_ON } else { STACKS_ON });
     }
 }

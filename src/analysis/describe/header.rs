@@ -2,6 +2,7 @@
 //!
 //! Everything here is read, not guessed: a field that is not in the header is `None` or not listed.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
@@ -20,7 +21,8 @@ pub enum Writer {
     Kineto,
     /// Events as Kineto writes them, without its header: a file of 2021, or one that a script has merged or rewritten.
     KinetoEvents,
-    /// XSigma's exporter of XPlane: JSON with the header's unit ns, and without categories.
+    /// Chrome's JSON as XSigma's exporter of XPlane writes it: with the header's unit ns, and with slices of which none has a category. Other programs may
+    /// write the same.
     Xplane,
     /// Nsight Systems.
     NsightSystems,
@@ -124,7 +126,7 @@ impl HeaderFacts {
             Format::Packets => Writer::Perfetto,
             Format::Database => Writer::NsightSystems,
             Format::Json if is_kineto => Writer::Kineto,
-            Format::Json if in_ns && !has_categories => Writer::Xplane,
+            Format::Json if in_ns && !has_categories && !store.slices.is_empty() => Writer::Xplane,
             Format::Json if has_kineto => Writer::KinetoEvents,
             Format::Json => Writer::Chrome,
         };
@@ -188,11 +190,16 @@ fn groups(fields: &BTreeMap<&str, String>) -> Vec<ProcessGroup> {
 fn gpus(fields: &BTreeMap<&str, String>) -> Vec<Gpus> {
     const LIST: &str = "deviceProperties";
     let mut gpus: Vec<Gpus> = Vec::new();
+    let mut known: BTreeMap<Option<String>, usize> = BTreeMap::new();
     for at in positions(fields, LIST) {
         let name = fields.get(format!("{LIST}[{at}].name").as_str()).filter(|name| !name.is_empty()).cloned();
-        match gpus.iter_mut().find(|known| known.name == name) {
-            Some(known) => known.count += 1,
-            None => gpus.push(Gpus { name, count: 1 }),
+        match known.entry(name) {
+            Entry::Occupied(of_name) => gpus[*of_name.get()].count += 1,
+            Entry::Vacant(new) => {
+                let name = new.key().clone();
+                new.insert(gpus.len());
+                gpus.push(Gpus { name, count: 1 });
+            }
         }
     }
     gpus

@@ -80,6 +80,8 @@ pub(super) struct Question {
     pub(super) nsys: Option<&'static str>,
     /// Why some do not have it although it was asked for; of kernels, where those are that none of the common reasons explains.
     pub(super) although: &'static str,
+    /// The same where nothing has it at all; `None` where that makes no difference.
+    pub(super) none: Option<fn(&Tally) -> &'static str>,
     /// How many kernels have it, and why not the others.
     pub(super) above: Option<fn(&Tally) -> OfKernels>,
     pub(super) overhead: Option<Overhead>,
@@ -87,6 +89,9 @@ pub(super) struct Question {
 
 /// What records kernels.
 pub(super) const KERNELS_ON: &str = "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]";
+
+/// What records kernels with Nsight Systems.
+pub(super) const NSYS_KERNELS_ON: &str = "--trace=cuda";
 
 /// What records operators.
 pub(super) const OPERATORS_ON: &str = "ProfilerActivity.CPU among the activities";
@@ -106,6 +111,21 @@ pub(super) const HANG_ON: &str = "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NC
 const RECORDED_COLLECTIVES: &str =
     "a PyTorch of 2024 or newer, which records what collectives are asked to do (record_param_comms)";
 
+/// Why some operators have no shapes.
+const WITHOUT_INPUTS: &str = "the others have no inputs, or are the profiler's own";
+
+/// What a trace lacks whose operators have nothing that shapes come with.
+const NO_SHAPES: &str = "no operator has Input Dims";
+
+/// The field of the header for Python functions.
+pub(super) const WITH_STACK: &str = "with_stack";
+
+/// What a trace lacks that was asked for stacks in vain.
+pub(super) const NO_FRAMES: &str = "no Python function was recorded";
+
+/// What PyTorch advises where `with_stack` alone records no Python functions.
+pub(super) const STACKS_ON: &str = "with_stack=True with experimental_config=_ExperimentalConfig(verbose=True)";
+
 const PLAIN: Question = Question {
     name: "",
     question: "",
@@ -119,6 +139,7 @@ const PLAIN: Question = Question {
     turn_on: None,
     nsys: None,
     although: "",
+    none: None,
     above: None,
     overhead: None,
 };
@@ -140,7 +161,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         share: |t| share(t.call.have, t.kernels),
         on: |t| t.runtime_calls > 0,
         turn_on: Some(KERNELS_ON),
-        nsys: Some("--trace=cuda"),
+        nsys: Some(NSYS_KERNELS_ON),
         above: Some(|t| t.call),
         ..PLAIN
     },
@@ -149,7 +170,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         question: "From which Python code",
         key: "python_function slices above the launch",
         share: |t| share(t.python.have, t.kernels),
-        flag: Some("with_stack"),
+        flag: Some(WITH_STACK),
         on: |t| t.frames > 0,
         turn_on: Some("with_stack=True"),
         nsys: Some("ranges of your own: torch.cuda.nvtx.range_push(\"…\")"),
@@ -175,7 +196,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         question: "By which module",
         key: "nn.Module frames above the launch, or Module Hierarchy",
         share: |t| share(t.module.have, t.kernels),
-        flag: Some("with_stack"),
+        flag: Some(WITH_STACK),
         on: |t| t.frames > 0,
         turn_on: Some("with_stack=True (nn.Module frames come with it; with_modules=True is for TorchScript alone)"),
         although: "outside of any nn.Module",
@@ -194,7 +215,8 @@ pub(super) const QUESTIONS: &[Question] = &[
         flag: Some("record_shapes"),
         on: |t| t.dims > 0,
         turn_on: Some("record_shapes=True"),
-        although: "the others have no inputs, or are the profiler's own",
+        although: WITHOUT_INPUTS,
+        none: Some(|_| NO_SHAPES),
         overhead: Some(percent("input shapes", 2, 5)),
         command: "nccl-stacks TRACE --group-by op,shape",
         ..PLAIN
@@ -209,7 +231,8 @@ pub(super) const QUESTIONS: &[Question] = &[
         flag: Some("record_shapes"),
         on: |t| t.dims > 0,
         turn_on: Some("record_shapes=True"),
-        although: "this version writes no strides; a newer PyTorch does",
+        although: WITHOUT_INPUTS,
+        none: Some(|t| if t.dims == 0 { NO_SHAPES } else { "this version writes no strides; a newer PyTorch does" }),
         command: "nccl-stacks operators TRACE",
         ..PLAIN
     },
@@ -223,7 +246,8 @@ pub(super) const QUESTIONS: &[Question] = &[
         flag: Some("record_shapes"),
         on: |t| t.dims > 0,
         turn_on: Some("record_shapes=True"),
-        although: "this version writes no values; a newer PyTorch does",
+        although: WITHOUT_INPUTS,
+        none: Some(|t| if t.dims == 0 { NO_SHAPES } else { "this version writes no values; a newer PyTorch does" }),
         overhead: Some(percent("concrete inputs", 10, 50)),
         command: "nccl-stacks operators TRACE",
         ..PLAIN
@@ -246,7 +270,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         unit: "kernels of the backward pass",
         command: "nccl-stacks TRACE --group-by forward",
         share: |t| share(t.backward_python, t.backward),
-        flag: Some("with_stack"),
+        flag: Some(WITH_STACK),
         on: |t| t.frames > 0,
         turn_on: Some("with_stack=True"),
         although: "their forward operators are not in the trace, or no Python function is above them",
@@ -272,6 +296,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         share: |t| if t.kernels > t.collectives { all(t.collectives) } else { share(0, t.collectives) },
         basis: Basis::Collectives,
         turn_on: Some("keep all kernels; this file has those of collectives alone"),
+        nsys: Some("--trace=cuda, with all kernels kept"),
         ..PLAIN
     },
     Question {
@@ -281,7 +306,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         unit: "collectives",
         share: |t| share(t.sized.have, t.collectives),
         basis: Basis::Collectives,
-        on: |t| t.sized.have > 0 || t.sized.lacking.others == 0,
+        on: |t| t.sized.is_recorded(),
         turn_on: Some(RECORDED_COLLECTIVES),
         although: "without a record of PyTorch (another library's kernels, a size that is not recorded)",
         above: Some(|t| t.sized),
@@ -295,7 +320,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         unit: "collectives",
         share: |t| share(t.grouped.have, t.collectives),
         basis: Basis::Collectives,
-        on: |t| t.grouped.have > 0 || t.grouped.lacking.others == 0,
+        on: |t| t.grouped.is_recorded(),
         turn_on: Some(RECORDED_COLLECTIVES),
         although: "without a record of PyTorch (another library's kernels, a size that is not recorded)",
         above: Some(|t| t.grouped),
@@ -310,7 +335,8 @@ pub(super) const QUESTIONS: &[Question] = &[
         command: "nccl-stacks sql TRACE 'SELECT * FROM collective'",
         share: |t| share(t.numbered.have, t.collectives),
         basis: Basis::Collectives,
-        on: |t| t.numbered.have > 0 || t.numbered.lacking.others == 0,
+        // Only a kernel of a graph has no Seq in any version.
+        on: |t| t.numbered.have > 0 || t.replayed_collectives == t.collectives,
         turn_on: Some("a PyTorch of March 2026 or newer, which writes Seq to kernels"),
         although: "without a record of PyTorch",
         above: Some(|t| t.numbered),

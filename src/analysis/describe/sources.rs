@@ -335,6 +335,10 @@ impl Question {
         let turn_on = match possible {
             Possible::Yes => None,
             _ if is_one_answer => Some("a second answer of RAS, a minute later"),
+            // The flight recorder is here already.
+            _ if self.name == "call-path" && sources.iter().any(|row| row.source == Source::FlightRecorder.name()) => {
+                Some("dumps with stack traces, or a trace of the same job: --records joins them")
+            }
             _ if is_alone && have > 0 => Some("the records of the other ranks, too"),
             _ => Some(self.turn_on),
         };

@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
+use crate::analysis::steps::outermost_steps;
+use crate::attribution::launches::Launched;
+use crate::id::{ProcessId, SliceId};
 use crate::nccl::category::CategoryKind;
 use crate::nccl::frames::fold;
 use crate::nccl::steps::{ANNOTATION, priority};
 use crate::store::Store;
-use crate::store::slices::UNFINISHED;
 use crate::store::strings::StringId;
-use crate::time::Ns;
+use crate::time::Window;
 
 /// Steps of one name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -30,8 +32,8 @@ const STEP: u8 = 1;
 pub(super) struct Steps {
     /// By name, the most frequent first. Only those of the highest priority: functions that run a step are around the steps that the profiler marks.
     pub(super) of: Vec<StepCount>,
-    /// When steps run: sorted, and apart from each other.
-    spans: Vec<(Ns, Ns)>,
+    /// When steps run, as `--group-by step` has them: of each process sorted, and apart from each other.
+    windows: HashMap<ProcessId, Vec<(Window, SliceId)>>,
     /// How many annotations there are that are not libraries' own.
     pub(super) annotations: u64,
 }
@@ -59,24 +61,20 @@ impl Steps {
             }
         }
         let mut names: BTreeMap<String, u64> = BTreeMap::new();
-        let mut spans: Vec<(Ns, Ns)> = Vec::new();
         for slice in found {
             *names.entry(fold(store.slice_name(slice)).into_owned()).or_default() += 1;
-            let (start, dur) = (store.slices.ts(slice), store.slices.dur(slice));
-            let end = if dur == UNFINISHED { store.span.end } else { start + dur };
-            match spans.last_mut() {
-                Some(last) if start <= last.1 => last.1 = last.1.max(end),
-                _ => spans.push((start, end)),
-            }
         }
         let mut of: Vec<StepCount> = names.into_iter().map(|(name, count)| StepCount { name, count }).collect();
         of.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
-        Steps { of, spans, annotations }
+        Steps { of, windows: outermost_steps(store, |slice| store.process_of(slice)), annotations }
     }
 
-    /// Whether a time is in a step.
-    pub(super) fn contain(&self, at: Ns) -> bool {
-        let after = self.spans.partition_point(|(start, _)| *start <= at);
-        after.checked_sub(1).is_some_and(|before| at < self.spans[before].1)
+    /// Whether a kernel was launched in a step of the process that launched it: another rank's steps are not its own.
+    pub(super) fn contain(&self, store: &Store, launched: &Launched) -> bool {
+        let Some(call) = launched.call else { return false };
+        let Some(steps) = store.process_of(call).and_then(|process| self.windows.get(&process)) else { return false };
+        let at = store.slices.ts(call);
+        let after = steps.partition_point(|(window, _)| window.start <= at);
+        after.checked_sub(1).is_some_and(|before| steps[before].0.contains(at))
     }
 }

@@ -7,7 +7,7 @@ use super::above::{Above, Climb};
 use super::steps::Steps;
 use crate::attribution::capture::{CaptureTally, Captured};
 use crate::attribution::forward::{Forward, Forwards};
-use crate::attribution::launches::{self, Evidence, Launched, Launches, Reason, WindowOn};
+use crate::attribution::launches::{self, Evidence, Launched, Launches, Reason};
 use crate::attribution::operations::Operations;
 use crate::attribution::ranks::Ranks;
 use crate::attribution::selection::{Wanted, collectives};
@@ -170,7 +170,7 @@ impl Tally {
             self.backward += u64::from(above.backward.is_some());
             self.backward_python += u64::from(has_forward);
             self.replayed += u64::from(is_replayed(launched));
-            self.in_steps += u64::from(self.steps.contain(launched.at(store, WindowOn::Launch)));
+            self.in_steps += u64::from(self.steps.contain(store, launched));
             let is_backward = above.backward.is_some();
             self.call.add(launched.call.is_some(), launched, is_backward);
             self.python.add(above.python, launched, is_backward);
@@ -233,6 +233,12 @@ impl OfKernels {
             _ if is_backward => backward,
             _ => others,
         } += 1;
+    }
+
+    /// Whether any has it, or all the others are of graphs or from before the trace: what a writer records is not seen by these. What no call
+    /// is tied to could have it.
+    pub(super) fn is_recorded(&self) -> bool {
+        self.have > 0 || self.lacking.others + self.lacking.unlaunched == 0
     }
 
     /// The reasons by name, those that occur.

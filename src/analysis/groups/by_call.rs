@@ -1,6 +1,7 @@
 //! Keys of the code that launched a kernel: its call path, and the operators, annotations and steps around the launch.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 
 use foldhash::fast::FixedState;
 
@@ -8,7 +9,7 @@ use super::nearest::Nearest;
 use super::value::{GroupValue, Values};
 use super::{GroupBy, Naming};
 use crate::analysis::stack_key::StackKey;
-use crate::analysis::steps::named_steps;
+use crate::analysis::steps::outermost_steps;
 use crate::attribution::callers::Callers;
 use crate::attribution::forward::{Forward, Forwards};
 use crate::attribution::{Attribution, KernelLaunch};
@@ -18,7 +19,6 @@ use crate::nccl::args::COLLECTIVE_RECORD;
 use crate::nccl::frames::{fold_level, is_plumbing, location, module};
 use crate::nccl::steps;
 use crate::store::Store;
-use crate::store::slices::UNFINISHED;
 use crate::store::strings::StringId;
 use crate::time::Window;
 
@@ -293,47 +293,28 @@ struct Steps {
 impl Steps {
     fn of(store: &Store) -> Self {
         Steps {
-            threads: outermost(store, |slice| store.thread_of(slice)),
-            processes: outermost(store, |slice| store.process_of(slice)),
+            threads: named(store, |slice| store.thread_of(slice)),
+            processes: named(store, |slice| store.process_of(slice)),
         }
     }
 }
 
-/// The outermost steps of each owner, in order: those of the highest priority that it has.
-fn outermost<O: std::hash::Hash + Eq + Copy>(
+/// The outermost steps of each owner, with their numbers where a name is that of several.
+fn named<O: Hash + Eq + Copy>(
     store: &Store,
     owner: impl Fn(SliceId) -> Option<O>,
 ) -> HashMap<O, Vec<(Window, String)>> {
-    let all = named_steps(store);
-    let mut best: HashMap<O, u8> = HashMap::new();
-    let owned = |(priority, slice): &(u8, SliceId)| Some((owner(*slice)?, *priority, *slice));
-    for (owner, priority, _) in all.iter().filter_map(owned) {
-        let known = best.entry(owner).or_insert(priority);
-        *known = (*known).min(priority);
-    }
-    let mut found: HashMap<O, Vec<(Window, SliceId)>> = HashMap::new();
-    for (owner, priority, slice) in all.iter().filter_map(owned) {
-        let (start, dur) = (store.slices.ts(slice), store.slices.dur(slice));
-        let end = if dur == UNFINISHED { store.span.end } else { start + dur };
-        let steps = found.entry(owner).or_default();
-        let is_nested = steps.last().is_some_and(|(last, _)| start < last.end);
-        if best.get(&owner) == Some(&priority) && !is_nested {
-            steps.push((Window { start, end }, slice));
-        }
-    }
-    found.into_iter().map(|(owner, steps)| (owner, named(store, &steps))).collect()
-}
-
-/// Steps with their names, and with their numbers where a name is that of several.
-fn named(store: &Store, steps: &[(Window, SliceId)]) -> Vec<(Window, String)> {
-    let mut count: HashMap<&str, u32> = HashMap::new();
-    steps.iter().for_each(|(_, slice)| *count.entry(store.slice_name(*slice)).or_default() += 1);
-    let mut seen: HashMap<&str, u32> = HashMap::new();
-    let mut name = |slice: SliceId| {
-        let name = store.slice_name(slice);
-        let number = seen.entry(name).or_default();
-        *number += 1;
-        if count[name] > 1 { format!("{name} [{}]", *number - 1) } else { name.to_owned() }
+    let named = |steps: Vec<(Window, SliceId)>| {
+        let mut count: HashMap<&str, u32> = HashMap::new();
+        steps.iter().for_each(|(_, slice)| *count.entry(store.slice_name(*slice)).or_default() += 1);
+        let mut seen: HashMap<&str, u32> = HashMap::new();
+        let mut name = |slice: SliceId| {
+            let name = store.slice_name(slice);
+            let number = seen.entry(name).or_default();
+            *number += 1;
+            if count[name] > 1 { format!("{name} [{}]", *number - 1) } else { name.to_owned() }
+        };
+        steps.iter().map(|(window, slice)| (*window, name(*slice))).collect()
     };
-    steps.iter().map(|(window, slice)| (*window, name(*slice))).collect()
+    outermost_steps(store, owner).into_iter().map(|(owner, steps)| (owner, named(steps))).collect()
 }

@@ -108,7 +108,7 @@ impl Page {
         add("Versions", versions.collect::<Vec<_>>().join(", "));
         let named =
             |gpus: &Gpus| format!("{} × {}", gpus.count, gpus.name.as_deref().map_or("unnamed".into(), visible));
-        let gpus = header.gpus.iter().map(named).collect::<Vec<_>>().join(", ");
+        let gpus = self.some(header.gpus.iter().map(named).collect());
         let with_kernels = match trace.gpus_with_kernels {
             0 => String::new(),
             n => format!("kernels on {}", count(n)),

@@ -11,7 +11,7 @@ pub(super) fn writer(writer: Writer) -> &'static str {
         Writer::KinetoEvents => {
             "Events of PyTorch's profiler without Kineto's header: a file of 2021, or rewritten by a script"
         }
-        Writer::Xplane => "Trace of XSigma's XPlane exporter",
+        Writer::Xplane => "Chrome trace as XSigma's XPlane exporter writes it",
         Writer::NsightSystems => "SQLite export of Nsight Systems",
         Writer::Perfetto => "Trace in Perfetto's protobuf, not of PyTorch's profiler",
         Writer::Chrome => "Trace in Chrome's JSON, not of PyTorch's profiler",
