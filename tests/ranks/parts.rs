@@ -355,3 +355,156 @@ fn real_jobs_are_put_together_as_they_are() {
         assert_stacks(name, &answer(&[&of]), &answer(&["merge", "--stacks", &part]));
     }
 }
+
+/// Every column is described.
+#[test]
+fn columns_are_documented() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/parts.md")).unwrap();
+    for column in nccl_stacks::parts::flat::COLUMNS {
+        assert!(page.contains(&format!("`{}`", column.name)), "{}", column.name);
+    }
+}
+
+#[cfg(not(feature = "parquet"))]
+#[test]
+fn a_program_without_parquet_says_so() {
+    let output = run(&["part", &testdata("costs.json"), "--output", "part.parquet"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_names(&stderr(&output), &["without the feature `parquet`", ".json"]);
+}
+
+#[cfg(feature = "parquet")]
+mod tables {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::fs::File;
+
+    use ::parquet::file::reader::{FileReader, SerializedFileReader};
+    use ::parquet::record::Field;
+
+    use super::*;
+
+    /// The rows of a table, without what is null.
+    fn rows(path: &str) -> Vec<BTreeMap<String, Field>> {
+        let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+        let row = |row: ::parquet::record::Row| {
+            row.get_column_iter()
+                .filter(|(_, of)| **of != Field::Null)
+                .map(|(name, of)| (name.clone(), of.clone()))
+                .collect()
+        };
+        reader.get_row_iter(None).unwrap().map(|of| row(of.unwrap())).collect()
+    }
+
+    fn int(row: &BTreeMap<String, Field>, column: &str) -> i64 {
+        match row[column] {
+            Field::Long(value) => value,
+            ref other => panic!("{column}: {other}"),
+        }
+    }
+
+    fn text<'r>(row: &'r BTreeMap<String, Field>, column: &str) -> &'r str {
+        match &row[column] {
+            Field::Str(value) => value,
+            other => panic!("{column}: {other}"),
+        }
+    }
+
+    fn part(files: &Files, traces: &[&str], name: &str) -> String {
+        let part = files.path(name);
+        let output = run(&[&["part", "--quiet", "--output", &part], traces].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        part
+    }
+
+    /// The sums of the rows are those of `ranks`, and of the collectives that the traces have.
+    #[test]
+    fn rows_add_up_to_the_ranks() {
+        let (files, traces, _) = job(&Job { tp: 2, pp: 2, dp: 2, ..late() });
+        let of_traces = answer(&[&["ranks"], &strings(&traces)[..]].concat());
+        let table = part(&files, &strings(&traces), "all.parquet");
+        assert_eq!(answer(&["merge", &table]), of_traces);
+        let rows = rows(&table);
+        let of = |kind: &str| rows.iter().filter(|row| text(row, "row") == kind).collect::<Vec<_>>();
+        let (ranks, stacks, steps) = (of("rank"), of("stack"), of("step"));
+        assert_eq!((ranks.len(), steps.len()), (8, 8 * 3));
+        for (row, want) in ranks.iter().zip(of_traces["ranks"].as_array().unwrap()) {
+            let rank = int(row, "rank");
+            assert_eq!((&json!(rank), &json!(text(row, "trace"))), (&want["rank"], &want["trace"]));
+            assert_eq!(json!(int(row, "end_ns")), want["window"]["end_ns"]);
+            assert_eq!(int(row, "world_size"), 8);
+            let own: Vec<_> = stacks.iter().filter(|stack| int(stack, "rank") == rank).collect();
+            for (column, field) in [("count", "kernels"), ("gpu_ns", "gpu_ns"), ("exposed_ns", "exposed_ns")] {
+                let sum: i64 = own.iter().map(|stack| int(stack, column)).sum();
+                assert_eq!(
+                    (json!(sum), json!(int(row, column))),
+                    (want[field].clone(), want[field].clone()),
+                    "{column}"
+                );
+            }
+            let of_steps: i64 =
+                steps.iter().filter(|step| int(step, "rank") == rank).map(|step| int(step, "count")).sum();
+            assert_eq!(json!(of_steps), want["kernels"]);
+        }
+        let mut hashes: BTreeMap<&str, &str> = BTreeMap::new();
+        for stack in &stacks {
+            let (hash, frames) = (text(stack, "stack_hash"), text(stack, "frames"));
+            assert_eq!(*hashes.entry(hash).or_insert(frames), frames);
+            let counts =
+                text(stack, "gpu_histogram").split(' ').map(|of| of.split_once(':').unwrap().1.parse::<i64>().unwrap());
+            assert_eq!(counts.sum::<i64>(), int(stack, "count"));
+            let (count, sum) = (int(stack, "count"), int(stack, "gpu_ns"));
+            assert!(int(stack, "gpu_min_ns") * count <= sum && sum <= int(stack, "gpu_max_ns") * count);
+        }
+        assert_eq!(hashes.len(), hashes.values().collect::<BTreeSet<_>>().len());
+    }
+
+    #[test]
+    fn tables_are_merged_to_the_same_bytes() {
+        let (files, traces, parts) = job(&late());
+        let single: Vec<String> =
+            traces.iter().zip(0..).map(|(of, at)| part(&files, &[of], &format!("{at}.parquet"))).collect();
+        let merged = |name: &str, parts: &[&str]| {
+            let path = files.path(name);
+            let output = run(&[&["merge", "--quiet", "--format", "parts", "--output", &path], parts].concat());
+            assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+            path
+        };
+        let all = merged("all.parquet", &strings(&single));
+        let (right, left) = (merged("right.parquet", &[&single[3], &single[1]]), merged("left.parquet", &[&single[2]]));
+        let tree = merged("tree.parquet", &[&right, &left, &single[0], &single[3]]);
+        assert!(std::fs::read(&tree).unwrap() == std::fs::read(&all).unwrap());
+        // From text to a table and back.
+        let json = merged("all.json", &[&all]);
+        let texts = merged("texts.json", &[&parts]);
+        assert!(std::fs::read(&json).unwrap() == std::fs::read(&texts).unwrap());
+        assert!(std::fs::read(merged("again.parquet", &[&texts])).unwrap() == std::fs::read(&all).unwrap());
+    }
+
+    #[test]
+    fn a_damaged_table_costs_its_ranks() {
+        let (files, traces, _) = job(&Job { steps: 1, layers: 1, ..small() });
+        std::fs::create_dir(files.path("t")).unwrap();
+        let (first, second) = (part(&files, &[&traces[0]], "t/0.parquet"), part(&files, &[&traces[1]], "t/1.parquet"));
+        let bytes = std::fs::read(&second).unwrap();
+        // zstd's frames begin with this number; the only ones that are not within a page are those of the document.
+        let begins: Vec<usize> =
+            bytes.windows(4).enumerate().filter(|(_, of)| *of == [0x28, 0xb5, 0x2f, 0xfd]).map(|(at, _)| at).collect();
+        let document = *begins.last().unwrap();
+        let mut flipped = bytes.clone();
+        flipped[document + 400] ^= 8;
+        for broken in [&bytes[..bytes.len() - 9], &bytes[..40], &flipped] {
+            std::fs::write(&second, broken).unwrap();
+            let output = run(&["merge", "--quiet", "--json", &files.path("t")]);
+            assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
+            assert_names(&stderr(&output), &["Left out: ", &second]);
+            assert_eq!(whole(&output), answer(&["ranks", &traces[0]]));
+        }
+        assert_eq!(answer(&["merge", &first]), answer(&["ranks", &traces[0]]));
+        // Another table is no table of parts.
+        let folder = files.path("tables");
+        assert_eq!(run(&["export", &traces[0], "--parquet", &folder]).status.code(), Some(0));
+        let output = run(&["merge", "--quiet", &files.path("tables/slice.parquet")]);
+        assert_eq!(output.status.code(), Some(1));
+        assert_names(&stderr(&output), &["it has no column `document`"]);
+    }
+}
