@@ -234,7 +234,7 @@ fn mistakes_are_reported_with_line_and_column() {
             "[defaults.stacks]\nsort = 'gpu'",
             "1:11",
             &[
-                "no command stacks that takes defaults; known are kernels, pairs, operators, memory, ranks, records, hang, diff, sql, export",
+                "no command stacks that takes defaults; known are kernels, pairs, operators, memory, ranks, part, merge, records, hang, diff, sql, export",
             ],
         ),
         ("[defaults.man]\ndir = 'x'", "1:11", &["no command man"]),
@@ -264,6 +264,7 @@ fn some_options_are_of_one_run() {
         ("output = 'x'", "it names a file of one run"),
         ("sqlite = 'x'", "it names a file of one run"),
         ("rank = '3=x'", "it names a file of one run"),
+        ("expect = 4", "it is the size of one job"),
         ("capture-trace = 'x'", "it names a file of one run"),
         ("family-file = 'x'", "families of your own go under [families]"),
         ("index = 0", "it counts the slices of one trace"),

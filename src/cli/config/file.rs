@@ -184,6 +184,7 @@ fn why_not(arg: &Arg) -> Option<&'static str> {
         "index" => Some("it counts the slices of one trace"),
         "start_ts" | "duration" => Some("it is a time of one trace"),
         "rank" => Some("it names a file of one run"),
+        "expect" => Some("it is the size of one job"),
         _ if matches!(arg.get_value_hint(), ValueHint::AnyPath | ValueHint::FilePath | ValueHint::DirPath) => {
             Some("it names a file of one run")
         }
