@@ -13,6 +13,7 @@ mod naive;
 pub mod nesting;
 pub mod packed;
 pub mod packets;
+pub mod parts;
 mod plain;
 pub mod records;
 #[path = "../support/sound.rs"]

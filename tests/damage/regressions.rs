@@ -84,12 +84,13 @@ fn kept(check: &str) -> Vec<Vec<u8>> {
 
 #[test]
 fn kept_inputs() {
-    let all: [Check; 8] = [
+    let all: [Check; 9] = [
         ("cutter", checks::cutter::check),
         ("event", checks::event::check),
         ("nesting", checks::nesting::check),
         ("packed", checks::packed::check),
         ("packets", checks::packets::check),
+        ("parts", checks::parts::check),
         ("records", checks::records::check),
         ("tables", checks::tables::check),
         ("values", checks::values::check),
@@ -202,5 +203,15 @@ proptest! {
     #[test]
     fn conditions_select_the_right_rows(bytes in bytes(65)) {
         checks::tables::check(&bytes);
+    }
+}
+
+proptest! {
+    // Each is a job with all its answers.
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+    #[test]
+    fn changed_parts_have_an_answer_or_a_reason(changes in prop::collection::vec(any::<[u8; 4]>(), 1..4)) {
+        checks::parts::check(&changes.concat());
     }
 }
