@@ -6,6 +6,7 @@ Standard output has what `nccl-stacks merge` writes there and nothing else.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shlex
 import shutil
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from .. import _paths, _program
@@ -171,13 +172,30 @@ def _reduced(asked: argparse.Namespace, setup: Setup, tool: str, planned: Plan, 
     there = len(planned.jobs) - len(planned.left)
     already = f", {there} there already" if there else ""
     screen.say(f"{len(planned.left)} parts to make{already}; engine {asked.engine}")
-    engine = ENGINES[asked.engine](setup, asked.workers, asked.address)
+    with _standard_output_is_ours():
+        try:
+            engine = ENGINES[asked.engine](setup, asked.workers, asked.address)
+            try:
+                return Drive(setup, tool, engine, asked.retries, screen).run(planned.left, asked.batch)
+            finally:
+                engine.close()
+        finally:
+            # What killed workers have left. What one that is not dead yet writes there fails, and nobody waits for it.
+            shutil.rmtree(setup.scratch, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _standard_output_is_ours() -> Iterator[None]:
+    """Turns standard output to standard error for a while. Ray writes there that a worker has died, from threads of its own."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
     try:
-        return Drive(setup, tool, engine, asked.retries, screen).run(planned.left, asked.batch)
+        yield
     finally:
-        engine.close()
-        # What killed workers have left. What one that is not dead yet writes there fails, and nobody waits for it.
-        shutil.rmtree(setup.scratch, ignore_errors=True)
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def _report(planned: Plan, outcomes: Outcomes, tool: str, seconds: float, screen: Screen) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import concurrent.futures
 import importlib
 import os
+import socket
 import threading
 from typing import Any, Callable, Protocol, Union
 
@@ -71,6 +72,7 @@ class Ray:
 
     def __init__(self, setup: Setup, workers: int | None, address: str | None) -> None:
         ray = _import("ray", "ray")
+        _look_for_cluster(address)
         self._ray = ray
         self._errors = ray.exceptions
         # Where a cluster is, it has its own number of CPUs.
@@ -109,10 +111,12 @@ class Dask:
     def __init__(self, setup: Setup, workers: int | None, address: str | None) -> None:
         dask = _import("dask", "dask")
         self._distributed = _import("distributed", "dask")
+        _look_for_cluster(address)
         self._cluster = None
         if address is None:
-            # The scheduler's own retries. That of another cluster has its own setting.
-            dask.config.set({"distributed.scheduler.allowed-failures": 0})
+            # Its own retries; and what is queued on a worker when that is killed would count as lost with it. Another cluster has its
+            # own settings.
+            dask.config.set({"distributed.scheduler.allowed-failures": 0, "distributed.scheduler.worker-saturation": 1.0})
             self._cluster = self._distributed.LocalCluster(
                 n_workers=workers or _cpus(), threads_per_worker=1, dashboard_address=None, silence_logs=50
             )
@@ -160,6 +164,16 @@ def _import(name: str, extra: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise Error(f"{name} is not installed: pip install 'nccl-stacks[{extra}]'") from error
+
+
+def _look_for_cluster(address: str | None) -> None:
+    """Fails at once if nothing listens at an address of the form HOST:PORT. Ray would wait for minutes."""
+    host, _, port = (address or "").rpartition("//")[2].rpartition(":")
+    if host and port.isdigit():
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+        except OSError as error:
+            raise Error(f"no cluster at {address}: {error}") from error
 
 
 def _cpus() -> int:
