@@ -43,29 +43,33 @@ class Column:
 
 
 COLUMNS: Sequence[Column] = (
-    Column("trace", "string", "", "the file"),
-    Column("rank", "int64", "", "the rank in the job, null if nothing says it"),
-    Column("world_size", "int64", "ranks", "how many ranks the job has, null if nothing says it"),
-    Column("stack_hash", "string", "", "the call path in 16 or more hexadecimal digits, equal in all processes and traces"),
+    Column("trace", "string", "", "the trace; in an archive, its name there"),
+    Column("rank", "int64", "", "the rank in the job; null if nothing says it"),
+    Column("world_size", "int64", "ranks", "how many ranks the job has; null if nothing says it"),
+    Column("stack_hash", "string", "", "the call path as 16 hexadecimal digits, the same in every trace and process; null without one"),
     Column("headline", "string", "", "the innermost function of the user's own code"),
     Column("frames", "string", "", "the call path, a line for each caller, the outermost first"),
-    Column("captured", "bool", "", "whether the call path is that of a CUDA graph's capture"),
-    Column("forward", "string", "", "the forward operator, for kernels of a backward pass"),
-    Column("thread", "string", "", "the thread that launched"),
-    Column("collective", "string", "", "all_reduce, all_gather …, null for other kernels"),
-    Column("group_ranks", "string", "", "the global ranks of the process group"),
-    Column("group_description", "string", "", "the description of the process group"),
-    Column("size_class", "int64", "bytes", "the largest power of two not above the size, null if unknown"),
+    Column("captured", "string", "", "the call path that put the kernel into a CUDA graph, in the same form"),
+    Column("forward", "string", "", "for the backward pass, the call path of the forward operator, in the same form"),
+    Column("thread", "string", "", "the thread that launched, where callers were found on another"),
+    Column("collective", "string", "", "all_reduce, all_gather …, or the name of the kernel"),
+    Column("group_ranks", "string", "", "the global ranks of the process group: 0-7"),
+    Column("group_description", "string", "", "what the process group is called"),
+    Column("size_class", "int64", "bytes", "the largest power of two not above the size; null if unknown"),
     Column("count", "int64", "kernels", "how many"),
     Column("gpu_ns", "int64", "ns", "how long they ran, in all"),
     Column("gpu_min_ns", "int64", "ns", "the shortest"),
     Column("gpu_max_ns", "int64", "ns", "the longest"),
     Column("gpu_squares_ns2", "double", "ns²", "the sum of the squares of how long they ran"),
-    Column("gpu_histogram", "string", "", "how many ran how long, as bucket:count, separated by blanks"),
+    Column("gpu_histogram", "string", "", "how many ran how long: bucket:count, separated by blanks"),
     Column("exposed_ns", "int64", "ns", "how long no compute kernel ran beside them, in all"),
     Column("longest_start_ns", "int64", "ns", "when the longest began, on the trace's own clock"),
 )
 """The columns of the frames of `stacks`, in order."""
+
+_NAMES = [column.name for column in COLUMNS]
+_READ = ["row", "damage", *_NAMES]
+"""What is read of a part. The column `document`, the largest, is for `merge` alone."""
 
 
 @overload
@@ -92,7 +96,7 @@ def stacks(paths: PathLike | Sequence[PathLike], *, frame: Library = "pandas", *
     read = _READERS.get(frame)
     if read is None:
         raise ValueError(f"frame is {frame!r}, and not one of {', '.join(map(repr, _READERS))}")
-    reader = read()
+    reader = read()  # At once: what is not installed is said before any trace is read.
     program = _program.find()
     given = arguments(options)
     traces = _paths.expand([paths] if isinstance(paths, (str, os.PathLike)) else list(paths)).traces
@@ -107,7 +111,7 @@ def stacks(paths: PathLike | Sequence[PathLike], *, frame: Library = "pandas", *
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(make, zip(traces, parts)))
         answer, damage = reader(parts)
-    for trace, lines in damage:
+    for trace, lines in dict.fromkeys(damage):
         if lines:
             warnings.warn(f"{trace}: {lines}", DamageWarning, stacklevel=2)
     return answer
@@ -138,13 +142,14 @@ def _pyarrow() -> Any:
         raise ImportError("frames of pandas and pyarrow need pyarrow: pip install 'nccl-stacks[pandas]'") from error
 
     def read(parts: Sequence[str]) -> tuple[pyarrow.Table, Damage]:
-        tables = [pyarrow.parquet.read_table(part) for part in parts]
+        tables = [pyarrow.parquet.read_table(part, columns=_READ) for part in parts]
         table = pyarrow.concat_tables(tables, promote_options="default")
         ranks = table.filter(pyarrow.compute.field("row") == "rank")
-        damage = list(zip(ranks["trace"].to_pylist(), ranks["damage"].to_pylist()))
-        chosen = table.filter(pyarrow.compute.field("row") == "stack").select([column.name for column in COLUMNS])
-        types = {"string": pyarrow.string(), "int64": pyarrow.int64(), "double": pyarrow.float64(), "bool": pyarrow.bool_()}
-        return chosen.cast(pyarrow.schema([(column.name, types[column.dtype]) for column in COLUMNS])), damage
+        damage = [(row["trace"], row["damage"]) for row in ranks.select(["trace", "damage"]).to_pylist()]
+        chosen = table.filter(pyarrow.compute.field("row") == "stack").select(_NAMES)
+        types = {"string": pyarrow.string(), "int64": pyarrow.int64(), "double": pyarrow.float64()}
+        fields = [pyarrow.field(column.name, types[column.dtype]) for column in COLUMNS]
+        return chosen.cast(pyarrow.schema(fields)), damage
 
     return read
 
@@ -160,7 +165,6 @@ def _pandas() -> Any:
     types = {
         pyarrow.int64(): pandas.Int64Dtype(),
         pyarrow.float64(): pandas.Float64Dtype(),
-        pyarrow.bool_(): pandas.BooleanDtype(),
         pyarrow.string(): pandas.StringDtype("pyarrow"),
     }
 
@@ -178,10 +182,10 @@ def _polars() -> Any:
         raise ImportError("frames of polars need polars: pip install 'nccl-stacks[polars]'") from error
 
     def read(parts: Sequence[str]) -> tuple[polars.DataFrame, Damage]:
-        table = polars.concat([polars.read_parquet(part) for part in parts], how="vertical_relaxed")
+        table = polars.concat([polars.read_parquet(part, columns=_READ) for part in parts], how="vertical_relaxed")
         ranks = table.filter(polars.col("row") == "rank")
         damage = ranks.select("trace", "damage").rows()
-        types = {"string": polars.String, "int64": polars.Int64, "double": polars.Float64, "bool": polars.Boolean}
+        types = {"string": polars.String, "int64": polars.Int64, "double": polars.Float64}
         chosen = table.filter(polars.col("row") == "stack")
         return chosen.select([polars.col(column.name).cast(types[column.dtype]) for column in COLUMNS]), damage
 

@@ -58,14 +58,14 @@ class Whole(Folder):
         done = self.fleet("--merge=--stacks --format json", "--parts", "json", "--", "--family", "nccl", "--rank", f"7={other}")
         self.assertEqual(answer(done)["options"], ["--stacks", "--format", "json"])
         options = {path.name.split("-")[0]: json.loads(path.read_text())["options"] for path in self.parts.glob("*.json")}
-        common = ["--threads", "1", "--family", "nccl"]
+        common = ["--threads", "1", "--quiet", "--family", "nccl"]
         self.assertEqual(options, {"rank0": common, "rank1": [*common, "--rank", f"7={other}"]})
 
     def test_the_users_number_of_threads_wins(self):
         self.trace(0)
         self.fleet("--parts", "json", "--", "--threads=4")
         (part,) = self.parts.glob("*.json")
-        self.assertEqual(json.loads(part.read_text())["options"], ["--threads=4"])
+        self.assertEqual(json.loads(part.read_text())["options"], ["--quiet", "--threads=4"])
 
     def test_without_a_merge_nothing_is_on_standard_output(self):
         self.trace(0)

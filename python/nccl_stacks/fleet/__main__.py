@@ -36,6 +36,9 @@ INCOMPLETE = 6
 OLD = 24 * 3600.0
 """After so many seconds no run is at work any more that has not written anything."""
 
+_THREADS = ("--threads", "1")
+"""A task has one CPU. What a part has does not depend on the number of threads."""
+
 _DESCRIPTION = """Reduces the trace of each rank to a part, on many machines, and merges the parts to one answer.
 What is there already is not made again, so the same command goes on with a run that was interrupted."""
 
@@ -120,13 +123,12 @@ def _run(asked: argparse.Namespace, rest: list[str], screen: Screen) -> int:
     for path, count in expanded.repeated.items():
         screen.say(f"{path} is listed {count} times and read once")
     options, ranks = _of_single_traces(rest, expanded.traces)
-    # A task has one CPU. What a part has does not depend on the number of threads.
-    neutral = () if any(option.split("=")[0] == "--threads" for option in options) else ("--threads", "1")
+    neutral = [*_THREADS, "--quiet"] if not _has(options, "--threads") else ["--quiet"]
     folder = os.path.abspath(asked.out)
     os.makedirs(os.path.join(folder, STATE), exist_ok=True)
     _sweep(os.path.join(folder, STATE))
     named = program if os.environ.get(_program.VARIABLE) else None
-    setup = Setup(folder, uuid.uuid4().hex, tuple(options), neutral, named)
+    setup = Setup(folder, uuid.uuid4().hex, tuple(options), tuple(neutral), named)
     planned = plan(setup, expanded.traces, asked.parts, tool, ranks)
     outcomes = Outcomes()
     began = time.monotonic()
@@ -139,6 +141,10 @@ def _run(asked: argparse.Namespace, rest: list[str], screen: Screen) -> int:
     if len(outcomes.failed) == len(planned.jobs):
         raise Error("no trace has a part, so there is nothing to merge")
     return _merged(asked, program, planned, outcomes, screen)
+
+
+def _has(options: list[str], name: str) -> bool:
+    return any(option.split("=")[0] == name for option in options)
 
 
 def _sweep(state: str) -> None:

@@ -189,5 +189,5 @@ def _first_line(error: BaseException) -> str:
 
 def _unusable(engine: str, error: BaseException) -> Error:
     """`work` itself raises nothing, so this is about what a worker needs before it can begin."""
-    cause = getattr(error, "cause", None) or error
+    cause = getattr(error, "cause", None) or error.__cause__ or error
     return Error(f"{engine}'s workers cannot begin; is nccl-stacks, this version, installed on them? {_first_line(cause)}")
