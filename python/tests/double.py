@@ -39,19 +39,33 @@ def is_first(order):
     return True
 
 
-def part(arguments):
-    options, output, traces = [], None, []
+VALUES = ("--output", "--expect", "--threads", "--family", "--rank", "--format")
+"""The options that have a value."""
+
+
+def parsed(arguments):
+    """The options in order, those with values also by name, and what is left: paths."""
+    options, values, paths = [], {}, []
     left = iter(arguments)
     for argument in left:
-        if argument == "--output":
-            output = next(left)
-        elif argument == "--":
-            traces = list(left)
-        else:
+        if argument == "--":
+            paths.extend(left)
+        elif argument in VALUES:
+            values[argument] = next(left)
+            options.extend([argument, values[argument]])
+        elif argument.startswith("--"):
             options.append(argument)
+        else:
+            paths.append(argument)
+    return options, values, paths
+
+
+def part(arguments):
+    options, values, (trace,) = parsed(arguments)
+    output = values["--output"]
+    options = [option for option in options if option not in ("--output", output)]
     if "--wrong" in options:
         fail("unexpected argument '--wrong'", 2)
-    (trace,) = traces
     if "DOUBLE_LOG" in os.environ:
         with open(os.environ["DOUBLE_LOG"], "a") as log:
             log.write(trace + "\n")
@@ -80,15 +94,9 @@ def part(arguments):
 
 
 def merge(arguments):
-    expect, options, paths = None, [], []
-    left = iter(arguments)
-    for argument in left:
-        if argument == "--expect":
-            expect = int(next(left))
-        elif argument == "--":
-            paths = list(left)
-        else:
-            options.append(argument)
+    options, values, paths = parsed(arguments)
+    expect = int(values.get("--expect", 0))
+    options = [option for option in options if option not in ("--expect", str(expect))]
     parts = []
     for path in paths:
         names = sorted(os.listdir(path)) if os.path.isdir(path) else [None]
@@ -97,7 +105,7 @@ def merge(arguments):
     for part in parts:
         with open(part) as file:
             ranks.append(json.load(file)["rank"])
-    missing = sorted(set(range(expect or 0)) - set(ranks))
+    missing = sorted(set(range(expect)) - set(ranks))
     print(json.dumps({"ranks": sorted(ranks), "missing": missing, "options": options}))
     sys.exit(6 if missing else 0)
 

@@ -91,7 +91,9 @@ class Frames(unittest.TestCase):
 
     @unittest.skipUnless(importlib.util.find_spec("polars"), "polars is not installed")
     def test_options(self):
-        frame = nccl_stacks.stacks(RANKS / "rank0.json.gz", frame="polars", function_name="ProfilerStep%", index=0, kernel_name=["ncclDevKernel_AllReduce"])
+        frame = nccl_stacks.stacks(
+            RANKS / "rank0.json.gz", frame="polars", function_name="ProfilerStep%", index=0, kernel_name=["ncclDevKernel_AllReduce"]
+        )
         whole = nccl_stacks.stacks(RANKS / "rank0.json.gz", frame="polars")
         self.assertLess(0, frame["count"].sum())
         self.assertLess(frame["count"].sum(), whole["count"].sum())
