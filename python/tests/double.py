@@ -39,7 +39,7 @@ def is_first(order):
     return True
 
 
-VALUES = ("--output", "--expect", "--threads", "--family", "--rank", "--format")
+VALUES = ("--output", "--expect", "--threads", "--family", "--family-file", "--config", "--rank", "--format")
 """The options that have a value."""
 
 

@@ -2,14 +2,16 @@
 
 import io
 import unittest
+from collections import Counter
 from unittest import mock
 
 from support import Folder
 
 from nccl_stacks._program import Error
 from nccl_stacks.fleet import drive
+from nccl_stacks.fleet.__main__ import _report
 from nccl_stacks.fleet.engines import Lost
-from nccl_stacks.fleet.plan import batches, part_name
+from nccl_stacks.fleet.plan import Plan, batches, part_name
 from nccl_stacks.fleet.screen import Screen
 from nccl_stacks.fleet.work import ABSENT, KILLED, MADE, Job, Receipt, Row, Setup
 
@@ -133,6 +135,12 @@ class Drives(Folder):
     def test_the_versions_of_the_program_are_kept(self):
         done = self.run_with(lambda jobs: [self.made(job, "other" if job.trace == "1" else "tool", "a") for job in jobs])
         self.assertEqual({tool: dict(hosts) for tool, hosts in done.tools.items()}, {"tool": {"a": 7}, "other": {"a": 1}})
+
+    def test_another_version_is_named_with_its_machines(self):
+        outcomes = drive.Outcomes(made=3, tools={"nccl-stacks 1 (a)": Counter(x=1), "nccl-stacks 1 (b)": Counter(y=2, z=1)})
+        text = io.StringIO()
+        _report(Plan(self.jobs, self.jobs, []), outcomes, "nccl-stacks 1 (a)", 1.0, Screen(text))
+        self.assertIn("two versions: nccl-stacks 1 (a) here, nccl-stacks 1 (b) on y, z for 3 parts", text.getvalue())
 
     def test_a_machine_that_cannot_work_ends_the_run(self):
         with self.assertRaisesRegex(Error, "b cannot make parts: no nccl-stacks"):

@@ -58,14 +58,14 @@ class Whole(Folder):
         done = self.fleet("--merge=--stacks --format json", "--parts", "json", "--", "--family", "nccl", "--rank", f"7={other}")
         self.assertEqual(answer(done)["options"], ["--stacks", "--format", "json"])
         options = {path.name.split("-")[0]: json.loads(path.read_text())["options"] for path in self.parts.glob("*.json")}
-        common = ["--threads", "1", "--quiet", "--family", "nccl"]
+        common = ["--quiet", "--threads", "1", "--no-config", "--family", "nccl"]
         self.assertEqual(options, {"rank0": common, "rank1": [*common, "--rank", f"7={other}"]})
 
     def test_the_users_number_of_threads_wins(self):
         self.trace(0)
         self.fleet("--parts", "json", "--", "--threads=4")
         (part,) = self.parts.glob("*.json")
-        self.assertEqual(json.loads(part.read_text())["options"], ["--quiet", "--threads=4"])
+        self.assertEqual(json.loads(part.read_text())["options"], ["--quiet", "--no-config", "--threads=4"])
 
     def test_without_a_merge_nothing_is_on_standard_output(self):
         self.trace(0)
@@ -155,6 +155,15 @@ class Again(Folder):
     def test_another_version_of_the_program(self):
         self.assertEqual(self.again(DOUBLE_VERSION="double 2"), list(range(6)))
 
+    def test_a_file_that_an_option_names(self):
+        file = self.folder / "families.json"
+        for text, runs in [("{}", list(range(6))), (None, []), ('{"mine": []}', list(range(6)))]:
+            if text is not None:
+                file.write_text(text)
+            self.assertEqual(self.again("--family-file", "families.json"), runs)
+        self.assertEqual(self.again("--family-file=families.json"), list(range(6)))
+        self.assertEqual(json.loads(self.part(0).read_text())["options"][-1], f"--family-file={file}")
+
     def test_a_part_that_is_gone_or_cut_off(self):
         self.part(1).unlink()
         self.part(3).write_text("{")
@@ -232,6 +241,12 @@ class Faults(Folder):
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("unexpected argument '--wrong'", done.stderr)
         self.assertEqual(self.runs(), [])
+
+    def test_a_file_that_an_option_names_and_that_is_not_there(self):
+        self.trace(0)
+        done = self.fleet("--", "--config", "none.toml")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("No such file or directory: 'none.toml'", done.stderr.replace(str(self.folder) + "/", ""))
 
     def test_a_rank_of_a_trace_that_is_not_there(self):
         self.trace(0)

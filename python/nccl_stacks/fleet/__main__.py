@@ -21,7 +21,7 @@ from typing import NoReturn
 from .. import _paths, _program
 from .._program import Error
 from .drive import Drive, Outcomes, WrongOptions
-from .engines import ENGINES
+from .engines import ENGINES, Engine
 from .plan import Plan, plan
 from .screen import Screen
 from .work import STATE, Setup
@@ -38,6 +38,9 @@ OLD = 24 * 3600.0
 
 _THREADS = ("--threads", "1")
 """A task has one CPU. What a part has does not depend on the number of threads."""
+
+_FILES = ("--config", "--family-file", "--capture-trace")
+"""The options of `part` that name a file which the part depends on, beside its trace."""
 
 _DESCRIPTION = """Reduces the trace of each rank to a part, on many machines, and merges the parts to one answer.
 What is there already is not made again, so the same command goes on with a run that was interrupted."""
@@ -123,12 +126,17 @@ def _run(asked: argparse.Namespace, rest: list[str], screen: Screen) -> int:
     for path, count in expanded.repeated.items():
         screen.say(f"{path} is listed {count} times and read once")
     options, ranks = _of_single_traces(rest, expanded.traces)
-    neutral = [*_THREADS, "--quiet"] if not _has(options, "--threads") else ["--quiet"]
+    options, inputs = _with_files(options)
+    neutral = ["--quiet"]
+    if not _has(options, "--threads"):
+        neutral += _THREADS
+    if not _has(options, "--config"):
+        neutral.append("--no-config")
     folder = os.path.abspath(asked.out)
     os.makedirs(os.path.join(folder, STATE), exist_ok=True)
     _sweep(os.path.join(folder, STATE))
     named = program if os.environ.get(_program.VARIABLE) else None
-    setup = Setup(folder, uuid.uuid4().hex, tuple(options), tuple(neutral), named)
+    setup = Setup(folder, uuid.uuid4().hex, tuple(options), tuple(neutral), tuple(inputs), named)
     planned = plan(setup, expanded.traces, asked.parts, tool, ranks)
     outcomes = Outcomes()
     began = time.monotonic()
@@ -141,6 +149,25 @@ def _run(asked: argparse.Namespace, rest: list[str], screen: Screen) -> int:
     if len(outcomes.failed) == len(planned.jobs):
         raise Error("no trace has a part, so there is nothing to merge")
     return _merged(asked, program, planned, outcomes, screen)
+
+
+def _with_files(options: list[str]) -> tuple[list[str], list[str]]:
+    """The options with the files that they name as absolute paths, since other machines are in other folders; and the state of these files."""
+    result: list[str] = []
+    inputs = []
+    for option in options:
+        name, is_one, value = option.partition("=")
+        if name in _FILES and is_one:
+            option = f"{name}={os.path.abspath(value)}"
+        elif result and result[-1] in _FILES:
+            option = value = os.path.abspath(option)
+        else:
+            value = ""
+        if value:
+            state = os.stat(value)
+            inputs.append(f"{os.path.abspath(value)}: {state.st_size} bytes of {state.st_mtime_ns}")
+        result.append(option)
+    return result, inputs
 
 
 def _has(options: list[str], name: str) -> bool:
@@ -180,7 +207,7 @@ def _reduced(asked: argparse.Namespace, setup: Setup, tool: str, planned: Plan, 
     screen.say(f"{len(planned.left)} parts to make{already}; engine {asked.engine}")
     with _standard_output_is_ours():
         try:
-            engine = ENGINES[asked.engine](setup, asked.workers, asked.address)
+            engine = _started(asked, setup)
             try:
                 return Drive(setup, tool, engine, asked.retries, screen).run(planned.left, asked.batch)
             finally:
@@ -188,6 +215,16 @@ def _reduced(asked: argparse.Namespace, setup: Setup, tool: str, planned: Plan, 
         finally:
             # What killed workers have left. What one that is not dead yet writes there fails, and nobody waits for it.
             shutil.rmtree(setup.scratch, ignore_errors=True)
+
+
+def _started(asked: argparse.Namespace, setup: Setup) -> Engine:
+    try:
+        return ENGINES[asked.engine](setup, asked.workers, asked.address)
+    except (Error, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        # What engines raise of their own is of many kinds, from versions that do not fit to ports that are taken.
+        raise Error(f"the engine {asked.engine} does not start: {type(error).__name__}: {error}") from error
 
 
 @contextlib.contextmanager

@@ -123,7 +123,7 @@ class Drive:
         self.outcomes.losses += 1
         left = []
         for job in batch.jobs:
-            if is_made(job, self._setup.options, self._tool):
+            if is_made(job, self._setup.made_with, self._tool):
                 self.outcomes.made += 1
             else:
                 left.append(job)

@@ -75,10 +75,10 @@ class Ray:
         _look_for_cluster(address)
         self._ray = ray
         self._errors = ray.exceptions
-        # Where a cluster is, it has its own number of CPUs.
-        own = {} if address or os.environ.get("RAY_ADDRESS") else {"num_cpus": workers}
+        address = address or os.environ.get("RAY_ADDRESS")
+        own = {} if address or not workers else {"address": "local", "num_cpus": workers, "include_dashboard": False}
         # The output of its workers would go to standard output, where the answer goes.
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR", **own)
+        ray.init(**{"address": address, "log_to_driver": False, "logging_level": "ERROR", **own})
         self.slots = max(1, int(ray.cluster_resources().get("CPU", 1)))
         self._setup = ray.put(setup)
         # A task that fails is given back, so that it is divided before it is tried again; see `drive`.

@@ -41,7 +41,7 @@ class Plan:
 def plan(setup: Setup, traces: Sequence[str], ending: str, tool: str, ranks: dict[str, tuple[str, ...]]) -> Plan:
     """Plans a run. A part that does not hold any more is removed: if its trace fails now, it must not be in the answer."""
     jobs = [Job(trace, os.path.join(setup.folder, part_name(trace, ending)), ranks.get(trace, ())) for trace in traces]
-    left = [job for job in jobs if not is_made(job, setup.options, tool)]
+    left = [job for job in jobs if not is_made(job, setup.made_with, tool)]
     for job in left:
         for old in (job.part, Receipt.path(job.part)):
             if os.path.exists(old):

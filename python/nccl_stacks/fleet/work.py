@@ -64,8 +64,15 @@ class Setup:
     """The options for `part`."""
     neutral: tuple[str, ...] = ()
     """Options for `part` that do not change what it writes."""
+    inputs: tuple[str, ...] = ()
+    """The files that the options name, and their state: for the receipts alone."""
     program: str | None = None
     """The program, where $NCCL_STACKS_BIN names it; else each machine has its own."""
+
+    @property
+    def made_with(self) -> tuple[str, ...]:
+        """What parts are made with, beside their traces."""
+        return (*self.options, *self.inputs)
 
     @property
     def scratch(self) -> str:
@@ -120,17 +127,17 @@ class Receipt:
         os.replace(whole, self.path(part))
 
 
-def is_made(job: Job, options: tuple[str, ...], tool: str) -> bool:
+def is_made(job: Job, made_with: tuple[str, ...], tool: str) -> bool:
     """Whether the part is there, of this trace as it is now, and made with these options by this version of the program."""
     try:
         trace, part = os.stat(job.trace), os.stat(job.part)
     except OSError:
         return False
-    return Receipt.read(job.part) == _receipt(job, options, tool, trace, part.st_size)
+    return Receipt.read(job.part) == _receipt(job, made_with, tool, trace, part.st_size)
 
 
-def _receipt(job: Job, options: tuple[str, ...], tool: str, trace: os.stat_result, part_size: int) -> Receipt:
-    return Receipt(tool, (*options, *job.options), job.trace, trace.st_size, trace.st_mtime_ns, part_size)
+def _receipt(job: Job, made_with: tuple[str, ...], tool: str, trace: os.stat_result, part_size: int) -> Receipt:
+    return Receipt(tool, (*made_with, *job.options), job.trace, trace.st_size, trace.st_mtime_ns, part_size)
 
 
 def _process() -> str:
@@ -138,7 +145,7 @@ def _process() -> str:
     return f"{socket.gethostname()}-{os.getpid()}-{time.monotonic_ns()}"
 
 
-def work(setup: Setup, jobs: list[Job], is_stopped: Callable[[], bool] = bool) -> list[Row]:
+def work(setup: Setup, jobs: list[Job], is_stopped: Callable[[], bool] = lambda: False) -> list[Row]:
     """Does the jobs one after another. Stops at what would stop the others too, and where nobody waits for them any more."""
     rows: list[Row] = []
     for job in jobs:
@@ -159,7 +166,7 @@ def _do(setup: Setup, job: Job) -> tuple[str, str, str]:
         tool = _program.version(program)
     except (_program.Error, OSError) as error:
         return UNUSABLE, str(error), ""
-    if is_made(job, setup.options, tool):
+    if is_made(job, setup.made_with, tool):
         return KEPT, "", tool
     try:
         # Before the program reads it: if the trace changes meanwhile, the part is made again by the next run.
@@ -181,7 +188,7 @@ def _make(setup: Setup, job: Job, program: str, tool: str, trace: os.stat_result
         done = _program.run(program, ["part", *setup.neutral, *setup.options, *job.options, "--output", whole, "--", job.trace])
         message = done.stderr.strip()
         if done.returncode == 0:
-            made = _receipt(job, setup.options, tool, trace, os.stat(whole).st_size)
+            made = _receipt(job, setup.made_with, tool, trace, os.stat(whole).st_size)
             os.replace(whole, job.part)
             made.write(job.part, setup.scratch)
             return MADE, message
