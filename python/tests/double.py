@@ -8,6 +8,7 @@ A trace is a line of JSON: `{"rank": 3}`, with any of
 |---|---|
 | `sleep` | takes so many seconds |
 | `broken` | fails with exit code 1 and this message |
+| `partly` | writes the part, and ends with exit code 6 and this message |
 | `signal` | ends itself by this signal; with `once`, a file, only if that is not there yet, and makes it |
 | `kill_parent` | kills the process that started it, a worker, and then itself; with `once` as above |
 | `note` | writes this to standard error |
@@ -91,6 +92,8 @@ def part(arguments):
     with open(temporary, "w") as file:
         json.dump({"rank": order["rank"], "trace": trace, "options": options}, file)
     os.rename(temporary, output)
+    if "partly" in order:
+        fail(order["partly"], 6)
 
 
 def merge(arguments):

@@ -197,6 +197,15 @@ class Faults(Folder):
         self.assertEqual(self.runs(), list(range(20)))
         self.assertRegex(done.stderr, r"no part of .*/rank7\.json: error: .*it ends within a string")
 
+    def test_a_part_that_lacks_some_of_its_input_is_merged_and_tried_again_by_the_next_run(self):
+        self.trace(0)
+        self.trace(1, partly="rank7.json of the archive cannot be read")
+        for runs in ([0, 1], [1]):
+            done = self.fleet()
+            self.assertEqual((done.returncode, answer(done)["ranks"]), (6, [0, 1]))
+            self.assertRegex(done.stderr, r"rank1\.json: error: rank7\.json of the archive cannot be read")
+            self.assertEqual(self.runs(), runs)
+
     def test_a_trace_that_is_not_there_is_named(self):
         path = self.trace(0)
         done = self.fleet(paths=[path, self.traces / "rank1.json"])

@@ -145,7 +145,7 @@ def _run(asked: argparse.Namespace, rest: list[str], screen: Screen) -> int:
     screen.clear()
     _report(planned, outcomes, tool, time.monotonic() - began, screen)
     if asked.no_merge:
-        return INCOMPLETE if outcomes.failed else 0
+        return INCOMPLETE if outcomes.failed or outcomes.partly else 0
     if len(outcomes.failed) == len(planned.jobs):
         raise Error("no trace has a part, so there is nothing to merge")
     return _merged(asked, program, planned, outcomes, screen)
@@ -264,7 +264,7 @@ def _merged(asked: argparse.Namespace, program: str, planned: Plan, outcomes: Ou
     code = subprocess.run([program, "merge", *expect, *asked.merge, "--", *parts], stdin=subprocess.DEVNULL).returncode
     if code < 0:
         raise Error(f"the merge {_program.ending(code)}")
-    return INCOMPLETE if code == 0 and outcomes.failed else code
+    return INCOMPLETE if code == 0 and (outcomes.failed or outcomes.partly) else code
 
 
 if __name__ == "__main__":

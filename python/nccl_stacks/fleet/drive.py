@@ -18,7 +18,7 @@ from .._program import Error
 from .engines import Engine, Lost, Outcome
 from .plan import batches
 from .screen import Screen
-from .work import ABSENT, BROKEN, FULL, KEPT, KILLED, MADE, UNUSABLE, WRONG, Job, Row, Setup, is_made
+from .work import ABSENT, BROKEN, FULL, KEPT, KILLED, MADE, PARTLY, UNUSABLE, WRONG, Job, Row, Setup, is_made
 
 UNDIVIDED = 1
 """How often a batch is tried again as a whole. One loss is mostly the machine's fault; a second is suspicious."""
@@ -47,7 +47,8 @@ class Outcomes:
     """What became of the traces."""
 
     made: int = 0
-    seconds: float = 0.0
+    partly: int = 0
+    """How many of the parts lack some of their input."""
     failed: dict[str, str] = field(default_factory=dict)
     """Traces without a part, and why."""
     losses: int = 0
@@ -102,9 +103,9 @@ class Drive:
     def _row(self, job: Job, row: Row, failures: int) -> None:
         if row.tool:
             self.outcomes.tools.setdefault(row.tool, Counter())[row.host] += 1
-        if row.status in (MADE, KEPT):
+        if row.status in (MADE, KEPT, PARTLY):
             self.outcomes.made += 1
-            self.outcomes.seconds += row.seconds
+            self.outcomes.partly += row.status == PARTLY
             if row.message:
                 self._say(f"{job.trace}: {row.message}")
         elif row.status == KILLED or (row.status == ABSENT and os.path.exists(job.trace)):

@@ -23,6 +23,8 @@ MADE = "made"
 """The part is written."""
 KEPT = "kept"
 """The part was there: another worker wrote it after this batch was given out."""
+PARTLY = "partly"
+"""The part is written, of an archive or the like of which the program could read some traces and not others."""
 BROKEN = "broken"
 """The program cannot read this trace. It could not the next time either."""
 KILLED = "killed"
@@ -41,6 +43,8 @@ _FULL = ("No space left on device", "Disk quota exceeded", "os error 28", "os er
 
 _WRONG = 2
 """The program's exit code for wrong usage."""
+_INCOMPLETE = 6
+"""The program's exit code if it could read only some of its input."""
 
 
 @dataclass(frozen=True)
@@ -192,6 +196,10 @@ def _make(setup: Setup, job: Job, program: str, tool: str, trace: os.stat_result
             os.replace(whole, job.part)
             made.write(job.part, setup.scratch)
             return MADE, message
+        if done.returncode == _INCOMPLETE and os.path.exists(whole):
+            # Without a receipt, so that the next run tries again, and says it again.
+            os.replace(whole, job.part)
+            return PARTLY, message
     finally:
         if os.path.exists(whole):
             os.unlink(whole)
