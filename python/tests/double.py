@@ -54,7 +54,7 @@ def parsed(arguments):
         elif argument in VALUES:
             values[argument] = next(left)
             options.extend([argument, values[argument]])
-        elif argument.startswith("--"):
+        elif argument.startswith("-"):
             options.append(argument)
         else:
             paths.append(argument)

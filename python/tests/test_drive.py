@@ -1,11 +1,12 @@
 """Retries and what becomes of each trace, with an engine that does what a test says. So each case is that case, and not a race."""
 
 import io
+import os
 import unittest
 from collections import Counter
 from unittest import mock
 
-from support import Folder
+from support import DOUBLE, Folder
 
 from nccl_stacks._program import Error
 from nccl_stacks.fleet import drive
@@ -13,7 +14,7 @@ from nccl_stacks.fleet.__main__ import _report
 from nccl_stacks.fleet.engines import Lost
 from nccl_stacks.fleet.plan import Plan, batches, part_name
 from nccl_stacks.fleet.screen import Screen
-from nccl_stacks.fleet.work import ABSENT, KILLED, MADE, Job, Receipt, Row, Setup
+from nccl_stacks.fleet.work import ABSENT, KEPT, KILLED, MADE, UNUSABLE, Job, Receipt, Row, Setup, work
 
 
 class Scripted:
@@ -145,6 +146,21 @@ class Drives(Folder):
     def test_a_machine_that_cannot_work_ends_the_run(self):
         with self.assertRaisesRegex(Error, "b cannot make parts: no nccl-stacks"):
             self.run_with(lambda jobs: [Row(jobs[0].trace, "unusable", "no nccl-stacks", "b")])
+
+
+class Workers(Folder):
+    def test_a_worker_that_does_not_share_the_folder_says_so(self):
+        (self.trace(0), self.parts.mkdir())
+        setup = Setup(str(self.parts), "run", (), program=str(DOUBLE))
+        (row,) = work(setup, [Job(str(self.traces / "rank0.json"), str(self.parts / "0.json"))] * 2)
+        self.assertEqual(row.status, UNUSABLE)
+        self.assertIn("all machines share", row.message)
+
+    def test_what_another_worker_has_made_is_kept(self):
+        setup = Setup(str(self.parts), "run", (), program=str(DOUBLE))
+        os.makedirs(setup.scratch)
+        job = Job(str(self.trace(0)), str(self.parts / "0.json"))
+        self.assertEqual([row.status for row in work(setup, [job, job])], [MADE, KEPT])
 
 
 class Batches(Folder):

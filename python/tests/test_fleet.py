@@ -67,6 +67,13 @@ class Whole(Folder):
         (part,) = self.parts.glob("*.json")
         self.assertEqual(json.loads(part.read_text())["options"], ["--quiet", "--no-config", "--threads=4"])
 
+    def test_options_that_the_fleet_gives_itself_can_be_given(self):
+        self.trace(0)
+        done = self.fleet("--parts", "json", "--", "-v", "--no-config", "--threads", "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (part,) = self.parts.glob("*.json")
+        self.assertEqual(json.loads(part.read_text())["options"], ["-v", "--no-config", "--threads", "2"])
+
     def test_without_a_merge_nothing_is_on_standard_output(self):
         self.trace(0)
         done = self.fleet("--no-merge")
@@ -175,8 +182,10 @@ class Again(Folder):
         receipts[5].write_text('{"tool": ')
         self.assertEqual(self.again(), [0, 5])
 
-    def test_another_number_of_threads_is_no_change(self):
-        self.assertEqual(self.again("--threads", "1", "--family", "nccl"), list(range(6)))
+    def test_another_run_of_the_same_folder_by_another_path(self):
+        (self.folder / "link").symlink_to(self.parts)
+        done = self.fleet("--out", "link", "--", "--family", "nccl")
+        self.assertEqual((done.returncode, self.runs()), (0, []), done.stderr)
 
     def test_a_part_of_a_trace_that_fails_now_is_in_no_answer(self):
         self.trace(5, broken="it is cut off")

@@ -36,8 +36,13 @@ INCOMPLETE = 6
 OLD = 24 * 3600.0
 """After so many seconds no run is at work any more that has not written anything."""
 
-_THREADS = ("--threads", "1")
-"""A task has one CPU. What a part has does not depend on the number of threads."""
+_DEFAULTS = {
+    ("--quiet", "-q", "--verbose", "-v"): ("--quiet",),
+    ("--threads",): ("--threads", "1"),
+    ("--config", "--no-config"): ("--no-config",),
+}
+"""Options for `part` that are given unless the user gives one of these. A task has one CPU, and what a part has does not depend on the
+number of threads. What a config file says on one machine would not hold on others."""
 
 _FILES = ("--config", "--family-file", "--capture-trace")
 """The options of `part` that name a file which the part depends on, beside its trace."""
@@ -127,11 +132,7 @@ def _run(asked: argparse.Namespace, rest: list[str], screen: Screen) -> int:
         screen.say(f"{path} is listed {count} times and read once")
     options, ranks = _of_single_traces(rest, expanded.traces)
     options, inputs = _with_files(options)
-    neutral = ["--quiet"]
-    if not _has(options, "--threads"):
-        neutral += _THREADS
-    if not _has(options, "--config"):
-        neutral.append("--no-config")
+    neutral = [word for of, words in _DEFAULTS.items() if not _has(options, of) for word in words]
     folder = os.path.abspath(asked.out)
     os.makedirs(os.path.join(folder, STATE), exist_ok=True)
     _sweep(os.path.join(folder, STATE))
@@ -170,16 +171,17 @@ def _with_files(options: list[str]) -> tuple[list[str], list[str]]:
     return result, inputs
 
 
-def _has(options: list[str], name: str) -> bool:
-    return any(option.split("=")[0] == name for option in options)
+def _has(options: list[str], names: tuple[str, ...]) -> bool:
+    return any(option.split("=")[0] in names for option in options)
 
 
 def _sweep(state: str) -> None:
     """Removes what runs have left that could not clean up. Another run may be at work in this folder, so what is young stays."""
-    with os.scandir(state) as entries:
-        old = [entry.path for entry in entries if entry.name.startswith("run-") and time.time() - entry.stat().st_mtime > OLD]
-    for folder in old:
-        shutil.rmtree(folder, ignore_errors=True)
+    for name in os.listdir(state):
+        folder = os.path.join(state, name)
+        with contextlib.suppress(OSError):
+            if name.startswith("run-") and time.time() - os.stat(folder).st_mtime > OLD:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _of_single_traces(rest: list[str], traces: list[str]) -> tuple[list[str], dict[str, tuple[str, ...]]]:
@@ -205,6 +207,7 @@ def _reduced(asked: argparse.Namespace, setup: Setup, tool: str, planned: Plan, 
     there = len(planned.jobs) - len(planned.left)
     already = f", {there} there already" if there else ""
     screen.say(f"{len(planned.left)} parts to make{already}; engine {asked.engine}")
+    os.mkdir(setup.scratch)
     with _standard_output_is_ours():
         try:
             engine = _started(asked, setup)

@@ -93,7 +93,6 @@ class Row:
     message: str = ""
     host: str = ""
     tool: str = ""
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -155,9 +154,8 @@ def work(setup: Setup, jobs: list[Job], is_stopped: Callable[[], bool] = lambda:
     for job in jobs:
         if is_stopped():
             break
-        began = time.monotonic()
         status, message, tool = _do(setup, job)
-        rows.append(Row(job.trace, status, message, socket.gethostname(), tool, time.monotonic() - began))
+        rows.append(Row(job.trace, status, message, socket.gethostname(), tool))
         if status in (FULL, WRONG, UNUSABLE):
             break
     return rows
@@ -177,8 +175,10 @@ def _do(setup: Setup, job: Job) -> tuple[str, str, str]:
         trace = os.stat(job.trace)
     except OSError as error:
         return ABSENT, f"{job.trace}: {error.strerror}", tool
+    if not os.path.isdir(setup.scratch):
+        # The command that began the run made it, and removed it if it is over.
+        return UNUSABLE, f"it does not see {setup.scratch}; the folder of parts has to be one that all machines share", tool
     try:
-        os.makedirs(setup.scratch, exist_ok=True)
         return (*_make(setup, job, program, tool, trace), tool)
     except OSError as error:
         status = FULL if any(text in str(error) for text in _FULL) else UNUSABLE
