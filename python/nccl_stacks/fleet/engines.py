@@ -140,7 +140,7 @@ class Dask:
             try:
                 rows: list[Row] = future.result()
                 return rows
-            except (OSError, self._distributed.client.FutureCancelledError) as gone:
+            except (OSError, concurrent.futures.CancelledError) as gone:
                 # The worker that had the row is gone since.
                 return Lost(_first_line(gone))
         error = future.exception() if future.status == "error" else None
