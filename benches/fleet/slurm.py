@@ -3,8 +3,8 @@
 
 usage: slurm.py TRACES
 
-Needs slurmctld and slurmd, and root. One trace is broken and one task is cancelled while it runs, so the merge that comes after the array has
-to name what is missing; then the array is started again, and the merge has all but the broken trace.
+Needs slurmctld and slurmd, and root. One trace is broken and one task is cancelled, so the merge that comes after the array has to name what is
+missing; then the array is started again, and the merge has all but the broken trace.
 """
 
 import os
