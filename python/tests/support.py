@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,7 @@ PACKAGE = Path(__file__).resolve().parent.parent
 ROOT = PACKAGE.parent
 DOUBLE = Path(__file__).resolve().parent / "double.py"
 # The program itself, for the tests that need it; they are skipped without.
-PROGRAM = os.environ.get("NCCL_STACKS_BIN")
+PROGRAM = os.environ.get("NCCL_STACKS_BIN") and os.path.abspath(shutil.which(os.environ["NCCL_STACKS_BIN"]))
 
 sys.path.insert(0, str(PACKAGE))
 
