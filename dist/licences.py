@@ -36,8 +36,10 @@ def linked(source, target, features):
         if key in found:
             continue
         found.add(key)
-        is_linked = lambda dependency: any(kind["kind"] is None for kind in dependency["dep_kinds"])
-        open_ids += [dependency["pkg"] for dependency in nodes[key] if is_linked(dependency)]
+        for dependency in nodes[key]:
+            # Null is what cargo calls a normal dependency.
+            if any(kind["kind"] is None for kind in dependency["dep_kinds"]):
+                open_ids.append(dependency["pkg"])
     others = [packages[key] for key in found if packages[key]["source"] is not None]
     return sorted(others, key=lambda package: (package["name"], package["version"]))
 
@@ -55,6 +57,10 @@ def texts_of(package, source):
     return [re.sub(r"(?m)^Copyright.*$", "Copyright (c) " + ", ".join(package["authors"]), text, count=1)]
 
 
+def plain(page):
+    return html.unescape(re.sub(r"<[^>]*>", "", page))
+
+
 def standard_library():
     """What Rust's own notices say of the standard library and the crates in it, as pairs of a name and a text."""
     root = subprocess.run(["rustc", "--print", "sysroot"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
@@ -62,7 +68,6 @@ def standard_library():
     if not page.is_file():
         sys.exit(f"{page}, the notices of Rust's standard library, is missing")
     own, _, others = page.read_text("utf-8").partition('<h2 id="out-of-tree-dependencies">')
-    plain = lambda text: html.unescape(re.sub(r"<[^>]*>", "", text))
     own = re.sub(r"\n\s*\n[\s\n]*", "\n\n", plain(own[own.index("<h1") :]))
     found = [("Rust's standard library", own)]
     for crate in others.split("<h3>")[1:]:
