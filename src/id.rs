@@ -4,13 +4,13 @@
 //! Rows are 32 bits wide because memory limits a trace to fewer than 2^32 events; a load refuses what is
 //! larger.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Defines an id over `u32`.
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
         #[serde(transparent)]
         pub struct $name(pub u32);
 

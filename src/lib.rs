@@ -73,6 +73,7 @@
 //! - [`sql`]: columns and rows as SQLite tables, and the project's queries. A column is a line in a table's declaration.
 //! - [`analysis`]: one question per file, with its result struct. A grouping is a key of [`analysis::part`].
 //! - [`ranks`]: the ranks of a job side by side. Each trace becomes a [part](ranks::part); one file per question about all parts.
+//! - [`parts`]: what traces are reduced to, in files, to be put together elsewhere.
 //! - [`report`]: one form of output per file, and a variant of [`report::Form`]. [`export`]: a whole trace in other forms.
 //! - [`nccl`]: every fact about names. A kernel family is an entry of [`nccl::families::FAMILIES`].
 //! - [`damage`], [`error`], [`time`]: what their names say.
@@ -97,6 +98,7 @@ pub mod load;
 pub mod metadata;
 pub mod nccl;
 pub mod operation;
+pub mod parts;
 pub mod ranks;
 pub mod records;
 pub mod report;

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use foldhash::fast::FixedState;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::attribution::KernelLaunch;
 use crate::attribution::launches::Launched;
@@ -19,7 +19,7 @@ use crate::store::strings::StringId;
 use crate::time::Ns;
 
 /// The collectives of a stack. Each map has the number of kernels per value; the rest, up to the stack's count, is unknown.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CollectiveInfo {
     /// Collectives as nccl-tests names them, or as recorded if nccl-tests has none like it.
@@ -72,7 +72,7 @@ impl CollectiveInfo {
 }
 
 /// Sizes of collectives, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Bytes {
     /// The smallest.
@@ -84,7 +84,7 @@ pub struct Bytes {
 }
 
 /// A process group.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Group {
     /// PyTorch's name for it, mostly a number.
@@ -100,7 +100,7 @@ pub struct Group {
 }
 
 /// Bandwidths in GB/s, of 10⁹ bytes: the bytes of all kernels by the time of all kernels.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Bandwidth {
     /// Size by time.
@@ -244,7 +244,7 @@ impl Alike {
 }
 
 /// Bytes that were moved, and the time this took.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 struct Moved {
     bytes: f64,
     bus_bytes: f64,
@@ -282,5 +282,23 @@ impl Moved {
             best_bus: self.best,
             kernels: self.kernels,
         })
+    }
+}
+
+/// With what an answer does not show and the next trace is added to.
+pub(super) mod stored {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::{CollectiveInfo, Moved};
+
+    pub(in super::super) fn serialize<S: Serializer>(info: &CollectiveInfo, serializer: S) -> Result<S::Ok, S::Error> {
+        (info, info.moved).serialize(serializer)
+    }
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<CollectiveInfo, D::Error> {
+        let (info, moved): (CollectiveInfo, Moved) = Deserialize::deserialize(deserializer)?;
+        Ok(CollectiveInfo { moved, ..info })
     }
 }

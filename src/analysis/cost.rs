@@ -1,7 +1,8 @@
 //! What kernels cost: how long they ran, how much of that no computation hid, how long they waited to start.
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::time_sums::TimeSums;
 use crate::attribution::KernelLaunch;
 use crate::time::Ns;
 
@@ -20,7 +21,7 @@ pub enum Order {
 }
 
 /// The distribution of durations. Mean, median and deviation are in ns.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Distribution {
     /// The sum.
@@ -67,10 +68,25 @@ impl Distribution {
         };
         Some(Distribution { total, mean, median, p95, min, max, std_dev })
     }
+
+    /// That of durations which are added up; `None` if there are none. Median and 95th percentile are right within 0.8 %, the rest exactly.
+    pub fn of_sums(sums: &TimeSums) -> Option<Self> {
+        let TimeSums { count, total, min, max, .. } = *sums;
+        let mean = total.as_f64() / count as f64;
+        (count > 0).then(|| Distribution {
+            total,
+            mean,
+            median: sums.median(),
+            p95: sums.p95(),
+            min,
+            max,
+            std_dev: sums.std_dev(),
+        })
+    }
 }
 
 /// The totals of some kernels.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Totals {
     /// How many.
@@ -146,17 +162,117 @@ impl KernelCost {
     }
 }
 
+/// The kernels of a stack in a trace, or in several.
+#[derive(Debug)]
+pub(super) enum Kernels {
+    /// Each of them, so that medians and percentiles are exact.
+    Each(Vec<KernelCost>),
+    /// Added up, as files of parts have them.
+    Summed(KernelSums),
+}
+
+/// Kernels, added up.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct KernelSums {
+    gpu_time: TimeSums,
+    #[serde(rename = "exposed_ns")]
+    exposed: Ns,
+    queue_delay: TimeSums,
+}
+
+impl Default for Kernels {
+    fn default() -> Self {
+        Kernels::Each(Vec::new())
+    }
+}
+
+impl Kernels {
+    /// How many.
+    pub(super) fn count(&self) -> u64 {
+        match self {
+            Kernels::Each(kernels) => kernels.len() as u64,
+            Kernels::Summed(sums) => sums.gpu_time.count,
+        }
+    }
+
+    /// Their totals.
+    pub(super) fn totals(&self) -> Totals {
+        match self {
+            Kernels::Each(kernels) => Totals {
+                count: kernels.len() as u64,
+                gpu_time: kernels.iter().map(|kernel| kernel.gpu_time).sum(),
+                exposed: kernels.iter().map(|kernel| kernel.exposed).sum(),
+            },
+            Kernels::Summed(KernelSums { gpu_time, exposed, .. }) => {
+                Totals { count: gpu_time.count, gpu_time: gpu_time.total, exposed: *exposed }
+            }
+        }
+    }
+
+    /// Adds those of another trace.
+    pub(super) fn add(&mut self, other: Kernels) {
+        match (&mut *self, other) {
+            (Kernels::Each(own), Kernels::Each(others)) => own.extend(others),
+            (Kernels::Summed(own), other) => own.add(&other.sums()),
+            (Kernels::Each(_), other @ Kernels::Summed(_)) => {
+                let mut sums = self.sums();
+                sums.add(&other.sums());
+                *self = Kernels::Summed(sums);
+            }
+        }
+    }
+
+    fn sums(&self) -> KernelSums {
+        match self {
+            Kernels::Each(kernels) => KernelSums {
+                gpu_time: TimeSums::of(kernels.iter().map(|kernel| kernel.gpu_time)),
+                exposed: kernels.iter().map(|kernel| kernel.exposed).sum(),
+                queue_delay: TimeSums::of(kernels.iter().filter_map(|kernel| kernel.queue_delay)),
+            },
+            Kernels::Summed(sums) => sums.clone(),
+        }
+    }
+}
+
+impl KernelSums {
+    fn add(&mut self, other: &KernelSums) {
+        self.gpu_time.merge(&other.gpu_time);
+        self.exposed += other.exposed;
+        self.queue_delay.merge(&other.queue_delay);
+    }
+}
+
+/// Kernels are written as their sums.
+impl Serialize for Kernels {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.sums().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Kernels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        KernelSums::deserialize(deserializer).map(Kernels::Summed)
+    }
+}
+
 impl Cost {
     /// Of some kernels. `wall` is the window's length times the number of GPUs.
-    pub(super) fn of(kernels: &[KernelCost], wall: Ns) -> Self {
-        let gpu_time = Distribution::of(kernels.iter().map(|kernel| kernel.gpu_time).collect()).unwrap_or_default();
-        let exposed = kernels.iter().map(|kernel| kernel.exposed).sum();
+    pub(super) fn of(kernels: &Kernels, wall: Ns) -> Self {
+        let exposed = kernels.totals().exposed;
+        let (gpu_time, queue_delay) = match kernels {
+            Kernels::Each(kernels) => (
+                Distribution::of(kernels.iter().map(|kernel| kernel.gpu_time).collect()),
+                Distribution::of(kernels.iter().filter_map(|kernel| kernel.queue_delay).collect()),
+            ),
+            Kernels::Summed(sums) => (Distribution::of_sums(&sums.gpu_time), Distribution::of_sums(&sums.queue_delay)),
+        };
+        let gpu_time = gpu_time.unwrap_or_default();
         Cost {
             gpu_time,
             share: gpu_time.total.share_of(wall),
             exposed,
             overlapped: gpu_time.total - exposed,
-            queue_delay: Distribution::of(kernels.iter().filter_map(|kernel| kernel.queue_delay).collect()),
+            queue_delay,
         }
     }
 }
@@ -182,5 +298,23 @@ mod tests {
         assert_eq!((three.median, three.p95, three.std_dev), (3.0, Ns(5), 2.0));
         assert_eq!(of(&[7]).unwrap().std_dev, 0.0);
         assert_eq!(of(&[]), None);
+    }
+
+    /// Against the distribution of the times themselves.
+    #[test]
+    fn sums_have_the_distribution_of_the_times() {
+        let times: Vec<Ns> = (0..1000).map(|at: i64| Ns(1_000_000_000_000 + at * at * 977 % 4_999_999)).collect();
+        let (exact, summed) =
+            (Distribution::of(times.clone()).unwrap(), Distribution::of_sums(&TimeSums::of(times)).unwrap());
+        assert_eq!(
+            (exact.total, exact.mean, exact.min, exact.max),
+            (summed.total, summed.mean, summed.min, summed.max)
+        );
+        assert!((exact.std_dev / summed.std_dev - 1.0).abs() < 1e-9, "{} {}", exact.std_dev, summed.std_dev);
+        assert!((exact.median / summed.median - 1.0).abs() < 0.008);
+        assert!((exact.p95.as_f64() / summed.p95.as_f64() - 1.0).abs() < 0.008);
+        let small = Distribution::of_sums(&TimeSums::of([5, 1, 3].map(Ns))).unwrap();
+        assert_eq!((small.median, small.p95, small.std_dev), (3.0, Ns(5), 2.0));
+        assert_eq!(Distribution::of_sums(&TimeSums::default()), None);
     }
 }

@@ -1,13 +1,15 @@
 //! What an answer cannot know because of damage. Every answer for programs includes it, so that a number is not trusted more than its
 //! file.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 
 use crate::damage::{Cost, Damage, Description, Tally};
 use crate::store::Store;
 
 /// What is wrong with a trace, or with all those of an archive.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Losses {
     /// How many bytes of (decompressed) text there are.
@@ -21,17 +23,17 @@ pub struct Losses {
 }
 
 /// One kind of damage.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Loss {
     /// The trace of an archive; `None` for the archive itself and for a file that is a trace.
     pub trace: Option<String>,
     /// Its name in the table `stats`.
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     /// Its description.
-    pub what: &'static str,
+    pub what: Cow<'static, str>,
     /// Its cost: `lost`, `moved`, or the word that JSON has for what was recovered.
-    pub cost: &'static str,
+    pub cost: Cow<'static, str>,
     /// How often it occurred.
     pub count: u64,
     /// The byte offsets of the first three, where known: in the text, or in the file for damage of its compression.
@@ -85,9 +87,9 @@ fn kinds<'a>(
         };
         Some(Loss {
             trace: trace.clone(),
-            kind: description.name,
-            what: description.phrase,
-            cost,
+            kind: description.name.into(),
+            what: description.phrase.into(),
+            cost: cost.into(),
             count: tally.count,
             offsets: tally.offsets().collect(),
             bytes: tally.bytes,

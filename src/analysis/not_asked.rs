@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::attribution::launches::Launched;
 use crate::attribution::selection::family_of;
@@ -14,7 +14,7 @@ use crate::time::{Ns, Window};
 const OTHER: &str = "other";
 
 /// The collectives of one family.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct FamilyTime {
     /// The family.
@@ -27,7 +27,7 @@ pub struct FamilyTime {
 }
 
 /// The collectives that start in a window, chosen or not.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NotAsked {
     /// How long all collectives ran, in ns.

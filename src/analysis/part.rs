@@ -1,17 +1,22 @@
 //! One trace, reduced to what its stacks cost, so that the trace itself can be dropped before the next is read; and several of them as
 //! one answer.
 //!
-//! A part has a few numbers for each chosen kernel, because medians and percentiles of several traces need them all.
+//! A part has a few numbers for each chosen kernel, because medians and percentiles of several traces need them all. Written to a file it has
+//! their sums and histograms instead ([`super::time_sums`]).
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use foldhash::fast::FixedState;
+use serde::{Deserialize, Serialize};
 
-use super::collective_info::{CollectiveInfo, CollectiveSums};
-use super::cost::{Cost, KernelCost, Order, Totals};
+use super::collective_info::{self, CollectiveInfo, CollectiveSums};
+use super::cost::{Cost, KernelCost, Kernels, Order, Totals};
 use super::groups::{Group, GroupBy, GroupKey, Grouping, Groups, Keys, Naming};
 use super::losses::Losses;
 use super::not_asked::NotAsked;
+use super::over_ranks::{OfRank, OverRanks};
 use super::recorded_info::{Beside, JoinReport, RecordedInfo};
 use super::stack_key::StackKey;
 use super::stacks::{Coverage, Stack, StackOptions, StackReport, TraceOfReport, distinct};
@@ -21,20 +26,22 @@ use crate::attribution::launches::{self, Evidence, Launched, Launches, WindowOn}
 use crate::attribution::ranks::Ranks;
 use crate::attribution::selection::{Wanted, choose};
 use crate::attribution::{Attribution, AttributionOptions, Attributor, KernelLaunch};
-use crate::id::{ProcessId, RankId};
+use crate::id::{ProcessId, RankId, TraceId};
 use crate::nccl::collectives::Collective;
 use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::{Ns, Window};
 
 /// A trace, reduced to the stacks of its chosen kernels in a window.
-#[derive(Debug)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Part {
     /// The trace.
     trace: TraceOfReport,
     /// By rank, if the ranks are to be distinguished, and key.
+    #[serde(with = "entries")]
     stacks: BTreeMap<(Option<String>, StackKey), StackPart>,
-    /// By other keys, if these are asked for; there are no stacks then.
+    /// By other keys, if these are asked for; there are no stacks then. Files of parts have none.
+    #[serde(skip)]
     groups: Option<BTreeMap<GroupKey, StackPart>>,
     coverage: Coverage,
     /// How many chosen kernels the whole trace has.
@@ -46,16 +53,23 @@ pub struct Part {
     not_asked: NotAsked,
     summary: Summary,
     damage: Losses,
+    /// Files of parts have none.
+    #[serde(skip)]
     records: Option<JoinReport>,
 }
 
 /// What a trace has of a stack.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct StackPart {
-    kernels: Vec<KernelCost>,
+    kernels: Kernels,
     by: BTreeMap<Evidence, u64>,
     names: BTreeMap<String, Totals>,
+    #[serde(with = "collective_info::stored")]
     collective: CollectiveInfo,
+    /// What each rank has of it, once several are put together.
+    #[serde(skip)]
+    ranks: Vec<OfRank>,
+    #[serde(skip)]
     recorded: Option<RecordedInfo>,
 }
 
@@ -68,16 +82,26 @@ impl Part {
         window: Window,
         options: &StackOptions,
     ) -> Self {
-        let StackOptions { exact_names, window_on, per_rank, .. } = *options;
-        let forward = options.forward || options.grouping.needs_forward();
         let store = attributor.store();
-        let inside = |launched: &&Launched| window.contains(launched.at(store, window_on));
-        let attribution =
-            attributor.attribute(launches.kernels.iter().filter(inside), AttributionOptions { exact_names, forward });
+        let attribution = attributed(attributor, launches, window, options);
+        Self::of_attributed(name, store, &attribution, launches, window, options)
+    }
+
+    /// The same of kernels that are [attributed] already.
+    pub fn of_attributed(
+        name: &str,
+        store: &Store,
+        attribution: &Attribution,
+        launches: &Launches,
+        window: Window,
+        options: &StackOptions,
+    ) -> Self {
+        let StackOptions { exact_names, window_on, per_rank, .. } = *options;
         let (elsewhere, beyond) = at_the_edges(store, launches, window, window_on);
         let ranks = Ranks::of(store, &attribution.kernels);
         let summary = summarise(store, &attribution.activity, window);
-        let rank = attribution.kernels.iter().find_map(|kernel| ranks.of_kernel(kernel));
+        let of_trace = || ranks.of_header(TraceId(0)).or_else(|| ranks.of_file(TraceId(0)));
+        let rank = attribution.kernels.iter().find_map(|kernel| ranks.of_kernel(kernel)).or_else(of_trace);
         let launchers: BTreeSet<ProcessId> =
             attribution.kernels.iter().filter_map(|kernel| store.process_of(kernel.launched.call?)).collect();
         // Ranks that were merged into one file, and whose numbers nothing says, are at least processes of their own.
@@ -86,7 +110,7 @@ impl Part {
             (None, Some(call)) if launchers.len() > 1 => store.process_of(call).map_or(Rank::Trace, Rank::Process),
             (None, _) => Rank::Trace,
         };
-        let beside = options.records.as_deref().map(|of| Beside::of(store, &attribution, of));
+        let beside = options.records.as_deref().map(|of| Beside::of(store, attribution, of));
         let mut collectives = CollectiveSums::new(store, &launches.kernels, &attribution.kernels);
         let mut part = |collective: Option<Collective>, kernels: &[&KernelLaunch]| {
             let mut part = StackPart::of(store, &mut collectives, collective, kernels);
@@ -97,11 +121,11 @@ impl Part {
         if options.grouping.is_asked() {
             let rank = |kernel: &KernelLaunch| rank_of(kernel).label(store, name);
             let naming = Naming { exact_names, user_code: &options.user_code, rank: &rank };
-            let keys = Keys::new(store, &attribution, &options.grouping, naming);
+            let keys = Keys::new(store, attribution, &options.grouping, naming);
             groups =
                 Some(keys.groups(rows.iter()).into_iter().map(|(key, kernels)| (key, part(None, &kernels))).collect());
         } else {
-            let found = by_stack(store, &attribution, exact_names, |kernel| per_rank.then(|| rank_of(kernel)));
+            let found = by_stack(store, attribution, exact_names, |kernel| per_rank.then(|| rank_of(kernel)));
             for ((rank, key), kernels) in found {
                 let of_key = part(key.collective(), &kernels);
                 stacks.insert((rank.map(|rank: Rank| rank.label(store, name)), key), of_key);
@@ -112,7 +136,7 @@ impl Part {
             trace: TraceOfReport { name: name.to_owned(), rank, window: summary.window },
             stacks,
             groups,
-            coverage: Coverage::of(store, &attribution),
+            coverage: Coverage::of(store, attribution),
             kernels_in_trace: launches.kernels.len() as u64,
             elsewhere,
             beyond,
@@ -131,6 +155,52 @@ impl Part {
     /// How many of the chosen kernels in the window are unattributed.
     pub fn unattributed(&self) -> u64 {
         self.coverage.unattributed()
+    }
+
+    /// How far the chosen kernels in the window are attributed.
+    pub fn coverage(&self) -> &Coverage {
+        &self.coverage
+    }
+
+    /// The trace.
+    pub fn trace(&self) -> &TraceOfReport {
+        &self.trace
+    }
+}
+
+/// The chosen kernels of a window, attributed.
+pub fn attributed(
+    attributor: Attributor<'_>,
+    launches: &Launches,
+    window: Window,
+    options: &StackOptions,
+) -> Attribution {
+    let store = attributor.store();
+    let inside = |launched: &&Launched| window.contains(launched.at(store, options.window_on));
+    let of = AttributionOptions {
+        exact_names: options.exact_names,
+        forward: options.forward || options.grouping.needs_forward(),
+    };
+    attributor.attribute(launches.kernels.iter().filter(inside), of)
+}
+
+/// Stacks as a list: a map's keys are texts in JSON.
+mod entries {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::{StackKey, StackPart};
+
+    type Stacks = BTreeMap<(Option<String>, StackKey), StackPart>;
+
+    pub(super) fn serialize<S: Serializer>(stacks: &Stacks, serializer: S) -> Result<S::Ok, S::Error> {
+        stacks.iter().collect::<Vec<_>>().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Stacks, D::Error> {
+        Vec::deserialize(deserializer)
+            .map(|entries: Vec<((Option<String>, StackKey), StackPart)>| entries.into_iter().collect())
     }
 }
 
@@ -211,13 +281,14 @@ impl StackPart {
         }
         let named = |(id, kernels)| (store.strings.get(id).unwrap_or_default().to_owned(), kernels);
         part.names = names.into_iter().map(named).collect();
-        part.kernels = kernels.iter().map(|kernel| KernelCost::of(kernel)).collect();
+        part.kernels = Kernels::Each(kernels.iter().map(|kernel| KernelCost::of(kernel)).collect());
         part.collective = collectives.of(collective, kernels);
         part
     }
 
     fn add(&mut self, other: StackPart) {
-        self.kernels.extend(other.kernels);
+        self.kernels.add(other.kernels);
+        self.ranks.extend(other.ranks);
         other.by.into_iter().for_each(|(evidence, kernels)| *self.by.entry(evidence).or_default() += kernels);
         other.names.into_iter().for_each(|(name, totals)| self.names.entry(name).or_default().add(totals));
         self.collective.add(other.collective);
@@ -229,13 +300,15 @@ impl StackPart {
 
 impl StackReport {
     /// The answer of some traces. Their windows are on clocks of their own, so all times of the summary are sums.
-    pub fn of(parts: Vec<Part>, options: &StackOptions) -> Self {
-        let StackOptions { user_code, grouping, .. } = options;
+    pub fn of(parts: impl IntoIterator<Item = Part>, options: &StackOptions) -> Self {
+        let StackOptions { user_code, grouping, per_rank, .. } = options;
         let mut report = StackReport::default();
         let mut groups: BTreeMap<GroupKey, StackPart> = BTreeMap::new();
         let mut stacks: BTreeMap<(Option<String>, StackKey), StackPart> = BTreeMap::new();
-        let several = parts.len() > 1;
-        for (at, mut part) in parts.into_iter().enumerate() {
+        let mut ranks: BTreeSet<Arc<str>> = BTreeSet::new();
+        let mut parts = parts.into_iter().enumerate().peekable();
+        while let Some((at, mut part)) = parts.next() {
+            let several = at > 0 || parts.peek().is_some();
             if several {
                 let unattributed = part.coverage.unattributed.values_mut();
                 unattributed
@@ -255,14 +328,24 @@ impl StackReport {
             for (key, part) in part.groups.into_iter().flatten() {
                 groups.entry(key).or_default().add(part);
             }
-            if at == 0 {
-                report.summary = part.summary;
-                stacks = part.stacks;
-                continue;
+            match at {
+                0 => report.summary = part.summary,
+                _ => report.summary.add(&part.summary),
             }
-            report.summary.add(&part.summary);
-            part.stacks.into_iter().for_each(|(key, part)| stacks.entry(key).or_default().add(part));
+            let of_trace = report.traces.last().map(rank_label).unwrap_or_default();
+            for ((rank, key), mut part) in part.stacks {
+                let label = rank.as_deref().map_or_else(|| of_trace.clone(), Arc::from);
+                part.ranks = vec![OfRank { rank: label.clone(), totals: part.kernels.totals() }];
+                ranks.insert(label);
+                let rank = rank.filter(|_| *per_rank);
+                match stacks.entry((rank, key)) {
+                    Entry::Vacant(vacant) => drop(vacant.insert(part)),
+                    Entry::Occupied(known) => known.into_mut().add(part),
+                }
+            }
         }
+        // A trace without any stack is a rank, too.
+        let ranks = ranks.len().max(report.traces.len()) as u64;
         let wall = report.summary.wall;
         let stack = |((rank, key), part): ((Option<String>, StackKey), StackPart)| {
             let telling: Vec<String> = key.telling_frames(user_code).into_iter().map(str::to_owned).collect();
@@ -271,12 +354,13 @@ impl StackReport {
                 headline: telling.first().cloned(),
                 telling,
                 key,
-                count: part.kernels.len() as u64,
+                count: part.kernels.count(),
                 by: part.by,
                 kernels: part.names,
                 cost: Cost::of(&part.kernels, wall),
                 collective: part.collective,
                 recorded: part.recorded,
+                over_ranks: OverRanks::of(part.ranks, ranks).filter(|_| !*per_rank),
             }
         };
         report.stacks = stacks.into_iter().map(stack).collect();
@@ -285,6 +369,11 @@ impl StackReport {
         report.arrange(Order::Count, 0.0, None);
         report
     }
+}
+
+/// What a trace without numbered ranks is called among several.
+fn rank_label(trace: &TraceOfReport) -> Arc<str> {
+    trace.rank.map_or_else(|| Arc::from(&*trace.name), |rank| Arc::from(format!("rank {rank}")))
 }
 
 impl Groups {
@@ -296,7 +385,7 @@ impl Groups {
             attributed.retain(|evidence, _| !matches!(evidence, Evidence::None(_)));
             Group {
                 key: by.iter().cloned().zip(key).collect(),
-                count: part.kernels.len() as u64,
+                count: part.kernels.count(),
                 attributed: attributed.values().sum(),
                 kernels: part.names,
                 cost: Cost::of(&part.kernels, wall),

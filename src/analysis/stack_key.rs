@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::attribution::KernelLaunch;
 use crate::attribution::call_tree::{CallPath, CallTree};
@@ -12,7 +12,7 @@ use crate::nccl::frames::{UserCode, is_library, is_plumbing, without_line};
 use crate::store::Store;
 
 /// The parts of a stack. Kernels with equal keys have one stack.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StackKey {
     /// From the outermost caller to the launch. Empty if the launch is not in the trace, but its graph's capture is.

@@ -6,13 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::collective_info::CollectiveInfo;
 use super::cost::{Cost, Order, Totals};
 use super::groups::{Grouping, Groups};
 use super::losses::Losses;
 use super::not_asked::NotAsked;
+use super::over_ranks::OverRanks;
 use super::recorded_info::{JoinReport, RecordedInfo};
 use super::stack_key::StackKey;
 use super::summary::Summary;
@@ -88,6 +89,8 @@ pub struct Stack {
     pub collective: CollectiveInfo,
     /// What NCCL's own records say of them; `None` if none of them has a record.
     pub recorded: Option<RecordedInfo>,
+    /// How the ranks differ; `None` for one rank, or if the ranks are distinguished.
+    pub over_ranks: Option<OverRanks>,
 }
 
 impl Stack {
@@ -98,7 +101,7 @@ impl Stack {
 }
 
 /// How far the kernels of a window are attributed.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Coverage {
     /// How many kernels are in the window.
@@ -120,7 +123,7 @@ pub struct Coverage {
 }
 
 /// Unattributed kernels with one reason.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Unattributed {
     /// All of them.
@@ -134,7 +137,7 @@ pub struct Unattributed {
 }
 
 /// An unattributed kernel.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct UnattributedKernel {
     /// Its name.
@@ -217,7 +220,7 @@ impl Coverage {
 }
 
 /// A trace that an answer is of.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TraceOfReport {
     /// Its name; empty where the caller gave none.

@@ -1,6 +1,6 @@
 //! The window as a whole: how busy its GPUs were, with what, and how much of the collectives no computation hid.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::cost::Distribution;
 use super::losses::Losses;
@@ -11,7 +11,7 @@ use crate::time::{Ns, Window};
 
 /// A window in numbers. Times are summed over the GPUs. Of work that begins or ends outside the window, the part inside counts. What runs at
 /// once on one GPU counts once.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Summary {
     /// The window; the whole trace has its own start and end here.
@@ -41,7 +41,7 @@ pub struct Summary {
 }
 
 /// All kernels of one name, as a row of `nsys stats -r cuda_gpu_kern_sum`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct KernelRow {
     /// Their name.

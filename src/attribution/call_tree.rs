@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::callers::Callers;
 use crate::id::{PathId, SliceId};
@@ -32,7 +32,7 @@ struct Node {
 }
 
 /// The frames of a call path, ready to be printed.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CallPath {
     /// From the outermost caller to the launch.

@@ -17,7 +17,7 @@ use std::hash::BuildHasher;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::call_tree::{CallTree, Climber};
 use super::launches::{Evidence, Launches};
@@ -59,7 +59,7 @@ struct Recording {
 }
 
 /// How many kernels the captures gave a call path, and why not the others.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CaptureTally {
     /// How many captured graphs there are.

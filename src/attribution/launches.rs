@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::damage::Damage;
 use crate::id::{GpuId, ProcessId, SliceId, TraceId};
@@ -46,7 +46,7 @@ pub struct Launched {
 }
 
 /// What ties a kernel to the code that launched it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evidence {
     /// The correlation id.
@@ -82,7 +82,7 @@ impl Evidence {
 }
 
 /// Why a kernel is unattributed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
     /// The trace has no runtime calls: it was recorded without the CPU.

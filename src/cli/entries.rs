@@ -62,20 +62,10 @@ impl Inputs {
 pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Option<Vec<RankPart>>, Stop> {
     let mut records = recorded::read(files, Keep::All, &args.reading)?;
     give_ranks(&args.rank, &mut records)?;
-    let RecordedParts { parts, without_times, without_rank, source, of_other_sources, .. } =
-        RecordedParts::of(&records);
+    let found = RecordedParts::of(&records);
+    report_parts(&found);
+    let RecordedParts { parts, without_rank, .. } = found;
     if !parts.is_empty() {
-        for (count, why) in [(without_times, "when they ran"), (without_rank, "on which rank they ran")] {
-            if count > 0 {
-                say(&format!("Left out: {count} operations, because nothing says {why}"));
-            }
-        }
-        if of_other_sources > 0 {
-            note(&format!(
-                "Compared are the records of {}; {of_other_sources} operations of other sources are left out",
-                source.title()
-            ));
-        }
         // When a rank called says why its kernels were late.
         let calls = EntryReport::of(&records, args.outliers.into());
         if !calls.slow.is_empty() {
@@ -90,11 +80,10 @@ pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Opt
     if report.calls == 0 {
         return Err(Stop::NotFound("Nothing found: the records have no times.".to_owned()));
     }
-    let not_for_calls = [("--fail-if", !args.fail_if.is_empty()), ("--save-parts", args.save_parts.is_some())];
-    if let Some((flag, _)) = not_for_calls.into_iter().find(|(_, is_given)| *is_given) {
-        return Err(Stop::Usage(format!(
-            "{flag}: the records know only when NCCL was called, not who waited for whom"
-        )));
+    if !args.fail_if.is_empty() {
+        return Err(Stop::Usage(
+            "--fail-if: the records know only when NCCL was called, not who waited for whom".to_owned(),
+        ));
     }
     let form = match form {
         RankForm::Text | RankForm::Table => EntryForm::Text,
@@ -119,8 +108,27 @@ pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Opt
     Ok(None)
 }
 
+/// Says which operations are not compared.
+pub(super) fn report_parts(found: &RecordedParts) {
+    if found.parts.is_empty() {
+        return;
+    }
+    for (count, why) in [(found.without_times, "when they ran"), (found.without_rank, "on which rank they ran")] {
+        if count > 0 {
+            say(&format!("Left out: {count} operations, because nothing says {why}"));
+        }
+    }
+    if found.of_other_sources > 0 {
+        note(&format!(
+            "Compared are the records of {}; {} operations of other sources are left out",
+            found.source.title(),
+            found.of_other_sources
+        ));
+    }
+}
+
 /// Sets the ranks that the user gives.
-fn give_ranks(given: &[RankOf], records: &mut Records) -> Result<(), Stop> {
+pub(super) fn give_ranks(given: &[RankOf], records: &mut Records) -> Result<(), Stop> {
     for RankOf { rank, trace } in given {
         let of = format!("--rank {rank}={}", trace.display());
         let is_it = |file: &RecordFile| Path::new(&file.name).ends_with(trace);

@@ -16,8 +16,13 @@ pub(crate) enum Failure {
     #[error("{}", advise(.0))]
     Ranks(#[from] RanksError),
 
-    #[error("{name}:{line}: this is no part that --save-parts wrote: {message}")]
-    Part { name: String, line: usize, message: String },
+    #[error("{name}: {message}")]
+    Part { name: String, message: String },
+
+    #[error(
+        "these parts answer different questions, so that they cannot be put together: {list}. Make them again with the same options"
+    )]
+    DifferentQuestions { list: String },
 
     #[error("{name}: damaged, and --strict was asked for:{list}")]
     Strict { name: String, list: String },

@@ -18,11 +18,13 @@ mod interrupt;
 mod kernels;
 mod man;
 mod memory;
+mod merge;
 mod notes;
 mod opening;
 mod operators;
 mod output;
 mod pairs;
+mod part;
 mod picker;
 mod progress;
 mod prompt;
@@ -64,6 +66,8 @@ fn run(cli: &Cli) -> Result<(), Stop> {
         Some(Command::Operators(args)) => operators::run(args),
         Some(Command::Memory(args)) => memory::run(args),
         Some(Command::Ranks(args)) => ranks::run(args),
+        Some(Command::Part(args)) => part::run(args),
+        Some(Command::Merge(args)) => merge::run(args),
         Some(Command::Record(args)) => record::run(args),
         Some(Command::Records(args)) => records::run(args),
         Some(Command::Hang(args)) => hang::run(args),

@@ -71,8 +71,10 @@ pub(super) struct Prepared<'a> {
 pub(super) struct Answered<T> {
     pub(super) part: T,
     pub(super) name: String,
+    /// The file that it was read from.
+    pub(super) file: PathBuf,
     span: Window,
-    is_member: bool,
+    pub(super) is_member: bool,
     pub(super) damage: Vec<String>,
     text_bytes: u64,
     events: u64,
@@ -305,7 +307,7 @@ impl Question<'_> {
         let captured = self.captured(file, options, &database, &mut launches)?;
         let attributor = Attributor::new(store, &self.wanted, captured);
         let part = (reduce.by)(Prepared { name: &name, database: &database, attributor, launches: &launches, window })?;
-        Ok(Answered { part, name, span, is_member, damage, text_bytes, events })
+        Ok(Answered { part, name, file: file.to_owned(), span, is_member, damage, text_bytes, events })
     }
 
     /// The stacks with which replayed kernels were captured. Captures are read only if the trace has kernels that can be in them.

@@ -6,24 +6,25 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use nccl_stacks::error::Error;
 use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::parts::{MAGIC, set};
 use nccl_stacks::ranks::clock::ClockMode;
-use nccl_stacks::ranks::part::{MAGIC, RankPart, RankSource};
+use nccl_stacks::ranks::part::{RankPart, RankSource};
 use nccl_stacks::ranks::reduce::reduce;
 use nccl_stacks::ranks::report::Compared;
+use nccl_stacks::ranks::verdict::RankBound;
 use nccl_stacks::report::Screen;
 use nccl_stacks::report::format::visible;
 use nccl_stacks::report::ranks::{RankAnswer, RankForm};
 
-use super::args::{Climbing, RankOf, Ranks, Reading, Selection, Span};
+use super::args::{Climbing, Colour, RankOf, Ranks, Reading, Selection, Span};
 use super::entries::Inputs;
 use super::failure::Failure;
-use super::output::{Output, Target};
+use super::output::Output;
 use super::question::{Answered, Answers, Prepared, Question, Reduce};
 use super::stop::Stop;
 use super::terminal::{note, say};
-use super::{entries, notes, opening, span, traces};
+use super::{entries, merge, notes, opening, span, traces};
 
 pub(super) fn run(args: &Ranks) -> Result<(), Stop> {
     let form = if args.json { RankForm::Json } else { RankForm::from(args.format) };
@@ -52,41 +53,65 @@ pub(super) fn run(args: &Ranks) -> Result<(), Stop> {
         Some(parts) => (parts, Vec::new()),
         None => question.parts(&files)?,
     };
-    if let Some(folder) = &args.save_parts {
-        save(folder, &parts, &others)?;
-    }
     let compared = question.compared(parts, &damage)?;
-    let report = compared.report();
-    damage.iter().for_each(|line| say(line));
-    for refused in &report.refused {
-        let line = format!("{}: {}", visible(&refused.trace), refused.why);
-        if args.reading.strict {
-            return Err(Failure::Strict { name: refused.trace.clone(), list: format!("\n  {}", refused.why) }.into());
-        }
-        if !form.is_for_people() {
-            say(&format!("Left out: {line}"));
-        }
-    }
-    let name = traces::in_order(&args.traces);
-    let screen = Screen {
-        width: output.width(),
+    let shown = Shown {
+        form,
+        strict: args.reading.strict,
         verbose: args.reading.verbose,
-        colour: output.has_colours(args.color),
-        ..Screen::default()
+        colour: args.color,
+        limit: args.limit,
+        path: args.output.as_deref(),
+        fail_if: &args.fail_if,
     };
-    let answer = RankAnswer::new(&compared, &report, &name).shown(screen, args.limit);
-    let bytes = in_form(&answer, form, args.output.as_deref()).map_err(|source| Failure::Form { source })?;
-    output.finish(&bytes)?;
-    if let Some(path) = &args.output {
-        notes::answer_written(path, bytes.len() as u64);
+    shown.print(&compared, &damage, &traces::in_order(&args.traces), output)
+}
+
+/// How the answer is shown.
+pub(super) struct Shown<'a> {
+    pub(super) form: RankForm,
+    pub(super) strict: bool,
+    pub(super) verbose: bool,
+    pub(super) colour: Colour,
+    pub(super) limit: Option<usize>,
+    pub(super) path: Option<&'a Path>,
+    pub(super) fail_if: &'a [RankBound],
+}
+
+impl Shown<'_> {
+    /// Prints the answer, and says what is wrong with the traces, whose names are `name`.
+    pub(super) fn print(&self, compared: &Compared, damage: &[String], name: &str, output: Output) -> Result<(), Stop> {
+        let report = compared.report();
+        damage.iter().for_each(|line| say(line));
+        for refused in &report.refused {
+            let line = format!("{}: {}", visible(&refused.trace), refused.why);
+            if self.strict {
+                let list = format!("\n  {}", refused.why);
+                return Err(Failure::Strict { name: refused.trace.clone(), list }.into());
+            }
+            if !self.form.is_for_people() {
+                say(&format!("Left out: {line}"));
+            }
+        }
+        let screen = Screen {
+            width: output.width(),
+            verbose: self.verbose,
+            colour: output.has_colours(self.colour),
+            ..Screen::default()
+        };
+        let answer = RankAnswer::new(compared, &report, name).shown(screen, self.limit);
+        let bytes = in_form(&answer, self.form, self.path).map_err(|source| Failure::Form { source })?;
+        output.finish(&bytes)?;
+        if let Some(path) = self.path {
+            notes::answer_written(path, bytes.len() as u64);
+        }
+        let exceeded: Vec<&str> =
+            self.fail_if.iter().filter(|bound| bound.is_exceeded(&report)).map(|bound| bound.text.as_str()).collect();
+        if exceeded.is_empty() { Ok(()) } else { Err(Stop::Exceeded(format!("Beyond: {}", exceeded.join(", ")))) }
     }
-    let exceeded: Vec<&str> =
-        args.fail_if.iter().filter(|bound| bound.is_exceeded(&report)).map(|bound| bound.text.as_str()).collect();
-    if exceeded.is_empty() { Ok(()) } else { Err(Stop::Exceeded(format!("Beyond: {}", exceeded.join(", ")))) }
 }
 
 /// Says which records are left out beside traces.
-fn report_left_out(records: &[PathBuf]) {
+pub(super) fn report_left_out(records: &[PathBuf]) {
     if !records.is_empty() {
         let names: Vec<String> = records.iter().map(|file| visible(&file.display().to_string()).into_owned()).collect();
         say(&format!("Left out, because they are records and the others are traces: {}", names.join(", ")));
@@ -126,24 +151,23 @@ impl RankQuestion<'_> {
             (if is_part(file) { &mut of_parts } else { &mut of_traces }).push(file.clone());
         }
         let (mut parts, mut damage) = (Vec::new(), Vec::new());
-        for file in &of_parts {
-            let of_file = read(file)?;
-            of_file.iter().for_each(|part| damage.extend(part.damage.iter().cloned()));
-            parts.extend(of_file);
+        if !of_parts.is_empty() {
+            let mut set = merge::read(&of_parts)?;
+            damage.extend(set.damage());
+            parts.extend(merge::ranks_of_all(&mut set, self.reading)?);
         }
         if !of_traces.is_empty() {
             let answers = self.reduced(&of_traces)?;
-            for Answered { part: mut of_file, name, damage: of_trace, .. } in answers.of_traces {
-                match of_file.first_mut() {
-                    Some(first) => first.damage.clone_from(&of_trace),
-                    None => note(&format!("{}: no collective in its window", visible(&name))),
+            for Answered { part: of_file, name, damage: of_trace, .. } in answers.of_traces {
+                if of_file.is_empty() {
+                    note(&format!("{}: no collective in its window", visible(&name)));
                 }
                 parts.extend(of_file);
                 damage.extend(of_trace);
             }
             answers.of_archives.iter().for_each(|archive| damage.extend(notes::damage_lines(archive)));
         }
-        given_ranks(self.given, &mut parts)?;
+        given_ranks(self.given, &mut parts.iter_mut().collect::<Vec<_>>())?;
         Ok((parts, damage))
     }
 
@@ -184,20 +208,14 @@ fn is_part(file: &Path) -> bool {
     let mut beginning = Vec::new();
     let opened = std::fs::File::open(file);
     let read = opened.and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut beginning));
-    read.is_ok() && RankPart::is_part(&beginning)
-}
-
-fn read(file: &Path) -> Result<Vec<RankPart>, Stop> {
-    let name = file.display().to_string();
-    let text = std::fs::read_to_string(file).map_err(|source| Error::Read { name: name.clone(), source })?;
-    RankPart::parse(&text).map_err(|(line, message)| Failure::Part { name, line, message }.into())
+    read.is_ok() && set::is_part(&beginning)
 }
 
 /// Sets the ranks that the user gives.
-fn given_ranks(given: &[RankOf], parts: &mut [RankPart]) -> Result<(), Stop> {
+pub(super) fn given_ranks(given: &[RankOf], parts: &mut [&mut RankPart]) -> Result<(), Stop> {
     for given in given {
         let wanted = given.trace.display().to_string();
-        let mut found: Vec<&mut RankPart> =
+        let mut found: Vec<&mut &mut RankPart> =
             parts.iter_mut().filter(|part| Path::new(&part.trace).ends_with(&given.trace)).collect();
         match &mut found[..] {
             [part] => part.said.insert(0, (RankSource::Given, given.rank)),
@@ -213,30 +231,5 @@ fn given_ranks(given: &[RankOf], parts: &mut [RankPart]) -> Result<(), Stop> {
             }
         }
     }
-    Ok(())
-}
-
-/// Writes the parts, a file for each trace.
-fn save(folder: &Path, parts: &[RankPart], inputs: &[&Path]) -> Result<(), Stop> {
-    std::fs::create_dir_all(folder).map_err(|source| Error::Write { path: folder.to_owned(), source })?;
-    let mut files: Vec<(PathBuf, String)> = Vec::new();
-    for part in parts {
-        let stem = part.trace.rsplit('/').next().unwrap_or(&part.trace);
-        let stem = stem.trim_end_matches(".gz").trim_end_matches(".json");
-        let path = folder.join(format!("{stem}.part.json"));
-        let line = part.line().map_err(|source| Failure::Form { source: source.into() })?;
-        match files.iter_mut().find(|(known, _)| *known == path) {
-            Some((_, text)) => text.push_str(&line),
-            None => files.push((path, line)),
-        }
-    }
-    for (path, text) in &files {
-        let target = Target::open("--save-parts", path, inputs)?;
-        target.fill(|_, file| {
-            file.write_all(text.as_bytes()).map_err(|source| Stop::from(Error::Write { path: path.clone(), source }))
-        })?;
-    }
-    let all: u64 = files.iter().map(|(_, text)| text.len() as u64).sum();
-    notes::answer_written(folder, all);
     Ok(())
 }

@@ -1,8 +1,13 @@
 //! The main job, from the arguments to the stacks.
 
+use std::path::Path;
+
+use nccl_stacks::analysis::cost::Order;
+use nccl_stacks::analysis::stacks::StackReport;
+use nccl_stacks::attribution::launches::WindowOn;
 use nccl_stacks::report::{Answer, Form, Screen};
 
-use super::args::Stacks;
+use super::args::{Colour, Sort, Stacks, Weigh};
 use super::failure::Failure;
 use super::output::Output;
 use super::question::{Asked, Question};
@@ -47,7 +52,7 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     let others = args.selection.family_file.iter().chain(&captures).chain(&files);
     let inputs: Vec<_> = others.map(std::path::PathBuf::as_path).collect();
     let output = Output::open(args.output.as_deref(), &inputs)?;
-    let Asked { mut report, missing, damage } = question.ask(&files)?;
+    let Asked { report, missing, damage } = question.ask(&files)?;
     let reason =
         missing.map(|missing| notes::missing(&missing, opening::what(&args.selection), &args.selection.kernel_name));
     // Without kernels a form for programs would be empty; for people there is the summary of what ran.
@@ -57,35 +62,74 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
         damage.iter().for_each(|line| say(line));
         return Err(Stop::NotFound(reason.clone()));
     }
-    let order = if form == Form::Script { nccl_stacks::analysis::cost::Order::Count } else { args.sort.into() };
-    report.arrange(order, args.min_share.unwrap_or(0.0), args.limit);
-    if !is_empty {
-        notes::coverage(&report);
-        notes::left_out(&report, args.span.window_on.into());
-        notes::joined(&report);
-    }
-    damage.iter().for_each(|line| say(line));
+    let shown = Shown {
+        form,
+        sort: args.sort,
+        min_share: args.min_share,
+        limit: args.limit,
+        weight: args.weight,
+        window_on: args.span.window_on.into(),
+        path: args.output.as_deref(),
+        screen: Screen {
+            full_stacks: args.full_stacks,
+            ..screen_of(form, args.climbing.stack_depth, args.reading.verbose, args.color, &output)
+        },
+    };
     let names: Vec<String> = args.traces.iter().map(|trace| trace.display().to_string()).collect();
-    let name = names.join(", ");
-    let answer = Answer::new(&report, &name).weight(args.weight.into()).screen(screen(args, form, &output));
-    let mut bytes = Vec::new();
-    answer.write(form, &mut bytes).map_err(|source| Failure::Form { source })?;
-    output.finish(&bytes)?;
-    if let Some(path) = &args.output {
-        notes::answer_written(path, bytes.len() as u64);
-    }
+    shown.print(report, &damage, &names.join(", "), output)?;
     // Without stacks, the answer still has the summary of what ran.
     reason.map_or(Ok(()), |reason| Err(Stop::NotFound(reason)))
 }
 
-/// How the answer is shown to people.
-fn screen(args: &Stacks, form: Form, output: &Output) -> Screen {
-    let depth = args.climbing.stack_depth.unwrap_or(if form == Form::Script { SCRIPT_DEPTH } else { DEPTH });
+/// How the answer is shown.
+pub(super) struct Shown<'a> {
+    pub(super) form: Form,
+    pub(super) sort: Sort,
+    /// In percent of the GPU time of all.
+    pub(super) min_share: Option<f64>,
+    pub(super) limit: Option<usize>,
+    pub(super) weight: Weigh,
+    pub(super) window_on: WindowOn,
+    pub(super) path: Option<&'a Path>,
+    pub(super) screen: Screen,
+}
+
+impl Shown<'_> {
+    /// Prints the answer, and says what is wrong with the traces, whose names are `name`.
+    pub(super) fn print(
+        self,
+        mut report: StackReport,
+        damage: &[String],
+        name: &str,
+        output: Output,
+    ) -> Result<(), Stop> {
+        let order = if self.form == Form::Script { Order::Count } else { self.sort.into() };
+        report.arrange(order, self.min_share.unwrap_or(0.0), self.limit);
+        if report.coverage.kernels > 0 {
+            notes::coverage(&report);
+            notes::left_out(&report, self.window_on);
+            notes::joined(&report);
+        }
+        damage.iter().for_each(|line| say(line));
+        let answer = Answer::new(&report, name).weight(self.weight.into()).screen(self.screen);
+        let mut bytes = Vec::new();
+        answer.write(self.form, &mut bytes).map_err(|source| Failure::Form { source })?;
+        output.finish(&bytes)?;
+        if let Some(path) = self.path {
+            notes::answer_written(path, bytes.len() as u64);
+        }
+        Ok(())
+    }
+}
+
+/// How the answer is shown to people, without the flag for all frames.
+pub(super) fn screen_of(form: Form, depth: Option<usize>, verbose: bool, colour: Colour, output: &Output) -> Screen {
+    let depth = depth.unwrap_or(if form == Form::Script { SCRIPT_DEPTH } else { DEPTH });
     Screen {
         width: output.width(),
         depth: Some(depth).filter(|depth| *depth > 0),
-        full_stacks: args.full_stacks,
-        verbose: args.reading.verbose,
-        colour: output.has_colours(args.color),
+        full_stacks: false,
+        verbose,
+        colour: output.has_colours(colour),
     }
 }

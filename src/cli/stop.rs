@@ -20,6 +20,8 @@ pub(crate) enum Stop {
     Hung(String),
     /// 5: a trace costs more than the arguments allow.
     Exceeded(String),
+    /// 6: the answer lacks ranks.
+    Incomplete(String),
     /// The exit code of the job that was recorded.
     Job(u8),
     /// 130: the user left the picker.
@@ -59,7 +61,9 @@ impl Stop {
             Stop::Usage(message) => Some(format!("error: {message}")),
             // Where the answer itself was printed, it has said so.
             Stop::Hung(message) if message.is_empty() => None,
-            Stop::NotFound(message) | Stop::Hung(message) | Stop::Exceeded(message) => Some(message.clone()),
+            Stop::NotFound(message) | Stop::Hung(message) | Stop::Exceeded(message) | Stop::Incomplete(message) => {
+                Some(message.clone())
+            }
             Stop::Interrupted => Some("Interrupted.".to_owned()),
             Stop::Left => Some("Nothing was chosen.".to_owned()),
             Stop::OutputClosed | Stop::Job(_) => None,
@@ -76,6 +80,7 @@ impl Stop {
             Stop::NotFound(_) => 3,
             Stop::Hung(_) => 4,
             Stop::Exceeded(_) => 5,
+            Stop::Incomplete(_) => 6,
             Stop::Left | Stop::Interrupted => 130,
         })
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::part::{RankPart, RankSource};
+use super::ranges::ranges;
 
 /// The ranks of a job, as far as they are here.
 #[derive(Debug, Default)]
@@ -176,17 +177,4 @@ fn missing(ranks: &[u32], parts: &[RankPart], world_size: Option<u32>) -> Vec<u3
         None => groups.into_iter().flatten().copied().collect(),
     };
     named.into_iter().filter(|rank| ranks.binary_search(rank).is_err()).collect()
-}
-
-/// Ranks in short: `0-3, 7`.
-pub fn ranges(ranks: &[u32]) -> String {
-    let mut parts: Vec<(u32, u32)> = Vec::new();
-    for rank in ranks {
-        match parts.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(*rank) => *last = *rank,
-            _ => parts.push((*rank, *rank)),
-        }
-    }
-    let text = |(first, last): (u32, u32)| if first == last { first.to_string() } else { format!("{first}-{last}") };
-    parts.into_iter().map(text).collect::<Vec<_>>().join(", ")
 }

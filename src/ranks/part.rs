@@ -1,28 +1,20 @@
 //! A rank's trace, reduced to what a comparison of ranks needs: a row for each collective, the code that launched it, and where
 //! the time between launches and between collectives went.
 //!
-//! A part is written as JSON of one line, so that ranks can be reduced where their traces are, and compared elsewhere. It begins with
-//! its version; a program reads parts of its own version only. Rows are columns there, and starts differences to the row before:
-//! a row takes some tens of bytes. All times are on the trace's own clock, in ns.
+//! The module `parts` writes it to files, so that ranks can be reduced where their traces are, and compared elsewhere. All times are on the
+//! trace's own clock, in ns.
 
 use serde::{Deserialize, Serialize};
 
+pub use super::row::{Row, Segment};
+use super::{packed, ranges};
 use crate::nccl::collectives::Collective;
 use crate::time::{Ns, Window};
 
-/// The version of this form. It changes with the meaning of any field.
-pub const VERSION: u32 = 1;
-
-/// How the text of a part begins, so that it can be distinguished from a trace.
-pub const MAGIC: &str = "{\"nccl_stacks_part\":";
-
 /// A rank of a trace. A file into which several ranks were merged has a part for each.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RankPart {
-    /// [`VERSION`].
-    #[serde(rename = "nccl_stacks_part")]
-    pub version: u32,
     /// The trace's name.
     pub trace: String,
     /// What says which rank it is, the most reliable first.
@@ -46,9 +38,10 @@ pub struct RankPart {
     /// The steps, in order.
     pub steps: Vec<Step>,
     /// A row for each collective kernel, in the order of their starts.
-    #[serde(with = "columns")]
+    #[serde(with = "packed::rows")]
     pub rows: Vec<Row>,
     /// The segments of the launching threads: each ends with a launch, and begins with the launch before.
+    #[serde(with = "packed::segments")]
     pub segments: Vec<Segment>,
     /// Where the CPU's time went, by class of segment.
     pub cpu: Vec<Class>,
@@ -58,8 +51,6 @@ pub struct RankPart {
     pub gpu: Vec<Class>,
     /// The same for the rows before which much more ran than before others of their class.
     pub gpu_outliers: Vec<Outlier>,
-    /// What is wrong with the trace, a line each.
-    pub damage: Vec<String>,
 }
 
 /// Where a rank's number comes from.
@@ -94,7 +85,8 @@ impl RankSource {
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Group {
-    /// Its global ranks, sorted; `None` if the list is unknown or cut off.
+    /// Its global ranks, sorted; `None` if the list is unknown or cut off. Written as ranges: a job of 10,000 ranks has as many such lists.
+    #[serde(with = "ranges")]
     pub ranks: Option<Vec<u32>>,
     /// What it is for.
     pub description: Option<String>,
@@ -197,74 +189,6 @@ pub struct Step {
     pub window: Window,
 }
 
-/// One collective on one rank.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Row {
-    /// The kernel: its slice in the trace.
-    pub kernel: u32,
-    /// When it started.
-    pub start: Ns,
-    /// How long it ran; 0 if it did not end.
-    pub dur: Ns,
-    /// How long no compute kernel ran beside it.
-    pub exposed: Ns,
-    /// How long compute kernels ran on its GPU since the collective before, on all streams.
-    pub busy_before: Ns,
-    /// For how much of that time none did.
-    pub idle_before: Ns,
-    /// A position in the kinds.
-    pub kind: u32,
-    /// A position in the groups.
-    pub group: Option<u32>,
-    /// PyTorch's number of the collective in its group.
-    pub seq: Option<u32>,
-    /// A position in the stacks.
-    pub stack: Option<u32>,
-    /// Its stream, by the order of their first rows.
-    pub stream: u32,
-    /// A position in the steps.
-    pub step: Option<u32>,
-    /// The segment that ends with its launch.
-    pub segment: Option<u32>,
-    /// The class of what ran on the GPU since the collective before.
-    pub gpu_class: Option<u32>,
-    /// Whether a graph replayed it.
-    pub is_replay: bool,
-}
-
-impl Row {
-    /// When it ended.
-    pub fn end(&self) -> Ns {
-        self.start + self.dur
-    }
-}
-
-/// What a launching thread did up to a launch, since the launch before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Segment {
-    /// The thread, by the order of their first launches.
-    pub thread: u32,
-    /// A position in the classes.
-    pub class: u32,
-    /// When the launch before ended.
-    pub start: Ns,
-    /// When the call that launches started.
-    pub call: Ns,
-    /// When the launch ended.
-    pub end: Ns,
-    /// How long of that the thread was blocked until its GPU was done. That is waiting, if only for other ranks.
-    pub blocked: Ns,
-}
-
-impl Segment {
-    /// How long the thread was busy.
-    pub fn active(&self) -> Ns {
-        self.end - self.start - self.blocked
-    }
-}
-
 /// Segments, or times between collectives, that begin and end with the same stacks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -294,41 +218,11 @@ pub struct Outlier {
 }
 
 impl RankPart {
-    /// Whether a file's beginning is that of a part.
-    pub fn is_part(beginning: &[u8]) -> bool {
-        beginning.starts_with(MAGIC.as_bytes())
-    }
-
-    /// The parts in a text, one on each line.
+    /// Whether all positions are those of something, as they may not be after reading it from a file.
     ///
     /// # Errors
-    /// The line, counted from 1, and what is wrong with it.
-    pub fn parse(text: &str) -> Result<Vec<RankPart>, (usize, String)> {
-        let part = |(at, line): (usize, &str)| {
-            let wrong = |message: String| (at + 1, message);
-            let version = line.strip_prefix(MAGIC).and_then(|rest| rest.split([',', '}']).next()).unwrap_or_default();
-            if version != VERSION.to_string() {
-                return Err(wrong(format!(
-                    "this program reads parts of version {VERSION}, and this is of version {version:?}"
-                )));
-            }
-            let part: RankPart = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
-            part.check().map_err(|what| wrong(what.to_owned()))?;
-            Ok(part)
-        };
-        text.lines().enumerate().filter(|(_, line)| !line.is_empty()).map(part).collect()
-    }
-
-    /// The part as a line of JSON.
-    ///
-    /// # Errors
-    /// What the serialiser fails with.
-    pub fn line(&self) -> Result<String, serde_json::Error> {
-        Ok(serde_json::to_string(self)? + "\n")
-    }
-
-    /// Whether all positions are those of something.
-    fn check(&self) -> Result<(), &'static str> {
+    /// What is wrong.
+    pub fn check(&self) -> Result<(), &'static str> {
         let inside = |at: Option<u32>, of: usize| at.is_none_or(|at| (at as usize) < of);
         let row = |row: &Row| {
             (row.kind as usize) < self.kinds.len()
@@ -367,104 +261,5 @@ impl RankPart {
     /// The kind of a row.
     pub fn kind(&self, row: &Row) -> &Kind {
         &self.kinds[row.kind as usize]
-    }
-}
-
-/// Rows as columns, which take a third of the text of rows.
-mod columns {
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use super::Row;
-    use crate::time::Ns;
-
-    #[derive(Default, Serialize, Deserialize)]
-    struct Columns {
-        kernel: Vec<u32>,
-        /// Differences to the row before.
-        start: Vec<i64>,
-        dur: Vec<i64>,
-        exposed: Vec<i64>,
-        busy_before: Vec<i64>,
-        idle_before: Vec<i64>,
-        kind: Vec<u32>,
-        group: Vec<Option<u32>>,
-        seq: Vec<Option<u32>>,
-        stack: Vec<Option<u32>>,
-        stream: Vec<u32>,
-        step: Vec<Option<u32>>,
-        segment: Vec<Option<u32>>,
-        gpu_class: Vec<Option<u32>>,
-        is_replay: Vec<u8>,
-    }
-
-    pub(super) fn serialize<S: Serializer>(rows: &[Row], serializer: S) -> Result<S::Ok, S::Error> {
-        let mut columns = Columns::default();
-        let mut last = Ns::ZERO;
-        for row in rows {
-            columns.kernel.push(row.kernel);
-            columns.start.push((row.start - last).0);
-            columns.dur.push(row.dur.0);
-            columns.exposed.push(row.exposed.0);
-            columns.busy_before.push(row.busy_before.0);
-            columns.idle_before.push(row.idle_before.0);
-            columns.kind.push(row.kind);
-            columns.group.push(row.group);
-            columns.seq.push(row.seq);
-            columns.stack.push(row.stack);
-            columns.stream.push(row.stream);
-            columns.step.push(row.step);
-            columns.segment.push(row.segment);
-            columns.gpu_class.push(row.gpu_class);
-            columns.is_replay.push(u8::from(row.is_replay));
-            last = row.start;
-        }
-        columns.serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Row>, D::Error> {
-        let columns = Columns::deserialize(deserializer)?;
-        let rows = columns.start.len();
-        let lengths = [
-            columns.kernel.len(),
-            columns.dur.len(),
-            columns.exposed.len(),
-            columns.busy_before.len(),
-            columns.idle_before.len(),
-            columns.kind.len(),
-            columns.group.len(),
-            columns.seq.len(),
-            columns.stack.len(),
-            columns.stream.len(),
-            columns.step.len(),
-            columns.segment.len(),
-            columns.gpu_class.len(),
-            columns.is_replay.len(),
-        ];
-        if lengths.iter().any(|length| *length != rows) {
-            return Err(D::Error::custom("its columns have different lengths"));
-        }
-        let mut last = Ns::ZERO;
-        let row = |at: usize| {
-            last += Ns(columns.start[at]);
-            Row {
-                kernel: columns.kernel[at],
-                start: last,
-                dur: Ns(columns.dur[at]),
-                exposed: Ns(columns.exposed[at]),
-                busy_before: Ns(columns.busy_before[at]),
-                idle_before: Ns(columns.idle_before[at]),
-                kind: columns.kind[at],
-                group: columns.group[at],
-                seq: columns.seq[at],
-                stack: columns.stack[at],
-                stream: columns.stream[at],
-                step: columns.step[at],
-                segment: columns.segment[at],
-                gpu_class: columns.gpu_class[at],
-                is_replay: columns.is_replay[at] != 0,
-            }
-        };
-        Ok((0..rows).map(row).collect())
     }
 }

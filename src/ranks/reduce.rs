@@ -2,17 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::part::{Group, Kind, PartStack, RankPart, RankSource, Row, Step, VERSION};
+use super::part::{Group, Kind, PartStack, RankPart, RankSource, Row, Step};
 use super::segments::{self, Gap, Launch, Texts};
 use crate::analysis::groups::{GroupKey, GroupValue, Keys, Naming};
+use crate::analysis::part::attributed;
 use crate::analysis::stack_key::StackKey;
 use crate::analysis::stacks::StackOptions;
 use crate::analysis::steps::named_steps;
 use crate::attribution::busy::Busy;
-use crate::attribution::launches::{self, Evidence, Launched, Launches};
+use crate::attribution::launches::{self, Evidence, Launches};
 use crate::attribution::operations::Operations;
 use crate::attribution::ranks::Ranks;
-use crate::attribution::{Attribution, AttributionOptions, Attributor, KernelLaunch};
+use crate::attribution::{Attribution, Attributor, KernelLaunch};
 use crate::event::ArgValue;
 use crate::id::{GpuId, RankId, SliceId, ThreadId, TraceId};
 use crate::operation::{Communicator, Operation};
@@ -31,27 +32,32 @@ pub fn reduce(
     options: &StackOptions,
 ) -> Vec<RankPart> {
     let store = attributor.store();
-    let spans = if window == Window::ALL { store.trace_spans() } else { Vec::new() };
-    let window_of = |trace: TraceId| spans.get(trace.row()).copied().unwrap_or(window);
     // First, because it takes memory that is free again then.
-    let queue_empty = queue_empty(store, window_of);
-    let inside = |launched: &&Launched| window.contains(launched.at(store, options.window_on));
-    let of = AttributionOptions {
-        exact_names: options.exact_names,
-        forward: options.forward || options.grouping.needs_forward(),
-    };
-    let attribution = attributor.attribute(launches.kernels.iter().filter(inside), of);
+    let queue_empty = queue_empty(store, window);
+    reduce_attributed(name, store, &attributed(attributor, launches, window, options), queue_empty, window, options)
+}
+
+/// The same of kernels that are [attributed] already, and [`queue_empty`].
+pub fn reduce_attributed(
+    name: &str,
+    store: &Store,
+    attribution: &Attribution,
+    queue_empty: BTreeMap<GpuId, Ns>,
+    window: Window,
+    options: &StackOptions,
+) -> Vec<RankPart> {
+    let window_of = windows(store, window);
     let ranks = Ranks::of(store, &attribution.kernels);
     let mut found = Found::default();
     let mut own: Vec<Own<'_>> = Vec::new();
-    let groups = Operations::each(store, &attribution, |operation, row| own.push(found.own(store, operation, row)));
+    let groups = Operations::each(store, attribution, |operation, row| own.push(found.own(store, operation, row)));
     found.groups = groups.into_iter().map(group).collect();
     let mut parts = Vec::new();
     for RankGpus { trace, rank, gpus } in by_rank(&own, &ranks) {
         let own: Vec<&Own<'_>> = own.iter().filter(|own| gpus.contains(&own.gpu)).collect();
         let queue_empty = gpus.iter().filter_map(|gpu| queue_empty.get(gpu)).copied().sum();
         let Found { texts, kinds, groups, .. } = &found;
-        let reducer = Reducer { store, attribution: &attribution, options, texts: texts.clone(), trace, gpus };
+        let reducer = Reducer { store, attribution, options, texts: texts.clone(), trace, gpus };
         let part = reducer.part(&own, window_of(trace));
         let trace = name_of(store, trace).unwrap_or(name).to_owned();
         let said = said(store, &ranks, rank, &own);
@@ -126,8 +132,15 @@ fn group(known: Communicator) -> Group {
     Group { ranks, description, name, size }
 }
 
+/// The window of each trace: its own, where all of it is asked for.
+fn windows(store: &Store, window: Window) -> impl Fn(TraceId) -> Window {
+    let spans = if window == Window::ALL { store.trace_spans() } else { Vec::new() };
+    move |trace: TraceId| spans.get(trace.row()).copied().unwrap_or(window)
+}
+
 /// For how much of its trace's window nothing was queued on each GPU. A kernel is queued from the end of the call that launched it on.
-fn queue_empty(store: &Store, window_of: impl Fn(TraceId) -> Window) -> BTreeMap<GpuId, Ns> {
+pub fn queue_empty(store: &Store, window: Window) -> BTreeMap<GpuId, Ns> {
+    let window_of = windows(store, window);
     let mut of_gpu: BTreeMap<GpuId, Vec<(Ns, Ns)>> = BTreeMap::new();
     for launched in &launches::of(store, store.kernels.clone()).kernels {
         let (start, end) = (store.slices.ts(launched.kernel), end_of(store, launched.kernel));
@@ -239,7 +252,6 @@ impl Reducer<'_> {
         let (segments, cpu) = self.segments(own, &mut rows, window);
         let gpu = self.gaps(&mut rows, &kernels);
         RankPart {
-            version: VERSION,
             trace: String::new(),
             said: Vec::new(),
             world_size: self.world_size(),
@@ -257,7 +269,6 @@ impl Reducer<'_> {
             cpu_outliers: cpu.outliers,
             gpu: gpu.classes,
             gpu_outliers: gpu.outliers,
-            damage: Vec::new(),
         }
     }
 

@@ -278,6 +278,15 @@ fn rank_jobs() -> Vec<Job> {
 }
 
 #[test]
+fn the_costs_of_many_ranks_fit() {
+    let args = ["testdata/ranks", "--quiet"];
+    let answer = answer(&args).unwrap();
+    assert_fits(&validator("stacks"), &answer, &args);
+    let over = &answer["stacks"][0]["over_ranks"];
+    assert_eq!((&over["ranks_in_all"], &over["outliers"][0]["rank"]), (&4.into(), &"rank 2".into()));
+}
+
+#[test]
 fn answers_on_many_ranks_fit() {
     let schema = validator("ranks");
     let mut seen = BTreeSet::new();

@@ -264,7 +264,6 @@ fn some_options_are_of_one_run() {
         ("output = 'x'", "it names a file of one run"),
         ("sqlite = 'x'", "it names a file of one run"),
         ("rank = '3=x'", "it names a file of one run"),
-        ("save-parts = 'x'", "it names a file of one run"),
         ("capture-trace = 'x'", "it names a file of one run"),
         ("family-file = 'x'", "families of your own go under [families]"),
         ("index = 0", "it counts the slices of one trace"),

@@ -60,6 +60,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "nccl",
             "operation",
             "records",
+            "robust",
             "sql",
             "store",
             "time",
@@ -83,6 +84,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "time",
         ],
     ),
+    ("parts", &["analysis", "ranks", "time"]),
     ("report", &["analysis", "attribution", "nccl", "operation", "ranks", "time"]),
     (
         "export",
@@ -116,6 +118,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "load",
             "nccl",
             "operation",
+            "parts",
             "ranks",
             "records",
             "report",

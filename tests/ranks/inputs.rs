@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::io::{Cursor, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Output;
 
 use serde_json::{Value, json};
@@ -14,23 +14,23 @@ use crate::job::{How, Job, Late, Offsets, When};
 use crate::support::program::{run, stderr, stdout};
 
 /// A job of four ranks whose clocks differ.
-fn small() -> Job {
+pub(crate) fn small() -> Job {
     Job { steps: 3, layers: 3, offsets: Offsets::Random { max_ns: 1_000_000 }, ..Job::default() }
 }
 
 /// One whose rank 2 is late in each step.
-fn late() -> Job {
+pub(crate) fn late() -> Job {
     let how = How::Cpu { function: "mlp.py(50): mlp".to_owned() };
     Job { late: Some(Late { rank: 2, extra_ns: 300_000, how, when: When::EveryStep }), ..small() }
 }
 
 /// Traces in a folder of their own.
-struct Files {
+pub(crate) struct Files {
     folder: TempDir,
 }
 
 impl Files {
-    fn of(job: &Job) -> Self {
+    pub(crate) fn of(job: &Job) -> Self {
         let files = Files { folder: tempfile::tempdir().unwrap() };
         job.make().traces.into_iter().for_each(|(rank, text)| {
             files.put(&format!("rank{rank}.json"), &text);
@@ -39,23 +39,23 @@ impl Files {
     }
 
     /// Writes a file.
-    fn put(&self, name: &str, bytes: &[u8]) -> String {
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> String {
         let path = self.folder.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, bytes).unwrap();
         path.to_str().unwrap().to_owned()
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
-    fn root(&self) -> &str {
+    pub(crate) fn root(&self) -> &str {
         self.folder.path().to_str().unwrap()
     }
 
     /// The traces of some ranks.
-    fn ranks(&self, ranks: &[u32]) -> Vec<String> {
+    pub(crate) fn ranks(&self, ranks: &[u32]) -> Vec<String> {
         ranks.iter().map(|rank| self.path(&format!("rank{rank}.json"))).collect()
     }
 }
@@ -92,42 +92,8 @@ fn refused<S: AsRef<str>>(traces: &[S], options: &[&str]) -> String {
 }
 
 #[track_caller]
-fn assert_names(said: &str, words: &[&str]) {
+pub(crate) fn assert_names(said: &str, words: &[&str]) {
     words.iter().for_each(|word| assert!(said.contains(word), "{word:?} is not in {said:?}"));
-}
-
-/// The files of a folder, by name.
-fn files_in(folder: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    files
-}
-
-/// Saves the parts of all traces and returns their folder.
-fn saved(files: &Files) -> String {
-    let folder = files.path("parts");
-    answer(&[files.root()], &["--save-parts", &folder]);
-    folder
-}
-
-#[test]
-fn parts_give_the_same_answer() {
-    for job in [late(), Job { tp: 2, pp: 2, dp: 2, ..small() }, Job { graphs: true, lose: 2, ..late() }] {
-        let files = Files::of(&job);
-        let of_traces = answer(&[files.root()], &[]);
-        let parts = saved(&files);
-        assert_eq!(files_in(parts.as_ref()).len() as u32, job.ranks());
-        assert_eq!(answer(&[&parts], &[]), of_traces);
-        let again = files.path("again");
-        answer(&[&parts], &["--save-parts", &again]);
-        for (one, other) in files_in(parts.as_ref()).iter().zip(files_in(again.as_ref())) {
-            assert_eq!(std::fs::read(one).unwrap(), std::fs::read(&other).unwrap(), "{}", other.display());
-        }
-        // All parts may be in one file, a line each.
-        let texts =
-            files_in(parts.as_ref()).iter().map(|part| std::fs::read_to_string(part).unwrap()).collect::<String>();
-        assert_eq!(answer(&[files.put("all.part.json", texts.as_bytes())], &[]), of_traces);
-    }
 }
 
 #[test]
@@ -155,9 +121,9 @@ fn the_order_of_files_is_nothing() {
 #[test]
 fn parts_and_traces_may_be_mixed() {
     let files = Files::of(&late());
-    let parts = saved(&files);
-    let part = |rank: u32| format!("{parts}/rank{rank}.part.json");
     let traces = files.ranks(&[0, 1, 2, 3]);
+    let parts = crate::parts::parts_of(&files, &traces, &[]);
+    let part = |rank: u32| format!("{parts}/rank{rank}.part.json");
     let all = answer(&traces, &[]);
     assert_eq!(answer(&[&part(0), &traces[1], &part(2), &traces[3]], &[]), all);
     assert_eq!(answer(&[&traces[2], &part(3), &traces[0], &part(1)], &[]), all);
@@ -192,35 +158,10 @@ fn traces_in_archives_are_the_same() {
             assert_names(of["trace"].as_str().unwrap(), &[&format!("rank{rank}.json")]);
         }
         assert_eq!(without_names(of_archive), all, "{archive}");
-        let parts = format!("{archive}.parts");
-        answer(&[&archive], &["--save-parts", &parts]);
-        assert_eq!(files_in(parts.as_ref()).len(), 4, "a file for each trace of {archive}");
-        assert_eq!(without_names(answer(&[&parts], &[])), all, "{archive}");
-    }
-}
-
-#[test]
-fn parts_that_cannot_be_read_are_errors() {
-    let files = Files::of(&small());
-    let parts = saved(&files);
-    let line = |rank: u32| std::fs::read_to_string(format!("{parts}/rank{rank}.part.json")).unwrap();
-    let traces = files.ranks(&[2, 3]);
-    let other_version = line(1).replacen("{\"nccl_stacks_part\":1,", "{\"nccl_stacks_part\":7,", 1);
-    assert_ne!(other_version, line(1));
-    let out_of_range = line(1).replacen("\"kind\":[0,", "\"kind\":[4000000000,", 1);
-    assert_ne!(out_of_range, line(1));
-    let half = &line(1)[..line(1).len() / 2];
-    for (name, text, says) in [
-        ("version", &other_version[..], "version \"7\""),
-        ("cut", half, "EOF"),
-        ("text", "{\"nccl_stacks_part\":1,\"trace\":7}", "invalid type"),
-        ("positions", &out_of_range, "points to what it does not have"),
-    ] {
-        let path = files.put(&format!("{name}.part.json"), format!("{}{text}", line(0)).as_bytes());
-        for strict in [&[][..], &["--strict"]] {
-            let said = refused(&[&path, &traces[0], &traces[1]], strict);
-            assert_names(&said, &[&format!("{path}:2: "), says]);
-        }
+        let part = format!("{archive}.part.json");
+        assert_eq!(run(&["part", "--quiet", &archive, "--output", &part]).status.code(), Some(0));
+        assert_eq!(std::fs::read_to_string(&part).unwrap().lines().count(), 4, "a line for each trace of {archive}");
+        assert_eq!(without_names(answer(&[&part], &[])), all, "{archive}");
     }
 }
 

@@ -7,5 +7,6 @@ mod support;
 
 mod independent;
 mod inputs;
+mod parts;
 mod real;
 mod simulated;

@@ -22,8 +22,8 @@ use nccl_stacks::time::Window;
 use crate::support::program::{run, stderr, stdout};
 use crate::support::shared;
 
-const SET_A: &str = "lora-dev-script__sglang_tp4_A_mixed_rank?";
-const PARAM: &str = "param__dlrm_kineto_worker?_*";
+pub(crate) const SET_A: &str = "lora-dev-script__sglang_tp4_A_mixed_rank?";
+pub(crate) const PARAM: &str = "param__dlrm_kineto_worker?_*";
 const MERGED: &str = "HPCTrainingExamples__ddp_rccl_merged_4ranks";
 const KERNELS_ONLY: &str = "HPCTrainingExamples__rccl_only_merged";
 const THINNED_OUT: &str = "HTA__dlrm_sampled_rank?";
@@ -45,7 +45,7 @@ pub(crate) fn compared(paths: &[PathBuf]) -> Compared {
 }
 
 /// The path of traces, as a pattern that the program expands.
-fn pattern(shared: &Path, name: &str) -> String {
+pub(crate) fn pattern(shared: &Path, name: &str) -> String {
     shared.join("traces").join(format!("{name}.json.gz")).to_str().unwrap().to_owned()
 }
 

@@ -5,6 +5,7 @@ mod describe;
 mod families;
 mod hang;
 mod pairs;
+mod parts;
 mod ranks;
 mod record;
 mod records;
@@ -20,11 +21,12 @@ pub(crate) use commands::{Completions, Diff, DiffBound, Export, Kernels, Man, Me
 pub(crate) use describe::Describe;
 pub(crate) use hang::Hang;
 pub(crate) use pairs::Pairs;
+pub(crate) use parts::{Merge, Part};
 pub(crate) use ranks::{RankOf, Ranks};
 pub(crate) use record::{EventKind, Record};
 pub(crate) use records::Records;
 pub(crate) use shared::{Climbing, GroupArgs, Reading, Selection, Span, Start};
-pub(crate) use words::{Colour, Format, On, Sort, Switch, TableFormat, Weigh};
+pub(crate) use words::{Colour, Format, MergeFormat, On, Sort, Switch, TableFormat, Weigh};
 
 use shared::parse_limit;
 
@@ -59,7 +61,7 @@ Examples:
     curl -s https://host/trace.json.gz | nccl-stacks -";
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done, 1 failure, 2 wrong usage, 3 nothing found, 4 a hang, 5 beyond --fail-if, 130 interrupted.
+Exit codes: 0 done, 1 failure, 2 wrong usage, 3 nothing found, 4 a hang, 5 beyond --fail-if, 6 ranks are missing, 130 interrupted.
 Times are nanoseconds on the trace's own clock, the `ts` of its events times 1000; 250us, 77.5ms and 1.5s are understood.";
 
 /// A share in percent, with or without the sign; what it is of one.
@@ -95,6 +97,8 @@ impl Cli {
             Some(Command::Operators(args)) => Some(&mut args.reading),
             Some(Command::Memory(args)) => Some(&mut args.reading),
             Some(Command::Ranks(args)) => Some(&mut args.reading),
+            Some(Command::Part(args)) => Some(&mut args.reading),
+            Some(Command::Merge(args)) => Some(&mut args.reading),
             Some(Command::Records(args)) => Some(&mut args.reading),
             Some(Command::Hang(args)) => Some(&mut args.reading),
             Some(Command::Diff(args)) => Some(&mut args.reading),
@@ -140,6 +144,16 @@ pub(crate) enum Command {
     /// Each trace is a rank. Kernels of one collective are matched, the ranks' clocks are aligned by them, and the answer says how far that
     /// can be trusted.
     Ranks(Box<Ranks>),
+    /// Reduce traces to parts: small files that hold all that `merge` needs of them
+    ///
+    /// A trace is reduced where it is, and the parts of all ranks are put together anywhere. A part has the collectives with their stacks and
+    /// costs, and in Parquet a row for each stack, group, collective and size, which any engine can read.
+    Part(Box<Part>),
+    /// The parts of a job: who waits for whom, or the call stacks of all ranks
+    ///
+    /// The answers are those that `ranks` and the main job give of the traces; medians and percentiles of stacks are right within 0.8 %. The exit
+    /// code is 6 if ranks are missing, or parts cannot be read.
+    Merge(Box<Merge>),
     /// What NCCL's own records have: collectives by size with times and bandwidths, algorithms, proxies, links
     ///
     /// Each source is recognised by what is in a file. What a source does not record is empty, and what is off has a line of its own.

@@ -17,8 +17,8 @@ Examples:
   All ranks side by side in ui.perfetto.dev, on one clock:
     nccl-stacks ranks traces/ --format perfetto --output ranks.json.gz
   Reduce each trace where it is, and compare the parts elsewhere:
-    nccl-stacks ranks rank3.json.gz --save-parts parts/
-    nccl-stacks ranks parts/";
+    nccl-stacks part rank3.json.gz --output parts/rank3.parquet
+    nccl-stacks merge parts/";
 
 /// A rank and the trace that it is.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ pub(crate) struct RankOf {
     pub(crate) trace: PathBuf,
 }
 
-fn parse_rank(text: &str) -> Result<RankOf, String> {
+pub(super) fn parse_rank(text: &str) -> Result<RankOf, String> {
     let parsed = text.split_once('=').and_then(|(rank, trace)| Some((rank.parse().ok()?, trace)));
     let (rank, trace) = parsed.ok_or("expected is a rank and its trace, such as 3=node1.json.gz")?;
     Ok(RankOf { rank, trace: PathBuf::from(trace) })
@@ -38,7 +38,7 @@ fn parse_rank(text: &str) -> Result<RankOf, String> {
 #[command(before_help = EXAMPLES)]
 #[command(next_help_heading = "Show")]
 pub(crate) struct Ranks {
-    /// Traces of the ranks, or NCCL's own records of them, folders, archives, or parts that --save-parts wrote
+    /// Traces of the ranks, or NCCL's own records of them, folders, archives, or what `nccl-stacks part` wrote
     #[arg(required = true, value_name = "TRACE", help_heading = "Arguments")]
     pub(crate) traces: Vec<PathBuf>,
 
@@ -88,10 +88,6 @@ pub(crate) struct Ranks {
     /// Exit with 5 if ranks wait for longer than this: 'waited>20%', 'caused(rank=3)>2ms', 'added>1ms', 'late>10'. Repeatable
     #[arg(long, value_name = "BOUND", value_parser = RankBound::parse)]
     pub(crate) fail_if: Vec<RankBound>,
-
-    /// Write what each rank is reduced to into this folder, a file for each trace
-    #[arg(long, value_name = "DIR")]
-    pub(crate) save_parts: Option<PathBuf>,
 
     /// Write the answer to this file instead of standard output: whole, or not at all
     #[arg(short, long, value_name = "FILE")]

@@ -205,6 +205,52 @@ impl From<RankFormat> for RankForm {
     }
 }
 
+/// A form of merged parts: of who waits for whom, of stacks, or of both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum MergeFormat {
+    Text,
+    Table,
+    Script,
+    Json,
+    Csv,
+    Folded,
+    Speedscope,
+    Svg,
+    Perfetto,
+    Parts,
+}
+
+impl MergeFormat {
+    /// The form of who waits for whom, if there is one.
+    pub(crate) fn of_ranks(self) -> Option<RankForm> {
+        Some(match self {
+            MergeFormat::Text => RankForm::Text,
+            MergeFormat::Table => RankForm::Table,
+            MergeFormat::Json => RankForm::Json,
+            MergeFormat::Csv => RankForm::Csv,
+            MergeFormat::Perfetto => RankForm::Perfetto,
+            MergeFormat::Svg => RankForm::Svg,
+            _ => return None,
+        })
+    }
+
+    /// The form of stacks, if there is one.
+    pub(crate) fn of_stacks(self) -> Option<Form> {
+        Some(match self {
+            MergeFormat::Text => Form::Text,
+            MergeFormat::Table => Form::Table,
+            MergeFormat::Script => Form::Script,
+            MergeFormat::Json => Form::Json,
+            MergeFormat::Csv => Form::Csv,
+            MergeFormat::Folded => Form::Folded,
+            MergeFormat::Speedscope => Form::Speedscope,
+            #[cfg(feature = "flamegraph")]
+            MergeFormat::Svg => Form::Svg,
+            _ => return None,
+        })
+    }
+}
+
 /// A form of what was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum RecordsFormat {

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{RankClock, Residual};
-use crate::ranks::job::{Job, ranges};
+use crate::ranks::job::Job;
 use crate::ranks::matching::Matches;
+use crate::ranks::ranges::ranges;
 use crate::robust::median_of;
 use crate::time::Ns;
 

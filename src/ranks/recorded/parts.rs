@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::whose::Whose;
 use crate::operation::{Counts, Operation, Source};
-use crate::ranks::part::{Group, Kind, PartStack, RankPart, RankSource, Row, VERSION};
+use crate::ranks::part::{Group, Kind, PartStack, RankPart, RankSource, Row};
 use crate::records::Records;
 use crate::time::{Ns, Window};
 
@@ -145,7 +145,6 @@ fn part(records: &Records, rank: u32, rows: &[(Ns, Ns, usize)], members: &[Vec<u
     let stack = |path: &u32| stack_of(records.paths.get(*path as usize).map_or(&[], Vec::as_slice));
     let names = files.iter().filter_map(|file| records.files.get(*file as usize)).map(|file| file.name.as_str());
     RankPart {
-        version: VERSION,
         trace: names.collect::<Vec<_>>().join(", "),
         said: vec![(RankSource::Records, rank)],
         world_size: None,
@@ -166,7 +165,6 @@ fn part(records: &Records, rank: u32, rows: &[(Ns, Ns, usize)], members: &[Vec<u
         cpu_outliers: Vec::new(),
         gpu: Vec::new(),
         gpu_outliers: Vec::new(),
-        damage: Vec::new(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::ranks::job::ranges;
+use crate::ranks::ranges::ranges;
 use crate::ranks::recorded::entries::{EntryGroup, EntryRank, EntryReport, SlowRank};
 use crate::ranks::recorded::groups::Role;
 use crate::ranks::recorded::outliers::Outliers;

@@ -1,0 +1,135 @@
+//! How the ranks differ in what a stack's kernels cost: a sum over all ranks hides one that is unlike the others.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::cost::Totals;
+use crate::robust::median_of;
+use crate::time::Ns;
+
+/// How many outliers are named.
+const NAMED: usize = 8;
+
+/// A stack over the ranks that have it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct OverRanks {
+    /// How many ranks have it.
+    pub ranks: u64,
+    /// How many ranks there are.
+    pub ranks_in_all: u64,
+    /// How many kernels a rank has.
+    pub count: Limits,
+    /// How long they ran, in ns.
+    #[serde(rename = "gpu_time_ns")]
+    pub gpu_time: Limits,
+    /// How long no compute kernel ran beside them, in ns.
+    #[serde(rename = "exposed_ns")]
+    pub exposed: Limits,
+    /// The ranks whose kernels ran much longer or shorter than those of most, the most different first: at most 8. The kernels of a collective are the
+    /// shortest on the rank that comes last.
+    pub outliers: Vec<RankOutlier>,
+}
+
+/// The smallest, mean and largest of a number for each rank.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Limits {
+    /// The smallest.
+    pub min: i64,
+    /// The mean.
+    pub mean: f64,
+    /// The largest.
+    pub max: i64,
+}
+
+/// A rank that differs from most.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct RankOutlier {
+    /// The rank, or the trace if its rank is unknown.
+    pub rank: String,
+    /// What its kernels cost.
+    #[serde(flatten)]
+    pub totals: Totals,
+}
+
+/// What a rank has of a stack.
+#[derive(Debug)]
+pub(super) struct OfRank {
+    pub(super) rank: Arc<str>,
+    pub(super) totals: Totals,
+}
+
+impl OverRanks {
+    /// Of what each rank has, of so many ranks. `None` for one rank.
+    pub(super) fn of(ranks: Vec<OfRank>, in_all: u64) -> Option<Self> {
+        if in_all < 2 {
+            return None;
+        }
+        let limits = |of: fn(&Totals) -> i64| {
+            let values = || ranks.iter().map(|rank| of(&rank.totals));
+            Some(Limits {
+                min: values().min()?,
+                mean: values().map(|value| value as f64).sum::<f64>() / ranks.len() as f64,
+                max: values().max()?,
+            })
+        };
+        Some(OverRanks {
+            ranks: ranks.len() as u64,
+            ranks_in_all: in_all,
+            count: limits(|of| of.count as i64)?,
+            gpu_time: limits(|of| of.gpu_time.0)?,
+            exposed: limits(|of| of.exposed.0)?,
+            outliers: outliers(ranks),
+        })
+    }
+}
+
+/// More than 3.5 scaled median absolute deviations from the median, as Iglewicz and Hoaglin propose (How to Detect and Handle Outliers,
+/// 1993), and a tenth of the median: where ranks are nearly equal, a deviation is next to nothing.
+fn outliers(mut ranks: Vec<OfRank>) -> Vec<RankOutlier> {
+    const SCALE: f64 = 1.4826;
+    if ranks.len() < 4 {
+        return Vec::new();
+    }
+    let time = |rank: &OfRank| rank.totals.gpu_time.as_f64();
+    let median = median_of(ranks.iter().map(time));
+    let deviation = SCALE * median_of(ranks.iter().map(|rank| (time(rank) - median).abs()));
+    let distance = |rank: &OfRank| Ns((time(rank) - median).abs().round() as i64);
+    let least = (3.5 * deviation).max(0.1 * median.abs());
+    ranks.retain(|rank| distance(rank).as_f64() > least);
+    ranks.sort_by(|a, b| distance(b).cmp(&distance(a)).then_with(|| a.rank.cmp(&b.rank)));
+    ranks
+        .into_iter()
+        .take(NAMED)
+        .map(|OfRank { rank, totals }| RankOutlier { rank: rank.to_string(), totals })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranks(times: &[i64]) -> Vec<OfRank> {
+        let rank = |(at, time): (usize, &i64)| OfRank {
+            rank: Arc::from(format!("rank {at}")),
+            totals: Totals { count: 2, gpu_time: Ns(*time), exposed: Ns(*time / 2) },
+        };
+        times.iter().enumerate().map(rank).collect()
+    }
+
+    /// The median of six is 101.5, their deviation 1.4826 times 1.5: 20 is far away, and 110 is beyond that, but within a tenth of the median.
+    #[test]
+    fn ranks_that_differ_are_named() {
+        let over = OverRanks::of(ranks(&[100, 101, 102, 103, 20, 110]), 8).unwrap();
+        assert_eq!((over.ranks, over.ranks_in_all), (6, 8));
+        assert_eq!((over.gpu_time.min, over.gpu_time.max, over.count.max), (20, 110, 2));
+        assert_eq!(over.exposed.mean, (50 + 50 + 51 + 51 + 10 + 55) as f64 / 6.0);
+        let named: Vec<&str> = over.outliers.iter().map(|outlier| outlier.rank.as_str()).collect();
+        assert_eq!(named, ["rank 4"]);
+        assert!(OverRanks::of(ranks(&[1, 1, 900]), 3).unwrap().outliers.is_empty());
+        assert_eq!(OverRanks::of(ranks(&[1]), 1), None);
+    }
+}

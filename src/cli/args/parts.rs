@@ -1,0 +1,189 @@
+//! The arguments of `nccl-stacks part` and `nccl-stacks merge`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use nccl_stacks::ranks::verdict::RankBound;
+
+use super::ranks::{RankOf, parse_rank};
+use super::shared::{Climbing, GroupArgs, Reading, Selection, Span, Start, parse_limit};
+use super::words::{Colour, MergeFormat, On, Sort, Switch, Weigh, WhichClock};
+
+const PART_EXAMPLES: &str = "\
+Examples:
+  Reduce a trace where it is, to some tens of KB:
+    nccl-stacks part rank3.json.gz --output parts/rank3.parquet
+  The same for one step, on all nodes alike:
+    nccl-stacks part rank3.json.gz --function-name 'ProfilerStep#%' --index 2 --output parts/rank3.parquet
+  Who waits for whom, from all parts:
+    nccl-stacks merge parts/ --expect 512";
+
+const MERGE_EXAMPLES: &str = "\
+Examples:
+  Who waits for whom, from the parts of a job:
+    nccl-stacks merge parts/
+  The call stacks of all ranks, with their costs; exit with 6 if one of 512 ranks is missing:
+    nccl-stacks merge parts/ --stacks --expect 512
+  One file of all parts, which can be merged again:
+    nccl-stacks merge parts/ --format parts --output all.parquet";
+
+/// What a trace is reduced to.
+#[derive(Debug, Args)]
+#[command(before_help = PART_EXAMPLES)]
+#[command(next_help_heading = "Show")]
+pub(crate) struct Part {
+    /// Traces of ranks, or NCCL's own records of them, folders or archives
+    #[arg(required = true, value_name = "TRACE", help_heading = "Arguments")]
+    pub(crate) traces: Vec<PathBuf>,
+
+    /// Write the parts to this file: whole, or not at all. Its ending says how: .parquet or .json
+    #[arg(short, long, value_name = "FILE", required = true)]
+    pub(crate) output: PathBuf,
+
+    /// Which kernels.
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+
+    /// Which part of each trace.
+    #[command(flatten)]
+    pub(crate) span: Span,
+
+    /// Say which rank a trace, or a file of records, is where neither it nor its name does: 3=node1.json.gz. Repeatable
+    #[arg(long, value_name = "RANK=TRACE", value_parser = parse_rank, help_heading = "Input")]
+    pub(crate) rank: Vec<RankOf>,
+
+    /// A trace of the capture of CUDA graphs, as in the main job. Repeatable
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    pub(crate) capture_trace: Vec<PathBuf>,
+
+    /// For kernels of the backward pass, keep the code of the forward pass that they belong to
+    #[arg(long, value_name = "WHETHER", value_enum, default_value_t = Switch::On)]
+    pub(crate) forward_stacks: Switch,
+
+    /// Count Python files whose paths begin with this as your own code, too. Repeatable
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) user_code: Vec<String>,
+
+    /// Keep names as they are, so that layers and runs count apart
+    #[arg(long, overrides_with = "no_exact_names")]
+    pub(crate) exact_names: bool,
+
+    /// Turns off --exact-names of a config file.
+    #[arg(long, hide = true, overrides_with = "exact_names")]
+    pub(crate) no_exact_names: bool,
+
+    /// How to read the traces.
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}
+
+impl Part {
+    /// What the stacks have.
+    pub(crate) fn climbing(&self) -> Climbing {
+        Climbing {
+            forward_stacks: self.forward_stacks,
+            user_code: self.user_code.clone(),
+            ..Climbing::of_groups(GroupArgs::default(), self.exact_names)
+        }
+    }
+
+    /// The options that decide what the parts are of, in one order: parts can be put together if these are equal.
+    pub(crate) fn asked(&self) -> String {
+        let Part { selection, span, forward_stacks, user_code, exact_names, .. } = self;
+        let mut asked = String::new();
+        let mut option = |name: &str, value: &str| asked.push_str(&format!(" --{name} {value}"));
+        selection.kernel_name.iter().for_each(|name| option("kernel-name", name));
+        selection.family.iter().for_each(|name| option("family", name));
+        selection.family_file.iter().for_each(|file| option("family-file", &file.display().to_string()));
+        span.function_name.iter().for_each(|name| option("function-name", name));
+        span.index.iter().for_each(|index| option("index", &index.to_string()));
+        span.start_ts.iter().for_each(|start| match start {
+            Start::At(at) => option("start-ts", &format!("{}ns", at.0)),
+            Start::After(after) => option("start-ts", &format!("+{}ns", after.0)),
+        });
+        span.duration.iter().for_each(|of| option("duration", &format!("{}ns", of.0)));
+        if span.window_on == On::Kernel {
+            option("window-on", "kernel");
+        }
+        if *forward_stacks == Switch::Off {
+            option("forward-stacks", "off");
+        }
+        user_code.iter().for_each(|prefix| option("user-code", prefix));
+        if *exact_names {
+            asked.push_str(" --exact-names");
+        }
+        asked.trim_start().to_owned()
+    }
+}
+
+/// Parts, put together.
+#[derive(Debug, Args)]
+#[command(before_help = MERGE_EXAMPLES)]
+#[command(next_help_heading = "Show")]
+pub(crate) struct Merge {
+    /// Files that `nccl-stacks part` or `merge` wrote, or folders of them: their files .parquet and .json
+    #[arg(required = true, value_name = "PART", help_heading = "Arguments")]
+    pub(crate) parts: Vec<PathBuf>,
+
+    /// How many ranks the job has. Those that are missing are named, and the exit code is 6
+    #[arg(long, value_name = "N", help_heading = "Input")]
+    pub(crate) expect: Option<u32>,
+
+    /// The call stacks of all ranks, as the main job shows them, instead of who waits for whom
+    #[arg(long)]
+    pub(crate) stacks: bool,
+
+    /// How the ranks' clocks are compared: align, trust or none, as in `nccl-stacks ranks`
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = WhichClock::Align, help_heading = "Input")]
+    pub(crate) clock: WhichClock,
+
+    /// Form of the answer: text, table, json, csv, svg; perfetto; with --stacks also script, folded, speedscope; or parts
+    ///
+    /// parts is one file of all parts, which can be merged again; --output says by its ending whether it is .parquet or .json.
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = MergeFormat::Text, hide_possible_values = true)]
+    pub(crate) format: MergeFormat,
+
+    /// Short for --format json
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+
+    /// With --stacks: their order, by exposed time, GPU time, count or mean time, the largest first
+    #[arg(long, value_name = "BY", value_enum, default_value_t = Sort::Exposed)]
+    pub(crate) sort: Sort,
+
+    /// With --stacks: show the stacks of each rank apart
+    #[arg(long, requires = "stacks")]
+    pub(crate) per_rank: bool,
+
+    /// With --stacks: show every frame, also those of libraries
+    #[arg(long)]
+    pub(crate) full_stacks: bool,
+
+    /// With --stacks: how many callers to show, 0 for all, as in the main job
+    #[arg(long, value_name = "N")]
+    pub(crate) stack_depth: Option<usize>,
+
+    /// With --stacks: what the widths of flame graphs (folded, speedscope, svg) mean
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Weigh::Gpu)]
+    pub(crate) weight: Weigh,
+
+    /// Show only the first N stacks [default: 5 in text of who waits for whom]
+    #[arg(long, value_name = "N", value_parser = parse_limit)]
+    pub(crate) limit: Option<usize>,
+
+    /// Mark what matters with a colour: on a terminal, always or never
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
+    pub(crate) color: Colour,
+
+    /// Exit with 5 if ranks wait for longer than this, as in `nccl-stacks ranks`. Repeatable
+    #[arg(long, value_name = "BOUND", value_parser = RankBound::parse, conflicts_with = "stacks")]
+    pub(crate) fail_if: Vec<RankBound>,
+
+    /// Write the answer to this file instead of standard output: whole, or not at all
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// How to read the parts.
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}

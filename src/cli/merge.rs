@@ -1,0 +1,267 @@
+//! `nccl-stacks merge`: parts, put together to the answers of `ranks` and of the main job.
+
+use std::collections::BTreeSet;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+
+use nccl_stacks::analysis::part::Part as StacksPart;
+use nccl_stacks::analysis::stacks::{StackOptions, StackReport};
+use nccl_stacks::error::Error;
+use nccl_stacks::nccl::frames::UserCode;
+use nccl_stacks::parts::TracePart;
+use nccl_stacks::parts::entry::{Entry, StacksOf};
+use nccl_stacks::parts::set::{PartSet, Unread};
+use nccl_stacks::ranks::part::RankPart;
+use nccl_stacks::ranks::ranges::ranges;
+use nccl_stacks::ranks::report::Compared;
+use nccl_stacks::report::Screen;
+use nccl_stacks::report::format::{count, visible};
+
+use super::args::{Merge, MergeFormat, Reading};
+use super::failure::Failure;
+use super::output::Output;
+use super::part::PartFile;
+use super::stop::Stop;
+use super::terminal::{note, say};
+use super::{ranks as of_ranks, stacks as of_stacks, traces};
+
+/// The endings of files of parts.
+const ENDINGS: [&str; 2] = ["parquet", "json"];
+
+/// How many traces are named of those that are there twice.
+const NAMED: usize = 3;
+
+pub(super) fn run(args: &Merge) -> Result<(), Stop> {
+    let files = files(&args.parts)?;
+    let inputs: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    let format = if args.json { MergeFormat::Json } else { args.format };
+    check_format(args, format)?;
+    let target = match (format, &args.output) {
+        (MergeFormat::Parts, Some(path)) => Some(PartFile::open(path, &inputs)?),
+        _ => None,
+    };
+    let output = match target {
+        Some(_) => None,
+        None => Some(Output::open(args.output.as_deref(), &inputs)?),
+    };
+    let mut set = read(&files)?;
+    let unread = set.unread.len();
+    if set.entries.is_empty() {
+        return Err(nothing(&set));
+    }
+    if let Some(target) = target {
+        target.write(&set)?;
+    }
+    let exceeded = match output {
+        None => Ok(()),
+        Some(output) if args.stacks => stacks(args, format, &mut set, output),
+        Some(output) => ranks(args, format, &mut set, output),
+    };
+    for unread in &set.unread[unread..] {
+        say(&format!("Left out: {}", failure(unread)));
+    }
+    match (exceeded, complete(&set, args.expect)) {
+        (Ok(()), complete) => complete,
+        (Err(stop), Err(Stop::Incomplete(lacks))) => {
+            say(&lacks);
+            Err(stop)
+        }
+        (Err(stop), _) => Err(stop),
+    }
+}
+
+/// Refuses a form that the question does not have, before anything is read.
+fn check_format(args: &Merge, format: MergeFormat) -> Result<(), Stop> {
+    let wrong = |why: &str| Err(Stop::Usage(format!("--format: {why}")));
+    match (format, args.stacks) {
+        (MergeFormat::Parts, _) if args.output.is_none() => {
+            wrong("parts need --output with a name that ends with .parquet or .json")
+        }
+        (MergeFormat::Parts, _) => Ok(()),
+        (_, true) if format.of_stacks().is_none() => {
+            wrong("stacks have the forms text, table, script, json, csv, folded, speedscope and svg")
+        }
+        (_, false) if format.of_ranks().is_none() => {
+            wrong("who waits for whom has the forms text, table, json, csv, perfetto and svg; the others need --stacks")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The files that the arguments mean. Of a folder these are all that are named like parts: one that is none may be one that broke.
+fn files(arguments: &[PathBuf]) -> Result<Vec<PathBuf>, Stop> {
+    let mut files = BTreeSet::new();
+    for argument in arguments {
+        if !argument.is_dir() {
+            files.extend(traces::expand(std::slice::from_ref(argument))?);
+            continue;
+        }
+        let failed = |source| Error::Read { name: argument.display().to_string(), source };
+        let is_named = |path: &PathBuf| {
+            path.extension().and_then(|ending| ending.to_str()).is_some_and(|ending| ENDINGS.contains(&ending))
+        };
+        let found = std::fs::read_dir(argument).map_err(failed)?;
+        let paths = found.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<PathBuf>>>().map_err(failed)?;
+        files.extend(paths.into_iter().filter(is_named));
+    }
+    match files.is_empty() {
+        true => Err(Stop::NotFound("Nothing found: no file in these folders is named .parquet or .json.".to_owned())),
+        false => Ok(files.into_iter().collect()),
+    }
+}
+
+/// Reads parts, and says what is wrong with them.
+pub(super) fn read(files: &[PathBuf]) -> Result<PartSet, Stop> {
+    let set = PartSet::read(files);
+    let questions = set.questions();
+    if questions.len() > 1 {
+        let named = |(asked, trace): (&str, &str)| {
+            let asked = if asked.is_empty() { "no options" } else { asked };
+            format!("{} with {}", visible(trace), visible(asked))
+        };
+        let list = questions.into_iter().map(named).collect::<Vec<_>>().join("; ");
+        return Err(Failure::DifferentQuestions { list }.into());
+    }
+    for unread in &set.unread {
+        say(&format!("Left out: {}", failure(unread)));
+    }
+    for (first, second) in set.twice.iter().take(NAMED) {
+        say(&format!("There twice, and counted once: {} and {}", visible(first), visible(second)));
+    }
+    if let Some(more) = set.twice.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        say(&format!("There twice, and counted once: {} more", count(more as u64)));
+    }
+    let tools = set.tools();
+    if tools.len() > 1 {
+        let of_tool = |(tool, parts): (&str, u64)| format!("{} ({})", visible(tool), count(parts));
+        let list: Vec<String> = tools.into_iter().map(of_tool).collect();
+        say(&format!("These parts are of different versions of the program: {}", list.join(", ")));
+    }
+    Ok(set)
+}
+
+/// Why a file, or a document in it, cannot be used.
+pub(super) fn failure(unread: &Unread) -> Failure {
+    let file = unread.file.display();
+    let name = unread.number.map_or_else(|| file.to_string(), |number| format!("{file}:{number}"));
+    Failure::Part { name, message: unread.why.clone() }
+}
+
+/// Why there is no answer.
+fn nothing(set: &PartSet) -> Stop {
+    match set.unread.first() {
+        Some(unread) => failure(unread).into(),
+        None => Stop::NotFound("Nothing found: these files have no parts.".to_owned()),
+    }
+}
+
+fn threads(reading: &Reading) -> NonZero<usize> {
+    reading.threads.unwrap_or_else(|| std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN))
+}
+
+/// The ranks of all parts. Those that cannot be read are left out, and added to the set's.
+fn rank_parts(set: &mut PartSet, reading: &Reading) -> Vec<RankPart> {
+    let (mut parts, mut wrong) = (Vec::new(), Vec::new());
+    for (entry, ranks) in set.each(threads(reading), |entry| entry.ranks()) {
+        match ranks {
+            Ok(ranks) => parts.extend(ranks),
+            Err(error) => wrong.push((entry.clone(), error.to_string())),
+        }
+    }
+    set.leave_out(wrong);
+    parts
+}
+
+/// The same, where no part may be left out.
+pub(super) fn ranks_of_all(set: &mut PartSet, reading: &Reading) -> Result<Vec<RankPart>, Stop> {
+    let parts = rank_parts(set, reading);
+    match set.unread.first() {
+        Some(unread) => Err(failure(unread).into()),
+        None => Ok(parts),
+    }
+}
+
+fn ranks(args: &Merge, format: MergeFormat, set: &mut PartSet, output: Output) -> Result<(), Stop> {
+    let Some(form) = format.of_ranks() else { return Ok(()) };
+    let damage = set.damage();
+    let parts = rank_parts(set, &args.reading);
+    if parts.iter().all(|part| part.rows.is_empty()) {
+        damage.iter().for_each(|line| say(line));
+        return Err(Stop::NotFound("Nothing found: no collective ran in the window of any part.".to_owned()));
+    }
+    for head in set.entries.iter().map(Entry::head).filter(|head| !head.has_collectives) {
+        note(&format!("{}: no collective in its window", visible(&head.trace)));
+    }
+    let compared = Compared::of(parts, args.clock.into()).map_err(Failure::from)?;
+    let shown = of_ranks::Shown {
+        form,
+        strict: args.reading.strict,
+        verbose: args.reading.verbose,
+        colour: args.color,
+        limit: args.limit,
+        path: args.output.as_deref(),
+        fail_if: &args.fail_if,
+    };
+    shown.print(&compared, &damage, &traces::in_order(&args.parts), output)
+}
+
+fn stacks(args: &Merge, format: MergeFormat, set: &mut PartSet, output: Output) -> Result<(), Stop> {
+    let Some(form) = format.of_stacks() else { return Ok(()) };
+    let damage = set.damage();
+    let user_code = match set.entries.first().map(|first| first.document::<TracePart>()) {
+        Some(Ok(first)) => first.user_code,
+        _ => Vec::new(),
+    };
+    let how = StackOptions { per_rank: args.per_rank, user_code: UserCode::new(user_code), ..StackOptions::default() };
+    let mut wrong = Vec::new();
+    let parts = set.each(threads(&args.reading), |entry| entry.document::<StacksOf>());
+    let parts = parts.filter_map(|(entry, document)| match document {
+        Ok(StacksOf { stacks, .. }) => stacks,
+        Err(error) => {
+            wrong.push((entry.clone(), error.to_string()));
+            None::<StacksPart>
+        }
+    });
+    let report = StackReport::of(parts, &how);
+    set.leave_out(wrong);
+    let shown = of_stacks::Shown {
+        form,
+        sort: args.sort,
+        min_share: None,
+        limit: args.limit,
+        weight: args.weight,
+        window_on: how.window_on,
+        path: args.output.as_deref(),
+        screen: Screen {
+            full_stacks: args.full_stacks,
+            ..of_stacks::screen_of(form, args.stack_depth, args.reading.verbose, args.color, &output)
+        },
+    };
+    if !report.has_answer() && report.coverage.kernels == 0 {
+        return Err(Stop::NotFound("Nothing found: these parts have no kernels.".to_owned()));
+    }
+    shown.print(report, &damage, &traces::in_order(&args.parts), output)
+}
+
+/// Whether all ranks are here.
+fn complete(set: &PartSet, expect: Option<u32>) -> Result<(), Stop> {
+    let here = set.ranks();
+    let missing: Vec<u32> = (0..expect.unwrap_or(0)).filter(|rank| !here.contains(rank)).collect();
+    let unread: BTreeSet<&Path> = set.unread.iter().map(|unread| unread.file.as_path()).collect();
+    let mut lacks = Vec::new();
+    if let (Some(expect), false) = (expect, missing.is_empty()) {
+        let n = count(missing.len() as u64);
+        lacks.push(format!("Missing: {n} of {} ranks: {}", count(u64::from(expect)), ranges(&missing)));
+    }
+    if !unread.is_empty() {
+        lacks.push(format!("Files that cannot be used: {}", count(unread.len() as u64)));
+    }
+    match (lacks.is_empty(), expect) {
+        (false, _) => Err(Stop::Incomplete(lacks.join(". "))),
+        (true, Some(expect)) => {
+            note(&format!("All {} ranks are here", count(u64::from(expect))));
+            Ok(())
+        }
+        (true, None) => Ok(()),
+    }
+}

@@ -1,0 +1,177 @@
+//! `nccl-stacks part`: traces, reduced to files that `merge` puts together.
+
+use std::path::{Path, PathBuf};
+
+use nccl_stacks::analysis::part::{self as stacks_of, Part as StacksPart};
+use nccl_stacks::error::Error;
+use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::parts::entry::Entry;
+use nccl_stacks::parts::set::PartSet;
+use nccl_stacks::parts::{InputFile, TracePart};
+use nccl_stacks::ranks::part::RankPart;
+use nccl_stacks::ranks::recorded::parts::RecordedParts;
+use nccl_stacks::ranks::reduce::{queue_empty, reduce_attributed};
+use nccl_stacks::records::Keep;
+use nccl_stacks::report::format::visible;
+
+use super::args::Part;
+use super::entries::Inputs;
+use super::failure::Failure;
+use super::output::Target;
+use super::question::{Answered, Prepared, Question, Reduce};
+use super::stop::Stop;
+use super::terminal::say;
+use super::{entries, notes, opening, ranks, recorded, span};
+
+/// What is asked of records, which have no other question.
+const OF_RECORDS: &str = "records";
+
+pub(super) fn run(args: &Part) -> Result<(), Stop> {
+    span::check(&args.span)?;
+    let Inputs { traces: files, records } = Inputs::of(&args.traces)?;
+    let inputs: Vec<&Path> =
+        args.selection.family_file.iter().chain(&files).chain(&records).map(AsRef::as_ref).collect();
+    let target = PartFile::open(&args.output, &inputs)?;
+    let parts = if files.is_empty() {
+        of_records(args, &records)?
+    } else {
+        ranks::report_left_out(&records);
+        of_traces(args, &files)?
+    };
+    let mut set = PartSet::default();
+    for part in &parts {
+        set.entries.push(Entry::of(part).map_err(|source| Failure::Form { source })?);
+    }
+    set.entries.sort_unstable();
+    target.write(&set)?;
+    let lost = files.iter().filter(|file| !parts.iter().any(|part| part.input.name == file.display().to_string()));
+    let lost: Vec<String> = lost.map(|file| visible(&file.display().to_string()).into_owned()).collect();
+    if lost.is_empty() {
+        return Ok(());
+    }
+    Err(Stop::Incomplete(format!("No part of: {}", lost.join(", "))))
+}
+
+/// The file into which parts are written, by its ending.
+pub(super) struct PartFile<'p> {
+    path: &'p Path,
+    target: Target,
+    is_table: bool,
+}
+
+impl<'p> PartFile<'p> {
+    pub(super) fn open(path: &'p Path, inputs: &[&Path]) -> Result<Self, Stop> {
+        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        let is_table = match ending {
+            "json" => false,
+            "parquet" if cfg!(feature = "parquet") => true,
+            "parquet" => {
+                return Err(Stop::Usage(format!(
+                    "--output {}: this program was built without the feature `parquet`; take a name that ends with .json",
+                    path.display()
+                )));
+            }
+            _ => {
+                return Err(Stop::Usage(format!(
+                    "--output {}: the name of a file of parts ends with .parquet or .json",
+                    path.display()
+                )));
+            }
+        };
+        Ok(PartFile { path, target: Target::open("--output", path, inputs)?, is_table })
+    }
+
+    pub(super) fn write(&self, set: &PartSet) -> Result<(), Stop> {
+        let size = self.target.fill(|_, file| {
+            let written =
+                if self.is_table { table(set, file) } else { set.write_json(&mut std::io::BufWriter::new(file)) };
+            written.map_err(|source| Stop::from(Error::Write { path: self.path.to_owned(), source }))
+        })?;
+        notes::answer_written(self.path, size);
+        Ok(())
+    }
+}
+
+#[cfg(feature = "parquet")]
+fn table(set: &PartSet, file: &mut std::fs::File) -> std::io::Result<()> {
+    use nccl_stacks::parts::parquet;
+
+    let file = file.try_clone()?;
+    parquet::write(&set.entries, std::io::BufWriter::new(file)).map_err(std::io::Error::other)
+}
+
+#[cfg(not(feature = "parquet"))]
+fn table(_: &PartSet, _: &mut std::fs::File) -> std::io::Result<()> {
+    Err(std::io::Error::from(std::io::ErrorKind::Unsupported))
+}
+
+fn of_traces(args: &Part, files: &[PathBuf]) -> Result<Vec<TracePart>, Stop> {
+    let climbing = args.climbing();
+    let question = Question {
+        wanted: opening::wanted(&args.selection, &args.reading)?,
+        span: &args.span,
+        climbing: &climbing,
+        per_rank: true,
+        captures: &args.capture_trace,
+        reading: &args.reading,
+        records: None,
+    };
+    let how = question.how();
+    let by = |Prepared { name, database, attributor, launches, window }: Prepared<'_>| {
+        let store = database.store();
+        // First, because it takes memory that is free again then.
+        let queue_empty = queue_empty(store, window);
+        let attribution = stacks_of::attributed(attributor, launches, window, &how);
+        let stacks = StacksPart::of_attributed(name, store, &attribution, launches, window, &how);
+        Ok((stacks, reduce_attributed(name, store, &attribution, queue_empty, window, &how)))
+    };
+    let answers = question.reduce(files, &Reduce { args: ArgsWanted::OPERATIONS, compares_clocks: true, by: &by })?;
+    for archive in &answers.of_archives {
+        notes::damage_lines(archive).iter().for_each(|line| say(line));
+    }
+    let mut parts = Vec::new();
+    let mut rank_parts: Vec<Vec<RankPart>> = Vec::new();
+    for Answered { part: (stacks, ranks), name, file, is_member, damage, .. } in answers.of_traces {
+        damage.iter().for_each(|line| say(line));
+        let mut input = input_of(&file)?;
+        input.member = is_member.then(|| name.clone());
+        let mut part = TracePart::new(name, input, args.asked());
+        (part.stacks, part.damage, part.user_code) = (Some(stacks), damage, args.user_code.clone());
+        rank_parts.push(ranks);
+        parts.push(part);
+    }
+    let mut all: Vec<&mut RankPart> = rank_parts.iter_mut().flatten().collect();
+    ranks::given_ranks(&args.rank, &mut all)?;
+    parts.iter_mut().zip(rank_parts).for_each(|(part, ranks)| part.ranks = ranks);
+    Ok(parts)
+}
+
+/// What identifies a file. What is read once cannot be read again for it.
+fn input_of(file: &Path) -> Result<InputFile, Stop> {
+    if opening::is_read_once(file) {
+        return Ok(InputFile::without_digest(file));
+    }
+    let failed = |source| Error::Read { name: file.display().to_string(), source };
+    Ok(InputFile::of(file).map_err(failed)?)
+}
+
+fn of_records(args: &Part, files: &[PathBuf]) -> Result<Vec<TracePart>, Stop> {
+    let mut records = recorded::read(files, Keep::All, &args.reading)?;
+    entries::give_ranks(&args.rank, &mut records)?;
+    let found = RecordedParts::of(&records);
+    entries::report_parts(&found);
+    if found.parts.is_empty() {
+        return Err(Stop::NotFound(
+            "Nothing found: these records do not say when kernels ran, or on which rank. `nccl-stacks ranks` compares when ranks call NCCL"
+                .to_owned(),
+        ));
+    }
+    let part = |ranks: RankPart| {
+        let input =
+            input_of(Path::new(&ranks.trace)).unwrap_or_else(|_| InputFile::without_digest(Path::new(&ranks.trace)));
+        let mut part = TracePart::new(ranks.trace.clone(), input, OF_RECORDS.to_owned());
+        part.ranks = vec![ranks];
+        part
+    };
+    Ok(found.parts.into_iter().map(part).collect())
+}

@@ -1,0 +1,118 @@
+//! Parts as a Parquet file: the flat table, with the documents as a column.
+//!
+//! A part has a row group of its own, so that one is written while the others are not in memory. The documents are compressed already, and are
+//! copied as they are.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical, ZstdLevel};
+use parquet::column::reader::get_typed_column_reader;
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::errors::{ParquetError, Result};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::reader::{ChunkReader, FileReader, SerializedFileReader};
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::{ColumnPath, Type};
+
+use super::TracePart;
+use super::entry::Entry;
+use super::flat::{COLUMNS, Column, DOCUMENT, FlatRow, Get, rows};
+
+/// How many documents are read at a time.
+const BATCH: usize = 1024;
+
+/// Writes parts.
+///
+/// # Errors
+/// What writing fails with, and a part that is none.
+pub fn write<'e>(entries: impl IntoIterator<Item = &'e Entry>, out: impl Write + Send) -> Result<()> {
+    let mut writer = SerializedFileWriter::new(out, Arc::new(schema()?), Arc::new(properties()?))?;
+    for entry in entries {
+        let part: TracePart = entry.document().map_err(|error| ParquetError::External(Box::new(error)))?;
+        let rows = rows(&part, entry.packed());
+        let mut group = writer.next_row_group()?;
+        for Column { value, .. } in COLUMNS {
+            let Some(mut out) = group.next_column()? else { break };
+            match value {
+                Get::Int(of) => values::<Int64Type>(&mut out, &rows, of)?,
+                Get::Real(of) => values::<DoubleType>(&mut out, &rows, of)?,
+                Get::Text(of) => {
+                    values::<ByteArrayType>(&mut out, &rows, |row| Some(ByteArray::from(of(row)?.into_bytes())))?;
+                }
+                Get::Bytes(of) => values::<ByteArrayType>(&mut out, &rows, |row| of(row).map(ByteArray::from))?,
+            }
+            out.close()?;
+        }
+        group.close()?;
+    }
+    writer.close().map(drop)
+}
+
+fn values<T: DataType>(
+    out: &mut SerializedColumnWriter<'_>,
+    rows: &[FlatRow<'_>],
+    value: impl Fn(&FlatRow<'_>) -> Option<T::T>,
+) -> Result<()> {
+    let (mut values, mut levels) = (Vec::new(), Vec::new());
+    for row in rows {
+        let value = value(row);
+        levels.push(i16::from(value.is_some()));
+        values.extend(value);
+    }
+    out.typed::<T>().write_batch(&values, Some(&levels), None).map(drop)
+}
+
+fn schema() -> Result<Type> {
+    let field = |column: &Column| {
+        let (physical, logical) = match column.value {
+            Get::Int(_) => (Physical::INT64, None),
+            Get::Real(_) => (Physical::DOUBLE, None),
+            Get::Text(_) => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+            Get::Bytes(_) => (Physical::BYTE_ARRAY, None),
+        };
+        let field = Type::primitive_type_builder(column.name, physical);
+        field.with_logical_type(logical).with_repetition(Repetition::OPTIONAL).build().map(Arc::new)
+    };
+    let fields = COLUMNS.iter().map(field).collect::<Result<Vec<_>>>()?;
+    Type::group_type_builder("part").with_fields(fields).build()
+}
+
+fn properties() -> Result<WriterProperties> {
+    let document = ColumnPath::from(DOCUMENT);
+    let properties = WriterProperties::builder()
+        .set_created_by(super::TOOL.to_owned())
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?))
+        .set_column_compression(document.clone(), Compression::UNCOMPRESSED)
+        .set_column_dictionary_enabled(document.clone(), false)
+        .set_column_statistics_enabled(document, EnabledStatistics::None);
+    Ok(properties.build())
+}
+
+/// The documents of a file, compressed.
+///
+/// # Errors
+/// Why it is no file of parts.
+pub fn documents<R: ChunkReader + 'static>(file: R) -> Result<Vec<Vec<u8>>> {
+    let reader = SerializedFileReader::new(file)?;
+    let columns = reader.metadata().file_metadata().schema_descr().columns();
+    let column =
+        columns.iter().position(|column| column.name() == DOCUMENT && column.physical_type() == Physical::BYTE_ARRAY);
+    let Some(column) = column else {
+        return Err(ParquetError::General(format!("it is no table of parts: it has no column `{DOCUMENT}`")));
+    };
+    let mut found = Vec::new();
+    for group in 0..reader.num_row_groups() {
+        let mut reader =
+            get_typed_column_reader::<ByteArrayType>(reader.get_row_group(group)?.get_column_reader(column)?);
+        loop {
+            let (mut values, mut levels) = (Vec::new(), Vec::new());
+            let (records, ..) = reader.read_records(BATCH, Some(&mut levels), None, &mut values)?;
+            if records == 0 {
+                break;
+            }
+            found.extend(values.iter().map(|value: &ByteArray| value.data().to_vec()));
+        }
+    }
+    Ok(found)
+}

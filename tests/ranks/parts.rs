@@ -1,0 +1,510 @@
+//! Parts: what is put together of them is what the traces themselves answer, in any order; and what is missing or broken is named.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::{Value, json};
+
+use crate::inputs::{Files, assert_names, late, small};
+use crate::job::Job;
+use crate::real::{PARAM, SET_A, pattern};
+use crate::support::program::{run, stderr, stdout, testdata};
+use crate::support::random::Random;
+use crate::support::shared;
+
+/// Reduces each trace to a part of its own, and returns their folder.
+pub(crate) fn parts_of(files: &Files, traces: &[String], options: &[&str]) -> String {
+    for trace in traces {
+        let name = Path::new(trace).file_stem().unwrap().to_str().unwrap();
+        let part = files.path(&format!("parts/{name}.part.json"));
+        std::fs::create_dir_all(files.path("parts")).unwrap();
+        let output = run(&[&["part", "--quiet", trace, "--output", &part], options].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    }
+    files.path("parts")
+}
+
+/// A job's traces and parts.
+fn job(job: &Job) -> (Files, Vec<String>, String) {
+    let files = Files::of(job);
+    let traces: Vec<String> = files.ranks(&(0..job.ranks()).collect::<Vec<_>>());
+    let parts = parts_of(&files, &traces, &[]);
+    (files, traces, parts)
+}
+
+/// The answer of a run, without the line that lists the arguments.
+#[track_caller]
+fn answer(args: &[&str]) -> Value {
+    let output = run(&[args, &["--quiet", "--json"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
+    whole(&output)
+}
+
+fn whole(output: &Output) -> Value {
+    let mut answer: Value = serde_json::from_str(&stdout(output)).unwrap();
+    assert!(answer.as_object_mut().unwrap().remove("trace").is_some());
+    answer
+}
+
+fn strings(texts: &[String]) -> Vec<&str> {
+    texts.iter().map(String::as_str).collect()
+}
+
+#[test]
+fn who_waits_for_whom_is_what_the_traces_say() {
+    for of in [late(), Job { tp: 2, pp: 2, dp: 2, ..small() }, Job { graphs: true, lose: 2, ..late() }] {
+        let (files, traces, parts) = job(&of);
+        let of_traces = answer(&[&["ranks"], &strings(&traces)[..]].concat());
+        assert_eq!(answer(&["merge", &parts]), of_traces);
+        assert_eq!(answer(&["merge", &parts, "--clock", "none"]), answer(&["ranks", files.root(), "--clock", "none"]));
+        // `ranks` reads parts, too, beside traces.
+        let first = files.path("parts/rank0.part.json");
+        let mixed = [&["ranks", &first], &strings(&traces)[1..]].concat();
+        assert_eq!(answer(&mixed), of_traces);
+    }
+}
+
+/// Two answers about stacks: everything is equal, but medians and percentiles come from histograms, and sums of fractions from another order.
+fn assert_stacks(path: &str, one: &Value, other: &Value) {
+    match (one, other) {
+        (Value::Object(a), Value::Object(b)) => {
+            assert_eq!(a.keys().collect::<Vec<_>>(), b.keys().collect::<Vec<_>>(), "{path}");
+            a.iter().for_each(|(key, value)| assert_stacks(&format!("{path}.{key}"), value, &b[key]));
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            assert_eq!(a.len(), b.len(), "{path}");
+            (0..).zip(a.iter().zip(b)).for_each(|(at, (a, b))| assert_stacks(&format!("{path}[{at}]"), a, b));
+        }
+        (Value::Number(a), Value::Number(b)) if a != b => {
+            let (a, b) = (a.as_f64().unwrap(), b.as_f64().unwrap());
+            let of_histogram = ["median_ns", "p95_ns"].iter().any(|key| path.ends_with(key));
+            let of_fractions = ["std_dev_ns", "gb_per_s"].iter().any(|key| path.ends_with(key));
+            let within = if of_histogram {
+                0.008
+            } else if of_fractions {
+                1e-9
+            } else {
+                0.0
+            };
+            assert!((a - b).abs() <= within * a.abs().max(b.abs()), "{path}: {a} and {b}");
+        }
+        (a, b) => assert_eq!(a, b, "{path}"),
+    }
+}
+
+#[test]
+fn stacks_are_those_of_the_traces() {
+    for of in [late(), Job { tp: 2, pp: 2, dp: 2, ..small() }, Job { graphs: true, ..late() }] {
+        let (_files, traces, parts) = job(&of);
+        for options in [&[][..], &["--per-rank"], &["--sort", "gpu", "--limit", "2"]] {
+            let of_traces = answer(&[&strings(&traces)[..], options].concat());
+            assert_stacks("", &of_traces, &answer(&[&["merge", "--stacks", &parts], options].concat()));
+        }
+        // Another window and other kernels, of which a part has no collectives.
+        let options = ["--function-name", "ProfilerStep#%", "--index", "1", "--kernel-name", "*gemm*"];
+        let files = Files::of(&of);
+        let parts = parts_of(&files, &traces, &options);
+        let of_traces = answer(&[&strings(&traces)[..], &options].concat());
+        assert_stacks("", &of_traces, &answer(&["merge", "--stacks", &parts]));
+    }
+}
+
+/// One trace has its table of kernels, which several have not.
+#[test]
+fn one_part_is_its_trace() {
+    for name in ["costs.json", "sglang_decode.json.gz", "ddp_backward.json.gz", "damaged.json", "evidence.json"] {
+        let files = Files::of(&Job { steps: 1, layers: 1, ..small() });
+        let trace = testdata(name);
+        let parts = parts_of(&files, std::slice::from_ref(&trace), &[]);
+        assert_stacks(name, &answer(&[&trace]), &answer(&["merge", "--stacks", &parts]));
+    }
+}
+
+/// Rank 2 comes last, so its kernels are the only short ones.
+#[test]
+fn ranks_that_differ_in_a_stack_are_named() {
+    let (_files, _, parts) = job(&late());
+    let answer = answer(&["merge", "--stacks", &parts]);
+    let over = &answer["stacks"][0]["over_ranks"];
+    assert_eq!((&over["ranks"], &over["ranks_in_all"]), (&json!(4), &json!(4)));
+    let outliers: Vec<&Value> = over["outliers"].as_array().unwrap().iter().map(|of| &of["rank"]).collect();
+    assert_eq!(outliers, [&json!("rank 2")]);
+    assert_eq!(over["outliers"][0]["gpu_time_ns"], over["gpu_time_ns"]["min"]);
+    let text = stdout(&run(&["merge", "--stacks", &parts, "--quiet"]));
+    assert_names(&text, &["over 4 ranks", "rank 2"]);
+}
+
+/// Puts parts together in pairs, triples and so on, by chance, some of them twice; until there is one file.
+fn merged_by_chance(files: &Files, parts: &[String], random: &mut Random, name: &str) -> String {
+    let mut left: Vec<String> = parts.to_vec();
+    for at in 0.. {
+        let mut taken = Vec::new();
+        for _ in 0..=1 + random.below(3) {
+            if !left.is_empty() {
+                taken.push(left.swap_remove(random.below(left.len())));
+            }
+        }
+        if random.below(3) == 0 {
+            taken.push(parts[random.below(parts.len())].clone());
+        }
+        let node = files.path(&format!("{name}.{at}.json"));
+        let output =
+            run(&[&["merge", "--quiet", "--format", "parts", "--output", &node], &strings(&taken)[..]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        if left.is_empty() {
+            return node;
+        }
+        left.push(node);
+    }
+    unreachable!()
+}
+
+#[test]
+fn any_tree_of_merges_gives_the_same_bytes() {
+    let (files, traces, parts) = job(&Job { tp: 2, pp: 2, dp: 2, ..late() });
+    let of_traces = answer(&[&["ranks"], &strings(&traces)[..]].concat());
+    let single: Vec<String> = (0..8).map(|rank| format!("{parts}/rank{rank}.part.json")).collect();
+    let mut random = Random(7);
+    let all = files.path("all.json");
+    let output = run(&["merge", "--quiet", "--format", "parts", "--output", &all, &parts]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let bytes = std::fs::read(&all).unwrap();
+    for tree in 0..20 {
+        let node = merged_by_chance(&files, &single, &mut random, &format!("tree{tree}"));
+        assert!(std::fs::read(&node).unwrap() == bytes, "tree {tree}");
+    }
+    assert_eq!(answer(&["merge", &all]), of_traces);
+    // Once more the same part: the same bytes.
+    let again = files.path("again.json");
+    run(&["part", "--quiet", &traces[3], "--output", &again]);
+    assert!(std::fs::read(again).unwrap() == std::fs::read(&single[3]).unwrap());
+}
+
+/// What is said, and the answer, of parts of which some are missing or broken.
+#[track_caller]
+fn incomplete(args: &[&str]) -> (String, Value) {
+    let output = run(&[&["merge", "--quiet", "--json"], args].concat());
+    assert_eq!(output.status.code(), Some(6), "{args:?}: {}", stderr(&output));
+    (stderr(&output), whole(&output))
+}
+
+#[test]
+fn missing_ranks_are_named() {
+    let (files, traces, parts) = job(&late());
+    assert_eq!(answer(&["merge", &parts, "--expect", "4"]), answer(&["merge", &parts]));
+    let (said, _) = incomplete(&[&parts, "--expect", "7"]);
+    assert_eq!(said, "Missing: 3 of 7 ranks: 4-6\n");
+    std::fs::remove_file(format!("{parts}/rank1.part.json")).unwrap();
+    let (said, of_three) = incomplete(&[&parts, "--expect", "4"]);
+    assert_eq!(said, "Missing: 1 of 4 ranks: 1\n");
+    assert_eq!(of_three, answer(&["ranks", &traces[0], &traces[2], &traces[3]]));
+    // A bound that is exceeded is the exit code; the missing ranks are named all the same.
+    let output = run(&["merge", "--quiet", &parts, "--expect", "4", "--fail-if", "waited>0%"]);
+    assert_eq!(output.status.code(), Some(5));
+    assert_names(&stderr(&output), &["Missing: 1 of 4 ranks: 1"]);
+    // A rank without collectives is here, and has no part in the comparison.
+    let silent = r#"{"distributedInfo":{"rank":1,"world_size":4},"traceEvents":[
+        {"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":1,"dur":2,"args":{"device":0,"stream":7,"correlation":1}}]}"#;
+    let silent = files.put("silent/rank1.json", silent.as_bytes());
+    let part = files.path("parts/rank1.part.json");
+    assert_eq!(run(&["part", "--quiet", &silent, "--output", &part]).status.code(), Some(0));
+    assert_eq!(
+        answer(&["merge", &parts, "--expect", "4"]),
+        answer(&["ranks", &traces[0], &silent, &traces[2], &traces[3]])
+    );
+    let output = run(&["merge", &parts]);
+    assert_names(&stderr(&output), &[&format!("{silent}: no collective in its window")]);
+}
+
+#[test]
+fn a_broken_part_costs_its_rank_and_is_named() {
+    let (files, traces, parts) = job(&late());
+    let path = format!("{parts}/rank3.part.json");
+    let text = std::fs::read(&path).unwrap();
+    let rest = answer(&["ranks", &traces[0], &traces[1], &traces[2]]);
+    let other_version = String::from_utf8(text.clone()).unwrap().replacen("part\":2,", "part\":7,", 1);
+    let mut flipped = text.clone();
+    flipped[text.len() / 2] ^= 1;
+    for (broken, says) in [
+        (&b""[..], "it is empty"),
+        (&text[..text.len() / 2], "its checksum is wrong"),
+        (&flipped[..], "its checksum is wrong"),
+        (other_version.as_bytes(), "wrote it as version 7, and this program reads version 2"),
+        (b"{\"traceEvents\":[]}", "this is no part"),
+        (b"PAR1", if cfg!(feature = "parquet") { "Parquet" } else { "without the feature `parquet`" }),
+    ] {
+        std::fs::write(&path, broken).unwrap();
+        let (said, of_rest) = incomplete(&[&parts, "--expect", "4"]);
+        assert_names(&said, &[&path, says, "Missing: 1 of 4 ranks: 3", "Files that cannot be used: 1"]);
+        assert_eq!(of_rest, rest, "{says}");
+        // `ranks` leaves no part out.
+        let output = run(&["ranks", "--quiet", &files.path("parts/rank0.part.json"), &path]);
+        assert!(
+            [1, 2].contains(&output.status.code().unwrap()) || says == "this is no part",
+            "{says}: {}",
+            stderr(&output)
+        );
+    }
+    // No byte can change unseen.
+    for at in (0..text.len()).step_by(text.len() / 40) {
+        let mut other = text.clone();
+        other[at] ^= 1 << (at % 7);
+        std::fs::write(&path, &other).unwrap();
+        let output = run(&["merge", "--quiet", &parts]);
+        assert_eq!(output.status.code(), Some(6), "byte {at}: {}", stderr(&output));
+    }
+    // Nothing but broken parts.
+    let output = run(&["merge", "--quiet", &path]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert_names(&stderr(&output), &[&path]);
+}
+
+#[test]
+fn a_trace_counts_once() {
+    let (files, traces, parts) = job(&small());
+    let copy = files.put("copies/rank1.json", &std::fs::read(&traces[1]).unwrap());
+    let part = files.path("parts/copy.part.json");
+    assert_eq!(run(&["part", "--quiet", &copy, "--output", &part]).status.code(), Some(0));
+    let output = run(&["merge", "--quiet", "--json", &parts]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_names(&stderr(&output), &["There twice, and counted once", &copy, &traces[1]]);
+    assert_eq!(whole(&output)["ranks"].as_array().unwrap().len(), 4);
+    // Another trace of the same rank is an error, as in `ranks`.
+    let other = Files::of(&Job { seed: 99, ..small() });
+    let output = run(&["part", "--quiet", &other.path("rank1.json"), "--output", &part]);
+    assert_eq!(output.status.code(), Some(0));
+    let output = run(&["merge", "--quiet", &parts]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_names(&stderr(&output), &["rank 1 is there twice"]);
+}
+
+#[test]
+fn parts_of_other_questions_and_programs_are_distinguished() {
+    let (files, traces, parts) = job(&small());
+    let part = files.path("parts/rank1.part.json");
+    let text = std::fs::read_to_string(&part).unwrap();
+    let output = run(&["part", "--quiet", &traces[1], "--output", &part, "--exact-names"]);
+    assert_eq!(output.status.code(), Some(0));
+    let output = run(&["merge", "--quiet", &parts]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_names(&stderr(&output), &["different questions", "with no options", "with --exact-names", "rank1.json"]);
+    // The same version of the form, of another version of the program.
+    let (tool, digits) = ("\"tool\":\"nccl-stacks ", ",\"checksum\":");
+    let other = text.replacen(tool, "\"tool\":\"nccl-stacks 9.", 1);
+    let end = other.find(digits).unwrap();
+    let sum = twox_hash::XxHash3_64::oneshot(&other.as_bytes()[..end]);
+    std::fs::write(&part, format!("{}{digits}\"{sum:016x}\"}}\n", &other[..end])).unwrap();
+    let output = run(&["merge", "--quiet", &parts]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_names(&stderr(&output), &["different versions of the program: nccl-stacks", "nccl-stacks 9.", "(1)", "(3)"]);
+}
+
+/// Records that know when kernels ran are compared as traces are.
+#[test]
+fn records_are_parts_too() {
+    let files = Files::of(&Job { steps: 1, layers: 1, ..small() });
+    let folder = testdata("records/job");
+    let part = files.path("inspector.json");
+    let output = run(&["part", "--quiet", &folder, "--output", &part]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(answer(&["merge", &part]), answer(&["ranks", &folder]));
+    let output = run(&["part", "--quiet", &testdata("records/megatrace"), "--output", &part]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+}
+
+#[test]
+fn arguments_that_cannot_be_are_refused() {
+    let (files, traces, parts) = job(&Job { steps: 1, layers: 1, ..small() });
+    for (args, says) in [
+        (&["part", &traces[0]][..], "--output"),
+        (&["part", &traces[0], "--output", "part.txt"], "ends with .parquet or .json"),
+        (&["merge", &parts, "--format", "parts"], "parts need --output"),
+        (&["merge", &parts, "--format", "folded"], "the others need --stacks"),
+        (&["merge", &parts, "--stacks", "--format", "perfetto"], "stacks have the forms"),
+        (&["merge", &parts, "--per-rank"], "--stacks"),
+    ] {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
+        assert_names(&stderr(&output), &[says]);
+    }
+    let empty = files.path("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let output = run(&["merge", &empty]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    // A broken trace among others: its part is missing, and the exit code says so.
+    let broken = files.put("broken/rank1.json", b"no trace at all");
+    let part = files.path("two.json");
+    let output = run(&["part", "--quiet", &traces[0], &broken, "--output", &part]);
+    assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
+    assert_names(&stderr(&output), &["No part of: ", &broken]);
+    assert_eq!(std::fs::read_to_string(part).unwrap().lines().count(), 1);
+}
+
+#[test]
+fn real_jobs_are_put_together_as_they_are() {
+    let Some(shared) = shared() else { return };
+    for name in [SET_A, PARAM] {
+        let of = pattern(&shared, name);
+        let files = Files::of(&Job { steps: 1, layers: 1, ..small() });
+        let part = files.path("all.json");
+        let output = run(&["part", "--quiet", &of, "--output", &part]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert_eq!(answer(&["merge", &part]), answer(&["ranks", &of]), "{name}");
+        assert_stacks(name, &answer(&[&of]), &answer(&["merge", "--stacks", &part]));
+    }
+}
+
+/// Every column is described.
+#[test]
+fn columns_are_documented() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/parts.md")).unwrap();
+    for column in nccl_stacks::parts::flat::COLUMNS {
+        assert!(page.contains(&format!("`{}`", column.name)), "{}", column.name);
+    }
+}
+
+#[cfg(not(feature = "parquet"))]
+#[test]
+fn a_program_without_parquet_says_so() {
+    let output = run(&["part", &testdata("costs.json"), "--output", "part.parquet"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_names(&stderr(&output), &["without the feature `parquet`", ".json"]);
+}
+
+#[cfg(feature = "parquet")]
+mod tables {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::fs::File;
+
+    use ::parquet::file::reader::{FileReader, SerializedFileReader};
+    use ::parquet::record::Field;
+
+    use super::*;
+
+    /// The rows of a table, without what is null.
+    fn rows(path: &str) -> Vec<BTreeMap<String, Field>> {
+        let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+        let row = |row: ::parquet::record::Row| {
+            row.get_column_iter()
+                .filter(|(_, of)| **of != Field::Null)
+                .map(|(name, of)| (name.clone(), of.clone()))
+                .collect()
+        };
+        reader.get_row_iter(None).unwrap().map(|of| row(of.unwrap())).collect()
+    }
+
+    fn int(row: &BTreeMap<String, Field>, column: &str) -> i64 {
+        match row[column] {
+            Field::Long(value) => value,
+            ref other => panic!("{column}: {other}"),
+        }
+    }
+
+    fn text<'r>(row: &'r BTreeMap<String, Field>, column: &str) -> &'r str {
+        match &row[column] {
+            Field::Str(value) => value,
+            other => panic!("{column}: {other}"),
+        }
+    }
+
+    fn part(files: &Files, traces: &[&str], name: &str) -> String {
+        let part = files.path(name);
+        let output = run(&[&["part", "--quiet", "--output", &part], traces].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        part
+    }
+
+    /// The sums of the rows are those of `ranks`, and of the collectives that the traces have.
+    #[test]
+    fn rows_add_up_to_the_ranks() {
+        let (files, traces, _) = job(&Job { tp: 2, pp: 2, dp: 2, ..late() });
+        let of_traces = answer(&[&["ranks"], &strings(&traces)[..]].concat());
+        let table = part(&files, &strings(&traces), "all.parquet");
+        assert_eq!(answer(&["merge", &table]), of_traces);
+        let rows = rows(&table);
+        let of = |kind: &str| rows.iter().filter(|row| text(row, "row") == kind).collect::<Vec<_>>();
+        let (ranks, stacks, steps) = (of("rank"), of("stack"), of("step"));
+        assert_eq!((ranks.len(), steps.len()), (8, 8 * 3));
+        for (row, want) in ranks.iter().zip(of_traces["ranks"].as_array().unwrap()) {
+            let rank = int(row, "rank");
+            assert_eq!((&json!(rank), &json!(text(row, "trace"))), (&want["rank"], &want["trace"]));
+            assert_eq!(json!(int(row, "end_ns")), want["window"]["end_ns"]);
+            assert_eq!(int(row, "world_size"), 8);
+            let own: Vec<_> = stacks.iter().filter(|stack| int(stack, "rank") == rank).collect();
+            for (column, field) in [("count", "kernels"), ("gpu_ns", "gpu_ns"), ("exposed_ns", "exposed_ns")] {
+                let sum: i64 = own.iter().map(|stack| int(stack, column)).sum();
+                assert_eq!(
+                    (json!(sum), json!(int(row, column))),
+                    (want[field].clone(), want[field].clone()),
+                    "{column}"
+                );
+            }
+            let of_steps: i64 =
+                steps.iter().filter(|step| int(step, "rank") == rank).map(|step| int(step, "count")).sum();
+            assert_eq!(json!(of_steps), want["kernels"]);
+        }
+        let mut hashes: BTreeMap<&str, &str> = BTreeMap::new();
+        for stack in &stacks {
+            let (hash, frames) = (text(stack, "stack_hash"), text(stack, "frames"));
+            assert_eq!(*hashes.entry(hash).or_insert(frames), frames);
+            let counts =
+                text(stack, "gpu_histogram").split(' ').map(|of| of.split_once(':').unwrap().1.parse::<i64>().unwrap());
+            assert_eq!(counts.sum::<i64>(), int(stack, "count"));
+            let (count, sum) = (int(stack, "count"), int(stack, "gpu_ns"));
+            assert!(int(stack, "gpu_min_ns") * count <= sum && sum <= int(stack, "gpu_max_ns") * count);
+        }
+        assert_eq!(hashes.len(), hashes.values().collect::<BTreeSet<_>>().len());
+    }
+
+    #[test]
+    fn tables_are_merged_to_the_same_bytes() {
+        let (files, traces, parts) = job(&late());
+        let single: Vec<String> =
+            traces.iter().zip(0..).map(|(of, at)| part(&files, &[of], &format!("{at}.parquet"))).collect();
+        let merged = |name: &str, parts: &[&str]| {
+            let path = files.path(name);
+            let output = run(&[&["merge", "--quiet", "--format", "parts", "--output", &path], parts].concat());
+            assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+            path
+        };
+        let all = merged("all.parquet", &strings(&single));
+        let (right, left) = (merged("right.parquet", &[&single[3], &single[1]]), merged("left.parquet", &[&single[2]]));
+        let tree = merged("tree.parquet", &[&right, &left, &single[0], &single[3]]);
+        assert!(std::fs::read(&tree).unwrap() == std::fs::read(&all).unwrap());
+        // From text to a table and back.
+        let json = merged("all.json", &[&all]);
+        let texts = merged("texts.json", &[&parts]);
+        assert!(std::fs::read(&json).unwrap() == std::fs::read(&texts).unwrap());
+        assert!(std::fs::read(merged("again.parquet", &[&texts])).unwrap() == std::fs::read(&all).unwrap());
+    }
+
+    #[test]
+    fn a_damaged_table_costs_its_ranks() {
+        let (files, traces, _) = job(&Job { steps: 1, layers: 1, ..small() });
+        std::fs::create_dir(files.path("t")).unwrap();
+        let (first, second) = (part(&files, &[&traces[0]], "t/0.parquet"), part(&files, &[&traces[1]], "t/1.parquet"));
+        let bytes = std::fs::read(&second).unwrap();
+        // zstd's frames begin with this number; the only ones that are not within a page are those of the document.
+        let begins: Vec<usize> =
+            bytes.windows(4).enumerate().filter(|(_, of)| *of == [0x28, 0xb5, 0x2f, 0xfd]).map(|(at, _)| at).collect();
+        let document = *begins.last().unwrap();
+        let mut flipped = bytes.clone();
+        flipped[document + 400] ^= 8;
+        for broken in [&bytes[..bytes.len() - 9], &bytes[..40], &flipped] {
+            std::fs::write(&second, broken).unwrap();
+            let output = run(&["merge", "--quiet", "--json", &files.path("t")]);
+            assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
+            assert_names(&stderr(&output), &["Left out: ", &second]);
+            assert_eq!(whole(&output), answer(&["ranks", &traces[0]]));
+        }
+        assert_eq!(answer(&["merge", &first]), answer(&["ranks", &traces[0]]));
+        // Another table is no table of parts.
+        let folder = files.path("tables");
+        assert_eq!(run(&["export", &traces[0], "--parquet", &folder]).status.code(), Some(0));
+        let output = run(&["merge", "--quiet", &files.path("tables/slice.parquet")]);
+        assert_eq!(output.status.code(), Some(1));
+        assert_names(&stderr(&output), &["it has no column `document`"]);
+    }
+}
