@@ -1,10 +1,11 @@
-//! Builds the recorder's library, which the program carries within itself, and gives release builds from a clone the commit that they are of.
+//! Builds the recorder's library, which the program carries within itself, and gives release builds the commit that they are of.
 //!
 //! The library is a dynamic one without the standard library, which cargo cannot make as a dependency: a cargo of its own makes it, in a folder of
 //! its own. Where its source is not at hand, as in a packed crate, or its target is none that it is made for, the program does without and says
 //! so when asked to record.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -22,10 +23,25 @@ fn main() {
 /// For `--version` of release builds. Other builds are of whatever lies in the folder, and would be compiled again after each commit.
 fn commit() -> Option<String> {
     env::var("PROFILE").ok().filter(|profile| profile == "release")?;
-    println!("cargo:rerun-if-changed=.git/logs/HEAD");
-    let output = Command::new("git").args(["rev-parse", "--short=10", "HEAD"]).output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    output.status.success().then(|| format!(" ({})", text.trim()))
+    // Where there is a file it counts: it is in what `dist/build` has packed, which has no history and may lie in another project's clone.
+    let packed = fs::read_to_string("commit.txt").ok();
+    if packed.is_some() {
+        println!("cargo:rerun-if-changed=commit.txt");
+    }
+    let commit = packed.or_else(commit_of_clone)?;
+    Some(format!(" ({})", commit.trim()))
+}
+
+/// What is checked out, if the source is a clone.
+fn commit_of_clone() -> Option<String> {
+    git(&["ls-files", "--error-unmatch", "build.rs"])?;
+    println!("cargo:rerun-if-changed={}", git(&["rev-parse", "--git-path", "logs/HEAD"])?.trim());
+    git(&["rev-parse", "--short=10", "HEAD"])
+}
+
+fn git(args: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(args).output().ok()?;
+    output.status.success().then(|| String::from_utf8(output.stdout).ok())?
 }
 
 /// The library, built; `None` where that is not possible.
