@@ -88,9 +88,17 @@ impl PartSet {
         }
     }
 
-    /// What is wrong with the traces, a line each.
+    /// What is wrong with the traces, a line each, with their names.
     pub fn damage(&self) -> Vec<String> {
-        self.entries.iter().flat_map(|entry| entry.head().damage.iter().cloned()).collect()
+        let of_entry = |entry: &Entry| {
+            let head = entry.head();
+            let named = |line: &String| match line.starts_with(&head.trace) {
+                true => line.clone(),
+                false => format!("{}: {line}", head.trace),
+            };
+            head.damage.iter().map(named).collect::<Vec<_>>()
+        };
+        self.entries.iter().flat_map(of_entry).collect()
     }
 
     /// The ranks that are here, as far as they are known.

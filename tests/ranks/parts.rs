@@ -122,6 +122,20 @@ fn one_part_is_its_trace() {
     }
 }
 
+#[test]
+fn damage_is_said_with_the_trace_that_has_it() {
+    let files = Files::of(&Job { steps: 1, layers: 1, ..small() });
+    let trace = testdata("damaged.json");
+    let parts = parts_of(&files, std::slice::from_ref(&trace), &[]);
+    let said = stderr(&run(&["merge", "--stacks", "--quiet", &parts]));
+    let of_trace = stderr(&run(&[&trace, "--quiet"]));
+    assert!(of_trace.lines().count() > 0, "{of_trace}");
+    for (line, of_trace) in said.lines().zip(of_trace.lines()) {
+        assert_eq!(line, format!("{trace}: {of_trace}"));
+    }
+    assert_eq!(said.lines().count(), of_trace.lines().count());
+}
+
 /// Rank 2 comes last, so its kernels are the only short ones.
 #[test]
 fn ranks_that_differ_in_a_stack_are_named() {
