@@ -6,10 +6,9 @@ use serde::Serialize;
 
 use super::cost::Totals;
 use crate::robust::median_of;
-use crate::time::Ns;
 
-/// How many outliers are named.
-const NAMED: usize = 8;
+/// How many outliers are named on each side.
+const NAMED: usize = 4;
 
 /// A stack over the ranks that have it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -27,8 +26,13 @@ pub struct OverRanks {
     /// How long no compute kernel ran beside them, in ns.
     #[serde(rename = "exposed_ns")]
     pub exposed: Limits,
-    /// The ranks whose kernels ran much longer or shorter than those of most, the most different first: at most 8. The kernels of a collective are the
-    /// shortest on the rank that comes last.
+    /// The rank whose kernels ran for the least time. Those of a collective are the shortest on the rank that the others wait for.
+    pub shortest: String,
+    /// The rank whose kernels ran longest.
+    pub longest: String,
+    /// How many ranks' kernels ran much longer or shorter than those of most.
+    pub outliers_found: u64,
+    /// Of these the most different ones: up to 4 that are shorter, the shortest first, then up to 4 that are longer, the longest first.
     pub outliers: Vec<RankOutlier>,
 }
 
@@ -76,41 +80,46 @@ impl OverRanks {
                 max: values().max()?,
             })
         };
+        let by = |rank: &&OfRank| (rank.totals.gpu_time, std::cmp::Reverse(rank.rank.clone()));
+        let name = |rank: &OfRank| rank.rank.to_string();
+        let (outliers_found, named) = outliers(&ranks);
         Some(OverRanks {
+            shortest: ranks.iter().min_by_key(|rank| (rank.totals.gpu_time, rank.rank.clone())).map(name)?,
+            longest: ranks.iter().max_by_key(by).map(name)?,
+            outliers_found,
+            outliers: named,
             ranks: ranks.len() as u64,
             ranks_in_all: in_all,
             count: limits(|of| of.count as i64)?,
             gpu_time: limits(|of| of.gpu_time.0)?,
             exposed: limits(|of| of.exposed.0)?,
-            outliers: outliers(ranks),
         })
     }
 }
 
 /// More than 3.5 scaled median absolute deviations from the median, as Iglewicz and Hoaglin propose (How to Detect and Handle Outliers,
 /// 1993), and a tenth of the median: where ranks are nearly equal, a deviation is next to nothing.
-fn outliers(mut ranks: Vec<OfRank>) -> Vec<RankOutlier> {
+fn outliers(ranks: &[OfRank]) -> (u64, Vec<RankOutlier>) {
     const SCALE: f64 = 1.4826;
     if ranks.len() < 4 {
-        return Vec::new();
+        return (0, Vec::new());
     }
     let time = |rank: &OfRank| rank.totals.gpu_time.as_f64();
     let median = median_of(ranks.iter().map(time));
     let deviation = SCALE * median_of(ranks.iter().map(|rank| (time(rank) - median).abs()));
-    let distance = |rank: &OfRank| Ns((time(rank) - median).abs().round() as i64);
     let least = (3.5 * deviation).max(0.1 * median.abs());
-    ranks.retain(|rank| distance(rank).as_f64() > least);
-    ranks.sort_by(|a, b| distance(b).cmp(&distance(a)).then_with(|| a.rank.cmp(&b.rank)));
-    ranks
-        .into_iter()
-        .take(NAMED)
-        .map(|OfRank { rank, totals }| RankOutlier { rank: rank.to_string(), totals })
-        .collect()
+    let mut far: Vec<&OfRank> = ranks.iter().filter(|rank| (time(rank) - median).abs() > least).collect();
+    far.sort_by(|a, b| (a.totals.gpu_time, &a.rank).cmp(&(b.totals.gpu_time, &b.rank)));
+    let shorter = far.partition_point(|rank| time(rank) < median);
+    let longer = far[shorter..].iter().rev().take(NAMED);
+    let outlier = |rank: &&OfRank| RankOutlier { rank: rank.rank.to_string(), totals: rank.totals };
+    (far.len() as u64, far[..shorter].iter().take(NAMED).chain(longer).map(outlier).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::Ns;
 
     fn ranks(times: &[i64]) -> Vec<OfRank> {
         let rank = |(at, time): (usize, &i64)| OfRank {
@@ -128,7 +137,26 @@ mod tests {
         assert_eq!((over.gpu_time.min, over.gpu_time.max, over.count.max), (20, 110, 2));
         assert_eq!(over.exposed.mean, (50 + 50 + 51 + 51 + 10 + 55) as f64 / 6.0);
         let named: Vec<&str> = over.outliers.iter().map(|outlier| outlier.rank.as_str()).collect();
-        assert_eq!(named, ["rank 4"]);
+        assert_eq!((named, over.outliers_found), (vec!["rank 4"], 1));
+        assert_eq!((&*over.shortest, &*over.longest), ("rank 4", "rank 5"));
+        // Six shorter ones of 20, of which four are named, and two longer ones.
+        let times: Vec<i64> = (0..20)
+            .map(|at| {
+                if at < 6 {
+                    10 + at
+                } else if at > 17 {
+                    900 - at
+                } else {
+                    100
+                }
+            })
+            .collect();
+        let over = OverRanks::of(ranks(&times), 20).unwrap();
+        let named: Vec<&str> = over.outliers.iter().map(|outlier| outlier.rank.as_str()).collect();
+        assert_eq!(
+            (named, over.outliers_found),
+            (vec!["rank 0", "rank 1", "rank 2", "rank 3", "rank 18", "rank 19"], 8)
+        );
         assert!(OverRanks::of(ranks(&[1, 1, 900]), 3).unwrap().outliers.is_empty());
         assert_eq!(OverRanks::of(ranks(&[1]), 1), None);
     }

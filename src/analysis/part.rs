@@ -101,7 +101,8 @@ impl Part {
         let ranks = Ranks::of(store, &attribution.kernels);
         let summary = summarise(store, &attribution.activity, window);
         let of_trace = || ranks.of_header(TraceId(0)).or_else(|| ranks.of_file(TraceId(0)));
-        let rank = attribution.kernels.iter().find_map(|kernel| ranks.of_kernel(kernel)).or_else(of_trace);
+        let mut of_kernels = attribution.kernels.iter().filter_map(|kernel| ranks.of_kernel(kernel));
+        let rank = of_kernels.next().or_else(of_trace);
         let launchers: BTreeSet<ProcessId> =
             attribution.kernels.iter().filter_map(|kernel| store.process_of(kernel.launched.call?)).collect();
         // Ranks that were merged into one file, and whose numbers nothing says, are at least processes of their own.
@@ -155,6 +156,14 @@ impl Part {
     /// How many of the chosen kernels in the window are unattributed.
     pub fn unattributed(&self) -> u64 {
         self.coverage.unattributed()
+    }
+
+    /// Sets the rank of a trace that is one rank.
+    pub fn set_rank(&mut self, rank: RankId) {
+        self.trace.rank = Some(rank);
+        let label = format!("rank {rank}");
+        let stacks = std::mem::take(&mut self.stacks);
+        self.stacks = stacks.into_iter().map(|((was, key), part)| ((was.map(|_| label.clone()), key), part)).collect();
     }
 
     /// How far the chosen kernels in the window are attributed.

@@ -164,7 +164,8 @@ impl TimeSums {
     }
 
     fn within(&self, time: f64) -> f64 {
-        time.clamp(self.min.as_f64(), self.max.as_f64())
+        // Not `clamp`, which panics where a hostile part has its limits the wrong way round.
+        time.max(self.min.as_f64()).min(self.max.as_f64())
     }
 
     /// The standard deviation of a sample, in ns; 0 for less than two.

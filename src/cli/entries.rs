@@ -109,22 +109,25 @@ pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Opt
 }
 
 /// Says which operations are not compared.
-pub(super) fn report_parts(found: &RecordedParts) {
-    if found.parts.is_empty() {
-        return;
-    }
-    for (count, why) in [(found.without_times, "when they ran"), (found.without_rank, "on which rank they ran")] {
-        if count > 0 {
-            say(&format!("Left out: {count} operations, because nothing says {why}"));
-        }
-    }
-    if found.of_other_sources > 0 {
+fn report_parts(found: &RecordedParts) {
+    left_out(found).iter().for_each(|line| say(line));
+    if !found.parts.is_empty() && found.of_other_sources > 0 {
         note(&format!(
             "Compared are the records of {}; {} operations of other sources are left out",
             found.source.title(),
             found.of_other_sources
         ));
     }
+}
+
+/// Which operations have no part in the comparison, a line for each reason.
+pub(super) fn left_out(found: &RecordedParts) -> Vec<String> {
+    if found.parts.is_empty() {
+        return Vec::new();
+    }
+    let reasons = [(found.without_times, "when they ran"), (found.without_rank, "on which rank they ran")];
+    let reasons = reasons.into_iter().filter(|(count, _)| *count > 0);
+    reasons.map(|(count, why)| format!("Left out: {count} operations, because nothing says {why}")).collect()
 }
 
 /// Sets the ranks that the user gives.

@@ -19,6 +19,9 @@ pub(crate) enum Failure {
     #[error("{name}: {message}")]
     Part { name: String, message: String },
 
+    #[error("rank {rank} is there twice: {first} and {second}")]
+    RankTwice { rank: u32, first: String, second: String },
+
     #[error(
         "these parts answer different questions, so that they cannot be put together: {list}. Make them again with the same options"
     )]

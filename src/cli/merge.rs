@@ -1,6 +1,6 @@
 //! `nccl-stacks merge`: parts, put together to the answers of `ranks` and of the main job.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
@@ -11,9 +11,10 @@ use nccl_stacks::nccl::frames::UserCode;
 use nccl_stacks::parts::TracePart;
 use nccl_stacks::parts::entry::{Entry, StacksOf};
 use nccl_stacks::parts::set::{PartSet, Unread};
+use nccl_stacks::ranks::job::{JobError, rank_of};
 use nccl_stacks::ranks::part::RankPart;
 use nccl_stacks::ranks::ranges::ranges;
-use nccl_stacks::ranks::report::Compared;
+use nccl_stacks::ranks::report::{Compared, RanksError};
 use nccl_stacks::report::Screen;
 use nccl_stacks::report::format::{count, visible};
 
@@ -27,6 +28,9 @@ use super::{ranks as of_ranks, stacks as of_stacks, traces};
 
 /// The endings of files of parts.
 const ENDINGS: [&str; 2] = ["parquet", "json"];
+
+/// How many ranges of ranks are named.
+const RANGES: usize = 20;
 
 /// How many traces are named of those that are there twice.
 const NAMED: usize = 3;
@@ -46,28 +50,50 @@ pub(super) fn run(args: &Merge) -> Result<(), Stop> {
     };
     let mut set = read(&files)?;
     let unread = set.unread.len();
-    if set.entries.is_empty() {
-        return Err(nothing(&set));
+    let damage = set.damage();
+    if let (true, Some(first)) = (args.reading.strict, damage.first()) {
+        let list = damage.iter().map(|line| format!("\n  {}", visible(line))).collect();
+        return Err(Failure::Strict { name: first.split(": ").next().unwrap_or_default().to_owned(), list }.into());
     }
-    if let Some(target) = target {
-        target.write(&set)?;
-    }
-    let exceeded = match output {
-        None => Ok(()),
-        Some(output) if args.stacks => stacks(args, format, &mut set, output),
-        Some(output) => ranks(args, format, &mut set, output),
+    let answered = match (target, output) {
+        (Some(target), _) => parts(args, &mut set, &target),
+        (None, Some(output)) if args.stacks => stacks(args, format, &mut set, output),
+        (None, Some(output)) => ranks(args, format, &mut set, output),
+        (None, None) => Ok(None),
     };
     for unread in &set.unread[unread..] {
         say(&format!("Left out: {}", failure(unread)));
     }
-    match (exceeded, complete(&set, args.expect)) {
-        (Ok(()), complete) => complete,
-        (Err(stop), Err(Stop::Incomplete(lacks))) => {
+    // What stops the answer says so first.
+    let (here, stop) = match answered {
+        Ok(here) => (here, None),
+        Err(stop) => (None, Some(stop)),
+    };
+    match (stop, complete(&set, here.as_ref(), args.expect)) {
+        (None, complete) => complete,
+        (Some(stop), Err(Stop::Incomplete(lacks))) => {
             say(&lacks);
             Err(stop)
         }
-        (Err(stop), _) => Err(stop),
+        (Some(stop), _) => Err(stop),
     }
+}
+
+/// The ranks that an answer has, where these are not simply those of its parts; and which of the parts are of another job.
+struct Here {
+    ranks: BTreeSet<u32>,
+    refused: u64,
+}
+
+/// Writes all parts that are whole into one file.
+fn parts(args: &Merge, set: &mut PartSet, target: &PartFile<'_>) -> Result<Option<Here>, Stop> {
+    let wrong = set.each(threads(&args.reading), |entry| entry.part().err());
+    let wrong = wrong.filter_map(|(entry, error)| Some((entry.clone(), error?.to_string()))).collect();
+    set.leave_out(wrong);
+    if set.entries.is_empty() {
+        return Err(nothing(set));
+    }
+    target.write(set).map(|()| None)
 }
 
 /// Refuses a form that the question does not have, before anything is read.
@@ -92,6 +118,9 @@ fn check_format(args: &Merge, format: MergeFormat) -> Result<(), Stop> {
 fn files(arguments: &[PathBuf]) -> Result<Vec<PathBuf>, Stop> {
     let mut files = BTreeSet::new();
     for argument in arguments {
+        if super::opening::is_read_once(argument) {
+            return Err(Stop::Usage(format!("{}: parts are read from files, not from pipes", argument.display())));
+        }
         if !argument.is_dir() {
             files.extend(traces::expand(std::slice::from_ref(argument))?);
             continue;
@@ -102,7 +131,8 @@ fn files(arguments: &[PathBuf]) -> Result<Vec<PathBuf>, Stop> {
         };
         let found = std::fs::read_dir(argument).map_err(failed)?;
         let paths = found.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<PathBuf>>>().map_err(failed)?;
-        files.extend(paths.into_iter().filter(is_named));
+        // A pipe would be waited for.
+        files.extend(paths.into_iter().filter(is_named).filter(|path| !path.exists() || path.is_file()));
     }
     match files.is_empty() {
         true => Err(Stop::NotFound("Nothing found: no file in these folders is named .parquet or .json.".to_owned())),
@@ -115,12 +145,7 @@ pub(super) fn read(files: &[PathBuf]) -> Result<PartSet, Stop> {
     let set = PartSet::read(files);
     let questions = set.questions();
     if questions.len() > 1 {
-        let named = |(asked, trace): (&str, &str)| {
-            let asked = if asked.is_empty() { "no options" } else { asked };
-            format!("{} with {}", visible(trace), visible(asked))
-        };
-        let list = questions.into_iter().map(named).collect::<Vec<_>>().join("; ");
-        return Err(Failure::DifferentQuestions { list }.into());
+        return Err(different(questions.into_iter().map(|(asked, file)| (asked, file.display().to_string()))));
     }
     for unread in &set.unread {
         say(&format!("Left out: {}", failure(unread)));
@@ -138,6 +163,26 @@ pub(super) fn read(files: &[PathBuf]) -> Result<PartSet, Stop> {
         say(&format!("These parts are of different versions of the program: {}", list.join(", ")));
     }
     Ok(set)
+}
+
+/// Parts that were made with different options, each with a file.
+fn different<'a>(questions: impl Iterator<Item = (&'a str, String)>) -> Stop {
+    let named = |(asked, file): (&str, String)| {
+        let asked = if asked.is_empty() { "no options" } else { asked };
+        format!("{} with {}", visible(&file), visible(asked))
+    };
+    Failure::DifferentQuestions { list: questions.map(named).collect::<Vec<_>>().join("; ") }.into()
+}
+
+/// Refuses parts beside other options than those that they were made with.
+pub(super) fn check_asked(set: &PartSet, asked: &str) -> Result<(), Stop> {
+    let other = set.questions().into_iter().find(|(of, _)| *of != asked && *of != super::part::OF_RECORDS);
+    match other {
+        Some((of, file)) => {
+            Err(different([(of, file.display().to_string()), (asked, "this command".to_owned())].into_iter()))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Why a file, or a document in it, cannot be used.
@@ -164,12 +209,33 @@ fn rank_parts(set: &mut PartSet, reading: &Reading) -> Vec<RankPart> {
     let (mut parts, mut wrong) = (Vec::new(), Vec::new());
     for (entry, ranks) in set.each(threads(reading), |entry| entry.ranks()) {
         match ranks {
-            Ok(ranks) => parts.extend(ranks),
+            Ok(ranks) => match ranks.iter().find_map(|rank| rank_of(rank).err()) {
+                None => parts.extend(ranks),
+                Some(error) => {
+                    let why = format!("{error}. Make its part again with --rank RANK=TRACE");
+                    wrong.push((entry.clone(), why));
+                }
+            },
             Err(error) => wrong.push((entry.clone(), error.to_string())),
         }
     }
     set.leave_out(wrong);
     parts
+}
+
+/// Refuses two parts of one rank. Copies of a trace count once before that.
+fn check_twice(set: &PartSet) -> Result<(), Stop> {
+    let mut known: BTreeMap<u32, &Path> = BTreeMap::new();
+    for entry in &set.entries {
+        for rank in &entry.head().ranks {
+            if let Some(first) = known.insert(*rank, entry.file()) {
+                let [first, second] =
+                    [first, entry.file()].map(|file| visible(&file.display().to_string()).into_owned());
+                return Err(Failure::RankTwice { rank: *rank, first, second }.into());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The same, where no part may be left out.
@@ -181,10 +247,13 @@ pub(super) fn ranks_of_all(set: &mut PartSet, reading: &Reading) -> Result<Vec<R
     }
 }
 
-fn ranks(args: &Merge, format: MergeFormat, set: &mut PartSet, output: Output) -> Result<(), Stop> {
-    let Some(form) = format.of_ranks() else { return Ok(()) };
-    let damage = set.damage();
+fn ranks(args: &Merge, format: MergeFormat, set: &mut PartSet, output: Output) -> Result<Option<Here>, Stop> {
+    let Some(form) = format.of_ranks() else { return Ok(None) };
+    let damage = shown_damage(set);
     let parts = rank_parts(set, &args.reading);
+    if set.entries.is_empty() {
+        return Err(nothing(set));
+    }
     if parts.iter().all(|part| part.rows.is_empty()) {
         damage.iter().for_each(|line| say(line));
         return Err(Stop::NotFound("Nothing found: no collective ran in the window of any part.".to_owned()));
@@ -192,7 +261,19 @@ fn ranks(args: &Merge, format: MergeFormat, set: &mut PartSet, output: Output) -
     for head in set.entries.iter().map(Entry::head).filter(|head| !head.has_collectives) {
         note(&format!("{}: no collective in its window", visible(&head.trace)));
     }
-    let compared = Compared::of(parts, args.clock.into()).map_err(Failure::from)?;
+    let compared = Compared::of(parts, args.clock.into()).map_err(|error| match error {
+        // The traces may have one name on all machines; their parts have not.
+        RanksError::Job(JobError::Twice { .. }) => {
+            check_twice(set).err().unwrap_or_else(|| Failure::from(error).into())
+        }
+        error => Failure::from(error).into(),
+    })?;
+    let silent = set.entries.iter().map(Entry::head).filter(|head| !head.has_collectives);
+    let silent = silent.flat_map(|head| head.ranks.iter().copied());
+    let here = Here {
+        ranks: compared.job.ranks.iter().copied().chain(silent).collect(),
+        refused: compared.job.refused.len() as u64,
+    };
     let shown = of_ranks::Shown {
         form,
         strict: args.reading.strict,
@@ -202,12 +283,18 @@ fn ranks(args: &Merge, format: MergeFormat, set: &mut PartSet, output: Output) -
         path: args.output.as_deref(),
         fail_if: &args.fail_if,
     };
-    shown.print(&compared, &damage, &traces::in_order(&args.parts), output)
+    shown.print(&compared, &damage, &traces::in_order(&args.parts), output).map(|()| Some(here))
 }
 
-fn stacks(args: &Merge, format: MergeFormat, set: &mut PartSet, output: Output) -> Result<(), Stop> {
-    let Some(form) = format.of_stacks() else { return Ok(()) };
-    let damage = set.damage();
+/// What is wrong with the traces. Nothing says that the lines of a file are harmless.
+fn shown_damage(set: &PartSet) -> Vec<String> {
+    set.damage().iter().map(|line| visible(line).into_owned()).collect()
+}
+
+fn stacks(args: &Merge, format: MergeFormat, set: &mut PartSet, output: Output) -> Result<Option<Here>, Stop> {
+    let Some(form) = format.of_stacks() else { return Ok(None) };
+    let damage = shown_damage(set);
+    check_twice(set)?;
     let user_code = match set.entries.first().map(|first| first.document::<TracePart>()) {
         Some(Ok(first)) => first.user_code,
         _ => Vec::new(),
@@ -224,6 +311,9 @@ fn stacks(args: &Merge, format: MergeFormat, set: &mut PartSet, output: Output) 
     });
     let report = StackReport::of(parts, &how);
     set.leave_out(wrong);
+    if set.entries.is_empty() {
+        return Err(nothing(set));
+    }
     let shown = of_stacks::Shown {
         form,
         sort: args.sort,
@@ -240,21 +330,35 @@ fn stacks(args: &Merge, format: MergeFormat, set: &mut PartSet, output: Output) 
     if !report.has_answer() && report.coverage.kernels == 0 {
         return Err(Stop::NotFound("Nothing found: these parts have no kernels.".to_owned()));
     }
-    shown.print(report, &damage, &traces::in_order(&args.parts), output)
+    let has_answer = report.has_answer();
+    shown.print(report, &damage, &traces::in_order(&args.parts), output)?;
+    match has_answer {
+        true => Ok(None),
+        false => Err(Stop::NotFound("Nothing found: none of the kernels of these parts has a launch.".to_owned())),
+    }
 }
 
 /// Whether all ranks are here.
-fn complete(set: &PartSet, expect: Option<u32>) -> Result<(), Stop> {
-    let here = set.ranks();
-    let missing: Vec<u32> = (0..expect.unwrap_or(0)).filter(|rank| !here.contains(rank)).collect();
+fn complete(set: &PartSet, here: Option<&Here>, expect: Option<u32>) -> Result<(), Stop> {
+    let of_parts = set.ranks();
+    let ranks = here.map_or(&of_parts, |here| &here.ranks);
     let unread: BTreeSet<&Path> = set.unread.iter().map(|unread| unread.file.as_path()).collect();
     let mut lacks = Vec::new();
-    if let (Some(expect), false) = (expect, missing.is_empty()) {
-        let n = count(missing.len() as u64);
-        lacks.push(format!("Missing: {n} of {} ranks: {}", count(u64::from(expect)), ranges(&missing)));
+    if let Some(expect) = expect {
+        let (missing, list) = gaps(ranks, expect);
+        if missing > 0 {
+            lacks.push(format!("Missing: {} of {} ranks: {list}", count(missing), count(u64::from(expect))));
+        }
+        let beyond: Vec<u32> = ranks.range(expect..).copied().collect();
+        if !beyond.is_empty() {
+            say(&format!("Beyond the {} ranks of --expect: {}", count(u64::from(expect)), some_ranges(&beyond)));
+        }
     }
     if !unread.is_empty() {
         lacks.push(format!("Files that cannot be used: {}", count(unread.len() as u64)));
+    }
+    if let Some(Here { refused: refused @ 1.., .. }) = here {
+        lacks.push(format!("Parts that do not fit the others: {}", count(*refused)));
     }
     match (lacks.is_empty(), expect) {
         (false, _) => Err(Stop::Incomplete(lacks.join(". "))),
@@ -264,4 +368,28 @@ fn complete(set: &PartSet, expect: Option<u32>) -> Result<(), Stop> {
         }
         (true, None) => Ok(()),
     }
+}
+
+/// How many of the first ranks are not there, and which. By what is between those that are: there may be billions.
+fn gaps(here: &BTreeSet<u32>, expect: u32) -> (u64, String) {
+    let (mut missing, mut list, mut next) = (0, Vec::new(), 0);
+    for rank in here.range(..expect).copied().chain([expect]) {
+        if next < rank {
+            missing += u64::from(rank - next);
+            list.push(if rank - next == 1 { next.to_string() } else { format!("{next}-{}", rank - 1) });
+        }
+        next = rank.saturating_add(1);
+    }
+    (missing, shortened(&list))
+}
+
+/// Ranks as ranges, of which many are not all named.
+fn some_ranges(ranks: &[u32]) -> String {
+    shortened(&ranges(ranks).split(", ").map(str::to_owned).collect::<Vec<_>>())
+}
+
+fn shortened(ranges: &[String]) -> String {
+    let more = ranges.len().saturating_sub(RANGES);
+    let more = if more > 0 { format!(" and {} more", count(more as u64)) } else { String::new() };
+    format!("{}{more}", ranges[..ranges.len().min(RANGES)].join(", "))
 }

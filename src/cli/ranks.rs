@@ -17,7 +17,7 @@ use nccl_stacks::report::Screen;
 use nccl_stacks::report::format::visible;
 use nccl_stacks::report::ranks::{RankAnswer, RankForm};
 
-use super::args::{Climbing, Colour, RankOf, Ranks, Reading, Selection, Span};
+use super::args::{Climbing, Colour, RankOf, Ranks, Reading, Selection, Span, asked};
 use super::entries::Inputs;
 use super::failure::Failure;
 use super::output::Output;
@@ -153,6 +153,7 @@ impl RankQuestion<'_> {
         let (mut parts, mut damage) = (Vec::new(), Vec::new());
         if !of_parts.is_empty() {
             let mut set = merge::read(&of_parts)?;
+            merge::check_asked(&set, &asked(self.selection, self.span, self.climbing))?;
             damage.extend(set.damage());
             parts.extend(merge::ranks_of_all(&mut set, self.reading)?);
         }

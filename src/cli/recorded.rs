@@ -74,7 +74,7 @@ fn report(records: &Records, reading: &Reading, says: bool) -> Result<(), Stop> 
     for file in known.iter().filter(|_| says) {
         file.notes.iter().for_each(|line| note(&format!("{}: {}", visible(&file.name), visible(line))));
     }
-    let lost = damage_lines(known.iter().map(|file| (*file, &file.skipped)), "Skipped");
+    let lost = damage(records);
     let repaired = damage_lines(known.iter().map(|file| (*file, &file.repaired)), "Repaired");
     if reading.strict && !(unread.is_empty() && lost.is_empty() && repaired.is_empty()) {
         let list = unread.iter().chain(&lost).chain(&repaired).map(|line| format!("\n  {line}")).collect();
@@ -85,6 +85,12 @@ fn report(records: &Records, reading: &Reading, says: bool) -> Result<(), Stop> 
         repaired.iter().for_each(|line| note(line));
     }
     Ok(())
+}
+
+/// What was skipped in the files, a line for each kind.
+pub(super) fn damage(records: &Records) -> Vec<String> {
+    let known = records.files.iter().filter(|file| file.source.is_some());
+    damage_lines(known.map(|file| (file, &file.skipped)), "Skipped")
 }
 
 /// The first of some files.

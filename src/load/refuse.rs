@@ -26,6 +26,9 @@ pub(super) fn json(name: &str, mut summary: json::Summary) -> Result<json::Summa
             Some(offset) if offset == 0 || summary.has_event_list || summary.keys.is_empty() => {
                 return Err(Error::NothingWhole { name, offset });
             }
+            _ if summary.keys.iter().any(|key| key == "nccl_stacks_part") => {
+                "this is a part of a rank, not a trace; parts are merged".to_owned()
+            }
             _ if summary.keys.iter().any(|key| key == "traceEvents") => "its `traceEvents` is not a list".to_owned(),
             _ => format!("this is another tool's JSON: it has no `traceEvents`, but {}", some_keys(&summary.keys)),
         },

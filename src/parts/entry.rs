@@ -3,10 +3,12 @@
 //! Ten thousand documents fit into memory only compressed, and each is needed once, in order. So a file's documents stay compressed until
 //! their turn, and are copied as they are into a file of many.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use twox_hash::XxHash3_64;
 
 use super::{InputFile, MAGIC, TracePart, VERSION};
@@ -25,6 +27,8 @@ pub struct Entry {
     head: Head,
     /// Its JSON, through zstd.
     packed: Vec<u8>,
+    /// The file that it is in. Last, because where it is changes nothing.
+    file: PathBuf,
 }
 
 /// What of a document is read first.
@@ -62,6 +66,16 @@ struct Fields {
 #[derive(Deserialize)]
 struct StackFields {
     trace: TraceFields,
+    stacks: Vec<((Option<String>, IgnoredAny), IgnoredAny)>,
+}
+
+impl StackFields {
+    /// The ranks that its stacks are of, or its own.
+    fn ranks(self) -> BTreeSet<u32> {
+        let labels = self.stacks.into_iter().filter_map(|((label, _), _)| label);
+        let numbers: BTreeSet<u32> = labels.filter_map(|label| label.strip_prefix("rank ")?.parse().ok()).collect();
+        if numbers.is_empty() { self.trace.rank.into_iter().collect() } else { numbers }
+    }
 }
 
 #[derive(Deserialize)]
@@ -129,7 +143,7 @@ impl Entry {
     pub fn of_json(json: &[u8]) -> Result<Self, EntryError> {
         let head = Head::of(json)?;
         let packed = zstd::bulk::compress(json, LEVEL).map_err(|error| EntryError::NoPart(error.to_string()))?;
-        Ok(Entry { head, packed })
+        Ok(Entry { head, packed, file: PathBuf::new() })
     }
 
     /// Of a document that is compressed.
@@ -138,7 +152,18 @@ impl Entry {
     /// Why it is no document.
     pub fn of_packed(packed: Vec<u8>) -> Result<Self, EntryError> {
         let head = Head::of(&unpack(&packed).map_err(|error| EntryError::NoPart(error.to_string()))?)?;
-        Ok(Entry { head, packed })
+        Ok(Entry { head, packed, file: PathBuf::new() })
+    }
+
+    /// The same, read from this file.
+    #[must_use]
+    pub fn of_file(self, file: &Path) -> Self {
+        Entry { file: file.to_owned(), ..self }
+    }
+
+    /// The file that it is in.
+    pub fn file(&self) -> &Path {
+        &self.file
     }
 
     /// What identifies it.
@@ -174,10 +199,25 @@ impl Entry {
     /// What is wrong with it.
     pub fn ranks(&self) -> Result<Vec<RankPart>, EntryError> {
         let RanksOf { ranks } = self.document()?;
-        match ranks.iter().find_map(|rank| rank.check().err()) {
-            Some(wrong) => Err(EntryError::NoPart(wrong.to_owned())),
-            None => Ok(ranks),
-        }
+        check(&ranks)?;
+        Ok(ranks)
+    }
+
+    /// The whole document.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn part(&self) -> Result<TracePart, EntryError> {
+        let part: TracePart = self.document()?;
+        check(&part.ranks)?;
+        Ok(part)
+    }
+}
+
+fn check(ranks: &[RankPart]) -> Result<(), EntryError> {
+    match ranks.iter().find_map(|rank| rank.check().err()) {
+        Some(wrong) => Err(EntryError::NoPart(wrong.to_owned())),
+        None => Ok(()),
     }
 }
 
@@ -211,7 +251,7 @@ impl Head {
         let mut numbers: Vec<u32> = ranks.iter().filter_map(number).collect();
         let has_collectives = !ranks.is_empty();
         if !has_collectives {
-            numbers.extend(stacks.and_then(|stacks| stacks.trace.rank));
+            numbers.extend(stacks.into_iter().flat_map(StackFields::ranks));
         }
         Ok(Head { ranks: numbers, has_collectives, trace, input, asked, tool, damage })
     }

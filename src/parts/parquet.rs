@@ -15,7 +15,6 @@ use parquet::file::reader::{ChunkReader, FileReader, SerializedFileReader};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{ColumnPath, Type};
 
-use super::TracePart;
 use super::entry::Entry;
 use super::flat::{COLUMNS, Column, DOCUMENT, FlatRow, Get, rows};
 
@@ -29,7 +28,7 @@ const BATCH: usize = 1024;
 pub fn write<'e>(entries: impl IntoIterator<Item = &'e Entry>, out: impl Write + Send) -> Result<()> {
     let mut writer = SerializedFileWriter::new(out, Arc::new(schema()?), Arc::new(properties()?))?;
     for entry in entries {
-        let part: TracePart = entry.document().map_err(|error| ParquetError::External(Box::new(error)))?;
+        let part = entry.part().map_err(|error| ParquetError::External(Box::new(error)))?;
         let rows = rows(&part, entry.packed());
         let mut group = writer.next_row_group()?;
         for Column { value, .. } in COLUMNS {

@@ -47,8 +47,12 @@ impl PartSet {
         let mut set = PartSet::default();
         for file in files {
             match documents(file) {
+                Ok(found) if found.is_empty() => {
+                    let why = "there is no part in it".to_owned();
+                    set.unread.push(Unread { file: file.clone(), number: None, why });
+                }
                 Ok(found) => found.into_iter().for_each(|(number, entry)| match entry {
-                    Ok(entry) => set.entries.push(entry),
+                    Ok(entry) => set.entries.push(entry.of_file(file)),
                     Err(why) => set.unread.push(Unread { file: file.clone(), number, why: why.to_string() }),
                 }),
                 Err(error) => set.unread.push(Unread { file: file.clone(), number: None, why: error.to_string() }),
@@ -61,13 +65,13 @@ impl PartSet {
     /// Orders the parts, and keeps one of those that are of the same bytes and question: a trace may be listed twice, as a path or its copy.
     fn order(&mut self) {
         self.entries.sort_unstable();
-        self.entries.dedup();
-        let mut known: BTreeMap<(String, Option<String>, String), String> = BTreeMap::new();
+        self.entries.dedup_by(|a, b| a.head() == b.head() && a.packed() == b.packed());
+        let mut known: BTreeMap<(String, Option<String>, String, Vec<u32>), String> = BTreeMap::new();
         let twice = &mut self.twice;
         self.entries.retain(|entry| {
             let head = entry.head();
             let Some(digest) = head.input.digest.clone() else { return true };
-            match known.entry((digest, head.input.member.clone(), head.asked.clone())) {
+            match known.entry((digest, head.input.member.clone(), head.asked.clone(), head.ranks.clone())) {
                 btree_map::Entry::Occupied(first) => {
                     twice.push((first.get().clone(), head.trace.clone()));
                     false
@@ -80,12 +84,12 @@ impl PartSet {
         });
     }
 
-    /// Leaves parts out, with what is wrong with each. They are named by their traces.
+    /// Leaves parts out, with what is wrong with each.
     pub fn leave_out(&mut self, wrong: Vec<(Entry, String)>) {
-        for (entry, why) in wrong {
-            self.entries.retain(|known| *known != entry);
-            self.unread.push(Unread { file: PathBuf::from(&entry.head().trace), number: None, why });
-        }
+        let left_out: BTreeSet<Entry> = wrong.iter().map(|(entry, _)| entry.clone()).collect();
+        self.entries.retain(|entry| !left_out.contains(entry));
+        let unread = |(entry, why): (Entry, String)| Unread { file: entry.file().to_owned(), number: None, why };
+        self.unread.extend(wrong.into_iter().map(unread));
     }
 
     /// What is wrong with the traces, a line each, with their names.
@@ -106,11 +110,11 @@ impl PartSet {
         self.entries.iter().flat_map(|entry| entry.head().ranks.iter().copied()).collect()
     }
 
-    /// The different questions that parts answer, with the trace of the first of each.
-    pub fn questions(&self) -> BTreeMap<&str, &str> {
+    /// The different questions that parts answer, with the file of the first of each.
+    pub fn questions(&self) -> BTreeMap<&str, &Path> {
         let mut found = BTreeMap::new();
-        self.entries.iter().map(Entry::head).for_each(|head| {
-            found.entry(&*head.asked).or_insert(&*head.trace);
+        self.entries.iter().for_each(|entry| {
+            found.entry(&*entry.head().asked).or_insert(entry.file());
         });
         found
     }
@@ -157,7 +161,7 @@ impl PartSet {
             out.write_all(&entry.json()?)?;
             out.write_all(b"\n")?;
         }
-        Ok(())
+        out.flush()
     }
 }
 
@@ -174,6 +178,10 @@ fn documents(file: &Path) -> io::Result<Documents> {
     }
     let mut text = Vec::new();
     reader.read_to_end(&mut text)?;
+    // A trace has a million lines that are no parts.
+    if !text.trim_ascii_start().is_empty() && !text.trim_ascii_start().starts_with(MAGIC.as_bytes()) {
+        return Err(io::Error::other(format!("this is no part: it does not begin with {MAGIC}")));
+    }
     let lines = text.split(|byte| *byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty());
     Ok(lines.map(|(at, line)| (Some(at + 1), Entry::of_json(line))).collect())
 }
@@ -187,4 +195,30 @@ fn of_parquet(file: File) -> io::Result<Documents> {
 #[cfg(not(feature = "parquet"))]
 fn of_parquet(_: File) -> io::Result<Documents> {
     Err(io::Error::other("this program was built without the feature `parquet`; parts as .json need none"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parts::{InputFile, TracePart};
+
+    /// A disk that is full when the last bytes are written.
+    struct Full;
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Err(io::Error::from(io::ErrorKind::StorageFull))
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error() {
+        let part = TracePart::new("trace".to_owned(), InputFile::default(), String::new());
+        let set = PartSet { entries: vec![Entry::of(&part).unwrap()], ..PartSet::default() };
+        assert_eq!(set.write_json(&mut Full).unwrap_err().kind(), io::ErrorKind::StorageFull);
+    }
 }

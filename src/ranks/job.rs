@@ -107,7 +107,11 @@ impl Job {
     }
 }
 
-fn rank_of(part: &RankPart) -> Result<u32, JobError> {
+/// Which rank a part is.
+///
+/// # Errors
+/// Nothing says it, or two sources contradict each other.
+pub fn rank_of(part: &RankPart) -> Result<u32, JobError> {
     let trace = part.trace.clone();
     let given = part.said.iter().find(|(source, _)| *source == RankSource::Given);
     let Some(first) = given.or(part.said.first()).copied() else { return Err(JobError::Unknown { trace }) };

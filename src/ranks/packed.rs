@@ -21,8 +21,8 @@ use crate::time::Ns;
 /// How hard zstd tries: beyond this, times do not get smaller.
 const LEVEL: i32 = 9;
 
-/// How many items are read at most.
-const MOST: u64 = 1 << 24;
+/// How many items there are at most.
+const MOST: u64 = 1 << 22;
 
 /// Why packed columns cannot be read.
 type Wrong = &'static str;
@@ -38,7 +38,8 @@ struct Writer {
 
 impl Writer {
     fn of(items: usize) -> Self {
-        let mut writer = Writer { bytes: Vec::new(), failed: None };
+        let failed = (items as u64 > MOST).then(|| std::io::Error::other("a rank has more than 4 million collectives"));
+        let mut writer = Writer { bytes: Vec::new(), failed };
         writer.unsigned(items as u64);
         writer
     }
@@ -101,7 +102,7 @@ impl Reader {
     fn count(&mut self) -> Result<usize, Wrong> {
         match self.unsigned()? {
             count @ 0..=MOST => Ok(count as usize),
-            _ => Err("its packed columns have more than 16 million items"),
+            _ => Err("its packed columns have more than 4 million items"),
         }
     }
 
@@ -408,7 +409,7 @@ mod tests {
             drop(read_rows(&STANDARD.encode(&other)));
         }
         // More rows than there are bytes for, and a column of nine bytes each.
-        for wrong in [&[0xff, 0xff, 0xff, 0x7f, 1, 1][..], &[0x80, 0x80, 0x80, 0x04, 1, 0][..], &[1, 1, 9][..]] {
+        for wrong in [&[0xff, 0xff, 0xff, 0x7f, 1, 1][..], &[0x80, 0x80, 0x80, 0x01, 1, 0][..], &[1, 1, 9][..]] {
             assert!(read_rows(&STANDARD.encode(wrong)).is_err(), "{wrong:?}");
         }
         for wrong in ["", "!", "AAAA"] {

@@ -217,6 +217,9 @@ pub struct Outlier {
     pub parts: Vec<(u32, Ns)>,
 }
 
+/// As many ranks as a job is believed to have.
+pub const MOST_RANKS: u32 = 1 << 24;
+
 impl RankPart {
     /// Whether all positions are those of something, as they may not be after reading it from a file.
     ///
@@ -224,8 +227,12 @@ impl RankPart {
     /// What is wrong.
     pub fn check(&self) -> Result<(), &'static str> {
         let inside = |at: Option<u32>, of: usize| at.is_none_or(|at| (at as usize) < of);
+        if self.world_size.is_some_and(|size| size > MOST_RANKS) {
+            return Err("it is of a job of more than 16 million ranks");
+        }
         let row = |row: &Row| {
             (row.kind as usize) < self.kinds.len()
+                && (row.stream as usize) < self.rows.len()
                 && inside(row.group, self.groups.len())
                 && inside(row.stack, self.stacks.len())
                 && inside(row.step, self.steps.len())

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::part::{Group, Kind, PartStack, RankPart, RankSource, Row, Step};
+use super::part::{Group, Kind, MOST_RANKS, PartStack, RankPart, RankSource, Row, Step};
 use super::segments::{self, Gap, Launch, Texts};
 use crate::analysis::groups::{GroupKey, GroupValue, Keys, Naming};
 use crate::analysis::part::attributed;
@@ -395,7 +395,7 @@ impl Reducer<'_> {
             .iter()
             .find(|field| field.trace == self.trace && field.key == "distributedInfo.world_size")?;
         match field.value {
-            ArgValue::Int(size) => u32::try_from(size).ok(),
+            ArgValue::Int(size) => u32::try_from(size).ok().filter(|size| *size <= MOST_RANKS),
             _ => None,
         }
     }

@@ -14,7 +14,7 @@ use super::frames::{Part, parts, shorten_frame};
 use crate::analysis::collective_info::{Bandwidth, Bytes, CollectiveInfo};
 use crate::analysis::cost::{Cost, Distribution};
 use crate::analysis::origin::names;
-use crate::analysis::over_ranks::{OverRanks, RankOutlier};
+use crate::analysis::over_ranks::OverRanks;
 use crate::analysis::recorded::Phases;
 use crate::analysis::recorded_info::RecordedInfo;
 use crate::analysis::stack_key::StackKey;
@@ -24,9 +24,6 @@ use crate::time::Ns;
 
 /// What the lines below a stack's headline begin with.
 const INDENT: &str = "   ";
-
-/// How many ranks that differ are named.
-const OUTLIERS: usize = 4;
 
 /// How many packages a line for several frames names.
 const PACKAGES: usize = 3;
@@ -121,16 +118,20 @@ fn numbers(stack: &Stack) -> Vec<String> {
 
 /// How the ranks differ, in parts of a line.
 fn over_ranks(over: &OverRanks) -> Vec<String> {
-    let OverRanks { ranks, ranks_in_all, gpu_time, outliers, .. } = over;
+    let OverRanks { ranks, ranks_in_all, gpu_time, shortest, longest, outliers_found, .. } = over;
     let of_all = if ranks == ranks_in_all { String::new() } else { format!(" of {}", count(*ranks_in_all)) };
-    let (min, max, mean) = (duration(Ns(gpu_time.min)), duration(Ns(gpu_time.max)), Ns::rounded(gpu_time.mean));
-    let mut parts =
-        vec![format!("over {}{of_all} ranks: GPU {min} to {max} each, mean {}", count(*ranks), duration(mean))];
-    let named = |of: &RankOutlier| format!("{} {}", visible(&of.rank), duration(of.totals.gpu_time));
-    if !outliers.is_empty() {
-        let list: Vec<String> = outliers.iter().take(OUTLIERS).map(named).collect();
-        let more = if outliers.len() > OUTLIERS { " …" } else { "" };
-        parts.push(format!("unlike most: {}{more}", list.join(", ")));
+    let (min, max) = (duration(Ns(gpu_time.min)), duration(Ns(gpu_time.max)));
+    let mut parts = vec![
+        format!(
+            "over {}{of_all} ranks: GPU {min} ({}) to {max} ({})",
+            count(*ranks),
+            visible(shortest),
+            visible(longest)
+        ),
+        format!("mean {}", duration(Ns::rounded(gpu_time.mean))),
+    ];
+    if *outliers_found > 0 {
+        parts.push(format!("unlike most: {}", count(*outliers_found)));
     }
     parts
 }

@@ -152,6 +152,16 @@ fn traces_in_archives_are_the_same() {
     }
     let tar = files.put("job/all.tar", &tar.into_inner().unwrap());
     let zip = files.put("job/all.zip", &zip.finish().unwrap().into_inner());
+    // The rest of an archive that is cut off is missing from the parts, which say so.
+    let whole = std::fs::read(&tar).unwrap();
+    let cut = files.put("job/cut.tar", &whole[..whole.len() * 5 / 8]);
+    let part = format!("{cut}.part.json");
+    let output = run(&["part", "--quiet", &cut, "--output", &part]);
+    assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
+    assert_names(&stderr(&output), &["An archive is damaged"]);
+    let damage = run(&["merge", "--stacks", "--quiet", &part]);
+    assert_names(&stderr(&damage), &["cut off"]);
+    std::fs::remove_file(cut).unwrap();
     for archive in [tar, zip] {
         let of_archive = answer(&[&archive], &[]);
         for (rank, of) in (0..).zip(of_archive["ranks"].as_array().unwrap()) {

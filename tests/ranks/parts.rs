@@ -134,6 +134,8 @@ fn damage_is_said_with_the_trace_that_has_it() {
         assert_eq!(line, format!("{trace}: {of_trace}"));
     }
     assert_eq!(said.lines().count(), of_trace.lines().count());
+    let output = run(&["merge", "--stacks", "--strict", &parts]);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
 }
 
 /// Rank 2 comes last, so its kernels are the only short ones.
@@ -214,6 +216,11 @@ fn missing_ranks_are_named() {
     let (said, of_three) = incomplete(&[&parts, "--expect", "4"]);
     assert_eq!(said, "Missing: 1 of 4 ranks: 1\n");
     assert_eq!(of_three, answer(&["ranks", &traces[0], &traces[2], &traces[3]]));
+    // Billions of ranks are not listed.
+    let (said, _) = incomplete(&[&parts, "--expect", "4294967295"]);
+    assert_eq!(said, "Missing: 4,294,967,292 of 4,294,967,295 ranks: 1, 4-4294967294\n");
+    let output = run(&["merge", "--quiet", &parts, "--expect", "1"]);
+    assert_eq!((output.status.code(), &*stderr(&output)), (Some(0), "Beyond the 1 ranks of --expect: 2-3\n"));
     // A bound that is exceeded is the exit code; the missing ranks are named all the same.
     let output = run(&["merge", "--quiet", &parts, "--expect", "4", "--fail-if", "waited>0%"]);
     assert_eq!(output.status.code(), Some(5));
@@ -247,12 +254,18 @@ fn a_broken_part_costs_its_rank_and_is_named() {
         (&flipped[..], "its checksum is wrong"),
         (other_version.as_bytes(), "wrote it as version 7, and this program reads version 2"),
         (b"{\"traceEvents\":[]}", "this is no part"),
+        (b"\n\n", "there is no part in it"),
         (b"PAR1", if cfg!(feature = "parquet") { "Parquet" } else { "without the feature `parquet`" }),
     ] {
         std::fs::write(&path, broken).unwrap();
         let (said, of_rest) = incomplete(&[&parts, "--expect", "4"]);
         assert_names(&said, &[&path, says, "Missing: 1 of 4 ranks: 3", "Files that cannot be used: 1"]);
         assert_eq!(of_rest, rest, "{says}");
+        // One that is merged into a file, too.
+        let all = files.path("all.json");
+        let output = run(&["merge", "--quiet", "--format", "parts", "--output", &all, &parts]);
+        assert_eq!(output.status.code(), Some(6), "{says}: {}", stderr(&output));
+        assert_eq!(answer(&["merge", &all]), rest, "{says}");
         // `ranks` leaves no part out.
         let output = run(&["ranks", "--quiet", &files.path("parts/rank0.part.json"), &path]);
         assert!(
@@ -285,13 +298,15 @@ fn a_trace_counts_once() {
     assert_eq!(output.status.code(), Some(0));
     assert_names(&stderr(&output), &["There twice, and counted once", &copy, &traces[1]]);
     assert_eq!(whole(&output)["ranks"].as_array().unwrap().len(), 4);
-    // Another trace of the same rank is an error, as in `ranks`.
+    // Another trace of the same rank is an error, as in `ranks`. The parts are named: the traces may have one name on all machines.
     let other = Files::of(&Job { seed: 99, ..small() });
     let output = run(&["part", "--quiet", &other.path("rank1.json"), "--output", &part]);
     assert_eq!(output.status.code(), Some(0));
-    let output = run(&["merge", "--quiet", &parts]);
-    assert_eq!(output.status.code(), Some(1));
-    assert_names(&stderr(&output), &["rank 1 is there twice"]);
+    for options in [&[][..], &["--stacks"]] {
+        let output = run(&[&["merge", "--quiet", &parts], options].concat());
+        assert_eq!(output.status.code(), Some(1));
+        assert_names(&stderr(&output), &["rank 1 is there twice", &part, &files.path("parts/rank1.part.json")]);
+    }
 }
 
 #[test]
@@ -303,27 +318,116 @@ fn parts_of_other_questions_and_programs_are_distinguished() {
     assert_eq!(output.status.code(), Some(0));
     let output = run(&["merge", "--quiet", &parts]);
     assert_eq!(output.status.code(), Some(1));
-    assert_names(&stderr(&output), &["different questions", "with no options", "with --exact-names", "rank1.json"]);
+    assert_names(
+        &stderr(&output),
+        &["different questions", "with no options", "with --exact-names", "rank1.part.json"],
+    );
+    // `ranks` does not take options that its parts were not made with.
+    let output = run(&["ranks", "--quiet", &files.path("parts/rank0.part.json"), "--family", "nccl"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_names(&stderr(&output), &["this command with --family nccl"]);
     // The same version of the form, of another version of the program.
-    let (tool, digits) = ("\"tool\":\"nccl-stacks ", ",\"checksum\":");
-    let other = text.replacen(tool, "\"tool\":\"nccl-stacks 9.", 1);
-    let end = other.find(digits).unwrap();
-    let sum = twox_hash::XxHash3_64::oneshot(&other.as_bytes()[..end]);
-    std::fs::write(&part, format!("{}{digits}\"{sum:016x}\"}}\n", &other[..end])).unwrap();
+    std::fs::write(&part, changed(&text, "\"tool\":\"nccl-stacks ", "\"tool\":\"nccl-stacks 9.")).unwrap();
     let output = run(&["merge", "--quiet", &parts]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_names(&stderr(&output), &["different versions of the program: nccl-stacks", "nccl-stacks 9.", "(1)", "(3)"]);
+}
+
+/// A document with a field changed, and its checksum.
+fn changed(text: &str, from: &str, to: &str) -> String {
+    let other = text.replacen(from, to, 1);
+    assert_ne!(other, text, "{from}");
+    let end = other.find(",\"checksum\":").unwrap();
+    format!("{},\"checksum\":\"{:016x}\"}}\n", &other[..end], twox_hash::XxHash3_64::oneshot(&other.as_bytes()[..end]))
+}
+
+/// Parts that are whole by their checksum, and yet cannot be.
+#[test]
+fn hostile_parts_cost_their_rank() {
+    let (files, traces, parts) = job(&Job { steps: 1, layers: 1, ..small() });
+    let path = format!("{parts}/rank3.part.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let rest = answer(&["ranks", &traces[0], &traces[1], &traces[2]]);
+    let number = |of: &str| {
+        let at = text.find(of).unwrap() + of.len();
+        let end = text[at..].find(|c: char| !c.is_ascii_digit() && c != '-').unwrap();
+        text[at - of.len()..at + end].to_owned()
+    };
+    for (from, to, says) in [
+        (number("\"kernel\":"), "\"kernel\":4000000000".to_owned(), "points to what it does not have"),
+        (number("\"world_size\":"), "\"world_size\":4294967295".to_owned(), "more than 16 million ranks"),
+        ("\"segments\":".to_owned(), "\"sections\":".to_owned(), "missing field `segments`"),
+        (
+            "\"said\":[[\"header\",3]".to_owned(),
+            "\"said\":[[\"header\",7]".to_owned(),
+            "Make its part again with --rank",
+        ),
+    ] {
+        std::fs::write(&path, changed(&text, &from, &to)).unwrap();
+        let (said, of_rest) = incomplete(&[&parts]);
+        assert_names(&said, &["Left out: ", &path, says]);
+        assert_eq!(of_rest, rest, "{says}");
+        let out = files.path("out.json");
+        let code = run(&["merge", "--quiet", &parts, "--format", "parts", "--output", &out]).status.code();
+        assert!(code == Some(6) || says.contains("--rank"), "{says}");
+    }
+    // Limits the wrong way round: no panic.
+    let (min, max) = (number("\"min_ns\":"), "\"min_ns\":9223372036854775807".to_owned());
+    std::fs::write(&path, changed(&text, &min, &max)).unwrap();
+    assert_eq!(run(&["merge", "--quiet", "--stacks", &parts]).status.code(), Some(0));
+}
+
+/// A trace of another job is no part of the answer, and so its rank is missing.
+#[test]
+fn refused_ranks_are_missing() {
+    let (files, _, parts) = job(&small());
+    let path = files.path("parts/rank0.part.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, changed(&text, "\"world_size\":4", "\"world_size\":7")).unwrap();
+    let (said, answer) = incomplete(&[&parts, "--expect", "4"]);
+    assert_names(&said, &["Missing: 1 of 4 ranks: 0", "Parts that do not fit the others: 1"]);
+    assert_eq!(answer["refused"][0]["rank"], json!(0));
+}
+
+#[test]
+fn a_rank_can_be_given() {
+    let files = Files::of(&small());
+    let trace = files.put("named/node.json", &std::fs::read(files.path("rank1.json")).unwrap());
+    for options in [&[][..], &["--kernel-name", "*gemm*"]] {
+        let part = files.path("given.json");
+        let output = run(&[&["part", "--quiet", &trace, "--rank", "9=node.json", "--output", &part], options].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let stacks = answer(&["merge", "--stacks", "--per-rank", &part]);
+        assert_eq!((&stacks["traces"][0]["rank"], &stacks["stacks"][0]["rank"]), (&json!(9), &json!("rank 9")));
+    }
+    let output = run(&["part", "--quiet", &trace, "--rank", "9=other.json", "--output", &files.path("x.json")]);
+    assert_eq!(output.status.code(), Some(2));
+    // What nothing says is said at once, where the trace still is.
+    let renamed = files.put("named/rank7.json", &std::fs::read(files.path("rank1.json")).unwrap());
+    let output = run(&["part", "--quiet", &renamed, "--output", &files.path("x.json")]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_names(&stderr(&output), &["the header says that it is rank 1", "--rank RANK=TRACE"]);
 }
 
 /// Records that know when kernels ran are compared as traces are.
 #[test]
 fn records_are_parts_too() {
     let files = Files::of(&Job { steps: 1, layers: 1, ..small() });
-    let folder = testdata("records/job");
+    let folder = testdata("records/job/records");
     let part = files.path("inspector.json");
     let output = run(&["part", "--quiet", &folder, "--output", &part]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(answer(&["merge", &part]), answer(&["ranks", &folder]));
+    // Several ranks in one file have its digest together.
+    let dumps = ["0", "1"].map(|rank| format!("{folder}/nccl_profile_6496957725218703892_{rank}.json"));
+    let [first, second] = dumps.map(|dump| std::fs::read_to_string(dump).unwrap());
+    // The plugin's text is nearly JSON: one list of the events of both.
+    let events = (first.trim_end().trim_end_matches(']'), second.trim_start().trim_start_matches('['));
+    let both = files.put("both.json", format!("{},{}", events.0, events.1).as_bytes());
+    let of_both = answer(&["ranks", &both]);
+    assert_eq!(of_both["ranks"].as_array().unwrap().len(), 2);
+    assert_eq!(run(&["part", "--quiet", &both, "--output", &part]).status.code(), Some(0));
+    assert_eq!(answer(&["merge", &part]), of_both);
     let output = run(&["part", "--quiet", &testdata("records/megatrace"), "--output", &part]);
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
 }
@@ -342,6 +446,12 @@ fn arguments_that_cannot_be_are_refused() {
         let output = run(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
         assert_names(&stderr(&output), &[says]);
+    }
+    let part = format!("{parts}/rank0.part.json");
+    for command in [&[][..], &["part", "--output", "again.json"], &["kernels"]] {
+        let output = run(&[command, &[&*part]].concat());
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        assert_names(&stderr(&output), &["this is a part of a rank, not a trace; parts are merged"]);
     }
     let empty = files.path("empty");
     std::fs::create_dir(&empty).unwrap();

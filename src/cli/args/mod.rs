@@ -25,7 +25,7 @@ pub(crate) use parts::{Merge, Part};
 pub(crate) use ranks::{RankOf, Ranks};
 pub(crate) use record::{EventKind, Record};
 pub(crate) use records::Records;
-pub(crate) use shared::{Climbing, GroupArgs, Reading, Selection, Span, Start};
+pub(crate) use shared::{Climbing, GroupArgs, Reading, Selection, Span, Start, asked};
 pub(crate) use words::{Colour, Format, MergeFormat, On, Sort, Switch, TableFormat, Weigh};
 
 use shared::parse_limit;

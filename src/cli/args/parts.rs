@@ -6,8 +6,8 @@ use clap::Args;
 use nccl_stacks::ranks::verdict::RankBound;
 
 use super::ranks::{RankOf, parse_rank};
-use super::shared::{Climbing, GroupArgs, Reading, Selection, Span, Start, parse_limit};
-use super::words::{Colour, MergeFormat, On, Sort, Switch, Weigh, WhichClock};
+use super::shared::{Climbing, GroupArgs, Reading, Selection, Span, parse_limit};
+use super::words::{Colour, MergeFormat, Sort, Switch, Weigh, WhichClock};
 
 const PART_EXAMPLES: &str = "\
 Examples:
@@ -85,34 +85,6 @@ impl Part {
             user_code: self.user_code.clone(),
             ..Climbing::of_groups(GroupArgs::default(), self.exact_names)
         }
-    }
-
-    /// The options that decide what the parts are of, in one order: parts can be put together if these are equal.
-    pub(crate) fn asked(&self) -> String {
-        let Part { selection, span, forward_stacks, user_code, exact_names, .. } = self;
-        let mut asked = String::new();
-        let mut option = |name: &str, value: &str| asked.push_str(&format!(" --{name} {value}"));
-        selection.kernel_name.iter().for_each(|name| option("kernel-name", name));
-        selection.family.iter().for_each(|name| option("family", name));
-        selection.family_file.iter().for_each(|file| option("family-file", &file.display().to_string()));
-        span.function_name.iter().for_each(|name| option("function-name", name));
-        span.index.iter().for_each(|index| option("index", &index.to_string()));
-        span.start_ts.iter().for_each(|start| match start {
-            Start::At(at) => option("start-ts", &format!("{}ns", at.0)),
-            Start::After(after) => option("start-ts", &format!("+{}ns", after.0)),
-        });
-        span.duration.iter().for_each(|of| option("duration", &format!("{}ns", of.0)));
-        if span.window_on == On::Kernel {
-            option("window-on", "kernel");
-        }
-        if *forward_stacks == Switch::Off {
-            option("forward-stacks", "off");
-        }
-        user_code.iter().for_each(|prefix| option("user-code", prefix));
-        if *exact_names {
-            asked.push_str(" --exact-names");
-        }
-        asked.trim_start().to_owned()
     }
 }
 

@@ -7,6 +7,7 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use nccl_stacks::analysis::groups::{GroupBy, Grouping};
 use nccl_stacks::attribution::selection::OwnFamilies;
+use nccl_stacks::parts::InputFile;
 use nccl_stacks::time::{Ns, parse_nanos};
 
 use super::families::FamilyName;
@@ -184,6 +185,38 @@ impl Climbing {
             no_exact_names: false,
         }
     }
+}
+
+/// The options that decide what parts are of, in one order: parts can be put together if these are equal. Families of files are known by what the
+/// files have.
+pub(crate) fn asked(selection: &Selection, span: &Span, climbing: &Climbing) -> String {
+    let mut asked = String::new();
+    let mut option = |name: &str, value: &str| asked.push_str(&format!(" --{name} {value}"));
+    selection.kernel_name.iter().for_each(|name| option("kernel-name", name));
+    selection.family.iter().for_each(|name| option("family", name));
+    for file in &selection.family_file {
+        let digest = InputFile::of(file).ok().and_then(|input| input.digest);
+        option("family-file", &digest.unwrap_or_else(|| file.display().to_string()));
+    }
+    span.function_name.iter().for_each(|name| option("function-name", name));
+    span.index.iter().for_each(|index| option("index", &index.to_string()));
+    span.start_ts.iter().for_each(|start| match start {
+        Start::At(at) => option("start-ts", &format!("{}ns", at.0)),
+        Start::After(after) => option("start-ts", &format!("+{}ns", after.0)),
+    });
+    span.duration.iter().for_each(|of| option("duration", &format!("{}ns", of.0)));
+    if span.window_on == On::Kernel {
+        option("window-on", "kernel");
+    }
+    climbing.groups.grouping().by.iter().for_each(|by| option("group-by", &by.name()));
+    if climbing.forward_stacks == Switch::Off {
+        option("forward-stacks", "off");
+    }
+    climbing.user_code.iter().for_each(|prefix| option("user-code", prefix));
+    if climbing.exact_names {
+        asked.push_str(" --exact-names");
+    }
+    asked.trim_start().to_owned()
 }
 
 /// How to read a trace.
