@@ -82,7 +82,11 @@ fn mark_avx2(blocks: &[[u8; WORD]], state: &mut State, words: &mut Vec<Word>) {
 /// Inlined into each of the functions above, so that all of it is made for their instructions.
 #[inline(always)]
 fn mark_with(compare: impl Fn(&[u8; WORD]) -> Found, blocks: &[[u8; WORD]], state: &mut State, words: &mut Vec<Word>) {
-    words.extend(blocks.iter().map(|block| state.word(compare(block))));
+    words.reserve(blocks.len());
+    // Not `extend` with a closure: the iterator's own functions are not made for these instructions, so nothing that is could be inlined there.
+    for block in blocks {
+        words.push(state.word(compare(block)));
+    }
 }
 
 impl State {
