@@ -45,30 +45,31 @@ fi
 has() { command -v "$1" > /dev/null 2>&1; }
 imports() { has python3 && python3 -c "import $1" > /dev/null 2>&1; }
 
-# One line a run: seconds, peak KiB (0 if there is no GNU time to ask), exit status.
+# One line a run: seconds, CPU seconds, peak KiB (0 if there is no GNU time to ask), exit status.
 measure() {
-    local name=$1 start end peak=0 status=0
+    local name=$1 start end cpu peak=0 status=0 TIMEFORMAT='%U %S'
     shift
     start=$EPOCHREALTIME
     if [ -x /usr/bin/time ]; then
-        /usr/bin/time -f %M -o "$work/peak" "$@" > /dev/null 2> "$work/$name.stderr" || status=$?
+        { time /usr/bin/time -f %M -o "$work/peak" "$@" > /dev/null 2> "$work/$name.stderr"; } 2> "$work/cpu" || status=$?
         end=$EPOCHREALTIME
         peak=$(tail -1 "$work/peak")
     else
-        "$@" > /dev/null 2> "$work/$name.stderr" || status=$?
+        { time "$@" > /dev/null 2> "$work/$name.stderr"; } 2> "$work/cpu" || status=$?
         end=$EPOCHREALTIME
     fi
+    cpu=$(awk '{ print $1 + $2 }' "$work/cpu")
     # A trace without NCCL kernels is read like any other, and 3 says that it has none.
     case $name-$status in nccl-stacks*-3) status=0 ;; esac
-    awk -v s="$start" -v e="$end" -v p="$peak" -v x="$status" 'BEGIN { printf "%.4f %d %d\n", e - s, p, x }' \
+    awk -v s="$start" -v e="$end" -v c="$cpu" -v p="$peak" -v x="$status" 'BEGIN { printf "%.4f %.3f %d %d\n", e - s, c, p, x }' \
         >> "$work/$name.runs"
 }
 
-# The median second, the largest peak and the worst exit status of a command's runs.
+# The median second with its CPU seconds, the largest peak and the worst exit status of a command's runs.
 median() {
     sort -n "$work/$1.runs" | awk '
-        { t[NR] = $1; if ($2 > p) p = $2; if ($3 > x) x = $3 }
-        END { print t[int((NR + 1) / 2)], p + 0, x + 0 }'
+        { t[NR] = $1; c[NR] = $2; if ($3 > p) p = $3; if ($4 > x) x = $4 }
+        END { m = int((NR + 1) / 2); print t[m], c[m], p + 0, x + 0 }'
 }
 
 # Peers load the whole trace, which is what takes their time; none of them prints launch stacks.
@@ -112,20 +113,26 @@ compare() {
         for name in "${fast[@]}"; do eval "measure $name ${commands[$name]}"; done
     done
     for name in ${slow[@]+"${slow[@]}"}; do eval "measure $name ${commands[$name]}"; done
-    read -r base _ _ < <(median "$baseline")
+    read -r base _ < <(median "$baseline")
     printf '\n%s: %d MB of text in %d MB\n' "$(basename "$trace")" $((text / 1000000)) $((bytes / 1000000))
-    printf '%-22s %9s %10s %9s %9s %9s\n' command seconds "of $baseline" GB/s 'peak MB' 'of text'
+    # The share of the time in which not all threads were busy, if then one was: what more cores cannot make shorter.
+    printf '%-22s %9s %10s %9s %9s %9s %9s\n' command seconds "of $baseline" GB/s 'peak MB' 'of text' 'one busy'
     for name in "${fast[@]}" ${slow[@]+"${slow[@]}"}; do
-        read -r seconds peak status < <(median "$name")
+        read -r seconds cpu peak status < <(median "$name")
         if [ "$status" -ne 0 ]; then
             printf '%-22s failed (%d): %s\n' "$name" "$status" "$(tail -1 "$work/$name.stderr" | cut -c 1-70)"
             continue
         fi
-        awk -v n="$name" -v s="$seconds" -v b="$base" -v t="$text" -v p="$peak" 'BEGIN {
-            printf "%-22s %9.3f %10.3f %9.2f %9.0f %9.3f\n", n, s, s / b, t / s / 1e9, p * 1024 / 1e6, p * 1024 / t
+        awk -v n="$name" -v s="$seconds" -v c="$cpu" -v k="$threads" -v b="$base" -v t="$text" -v p="$peak" 'BEGIN {
+            one = n == "nccl-stacks" && k > 1 ? sprintf("%9.2f", (k * s - c) / ((k - 1) * s)) : ""
+            printf "%-22s %9.3f %10.3f %9.2f %9.0f %9.3f %s\n", n, s, s / b, t / s / 1e9, p * 1024 / 1e6, p * 1024 / t, one
         }'
     done
 }
+
+# As many threads as the program takes.
+threads=$(nproc)
+if [ "$threads" -gt 16 ]; then threads=16; fi
 
 echo "$(uname -sm), $(nproc) cores, $(awk -F': ' '/model name/ { print $2; exit }' /proc/cpuinfo 2> /dev/null), $runs runs"
 for trace in "$@"; do compare "$trace"; done

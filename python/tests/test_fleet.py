@@ -320,6 +320,8 @@ class Faults(Folder):
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            # What runs in the background of a shell has it ignored.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         self.wait_for_parts(2)
         os.killpg(run.pid, signal.SIGINT)
