@@ -382,12 +382,17 @@ fn a_file_is_read_while_it_is_written() {
     let function = writer.text(b"ncclAllReduce");
     let is_done = std::sync::atomic::AtomicUsize::new(0);
     let order = std::sync::atomic::Ordering::SeqCst;
-    let mut readings = 0;
+    let readings = std::sync::atomic::AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for thread in 1..=4u32 {
-            let is_done = &is_done;
+            let (is_done, readings) = (&is_done, &readings);
             scope.spawn(move || {
                 for number in 0..20_000 {
+                    // On a busy machine all could be written before the first reading.
+                    let start = std::time::Instant::now();
+                    while number == 10_000 && readings.load(order) == 0 && start.elapsed().as_secs() < 20 {
+                        std::thread::yield_now();
+                    }
                     let c = u64::from(writer.next_collective(1)) << 32;
                     let call =
                         Record { communicator: 1, function, a: 4, c, thread, time: number, ..Record::new(Kind::Call) };
@@ -405,10 +410,10 @@ fn a_file_is_read_while_it_is_written() {
                 assert_eq!(seen, (Some("all_reduce"), Some(4), Some(0)));
                 assert!(operation.sequence.is_some_and(|number| (1..=80_000).contains(&number)));
             }
-            readings += 1;
+            readings.fetch_add(1, order);
         }
     });
-    assert!(readings > 0);
+    assert!(readings.into_inner() > 0);
     let records = records::read(input::open(&path).unwrap(), Keep::All).unwrap();
     assert_eq!(records.rank_status[1].last_enqueued, Some(80_000));
     assert_eq!(sequences(&records).into_iter().max(), Some(Some(80_000)));
