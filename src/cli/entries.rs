@@ -109,7 +109,7 @@ pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Opt
 }
 
 /// Says which operations are not compared.
-fn report_parts(found: &RecordedParts) {
+pub(super) fn report_parts(found: &RecordedParts) {
     left_out(found).iter().for_each(|line| say(line));
     if !found.parts.is_empty() && found.of_other_sources > 0 {
         note(&format!(

@@ -204,15 +204,14 @@ fn of_records(args: &Part, files: &[PathBuf]) -> Result<Vec<TracePart>, Stop> {
     let mut records = recorded::read(files, Keep::All, &args.reading)?;
     entries::give_ranks(&args.rank, &mut records)?;
     let found = RecordedParts::of(&records);
-    let damage = entries::left_out(&found);
-    damage.iter().for_each(|line| say(line));
+    entries::report_parts(&found);
     if found.parts.is_empty() {
         return Err(Stop::NotFound(
             "Nothing found: these records do not say when kernels ran, or on which rank. `nccl-stacks ranks` compares when ranks call NCCL"
                 .to_owned(),
         ));
     }
-    let damage: Vec<String> = recorded::damage(&records).into_iter().chain(damage).collect();
+    let damage: Vec<String> = recorded::damage(&records).into_iter().chain(entries::left_out(&found)).collect();
     let part = |(at, ranks): (usize, RankPart)| {
         let input =
             input_of(Path::new(&ranks.trace)).unwrap_or_else(|_| InputFile::without_digest(Path::new(&ranks.trace)));

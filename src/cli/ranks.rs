@@ -168,7 +168,7 @@ impl RankQuestion<'_> {
             }
             answers.of_archives.iter().for_each(|archive| damage.extend(notes::damage_lines(archive)));
         }
-        given_ranks(self.given, &mut parts.iter_mut().collect::<Vec<_>>())?;
+        given_ranks(self.given, &mut parts)?;
         Ok((parts, damage))
     }
 
@@ -213,10 +213,10 @@ fn is_part(file: &Path) -> bool {
 }
 
 /// Sets the ranks that the user gives.
-pub(super) fn given_ranks(given: &[RankOf], parts: &mut [&mut RankPart]) -> Result<(), Stop> {
+fn given_ranks(given: &[RankOf], parts: &mut [RankPart]) -> Result<(), Stop> {
     for given in given {
         let wanted = given.trace.display().to_string();
-        let mut found: Vec<&mut &mut RankPart> =
+        let mut found: Vec<&mut RankPart> =
             parts.iter_mut().filter(|part| Path::new(&part.trace).ends_with(&given.trace)).collect();
         match &mut found[..] {
             [part] => part.said.insert(0, (RankSource::Given, given.rank)),
