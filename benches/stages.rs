@@ -148,7 +148,7 @@ fn finish(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, text: &[u8]) {
             || builder(text),
             |mut builder| {
                 builder.end_trace(Vec::new(), Trace::default());
-                builder.finish(DamageReport::default())
+                builder.finish(DamageReport::default(), NonZero::<usize>::MIN)
             },
             BatchSize::PerIteration,
         );

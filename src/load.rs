@@ -84,8 +84,8 @@ pub fn load_input(
             Findings::default()
         }
     };
-    let Loader { builder, text_bytes, .. } = loader;
-    let store = builder.finish(findings.damage.clone());
+    let Loader { builder, text_bytes, threads, .. } = loader;
+    let store = builder.finish(findings.damage.clone(), threads);
     Ok(Loaded { store, name, text_bytes, seconds: start.elapsed().as_secs_f64(), findings, unread: Vec::new() })
 }
 
@@ -123,9 +123,16 @@ pub fn load_all(
         return Err(unread.swap_remove(0));
     }
     let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-    let store = builder.finish(findings.damage.clone());
+    let store = builder.finish(findings.damage.clone(), threads_of(options));
     let seconds = start.elapsed().as_secs_f64();
     Ok(Loaded { store, name: names.join(", "), text_bytes, seconds, findings, unread })
+}
+
+/// How many threads a load has.
+fn threads_of(options: LoadOptions) -> NonZero<usize> {
+    let available = || std::thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = options.threads.map_or_else(available, NonZero::get).min(MAX_THREADS);
+    NonZero::new(threads).unwrap_or(NonZero::<usize>::MIN)
 }
 
 /// The size of a regular file.
@@ -186,7 +193,7 @@ pub fn load_each(
         let loaded = loader.take(format!("{name}/{member}"), &mut start);
         each(loaded)
     })?;
-    let store = Builder::default().finish(findings.damage.clone());
+    let store = Builder::default().finish(findings.damage.clone(), NonZero::<usize>::MIN);
     Ok(Loaded { store, findings, ..loader.take(name, &mut start) })
 }
 
@@ -209,9 +216,7 @@ struct Loader<F> {
 impl<F: FnMut(Progress) + Send> Loader<F> {
     fn new(input: Input, options: LoadOptions, progress: F) -> Result<(Self, Contents), Error> {
         let (size, taken) = (input.size, Arc::clone(&input.taken));
-        let available = || std::thread::available_parallelism().map_or(1, NonZero::get);
-        let threads = options.threads.map_or_else(available, NonZero::get).min(MAX_THREADS);
-        let threads = NonZero::new(threads).unwrap_or(NonZero::<usize>::MIN);
+        let threads = threads_of(options);
         let contents = input.into_contents()?;
         let is_archive = matches!(contents, Contents::Archive(_));
         let loader = Loader {
@@ -231,7 +236,7 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
 
     /// What has been loaded since the last time.
     fn take(&mut self, name: String, since: &mut Instant) -> Loaded {
-        let store = std::mem::take(&mut self.builder).finish(DamageReport::default());
+        let store = std::mem::take(&mut self.builder).finish(DamageReport::default(), self.threads);
         let text_bytes = std::mem::take(&mut self.text_bytes);
         let seconds = std::mem::replace(since, Instant::now()).elapsed().as_secs_f64();
         Loaded { store, name, text_bytes, seconds, findings: Findings::default(), unread: Vec::new() }

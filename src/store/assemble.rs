@@ -1,122 +1,143 @@
-//! Processes all events in time order: nests slices, closes open ones, binds flows. It comes after reading because files are not in
-//! time order.
+//! Takes the events in time order: nests slices, closes open ones, finds the slice that each end of a flow is at.
+//!
+//! It comes after reading because files are not in time order. What it changes about slices is collected and applied at the end, so
+//! that other threads can read the rows meanwhile (`stages`).
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use super::args::{ArgSetId, Args};
-use super::flows::Binder;
+use super::flows::{FlowEvent, FlowItem, Marks};
 use super::nest::Nester;
-use super::offsets::EventOffsets;
-use super::order::{Events, Merge, Next};
-use super::raw::{Extra, Mark, RawKind};
-use crate::damage::{Damage, DamageReport};
-use crate::event::Bind;
-use crate::id::{SliceId, TraceId};
-
-/// The fields that few events have.
-#[derive(Debug, Default)]
-pub(super) struct Extras {
-    /// Of slices: `bind_id`, by row.
-    pub(super) binds: HashMap<u32, Bind>,
-    /// Of ends, by the index of the mark.
-    pub(super) ends: HashMap<u32, Extra>,
-}
+use super::order::{Next, Ordered};
+use super::raw::{Mark, RawKind};
+use super::slices::{EndedSlices, Nested, Rows, Slices};
+use super::tracks::Tracks;
+use crate::damage::DamageReport;
+use crate::id::{SliceId, TraceId, TrackId};
 
 /// The state of this pass.
 pub(super) struct Assembler<'a> {
-    pub(super) nester: Nester,
-    pub(super) binder: Binder,
-    pub(super) args: Args,
+    nester: Nester<'a>,
+    marks: Marks<'a>,
     /// By trace.
-    pub(super) damage: Vec<DamageReport>,
-    /// The trace of the current events.
-    pub(super) trace: TraceId,
-    pub(super) marks: &'a [Mark],
-    /// Their byte offsets in the text, if the load keeps offsets.
-    pub(super) mark_offsets: &'a [u64],
-    pub(super) extras: &'a Extras,
-    pub(super) offsets: EventOffsets,
+    damage: Vec<DamageReport>,
+    /// By trace: its first nested slice.
+    first: Vec<Option<SliceId>>,
     /// The slice that the last end closed.
-    pub(super) closed: Option<SliceId>,
+    closed: Option<SliceId>,
+    /// The slices whose ends have more to add than a time, and the indexes of these ends.
+    additions: Vec<(SliceId, u32)>,
+    /// Slices that were closed by an event, and its byte offset, if the load keeps offsets.
+    end_offsets: Vec<(SliceId, u64)>,
+    /// The tracks for whose next slice a flow waits.
+    awaited: HashSet<TrackId, foldhash::fast::FixedState>,
 }
 
-impl Assembler<'_> {
-    /// Processes all events in the order of `merge`.
-    pub(super) fn run(&mut self, merge: impl FnOnce(Events<'_>) -> Merge) {
-        let mut merge = merge(self.events());
-        loop {
-            let (trace, group) = merge.next_group(self.events());
-            if group.is_empty() {
-                return;
-            }
-            self.trace = TraceId::of_row(trace);
-            self.binder.set_trace(trace);
-            for next in group {
-                match *next {
-                    Next::Slice(row) => self.slice(row),
-                    Next::Mark(at) => self.mark(at),
-                }
-            }
+/// What the pass has found.
+pub(super) struct Assembled {
+    nested: Nested,
+    ended: EndedSlices,
+    additions: Vec<(SliceId, u32)>,
+    /// See [`Nester::spilled`].
+    pub(super) spilled: Vec<(SliceId, TrackId)>,
+    /// The tracks, with those of lanes.
+    pub(super) tracks: Tracks,
+    /// By trace.
+    pub(super) damage: Vec<DamageReport>,
+    /// See [`super::offsets::EventOffsets::ends`].
+    pub(super) end_offsets: Vec<(SliceId, u64)>,
+}
+
+impl<'a> Assembler<'a> {
+    /// Before the first event.
+    pub(super) fn new(tracks: Tracks, rows: &'a Rows, marks: Marks<'a>, traces: usize) -> Self {
+        Assembler {
+            nester: Nester::new(tracks, rows),
+            marks,
+            damage: vec![DamageReport::default(); traces],
+            first: vec![None; traces],
+            closed: None,
+            additions: Vec::new(),
+            end_offsets: Vec::new(),
+            awaited: HashSet::default(),
         }
     }
 
-    fn events(&self) -> Events<'_> {
-        let rows = &self.nester.slices.rows;
-        Events { ts: &rows.ts, dur: &rows.dur, marks: self.marks }
+    /// Takes the next events. Adds what concerns flows to `items`.
+    pub(super) fn run(&mut self, events: &[Ordered], items: &mut Vec<FlowItem>) {
+        for event in events {
+            let trace = TraceId::of_row(event.trace());
+            match event.event() {
+                Next::Slice(row) => self.slice(row, event.ts, trace, items),
+                Next::Mark(at) => self.mark(at, trace, items),
+            }
+        }
     }
 
     #[inline]
-    fn slice(&mut self, row: u32) {
-        let Some((slice, track)) = self.nester.nest(row, &mut self.damage[self.trace.row()]) else { return };
-        self.binder.opened(track, slice, || self.nester.first_slice_of(self.trace));
-        if !self.extras.binds.is_empty()
-            && let Some(bind) = self.extras.binds.get(&row)
-        {
-            self.binder.bind(*bind, slice, &self.nester.slices, &mut self.damage[self.trace.row()]);
+    fn slice(&mut self, row: u32, ts: i64, trace: TraceId, items: &mut Vec<FlowItem>) {
+        let Some((slice, track)) = self.nester.nest(row, ts, &mut self.damage[trace.row()]) else { return };
+        let first = *self.first[trace.row()].get_or_insert(slice);
+        if !self.awaited.is_empty() && self.awaited.remove(&track) {
+            items.push(FlowItem { trace, what: FlowEvent::Opened(track, slice, first) });
+        }
+        let binds = &self.marks.extras.binds;
+        if !binds.is_empty() && binds.contains_key(&row) {
+            items.push(FlowItem { trace, what: FlowEvent::Bind(row, slice) });
         }
     }
 
-    fn mark(&mut self, at: u32) {
-        let mark = self.marks[at as usize];
-        if mark.kind == RawKind::End {
-            return self.end(mark, self.extras.ends.get(&at), self.mark_offsets.get(at as usize).copied());
-        }
-        if let RawKind::SliceFlow { terminates, of_closed } = mark.kind {
+    fn mark(&mut self, at: u32, trace: TraceId, items: &mut Vec<FlowItem>) {
+        let mark = &self.marks.marks[at as usize];
+        let slice = match mark.kind {
+            RawKind::End => return self.end(at, *mark, trace),
             // The event before it in the file is that of its slice, and was the one before it here, too.
-            let slice =
-                if of_closed { self.closed } else { self.nester.slices.last_id(mark.rows_before.wrapping_sub(1)) };
-            if let Some(slice) = slice {
-                self.binder.pass(mark.id, slice, terminates, &self.nester.slices);
+            RawKind::SliceFlow { of_closed: true, .. } => self.closed,
+            RawKind::SliceFlow { of_closed: false, .. } => self.nester.nested.last_id(mark.rows_before.wrapping_sub(1)),
+            RawKind::FlowEndAtNext => {
+                self.awaited.insert(mark.track);
+                None
             }
-            return;
-        }
-        let (id, label) = (mark.id, (mark.name, mark.category));
-        let top = self.nester.top(mark.track);
-        let (slices, damage) = (&self.nester.slices, &mut self.damage[self.trace.row()]);
-        self.binder.offset = self.mark_offsets.get(at as usize).copied();
-        match mark.kind {
-            RawKind::FlowStart => self.binder.start(id, label, top, damage),
-            RawKind::FlowStep => self.binder.step(id, label, top, slices, damage),
-            RawKind::FlowEnd => self.binder.end(id, label, top, slices, damage),
-            RawKind::FlowEndAtNext => self.binder.park(id, label, mark.track),
-            _ => damage.count(Damage::FlowInvalidId, None),
-        }
-        self.binder.offset = None;
+            _ => self.nester.top(mark.track),
+        };
+        items.push(FlowItem { trace, what: FlowEvent::Mark(at, slice) });
     }
 
-    fn end(&mut self, mark: Mark, extra: Option<&Extra>, offset: Option<u64>) {
+    fn end(&mut self, at: u32, mark: Mark, trace: TraceId) {
         let Mark { ts, track, name, category, .. } = mark;
-        self.closed = self.nester.close(track, ts, name, category, &mut self.damage[self.trace.row()]);
+        self.closed = self.nester.close(track, ts, name, category, &mut self.damage[trace.row()]);
         let Some(slice) = self.closed else { return };
-        self.offsets.ends.extend(offset.map(|offset| (slice, offset)));
-        let slices = &mut self.nester.slices;
-        if mark.args != ArgSetId::NONE {
-            slices.set_args(slice, self.args.merge(slices.args(slice), mark.args));
+        self.end_offsets.extend(self.marks.offsets.get(at as usize).map(|offset| (slice, *offset)));
+        if mark.args != ArgSetId::NONE || self.marks.extras.ends.contains_key(&at) {
+            self.additions.push((slice, at));
         }
-        let Some(extra) = extra else { return };
-        slices.add_ids(slice, extra.ids);
-        if let (Some(end), _) = extra.thread_time {
-            slices.set_thread_end(slice, end);
+    }
+
+    /// Ends the pass.
+    pub(super) fn finish(self) -> Assembled {
+        let Assembler { nester, additions, damage, end_offsets, .. } = self;
+        let Nester { nested, tracks, spilled, ended, .. } = nester;
+        Assembled { nested, ended, additions, spilled, tracks, damage, end_offsets }
+    }
+}
+
+impl Assembled {
+    /// The slices, with what their ends add and on the tracks of their lanes. Can be called once.
+    pub(super) fn slices(&mut self, rows: Rows, marks: Marks<'_>, args: &mut Args) -> Slices {
+        let mut slices = std::mem::take(&mut self.nested).of(rows);
+        slices.set_tracks(&self.spilled);
+        slices.set_durs(&self.ended);
+        for (slice, at) in std::mem::take(&mut self.additions) {
+            let of_end = marks.marks[at as usize].args;
+            if of_end != ArgSetId::NONE {
+                slices.set_args(slice, args.merge(slices.args(slice), of_end));
+            }
+            let Some(extra) = marks.extras.ends.get(&at) else { continue };
+            slices.add_ids(slice, extra.ids);
+            if let (Some(end), _) = extra.thread_time {
+                slices.set_thread_end(slice, end);
+            }
         }
+        slices
     }
 }

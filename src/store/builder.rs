@@ -3,30 +3,32 @@
 //! Each shard numbers texts, threads and tracks by itself. The builder takes the batches in file order and maps these numbers to the
 //! store's, so that the result does not depend on how many threads have read the file.
 
+use std::collections::BTreeSet;
+use std::num::NonZero;
+
 use super::args::{Arg, ArgSetId, Args};
-use super::assemble::{Assembler, Extras};
+use super::assemble::{Assembled, Assembler};
 use super::batch::Batch;
-use super::extent::Extent;
-use super::flows::{Binder, Flows};
-use super::nest::Nester;
+use super::flows::{Binder, Flows, Marks};
 use super::offsets::EventOffsets;
-use super::order::{Merge, OrderWatch, Segment};
-use super::raw::{DescribedNames, Extra, IdKey, Mark, RawEvent, RawKind, TrackChange};
-use super::slices::Slices;
+use super::order::{Events, OrderWatch, Segment, Stretches};
+use super::raw::{DescribedNames, Extra, Extras, IdKey, Mark, RawEvent, RawKind, TrackChange};
+use super::roles::{Roles, category_kinds};
+use super::slices::Rows;
 use super::strings::{StringId, Strings};
 use super::traces::{Field, Trace};
 use super::tracks::{Owner, Tracks};
-use super::{Name, Store};
+use super::{Store, stages};
 use crate::damage::DamageReport;
 use crate::event::{ArgValue, HeaderField};
-use crate::id::{SliceId, ThreadId, TraceId, TrackId};
-use crate::nccl::category::CategoryKind;
-use crate::time::Window;
+use crate::id::{ThreadId, TraceId, TrackId};
 
 /// Collects batches, trace by trace; [`Builder::finish`] makes the store.
 #[derive(Debug, Default)]
 pub struct Builder {
-    slices: Slices,
+    rows: Rows,
+    /// The categories of rows.
+    categories: BTreeSet<StringId>,
     marks: Vec<Mark>,
     /// The byte offset of each mark in the text, if the load keeps offsets.
     mark_offsets: Vec<u64>,
@@ -69,7 +71,7 @@ impl Builder {
     pub fn is_full(&self) -> bool {
         // A safe distance below 2^32: one batch may bring many events, argument rows and strings.
         const LIMIT: usize = u32::MAX as usize - (1 << 28);
-        let events = self.slices.rows.len().max(self.marks.len());
+        let events = self.rows.len().max(self.marks.len());
         events > LIMIT || self.args.rows().len() > LIMIT || self.strings.len() > LIMIT
     }
 
@@ -99,9 +101,10 @@ impl Builder {
     /// Adds the events of a batch, under the store's ids.
     fn events(&mut self, batch: &Batch, args: &[ArgSetId]) {
         let ids = &self.shard_ids[batch.shard];
-        let rows = &mut self.slices.rows;
+        let rows = &mut self.rows;
         let (first_row, first_mark) = (rows.len() as u32, self.marks.len() as u32);
         let mut offsets = batch.offsets.iter().copied();
+        let mut last_category = StringId::NULL;
         for raw in &batch.raws {
             let offset = offsets.next();
             let extra = if raw.has_extra { batch.extras.get(raw.ids.0 as usize) } else { None };
@@ -115,6 +118,10 @@ impl Builder {
             if raw.kind.is_slice() {
                 if let Some(bind) = extra.and_then(|extra| extra.bind) {
                     self.extras.binds.insert(rows.len() as u32, bind);
+                }
+                if raw.category != last_category {
+                    self.categories.insert(raw.category);
+                    last_category = raw.category;
                 }
                 rows.push(&raw, extra);
                 rows.offsets.extend(offset);
@@ -228,57 +235,50 @@ impl Builder {
         has_events
     }
 
-    /// Nests the slices and binds the flows. `damage` is that of the archive of the traces.
-    pub fn finish(mut self, mut damage: DamageReport) -> Store {
+    /// Nests the slices and binds the flows, with so many threads. `damage` is that of the archive of the traces.
+    pub fn finish(mut self, mut damage: DamageReport, threads: NonZero<usize>) -> Store {
         if self.traces.is_empty() || self.segments.last().is_some_and(|last| last.trace == self.traces.len()) {
             self.end_trace(Vec::new(), Trace::default());
         }
-        let mut traces = self.traces;
-        let mut assembler = Assembler {
-            closed: None,
-            trace: TraceId(0),
-            nester: Nester::new(self.tracks, self.slices),
-            binder: Binder::new(traces.len()),
-            args: self.args,
-            damage: traces.iter_mut().map(|trace| std::mem::take(&mut trace.damage)).collect(),
-            marks: &self.marks,
-            mark_offsets: &self.mark_offsets,
-            extras: &self.extras,
-            offsets: EventOffsets::default(),
-        };
-        assembler.run(|events| Merge::new(self.segments, self.reorder_from, events));
-        let Assembler {
-            nester: Nester { slices, tracks, spilled, .. },
-            binder,
-            mut args,
-            damage: damages,
-            mut offsets,
-            ..
-        } = assembler;
-        for (trace, found) in traces.iter_mut().zip(damages) {
-            damage.add(&found);
-            trace.damage = found;
+        let (mut traces, rows) = (self.traces, self.rows);
+        let marks = Marks { marks: &self.marks, offsets: &self.mark_offsets, extras: &self.extras };
+        let events = Events { ts: &rows.ts, dur: &rows.dur, marks: &self.marks, reorder_from: &self.reorder_from };
+        let (assembler, binder) = stages::run(
+            Stretches::new(self.segments, events),
+            events,
+            Assembler::new(self.tracks, &rows, marks, traces.len()),
+            Binder::new(marks, traces.len()),
+            threads,
+        );
+        let Binder { flows, ends, damage: of_flows, .. } = binder;
+        let mut assembled = assembler.finish();
+        let slices = assembled.slices(rows, marks, &mut self.args);
+        let Assembled { tracks, spilled, damage: of_slices, end_offsets, .. } = assembled;
+        for (trace, found) in traces.iter_mut().zip(of_slices.iter().zip(&of_flows)) {
+            trace.damage.add(found.0);
+            trace.damage.add(found.1);
+            damage.add(&trace.damage);
         }
-        offsets.flows = binder.ends;
-        let flows = binder.flows;
-        let category_kinds = category_kinds(&slices.rows.category, &self.strings);
-        let flow_args = flow_args(&flows, &mut args, &mut self.strings);
-        let Roles { names, kernels, runtime_calls } = roles(&slices, &category_kinds);
-        let (bounds, span) = bounds_and_span(&slices, &kernels);
+        let flows = flows.in_order_of_time(&slices);
+        let offsets = EventOffsets { ends: end_offsets, flows: ends };
+        let spilled = spilled.iter().map(|(slice, _)| *slice).collect();
+        let flow_args = flow_args(&flows, &mut self.args, &mut self.strings);
+        let category_kinds = category_kinds(&self.categories, &self.strings);
+        let Roles { names, kernels, runtime_calls, extent } = Roles::of(&slices, &category_kinds, threads);
         Store {
             names,
             kernels,
             runtime_calls,
             spilled,
             offsets,
-            bounds,
-            span,
+            bounds: extent.bounds(),
+            span: extent.span(),
             thread_tracks: tracks_of(&tracks, |owner| owner.thread().is_some()),
             process_tracks: tracks_of(&tracks, |owner| owner.process().is_some()),
             slices,
             flows,
             strings: self.strings,
-            args,
+            args: self.args,
             tracks,
             metadata: self.header.iter().filter_map(Field::metadata).collect(),
             header: self.header,
@@ -295,64 +295,6 @@ impl Builder {
 fn tracks_of(tracks: &Tracks, is_wanted: fn(Owner) -> bool) -> Vec<TrackId> {
     let all = (0..tracks.tracks.len()).map(TrackId::of_row);
     all.filter(|track| is_wanted(tracks.track(*track).owner)).collect()
-}
-
-/// By [`StringId`]: the kind of this text as a category.
-fn category_kinds(categories: &[StringId], strings: &Strings) -> Vec<CategoryKind> {
-    let distinct = distinct(categories);
-    let mut category_kinds = vec![CategoryKind::Cpu; distinct.last().map_or(1, |id| id.0 as usize + 1)];
-    for id in distinct {
-        category_kinds[id.0 as usize] = strings.get(id).map_or(CategoryKind::Cpu, CategoryKind::of);
-    }
-    category_kinds
-}
-
-/// Slices and their names by kind.
-#[derive(Default)]
-struct Roles {
-    names: Vec<Name>,
-    kernels: Vec<SliceId>,
-    runtime_calls: Vec<SliceId>,
-}
-
-fn roles(slices: &Slices, category_kinds: &[CategoryKind]) -> Roles {
-    let mut roles = Roles::default();
-    let mut names = vec![Name::default(); slices.rows.name.iter().map(|id| id.0 as usize + 1).max().unwrap_or(0)];
-    for slice in slices.ids() {
-        let name = &mut names[slices.name(slice).0 as usize];
-        match category_kinds[slices.category(slice).0 as usize] {
-            CategoryKind::Kernel => {
-                name.of_kernel = true;
-                roles.kernels.push(slice);
-            }
-            CategoryKind::Runtime => {
-                name.of_cpu = true;
-                roles.runtime_calls.push(slice);
-            }
-            CategoryKind::Frame | CategoryKind::Cpu => name.of_cpu = true,
-            CategoryKind::Gpu => name.of_gpu = true,
-        }
-    }
-    let known = (0..).zip(names).skip(1).filter(|(_, name)| name.of_kernel || name.of_cpu || name.of_gpu);
-    roles.names = known.map(|(id, name)| Name { id: StringId(id), ..name }).collect();
-    roles
-}
-
-/// See [`Store::bounds`] and [`Store::span`]. Slices are in the order of their starts.
-fn bounds_and_span(slices: &Slices, kernels: &[SliceId]) -> (Window, Window) {
-    let mut extent = Extent::default();
-    slices.ids().for_each(|slice| extent.add(slices.ts(slice), slices.dur(slice)));
-    kernels.iter().for_each(|kernel| extent.add_kernel(slices.ts(*kernel)));
-    (extent.bounds(), extent.span())
-}
-
-/// The ids that occur in a column, in order, without NULL.
-fn distinct(column: &[StringId]) -> Vec<StringId> {
-    let mut seen = vec![false; column.iter().map(|id| id.0 as usize + 1).max().unwrap_or(0)];
-    for id in column {
-        seen[id.0 as usize] = true;
-    }
-    (1..seen.len()).filter(|id| seen[*id]).map(|id| StringId(id as u32)).collect()
 }
 
 /// See [`Store::flow_args`].

@@ -24,6 +24,15 @@ impl Extent {
         widen(&mut self.lasting, start, start + Ns(1));
     }
 
+    /// Adds all slices of another.
+    pub(super) fn join(&mut self, other: &Extent) {
+        for (mine, theirs) in [(&mut self.all, other.all), (&mut self.lasting, other.lasting)] {
+            if let Some(Window { start, end }) = theirs {
+                widen(mine, start, end);
+            }
+        }
+    }
+
     /// Of all slices; at least 1 ns.
     pub(super) fn bounds(&self) -> Window {
         self.all.map_or(Window::default(), |all| Window { end: all.end.max(all.start + Ns(1)), ..all })

@@ -7,10 +7,11 @@
 use std::collections::HashMap;
 
 use super::offsets::FlowEnd;
+use super::raw::{Extras, Mark, RawKind};
 use super::slices::Slices;
 use super::strings::StringId;
 use crate::damage::{Damage, DamageReport};
-use crate::id::{SliceId, TrackId};
+use crate::id::{SliceId, TraceId, TrackId};
 
 /// The columns of all flows, in the order in which they were closed.
 #[derive(Debug, Default)]
@@ -40,18 +41,48 @@ impl Flows {
 /// Name and category of a flow.
 type Label = (StringId, StringId);
 
-/// Binds the ends of flows while the slices are nested in time order.
-#[derive(Default)]
-pub(super) struct Binder {
+/// What the binder has to know of an event, in time order.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FlowItem {
+    /// The trace of the event.
+    pub(super) trace: TraceId,
+    /// What it is.
+    pub(super) what: FlowEvent,
+}
+
+/// An event that concerns flows.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum FlowEvent {
+    /// A mark by its index, and the slice that its flow leaves or reaches: the top of its track, or the one that it belongs to.
+    Mark(u32, Option<SliceId>),
+    /// The next slice on a track for which flows wait, and the first slice of its trace.
+    Opened(TrackId, SliceId, SliceId),
+    /// A slice with a `bind_id`, by its row.
+    Bind(u32, SliceId),
+}
+
+/// The events that are bound.
+#[derive(Clone, Copy)]
+pub(super) struct Marks<'a> {
+    pub(super) marks: &'a [Mark],
+    /// Their byte offsets in the text, if the load keeps offsets.
+    pub(super) offsets: &'a [u64],
+    pub(super) extras: &'a Extras,
+}
+
+/// Binds the ends of flows to the slices that nesting has found for them, in time order.
+pub(super) struct Binder<'a> {
+    marks: Marks<'a>,
     pub(super) flows: Flows,
     /// By trace.
     live: Vec<LiveFlows>,
-    /// The index of the trace of the current events.
+    pub(super) damage: Vec<DamageReport>,
+    /// The trace of the current event.
     trace: usize,
     /// Ends that wait for the next slice on their track.
     parked: HashMap<TrackId, Vec<Parked>>,
     /// The byte offset of the event that is being bound, if the load keeps offsets.
-    pub(super) offset: Option<u64>,
+    offset: Option<u64>,
     /// The ends that were bound, if the load keeps offsets.
     pub(super) ends: Vec<FlowEnd>,
 }
@@ -59,120 +90,224 @@ pub(super) struct Binder {
 /// The flows of one trace. Other traces use the same numbers.
 #[derive(Default)]
 struct LiveFlows {
-    numbers: HashMap<(u64, Label), u64, foldhash::fast::FixedState>,
-    /// The latest slice of each flow that has started.
-    started: HashMap<u64, SliceId, foldhash::fast::FixedState>,
+    numbers: Numbers,
+    started: Started,
+}
+
+/// Perfetto's numbers of flows: the same id, category and name are the same flow.
+///
+/// Ids are correlation ids, which rise with time, and flows are numbered in the order of time. So blocks of neighbouring ids are kept
+/// together: what is looked up next is in the processor's cache.
+#[derive(Default)]
+struct Numbers {
+    labels: HashMap<Label, u32, foldhash::fast::FixedState>,
+    /// The label of the latest flow and its number: usually that of the next one, too.
+    latest: Option<(Label, u32)>,
+    /// By label and block.
+    blocks: HashMap<(u32, u64), [u32; BLOCK], foldhash::fast::FixedState>,
+    /// How many flows have a number.
+    count: u32,
+}
+
+/// How many ids share a block.
+const BLOCK: usize = 8;
+
+/// In a block or column: none.
+const NONE: u32 = u32::MAX;
+
+impl Numbers {
+    /// The number of a flow, and whether it is new.
+    fn number(&mut self, id: u64, label: Label) -> (u64, bool) {
+        let label = self.label(label);
+        let block = self.blocks.entry((label, id / BLOCK as u64)).or_insert([NONE; BLOCK]);
+        let number = &mut block[(id % BLOCK as u64) as usize];
+        let is_new = *number == NONE;
+        if is_new {
+            // There are fewer marks than 2^32, and each makes at most one number.
+            *number = self.count;
+            self.count += 1;
+        }
+        ((*number).into(), is_new)
+    }
+
+    fn label(&mut self, label: Label) -> u32 {
+        if let Some((_, number)) = self.latest.filter(|(latest, _)| *latest == label) {
+            return number;
+        }
+        let next = self.labels.len() as u32;
+        let number = *self.labels.entry(label).or_insert(next);
+        self.latest = Some((label, number));
+        number
+    }
+}
+
+/// The latest slice of each flow that has started, by the flow's number.
+#[derive(Default)]
+struct Started {
+    /// By number, for the flows that were numbered here; [`NONE`] for those that have not started.
+    numbered: Vec<u32>,
+    /// Others have the file's own numbers.
+    others: HashMap<u64, SliceId, foldhash::fast::FixedState>,
+}
+
+impl Started {
+    /// The next flow has this number.
+    fn add_number(&mut self) {
+        // A flow with a number of the file's own is the same flow, as in Perfetto.
+        let known = self.others.remove(&(self.numbered.len() as u64));
+        self.numbered.push(known.map_or(NONE, |slice| slice.0));
+    }
+
+    fn get(&self, number: u64) -> Option<SliceId> {
+        match self.numbered.get(number as usize) {
+            Some(slice) => Some(*slice).filter(|slice| *slice != NONE).map(SliceId),
+            None => self.others.get(&number).copied(),
+        }
+    }
+
+    /// Sets the latest slice of a flow. Returns the one before.
+    fn set(&mut self, number: u64, slice: Option<SliceId>) -> Option<SliceId> {
+        if let Some(known) = self.numbered.get_mut(number as usize) {
+            let before = std::mem::replace(known, slice.map_or(NONE, |slice| slice.0));
+            return Some(before).filter(|slice| *slice != NONE).map(SliceId);
+        }
+        match slice {
+            Some(slice) => self.others.insert(number, slice),
+            None => self.others.remove(&number),
+        }
+    }
 }
 
 /// A flow's number, its label, and the byte offset of its end if the load keeps offsets.
 type Parked = (u64, Label, Option<u64>);
 
-impl Binder {
-    /// A binder for this number of traces.
-    pub(super) fn new(traces: usize) -> Self {
-        Binder { live: std::iter::repeat_with(LiveFlows::default).take(traces).collect(), ..Binder::default() }
+impl<'a> Binder<'a> {
+    /// A binder of these events, of this number of traces.
+    pub(super) fn new(marks: Marks<'a>, traces: usize) -> Self {
+        Binder {
+            marks,
+            flows: Flows::default(),
+            live: std::iter::repeat_with(LiveFlows::default).take(traces).collect(),
+            damage: vec![DamageReport::default(); traces],
+            trace: 0,
+            parked: HashMap::new(),
+            offset: None,
+            ends: Vec::new(),
+        }
     }
 
-    /// The next events belong to the trace with this index.
-    #[inline]
-    pub(super) fn set_trace(&mut self, trace: usize) {
-        self.trace = trace;
+    /// Binds the next events.
+    pub(super) fn run(&mut self, items: &[FlowItem]) {
+        for FlowItem { trace, what } in items {
+            self.trace = trace.row();
+            match *what {
+                FlowEvent::Mark(at, slice) => self.mark(at as usize, slice),
+                FlowEvent::Opened(track, slice, first) => self.opened(track, slice, first),
+                FlowEvent::Bind(row, slice) => self.bind(row, slice),
+            }
+        }
+    }
+
+    fn mark(&mut self, at: usize, slice: Option<SliceId>) {
+        let Mark { id, name, category, track, kind, .. } = self.marks.marks[at];
+        let label = (name, category);
+        self.offset = self.marks.offsets.get(at).copied();
+        match kind {
+            RawKind::FlowStart => self.start(id, label, slice),
+            RawKind::FlowStep => self.step(id, label, slice),
+            RawKind::FlowEnd => self.end(id, label, slice),
+            RawKind::FlowEndAtNext => self.park(id, label, track),
+            RawKind::SliceFlow { terminates, .. } => self.pass(id, slice, terminates),
+            _ => self.count(Damage::FlowInvalidId),
+        }
+        self.offset = None;
     }
 
     fn live(&mut self) -> &mut LiveFlows {
         &mut self.live[self.trace]
     }
 
-    /// Perfetto's number for a flow of `s`, `t`, `f`: the same id, category and name are the same flow.
+    fn count(&mut self, kind: Damage) {
+        self.damage[self.trace].count(kind, None);
+    }
+
     fn number(&mut self, id: u64, label: Label) -> u64 {
-        let numbers = &mut self.live().numbers;
-        let next = numbers.len() as u64;
-        *numbers.entry((id, label)).or_insert(next)
+        let live = self.live();
+        let (number, is_new) = live.numbers.number(id, label);
+        if is_new {
+            live.started.add_number();
+        }
+        number
     }
 
     /// `s`: the flow leaves the slice on top of the track.
-    pub(super) fn start(&mut self, id: u64, label: Label, top: Option<SliceId>, damage: &mut DamageReport) {
+    fn start(&mut self, id: u64, label: Label, top: Option<SliceId>) {
         let number = self.number(id, label);
         match top {
-            None => damage.count(Damage::FlowNoEnclosingSlice, None),
-            Some(slice) => self.start_at(number, slice, damage),
+            None => self.count(Damage::FlowNoEnclosingSlice),
+            Some(slice) => self.start_at(number, slice),
         }
     }
 
-    fn start_at(&mut self, number: u64, slice: SliceId, damage: &mut DamageReport) {
-        if self.live().started.contains_key(&number) {
-            return damage.count(Damage::FlowDuplicateId, None);
+    fn start_at(&mut self, number: u64, slice: SliceId) {
+        if self.live().started.get(number).is_some() {
+            return self.count(Damage::FlowDuplicateId);
         }
-        self.live().started.insert(number, slice);
+        self.live().started.set(number, Some(slice));
         self.bound(self.offset, number, slice, true);
     }
 
     /// `t`: the flow arrives at the slice on top of the track, and leaves it again.
-    pub(super) fn step(
-        &mut self,
-        id: u64,
-        label: Label,
-        top: Option<SliceId>,
-        slices: &Slices,
-        damage: &mut DamageReport,
-    ) {
+    fn step(&mut self, id: u64, label: Label, top: Option<SliceId>) {
         let number = self.number(id, label);
         match top {
-            None => damage.count(Damage::FlowNoEnclosingSlice, None),
-            Some(slice) => self.step_at(number, label, slice, slices, damage),
+            None => self.count(Damage::FlowNoEnclosingSlice),
+            Some(slice) => self.step_at(number, label, slice),
         }
     }
 
-    fn step_at(&mut self, number: u64, label: Label, slice: SliceId, slices: &Slices, damage: &mut DamageReport) {
-        let Some(latest) = self.live().started.get_mut(&number) else {
-            return damage.count(Damage::FlowStepWithoutStart, None);
+    fn step_at(&mut self, number: u64, label: Label, slice: SliceId) {
+        let Some(from) = self.live().started.get(number) else {
+            return self.count(Damage::FlowStepWithoutStart);
         };
-        let from = std::mem::replace(latest, slice);
+        self.live().started.set(number, Some(slice));
         self.bound(self.offset, number, slice, false);
-        self.connect(number, label, from, slice, slices);
+        self.push(number, label, from, slice);
     }
 
     /// `f` with `bp: e`: the flow arrives at the slice on top of the track. It stays started, so that any number of ends
     /// may follow: one graph launch, hundreds of kernels.
-    pub(super) fn end(
-        &mut self,
-        id: u64,
-        label: Label,
-        top: Option<SliceId>,
-        slices: &Slices,
-        damage: &mut DamageReport,
-    ) {
+    fn end(&mut self, id: u64, label: Label, top: Option<SliceId>) {
         let number = self.number(id, label);
         match top {
-            None => damage.count(Damage::FlowNoEnclosingSlice, None),
-            Some(slice) => self.end_at(number, label, slice, slices, damage),
+            None => self.count(Damage::FlowNoEnclosingSlice),
+            Some(slice) => self.end_at(number, label, slice),
         }
     }
 
-    fn end_at(&mut self, number: u64, label: Label, slice: SliceId, slices: &Slices, damage: &mut DamageReport) {
-        match self.live().started.get(&number).copied() {
+    fn end_at(&mut self, number: u64, label: Label, slice: SliceId) {
+        match self.live().started.get(number) {
             Some(from) => {
                 self.bound(self.offset, number, slice, false);
-                self.connect(number, label, from, slice, slices);
+                self.push(number, label, from, slice);
             }
-            None => damage.count(Damage::FlowEndWithoutStart, None),
+            None => self.count(Damage::FlowEndWithoutStart),
         }
     }
 
     /// `f` without `bp`: the flow arrives at the next slice on the track.
-    pub(super) fn park(&mut self, id: u64, label: Label, track: TrackId) {
+    fn park(&mut self, id: u64, label: Label, track: TrackId) {
         let number = self.number(id, label);
         self.parked.entry(track).or_default().push((number, label, self.offset));
     }
 
     /// Binds the flows that waited for the next slice on this track. A flow that was never started leaves the first slice of its
     /// trace, as in Perfetto.
-    pub(super) fn opened(&mut self, track: TrackId, slice: SliceId, first: impl Fn() -> SliceId) {
-        if self.parked.is_empty() {
-            return;
-        }
+    fn opened(&mut self, track: TrackId, slice: SliceId, first: SliceId) {
         for (number, label, offset) in self.parked.remove(&track).unwrap_or_default() {
-            let from = *self.live().started.entry(number).or_insert_with(&first);
+            let started = &mut self.live().started;
+            let from = started.get(number).unwrap_or(first);
+            started.set(number, Some(from));
             self.bound(offset, number, slice, false);
             self.push(number, label, from, slice);
         }
@@ -183,37 +318,25 @@ impl Binder {
     }
 
     /// `bind_id` on a slice.
-    pub(super) fn bind(
-        &mut self,
-        bind: crate::event::Bind,
-        slice: SliceId,
-        slices: &Slices,
-        damage: &mut DamageReport,
-    ) {
-        let Some(id) = bind.id else { return damage.count(Damage::FlowInvalidId, None) };
+    fn bind(&mut self, row: u32, slice: SliceId) {
+        let Some(bind) = self.marks.extras.binds.get(&row) else { return };
+        let Some(id) = bind.id else { return self.count(Damage::FlowInvalidId) };
         let label = (StringId::NULL, StringId::NULL);
         match (bind.flow_in, bind.flow_out) {
-            (true, true) => self.step_at(id, label, slice, slices, damage),
-            (false, true) => self.start_at(id, slice, damage),
-            (true, false) => self.end_at(id, label, slice, slices, damage),
-            (false, false) => damage.count(Damage::FlowWithoutDirection, None),
+            (true, true) => self.step_at(id, label, slice),
+            (false, true) => self.start_at(id, slice),
+            (true, false) => self.end_at(id, label, slice),
+            (false, false) => self.count(Damage::FlowWithoutDirection),
         }
     }
 
     /// A flow of Perfetto's own format at a slice: it leaves the slice if it has not started, otherwise it arrives there.
-    pub(super) fn pass(&mut self, id: u64, slice: SliceId, terminates: bool, slices: &Slices) {
-        let started = &mut self.live().started;
-        let from = if terminates { started.remove(&id) } else { started.insert(id, slice) };
+    fn pass(&mut self, id: u64, slice: Option<SliceId>, terminates: bool) {
+        let Some(slice) = slice else { return };
+        let from = self.live().started.set(id, Some(slice).filter(|_| !terminates));
         if let Some(from) = from {
-            self.connect(id, (StringId::NULL, StringId::NULL), from, slice, slices);
+            self.push(id, (StringId::NULL, StringId::NULL), from, slice);
         }
-    }
-
-    /// Adds a flow. It leaves the slice that starts earlier, whichever of its ends came first.
-    fn connect(&mut self, number: u64, label: Label, from: SliceId, to: SliceId, slices: &Slices) {
-        let flipped = slices.ts(from) > slices.ts(to);
-        let (from, to) = if flipped { (to, from) } else { (from, to) };
-        self.push(number, label, from, to);
     }
 
     fn push(&mut self, number: u64, label: Label, from: SliceId, to: SliceId) {
@@ -221,5 +344,18 @@ impl Binder {
         self.flows.slice_in.push(to);
         self.flows.trace_id.push(number);
         self.flows.label.push(label);
+    }
+}
+
+impl Flows {
+    /// Lets each flow leave the slice that starts earlier, whichever of its ends came first.
+    pub(super) fn in_order_of_time(mut self, slices: &Slices) -> Self {
+        for (from, to) in self.slice_out.iter_mut().zip(&mut self.slice_in) {
+            // Ids follow the starts.
+            if from > to && slices.ts(*from) > slices.ts(*to) {
+                std::mem::swap(from, to);
+            }
+        }
+        self
     }
 }

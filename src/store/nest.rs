@@ -8,11 +8,11 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use super::max_tree::MaxTree;
-use super::slices::{Slices, UNFINISHED};
+use super::slices::{EndedSlices, Nested, Rows, UNFINISHED};
 use super::strings::StringId;
 use super::tracks::Tracks;
 use crate::damage::{Damage, DamageReport};
-use crate::id::{SliceId, ThreadId, TraceId, TrackId};
+use crate::id::{SliceId, ThreadId, TrackId};
 
 /// Perfetto drops slices that are nested deeper.
 const MAX_DEPTH: usize = 512;
@@ -121,20 +121,29 @@ enum Refusal {
 }
 
 /// The stacks of all tracks, and the slices nested so far.
-pub(super) struct Nester {
-    pub(super) slices: Slices,
+pub(super) struct Nester<'a> {
+    rows: &'a Rows,
+    pub(super) nested: Nested,
     pub(super) tracks: Tracks,
-    /// The slices on lanes, in id order.
-    pub(super) spilled: Vec<SliceId>,
+    /// The slices on lanes, in id order, and the tracks of the lanes.
+    pub(super) spilled: Vec<(SliceId, TrackId)>,
+    pub(super) ended: EndedSlices,
     stacks: Vec<Stack>,
     lanes: HashMap<ThreadId, Lanes>,
 }
 
-impl Nester {
-    /// A nester of slices that have rows and no ids yet.
-    pub(super) fn new(tracks: Tracks, mut slices: Slices) -> Self {
-        slices.reserve_ids();
-        Nester { slices, tracks, spilled: Vec::new(), stacks: Vec::new(), lanes: HashMap::new() }
+impl<'a> Nester<'a> {
+    /// A nester of these slices.
+    pub(super) fn new(tracks: Tracks, rows: &'a Rows) -> Self {
+        Nester {
+            rows,
+            nested: Nested::with_capacity(rows.len()),
+            tracks,
+            spilled: Vec::new(),
+            ended: EndedSlices::default(),
+            stacks: Vec::new(),
+            lanes: HashMap::new(),
+        }
     }
 
     /// The slice on top of a track, whether or not it has ended.
@@ -142,17 +151,10 @@ impl Nester {
         self.stacks.get(track.row())?.entries.last().map(|entry| entry.slice)
     }
 
-    /// The first nested slice of a trace; 0 if it has none.
-    pub(super) fn first_slice_of(&self, trace: TraceId) -> SliceId {
-        let is_of_trace = |slice: &SliceId| self.tracks.track(self.slices.track(*slice)).trace == trace;
-        self.slices.ids().find(is_of_trace).unwrap_or_default()
-    }
-
-    /// Nests the slice of a row. Returns its id and its track, which may be a lane; `None` if it was dropped and counted.
+    /// Nests the slice of a row, which starts at `ts`. Returns its id and its track, which may be a lane; `None` if it was dropped and counted.
     #[inline]
-    pub(super) fn nest(&mut self, row: u32, damage: &mut DamageReport) -> Option<(SliceId, TrackId)> {
-        let rows = &self.slices.rows;
-        let (ts, track, dur) = (rows.ts[row as usize], TrackId(rows.track[row as usize]), rows.dur.get(row as usize));
+    pub(super) fn nest(&mut self, row: u32, ts: i64, damage: &mut DamageReport) -> Option<(SliceId, TrackId)> {
+        let (track, dur) = (TrackId(self.rows.track[row as usize]), self.rows.dur.get(row as usize));
         let new = NewSlice { row, ts, dur: (dur != UNFINISHED.0).then_some(dur), track };
         match self.push(new, damage) {
             Ok(slice) => Some((slice, track)),
@@ -167,10 +169,9 @@ impl Nester {
                 };
                 damage.count(Damage::Spilled, None);
                 let lane = self.lane(utid, new.ts, new.ts + new.dur.unwrap_or(0));
-                self.slices.rows.track[row as usize] = lane.0;
                 match self.push(NewSlice { track: lane, ..new }, damage) {
                     Ok(slice) => {
-                        self.spilled.push(slice);
+                        self.spilled.push((slice, lane));
                         Some((slice, lane))
                     }
                     Err(_) => {
@@ -194,18 +195,16 @@ impl Nester {
     ) -> Option<SliceId> {
         let stack = self.stacks.get_mut(track.row())?;
         // An end has no length, so it cannot overlap.
-        let _ = stack.make_room(ts, None, &mut self.slices, damage);
+        let _ = stack.make_room(ts, None, &mut self.ended, damage);
         let fits = |wanted: StringId, is: StringId| wanted == StringId::NULL || wanted == is;
         // Any end closes a slice without a name.
         let is_named = |wanted: StringId, is: StringId| is == StringId::NULL || fits(wanted, is);
         let at = stack.entries.iter().rposition(|entry| {
-            let slice = entry.slice;
-            entry.end.is_none()
-                && is_named(name, self.slices.name(slice))
-                && fits(category, self.slices.category(slice))
+            let row = self.nested.row(entry.slice);
+            entry.end.is_none() && is_named(name, self.rows.name[row]) && fits(category, self.rows.category[row])
         })?;
         let entry = &mut stack.entries[at];
-        self.slices.set_dur(entry.slice, ts - entry.ts);
+        self.ended.push(entry.slice, ts - entry.ts);
         entry.end = Some(ts);
         let slice = entry.slice;
         stack.open -= 1;
@@ -221,13 +220,13 @@ impl Nester {
             self.stacks.resize_with(new.track.row() + 1, Stack::default);
         }
         let stack = &mut self.stacks[new.track.row()];
-        stack.make_room(new.ts, new.dur, &mut self.slices, damage)?;
+        stack.make_room(new.ts, new.dur, &mut self.ended, damage)?;
         let depth = stack.entries.len();
         if depth >= MAX_DEPTH {
             return Err(Refusal::TooDeep);
         }
         let parent = stack.entries.last().map(|entry| entry.slice);
-        let slice = self.slices.push_id(new.row, depth as u16, parent);
+        let slice = self.nested.push(new.row, depth as u16, parent);
         stack.open += usize::from(new.dur.is_none());
         stack.had_open = new.dur.is_none() || (stack.had_open && depth > 0);
         stack.entries.push(Entry { slice, ts: new.ts, end: new.dur.map(|dur| new.ts + dur) });
@@ -251,7 +250,7 @@ impl Stack {
         &mut self,
         ts: i64,
         dur: Option<i64>,
-        slices: &mut Slices,
+        ended: &mut EndedSlices,
         damage: &mut DamageReport,
     ) -> Result<(), Refusal> {
         let mut open_above = false;
@@ -263,7 +262,7 @@ impl Stack {
             };
             if open_above {
                 if ts > end {
-                    self.end_all_above(at, end, slices);
+                    self.end_all_above(at, end, ended);
                     damage.count(Damage::MisplacedEnd, None);
                     open_above = false;
                 }
@@ -283,9 +282,9 @@ impl Stack {
     }
 
     /// Ends all entries above a finished one that is over: they ended with it at the latest.
-    fn end_all_above(&mut self, at: usize, end: i64, slices: &mut Slices) {
+    fn end_all_above(&mut self, at: usize, end: i64, ended: &mut EndedSlices) {
         for entry in &self.entries[at + 1..] {
-            slices.set_dur(entry.slice, end - entry.ts);
+            ended.push(entry.slice, end - entry.ts);
             self.open -= usize::from(entry.end.is_none());
         }
         self.entries.truncate(at);

@@ -4,8 +4,6 @@
 //! One exception follows from how Perfetto streams: while a file is in time order and has had no `X`, events at equal times stay in
 //! file order too. [`OrderWatch`] determines during reading up to which time that holds.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
 use std::ops::Range;
 
 use super::raw::Mark;
@@ -93,32 +91,35 @@ pub(super) struct Segment {
     pub(super) marks: Range<u32>,
 }
 
-/// The next event: a slice by its row, or any other event by its index among the marks.
+/// An event in its place: a slice by its row, or any other event by its index among the marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     Slice(u32),
     Mark(u32),
 }
 
-/// A k-way merge of all events into time order. Files consist of a few long runs in order; the merge always continues with the run
-/// whose next event is the earliest.
-pub(super) struct Merge {
-    segments: Vec<Segment>,
-    /// By run: its segments, the next one last.
-    runs: Vec<Vec<usize>>,
-    heads: BinaryHeap<Reverse<Head>>,
-    /// The run that is being read, and up to where: no other run has an event before that.
-    current: Option<(usize, Key)>,
-    /// By trace, in ns.
-    reorder_from: Vec<i64>,
-    group: Vec<Next>,
+/// An event in its place, with what decides about the place.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ordered {
+    /// In ns.
+    pub(super) ts: i64,
+    index: u32,
+    /// Twice the index of the trace, plus 1 for marks.
+    trace_and_kind: u32,
 }
 
-/// The time of an event and the number of its segment: at equal times the earlier segment comes first.
-type Key = (i64, usize);
+impl Ordered {
+    #[inline]
+    pub(super) fn event(self) -> Next {
+        if self.trace_and_kind & 1 == 0 { Next::Slice(self.index) } else { Next::Mark(self.index) }
+    }
 
-/// The next event of a run, and the run's number.
-type Head = (Key, usize);
+    /// The index of its trace.
+    #[inline]
+    pub(super) fn trace(self) -> usize {
+        (self.trace_and_kind >> 1) as usize
+    }
+}
 
 /// The columns of the events that the order depends on.
 #[derive(Clone, Copy)]
@@ -126,131 +127,137 @@ pub(super) struct Events<'a> {
     pub(super) ts: &'a [i64],
     pub(super) dur: &'a NarrowColumn,
     pub(super) marks: &'a [Mark],
+    /// By trace, in ns: from when on events at equal times are reordered.
+    pub(super) reorder_from: &'a [i64],
+}
+
+/// So many events belong to a stretch, about: with their neighbours they fit into a processor's own cache.
+const STRETCH: usize = 1 << 14;
+
+/// Every so many events of a segment one is looked at to divide the time.
+const SAMPLED: usize = 1 << 7;
+
+/// Divides the events into stretches of time, so that several threads can put one each into order.
+pub(super) struct Stretches {
+    /// The segments that have events left, in file order, from `begun` on those of which none has been taken.
+    segments: Vec<Segment>,
+    begun: Vec<usize>,
+    /// By start: the segments that have not begun, the earliest last.
+    ahead: Vec<(i64, usize)>,
+    /// Where stretches end, the first one last, in ns. After the last one comes another stretch.
+    ends: Vec<i64>,
+    is_over: bool,
+}
+
+impl Stretches {
+    pub(super) fn new(segments: Vec<Segment>, events: Events<'_>) -> Self {
+        let mut samples = Vec::new();
+        let mut ahead = Vec::new();
+        for (number, segment) in segments.iter().enumerate() {
+            samples.extend(segment.rows.clone().step_by(SAMPLED).map(|row| events.ts[row as usize]));
+            samples.extend(segment.marks.clone().step_by(SAMPLED).map(|mark| events.marks[mark as usize].ts));
+            ahead.extend(segment.first(events).map(|first| (first, number)));
+        }
+        ahead.sort_unstable_by(|a, b| b.cmp(a));
+        samples.sort_unstable();
+        let mut ends: Vec<i64> = samples.chunks(STRETCH / SAMPLED).skip(1).map(|chunk| chunk[0]).collect();
+        ends.dedup();
+        ends.reverse();
+        Stretches { segments, begun: Vec::new(), ahead, ends, is_over: false }
+    }
+
+    /// How many stretches are left.
+    pub(super) fn len(&self) -> usize {
+        self.ends.len() + usize::from(!self.is_over)
+    }
+
+    /// The next stretch: the parts of segments that are in it, in file order. `None` after the last.
+    pub(super) fn next(&mut self, events: Events<'_>) -> Option<Vec<Segment>> {
+        if self.is_over {
+            return None;
+        }
+        let end = self.ends.pop();
+        self.is_over = end.is_none();
+        let is_in = |ts: i64| end.is_none_or(|end| ts < end);
+        let before = self.begun.len();
+        while let Some((_, number)) = self.ahead.pop_if(|(first, _)| is_in(*first)) {
+            self.begun.push(number);
+        }
+        if self.begun.len() > before {
+            self.begun.sort_unstable();
+        }
+        let mut parts = Vec::with_capacity(self.begun.len());
+        self.begun.retain(|number| {
+            let segment = &mut self.segments[*number];
+            let part = segment.take(is_in, events);
+            if !part.is_empty() {
+                parts.push(part);
+            }
+            !segment.is_empty()
+        });
+        Some(parts)
+    }
 }
 
 impl Segment {
-    /// Its next event. A mark has the number of rows before it.
-    #[inline]
-    fn next(&self, events: Events<'_>) -> Option<(i64, Next)> {
-        let Range { start, end } = self.marks;
-        if start < end {
-            let mark = &events.marks[start as usize];
-            if mark.rows_before <= self.rows.start {
-                return Some((mark.ts, Next::Mark(start)));
-            }
-        }
-        let Range { start, end } = self.rows;
-        (start < end).then(|| (events.ts[start as usize], Next::Slice(start)))
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.marks.is_empty()
     }
 
-    #[inline]
-    fn pass(&mut self, next: Next) {
-        match next {
-            Next::Slice(_) => self.rows.start += 1,
-            Next::Mark(_) => self.marks.start += 1,
-        }
+    /// The time of its first event.
+    fn first(&self, events: Events<'_>) -> Option<i64> {
+        let row = (!self.rows.is_empty()).then(|| events.ts[self.rows.start as usize]);
+        let mark = (!self.marks.is_empty()).then(|| events.marks[self.marks.start as usize].ts);
+        row.into_iter().chain(mark).min()
     }
 
-    fn last(&self, events: Events<'_>) -> Option<i64> {
-        let row = self.rows.clone().last().map(|row| events.ts[row as usize]);
-        row.max(self.marks.clone().last().map(|mark| events.marks[mark as usize].ts))
+    /// Takes the events off its front whose times are in a stretch.
+    fn take(&mut self, is_in: impl Fn(i64) -> bool, events: Events<'_>) -> Segment {
+        let rows = &events.ts[self.rows.start as usize..self.rows.end as usize];
+        let marks = &events.marks[self.marks.start as usize..self.marks.end as usize];
+        let row = self.rows.start + rows.partition_point(|ts| is_in(*ts)) as u32;
+        let mark = self.marks.start + marks.partition_point(|mark| is_in(mark.ts)) as u32;
+        let taken = Segment { trace: self.trace, rows: self.rows.start..row, marks: self.marks.start..mark };
+        (self.rows.start, self.marks.start) = (row, mark);
+        taken
+    }
+
+    /// Appends its events, in file order. A mark has the number of rows before it.
+    fn append_to(&self, ordered: &mut Vec<Ordered>, events: Events<'_>) {
+        let trace = (self.trace as u32) << 1;
+        let rows = |rows: Range<u32>| {
+            let ts = &events.ts[rows.start as usize..rows.end as usize];
+            rows.zip(ts).map(move |(index, ts)| Ordered { ts: *ts, index, trace_and_kind: trace })
+        };
+        let mut row = self.rows.start;
+        for index in self.marks.clone() {
+            let mark = &events.marks[index as usize];
+            let before = mark.rows_before.clamp(row, self.rows.end);
+            ordered.extend(rows(row..before));
+            row = before;
+            ordered.push(Ordered { ts: mark.ts, index, trace_and_kind: trace | 1 });
+        }
+        ordered.extend(rows(row..self.rows.end));
     }
 }
 
-impl Merge {
-    pub(super) fn new(segments: Vec<Segment>, reorder_from: Vec<i64>, events: Events<'_>) -> Self {
-        let mut runs = runs(&segments, events);
-        let mut heads = BinaryHeap::new();
-        for (number, run) in runs.iter_mut().enumerate() {
-            run.reverse();
-            if let Some(segment) = run.last().copied()
-                && let Some((ts, _)) = segments[segment].next(events)
-            {
-                heads.push(Reverse(((ts, segment), number)));
-            }
-        }
-        Merge { segments, runs, heads, current: None, reorder_from, group: Vec::new() }
-    }
-
-    /// The events of a trace at the next time, in order, and the index of the trace. Empty at the end. If several traces have events
-    /// at the same time, the first one comes first.
-    #[inline]
-    pub(super) fn next_group(&mut self, events: Events<'_>) -> (usize, &[Next]) {
-        self.group.clear();
-        let mut now = (i64::MIN, 0);
-        while let Some((ts, trace, next)) = self.peek(events)
-            && (self.group.is_empty() || now == (ts, trace))
-        {
-            now = (ts, trace);
-            self.group.push(next);
-            self.pass(next);
-        }
-        let (now, trace) = now;
-        if self.group.len() > 1 && now >= self.reorder_from[trace] {
-            self.group.sort_by_key(|next| match next {
-                Next::Mark(mark) if events.marks[*mark as usize].kind == RawKind::End => i64::MIN,
+/// Puts the events of a stretch into order, into `ordered`, which is cleared before. If several traces have events at the same time,
+/// the first one comes first.
+pub(super) fn order(stretch: &[Segment], events: Events<'_>, ordered: &mut Vec<Ordered>) {
+    ordered.clear();
+    stretch.iter().for_each(|segment| segment.append_to(ordered, events));
+    // Files consist of a few long runs in order, which this sort finds and merges. It keeps the file order of equal times.
+    ordered.sort_by_key(|event| event.ts);
+    for group in ordered.chunk_by_mut(|a, b| a.ts == b.ts && a.trace() == b.trace()) {
+        if group.len() > 1 && group[0].ts >= events.reorder_from[group[0].trace()] {
+            group.sort_by_key(|event| match event.event() {
+                Next::Mark(mark) if events.marks[mark as usize].kind == RawKind::End => i64::MIN,
                 Next::Mark(_) => i64::MAX,
                 // Slices of unknown length count as length 0.
-                Next::Slice(row) => i64::MAX - events.dur.get(*row as usize).max(0),
+                Next::Slice(row) => i64::MAX - events.dur.get(row as usize).max(0),
             });
         }
-        (trace, &self.group)
     }
-
-    #[inline]
-    fn peek(&mut self, events: Events<'_>) -> Option<(i64, usize, Next)> {
-        loop {
-            if let Some((run, limit)) = self.current {
-                while let Some(segment) = self.runs[run].last().copied() {
-                    match self.segments[segment].next(events) {
-                        Some((ts, next)) if (ts, segment) <= limit => {
-                            return Some((ts, self.segments[segment].trace, next));
-                        }
-                        Some((ts, _)) => {
-                            self.heads.push(Reverse(((ts, segment), run)));
-                            break;
-                        }
-                        None => drop(self.runs[run].pop()),
-                    }
-                }
-            }
-            let Reverse((_, run)) = self.heads.pop()?;
-            let limit = self.heads.peek().map_or((i64::MAX, usize::MAX), |Reverse((key, _))| *key);
-            self.current = Some((run, limit));
-        }
-    }
-
-    #[inline]
-    fn pass(&mut self, next: Next) {
-        if let Some((run, _)) = self.current
-            && let Some(segment) = self.runs[run].last()
-        {
-            self.segments[*segment].pass(next);
-        }
-    }
-}
-
-/// The segments that have events, in as few runs as possible: each segment follows one that it does not overlap.
-fn runs(segments: &[Segment], events: Events<'_>) -> Vec<Vec<usize>> {
-    let mut runs: Vec<Vec<usize>> = Vec::new();
-    let mut ends: BTreeSet<(i64, usize)> = BTreeSet::new();
-    for (number, segment) in segments.iter().enumerate() {
-        let (Some((first, _)), Some(last)) = (segment.next(events), segment.last(events)) else { continue };
-        // Follow the run that ends last; runs that end earlier are left for earlier segments.
-        let run = match ends.range(..=(first, usize::MAX)).next_back().copied() {
-            Some(end) => {
-                ends.remove(&end);
-                end.1
-            }
-            None => {
-                runs.push(Vec::new());
-                runs.len() - 1
-            }
-        };
-        runs[run].push(number);
-        ends.insert((last, run));
-    }
-    runs
 }
 
 #[cfg(test)]
@@ -288,9 +295,10 @@ mod tests {
         }
 
         #[test]
-        fn merging_is_sorting(
+        fn stretches_in_order_are_all_events_in_order(
             segments in prop::collection::vec(prop::collection::vec((0i64..30, 0i64..3, 0..3), 0..9), 0..9),
             reorder_from in 0i64..40,
+            mut ends in prop::collection::vec(0i64..31, 0..6),
         ) {
             let (mut rows, mut marks, mut all, mut bounds) = (Rows::default(), Vec::new(), Vec::new(), Vec::new());
             for events in &segments {
@@ -316,14 +324,16 @@ mod tests {
                 RawKind::Complete => 100 - raw.value,
                 _ => 100,
             }));
-            let events = Events { ts: &rows.ts, dur: &rows.dur, marks: &marks };
-            let mut merge = Merge::new(bounds, vec![reorder_from], events);
-            let mut got = Vec::new();
-            while let (_, group) = merge.next_group(events)
-                && !group.is_empty()
-            {
-                got.extend_from_slice(group);
+            let events = Events { ts: &rows.ts, dur: &rows.dur, marks: &marks, reorder_from: &[reorder_from] };
+            let mut stretches = Stretches::new(bounds, events);
+            ends.sort_unstable_by(|a, b| b.cmp(a));
+            stretches.ends = ends;
+            let (mut got, mut ordered) = (Vec::new(), Vec::new());
+            while let Some(stretch) = stretches.next(events) {
+                order(&stretch, events, &mut ordered);
+                got.extend(ordered.iter().map(|event| event.event()));
             }
+            prop_assert_eq!(stretches.len(), 0);
             prop_assert_eq!(got, all.iter().map(|(_, next)| *next).collect::<Vec<_>>());
         }
     }

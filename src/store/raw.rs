@@ -2,6 +2,8 @@
 //!
 //! These types have their own file because every step from [`super::batch`] to [`super::assemble`] takes them.
 
+use std::collections::HashMap;
+
 use super::args::ArgSetId;
 use super::ids::PackedIds;
 use super::strings::StringId;
@@ -68,6 +70,15 @@ impl RawEvent {
     pub(super) fn small_ids(&self) -> PackedIds {
         PackedIds { first: self.ids.0.into(), second: self.ids.1.into(), pair: (0, 0) }
     }
+}
+
+/// By event: the fields that few have.
+#[derive(Debug, Default)]
+pub(super) struct Extras {
+    /// Of slices: `bind_id`, by row.
+    pub(super) binds: HashMap<u32, Bind>,
+    /// Of ends, by the index of the mark.
+    pub(super) ends: HashMap<u32, Extra>,
 }
 
 /// The id of a process or thread; a text by its id.

@@ -2,7 +2,7 @@
 //!
 //! Memory limits the size of the traces that can be loaded, and allocating it takes a good part of the load time. So the fields of a
 //! slice are written once, into rows in file order. Its id, which is its position in time order, maps to its row. Only what depends
-//! on the whole file (that order, depths, parents) is added at the end.
+//! on the whole file (that order, depths, parents) is added at the end, as [`Nested`]; until then all threads that work on it share the rows.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -23,10 +23,24 @@ pub const UNFINISHED: Ns = Ns(-1);
 #[derive(Debug, Default)]
 pub struct Slices {
     pub(super) rows: Rows,
+    nested: Nested,
+}
+
+/// What nesting finds out about each slice, by id.
+#[derive(Debug, Default)]
+pub(super) struct Nested {
     /// The row of each slice.
     order: Vec<u32>,
     depth: Vec<u16>,
     parent: Vec<u32>,
+}
+
+/// The lengths of slices that are known from their ends, in the order in which they were found. The last one of a slice counts.
+#[derive(Debug, Default)]
+pub(super) struct EndedSlices {
+    /// [`WIDE`] in the place of a length that is the next of `wide`.
+    small: Vec<(SliceId, u32)>,
+    wide: Vec<i64>,
 }
 
 /// The fields of slices, in file order.
@@ -60,27 +74,27 @@ const NO_ROW: usize = usize::MAX;
 impl Slices {
     /// Number of slices. Their ids are all numbers below it; the other methods take such an id.
     pub fn len(&self) -> usize {
-        self.order.len()
+        self.nested.order.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
+        self.nested.order.is_empty()
     }
 
     /// All ids, in order.
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = SliceId> + ExactSizeIterator + use<> {
-        (0..self.order.len() as u32).map(SliceId)
+        (0..self.nested.order.len() as u32).map(SliceId)
     }
 
     /// The ids after one, in order.
     pub fn ids_after(&self, id: SliceId) -> impl DoubleEndedIterator<Item = SliceId> + ExactSizeIterator + use<> {
-        (id.0.saturating_add(1)..self.order.len() as u32).map(SliceId)
+        (id.0.saturating_add(1)..self.nested.order.len() as u32).map(SliceId)
     }
 
     #[inline]
     fn row(&self, id: SliceId) -> usize {
-        self.order.get(id.row()).map_or(NO_ROW, |row| *row as usize)
+        self.nested.order.get(id.row()).map_or(NO_ROW, |row| *row as usize)
     }
 
     /// Start; never decreases from one id to the next.
@@ -115,13 +129,13 @@ impl Slices {
 
     /// How many slices enclose it on its track.
     pub fn depth(&self, id: SliceId) -> u16 {
-        self.depth[id.row()]
+        self.nested.depth[id.row()]
     }
 
     /// The innermost of these; `None` if there is none.
     #[inline]
     pub fn parent(&self, id: SliceId) -> Option<SliceId> {
-        Some(self.parent[id.row()]).filter(|parent| *parent != NO_PARENT).map(SliceId)
+        Some(self.nested.parent[id.row()]).filter(|parent| *parent != NO_PARENT).map(SliceId)
     }
 
     /// Its arguments.
@@ -156,33 +170,22 @@ impl Slices {
         self.rows.thread_times.get(&(self.row(id) as u32)).copied().unwrap_or_default()
     }
 
-    /// Reserves memory for the ids of all rows.
-    pub(super) fn reserve_ids(&mut self) {
-        let count = self.rows.ts.len();
-        self.order = Vec::with_capacity(count);
-        self.depth = Vec::with_capacity(count);
-        self.parent = Vec::with_capacity(count);
+    /// Puts nested slices on the tracks of lanes.
+    pub(super) fn set_tracks(&mut self, spilled: &[(SliceId, TrackId)]) {
+        for (slice, lane) in spilled {
+            let row = self.row(*slice);
+            self.rows.track[row] = lane.0;
+        }
     }
 
-    /// Gives the next id to a row.
-    #[inline]
-    pub(super) fn push_id(&mut self, row: u32, depth: u16, parent: Option<SliceId>) -> SliceId {
-        let id = SliceId::of_row(self.order.len());
-        self.order.push(row);
-        self.depth.push(depth);
-        self.parent.push(parent.map_or(NO_PARENT, |parent| parent.0));
-        id
-    }
-
-    /// The latest id, if this row has it.
-    pub(super) fn last_id(&self, row: u32) -> Option<SliceId> {
-        (self.order.last() == Some(&row)).then(|| SliceId::of_row(self.order.len() - 1))
-    }
-
-    /// Sets the length of a slice, in ns, from its end.
-    pub(super) fn set_dur(&mut self, id: SliceId, dur: i64) {
-        let row = self.row(id);
-        self.rows.dur.set(row, dur);
+    /// Sets the lengths of slices from their ends.
+    pub(super) fn set_durs(&mut self, ended: &EndedSlices) {
+        let mut wide = ended.wide.iter();
+        for (slice, small) in &ended.small {
+            let dur = if *small == WIDE { wide.next().copied().unwrap_or_default() } else { i64::from(*small) };
+            let row = self.row(*slice);
+            self.rows.dur.set(row, dur);
+        }
     }
 
     /// Sets its arguments.
@@ -209,6 +212,51 @@ impl Slices {
     pub(super) fn set_thread_end(&mut self, id: SliceId, end: Ns) {
         if let Some(times) = self.rows.thread_times.get_mut(&(self.row(id) as u32)) {
             times.1 = times.0.map(|start| end - start);
+        }
+    }
+}
+
+impl Nested {
+    /// With memory for this number of slices.
+    pub(super) fn with_capacity(count: usize) -> Self {
+        Nested { order: Vec::with_capacity(count), depth: Vec::with_capacity(count), parent: Vec::with_capacity(count) }
+    }
+
+    /// Gives the next id to a row.
+    #[inline]
+    pub(super) fn push(&mut self, row: u32, depth: u16, parent: Option<SliceId>) -> SliceId {
+        let id = SliceId::of_row(self.order.len());
+        self.order.push(row);
+        self.depth.push(depth);
+        self.parent.push(parent.map_or(NO_PARENT, |parent| parent.0));
+        id
+    }
+
+    /// The row of a slice that has an id.
+    pub(super) fn row(&self, id: SliceId) -> usize {
+        self.order[id.row()] as usize
+    }
+
+    /// The latest id, if this row has it.
+    pub(super) fn last_id(&self, row: u32) -> Option<SliceId> {
+        (self.order.last() == Some(&row)).then(|| SliceId::of_row(self.order.len() - 1))
+    }
+
+    /// These slices.
+    pub(super) fn of(self, rows: Rows) -> Slices {
+        Slices { rows, nested: self }
+    }
+}
+
+impl EndedSlices {
+    /// Adds the length of a slice, in ns.
+    pub(super) fn push(&mut self, slice: SliceId, dur: i64) {
+        match u32::try_from(dur) {
+            Ok(small) if small != WIDE => self.small.push((slice, small)),
+            _ => {
+                self.small.push((slice, WIDE));
+                self.wide.push(dur);
+            }
         }
     }
 }

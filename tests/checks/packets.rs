@@ -5,6 +5,8 @@
 //!
 //! Packets that are whole and only have odd contents never count as broken.
 
+use std::num::NonZero;
+
 use nccl_stacks::damage::{Damage, DamageReport};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::event::TrackItem;
@@ -37,7 +39,7 @@ fn read(bytes: &[u8], args: ArgsWanted) -> (Store, DamageReport) {
     assert!(summary.failure.is_none() && summary.bytes == bytes.len() as u64);
     builder.add(shard.take().in_file_order());
     builder.end_trace(summary.header, Trace { events: summary.events, ..Trace::default() });
-    (builder.finish(DamageReport::default()), summary.damage)
+    (builder.finish(DamageReport::default(), NonZero::<usize>::MIN), summary.damage)
 }
 
 /// Time, length, depth, track, name and parent of a slice.

@@ -108,7 +108,7 @@ pub fn load(text: &str) -> Store {
     };
     let summary = reader(ArgsWanted::All).read(text.as_bytes(), in_order(text.len() + 1), Shard::new, add, || {});
     builder.end_trace(summary.header, Trace { events: summary.events, damage: summary.damage, ..Trace::default() });
-    builder.finish(DamageReport::default())
+    builder.finish(DamageReport::default(), NonZero::<usize>::MIN)
 }
 
 /// A reader with one thread.

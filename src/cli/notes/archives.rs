@@ -11,8 +11,11 @@ use crate::cli::terminal::say;
 /// How many files a line names.
 const NAMED: usize = 4;
 
-/// The spans of the traces of a store, with their names.
+/// The spans of the traces of a store, with their names. None for a single trace, which [`apart`] has nothing to compare with.
 pub(crate) fn spans(store: &Store) -> Vec<(Window, String)> {
+    if store.traces.len() < 2 {
+        return Vec::new();
+    }
     let spans = store.spans().into_iter().zip(&store.traces);
     spans.filter_map(|(span, trace)| Some((span?, trace.name.clone().unwrap_or_default()))).collect()
 }
