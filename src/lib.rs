@@ -91,6 +91,7 @@ pub mod damage;
 pub mod error;
 pub mod event;
 pub mod export;
+mod fork;
 pub mod id;
 pub mod input;
 pub mod join;

@@ -34,6 +34,9 @@ pub use options::{LoadOptions, Progress};
 /// More threads than this have nothing to do: they would wait for the one that decompresses.
 const MAX_THREADS: usize = 16;
 
+/// If a load is asked to divide the text more finely than usual, the events are divided like this: the usual chunk by the usual stretch.
+const BYTES_OF_EVENT: usize = 32;
+
 /// What was loaded, and how.
 #[derive(Debug)]
 pub struct Loaded {
@@ -105,7 +108,7 @@ pub fn load_all(
     let start = Instant::now();
     let size: Option<u64> = paths.iter().map(|path| size_of(path)).sum();
     let (mut builder, mut text_bytes, mut findings, mut unread) =
-        (Builder::default(), 0, Findings::default(), Vec::new());
+        (builder_of(options), 0, Findings::default(), Vec::new());
     let (mut before, mut loaded) = (0, 0);
     for path in paths {
         let shown = |Progress { taken, .. }| progress(Progress { taken: before + taken, size });
@@ -126,6 +129,13 @@ pub fn load_all(
     let store = builder.finish(findings.damage.clone(), threads_of(options));
     let seconds = start.elapsed().as_secs_f64();
     Ok(Loaded { store, name: names.join(", "), text_bytes, seconds, findings, unread })
+}
+
+/// A builder that divides the events as finely as the load divides the text.
+fn builder_of(options: LoadOptions) -> Builder {
+    Builder::of_stretches(
+        options.chunk.map(|chunk| NonZero::new(chunk.get() / BYTES_OF_EVENT).unwrap_or(NonZero::<usize>::MIN)),
+    )
 }
 
 /// How many threads a load has.
@@ -225,7 +235,7 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
             progress,
             taken,
             size,
-            builder: Builder::default(),
+            builder: builder_of(options),
             text_bytes: 0,
             is_archive,
             is_one_of_many: false,
@@ -236,7 +246,8 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
 
     /// What has been loaded since the last time.
     fn take(&mut self, name: String, since: &mut Instant) -> Loaded {
-        let store = std::mem::take(&mut self.builder).finish(DamageReport::default(), self.threads);
+        let store = std::mem::replace(&mut self.builder, builder_of(self.options))
+            .finish(DamageReport::default(), self.threads);
         let text_bytes = std::mem::take(&mut self.text_bytes);
         let seconds = std::mem::replace(since, Instant::now()).elapsed().as_secs_f64();
         Loaded { store, name, text_bytes, seconds, findings: Findings::default(), unread: Vec::new() }

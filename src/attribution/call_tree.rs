@@ -77,6 +77,19 @@ impl CallTree {
         CallPath { frames }
     }
 
+    /// Adds the paths of another tree. Returns their ids in this one, by their ids there.
+    ///
+    /// What has paths is added to the trees in some order. If the other tree's part comes after this one's, the paths have the ids that they would
+    /// have had in one tree.
+    pub(crate) fn append(&mut self, other: &CallTree) -> Vec<PathId> {
+        let mut ids: Vec<PathId> = Vec::with_capacity(other.len());
+        for Node { caller, name, .. } in &other.paths {
+            let name = self.names.intern(other.names.get(*name).unwrap_or_default());
+            ids.push(self.callee(caller.map(|caller| ids[caller.row()]), name));
+        }
+        ids
+    }
+
     fn callee(&mut self, caller: Option<PathId>, name: StringId) -> PathId {
         let next = PathId::of_row(self.paths.len());
         let path = *self.by_name.entry((caller, name)).or_insert(next);
@@ -107,7 +120,7 @@ impl Found {
 }
 
 /// Climbs from the slices of one trace, and finds their places in a tree.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Climber<'a> {
     /// Who called whom.
     pub callers: Callers<'a>,

@@ -17,6 +17,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::{Arc, OnceLock};
 
 use crate::event::ids::PythonCaller;
 use crate::id::{SliceId, ThreadId};
@@ -48,20 +49,26 @@ struct SureEnd {
     witness: Option<SliceId>,
 }
 
-/// Finds callers. Indexes that take a pass over the trace are built when they are first needed.
-#[derive(Debug)]
+/// Finds callers. A clone shares the indexes.
+#[derive(Debug, Clone)]
 pub struct Callers<'a> {
     store: &'a Store,
+    index: Arc<Index>,
+    /// C functions whose end is in doubt, and when they were certainly over.
+    ends: HashMap<SliceId, SureEnd, foldhash::fast::FixedState>,
+}
+
+/// What takes a pass over the trace to find out: but for the lanes, when it is first needed.
+#[derive(Debug)]
+struct Index {
     /// By thread: the slices on its lanes.
     lanes: HashMap<ThreadId, Beside>,
     /// By thread, for threads that have lanes: the slices on its own track, in order.
-    own_tracks: Option<HashMap<ThreadId, Vec<SliceId>>>,
+    own_tracks: OnceLock<HashMap<ThreadId, Vec<SliceId>>>,
     /// By thread and number: calls of Python functions.
-    frames: Option<HashMap<(ThreadId, i64), SliceId, foldhash::fast::FixedState>>,
+    frames: OnceLock<HashMap<(ThreadId, i64), SliceId, foldhash::fast::FixedState>>,
     /// By thread: calls of Python functions, in order.
-    frames_of_threads: Option<HashMap<Option<ThreadId>, Vec<SliceId>>>,
-    /// C functions whose end is in doubt, and when they were certainly over.
-    ends: HashMap<SliceId, SureEnd, foldhash::fast::FixedState>,
+    frames_of_threads: OnceLock<HashMap<Option<ThreadId>, Vec<SliceId>>>,
 }
 
 /// The slices beside a thread's track, in order, and when each of them ends, in ns.
@@ -85,8 +92,13 @@ impl<'a> Callers<'a> {
             let ends = slices.iter().map(|slice| end(store, *slice).0).collect();
             Beside { slices, ends }
         };
-        let lanes = lanes.into_iter().map(|(thread, slices)| (thread, beside(slices))).collect();
-        Callers { store, lanes, own_tracks: None, frames: None, frames_of_threads: None, ends: HashMap::default() }
+        let index = Index {
+            lanes: lanes.into_iter().map(|(thread, slices)| (thread, beside(slices))).collect(),
+            own_tracks: OnceLock::new(),
+            frames: OnceLock::new(),
+            frames_of_threads: OnceLock::new(),
+        };
+        Callers { store, index: Arc::new(index), ends: HashMap::default() }
     }
 
     /// The slice from which a launch was called. Where no operator is around it, the caller may be an operator that begins a little later.
@@ -132,7 +144,7 @@ impl<'a> Callers<'a> {
 
     /// The last slice on the lanes before another that still runs.
     fn beside(&self, thread: Option<ThreadId>, before: SliceId, at: Ns) -> Option<SliceId> {
-        let Beside { slices, ends } = self.lanes.get(&thread?)?;
+        let Beside { slices, ends } = self.index.lanes.get(&thread?)?;
         let place = ends.last_at_least(slices.partition_point(|other| *other < before), (at + Ns(1)).0)?;
         Some(slices[place])
     }
@@ -165,8 +177,8 @@ impl<'a> Callers<'a> {
         let Owner::ThreadOverlap(thread) = store.tracks.track(store.slices.track(slice)).owner else {
             return store.slices.parent(slice);
         };
-        let lanes = &self.lanes;
-        let own_tracks = self.own_tracks.get_or_insert_with(|| slices_of_tracks(store, lanes.keys()));
+        let Index { lanes, own_tracks, .. } = &*self.index;
+        let own_tracks = own_tracks.get_or_init(|| slices_of_tracks(store, lanes.keys()));
         let own = own_tracks.get(&thread).map_or(&[][..], Vec::as_slice);
         let before = own.partition_point(|other| *other < slice);
         let latest = before.checked_sub(1).map(|at| own[at]);
@@ -231,7 +243,7 @@ impl<'a> Callers<'a> {
     /// The call of a Python function by its number.
     fn frame(&mut self, thread: ThreadId, number: i64) -> Option<SliceId> {
         let store = self.store;
-        let frames = self.frames.get_or_insert_with(|| {
+        let frames = self.index.frames.get_or_init(|| {
             let all = store.slices.ids().filter_map(|slice| {
                 let (number, _) = store.python_ids(slice)?;
                 Some(((store.thread_of(slice)?, number), slice))
@@ -252,7 +264,7 @@ impl<'a> Callers<'a> {
         {
             return Some(near);
         }
-        let frames = self.frames_of_threads.get_or_insert_with(|| {
+        let frames = self.index.frames_of_threads.get_or_init(|| {
             let mut frames: HashMap<Option<ThreadId>, Vec<SliceId>> = HashMap::new();
             for slice in store.slices.ids().filter(|slice| is_frame(*slice)) {
                 frames.entry(store.thread_of(slice)).or_default().push(slice);

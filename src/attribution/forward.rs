@@ -6,6 +6,7 @@
 //! have no number.
 
 use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
 use super::call_tree::{CallTree, Climber, Found};
 use super::callers::Callers;
@@ -32,11 +33,11 @@ pub(crate) enum Forward {
     Ambiguous,
 }
 
-/// Finds operators of the forward pass. The index is built when it is first needed.
-#[derive(Debug)]
+/// Finds operators of the forward pass. The index is built when it is first needed; a clone shares it.
+#[derive(Debug, Clone)]
 pub(crate) struct Forwards<'a> {
     store: &'a Store,
-    index: Option<Index>,
+    index: Arc<OnceLock<Index>>,
     /// By operator of the backward pass.
     known: HashMap<SliceId, Forward>,
 }
@@ -52,7 +53,7 @@ struct Index {
 impl<'a> Forwards<'a> {
     /// For the slices of a trace.
     pub(crate) fn new(store: &'a Store) -> Self {
-        Forwards { store, index: None, known: HashMap::new() }
+        Forwards { store, index: Arc::default(), known: HashMap::new() }
     }
 
     /// The operator of the forward pass that belongs to one of the backward pass.
@@ -84,7 +85,7 @@ impl<'a> Forwards<'a> {
         {
             node.push(caller);
         }
-        let index = self.index.get_or_insert_with(|| Index::new(store));
+        let index = self.index.get_or_init(|| Index::new(store));
         let outermost = node.last().copied().unwrap_or(backward);
         let process = |slice: SliceId| store.process_of(slice);
         let of_process = process(outermost);

@@ -23,6 +23,8 @@ pub(crate) mod records;
 pub mod selection;
 pub(crate) mod threads;
 
+use std::collections::HashMap;
+
 use call_tree::{CallTree, Climber};
 use capture::{CaptureTally, Captured};
 use exposure::GpuActivity;
@@ -31,6 +33,7 @@ use launches::{Evidence, Launched};
 use selection::{Wanted, collectives};
 use threads::MainThreads;
 
+use crate::fork::in_parts;
 use crate::id::{PathId, SliceId, ThreadId};
 use crate::store::Store;
 use crate::store::slices::UNFINISHED;
@@ -127,13 +130,55 @@ impl<'a> Attributor<'a> {
     ) -> Attribution {
         let Attributor { store, activity, captured } = self;
         let Captured { mut tree, stacks: captures, tally } = captured;
-        let mut climber = Climber::new(store, options.exact_names);
-        let mut forwards = Forwards::new(store);
-        let main = MainThreads::of(store);
-        let mut sweep = activity.sweep(store);
-        let row = |launched: &Launched| {
+        let kernels: Vec<&Launched> = kernels.collect();
+        let rows = Rows {
+            store,
+            options,
+            captures: &captures,
+            main: MainThreads::of(store),
+            climber: Climber::new(store, options.exact_names),
+            forwards: Forwards::new(store),
+            activity: &activity,
+        };
+        let parts = in_parts(kernels.len(), MIN_KERNELS, store.threads, |part| rows.of(&kernels[part]));
+        let mut rows = Vec::with_capacity(kernels.len());
+        for (of_part, tree_of_part) in parts {
+            let ids = tree.append(&tree_of_part);
+            let in_tree = |path: Option<PathId>| path.map(|path| ids[path.row()]);
+            rows.extend(of_part.into_iter().map(|row: KernelLaunch| KernelLaunch {
+                path: in_tree(row.path),
+                forward: in_tree(row.forward),
+                ..row
+            }));
+        }
+        Attribution { kernels: rows, paths: tree, activity, captures: tally }
+    }
+}
+
+/// A thread is started for so many kernels at least.
+const MIN_KERNELS: usize = 1 << 10;
+
+/// What all parts of the rows are made with.
+struct Rows<'a> {
+    store: &'a Store,
+    options: AttributionOptions,
+    captures: &'a HashMap<SliceId, PathId>,
+    main: MainThreads,
+    /// Has climbed nowhere. Its clones share what takes a pass over the trace, and so do those of `forwards`.
+    climber: Climber<'a>,
+    forwards: Forwards<'a>,
+    activity: &'a GpuActivity,
+}
+
+impl Rows<'_> {
+    /// The rows of kernels that follow each other, and the tree that has their paths, but for those of captures.
+    fn of(&self, kernels: &[&Launched]) -> (Vec<KernelLaunch>, CallTree) {
+        let Rows { store, options, captures, main, .. } = self;
+        let (mut climber, mut forwards, mut tree) = (self.climber.clone(), self.forwards.clone(), CallTree::default());
+        let mut sweep = self.activity.sweep(store);
+        let row = |launched: &&Launched| {
             let mut row = KernelLaunch {
-                launched: *launched,
+                launched: **launched,
                 path: None,
                 forward: None,
                 forward_unknown: false,
@@ -155,8 +200,7 @@ impl<'a> Attributor<'a> {
             }
             row
         };
-        let kernels = kernels.map(row).collect();
-        Attribution { kernels, paths: tree, activity, captures: tally }
+        (kernels.iter().map(row).collect(), tree)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::id::{ProcessId, SliceId, ThreadId};
+use crate::id::{ProcessId, SliceId, ThreadId, TrackId};
 use crate::store::Store;
 use crate::store::strings::StringId;
 
@@ -45,19 +45,11 @@ impl MainThreads {
 /// The threads that have slices, in order of their first. Flow events alone make tracks, too: Kineto of 2021 wrote them with thread
 /// numbers that no slice has.
 fn threads_with_slices(store: &Store) -> Vec<ThreadId> {
-    let mut is_seen = vec![false; store.tracks.tracks.len()];
-    let mut left = is_seen.len();
-    let mut threads = Vec::new();
-    for track in store.slices.ids().map(|slice| store.slices.track(slice)) {
-        if !std::mem::replace(&mut is_seen[track.row()], true) {
-            threads.extend(store.tracks.thread_of(track));
-            left -= 1;
-            if left == 0 {
-                break;
-            }
-        }
-    }
-    threads
+    let with_slices = (0..).map(TrackId::of_row).zip(&store.first_slices);
+    let mut tracks: Vec<(SliceId, TrackId)> =
+        with_slices.filter_map(|(track, first)| Some(((*first)?, track))).collect();
+    tracks.sort_unstable();
+    tracks.into_iter().filter_map(|(_, track)| store.tracks.thread_of(track)).collect()
 }
 
 /// A thread's name as a stack shows it: without what Kineto puts around it (`thread 639 (pt_autograd_0)`) and, unless exact names are

@@ -38,6 +38,8 @@ pub(super) struct Assembled {
     nested: Nested,
     ended: EndedSlices,
     additions: Vec<(SliceId, u32)>,
+    /// See [`super::Store::first_slices`].
+    pub(super) first_slices: Vec<Option<SliceId>>,
     /// See [`Nester::spilled`].
     pub(super) spilled: Vec<(SliceId, TrackId)>,
     /// The tracks, with those of lanes.
@@ -116,8 +118,9 @@ impl<'a> Assembler<'a> {
     /// Ends the pass.
     pub(super) fn finish(self) -> Assembled {
         let Assembler { nester, additions, damage, end_offsets, .. } = self;
+        let first_slices = nester.first_slices();
         let Nester { nested, tracks, spilled, ended, .. } = nester;
-        Assembled { nested, ended, additions, spilled, tracks, damage, end_offsets }
+        Assembled { nested, ended, additions, first_slices, spilled, tracks, damage, end_offsets }
     }
 }
 

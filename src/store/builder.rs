@@ -11,7 +11,7 @@ use super::assemble::{Assembled, Assembler};
 use super::batch::Batch;
 use super::flows::{Binder, Flows, Marks};
 use super::offsets::EventOffsets;
-use super::order::{Events, OrderWatch, Segment, Stretches};
+use super::order::{Events, OrderWatch, STRETCH, Segment, Stretches};
 use super::raw::{DescribedNames, Extra, Extras, IdKey, Mark, RawEvent, RawKind, TrackChange};
 use super::roles::{Roles, category_kinds};
 use super::slices::Rows;
@@ -46,6 +46,8 @@ pub struct Builder {
     /// Of the current trace.
     damage: DamageReport,
     order: OrderWatch,
+    /// How many events are put into order and nested at a time, about; `None`: [`STRETCH`].
+    stretch: Option<NonZero<usize>>,
 }
 
 /// The store's ids by a shard's numbers.
@@ -67,6 +69,11 @@ impl ShardIds {
 }
 
 impl Builder {
+    /// A builder that puts about so many events into order and nests them at a time; `None`: 16,384, which is best.
+    pub fn of_stretches(stretch: Option<NonZero<usize>>) -> Self {
+        Builder { stretch, ..Builder::default() }
+    }
+
     /// Whether the 32-bit ids may overflow if another batch is added.
     pub fn is_full(&self) -> bool {
         // A safe distance below 2^32: one batch may bring many events, argument rows and strings.
@@ -244,7 +251,7 @@ impl Builder {
         let marks = Marks { marks: &self.marks, offsets: &self.mark_offsets, extras: &self.extras };
         let events = Events { ts: &rows.ts, dur: &rows.dur, marks: &self.marks, reorder_from: &self.reorder_from };
         let (assembler, binder) = stages::run(
-            Stretches::new(self.segments, events),
+            Stretches::new(self.segments, self.stretch.map_or(STRETCH, NonZero::get), events),
             events,
             Assembler::new(self.tracks, &rows, marks, traces.len()),
             Binder::new(marks, traces.len()),
@@ -253,7 +260,7 @@ impl Builder {
         let Binder { flows, ends, damage: of_flows, .. } = binder;
         let mut assembled = assembler.finish();
         let slices = assembled.slices(rows, marks, &mut self.args);
-        let Assembled { tracks, spilled, damage: of_slices, end_offsets, .. } = assembled;
+        let Assembled { tracks, spilled, first_slices, damage: of_slices, end_offsets, .. } = assembled;
         for (trace, found) in traces.iter_mut().zip(of_slices.iter().zip(&of_flows)) {
             trace.damage.add(found.0);
             trace.damage.add(found.1);
@@ -270,6 +277,8 @@ impl Builder {
             kernels,
             runtime_calls,
             spilled,
+            first_slices,
+            threads,
             offsets,
             bounds: extent.bounds(),
             span: extent.span(),

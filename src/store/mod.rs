@@ -28,6 +28,8 @@ pub mod tracks;
 #[doc(hidden)]
 pub use builder::Builder;
 
+use std::num::NonZero;
+
 use crate::damage::DamageReport;
 use crate::id::{ProcessId, SliceId, ThreadId, TrackId};
 use crate::nccl::args::{in_annotations, in_table};
@@ -72,6 +74,10 @@ pub struct Store {
     pub runtime_calls: Vec<SliceId>,
     /// The slices on lanes ([`Owner::ThreadOverlap`]) instead of their thread's track, in id order.
     pub spilled: Vec<SliceId>,
+    /// By track, less those after the last that has slices: its first slice. Flow events alone make tracks, too.
+    pub(crate) first_slices: Vec<Option<SliceId>>,
+    /// How many threads a question may use: as many as have loaded the traces.
+    pub(crate) threads: NonZero<usize>,
     /// Byte offsets of events in the text, if the load was asked to keep them.
     pub offsets: EventOffsets,
     /// First start and last end of all slices. A trace of a single instant ends 1 ns after it.

@@ -52,6 +52,8 @@ struct Stack {
     open: usize,
     /// Whether an entry was open since the stack was last empty: then a finished entry need not enclose those above it.
     had_open: bool,
+    /// The first slice that was pushed.
+    first: Option<SliceId>,
 }
 
 /// The lanes of a thread, for slices that partly overlap others of it.
@@ -146,6 +148,11 @@ impl<'a> Nester<'a> {
         }
     }
 
+    /// By track, less those after the last that has slices: its first slice.
+    pub(super) fn first_slices(&self) -> Vec<Option<SliceId>> {
+        self.stacks.iter().map(|stack| stack.first).collect()
+    }
+
     /// The slice on top of a track, whether or not it has ended.
     pub(super) fn top(&self, track: TrackId) -> Option<SliceId> {
         self.stacks.get(track.row())?.entries.last().map(|entry| entry.slice)
@@ -227,6 +234,7 @@ impl<'a> Nester<'a> {
         }
         let parent = stack.entries.last().map(|entry| entry.slice);
         let slice = self.nested.push(new.row, depth as u16, parent);
+        stack.first.get_or_insert(slice);
         stack.open += usize::from(new.dur.is_none());
         stack.had_open = new.dur.is_none() || (stack.had_open && depth > 0);
         stack.entries.push(Entry { slice, ts: new.ts, end: new.dur.map(|dur| new.ts + dur) });

@@ -132,10 +132,10 @@ pub(super) struct Events<'a> {
 }
 
 /// So many events belong to a stretch, about: with their neighbours they fit into a processor's own cache.
-const STRETCH: usize = 1 << 14;
+pub(super) const STRETCH: usize = 1 << 14;
 
-/// Every so many events of a segment one is looked at to divide the time.
-const SAMPLED: usize = 1 << 7;
+/// So many of the events of a stretch are looked at to divide the time.
+const SAMPLES: usize = 1 << 7;
 
 /// Divides the events into stretches of time, so that several threads can put one each into order.
 pub(super) struct Stretches {
@@ -150,17 +150,19 @@ pub(super) struct Stretches {
 }
 
 impl Stretches {
-    pub(super) fn new(segments: Vec<Segment>, events: Events<'_>) -> Self {
+    /// Stretches of about so many events.
+    pub(super) fn new(segments: Vec<Segment>, stretch: usize, events: Events<'_>) -> Self {
+        let step = (stretch / SAMPLES).max(1);
         let mut samples = Vec::new();
         let mut ahead = Vec::new();
         for (number, segment) in segments.iter().enumerate() {
-            samples.extend(segment.rows.clone().step_by(SAMPLED).map(|row| events.ts[row as usize]));
-            samples.extend(segment.marks.clone().step_by(SAMPLED).map(|mark| events.marks[mark as usize].ts));
+            samples.extend(segment.rows.clone().step_by(step).map(|row| events.ts[row as usize]));
+            samples.extend(segment.marks.clone().step_by(step).map(|mark| events.marks[mark as usize].ts));
             ahead.extend(segment.first(events).map(|first| (first, number)));
         }
         ahead.sort_unstable_by(|a, b| b.cmp(a));
         samples.sort_unstable();
-        let mut ends: Vec<i64> = samples.chunks(STRETCH / SAMPLED).skip(1).map(|chunk| chunk[0]).collect();
+        let mut ends: Vec<i64> = samples.chunks((stretch / step).max(1)).skip(1).map(|chunk| chunk[0]).collect();
         ends.dedup();
         ends.reverse();
         Stretches { segments, begun: Vec::new(), ahead, ends, is_over: false }
@@ -298,7 +300,7 @@ mod tests {
         fn stretches_in_order_are_all_events_in_order(
             segments in prop::collection::vec(prop::collection::vec((0i64..30, 0i64..3, 0..3), 0..9), 0..9),
             reorder_from in 0i64..40,
-            mut ends in prop::collection::vec(0i64..31, 0..6),
+            stretch in 1usize..40,
         ) {
             let (mut rows, mut marks, mut all, mut bounds) = (Rows::default(), Vec::new(), Vec::new(), Vec::new());
             for events in &segments {
@@ -325,9 +327,7 @@ mod tests {
                 _ => 100,
             }));
             let events = Events { ts: &rows.ts, dur: &rows.dur, marks: &marks, reorder_from: &[reorder_from] };
-            let mut stretches = Stretches::new(bounds, events);
-            ends.sort_unstable_by(|a, b| b.cmp(a));
-            stretches.ends = ends;
+            let mut stretches = Stretches::new(bounds, stretch, events);
             let (mut got, mut ordered) = (Vec::new(), Vec::new());
             while let Some(stretch) = stretches.next(events) {
                 order(&stretch, events, &mut ordered);

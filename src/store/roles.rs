@@ -7,6 +7,7 @@ use super::Name;
 use super::extent::Extent;
 use super::slices::Slices;
 use super::strings::{StringId, Strings};
+use crate::fork::in_parts;
 use crate::id::SliceId;
 use crate::nccl::category::CategoryKind;
 
@@ -37,26 +38,10 @@ pub(super) fn category_kinds(categories: &BTreeSet<StringId>, strings: &Strings)
 impl Roles {
     /// Those of all slices, found by so many threads.
     pub(super) fn of(slices: &Slices, category_kinds: &[CategoryKind], threads: NonZero<usize>) -> Self {
-        let threads = threads.get().min(slices.len() / MIN_SLICES).max(1);
-        let part = |number: usize| {
-            let ids = slices.len() * number / threads..slices.len() * (number + 1) / threads;
+        let parts = in_parts(slices.len(), MIN_SLICES, threads, |ids| {
             Roles::of_some(slices, ids.map(SliceId::of_row), category_kinds)
-        };
-        let mut roles = std::thread::scope(|scope| {
-            // If the system gives no more threads, this one does the work.
-            let others: Vec<_> = (1..threads)
-                .map(|number| (number, std::thread::Builder::new().spawn_scoped(scope, move || part(number)).ok()))
-                .collect();
-            let mut roles = part(0);
-            for (number, other) in others {
-                match other.map(std::thread::ScopedJoinHandle::join) {
-                    None => roles.append(part(number)),
-                    Some(Ok(more)) => roles.append(more),
-                    Some(Err(panic)) => std::panic::resume_unwind(panic),
-                }
-            }
-            roles
         });
+        let mut roles = parts.into_iter().reduce(Roles::join).unwrap_or_default();
         roles.names.retain(|name| name.id != StringId::NULL && (name.of_kernel || name.of_cpu || name.of_gpu));
         roles
     }
@@ -91,8 +76,8 @@ impl Roles {
         self.names.extend((known..names).map(|id| Name { id: StringId(id as u32), ..Name::default() }));
     }
 
-    /// Appends those of the slices that follow.
-    fn append(&mut self, next: Roles) {
+    /// Those of these slices and of the ones that follow.
+    fn join(mut self, next: Roles) -> Self {
         self.make_room_for(next.names.len());
         for (name, more) in self.names.iter_mut().zip(next.names) {
             name.of_kernel |= more.of_kernel;
@@ -102,5 +87,6 @@ impl Roles {
         self.kernels.extend(next.kernels);
         self.runtime_calls.extend(next.runtime_calls);
         self.extent.join(&next.extent);
+        self
     }
 }

@@ -29,7 +29,7 @@ const NAMES: [Option<u8>; 4] = [None, Some(b'a'), Some(b'b'), Some(b'a')];
 /// Processes and threads; thread 0 of a process is its main thread.
 const THREADS: [(u8, u8); 6] = [(1, 1), (1, 2), (2, 1), (0, 7), (2, 0), (0, 0)];
 
-/// The first byte says how threads divide the trace, all others are its events.
+/// The first byte says how the trace is divided, all others are its events.
 pub fn check(bytes: &[u8]) {
     // Starting threads takes longer than all the rest, so they read one trace of many.
     let mixed = bytes.iter().fold(0xcbf2_9ce4_u32, |sum, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
@@ -55,7 +55,7 @@ fn check_with(bytes: &[u8], in_threads: bool) {
     text.pop();
     text.push_str("]}");
     let wanted = Trace::of(&events);
-    compare(&plain::load(&text), &wanted, &text);
+    compare(&plain::load_divided(&text, NonZero::new(usize::from(*how) % MAX_EVENTS)), &wanted, &text);
     if in_threads {
         compare(&load_in_threads(&text, 32 + 8 * usize::from(*how)), &wanted, &text);
     }

@@ -101,7 +101,12 @@ pub fn events(text: &[u8]) -> Option<Vec<Range<usize>>> {
 
 /// Loads a trace from memory.
 pub fn load(text: &str) -> Store {
-    let mut builder = Builder::default();
+    load_divided(text, None)
+}
+
+/// The same, and nests so many events at a time.
+pub fn load_divided(text: &str, stretch: Option<NonZero<usize>>) -> Store {
+    let mut builder = Builder::of_stretches(stretch);
     let add = |batch| {
         builder.add(batch);
         true

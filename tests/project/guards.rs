@@ -16,20 +16,21 @@ pub(crate) fn root() -> &'static Path {
 const MAY_USE: &[(&str, &[&str])] = &[
     ("time", &[]),
     ("id", &[]),
+    ("fork", &[]),
     ("nccl", &[]),
     ("operation", &["id", "time"]),
     ("damage", &[]),
     ("error", &[]),
     ("event", &["nccl", "time"]),
     ("input", &["damage", "error", "event", "nccl", "time"]),
-    ("store", &["damage", "event", "id", "nccl", "time"]),
+    ("store", &["damage", "event", "fork", "id", "nccl", "time"]),
     ("metadata", &["event", "id", "nccl", "store"]),
     ("records", &["error", "id", "input", "nccl", "operation", "time"]),
     ("robust", &[]),
     ("align", &["robust"]),
     ("join", &["align", "attribution", "id", "nccl", "operation", "records", "robust", "time"]),
     ("load", &["damage", "error", "event", "input", "store", "time"]),
-    ("attribution", &["damage", "error", "event", "id", "nccl", "operation", "store", "time"]),
+    ("attribution", &["damage", "error", "event", "fork", "id", "nccl", "operation", "store", "time"]),
     (
         "sql",
         &[
