@@ -7,16 +7,17 @@ use std::collections::HashSet;
 
 use super::args::{ArgSetId, Args};
 use super::flows::{FlowEvent, FlowItem, Marks};
-use super::nest::Nester;
-use super::order::{Next, Ordered};
+use super::nest::{Nester, NewSlice};
+use super::order::{Next, Ordered, Role};
 use super::raw::{Mark, RawKind};
-use super::slices::{EndedSlices, Nested, Rows, Slices};
+use super::slices::{EndedSlices, Nested, Rows, Slices, UNFINISHED};
 use super::tracks::Tracks;
 use crate::damage::DamageReport;
 use crate::id::{SliceId, TraceId, TrackId};
 
 /// The state of this pass.
 pub(super) struct Assembler<'a> {
+    rows: &'a Rows,
     nester: Nester<'a>,
     marks: Marks<'a>,
     /// By trace.
@@ -31,6 +32,10 @@ pub(super) struct Assembler<'a> {
     end_offsets: Vec<(SliceId, u64)>,
     /// The tracks for whose next slice a flow waits.
     awaited: HashSet<TrackId, foldhash::fast::FixedState>,
+    kernels: Vec<SliceId>,
+    runtime_calls: Vec<SliceId>,
+    /// The rows that were not nested.
+    dropped: Vec<u32>,
 }
 
 /// What the pass has found.
@@ -38,6 +43,12 @@ pub(super) struct Assembled {
     nested: Nested,
     ended: EndedSlices,
     additions: Vec<(SliceId, u32)>,
+    /// See [`super::Store::kernels`].
+    pub(super) kernels: Vec<SliceId>,
+    /// See [`super::Store::runtime_calls`].
+    pub(super) runtime_calls: Vec<SliceId>,
+    /// The rows that were not nested, in order.
+    pub(super) dropped: Vec<u32>,
     /// See [`super::Store::first_slices`].
     pub(super) first_slices: Vec<Option<SliceId>>,
     /// See [`Nester::spilled`].
@@ -54,6 +65,7 @@ impl<'a> Assembler<'a> {
     /// Before the first event.
     pub(super) fn new(tracks: Tracks, rows: &'a Rows, marks: Marks<'a>, traces: usize) -> Self {
         Assembler {
+            rows,
             nester: Nester::new(tracks, rows),
             marks,
             damage: vec![DamageReport::default(); traces],
@@ -62,6 +74,9 @@ impl<'a> Assembler<'a> {
             additions: Vec::new(),
             end_offsets: Vec::new(),
             awaited: HashSet::default(),
+            kernels: Vec::new(),
+            runtime_calls: Vec::new(),
+            dropped: Vec::new(),
         }
     }
 
@@ -70,15 +85,25 @@ impl<'a> Assembler<'a> {
         for event in events {
             let trace = TraceId::of_row(event.trace());
             match event.event() {
-                Next::Slice(row) => self.slice(row, event.ts, trace, items),
+                Next::Slice(row) => self.slice(row, *event, trace, items),
                 Next::Mark(at) => self.mark(at, trace, items),
             }
         }
     }
 
     #[inline]
-    fn slice(&mut self, row: u32, ts: i64, trace: TraceId, items: &mut Vec<FlowItem>) {
-        let Some((slice, track)) = self.nester.nest(row, ts, &mut self.damage[trace.row()]) else { return };
+    fn slice(&mut self, row: u32, event: Ordered, trace: TraceId, items: &mut Vec<FlowItem>) {
+        let dur = Some(event.dur(self.rows)).filter(|dur| *dur != UNFINISHED.0);
+        let new = NewSlice { row, ts: event.ts, dur, track: event.track() };
+        let Some((slice, track)) = self.nester.nest(new, &mut self.damage[trace.row()]) else {
+            self.dropped.push(row);
+            return;
+        };
+        match event.role() {
+            Role::Kernel => self.kernels.push(slice),
+            Role::RuntimeCall => self.runtime_calls.push(slice),
+            Role::Other => {}
+        }
         let first = *self.first[trace.row()].get_or_insert(slice);
         if !self.awaited.is_empty() && self.awaited.remove(&track) {
             items.push(FlowItem { trace, what: FlowEvent::Opened(track, slice, first) });
@@ -117,10 +142,23 @@ impl<'a> Assembler<'a> {
 
     /// Ends the pass.
     pub(super) fn finish(self) -> Assembled {
-        let Assembler { nester, additions, damage, end_offsets, .. } = self;
+        let Assembler { nester, additions, kernels, runtime_calls, mut dropped, damage, end_offsets, .. } = self;
+        dropped.sort_unstable();
         let first_slices = nester.first_slices();
         let Nester { nested, tracks, spilled, ended, .. } = nester;
-        Assembled { nested, ended, additions, first_slices, spilled, tracks, damage, end_offsets }
+        Assembled {
+            nested,
+            ended,
+            additions,
+            kernels,
+            runtime_calls,
+            dropped,
+            first_slices,
+            spilled,
+            tracks,
+            damage,
+            end_offsets,
+        }
     }
 }
 

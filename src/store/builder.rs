@@ -9,11 +9,11 @@ use std::num::NonZero;
 use super::args::{Arg, ArgSetId, Args};
 use super::assemble::{Assembled, Assembler};
 use super::batch::Batch;
-use super::flows::{Binder, Flows, Marks};
+use super::flows::{Binder, Bound, Flows, Marks};
 use super::offsets::EventOffsets;
-use super::order::{Events, OrderWatch, STRETCH, Segment, Stretches};
+use super::order::{Events, OrderWatch, Role, STRETCH, Segment, Stretches};
 use super::raw::{DescribedNames, Extra, Extras, IdKey, Mark, RawEvent, RawKind, TrackChange};
-use super::roles::{Roles, category_kinds};
+use super::roles::{Named, category_kinds};
 use super::slices::Rows;
 use super::strings::{StringId, Strings};
 use super::traces::{Field, Trace};
@@ -22,6 +22,7 @@ use super::{Store, stages};
 use crate::damage::DamageReport;
 use crate::event::{ArgValue, HeaderField};
 use crate::id::{ThreadId, TraceId, TrackId};
+use crate::nccl::category::CategoryKind;
 
 /// Collects batches, trace by trace; [`Builder::finish`] makes the store.
 #[derive(Debug, Default)]
@@ -247,39 +248,28 @@ impl Builder {
         if self.traces.is_empty() || self.segments.last().is_some_and(|last| last.trace == self.traces.len()) {
             self.end_trace(Vec::new(), Trace::default());
         }
-        let (mut traces, rows) = (self.traces, self.rows);
+        let category_kinds = category_kinds(&self.categories, &self.strings);
+        let rows = std::mem::take(&mut self.rows);
+        let (mut assembled, bound) = self.assemble(&rows, &category_kinds, threads);
         let marks = Marks { marks: &self.marks, offsets: &self.mark_offsets, extras: &self.extras };
-        let events = Events { ts: &rows.ts, dur: &rows.dur, marks: &self.marks, reorder_from: &self.reorder_from };
-        let (assembler, binder) = stages::run(
-            Stretches::new(self.segments, self.stretch.map_or(STRETCH, NonZero::get), events),
-            events,
-            Assembler::new(self.tracks, &rows, marks, traces.len()),
-            Binder::new(marks, traces.len()),
-            threads,
-        );
-        let Binder { flows, ends, damage: of_flows, .. } = binder;
-        let mut assembled = assembler.finish();
         let slices = assembled.slices(rows, marks, &mut self.args);
-        let Assembled { tracks, spilled, first_slices, damage: of_slices, end_offsets, .. } = assembled;
-        for (trace, found) in traces.iter_mut().zip(of_slices.iter().zip(&of_flows)) {
+        let flows = bound.flows.in_order_of_time(&slices);
+        for (trace, found) in self.traces.iter_mut().zip(assembled.damage.iter().zip(&bound.damage)) {
             trace.damage.add(found.0);
             trace.damage.add(found.1);
             damage.add(&trace.damage);
         }
-        let flows = flows.in_order_of_time(&slices);
-        let offsets = EventOffsets { ends: end_offsets, flows: ends };
-        let spilled = spilled.iter().map(|(slice, _)| *slice).collect();
         let flow_args = flow_args(&flows, &mut self.args, &mut self.strings);
-        let category_kinds = category_kinds(&self.categories, &self.strings);
-        let Roles { names, kernels, runtime_calls, extent } = Roles::of(&slices, &category_kinds, threads);
+        let Named { names, extent } = Named::of(&slices.rows, &assembled.dropped, &category_kinds, threads);
+        let tracks = assembled.tracks;
         Store {
             names,
-            kernels,
-            runtime_calls,
-            spilled,
-            first_slices,
+            kernels: assembled.kernels,
+            runtime_calls: assembled.runtime_calls,
+            spilled: assembled.spilled.iter().map(|(slice, _)| *slice).collect(),
+            first_slices: assembled.first_slices,
             threads,
-            offsets,
+            offsets: EventOffsets { ends: assembled.end_offsets, flows: bound.ends },
             bounds: extent.bounds(),
             span: extent.span(),
             thread_tracks: tracks_of(&tracks, |owner| owner.thread().is_some()),
@@ -292,11 +282,27 @@ impl Builder {
             metadata: self.header.iter().filter_map(Field::metadata).collect(),
             header: self.header,
             damage,
-            events: traces.iter().map(|trace| trace.events).sum(),
-            traces,
+            events: self.traces.iter().map(|trace| trace.events).sum(),
+            traces: self.traces,
             category_kinds,
             flow_args,
         }
+    }
+
+    /// Takes all events through the stages.
+    fn assemble(&mut self, rows: &Rows, kinds: &[CategoryKind], threads: NonZero<usize>) -> (Assembled, Bound) {
+        let roles: Vec<Role> = kinds.iter().copied().map(Role::of).collect();
+        let events = Events { rows, marks: &self.marks, roles: &roles, reorder_from: &self.reorder_from };
+        let marks = Marks { marks: &self.marks, offsets: &self.mark_offsets, extras: &self.extras };
+        let (tracks, segments) = (std::mem::take(&mut self.tracks), std::mem::take(&mut self.segments));
+        let (assembler, binder) = stages::run(
+            Stretches::new(segments, self.stretch.map_or(STRETCH, NonZero::get), events),
+            events,
+            Assembler::new(tracks, rows, marks, self.traces.len()),
+            Binder::new(marks, self.traces.len()),
+            threads,
+        );
+        (assembler.finish(), binder.finish())
     }
 }
 

@@ -73,16 +73,24 @@ pub(super) struct Marks<'a> {
 /// Binds the ends of flows to the slices that nesting has found for them, in time order.
 pub(super) struct Binder<'a> {
     marks: Marks<'a>,
-    pub(super) flows: Flows,
+    found: Bound,
     /// By trace.
     live: Vec<LiveFlows>,
-    pub(super) damage: Vec<DamageReport>,
     /// The trace of the current event.
     trace: usize,
     /// Ends that wait for the next slice on their track.
     parked: HashMap<TrackId, Vec<Parked>>,
     /// The byte offset of the event that is being bound, if the load keeps offsets.
     offset: Option<u64>,
+}
+
+/// What a binder has found.
+#[derive(Default)]
+pub(super) struct Bound {
+    /// The flows, each from where it came.
+    pub(super) flows: Flows,
+    /// By trace.
+    pub(super) damage: Vec<DamageReport>,
     /// The ends that were bound, if the load keeps offsets.
     pub(super) ends: Vec<FlowEnd>,
 }
@@ -186,14 +194,17 @@ impl<'a> Binder<'a> {
     pub(super) fn new(marks: Marks<'a>, traces: usize) -> Self {
         Binder {
             marks,
-            flows: Flows::default(),
+            found: Bound { damage: vec![DamageReport::default(); traces], ..Bound::default() },
             live: std::iter::repeat_with(LiveFlows::default).take(traces).collect(),
-            damage: vec![DamageReport::default(); traces],
             trace: 0,
             parked: HashMap::new(),
             offset: None,
-            ends: Vec::new(),
         }
+    }
+
+    /// Ends the pass.
+    pub(super) fn finish(self) -> Bound {
+        self.found
     }
 
     /// Binds the next events.
@@ -228,7 +239,7 @@ impl<'a> Binder<'a> {
     }
 
     fn count(&mut self, kind: Damage) {
-        self.damage[self.trace].count(kind, None);
+        self.found.damage[self.trace].count(kind, None);
     }
 
     fn number(&mut self, id: u64, label: Label) -> u64 {
@@ -314,7 +325,7 @@ impl<'a> Binder<'a> {
     }
 
     fn bound(&mut self, offset: Option<u64>, flow: u64, slice: SliceId, is_start: bool) {
-        self.ends.extend(offset.map(|offset| FlowEnd { offset, flow, slice, is_start }));
+        self.found.ends.extend(offset.map(|offset| FlowEnd { offset, flow, slice, is_start }));
     }
 
     /// `bind_id` on a slice.
@@ -340,10 +351,11 @@ impl<'a> Binder<'a> {
     }
 
     fn push(&mut self, number: u64, label: Label, from: SliceId, to: SliceId) {
-        self.flows.slice_out.push(from);
-        self.flows.slice_in.push(to);
-        self.flows.trace_id.push(number);
-        self.flows.label.push(label);
+        let flows = &mut self.found.flows;
+        flows.slice_out.push(from);
+        flows.slice_in.push(to);
+        flows.trace_id.push(number);
+        flows.label.push(label);
     }
 }
 

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use super::max_tree::MaxTree;
-use super::slices::{EndedSlices, Nested, Rows, UNFINISHED};
+use super::slices::{EndedSlices, Nested, Rows};
 use super::strings::StringId;
 use super::tracks::Tracks;
 use crate::damage::{Damage, DamageReport};
@@ -19,13 +19,13 @@ const MAX_DEPTH: usize = 512;
 
 /// A slice to be nested.
 #[derive(Debug, Clone, Copy)]
-struct NewSlice {
-    row: u32,
+pub(super) struct NewSlice {
+    pub(super) row: u32,
     /// In ns.
-    ts: i64,
+    pub(super) ts: i64,
     /// In ns; `None`: open until its end event.
-    dur: Option<i64>,
-    track: TrackId,
+    pub(super) dur: Option<i64>,
+    pub(super) track: TrackId,
 }
 
 /// A slice on a stack.
@@ -158,11 +158,10 @@ impl<'a> Nester<'a> {
         self.stacks.get(track.row())?.entries.last().map(|entry| entry.slice)
     }
 
-    /// Nests the slice of a row, which starts at `ts`. Returns its id and its track, which may be a lane; `None` if it was dropped and counted.
+    /// Nests a slice. Returns its id and its track, which may be a lane; `None` if it was dropped and counted.
     #[inline]
-    pub(super) fn nest(&mut self, row: u32, ts: i64, damage: &mut DamageReport) -> Option<(SliceId, TrackId)> {
-        let (track, dur) = (TrackId(self.rows.track[row as usize]), self.rows.dur.get(row as usize));
-        let new = NewSlice { row, ts, dur: (dur != UNFINISHED.0).then_some(dur), track };
+    pub(super) fn nest(&mut self, new: NewSlice, damage: &mut DamageReport) -> Option<(SliceId, TrackId)> {
+        let track = new.track;
         match self.push(new, damage) {
             Ok(slice) => Some((slice, track)),
             Err(Refusal::TooDeep) => {

@@ -8,7 +8,8 @@ use std::ops::Range;
 
 use super::raw::Mark;
 use super::raw::RawKind;
-use super::slices::NarrowColumn;
+use super::slices::Rows;
+use crate::id::TrackId;
 
 /// Finds out up to which time a segment of the file keeps its order, from the times of its events.
 #[derive(Debug, Clone)]
@@ -98,35 +99,73 @@ pub(super) enum Next {
     Mark(u32),
 }
 
-/// An event in its place, with what decides about the place.
+/// An event in its place, with what nesting has to know of it: a stretch is read from many places of the file at once, which is faster where
+/// a segment is read from its beginning to its end than where one event after the other is looked up.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ordered {
     /// In ns.
     pub(super) ts: i64,
     index: u32,
-    /// Twice the index of the trace, plus 1 for marks.
-    trace_and_kind: u32,
+    /// Four times the index of the trace, plus the [`Role`] of a slice or [`MARK`].
+    trace_and_role: u32,
+    track: u32,
+    /// Of a slice: the 32 bits of its length, see [`NarrowColumn::widened`].
+    dur: u32,
 }
+
+/// Whether a slice is among those that are listed by their kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Other,
+    Kernel,
+    RuntimeCall,
+}
+
+/// In the place of a [`Role`]: the event is a mark.
+const MARK: u32 = 3;
 
 impl Ordered {
     #[inline]
     pub(super) fn event(self) -> Next {
-        if self.trace_and_kind & 1 == 0 { Next::Slice(self.index) } else { Next::Mark(self.index) }
+        if self.trace_and_role & 3 == MARK { Next::Mark(self.index) } else { Next::Slice(self.index) }
     }
 
     /// The index of its trace.
     #[inline]
     pub(super) fn trace(self) -> usize {
-        (self.trace_and_kind >> 1) as usize
+        (self.trace_and_role >> 2) as usize
+    }
+
+    /// The role of a slice.
+    #[inline]
+    pub(super) fn role(self) -> Role {
+        match self.trace_and_role & 3 {
+            1 => Role::Kernel,
+            2 => Role::RuntimeCall,
+            _ => Role::Other,
+        }
+    }
+
+    /// The track of a slice.
+    #[inline]
+    pub(super) fn track(self) -> TrackId {
+        TrackId(self.track)
+    }
+
+    /// The length of a slice, in ns.
+    #[inline]
+    pub(super) fn dur(self, rows: &Rows) -> i64 {
+        rows.dur.widened(self.dur, self.index as usize)
     }
 }
 
-/// The columns of the events that the order depends on.
+/// What the order depends on.
 #[derive(Clone, Copy)]
 pub(super) struct Events<'a> {
-    pub(super) ts: &'a [i64],
-    pub(super) dur: &'a NarrowColumn,
+    pub(super) rows: &'a Rows,
     pub(super) marks: &'a [Mark],
+    /// By category.
+    pub(super) roles: &'a [Role],
     /// By trace, in ns: from when on events at equal times are reordered.
     pub(super) reorder_from: &'a [i64],
 }
@@ -156,7 +195,7 @@ impl Stretches {
         let mut samples = Vec::new();
         let mut ahead = Vec::new();
         for (number, segment) in segments.iter().enumerate() {
-            samples.extend(segment.rows.clone().step_by(step).map(|row| events.ts[row as usize]));
+            samples.extend(segment.rows.clone().step_by(step).map(|row| events.rows.ts[row as usize]));
             samples.extend(segment.marks.clone().step_by(step).map(|mark| events.marks[mark as usize].ts));
             ahead.extend(segment.first(events).map(|first| (first, number)));
         }
@@ -208,14 +247,14 @@ impl Segment {
 
     /// The time of its first event.
     fn first(&self, events: Events<'_>) -> Option<i64> {
-        let row = (!self.rows.is_empty()).then(|| events.ts[self.rows.start as usize]);
+        let row = (!self.rows.is_empty()).then(|| events.rows.ts[self.rows.start as usize]);
         let mark = (!self.marks.is_empty()).then(|| events.marks[self.marks.start as usize].ts);
         row.into_iter().chain(mark).min()
     }
 
     /// Takes the events off its front whose times are in a stretch.
     fn take(&mut self, is_in: impl Fn(i64) -> bool, events: Events<'_>) -> Segment {
-        let rows = &events.ts[self.rows.start as usize..self.rows.end as usize];
+        let rows = &events.rows.ts[self.rows.start as usize..self.rows.end as usize];
         let marks = &events.marks[self.marks.start as usize..self.marks.end as usize];
         let row = self.rows.start + rows.partition_point(|ts| is_in(*ts)) as u32;
         let mark = self.marks.start + marks.partition_point(|mark| is_in(mark.ts)) as u32;
@@ -226,21 +265,32 @@ impl Segment {
 
     /// Appends its events, in file order. A mark has the number of rows before it.
     fn append_to(&self, ordered: &mut Vec<Ordered>, events: Events<'_>) {
-        let trace = (self.trace as u32) << 1;
-        let rows = |rows: Range<u32>| {
-            let ts = &events.ts[rows.start as usize..rows.end as usize];
-            rows.zip(ts).map(move |(index, ts)| Ordered { ts: *ts, index, trace_and_kind: trace })
-        };
+        let trace = (self.trace as u32) << 2;
         let mut row = self.rows.start;
         for index in self.marks.clone() {
             let mark = &events.marks[index as usize];
             let before = mark.rows_before.clamp(row, self.rows.end);
-            ordered.extend(rows(row..before));
+            append_rows(row..before, trace, ordered, events);
             row = before;
-            ordered.push(Ordered { ts: mark.ts, index, trace_and_kind: trace | 1 });
+            ordered.push(Ordered { ts: mark.ts, index, trace_and_role: trace | MARK, track: 0, dur: 0 });
         }
-        ordered.extend(rows(row..self.rows.end));
+        append_rows(row..self.rows.end, trace, ordered, events);
     }
+}
+
+#[inline]
+fn append_rows(rows: Range<u32>, trace: u32, ordered: &mut Vec<Ordered>, events: Events<'_>) {
+    let range = rows.start as usize..rows.end as usize;
+    let Rows { ts, dur, track, category, .. } = events.rows;
+    let (ts, dur, track) = (&ts[range.clone()], &dur.small()[range.clone()], &track[range.clone()]);
+    let columns = ts.iter().zip(dur).zip(track.iter().zip(&category[range]));
+    ordered.extend(rows.zip(columns).map(|(index, ((ts, dur), (track, category)))| Ordered {
+        ts: *ts,
+        index,
+        trace_and_role: trace | events.roles[category.0 as usize] as u32,
+        track: *track,
+        dur: *dur,
+    }));
 }
 
 /// Puts the events of a stretch into order, into `ordered`, which is cleared before. If several traces have events at the same time,
@@ -256,7 +306,7 @@ pub(super) fn order(stretch: &[Segment], events: Events<'_>, ordered: &mut Vec<O
                 Next::Mark(mark) if events.marks[mark as usize].kind == RawKind::End => i64::MIN,
                 Next::Mark(_) => i64::MAX,
                 // Slices of unknown length count as length 0.
-                Next::Slice(row) => i64::MAX - events.dur.get(row as usize).max(0),
+                Next::Slice(_) => i64::MAX - event.dur(events.rows).max(0),
             });
         }
     }
@@ -266,7 +316,6 @@ pub(super) fn order(stretch: &[Segment], events: Events<'_>, ordered: &mut Vec<O
 mod tests {
     use super::*;
     use crate::store::raw::RawEvent;
-    use crate::store::slices::Rows;
     use proptest::prelude::*;
 
     /// The rule of this file's header, event by event.
@@ -326,7 +375,7 @@ mod tests {
                 RawKind::Complete => 100 - raw.value,
                 _ => 100,
             }));
-            let events = Events { ts: &rows.ts, dur: &rows.dur, marks: &marks, reorder_from: &[reorder_from] };
+            let events = Events { rows: &rows, marks: &marks, roles: &[Role::Other], reorder_from: &[reorder_from] };
             let mut stretches = Stretches::new(bounds, stretch, events);
             let (mut got, mut ordered) = (Vec::new(), Vec::new());
             while let Some(stretch) = stretches.next(events) {

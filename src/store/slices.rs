@@ -352,7 +352,18 @@ const WIDE: u32 = u32::MAX;
 impl NarrowColumn {
     #[inline]
     pub(super) fn get(&self, at: usize) -> i64 {
-        match self.small[at] {
+        self.widened(self.small[at], at)
+    }
+
+    /// The 32 bits of each number, for [`NarrowColumn::widened`].
+    pub(super) fn small(&self) -> &[u32] {
+        &self.small
+    }
+
+    /// The number of a row, given its 32 bits.
+    #[inline]
+    pub(super) fn widened(&self, small: u32, at: usize) -> i64 {
+        match small {
             WIDE => self.wide.get(&at).copied().unwrap_or_default(),
             small => small.into(),
         }

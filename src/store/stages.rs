@@ -38,10 +38,10 @@ pub(super) fn run<'a>(
             stretches,
             given: 0,
             ordered: BTreeMap::new(),
-            assembler: Stage::Free(assembler),
+            assembler: Some(Box::new(assembler)),
             nested: 0,
             items: VecDeque::new(),
-            binder: Stage::Free(binder),
+            binder: Some(Box::new(binder)),
             spare: Spare::default(),
             failed: false,
         }),
@@ -56,9 +56,9 @@ pub(super) fn run<'a>(
     });
     let line = work.line.into_inner().unwrap_or_else(PoisonError::into_inner);
     match (line.assembler, line.binder) {
-        (Stage::Free(assembler), Stage::Free(binder)) => (assembler, binder),
+        (Some(assembler), Some(binder)) => (*assembler, *binder),
         // The scope has ended with the panic of the thread that has it.
-        _ => unreachable!("a stage is returned by every thread that has not panicked"),
+        _ => unreachable!("a thread that has not panicked gives a stage back"),
     }
 }
 
@@ -78,21 +78,17 @@ struct Line<'a> {
     given: u64,
     /// The stretches that are in order and not nested, by number.
     ordered: BTreeMap<u64, Vec<Ordered>>,
-    assembler: Stage<Assembler<'a>>,
+    /// `None` while a thread has it.
+    assembler: Option<Box<Assembler<'a>>>,
     /// How many stretches have been nested.
     nested: u64,
     /// What is to be bound, stretch by stretch.
     items: VecDeque<Vec<FlowItem>>,
-    binder: Stage<Binder<'a>>,
+    /// `None` while a thread has it.
+    binder: Option<Box<Binder<'a>>>,
     spare: Spare,
     /// Whether a thread has panicked.
     failed: bool,
-}
-
-/// A stage that one thread at a time works at.
-enum Stage<T> {
-    Free(T),
-    Taken,
 }
 
 /// Memory to be used again.
@@ -104,31 +100,23 @@ struct Spare {
 
 enum Job<'a> {
     Order(u64, Vec<Segment>, Vec<Ordered>),
-    Nest(Assembler<'a>, Vec<Ordered>, Vec<FlowItem>),
-    Bind(Binder<'a>, Vec<FlowItem>),
-}
-
-impl<T> Stage<T> {
-    /// Takes the stage if it is free and `more` has a job for it.
-    fn take<J>(&mut self, more: impl FnOnce() -> Option<J>) -> Option<(T, J)> {
-        let Stage::Free(_) = self else { return None };
-        let job = more()?;
-        match std::mem::replace(self, Stage::Taken) {
-            Stage::Free(stage) => Some((stage, job)),
-            Stage::Taken => None,
-        }
-    }
+    Nest(Box<Assembler<'a>>, Vec<Ordered>, Vec<FlowItem>),
+    Bind(Box<Binder<'a>>, Vec<FlowItem>),
 }
 
 impl<'a> Line<'a> {
     /// The job that most others wait for.
     fn job(&mut self, events: Events<'a>, ahead: usize) -> Option<Job<'a>> {
-        let nested = self.nested;
-        if let Some((assembler, ordered)) = self.assembler.take(|| self.ordered.remove(&nested)) {
+        if self.ordered.contains_key(&self.nested)
+            && let Some(assembler) = self.assembler.take()
+        {
+            let ordered = self.ordered.remove(&self.nested)?;
             return Some(Job::Nest(assembler, ordered, self.spare.items.pop().unwrap_or_default()));
         }
-        if let Some((binder, items)) = self.binder.take(|| self.items.pop_front()) {
-            return Some(Job::Bind(binder, items));
+        if !self.items.is_empty()
+            && let Some(binder) = self.binder.take()
+        {
+            return Some(Job::Bind(binder, self.items.pop_front()?));
         }
         if self.given >= self.nested + ahead as u64 {
             return None;
@@ -176,7 +164,7 @@ impl<'a> Work<'a> {
             Job::Nest(mut assembler, ordered, mut items) => {
                 assembler.run(&ordered, &mut items);
                 let mut line = self.lock();
-                line.assembler = Stage::Free(assembler);
+                line.assembler = Some(assembler);
                 line.nested += 1;
                 line.items.push_back(items);
                 line.spare.ordered.push(ordered);
@@ -185,7 +173,7 @@ impl<'a> Work<'a> {
                 binder.run(&items);
                 items.clear();
                 let mut line = self.lock();
-                line.binder = Stage::Free(binder);
+                line.binder = Some(binder);
                 line.spare.items.push(items);
             }
         }
