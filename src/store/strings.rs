@@ -4,6 +4,7 @@
 //! comparing ids, and facts about a name are computed once.
 
 use hashbrown::HashTable;
+use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 
 use crate::event::Text;
@@ -26,7 +27,12 @@ pub struct Strings {
     hasher: foldhash::fast::FixedState,
     /// A cache of ids by the bytes in the file, see [`recent_slot`]. Most texts are found here, without being hashed as a whole.
     recent: Vec<u32>,
+    /// The ids of texts with escapes, by their bytes in the file. Python escapes all that is not ASCII.
+    escaped: HashMap<Box<[u8]>, StringId, foldhash::fast::FixedState>,
 }
+
+/// So many texts with escapes are known by their bytes at most; a file may have as many as it has events.
+const MAX_ESCAPED: usize = 1 << 16;
 
 /// Number of slots for recent texts. Traces have as many names, or a few times more.
 const RECENT: usize = 4096;
@@ -46,6 +52,7 @@ impl Default for Strings {
             // A fixed seed: no order depends on it, and runs stay comparable.
             hasher: foldhash::fast::FixedState::default(),
             recent: Vec::new(),
+            escaped: HashMap::default(),
         }
     }
 }
@@ -71,9 +78,9 @@ impl Strings {
     }
 
     fn intern_rare_text(&mut self, text: Text<'_>, slot: usize) -> StringId {
-        // The bytes of a text with escapes are not the text, so they are never searched for.
+        // The bytes of a text with escapes are not the text, so they are never searched for among the texts.
         if memchr::memchr(b'\\', text.raw).is_some() {
-            return self.intern(&text.decoded());
+            return self.intern_escaped(text);
         }
         let hash = self.hash(text.raw);
         let id = self.find_bytes(hash, text.raw).unwrap_or_else(|| self.intern(&text.decoded()));
@@ -83,6 +90,18 @@ impl Strings {
         // Nor are bytes that are not UTF-8.
         if self.get(id).is_some_and(|known| known.as_bytes() == text.raw) {
             self.recent[slot] = id.0;
+        }
+        id
+    }
+
+    /// All texts that come here are decoded alike: they are of one file.
+    fn intern_escaped(&mut self, text: Text<'_>) -> StringId {
+        if let Some(known) = self.escaped.get(text.raw) {
+            return *known;
+        }
+        let id = self.intern(&text.decoded());
+        if self.escaped.len() < MAX_ESCAPED {
+            self.escaped.insert(text.raw.into(), id);
         }
         id
     }
@@ -185,6 +204,20 @@ mod tests {
             assert_eq!(strings.get(broken), Some("\u{fffd}"));
             assert_eq!(strings.intern_text(Text { raw: b"a\\n", decode }), newline);
         }
+    }
+
+    #[test]
+    fn texts_with_escapes_are_known_by_their_bytes_up_to_a_number() {
+        let decode = |raw: &[u8]| Cow::Owned(String::from_utf8_lossy(raw).replace("\\n", "\n"));
+        let mut strings = Strings::default();
+        let raw: Vec<String> = (0..MAX_ESCAPED + 10).map(|i| format!("{i}\\n")).collect();
+        for _ in 0..2 {
+            for (i, raw) in raw.iter().enumerate() {
+                let id = strings.intern_text(Text { raw: raw.as_bytes(), decode });
+                assert_eq!((id, strings.get(id)), (StringId(i as u32 + 1), Some(&*format!("{i}\n"))));
+            }
+        }
+        assert_eq!(strings.escaped.len(), MAX_ESCAPED);
     }
 
     /// Texts that share a slot keep their own ids.

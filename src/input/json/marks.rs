@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use super::suspects::{Before, find_invalid_utf8};
+use super::suspects::{find, find_invalid_utf8};
 use super::words::{Level, State, WORD, Word};
 
 /// How many bytes are marked ahead of what is needed.
@@ -129,7 +129,6 @@ impl Marks {
         let from = self.origin + self.words.len() * WORD;
         let Some(rest) = text.get(from..).filter(|rest| !rest.is_empty()) else { return false };
         let (state, words) = (&mut self.state, &mut self.words);
-        let before = Before { in_string: state.in_string, escaped: state.escaped };
         let (blocks, tail) = rest[..rest.len().min(AHEAD)].as_chunks::<WORD>();
         self.level.mark(blocks, state, words);
         if !tail.is_empty() {
@@ -137,27 +136,30 @@ impl Marks {
             block[..tail.len()].copy_from_slice(tail);
             self.level.mark(&[block], state, words);
         }
-        if state.suspect != 0 || state.has_escapes {
-            self.find_suspects(text, from..from + rest.len().min(AHEAD), before);
+        if !state.odd.is_empty() {
+            self.find_suspects(text, from..from + rest.len().min(AHEAD));
         }
         true
     }
 
-    /// Reads a range once more in which there may be something suspect.
+    /// Looks at the words of a range in which there may be something suspect.
     #[cold]
-    fn find_suspects(&mut self, text: &[u8], range: Range<usize>, before: Before) {
-        (self.state.suspect, self.state.has_escapes) = (0, false);
-        before.find(text, range.clone(), &mut self.suspects);
-        if !text[range.clone()].is_ascii() {
-            find_invalid_utf8(text, range, &mut self.suspects);
-            self.suspects.sort_unstable();
+    fn find_suspects(&mut self, text: &[u8], range: Range<usize>) {
+        let (known, mut has_other) = (self.suspects.len(), false);
+        for odd in self.state.odd.drain(..) {
+            has_other |= find(text, self.origin + odd.word * WORD, odd, &mut self.suspects);
         }
+        if has_other {
+            find_invalid_utf8(text, range, &mut self.suspects);
+        }
+        self.suspects[known..].sort_unstable();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::input::json::suspects::tests::slowly as slowly_suspect;
 
     /// All marks of a text by walking it byte by byte.
     fn slowly(text: &[u8]) -> (Vec<usize>, Vec<usize>) {
@@ -180,6 +182,15 @@ mod tests {
             }
         }
         (quotes, brackets)
+    }
+
+    /// Marks all of a text.
+    fn all_of(marks: &mut Marks, text: &[u8]) -> usize {
+        let mut words = 0;
+        while marks.word(text, words).is_some() {
+            words += 1;
+        }
+        words
     }
 
     fn all(text: &[u8], next: impl Fn(&mut Marks, usize) -> Option<usize>) -> Vec<usize> {
@@ -210,6 +221,22 @@ mod tests {
                 depth == 0
             });
             proptest::prop_assert_eq!(Marks::default().container_end(text, 0), end.map(|end| end + 1));
+        }
+
+        #[test]
+        fn suspects_are_those_of_a_walk(
+            text in proptest::collection::vec(proptest::prop_oneof![
+                4 => proptest::sample::select(vec![&b"\""[..], b"\\", b"u", b"d83d", b"\\udc00", b"n", b"{", b" ", b"\n"]),
+                2 => proptest::sample::select(vec!["é".as_bytes(), "→".as_bytes(), "😀".as_bytes(), b"\x01", b"\xe2", b"\x80"]),
+                6 => proptest::strategy::Just(&b"abcdefghijklmnop"[..]),
+            ], 0..900)
+        ) {
+            let text = text.concat();
+            let mut marks = Marks::default();
+            let _ = all_of(&mut marks, &text);
+            let mut found = marks.suspects;
+            found.dedup();
+            proptest::prop_assert_eq!(found, slowly_suspect(&text));
         }
 
         #[test]

@@ -1,34 +1,31 @@
-//! What makes an event suspect, byte by byte: control characters, unknown escapes, halves of surrogate pairs, bytes that are no
+//! What makes an event suspect: control characters, unknown escapes, halves of surrogate pairs, bytes that are no
 //! UTF-8, and what cannot be between strings.
 
 use std::ops::Range;
 
-/// The state before a range that is read once more, because something in it is suspect.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Before {
-    pub(super) in_string: bool,
-    pub(super) escaped: bool,
-}
+use super::words::Odd;
 
-impl Before {
-    /// Adds the offsets of what JSON forbids in a range.
-    pub(super) fn find(self, text: &[u8], range: Range<usize>, suspects: &mut Vec<usize>) {
-        let Before { mut in_string, mut escaped } = self;
-        for at in range {
-            let byte = text[at];
-            let is_escaped = std::mem::take(&mut escaped);
-            if is_escaped && in_string && !is_escape(text, at) {
-                suspects.push(at);
-            }
-            match byte {
-                b'\\' if !is_escaped => escaped = true,
-                b'"' if !is_escaped => in_string = !in_string,
-                ..b' ' if in_string => suspects.push(at),
-                ..b'\t' | 0x80.. if !in_string => suspects.push(at),
-                _ => {}
-            }
+/// Adds the offsets of what JSON forbids in a word that begins at a byte. Returns whether the word has bytes that are not ASCII.
+pub(super) fn find(text: &[u8], base: usize, odd: Odd, suspects: &mut Vec<usize>) -> bool {
+    for at in offsets(odd.escaped & odd.inside, base) {
+        // The last byte of the text may be a backslash.
+        if at < text.len() && !is_escape(text, at) {
+            suspects.push(at);
         }
     }
+    suspects.extend(offsets(odd.odd & odd.inside, base).filter(|at| text[*at] < b' '));
+    let outside = offsets(odd.odd & !odd.inside, base);
+    suspects.extend(outside.filter(|at| text[*at] < b'\t' || !text[*at].is_ascii()));
+    offsets(odd.odd, base).any(|at| !text[at].is_ascii())
+}
+
+/// The offsets that the bits of a word mean.
+fn offsets(mut bits: u64, base: usize) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let at = (bits != 0).then(|| base + bits.trailing_zeros() as usize);
+        bits &= bits.wrapping_sub(1);
+        at
+    })
 }
 
 /// Whether the text after a backslash makes an escape with it, as far as there is text.
@@ -61,17 +58,52 @@ fn code_unit(text: &[u8], at: usize) -> Option<u16> {
 }
 
 /// Adds the offsets in a range where there is no UTF-8.
-#[cold]
 pub(super) fn find_invalid_utf8(text: &[u8], range: Range<usize>, suspects: &mut Vec<usize>) {
     // A character may begin before the range, and end after it.
     let start = (range.start.saturating_sub(3)..range.start).find(|at| text[*at] >= 0xc0).unwrap_or(range.start);
     let end = text.len().min(range.end + 3);
-    let mut at = start;
-    for chunk in text[start..end].utf8_chunks() {
+    match std::str::from_utf8(&text[start..end]) {
+        Ok(_) => {}
+        Err(error) if start + error.valid_up_to() >= range.end => {}
+        Err(_) => list_invalid_utf8(text, start..end, range, suspects),
+    }
+}
+
+#[cold]
+fn list_invalid_utf8(text: &[u8], all: Range<usize>, range: Range<usize>, suspects: &mut Vec<usize>) {
+    let mut at = all.start;
+    for chunk in text[all].utf8_chunks() {
         at += chunk.valid().len();
         if !chunk.invalid().is_empty() && range.contains(&at) {
             suspects.push(at);
         }
         at += chunk.invalid().len();
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// All that JSON forbids in a text that begins outside of strings, byte by byte.
+    pub(in super::super) fn slowly(text: &[u8]) -> Vec<usize> {
+        let (mut in_string, mut escaped, mut suspects) = (false, false, Vec::new());
+        for (at, byte) in text.iter().enumerate() {
+            let is_escaped = std::mem::take(&mut escaped);
+            if is_escaped && in_string && !is_escape(text, at) {
+                suspects.push(at);
+            }
+            match byte {
+                b'\\' if !is_escaped => escaped = true,
+                b'"' if !is_escaped => in_string = !in_string,
+                ..b' ' if in_string => suspects.push(at),
+                ..b'\t' | 0x80.. if !in_string => suspects.push(at),
+                _ => {}
+            }
+        }
+        list_invalid_utf8(text, 0..text.len(), 0..text.len(), &mut suspects);
+        suspects.sort_unstable();
+        suspects.dedup();
+        suspects
     }
 }

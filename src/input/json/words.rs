@@ -22,10 +22,21 @@ pub(super) struct Word {
 pub(super) struct State {
     pub(super) in_string: bool,
     pub(super) escaped: bool,
-    /// Not zero if there was anything suspect in the words since this was last cleared, or a string that is not all ASCII.
-    pub(super) suspect: u64,
-    /// Whether there was an escape.
-    pub(super) has_escapes: bool,
+    /// The words since this was last cleared that have escapes, anything suspect, or bytes that are not ASCII.
+    pub(super) odd: Vec<Odd>,
+}
+
+/// What has to be looked at in a word.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Odd {
+    /// The index of the word.
+    pub(super) word: usize,
+    /// Which bytes are in strings.
+    pub(super) inside: u64,
+    /// Which bytes have a backslash before them that is not itself escaped.
+    pub(super) escaped: u64,
+    /// Which are control characters or no ASCII.
+    pub(super) odd: u64,
 }
 
 /// How wide the machine can compare.
@@ -85,14 +96,15 @@ fn mark_with(compare: impl Fn(&[u8; WORD]) -> Found, blocks: &[[u8; WORD]], stat
     words.reserve(blocks.len());
     // Not `extend` with a closure: the iterator's own functions are not made for these instructions, so nothing that is could be inlined there.
     for block in blocks {
-        words.push(state.word(compare(block)));
+        words.push(state.word(words.len(), compare(block)));
     }
 }
 
 impl State {
     #[inline(always)]
-    fn word(&mut self, found: Found) -> Word {
-        let quotes = found.quotes & !self.escapes(found.backslashes);
+    fn word(&mut self, word: usize, found: Found) -> Word {
+        let escaped = self.escapes(found.backslashes);
+        let quotes = found.quotes & !escaped;
         // A bit is set from each opening quote up to its closing one: the sum, without carry, of all quotes before it.
         let mut inside = quotes;
         for shift in [1, 2, 4, 8, 16, 32] {
@@ -102,9 +114,16 @@ impl State {
             inside = !inside;
         }
         self.in_string = inside >> 63 == 1;
-        self.suspect |= (found.odd & inside) | found.never;
+        if (found.odd & inside) | found.never | escaped != 0 {
+            self.note(Odd { word, inside, escaped, odd: found.odd });
+        }
         let (opens, closes) = (found.opens & !inside, found.closes & !inside);
         Word { quotes, opens, closes, opened: opens.count_ones() as u8, closed: closes.count_ones() as u8 }
+    }
+
+    #[cold]
+    fn note(&mut self, odd: Odd) {
+        self.odd.push(odd);
     }
 
     /// Which bytes have a backslash before them that is not itself escaped.
@@ -115,7 +134,6 @@ impl State {
 
     #[cold]
     fn escapes_of(&mut self, mut backslashes: u64) -> u64 {
-        self.has_escapes = true;
         let mut escaped = u64::from(self.escaped);
         backslashes &= !escaped;
         self.escaped = false;
@@ -142,7 +160,7 @@ struct Found {
     closes: u64,
     /// Control characters, and what is not ASCII.
     odd: u64,
-    /// Not zero if there is a byte that may be neither between strings nor in them.
+    /// Not zero if there is a byte that may be neither between strings nor in them, or that is not ASCII.
     never: u64,
 }
 
