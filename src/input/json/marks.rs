@@ -128,18 +128,28 @@ impl Marks {
     fn mark_more(&mut self, text: &[u8]) -> bool {
         let from = self.origin + self.words.len() * WORD;
         let Some(rest) = text.get(from..).filter(|rest| !rest.is_empty()) else { return false };
-        let (state, words) = (&mut self.state, &mut self.words);
-        let (blocks, tail) = rest[..rest.len().min(AHEAD)].as_chunks::<WORD>();
-        self.level.mark(blocks, state, words);
+        let piece = &rest[..rest.len().min(AHEAD)];
+        let (in_string, escaped) = (self.state.in_string, self.state.escaped);
+        self.mark(piece, false);
+        if self.state.suspect != 0 || self.state.has_escapes {
+            // Once more, to know where: to note it each time would cost all texts that have nothing odd.
+            (self.state.in_string, self.state.escaped) = (in_string, escaped);
+            self.words.truncate((from - self.origin) / WORD);
+            self.mark(piece, true);
+            (self.state.suspect, self.state.has_escapes) = (0, false);
+            self.find_suspects(text, from..from + piece.len());
+        }
+        true
+    }
+
+    fn mark(&mut self, piece: &[u8], note: bool) {
+        let (blocks, tail) = piece.as_chunks::<WORD>();
+        self.level.mark(blocks, note, &mut self.state, &mut self.words);
         if !tail.is_empty() {
             let mut block = [b' '; WORD];
             block[..tail.len()].copy_from_slice(tail);
-            self.level.mark(&[block], state, words);
+            self.level.mark(&[block], note, &mut self.state, &mut self.words);
         }
-        if !state.odd.is_empty() {
-            self.find_suspects(text, from..from + rest.len().min(AHEAD));
-        }
-        true
     }
 
     /// Looks at the words of a range in which there may be something suspect.
@@ -269,7 +279,7 @@ mod tests {
 
     fn words(level: Level, blocks: &[[u8; WORD]]) -> Vec<Word> {
         let mut words = Vec::new();
-        level.mark(blocks, &mut State::default(), &mut words);
+        level.mark(blocks, false, &mut State::default(), &mut words);
         words
     }
 

@@ -22,7 +22,11 @@ pub(super) struct Word {
 pub(super) struct State {
     pub(super) in_string: bool,
     pub(super) escaped: bool,
-    /// The words since this was last cleared that have escapes, anything suspect, or bytes that are not ASCII.
+    /// Not zero if the words since this was last cleared have anything suspect, or bytes that are not ASCII.
+    pub(super) suspect: u64,
+    /// Whether they have escapes.
+    pub(super) has_escapes: bool,
+    /// Those that have either, if they are to be noted.
     pub(super) odd: Vec<Odd>,
 }
 
@@ -64,45 +68,57 @@ impl Default for Level {
 }
 
 impl Level {
-    /// Marks blocks of the text.
-    pub(super) fn mark(self, blocks: &[[u8; WORD]], state: &mut State, words: &mut Vec<Word>) {
+    /// Marks blocks of the text. `note`: and notes which words are odd.
+    pub(super) fn mark(self, blocks: &[[u8; WORD]], note: bool, state: &mut State, words: &mut Vec<Word>) {
         match self {
-            Level::Portable => mark_with(compare_portably, blocks, state, words),
+            Level::Portable => mark_with(compare_portably, blocks, note, state, words),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: SSE2 is part of x86-64; there is no such machine without it.
-            Level::Sse2 => unsafe { mark_sse2(blocks, state, words) },
+            Level::Sse2 => unsafe { mark_sse2(blocks, note, state, words) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: this level is chosen only where the processor has these features.
-            Level::Avx2 => unsafe { mark_avx2(blocks, state, words) },
+            Level::Avx2 => unsafe { mark_avx2(blocks, note, state, words) },
         }
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "sse2")]
-fn mark_sse2(blocks: &[[u8; WORD]], state: &mut State, words: &mut Vec<Word>) {
-    mark_with(|block| compare_sse2(block), blocks, state, words);
+fn mark_sse2(blocks: &[[u8; WORD]], note: bool, state: &mut State, words: &mut Vec<Word>) {
+    mark_with(|block| compare_sse2(block), blocks, note, state, words);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,popcnt,bmi1")]
-fn mark_avx2(blocks: &[[u8; WORD]], state: &mut State, words: &mut Vec<Word>) {
-    mark_with(|block| compare_avx2(block), blocks, state, words);
+fn mark_avx2(blocks: &[[u8; WORD]], note: bool, state: &mut State, words: &mut Vec<Word>) {
+    mark_with(|block| compare_avx2(block), blocks, note, state, words);
 }
 
 /// Inlined into each of the functions above, so that all of it is made for their instructions.
 #[inline(always)]
-fn mark_with(compare: impl Fn(&[u8; WORD]) -> Found, blocks: &[[u8; WORD]], state: &mut State, words: &mut Vec<Word>) {
+fn mark_with(
+    compare: impl Fn(&[u8; WORD]) -> Found,
+    blocks: &[[u8; WORD]],
+    note: bool,
+    state: &mut State,
+    words: &mut Vec<Word>,
+) {
     words.reserve(blocks.len());
     // Not `extend` with a closure: the iterator's own functions are not made for these instructions, so nothing that is could be inlined there.
-    for block in blocks {
-        words.push(state.word(words.len(), compare(block)));
+    if note {
+        for block in blocks {
+            words.push(state.word::<true>(words.len(), compare(block)));
+        }
+    } else {
+        for block in blocks {
+            words.push(state.word::<false>(words.len(), compare(block)));
+        }
     }
 }
 
 impl State {
     #[inline(always)]
-    fn word(&mut self, word: usize, found: Found) -> Word {
+    fn word<const NOTE: bool>(&mut self, word: usize, found: Found) -> Word {
         let escaped = self.escapes(found.backslashes);
         let quotes = found.quotes & !escaped;
         // A bit is set from each opening quote up to its closing one: the sum, without carry, of all quotes before it.
@@ -114,16 +130,13 @@ impl State {
             inside = !inside;
         }
         self.in_string = inside >> 63 == 1;
-        if (found.odd & inside) | found.never | escaped != 0 {
-            self.note(Odd { word, inside, escaped, odd: found.odd });
+        let suspect = (found.odd & inside) | found.never;
+        self.suspect |= suspect;
+        if NOTE && suspect | escaped != 0 {
+            self.odd.push(Odd { word, inside, escaped, odd: found.odd });
         }
         let (opens, closes) = (found.opens & !inside, found.closes & !inside);
         Word { quotes, opens, closes, opened: opens.count_ones() as u8, closed: closes.count_ones() as u8 }
-    }
-
-    #[cold]
-    fn note(&mut self, odd: Odd) {
-        self.odd.push(odd);
     }
 
     /// Which bytes have a backslash before them that is not itself escaped.
@@ -134,6 +147,7 @@ impl State {
 
     #[cold]
     fn escapes_of(&mut self, mut backslashes: u64) -> u64 {
+        self.has_escapes = true;
         let mut escaped = u64::from(self.escaped);
         backslashes &= !escaped;
         self.escaped = false;
