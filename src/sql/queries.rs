@@ -29,8 +29,6 @@ queries! {
     CPU_NAMES = "cpu_names";
     /// The names of user annotations.
     ANNOTATION_NAMES = "annotation_names";
-    /// The kernels that start in a window, counted by name.
-    KERNELS_IN_WINDOW = "kernels_in_window";
     /// The span of all kernels.
     KERNEL_SPAN = "kernel_span";
     /// The calls in a window that launch a graph, counted by name.

@@ -297,6 +297,7 @@ fn append_rows(rows: Range<u32>, trace: u32, ordered: &mut Vec<Ordered>, events:
 /// the first one comes first.
 pub(super) fn order(stretch: &[Segment], events: Events<'_>, ordered: &mut Vec<Ordered>) {
     ordered.clear();
+    ordered.reserve(stretch.iter().map(|segment| segment.rows.len() + segment.marks.len()).sum());
     stretch.iter().for_each(|segment| segment.append_to(ordered, events));
     // Files consist of a few long runs in order, which this sort finds and merges. It keeps the file order of equal times.
     ordered.sort_by_key(|event| event.ts);

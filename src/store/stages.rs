@@ -19,9 +19,6 @@ const MAX_THREADS: usize = 4;
 /// For fewer stretches than this, starting a thread takes longer than it saves.
 const MIN_STRETCHES: usize = 4;
 
-/// How many stretches per thread may wait to be nested.
-const MAX_AHEAD: usize = 2;
-
 /// Takes all events through the stages. Returns them with all that they have found.
 pub(super) fn run<'a>(
     stretches: Stretches,
@@ -33,7 +30,8 @@ pub(super) fn run<'a>(
     let threads = if stretches.len() < MIN_STRETCHES { 1 } else { threads.get().min(MAX_THREADS) };
     let work = Work {
         events,
-        ahead: threads * MAX_AHEAD,
+        // One is nested, and one waits for that while the others are put into order.
+        ahead: threads + 1,
         line: Mutex::new(Line {
             stretches,
             given: 0,
@@ -65,6 +63,7 @@ pub(super) fn run<'a>(
 /// What the threads share.
 struct Work<'a> {
     events: Events<'a>,
+    /// How many stretches may be given to threads and not nested.
     ahead: usize,
     line: Mutex<Line<'a>>,
     /// Notified when there may be another job.

@@ -52,7 +52,6 @@ fn questions(database: &Database) -> Vec<(Query, Vec<(&'static str, Value)>)> {
         "function_names" => vec![(":pattern", text("%forward%")), (":is_like", Value::Integer(1))],
         "function_slices" => vec![(":names", text(&format!("[{}]", frames.join(","))))],
         "graph_launches" => [&window[..], &[(":names", text(r#"["cudaGraphLaunch","cudaLaunchKernel"]"#))]].concat(),
-        "kernels_in_window" => window.to_vec(),
         "stacks" | "cpu_names" | "kernel_span" => vec![],
         other => panic!("{other}: give it parameters here"),
     };
