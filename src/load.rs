@@ -34,7 +34,7 @@ pub use options::{LoadOptions, Progress};
 /// More threads than this have nothing to do: they would wait for the one that decompresses.
 const MAX_THREADS: usize = 16;
 
-/// If a load is asked to divide the text more finely than usual, the events are divided like this: the usual chunk by the usual stretch.
+/// How many bytes of a chunk count as an event of a stretch: the usual sizes, divided.
 const BYTES_OF_EVENT: usize = 32;
 
 /// What was loaded, and how.

@@ -79,8 +79,8 @@ impl CallTree {
 
     /// Adds the paths of another tree. Returns their ids in this one, by their ids there.
     ///
-    /// What has paths is added to the trees in some order. If the other tree's part comes after this one's, the paths have the ids that they would
-    /// have had in one tree.
+    /// If one half of some launches is in this tree and the other half in the other, all paths have the ids that they would have had in
+    /// one tree: a path is new where the first launch that has it is.
     pub(crate) fn append(&mut self, other: &CallTree) -> Vec<PathId> {
         let mut ids: Vec<PathId> = Vec::with_capacity(other.len());
         for Node { caller, name, .. } in &other.paths {

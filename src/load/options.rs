@@ -16,10 +16,9 @@ pub struct LoadOptions {
     pub args: ArgsWanted,
     /// How many threads read; `None`: as many as the machine has, up to 16. The result is the same.
     pub threads: Option<NonZero<usize>>,
-    /// How many bytes of text a thread takes at a time, and 32 times as many as events are nested at a time; `None`: 512 KiB, which is best. The
-    /// result is the same, but for how much
-    /// text is saved before the byte where compressed data are corrupt, and of a broken event that lies across the end of what a
-    /// thread took.
+    /// How many bytes of text a thread takes at a time; `None`: 512 KiB, which is best. For every 32 of them an event is nested at a time. The
+    /// result is the same, but for how much text is saved before the byte where compressed data are corrupt, and of a broken event that lies
+    /// across the end of what a thread took.
     pub chunk: Option<NonZero<usize>>,
     /// Whether to keep the offsets of the events in the text, so that they can be copied: eight bytes for each.
     pub keep_offsets: bool,

@@ -99,8 +99,10 @@ pub(super) enum Next {
     Mark(u32),
 }
 
-/// An event in its place, with what nesting has to know of it: a stretch is read from many places of the file at once, which is faster where
-/// a segment is read from its beginning to its end than where one event after the other is looked up.
+/// An event in its place, with what nesting has to know of it.
+///
+/// Where several places of the file are at the same time, as in merged traces, looking this up event by event would jump between them.
+/// So it is copied while each segment is read from its beginning to its end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ordered {
     /// In ns.
@@ -109,7 +111,7 @@ pub(super) struct Ordered {
     /// Four times the index of the trace, plus the [`Role`] of a slice or [`MARK`].
     trace_and_role: u32,
     track: u32,
-    /// Of a slice: the 32 bits of its length, see [`NarrowColumn::widened`].
+    /// Of a slice: the 32 bits of its length, see [`Ordered::dur`].
     dur: u32,
 }
 
@@ -178,12 +180,13 @@ const SAMPLES: usize = 1 << 7;
 
 /// Divides the events into stretches of time, so that several threads can put one each into order.
 pub(super) struct Stretches {
-    /// The segments that have events left, in file order, from `begun` on those of which none has been taken.
+    /// What is left of the segments, in file order.
     segments: Vec<Segment>,
+    /// Those that begin before the end of the latest stretch and have events left, in file order.
     begun: Vec<usize>,
-    /// By start: the segments that have not begun, the earliest last.
+    /// The others, with their first times in ns, the earliest last.
     ahead: Vec<(i64, usize)>,
-    /// Where stretches end, the first one last, in ns. After the last one comes another stretch.
+    /// Where stretches end, in ns, the first end last. After the last end comes one more stretch.
     ends: Vec<i64>,
     is_over: bool,
 }

@@ -2,7 +2,7 @@
 //!
 //! Memory limits the size of the traces that can be loaded, and allocating it takes a good part of the load time. So the fields of a
 //! slice are written once, into rows in file order. Its id, which is its position in time order, maps to its row. Only what depends
-//! on the whole file (that order, depths, parents) is added at the end, as [`Nested`]; until then all threads that work on it share the rows.
+//! on the whole file (that order, depths, parents) is added at the end, as `Nested`; until then all threads that work on it share the rows.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -11,6 +11,9 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
+use nccl_stacks::attribution::capture::Captured;
+use nccl_stacks::attribution::selection::{Wanted, choose};
+use nccl_stacks::attribution::{AttributionOptions, Attributor, launches};
 use nccl_stacks::damage::Damage;
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::event::ids::{EventIds, PythonCaller};
@@ -133,6 +136,54 @@ fn zstd_may_begin_with_a_frame_to_skip() {
     let skipped = b"\x50\x2a\x4d\x18\x04\0\0\0size";
     let bytes = [&skipped[..], &zstd::encode_all(text.as_bytes(), 1).unwrap()].concat();
     assert_eq!(read(&bytes, ArgsWanted::COLLECTIVES, 1, WHOLE).unwrap().slices.len(), 1);
+}
+
+/// Several threads attribute kernels in parts, each with its own call tree. The parts end where call paths repeat, and the operators of the
+/// forward pass are long before them.
+#[test]
+fn attribution_is_the_same_in_threads() {
+    const KERNELS: usize = 5_000;
+    let frames = ["step", "train", "exchange", "reduce", "gather", "scatter", "wait"];
+    let event = |category: &str, name: &str, ts: usize, dur: usize, args: String| {
+        format!(
+            r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":1,"tid":1,"ts":{ts},"dur":{dur},"args":{{{args}}}}}"#
+        )
+    };
+    let mut events = vec![event("python_function", "model.py(1): forward", 0, 10 * KERNELS, String::new())];
+    for i in 0..KERNELS {
+        let (ts, frame) = (100_000 + 100 * i, format!("train.py(7): {}", frames[i % frames.len()]));
+        let number = |thread: usize| format!(r#""Sequence number":{i},"Fwd thread id":{thread}"#);
+        events.push(event("cpu_op", "aten::mul", 10 * i, 5, number(0)));
+        events.push(event("python_function", &frame, ts, 90, String::new()));
+        events.push(event("cpu_op", "MulBackward", ts + 10, 70, number(1)));
+        events.push(event("cuda_runtime", "cudaLaunchKernel", ts + 20, 10, format!(r#""correlation":{}"#, i + 1)));
+        events.push(format!(
+            r#"{{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":7,"ts":{},"dur":9,"args":{{"correlation":{}}}}}"#,
+            ts + 50,
+            i + 1
+        ));
+    }
+    let text = format!("[{}]", events.join(","));
+    let attributed = |threads| {
+        let store = read(text.as_bytes(), ArgsWanted::COLLECTIVES, threads, WHOLE).unwrap();
+        let wanted = Wanted::collectives();
+        let launches = launches::find(&store, &choose(&store, &wanted));
+        let attributor = Attributor::new(&store, &wanted, Captured::default());
+        attributor.attribute(launches.kernels.iter(), AttributionOptions::default())
+    };
+    let one = attributed(1);
+    assert_eq!(one.kernels.len(), KERNELS);
+    for (i, row) in one.kernels.iter().enumerate() {
+        let frames_of = |path| one.paths.call_path(path).frames;
+        let frame = format!("train.py(7): {}", frames[i % frames.len()]);
+        assert_eq!(frames_of(row.path.unwrap()), [&frame, "MulBackward", "cudaLaunchKernel"]);
+        assert_eq!(frames_of(row.forward.unwrap()), ["model.py(1): forward", "aten::mul"]);
+    }
+    for threads in [2, 3, 8] {
+        let several = attributed(threads);
+        assert!(several.kernels == one.kernels, "{threads} threads");
+        assert_eq!(several.paths.len(), one.paths.len());
+    }
 }
 
 #[test]
