@@ -14,7 +14,7 @@ pub struct LoadOptions {
     pub time: TimeRule,
     /// Which arguments to keep.
     pub args: ArgsWanted,
-    /// How many threads read; `None`: as many as the machine has, up to 16. The result is the same.
+    /// How many threads read, and answer questions to the store; `None`: as many as the machine has, up to 16. The result is the same.
     pub threads: Option<NonZero<usize>>,
     /// How many bytes of text a thread takes at a time; `None`: 512 KiB, which is best. For every 32 of them an event is nested at a time. The
     /// result is the same, but for how much text is saved before the byte where compressed data are corrupt, and of a broken event that lies

@@ -334,6 +334,17 @@ mod tests {
         }
     }
 
+    /// What follows would else be taken for the rest of a string that began before the key.
+    #[test]
+    fn a_key_may_have_escaped_quotes() {
+        for text in [r#"{"a":{"a":{"":"","\"":null},"b":""}}"#, r#"{"a":{"a":{"":"","b\\\"c\"":1},"b":""}}"#] {
+            let all = format!("{text}}}");
+            let mut recoverer = Recoverer::default();
+            assert_eq!(recoverer.object(all.as_bytes(), 0, true), Outcome::Whole { end: text.len() }, "{text}");
+            assert_eq!((recoverer.json, recoverer.faults), (text.as_bytes().to_vec(), vec![]));
+        }
+    }
+
     #[test]
     fn what_is_not_clear_is_broken() {
         for (text, at) in [

@@ -217,8 +217,13 @@ impl Scalars<'_, '_> {
 
     /// Whether a key and its colon begin at a quote.
     fn is_key(&self, quote: usize) -> Result<bool, Stop> {
-        let rest = &self.text[quote + 1..];
-        let Some(length) = rest.iter().take(MAX_KEY).position(|byte| *byte == b'"') else {
+        let (rest, mut is_escaped) = (&self.text[quote + 1..], false);
+        let ends = |byte: &u8| {
+            let was_escaped = is_escaped;
+            is_escaped = *byte == b'\\' && !was_escaped;
+            *byte == b'"' && !was_escaped
+        };
+        let Some(length) = rest.iter().take(MAX_KEY).position(ends) else {
             return if rest.len() < MAX_KEY && !self.is_last { Err(Stop::Open) } else { Ok(false) };
         };
         Ok(self.visible(quote + length + 2)?.is_some_and(|(_, next)| next == b':'))
