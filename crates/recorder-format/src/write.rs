@@ -203,17 +203,21 @@ impl Writer {
         Handle::new(ring, words[0], note)
     }
 
-    /// Reserves a ring's space, once. Another thread that comes meanwhile does not wait: its record is lost, and counted.
+    /// Reserves a ring's space, once. Another thread that comes meanwhile waits, but not for ever: after that its record is lost, and counted.
     #[cold]
     fn open_ring(&self, ring: usize) -> bool {
         let state = self.u64_at(header::RINGS + ring * header::RING + header::RING_STATE);
         if state.compare_exchange(UNUSED, RESERVING, Ordering::Acquire, Ordering::Acquire).is_err() {
-            // Reserving takes microseconds, and happens once.
-            for _ in 0..100_000 {
+            // Reserving takes microseconds, and happens once. But the thread that does it may have lost its processor to those that wait.
+            for attempt in 0..100_000 {
                 match state.load(Ordering::Acquire) {
                     READY => return true,
                     WITHOUT_MEMORY => return false,
-                    _ => core::hint::spin_loop(),
+                    _ if attempt < 1_000 => core::hint::spin_loop(),
+                    _ => {
+                        // SAFETY: has no condition.
+                        unsafe { libc::sched_yield() };
+                    }
                 }
             }
             return false;
