@@ -1,22 +1,48 @@
-//! Builds the recorder's library, which the program carries within itself, and gives release builds the commit that they are of.
+//! Builds the recorder's library, which the program carries within itself, puts the modules of the page together, and gives release builds the
+//! commit that they are of.
 //!
 //! The library is a dynamic one without the standard library, which cargo cannot make as a dependency: a cargo of its own makes it, in a folder of
 //! its own. Where its source is not at hand, as in a packed crate, or its target is none that it is made for, the program does without and says
 //! so when asked to record.
+
+#[path = "src/report/html/assemble.rs"]
+mod assemble;
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
+
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    page();
     println!("cargo:rustc-env=NCCL_STACKS_COMMIT={}", commit().unwrap_or_default());
     let library = recorder().map(|path| path.display().to_string());
     println!("cargo:rustc-env=NCCL_STACKS_RECORDER={}", library.as_deref().unwrap_or_default());
     println!("cargo:rustc-check-cfg=cfg(has_recorder)");
     if library.is_some() {
         println!("cargo:rustc-cfg=has_recorder");
+    }
+}
+
+/// The scripts and the style of the page, and their digests as its policy has them.
+fn page() {
+    let folder = Path::new("src/report/html/page");
+    println!("cargo:rerun-if-changed=src/report/html");
+    let script = |first: &str| assemble::script(folder, first).unwrap_or_else(|why| panic!("the page: {why}"));
+    let style = fs::read_to_string(folder.join("style.css")).unwrap_or_else(|why| panic!("the page's style: {why}"));
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    for (file, variable, text) in [
+        ("page.js", "NCCL_STACKS_PAGE_SCRIPT", script("app.js")),
+        ("boot.js", "NCCL_STACKS_PAGE_BOOT", script("boot.js")),
+        ("page.css", "NCCL_STACKS_PAGE_STYLE", assemble::style(&style)),
+    ] {
+        println!("cargo:rustc-env={variable}=sha256-{}", STANDARD.encode(Sha256::digest(text.as_bytes())));
+        fs::write(out.join(file), text).unwrap_or_else(|why| panic!("{file}: {why}"));
     }
 }
 

@@ -96,21 +96,15 @@ impl Part {
         window: Window,
         options: &StackOptions,
     ) -> Self {
-        let StackOptions { exact_names, window_on, per_rank, .. } = *options;
+        let StackOptions { exact_names, window_on, .. } = *options;
         let (elsewhere, beyond) = at_the_edges(store, launches, window, window_on);
         let ranks = Ranks::of(store, &attribution.kernels);
         let summary = summarise(store, &attribution.activity, window);
         let of_trace = || ranks.of_header(TraceId(0)).or_else(|| ranks.of_file(TraceId(0)));
         let mut of_kernels = attribution.kernels.iter().filter_map(|kernel| ranks.of_kernel(kernel));
         let rank = of_kernels.next().or_else(of_trace);
-        let launchers: BTreeSet<ProcessId> =
-            attribution.kernels.iter().filter_map(|kernel| store.process_of(kernel.launched.call?)).collect();
-        // Ranks that were merged into one file, and whose numbers nothing says, are at least processes of their own.
-        let rank_of = |kernel: &KernelLaunch| match (ranks.of_kernel(kernel), kernel.launched.call) {
-            (Some(rank), _) => Rank::Number(rank),
-            (None, Some(call)) if launchers.len() > 1 => store.process_of(call).map_or(Rank::Trace, Rank::Process),
-            (None, _) => Rank::Trace,
-        };
+        drop(of_kernels);
+        let ranks_of = RanksOf::of(name, store, ranks, &attribution.kernels);
         let beside = options.records.as_deref().map(|of| Beside::of(store, attribution, of));
         let mut collectives = CollectiveSums::new(store, &launches.kernels, &attribution.kernels);
         let mut part = |collective: Option<Collective>, kernels: &[&KernelLaunch]| {
@@ -120,16 +114,15 @@ impl Part {
         };
         let (rows, mut stacks, mut groups) = (&attribution.kernels, BTreeMap::new(), None);
         if options.grouping.is_asked() {
-            let rank = |kernel: &KernelLaunch| rank_of(kernel).label(store, name);
+            let rank = |kernel: &KernelLaunch| ranks_of.kernel(kernel).label(store, name);
             let naming = Naming { exact_names, user_code: &options.user_code, rank: &rank };
             let keys = Keys::new(store, attribution, &options.grouping, naming);
             groups =
                 Some(keys.groups(rows.iter()).into_iter().map(|(key, kernels)| (key, part(None, &kernels))).collect());
         } else {
-            let found = by_stack(store, attribution, exact_names, |kernel| per_rank.then(|| rank_of(kernel)));
-            for ((rank, key), kernels) in found {
+            for ((rank, key), kernels) in by_label(&ranks_of, attribution, options) {
                 let of_key = part(key.collective(), &kernels);
-                stacks.insert((rank.map(|rank: Rank| rank.label(store, name)), key), of_key);
+                stacks.insert((rank, key), of_key);
             }
         }
         let records = beside.map(|beside| beside.report(rows.iter().map(|row| row.launched.kernel)));
@@ -232,6 +225,54 @@ impl Rank {
             Rank::Trace => trace.to_owned(),
         }
     }
+}
+
+/// Which rank of a trace launched a kernel.
+struct RanksOf<'s> {
+    name: &'s str,
+    store: &'s Store,
+    ranks: Ranks<'s>,
+    /// Whether several processes launched kernels.
+    are_several: bool,
+}
+
+impl<'s> RanksOf<'s> {
+    fn of(name: &'s str, store: &'s Store, ranks: Ranks<'s>, kernels: &[KernelLaunch]) -> Self {
+        let launchers: BTreeSet<ProcessId> =
+            kernels.iter().filter_map(|kernel| store.process_of(kernel.launched.call?)).collect();
+        RanksOf { name, store, ranks, are_several: launchers.len() > 1 }
+    }
+
+    /// Ranks that were merged into one file, and whose numbers nothing says, are at least processes of their own.
+    fn kernel(&self, kernel: &KernelLaunch) -> Rank {
+        match (self.ranks.of_kernel(kernel), kernel.launched.call) {
+            (Some(rank), _) => Rank::Number(rank),
+            (None, Some(call)) if self.are_several => self.store.process_of(call).map_or(Rank::Trace, Rank::Process),
+            (None, _) => Rank::Trace,
+        }
+    }
+}
+
+/// The attributed kernels of each stack, and of each rank if ranks are to be distinguished.
+pub(super) fn kernels_by_stack<'k>(
+    name: &str,
+    store: &Store,
+    attribution: &'k Attribution,
+    options: &StackOptions,
+) -> Vec<((Option<String>, StackKey), Vec<&'k KernelLaunch>)> {
+    let ranks = Ranks::of(store, &attribution.kernels);
+    by_label(&RanksOf::of(name, store, ranks, &attribution.kernels), attribution, options).collect()
+}
+
+fn by_label<'k>(
+    ranks: &RanksOf<'_>,
+    attribution: &'k Attribution,
+    options: &StackOptions,
+) -> impl Iterator<Item = ((Option<String>, StackKey), Vec<&'k KernelLaunch>)> {
+    let RanksOf { name, store, .. } = *ranks;
+    let rank = |kernel: &KernelLaunch| options.per_rank.then(|| ranks.kernel(kernel));
+    let found = by_stack(store, attribution, options.exact_names, rank);
+    found.into_iter().map(move |((rank, key), kernels)| ((rank.map(|rank| rank.label(store, name)), key), kernels))
 }
 
 /// How many kernels are in a window by their launch or by themselves alone: those outside by what decides, and those inside by it.

@@ -66,8 +66,8 @@ const FAR_ABOVE: f64 = 2.0;
 const ENOUGH: u64 = 3;
 
 impl Waiting {
-    /// Of a stack, whose fastest kernel may be another rank's.
-    fn of(stack: &Stack, stacks: &[&Stack]) -> Option<Self> {
+    /// Of a stack among others; its fastest kernel may be another rank's.
+    pub fn of(stack: &Stack, stacks: &[&Stack]) -> Option<Self> {
         let bytes = stack.collective.bytes.filter(|bytes| bytes.min == bytes.max && bytes.kernels == stack.count)?;
         let Distribution { mean, .. } = stack.cost.gpu_time;
         let alike = stacks.iter().filter(|other| {

@@ -49,6 +49,18 @@ impl Busy {
         if end <= start { Ns::ZERO } else { self.until(end) - self.until(start) }
     }
 
+    /// The parts of a span that are not covered.
+    pub(crate) fn uncovered(&self, start: Ns, end: Ns) -> impl Iterator<Item = (Ns, Ns)> {
+        let first = self.spans.partition_point(|(_, last)| *last <= start);
+        let covered = self.spans[first..].iter().take_while(move |(begin, _)| *begin < end).copied();
+        let mut from = start;
+        covered.chain([(end, end)]).filter_map(move |(begin, last)| {
+            let part = (from, begin.min(end));
+            from = last;
+            (part.0 < part.1).then_some(part)
+        })
+    }
+
     /// How much of a span is covered that others do not cover.
     pub(crate) fn without(&self, others: &Busy, start: Ns, end: Ns) -> Ns {
         let spans = self.spans.iter().map(|(first, last)| ((*first).max(start), (*last).min(end)));
@@ -137,6 +149,12 @@ mod tests {
                 let (start, end) = (Ns(ts), Ns(ts + dur));
                 prop_assert_eq!(busy.within(start, end), Ns(ns as i64));
                 prop_assert_eq!(busy.sweep(&mut from, start, end), Ns(ns as i64));
+                let uncovered: i64 = busy.uncovered(start, end).map(|(from, to)| (to - from).0).sum();
+                prop_assert_eq!(uncovered, dur.max(0) - ns as i64);
+                for (from, to) in busy.uncovered(start, end) {
+                    prop_assert!(from < to && start <= from && to <= end);
+                    prop_assert_eq!(busy.within(from, to), Ns::ZERO);
+                }
                 let alone = (ts.max(0)..ts + dur).filter(|ns| is_covered[*ns as usize] && !by_others[*ns as usize]);
                 prop_assert_eq!(busy.without(&others, start, end), Ns(alone.count() as i64));
             }

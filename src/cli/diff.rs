@@ -7,7 +7,7 @@ use nccl_stacks::analysis::stacks::StackReport;
 use nccl_stacks::ranks::change::RankChanges;
 use nccl_stacks::ranks::clock::ClockMode;
 use nccl_stacks::ranks::report::RankReport;
-use nccl_stacks::report::{self, diff};
+use nccl_stacks::report::{self, OnPage, diff};
 
 use super::args::{Diff as Args, DiffBound};
 use super::failure::Failure;
@@ -16,7 +16,7 @@ use super::question::{Asked, Question};
 use super::ranks::RankQuestion;
 use super::stop::Stop;
 use super::terminal::{note, say};
-use super::{notes, opening, span, traces};
+use super::{notes, opening, span, traces, typed};
 
 pub(super) fn run(args: &Args) -> Result<(), Stop> {
     let question = Question {
@@ -27,6 +27,7 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
         captures: &[],
         reading: &args.reading,
         records: None,
+        draws: false,
     };
     span::check(&args.span)?;
     let bounds = bounds(args)?;
@@ -36,12 +37,15 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
         }
     }
     let others = std::iter::once(&args.after).chain(&args.selection.family_file);
+    let form = diff::DiffForm::from(args.format);
     let output = Output::open(args.output.as_deref(), &opening::inputs(&args.before, others))?;
+    let output = output.of_form(form == diff::DiffForm::Html)?;
     if args.ranks {
         return ranks(args, output);
     }
-    let before = ask(&question, "Before", &args.before)?;
-    let after = ask(&question, "After", &args.after)?;
+    let (before, mut damage) = ask(&question, "Before", &args.before)?;
+    let (after, of_after) = ask(&question, "After", &args.after)?;
+    damage.extend(of_after);
     if before.coverage.kernels + after.coverage.kernels == 0 {
         let what = opening::what(&args.selection);
         return Err(Stop::NotFound(format!("Nothing found: no {what} ran in the window of either trace.")));
@@ -51,7 +55,8 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     found.arrange(args.sort.into(), args.limit);
     notes::diff(&found, args.span.function_name.is_some() || args.span.start_ts.is_some());
     let mut bytes = Vec::new();
-    diff::write(&found, args.format.into(), output.width(), &mut bytes).map_err(|source| Failure::Form { source })?;
+    diff::write(&found, form, output.width(), &on_page(damage), &mut bytes)
+        .map_err(|source| Failure::Form { source })?;
     output.finish(&bytes)?;
     // A trace without these kernels costs nothing; that is no success.
     if let (Some(nothing), false) =
@@ -64,13 +69,18 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
 }
 
 /// The stacks of one of the traces. The trace itself is dropped: two of them may not fit into memory.
-fn ask(question: &Question<'_>, which: &str, trace: &Path) -> Result<StackReport, Stop> {
+fn ask(question: &Question<'_>, which: &str, trace: &Path) -> Result<(StackReport, Vec<String>), Stop> {
     note(&format!("{which}: {}", trace.display()));
     let Asked { report, damage, .. } = question.ask(&traces::expand(&[trace.to_owned()])?)?;
     notes::coverage(&report);
     notes::not_asked(&report);
     damage.iter().for_each(|line| say(line));
-    Ok(report)
+    let damage = damage.into_iter().map(|line| format!("{which}: {line}")).collect();
+    Ok((report, damage))
+}
+
+fn on_page(damage: Vec<String>) -> OnPage {
+    OnPage::new(typed::words(), damage, Vec::new())
 }
 
 /// The bounds on stacks. Those on ranks need `--ranks`, and there are no others with it.
@@ -103,12 +113,16 @@ fn ranks(args: &Args, output: Output) -> Result<(), Stop> {
         reading: &args.reading,
         given: &[],
         clock: ClockMode::Align,
+        captures: &[],
+        draws: false,
     };
-    let report = |which: &str, trace: &PathBuf| -> Result<RankReport, Stop> {
+    let mut damage = Vec::new();
+    let mut report = |which: &str, trace: &PathBuf| -> Result<RankReport, Stop> {
         note(&format!("{which}: {}", trace.display()));
-        let (parts, damage) = question.parts(&traces::expand(std::slice::from_ref(trace))?)?;
-        let report = question.compared(parts, &damage)?.report();
-        damage.iter().for_each(|line| say(line));
+        let parts = question.parts(&traces::expand(std::slice::from_ref(trace))?)?;
+        let report = question.compared(parts.ranks, &parts.damage)?.report();
+        parts.damage.iter().for_each(|line| say(line));
+        damage.extend(parts.damage.iter().map(|line| format!("{which}: {line}")));
         Ok(report)
     };
     let (before, after) = (report("Before", &args.before)?, report("After", &args.after)?);
@@ -116,7 +130,7 @@ fn ranks(args: &Args, output: Output) -> Result<(), Stop> {
     let mut changes = RankChanges::new((&names[0], &before), (&names[1], &after));
     changes.stacks.truncate(args.limit.unwrap_or(usize::MAX));
     let mut bytes = Vec::new();
-    report::ranks::changes(&changes, args.format.into(), output.width(), &mut bytes)
+    report::ranks::changes(&changes, args.format.into(), output.width(), &on_page(damage), &mut bytes)
         .map_err(|source| Failure::Form { source })?;
     output.finish(&bytes)?;
     let of_ranks = args.fail_if.iter().filter_map(|bound| match bound {

@@ -8,16 +8,16 @@ use nccl_stacks::ranks::recorded::entries::EntryReport;
 use nccl_stacks::ranks::recorded::parts::RecordedParts;
 use nccl_stacks::ranks::recorded::whose;
 use nccl_stacks::records::{Keep, RecordFile, Records};
-use nccl_stacks::report::Screen;
-use nccl_stacks::report::ranks::RankForm;
 use nccl_stacks::report::ranks::entries::{EntryForm, entries, verdict};
+use nccl_stacks::report::ranks::{RankForm, entries_page};
+use nccl_stacks::report::{OnPage, Screen};
 
 use super::args::{RankOf, Ranks};
 use super::failure::Failure;
 use super::output::Output;
 use super::stop::Stop;
 use super::terminal::{note, say};
-use super::{notes, recorded, traces};
+use super::{notes, recorded, traces, typed};
 
 /// The files that the arguments mean.
 #[derive(Default)]
@@ -85,10 +85,15 @@ pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Opt
             "--fail-if: the records know only when NCCL was called, not who waited for whom".to_owned(),
         ));
     }
+    let is_page = form == RankForm::Html;
     let form = match form {
-        RankForm::Text | RankForm::Table => EntryForm::Text,
+        RankForm::Text | RankForm::Table | RankForm::Html => EntryForm::Text,
         RankForm::Json => EntryForm::Json,
-        _ => return Err(Stop::Usage("--format: an answer about calls of NCCL has the forms text and json".to_owned())),
+        _ => {
+            return Err(Stop::Usage(
+                "--format: an answer about calls of NCCL has the forms text, json and html".to_owned(),
+            ));
+        }
     };
     let inputs: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
     let output = Output::open(args.output.as_deref(), &inputs)?;
@@ -100,7 +105,14 @@ pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Opt
     };
     let name = traces::in_order(&args.traces);
     let mut bytes = Vec::new();
-    entries(&report, form, &name, args.limit, &screen, &mut bytes).map_err(|source| Failure::Form { source })?;
+    match is_page {
+        true => {
+            let on_page = OnPage::new(typed::words(), recorded::damage(&records), Vec::new());
+            entries_page(&report, &name, &on_page, &mut bytes)
+        }
+        false => entries(&report, form, &name, args.limit, &screen, &mut bytes),
+    }
+    .map_err(|source| Failure::Form { source })?;
     output.finish(&bytes)?;
     if let Some(path) = &args.output {
         notes::answer_written(path, bytes.len() as u64);

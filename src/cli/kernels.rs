@@ -70,6 +70,7 @@ fn grouped(args: &Kernels, wanted: Wanted, output: Output) -> Result<(), Stop> {
         captures: &[],
         reading: &args.reading,
         records: None,
+        draws: false,
     };
     let Asked { mut report, damage, .. } = question.ask(&traces::expand(std::slice::from_ref(&args.trace))?)?;
     damage.iter().for_each(|line| say(line));

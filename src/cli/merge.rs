@@ -15,8 +15,8 @@ use nccl_stacks::ranks::job::{JobError, rank_of};
 use nccl_stacks::ranks::part::RankPart;
 use nccl_stacks::ranks::ranges::ranges;
 use nccl_stacks::ranks::report::{Compared, RanksError};
-use nccl_stacks::report::Screen;
 use nccl_stacks::report::format::{count, visible};
+use nccl_stacks::report::{OnPage, Screen};
 
 use super::args::{Merge, MergeFormat, Reading};
 use super::failure::Failure;
@@ -283,7 +283,7 @@ fn ranks(args: &Merge, format: MergeFormat, set: &mut PartSet, output: Output) -
         path: args.output.as_deref(),
         fail_if: &args.fail_if,
     };
-    shown.print(&compared, &damage, &traces::in_order(&args.parts), output).map(|()| Some(here))
+    shown.print(&compared, &damage, None, &traces::in_order(&args.parts), output).map(|()| Some(here))
 }
 
 /// What is wrong with the traces. Nothing says that the lines of a file are harmless.
@@ -322,6 +322,7 @@ fn stacks(args: &Merge, format: MergeFormat, set: &mut PartSet, output: Output) 
         weight: args.weight,
         window_on: how.window_on,
         path: args.output.as_deref(),
+        on_page: OnPage::default(),
         screen: Screen {
             full_stacks: args.full_stacks,
             ..of_stacks::screen_of(form, args.stack_depth, args.reading.verbose, args.color, &output)

@@ -34,6 +34,7 @@ mod record;
 mod recorded;
 mod records;
 mod repair;
+mod report;
 mod session;
 mod span;
 mod sql;
@@ -41,6 +42,7 @@ mod stacks;
 mod stop;
 mod terminal;
 mod traces;
+mod typed;
 
 use std::process::ExitCode;
 
@@ -74,6 +76,7 @@ fn run(cli: &Cli) -> Result<(), Stop> {
         Some(Command::Diff(args)) => diff::run(args),
         Some(Command::Export(args)) => export::run(args),
         Some(Command::Repair(args)) => repair::run(args),
+        Some(Command::Report(args)) => report::run(args),
         Some(Command::Describe(args)) => describe::run(args),
         Some(Command::Sql(args)) => sql::run(args),
         Some(Command::Completions(args)) => completions::run(args),

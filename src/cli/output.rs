@@ -60,6 +60,16 @@ impl Output {
         Ok(Output::File { path: target })
     }
 
+    /// Refuses to show a page, which is for a browser, on a screen.
+    pub(super) fn of_form(self, is_page: bool) -> Result<Self, Stop> {
+        match self.width() {
+            Some(_) if is_page => {
+                Err(Stop::Usage("a page is for a browser; write it with --output report.html".to_owned()))
+            }
+            _ => Ok(self),
+        }
+    }
+
     /// How many columns there are, if it is a screen.
     pub(super) fn width(&self) -> Option<usize> {
         match self {

@@ -36,6 +36,7 @@ pub(super) fn run(args: &Pairs) -> Result<(), Stop> {
         captures: &[],
         reading: &args.reading,
         records: None,
+        draws: false,
     };
     let by = |Prepared { name, database, launches, window, .. }: Prepared<'_>| {
         let on = args.span.window_on.into();

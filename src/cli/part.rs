@@ -115,6 +115,7 @@ fn of_traces(args: &Part, files: &[PathBuf]) -> Result<(Vec<TracePart>, Vec<Stri
         captures: &args.capture_trace,
         reading: &args.reading,
         records: None,
+        draws: false,
     };
     let how = question.how();
     let by = |Prepared { name, database, attributor, launches, window }: Prepared<'_>| {

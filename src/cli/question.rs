@@ -11,12 +11,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nccl_stacks::analysis::losses::Losses;
 use nccl_stacks::analysis::missing::{self, Missing};
-use nccl_stacks::analysis::part::Part;
+use nccl_stacks::analysis::part::{Part, attributed};
 use nccl_stacks::analysis::stacks::{StackOptions, StackReport};
-use nccl_stacks::attribution::Attributor;
+use nccl_stacks::analysis::timeline::Timeline;
 use nccl_stacks::attribution::capture::Captured;
 use nccl_stacks::attribution::launches::{self, Evidence, Launched, Launches};
 use nccl_stacks::attribution::selection::{Wanted, choose};
+use nccl_stacks::attribution::{Attribution, Attributor};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, Loaded, load_each};
 use nccl_stacks::nccl::frames::UserCode;
@@ -35,6 +36,13 @@ use super::{captures, notes, opening, progress, span};
 /// More threads than this have nothing to do: they wait for the disk.
 const MAX_THREADS: usize = 16;
 
+/// Of more traces than this only the collectives are drawn, each trace a lane.
+const MOST_DRAWN: usize = 32;
+
+/// How many rows the timeline of a trace has at most, and those of all traces of a page.
+const ROWS_OF_ONE: usize = 40_000;
+const ROWS_OF_ALL: usize = 160_000;
+
 /// What is asked of traces.
 pub(super) struct Question<'a> {
     pub(super) wanted: Wanted,
@@ -47,6 +55,8 @@ pub(super) struct Question<'a> {
     pub(super) reading: &'a Reading,
     /// NCCL's own records of the job.
     pub(super) records: Option<Arc<Records>>,
+    /// Whether the answer is drawn, which needs the times of all kernels.
+    pub(super) draws: bool,
 }
 
 /// The answer of some traces. It may have no stacks.
@@ -56,6 +66,8 @@ pub(super) struct Asked {
     pub(super) missing: Option<Missing>,
     /// What is wrong with the traces.
     pub(super) damage: Vec<String>,
+    /// When kernels ran, by trace, if the answer is drawn.
+    pub(super) timelines: Vec<Timeline>,
 }
 
 /// One trace, ready to be reduced.
@@ -101,40 +113,49 @@ pub(super) struct Reduce<'r, T> {
     pub(super) by: &'r (dyn Fn(Prepared<'_>) -> Result<T, Stop> + Sync),
 }
 
+/// What stacks show by these arguments, without records.
+pub(super) fn stack_options(span: &Span, climbing: &Climbing, per_rank: bool) -> StackOptions {
+    let Climbing { forward_stacks, exact_names, ref user_code, .. } = *climbing;
+    StackOptions {
+        exact_names,
+        window_on: span.window_on.into(),
+        forward: forward_stacks == Switch::On,
+        per_rank,
+        user_code: UserCode::new(user_code.clone()),
+        records: None,
+        grouping: climbing.groups.grouping(),
+    }
+}
+
 impl Question<'_> {
     /// What the stacks show.
     pub(super) fn how(&self) -> StackOptions {
-        let Climbing { forward_stacks, exact_names, ref user_code, .. } = *self.climbing;
-        StackOptions {
-            exact_names,
-            window_on: self.span.window_on.into(),
-            forward: forward_stacks == Switch::On,
-            per_rank: self.per_rank,
-            user_code: UserCode::new(user_code.clone()),
-            records: self.records.clone(),
-            grouping: self.climbing.groups.grouping(),
-        }
+        StackOptions { records: self.records.clone(), ..stack_options(self.span, self.climbing, self.per_rank) }
     }
 
     /// Loads the traces of some files and finds their stacks.
     pub(super) fn ask(&self, files: &[PathBuf]) -> Result<Asked, Stop> {
         let how = self.how();
         let by = |Prepared { name, database, attributor, launches, window }: Prepared<'_>| {
-            let part = Part::of(name, attributor, launches, window, &how);
+            let store = database.store();
+            let attribution = attributed(attributor, launches, window, &how);
+            let part = Part::of_attributed(name, store, &attribution, launches, window, &how);
+            let timeline = self.timeline(name, store, &attribution, window, &part, files.len());
             let missing = match part.has_stacks() {
                 true => None,
                 false => Some(missing::explain(database, window, &part)?),
             };
-            Ok((part, missing))
+            Ok((part, missing, timeline))
         };
         // Records are joined by the numbers of operations, too.
         let args = if self.records.is_some() { ArgsWanted::OPERATIONS } else { ArgsWanted::COLLECTIVES };
         let args = how.grouping.args(args);
         let Answers { of_traces, of_archives } =
             self.reduce(files, &Reduce { args, compares_clocks: false, by: &by })?;
-        let (mut parts, mut reasons, mut damage) = (Vec::new(), Vec::new(), Vec::new());
-        for Answered { part: (part, missing), damage: of_trace, .. } in of_traces {
+        let (mut parts, mut reasons, mut damage, mut timelines) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for Answered { part: (part, missing, timeline), damage: of_trace, .. } in of_traces {
             parts.push(part);
+            timelines.extend(timeline);
             reasons.extend(missing);
             damage.extend(of_trace);
         }
@@ -144,7 +165,26 @@ impl Question<'_> {
             damage.extend(notes::damage_lines(archive));
         }
         let missing = reasons.into_iter().next().filter(|_| !report.has_answer());
-        Ok(Asked { report, missing, damage })
+        Ok(Asked { report, missing, damage, timelines })
+    }
+
+    /// When the kernels of one of so many files ran, if the answer is drawn.
+    pub(super) fn timeline(
+        &self,
+        name: &str,
+        store: &Store,
+        attribution: &Attribution,
+        window: Window,
+        part: &Part,
+        files: usize,
+    ) -> Option<Timeline> {
+        if !self.draws || files > MOST_DRAWN {
+            return None;
+        }
+        let most = (ROWS_OF_ALL / files.max(1)).min(ROWS_OF_ONE);
+        let mut timeline = Timeline::of(name, store, attribution, window, &self.how(), most);
+        timeline.rank = part.trace().rank.map(|rank| rank.0);
+        Some(timeline)
     }
 
     /// Loads the traces of some files, and reduces each of them.

@@ -6,27 +6,40 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use nccl_stacks::analysis::cost::Order;
+use nccl_stacks::analysis::missing::{self, Missing};
+use nccl_stacks::analysis::part::{Part as StacksPart, attributed};
+use nccl_stacks::analysis::stacks::{StackOptions, StackReport};
+use nccl_stacks::analysis::timeline::Timeline;
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::parts::{MAGIC, set};
 use nccl_stacks::ranks::clock::ClockMode;
 use nccl_stacks::ranks::part::{RankPart, RankSource};
-use nccl_stacks::ranks::reduce::reduce;
+use nccl_stacks::ranks::reduce::{queue_empty, reduce_attributed};
 use nccl_stacks::ranks::report::Compared;
 use nccl_stacks::ranks::verdict::RankBound;
-use nccl_stacks::report::Screen;
 use nccl_stacks::report::format::visible;
 use nccl_stacks::report::ranks::{RankAnswer, RankForm};
+use nccl_stacks::report::{OnPage, Screen};
 
 use super::args::{Climbing, Colour, RankOf, Ranks, Reading, Selection, Span, asked};
 use super::entries::Inputs;
 use super::failure::Failure;
 use super::output::Output;
-use super::question::{Answered, Answers, Prepared, Question, Reduce};
+use super::question::{Answered, Answers, Prepared, Question, Reduce, stack_options};
 use super::stop::Stop;
 use super::terminal::{note, say};
-use super::{entries, merge, notes, opening, span, traces};
+use super::{entries, merge, notes, opening, span, traces, typed};
 
 pub(super) fn run(args: &Ranks) -> Result<(), Stop> {
+    answer(args, None)
+}
+
+/// The same for inputs that may be of one rank, who waits for nobody: `one` answers then.
+pub(super) fn answer(
+    args: &Ranks,
+    one: Option<&dyn Fn(StackReport, OnPage, &[String], Output) -> Result<(), Stop>>,
+) -> Result<(), Stop> {
     let form = if args.json { RankForm::Json } else { RankForm::from(args.format) };
     let Inputs { traces: files, records } = Inputs::of(&args.traces)?;
     let of_records = match files.is_empty() {
@@ -40,7 +53,7 @@ pub(super) fn run(args: &Ranks) -> Result<(), Stop> {
         report_left_out(&records);
     }
     let others: Vec<&Path> = args.selection.family_file.iter().chain(&files).map(PathBuf::as_path).collect();
-    let output = Output::open(args.output.as_deref(), &others)?;
+    let output = Output::open(args.output.as_deref(), &others)?.of_form(form == RankForm::Html)?;
     let question = RankQuestion {
         selection: &args.selection,
         span: &args.span,
@@ -48,12 +61,20 @@ pub(super) fn run(args: &Ranks) -> Result<(), Stop> {
         reading: &args.reading,
         given: &args.rank,
         clock: args.clock.into(),
+        captures: &args.capture_trace,
+        draws: form == RankForm::Html,
     };
-    let (parts, damage) = match of_records {
-        Some(parts) => (parts, Vec::new()),
+    let Parts { ranks, drawn, damage } = match of_records {
+        Some(ranks) => Parts { ranks, ..Parts::default() },
         None => question.parts(&files)?,
     };
-    let compared = question.compared(parts, &damage)?;
+    let mut drawn = question.drawn(drawn, &damage);
+    if let Some((one, report)) =
+        one.filter(|_| ranks.len() < 2).zip(drawn.stacks.take_if(|_| one.is_some() && ranks.len() < 2))
+    {
+        return one(report, drawn.on_page, &damage, output);
+    }
+    let compared = question.compared(ranks, &damage)?;
     let shown = Shown {
         form,
         strict: args.reading.strict,
@@ -63,7 +84,7 @@ pub(super) fn run(args: &Ranks) -> Result<(), Stop> {
         path: args.output.as_deref(),
         fail_if: &args.fail_if,
     };
-    shown.print(&compared, &damage, &traces::in_order(&args.traces), output)
+    shown.print(&compared, &damage, Some(drawn), &traces::in_order(&args.traces), output)
 }
 
 /// How the answer is shown.
@@ -79,7 +100,14 @@ pub(super) struct Shown<'a> {
 
 impl Shown<'_> {
     /// Prints the answer, and says what is wrong with the traces, whose names are `name`.
-    pub(super) fn print(&self, compared: &Compared, damage: &[String], name: &str, output: Output) -> Result<(), Stop> {
+    pub(super) fn print(
+        &self,
+        compared: &Compared,
+        damage: &[String],
+        drawn: Option<Drawn>,
+        name: &str,
+        output: Output,
+    ) -> Result<(), Stop> {
         let report = compared.report();
         damage.iter().for_each(|line| say(line));
         for refused in &report.refused {
@@ -98,7 +126,9 @@ impl Shown<'_> {
             colour: output.has_colours(self.colour),
             ..Screen::default()
         };
-        let answer = RankAnswer::new(compared, &report, name).shown(screen, self.limit);
+        let Drawn { stacks, on_page } = drawn.unwrap_or_default();
+        let answer =
+            RankAnswer::new(compared, &report, name).shown(screen, self.limit).on_page(stacks.as_ref(), on_page);
         let bytes = in_form(&answer, self.form, self.path).map_err(|source| Failure::Form { source })?;
         output.finish(&bytes)?;
         if let Some(path) = self.path {
@@ -140,17 +170,45 @@ pub(super) struct RankQuestion<'a> {
     pub(super) reading: &'a Reading,
     pub(super) given: &'a [RankOf],
     pub(super) clock: ClockMode,
+    /// The captures that the user named.
+    pub(super) captures: &'a [PathBuf],
+    /// Whether the answer is drawn, which needs stacks and times of kernels, too.
+    pub(super) draws: bool,
+}
+
+/// The ranks of some files.
+#[derive(Default)]
+pub(super) struct Parts {
+    pub(super) ranks: Vec<RankPart>,
+    /// By trace, if the answer is drawn.
+    pub(super) drawn: Vec<ToDraw>,
+    /// What is wrong with the traces.
+    pub(super) damage: Vec<String>,
+}
+
+/// What a page needs of a trace beside its ranks.
+pub(super) struct ToDraw {
+    stacks: StacksPart,
+    timeline: Option<Timeline>,
+    missing: Option<Missing>,
+}
+
+/// What a page shows beside who waits for whom.
+#[derive(Default)]
+pub(super) struct Drawn {
+    pub(super) stacks: Option<StackReport>,
+    pub(super) on_page: OnPage,
 }
 
 impl RankQuestion<'_> {
     /// The parts of all files, those that are parts already and those of traces; and what is wrong with the traces.
-    pub(super) fn parts(&self, files: &[PathBuf]) -> Result<(Vec<RankPart>, Vec<String>), Stop> {
+    pub(super) fn parts(&self, files: &[PathBuf]) -> Result<Parts, Stop> {
         span::check(self.span)?;
         let (mut of_parts, mut of_traces) = (Vec::new(), Vec::new());
         for file in files {
             (if is_part(file) { &mut of_parts } else { &mut of_traces }).push(file.clone());
         }
-        let (mut parts, mut damage) = (Vec::new(), Vec::new());
+        let Parts { ranks: mut parts, mut drawn, mut damage } = Parts::default();
         if !of_parts.is_empty() {
             let mut set = merge::read(&of_parts)?;
             merge::check_asked(&set, &asked(self.selection, self.span, self.climbing))?;
@@ -159,35 +217,79 @@ impl RankQuestion<'_> {
         }
         if !of_traces.is_empty() {
             let answers = self.reduced(&of_traces)?;
-            for Answered { part: of_file, name, damage: of_trace, .. } in answers.of_traces {
+            for Answered { part: (of_file, to_draw), name, damage: of_trace, .. } in answers.of_traces {
                 if of_file.is_empty() {
                     note(&format!("{}: no collective in its window", visible(&name)));
                 }
                 parts.extend(of_file);
+                drawn.extend(to_draw);
                 damage.extend(of_trace);
             }
             answers.of_archives.iter().for_each(|archive| damage.extend(notes::damage_lines(archive)));
         }
         given_ranks(self.given, &mut parts)?;
-        Ok((parts, damage))
+        // Parts have no stacks of which the page could show all.
+        if !of_parts.is_empty() {
+            drawn.clear();
+        }
+        Ok(Parts { ranks: parts, drawn, damage })
     }
 
-    fn reduced(&self, files: &[PathBuf]) -> Result<Answers<Vec<RankPart>>, Stop> {
+    /// The stacks of all traces as one answer, and when kernels ran.
+    fn drawn(&self, of: Vec<ToDraw>, damage: &[String]) -> Drawn {
+        let (mut parts, mut timelines, mut missing) = (Vec::new(), Vec::new(), None);
+        for trace in of {
+            parts.push(trace.stacks);
+            timelines.extend(trace.timeline);
+            missing = missing.or(trace.missing);
+        }
+        let stacks = (!parts.is_empty()).then(|| {
+            let mut report = StackReport::of(parts, &self.how());
+            report.arrange(Order::Exposed, 0.0, None);
+            report
+        });
+        timelines.sort_by_key(|timeline: &Timeline| timeline.rank);
+        let missing = missing.filter(|_| stacks.as_ref().is_some_and(|report| !report.has_answer()));
+        let missing = missing.map(|of| notes::missing(&of, opening::what(self.selection), &self.selection.kernel_name));
+        let on_page = OnPage::new(typed::words(), damage.to_vec(), timelines).reason(missing.as_deref());
+        Drawn { stacks, on_page }
+    }
+
+    fn reduced(&self, files: &[PathBuf]) -> Result<Answers<(Vec<RankPart>, Option<ToDraw>)>, Stop> {
         let question = Question {
             wanted: opening::wanted(self.selection, self.reading)?,
             span: self.span,
             climbing: self.climbing,
             per_rank: false,
-            captures: &[],
+            captures: self.captures,
             reading: self.reading,
             records: None,
+            draws: self.draws,
         };
-        let how = question.how();
-        let by = |Prepared { name, attributor, launches, window, .. }: Prepared<'_>| {
-            Ok(reduce(name, attributor, launches, window, &how))
+        let how = self.how();
+        let by = |Prepared { name, database, attributor, launches, window }: Prepared<'_>| {
+            let store = database.store();
+            // First, because it takes memory that is free again then.
+            let queue_empty = queue_empty(store, window);
+            let attribution = attributed(attributor, launches, window, &how);
+            let to_draw = self.draws.then(|| {
+                let part = StacksPart::of_attributed(name, store, &attribution, launches, window, &how);
+                let timeline = question.timeline(name, store, &attribution, window, &part, files.len());
+                let missing = match part.has_stacks() {
+                    true => None,
+                    false => Some(missing::explain(database, window, &part)?),
+                };
+                Ok::<_, Stop>(ToDraw { stacks: part, timeline, missing })
+            });
+            Ok((reduce_attributed(name, store, &attribution, queue_empty, window, &how), to_draw.transpose()?))
         };
         let args = how.grouping.args(ArgsWanted::OPERATIONS);
         question.reduce(files, &Reduce { args, compares_clocks: true, by: &by })
+    }
+
+    /// What the stacks show.
+    fn how(&self) -> StackOptions {
+        stack_options(self.span, self.climbing, false)
     }
 
     /// The ranks beside each other.

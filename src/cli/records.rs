@@ -8,8 +8,8 @@ use nccl_stacks::analysis::recorded::of;
 use nccl_stacks::error::Error;
 use nccl_stacks::export::flow_rank::{FlowRank, aggregate};
 use nccl_stacks::records::Keep;
-use nccl_stacks::report::Screen;
 use nccl_stacks::report::recorded::{RecordsAnswer, RecordsForm};
+use nccl_stacks::report::{OnPage, Screen};
 
 use super::args::Records;
 use super::failure::Failure;
@@ -17,6 +17,7 @@ use super::notes;
 use super::output::{Output, Target};
 use super::recorded;
 use super::stop::Stop;
+use super::typed;
 
 /// Of a log with a line per call so many of each rank and communicator are kept; the counts are of all.
 const KEPT: usize = 64;
@@ -25,7 +26,7 @@ pub(super) fn run(args: &Records) -> Result<(), Stop> {
     let form = if args.json { RecordsForm::Json } else { RecordsForm::from(args.format) };
     let files = recorded::expand(&args.files)?;
     let inputs: Vec<&Path> = files.iter().map(AsRef::as_ref).collect();
-    let output = Output::open(args.output.as_deref(), &inputs)?;
+    let output = Output::open(args.output.as_deref(), &inputs)?.of_form(form == RecordsForm::Html)?;
     let records = recorded::read_silently(&files, Keep::Last(KEPT), &args.reading)?;
     if let Some(folder) = &args.flow_rank {
         write_aggregates(&aggregate(&records), folder, &inputs)?;
@@ -34,8 +35,9 @@ pub(super) fn run(args: &Records) -> Result<(), Stop> {
     let names: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();
     let name = names.join(", ");
     let screen = Screen { width: output.width(), verbose: args.reading.verbose, ..Screen::default() };
+    let on_page = OnPage::new(typed::words(), recorded::damage(&records), Vec::new());
     let mut bytes = Vec::new();
-    let answer = RecordsAnswer::new(&report, &name).shown(screen, args.limit);
+    let answer = RecordsAnswer::new(&report, &name).shown(screen, args.limit).on_page(on_page);
     answer.write(form, &mut bytes).map_err(|source| Failure::Form { source })?;
     output.finish(&bytes)?;
     if let Some(path) = &args.output {

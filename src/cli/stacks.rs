@@ -5,7 +5,7 @@ use std::path::Path;
 use nccl_stacks::analysis::cost::Order;
 use nccl_stacks::analysis::stacks::StackReport;
 use nccl_stacks::attribution::launches::WindowOn;
-use nccl_stacks::report::{Answer, Form, Screen};
+use nccl_stacks::report::{Answer, Form, OnPage, Screen};
 
 use super::args::{Colour, Sort, Stacks, Weigh};
 use super::failure::Failure;
@@ -13,7 +13,7 @@ use super::output::Output;
 use super::question::{Asked, Question};
 use super::stop::Stop;
 use super::terminal::say;
-use super::{captures, notes, opening, recorded, span};
+use super::{captures, notes, opening, recorded, span, typed};
 
 /// How many callers are shown in text by default, above the user's own code: enough to see where it comes from, few enough for a screen.
 const DEPTH: usize = 6;
@@ -47,18 +47,20 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
         captures: &args.capture_trace,
         reading: &args.reading,
         records,
+        draws: form == Form::Html,
     };
     let captures: Vec<_> = files.iter().flat_map(|file| captures::paths(&args.capture_trace, file)).collect();
     let others = args.selection.family_file.iter().chain(&captures).chain(&files);
     let inputs: Vec<_> = others.map(std::path::PathBuf::as_path).collect();
-    let output = Output::open(args.output.as_deref(), &inputs)?;
-    let Asked { report, missing, damage } = question.ask(&files)?;
+    let output = Output::open(args.output.as_deref(), &inputs)?.of_form(form == Form::Html)?;
+    let Asked { report, missing, damage, timelines } = question.ask(&files)?;
     let reason =
         missing.map(|missing| notes::missing(&missing, opening::what(&args.selection), &args.selection.kernel_name));
     // Without kernels a form for programs would be empty; for people there is the summary of what ran.
     let is_empty = report.coverage.kernels == 0;
     let has_summary = form.is_for_people() && args.output.is_none() && report.summary.kernel_names > 0;
-    if let (Some(reason), true) = (&reason, is_empty && !has_summary) {
+    // A page says why it is empty.
+    if let (Some(reason), true) = (&reason, is_empty && !has_summary && form != Form::Html) {
         damage.iter().for_each(|line| say(line));
         return Err(Stop::NotFound(reason.clone()));
     }
@@ -70,6 +72,7 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
         weight: args.weight,
         window_on: args.span.window_on.into(),
         path: args.output.as_deref(),
+        on_page: OnPage::new(typed::words(), damage.clone(), timelines).reason(reason.as_deref()),
         screen: Screen {
             full_stacks: args.full_stacks,
             ..screen_of(form, args.climbing.stack_depth, args.reading.verbose, args.color, &output)
@@ -92,6 +95,7 @@ pub(super) struct Shown<'a> {
     pub(super) window_on: WindowOn,
     pub(super) path: Option<&'a Path>,
     pub(super) screen: Screen,
+    pub(super) on_page: OnPage,
 }
 
 impl Shown<'_> {
@@ -111,7 +115,7 @@ impl Shown<'_> {
             notes::joined(&report);
         }
         damage.iter().for_each(|line| say(line));
-        let answer = Answer::new(&report, name).weight(self.weight.into()).screen(self.screen);
+        let answer = Answer::new(&report, name).weight(self.weight.into()).screen(self.screen).on_page(self.on_page);
         let mut bytes = Vec::new();
         answer.write(self.form, &mut bytes).map_err(|source| Failure::Form { source })?;
         output.finish(&bytes)?;

@@ -74,6 +74,8 @@ pub struct Arrivals {
     pub is_late: bool,
     /// Whether that is by clocks.
     pub by_clocks: bool,
+    /// Its step, by the number that the report gives it: that of the lowest rank.
+    pub step: Option<u32>,
 }
 
 impl KernelTime {
@@ -135,6 +137,12 @@ impl Timeline {
         for (at, unit) in matches.units.iter().enumerate() {
             timeline.unit(job, clocks, at, unit);
         }
+        let spans = Spans::of(job, &axis);
+        for of in &mut timeline.collectives {
+            let Some((rank, row)) = of.members.iter().min() else { continue };
+            let row = &job.parts[*rank].rows[*row];
+            of.step = spans.as_ref().map_or(row.step, |spans| Some(spans.at(axis.at(*rank, row.start))));
+        }
         timeline
     }
 
@@ -150,7 +158,8 @@ impl Timeline {
                 (kernel.collective, kernel.place) = (number, place);
             }
             let is_matched = column.fault.is_none() && members.len() > 1;
-            let mut arrivals = Arrivals { unit: at, is_matched, members, last: None, is_late: false, by_clocks: false };
+            let mut arrivals =
+                Arrivals { unit: at, is_matched, members, last: None, is_late: false, by_clocks: false, step: None };
             if let Some(measured) = measure(job, clocks, unit, column) {
                 let of_member = |member: usize| Some((unit.members[member], column.rows[member]? as usize));
                 arrivals.last = of_member(measured.last);

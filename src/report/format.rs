@@ -105,14 +105,22 @@ pub(super) fn weight_name(weight: Weight) -> &'static str {
     }
 }
 
-/// A name that is safe to show: control characters, which could move a terminal's cursor or forge a line of the answer, are
-/// written as escapes.
+/// A name that is safe to show: control characters, which could move a terminal's cursor or forge a line of the answer, and those that turn the
+/// direction of the text around them, or that nobody sees, are written as escapes.
 pub fn visible(name: &str) -> Cow<'_, str> {
-    if !name.contains(char::is_control) {
+    if !name.contains(is_hidden) {
         return Cow::Borrowed(name);
     }
-    let escaped = name.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() });
+    let escaped = name.chars().map(|c| if is_hidden(c) { c.escape_default().to_string() } else { c.to_string() });
     Cow::Owned(escaped.collect())
+}
+
+/// Whether a character is none that is seen: Unicode's controls, its formatting characters outside of single scripts, and its separators of lines.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || (c > '\u{ac}'
+            && matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'))
 }
 
 /// A name shortened to a width, from the left: the function at its end says more than the folders at its beginning.

@@ -11,11 +11,13 @@ pub mod format;
 mod frames;
 mod groups;
 pub mod hang;
+mod html;
 pub mod json;
 pub mod kernels;
 pub mod lists;
 pub mod memory;
 pub mod operators;
+mod page;
 pub mod pairs;
 pub mod ranks;
 pub mod recorded;
@@ -31,6 +33,7 @@ mod text;
 use std::io;
 
 use crate::analysis::stacks::StackReport;
+use crate::analysis::timeline::Timeline;
 pub use crate::analysis::weight::Weight;
 pub use summary::not_asked;
 
@@ -55,6 +58,8 @@ pub enum Form {
     /// A flame graph as a picture.
     #[cfg(feature = "flamegraph")]
     Svg,
+    /// A page for a browser, in one file.
+    Html,
 }
 
 impl Form {
@@ -77,6 +82,32 @@ pub struct Screen {
     pub verbose: bool,
     /// Mark what matters with a colour.
     pub colour: bool,
+}
+
+/// What a page shows beside its answer.
+#[derive(Debug, Clone, Default)]
+pub struct OnPage {
+    /// The inputs and the options that decide what is asked, as a shell takes them: for the commands that the page names.
+    pub words: String,
+    /// What is not as it should be: damage, and what was left out.
+    pub notes: Vec<String>,
+    /// When kernels ran, by trace.
+    pub timelines: Vec<Timeline>,
+    /// Why there is no answer, if there is none.
+    pub reason: Option<String>,
+}
+
+impl OnPage {
+    /// What a page shows beside an answer that there is.
+    pub fn new(words: String, notes: Vec<String>, timelines: Vec<Timeline>) -> Self {
+        OnPage { words, notes, timelines, reason: None }
+    }
+
+    /// The same, where there may be no answer, for a reason.
+    #[must_use]
+    pub fn reason(self, reason: Option<&str>) -> Self {
+        OnPage { reason: reason.map(str::to_owned), ..self }
+    }
 }
 
 impl Screen {
@@ -129,12 +160,14 @@ pub struct Answer<'a> {
     pub weight: Weight,
     /// How it is shown to people.
     pub screen: Screen,
+    /// What a page shows beside it.
+    pub on_page: OnPage,
 }
 
 impl<'a> Answer<'a> {
     /// An answer for a file: flame graphs by GPU time, lines of any width, all callers.
     pub fn new(report: &'a StackReport, trace: &'a str) -> Self {
-        Answer { report, trace, weight: Weight::Gpu, screen: Screen::default() }
+        Answer { report, trace, weight: Weight::Gpu, screen: Screen::default(), on_page: OnPage::default() }
     }
 
     /// The same with flame graphs of another weight.
@@ -147,6 +180,12 @@ impl<'a> Answer<'a> {
     #[must_use]
     pub fn screen(self, screen: Screen) -> Self {
         Answer { screen, ..self }
+    }
+
+    /// The same with what a page shows beside it.
+    #[must_use]
+    pub fn on_page(self, on_page: OnPage) -> Self {
+        Answer { on_page, ..self }
     }
 
     /// Writes the groups of an answer as a tree for people, without a summary of the window; nothing if there are none.
@@ -193,6 +232,7 @@ impl<'a> Answer<'a> {
             Form::Speedscope => speedscope::stacks(self.report, self.trace, self.weight, out),
             #[cfg(feature = "flamegraph")]
             Form::Svg => svg::stacks(self.report, self.trace, self.weight, out),
+            Form::Html => page::stacks(self, out),
         }
     }
 }

@@ -37,12 +37,7 @@ pub(super) fn summary(report: &StackReport, screen: &Screen, out: &mut impl Writ
     if let Some(text) = not_asked(&report.not_asked) {
         writeln!(out, "{}", screen.accent(&screen.fill(&text)))?;
     }
-    if report.beyond > 0 {
-        let of = kernels_of(report.coverage.kernels);
-        let text = format!(
-            "{} of the {of} ran outside of the window; the shares of the window do not have them.",
-            count(report.beyond)
-        );
+    if let Some(text) = beyond(report) {
         writeln!(out, "{}", screen.fill(&text))?;
     }
     if report.has_answer() && !screen.verbose {
@@ -66,6 +61,24 @@ pub(super) fn summary(report: &StackReport, screen: &Screen, out: &mut impl Writ
         0 => Ok(()),
         more => writeln!(out, " … and {} more names", count(more)),
     }
+}
+
+/// What to say of the window as a whole, a line each, without the stack that has most of it.
+pub(super) fn whole(report: &StackReport) -> Vec<String> {
+    let verdict = Verdict { costliest: None, ..report.verdict() };
+    let verdict = self::verdict(&verdict, report, &Screen::default());
+    [Some(verdict), not_asked(&report.not_asked), beyond(report)].into_iter().flatten().collect()
+}
+
+/// How many of the kernels ran outside of the window.
+fn beyond(report: &StackReport) -> Option<String> {
+    (report.beyond > 0).then(|| {
+        format!(
+            "{} of the {} ran outside of the window; the shares of the window do not have them.",
+            count(report.beyond),
+            kernels_of(report.coverage.kernels)
+        )
+    })
 }
 
 /// A verdict in words.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::shared::Reading;
-use super::words::HangFormat;
+use super::words::DescribeFormat;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,8 +34,8 @@ pub(crate) struct Describe {
     pub(crate) capture_trace: Vec<PathBuf>,
 
     /// Form of the answer: text or json
-    #[arg(long, value_name = "FORM", value_enum, default_value_t = HangFormat::Text, hide_possible_values = true)]
-    pub(crate) format: HangFormat,
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = DescribeFormat::Text, hide_possible_values = true)]
+    pub(crate) format: DescribeFormat,
 
     /// Short for --format json
     #[arg(long, conflicts_with = "format")]

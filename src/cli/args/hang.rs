@@ -26,7 +26,7 @@ pub(crate) struct Hang {
     #[arg(required = true, value_name = "FILE", help_heading = "Arguments")]
     pub(crate) files: Vec<PathBuf>,
 
-    /// Form of the answer: text or json
+    /// Form of the answer: text, json or html
     #[arg(long, value_name = "FORM", value_enum, default_value_t = HangFormat::Text, hide_possible_values = true)]
     pub(crate) format: HangFormat,
 

@@ -9,6 +9,7 @@ mod parts;
 mod ranks;
 mod record;
 mod records;
+mod report;
 mod shared;
 mod size;
 mod words;
@@ -25,8 +26,11 @@ pub(crate) use parts::{Merge, Part};
 pub(crate) use ranks::{RankOf, Ranks};
 pub(crate) use record::{EventKind, Record};
 pub(crate) use records::Records;
+pub(crate) use report::Report;
 pub(crate) use shared::{Climbing, GroupArgs, Reading, Selection, Span, Start, asked};
-pub(crate) use words::{Colour, Format, MergeFormat, On, Sort, Switch, TableFormat, Weigh};
+pub(crate) use words::{
+    Colour, Format, MergeFormat, On, RankFormat, RecordsFormat, Sort, Switch, TableFormat, Weigh, WhichOutliers,
+};
 
 use shared::parse_limit;
 
@@ -101,6 +105,7 @@ impl Cli {
             Some(Command::Merge(args)) => Some(&mut args.reading),
             Some(Command::Records(args)) => Some(&mut args.reading),
             Some(Command::Hang(args)) => Some(&mut args.reading),
+            Some(Command::Report(args)) => Some(&mut args.reading),
             Some(Command::Diff(args)) => Some(&mut args.reading),
             Some(Command::Sql(args)) => Some(&mut args.reading),
             Some(Command::Export(args)) => Some(&mut args.reading),
@@ -168,6 +173,11 @@ pub(crate) enum Command {
     /// Records are dumps of PyTorch's flight recorder, answers of NCCL's RAS, and logs. Ranks whose records are missing make it say less.
     /// The exit code is 4 if the job hangs.
     Hang(Hang),
+    /// A page for a browser, in one file: the answer with its pictures, to look at and to send
+    ///
+    /// Of one rank it shows its stacks, of several who waits for whom, of NCCL's own records whether the job hangs, who came late, or what was
+    /// recorded. The page opens without any network and without this program. `--format html` of the other commands writes the same.
+    Report(Box<Report>),
     /// Two traces side by side: which stacks cost more in the second, which are new, which are gone
     ///
     /// Stacks are matched by file and function, so line numbers may differ. Captures of CUDA graphs are read from a folder
@@ -232,9 +242,9 @@ pub(crate) struct Stacks {
     #[command(flatten)]
     pub(crate) climbing: Climbing,
 
-    /// Form of the answer: text, table, script, json, csv, folded, speedscope or svg
+    /// Form of the answer: text, table, script, json, csv, folded, speedscope, svg or html
     ///
-    /// script is the form of get_call_stacks.py: frames and counts alone, the most frequent first.
+    /// script is the form of get_call_stacks.py: frames and counts alone, the most frequent first. html is a page in one file, as of `report`.
     #[arg(long, value_name = "FORM", value_enum, default_value_t = Format::Text, hide_possible_values = true)]
     pub(crate) format: Format,
 

@@ -63,13 +63,17 @@ pub(crate) struct Ranks {
     #[arg(long, value_name = "HOW", value_enum, default_value_t = WhichClock::Align, help_heading = "Input")]
     pub(crate) clock: WhichClock,
 
+    /// A trace of the capture of CUDA graphs that these traces replay, as in the main job. Repeatable
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    pub(crate) capture_trace: Vec<PathBuf>,
+
     /// How ranks that enter NCCL late are found, in records of calls: by median absolute deviations, interquartile ranges, or Grubbs' test
     #[arg(long, value_name = "HOW", value_enum, default_value_t = WhichOutliers::Mad)]
     pub(crate) outliers: WhichOutliers,
 
-    /// Form of the answer: text, table, json, csv, perfetto or svg
+    /// Form of the answer: text, table, json, csv, perfetto, svg or html
     ///
-    /// perfetto is a trace with all ranks side by side on one clock; svg a heat map of waiting by rank and step.
+    /// perfetto is a trace with all ranks side by side on one clock; svg a heat map of waiting by rank and step; html a page in one file.
     #[arg(long, value_name = "FORM", value_enum, default_value_t = RankFormat::Text, hide_possible_values = true)]
     pub(crate) format: RankFormat,
 

@@ -28,9 +28,9 @@ pub(crate) struct Records {
     #[arg(required = true, value_name = "FILE", help_heading = "Arguments")]
     pub(crate) files: Vec<PathBuf>,
 
-    /// Form of the answer: text, table, json or csv
+    /// Form of the answer: text, table, json, csv or html
     ///
-    /// csv has the operations alone; where there are none but flow files, the bytes from rank to rank. table and json have everything.
+    /// csv has the operations alone; where there are none but flow files, the bytes from rank to rank. table and json have everything; html is a page in one file.
     #[arg(long, value_name = "FORM", value_enum, default_value_t = RecordsFormat::Text, hide_possible_values = true)]
     pub(crate) format: RecordsFormat,
 

@@ -47,7 +47,7 @@ pub(crate) fn parse_limit(text: &str) -> Result<usize, String> {
 }
 
 /// Which kernels.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Select")]
 pub(crate) struct Selection {
     /// Kernels to look for [default: those of --family all-collectives]
@@ -72,7 +72,7 @@ pub(crate) struct Selection {
 }
 
 /// Which part of a trace.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Window")]
 pub(crate) struct Span {
     /// Only launches within a slice of this name: exactly this name, or with % an SQL LIKE pattern
@@ -137,7 +137,7 @@ fn parse_key(text: &str) -> Result<GroupBy, String> {
 }
 
 /// What the stacks show.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Show")]
 pub(crate) struct Climbing {
     /// What kernels are grouped by.
@@ -220,7 +220,7 @@ pub(crate) fn asked(selection: &Selection, span: &Span, climbing: &Climbing) -> 
 }
 
 /// How to read a trace.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct Reading {
     /// How many threads read traces [default: all of the machine, up to 16]; the answer is the same

@@ -47,11 +47,12 @@ impl From<TsUnit> for TimeRule {
     }
 }
 
-/// A form of an answer in sentences: of a hang, and of what a file is.
+/// A form of whether a job hangs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum HangFormat {
     Text,
     Json,
+    Html,
 }
 
 impl From<HangFormat> for HangForm {
@@ -59,15 +60,23 @@ impl From<HangFormat> for HangForm {
         match format {
             HangFormat::Text => HangForm::Text,
             HangFormat::Json => HangForm::Json,
+            HangFormat::Html => HangForm::Html,
         }
     }
 }
 
-impl From<HangFormat> for DescribeForm {
-    fn from(format: HangFormat) -> Self {
+/// A form of what a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum DescribeFormat {
+    Text,
+    Json,
+}
+
+impl From<DescribeFormat> for DescribeForm {
+    fn from(format: DescribeFormat) -> Self {
         match format {
-            HangFormat::Text => DescribeForm::Text,
-            HangFormat::Json => DescribeForm::Json,
+            DescribeFormat::Text => DescribeForm::Text,
+            DescribeFormat::Json => DescribeForm::Json,
         }
     }
 }
@@ -91,6 +100,7 @@ pub(crate) enum Format {
     Speedscope,
     #[cfg(feature = "flamegraph")]
     Svg,
+    Html,
 }
 
 impl From<Format> for Form {
@@ -105,6 +115,7 @@ impl From<Format> for Form {
             Format::Speedscope => Form::Speedscope,
             #[cfg(feature = "flamegraph")]
             Format::Svg => Form::Svg,
+            Format::Html => Form::Html,
         }
     }
 }
@@ -150,6 +161,7 @@ pub(crate) enum DiffFormat {
     Text,
     Csv,
     Json,
+    Html,
 }
 
 impl From<DiffFormat> for DiffForm {
@@ -159,6 +171,7 @@ impl From<DiffFormat> for DiffForm {
             DiffFormat::Text => DiffForm::Text,
             DiffFormat::Csv => DiffForm::Csv,
             DiffFormat::Json => DiffForm::Json,
+            DiffFormat::Html => DiffForm::Html,
         }
     }
 }
@@ -190,6 +203,7 @@ pub(crate) enum RankFormat {
     Csv,
     Perfetto,
     Svg,
+    Html,
 }
 
 impl From<RankFormat> for RankForm {
@@ -201,6 +215,7 @@ impl From<RankFormat> for RankForm {
             RankFormat::Csv => RankForm::Csv,
             RankFormat::Perfetto => RankForm::Perfetto,
             RankFormat::Svg => RankForm::Svg,
+            RankFormat::Html => RankForm::Html,
         }
     }
 }
@@ -258,6 +273,7 @@ pub(crate) enum RecordsFormat {
     Table,
     Json,
     Csv,
+    Html,
 }
 
 impl From<RecordsFormat> for RecordsForm {
@@ -267,6 +283,7 @@ impl From<RecordsFormat> for RecordsForm {
             RecordsFormat::Table => RecordsForm::Table,
             RecordsFormat::Json => RecordsForm::Json,
             RecordsFormat::Csv => RecordsForm::Csv,
+            RecordsFormat::Html => RecordsForm::Html,
         }
     }
 }

@@ -227,6 +227,9 @@ pub struct GroupWaits {
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct StepWaits {
+    /// Its number among the steps of that rank, or among the spans of time.
+    #[serde(skip)]
+    pub number: u32,
     /// Its name on the lowest rank that has it.
     pub name: String,
     /// By rank, in the order of [`RankReport::ranks`]: what it waited.
@@ -235,6 +238,9 @@ pub struct StepWaits {
     /// What others waited for it.
     #[serde(rename = "caused_ns")]
     pub caused: Vec<Ns>,
+    /// How long its measured collectives ran without a compute kernel beside them.
+    #[serde(rename = "exposed_ns")]
+    pub exposed: Vec<Ns>,
 }
 
 /// A rank that waited for another.

@@ -226,7 +226,7 @@ impl Sums<'_> {
                 stack.waits.added += if is_late { measured.added } else { Ns::ZERO };
             }
         }
-        self.step(step, name, unit, measured, waited);
+        self.step(job, (step, name), (unit, column), measured);
         self.size(job, unit, column);
     }
 
@@ -247,19 +247,23 @@ impl Sums<'_> {
     pub(super) fn fill_spans(&mut self) {
         let Some((spans, _)) = &self.spans else { return };
         self.report.has_spans = true;
-        let none = vec![Ns::ZERO; self.report.ranks.len()];
+        let ranks = self.report.ranks.len();
         for at in 0..spans.count {
-            let empty = || StepWaits { name: spans.name(at), waited: none.clone(), caused: none.clone() };
+            let empty = || StepWaits::nothing(at, spans.name(at), ranks);
             self.steps.entry(at).or_insert_with(empty);
         }
     }
 
-    fn step(&mut self, step: Option<u32>, name: Option<String>, unit: &Unit, measured: &Measured, waited: Ns) {
-        let (Some(step), Some(name)) = (step, name) else { return };
+    fn step(&mut self, job: &Job, at: (Option<u32>, Option<String>), of: (&Unit, &Column), measured: &Measured) {
+        let ((Some(step), Some(name)), (unit, column)) = (at, of) else { return };
+        let waited: Ns = measured.waits.iter().map(|(_, wait)| *wait).sum();
         let ranks = self.report.ranks.len();
-        let empty = || StepWaits { name, waited: vec![Ns::ZERO; ranks], caused: vec![Ns::ZERO; ranks] };
-        let of_step = self.steps.entry(step).or_insert_with(empty);
-        measured.waits.iter().for_each(|(member, wait)| of_step.waited[unit.members[*member]] += *wait);
+        let of_step = self.steps.entry(step).or_insert_with(|| StepWaits::nothing(step, name, ranks));
+        for (member, wait) in &measured.waits {
+            of_step.waited[unit.members[*member]] += *wait;
+            of_step.exposed[unit.members[*member]] +=
+                unit.row(job, column, *member).map_or(Ns::ZERO, |row| row.exposed);
+        }
         of_step.caused[unit.members[measured.last]] += waited;
     }
 
@@ -303,6 +307,13 @@ impl Sums<'_> {
         }
         report.late_ranks = Causes::new(job, matches, clocks).of_ranks(self.late, EXPLAINED);
         report
+    }
+}
+
+impl StepWaits {
+    fn nothing(number: u32, name: String, ranks: usize) -> Self {
+        let none = vec![Ns::ZERO; ranks];
+        StepWaits { number, name, waited: none.clone(), caused: none.clone(), exposed: none }
     }
 }
 

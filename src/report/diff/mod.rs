@@ -2,13 +2,14 @@
 
 mod csv;
 mod measure;
+mod page;
 mod summary;
 mod table;
 mod text;
 
-use std::io::{self, Write};
+use std::io;
 
-use super::json;
+use super::{OnPage, json};
 use crate::analysis::diff::Diff;
 
 /// A form of a diff.
@@ -23,13 +24,15 @@ pub enum DiffForm {
     Json,
     /// For spreadsheets: one row for each stack.
     Csv,
+    /// A page for a browser, in one file.
+    Html,
 }
 
 /// Writes a diff in a form, in lines of at most `width`.
 ///
 /// # Errors
 /// What the writer fails with.
-pub fn write(diff: &Diff, form: DiffForm, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
+pub fn write(diff: &Diff, form: DiffForm, width: Option<usize>, on_page: &OnPage, out: &mut Vec<u8>) -> io::Result<()> {
     match form {
         DiffForm::Table => {
             summary::write(diff, out)?;
@@ -41,5 +44,6 @@ pub fn write(diff: &Diff, form: DiffForm, width: Option<usize>, out: &mut impl W
         }
         DiffForm::Json => json::diff(diff, out),
         DiffForm::Csv => csv::write(diff, out),
+        DiffForm::Html => page::diff(diff, on_page, out),
     }
 }

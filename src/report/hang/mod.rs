@@ -1,13 +1,14 @@
 //! Whether a job hangs, in forms: one file per form, and the sentences that they share.
 
 mod json;
+mod page;
 mod text;
 mod verdict;
 mod words;
 
 use std::io;
 
-use super::Screen;
+use super::{OnPage, Screen};
 use crate::analysis::hang::HangReport;
 
 pub use verdict::verdict;
@@ -20,15 +21,25 @@ pub enum HangForm {
     Text,
     /// For programs: everything, by a schema.
     Json,
+    /// A page for a browser, in one file.
+    Html,
 }
 
 /// Writes the answer about some files.
 ///
 /// # Errors
 /// What the writer fails with.
-pub fn write(report: &HangReport, form: HangForm, name: &str, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
+pub fn write(
+    report: &HangReport,
+    form: HangForm,
+    name: &str,
+    screen: &Screen,
+    on_page: &OnPage,
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
     match form {
         HangForm::Text => text::hang(report, screen, out),
         HangForm::Json => json::hang(report, name, out),
+        HangForm::Html => page::hang(report, name, on_page, out),
     }
 }

@@ -177,7 +177,7 @@ fn delays(report: &EntryReport) -> impl Iterator<Item = String> + '_ {
 }
 
 /// What to do first.
-fn advice(report: &EntryReport) -> Option<String> {
+pub(super) fn advice(report: &EntryReport) -> Option<String> {
     let of_delay = |row: usize| {
         let group = &report.groups[report.ranks[row].group];
         group.ranks.iter().copied().find(|peer| *peer != report.ranks[row].rank)
@@ -315,6 +315,6 @@ fn group_name(group: &EntryGroup) -> String {
 }
 
 /// `+506 µs`
-fn signed(time: Ns) -> String {
+pub(super) fn signed(time: Ns) -> String {
     format!("{}{}", if time > Ns::ZERO { "+" } else { "" }, duration(time))
 }

@@ -1,21 +1,26 @@
 //! Many ranks in forms: one file per form.
 
 mod changes;
+mod changes_page;
 mod csv;
 pub mod entries;
+mod entries_page;
+mod page;
 mod perfetto;
 mod svg;
 mod table;
 mod text;
 mod verdict;
 
+pub use entries_page::page as entries_page;
 pub use verdict::plain as verdict;
 
 use std::io;
 
-use super::Screen;
 use super::diff::DiffForm;
 use super::json;
+use super::{OnPage, Screen};
+use crate::analysis::stacks::StackReport;
 use crate::ranks::change::RankChanges;
 use crate::ranks::report::{Compared, RankReport};
 
@@ -35,6 +40,8 @@ pub enum RankForm {
     Perfetto,
     /// A heat map of ranks and steps as a picture.
     Svg,
+    /// A page for a browser, in one file.
+    Html,
 }
 
 impl RankForm {
@@ -58,18 +65,36 @@ pub struct RankAnswer<'a> {
     pub limit: Option<usize>,
     /// How it is shown to people.
     pub screen: Screen,
+    /// The call stacks of the same traces, which a page shows, too.
+    pub stacks: Option<&'a StackReport>,
+    /// What a page shows beside them.
+    pub on_page: OnPage,
 }
 
 impl<'a> RankAnswer<'a> {
     /// An answer for a file, with all stacks.
     pub fn new(compared: &'a Compared, report: &'a RankReport, name: &'a str) -> Self {
-        RankAnswer { compared, report, name, limit: None, screen: Screen::default() }
+        RankAnswer {
+            compared,
+            report,
+            name,
+            limit: None,
+            screen: Screen::default(),
+            stacks: None,
+            on_page: OnPage::default(),
+        }
     }
 
     /// The same, shown in another way.
     #[must_use]
     pub fn shown(self, screen: Screen, limit: Option<usize>) -> Self {
         RankAnswer { screen, limit, ..self }
+    }
+
+    /// The same with what a page shows beside it.
+    #[must_use]
+    pub fn on_page(self, stacks: Option<&'a StackReport>, on_page: OnPage) -> Self {
+        RankAnswer { stacks, on_page, ..self }
     }
 
     /// Writes the answer in a form.
@@ -84,6 +109,7 @@ impl<'a> RankAnswer<'a> {
             RankForm::Csv => csv::ranks(self.report, out),
             RankForm::Perfetto => perfetto::ranks(self.compared, out),
             RankForm::Svg => svg::ranks(self.report, out),
+            RankForm::Html => page::ranks(self, out),
         }
     }
 }
@@ -92,10 +118,17 @@ impl<'a> RankAnswer<'a> {
 ///
 /// # Errors
 /// What the writer fails with.
-pub fn changes(changes: &RankChanges, form: DiffForm, width: Option<usize>, out: &mut Vec<u8>) -> io::Result<()> {
+pub fn changes(
+    changes: &RankChanges,
+    form: DiffForm,
+    width: Option<usize>,
+    on_page: &OnPage,
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
     match form {
         DiffForm::Text | DiffForm::Table => changes::text(changes, width, out),
         DiffForm::Json => json::rank_changes(changes, out),
         DiffForm::Csv => changes::csv(changes, out),
+        DiffForm::Html => changes_page::page(changes, on_page, out),
     }
 }

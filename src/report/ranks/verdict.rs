@@ -18,6 +18,13 @@ pub fn plain(report: &RankReport) -> String {
 
 /// The sentences of the verdict, what matters most first.
 pub(super) fn sentences(report: &RankReport, screen: &Screen) -> Vec<String> {
+    let mut text = whole(report);
+    text.extend(blames(&report.verdict(), screen).into_iter().map(|(_, sentence)| sentence));
+    text
+}
+
+/// The same without those about single ranks.
+pub(super) fn whole(report: &RankReport) -> Vec<String> {
     let verdict = report.verdict();
     if report.collectives == 0 {
         return vec!["No collective of several ranks was matched, so nobody is seen waiting.".to_owned()];
@@ -36,7 +43,9 @@ pub(super) fn sentences(report: &RankReport, screen: &Screen) -> Vec<String> {
         duration(report.waited),
         duration(report.measured)
     ));
-    text.extend(blames(report, &verdict, screen));
+    if verdict.blamed.is_empty() {
+        text.push(nobody(report));
+    }
     text
 }
 
@@ -60,20 +69,18 @@ fn what(report: &RankReport) -> String {
     }
 }
 
-fn blames(report: &RankReport, verdict: &RanksVerdict<'_>, screen: &Screen) -> Vec<String> {
-    if verdict.blamed.is_empty() {
-        return vec![nobody(report)];
-    }
-    let mut text = Vec::new();
+/// The ranks that are to blame, with a sentence for each or for several that are alike.
+pub(super) fn blames<'v, 'r>(verdict: &'v RanksVerdict<'r>, screen: &Screen) -> Vec<(&'v [Blame<'r>], String)> {
+    let mut found = Vec::new();
     let mut rest = &verdict.blamed[..];
     while let Some((first, _)) = rest.split_first() {
         // Ranks that are slower everywhere, one after the other, share a sentence.
         let alike = rest.iter().take_while(|blame| slower(first).is_some() && slower(blame).is_some()).count().max(1);
         let (group, others) = rest.split_at(alike);
-        text.push(sentence(group, screen));
+        found.push((group, sentence(group, screen)));
         rest = others;
     }
-    text
+    found
 }
 
 /// Whether anything says when kernels were launched. Traces do; NCCL's own records have kernels alone.

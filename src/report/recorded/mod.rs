@@ -2,6 +2,7 @@
 
 mod csv;
 pub mod flows;
+mod page;
 mod sentences;
 mod table;
 mod text;
@@ -12,8 +13,8 @@ use std::io;
 
 use serde::Serialize;
 
-use super::Screen;
 use super::json;
+use super::{OnPage, Screen};
 use crate::analysis::recorded::RecordsReport;
 
 /// A form of what was recorded.
@@ -28,6 +29,8 @@ pub enum RecordsForm {
     Json,
     /// For spreadsheets: a row for each row of the operations; of flow files alone for each pair of ranks.
     Csv,
+    /// A page for a browser, in one file.
+    Html,
 }
 
 /// Something that is off, for programs.
@@ -50,18 +53,26 @@ pub struct RecordsAnswer<'a> {
     pub limit: Option<usize>,
     /// How it is shown to people.
     pub screen: Screen,
+    /// What a page shows beside it.
+    pub on_page: OnPage,
 }
 
 impl<'a> RecordsAnswer<'a> {
     /// An answer for a file, with all rows.
     pub fn new(report: &'a RecordsReport, name: &'a str) -> Self {
-        RecordsAnswer { report, name, limit: None, screen: Screen::default() }
+        RecordsAnswer { report, name, limit: None, screen: Screen::default(), on_page: OnPage::default() }
     }
 
     /// The same, shown in another way.
     #[must_use]
     pub fn shown(self, screen: Screen, limit: Option<usize>) -> Self {
         RecordsAnswer { screen, limit, ..self }
+    }
+
+    /// The same with what a page shows beside it.
+    #[must_use]
+    pub fn on_page(self, on_page: OnPage) -> Self {
+        RecordsAnswer { on_page, ..self }
     }
 
     /// Writes the answer in a form.
@@ -74,6 +85,7 @@ impl<'a> RecordsAnswer<'a> {
             RecordsForm::Table => table::records(self, out),
             RecordsForm::Json => self.json(out),
             RecordsForm::Csv => csv::records(self, out),
+            RecordsForm::Html => page::records(self, out),
         }
     }
 

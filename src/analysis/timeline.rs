@@ -1,0 +1,287 @@
+//! When kernels ran in a window, a lane for each stream: what a picture of the window is drawn from.
+//!
+//! A window may have millions of kernels, and a screen has a few thousand pixels. So there is a limit on rows: neighbours on one lane that would be
+//! drawn alike are merged if the gap between them is small, and the gap grows until the rows are few enough. Collectives keep their stacks, and
+//! whatever is left out after that is counted.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::part::kernels_by_stack;
+use super::stack_key::StackKey;
+use super::stacks::StackOptions;
+use super::steps::outermost_steps;
+use super::summary::within_trace;
+use crate::attribution::Attribution;
+use crate::id::{GpuId, SliceId, ThreadId};
+use crate::store::Store;
+use crate::time::{Ns, Window};
+
+/// A window of a trace.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Timeline {
+    /// The trace's name.
+    pub name: String,
+    /// The rank, if it is known.
+    pub rank: Option<u32>,
+    /// The window, on the trace's own clock.
+    pub window: Window,
+    /// The streams on which something ran.
+    pub lanes: Vec<Lane>,
+    /// The kernels, by their starts.
+    pub rows: Vec<Row>,
+    /// When collectives ran and no compute kernel did on their GPU.
+    pub exposed: Vec<ExposedPart>,
+    /// The stacks of the rows: the rank, if the ranks are distinguished, and the key.
+    pub stacks: Vec<(Option<String>, StackKey)>,
+    /// The steps that begin in the window.
+    pub steps: Vec<(String, Window)>,
+    /// Neighbours with a gap up to this are one row; 0 if none are merged.
+    pub merged: Ns,
+    /// How many rows were left out because there are too many, the shortest ones.
+    pub left_out: u64,
+}
+
+/// A stream of a GPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lane {
+    /// The GPU: the number that the trace has in the place of a process.
+    pub gpu: i64,
+    /// The stream: the number that the trace has in the place of a thread.
+    pub stream: i64,
+}
+
+/// A kernel, or several that are merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// A position in the lanes.
+    pub lane: u32,
+    /// From when to when, in ns since the window began. What begins before the window or ends after it is cut.
+    pub window: Window,
+    /// A position in the stacks, for kernels that have one.
+    pub stack: Option<u32>,
+    /// Whether it is a collective.
+    pub is_collective: bool,
+    /// How many kernels.
+    pub count: u64,
+}
+
+/// A part of a collective in which no compute kernel ran beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExposedPart {
+    /// A position in the rows.
+    pub row: u32,
+    /// From when to when, in ns since the window began.
+    pub window: Window,
+}
+
+impl Timeline {
+    /// The kernels of a window. `attribution` has those that were asked for; the others are drawn, too, and have no stack. There are at most `most`
+    /// rows, and about as many exposed parts.
+    pub fn of(
+        name: &str,
+        store: &Store,
+        attribution: &Attribution,
+        window: Window,
+        options: &StackOptions,
+        most: usize,
+    ) -> Self {
+        let window = within_trace(store, window);
+        let (stacks, of_kernel) = stacks(name, store, attribution, options);
+        let mut timeline = Timeline { name: name.to_owned(), window, stacks, ..Timeline::default() };
+        let mut lanes: BTreeMap<(GpuId, Option<ThreadId>), u32> = BTreeMap::new();
+        let mut rows = Vec::new();
+        for kernel in store.kernels.iter().copied() {
+            let start = store.slices.ts(kernel);
+            let end = start + store.slices.dur(kernel).max(Ns::ZERO);
+            if start >= window.end {
+                break;
+            }
+            if end <= window.start {
+                continue;
+            }
+            let next = lanes.len() as u32;
+            let lane = *lanes.entry((store.gpu_of(kernel), store.thread_of(kernel))).or_insert(next);
+            rows.push(Row {
+                lane,
+                window: Window {
+                    start: start.max(window.start) - window.start,
+                    end: end.min(window.end) - window.start,
+                },
+                stack: of_kernel.get(&kernel).copied(),
+                is_collective: attribution.activity.is_collective[store.slices.name(kernel).0 as usize],
+                count: 1,
+            });
+        }
+        let gpus = timeline.sort_lanes(store, &lanes, &mut rows);
+        timeline.fill(rows, most);
+        timeline.expose(attribution, &gpus, most);
+        timeline.steps = steps(store, window);
+        timeline
+    }
+
+    /// Puts the lanes in order, by GPU and stream, and returns their GPUs.
+    fn sort_lanes(
+        &mut self,
+        store: &Store,
+        found: &BTreeMap<(GpuId, Option<ThreadId>), u32>,
+        rows: &mut [Row],
+    ) -> Vec<GpuId> {
+        let lane = |(gpu, stream): &(GpuId, Option<ThreadId>)| Lane {
+            gpu: store.tracks.process(gpu.process).pid,
+            stream: stream.map_or(0, |stream| store.tracks.thread(stream).tid),
+        };
+        let mut sorted: Vec<(GpuId, Lane, u32)> = found.iter().map(|(key, at)| (key.0, lane(key), *at)).collect();
+        sorted.sort_by_key(|(gpu, lane, _)| (gpu.trace, lane.gpu, lane.stream));
+        let mut place = vec![0; sorted.len()];
+        sorted.iter().enumerate().for_each(|(at, (_, _, was))| place[*was as usize] = at as u32);
+        rows.iter_mut().for_each(|row| row.lane = place[row.lane as usize]);
+        let gpus = sorted.iter().map(|(gpu, ..)| *gpu).collect();
+        self.lanes = sorted.into_iter().map(|(_, lane, _)| lane).collect();
+        gpus
+    }
+
+    /// Takes the rows, merged until they are few enough.
+    fn fill(&mut self, mut rows: Vec<Row>, most: usize) {
+        let mut gap = Ns((self.window.duration().0 / (1 << 20)).max(1));
+        // Beyond a hundredth of the window a picture would be wrong.
+        while rows.len() > most && gap.0 <= self.window.duration().0 / 100 {
+            rows = merged(&rows, gap, self.lanes.len());
+            self.merged = gap;
+            gap = Ns(gap.0 * 2);
+        }
+        self.rows = rows;
+        if self.rows.len() > most {
+            self.shorten(most);
+        }
+    }
+
+    /// The steps during which collectives of a stack began, by position. A kernel after the last step counts for that one.
+    pub fn steps_of(&self, stack: u32) -> BTreeSet<usize> {
+        let of_stack = self.rows.iter().filter(|row| row.stack == Some(stack));
+        let after = |row: &Row| self.steps.partition_point(|(_, step)| step.start <= row.window.start);
+        of_stack.filter_map(|row| after(row).checked_sub(1)).collect()
+    }
+
+    /// Leaves out the shortest rows, until there are at most so many, and counts them.
+    pub fn shorten(&mut self, most: usize) {
+        let rows = std::mem::take(&mut self.rows);
+        let mut kept: Vec<usize> = (0..rows.len()).collect();
+        kept.sort_by_key(|at| (std::cmp::Reverse(rows[*at].window.duration()), *at));
+        kept.truncate(most);
+        kept.sort_unstable();
+        self.left_out += (rows.len() - kept.len()) as u64;
+        let mut place: Vec<Option<u32>> = vec![None; rows.len()];
+        kept.iter().zip(0..).for_each(|(was, at)| place[*was] = Some(at));
+        self.rows = kept.into_iter().map(|at| rows[at]).collect();
+        let parts = std::mem::take(&mut self.exposed).into_iter();
+        self.exposed = parts.filter_map(|part| Some(ExposedPart { row: place[part.row as usize]?, ..part })).collect();
+    }
+
+    fn expose(&mut self, attribution: &Attribution, gpus: &[GpuId], most: usize) {
+        let begin = self.window.start;
+        // Parts this close look like one.
+        let mut gap = self.merged;
+        loop {
+            self.exposed.clear();
+            for (at, row) in self.rows.iter().enumerate().filter(|(_, row)| row.is_collective) {
+                let Some(activity) = attribution.activity.of.get(&gpus[row.lane as usize]) else { continue };
+                let from = self.exposed.len();
+                for (start, end) in activity.compute.uncovered(begin + row.window.start, begin + row.window.end) {
+                    let window = Window { start: start - begin, end: end - begin };
+                    match self.exposed[from..].last_mut() {
+                        Some(last) if window.start - last.window.end <= gap => last.window.end = window.end,
+                        _ => self.exposed.push(ExposedPart { row: at as u32, window }),
+                    }
+                }
+            }
+            if self.exposed.len() <= most.max(self.rows.len()) || gap >= self.window.duration() {
+                return;
+            }
+            gap = Ns((gap.0 * 4).max(1000));
+            self.merged = self.merged.max(gap);
+        }
+    }
+}
+
+/// Neighbours of one lane that look alike as one row, if the gap between them is at most this.
+fn merged(rows: &[Row], gap: Ns, lanes: usize) -> Vec<Row> {
+    let mut found: Vec<Row> = Vec::new();
+    let mut last: Vec<Option<usize>> = vec![None; lanes];
+    for row in rows {
+        let before = last[row.lane as usize];
+        match before.map(|at| &mut found[at]) {
+            Some(before)
+                if (before.stack, before.is_collective) == (row.stack, row.is_collective)
+                    && row.window.start - before.window.end <= gap =>
+            {
+                before.window.end = before.window.end.max(row.window.end);
+                before.count += row.count;
+            }
+            _ => {
+                last[row.lane as usize] = Some(found.len());
+                found.push(*row);
+            }
+        }
+    }
+    found
+}
+
+/// Stacks as an answer tells them apart, and the position of each kernel's.
+type Stacks = (Vec<(Option<String>, StackKey)>, HashMap<SliceId, u32>);
+
+fn stacks(name: &str, store: &Store, attribution: &Attribution, options: &StackOptions) -> Stacks {
+    let (mut stacks, mut of_kernel) = (Vec::new(), HashMap::new());
+    // Groups have keys of their own, and no stacks.
+    if options.grouping.is_asked() {
+        return (stacks, of_kernel);
+    }
+    for (number, (stack, kernels)) in (0..).zip(kernels_by_stack(name, store, attribution, options)) {
+        stacks.push(stack);
+        of_kernel.extend(kernels.iter().map(|kernel| (kernel.launched.kernel, number)));
+    }
+    (stacks, of_kernel)
+}
+
+/// The steps that begin in the window, of the process that has most.
+fn steps(store: &Store, window: Window) -> Vec<(String, Window)> {
+    let of_processes = outermost_steps(store, |slice| store.process_of(slice));
+    let inside = |steps: Vec<(Window, SliceId)>| -> Vec<(Window, SliceId)> {
+        steps.into_iter().filter(|(step, _)| window.contains(step.start)).collect()
+    };
+    let mut found: Vec<_> = of_processes.into_iter().map(|(process, steps)| (process, inside(steps))).collect();
+    found.sort_by_key(|(process, steps)| (std::cmp::Reverse(steps.len()), *process));
+    let steps = found.into_iter().next().map_or(Vec::new(), |(_, steps)| steps);
+    let since = |step: Window| Window { start: step.start - window.start, end: step.end - window.start };
+    steps.into_iter().map(|(step, slice)| (store.slice_name(slice).to_owned(), since(step))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(lane: u32, start: i64, end: i64, stack: Option<u32>) -> Row {
+        let window = Window { start: Ns(start), end: Ns(end) };
+        Row { lane, window, stack, is_collective: stack.is_some(), count: 1 }
+    }
+
+    /// On lane 0 two compute kernels are 5 ns apart and then a collective follows; lane 1 lies between them and stays for itself.
+    #[test]
+    fn neighbours_that_look_alike_are_merged() {
+        let rows = [row(0, 0, 10, None), row(1, 12, 14, None), row(0, 15, 20, None), row(0, 21, 30, Some(3))];
+        let found = merged(&rows, Ns(5), 2);
+        let first = Row { count: 2, ..row(0, 0, 20, None) };
+        assert_eq!(found, [first, rows[1], rows[3]]);
+        assert_eq!(merged(&rows, Ns(4), 2), rows);
+    }
+
+    /// Of four rows, which no gap of a hundredth of the window can merge, the two longest stay.
+    #[test]
+    fn the_shortest_rows_are_left_out_and_counted() {
+        let rows = vec![row(0, 0, 90, None), row(0, 200, 210, None), row(0, 400, 490, None), row(0, 700, 701, None)];
+        let window = Window { start: Ns(0), end: Ns(1000) };
+        let mut timeline = Timeline { window, lanes: vec![Lane { gpu: 0, stream: 7 }], ..Timeline::default() };
+        timeline.fill(rows.clone(), 2);
+        assert_eq!((timeline.rows, timeline.left_out), (vec![rows[0], rows[2]], 2));
+    }
+}

@@ -1,0 +1,62 @@
+//! The arguments of `nccl-stacks report`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::ranks::{RankOf, parse_rank};
+use super::shared::{Climbing, Reading, Selection, Span};
+use super::words::WhichClock;
+
+const EXAMPLES: &str = "\
+Examples:
+  One trace: which code launched the collectives, and what they cost:
+    nccl-stacks report trace.json.gz --output report.html
+  All ranks of a job: who waits for whom, at which line:
+    nccl-stacks report traces/ --output report.html
+  One step of it:
+    nccl-stacks report traces/ --function-name 'ProfilerStep#%' --index 2 --output step.html
+  Why a job hangs, by the dumps of PyTorch's flight recorder:
+    nccl-stacks report dumps/ --output hang.html";
+
+/// A page for a browser.
+#[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
+#[command(next_help_heading = "Show")]
+pub(crate) struct Report {
+    /// Traces, one for each rank, NCCL's own records, what `nccl-stacks part` wrote, or folders and archives of these
+    #[arg(required = true, value_name = "INPUT", help_heading = "Arguments")]
+    pub(crate) inputs: Vec<PathBuf>,
+
+    /// Write the page to this file: whole, or not at all. Needed on a terminal
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Which kernels.
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+
+    /// Which part of each trace.
+    #[command(flatten)]
+    pub(crate) span: Span,
+
+    /// What the stacks show.
+    #[command(flatten)]
+    pub(crate) climbing: Climbing,
+
+    /// A trace of the capture of CUDA graphs that these traces replay, as in the main job. Repeatable
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    pub(crate) capture_trace: Vec<PathBuf>,
+
+    /// Say which rank a trace is where neither it nor its name does: 3=node1.json.gz. Repeatable
+    #[arg(long, value_name = "RANK=TRACE", value_parser = parse_rank, help_heading = "Input")]
+    pub(crate) rank: Vec<RankOf>,
+
+    /// How the ranks' clocks are compared, as in `ranks`
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = WhichClock::Align, help_heading = "Input")]
+    pub(crate) clock: WhichClock,
+
+    /// How to read the inputs.
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}

@@ -1,0 +1,92 @@
+//! `nccl-stacks report`: a page of whatever the inputs are, for a browser.
+//!
+//! It is the page that the command for these inputs writes with `--format html`: of one rank its stacks, of several ranks who waits for whom, of
+//! records whether the job hangs, then who came late, then what was recorded.
+
+use std::path::PathBuf;
+
+use nccl_stacks::analysis::hang::Outcome;
+use nccl_stacks::analysis::stacks::StackReport;
+use nccl_stacks::report::hang::HangForm;
+use nccl_stacks::report::{Form, OnPage, Screen};
+
+use super::args::{Colour, RankFormat, Ranks, Records, RecordsFormat, Report, Sort, Weigh, WhichOutliers};
+use super::entries::Inputs;
+use super::output::Output;
+use super::stop::Stop;
+use super::{hang, ranks, records, stacks, traces, typed};
+
+pub(super) fn run(args: &Report) -> Result<(), Stop> {
+    let Inputs { traces, records } = Inputs::of(&args.inputs)?;
+    if traces.is_empty() {
+        return of_records(args, &records);
+    }
+    let of_ranks = ranks_of(args);
+    let one = |report: StackReport, on_page: OnPage, damage: &[String], output: Output| {
+        let shown = stacks::Shown {
+            form: Form::Html,
+            sort: Sort::Exposed,
+            min_share: None,
+            limit: None,
+            weight: Weigh::Gpu,
+            window_on: args.span.window_on.into(),
+            path: args.output.as_deref(),
+            screen: Screen::default(),
+            on_page,
+        };
+        let reason = shown.on_page.reason.clone();
+        shown.print(report, damage, &traces::in_order(&args.inputs), output)?;
+        reason.map_or(Ok(()), |reason| Err(Stop::NotFound(reason)))
+    };
+    ranks::answer(&of_ranks, Some(&one))
+}
+
+fn ranks_of(args: &Report) -> Ranks {
+    Ranks {
+        traces: args.inputs.clone(),
+        selection: args.selection.clone(),
+        span: args.span.clone(),
+        climbing: args.climbing.clone(),
+        rank: args.rank.clone(),
+        clock: args.clock,
+        outliers: WhichOutliers::Mad,
+        capture_trace: args.capture_trace.clone(),
+        format: RankFormat::Html,
+        json: false,
+        limit: None,
+        color: Colour::Never,
+        fail_if: Vec::new(),
+        output: args.output.clone(),
+        reading: args.reading.clone(),
+    }
+}
+
+/// A job that hangs says so first; of one that does not the records may say when kernels ran, or when NCCL was called.
+fn of_records(args: &Report, files: &[PathBuf]) -> Result<(), Stop> {
+    let (report, damage) = hang::judged(files, &args.reading)?;
+    let is_open = matches!(report.outcome, Outcome::Hung | Outcome::Lagging | Outcome::Unclear);
+    let page_of_hang = || {
+        let inputs: Vec<_> = files.iter().map(PathBuf::as_path).collect();
+        let output = Output::open(args.output.as_deref(), &inputs)?.of_form(true)?;
+        let shown =
+            hang::Shown { form: HangForm::Html, verbose: false, colour: Colour::Never, path: args.output.as_deref() };
+        let on_page = OnPage::new(typed::words(), damage.clone(), Vec::new());
+        shown.print(&report, &traces::in_order(&args.inputs), &on_page, output)
+    };
+    if is_open && !report.is_empty() {
+        return page_of_hang();
+    }
+    match ranks::run(&ranks_of(args)) {
+        Err(Stop::NotFound(_)) if !report.is_empty() => page_of_hang(),
+        Err(Stop::NotFound(_)) => records::run(&Records {
+            files: args.inputs.clone(),
+            format: RecordsFormat::Html,
+            json: false,
+            limit: None,
+            flow_rank: None,
+            output: args.output.clone(),
+            reading: args.reading.clone(),
+        }),
+        answered => answered,
+    }
+}

@@ -1,0 +1,151 @@
+//! Two traces side by side, as a page.
+
+use std::io;
+
+use super::{DiffForm, write};
+use crate::analysis::cost::{Order, Totals};
+use crate::analysis::delta::Delta;
+use crate::analysis::diff::{Change, Diff, Side};
+use crate::report::OnPage;
+use crate::report::format::{change, count, duration, percent_or_unknown};
+use crate::report::html::{Command, Finding, Page, Top, labels};
+use crate::time::Ns;
+
+/// How many changes are named first, and how large they are at least, as a share of the exposed time before.
+const FINDINGS: usize = 3;
+const NOTABLE: f64 = 0.01;
+
+/// How many rows the table has without scripts.
+const ROWS: usize = 10;
+
+pub(super) fn diff(diff: &Diff, on_page: &OnPage, out: &mut Vec<u8>) -> io::Result<()> {
+    let (mut document, mut table) = (Vec::new(), Vec::new());
+    write(diff, DiffForm::Json, None, &OnPage::default(), &mut document)?;
+    write(diff, DiffForm::Csv, None, &OnPage::default(), &mut table)?;
+    let labels = labels(diff.changes.iter().map(|change| change.telling.as_slice()));
+    let words = &on_page.words;
+    let command = |what: &'static str, rest: &str| Command {
+        view: "diff",
+        what,
+        text: format!("nccl-stacks diff {words}{rest}"),
+    };
+    let page = Page {
+        kind: "diff",
+        title: "What changed".to_owned(),
+        names: format!("{} → {}", diff.before.trace, diff.after.trace),
+        verdict: verdict(diff),
+        facts: facts(diff),
+        findings: findings(diff, &labels),
+        top: top(diff, &labels),
+        documents: vec![("diff", document)],
+        tables: vec![("diff", table)],
+        commands: vec![
+            command("The changes, as a table", ""),
+            command("Everything, for programs", " --format json --output diff.json"),
+            command("For CI: exit code 5 if exposed time grows by a tenth", " --fail-if 'exposed>10%'"),
+        ],
+        notes: on_page.notes.clone(),
+        labels,
+        ..Page::default()
+    };
+    page.write(out)
+}
+
+fn delta(diff: &Diff, get: fn(&Side) -> Ns) -> Delta {
+    Delta { before: get(&diff.before).as_f64(), after: get(&diff.after).as_f64() }
+}
+
+fn verdict(diff: &Diff) -> Vec<String> {
+    let exposed = delta(diff, |side| side.kernels.exposed);
+    let gpu = delta(diff, |side| side.kernels.gpu_time);
+    let of = |delta: Delta| format!("{} → {}", duration(Ns::rounded(delta.before)), duration(Ns::rounded(delta.after)));
+    let how = |delta: Delta| match delta.growth() {
+        0.0 => "as before".to_owned(),
+        _ => change(Order::GpuTime, delta),
+    };
+    let mut text = vec![
+        format!("Exposed time of these kernels: {}, {}.", of(exposed), how(exposed)),
+        format!("Their GPU time: {}, {}.", of(gpu), how(gpu)),
+    ];
+    text.push(match (diff.changed, diff.unchanged) {
+        (0, unchanged) => format!("No stack changed; {} are as before.", count(unchanged)),
+        (changed, unchanged) => format!(
+            "{} stacks changed, of which {} are new and {} vanished; {} are as before.",
+            count(changed),
+            count(diff.new),
+            count(diff.vanished),
+            count(unchanged)
+        ),
+    });
+    text
+}
+
+fn facts(diff: &Diff) -> Vec<(&'static str, String)> {
+    let both = |get: &dyn Fn(&Side) -> String| format!("{} → {}", get(&diff.before), get(&diff.after));
+    let share = |side: &Side, time: Ns| percent_or_unknown(side.summary.share(time));
+    vec![
+        ("Window", both(&|side| duration(side.summary.wall))),
+        ("Compute", both(&|side| share(side, side.summary.compute))),
+        ("Collectives", both(&|side| share(side, side.summary.collectives))),
+        ("Exposed", both(&|side| share(side, side.summary.exposed))),
+        ("Kernels", both(&|side| count(side.kernels.count))),
+    ]
+}
+
+/// The stacks whose exposed time changed most.
+fn findings(diff: &Diff, labels: &[Vec<String>]) -> Vec<Finding> {
+    let mut order: Vec<usize> = (0..diff.changes.len()).collect();
+    let growth = |at: usize| diff.changes[at].growth(Order::Exposed);
+    order.sort_by(|a, b| growth(*b).abs().total_cmp(&growth(*a).abs()));
+    let least = NOTABLE * diff.before.kernels.exposed.max(diff.after.kernels.exposed).as_f64();
+    let notable = order.into_iter().filter(|at| growth(*at) != 0.0 && growth(*at).abs() >= least).take(FINDINGS);
+    let finding = |at: usize| {
+        let of = &diff.changes[at];
+        let exposed = |side: Option<Totals>| side.map_or(Ns::ZERO, |totals| totals.exposed).as_f64();
+        let delta = Delta { before: exposed(of.before), after: exposed(of.after) };
+        let kernels = |side: Option<Totals>| count(side.map_or(0, |totals| totals.count));
+        let mean = |side: Option<Totals>| side.map_or("-".to_owned(), |totals| duration(Ns::rounded(totals.mean())));
+        let text = match (of.before, of.after) {
+            (None, _) => format!("New: {} kernels, {} in the mean.", kernels(of.after), mean(of.after)),
+            (_, None) => {
+                format!("Vanished: there were {} kernels, {} in the mean.", kernels(of.before), mean(of.before))
+            }
+            _ => format!(
+                "{} → {} kernels, which take {} → {} in the mean.",
+                kernels(of.before),
+                kernels(of.after),
+                mean(of.before),
+                mean(of.after)
+            ),
+        };
+        Finding {
+            cost: format!("{} exposed", change(Order::Exposed, delta)),
+            what: labels[at].join(" in "),
+            text,
+            link: format!("view=diff&stack={at}"),
+            evidence: "Before and after",
+        }
+    };
+    notable.map(finding).collect()
+}
+
+fn top(diff: &Diff, labels: &[Vec<String>]) -> Option<Top> {
+    let row = |(of, label): (&Change, &Vec<String>)| {
+        let value = |side: Option<Totals>, get: fn(Totals) -> String| side.map_or("-".to_owned(), get);
+        let exposed = |totals: Totals| duration(totals.exposed);
+        vec![
+            label.join(" in "),
+            value(of.before, |totals| count(totals.count)),
+            value(of.after, |totals| count(totals.count)),
+            value(of.before, exposed),
+            value(of.after, exposed),
+            duration(Ns::rounded(of.growth(Order::Exposed))),
+        ]
+    };
+    (!diff.changes.is_empty()).then(|| Top {
+        title: "Stacks that changed",
+        columns: vec!["from", "count before", "after", "exposed before", "after", "change"],
+        rows: diff.changes.iter().zip(labels).take(ROWS).map(row).collect(),
+        found: diff.changes.len(),
+    })
+}

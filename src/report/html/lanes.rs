@@ -1,0 +1,219 @@
+//! The collectives of many ranks on one clock, as the page draws them.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+
+use serde_json::{Value, json};
+
+use super::columns::Columns;
+use crate::ranks::part::PartStack;
+use crate::ranks::report::{Compared, RankReport};
+use crate::ranks::timeline::{Arrivals, Timeline};
+use crate::time::Ns;
+
+/// No more kernels than this are in a page; those of the collectives at which ranks waited longest are kept.
+const MOST_KERNELS: usize = 150_000;
+
+/// Collectives with the kernels of all ranks.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    ranks: Vec<u32>,
+    /// The names of groups.
+    groups: Vec<String>,
+    /// The names of collectives.
+    names: Vec<String>,
+    /// By time.
+    collectives: Vec<Collective>,
+    left_out: u64,
+    span: Ns,
+}
+
+#[derive(Debug)]
+struct Collective {
+    group: u64,
+    name: u64,
+    /// 1 + a position in the steps of the report; 0 for none.
+    step: u64,
+    /// 1 + a position in the ranks; 0 for nobody.
+    late: u64,
+    is_matched: bool,
+    waited: Ns,
+    /// In the order of their starts.
+    kernels: Vec<Kernel>,
+}
+
+#[derive(Debug)]
+struct Kernel {
+    rank: u64,
+    start: Ns,
+    dur: Ns,
+    waited: Option<Ns>,
+    /// 1 + a position in the stacks of the report; 0 for none.
+    stack: u64,
+    /// When its launch returned, in ns since its own start: negative before it.
+    launch: Option<Ns>,
+    active: Ns,
+    busy: Ns,
+    idle: Ns,
+}
+
+impl Lanes {
+    /// Of a job whose report is given, too. `groups` are the names of the units, in their order.
+    pub(crate) fn of(compared: &Compared, report: &RankReport, groups: Vec<String>) -> Self {
+        let Compared { job, matches, clocks, .. } = compared;
+        let timeline = Timeline::of(job, matches, clocks);
+        let stacks: HashMap<_, u64> = report
+            .stacks
+            .iter()
+            .zip(1..)
+            .map(|(of, at)| ((&of.frames, &of.captured, &of.forward, &of.thread), at))
+            .collect();
+        let stack = |of: &PartStack| stacks.get(&(&of.frames, &of.captured, &of.forward, &of.thread)).copied();
+        let of_stack: Vec<Vec<u64>> =
+            job.parts.iter().map(|part| part.stacks.iter().map(|of| stack(of).unwrap_or(0)).collect()).collect();
+        let steps: HashMap<u32, u64> = report.steps.iter().zip(1..).map(|(step, at)| (step.number, at)).collect();
+        let mut lanes = Lanes {
+            ranks: job.ranks.clone(),
+            groups,
+            names: Vec::new(),
+            collectives: Vec::new(),
+            left_out: 0,
+            span: Ns::ZERO,
+        };
+        let mut numbers: HashMap<&str, u64> = HashMap::new();
+        for arrivals in &timeline.collectives {
+            let Some((rank, row)) = arrivals.members.first() else { continue };
+            let part = &job.parts[*rank];
+            let next = numbers.len() as u64;
+            let name = *numbers.entry(part.collective(&part.rows[*row])).or_insert(next);
+            let kernels: Vec<Kernel> = arrivals
+                .members
+                .iter()
+                .map(|(rank, row)| kernel(compared, &timeline, &of_stack, *rank, *row))
+                .collect();
+            let late = arrivals.last.filter(|_| arrivals.is_late).map_or(0, |(rank, _)| 1 + rank as u64);
+            let Arrivals { unit, is_matched, step, .. } = *arrivals;
+            let step = step.and_then(|step| steps.get(&step).copied()).unwrap_or(0);
+            let waited = kernels.iter().filter_map(|kernel| kernel.waited).sum();
+            lanes.span =
+                kernels.iter().map(|kernel| kernel.start + kernel.dur).max().unwrap_or_default().max(lanes.span);
+            lanes.collectives.push(Collective { group: unit as u64, name, step, late, is_matched, waited, kernels });
+        }
+        let mut names: Vec<(&str, u64)> = numbers.into_iter().collect();
+        names.sort_by_key(|(_, number)| *number);
+        lanes.names = names.into_iter().map(|(name, _)| name.to_owned()).collect();
+        lanes.collectives.sort_by_key(|of| of.kernels.first().map(|kernel| kernel.start));
+        lanes.shorten(MOST_KERNELS);
+        lanes
+    }
+
+    /// How many kernels there are.
+    pub(crate) fn kernels(&self) -> usize {
+        self.collectives.iter().map(|of| of.kernels.len()).sum()
+    }
+
+    /// Keeps the collectives with most waiting, until these have so many kernels.
+    pub(crate) fn shorten(&mut self, most: usize) {
+        if self.kernels() <= most {
+            return;
+        }
+        let mut order: Vec<usize> = (0..self.collectives.len()).collect();
+        order.sort_by_key(|at| (std::cmp::Reverse(self.collectives[*at].waited), *at));
+        let (mut kernels, mut is_kept) = (0, vec![false; self.collectives.len()]);
+        for at in order {
+            kernels += self.collectives[at].kernels.len();
+            if kernels > most {
+                break;
+            }
+            is_kept[at] = true;
+        }
+        let before = self.collectives.len();
+        let mut is_kept = is_kept.into_iter();
+        self.collectives.retain(|_| is_kept.next().unwrap_or(false));
+        self.left_out += (before - self.collectives.len()) as u64;
+    }
+
+    /// How many collectives are not here.
+    pub(crate) fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// The steps, by position in the report, of collectives at which one of these ranks was late, or with a kernel of this stack; those in which
+    /// nobody waited are not counted.
+    pub(crate) fn steps_of(&self, late: &[u32], stack: Option<usize>) -> BTreeSet<usize> {
+        let is_late =
+            |of: &Collective| of.late.checked_sub(1).is_some_and(|at| late.contains(&self.ranks[at as usize]));
+        let has =
+            |of: &Collective| stack.is_some_and(|at| of.kernels.iter().any(|kernel| kernel.stack == 1 + at as u64));
+        let found = self.collectives.iter().filter(|of| of.waited > Ns::ZERO && (is_late(of) || has(of)));
+        found.filter_map(|of| (of.step as usize).checked_sub(1)).collect()
+    }
+
+    /// The collective with most waiting, of one late rank if that is given: its position.
+    pub(crate) fn worst(&self, late: Option<u32>) -> Option<usize> {
+        let is_of = |of: &Collective| match late {
+            None => true,
+            Some(rank) => of.late > 0 && self.ranks.get(of.late as usize - 1) == Some(&rank),
+        };
+        let found = self.collectives.iter().enumerate().filter(|(_, of)| of.waited > Ns::ZERO && is_of(of));
+        found.max_by_key(|(at, of)| (of.waited, std::cmp::Reverse(*at))).map(|(at, _)| at)
+    }
+
+    /// As the page has it.
+    ///
+    /// # Errors
+    /// What gzip fails with.
+    pub(crate) fn pack(&self) -> io::Result<Value> {
+        let of = &self.collectives;
+        let mut collectives = Columns::default();
+        let firsts = of.iter().scan(0, |next, of| {
+            let first = *next;
+            *next += of.kernels.len() as i64;
+            Some(first)
+        });
+        collectives.near("first", firsts);
+        collectives.plain("members", of.iter().map(|of| of.kernels.len() as u64));
+        collectives.plain("group", of.iter().map(|of| of.group));
+        collectives.plain("name", of.iter().map(|of| of.name));
+        collectives.plain("step", of.iter().map(|of| of.step));
+        collectives.plain("late", of.iter().map(|of| of.late));
+        collectives.plain("matched", of.iter().map(|of| of.is_matched.into()));
+        let kernels = || of.iter().flat_map(|of| &of.kernels);
+        let mut rows = Columns::default();
+        rows.plain("rank", kernels().map(|kernel| kernel.rank));
+        rows.near("start", kernels().map(|kernel| kernel.start.0));
+        rows.plain("dur", kernels().map(|kernel| kernel.dur.0.max(0) as u64));
+        rows.plain("waited", kernels().map(|kernel| kernel.waited.map_or(0, |waited| 1 + waited.0.max(0) as u64)));
+        rows.plain("stack", kernels().map(|kernel| kernel.stack));
+        rows.signed("launch", kernels().map(|kernel| kernel.launch.map_or(0, |launch| launch.0)));
+        rows.plain("active", kernels().map(|kernel| kernel.active.0.max(0) as u64));
+        rows.plain("busy", kernels().map(|kernel| kernel.busy.0.max(0) as u64));
+        rows.plain("idle", kernels().map(|kernel| kernel.idle.0.max(0) as u64));
+        Ok(json!({
+            "ranks": self.ranks,
+            "groups": self.groups,
+            "names": self.names,
+            "span_ns": self.span.0,
+            "left_out": self.left_out,
+            "collectives": collectives.pack()?,
+            "rows": rows.pack()?,
+        }))
+    }
+}
+
+fn kernel(compared: &Compared, timeline: &Timeline, of_stack: &[Vec<u64>], rank: usize, row: usize) -> Kernel {
+    let part = &compared.job.parts[rank];
+    let (of, time) = (&part.rows[row], &timeline.ranks[rank].kernels[row]);
+    let segment = of.segment.map(|segment| segment as usize);
+    Kernel {
+        rank: rank as u64,
+        start: time.window.start,
+        dur: time.window.duration(),
+        waited: time.waited,
+        stack: of.stack.map_or(0, |stack| of_stack[rank][stack as usize]),
+        launch: segment.map(|segment| timeline.ranks[rank].launches[segment].end - time.window.start),
+        active: segment.map_or(Ns::ZERO, |segment| part.segments[segment].active()),
+        busy: of.busy_before,
+        idle: of.idle_before,
+    }
+}

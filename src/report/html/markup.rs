@@ -1,0 +1,40 @@
+//! Text as HTML. Names come from traces, which anybody can write, so everything that is written here is escaped.
+
+use std::borrow::Cow;
+
+use crate::report::format::visible;
+
+/// A text between tags or in an attribute in double quotes.
+pub(crate) fn escape(text: &str) -> Cow<'_, str> {
+    if !text.contains(['&', '<', '>', '"', '\'']) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            c => escaped.push(c),
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+/// A name from a trace: visible, and apart from the direction of the text around it.
+pub(crate) fn name(name: &str) -> String {
+    format!("<bdi>{}</bdi>", escape(&visible(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_be_markup() {
+        assert_eq!(escape("a<b> & \"c\" 'd'"), "a&lt;b&gt; &amp; &quot;c&quot; &#39;d&#39;");
+        assert_eq!(name("</script>\u{202e}\n"), "<bdi>&lt;/script&gt;\\u{202e}\\n</bdi>");
+    }
+}

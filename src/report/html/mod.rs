@@ -1,0 +1,300 @@
+//! A page: one file for a browser, with the answer, its pictures and the documents that they are made of. It opens from a mail or an artifact store:
+//! it asks for nothing from any network, and keeps nothing.
+//!
+//! What is read first is plain HTML, so that it is there without scripts, for a screen reader, and at once: the verdict, up to three findings, the
+//! top of the table. The rest is drawn by the page's own script (`page/`) from the documents that `--json` gives, which are embedded, so that the page
+//! computes nothing that another form would not have. Its policy allows that script, the few lines that
+//! unpack it, and that style, by their digests, and nothing else.
+
+mod columns;
+pub(crate) mod lanes;
+mod markup;
+mod shrink;
+pub(crate) mod timeline;
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use columns::pack;
+use lanes::Lanes;
+use markup::{escape, name};
+use timeline::Streams;
+
+use super::format::{count, duration, visible};
+use crate::analysis::origin::names;
+use crate::time::Ns;
+
+/// The modules of `page/`, put together by the build, and what unpacks them in the browser.
+const BOOT: &str = include_str!(concat!(env!("OUT_DIR"), "/boot.js"));
+const SCRIPT: &str = include_str!(concat!(env!("OUT_DIR"), "/page.js"));
+const STYLE: &str = include_str!(concat!(env!("OUT_DIR"), "/page.css"));
+
+/// No page is larger: mails are refused above about 25 MB.
+pub(crate) const MOST_BYTES: usize = 20_000_000;
+
+/// A page.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    /// What it is about: `stacks`, `ranks`, `hang`, `records`, `entries`, `diff` or `ranks-diff`.
+    pub(crate) kind: &'static str,
+    /// Its first line: the answer in a few words.
+    pub(crate) title: String,
+    /// What the inputs are called.
+    pub(crate) names: String,
+    /// The verdict, a sentence each.
+    pub(crate) verdict: Vec<String>,
+    /// What is known of the window, as a label and a value.
+    pub(crate) facts: Vec<(&'static str, String)>,
+    /// What to look at first; at most three.
+    pub(crate) findings: Vec<Finding>,
+    /// The top of the table.
+    pub(crate) top: Option<Top>,
+    /// The answers for programs, by the names of their schemas.
+    pub(crate) documents: Vec<(&'static str, Vec<u8>)>,
+    /// Tables for spreadsheets, by the document that they are of.
+    pub(crate) tables: Vec<(&'static str, Vec<u8>)>,
+    /// How to get each view again.
+    pub(crate) commands: Vec<Command>,
+    /// What is not as it should be: what was left out, what is damaged.
+    pub(crate) notes: Vec<String>,
+    /// What the stacks of the document are called beside each other: the frame that shows best where each comes from, and those that distinguish it.
+    pub(crate) labels: Vec<Vec<String>>,
+    /// The frames that tell where stacks come from, of which the user's own code is.
+    pub(crate) telling: BTreeSet<String>,
+    /// When kernels ran, by trace.
+    pub(crate) streams: Vec<Streams>,
+    /// The collectives of many ranks on one clock.
+    pub(crate) lanes: Option<Lanes>,
+}
+
+/// Something that costs time, and where it comes from.
+#[derive(Debug, Default)]
+pub(crate) struct Finding {
+    /// What it costs: `13.068 ms per step`.
+    pub(crate) cost: String,
+    /// The line of code, or what else it is about.
+    pub(crate) what: String,
+    /// Why, and what to do.
+    pub(crate) text: String,
+    /// The view that shows it, as a fragment without its sign.
+    pub(crate) link: String,
+    /// What the link is called.
+    pub(crate) evidence: &'static str,
+}
+
+/// The top of a table, as text.
+#[derive(Debug, Default)]
+pub(crate) struct Top {
+    /// What it is.
+    pub(crate) title: &'static str,
+    /// The columns; the first has names, the others numbers.
+    pub(crate) columns: Vec<&'static str>,
+    /// The rows, as many as fit a screen.
+    pub(crate) rows: Vec<Vec<String>>,
+    /// How many rows there are in all.
+    pub(crate) found: usize,
+}
+
+/// A command that shows what a view shows.
+#[derive(Debug, Serialize)]
+pub(crate) struct Command {
+    /// The view.
+    pub(crate) view: &'static str,
+    /// What it shows.
+    pub(crate) what: &'static str,
+    /// The command.
+    pub(crate) text: String,
+}
+
+impl Page {
+    /// Writes the page. If it would be larger than [`MOST_BYTES`], its pictures get coarser and its tables shorter, and it says so.
+    ///
+    /// # Errors
+    /// What the writer fails with, and an answer too large for any page.
+    pub(crate) fn write(mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        self.shrink()?;
+        let title = escape(&self.title).into_owned();
+        write!(
+            out,
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src '{}' '{}'; style-src '{}'; \
+             base-uri 'none'; form-action 'none'\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n",
+            env!("NCCL_STACKS_PAGE_BOOT"),
+            env!("NCCL_STACKS_PAGE_SCRIPT"),
+            env!("NCCL_STACKS_PAGE_STYLE"),
+        )?;
+        self.write_verdict(out)?;
+        if let Some(top) = &self.top {
+            write_top(top, out)?;
+        }
+        let embedded = serde_json::to_string(&self.embedded()?)?.replace('<', "\\u003c");
+        write!(
+            out,
+            "<noscript><p>The pictures and the rest of the tables need scripts, which this page has within itself.</p></noscript>\n\
+             <div id=\"views\"></div>\n</main>\n<footer><p>{}</p></footer>\n\
+             <script type=\"application/json\" id=\"page\">{embedded}</script>\n\
+             <script type=\"application/gzip\" id=\"code\">{}</script>\n<script>{BOOT}</script>\n</body>\n</html>\n",
+            escape(PROGRAM),
+            pack(SCRIPT.as_bytes())?
+        )
+    }
+
+    fn write_verdict(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "<section id=\"verdict\" aria-labelledby=\"verdict-title\">")?;
+        writeln!(out, "<h1 id=\"verdict-title\">{}</h1>", escape(&self.title))?;
+        writeln!(out, "<p class=\"names\">{}</p>", name(&short_names(&self.names)))?;
+        for sentence in &self.verdict {
+            writeln!(out, "<p>{}</p>", escape(sentence))?;
+        }
+        if !self.findings.is_empty() {
+            writeln!(out, "<h2>What to look at first</h2>\n<ol id=\"findings\">")?;
+            for Finding { cost, what, text, link, evidence } in &self.findings {
+                write!(out, "<li><p class=\"cost\">{}</p><p class=\"what\">{}</p>", escape(cost), name(what))?;
+                write!(out, "<p>{}</p>", escape(text))?;
+                if !link.is_empty() {
+                    write!(out, "<p><a href=\"#{}\">{}</a></p>", escape(link), escape(evidence))?;
+                }
+                writeln!(out, "</li>")?;
+            }
+            writeln!(out, "</ol>")?;
+        }
+        if !self.facts.is_empty() {
+            writeln!(out, "<dl class=\"facts\">")?;
+            for (label, value) in &self.facts {
+                writeln!(out, "<div><dt>{}</dt><dd>{}</dd></div>", escape(label), escape(value))?;
+            }
+            writeln!(out, "</dl>")?;
+        }
+        if !self.notes.is_empty() {
+            writeln!(out, "<ul class=\"notes\">")?;
+            self.notes.iter().try_for_each(|note| writeln!(out, "<li>{}</li>", name(note)))?;
+            writeln!(out, "</ul>")?;
+        }
+        writeln!(out, "</section>")
+    }
+
+    /// What the script reads.
+    fn embedded(&self) -> io::Result<Value> {
+        let mut documents = Map::new();
+        for (of, bytes) in &self.documents {
+            documents.insert((*of).to_owned(), json!({ "data": pack(bytes)?, "file": format!("{of}.json") }));
+        }
+        let mut tables = Map::new();
+        for (of, bytes) in &self.tables {
+            tables.insert((*of).to_owned(), json!({ "data": pack(bytes)?, "file": format!("{of}.csv") }));
+        }
+        let timelines: Vec<Value> = self.streams.iter().map(Streams::pack).collect::<io::Result<_>>()?;
+        Ok(json!({
+            "kind": self.kind,
+            "title": self.title,
+            "names": self.names,
+            "program": PROGRAM,
+            "documents": documents,
+            "tables": tables,
+            "commands": self.commands,
+            "notes": self.notes,
+            "labels": pack(&serde_json::to_vec(&self.labels)?)?,
+            "telling": pack(&serde_json::to_vec(&self.telling)?)?,
+            "timelines": timelines,
+            "lanes": self.lanes.as_ref().map(Lanes::pack).transpose()?,
+        }))
+    }
+}
+
+/// What has written the page.
+const PROGRAM: &str = concat!("nccl-stacks ", env!("CARGO_PKG_VERSION"));
+
+/// A time and how it is distributed over the steps that have a part of it: `39.203 ms exposed, 13.068 ms a step in 3 steps`, or all of it in one.
+pub(crate) fn in_steps(time: Ns, what: &str, steps: &[&str]) -> String {
+    let steps = match steps {
+        [] => String::new(),
+        [one] => format!(", all in {}", visible(one)),
+        several => {
+            let each = Ns::rounded(time.as_f64() / several.len() as f64);
+            format!(", {} a step in {} steps", duration(each), count(several.len() as u64))
+        }
+    };
+    format!("{} {what}{steps}", duration(time))
+}
+
+/// For each stack the frame that shows best where it comes from, and those by which it differs from others of that frame.
+pub(crate) fn labels<'t>(telling: impl Iterator<Item = &'t [String]>) -> Vec<Vec<String>> {
+    let telling: Vec<&[String]> = telling.collect();
+    let owned = |names: Vec<&str>| -> Vec<String> { names.into_iter().map(str::to_owned).collect() };
+    let named = names(&telling).into_iter().map(owned);
+    named.map(|names| if names.is_empty() { vec!["(no frames)".to_owned()] } else { names }).collect()
+}
+
+/// What inputs are called, with the folder that they share named once, and not more of them than fit.
+fn short_names(names: &str) -> String {
+    const NAMED: usize = 4;
+    let all: Vec<&str> = names.split(", ").collect();
+    let folder = |name: &str| name.rfind('/').map_or(0, |at| at + 1);
+    let shared = &all[0][..folder(all[0])];
+    if all.len() == 1 || !all.iter().all(|name| &name[..folder(name)] == shared) {
+        return names.to_owned();
+    }
+    let rest: Vec<&str> = all.iter().map(|name| &name[shared.len()..]).take(NAMED).collect();
+    let more = all.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!(
+        "{} in {}: {}{more}",
+        count(all.len() as u64),
+        if shared.is_empty() { "this folder" } else { shared },
+        rest.join(", ")
+    )
+}
+
+fn write_top(top: &Top, out: &mut impl Write) -> io::Result<()> {
+    let Top { title, columns, rows, found } = top;
+    write!(out, "<section id=\"top\" aria-labelledby=\"top-title\">\n<h2 id=\"top-title\">{}</h2>\n", escape(title))?;
+    write!(
+        out,
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"top-title\">\n<table>\n<thead><tr>"
+    )?;
+    for column in columns {
+        write!(out, "<th scope=\"col\">{}</th>", escape(column))?;
+    }
+    writeln!(out, "</tr></thead>\n<tbody>")?;
+    for row in rows {
+        write!(out, "<tr>")?;
+        for (at, cell) in row.iter().enumerate() {
+            match at {
+                0 => write!(out, "<th scope=\"row\">{}</th>", name(cell))?,
+                _ => write!(out, "<td>{}</td>", name(cell))?,
+            }
+        }
+        writeln!(out, "</tr>")?;
+    }
+    writeln!(out, "</tbody>\n</table>\n</div>")?;
+    if *found > rows.len() {
+        writeln!(out, "<p>The first {} of {found}.</p>", rows.len())?;
+    }
+    writeln!(out, "</section>")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_of_the_steps_that_have_them() {
+        let of = |steps: &[&str]| in_steps(Ns(30_000_000), "exposed", steps);
+        assert_eq!(of(&[]), "30.000 ms exposed");
+        assert_eq!(of(&["step[EXTEND]"]), "30.000 ms exposed, all in step[EXTEND]");
+        assert_eq!(of(&["a", "b", "c"]), "30.000 ms exposed, 10.000 ms a step in 3 steps");
+    }
+
+    #[test]
+    fn a_shared_folder_is_named_once() {
+        assert_eq!(short_names("/a/x.json"), "/a/x.json");
+        assert_eq!(short_names("/a/x, /a/y"), "2 in /a/: x, y");
+        assert_eq!(short_names("/a/x, /b/y"), "/a/x, /b/y");
+        assert_eq!(short_names("/a/1, /a/2, /a/3, /a/4, /a/5, /a/6"), "6 in /a/: 1, 2, 3, 4 and 2 more");
+    }
+}

@@ -1,0 +1,219 @@
+// Starts the page: decodes what is embedded, mounts the views one after the other, and shows what is chosen.
+//
+// A view that fails says so in its place, and the others work. Nothing is fetched and nothing is kept: the state is in the address.
+
+import { mountCommands, copyText } from './commands.js';
+import { mountDiff } from './diff.js';
+import { el, nameNode } from './dom.js';
+import { shortFrame, visible } from './format.js';
+import { mountHang } from './hang.js';
+import { mountHeat } from './heat.js';
+import { mountIcicle } from './icicle.js';
+import { mountLanes } from './lanes.js';
+import { mountMatrix } from './matrix.js';
+import { loadCharts, loadModel } from './model.js';
+import { mountRecords } from './records.js';
+import { mountScatter } from './scatter.js';
+import { State } from './state.js';
+import { mountTable } from './table.js';
+import { mountTimeline } from './timeline.js';
+import { mountTrust } from './trust.js';
+
+// In the order of the page. `null` is where the charts are unpacked, so that the first views need not wait for these.
+const APP_VIEWS = [
+  ['hang', mountHang],
+  ['diff', mountDiff],
+  ['stacks', mountTable],
+  ['icicle', mountIcicle],
+  ['charts', null],
+  ['heat', mountHeat],
+  ['collective', mountLanes],
+  ['timeline', mountTimeline],
+  ['sizes', mountScatter],
+  ['pairs', mountMatrix],
+  ['records', mountRecords],
+  ['trust', mountTrust],
+  ['commands', mountCommands],
+];
+
+// What shows all that the static table at the top shows.
+const APP_TABLES = ['stacks', 'hang', 'diff', 'records'];
+
+function appAlert(what, error) {
+  const text = error ? `${what}: ${error.message ?? error}` : what;
+  return el('p', { role: 'alert', class: 'alert' }, nameNode(text));
+}
+
+// Comparisons have no list of stacks: there the number is a place among the changes.
+function appStackName({ stacks, docs }, id) {
+  const changes = docs.diff?.changes ?? docs['ranks-diff']?.stacks;
+  const name = stacks[id]?.label ?? changes?.[id]?.headline;
+  return name ? shortFrame(name) : `number ${id + 1}`;
+}
+
+function appCollectiveName({ lanes }, at) {
+  if (!lanes || !(at >= 0 && at < lanes.collectives.first.length)) return `number ${at + 1}`;
+  const { name, group } = lanes.collectives;
+  const parts = [lanes.names?.[name[at]], lanes.groups?.[group[at]]].filter((part) => part);
+  return `${parts.join(' of ')} ${at + 1}`.trim();
+}
+
+// What each key of the state that means a thing is called.
+const APP_CHOSEN = [
+  ['stack', 'Stack', appStackName],
+  ['rank', 'Rank', (model, rank) => String(rank)],
+  ['step', 'Step', (model, step) => model.steps?.names[step] ?? String(step)],
+  ['collective', 'Collective', appCollectiveName],
+];
+
+function appChosen(model, state) {
+  const items = APP_CHOSEN.filter(([key]) => state.get(key) !== null).map(([key, title, name]) => {
+    const text = name(model, state.get(key));
+    const clear = { type: 'button', class: 'clear', title: `Clear: ${title.toLowerCase()}`, 'aria-label': `Clear ${title.toLowerCase()}` };
+    return el(
+      'span',
+      { class: 'chosen' },
+      el('span', { class: 'label' }, title),
+      nameNode(text, { class: 'name', title: visible(text) }),
+      el('button', { ...clear, onclick: () => state.set({ [key]: null }) }, '×'),
+    );
+  });
+  if (items.length < 2) return items;
+  const none = Object.fromEntries(APP_CHOSEN.map(([key]) => [key, null]));
+  return [...items, el('button', { type: 'button', class: 'small', onclick: () => state.set(none) }, 'Clear all')];
+}
+
+class App {
+  constructor(page) {
+    this.page = page;
+    this.state = new State(window);
+    this.views = [];
+    this.root = document.getElementById('views');
+    this.links = el('ul');
+    this.chosen = el('div', { class: 'chosen-list', role: 'status', 'aria-label': 'What is chosen' });
+    const copy = el('button', { type: 'button', class: 'small', onclick: () => copyText(location.href, copy) }, 'Copy link to this view');
+    const nav = el('nav', { 'aria-label': 'Parts of this page' }, this.links);
+    this.bar = el('div', { id: 'bar' }, nav, el('div', { class: 'bar-state' }, this.chosen, copy));
+  }
+
+  async run() {
+    this.model = await loadModel(this.page);
+    this.root.before(this.bar);
+    const verdict = document.getElementById('verdict');
+    if (verdict) this.link('verdict', 'Verdict');
+    this.listen();
+    for (const [id, mount] of APP_VIEWS) {
+      if (mount) this.mount(id, mount);
+      else await this.loadCharts();
+      await new Promise((done) => setTimeout(done));
+    }
+    if (this.state.get('view')) this.scroll();
+    // For those that look at the page by a program: everything is there.
+    document.documentElement.dataset.ready = 'true';
+  }
+
+  async loadCharts() {
+    try {
+      await loadCharts(this.model);
+    } catch (error) {
+      this.root.append(appAlert('The timelines cannot be read', error));
+    }
+    this.showChosen();
+  }
+
+  mount(id, mount) {
+    try {
+      const view = mount(this.model, this.state);
+      if (!view) return;
+      this.root.append(view.node);
+      this.views.push(view);
+      this.link(view.id, view.title);
+      view.paint();
+      view.update(this.state, new Set(Object.keys(this.state.now)));
+      if (APP_TABLES.includes(id)) document.getElementById('top')?.setAttribute('hidden', '');
+    } catch (error) {
+      console.error(error);
+      this.root.append(appAlert(`The view “${id}” cannot be shown`, error));
+    }
+  }
+
+  link(id, title) {
+    const choose = (event) => {
+      event.preventDefault();
+      this.state.set({ view: id });
+    };
+    this.links.append(el('li', null, el('a', { href: `#view=${id}`, onclick: choose }, title)));
+  }
+
+  each(action) {
+    for (const view of this.views) {
+      try {
+        action(view);
+      } catch (error) {
+        console.error(error);
+        if (!view.node.querySelector(':scope > .alert')) view.node.append(appAlert('This view failed', error));
+      }
+    }
+  }
+
+  paint() {
+    this.each((view) => view.paint());
+  }
+
+  showChosen() {
+    this.chosen.replaceChildren(...appChosen(this.model, this.state));
+  }
+
+  scroll() {
+    const part = document.getElementById(this.state.get('view'));
+    if (!part || !(this.root.contains(part) || part.id === 'verdict')) return;
+    part.scrollIntoView({ block: 'start' });
+    const title = part.querySelector('h2[tabindex], h1');
+    if (title?.tabIndex === -1) title.setAttribute('tabindex', '-1');
+    title?.focus({ preventScroll: true });
+  }
+
+  listen() {
+    this.showChosen();
+    this.state.on((state, changed) => {
+      this.showChosen();
+      this.each((view) => view.update(state, changed));
+      if (changed.has('view') && state.get('view')) this.scroll();
+    });
+    // A link to where the address is already changes nothing, and still has to scroll.
+    document.addEventListener('click', (event) => {
+      const link = event.target.closest?.('main a[href^="#"]');
+      if (link && link.getAttribute('href') === location.hash && this.state.get('view')) this.scroll();
+    });
+    let width = this.root.clientWidth;
+    new ResizeObserver(() => {
+      if (this.root.clientWidth === width) return;
+      width = this.root.clientWidth;
+      this.paint();
+    }).observe(this.root);
+    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.paint());
+    for (const [event, printing] of [['beforeprint', true], ['afterprint', false]]) {
+      addEventListener(event, () => {
+        document.documentElement.classList.toggle('printing', printing);
+        this.paint();
+      });
+    }
+  }
+}
+
+/** Starts the page. */
+export async function start() {
+  const views = document.getElementById('views');
+  const fail = (what, error) => views.before(appAlert(what, error));
+  addEventListener('error', (event) => fail('Something failed', event.error ?? event.message));
+  addEventListener('unhandledrejection', (event) => fail('Something failed', event.reason));
+  try {
+    const page = JSON.parse(document.getElementById('page').textContent);
+    await new App(page).run();
+  } catch (error) {
+    console.error(error);
+    fail('The details of this report cannot be read', error);
+  }
+}
+
+start();

@@ -1,0 +1,377 @@
+// What all charts share: a canvas that follows its box's width and the screen's pixel ratio, colours from the style sheet, text that fits,
+// time axes, and zooming along x. Charts draw in CSS pixels; whatever covers many rows is binned to pixels before it is drawn.
+
+import { duration, visible } from './format.js';
+import { el } from './dom.js';
+
+const CANVAS_COLOURS = [
+  'bg',
+  'panel',
+  'fg',
+  'muted',
+  'line',
+  'accent',
+  'compute',
+  'collective',
+  'exposed',
+  'waited',
+  'transfer',
+  'caused',
+  'good',
+  'bad',
+  'mark',
+];
+
+const CANVAS_CHANNELS = new Map();
+
+/** The style sheet's colours, by name without `--`. */
+export function colours() {
+  const style = getComputedStyle(document.documentElement);
+  return Object.fromEntries(CANVAS_COLOURS.map((name) => [name, style.getPropertyValue(`--${name}`).trim() || '#888']));
+}
+
+/** A canvas in a box. `onPaint(context, width, height, colours)` draws in CSS pixels; `paint(height)` draws again, with another height if given. */
+export function canvasBox(label, height, onPaint) {
+  const canvas = el('canvas', { tabIndex: 0, role: 'img', 'aria-label': label });
+  const box = el('div', { class: 'chart' }, canvas);
+  let tall = height;
+  let [isSeen, isStale] = [true, false];
+  const paint = (newHeight) => {
+    if (newHeight) tall = newHeight;
+    // What is not on the screen is drawn when it comes there, so that a choice costs no more than what it shows.
+    isStale = !isSeen && !document.documentElement.classList.contains('printing');
+    if (isStale) return;
+    canvas.style.display = 'block';
+    canvas.style.width = '100%';
+    canvas.style.height = `${tall}px`;
+    const wide = Math.floor(canvas.clientWidth);
+    if (wide === 0) return;
+    const ratio = window.devicePixelRatio || 1;
+    const [w, h] = [Math.round(wide * ratio), Math.round(tall * ratio)];
+    if (canvas.width !== w) canvas.width = w;
+    if (canvas.height !== h) canvas.height = h;
+    const context = canvas.getContext('2d');
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, wide, tall);
+    context.font = '12px system-ui, sans-serif';
+    context.textBaseline = 'middle';
+    context.textAlign = 'left';
+    onPaint(context, wide, tall, colours());
+  };
+  new IntersectionObserver(
+    (entries) => {
+      isSeen = entries[entries.length - 1].isIntersecting;
+      if (isSeen && isStale) paint();
+    },
+    { rootMargin: '400px' },
+  ).observe(canvas);
+  return { box, canvas, paint };
+}
+
+/** The line below a chart that says what the cursor or pointer is on. */
+export function readout(text) {
+  return el('p', { class: 'readout', 'aria-live': 'polite' }, text);
+}
+
+/** A text that is at most so wide, with `…` where it is cut. Names in it are made safe to show. */
+export function fitText(context, text, width) {
+  const whole = visible(text);
+  if (context.measureText(whole).width <= width) return whole;
+  let [low, high] = [0, whole.length];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (context.measureText(`${whole.slice(0, middle)}…`).width <= width) low = middle;
+    else high = middle - 1;
+  }
+  return low === 0 ? '' : `${whole.slice(0, low)}…`;
+}
+
+/** Where a pointer is on a canvas, in CSS pixels. */
+export function pointerAt(canvas, event) {
+  const box = canvas.getBoundingClientRect();
+  return { x: event.clientX - box.left, y: event.clientY - box.top };
+}
+
+/** Red, green and blue (0 to 255) of a CSS colour. */
+export function channels(colour) {
+  if (CANVAS_CHANNELS.has(colour)) return CANVAS_CHANNELS.get(colour);
+  const context = el('canvas', { width: 1, height: 1 }).getContext('2d', { willReadFrequently: true });
+  context.fillStyle = colour;
+  context.fillRect(0, 0, 1, 1);
+  const { data } = context.getImageData(0, 0, 1, 1);
+  CANVAS_CHANNELS.set(colour, data);
+  return data;
+}
+
+/** 256 colours from the chart's ground to a colour, and on towards the text's, so that lightness goes one way: a Uint8 array of RGB. */
+export function ramp(shown, name) {
+  const stops = [channels(shown.panel), channels(shown[name]), channels(shown.fg)];
+  const scale = new Uint8ClampedArray(256 * 3);
+  for (let at = 0; at < 256; at += 1) {
+    const share = at / 255;
+    const [from, to, part] = share < 0.7 ? [stops[0], stops[1], 0.06 + (share / 0.7) * 0.94] : [stops[1], stops[2], (share - 0.7) / 0.3 / 2];
+    for (let c = 0; c < 3; c += 1) scale[at * 3 + c] = at === 0 ? stops[0][c] : from[c] + (to[c] - from[c]) * part;
+  }
+  return scale;
+}
+
+/** The legend of a ramp: from nothing to the most, and in the middle a quarter of it. */
+export function drawRamp(context, scale, x, y, width, texts, shown) {
+  context.fillStyle = shown.muted;
+  context.textAlign = 'left';
+  context.fillText(texts[0], x, y + 6);
+  const left = Math.round(x + context.measureText(texts[0]).width + 6);
+  for (let at = 0; at < width; at += 1) {
+    const of = Math.floor((at / width) * 255) * 3;
+    context.fillStyle = `rgb(${scale[of]},${scale[of + 1]},${scale[of + 2]})`;
+    context.fillRect(left + at, y, 1, 12);
+  }
+  context.strokeStyle = shown.line;
+  context.strokeRect(left - 0.5, y - 0.5, width + 1, 13);
+  context.fillStyle = shown.muted;
+  context.fillText(texts[1], left + width + 6, y + 6);
+  if (texts[2]) context.fillText(texts[2], left + width / 2 - 3, y + 21);
+}
+
+/** Where a share is on a ramp: by its square root, so that what is small is seen beside what is large. */
+export function rampAt(share) {
+  return share > 0 ? Math.max(1, Math.round(Math.sqrt(share) * 255)) * 3 : 0;
+}
+
+/** A hatching in a colour, for what waits. */
+export function hatch(context, colour) {
+  const tile = el('canvas', { width: 6, height: 6 });
+  const on = tile.getContext('2d');
+  on.strokeStyle = colour;
+  on.lineWidth = 1.6;
+  on.beginPath();
+  for (const x of [-6, 0, 6]) {
+    on.moveTo(x - 1, 7);
+    on.lineTo(x + 7, -1);
+  }
+  on.stroke();
+  return context.createPattern(tile, 'repeat');
+}
+
+/** Round values between two, about so many: their step is 1, 2 or 5 times a power of ten. */
+export function ticks(from, to, about) {
+  const rough = (to - from) / Math.max(1, about);
+  if (!(rough > 0)) return { step: 1, at: [from] };
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].find((of) => of * power >= rough * 0.999) * power;
+  const at = [];
+  for (let tick = Math.ceil(from / step - 1e-9); tick * step <= to + step * 1e-9; tick += 1) at.push(tick * step);
+  return { step, at };
+}
+
+/** A time as an axis writes it: in the unit of the largest time on it, with the decimals that the step needs. */
+export function axisTime(ns, step, largest) {
+  const [unit, name] = largest < 1e3 ? [1, 'ns'] : largest < 1e6 ? [1e3, 'µs'] : largest < 1e9 ? [1e6, 'ms'] : [1e9, 's'];
+  return `${(ns / unit).toFixed(Math.max(0, Math.min(9, Math.ceil(Math.log10(unit / step) - 1e-9))))} ${name}`;
+}
+
+/** A time axis along x, with lines down through the chart. */
+export function drawTimeAxis(context, { left, right, top, bottom, from, to }, shown) {
+  const largest = Math.max(Math.abs(from), Math.abs(to));
+  const { step, at } = ticks(from, to, (right - left) / 110);
+  context.font = '11px system-ui, sans-serif';
+  for (const value of at) {
+    const x = Math.round(left + ((value - from) / (to - from)) * (right - left)) + 0.5;
+    context.fillStyle = shown.line;
+    context.fillRect(x - 0.5, top, 1, bottom - top);
+    context.fillStyle = shown.muted;
+    const text = axisTime(value, step, largest);
+    const half = context.measureText(text).width / 2;
+    context.fillText(text, Math.min(Math.max(left - half, x - half, 2), right - 2 * half), top - 8);
+  }
+  context.font = '12px system-ui, sans-serif';
+}
+
+/** How two times follow each other: `1.204 ms later`, `12.000 µs before`. */
+export function apart(ns, later = 'later', earlier = 'before') {
+  return ns < 0 ? `${duration(-ns)} ${earlier}` : `${duration(ns)} ${later}`;
+}
+
+/**
+ * Zooming along x: the wheel (on a focused chart, or with Ctrl), + and -, Home; dragging, and Shift with ← or →, pan.
+ * `chart` has extent() and window() as [from, to], plot() as [left, right] in pixels, set(from, to), home(), point(x, y, isChosen), leave(),
+ * key(event).
+ */
+export function zoomable(canvas, chart) {
+  const least = 50;
+  const show = (from, to) => {
+    const [first, last] = chart.extent();
+    const wide = Math.min(Math.max(to - from, Math.min(least, last - first)), last - first);
+    const begin = Math.min(Math.max(from, first), last - wide);
+    chart.set(begin, begin + wide);
+  };
+  const zoom = (factor, x) => {
+    const [from, to] = chart.window();
+    const [left, right] = chart.plot();
+    const share = x === null ? 0.5 : Math.min(1, Math.max(0, (x - left) / (right - left)));
+    const at = from + (to - from) * share;
+    show(at - (to - from) * factor * share, at + (to - from) * factor * (1 - share));
+  };
+  const pan = (pixels) => {
+    const [from, to] = chart.window();
+    const [left, right] = chart.plot();
+    const by = (pixels / (right - left)) * (to - from);
+    show(from + by, to + by);
+  };
+  zoomKeys(canvas, chart, { zoom, pan });
+  zoomPointer(canvas, chart, { zoom, pan });
+  return { zoom, pan, show };
+}
+
+function zoomKeys(canvas, chart, { zoom, pan }) {
+  canvas.addEventListener('keydown', (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const cursor = chart.cursor ? chart.cursor() : null;
+    const wide = chart.plot()[1] - chart.plot()[0];
+    if (event.key === '+' || event.key === '=') zoom(0.5, cursor);
+    else if (event.key === '-' || event.key === '_') zoom(2, cursor);
+    else if (event.key === 'Home') chart.home();
+    else if (event.shiftKey && event.key === 'ArrowLeft') pan(-wide / 5);
+    else if (event.shiftKey && event.key === 'ArrowRight') pan(wide / 5);
+    else if (!chart.key(event)) return;
+    event.preventDefault();
+  });
+}
+
+function zoomPointer(canvas, chart, { zoom, pan }) {
+  let drag = null;
+  canvas.style.touchAction = 'pan-y';
+  canvas.addEventListener(
+    'wheel',
+    (event) => {
+      if (!event.ctrlKey && document.activeElement !== canvas) return;
+      event.preventDefault();
+      if (event.deltaX !== 0 && Math.abs(event.deltaX) > Math.abs(event.deltaY)) pan(event.deltaX);
+      else zoom(1.0015 ** (event.deltaY * (event.deltaMode === 1 ? 30 : 1)), pointerAt(canvas, event).x);
+    },
+    { passive: false },
+  );
+  canvas.addEventListener('pointerdown', (event) => {
+    if (event.button !== 0) return;
+    drag = { x: event.clientX, from: event.clientX, moved: false };
+    canvas.setPointerCapture(event.pointerId);
+  });
+  canvas.addEventListener('pointermove', (event) => {
+    const { x, y } = pointerAt(canvas, event);
+    if (!drag) return chart.point(x, y, false);
+    if (!drag.moved && Math.abs(event.clientX - drag.from) < 4) return;
+    drag.moved = true;
+    pan(drag.x - event.clientX);
+    drag.x = event.clientX;
+  });
+  canvas.addEventListener('pointerup', (event) => {
+    if (drag && !drag.moved) chart.point(...Object.values(pointerAt(canvas, event)), true);
+    drag = null;
+  });
+  canvas.addEventListener('pointercancel', () => {
+    drag = null;
+  });
+  canvas.addEventListener('pointerleave', () => chart.leave());
+}
+
+/** The buttons of a zoomable chart. */
+export function zoomButtons({ zoom, pan }, chart) {
+  const button = (text, label, onclick) => el('button', { type: 'button', 'aria-label': label, title: label, onclick }, text);
+  const step = () => (chart.plot()[1] - chart.plot()[0]) / 3;
+  return el(
+    'div',
+    { class: 'choice', role: 'group', 'aria-label': 'zoom' },
+    button('+', 'zoom in', () => zoom(0.5, null)),
+    button('−', 'zoom out', () => zoom(2, null)),
+    button('‹', 'earlier', () => pan(-step())),
+    button('›', 'later', () => pan(step())),
+    button('reset', 'show what was shown first', chart.home),
+  );
+}
+
+/**
+ * The pointer and keys of a chart of cells: `chart` has point(x, y, isChosen), leave(), move(columns, rows), choose(), zoom(factor), reset().
+ */
+export function gridChart(canvas, chart) {
+  const MOVES = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1], PageUp: [0, -20], PageDown: [0, 20] };
+  canvas.addEventListener('pointermove', (event) => {
+    const { x, y } = pointerAt(canvas, event);
+    chart.point(x, y, false);
+  });
+  canvas.addEventListener('click', (event) => {
+    const { x, y } = pointerAt(canvas, event);
+    chart.point(x, y, true);
+  });
+  canvas.addEventListener('pointerleave', () => chart.leave());
+  canvas.addEventListener('keydown', (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (MOVES[event.key]) chart.move(...MOVES[event.key]);
+    else if (event.key === 'Enter' || event.key === ' ') chart.choose();
+    else if (event.key === '+' || event.key === '=') chart.zoom(0.5);
+    else if (event.key === '-' || event.key === '_') chart.zoom(2);
+    else if (event.key === 'Home') chart.reset();
+    else return;
+    event.preventDefault();
+  });
+}
+
+/** Rectangles by the ten thousand: written to pixels and put on the canvas at once. `colour` is of `packed`. */
+export function pixelField(context, left, top, width, height) {
+  const ratio = context.getTransform().a || 1;
+  const [wide, tall] = [Math.max(1, Math.round(width * ratio)), Math.max(1, Math.round(height * ratio))];
+  const image = new ImageData(wide, tall);
+  const pixels = new Uint32Array(image.data.buffer);
+  return {
+    fill(x0, x1, y0, y1, colour) {
+      const from = Math.max(0, Math.floor((x0 - left) * ratio));
+      const to = Math.min(wide, Math.max(from + 1, Math.round((x1 - left) * ratio)));
+      const first = Math.max(0, Math.round((y0 - top) * ratio));
+      const last = Math.min(tall, Math.max(first + 1, Math.round((y1 - top) * ratio)));
+      for (let y = first; y < last; y += 1) pixels.fill(colour, y * wide + from, y * wide + to);
+    },
+    done() {
+      const canvas = el('canvas', { width: wide, height: tall });
+      canvas.getContext('2d').putImageData(image, 0, 0);
+      context.drawImage(canvas, left, top, width, height);
+    },
+  };
+}
+
+/** A CSS colour as a pixel of `pixelField`. */
+export function packed(colour) {
+  const [r, g, b, a] = channels(colour);
+  return ((a << 24) | (b << 16) | (g << 8) | r) >>> 0;
+}
+
+/** A key of what is drawn: `[colour name, text, is hatched]` as squares with words. */
+export function drawKey(context, items, x, y, shown, right) {
+  let [at, line] = [x, y];
+  for (const [name, text, isHatched] of items) {
+    const wide = 20 + context.measureText(text).width + 14;
+    if (at + wide > right && at > x) [at, line] = [x, line + 17];
+    context.fillStyle = isHatched ? hatch(context, shown[name]) : shown[name];
+    context.fillRect(at, line - 5, 14, 10);
+    if (isHatched) {
+      context.strokeStyle = shown[name];
+      context.strokeRect(at + 0.5, line - 4.5, 13, 9);
+    }
+    context.fillStyle = shown.muted;
+    context.fillText(text, at + 19, line);
+    at += wide;
+  }
+  return line;
+}
+
+/** A heading of details that is read as text. */
+export function inText(summary) {
+  summary.style.color = 'var(--fg)';
+  return summary;
+}
+
+/** Two parts beside each other where there is room. */
+export function beside(wide, narrow) {
+  const node = el('div', {}, wide, narrow);
+  Object.assign(node.style, { display: 'flex', flexWrap: 'wrap', gap: '0 28px' });
+  Object.assign(wide.style, { flex: '1 1 380px', minWidth: '0', maxWidth: '820px' });
+  return node;
+}

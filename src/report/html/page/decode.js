@@ -1,0 +1,52 @@
+// Decodes what the program has packed: gzip in base64, and columns of integers.
+//
+// A column is a run of LEB128 varints. Its header says how its values become numbers again: `signed` columns are zigzag, `delta` columns hold
+// the difference from the value before. Times are ns since the beginning that the table names, so that they stay below 2^53, where a number is
+// exact.
+
+/** The bytes of a gzip file in base64. */
+export async function unpack(base64) {
+  const text = atob(base64);
+  const bytes = new Uint8Array(text.length);
+  for (let at = 0; at < text.length; at += 1) bytes[at] = text.charCodeAt(at);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/** The text of a document. */
+export async function unpackText(base64) {
+  return new TextDecoder().decode(await unpack(base64));
+}
+
+/** A table of columns: `{rows, columns: [{name, signed, delta}], data}` becomes `{rows, name: Float64Array, …}`. */
+export async function unpackTable(table) {
+  return readTable(table, await unpack(table.data));
+}
+
+/** The same of bytes that are unpacked already. */
+export function readTable({ rows, columns }, bytes) {
+  const result = { rows };
+  let at = 0;
+  for (const { name, signed, delta } of columns) {
+    const values = new Float64Array(rows);
+    let before = 0;
+    for (let row = 0; row < rows; row += 1) {
+      let value = 0;
+      let factor = 1;
+      let byte;
+      do {
+        byte = bytes[at];
+        at += 1;
+        value += (byte & 127) * factor;
+        factor *= 128;
+      } while (byte > 127);
+      if (signed) value = value % 2 === 0 ? value / 2 : -(value + 1) / 2;
+      if (delta) value += before;
+      before = value;
+      values[row] = value;
+    }
+    result[name] = values;
+  }
+  if (at !== bytes.length) throw new Error(`a table has ${bytes.length} bytes, of which ${at} were read`);
+  return result;
+}

@@ -1,0 +1,242 @@
+// Before and after: the totals, then what changed, the largest change first, with a bar to the left for less and to the right for more.
+
+import { inText } from './canvas.js';
+import { choice, el, nameNode, section } from './dom.js';
+import { count, duration, percent } from './format.js';
+
+const DIFF_PAGE = 100;
+const DIFF_TRACES = [
+  ['gpu_time_ns', 'GPU time', duration],
+  ['exposed_ns', 'exposed', duration],
+  ['count', 'count', count],
+];
+const DIFF_RANKS = [
+  ['waited_ns', 'waited', duration],
+  ['added_ns', 'came late by', duration],
+  ['late_count', 'times late', count],
+  ['kernels', 'kernels', count],
+];
+
+/** Two runs side by side, or null without such a document. */
+export function mountDiff(model, state) {
+  const { diff, 'ranks-diff': ranks } = model.docs;
+  if (!diff && !ranks) return null;
+  return (diff ? traceDiff(diff, state) : ranksDiff(ranks, state)).view();
+}
+
+function traceDiff(diff, state) {
+  const of = (name) => (side) => side.summary[name];
+  const totals = [
+    ['window', of('wall_ns'), duration],
+    ['compute', of('compute_ns'), duration],
+    ['collectives', of('collectives_ns'), duration],
+    ['exposed', of('exposed_ns'), duration],
+    ['matching kernels', (side) => side.kernels.count, count],
+    ['their GPU time', (side) => side.kernels.gpu_time_ns, duration],
+    ['without a launch', (side) => side.without_launch.count, count],
+  ];
+  const rows = diff.changes.map((change) => ({
+    ...change,
+    name: change.headline ?? change.frames.at(-1) ?? '(no frames)',
+    lines: diffLines(change),
+  }));
+  const parts = [`${count(diff.changed)} changed (${count(diff.new)} new, ${count(diff.vanished)} vanished)`, `${count(diff.unchanged)} did not`];
+  const left = diff.changed - diff.changes.length;
+  return new DiffView(state, {
+    before: diff.before,
+    after: diff.after,
+    totals,
+    measures: DIFF_TRACES,
+    tables: [
+      { title: 'Stacks', what: 'stack', rows, help: `${parts.join(', ')}.${left > 0 ? ` ${count(left)} with smaller changes are not here.` : ''}` },
+    ],
+  });
+}
+
+function ranksDiff(diff, state) {
+  const of = (name) => (side) => side[name];
+  const totals = [
+    ['ranks', of('ranks'), count],
+    ['collectives', of('collectives'), count],
+    ['with a late rank', of('late'), count],
+    ['kernels ran', of('measured_ns'), duration],
+    ['waited', of('waited_ns'), duration],
+    ['transfer', of('transfer_ns'), duration],
+  ];
+  const stacks = diff.stacks.map((stack) => ({ ...stack, name: stack.headline ?? stack.frames.at(-1) ?? '(no frames)', lines: stack.frames }));
+  const ranks = diff.ranks.map((rank) => ({ ...rank, name: `rank ${rank.rank}`, lines: [] }));
+  const measures = [DIFF_RANKS[0], ['caused_ns', 'others waited', duration], ...DIFF_RANKS.slice(1)];
+  return new DiffView(state, {
+    before: diff.before,
+    after: diff.after,
+    totals,
+    measures,
+    tables: [
+      { title: 'Stacks', what: 'stack', rows: stacks },
+      { title: 'Ranks', what: 'rank', rows: ranks },
+    ],
+  });
+}
+
+function diffLines({ frames, captured, forward, thread }) {
+  const on = thread ? ` on thread ${thread}` : '';
+  const mark = forward ? [`[backward${on}]`] : captured ? [`[graph replay${on}]`] : thread ? [`[thread ${thread}]`] : [];
+  return [
+    ...(captured ? ['[graph capture]', ...captured.frames] : []),
+    ...(forward ? ['[forward]', ...forward.frames] : []),
+    ...(frames.length > 0 ? mark : []),
+    ...frames,
+  ];
+}
+
+/** A change with its sign: `+1.204 ms`. */
+function diffText(value, format) {
+  return value > 0 ? `+${format(value)}` : value < 0 ? `−${format(-value)}` : '0';
+}
+
+class DiffView {
+  constructor(state, content) {
+    Object.assign(this, content, { state });
+    this.switch = choice(
+      'Compare',
+      this.measures.map(([key, label]) => [key, label]),
+      this.measure()[0],
+      (measure) => state.set({ measure }),
+    );
+    this.parts = this.tables.map((table) => ({ ...table, node: el('div'), shown: DIFF_PAGE }));
+  }
+
+  view() {
+    const node = section(
+      'diff',
+      'Before and after',
+      null,
+      this.totalsTable(),
+      el('div', { class: 'toolbar' }, this.switch.node),
+      ...this.parts.flatMap((part) => [el('h3', {}, part.title), part.help ? el('p', { class: 'help' }, part.help) : null, part.node]),
+    );
+    this.fill();
+    const update = (_, changed) => {
+      if (changed.has('measure')) this.fill();
+    };
+    return { id: 'diff', title: 'Before and after', node, update, paint: () => {} };
+  }
+
+  measure() {
+    return this.measures.find(([key]) => key === this.state.get('measure')) ?? this.measures[0];
+  }
+
+  totalsTable() {
+    const line = ([label, of, format]) => {
+      const [before, after] = [of(this.before), of(this.after)];
+      const share = before > 0 && before !== after ? ` (${after > before ? '+' : '−'}${percent(Math.abs(after / before - 1))})` : '';
+      return el(
+        'tr',
+        {},
+        el('th', { scope: 'row' }, label),
+        [format(before), format(after), diffText(after - before, format) + share].map((text) => el('td', { class: 'number' }, text)),
+      );
+    };
+    const head = (label, side) => el('th', { scope: 'col', class: 'number', title: side?.trace ?? null }, label);
+    return el(
+      'div',
+      {},
+      el('p', {}, 'Before: ', nameNode(this.before.trace), el('br'), 'After: ', nameNode(this.after.trace)),
+      diffScroll(
+        'Totals',
+        el(
+          'table',
+          { class: 'compact' },
+          el('thead', {}, el('tr', {}, el('th', {}), head('before', this.before), head('after', this.after), head('change'))),
+          el('tbody', {}, this.totals.map(line)),
+        ),
+      ),
+    );
+  }
+
+  fill() {
+    this.switch.show(this.measure()[0]);
+    for (const part of this.parts) this.fillPart(part);
+  }
+
+  fillPart(part) {
+    const [key, label, format] = this.measure();
+    const value = (side) => side?.[key] ?? 0;
+    const rows = part.rows.map((row) => ({ row, by: value(row.after) - value(row.before) })).sort((a, b) => Math.abs(b.by) - Math.abs(a.by));
+    const most = Math.abs(rows[0]?.by ?? 0);
+    const line = ({ row, by }) =>
+      el(
+        'tr',
+        {},
+        el('td', {}, diffName(row)),
+        el('td', { class: 'number' }, row.before ? format(value(row.before)) : 'new'),
+        el('td', { class: 'number' }, row.after ? format(value(row.after)) : 'gone'),
+        el('td', { class: 'number' }, diffText(by, format)),
+        el('td', {}, diffBar(by, most)),
+      );
+    const more =
+      rows.length > part.shown
+        ? el(
+            'button',
+            {
+              type: 'button',
+              onclick: () => {
+                part.shown += DIFF_PAGE;
+                this.fillPart(part);
+              },
+            },
+            `${count(rows.length - part.shown)} more`,
+          )
+        : null;
+    const head = [part.what, `${label} before`, 'after', 'change', 'less ← → more'].map((text, at) =>
+      el('th', { scope: 'col', class: at > 0 && at < 4 ? 'number' : null }, text),
+    );
+    part.node.replaceChildren(
+      diffScroll(
+        part.title,
+        el('table', { class: 'compact' }, el('thead', {}, el('tr', {}, head)), el('tbody', {}, rows.slice(0, part.shown).map(line))),
+      ),
+      ...(more ? [more] : []),
+    );
+  }
+}
+
+function diffScroll(label, ...content) {
+  return el('div', { class: 'scroll', tabIndex: 0, role: 'region', 'aria-label': label }, ...content);
+}
+
+function diffName({ name, lines, before, after }) {
+  const state = !before ? ' (new)' : !after ? ' (vanished)' : '';
+  if (lines.length === 0) return el('span', {}, nameNode(name), state);
+  return el(
+    'details',
+    {},
+    inText(el('summary', {}, nameNode(name, { class: 'mono' }), state)),
+    el(
+      'ol',
+      { class: 'frames' },
+      lines.map((line) => el('li', {}, nameNode(line))),
+    ),
+  );
+}
+
+/** Half a bar on the side that the change is on. */
+function diffBar(by, most) {
+  const box = el('div');
+  const bar = el('div');
+  const wide = most > 0 ? Math.max(by === 0 ? 0 : 1, (Math.abs(by) / most) * 70) : 0;
+  Object.assign(box.style, {
+    width: '142px',
+    height: '14px',
+    borderLeft: '0',
+    background: 'linear-gradient(var(--line), var(--line)) center / 1px 100% no-repeat',
+  });
+  Object.assign(bar.style, {
+    width: `${wide}px`,
+    height: '14px',
+    marginLeft: by < 0 ? `${70.5 - wide}px` : '71.5px',
+    background: by < 0 ? 'var(--good)' : 'var(--exposed)',
+  });
+  box.append(bar);
+  return box;
+}

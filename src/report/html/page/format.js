@@ -1,0 +1,47 @@
+// How numbers and names are written: as the program's other forms write them, so that a number on the page is found in its text.
+
+/** A length of time in the largest unit of which it has one or more, with three decimals: `139.079 ms`. Of ns. */
+export function duration(ns) {
+  if (ns === null || ns === undefined) return '';
+  const size = Math.abs(ns);
+  if (size < 1e3) return `${Math.round(ns)} ns`;
+  const [unit, name] = size < 1e6 ? [1e3, 'µs'] : size < 1e9 ? [1e6, 'ms'] : [1e9, 's'];
+  const thousandths = Math.round((size * 1000) / unit);
+  const text = `${Math.floor(thousandths / 1000)}.${String(thousandths % 1000).padStart(3, '0')} ${name}`;
+  return ns < 0 ? `-${text}` : text;
+}
+
+/** A count with commas: `239,093`. */
+export function count(n) {
+  if (n === null || n === undefined) return '';
+  return String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ',');
+}
+
+/** A share: `12.3 %`. */
+export function percent(share) {
+  return share === null || share === undefined ? '?' : `${(share * 100).toFixed(1)} %`;
+}
+
+/** A number of bytes, in powers of ten as bandwidths are: `8.39 MB`. */
+export function size(bytes) {
+  if (bytes === null || bytes === undefined) return '';
+  if (bytes < 1e3) return `${bytes} B`;
+  const [unit, name] = bytes < 1e6 ? [1e3, 'kB'] : bytes < 1e9 ? [1e6, 'MB'] : [1e9, 'GB'];
+  return `${(bytes / unit).toFixed(2)} ${name}`;
+}
+
+/** A bandwidth: `12.3 GB/s`. */
+export function bandwidth(gbPerS) {
+  return gbPerS === null || gbPerS === undefined ? '' : `${gbPerS.toFixed(1)} GB/s`;
+}
+
+/** A name that is safe to show: control characters, and those that turn the direction of text, are written as escapes. */
+export function visible(name) {
+  return String(name).replace(/[\p{Cc}\p{Cf}\p{Co}\p{Cs}\u2028\u2029]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+}
+
+/** A frame without the folders of its file: what fits a narrow place. */
+export function shortFrame(frame) {
+  const found = /^(.*\/)([^/]*\(\d+\): .*)$/.exec(frame);
+  return found ? found[2] : frame;
+}

@@ -1,0 +1,63 @@
+// In which order a heat map has its ranks, and what is in its cells. Without a document or a screen, so that tests can run it.
+
+/** The order of rows: `{order: positions of ranks, starts: rows at which a group begins, text}`. */
+export function heatOrder(ranks, groups) {
+  const position = new Map(ranks.map((rank, at) => [rank, at]));
+  const families = new Map();
+  for (const group of groups ?? []) {
+    const here = group.ranks_here.filter((rank) => position.has(rank));
+    if (here.length < 2 || here.length === ranks.length || group.pair) continue;
+    const key = group.description ?? (group.inferred_from_stream === null ? `of ${here.length}` : `stream ${group.inferred_from_stream}`);
+    const family = families.get(key) ?? { key, groups: [], seen: new Set(), isDivision: true, waited: 0 };
+    for (const rank of here) {
+      if (family.seen.has(rank)) family.isDivision = false;
+      family.seen.add(rank);
+    }
+    family.groups.push([...here].sort((a, b) => a - b));
+    family.waited += group.waited_ns;
+    families.set(key, family);
+  }
+  const best = [...families.values()].filter((of) => of.isDivision && of.groups.length > 1).sort((a, b) => b.waited - a.waited)[0];
+  if (!best) return { order: ranks.map((_, at) => at), starts: [], text: 'by rank' };
+  const starts = [];
+  const order = [];
+  for (const group of best.groups.sort((a, b) => a[0] - b[0])) {
+    starts.push(order.length);
+    for (const rank of group) order.push(position.get(rank));
+  }
+  if (order.length < ranks.length) starts.push(order.length);
+  ranks.forEach((rank, at) => {
+    if (!best.seen.has(rank)) order.push(at);
+  });
+  return { order, starts, text: `by process group (${best.key}), then by rank` };
+}
+
+/** What all names of steps begin with, if only numbers follow. */
+export function stepPrefix(names) {
+  const prefix = names.length > 1 ? names[0].replace(/\d+$/, '') : '';
+  return names.every((name) => name.startsWith(prefix) && /^\d+$/.test(name.slice(prefix.length))) ? prefix : '';
+}
+
+/** Minimum, maximum, and the position (plus 1) of the rank and the step of the maximum, of every cell. */
+export function heatCells(values, order, last, steps, grid) {
+  const size = grid.rows * grid.columns;
+  const [max, min] = [new Float64Array(size), new Float64Array(size).fill(Infinity)];
+  const [rank, step] = [new Int32Array(size), new Int32Array(size)];
+  for (let row = 0; row < grid.rows; row += 1) {
+    const end = Math.min(grid.first + (row + 1) * grid.ranksPerRow, last);
+    for (let of = grid.first + row * grid.ranksPerRow; of < end; of += 1) {
+      const from = order[of] * steps;
+      for (let at = 0; at < steps; at += 1) {
+        const value = values[from + at];
+        const cell = row * grid.columns + (grid.stepsPerColumn === 1 ? at : Math.floor(at / grid.stepsPerColumn));
+        if (value < min[cell]) min[cell] = value;
+        if (value > max[cell] || rank[cell] === 0) {
+          max[cell] = value;
+          rank[cell] = order[of] + 1;
+          step[cell] = at;
+        }
+      }
+    }
+  }
+  return { max, min, rank, step };
+}

@@ -1,0 +1,66 @@
+// What is chosen. It is in the URL's fragment and nowhere else, so that a view can be sent, and reload and Back work.
+//
+// Keys: `view` (the part of the page to scroll to), `stack`, `rank`, `step`, `collective` (numbers), and what views add: `sort`, `q`, `width`,
+// `measure`, `from`, `to`, `axis`. A value that is not there is the view's default.
+
+// Places in lists, and times. What is neither is not taken: a fragment may come from anywhere.
+const PLACES = new Set(['stack', 'rank', 'step', 'collective', 'trace', 'page']);
+const TIMES = new Set(['from', 'to']);
+
+/** The state that a fragment means. */
+export function parse(fragment) {
+  const state = {};
+  for (const [key, text] of new URLSearchParams(fragment.replace(/^#/, ''))) {
+    if (!PLACES.has(key) && !TIMES.has(key)) state[key] = text;
+    else if ((PLACES.has(key) ? /^\d{1,9}$/ : /^-?\d{1,15}(\.\d{1,9})?$/).test(text)) state[key] = Number(text);
+  }
+  return state;
+}
+
+/** The fragment of a state: `#stack=3&width=exposed`. */
+export function write(state) {
+  const parameters = new URLSearchParams();
+  for (const key of Object.keys(state).sort()) {
+    const value = state[key];
+    if (value !== null && value !== undefined && value !== '') parameters.set(key, String(value));
+  }
+  return `#${parameters}`;
+}
+
+/** The page's state. `set` merges what changes; listeners get the state and the set of keys that changed. */
+export class State {
+  constructor(win) {
+    this.window = win;
+    this.listeners = [];
+    this.now = parse(win.location.hash);
+    win.addEventListener('hashchange', () => this.replace(parse(win.location.hash)));
+  }
+
+  get(key, otherwise = null) {
+    return this.now[key] ?? otherwise;
+  }
+
+  on(listener) {
+    this.listeners.push(listener);
+  }
+
+  /** Chooses. A value of `null` takes the choice back. */
+  set(change) {
+    const next = { ...this.now, ...change };
+    if (!('view' in change)) delete next.view;
+    this.replace(next);
+    try {
+      this.window.history.replaceState(null, '', write(this.now));
+    } catch {
+      // A page in a frame that may not change its address still works; its views cannot be sent.
+    }
+  }
+
+  replace(next) {
+    for (const key of Object.keys(next)) if (next[key] === null || next[key] === '') delete next[key];
+    const keys = new Set([...Object.keys(next), ...Object.keys(this.now)]);
+    const changed = new Set([...keys].filter((key) => next[key] !== this.now[key] || (key === 'view' && next.view)));
+    this.now = next;
+    if (changed.size > 0) this.listeners.forEach((listener) => listener(this, changed));
+  }
+}

@@ -1,0 +1,380 @@
+// The table of stacks: where collectives come from and what each place costs, sorted and searched, a page of rows at a time.
+//
+// Rows are numbers until they are shown: columns are arrays, an order is a permutation that is kept once it is made, and a search looks at
+// each text once. So 50,000 stacks are as quick as five.
+
+import { copyText } from './commands.js';
+import { stackDetail } from './detail.js';
+import { el, nameNode, section } from './dom.js';
+import { bandwidth, count, duration, percent, size, visible } from './format.js';
+import { matchStacks, matchTexts } from './model.js';
+
+const TABLE_PAGE = 100;
+
+// So many rows fill a screen; those below it are made after it is shown.
+const TABLE_FIRST = 30;
+
+const tableTime = (key) => ({ value: (stack) => stack[key], text: (stack) => duration(stack[key]), isBar: true });
+
+// `value` sorts, `text` shows. A column without any value is not shown.
+const TABLE_COLUMNS = [
+  {
+    key: 'count',
+    title: 'Count',
+    help: 'how many kernels were launched from there',
+    value: (stack) => stack.count,
+    text: (stack) => count(stack.count),
+  },
+  { key: 'gpu', title: 'GPU', help: 'how long these kernels ran, in sum', ...tableTime('gpu') },
+  { key: 'share', title: 'Share', help: '', value: (stack) => stack.share, text: (stack) => percent(stack.share) },
+  { key: 'exposed', title: 'Exposed', help: 'how long of that no compute kernel ran beside them on their GPU', ...tableTime('exposed') },
+  { key: 'waited', title: 'Waited', help: 'how long of that they waited for a rank that came later', ...tableTime('waited') },
+  { key: 'caused', title: 'Caused', help: 'how long other ranks waited for kernels of this stack where these came last', ...tableTime('caused') },
+  { key: 'transfer', title: 'Transfer', help: 'the rest: how long they ran without waiting', ...tableTime('transfer') },
+  {
+    key: 'busbw',
+    title: 'Busbw',
+    help: 'bus bandwidth as nccl-tests defines it, of the whole kernels, waiting included; 1 GB is 10⁹ bytes',
+    value: (stack) => stack.busbw,
+    text: (stack) => bandwidth(stack.busbw),
+  },
+  {
+    key: 'late',
+    title: 'Late rank',
+    help: 'for which rank others waited most at this stack, and how much of that waiting was for it',
+    value: (stack) => (stack.late.length > 0 ? stack.late[0][0] : null),
+    text: tableLate,
+  },
+];
+
+function tableLate({ late }) {
+  if (late.length === 0) return '';
+  const all = late.reduce((sum, [, ns]) => sum + ns, 0);
+  return `${late[0][0]} (${all > 0 ? Math.round((late[0][1] / all) * 100) : 0} %)`;
+}
+
+function tableColumns(model) {
+  const { stacks } = model.docs;
+  const ofWindow = 'GPU time as a share of the window, over its GPUs; above 100 % if kernels ran at once';
+  const ofAll = stacks?.groups?.length > 0 ? 'GPU time as a share of all groups' : 'share of the time of all collectives';
+  const share = stacks && !(stacks.groups?.length > 0) ? ofWindow : ofAll;
+  const columns = TABLE_COLUMNS.filter(({ value }) => model.stacks.some((stack) => value(stack) !== null));
+  return columns.map((column) => {
+    const values = Float64Array.from(model.stacks, (stack) => column.value(stack) ?? -1);
+    const largest = column.isBar ? values.reduce((most, value) => Math.max(most, value), 0) : 0;
+    return { ...column, values, largest, help: column.key === 'share' ? share : column.help };
+  });
+}
+
+class StackTable {
+  constructor(model, state) {
+    this.model = model;
+    this.state = state;
+    this.columns = tableColumns(model);
+    this.orders = new Map();
+    this.open = new Set();
+    this.page = 0;
+    this.first = model.docs.ranks && this.columns.some(({ key }) => key === 'waited') ? 'waited' : 'number';
+    this.head = this.headRow();
+    const listeners = { onkeydown: (event) => this.key(event), onkeyup: (event) => this.keyUp(event), onclick: (event) => this.click(event) };
+    this.body = el('tbody', listeners);
+    this.status = el('p', { class: 'muted', role: 'status' });
+    this.input = el('input', { type: 'search', spellcheck: false, autocomplete: 'off', placeholder: 'frame, collective, kernel or group' });
+    this.input.addEventListener('input', () => this.state.set({ q: this.input.value, page: null }));
+    this.pager = el('div', { class: 'pager toolbar', role: 'group', 'aria-label': 'Pages of the table' });
+    this.build();
+  }
+
+  build() {
+    const { model } = this;
+    const many = model.docs.stacks?.groups?.length > 0 ? 'groups' : 'stacks';
+    const label = el('label', { class: 'search' }, el('span', { class: 'label' }, 'Search'), this.input);
+    const table = el('table', { class: 'stacks' }, this.widths(), el('thead', null, this.head), this.body);
+    table.style.minWidth = `${19 + 5.7 * this.columns.length}rem`;
+    const scroll = el('div', { class: 'scroll', tabIndex: 0, role: 'region', 'aria-label': `Table of ${many}` }, table);
+    const what = many === 'groups' ? 'a group of kernels. ▸ opens it' : 'a place in the code that launches collectives. ▸ opens its call stack';
+    const help = `Each row is ${what}; a click on its name chooses it in all views.`;
+    const toolbar = el('div', { class: 'toolbar' }, label, this.status);
+    this.node = section('stacks', many === 'groups' ? 'Groups' : 'Stacks', help, toolbar, scroll, this.pager, this.legend());
+    for (const note of this.notes()) this.node.append(el('p', { class: 'muted' }, note));
+  }
+
+  notes() {
+    const { stacks, ranks } = this.model.docs;
+    const notes = [];
+    if (stacks?.kernels_left_out > 0) {
+      const found = stacks.groups_found || stacks.stacks_found;
+      notes.push(`${count(this.model.stacks.length)} of ${count(found)} are here; the others have ${count(stacks.kernels_left_out)} kernels.`);
+    }
+    if (!stacks && ranks?.stacks_found > ranks?.stacks.length) {
+      notes.push(`${count(ranks.stacks.length)} of ${count(ranks.stacks_found)} stacks are here.`);
+    }
+    if (stacks && ranks && stacks.traces.length !== ranks.ranks.length) {
+      const [few, all] = [count(stacks.traces.length), count(ranks.ranks.length)];
+      notes.push(`Count, GPU and exposed are of ${few} of the traces; waiting and transfer are of all ${all} ranks.`);
+    }
+    return notes;
+  }
+
+  legend() {
+    const rows = this.columns.flatMap(({ title, help }) => [el('dt', null, title), el('dd', null, help)]);
+    const keys = 'Keys in the table: ↑ ↓ another row, Enter chooses, → or Space opens the call stack, ← closes it.';
+    return el('details', { class: 'legend' }, el('summary', null, 'What the columns mean'), el('dl', null, rows), el('p', null, keys));
+  }
+
+  headRow() {
+    const cell = (key, title, help, isNumber) => {
+      const button = el('button', { type: 'button', title: help, onclick: () => this.sortBy(key) }, title);
+      return el('th', { scope: 'col', class: isNumber ? 'number' : null, 'data-key': key }, button);
+    };
+    const columns = this.columns.map(({ key, title, help }) => cell(key, title, help, true));
+    return el('tr', null, cell('number', '#', 'the order of the answer', true), cell('label', 'Where it comes from', 'by name', false), columns);
+  }
+
+  // Widths are fixed: columns do not jump from page to page, and a hundred rows are laid out in a fraction of the time.
+  widths() {
+    return el('colgroup', null, ['number', 'label', ...this.columns.map(({ key }) => key)].map((key) => el('col', { class: `col-${key}` })));
+  }
+
+  get sort() {
+    const [key, direction] = (this.state.get('sort') ?? this.first).split('.');
+    const known = key === 'label' || key === 'number' || this.columns.some((column) => column.key === key);
+    const up = direction ? direction === 'asc' : key === 'label' || key === 'number';
+    return known ? { key, up } : { key: this.first, up: this.first === 'number' };
+  }
+
+  sortBy(key) {
+    const { key: before, up } = this.sort;
+    const natural = key === 'label' || key === 'number';
+    const nextUp = before === key ? !up : natural;
+    this.state.set({ sort: `${key}.${nextUp ? 'asc' : 'desc'}`, page: null });
+  }
+
+  // The permutation of a column, smallest first. Equal values keep the order of the answer, also when it is read from its end.
+  order(key) {
+    let order = this.orders.get(key);
+    if (order) return order;
+    const { stacks } = this.model;
+    order = Uint32Array.from(stacks, (stack) => stack.id);
+    if (key === 'label') {
+      const labels = stacks.map((stack) => stack.label);
+      order = Uint32Array.from([...order].sort((a, b) => (labels[a] < labels[b] ? -1 : labels[a] > labels[b] ? 1 : a - b)));
+    } else if (key !== 'number') {
+      const { values } = this.columns.find((column) => column.key === key);
+      order.sort((a, b) => values[a] - values[b] || b - a);
+    }
+    this.orders.set(key, order);
+    return order;
+  }
+
+  // Orders are made one after the other while nobody waits for them, so that the first click on a header is as quick as the second.
+  warm(keys = ['label', 'number', ...this.columns.map(({ key }) => key)]) {
+    if (keys.length === 0) return;
+    this.order(keys[0]);
+    setTimeout(() => this.warm(keys.slice(1)), 30);
+  }
+
+  choose(id) {
+    this.state.set({ stack: this.state.get('stack') === id ? null : id });
+  }
+
+  // Which stacks are listed, in their order.
+  select() {
+    const { key, up } = this.sort;
+    const order = this.order(key);
+    const query = this.state.get('q') ?? '';
+    this.hits = matchTexts(this.model, query);
+    const wanted = this.hits && matchStacks(this.model, this.hits);
+    const shown = new Uint32Array(order.length);
+    let found = 0;
+    for (let i = 0; i < order.length; i += 1) {
+      const id = order[up ? i : order.length - 1 - i];
+      if (!wanted || wanted[id] === 1) shown[found++] = id;
+    }
+    this.shown = shown.subarray(0, found);
+    const all = this.model.stacks.length;
+    this.status.textContent = this.hits ? `${count(found)} of ${count(all)} match` : all > TABLE_PAGE ? `${count(all)} in all` : '';
+    if (this.input.value !== query) this.input.value = query;
+    for (const th of this.head.children) {
+      if (th.dataset.key === key) th.setAttribute('aria-sort', up ? 'ascending' : 'descending');
+      else th.removeAttribute('aria-sort');
+    }
+  }
+
+  render() {
+    const pages = Math.max(1, Math.ceil(this.shown.length / TABLE_PAGE));
+    this.page = Math.min(Math.max(0, (this.state.get('page') ?? 1) - 1), pages - 1);
+    const ids = this.shown.subarray(this.page * TABLE_PAGE, (this.page + 1) * TABLE_PAGE);
+    this.focused = ids.includes(this.focused) ? this.focused : ids.includes(this.state.get('stack')) ? this.state.get('stack') : ids[0];
+    const rows = (some) => [...some].flatMap((id) => this.rows(this.model.stacks[id]));
+    this.body.replaceChildren(...rows(ids.subarray(0, TABLE_FIRST)));
+    clearTimeout(this.later);
+    if (ids.length > TABLE_FIRST) this.later = setTimeout(() => this.body.append(...rows(ids.subarray(TABLE_FIRST))));
+    if (ids.length === 0) {
+      const none = 'No stack has this text in a frame, kernel, collective or group.';
+      this.body.append(el('tr', null, el('td', { colSpan: this.columns.length + 2, class: 'muted' }, none)));
+    }
+    this.pages(pages);
+  }
+
+  pages(pages) {
+    this.pager.hidden = pages < 2;
+    const go = (text, page, label) => {
+      const off = page < 0 || page >= pages || page === this.page;
+      const show = () => this.state.set({ page: page === 0 ? null : page + 1 });
+      return el('button', { type: 'button', disabled: off, 'aria-label': label, onclick: show }, text);
+    };
+    const from = this.page * TABLE_PAGE;
+    const range = `${count(from + 1)}–${count(Math.min(from + TABLE_PAGE, this.shown.length))} of ${count(this.shown.length)}`;
+    const before = [go('«', 0, 'First page'), go('‹', this.page - 1, 'Page before')];
+    const after = [go('›', this.page + 1, 'Next page'), go('»', pages - 1, 'Last page')];
+    this.pager.replaceChildren(...before, el('span', null, range), ...after);
+  }
+
+  rows(stack) {
+    const open = this.open.has(stack.id);
+    const cells = this.columns.map((column) => {
+      const cell = el('td', { class: column.isBar ? `number bar of-${column.key}` : 'number' }, column.text(stack));
+      const share = column.largest > 0 ? Math.max(0, column.values[stack.id]) / column.largest : 0;
+      if (column.isBar && share > 0) cell.style.backgroundSize = `${(share * 88).toFixed(1)}% 3px`;
+      return cell;
+    });
+    const isChosen = this.state.get('stack') === stack.id;
+    const number = el('td', { class: 'rank-of' }, count(stack.id + 1));
+    const row = el('tr', { class: isChosen ? 'row is-chosen' : 'row', 'data-id': stack.id }, number, this.nameCell(stack, open), cells);
+    return open ? [row, this.detailRow(stack)] : [row];
+  }
+
+  nameCell(stack, open) {
+    // The folders of the file go below its name: names in a column are compared by what differs.
+    const found = /^.*\/(?=[^/]*\(\d+\): )/.exec(stack.headline ?? '')?.[0] ?? '';
+    const folder = stack.label.startsWith(found) ? found : '';
+    const { min, max } = stack.bytes ?? {};
+    const bytes = !stack.bytes ? '' : min === max ? size(max) : `${size(min)} to ${size(max)}`;
+    const what = [[stack.collectives, bytes].filter((part) => part).join(', '), folder].filter((part) => part).join(' · ');
+    const step = stack.id === this.focused ? 0 : -1;
+    const does = open ? 'Close the call stack' : 'Open the call stack';
+    const expand = { type: 'button', class: 'expand', tabIndex: -1, 'aria-expanded': String(open), 'aria-label': does, title: does };
+    const isChosen = String(this.state.get('stack') === stack.id);
+    const name = { type: 'button', class: 'name', tabIndex: step, title: visible(stack.label), 'aria-current': isChosen };
+    return el(
+      'td',
+      { class: 'from' },
+      el('div', { class: 'row-head' }, el('button', expand, open ? '▾' : '▸'), el('button', name, nameNode(stack.label.slice(folder.length)))),
+      what ? el('div', { class: 'what' }, nameNode(what)) : null,
+    );
+  }
+
+  detailRow(stack) {
+    const cell = el('td', { colSpan: this.columns.length + 2 }, stackDetail(stack, this.hits, copyText));
+    return el('tr', { class: 'detail', 'data-of': stack.id }, cell);
+  }
+
+  mark() {
+    const chosen = this.state.get('stack');
+    for (const row of this.body.querySelectorAll('tr.row')) row.classList.toggle('is-chosen', Number(row.dataset.id) === chosen);
+    for (const name of this.body.querySelectorAll('button.name')) {
+      name.setAttribute('aria-current', String(Number(name.closest('tr').dataset.id) === chosen));
+    }
+  }
+
+  toggle(id, open = !this.open.has(id)) {
+    if (open === this.open.has(id)) return;
+    if (open) this.open.add(id);
+    else this.open.delete(id);
+    const row = this.rowOf(id);
+    if (!row) return;
+    const held = row.contains(document.activeElement) ? document.activeElement.className : null;
+    if (!open) this.body.querySelector(`tr.detail[data-of="${id}"]`)?.remove();
+    row.replaceWith(...this.rows(this.model.stacks[id]));
+    if (held) this.rowOf(id).querySelector(`button.${held}`)?.focus();
+  }
+
+  rowOf(id) {
+    return this.body.querySelector(`tr.row[data-id="${id}"]`);
+  }
+
+  focus(row) {
+    const name = row?.querySelector('button.name');
+    if (!name) return;
+    this.body.querySelectorAll('button.name[tabindex="0"]').forEach((other) => (other.tabIndex = -1));
+    name.tabIndex = 0;
+    this.focused = Number(row.dataset.id);
+    name.focus();
+  }
+
+  key(event) {
+    const row = event.target.closest('tr.row');
+    if (!row || event.ctrlKey || event.metaKey || event.altKey) return;
+    const next = (from, way) => {
+      let to = from[way];
+      while (to && !to.classList.contains('row')) to = to[way];
+      return to;
+    };
+    const id = Number(row.dataset.id);
+    if (event.key === 'ArrowDown') this.focus(next(row, 'nextElementSibling'));
+    else if (event.key === 'ArrowUp') this.focus(next(row, 'previousElementSibling'));
+    else if (event.key === 'Home') this.focus(this.body.querySelector('tr.row'));
+    else if (event.key === 'End') this.focus([...this.body.querySelectorAll('tr.row')].at(-1));
+    else if (event.key === 'ArrowRight') this.toggle(id, true);
+    else if (event.key === 'ArrowLeft') this.toggle(id, false);
+    else if (event.key === ' ') this.toggle(id);
+    else return;
+    event.preventDefault();
+  }
+
+  // Firefox presses a button when Space comes up.
+  keyUp(event) {
+    if (event.key === ' ' && event.target.closest('tr.row')) event.preventDefault();
+  }
+
+  click(event) {
+    const row = event.target.closest('tr.row');
+    if (!row || String(getSelection()) !== '') return;
+    const id = Number(row.dataset.id);
+    this.focused = id;
+    if (event.target.closest('.expand')) this.toggle(id);
+    else this.choose(id);
+  }
+
+  // The page on which the chosen stack is, if it was chosen elsewhere.
+  follow() {
+    const at = this.shown.indexOf(this.state.get('stack'));
+    if (at < 0 || Math.floor(at / TABLE_PAGE) === this.page) return false;
+    const page = Math.floor(at / TABLE_PAGE);
+    this.state.set({ page: page === 0 ? null : page + 1 });
+    return true;
+  }
+
+  update(state, changed) {
+    if (changed.has('sort') || changed.has('q')) this.select();
+    if (['sort', 'q', 'page'].some((key) => changed.has(key))) this.render();
+    else if (changed.has('stack')) this.mark();
+    if (changed.has('stack') && !changed.has('page') && state.get('stack') !== null) this.follow();
+    if (changed.has('view') && state.get('view') === 'stacks' && state.get('stack') !== null) this.reveal(state.get('stack'));
+  }
+
+  // A link to a stack opens it, once the page has scrolled to the table.
+  reveal(id) {
+    setTimeout(() => {
+      this.toggle(id, true);
+      this.rowOf(id)?.scrollIntoView({ block: 'nearest' });
+    });
+  }
+}
+
+/** The stacks, or the groups of a document that is grouped by other keys. */
+export function mountTable(model, state) {
+  if (model.stacks.length === 0) return null;
+  const table = new StackTable(model, state);
+  table.select();
+  table.render();
+  setTimeout(() => table.warm(), 300);
+  return {
+    id: 'stacks',
+    title: table.node.querySelector('h2').textContent,
+    node: table.node,
+    update: (now, changed) => table.update(now, changed),
+    paint() {},
+  };
+}

@@ -1,0 +1,87 @@
+// The tree of all call paths, as arrays: shared prefixes once, the outermost caller first.
+//
+// A node's children have larger numbers than it, so that sums over subtrees are one pass from the end.
+
+/** A tree of the call paths of a model's stacks. Node 0 is the root, above all outermost callers. */
+export class CallTree {
+  constructor(model) {
+    const { starts, middles, ids } = model.index;
+    this.stacks = model.stacks;
+    const most = ids.length + 1;
+    this.parent = new Int32Array(most);
+    this.frame = new Int32Array(most);
+    this.firstChild = new Int32Array(most).fill(-1);
+    this.nextSibling = new Int32Array(most).fill(-1);
+    this.endOf = new Int32Array(most).fill(-1);
+    this.leafOf = new Int32Array(this.stacks.length);
+    this.parent[0] = -1;
+    this.frame[0] = -1;
+    this.size = 1;
+    this.sums = new Map();
+    const find = this.finder(most);
+    for (let stack = 0; stack < this.stacks.length; stack += 1) {
+      let node = 0;
+      for (let at = starts[stack]; at < middles[stack]; at += 1) node = find(node, ids[at]);
+      this.leafOf[stack] = node;
+      if (this.endOf[node] < 0) this.endOf[node] = stack;
+    }
+    this.below = this.total(() => 1);
+  }
+
+  // The child of a node with a frame, made if it is new: a hash table of open addresses, since a Map of 2,000,000 keys takes seconds.
+  finder(most) {
+    let slots = 1024;
+    while (slots < most * 2) slots *= 2;
+    const table = new Int32Array(slots);
+    return (parent, frame) => {
+      let at = (Math.imul(parent, 0x9e3779b1) ^ Math.imul(frame + 1, 0x85ebca6b)) >>> 0;
+      at = (at ^ (at >>> 15)) & (slots - 1);
+      while (table[at] !== 0) {
+        const node = table[at];
+        if (this.parent[node] === parent && this.frame[node] === frame) return node;
+        at = (at + 1) & (slots - 1);
+      }
+      const node = this.size;
+      this.size += 1;
+      table[at] = node;
+      this.parent[node] = parent;
+      this.frame[node] = frame;
+      this.nextSibling[node] = this.firstChild[parent];
+      this.firstChild[parent] = node;
+      return node;
+    };
+  }
+
+  total(value) {
+    const sums = new Float64Array(this.size);
+    this.stacks.forEach((stack, at) => (sums[this.leafOf[at]] += value(stack)));
+    for (let node = this.size - 1; node > 0; node -= 1) sums[this.parent[node]] += sums[node];
+    return sums;
+  }
+
+  /** The sum over each node's stacks of a number that they have. */
+  sum(key) {
+    if (!this.sums.has(key)) this.sums.set(key, this.total((stack) => stack[key] ?? 0));
+    return this.sums.get(key);
+  }
+
+  /** The only child of a node at which no path ends; -1 if there are several or none. */
+  only(node) {
+    const child = this.firstChild[node];
+    return child >= 0 && this.nextSibling[child] < 0 && this.endOf[node] < 0 ? child : -1;
+  }
+
+  /** A stack below a node: the only one where there is one. */
+  stackBelow(node) {
+    let at = node;
+    while (this.endOf[at] < 0) at = this.firstChild[at];
+    return this.endOf[at];
+  }
+
+  /** The nodes from the root to a node. */
+  path(node) {
+    const nodes = [];
+    for (let at = node; at >= 0; at = this.parent[at]) nodes.push(at);
+    return nodes.reverse();
+  }
+}

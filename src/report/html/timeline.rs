@@ -1,0 +1,92 @@
+//! The kernels of a trace's window, as the page draws them.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use serde_json::{Value, json};
+
+use super::columns::Columns;
+use crate::analysis::stack_key::StackKey;
+use crate::analysis::timeline::{Lane, Row, Timeline};
+use crate::time::Window;
+
+/// A timeline whose stacks are those of the page's document.
+#[derive(Debug, Clone)]
+pub(crate) struct Streams {
+    timeline: Timeline,
+    /// By position in the timeline's stacks: 1 + the position in the document's, 0 for none.
+    of_stack: Vec<u64>,
+}
+
+impl Streams {
+    /// Of some timelines, beside the stacks of a document in their order.
+    pub(crate) fn of<'s>(
+        timelines: &[Timeline],
+        stacks: impl Iterator<Item = (&'s Option<String>, &'s StackKey)>,
+    ) -> Vec<Self> {
+        let known: BTreeMap<_, u64> = stacks.zip(1..).collect();
+        let streams = |timeline: &Timeline| {
+            let of_stack = timeline.stacks.iter().map(|(rank, key)| known.get(&(rank, key)).copied().unwrap_or(0));
+            Streams { of_stack: of_stack.collect(), timeline: timeline.clone() }
+        };
+        timelines.iter().map(streams).collect()
+    }
+
+    /// The names of the steps in which the stack at a position of the document has kernels; `None` if the trace has no steps.
+    pub(crate) fn steps_of(&self, stack: usize) -> Option<Vec<&str>> {
+        let own = self.of_stack.iter().position(|of| *of == 1 + stack as u64)?;
+        let steps = &self.timeline.steps;
+        let found = self.timeline.steps_of(own as u32).into_iter().map(|at| steps[at].0.as_str());
+        (!steps.is_empty()).then(|| found.collect())
+    }
+
+    /// How many rows it has.
+    pub(crate) fn rows(&self) -> usize {
+        self.timeline.rows.len()
+    }
+
+    /// Halves the number of rows.
+    pub(crate) fn halve(&mut self) {
+        let most = self.rows() / 2;
+        self.timeline.shorten(most);
+    }
+
+    /// As the page has it.
+    ///
+    /// # Errors
+    /// What gzip fails with.
+    pub(crate) fn pack(&self) -> io::Result<Value> {
+        let Timeline { name, rank, window, lanes, rows, exposed, steps, merged, left_out, .. } = &self.timeline;
+        let mut kernels = Columns::default();
+        kernels.plain("lane", rows.iter().map(|row| row.lane.into()));
+        kernels.near("start", rows.iter().map(|row| row.window.start.0));
+        kernels.plain("dur", rows.iter().map(|row| row.window.duration().0 as u64));
+        let stack = |row: &Row| row.stack.map_or(0, |stack| self.of_stack[stack as usize]);
+        kernels.plain("stack", rows.iter().map(stack));
+        kernels.plain("is_collective", rows.iter().map(|row| row.is_collective.into()));
+        kernels.plain("count", rows.iter().map(|row| row.count));
+        let mut parts = Columns::default();
+        parts.near("kernel", exposed.iter().map(|part| part.row.into()));
+        parts.near("start", exposed.iter().map(|part| part.window.start.0));
+        parts.plain("dur", exposed.iter().map(|part| part.window.duration().0 as u64));
+        let lane = |lane: &Lane| {
+            json!({
+                "gpu": format!("GPU {}", lane.gpu),
+                "stream": lane.stream.to_string(),
+                "label": format!("GPU {}, stream {}", lane.gpu, lane.stream),
+            })
+        };
+        let step = |(name, window): &(String, Window)| json!({ "name": name, "start": window.start.0, "dur": window.duration().0 });
+        Ok(json!({
+            "name": name,
+            "rank": rank,
+            "window_ns": window.duration().0,
+            "merged_ns": merged.0,
+            "left_out": left_out,
+            "lanes": lanes.iter().map(lane).collect::<Vec<_>>(),
+            "steps": steps.iter().map(step).collect::<Vec<_>>(),
+            "kernels": kernels.pack()?,
+            "exposed": parts.pack()?,
+        }))
+    }
+}

@@ -1,0 +1,88 @@
+//! Who enters NCCL late, as a page.
+
+use std::io;
+
+use super::entries::{EntryForm, advice, entries, signed, verdict};
+use crate::ranks::recorded::entries::{EntryRank, EntryReport, SlowRank};
+use crate::report::format::{count, duration, percent};
+use crate::report::html::{Command, Finding, Page, Top};
+use crate::report::{OnPage, Screen};
+
+/// How many ranks are named first.
+const FINDINGS: usize = 3;
+
+/// How many rows the table has without scripts.
+const ROWS: usize = 10;
+
+/// Writes the page.
+///
+/// # Errors
+/// What the writer fails with.
+pub fn page(report: &EntryReport, name: &str, on_page: &OnPage, out: &mut Vec<u8>) -> io::Result<()> {
+    let mut document = Vec::new();
+    entries(report, EntryForm::Json, name, None, &Screen::default(), &mut document)?;
+    let words = &on_page.words;
+    let command = |what: &'static str, rest: &str| Command {
+        view: "entries",
+        what,
+        text: format!("nccl-stacks ranks {words}{rest}"),
+    };
+    let mut sentences = verdict(report, &Screen::default());
+    sentences.extend(advice(report));
+    let page = Page {
+        kind: "entries",
+        title: "Who enters NCCL late".to_owned(),
+        names: name.to_owned(),
+        verdict: sentences,
+        facts: vec![
+            ("Ranks", count(report.ranks_here.len() as u64)),
+            ("Calls", count(report.calls)),
+            ("Compared", count(report.compared)),
+        ],
+        findings: findings(report),
+        top: top(report),
+        documents: vec![("entries", document)],
+        commands: vec![
+            command("The same as text", ""),
+            command("Everything, for programs", " --format json --output entries.json"),
+        ],
+        notes: on_page.notes.clone(),
+        ..Page::default()
+    };
+    page.write(out)
+}
+
+fn findings(report: &EntryReport) -> Vec<Finding> {
+    let finding = |slow: &SlowRank| {
+        let row = &report.ranks[slow.row];
+        Finding {
+            cost: format!("{} late in the median", duration(row.lag)),
+            what: format!("rank {}", slow.rank),
+            text: format!("Last in {} of {} calls.", percent(row.last_share), count(row.calls)),
+            link: format!("view=records&rank={}", slow.rank),
+            evidence: "Its lag over time",
+        }
+    };
+    report.slow.iter().take(FINDINGS).map(finding).collect()
+}
+
+fn top(report: &EntryReport) -> Option<Top> {
+    let mut rows: Vec<&EntryRank> = report.ranks.iter().collect();
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.lag), row.rank));
+    let row = |of: &&EntryRank| {
+        vec![
+            format!("rank {}", of.rank),
+            count(of.calls),
+            signed(of.lag),
+            percent(of.last_share),
+            duration(of.added),
+            duration(of.largest),
+        ]
+    };
+    (!rows.is_empty()).then(|| Top {
+        title: "Ranks by how late they enter",
+        columns: vec!["rank", "calls", "later by", "last in", "added", "largest"],
+        rows: rows.iter().take(ROWS).map(row).collect(),
+        found: rows.len(),
+    })
+}

@@ -1,0 +1,255 @@
+//! Many ranks as a page: who waits for whom, with the stacks of all ranks beside it where these are known.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use super::table::group_name;
+use super::verdict::{self, blames};
+use super::{RankAnswer, RankForm};
+use crate::analysis::stacks::{Stack, StackReport};
+use crate::attribution::call_tree::CallPath;
+use crate::ranks::cause::LateRank;
+use crate::ranks::report::{RankReport, StackWaits};
+use crate::ranks::verdict::{Blame, Reason};
+use crate::report::format::{count, duration, percent, percent_or_unknown};
+use crate::report::html::lanes::Lanes;
+use crate::report::html::timeline::Streams;
+use crate::report::html::{Command, Finding, Page, Top, in_steps, labels};
+use crate::report::page::{labels_of, telling};
+use crate::report::{Answer, Form, OnPage, Screen};
+use crate::time::Ns;
+
+/// How many findings there are.
+const FINDINGS: usize = 3;
+
+/// Waiting that is a smaller share of all is none of them.
+const NOTABLE: f64 = 0.05;
+
+/// How many rows the table has without scripts.
+const ROWS: usize = 10;
+
+/// Writes the page.
+///
+/// # Errors
+/// What the writer fails with.
+pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
+    let RankAnswer { compared, report, name, on_page, stacks, .. } = answer;
+    let groups = compared.matches.units.iter().zip(&report.groups);
+    let groups = groups.map(|(unit, group)| group_name(&unit.group, &group.ranks_here)).collect();
+    let lanes = Lanes::of(compared, report, groups);
+    let (mut document, mut table) = (Vec::new(), Vec::new());
+    let plain = RankAnswer::new(compared, report, name);
+    plain.write(RankForm::Json, &mut document)?;
+    plain.write(RankForm::Csv, &mut table)?;
+    let (mut documents, mut tables) = (vec![("ranks", document)], vec![("ranks", table)]);
+    if let Some(stacks) = stacks {
+        let (mut document, mut table) = (Vec::new(), Vec::new());
+        Answer::new(stacks, name).write(Form::Json, &mut document)?;
+        Answer::new(stacks, name).write(Form::Csv, &mut table)?;
+        documents.push(("stacks", document));
+        tables.push(("stacks", table));
+    }
+    let page = Page {
+        kind: "ranks",
+        title: "Who waits for whom".to_owned(),
+        names: (*name).to_owned(),
+        verdict: verdict::whole(report),
+        facts: facts(report, *stacks),
+        findings: findings(report, *stacks, &lanes),
+        top: top(report),
+        documents,
+        tables,
+        commands: commands(on_page),
+        notes: on_page.notes.clone(),
+        labels: stacks.map_or_else(|| labels(report.stacks.iter().map(|stack| stack.telling.as_slice())), labels_of),
+        telling: stacks
+            .map_or_else(|| report.stacks.iter().flat_map(|stack| stack.telling.iter().cloned()).collect(), telling),
+        streams: streams(on_page, *stacks),
+        lanes: Some(lanes),
+    };
+    page.write(out)
+}
+
+fn streams(on_page: &OnPage, stacks: Option<&StackReport>) -> Vec<Streams> {
+    let stacks = stacks.map_or(&[][..], |report| &report.stacks);
+    Streams::of(&on_page.timelines, stacks.iter().map(|stack| (&stack.rank, &stack.key)))
+}
+
+fn facts(report: &RankReport, stacks: Option<&StackReport>) -> Vec<(&'static str, String)> {
+    let here = report.ranks.len();
+    let ranks = match report.world_size {
+        Some(size) if size as usize != here => format!("{} of {}", count(here as u64), count(size.into())),
+        _ => count(here as u64),
+    };
+    let mut facts = vec![("Ranks", ranks)];
+    let steps = if report.has_spans { 0 } else { report.steps.len() };
+    if steps > 0 {
+        facts.push(("Steps", count(steps as u64)));
+    }
+    facts.extend(stacks.map(|stacks| ("Windows, summed", duration(stacks.summary.wall))));
+    facts.push((
+        "Waiting",
+        format!("{} of collectives' time", percent_or_unknown(report.waited.share_of(report.measured))),
+    ));
+    facts.extend(stacks.and_then(|stacks| {
+        let exposed = stacks.summary.share(stacks.summary.exposed)?;
+        Some(("Exposed", format!("{} of the windows", percent(exposed))))
+    }));
+    let matches = &report.matches;
+    facts.push(("Coverage", format!("{} of {} kernels matched", count(matches.matched), count(matches.kernels))));
+    let clock = &report.clock;
+    let within =
+        clock.residual.residual_median_ns.map_or(String::new(), |median| format!(", within {}", duration(median)));
+    facts.push((
+        "Clocks",
+        match clock.method {
+            "align" => format!("aligned by {} collectives{within}", count(clock.anchors)),
+            "trust" => format!("trusted{within}"),
+            "none" => "not compared".to_owned(),
+            _ => "not alignable".to_owned(),
+        },
+    ));
+    facts
+}
+
+/// The ranks that are to blame, then the stacks at which most is waited.
+fn findings(report: &RankReport, stacks: Option<&StackReport>, lanes: &Lanes) -> Vec<Finding> {
+    let found = report.verdict();
+    let blamed = blames(&found, &Screen::default());
+    let of_ranks = blamed.into_iter().map(|(group, sentence)| of_blame(report, group, sentence, lanes));
+    let waited = |stack: &&StackWaits| stack.waited.share_of(report.waited).is_some_and(|share| share >= NOTABLE);
+    let of_stacks = report.stacks.iter().enumerate().filter(|(_, stack)| waited(stack));
+    let of_stacks = of_stacks.map(|(at, stack)| of_stack(report, at, id(at, stack, stacks), lanes));
+    of_ranks.chain(of_stacks).take(FINDINGS).collect()
+}
+
+fn of_blame(report: &RankReport, group: &[Blame<'_>], sentence: String, lanes: &Lanes) -> Finding {
+    let ranks: Vec<u32> = group.iter().map(|blame| blame.rank).collect();
+    let is_of = |late: &&LateRank| ranks.contains(&late.rank);
+    let caused: Ns = report.late_ranks.iter().filter(is_of).map(|late| late.root_caused).sum();
+    let list: Vec<String> = ranks.iter().map(u32::to_string).collect();
+    let whom = format!("waited for rank{} {}", if ranks.len() > 1 { "s" } else { "" }, list.join(" and "));
+    let first = ranks.first().copied();
+    let part = match group.first().map(|blame| blame.reason) {
+        Some(Reason::Launch(launch)) => launch.excess.parts.first(),
+        Some(Reason::Gpu { kernels, .. }) => kernels.first(),
+        None => None,
+    };
+    // Without a function that takes longer there: the line at which the others wait for it.
+    let what = part.map(|part| part.name.clone()).or_else(|| {
+        let at = |stack: &&StackWaits| {
+            stack.late_ranks.iter().filter(|(rank, _)| ranks.contains(rank)).map(|(_, of)| *of).sum::<Ns>()
+        };
+        report.stacks.iter().filter(|stack| at(stack) > Ns::ZERO).max_by_key(at)?.headline.clone()
+    });
+    let link = match (lanes.worst(first), first) {
+        (Some(collective), Some(rank)) => format!("view=collective&collective={collective}&rank={rank}"),
+        (None, Some(rank)) => format!("view=heat&rank={rank}"),
+        (_, None) => String::new(),
+    };
+    Finding {
+        cost: in_steps(caused, &whom, &step_names(report, lanes.steps_of(&ranks, None))),
+        what: what.unwrap_or_default(),
+        text: sentence,
+        link,
+        evidence: "The collective at which most was waited",
+    }
+}
+
+/// The number that the page gives a stack: its place among the stacks of all ranks, or here if these are not known.
+fn id(at: usize, stack: &StackWaits, stacks: Option<&StackReport>) -> Option<usize> {
+    let frames = |path: &Option<CallPath>| path.as_ref().map(|path| path.frames.clone());
+    let is_it = |of: &Stack| {
+        of.key.frames == stack.frames
+            && of.key.thread == stack.thread
+            && frames(&of.key.captured) == stack.captured
+            && frames(&of.key.forward) == stack.forward
+    };
+    stacks.map_or(Some(at), |report| report.stacks.iter().position(is_it))
+}
+
+/// The names of steps, if the traces have some.
+fn step_names(report: &RankReport, steps: BTreeSet<usize>) -> Vec<&str> {
+    let names = steps.into_iter().map(|at| report.steps[at].name.as_str());
+    if report.has_spans { Vec::new() } else { names.collect() }
+}
+
+fn of_stack(report: &RankReport, at: usize, id: Option<usize>, lanes: &Lanes) -> Finding {
+    let stack = &report.stacks[at];
+    let share = stack.waited.share_of(report.waited).unwrap_or(0.0);
+    let for_whom: Vec<String> = stack
+        .late_ranks
+        .iter()
+        .take(2)
+        .map(|(rank, of)| format!("rank {rank} ({})", percent(of.share_of(stack.waited).unwrap_or(0.0))))
+        .collect();
+    let collectives: Vec<&str> = stack.collectives.keys().map(String::as_str).collect();
+    Finding {
+        cost: in_steps(stack.waited, "waited", &step_names(report, lanes.steps_of(&[], Some(at)))),
+        what: stack.headline.clone().unwrap_or_else(|| "(no launch)".to_owned()),
+        text: format!(
+            "{} of the waiting is at its {} {}: {} of {}, for {}.",
+            percent(share),
+            count(stack.count),
+            collectives.join(", "),
+            duration(stack.waited),
+            duration(stack.waited + stack.transfer),
+            for_whom.join(", ")
+        ),
+        link: id.map_or_else(|| "view=stacks".to_owned(), |id| format!("view=stacks&stack={id}")),
+        evidence: "Its call stack",
+    }
+}
+
+fn top(report: &RankReport) -> Option<Top> {
+    let row = |stack: &StackWaits| {
+        let late = stack.late_ranks.first().map_or(String::new(), |(rank, _)| rank.to_string());
+        vec![
+            stack.headline.clone().unwrap_or_else(|| "(no launch)".to_owned()),
+            count(stack.count),
+            duration(stack.gpu),
+            duration(stack.waited),
+            duration(stack.caused),
+            duration(stack.transfer),
+            stack.bandwidth.map_or(String::new(), |of| format!("{:.1} GB/s", of.transfer)),
+            late,
+        ]
+    };
+    (!report.stacks.is_empty()).then(|| Top {
+        title: "Call stacks of all ranks",
+        columns: vec!["from", "count", "GPU time", "waited", "caused", "transfer", "busbw", "late rank"],
+        rows: report.stacks.iter().take(ROWS).map(row).collect(),
+        found: report.stacks.len(),
+    })
+}
+
+fn commands(on_page: &OnPage) -> Vec<Command> {
+    let words = &on_page.words;
+    let command = |view: &'static str, what: &'static str, text: String| Command { view, what, text };
+    vec![
+        command("ranks", "Who waits for whom, as text", format!("nccl-stacks ranks {words}")),
+        command(
+            "ranks",
+            "Everything, for programs",
+            format!("nccl-stacks ranks {words} --format json --output ranks.json"),
+        ),
+        command("stacks", "The stacks of all ranks", format!("nccl-stacks {words}")),
+        command(
+            "heat",
+            "Ranks and steps as a picture",
+            format!("nccl-stacks ranks {words} --format svg --output ranks.svg"),
+        ),
+        command(
+            "collective",
+            "All ranks side by side on one clock, for ui.perfetto.dev",
+            format!("nccl-stacks ranks {words} --format perfetto --output ranks.json.gz"),
+        ),
+        command(
+            "pairs",
+            "Who waited for whom at which collective",
+            format!(
+                "nccl-stacks sql {words} 'SELECT late_rank, rank, sum(waited) FROM collective_match GROUP BY 1, 2 ORDER BY 3 DESC'"
+            ),
+        ),
+    ]
+}
