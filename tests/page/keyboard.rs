@@ -66,10 +66,9 @@ fn a_row_is_chosen_and_sent() {
     let fragment = tab.text("location.hash");
     assert!(fragment.contains(&format!("stack={}", ids[1])), "{fragment}");
     assert!(tab.text("document.querySelector('#bar [role=status]').innerText").contains("model.py(20): forward"));
-    let canvases = "Promise.all([...document.querySelectorAll('canvas')].map((of) => of.toDataURL()))";
     tab.evaluate("document.activeElement.blur()");
     tab.settle();
-    let pictures = tab.texts(canvases);
+    let pictures = tab.pictures("canvas");
     // Whoever gets the address sees the same.
     let Some(other) = open_at(&page, &fragment) else { return };
     assert_eq!(other.texts(CHOSEN), [ids[1].clone()]);
@@ -77,7 +76,7 @@ fn a_row_is_chosen_and_sent() {
         other.text("document.querySelector('#bar [role=status]').innerText"),
         tab.text("document.querySelector('#bar [role=status]').innerText")
     );
-    let same: Vec<bool> = pictures.iter().zip(other.texts(canvases)).map(|(a, b)| *a == b).collect();
+    let same: Vec<bool> = pictures.iter().zip(other.pictures("canvas")).map(|(a, b)| *a == b).collect();
     assert!(!same.is_empty() && same.iter().all(|same| *same), "{same:?}");
     // Enter again takes it back.
     focus_first_row(&tab);
@@ -165,19 +164,19 @@ fn a_choice_is_shown_everywhere() {
         ("trace", "timeline", "#stack=0"),
         ("trace", "icicle", "#stack=0"),
         ("ranks", "heat", "#rank=2&step=1"),
-        ("ranks", "collective", "#rank=1"),
+        ("ranks", "collective", "#rank=2"),
         ("ranks", "pairs", "#rank=2"),
     ];
     for (name, chart, fragment) in places {
         let Some(tab) = open(&kind(name).page()) else { return };
-        let picture = format!("document.querySelector('#{chart} canvas').toDataURL()");
-        let before = tab.text(&picture);
+        let canvas = format!("#{chart} canvas");
+        let before = tab.pictures(&canvas);
         tab.evaluate(&format!("location.hash = '{fragment}'"));
         tab.settle();
-        assert!(tab.text(&picture) != before, "{name}: {chart} does not show the choice");
+        assert!(tab.pictures(&canvas) != before, "{name}: {chart} does not show the choice");
         tab.evaluate("location.hash = '#'");
         tab.settle();
-        assert!(tab.text(&picture) == before, "{name}: {chart} keeps the choice");
+        assert!(tab.pictures(&canvas) == before, "{name}: {chart} keeps the choice");
         // And a choice in the chart is in the address.
         tab.evaluate(&format!("document.querySelector('#{chart} canvas').focus(), 1"));
         tab.key("ArrowRight");

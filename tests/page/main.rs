@@ -12,6 +12,7 @@ mod links;
 mod modules;
 mod numbers;
 mod pages;
+mod pictures;
 mod policy;
 mod tab;
 mod views;

@@ -220,6 +220,25 @@ impl Tab {
         (at[0], at[1])
     }
 
+    /// What a function gives for each canvas, as a text. Charts are drawn when they come on the screen.
+    pub(crate) fn of_canvases(&self, selector: &str, function: &str) -> Vec<String> {
+        let selector = json!(selector);
+        self.texts(&format!(
+            "(async () => {{ const all = [];
+                for (const canvas of document.querySelectorAll({selector})) {{
+                    canvas.scrollIntoView({{block: 'center', behavior: 'instant'}});
+                    for (let frame = 0; frame < 3; frame += 1) await new Promise((done) => requestAnimationFrame(done));
+                    all.push(({function})(canvas));
+                }}
+                return all; }})()"
+        ))
+    }
+
+    /// What is drawn on each canvas.
+    pub(crate) fn pictures(&self, selector: &str) -> Vec<String> {
+        self.of_canvases(selector, "(canvas) => canvas.toDataURL()")
+    }
+
     pub(crate) fn set_size(&self, width: u32, height: u32) {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         self.call("Emulation.setDeviceMetricsOverride", size);
