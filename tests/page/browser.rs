@@ -79,7 +79,7 @@ fn start(program: &Path) -> &'static Browser {
         "--lang=en-US",
     ]);
     command.arg(format!("--user-data-dir={}", folder.join("profile").display()));
-    command.stdin(from_us).stdout(to_us).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = command.stdin(from_us).stdout(to_us).stderr(Stdio::null()).spawn().unwrap();
     // Else the pipe that we read from is never closed.
     drop(command);
     let browser: &'static Browser = Box::leak(Box::new(Browser {
@@ -89,7 +89,10 @@ fn start(program: &Path) -> &'static Browser {
         events: Mutex::default(),
         folder,
     }));
-    std::thread::spawn(|| browser.listen(from_browser));
+    std::thread::spawn(move || {
+        browser.listen(from_browser);
+        let _ = child.wait();
+    });
     browser.call("", "Browser.getVersion", json!({}));
     browser
 }

@@ -177,8 +177,7 @@ fn ranks_have_the_documents_numbers() {
     let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(squeezed(&verdict).contains(&squeezed(said)), "no {said:?} in {verdict:?}");
     let stack = &ranks["stacks"][0];
-    let waited = duration(stack["waited_ns"].as_u64().unwrap());
-    assert_eq!(rows(&tab, &["Waited"])[0], [waited.clone()]);
+    assert_eq!(rows(&tab, &["Waited"])[0], [duration(stack["waited_ns"].as_u64().unwrap())]);
     assert_eq!(rows(&tab, &["Late rank"])[0], ["2 (100 %)"]);
     // The heat map says how long the longest waiting of a rank in a step is, the matrix that of a pair of ranks.
     let steps = ranks["steps"].as_array().unwrap();
