@@ -1,0 +1,18 @@
+//! The report as an HTML page, in a browser: what it shows, what it does, and what it must not do.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod browser;
+mod hostile;
+mod keyboard;
+mod links;
+mod modules;
+mod numbers;
+mod pages;
+mod pictures;
+mod policy;
+mod tab;
+mod views;

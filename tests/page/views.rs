@@ -1,0 +1,141 @@
+//! Every part that a kind of page must have is there and drawn, without an error, a request or a violation of its policy.
+
+use crate::pages::{KINDS, kind};
+use crate::tab::{How, Tab, open, open_as};
+
+/// How many colours a canvas has; 1 if nothing is drawn on it. Read from a copy: a canvas that is read is slower from then on.
+const COLOURS: &str = "(canvas) => { if (canvas.width === 0) return '0';
+    const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d', {willReadFrequently: true});
+    copy.drawImage(canvas, 0, 0);
+    return String(new Set(new Uint32Array(copy.getImageData(0, 0, canvas.width, canvas.height).data.buffer)).size); }";
+
+#[test]
+fn every_part_is_there_and_drawn() {
+    for kind in KINDS {
+        let Some(tab) = open(&kind.page()) else { return };
+        let sections = tab.texts("[...document.querySelectorAll('#views > section')].map((of) => of.id)");
+        let missing: Vec<_> = kind.views.iter().filter(|view| !sections.iter().any(|id| id == *view)).collect();
+        assert!(missing.is_empty(), "{}: no {missing:?} in {sections:?}", kind.name);
+        assert_eq!(tab.texts("[...document.querySelectorAll('.alert')].map((of) => of.textContent)"), [""; 0]);
+        for id in &sections {
+            let height = tab.number(&format!("document.getElementById('{id}').getBoundingClientRect().height"));
+            assert!(height > 40.0, "{}: {id} is {height} pixels high", kind.name);
+            let words = tab.text(&format!("document.getElementById('{id}').innerText"));
+            assert!(!words.contains("undefined") && !words.contains("NaN"), "{}: {id}: {words}", kind.name);
+            let links = tab.number(&format!("document.querySelectorAll('nav a[href=\"#view={id}\"]').length"));
+            assert_eq!(links, 1.0, "{}: links to {id}", kind.name);
+        }
+        let ids = "[...document.querySelectorAll('[id]')].map((of) => of.id)";
+        let repeated = tab.texts(&format!("{ids}.filter((id, at, all) => all.indexOf(id) !== at)"));
+        assert_eq!(repeated, [""; 0], "{}: ids that several elements have", kind.name);
+        assert_canvases_are_drawn(&tab, kind.name);
+        tab.assert_quiet();
+    }
+}
+
+fn assert_canvases_are_drawn(tab: &Tab, name: &str) {
+    let names = tab.texts(
+        "[...document.querySelectorAll('canvas')].map((of) => `${of.closest('section').id}: ${of.getAttribute('aria-label')}`)",
+    );
+    let colours = tab.of_canvases("canvas", COLOURS);
+    assert_eq!(names.len(), colours.len());
+    for (canvas, colours) in names.iter().zip(colours) {
+        assert!(colours.parse::<u32>().unwrap() > 1, "{name}: nothing is drawn on {canvas}");
+    }
+    let unnamed = "(of) => of.getAttribute('role') !== 'img' || of.tabIndex !== 0 || !(of.getAttribute('aria-label')?.length > 10)";
+    let unnamed = tab.number(&format!("[...document.querySelectorAll('canvas')].filter({unnamed}).length"));
+    assert_eq!(unnamed, 0.0, "{name}: canvases that cannot be read or reached");
+}
+
+/// Dark and light differ, on canvases too, which have to be drawn again.
+#[test]
+fn colours_follow_the_screen() {
+    const GROUND: &str = "getComputedStyle(document.body).backgroundColor";
+    for name in ["trace", "ranks"] {
+        let Some(tab) = open(&kind(name).page()) else { return };
+        tab.set_media("", "light");
+        let light = (tab.text(GROUND), tab.pictures("canvas"));
+        assert!(!light.1.is_empty());
+        tab.set_media("", "dark");
+        let dark = (tab.text(GROUND), tab.pictures("canvas"));
+        assert_ne!(light.0, dark.0);
+        for (at, (light, dark)) in light.1.iter().zip(&dark.1).enumerate() {
+            assert!(light != dark, "{name}: canvas {at} is not drawn again");
+        }
+        assert_canvases_are_drawn(&tab, name);
+        tab.assert_quiet();
+    }
+}
+
+/// On a telephone nothing but what scrolls in its own box is wider than the screen, from the beginning and after the screen is turned.
+#[test]
+fn pages_fit_a_narrow_screen() {
+    // What is placed absolutely is not cut off by a box that scrolls, unless that is a place itself.
+    const WIDER: &str = "(() => { const scrolls = (of) => of && (getComputedStyle(of).overflowX !== 'visible' || scrolls(of.parentElement));
+        return [...document.body.querySelectorAll('*')]
+            .filter((of) => of.getBoundingClientRect().right > 360 && (getComputedStyle(of).position === 'absolute' || !scrolls(of))
+                || of.scrollWidth > 360 && of.scrollWidth > of.clientWidth && getComputedStyle(of).overflowX === 'visible')
+            .map((of) => `${of.closest('section')?.id} ${of.tagName} ${of.className} ${of.textContent.slice(0, 40)}`).slice(0, 5); })()";
+    for kind in KINDS {
+        let Some(tab) = open_as(&kind.page(), How { width: 360, ..How::default() }) else { return };
+        for turned in [false, true] {
+            if turned {
+                tab.set_size(800, 360);
+                tab.settle();
+                tab.set_size(360, 800);
+                tab.settle();
+            }
+            let wide = tab.number("document.documentElement.scrollWidth");
+            assert!(wide <= 360.0, "{}: {wide} pixels wide: {:#?}", kind.name, tab.texts(WIDER));
+            assert_canvases_are_drawn(&tab, kind.name);
+        }
+        let boxes = "[...document.querySelectorAll('section *')].filter((of) => of.scrollWidth > of.clientWidth + 1
+            && ['auto', 'scroll'].includes(getComputedStyle(of).overflowX))";
+        let closed = format!(
+            "{boxes}.filter((of) => of.tabIndex !== 0).map((of) => `${{of.closest('section').id}} ${{of.className}}`)"
+        );
+        assert_eq!(tab.texts(&closed), [""; 0], "{}: boxes that no key scrolls", kind.name);
+        tab.assert_quiet();
+    }
+}
+
+/// Printed, the page has its words and charts, in light colours, and nothing to press.
+#[test]
+fn pages_can_be_printed() {
+    for kind in KINDS {
+        let Some(tab) = open(&kind.page()) else { return };
+        tab.set_media("print", "dark");
+        let shown = tab.texts("[...document.querySelectorAll('button, input, select')].filter((of) => of.checkVisibility() && !of.closest('table')).map((of) => of.outerHTML)");
+        assert_eq!(shown, [""; 0], "{}: controls on paper", kind.name);
+        let ground = tab.text("getComputedStyle(document.body).backgroundColor");
+        assert!(
+            ["rgb(255, 255, 255)", "rgba(0, 0, 0, 0)"].contains(&ground.as_str()),
+            "{}: printed on {ground}",
+            kind.name
+        );
+        let pdf = tab.pdf();
+        assert!(pdf.starts_with(b"%PDF-") && pdf.len() > 10_000, "{}: {} bytes", kind.name, pdf.len());
+        tab.set_media("", "light");
+        tab.assert_quiet();
+    }
+}
+
+/// Without scripts the verdict and the table of the costliest can be read, and nothing is there that does not work.
+#[test]
+fn pages_are_readable_without_scripts() {
+    for kind in KINDS {
+        let Some(tab) = open_as(&kind.page(), How { without_scripts: true, ..How::default() }) else { return };
+        let words = tab.text("document.body.innerText");
+        let verdict = tab.text("document.querySelector('#verdict').innerText");
+        assert!(verdict.lines().count() >= 2 && words.contains(&verdict), "{}: {verdict}", kind.name);
+        assert!(tab.text("document.querySelector('#top').innerText").len() > 100, "{}: {words}", kind.name);
+        assert_eq!(tab.number("document.querySelectorAll('button, input, select, canvas').length"), 0.0);
+        tab.assert_quiet();
+    }
+    // What testdata/README.md works out.
+    let Some(tab) = open_as(&kind("costs").page(), How { without_scripts: true, ..How::default() }) else { return };
+    let words = tab.text("document.body.innerText");
+    for part in ["model.py(50): backward", "500.000 µs", "200.000 µs", "26.5 %"] {
+        assert!(words.contains(part), "no {part} in {words}");
+    }
+}
