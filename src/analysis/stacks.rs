@@ -322,6 +322,29 @@ impl StackReport {
         self.left_out = self.coverage.attributed() - self.stacks.iter().map(|stack| stack.count).sum::<u64>();
     }
 
+    /// The same answer with the first few stacks alone.
+    #[must_use]
+    pub fn first(&self, stacks: usize) -> Self {
+        let shown: Vec<Stack> = self.stacks.iter().take(stacks).cloned().collect();
+        let cut: u64 = self.stacks.iter().skip(stacks).map(|stack| stack.count).sum();
+        StackReport {
+            traces: self.traces.clone(),
+            stacks: shown,
+            hidden: Vec::new(),
+            stacks_found: self.stacks_found,
+            grouped: self.grouped.clone(),
+            left_out: self.left_out + cut,
+            kernels_in_trace: self.kernels_in_trace,
+            coverage: self.coverage.clone(),
+            elsewhere: self.elsewhere,
+            beyond: self.beyond,
+            not_asked: self.not_asked.clone(),
+            summary: self.summary.clone(),
+            damage: self.damage.clone(),
+            records: self.records.clone(),
+        }
+    }
+
     /// How long the kernels of all stacks ran.
     fn gpu_time(&self) -> Ns {
         self.stacks.iter().map(|stack| stack.cost.gpu_time.total).sum()

@@ -12,6 +12,7 @@ use super::stacks::StackOptions;
 use super::steps::outermost_steps;
 use super::summary::within_trace;
 use crate::attribution::Attribution;
+use crate::attribution::launches::Launched;
 use crate::id::{GpuId, SliceId, ThreadId};
 use crate::store::Store;
 use crate::time::{Ns, Window};
@@ -34,6 +35,8 @@ pub struct Timeline {
     pub exposed: Vec<ExposedPart>,
     /// The stacks of the rows: the rank, if the ranks are distinguished, and the key.
     pub stacks: Vec<(Option<String>, StackKey)>,
+    /// By stack: the steps in which it launched something, as positions.
+    pub steps_of: Vec<BTreeSet<usize>>,
     /// The steps that begin in the window.
     pub steps: Vec<(String, Window)>,
     /// Neighbours with a gap up to this are one row; 0 if none are merged.
@@ -87,8 +90,10 @@ impl Timeline {
         most: usize,
     ) -> Self {
         let window = within_trace(store, window);
-        let (stacks, of_kernel) = stacks(name, store, attribution, options);
-        let mut timeline = Timeline { name: name.to_owned(), window, stacks, ..Timeline::default() };
+        let steps = steps(store, window);
+        let Stacks { stacks, steps_of, of_kernel } =
+            Stacks::of(name, store, attribution, options, (&steps, window.start));
+        let mut timeline = Timeline { name: name.to_owned(), window, steps, stacks, steps_of, ..Timeline::default() };
         let mut lanes: BTreeMap<(GpuId, Option<ThreadId>), u32> = BTreeMap::new();
         let mut rows = Vec::new();
         for kernel in store.kernels.iter().copied() {
@@ -116,7 +121,6 @@ impl Timeline {
         let gpus = timeline.sort_lanes(store, &lanes, &mut rows);
         timeline.fill(rows, most);
         timeline.expose(attribution, &gpus, most);
-        timeline.steps = steps(store, window);
         timeline
     }
 
@@ -154,13 +158,6 @@ impl Timeline {
         if self.rows.len() > most {
             self.shorten(most);
         }
-    }
-
-    /// The steps during which collectives of a stack began, by position. A kernel after the last step counts for that one.
-    pub fn steps_of(&self, stack: u32) -> BTreeSet<usize> {
-        let of_stack = self.rows.iter().filter(|row| row.stack == Some(stack));
-        let after = |row: &Row| self.steps.partition_point(|(_, step)| step.start <= row.window.start);
-        of_stack.filter_map(|row| after(row).checked_sub(1)).collect()
     }
 
     /// Leaves out the shortest rows, until there are at most so many, and counts them.
@@ -227,30 +224,51 @@ fn merged(rows: &[Row], gap: Ns, lanes: usize) -> Vec<Row> {
     found
 }
 
-/// Stacks as an answer tells them apart, and the position of each kernel's.
-type Stacks = (Vec<(Option<String>, StackKey)>, HashMap<SliceId, u32>);
-
-fn stacks(name: &str, store: &Store, attribution: &Attribution, options: &StackOptions) -> Stacks {
-    let (mut stacks, mut of_kernel) = (Vec::new(), HashMap::new());
-    // Groups have keys of their own, and no stacks.
-    if options.grouping.is_asked() {
-        return (stacks, of_kernel);
-    }
-    for (number, (stack, kernels)) in (0..).zip(kernels_by_stack(name, store, attribution, options)) {
-        stacks.push(stack);
-        of_kernel.extend(kernels.iter().map(|kernel| (kernel.launched.kernel, number)));
-    }
-    (stacks, of_kernel)
+/// Stacks as an answer distinguishes them, and the position of each kernel's.
+#[derive(Default)]
+struct Stacks {
+    stacks: Vec<(Option<String>, StackKey)>,
+    steps_of: Vec<BTreeSet<usize>>,
+    of_kernel: HashMap<SliceId, u32>,
 }
 
-/// The steps that begin in the window, of the process that has most.
+impl Stacks {
+    /// `steps` begin since a time.
+    fn of(
+        name: &str,
+        store: &Store,
+        attribution: &Attribution,
+        options: &StackOptions,
+        (steps, since): (&[(String, Window)], Ns),
+    ) -> Self {
+        let mut found = Stacks::default();
+        // Groups have keys of their own, and no stacks.
+        if options.grouping.is_asked() {
+            return found;
+        }
+        let step = |launched: &Launched| {
+            let at = store.slices.ts(launched.call?) - since;
+            let step = steps.partition_point(|(_, step)| step.start <= at).checked_sub(1)?;
+            steps[step].1.contains(at).then_some(step)
+        };
+        for (number, (stack, kernels)) in (0..).zip(kernels_by_stack(name, store, attribution, options)) {
+            found.stacks.push(stack);
+            found.steps_of.push(kernels.iter().filter_map(|kernel| step(&kernel.launched)).collect());
+            found.of_kernel.extend(kernels.iter().map(|kernel| (kernel.launched.kernel, number)));
+        }
+        found
+    }
+}
+
+/// The steps that begin in the window, of the process in which they last longest: GPUs have annotations of the same names.
 fn steps(store: &Store, window: Window) -> Vec<(String, Window)> {
     let of_processes = outermost_steps(store, |slice| store.process_of(slice));
     let inside = |steps: Vec<(Window, SliceId)>| -> Vec<(Window, SliceId)> {
         steps.into_iter().filter(|(step, _)| window.contains(step.start)).collect()
     };
     let mut found: Vec<_> = of_processes.into_iter().map(|(process, steps)| (process, inside(steps))).collect();
-    found.sort_by_key(|(process, steps)| (std::cmp::Reverse(steps.len()), *process));
+    let length = |steps: &[(Window, SliceId)]| -> Ns { steps.iter().map(|(step, _)| step.duration()).sum() };
+    found.sort_by_key(|(process, steps)| (std::cmp::Reverse(length(steps)), *process));
     let steps = found.into_iter().next().map_or(Vec::new(), |(_, steps)| steps);
     let since = |step: Window| Window { start: step.start - window.start, end: step.end - window.start };
     steps.into_iter().map(|(step, slice)| (store.slice_name(slice).to_owned(), since(step))).collect()

@@ -115,12 +115,15 @@ pub fn visible(name: &str) -> Cow<'_, str> {
     Cow::Owned(escaped.collect())
 }
 
-/// Whether a character is none that is seen: Unicode's controls, its formatting characters outside of single scripts, and its separators of lines.
-fn is_hidden(c: char) -> bool {
+/// Whether a character is none that is seen: Unicode's controls, its formatting characters outside of single scripts, its separators of lines, and
+/// what has no meaning that everybody knows.
+pub(super) fn is_hidden(c: char) -> bool {
     c.is_control()
         || (c > '\u{ac}'
             && matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'))
+                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e000}'..='\u{f8ff}'
+                    | '\u{e0000}'..='\u{e007f}'
+                    | '\u{f0000}'..='\u{10ffff}'))
 }
 
 /// A name shortened to a width, from the left: the function at its end says more than the folders at its beginning.

@@ -16,7 +16,7 @@ use crate::ranks::recorded::entries::EntryReport;
 use crate::ranks::report::RankReport;
 
 /// The version of the documents.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 #[derive(Serialize)]
 struct Document<'a, T> {

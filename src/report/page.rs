@@ -5,7 +5,7 @@ use std::io;
 
 use super::format::{count, duration, kernels, percent, percent_or_unknown, size};
 use super::html::timeline::Streams;
-use super::html::{Command, Finding, Page, Top, in_steps, labels};
+use super::html::{Bytes, Command, Documents, Finding, Page, Top, in_steps, labels};
 use super::{Answer, Form, summary};
 use crate::analysis::stacks::{Stack, StackReport};
 use crate::analysis::verdict::Waiting;
@@ -24,9 +24,6 @@ const ROWS: usize = 10;
 /// What the writer fails with.
 pub(super) fn stacks(answer: &Answer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
     let Answer { report, trace, on_page, .. } = answer;
-    let (mut documents, mut tables) = (Vec::new(), Vec::new());
-    Answer::new(report, trace).write(Form::Json, &mut documents)?;
-    Answer::new(report, trace).write(Form::Csv, &mut tables)?;
     let labels = labels_of(report);
     let streams = Streams::of(&on_page.timelines, report.stacks.iter().map(|stack| (&stack.rank, &stack.key)));
     let mut verdict = summary::whole(report);
@@ -39,8 +36,9 @@ pub(super) fn stacks(answer: &Answer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
         facts: facts(report),
         findings: findings(report, &labels, &streams),
         top: top(report, &labels),
-        documents: vec![("stacks", documents)],
-        tables: vec![("stacks", tables)],
+        documents: document(report, trace)?,
+        shorten: Some(Box::new(|most| document(&report.first(most), trace))),
+        tables: vec![("stacks", in_form(report, trace, Form::Csv)?)],
         commands: commands(&on_page.words),
         notes: on_page.notes.clone(),
         labels,
@@ -49,6 +47,18 @@ pub(super) fn stacks(answer: &Answer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
         lanes: None,
     };
     page.write(out)
+}
+
+/// The stacks for programs, and what a page calls that.
+pub(super) fn document(report: &StackReport, trace: &str) -> io::Result<Documents> {
+    Ok(vec![("stacks", in_form(report, trace, Form::Json)?)])
+}
+
+/// The stacks in a form.
+pub(super) fn in_form(report: &StackReport, trace: &str, form: Form) -> io::Result<Bytes> {
+    let mut bytes = Vec::new();
+    Answer::new(report, trace).write(form, &mut bytes)?;
+    Ok(bytes)
 }
 
 /// For each stack, or group, what it is called beside the others.
@@ -119,6 +129,9 @@ fn findings(report: &StackReport, labels: &[Vec<String>], streams: &[Streams]) -
             if report.traces.len() == 1 {
                 text.push_str(" The traces of all ranks show for whom: nccl-stacks report TRACES.");
             }
+        }
+        if labels[at].first().is_some_and(|label| label.contains("torch::autograd::")) {
+            text.push_str(" Autograd launched them in the backward pass, not a line of the model: nccl-stacks pairs TRACE names the modules.");
         }
         Finding {
             cost: in_steps(stack.cost.exposed, "exposed", &steps(streams, at)),

@@ -17,7 +17,7 @@ use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::nccl::frames::location;
 use nccl_stacks::report::diff::DiffForm;
-use nccl_stacks::report::{Answer, Form, Screen};
+use nccl_stacks::report::{Answer, Form, OnPage, Screen};
 use nccl_stacks::sql::Database;
 use nccl_stacks::time::Window;
 use support::program::{run, stderr, stdout, testdata, trace_of};
@@ -156,7 +156,8 @@ fn diffs_fit_the_screen() {
         let diff = Diff::new(("before", report(&before)), ("after", report(&after)));
         for width in 80..=200 {
             let mut out = Vec::new();
-            nccl_stacks::report::diff::write(&diff, DiffForm::Table, Some(width), &mut out).unwrap();
+            nccl_stacks::report::diff::write(&diff, DiffForm::Table, Some(width), &OnPage::default(), &mut out)
+                .unwrap();
             let text = String::from_utf8(out).unwrap();
             for line in text.lines() {
                 assert!(line.chars().count() <= width, "{} at {width}:\n{line}", before.display());

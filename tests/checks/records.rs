@@ -10,7 +10,7 @@ use nccl_stacks::operation::Source;
 use nccl_stacks::records::{Keep, Records, read_as};
 use nccl_stacks::report::hang::HangForm;
 use nccl_stacks::report::recorded::{RecordsAnswer, RecordsForm};
-use nccl_stacks::report::{self, Screen};
+use nccl_stacks::report::{self, OnPage, Screen};
 use nccl_stacks_recorder_format::layout::{self, communicator, header};
 
 /// All sources with a reader.
@@ -132,9 +132,11 @@ fn answers(records: &Records, in_all_forms: bool) {
     serde_json::to_writer(std::io::sink(), &recorded).unwrap();
     if in_all_forms {
         let (screen, mut out) = (Screen { verbose: true, width: Some(80), ..Screen::default() }, Vec::new());
-        report::hang::write(&hang, HangForm::Text, "fuzz", &screen, &mut out).unwrap();
+        for form in [HangForm::Text, HangForm::Html] {
+            report::hang::write(&hang, form, "fuzz", &screen, &OnPage::default(), &mut out).unwrap();
+        }
         let answer = RecordsAnswer::new(&recorded, "fuzz").shown(screen, None);
-        for form in [RecordsForm::Text, RecordsForm::Table, RecordsForm::Json, RecordsForm::Csv] {
+        for form in [RecordsForm::Text, RecordsForm::Table, RecordsForm::Json, RecordsForm::Csv, RecordsForm::Html] {
             answer.write(form, &mut out).unwrap();
         }
         assert!(std::str::from_utf8(&out).is_ok());

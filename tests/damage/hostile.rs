@@ -16,12 +16,13 @@ use std::time::{Duration, Instant};
 use nccl_stacks::analysis::cost::Order;
 use nccl_stacks::analysis::diff::Diff;
 use nccl_stacks::analysis::keep::keep;
-use nccl_stacks::analysis::part::Part;
+use nccl_stacks::analysis::part::{Part, attributed};
 use nccl_stacks::analysis::stacks::{StackOptions, StackReport};
 use nccl_stacks::analysis::summary::kernel_table;
+use nccl_stacks::analysis::timeline::Timeline;
 use nccl_stacks::analysis::{missing, window};
 use nccl_stacks::attribution::Attributor;
-use nccl_stacks::attribution::capture::Captures;
+use nccl_stacks::attribution::capture::{Captured, Captures};
 use nccl_stacks::attribution::launches::{self, WindowOn};
 use nccl_stacks::attribution::selection::{Wanted, choose};
 use nccl_stacks::error::Error;
@@ -31,7 +32,7 @@ use nccl_stacks::input::from_reader;
 use nccl_stacks::input::limit::Limits;
 use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::report::diff::DiffForm;
-use nccl_stacks::report::{Answer, Form, Screen, Weight, json, kernels, lists};
+use nccl_stacks::report::{Answer, Form, OnPage, Screen, Weight, json, kernels, lists};
 use nccl_stacks::sql::{Database, TABLES};
 use nccl_stacks::store::Store;
 use nccl_stacks::time::{Ns, TimeRule, Window};
@@ -99,6 +100,10 @@ fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) 
                 write(&answer, form);
             }
         }
+        let rows = attributed(Attributor::new(store, wanted, Captured::default()), &found, window, &how);
+        let timeline = Timeline::of("hostile", store, &rows, window, &how, 20);
+        let on_page = OnPage::new("hostile".to_owned(), Vec::new(), vec![timeline]);
+        write(&Answer::new(&stacks, "hostile").on_page(on_page), Form::Html);
         let inside = found.kernels.iter().filter(|launched| window.contains(launched.at(store, on)));
         let rows = inside.map(|launched| (store.slices.name(launched.kernel), store.slices.dur(launched.kernel)));
         let table = kernel_table(store, rows, usize::MAX);
@@ -119,8 +124,8 @@ fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) 
         for order in [Order::Count, Order::GpuTime, Order::Exposed, Order::Mean] {
             diff.arrange(order, None);
         }
-        for form in [DiffForm::Table, DiffForm::Text, DiffForm::Csv, DiffForm::Json] {
-            nccl_stacks::report::diff::write(&diff, form, Some(100), &mut Vec::new()).unwrap();
+        for form in [DiffForm::Table, DiffForm::Text, DiffForm::Csv, DiffForm::Json, DiffForm::Html] {
+            nccl_stacks::report::diff::write(&diff, form, Some(100), &OnPage::default(), &mut Vec::new()).unwrap();
         }
     }
 }

@@ -15,9 +15,13 @@ fn assert_leads_there(tab: &Tab, href: &str, how: &str) {
     let is = tab.texts(&format!("({STATE})(location.hash)"));
     assert!(wanted.iter().all(|part| is.contains(part)), "{how} {href} leads to {is:?}");
     let Some(view) = wanted.iter().find_map(|part| part.strip_prefix("view=")) else { return };
+    // A stack is shown by its row, wherever the table begins.
+    let stack = wanted.iter().find_map(|part| part.strip_prefix("stack=")).unwrap_or_default();
     let place = tab.evaluate(&format!(
         "(() => {{ const part = document.getElementById('{view}'); if (!part) return 'no such part'; const top = part.getBoundingClientRect().top;
-            if (top < -2 || top > innerHeight - 40) return `its top is at ${{top}}`;
+            const row = '{stack}' && part.querySelector('tr.row[data-id=\"{stack}\"]')?.getBoundingClientRect();
+            if (row && (row.top < 0 || row.bottom > innerHeight)) return `the row of the stack is at ${{row.top}}`;
+            if (!row && (top < -2 || top > innerHeight - 40)) return `its top is at ${{top}}`;
             return part.contains(document.activeElement) ? 'there' : `the focus is on ${{document.activeElement.outerHTML.slice(0, 80)}}`; }})()"
     ));
     assert_eq!(place, "there", "{how} {href}");

@@ -175,7 +175,10 @@ fn ranks_have_the_documents_numbers() {
     let verdict = tab.text("document.querySelector('#verdict').innerText");
     let said = ranks["verdict"].as_str().unwrap();
     let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(squeezed(&verdict).contains(&squeezed(said)), "no {said:?} in {verdict:?}");
+    // What is said of all ranks comes first, what is said of one is a finding.
+    for sentence in said.split_inclusive(" over all ranks. ") {
+        assert!(squeezed(&verdict).contains(&squeezed(sentence)), "no {sentence:?} in {verdict:?}");
+    }
     let stack = &ranks["stacks"][0];
     assert_eq!(rows(&tab, &["Waited"])[0], [duration(stack["waited_ns"].as_u64().unwrap())]);
     assert_eq!(rows(&tab, &["Late rank"])[0], ["2 (100 %)"]);
@@ -214,7 +217,7 @@ fn the_hang_is_what_the_text_says() {
 /// Two traces whose differences testdata/README.md works out.
 #[test]
 fn differences_are_what_was_worked_out() {
-    let Some(tab) = open(&kind("diff").page()) else { return };
+    let Some(tab) = open_at(&kind("diff").page(), "#measure=gpu_time_ns") else { return };
     let words = words(&tab, "diff");
     for part in ["optimizer.py", "checkpoint.py", "backward", "80.000 µs", "30.000 µs"] {
         assert!(words.contains(part), "no {part} in {words}");

@@ -62,18 +62,20 @@ fn findings(report: &HangReport) -> Vec<Finding> {
     groups.sort_by_key(|group| group.distance.unwrap_or(0));
     let finding = |group: &HungGroup| {
         let evidence: Vec<String> = group.evidence.iter().take(EVIDENCE).map(sentence).collect();
-        // The line at which a rank differs says more than the group.
+        // The line at which a rank differs says more than the operation.
         let path = group.paths.as_ref();
-        let line = path.and_then(|paths| Some(paths.path.get(paths.first_difference?)?.clone()));
-        let at = path.filter(|_| line.is_some()).map_or(String::new(), |paths| format!(", rank {} at", paths.rank));
+        let line =
+            path.and_then(|paths| Some(format!("rank {}: {}", paths.rank, paths.path.get(paths.first_difference?)?)));
         let blamed = [&group.culprits, &group.odd_ranks, &group.stuck_ranks, &group.missing_ranks];
         let rank = blamed.into_iter().flatten().next();
-        let what = operation(group.collective.as_deref(), group.sequence);
+        let what = format!("{} of {}", operation(group.collective.as_deref(), group.sequence), group.name.group);
         Finding {
-            cost: format!("{what} of {}{at}", group.name.group),
-            what: line.unwrap_or_else(|| {
-                rank.map_or_else(|| "no rank is known to be at fault".to_owned(), |_| ranks(&group.culprits))
-            }),
+            cost: match (&group.culprits[..], rank) {
+                ([], None) => "No rank is known to be at fault".to_owned(),
+                ([], Some(rank)) => format!("rank {rank}"),
+                (culprits, _) => ranks(culprits),
+            },
+            what: line.map_or(what.clone(), |line| format!("{line}, in {what}")),
             text: evidence.into_iter().chain(advice(group, is_open)).collect::<Vec<_>>().join(" "),
             link: rank.map_or_else(|| "view=hang".to_owned(), |rank| format!("view=hang&rank={rank}")),
             evidence: "Who is where",

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::report::format::visible;
+use crate::report::format::{is_hidden, visible};
 
 /// A text between tags or in an attribute in double quotes.
 pub(crate) fn escape(text: &str) -> Cow<'_, str> {
@@ -28,6 +28,19 @@ pub(crate) fn name(name: &str) -> String {
     format!("<bdi>{}</bdi>", escape(&visible(name)))
 }
 
+/// JSON within a script: what could end the script, and what nobody sees, is written with escapes.
+pub(crate) fn json(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c == '<' || is_hidden(c) {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| escaped.push_str(&format!("\\u{unit:04x}")));
+        } else {
+            escaped.push(c);
+        }
+    }
+    escaped
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -35,6 +48,7 @@ mod tests {
     #[test]
     fn names_cannot_be_markup() {
         assert_eq!(escape("a<b> & \"c\" 'd'"), "a&lt;b&gt; &amp; &quot;c&quot; &#39;d&#39;");
+        assert_eq!(json("[\"</script>\u{202e}\u{e0041}\"]"), "[\"\\u003c/script>\\u202e\\udb40\\udc41\"]");
         assert_eq!(name("</script>\u{202e}\n"), "<bdi>&lt;/script&gt;\\u{202e}\\n</bdi>");
     }
 }

@@ -21,6 +21,7 @@ use serde_json::{Map, Value, json};
 use columns::pack;
 use lanes::Lanes;
 use markup::{escape, name};
+use shrink::Packed;
 use timeline::Streams;
 
 use super::format::{count, duration, visible};
@@ -32,12 +33,15 @@ const BOOT: &str = include_str!(concat!(env!("OUT_DIR"), "/boot.js"));
 const SCRIPT: &str = include_str!(concat!(env!("OUT_DIR"), "/page.js"));
 const STYLE: &str = include_str!(concat!(env!("OUT_DIR"), "/page.css"));
 
-/// No page is larger: mails are refused above about 25 MB.
-pub(crate) const MOST_BYTES: usize = 20_000_000;
+/// A document or a table.
+pub(crate) type Bytes = Vec<u8>;
+
+/// Documents and their names.
+pub(crate) type Documents = Vec<(&'static str, Bytes)>;
 
 /// A page.
-#[derive(Debug, Default)]
-pub(crate) struct Page {
+#[derive(Default)]
+pub(crate) struct Page<'a> {
     /// What it is about: `stacks`, `ranks`, `hang`, `records`, `entries`, `diff` or `ranks-diff`.
     pub(crate) kind: &'static str,
     /// Its first line: the answer in a few words.
@@ -53,9 +57,11 @@ pub(crate) struct Page {
     /// The top of the table.
     pub(crate) top: Option<Top>,
     /// The answers for programs, by the names of their schemas.
-    pub(crate) documents: Vec<(&'static str, Vec<u8>)>,
+    pub(crate) documents: Documents,
+    /// The same with the first few stacks alone, if there are many.
+    pub(crate) shorten: Option<Box<dyn Fn(usize) -> io::Result<Documents> + 'a>>,
     /// Tables for spreadsheets, by the document that they are of.
-    pub(crate) tables: Vec<(&'static str, Vec<u8>)>,
+    pub(crate) tables: Documents,
     /// How to get each view again.
     pub(crate) commands: Vec<Command>,
     /// What is not as it should be: what was left out, what is damaged.
@@ -109,13 +115,13 @@ pub(crate) struct Command {
     pub(crate) text: String,
 }
 
-impl Page {
-    /// Writes the page. If it would be larger than [`MOST_BYTES`], its pictures get coarser and its tables shorter, and it says so.
+impl Page<'_> {
+    /// Writes the page. If it would be too large to send, its pictures get coarser and its tables shorter, and it says so.
     ///
     /// # Errors
-    /// What the writer fails with, and an answer too large for any page.
+    /// What the writer fails with.
     pub(crate) fn write(mut self, out: &mut Vec<u8>) -> io::Result<()> {
-        self.shrink()?;
+        let packed = self.packed()?;
         let title = escape(&self.title).into_owned();
         write!(
             out,
@@ -132,7 +138,7 @@ impl Page {
         if let Some(top) = &self.top {
             write_top(top, out)?;
         }
-        let embedded = serde_json::to_string(&self.embedded()?)?.replace('<', "\\u003c");
+        let embedded = markup::json(&serde_json::to_string(&self.embedded(packed)?)?);
         write!(
             out,
             "<noscript><p>The pictures and the rest of the tables need scripts, which this page has within itself.</p></noscript>\n\
@@ -179,29 +185,24 @@ impl Page {
     }
 
     /// What the script reads.
-    fn embedded(&self) -> io::Result<Value> {
-        let mut documents = Map::new();
-        for (of, bytes) in &self.documents {
-            documents.insert((*of).to_owned(), json!({ "data": pack(bytes)?, "file": format!("{of}.json") }));
-        }
-        let mut tables = Map::new();
-        for (of, bytes) in &self.tables {
-            tables.insert((*of).to_owned(), json!({ "data": pack(bytes)?, "file": format!("{of}.csv") }));
-        }
-        let timelines: Vec<Value> = self.streams.iter().map(Streams::pack).collect::<io::Result<_>>()?;
+    fn embedded(&self, packed: Packed) -> io::Result<Value> {
+        let files = |of: Vec<(&'static str, String)>, ending: &str| -> Map<String, Value> {
+            let file = |(of, data)| (format!("{of}"), json!({ "data": data, "file": format!("{of}.{ending}") }));
+            of.into_iter().map(file).collect()
+        };
         Ok(json!({
             "kind": self.kind,
             "title": self.title,
             "names": self.names,
             "program": PROGRAM,
-            "documents": documents,
-            "tables": tables,
+            "documents": files(packed.documents, "json"),
+            "tables": files(packed.tables, "csv"),
             "commands": self.commands,
             "notes": self.notes,
             "labels": pack(&serde_json::to_vec(&self.labels)?)?,
             "telling": pack(&serde_json::to_vec(&self.telling)?)?,
-            "timelines": timelines,
-            "lanes": self.lanes.as_ref().map(Lanes::pack).transpose()?,
+            "timelines": packed.timelines,
+            "lanes": packed.lanes,
         }))
     }
 }

@@ -1,58 +1,148 @@
-//! Making a page smaller that would be too large to send: coarser pictures first, then fewer collectives, then no tables for spreadsheets. What
-//! is left out is said on the page.
+//! What a page has within it, packed, and made smaller where the page would be too large to send: coarser pictures first, then no tables for
+//! spreadsheets, then shorter documents. What is left out is said on the page.
 
 use std::io;
 
+use serde_json::Value;
+
 use super::columns::pack;
-use super::{MOST_BYTES, Page};
+use super::lanes::Lanes;
+use super::timeline::Streams;
+use super::{Bytes, Page};
 use crate::report::format::count;
+
+/// No page is larger: mails are refused above about 25 MB.
+const MOST_BYTES: usize = 20_000_000;
 
 /// What a page has beside its documents and pictures, at most.
 const REST: usize = 400_000;
 
-impl Page {
-    pub(super) fn shrink(&mut self) -> io::Result<()> {
-        let documents = packed(&self.documents)?;
-        let room = MOST_BYTES.saturating_sub(REST + documents);
+/// What a page has within it.
+#[derive(Debug)]
+pub(super) struct Packed {
+    /// By name of the document.
+    pub(super) documents: Vec<(&'static str, String)>,
+    pub(super) tables: Vec<(&'static str, String)>,
+    pub(super) timelines: Vec<Value>,
+    pub(super) lanes: Option<Value>,
+}
+
+impl Page<'_> {
+    /// Packs what is within the page, and takes from the page what does not fit.
+    pub(super) fn packed(&mut self) -> io::Result<Packed> {
+        self.fit(MOST_BYTES - REST)
+    }
+
+    fn fit(&mut self, room: usize) -> io::Result<Packed> {
+        let documents = self.fit_documents(room)?;
+        let room = room.saturating_sub(size(&documents));
         let mut tables = packed(&self.tables)?;
-        if tables > room {
-            self.tables.clear();
+        if size(&tables) > room / 2 {
+            tables.clear();
             self.notes.push(
                 "The tables for spreadsheets would make this page too large; --format csv writes them".to_owned(),
             );
-            tables = 0;
         }
-        let room = room - tables;
+        let room = room - size(&tables);
+        let (timelines, lanes) = self.fit_pictures(room)?;
+        self.note_left_out();
+        Ok(Packed { documents, tables, timelines, lanes })
+    }
+
+    /// The documents, with fewer stacks if they are too large.
+    fn fit_documents(&mut self, room: usize) -> io::Result<Vec<(&'static str, String)>> {
+        let mut documents = packed(&self.documents)?;
+        let mut most = self.labels.len();
+        while size(&documents) > room && most > 1 {
+            let Some(shorten) = &self.shorten else { break };
+            most /= 2;
+            documents = packed(&shorten(most)?)?;
+        }
+        if most < self.labels.len() {
+            let all = self.labels.len();
+            self.labels.truncate(most);
+            self.notes.push(format!(
+                "This page has the first {} of {} stacks; --json has all",
+                count(most as u64),
+                count(all as u64)
+            ));
+        }
+        Ok(documents)
+    }
+
+    /// The pictures, with fewer rows if they are too large.
+    fn fit_pictures(&mut self, room: usize) -> io::Result<(Vec<Value>, Option<Value>)> {
         loop {
-            let streams = self.streams.iter().map(|streams| length(&streams.pack())).sum::<usize>();
-            let lanes = self.lanes.as_ref().map_or(0, |lanes| length(&lanes.pack()));
-            if streams + lanes <= room {
-                break;
+            let timelines: Vec<Value> = self.streams.iter().map(Streams::pack).collect::<io::Result<_>>()?;
+            let lanes = self.lanes.as_ref().map(Lanes::pack).transpose()?;
+            let length = |value: &Value| value.to_string().len();
+            if timelines.iter().chain(&lanes).map(length).sum::<usize>() <= room {
+                return Ok((timelines, lanes));
             }
-            let rows: usize = self.streams.iter().map(super::Streams::rows).sum();
+            let rows: usize = self.streams.iter().map(Streams::rows).sum();
             match &mut self.lanes {
-                Some(lanes) if lanes.kernels() >= rows.max(1) => lanes.shorten(lanes.kernels() / 2),
-                _ if rows > self.streams.len() => self.streams.iter_mut().for_each(super::Streams::halve),
+                Some(lanes) if lanes.kernels() > rows => lanes.shorten(lanes.kernels() / 2),
+                _ if rows > self.streams.len() => self.streams.iter_mut().for_each(Streams::halve),
                 _ => {
-                    self.lanes = None;
+                    self.notes.push("The timelines would make this page too large".to_owned());
                     self.streams.clear();
+                    self.lanes = None;
                 }
             }
         }
+    }
+
+    /// Says what the pictures do not have.
+    fn note_left_out(&mut self) {
         if let Some(lanes) = self.lanes.as_ref().filter(|lanes| lanes.left_out() > 0) {
-            let left_out = count(lanes.left_out());
             self.notes.push(format!(
-                "{left_out} collectives with the least waiting are not in the pictures of single collectives; all are in the numbers"
+                "{} collectives with the least waiting are not in the pictures of single collectives; all are in the numbers",
+                count(lanes.left_out())
             ));
         }
-        Ok(())
+        let left_out: u64 = self.streams.iter().map(Streams::left_out).sum();
+        if left_out > 0 {
+            self.notes.push(format!(
+                "The {} shortest kernels are not in the timelines; all are in the numbers",
+                count(left_out)
+            ));
+        }
     }
 }
 
-fn packed(of: &[(&'static str, Vec<u8>)]) -> io::Result<usize> {
-    of.iter().map(|(_, bytes)| Ok(pack(bytes)?.len())).sum()
+fn packed(of: &[(&'static str, Bytes)]) -> io::Result<Vec<(&'static str, String)>> {
+    of.iter().map(|(name, bytes)| Ok((*name, pack(bytes)?))).collect()
 }
 
-fn length(of: &io::Result<serde_json::Value>) -> usize {
-    of.as_ref().map_or(0, |value| value.to_string().len())
+fn size(of: &[(&'static str, String)]) -> usize {
+    of.iter().map(|(_, packed)| packed.len()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers that gzip cannot make much smaller.
+    fn noise(stacks: usize) -> Vec<u8> {
+        (0..100 * stacks as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 37) as u8).collect()
+    }
+
+    /// A stack takes some 133 bytes here. Of 64 stacks, 8,500 bytes, 3,000 bytes have room for 16; no table fits.
+    #[test]
+    fn what_does_not_fit_is_left_out_and_said() {
+        let mut page = Page {
+            documents: vec![("stacks", noise(64))],
+            tables: vec![("stacks", noise(64))],
+            labels: vec![vec!["f".to_owned()]; 64],
+            shorten: Some(Box::new(|most| Ok(vec![("stacks", noise(most))]))),
+            ..Page::default()
+        };
+        let packed = page.fit(3000).unwrap();
+        assert_eq!((page.labels.len(), packed.tables.len()), (16, 0));
+        assert!(packed.documents[0].1.len() < 3000, "{}", packed.documents[0].1.len());
+        assert_eq!(page.notes[0], "This page has the first 16 of 64 stacks; --json has all");
+        assert!(page.notes[1].starts_with("The tables for spreadsheets"), "{:?}", page.notes);
+        let mut page = Page { documents: vec![("stacks", noise(64))], ..Page::default() };
+        assert_eq!((page.fit(20_000).unwrap().documents.len(), page.notes.len()), (1, 0));
+    }
 }

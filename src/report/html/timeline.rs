@@ -36,13 +36,18 @@ impl Streams {
     pub(crate) fn steps_of(&self, stack: usize) -> Option<Vec<&str>> {
         let own = self.of_stack.iter().position(|of| *of == 1 + stack as u64)?;
         let steps = &self.timeline.steps;
-        let found = self.timeline.steps_of(own as u32).into_iter().map(|at| steps[at].0.as_str());
+        let found = self.timeline.steps_of[own].iter().map(|at| steps[*at].0.as_str());
         (!steps.is_empty()).then(|| found.collect())
     }
 
     /// How many rows it has.
     pub(crate) fn rows(&self) -> usize {
         self.timeline.rows.len()
+    }
+
+    /// How many kernels it has no rows for.
+    pub(crate) fn left_out(&self) -> u64 {
+        self.timeline.left_out
     }
 
     /// Halves the number of rows.

@@ -8,15 +8,15 @@ use super::verdict::{self, blames};
 use super::{RankAnswer, RankForm};
 use crate::analysis::stacks::{Stack, StackReport};
 use crate::attribution::call_tree::CallPath;
-use crate::ranks::cause::LateRank;
-use crate::ranks::report::{RankReport, StackWaits};
+use crate::ranks::cause::{LateRank, Pattern};
+use crate::ranks::report::{Compared, RankReport, StackWaits};
 use crate::ranks::verdict::{Blame, Reason};
 use crate::report::format::{count, duration, percent, percent_or_unknown};
 use crate::report::html::lanes::Lanes;
 use crate::report::html::timeline::Streams;
-use crate::report::html::{Command, Finding, Page, Top, in_steps, labels};
-use crate::report::page::{labels_of, telling};
-use crate::report::{Answer, Form, OnPage, Screen};
+use crate::report::html::{Bytes, Command, Documents, Finding, Page, Top, in_steps, labels};
+use crate::report::page::{self, in_form as stacks_in_form, labels_of, telling};
+use crate::report::{Form, OnPage, Screen};
 use crate::time::Ns;
 
 /// How many findings there are.
@@ -24,6 +24,9 @@ const FINDINGS: usize = 3;
 
 /// Waiting that is a smaller share of all is none of them.
 const NOTABLE: f64 = 0.05;
+
+/// Of a page that is too large, how many pairs of ranks there are for each stack.
+const PAIRS: usize = 8;
 
 /// How many rows the table has without scripts.
 const ROWS: usize = 10;
@@ -37,27 +40,25 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
     let groups = compared.matches.units.iter().zip(&report.groups);
     let groups = groups.map(|(unit, group)| group_name(&unit.group, &group.ranks_here)).collect();
     let lanes = Lanes::of(compared, report, groups);
-    let (mut document, mut table) = (Vec::new(), Vec::new());
-    let plain = RankAnswer::new(compared, report, name);
-    plain.write(RankForm::Json, &mut document)?;
-    plain.write(RankForm::Csv, &mut table)?;
-    let (mut documents, mut tables) = (vec![("ranks", document)], vec![("ranks", table)]);
+    let mut tables = vec![("ranks", in_form(compared, report, name, RankForm::Csv)?)];
     if let Some(stacks) = stacks {
-        let (mut document, mut table) = (Vec::new(), Vec::new());
-        Answer::new(stacks, name).write(Form::Json, &mut document)?;
-        Answer::new(stacks, name).write(Form::Csv, &mut table)?;
-        documents.push(("stacks", document));
-        tables.push(("stacks", table));
+        tables.push(("stacks", stacks_in_form(stacks, name, Form::Csv)?));
     }
     let page = Page {
         kind: "ranks",
         title: "Who waits for whom".to_owned(),
         names: (*name).to_owned(),
-        verdict: verdict::whole(report),
+        verdict: sentences(report),
         facts: facts(report, *stacks),
         findings: findings(report, *stacks, &lanes),
         top: top(report),
-        documents,
+        documents: documents(compared, report, *stacks, name)?,
+        shorten: Some(Box::new(|most| {
+            let mut short = (*report).clone();
+            short.stacks.truncate(most);
+            short.pairs.truncate(PAIRS * most);
+            documents(compared, &short, stacks.map(|stacks| stacks.first(most)).as_ref(), name)
+        })),
         tables,
         commands: commands(on_page),
         notes: on_page.notes.clone(),
@@ -68,6 +69,26 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
         lanes: Some(lanes),
     };
     page.write(out)
+}
+
+/// The answers for programs.
+fn documents(
+    compared: &Compared,
+    report: &RankReport,
+    stacks: Option<&StackReport>,
+    name: &str,
+) -> io::Result<Documents> {
+    let mut documents = vec![("ranks", in_form(compared, report, name, RankForm::Json)?)];
+    if let Some(stacks) = stacks {
+        documents.extend(page::document(stacks, name)?);
+    }
+    Ok(documents)
+}
+
+fn in_form(compared: &Compared, report: &RankReport, name: &str, form: RankForm) -> io::Result<Bytes> {
+    let mut bytes = Vec::new();
+    RankAnswer::new(compared, report, name).write(form, &mut bytes)?;
+    Ok(bytes)
 }
 
 fn streams(on_page: &OnPage, stacks: Option<&StackReport>) -> Vec<Streams> {
@@ -128,7 +149,7 @@ fn of_blame(report: &RankReport, group: &[Blame<'_>], sentence: String, lanes: &
     let is_of = |late: &&LateRank| ranks.contains(&late.rank);
     let caused: Ns = report.late_ranks.iter().filter(is_of).map(|late| late.root_caused).sum();
     let list: Vec<String> = ranks.iter().map(u32::to_string).collect();
-    let whom = format!("waited for rank{} {}", if ranks.len() > 1 { "s" } else { "" }, list.join(" and "));
+    let late = format!("rank{} {}", if ranks.len() > 1 { "s" } else { "" }, list.join(" and "));
     let first = ranks.first().copied();
     let part = match group.first().map(|blame| blame.reason) {
         Some(Reason::Launch(launch)) => launch.excess.parts.first(),
@@ -136,21 +157,22 @@ fn of_blame(report: &RankReport, group: &[Blame<'_>], sentence: String, lanes: &
         None => None,
     };
     // Without a function that takes longer there: the line at which the others wait for it.
-    let what = part.map(|part| part.name.clone()).or_else(|| {
+    let what = part.map(|part| format!("{late}: {}", part.name)).or_else(|| {
         let at = |stack: &&StackWaits| {
             stack.late_ranks.iter().filter(|(rank, _)| ranks.contains(rank)).map(|(_, of)| *of).sum::<Ns>()
         };
         report.stacks.iter().filter(|stack| at(stack) > Ns::ZERO).max_by_key(at)?.headline.clone()
     });
+    let what = what.map(|line| if part.is_some() { line } else { format!("{late}; the others wait at {line}") });
     let link = match (lanes.worst(first), first) {
         (Some(collective), Some(rank)) => format!("view=collective&collective={collective}&rank={rank}"),
         (None, Some(rank)) => format!("view=heat&rank={rank}"),
         (_, None) => String::new(),
     };
     Finding {
-        cost: in_steps(caused, &whom, &step_names(report, lanes.steps_of(&ranks, None))),
-        what: what.unwrap_or_default(),
-        text: sentence,
+        cost: in_steps(caused, &format!("waited for {late}"), &step_names(report, lanes.steps_of(&ranks, None))),
+        what: what.unwrap_or_else(|| late.clone()),
+        text: format!("{sentence} {}", group.first().map_or(String::new(), |blame| advice(blame, &late))),
         link,
         evidence: "The collective at which most was waited",
     }
@@ -166,6 +188,46 @@ fn id(at: usize, stack: &StackWaits, stacks: Option<&StackReport>) -> Option<usi
             && frames(&of.key.forward) == stack.forward
     };
     stacks.map_or(Some(at), |report| report.stacks.iter().position(is_it))
+}
+
+/// What to say of all ranks.
+fn sentences(report: &RankReport) -> Vec<String> {
+    let mut sentences = verdict::whole(report);
+    if report.verdict().launch_bound.is_some() {
+        sentences.push(
+            "First for all ranks: launch less. CUDA graphs, compiled code or larger batches take work off the CPUs."
+                .to_owned(),
+        );
+    }
+    sentences
+}
+
+/// What to do first about a late rank.
+fn advice(blame: &Blame<'_>, late: &str) -> String {
+    let what = match blame.reason {
+        Reason::Gpu { .. } => {
+            format!("compare these kernels on {late} with another rank's: their shapes, the GPU's clock")
+        }
+        Reason::Launch(launch) => match launch.pattern {
+            Pattern::OneEvent => format!(
+                "see what happened once on {late} there: garbage collection, a log, a checkpoint, a compilation"
+            ),
+            Pattern::SamePlace => format!("profile that place on {late}, with stacks"),
+            Pattern::SlowerEverywhere => {
+                format!("compare the host of {late} with the others': CPU clock, affinity, other processes")
+            }
+            Pattern::BlockedByGpu => {
+                format!("compare these kernels on {late} with another rank's, and see why its CPU waits for its GPU")
+            }
+            Pattern::ConstantLag | Pattern::EarlierLag => {
+                format!("record from earlier on: what delayed {late} was before this window")
+            }
+            Pattern::Unsteady => {
+                format!("see what else the host of {late} does: other processes, data loading, logging")
+            }
+        },
+    };
+    format!("First: {what}.")
 }
 
 /// The names of steps, if the traces have some.

@@ -65,8 +65,9 @@ fn mostly(late: &[(u32, Ns)]) -> String {
 
 /// What a group is, with its ranks, or those that are here if no others are known.
 pub(super) fn group_name(of: &GroupName, here: &[u32]) -> String {
-    let mut text =
-        of.description.as_deref().or(of.name.as_deref()).map_or(String::new(), |name| format!("{} ", visible(name)));
+    // PyTorch describes groups of which nobody said what they are for as `undefined`.
+    let described = of.description.as_deref().filter(|description| *description != "undefined");
+    let mut text = described.or(of.name.as_deref()).map_or(String::new(), |name| format!("{} ", visible(name)));
     if let Some((from, to)) = of.pair {
         return format!("{text}rank {from} to rank {to}");
     }

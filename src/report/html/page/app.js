@@ -168,6 +168,8 @@ class App {
     const part = document.getElementById(this.state.get('view'));
     if (!part || !(this.root.contains(part) || part.id === 'verdict')) return;
     part.scrollIntoView({ block: 'start' });
+    // A chosen row may be below what fits the screen.
+    part.querySelector('tr [aria-current]:not([aria-current="false"])')?.closest('tr').scrollIntoView({ block: 'nearest' });
     const title = part.querySelector('h2[tabindex], h1');
     if (title?.tabIndex === -1) title.setAttribute('tabindex', '-1');
     title?.focus({ preventScroll: true });
@@ -175,15 +177,16 @@ class App {
 
   listen() {
     this.showChosen();
-    this.state.on((state, changed) => {
+    const changed = (state, keys) => {
       this.showChosen();
-      this.each((view) => view.update(state, changed));
-      if (changed.has('view') && state.get('view')) this.scroll();
-    });
+      this.each((view) => view.update(state, keys));
+      if (keys.has('view') && state.get('view')) this.scroll();
+    };
+    this.state.on(changed);
     // A link to where the address is already changes nothing, and still has to scroll.
     document.addEventListener('click', (event) => {
       const link = event.target.closest?.('main a[href^="#"]');
-      if (link && link.getAttribute('href') === location.hash && this.state.get('view')) this.scroll();
+      if (link && link.getAttribute('href') === location.hash) changed(this.state, new Set(Object.keys(this.state.now)));
     });
     let width = this.root.clientWidth;
     new ResizeObserver(() => {

@@ -285,7 +285,7 @@ export function zoomButtons({ zoom, pan }, chart) {
     button('−', 'zoom out', () => zoom(2, null)),
     button('‹', 'earlier', () => pan(-step())),
     button('›', 'later', () => pan(step())),
-    button('reset', 'show what was shown first', chart.home),
+    button('reset', 'reset the zoom', chart.home),
   );
 }
 

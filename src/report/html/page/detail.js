@@ -9,7 +9,7 @@ export function smallTable(title, columns, rows) {
   const head = el('tr', null, columns.map(([text, isNumber]) => el('th', { scope: 'col', class: isNumber ? 'number' : null }, text)));
   const body = rows.map((row) => el('tr', null, row.map(cell)));
   const table = el('table', { class: 'compact' }, title ? el('caption', null, title) : null, el('thead', null, head), el('tbody', null, body));
-  return el('div', { class: 'scroll' }, table);
+  return el('div', { class: 'scroll', tabIndex: 0, role: 'region', 'aria-label': title ?? columns[0][0] }, table);
 }
 
 /** Terms and what they are: `[term, text]`; those without a text are left out. */

@@ -6,8 +6,8 @@ import { count, duration, percent } from './format.js';
 
 const DIFF_PAGE = 100;
 const DIFF_TRACES = [
-  ['gpu_time_ns', 'GPU time', duration],
   ['exposed_ns', 'exposed', duration],
+  ['gpu_time_ns', 'GPU time', duration],
   ['count', 'count', count],
 ];
 const DIFF_RANKS = [
@@ -21,10 +21,10 @@ const DIFF_RANKS = [
 export function mountDiff(model, state) {
   const { diff, 'ranks-diff': ranks } = model.docs;
   if (!diff && !ranks) return null;
-  return (diff ? traceDiff(diff, state) : ranksDiff(ranks, state)).view();
+  return (diff ? traceDiff(diff, state, model.labels) : ranksDiff(ranks, state)).view();
 }
 
-function traceDiff(diff, state) {
+function traceDiff(diff, state, labels) {
   const of = (name) => (side) => side.summary[name];
   const totals = [
     ['window', of('wall_ns'), duration],
@@ -35,9 +35,9 @@ function traceDiff(diff, state) {
     ['their GPU time', (side) => side.kernels.gpu_time_ns, duration],
     ['without a launch', (side) => side.without_launch.count, count],
   ];
-  const rows = diff.changes.map((change) => ({
+  const rows = diff.changes.map((change, at) => ({
     ...change,
-    name: change.headline ?? change.frames.at(-1) ?? '(no frames)',
+    name: labels[at]?.join(' in ') ?? '(no frames)',
     lines: diffLines(change),
   }));
   const parts = [`${count(diff.changed)} changed (${count(diff.new)} new, ${count(diff.vanished)} vanished)`, `${count(diff.unchanged)} did not`];
@@ -147,7 +147,7 @@ class DiffView {
         el(
           'table',
           { class: 'compact' },
-          el('thead', {}, el('tr', {}, el('th', {}), head('before', this.before), head('after', this.after), head('change'))),
+          el('thead', {}, el('tr', {}, el('td', {}), head('before', this.before), head('after', this.after), head('change'))),
           el('tbody', {}, this.totals.map(line)),
         ),
       ),

@@ -35,9 +35,12 @@ export function bandwidth(gbPerS) {
   return gbPerS === null || gbPerS === undefined ? '' : `${gbPerS.toFixed(1)} GB/s`;
 }
 
-/** A name that is safe to show: control characters, and those that turn the direction of text, are written as escapes. */
+const HIDDEN = /[\p{Cc}\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}\p{Co}\p{Cs}]/gu;
+const ESCAPES = { '\t': '\\t', '\n': '\\n', '\r': '\\r' };
+
+/** A name that is safe to show: characters that nobody sees, or that turn the direction of the text around them, are written as escapes. */
 export function visible(name) {
-  return String(name).replace(/[\p{Cc}\p{Cf}\p{Co}\p{Cs}\u2028\u2029]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+  return String(name).replace(HIDDEN, (c) => ESCAPES[c] ?? `\\u{${c.codePointAt(0).toString(16)}}`);
 }
 
 /** A frame without the folders of its file: what fits a narrow place. */

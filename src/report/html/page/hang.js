@@ -268,11 +268,11 @@ function hangPaths(paths) {
     el('h3', {}, first === null ? 'Call paths: equal' : `Call paths: they differ from frame ${first + 1} on`),
     more,
     hangScroll(
-      'Call paths',
+      `Call paths of ranks ${paths.rank} and ${paths.other_rank}`,
       el(
         'table',
         { class: 'compact' },
-        el('thead', {}, el('tr', {}, el('th', {}), head(paths.rank, paths.collective), head(paths.other_rank, paths.other_collective))),
+        el('thead', {}, el('tr', {}, el('td', {}), head(paths.rank, paths.collective), head(paths.other_rank, paths.other_collective))),
         body,
       ),
     ),

@@ -14,7 +14,7 @@ const HEAT_MEASURES = [
   ['caused', 'others waited for it'],
   ['exposed', 'exposed'],
 ];
-const HEAT_TOP = 56;
+const HEAT_TOP = 76;
 const HEAT_MOST_ROWS = 512;
 
 /** The heat map, or null without steps. */
