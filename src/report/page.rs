@@ -5,18 +5,14 @@ use std::io;
 
 use super::format::{count, duration, kernels, percent, percent_or_unknown, size};
 use super::html::timeline::Streams;
-use super::html::{Bytes, Command, Documents, Finding, Page, Top, in_steps, labels};
+use super::html::{Bytes, Command, Documents, FINDINGS, Finding, Page, ROWS, Top, in_steps, labels};
 use super::{Answer, Form, summary};
 use crate::analysis::stacks::{Stack, StackReport};
 use crate::analysis::verdict::Waiting;
 use crate::time::Ns;
 
-/// How many stacks are named first, and with which share of the exposed time at least.
-const FINDINGS: usize = 3;
+/// Which share of the exposed time a stack has at least that is a finding.
 const NOTABLE: f64 = 0.05;
-
-/// How many rows the table has without scripts.
-const ROWS: usize = 10;
 
 /// Writes the page of an answer.
 ///

@@ -8,15 +8,11 @@ use crate::analysis::delta::Delta;
 use crate::analysis::diff::{Change, Diff, Side};
 use crate::report::OnPage;
 use crate::report::format::{change, count, duration, percent_or_unknown};
-use crate::report::html::{Command, Finding, Page, Top, labels};
+use crate::report::html::{Command, FINDINGS, Finding, Page, ROWS, Top, labels};
 use crate::time::Ns;
 
-/// How many changes are named first, and how large they are at least, as a share of the exposed time before.
-const FINDINGS: usize = 3;
+/// How large a change is at least that is a finding, as a share of the exposed time.
 const NOTABLE: f64 = 0.01;
-
-/// How many rows the table has without scripts.
-const ROWS: usize = 10;
 
 pub(super) fn diff(diff: &Diff, on_page: &OnPage, out: &mut Vec<u8>) -> io::Result<()> {
     let (mut document, mut table) = (Vec::new(), Vec::new());

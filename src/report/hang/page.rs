@@ -7,15 +7,11 @@ use super::words::{advice, operation, ranks, sentence};
 use super::{HangForm, write};
 use crate::analysis::hang::{HangReport, HungGroup, Outcome};
 use crate::report::format::count;
-use crate::report::html::{Command, Finding, Page, Top};
+use crate::report::html::{Command, FINDINGS, Finding, Page, ROWS, Top};
 use crate::report::{OnPage, Screen};
 
-/// How many groups are named first, and with how much of their evidence.
-const FINDINGS: usize = 3;
+/// How much of its evidence a finding has.
 const EVIDENCE: usize = 2;
-
-/// How many rows the table has without scripts.
-const ROWS: usize = 10;
 
 pub(super) fn hang(report: &HangReport, name: &str, on_page: &OnPage, out: &mut Vec<u8>) -> io::Result<()> {
     let mut document = Vec::new();

@@ -33,6 +33,12 @@ const BOOT: &str = include_str!(concat!(env!("OUT_DIR"), "/boot.js"));
 const SCRIPT: &str = include_str!(concat!(env!("OUT_DIR"), "/page.js"));
 const STYLE: &str = include_str!(concat!(env!("OUT_DIR"), "/page.css"));
 
+/// How many findings a page has at most.
+pub(crate) const FINDINGS: usize = 3;
+
+/// How many rows its table has without scripts.
+pub(crate) const ROWS: usize = 10;
+
 /// A document or a table.
 pub(crate) type Bytes = Vec<u8>;
 

@@ -9,15 +9,11 @@ use crate::ranks::change::{RankChanges, RunWaits, StackChange, Waits};
 use crate::report::OnPage;
 use crate::report::diff::DiffForm;
 use crate::report::format::{change, count, duration, percent_or_unknown};
-use crate::report::html::{Command, Finding, Page, Top};
+use crate::report::html::{Command, FINDINGS, Finding, Page, ROWS, Top};
 use crate::time::Ns;
 
-/// How many changes are named first, and how large they are at least, as a share of all waiting.
-const FINDINGS: usize = 3;
+/// How large a change is at least that is a finding, as a share of all waiting.
 const NOTABLE: f64 = 0.01;
-
-/// How many rows the table has without scripts.
-const ROWS: usize = 10;
 
 pub(super) fn page(changes: &RankChanges, on_page: &OnPage, out: &mut Vec<u8>) -> io::Result<()> {
     let (mut document, mut table) = (Vec::new(), Vec::new());

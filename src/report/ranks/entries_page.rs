@@ -5,14 +5,8 @@ use std::io;
 use super::entries::{EntryForm, advice, entries, signed, verdict};
 use crate::ranks::recorded::entries::{EntryRank, EntryReport, SlowRank};
 use crate::report::format::{count, duration, percent};
-use crate::report::html::{Command, Finding, Page, Top};
+use crate::report::html::{Command, FINDINGS, Finding, Page, ROWS, Top};
 use crate::report::{OnPage, Screen};
-
-/// How many ranks are named first.
-const FINDINGS: usize = 3;
-
-/// How many rows the table has without scripts.
-const ROWS: usize = 10;
 
 /// Writes the page.
 ///

@@ -14,22 +14,16 @@ use crate::ranks::verdict::{Blame, Reason};
 use crate::report::format::{count, duration, percent, percent_or_unknown};
 use crate::report::html::lanes::Lanes;
 use crate::report::html::timeline::Streams;
-use crate::report::html::{Bytes, Command, Documents, Finding, Page, Top, in_steps, labels};
+use crate::report::html::{Bytes, Command, Documents, FINDINGS, Finding, Page, ROWS, Top, in_steps, labels};
 use crate::report::page::{self, in_form as stacks_in_form, labels_of, telling};
 use crate::report::{Form, OnPage, Screen};
 use crate::time::Ns;
-
-/// How many findings there are.
-const FINDINGS: usize = 3;
 
 /// Waiting that is a smaller share of all is none of them.
 const NOTABLE: f64 = 0.05;
 
 /// Of a page that is too large, how many pairs of ranks there are for each stack.
 const PAIRS: usize = 8;
-
-/// How many rows the table has without scripts.
-const ROWS: usize = 10;
 
 /// Writes the page.
 ///

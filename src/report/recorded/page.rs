@@ -6,14 +6,8 @@ use super::sentences::{advice, kind, sentence, sizes, verdict};
 use super::{RecordsAnswer, RecordsForm};
 use crate::analysis::recorded::{CensusRow, Diagnosis};
 use crate::report::format::{count, duration};
-use crate::report::html::{Command, Finding, Page, Top};
+use crate::report::html::{Command, FINDINGS, Finding, Page, ROWS, Top};
 use crate::time::Ns;
-
-/// How much of what is off is named first.
-const FINDINGS: usize = 3;
-
-/// How many rows the table has without scripts.
-const ROWS: usize = 10;
 
 pub(super) fn records(answer: &RecordsAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
     let RecordsAnswer { report, name, on_page, .. } = answer;

@@ -1,15 +1,15 @@
 // All that is known of one stack: its whole call stack, and how its kernels, sizes, groups and ranks divide it.
 
-import { el, nameNode } from './dom.js';
+import { el, nameNode, scrollBox } from './dom.js';
 import { bandwidth, count, duration, percent, size } from './format.js';
 
-/** A table of few rows. Columns are `[title, isNumber]`; cells are texts, names among them, or nodes. */
-export function smallTable(title, columns, rows) {
+/** A table of few rows. Columns are `[title, isNumber]`; cells are texts, names among them, or nodes. Without a title it has a name all the same. */
+export function smallTable(title, columns, rows, name = title) {
   const cell = (value, at) => el('td', { class: columns[at][1] ? 'number' : null }, value instanceof Node ? value : nameNode(value ?? ''));
   const head = el('tr', null, columns.map(([text, isNumber]) => el('th', { scope: 'col', class: isNumber ? 'number' : null }, text)));
   const body = rows.map((row) => el('tr', null, row.map(cell)));
   const table = el('table', { class: 'compact' }, title ? el('caption', null, title) : null, el('thead', null, head), el('tbody', null, body));
-  return el('div', { class: 'scroll', tabIndex: 0, role: 'region', 'aria-label': title ?? columns[0][0] }, table);
+  return scrollBox(name, table);
 }
 
 /** Terms and what they are: `[term, text]`; those without a text are left out. */

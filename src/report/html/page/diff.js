@@ -1,7 +1,7 @@
 // Before and after: the totals, then what changed, the largest change first, with a bar to the left for less and to the right for more.
 
 import { inText } from './canvas.js';
-import { choice, el, nameNode, section } from './dom.js';
+import { choice, el, nameNode, scrollBox, section } from './dom.js';
 import { count, duration, percent } from './format.js';
 
 const DIFF_PAGE = 100;
@@ -142,7 +142,7 @@ class DiffView {
       'div',
       {},
       el('p', {}, 'Before: ', nameNode(this.before.trace), el('br'), 'After: ', nameNode(this.after.trace)),
-      diffScroll(
+      scrollBox(
         'Totals',
         el(
           'table',
@@ -192,17 +192,13 @@ class DiffView {
       el('th', { scope: 'col', class: at > 0 && at < 4 ? 'number' : null }, text),
     );
     part.node.replaceChildren(
-      diffScroll(
+      scrollBox(
         part.title,
         el('table', { class: 'compact' }, el('thead', {}, el('tr', {}, head)), el('tbody', {}, rows.slice(0, part.shown).map(line))),
       ),
       ...(more ? [more] : []),
     );
   }
-}
-
-function diffScroll(label, ...content) {
-  return el('div', { class: 'scroll', tabIndex: 0, role: 'region', 'aria-label': label }, ...content);
 }
 
 function diffName({ name, lines, before, after }) {

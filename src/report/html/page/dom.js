@@ -43,3 +43,8 @@ export function choice(label, options, value, onChoose) {
   show(value);
   return { node: el('div', { class: 'choice', role: 'group', 'aria-label': label }, el('span', { class: 'label' }, `${label}:`), buttons), show };
 }
+
+/** A box for what is wider than a screen: it scrolls, by keys too. */
+export function scrollBox(label, ...content) {
+  return el('div', { class: 'scroll', tabIndex: 0, role: 'region', 'aria-label': label }, ...content);
+}

@@ -4,7 +4,7 @@
 // matrix of all would be empty nearly everywhere.
 
 import { inText } from './canvas.js';
-import { el, nameNode, section } from './dom.js';
+import { el, nameNode, scrollBox, section } from './dom.js';
 import { count, visible } from './format.js';
 
 const HANG_STATES = {
@@ -97,10 +97,6 @@ function hangName(name) {
   return node;
 }
 
-function hangScroll(label, ...content) {
-  return el('div', { class: 'scroll', tabIndex: 0, role: 'region', 'aria-label': label }, ...content);
-}
-
 function hangMatrix(hang, state) {
   const ranks = [...new Set(hang.matrix.flatMap((row) => row.cells.map((cell) => cell.rank)))].sort((a, b) => a - b);
   const isSmall = ranks.length <= HANG_MATRIX;
@@ -132,7 +128,7 @@ function hangMatrix(hang, state) {
     'div',
     {},
     legend,
-    hangScroll(
+    scrollBox(
       'Ranks by groups',
       el('table', { class: 'compact' }, el('thead', {}, el('tr', {}, el('th', { scope: 'col' }, isSmall ? 'group \\ rank' : 'group'), head)), body),
     ),
@@ -267,7 +263,7 @@ function hangPaths(paths) {
     {},
     el('h3', {}, first === null ? 'Call paths: equal' : `Call paths: they differ from frame ${first + 1} on`),
     more,
-    hangScroll(
+    scrollBox(
       `Call paths of ranks ${paths.rank} and ${paths.other_rank}`,
       el(
         'table',

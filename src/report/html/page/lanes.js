@@ -1,7 +1,7 @@
 // One collective: a lane for each of its ranks, with what waited and what was transferred, around it what came before and after, and what the
 // late rank did. Times of all ranks are on one clock. What a column does not say is left out of the sentence.
 
-import { choice, el, nameNode, section } from './dom.js';
+import { choice, el, nameNode, scrollBox, section } from './dom.js';
 import { count, duration } from './format.js';
 import { collectiveName, collectiveOf, lanesIndex, lateSentences, rowHasLaunch, rowNear, rowText, worstCollectives } from './collectives.js';
 import { drawLanes, laneGrid } from './tracks.js';
@@ -268,9 +268,8 @@ class LanesView {
       { open: this.rows.length <= 16 },
       el('summary', {}, 'Order of arrival'),
       what,
-      el(
-        'div',
-        { class: 'scroll', tabIndex: 0, role: 'region', 'aria-label': 'Order of arrival' },
+      scrollBox(
+        'Order of arrival',
         el(
           'table',
           { class: 'compact' },

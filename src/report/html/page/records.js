@@ -1,6 +1,6 @@
 // What NCCL's own records have, in short tables: what is off first, then collectives by size, and the ranks that enter late.
 
-import { el, nameNode, section } from './dom.js';
+import { el, nameNode, scrollBox, section } from './dom.js';
 import { bandwidth, count, duration, percent, size } from './format.js';
 import { namesOf } from './model.js';
 
@@ -46,9 +46,8 @@ function recordTable(label, columns, rows) {
         );
   return [
     el('h3', {}, label),
-    el(
-      'div',
-      { class: 'scroll', tabIndex: 0, role: 'region', 'aria-label': label },
+    scrollBox(
+      label,
       el(
         'table',
         { class: 'compact' },

@@ -3,7 +3,7 @@
 // Of kinds and sizes over all ranks two marks are joined by a line: the transfer alone, and the whole kernel with its waiting. A long line is
 // waiting, not a slow network.
 
-import { choice, el, nameNode, section } from './dom.js';
+import { choice, el, nameNode, scrollBox, section } from './dom.js';
 import { bandwidth, count, duration, visible } from './format.js';
 import { canvasBox, drawKey, gridChart, readout, ticks } from './canvas.js';
 
@@ -126,9 +126,8 @@ class ScatterView {
       'details',
       {},
       el('summary', {}, 'The same as a table'),
-      el(
-        'div',
-        { class: 'scroll', tabIndex: 0, role: 'region', 'aria-label': 'Sizes and bandwidths' },
+      scrollBox(
+        'Sizes and bandwidths',
         el(
           'table',
           { class: 'compact' },

@@ -5,7 +5,7 @@
 
 import { copyText } from './commands.js';
 import { stackDetail } from './detail.js';
-import { el, nameNode, section } from './dom.js';
+import { el, nameNode, scrollBox, section } from './dom.js';
 import { bandwidth, count, duration, percent, size, visible } from './format.js';
 import { matchStacks, matchTexts } from './model.js';
 
@@ -91,7 +91,7 @@ class StackTable {
     const label = el('label', { class: 'search' }, el('span', { class: 'label' }, 'Search'), this.input);
     const table = el('table', { class: 'stacks' }, this.widths(), el('thead', null, this.head), this.body);
     table.style.minWidth = `${19 + 5.7 * this.columns.length}rem`;
-    const scroll = el('div', { class: 'scroll', tabIndex: 0, role: 'region', 'aria-label': `Table of ${many}` }, table);
+    const scroll = scrollBox(`Table of ${many}`, table);
     const what = many === 'groups' ? 'a group of kernels. ▸ opens it' : 'a place in the code that launches collectives. ▸ opens its call stack';
     const help = `Each row is ${what}; a click on its name chooses it in all views.`;
     const toolbar = el('div', { class: 'toolbar' }, label, this.status);

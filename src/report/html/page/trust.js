@@ -107,7 +107,7 @@ function trustDamage(what, damage) {
     ['Trace', false, (kind) => kind.trace ?? ''],
   ];
   const columns = all.filter(([, , text]) => kinds.some((kind) => text(kind) !== ''));
-  const table = smallTable(null, columns, kinds.map((kind) => columns.map(([, , text]) => text(kind))));
+  const table = smallTable(null, columns, kinds.map((kind) => columns.map(([, , text]) => text(kind))), `${what}: damage`);
   if (!isLost) return trustNote(what, `${text}, nothing is lost.`, table);
   return trustBad(what, `${text}; ${size(damage.lost_bytes)} (${percent(damage.lost_share)}) are lost.`, table);
 }
@@ -120,7 +120,7 @@ function trustMatches({ matches, unmeasured_kernels: unmeasured, doubtful, colle
     ...Object.entries(mismatched).map(([why, n]) => [`differ from their partners: ${why}`, count(n)]),
     ...Object.entries(unmatched).map(([why, n]) => [`without a partner: ${why}`, count(n)]),
   ];
-  const others = () => smallTable(null, [['Others'], ['Kernels', true]], rows);
+  const others = () => smallTable(null, [['Others'], ['Kernels', true]], rows, 'Not matched');
   const checks = [rows.length === 0 ? trustGood('Matching', `${text}.`) : trustBad('Matching', `${text}.`, others())];
   if (doubtful > 0) {
     const of = trustOf(doubtful, collectives);
@@ -159,7 +159,7 @@ function trustRankSets(ranks) {
   if (silent.length > 0) checks.push(trustBad('Ranks without a collective', `in the window: ${trustRanks(silent)}.`));
   if (refused.length > 0) {
     const rows = refused.map(({ trace, rank, why }) => [trace, String(rank), why]);
-    checks.push(trustBad('Traces left out', `${count(refused.length)}.`, smallTable(null, [['Trace'], ['Rank', true], ['Why']], rows)));
+    checks.push(trustBad('Traces left out', `${count(refused.length)}.`, smallTable(null, [['Trace'], ['Rank', true], ['Why']], rows, 'Traces left out')));
   }
   return checks;
 }
@@ -192,7 +192,7 @@ function trustRecords({ files }) {
   if (bad.length === 0) return trustGood('Files', `${all}, all whole.`);
   const remarks = (file) => [file.remarks ?? []].flat().map((remark) => remark.text ?? remark.what ?? String(remark)).join('; ');
   const rows = bad.map((file) => [file.name, count(file.records), count(file.skipped), count(file.repaired), remarks(file)]);
-  const table = smallTable(null, [['File'], ['Records', true], ['Skipped', true], ['Repaired', true], ['Remarks']], rows);
+  const table = smallTable(null, [['File'], ['Records', true], ['Skipped', true], ['Repaired', true], ['Remarks']], rows, 'Files');
   return (bad.some((file) => file.skipped > 0) ? trustBad : trustNote)('Files', `${all}.`, table);
 }
 
