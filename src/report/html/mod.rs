@@ -205,8 +205,8 @@ impl Page<'_> {
             "tables": files(packed.tables, "csv"),
             "commands": self.commands,
             "notes": self.notes,
-            "labels": pack(&serde_json::to_vec(&self.labels)?)?,
-            "telling": pack(&serde_json::to_vec(&self.telling)?)?,
+            "labels": packed.labels,
+            "telling": packed.telling,
             "timelines": packed.timelines,
             "lanes": packed.lanes,
         }))

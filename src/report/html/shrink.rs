@@ -23,6 +23,8 @@ pub(super) struct Packed {
     /// By name of the document.
     pub(super) documents: Vec<(&'static str, String)>,
     pub(super) tables: Vec<(&'static str, String)>,
+    pub(super) labels: String,
+    pub(super) telling: String,
     pub(super) timelines: Vec<Value>,
     pub(super) lanes: Option<Value>,
 }
@@ -34,8 +36,10 @@ impl Page<'_> {
     }
 
     fn fit(&mut self, room: usize) -> io::Result<Packed> {
-        let documents = self.fit_documents(room)?;
-        let room = room.saturating_sub(size(&documents));
+        let telling = self.fit_telling(room)?;
+        let room = room - telling.len();
+        let (documents, labels) = self.fit_documents(room)?;
+        let room = room.saturating_sub(size(&documents) + labels.len());
         let mut tables = packed(&self.tables)?;
         if size(&tables) > room / 2 {
             tables.clear();
@@ -46,28 +50,32 @@ impl Page<'_> {
         let room = room - size(&tables);
         let (timelines, lanes) = self.fit_pictures(room)?;
         self.note_left_out();
-        Ok(Packed { documents, tables, timelines, lanes })
+        Ok(Packed { documents, tables, labels, telling, timelines, lanes })
     }
 
-    /// The documents, with fewer stacks if they are too large.
-    fn fit_documents(&mut self, room: usize) -> io::Result<Vec<(&'static str, String)>> {
+    /// The documents and the names of their stacks, with fewer stacks if they are too large.
+    fn fit_documents(&mut self, room: usize) -> io::Result<(Vec<(&'static str, String)>, String)> {
         let mut documents = packed(&self.documents)?;
+        let mut labels = pack(&serde_json::to_vec(&self.labels)?)?;
         let mut most = self.labels.len();
-        while size(&documents) > room && most > 1 {
+        while size(&documents) + labels.len() > room && most > 1 {
             let Some(shorten) = &self.shorten else { break };
             most /= 2;
             documents = packed(&shorten(most)?)?;
+            labels = pack(&serde_json::to_vec(&self.labels[..most])?)?;
         }
         if most < self.labels.len() {
-            let all = self.labels.len();
+            let (shown, all) = (count(most as u64), count(self.labels.len() as u64));
+            self.notes.push(format!("This page has the first {shown} of {all} stacks; --json has all"));
             self.labels.truncate(most);
-            self.notes.push(format!(
-                "This page has the first {} of {} stacks; --json has all",
-                count(most as u64),
-                count(all as u64)
-            ));
         }
-        Ok(documents)
+        Ok((documents, labels))
+    }
+
+    /// The frames that are marked, unless they take too much for what is a colour.
+    fn fit_telling(&self, room: usize) -> io::Result<String> {
+        let telling = pack(&serde_json::to_vec(&self.telling)?)?;
+        if telling.len() <= room / 8 { Ok(telling) } else { pack(b"[]") }
     }
 
     /// The pictures, with fewer rows if they are too large.
@@ -124,10 +132,17 @@ mod tests {
 
     /// Numbers that gzip cannot make much smaller.
     fn noise(stacks: usize) -> Vec<u8> {
-        (0..100 * stacks as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 37) as u8).collect()
+        let mut state = 1_u64;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as u8
+        };
+        (0..100 * stacks).map(|_| next()).collect()
     }
 
-    /// A stack takes some 133 bytes here. Of 64 stacks, 8,500 bytes, 3,000 bytes have room for 16; no table fits.
+    /// A stack takes some 133 bytes here. Of 64 stacks, 8,500 bytes, 3,000 bytes have room for 16 and their names; no table fits.
     #[test]
     fn what_does_not_fit_is_left_out_and_said() {
         let mut page = Page {
