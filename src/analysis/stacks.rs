@@ -322,17 +322,20 @@ impl StackReport {
         self.left_out = self.coverage.attributed() - self.stacks.iter().map(|stack| stack.count).sum::<u64>();
     }
 
-    /// The same answer with the first few stacks alone.
+    /// The same answer with the first few stacks, or groups, alone.
     #[must_use]
     pub fn first(&self, stacks: usize) -> Self {
         let shown: Vec<Stack> = self.stacks.iter().take(stacks).cloned().collect();
-        let cut: u64 = self.stacks.iter().skip(stacks).map(|stack| stack.count).sum();
+        let mut grouped = self.grouped.clone();
+        grouped.groups.truncate(stacks);
+        let cut: u64 = self.stacks.iter().skip(stacks).map(|stack| stack.count).sum::<u64>()
+            + self.grouped.groups.iter().skip(stacks).map(|group| group.count).sum::<u64>();
         StackReport {
             traces: self.traces.clone(),
             stacks: shown,
             hidden: Vec::new(),
             stacks_found: self.stacks_found,
-            grouped: self.grouped.clone(),
+            grouped,
             left_out: self.left_out + cut,
             kernels_in_trace: self.kernels_in_trace,
             coverage: self.coverage.clone(),

@@ -1,7 +1,7 @@
 //! When kernels ran in a window, a lane for each stream: what a picture of the window is drawn from.
 //!
 //! A window may have millions of kernels, and a screen has a few thousand pixels. So there is a limit on rows: neighbours on one lane that would be
-//! drawn alike are merged if the gap between them is small, and the gap grows until the rows are few enough. Collectives keep their stacks, and
+//! drawn alike are merged if the gap between them is small, and the gap grows until the rows are few enough. Only compute kernels are merged;
 //! whatever is left out after that is counted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,7 +13,7 @@ use super::steps::outermost_steps;
 use super::summary::within_trace;
 use crate::attribution::Attribution;
 use crate::attribution::launches::Launched;
-use crate::id::{GpuId, SliceId, ThreadId};
+use crate::id::{GpuId, ProcessId, SliceId, ThreadId};
 use crate::store::Store;
 use crate::time::{Ns, Window};
 
@@ -41,7 +41,7 @@ pub struct Timeline {
     pub steps: Vec<(String, Window)>,
     /// Neighbours with a gap up to this are one row; 0 if none are merged.
     pub merged: Ns,
-    /// How many rows were left out because there are too many, the shortest ones.
+    /// How many kernels were left out because there are too many rows, those of the shortest.
     pub left_out: u64,
 }
 
@@ -167,7 +167,8 @@ impl Timeline {
         kept.sort_by_key(|at| (std::cmp::Reverse(rows[*at].window.duration()), *at));
         kept.truncate(most);
         kept.sort_unstable();
-        self.left_out += (rows.len() - kept.len()) as u64;
+        let all: u64 = rows.iter().map(|row| row.count).sum();
+        self.left_out += all - kept.iter().map(|at| rows[*at].count).sum::<u64>();
         let mut place: Vec<Option<u32>> = vec![None; rows.len()];
         kept.iter().zip(0..).for_each(|(was, at)| place[*was] = Some(at));
         self.rows = kept.into_iter().map(|at| rows[at]).collect();
@@ -178,7 +179,7 @@ impl Timeline {
     fn expose(&mut self, attribution: &Attribution, gpus: &[GpuId], most: usize) {
         let begin = self.window.start;
         // Parts this close look like one.
-        let mut gap = self.merged;
+        let mut gap = Ns::ZERO;
         loop {
             self.exposed.clear();
             for (at, row) in self.rows.iter().enumerate().filter(|(_, row)| row.is_collective) {
@@ -201,7 +202,8 @@ impl Timeline {
     }
 }
 
-/// Neighbours of one lane that look alike as one row, if the gap between them is at most this.
+/// Compute kernels that are neighbours on one lane as one row, if the gap between them is at most this. Collectives stay apart: how long each ran
+/// is what is asked.
 fn merged(rows: &[Row], gap: Ns, lanes: usize) -> Vec<Row> {
     let mut found: Vec<Row> = Vec::new();
     let mut last: Vec<Option<usize>> = vec![None; lanes];
@@ -209,7 +211,9 @@ fn merged(rows: &[Row], gap: Ns, lanes: usize) -> Vec<Row> {
         let before = last[row.lane as usize];
         match before.map(|at| &mut found[at]) {
             Some(before)
-                if (before.stack, before.is_collective) == (row.stack, row.is_collective)
+                if !before.is_collective
+                    && !row.is_collective
+                    && before.stack == row.stack
                     && row.window.start - before.window.end <= gap =>
             {
                 before.window.end = before.window.end.max(row.window.end);
@@ -260,13 +264,15 @@ impl Stacks {
     }
 }
 
-/// The steps that begin in the window, of the process in which they last longest: GPUs have annotations of the same names.
+/// The steps that begin in the window, of the process in which they last longest. GPUs have annotations of the same names, which do not count.
 fn steps(store: &Store, window: Window) -> Vec<(String, Window)> {
     let of_processes = outermost_steps(store, |slice| store.process_of(slice));
     let inside = |steps: Vec<(Window, SliceId)>| -> Vec<(Window, SliceId)> {
         steps.into_iter().filter(|(step, _)| window.contains(step.start)).collect()
     };
-    let mut found: Vec<_> = of_processes.into_iter().map(|(process, steps)| (process, inside(steps))).collect();
+    let gpus: BTreeSet<ProcessId> = store.kernels.iter().map(|kernel| store.gpu_of(*kernel).process).collect();
+    let of_processes = of_processes.into_iter().filter(|(process, _)| !gpus.contains(process));
+    let mut found: Vec<_> = of_processes.map(|(process, steps)| (process, inside(steps))).collect();
     let length = |steps: &[(Window, SliceId)]| -> Ns { steps.iter().map(|(step, _)| step.duration()).sum() };
     found.sort_by_key(|(process, steps)| (std::cmp::Reverse(length(steps)), *process));
     let steps = found.into_iter().next().map_or(Vec::new(), |(_, steps)| steps);

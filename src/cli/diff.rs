@@ -55,7 +55,7 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     found.arrange(args.sort.into(), args.limit);
     notes::diff(&found, args.span.function_name.is_some() || args.span.start_ts.is_some());
     let mut bytes = Vec::new();
-    diff::write(&found, form, output.width(), &on_page(damage), &mut bytes)
+    diff::write(&found, form, output.width(), &on_page(args, damage), &mut bytes)
         .map_err(|source| Failure::Form { source })?;
     output.finish(&bytes)?;
     // A trace without these kernels costs nothing; that is no success.
@@ -79,8 +79,9 @@ fn ask(question: &Question<'_>, which: &str, trace: &Path) -> Result<(StackRepor
     Ok((report, damage))
 }
 
-fn on_page(damage: Vec<String>) -> OnPage {
-    OnPage::new(typed::words(), damage, Vec::new())
+fn on_page(args: &Args, damage: Vec<String>) -> OnPage {
+    let options = typed::options(&args.selection, &args.span, &args.climbing);
+    typed::on_page(&[args.before.clone(), args.after.clone()], &options, damage)
 }
 
 /// The bounds on stacks. Those on ranks need `--ranks`, and there are no others with it.
@@ -130,7 +131,7 @@ fn ranks(args: &Args, output: Output) -> Result<(), Stop> {
     let mut changes = RankChanges::new((&names[0], &before), (&names[1], &after));
     changes.stacks.truncate(args.limit.unwrap_or(usize::MAX));
     let mut bytes = Vec::new();
-    report::ranks::changes(&changes, args.format.into(), output.width(), &on_page(damage), &mut bytes)
+    report::ranks::changes(&changes, args.format.into(), output.width(), &on_page(args, damage), &mut bytes)
         .map_err(|source| Failure::Form { source })?;
     output.finish(&bytes)?;
     let of_ranks = args.fail_if.iter().filter_map(|bound| match bound {

@@ -8,9 +8,9 @@ use nccl_stacks::ranks::recorded::entries::EntryReport;
 use nccl_stacks::ranks::recorded::parts::RecordedParts;
 use nccl_stacks::ranks::recorded::whose;
 use nccl_stacks::records::{Keep, RecordFile, Records};
+use nccl_stacks::report::Screen;
 use nccl_stacks::report::ranks::entries::{EntryForm, entries, verdict};
 use nccl_stacks::report::ranks::{RankForm, entries_page};
-use nccl_stacks::report::{OnPage, Screen};
 
 use super::args::{RankOf, Ranks};
 use super::failure::Failure;
@@ -96,7 +96,7 @@ pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Opt
         }
     };
     let inputs: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
-    let output = Output::open(args.output.as_deref(), &inputs)?;
+    let output = Output::open(args.output.as_deref(), &inputs)?.of_form(is_page)?;
     let screen = Screen {
         width: output.width(),
         verbose: args.reading.verbose,
@@ -107,7 +107,7 @@ pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Opt
     let mut bytes = Vec::new();
     match is_page {
         true => {
-            let on_page = OnPage::new(typed::words(), recorded::damage(&records), Vec::new());
+            let on_page = typed::on_page(&args.traces, &[], recorded::damage(&records));
             entries_page(&report, &name, &on_page, &mut bytes)
         }
         false => entries(&report, form, &name, args.limit, &screen, &mut bytes),

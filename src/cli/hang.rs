@@ -35,7 +35,7 @@ pub(super) fn run(args: &Hang) -> Result<(), Stop> {
         ));
     }
     let shown = Shown { form, verbose: args.reading.verbose, colour: args.color, path: args.output.as_deref() };
-    let on_page = OnPage::new(typed::words(), damage, Vec::new());
+    let on_page = typed::on_page(&args.files, &[], damage);
     shown.print(&report, &traces::in_order(&args.files), &on_page, output)
 }
 

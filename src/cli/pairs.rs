@@ -42,7 +42,7 @@ pub(super) fn run(args: &Pairs) -> Result<(), Stop> {
         let on = args.span.window_on.into();
         Ok(pairs(name, database.store(), &question.wanted, launches, (window, on), &options))
     };
-    let Answers { of_traces, of_archives } =
+    let Answers { of_traces, of_archives, .. } =
         question.reduce(&files, &Reduce { args: ArgsWanted::MODULES, compares_clocks: false, by: &by })?;
     let (mut parts, mut damage) = (Vec::new(), Vec::new());
     for Answered { part, damage: of_trace, .. } in of_traces {

@@ -37,7 +37,7 @@ pub(super) fn run(args: &Part) -> Result<(), Stop> {
     let (mut parts, lost) = if files.is_empty() {
         (of_records(args, &records)?, Vec::new())
     } else {
-        ranks::report_left_out(&records);
+        ranks::left_out_records(&records).iter().for_each(|line| say(line));
         of_traces(args, &files)?
     };
     give_ranks(args, &mut parts)?;

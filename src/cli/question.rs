@@ -22,6 +22,7 @@ use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, Loaded, load_each};
 use nccl_stacks::nccl::frames::UserCode;
 use nccl_stacks::records::Records;
+use nccl_stacks::report::MOST_DRAWN;
 use nccl_stacks::sql::Database;
 use nccl_stacks::store::Store;
 use nccl_stacks::time::Window;
@@ -35,9 +36,6 @@ use super::{captures, notes, opening, progress, span};
 
 /// More threads than this have nothing to do: they wait for the disk.
 const MAX_THREADS: usize = 16;
-
-/// Of more traces than this only the collectives are drawn, each trace a lane.
-const MOST_DRAWN: usize = 32;
 
 /// How many rows the timeline of a trace has at most, and those of all traces of a page.
 const ROWS_OF_ONE: usize = 40_000;
@@ -66,6 +64,8 @@ pub(super) struct Asked {
     pub(super) missing: Option<Missing>,
     /// What is wrong with the traces.
     pub(super) damage: Vec<String>,
+    /// Which files were left out, and why.
+    pub(super) left_out: Vec<String>,
     /// When kernels ran, by trace, if the answer is drawn.
     pub(super) timelines: Vec<Timeline>,
 }
@@ -97,11 +97,13 @@ pub(super) struct Answers<T> {
     pub(super) of_traces: Vec<Answered<T>>,
     /// Stores without traces, with what is wrong with archives as a whole.
     pub(super) of_archives: Vec<Store>,
+    /// Which files were left out, and why.
+    pub(super) left_out: Vec<String>,
 }
 
 impl<T> Default for Answers<T> {
     fn default() -> Self {
-        Answers { of_traces: Vec::new(), of_archives: Vec::new() }
+        Answers { of_traces: Vec::new(), of_archives: Vec::new(), left_out: Vec::new() }
     }
 }
 
@@ -150,7 +152,7 @@ impl Question<'_> {
         // Records are joined by the numbers of operations, too.
         let args = if self.records.is_some() { ArgsWanted::OPERATIONS } else { ArgsWanted::COLLECTIVES };
         let args = how.grouping.args(args);
-        let Answers { of_traces, of_archives } =
+        let Answers { of_traces, of_archives, left_out } =
             self.reduce(files, &Reduce { args, compares_clocks: false, by: &by })?;
         let (mut parts, mut reasons, mut damage, mut timelines) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for Answered { part: (part, missing, timeline), damage: of_trace, .. } in of_traces {
@@ -165,7 +167,7 @@ impl Question<'_> {
             damage.extend(notes::damage_lines(archive));
         }
         let missing = reasons.into_iter().next().filter(|_| !report.has_answer());
-        Ok(Asked { report, missing, damage, timelines })
+        Ok(Asked { report, missing, damage, left_out, timelines })
     }
 
     /// When the kernels of one of so many files ran, if the answer is drawn.
@@ -237,7 +239,9 @@ impl Question<'_> {
                     found.of_archives.extend(of_file.of_archives);
                 }
                 Err(Stop::Failed(broken @ Failure::Library(_))) if !self.reading.strict => {
-                    say(&format!("Left out: {broken}"));
+                    let line = format!("Left out: {broken}");
+                    say(&line);
+                    found.left_out.push(line);
                     failure = failure.or(Some(broken));
                 }
                 Err(stop) => return Err(stop),
@@ -308,7 +312,7 @@ impl Question<'_> {
         let whole = whole?;
         notes::findings(&whole.findings);
         opening::check_strict(self.reading, &whole)?;
-        Ok(Answers { of_traces: found, of_archives: vec![whole.store] })
+        Ok(Answers { of_traces: found, of_archives: vec![whole.store], left_out: Vec::new() })
     }
 
     /// The answer of one trace, which is dropped then.

@@ -49,9 +49,8 @@ pub(super) fn answer(
             parts => parts,
         },
     };
-    if of_records.is_none() {
-        report_left_out(&records);
-    }
+    let records_left_out = if of_records.is_none() { left_out_records(&records) } else { None };
+    records_left_out.iter().for_each(|line| say(line));
     let others: Vec<&Path> = args.selection.family_file.iter().chain(&files).map(PathBuf::as_path).collect();
     let output = Output::open(args.output.as_deref(), &others)?.of_form(form == RankForm::Html)?;
     let question = RankQuestion {
@@ -64,11 +63,16 @@ pub(super) fn answer(
         captures: &args.capture_trace,
         draws: form == RankForm::Html,
     };
-    let Parts { ranks, drawn, damage } = match of_records {
+    let Parts { ranks, drawn, damage, mut left_out } = match of_records {
         Some(ranks) => Parts { ranks, ..Parts::default() },
         None => question.parts(&files)?,
     };
-    let mut drawn = question.drawn(drawn, &damage);
+    left_out.extend(records_left_out);
+    let mut drawn = question.drawn(drawn, &[&damage[..], &left_out].concat(), args.limit);
+    let options = typed::options(&args.selection, &args.span, &args.climbing);
+    let OnPage { inputs, options, .. } = typed::on_page(&args.traces, &options, Vec::new());
+    let clock = args.clock.word();
+    drawn.on_page = OnPage { inputs, options, of_ranks: typed::of_ranks(&args.rank, clock), ..drawn.on_page };
     if let Some((one, report)) =
         one.filter(|_| ranks.len() < 2).zip(drawn.stacks.take_if(|_| one.is_some() && ranks.len() < 2))
     {
@@ -141,11 +145,10 @@ impl Shown<'_> {
 }
 
 /// Says which records are left out beside traces.
-pub(super) fn report_left_out(records: &[PathBuf]) {
-    if !records.is_empty() {
-        let names: Vec<String> = records.iter().map(|file| visible(&file.display().to_string()).into_owned()).collect();
-        say(&format!("Left out, because they are records and the others are traces: {}", names.join(", ")));
-    }
+pub(super) fn left_out_records(records: &[PathBuf]) -> Option<String> {
+    let names: Vec<String> = records.iter().map(|file| visible(&file.display().to_string()).into_owned()).collect();
+    let names = Some(names.join(", ")).filter(|names| !names.is_empty())?;
+    Some(format!("Left out, because they are records and the others are traces: {names}"))
 }
 
 /// The answer's bytes: through gzip if they are a trace for a file whose name says so. The header has neither a time nor a name, so
@@ -184,6 +187,8 @@ pub(super) struct Parts {
     pub(super) drawn: Vec<ToDraw>,
     /// What is wrong with the traces.
     pub(super) damage: Vec<String>,
+    /// Which files were left out, and why.
+    pub(super) left_out: Vec<String>,
 }
 
 /// What a page needs of a trace beside its ranks.
@@ -208,7 +213,7 @@ impl RankQuestion<'_> {
         for file in files {
             (if is_part(file) { &mut of_parts } else { &mut of_traces }).push(file.clone());
         }
-        let Parts { ranks: mut parts, mut drawn, mut damage } = Parts::default();
+        let Parts { ranks: mut parts, mut drawn, mut damage, mut left_out } = Parts::default();
         if !of_parts.is_empty() {
             let mut set = merge::read(&of_parts)?;
             merge::check_asked(&set, &asked(self.selection, self.span, self.climbing))?;
@@ -225,6 +230,7 @@ impl RankQuestion<'_> {
                 drawn.extend(to_draw);
                 damage.extend(of_trace);
             }
+            left_out.extend(answers.left_out);
             answers.of_archives.iter().for_each(|archive| damage.extend(notes::damage_lines(archive)));
         }
         given_ranks(self.given, &mut parts)?;
@@ -232,11 +238,11 @@ impl RankQuestion<'_> {
         if !of_parts.is_empty() {
             drawn.clear();
         }
-        Ok(Parts { ranks: parts, drawn, damage })
+        Ok(Parts { ranks: parts, drawn, damage, left_out })
     }
 
     /// The stacks of all traces as one answer, and when kernels ran.
-    fn drawn(&self, of: Vec<ToDraw>, damage: &[String]) -> Drawn {
+    fn drawn(&self, of: Vec<ToDraw>, damage: &[String], limit: Option<usize>) -> Drawn {
         let (mut parts, mut timelines, mut missing) = (Vec::new(), Vec::new(), None);
         for trace in of {
             parts.push(trace.stacks);
@@ -245,14 +251,14 @@ impl RankQuestion<'_> {
         }
         let stacks = (!parts.is_empty()).then(|| {
             let mut report = StackReport::of(parts, &self.how());
-            report.arrange(Order::Exposed, 0.0, None);
+            report.arrange(Order::Exposed, 0.0, limit);
             report
         });
         timelines.sort_by_key(|timeline: &Timeline| timeline.rank);
         let missing = missing.filter(|_| stacks.as_ref().is_some_and(|report| !report.has_answer()));
         let missing = missing.map(|of| notes::missing(&of, opening::what(self.selection), &self.selection.kernel_name));
-        let on_page = OnPage::new(typed::words(), damage.to_vec(), timelines).reason(missing.as_deref());
-        Drawn { stacks, on_page }
+        let on_page = OnPage { notes: damage.to_vec(), ..OnPage::default() };
+        Drawn { stacks, on_page: on_page.timelines(timelines).reason(missing.as_deref()) }
     }
 
     fn reduced(&self, files: &[PathBuf]) -> Result<Answers<(Vec<RankPart>, Option<ToDraw>)>, Stop> {
@@ -272,16 +278,19 @@ impl RankQuestion<'_> {
             // First, because it takes memory that is free again then.
             let queue_empty = queue_empty(store, window);
             let attribution = attributed(attributor, launches, window, &how);
+            let ranks = reduce_attributed(name, store, &attribution, queue_empty, window, &how);
             let to_draw = self.draws.then(|| {
                 let part = StacksPart::of_attributed(name, store, &attribution, launches, window, &how);
-                let timeline = question.timeline(name, store, &attribution, window, &part, files.len());
+                let mut timeline = question.timeline(name, store, &attribution, window, &part, files.len());
+                // A file of several ranks is none of them.
+                timeline.iter_mut().filter(|_| ranks.len() > 1).for_each(|timeline| timeline.rank = None);
                 let missing = match part.has_stacks() {
                     true => None,
                     false => Some(missing::explain(database, window, &part)?),
                 };
                 Ok::<_, Stop>(ToDraw { stacks: part, timeline, missing })
             });
-            Ok((reduce_attributed(name, store, &attribution, queue_empty, window, &how), to_draw.transpose()?))
+            Ok((ranks, to_draw.transpose()?))
         };
         let args = how.grouping.args(ArgsWanted::OPERATIONS);
         question.reduce(files, &Reduce { args, compares_clocks: true, by: &by })

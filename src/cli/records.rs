@@ -8,8 +8,8 @@ use nccl_stacks::analysis::recorded::of;
 use nccl_stacks::error::Error;
 use nccl_stacks::export::flow_rank::{FlowRank, aggregate};
 use nccl_stacks::records::Keep;
+use nccl_stacks::report::Screen;
 use nccl_stacks::report::recorded::{RecordsAnswer, RecordsForm};
-use nccl_stacks::report::{OnPage, Screen};
 
 use super::args::Records;
 use super::failure::Failure;
@@ -35,7 +35,7 @@ pub(super) fn run(args: &Records) -> Result<(), Stop> {
     let names: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();
     let name = names.join(", ");
     let screen = Screen { width: output.width(), verbose: args.reading.verbose, ..Screen::default() };
-    let on_page = OnPage::new(typed::words(), recorded::damage(&records), Vec::new());
+    let on_page = typed::on_page(&args.files, &[], recorded::damage(&records));
     let mut bytes = Vec::new();
     let answer = RecordsAnswer::new(&report, &name).shown(screen, args.limit).on_page(on_page);
     answer.write(form, &mut bytes).map_err(|source| Failure::Form { source })?;

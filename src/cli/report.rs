@@ -70,14 +70,15 @@ fn of_records(args: &Report, files: &[PathBuf]) -> Result<(), Stop> {
         let output = Output::open(args.output.as_deref(), &inputs)?.of_form(true)?;
         let shown =
             hang::Shown { form: HangForm::Html, verbose: false, colour: Colour::Never, path: args.output.as_deref() };
-        let on_page = OnPage::new(typed::words(), damage.clone(), Vec::new());
+        let on_page = typed::on_page(&args.inputs, &[], damage.clone());
         shown.print(&report, &traces::in_order(&args.inputs), &on_page, output)
     };
     if is_open && !report.is_empty() {
         return page_of_hang();
     }
     match ranks::run(&ranks_of(args)) {
-        Err(Stop::NotFound(_)) if !report.is_empty() => page_of_hang(),
+        // One rank alone cannot show whether a job hangs.
+        Err(Stop::NotFound(_)) if !report.is_empty() && report.rank_count > 1 => page_of_hang(),
         Err(Stop::NotFound(_)) => records::run(&Records {
             files: args.inputs.clone(),
             format: RecordsFormat::Html,

@@ -1,6 +1,6 @@
 //! The main job, from the arguments to the stacks.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nccl_stacks::analysis::cost::Order;
 use nccl_stacks::analysis::stacks::StackReport;
@@ -53,7 +53,7 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     let others = args.selection.family_file.iter().chain(&captures).chain(&files);
     let inputs: Vec<_> = others.map(std::path::PathBuf::as_path).collect();
     let output = Output::open(args.output.as_deref(), &inputs)?.of_form(form == Form::Html)?;
-    let Asked { report, missing, damage, timelines } = question.ask(&files)?;
+    let Asked { report, missing, damage, left_out, timelines } = question.ask(&files)?;
     let reason =
         missing.map(|missing| notes::missing(&missing, opening::what(&args.selection), &args.selection.kernel_name));
     // Without kernels a form for programs would be empty; for people there is the summary of what ran.
@@ -72,7 +72,9 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
         weight: args.weight,
         window_on: args.span.window_on.into(),
         path: args.output.as_deref(),
-        on_page: OnPage::new(typed::words(), damage.clone(), timelines).reason(reason.as_deref()),
+        on_page: typed::on_page(&args.traces, &options(args), [&damage[..], &left_out].concat())
+            .timelines(timelines)
+            .reason(reason.as_deref()),
         screen: Screen {
             full_stacks: args.full_stacks,
             ..screen_of(form, args.climbing.stack_depth, args.reading.verbose, args.color, &output)
@@ -82,6 +84,20 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     shown.print(report, &damage, &names.join(", "), output)?;
     // Without stacks, the answer still has the summary of what ran.
     reason.map_or(Ok(()), |reason| Err(Stop::NotFound(reason)))
+}
+
+/// The options that decide what is asked.
+fn options(args: &Stacks) -> Vec<(String, Option<String>)> {
+    let mut options = typed::options(&args.selection, &args.span, &args.climbing);
+    let files = |name: &'static str, files: &[PathBuf]| -> Vec<(String, Option<String>)> {
+        files.iter().map(|file| (name.to_owned(), Some(file.display().to_string()))).collect()
+    };
+    options.extend(files("capture-trace", &args.capture_trace));
+    options.extend(files("records", &args.records));
+    if args.per_rank {
+        options.push(("per-rank".to_owned(), None));
+    }
+    options
 }
 
 /// How the answer is shown.

@@ -1,45 +1,45 @@
-//! What the user has typed, as a shell takes it again: a page names the commands that show what it shows, and these have the same inputs and options.
+//! What is asked, as a shell takes it again: a page names the commands that show what it shows, and these have the same inputs and options.
+//!
+//! They come from the options as they are in force, and not from the words of this process: some are from a config file, and another command may not
+//! have all of them.
 
-use std::ffi::OsString;
+use std::path::PathBuf;
 
-/// Options that say how an answer is written and not what it is, with whether a value follows.
-const OF_WRITING: &[(&str, bool)] = &[
-    ("--format", true),
-    ("--output", true),
-    ("-o", true),
-    ("--color", true),
-    ("--json", false),
-    ("--ranks", false),
-    ("--quiet", false),
-    ("-q", false),
-    ("--verbose", false),
-    ("-v", false),
-];
+use nccl_stacks::report::OnPage;
 
-/// The commands that write pages.
-const COMMANDS: [&str; 5] = ["report", "ranks", "hang", "records", "diff"];
+use super::args::{Climbing, RankOf, Selection, Span, asked_of};
 
-/// The inputs and options of this process, without the command and how the answer is written.
-pub(super) fn words() -> String {
-    quoted(std::env::args_os().skip(1))
+/// What a page names of inputs, and of the options that decide what is asked.
+pub(super) fn on_page(inputs: &[PathBuf], options: &[(String, Option<String>)], notes: Vec<String>) -> OnPage {
+    let option = |(name, value): &(String, Option<String>)| {
+        let value = value.as_ref().map_or(String::new(), |value| format!(" {}", quote(value)));
+        format!(" --{name}{value}")
+    };
+    OnPage::new(words(inputs), options.iter().map(option).collect(), notes)
 }
 
-fn quoted(arguments: impl Iterator<Item = OsString>) -> String {
-    let mut arguments = arguments.peekable();
-    arguments.next_if(|first| COMMANDS.iter().any(|command| first == command));
-    let mut words = Vec::new();
-    while let Some(argument) = arguments.next() {
-        let text = argument.to_string_lossy();
-        match OF_WRITING.iter().find(|(option, _)| *option == text) {
-            Some((_, true)) => drop(arguments.next()),
-            Some((_, false)) => {}
-            None if OF_WRITING
-                .iter()
-                .any(|(option, has_value)| *has_value && text.starts_with(&format!("{option}="))) => {}
-            None => words.push(quote(&text)),
-        }
-    }
-    words.join(" ")
+/// The options that decide what is asked.
+pub(super) fn options(selection: &Selection, span: &Span, climbing: &Climbing) -> Vec<(String, Option<String>)> {
+    let file = |path: &PathBuf| path.display().to_string();
+    asked_of(selection, span, climbing, file).into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// The options that only a comparison of ranks has.
+pub(super) fn of_ranks(given: &[RankOf], clock: Option<&str>) -> String {
+    let given =
+        given.iter().map(|RankOf { rank, trace }| format!(" --rank {}", quote(&format!("{rank}={}", trace.display()))));
+    given.chain(clock.map(|clock| format!(" --clock {clock}"))).collect()
+}
+
+/// Files, each as a word.
+fn words(inputs: &[PathBuf]) -> String {
+    let word = |path: &PathBuf| {
+        let text = path.display().to_string();
+        // It could be the name of a command, or look like an option.
+        let is_bare = text != "-" && (text.starts_with('-') || !text.contains(['/', '.']));
+        quote(&if is_bare { format!("./{text}") } else { text })
+    };
+    inputs.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// A word that a shell takes as it is, in quotes if it would not.
@@ -58,8 +58,10 @@ mod tests {
 
     #[test]
     fn words_are_those_that_a_shell_takes() {
-        let typed = ["ranks", "a b.json", "ranks", "--format", "html", "--output=x.html", "-o", "y", "-k", "it's%"];
-        let words = quoted(typed.iter().map(OsString::from));
-        assert_eq!(words, r"'a b.json' ranks -k 'it'\''s%'");
+        let inputs = ["a b.json", "ranks", "-x.json", "-", "d/t.json"].map(PathBuf::from);
+        let option = ("kernel-name".to_owned(), Some("it's%".to_owned()));
+        let on_page = on_page(&inputs, &[option, ("exact-names".to_owned(), None)], Vec::new());
+        assert_eq!(on_page.inputs, "'a b.json' ./ranks ./-x.json - d/t.json");
+        assert_eq!(on_page.options, r" --kernel-name 'it'\''s%' --exact-names");
     }
 }

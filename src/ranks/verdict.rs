@@ -52,7 +52,7 @@ pub enum Reason<'a> {
 }
 
 /// If nothing is queued for more of the window than this, on every GPU, then the CPUs set the pace.
-const LAUNCH_BOUND: f64 = 0.3;
+pub const LAUNCH_BOUND: f64 = 0.3;
 
 /// With less of all waiting a rank is not named.
 const NOTABLE: f64 = 0.1;

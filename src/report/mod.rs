@@ -84,11 +84,18 @@ pub struct Screen {
     pub colour: bool,
 }
 
+/// Of more traces than this only the collectives are drawn, each trace a lane.
+pub const MOST_DRAWN: usize = 32;
+
 /// What a page shows beside its answer.
 #[derive(Debug, Clone, Default)]
 pub struct OnPage {
-    /// The inputs and the options that decide what is asked, as a shell takes them: for the commands that the page names.
-    pub words: String,
+    /// The inputs, as a shell takes them: for the commands that the page names.
+    pub inputs: String,
+    /// The options that decide what is asked, each with a blank before it.
+    pub options: String,
+    /// Those that only a comparison of ranks has.
+    pub of_ranks: String,
     /// What is not as it should be: damage, and what was left out.
     pub notes: Vec<String>,
     /// When kernels ran, by trace.
@@ -99,8 +106,14 @@ pub struct OnPage {
 
 impl OnPage {
     /// What a page shows beside an answer that there is.
-    pub fn new(words: String, notes: Vec<String>, timelines: Vec<Timeline>) -> Self {
-        OnPage { words, notes, timelines, reason: None }
+    pub fn new(inputs: String, options: String, notes: Vec<String>) -> Self {
+        OnPage { inputs, options, notes, ..OnPage::default() }
+    }
+
+    /// The same with timelines, if these are not too many to be drawn.
+    #[must_use]
+    pub fn timelines(self, timelines: Vec<Timeline>) -> Self {
+        OnPage { timelines: if timelines.len() > MOST_DRAWN { Vec::new() } else { timelines }, ..self }
     }
 
     /// The same, where there may be no answer, for a reason.

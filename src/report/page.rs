@@ -5,10 +5,13 @@ use std::io;
 
 use super::format::{count, duration, kernels, percent, percent_or_unknown, size};
 use super::html::timeline::Streams;
-use super::html::{Bytes, Command, Documents, FINDINGS, Finding, Page, ROWS, Top, in_steps, labels};
+use super::html::{Bytes, Command, Documents, FINDINGS, Finding, Link, Page, ROWS, Top, in_steps, labels};
 use super::{Answer, Form, summary};
+use crate::analysis::collective_info::CollectiveInfo;
+use crate::analysis::cost::Totals;
 use crate::analysis::stacks::{Stack, StackReport};
 use crate::analysis::verdict::Waiting;
+use crate::ranks::verdict::LAUNCH_BOUND;
 use crate::time::Ns;
 
 /// Which share of the exposed time a stack has at least that is a finding.
@@ -23,7 +26,11 @@ pub(super) fn stacks(answer: &Answer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
     let labels = labels_of(report);
     let streams = Streams::of(&on_page.timelines, report.stacks.iter().map(|stack| (&stack.rank, &stack.key)));
     let mut verdict = summary::whole(report);
+    if on_page.reason.is_some() && !report.has_answer() {
+        verdict.clear();
+    }
     verdict.splice(..0, on_page.reason.clone());
+    verdict.extend(idle(report));
     let page = Page {
         kind: "stacks",
         title: if report.has_answer() { "What collectives cost".to_owned() } else { "No call stacks".to_owned() },
@@ -35,7 +42,7 @@ pub(super) fn stacks(answer: &Answer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
         documents: document(report, trace)?,
         shorten: Some(Box::new(|most| document(&report.first(most), trace))),
         tables: vec![("stacks", in_form(report, trace, Form::Csv)?)],
-        commands: commands(&on_page.words),
+        commands: commands(&on_page.inputs, &on_page.options),
         notes: on_page.notes.clone(),
         labels,
         telling: telling(report),
@@ -69,9 +76,22 @@ pub(super) fn labels_of(report: &StackReport) -> Vec<Vec<String>> {
     labels
 }
 
-/// The frames that tell where the stacks come from.
+/// The frames that name the stacks.
 pub(super) fn telling(report: &StackReport) -> BTreeSet<String> {
     report.stacks.iter().flat_map(|stack| stack.telling.iter().cloned()).collect()
+}
+
+/// That the GPUs had nothing to do for much of the window, which no collective explains.
+fn idle(report: &StackReport) -> Option<String> {
+    let summary = &report.summary;
+    let idle = 1.0 - summary.share(summary.busy)?;
+    (summary.gpus > 0 && idle >= LAUNCH_BOUND).then(|| {
+        let gpus = if summary.gpus == 1 { "the GPU".to_owned() } else { format!("{} GPUs", count(summary.gpus)) };
+        format!(
+            "For {} of the window no kernel ran on {gpus}: there the CPU sets the pace, and not the collectives.",
+            percent(idle)
+        )
+    })
 }
 
 /// The window and what is known of its kernels.
@@ -79,6 +99,9 @@ fn facts(report: &StackReport) -> Vec<(&'static str, String)> {
     let (summary, coverage) = (&report.summary, &report.coverage);
     let of_gpus = if summary.gpus == 1 { String::new() } else { format!(" on {} GPUs, summed", summary.gpus) };
     let share = |time: Ns| percent_or_unknown(summary.share(time));
+    if summary.gpus == 0 {
+        return vec![("Window", duration(summary.window.duration())), ("GPUs", "none in the trace".to_owned())];
+    }
     let mut facts = vec![
         ("Window", format!("{}{of_gpus}", duration(summary.wall))),
         ("GPU busy", share(summary.busy)),
@@ -93,51 +116,106 @@ fn facts(report: &StackReport) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// The stacks with most exposed time.
+/// What has most exposed time: stacks or groups, and kernels without a launch.
 fn findings(report: &StackReport, labels: &[Vec<String>], streams: &[Streams]) -> Vec<Finding> {
-    if report.groups().is_some() {
-        return Vec::new();
-    }
-    let all: Vec<&Stack> = report.stacks.iter().chain(&report.hidden).collect();
-    let exposed: Ns = all.iter().map(|stack| stack.cost.exposed).sum();
-    let mut order: Vec<usize> = (0..report.stacks.len()).collect();
-    order.sort_by_key(|at| std::cmp::Reverse(report.stacks[*at].cost.exposed));
-    let share = |stack: &Stack| stack.cost.exposed.share_of(exposed).unwrap_or(0.0);
-    let notable = order.into_iter().filter(|at| share(&report.stacks[*at]) >= NOTABLE).take(FINDINGS);
-    let finding = |at: usize| {
-        let stack = &report.stacks[at];
-        let mut text = format!("{} of the exposed time: {}", percent(share(stack)), kernels(stack.count));
-        let collectives: Vec<&str> = stack.collective.collectives.keys().map(String::as_str).collect();
-        if !collectives.is_empty() {
-            text.push_str(&format!(", {}", collectives.join(", ")));
-        }
-        if let Some(bytes) = stack.collective.bytes {
-            let to = if bytes.min == bytes.max { " each".to_owned() } else { format!(" to {}", size(bytes.max)) };
-            text.push_str(&format!(" of {}{to}", size(bytes.min)));
-        }
-        text.push('.');
-        if let Some(Waiting { mean, best, .. }) = Waiting::of(stack, &all) {
-            text.push_str(&format!(
-                " One takes {} in the mean, the fastest took {}: the rest is waiting for other ranks, or contention.",
-                duration(Ns::rounded(mean)),
-                duration(best)
-            ));
-            if report.traces.len() == 1 {
-                text.push_str(" The traces of all ranks show for whom: nccl-stacks report TRACES.");
-            }
-        }
-        if labels[at].first().is_some_and(|label| label.contains("torch::autograd::")) {
-            text.push_str(" Autograd launched them in the backward pass, not a line of the model: nccl-stacks pairs TRACE names the modules.");
-        }
-        Finding {
-            cost: in_steps(stack.cost.exposed, "exposed", &steps(streams, at)),
-            what: labels[at].join(" in "),
-            text,
-            link: format!("view=stacks&stack={at}"),
-            evidence: "Its call stack",
-        }
+    let without: Totals = report.coverage.unattributed.values().fold(Totals::default(), |mut sum, of| {
+        sum.add(of.all);
+        sum
+    });
+    let rows: Vec<Totals> = match report.groups() {
+        Some(grouped) => grouped.groups.iter().map(|group| group.totals()).collect(),
+        None => report.stacks.iter().map(Stack::totals).collect(),
     };
-    notable.map(finding).collect()
+    let hidden = report.hidden.iter().map(|stack| stack.cost.exposed);
+    // Groups have the kernels without a launch, too.
+    let apart = if report.groups().is_some() { Totals::default() } else { without };
+    let all: Ns = rows.iter().map(|row| row.exposed).chain(hidden).chain([apart.exposed]).sum();
+    let share = |of: Totals| of.exposed.share_of(all).unwrap_or(0.0);
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_by_key(|at| std::cmp::Reverse(rows[*at].exposed));
+    let notable = order.into_iter().filter(|at| share(rows[*at]) >= NOTABLE);
+    let mut found: Vec<(Ns, Finding)> = notable
+        .take(FINDINGS)
+        .map(|at| {
+            let finding = match report.groups() {
+                Some(_) => of_group(&labels[at], rows[at], share(rows[at])),
+                None => of_stack(report, at, &labels[at], share(rows[at]), streams),
+            };
+            let link = Link { text: "Its row", view: "stacks", stack: Some(at), ..Link::default() };
+            (rows[at].exposed, Finding { link: Some(link), ..finding })
+        })
+        .collect();
+    if share(apart) >= NOTABLE {
+        found.push((apart.exposed, without_launch(apart, share(apart))));
+        found.sort_by_key(|(exposed, _)| std::cmp::Reverse(*exposed));
+    }
+    found.into_iter().map(|(_, finding)| finding).take(FINDINGS).collect()
+}
+
+fn of_group(label: &[String], row: Totals, share: f64) -> Finding {
+    Finding {
+        cost: in_steps(row.exposed, "exposed", &[]),
+        what: label.join(" in "),
+        text: format!(
+            "{} of the exposed time: {}, GPU time {}.",
+            percent(share),
+            kernels(row.count),
+            duration(row.gpu_time)
+        ),
+        ..Finding::default()
+    }
+}
+
+fn without_launch(row: Totals, share: f64) -> Finding {
+    Finding {
+        cost: in_steps(row.exposed, "exposed", &[]),
+        what: "(no launch)".to_owned(),
+        text: format!(
+            "{} of the exposed time is that of {} without a launch: nothing in the trace says which code launched them.",
+            percent(share),
+            kernels(row.count)
+        ),
+        link: Some(Link { text: "Why", view: "trust", ..Link::default() }),
+        ..Finding::default()
+    }
+}
+
+fn of_stack(report: &StackReport, at: usize, label: &[String], share: f64, streams: &[Streams]) -> Finding {
+    let stack = &report.stacks[at];
+    let all: Vec<&Stack> = report.stacks.iter().chain(&report.hidden).collect();
+    let traces = report.traces.len();
+    let mut text = format!("{} of the exposed time", percent(share));
+    if traces > 1 {
+        text.push_str(&format!(" of {} traces, {} in all", count(traces as u64), duration(stack.cost.exposed)));
+    }
+    text.push_str(&format!(": {}", kernels(stack.count)));
+    let collectives: Vec<&str> = stack.collective.collectives.keys().map(String::as_str).collect();
+    if !collectives.is_empty() {
+        text.push_str(&format!(", {}", collectives.join(", ")));
+    }
+    if let Some(bytes) = stack.collective.bytes {
+        let to = if bytes.min == bytes.max { " each".to_owned() } else { format!(" to {}", size(bytes.max)) };
+        text.push_str(&format!(" of {}{to}", size(bytes.min)));
+    }
+    text.push('.');
+    if let Some(Waiting { mean, best, .. }) = Waiting::of(stack, &all) {
+        text.push_str(&format!(
+            " One takes {} in the mean, the fastest took {}: the rest is waiting for other ranks, or contention.",
+            duration(Ns::rounded(mean)),
+            duration(best)
+        ));
+        if traces == 1 {
+            text.push_str(" The traces of all ranks show for whom: nccl-stacks report TRACES.");
+        }
+    }
+    if label.iter().any(|label| label.contains("torch::autograd::")) {
+        text.push_str(
+            " Autograd launched them in the backward pass, not a line of the model: nccl-stacks pairs TRACE names the modules.",
+        );
+    }
+    let each = Ns::rounded(stack.cost.exposed.as_f64() / traces.max(1) as f64);
+    let what = if traces > 1 { "exposed per trace" } else { "exposed" };
+    Finding { cost: in_steps(each, what, &steps(streams, at)), what: label.join(" in "), text, ..Finding::default() }
 }
 
 /// The steps in which a stack has kernels. Those of several traces are the same steps on each, if they have as many.
@@ -147,34 +225,41 @@ fn steps(streams: &[Streams], stack: usize) -> Vec<&str> {
 }
 
 fn top(report: &StackReport, labels: &[Vec<String>]) -> Option<Top> {
-    if report.groups().is_some() || report.stacks.is_empty() {
-        return None;
-    }
-    let row = |(stack, label): (&Stack, &Vec<String>)| {
-        let busbw = stack.collective.bandwidth.map_or(String::new(), |of| format!("{:.1} GB/s", of.bus));
+    let row = |label: &[String], totals: Totals, share: Option<f64>, bus: Option<f64>| {
         vec![
             label.join(" in "),
-            count(stack.count),
-            duration(stack.cost.gpu_time.total),
-            stack.cost.share.map_or(String::new(), percent),
-            duration(stack.cost.exposed),
-            duration(Ns::rounded(stack.cost.gpu_time.mean)),
-            busbw,
+            count(totals.count),
+            duration(totals.gpu_time),
+            share.map_or(String::new(), percent),
+            duration(totals.exposed),
+            duration(Ns::rounded(totals.mean())),
+            bus.map_or(String::new(), |bus| format!("{bus:.1} GB/s")),
         ]
     };
-    Some(Top {
-        title: "Call stacks",
+    let bus = |of: &CollectiveInfo| of.bandwidth.map(|of| of.bus);
+    let rows: Vec<Vec<String>> = match report.groups() {
+        Some(grouped) => {
+            let shown = grouped.groups.iter().zip(labels).take(ROWS);
+            shown.map(|(of, label)| row(label, of.totals(), of.cost.share, bus(&of.collective))).collect()
+        }
+        None => {
+            let shown = report.stacks.iter().zip(labels).take(ROWS);
+            shown.map(|(of, label)| row(label, of.totals(), of.cost.share, bus(&of.collective))).collect()
+        }
+    };
+    (!rows.is_empty()).then(|| Top {
+        title: if report.groups().is_some() { "Groups" } else { "Call stacks" },
         columns: vec!["from", "count", "GPU time", "of the window", "exposed", "mean", "busbw"],
-        rows: report.stacks.iter().zip(labels).take(ROWS).map(row).collect(),
-        found: report.stacks.len(),
+        rows,
+        found: labels.len(),
     })
 }
 
-fn commands(words: &str) -> Vec<Command> {
+fn commands(inputs: &str, options: &str) -> Vec<Command> {
     let command = |view: &'static str, what: &'static str, rest: &str| Command {
         view,
         what,
-        text: format!("nccl-stacks {words}{rest}"),
+        text: format!("nccl-stacks {inputs}{options}{rest}"),
     };
     vec![
         command("stacks", "The stacks, as text", ""),

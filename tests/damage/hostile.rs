@@ -102,7 +102,7 @@ fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) 
         }
         let rows = attributed(Attributor::new(store, wanted, Captured::default()), &found, window, &how);
         let timeline = Timeline::of("hostile", store, &rows, window, &how, 20);
-        let on_page = OnPage::new("hostile".to_owned(), Vec::new(), vec![timeline]);
+        let on_page = OnPage::default().timelines(vec![timeline]);
         write(&Answer::new(&stacks, "hostile").on_page(on_page), Form::Html);
         let inside = found.kernels.iter().filter(|launched| window.contains(launched.at(store, on)));
         let rows = inside.map(|launched| (store.slices.name(launched.kernel), store.slices.dur(launched.kernel)));

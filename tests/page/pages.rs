@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use base64::Engine;
 use serde_json::Value;
 
-use crate::support::program::{run, stderr, stdout, testdata};
+use crate::support::program::{run, stderr, stdout};
 
 /// A kind of page: its name, the command without `--format html`, with `testdata/` before what is a file of it, the command that gives its first
 /// document, that document's name, the exit code, and the sections that it must have.
@@ -70,9 +70,9 @@ pub(crate) fn kind(name: &str) -> &'static Kind {
 }
 
 impl Kind {
+    /// From the project's folder, where tests run: so no page, and no picture of one, has a path of the machine.
     fn arguments(&self) -> Vec<String> {
-        let file = |word: &&str| word.strip_prefix("testdata/").map_or((*word).to_owned(), testdata);
-        self.command.iter().map(file).collect()
+        self.command.iter().map(|word| (*word).to_owned()).collect()
     }
 
     /// The page that the program writes.

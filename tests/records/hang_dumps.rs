@@ -5,8 +5,8 @@
 use std::time::{Duration, Instant};
 
 use nccl_stacks::analysis::hang::{EvidenceKind, Outcome};
-use nccl_stacks::report::Screen;
 use nccl_stacks::report::hang::{HangForm, write};
+use nccl_stacks::report::{OnPage, Screen};
 use serde_json::{Value, json};
 
 use crate::hang::{Op, dump, has, judged, of_all, of_dumps};
@@ -122,7 +122,7 @@ fn groups_of_one_name_have_letters_of_their_own() {
     }
     let report = of_dumps(&dumps);
     let mut text = Vec::new();
-    write(&report, HangForm::Text, "", &Screen::default(), &mut text).unwrap();
+    write(&report, HangForm::Text, "", &Screen::default(), &OnPage::default(), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("A  tp 1, ranks 0 and 1") && text.contains("B  tp 1, ranks 2 and 3"), "{text}");
 }
@@ -131,7 +131,15 @@ fn groups_of_one_name_have_letters_of_their_own() {
 fn what_is_unclear_is_said_as_it_is() {
     let report = of_all([&[("1", "all_reduce", 5, "started")], &[("1", "all_reduce", 5, "completed")], &[], &[]]);
     let mut text = Vec::new();
-    write(&report, HangForm::Text, "", &Screen { width: Some(500), ..Screen::default() }, &mut text).unwrap();
+    write(
+        &report,
+        HangForm::Text,
+        "",
+        &Screen { width: Some(500), ..Screen::default() },
+        &OnPage::default(),
+        &mut text,
+    )
+    .unwrap();
     let text = String::from_utf8(text).unwrap();
     // On rank 1 it is complete.
     assert!(text.contains("operations are incomplete that all ranks with records have enqueued"), "{text}");

@@ -27,7 +27,7 @@ pub(crate) use ranks::{RankOf, Ranks};
 pub(crate) use record::{EventKind, Record};
 pub(crate) use records::Records;
 pub(crate) use report::Report;
-pub(crate) use shared::{Climbing, GroupArgs, Reading, Selection, Span, Start, asked};
+pub(crate) use shared::{Climbing, GroupArgs, Reading, Selection, Span, Start, asked, asked_of};
 pub(crate) use words::{
     Colour, Format, MergeFormat, On, RankFormat, RecordsFormat, Sort, Switch, TableFormat, Weigh, WhichOutliers,
 };

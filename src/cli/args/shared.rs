@@ -190,33 +190,47 @@ impl Climbing {
 /// The options that decide what parts are of, in one order: parts can be put together if these are equal. Families of files are known by what the
 /// files have.
 pub(crate) fn asked(selection: &Selection, span: &Span, climbing: &Climbing) -> String {
-    let mut asked = String::new();
-    let mut option = |name: &str, value: &str| asked.push_str(&format!(" --{name} {value}"));
-    selection.kernel_name.iter().for_each(|name| option("kernel-name", name));
-    selection.family.iter().for_each(|name| option("family", name));
-    for file in &selection.family_file {
+    let family = |file: &PathBuf| {
         let digest = InputFile::of(file).ok().and_then(|input| input.digest);
-        option("family-file", &digest.unwrap_or_else(|| file.display().to_string()));
-    }
-    span.function_name.iter().for_each(|name| option("function-name", name));
-    span.index.iter().for_each(|index| option("index", &index.to_string()));
+        digest.unwrap_or_else(|| file.display().to_string())
+    };
+    let option = |(name, value): (&str, Option<String>)| {
+        format!("--{name}{}", value.map_or(String::new(), |value| format!(" {value}")))
+    };
+    asked_of(selection, span, climbing, family).into_iter().map(option).collect::<Vec<_>>().join(" ")
+}
+
+/// The same options one by one, each with its value. `family` names a file of families.
+pub(crate) fn asked_of(
+    selection: &Selection,
+    span: &Span,
+    climbing: &Climbing,
+    family: impl Fn(&PathBuf) -> String,
+) -> Vec<(&'static str, Option<String>)> {
+    let mut asked = Vec::new();
+    let mut option = |name: &'static str, value: String| asked.push((name, Some(value)));
+    selection.kernel_name.iter().for_each(|name| option("kernel-name", name.clone()));
+    selection.family.iter().for_each(|name| option("family", name.clone()));
+    selection.family_file.iter().for_each(|file| option("family-file", family(file)));
+    span.function_name.iter().for_each(|name| option("function-name", name.clone()));
+    span.index.iter().for_each(|index| option("index", index.to_string()));
     span.start_ts.iter().for_each(|start| match start {
-        Start::At(at) => option("start-ts", &format!("{}ns", at.0)),
-        Start::After(after) => option("start-ts", &format!("+{}ns", after.0)),
+        Start::At(at) => option("start-ts", format!("{}ns", at.0)),
+        Start::After(after) => option("start-ts", format!("+{}ns", after.0)),
     });
-    span.duration.iter().for_each(|of| option("duration", &format!("{}ns", of.0)));
+    span.duration.iter().for_each(|of| option("duration", format!("{}ns", of.0)));
     if span.window_on == On::Kernel {
-        option("window-on", "kernel");
+        option("window-on", "kernel".to_owned());
     }
-    climbing.groups.grouping().by.iter().for_each(|by| option("group-by", &by.name()));
+    climbing.groups.grouping().by.iter().for_each(|by| option("group-by", by.name()));
     if climbing.forward_stacks == Switch::Off {
-        option("forward-stacks", "off");
+        option("forward-stacks", "off".to_owned());
     }
-    climbing.user_code.iter().for_each(|prefix| option("user-code", prefix));
+    climbing.user_code.iter().for_each(|prefix| option("user-code", prefix.clone()));
     if climbing.exact_names {
-        asked.push_str(" --exact-names");
+        asked.push(("exact-names", None));
     }
-    asked.trim_start().to_owned()
+    asked
 }
 
 /// How to read a trace.

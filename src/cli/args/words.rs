@@ -184,6 +184,17 @@ pub(crate) enum WhichClock {
     None,
 }
 
+impl WhichClock {
+    /// As it is typed, unless it is the default.
+    pub(crate) fn word(self) -> Option<&'static str> {
+        match self {
+            WhichClock::Align => None,
+            WhichClock::Trust => Some("trust"),
+            WhichClock::None => Some("none"),
+        }
+    }
+}
+
 impl From<WhichClock> for ClockMode {
     fn from(which: WhichClock) -> Self {
         match which {

@@ -8,7 +8,7 @@ use crate::analysis::delta::Delta;
 use crate::analysis::diff::{Change, Diff, Side};
 use crate::report::OnPage;
 use crate::report::format::{change, count, duration, percent_or_unknown};
-use crate::report::html::{Command, FINDINGS, Finding, Page, ROWS, Top, labels};
+use crate::report::html::{Command, FINDINGS, Finding, Link, Page, ROWS, Top, labels};
 use crate::time::Ns;
 
 /// How large a change is at least that is a finding, as a share of the exposed time.
@@ -19,11 +19,11 @@ pub(super) fn diff(diff: &Diff, on_page: &OnPage, out: &mut Vec<u8>) -> io::Resu
     write(diff, DiffForm::Json, None, &OnPage::default(), &mut document)?;
     write(diff, DiffForm::Csv, None, &OnPage::default(), &mut table)?;
     let labels = labels(diff.changes.iter().map(|change| change.telling.as_slice()));
-    let words = &on_page.words;
+    let OnPage { inputs, options, .. } = on_page;
     let command = |what: &'static str, rest: &str| Command {
         view: "diff",
         what,
-        text: format!("nccl-stacks diff {words}{rest}"),
+        text: format!("nccl-stacks diff {inputs}{options}{rest}"),
     };
     let page = Page {
         kind: "diff",
@@ -63,6 +63,23 @@ fn verdict(diff: &Diff) -> Vec<String> {
         format!("Exposed time of these kernels: {}, {}.", of(exposed), how(exposed)),
         format!("Their GPU time: {}, {}.", of(gpu), how(gpu)),
     ];
+    let window = delta(diff, |side| side.summary.wall);
+    let compute = delta(diff, |side| side.summary.compute);
+    text.push(format!(
+        "The window: {}, {}; compute in it: {}, {}.",
+        of(window),
+        how(window),
+        of(compute),
+        how(compute)
+    ));
+    let without = delta(diff, |side| side.without_launch.exposed);
+    if without.growth() != 0.0 {
+        text.push(format!(
+            "Exposed time of kernels without a launch, which have no stack: {}, {}.",
+            of(without),
+            how(without)
+        ));
+    }
     text.push(match (diff.changed, diff.unchanged) {
         (0, unchanged) => format!("No stack changed; {} are as before.", count(unchanged)),
         (changed, unchanged) => format!(
@@ -92,7 +109,11 @@ fn facts(diff: &Diff) -> Vec<(&'static str, String)> {
 fn findings(diff: &Diff, labels: &[Vec<String>]) -> Vec<Finding> {
     let mut order: Vec<usize> = (0..diff.changes.len()).collect();
     let growth = |at: usize| diff.changes[at].growth(Order::Exposed);
-    order.sort_by(|a, b| growth(*b).abs().total_cmp(&growth(*a).abs()));
+    // What got worse comes first.
+    order.sort_by(|a, b| growth(*b).total_cmp(&growth(*a)));
+    let better = order.iter().rev().copied().filter(|at| growth(*at) < 0.0).collect::<Vec<_>>();
+    order.retain(|at| growth(*at) > 0.0);
+    order.extend(better);
     let least = NOTABLE * diff.before.kernels.exposed.max(diff.after.kernels.exposed).as_f64();
     let notable = order.into_iter().filter(|at| growth(*at) != 0.0 && growth(*at).abs() >= least).take(FINDINGS);
     let finding = |at: usize| {
@@ -118,8 +139,8 @@ fn findings(diff: &Diff, labels: &[Vec<String>]) -> Vec<Finding> {
             cost: format!("{} exposed", change(Order::Exposed, delta)),
             what: labels[at].join(" in "),
             text,
-            link: format!("view=diff&stack={at}"),
-            evidence: "Before and after",
+            is_good: growth(at) < 0.0,
+            link: Some(Link { text: "Before and after", view: "diff", stack: Some(at), ..Link::default() }),
         }
     };
     notable.map(finding).collect()

@@ -1,5 +1,6 @@
 //! Whether a job hangs, as a page.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use super::verdict::{notes, verdict};
@@ -7,7 +8,7 @@ use super::words::{advice, operation, ranks, sentence};
 use super::{HangForm, write};
 use crate::analysis::hang::{HangReport, HungGroup, Outcome};
 use crate::report::format::count;
-use crate::report::html::{Command, FINDINGS, Finding, Page, ROWS, Top};
+use crate::report::html::{Command, FINDINGS, Finding, Link, Page, ROWS, Top};
 use crate::report::{OnPage, Screen};
 
 /// How much of its evidence a finding has.
@@ -24,7 +25,7 @@ pub(super) fn hang(report: &HangReport, name: &str, on_page: &OnPage, out: &mut 
     };
     let mut sentences = vec![verdict(report)];
     sentences.extend(notes(report));
-    let words = &on_page.words;
+    let OnPage { inputs, options, .. } = on_page;
     let command = |what: &'static str, text: String| Command { view: "hang", what, text };
     let page = Page {
         kind: "hang",
@@ -41,9 +42,12 @@ pub(super) fn hang(report: &HangReport, name: &str, on_page: &OnPage, out: &mut 
         top: top(report),
         documents: vec![("hang", document)],
         commands: vec![
-            command("Whether it hangs, with all evidence", format!("nccl-stacks hang {words} --verbose")),
-            command("The same for a script, with exit code 4 if it hangs", format!("nccl-stacks hang {words} --json")),
-            command("What the records have beside that", format!("nccl-stacks records {words}")),
+            command("Whether it hangs, with all evidence", format!("nccl-stacks hang {inputs}{options} --verbose")),
+            command(
+                "The same for a script, with exit code 4 if it hangs",
+                format!("nccl-stacks hang {inputs}{options} --json"),
+            ),
+            command("What the records have beside that", format!("nccl-stacks records {inputs}{options}")),
         ],
         notes: on_page.notes.clone(),
         ..Page::default()
@@ -73,11 +77,18 @@ fn findings(report: &HangReport) -> Vec<Finding> {
             },
             what: line.map_or(what.clone(), |line| format!("{line}, in {what}")),
             text: evidence.into_iter().chain(advice(group, is_open)).collect::<Vec<_>>().join(" "),
-            link: rank.map_or_else(|| "view=hang".to_owned(), |rank| format!("view=hang&rank={rank}")),
-            evidence: "Who is where",
+            link: Some(Link { text: "Who is where", view: "hang", rank: rank.copied(), ..Link::default() }),
+            ..Finding::default()
         }
     };
-    groups.into_iter().take(FINDINGS).map(finding).collect()
+    // Other groups of the same ranks say nothing new.
+    let mut named: BTreeSet<u32> = BTreeSet::new();
+    let is_new = |group: &&HungGroup| {
+        let is_new = group.culprits.iter().any(|rank| named.insert(*rank));
+        is_new || named.is_empty()
+    };
+    let groups: Vec<&HungGroup> = groups.into_iter().filter(is_new).take(FINDINGS).collect();
+    groups.into_iter().map(finding).collect()
 }
 
 fn top(report: &HangReport) -> Option<Top> {

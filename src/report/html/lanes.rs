@@ -26,10 +26,15 @@ pub(crate) struct Lanes {
     collectives: Vec<Collective>,
     left_out: u64,
     span: Ns,
+    /// By late rank, and by position of the stack: the steps in which somebody waited, as positions in the report.
+    steps_of_late: HashMap<u32, BTreeSet<usize>>,
+    steps_of_stack: HashMap<u64, BTreeSet<usize>>,
 }
 
 #[derive(Debug)]
 struct Collective {
+    /// Its place among all, also among those that are left out.
+    number: usize,
     group: u64,
     name: u64,
     /// 1 + a position in the steps of the report; 0 for none.
@@ -79,6 +84,8 @@ impl Lanes {
             collectives: Vec::new(),
             left_out: 0,
             span: Ns::ZERO,
+            steps_of_late: HashMap::new(),
+            steps_of_stack: HashMap::new(),
         };
         let mut numbers: HashMap<&str, u64> = HashMap::new();
         for arrivals in &timeline.collectives {
@@ -97,14 +104,37 @@ impl Lanes {
             let waited = kernels.iter().filter_map(|kernel| kernel.waited).sum();
             lanes.span =
                 kernels.iter().map(|kernel| kernel.start + kernel.dur).max().unwrap_or_default().max(lanes.span);
-            lanes.collectives.push(Collective { group: unit as u64, name, step, late, is_matched, waited, kernels });
+            lanes.collectives.push(Collective {
+                number: 0,
+                group: unit as u64,
+                name,
+                step,
+                late,
+                is_matched,
+                waited,
+                kernels,
+            });
         }
         let mut names: Vec<(&str, u64)> = numbers.into_iter().collect();
         names.sort_by_key(|(_, number)| *number);
         lanes.names = names.into_iter().map(|(name, _)| name.to_owned()).collect();
         lanes.collectives.sort_by_key(|of| of.kernels.first().map(|kernel| kernel.start));
+        (0..).zip(&mut lanes.collectives).for_each(|(number, of)| of.number = number);
+        lanes.find_steps();
         lanes.shorten(MOST_KERNELS);
         lanes
+    }
+
+    fn find_steps(&mut self) {
+        for of in self.collectives.iter().filter(|of| of.waited > Ns::ZERO) {
+            let Some(step) = (of.step as usize).checked_sub(1) else { continue };
+            if let Some(at) = (of.late as usize).checked_sub(1) {
+                self.steps_of_late.entry(self.ranks[at]).or_default().insert(step);
+            }
+            for kernel in &of.kernels {
+                self.steps_of_stack.entry(kernel.stack).or_default().insert(step);
+            }
+        }
     }
 
     /// How many kernels there are.
@@ -138,25 +168,28 @@ impl Lanes {
         self.left_out
     }
 
-    /// The steps, by position in the report, of collectives at which one of these ranks was late, or with a kernel of this stack; those in which
-    /// nobody waited are not counted.
-    pub(crate) fn steps_of(&self, late: &[u32], stack: Option<usize>) -> BTreeSet<usize> {
-        let is_late =
-            |of: &Collective| of.late.checked_sub(1).is_some_and(|at| late.contains(&self.ranks[at as usize]));
-        let has =
-            |of: &Collective| stack.is_some_and(|at| of.kernels.iter().any(|kernel| kernel.stack == 1 + at as u64));
-        let found = self.collectives.iter().filter(|of| of.waited > Ns::ZERO && (is_late(of) || has(of)));
-        found.filter_map(|of| (of.step as usize).checked_sub(1)).collect()
+    /// The steps, by position in the report, in which others waited for one of these ranks.
+    pub(crate) fn steps_of_late(&self, ranks: &[u32]) -> BTreeSet<usize> {
+        ranks.iter().filter_map(|rank| self.steps_of_late.get(rank)).flatten().copied().collect()
     }
 
-    /// The collective with most waiting, of one late rank if that is given: its position.
-    pub(crate) fn worst(&self, late: Option<u32>) -> Option<usize> {
-        let is_of = |of: &Collective| match late {
-            None => true,
-            Some(rank) => of.late > 0 && self.ranks.get(of.late as usize - 1) == Some(&rank),
-        };
-        let found = self.collectives.iter().enumerate().filter(|(_, of)| of.waited > Ns::ZERO && is_of(of));
-        found.max_by_key(|(at, of)| (of.waited, std::cmp::Reverse(*at))).map(|(at, _)| at)
+    /// The same for a stack of the report, at which somebody waited.
+    pub(crate) fn steps_of_stack(&self, stack: usize) -> BTreeSet<usize> {
+        self.steps_of_stack.get(&(1 + stack as u64)).cloned().unwrap_or_default()
+    }
+
+    /// The first collective at which a rank waited for this one about as long as ever: its number.
+    pub(crate) fn worst(&self, late: u32) -> Option<usize> {
+        let is_of = |of: &&Collective| of.late > 0 && self.ranks.get(of.late as usize - 1) == Some(&late);
+        let longest = |of: &Collective| of.kernels.iter().filter_map(|kernel| kernel.waited).max().unwrap_or_default();
+        let most = self.collectives.iter().filter(is_of).map(longest).max().filter(|most| *most > Ns::ZERO)?;
+        let about = most.as_f64() * 0.9;
+        self.collectives.iter().filter(is_of).find(|of| longest(of).as_f64() >= about).map(|of| of.number)
+    }
+
+    /// Where the collective of a number is on the page, if it is.
+    pub(crate) fn place(&self, number: usize) -> Option<usize> {
+        self.collectives.iter().position(|of| of.number == number)
     }
 
     /// As the page has it.

@@ -74,7 +74,7 @@ pub(crate) struct Page<'a> {
     pub(crate) notes: Vec<String>,
     /// What the stacks of the document are called beside each other: the frame that shows best where each comes from, and those that distinguish it.
     pub(crate) labels: Vec<Vec<String>>,
-    /// The frames that tell where stacks come from, of which the user's own code is.
+    /// The frames by which stacks are named: the user's own code, if there is any.
     pub(crate) telling: BTreeSet<String>,
     /// When kernels ran, by trace.
     pub(crate) streams: Vec<Streams>,
@@ -91,10 +91,25 @@ pub(crate) struct Finding {
     pub(crate) what: String,
     /// Why, and what to do.
     pub(crate) text: String,
-    /// The view that shows it, as a fragment without its sign.
-    pub(crate) link: String,
-    /// What the link is called.
-    pub(crate) evidence: &'static str,
+    /// Whether it is for the better.
+    pub(crate) is_good: bool,
+    /// What shows it; `None` if nothing does.
+    pub(crate) link: Option<Link>,
+}
+
+/// A link to a view, with what is chosen there.
+#[derive(Debug, Default)]
+pub(crate) struct Link {
+    /// What it is called.
+    pub(crate) text: &'static str,
+    /// The view.
+    pub(crate) view: &'static str,
+    /// A stack of the document.
+    pub(crate) stack: Option<usize>,
+    /// A rank.
+    pub(crate) rank: Option<u32>,
+    /// A collective, by the number that [`Lanes`] gave it.
+    pub(crate) collective: Option<usize>,
 }
 
 /// The top of a table, as text.
@@ -165,11 +180,12 @@ impl Page<'_> {
         }
         if !self.findings.is_empty() {
             writeln!(out, "<h2>What to look at first</h2>\n<ol id=\"findings\">")?;
-            for Finding { cost, what, text, link, evidence } in &self.findings {
-                write!(out, "<li><p class=\"cost\">{}</p><p class=\"what\">{}</p>", escape(cost), name(what))?;
-                write!(out, "<p>{}</p>", escape(text))?;
-                if !link.is_empty() {
-                    write!(out, "<p><a href=\"#{}\">{}</a></p>", escape(link), escape(evidence))?;
+            for Finding { cost, what, text, is_good, link } in &self.findings {
+                let class = if *is_good { " class=\"better\"" } else { "" };
+                write!(out, "<li{class}><p class=\"cost\">{}</p><p class=\"what\">{}</p>", escape(cost), name(what))?;
+                write!(out, "<p>{}</p>", escape(&visible(text)))?;
+                if let Some(link) = link {
+                    write!(out, "<p><a href=\"#{}\">{}</a></p>", escape(&self.fragment(link)), escape(link.text))?;
                 }
                 writeln!(out, "</li>")?;
             }
@@ -188,6 +204,15 @@ impl Page<'_> {
             writeln!(out, "</ul>")?;
         }
         writeln!(out, "</section>")
+    }
+
+    /// A link's address. What the page had no room for is not in it.
+    fn fragment(&self, link: &Link) -> String {
+        let stack = link.stack.filter(|stack| *stack < self.labels.len());
+        let collective = link.collective.and_then(|number| self.lanes.as_ref()?.place(number));
+        let parts = [("stack", stack), ("rank", link.rank.map(|rank| rank as usize)), ("collective", collective)];
+        let parts = parts.into_iter().filter_map(|(key, value)| Some(format!("&{key}={}", value?)));
+        format!("view={}{}", link.view, parts.collect::<String>())
     }
 
     /// What the script reads.

@@ -9,7 +9,7 @@ use crate::ranks::change::{RankChanges, RunWaits, StackChange, Waits};
 use crate::report::OnPage;
 use crate::report::diff::DiffForm;
 use crate::report::format::{change, count, duration, percent_or_unknown};
-use crate::report::html::{Command, FINDINGS, Finding, Page, ROWS, Top};
+use crate::report::html::{Command, FINDINGS, Finding, Link, Page, ROWS, Top};
 use crate::time::Ns;
 
 /// How large a change is at least that is a finding, as a share of all waiting.
@@ -20,11 +20,11 @@ pub(super) fn page(changes: &RankChanges, on_page: &OnPage, out: &mut Vec<u8>) -
     write(changes, DiffForm::Json, None, &OnPage::default(), &mut document)?;
     write(changes, DiffForm::Csv, None, &OnPage::default(), &mut table)?;
     let RankChanges { before, after, .. } = changes;
-    let words = &on_page.words;
+    let OnPage { inputs, options, .. } = on_page;
     let command = |what: &'static str, rest: &str| Command {
         view: "diff",
         what,
-        text: format!("nccl-stacks diff --ranks {words}{rest}"),
+        text: format!("nccl-stacks diff --ranks {inputs}{options}{rest}"),
     };
     let share = |run: &RunWaits| percent_or_unknown(run.waited.share_of(run.measured));
     let both = |get: &dyn Fn(&RunWaits) -> String| format!("{} → {}", get(before), get(after));
@@ -46,6 +46,7 @@ pub(super) fn page(changes: &RankChanges, on_page: &OnPage, out: &mut Vec<u8>) -
         ],
         findings: findings(changes),
         top: top(changes),
+        labels: changes.stacks.iter().map(|stack| vec![label(stack)]).collect(),
         documents: vec![("ranks-diff", document)],
         tables: vec![("ranks-diff", table)],
         commands: vec![
@@ -88,8 +89,8 @@ fn findings(changes: &RankChanges) -> Vec<Finding> {
             kernels(stack.before),
             kernels(stack.after)
         ),
-        link: format!("view=diff&stack={at}"),
-        evidence: "Before and after",
+        is_good: waited(stack.after) < waited(stack.before),
+        link: Some(Link { text: "Before and after", view: "diff", stack: Some(at), ..Link::default() }),
     };
     notable.take(FINDINGS).map(finding).collect()
 }

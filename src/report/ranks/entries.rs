@@ -219,7 +219,7 @@ fn rank_table(report: &EntryReport, limit: Option<usize>, screen: &Screen, out: 
 }
 
 /// How far the answer can be trusted.
-fn trust(report: &EntryReport) -> Vec<String> {
+pub(super) fn trust(report: &EntryReport) -> Vec<String> {
     if report.groups.is_empty() {
         return vec![calls(report)];
     }

@@ -2,10 +2,10 @@
 
 use std::io;
 
-use super::entries::{EntryForm, advice, entries, signed, verdict};
+use super::entries::{EntryForm, advice, entries, signed, trust, verdict};
 use crate::ranks::recorded::entries::{EntryRank, EntryReport, SlowRank};
 use crate::report::format::{count, duration, percent};
-use crate::report::html::{Command, FINDINGS, Finding, Page, ROWS, Top};
+use crate::report::html::{Command, FINDINGS, Finding, Link, Page, ROWS, Top};
 use crate::report::{OnPage, Screen};
 
 /// Writes the page.
@@ -15,11 +15,11 @@ use crate::report::{OnPage, Screen};
 pub fn page(report: &EntryReport, name: &str, on_page: &OnPage, out: &mut Vec<u8>) -> io::Result<()> {
     let mut document = Vec::new();
     entries(report, EntryForm::Json, name, None, &Screen::default(), &mut document)?;
-    let words = &on_page.words;
+    let OnPage { inputs, options, .. } = on_page;
     let command = |what: &'static str, rest: &str| Command {
         view: "entries",
         what,
-        text: format!("nccl-stacks ranks {words}{rest}"),
+        text: format!("nccl-stacks ranks {inputs}{options}{rest}"),
     };
     let mut sentences = verdict(report, &Screen::default());
     sentences.extend(advice(report));
@@ -40,7 +40,7 @@ pub fn page(report: &EntryReport, name: &str, on_page: &OnPage, out: &mut Vec<u8
             command("The same as text", ""),
             command("Everything, for programs", " --format json --output entries.json"),
         ],
-        notes: on_page.notes.clone(),
+        notes: trust(report).into_iter().chain(on_page.notes.clone()).collect(),
         ..Page::default()
     };
     page.write(out)
@@ -53,8 +53,8 @@ fn findings(report: &EntryReport) -> Vec<Finding> {
             cost: format!("{} late in the median", duration(row.lag)),
             what: format!("rank {}", slow.rank),
             text: format!("Last in {} of {} calls.", percent(row.last_share), count(row.calls)),
-            link: format!("view=records&rank={}", slow.rank),
-            evidence: "Its lag over time",
+            link: Some(Link { text: "All ranks", view: "records", rank: Some(slow.rank), ..Link::default() }),
+            ..Finding::default()
         }
     };
     report.slow.iter().take(FINDINGS).map(finding).collect()
@@ -62,7 +62,9 @@ fn findings(report: &EntryReport) -> Vec<Finding> {
 
 fn top(report: &EntryReport) -> Option<Top> {
     let mut rows: Vec<&EntryRank> = report.ranks.iter().collect();
-    rows.sort_by_key(|row| (std::cmp::Reverse(row.lag), row.rank));
+    // Those that are named come first.
+    let is_slow = |row: &EntryRank| report.slow.iter().any(|slow| slow.rank == row.rank);
+    rows.sort_by_key(|row| (!is_slow(row), std::cmp::Reverse(row.lag), row.rank));
     let row = |of: &&EntryRank| {
         vec![
             format!("rank {}", of.rank),

@@ -14,13 +14,16 @@ use crate::ranks::verdict::{Blame, Reason};
 use crate::report::format::{count, duration, percent, percent_or_unknown};
 use crate::report::html::lanes::Lanes;
 use crate::report::html::timeline::Streams;
-use crate::report::html::{Bytes, Command, Documents, FINDINGS, Finding, Page, ROWS, Top, in_steps, labels};
+use crate::report::html::{Bytes, Command, Documents, FINDINGS, Finding, Link, Page, ROWS, Top, in_steps, labels};
 use crate::report::page::{self, in_form as stacks_in_form, labels_of, telling};
 use crate::report::{Form, OnPage, Screen};
 use crate::time::Ns;
 
 /// Waiting that is a smaller share of all is none of them.
 const NOTABLE: f64 = 0.05;
+
+/// Of the waiting at a stack, how much is for a rank that is named.
+const WORTH_NAMING: f64 = 0.25;
 
 /// Of a page that is too large, how many pairs of ranks there are for each stack.
 const PAIRS: usize = 8;
@@ -30,7 +33,17 @@ const PAIRS: usize = 8;
 /// # Errors
 /// What the writer fails with.
 pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
-    let RankAnswer { compared, report, name, on_page, stacks, .. } = answer;
+    let RankAnswer { compared, name, on_page, stacks, .. } = answer;
+    let limited;
+    let report = match answer.limit {
+        Some(limit) => {
+            let mut short = answer.report.clone();
+            short.stacks.truncate(limit);
+            limited = short;
+            &limited
+        }
+        None => answer.report,
+    };
     let groups = compared.matches.units.iter().zip(&report.groups);
     let groups = groups.map(|(unit, group)| group_name(&unit.group, &group.ranks_here)).collect();
     let lanes = Lanes::of(compared, report, groups);
@@ -48,13 +61,13 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
         top: top(report),
         documents: documents(compared, report, *stacks, name)?,
         shorten: Some(Box::new(|most| {
-            let mut short = (*report).clone();
+            let mut short = report.clone();
             short.stacks.truncate(most);
             short.pairs.truncate(PAIRS * most);
             documents(compared, &short, stacks.map(|stacks| stacks.first(most)).as_ref(), name)
         })),
         tables,
-        commands: commands(on_page),
+        commands: commands(on_page, stacks.is_some()),
         notes: on_page.notes.clone(),
         labels: stacks.map_or_else(|| labels(report.stacks.iter().map(|stack| stack.telling.as_slice())), labels_of),
         telling: stacks
@@ -158,18 +171,34 @@ fn of_blame(report: &RankReport, group: &[Blame<'_>], sentence: String, lanes: &
         report.stacks.iter().filter(|stack| at(stack) > Ns::ZERO).max_by_key(at)?.headline.clone()
     });
     let what = what.map(|line| if part.is_some() { line } else { format!("{late}; the others wait at {line}") });
-    let link = match (lanes.worst(first), first) {
-        (Some(collective), Some(rank)) => format!("view=collective&collective={collective}&rank={rank}"),
-        (None, Some(rank)) => format!("view=heat&rank={rank}"),
-        (_, None) => String::new(),
-    };
+    let link = first.map(|rank| match lanes.worst(rank) {
+        Some(collective) => Link {
+            text: "A collective at which the others waited for it",
+            view: "collective",
+            rank: Some(rank),
+            collective: Some(collective),
+            ..Link::default()
+        },
+        None => Link { text: "The steps in which", view: "heat", rank: Some(rank), ..Link::default() },
+    });
+    let here = report.ranks.len() as u64;
+    let advice = group.first().map_or(String::new(), |blame| advice(blame, &late));
     Finding {
-        cost: in_steps(caused, &format!("waited for {late}"), &step_names(report, lanes.steps_of(&ranks, None))),
+        cost: in_steps(
+            each(caused, here),
+            &format!("waited per rank for {late}"),
+            &step_names(report, lanes.steps_of_late(&ranks)),
+        ),
         what: what.unwrap_or_else(|| late.clone()),
-        text: format!("{sentence} {}", group.first().map_or(String::new(), |blame| advice(blame, &late))),
+        text: format!("{sentence} Summed over {} ranks that is {}. {advice}", count(here), duration(caused)),
         link,
-        evidence: "The collective at which most was waited",
+        ..Finding::default()
     }
+}
+
+/// The mean of a rank.
+fn each(time: Ns, ranks: u64) -> Ns {
+    Ns::rounded(time.as_f64() / ranks.max(1) as f64)
 }
 
 /// The number that the page gives a stack: its place among the stacks of all ranks, or here if these are not known.
@@ -232,28 +261,34 @@ fn step_names(report: &RankReport, steps: BTreeSet<usize>) -> Vec<&str> {
 
 fn of_stack(report: &RankReport, at: usize, id: Option<usize>, lanes: &Lanes) -> Finding {
     let stack = &report.stacks[at];
-    let share = stack.waited.share_of(report.waited).unwrap_or(0.0);
-    let for_whom: Vec<String> = stack
-        .late_ranks
+    let share = |of: Ns, all: Ns| of.share_of(all).unwrap_or(0.0);
+    let shares: Vec<(u32, f64)> = stack.late_ranks.iter().map(|(rank, of)| (*rank, share(*of, stack.waited))).collect();
+    let named: Vec<String> = shares
         .iter()
         .take(2)
-        .map(|(rank, of)| format!("rank {rank} ({})", percent(of.share_of(stack.waited).unwrap_or(0.0))))
+        .filter(|(_, share)| *share >= WORTH_NAMING)
+        .map(|(rank, share)| format!("rank {rank} ({})", percent(*share)))
         .collect();
+    // Where many ranks come late one after the other, none of them is the cause.
+    let for_whom =
+        if named.is_empty() { format!("{} ranks in turn", count(shares.len() as u64)) } else { named.join(", ") };
     let collectives: Vec<&str> = stack.collectives.keys().map(String::as_str).collect();
+    let here = report.ranks.len() as u64;
+    let link = Link { text: "Its row", view: "stacks", stack: id, ..Link::default() };
     Finding {
-        cost: in_steps(stack.waited, "waited", &step_names(report, lanes.steps_of(&[], Some(at)))),
+        cost: in_steps(each(stack.waited, here), "waited per rank", &step_names(report, lanes.steps_of_stack(at))),
         what: stack.headline.clone().unwrap_or_else(|| "(no launch)".to_owned()),
         text: format!(
-            "{} of the waiting is at its {} {}: {} of {}, for {}.",
-            percent(share),
+            "{} of the waiting is at its {} {}: {} of {} over {} ranks, for {for_whom}.",
+            percent(share(stack.waited, report.waited)),
             count(stack.count),
             collectives.join(", "),
             duration(stack.waited),
             duration(stack.waited + stack.transfer),
-            for_whom.join(", ")
+            count(here)
         ),
-        link: id.map_or_else(|| "view=stacks".to_owned(), |id| format!("view=stacks&stack={id}")),
-        evidence: "Its call stack",
+        link: id.map(|_| link),
+        ..Finding::default()
     }
 }
 
@@ -273,39 +308,33 @@ fn top(report: &RankReport) -> Option<Top> {
     };
     (!report.stacks.is_empty()).then(|| Top {
         title: "Call stacks of all ranks",
-        columns: vec!["from", "count", "GPU time", "waited", "caused", "transfer", "busbw", "late rank"],
+        columns: vec!["from", "count", "GPU time", "waited", "caused", "transfer", "busbw of transfer", "late rank"],
         rows: report.stacks.iter().take(ROWS).map(row).collect(),
         found: report.stacks.len(),
     })
 }
 
-fn commands(on_page: &OnPage) -> Vec<Command> {
-    let words = &on_page.words;
+fn commands(on_page: &OnPage, has_stacks: bool) -> Vec<Command> {
+    let OnPage { inputs, options, of_ranks, .. } = on_page;
+    let ranks = |rest: &str| format!("nccl-stacks ranks {inputs}{options}{of_ranks}{rest}");
     let command = |view: &'static str, what: &'static str, text: String| Command { view, what, text };
-    vec![
-        command("ranks", "Who waits for whom, as text", format!("nccl-stacks ranks {words}")),
-        command(
-            "ranks",
-            "Everything, for programs",
-            format!("nccl-stacks ranks {words} --format json --output ranks.json"),
-        ),
-        command("stacks", "The stacks of all ranks", format!("nccl-stacks {words}")),
-        command(
-            "heat",
-            "Ranks and steps as a picture",
-            format!("nccl-stacks ranks {words} --format svg --output ranks.svg"),
-        ),
+    let mut commands = vec![
+        command("ranks", "Who waits for whom, as text", ranks("")),
+        command("ranks", "Everything, for programs", ranks(" --format json --output ranks.json")),
+        command("heat", "Ranks and steps as a picture", ranks(" --format svg --output ranks.svg")),
         command(
             "collective",
             "All ranks side by side on one clock, for ui.perfetto.dev",
-            format!("nccl-stacks ranks {words} --format perfetto --output ranks.json.gz"),
+            ranks(" --format perfetto --output ranks.json.gz"),
         ),
-        command(
+    ];
+    if has_stacks {
+        commands.push(command("stacks", "The stacks of all ranks", format!("nccl-stacks {inputs}{options}")));
+        commands.push(command(
             "pairs",
-            "Who waited for whom at which collective",
-            format!(
-                "nccl-stacks sql {words} 'SELECT late_rank, rank, sum(waited) FROM collective_match GROUP BY 1, 2 ORDER BY 3 DESC'"
-            ),
-        ),
-    ]
+            "Who waited for whom, in the whole traces",
+            format!("nccl-stacks sql {inputs} 'SELECT late_rank, rank, sum(waited) FROM collective_match GROUP BY 1, 2 ORDER BY 3 DESC'"),
+        ));
+    }
+    commands
 }

@@ -14,7 +14,7 @@ import { mountMatrix } from './matrix.js';
 import { loadCharts, loadModel } from './model.js';
 import { mountRecords } from './records.js';
 import { mountScatter } from './scatter.js';
-import { State } from './state.js';
+import { State, write } from './state.js';
 import { mountTable } from './table.js';
 import { mountTimeline } from './timeline.js';
 import { mountTrust } from './trust.js';
@@ -91,7 +91,7 @@ class App {
     this.root = document.getElementById('views');
     this.links = el('ul');
     this.chosen = el('div', { class: 'chosen-list', role: 'status', 'aria-label': 'What is chosen' });
-    const copy = el('button', { type: 'button', class: 'small', onclick: () => copyText(location.href, copy) }, 'Copy link to this view');
+    const copy = el('button', { type: 'button', class: 'small', onclick: () => copyText(this.address(), copy) }, 'Copy link to this view');
     const nav = el('nav', { 'aria-label': 'Parts of this page' }, this.links);
     this.bar = el('div', { id: 'bar' }, nav, el('div', { class: 'bar-state' }, this.chosen, copy));
   }
@@ -156,6 +156,13 @@ class App {
     }
   }
 
+  /** The address of this view: with the part of the page that is on the screen. */
+  address() {
+    const parts = [...this.root.querySelectorAll(':scope > section')];
+    const shown = parts.find((part) => part.getBoundingClientRect().bottom > innerHeight / 3);
+    return location.href.replace(/#.*/, '') + write({ ...this.state.now, view: scrollY > 0 && shown ? shown.id : null });
+  }
+
   paint() {
     this.each((view) => view.paint());
   }
@@ -208,7 +215,8 @@ class App {
 export async function start() {
   const views = document.getElementById('views');
   const fail = (what, error) => views.before(appAlert(what, error));
-  addEventListener('error', (event) => fail('Something failed', event.error ?? event.message));
+  // A browser reports that it laid out a chart twice as an error, which is none.
+  addEventListener('error', (event) => /^ResizeObserver/.test(event.message) || fail('Something failed', event.error ?? event.message));
   addEventListener('unhandledrejection', (event) => fail('Something failed', event.reason));
   try {
     const page = JSON.parse(document.getElementById('page').textContent);

@@ -117,7 +117,8 @@ class DiffView {
     );
     this.fill();
     const update = (_, changed) => {
-      if (changed.has('measure')) this.fill();
+      if (changed.has('measure') || changed.has('stack') || changed.has('view')) this.fill();
+      if (changed.has('view') && this.state.get('view') === 'diff') node.querySelector('tr[aria-current] details')?.setAttribute('open', '');
     };
     return { id: 'diff', title: 'Before and after', node, update, paint: () => {} };
   }
@@ -162,12 +163,13 @@ class DiffView {
   fillPart(part) {
     const [key, label, format] = this.measure();
     const value = (side) => side?.[key] ?? 0;
+    const chosen = part.what === 'stack' ? part.rows[this.state.get('stack', -1)] : part.rows.find((row) => row.rank === this.state.get('rank'));
     const rows = part.rows.map((row) => ({ row, by: value(row.after) - value(row.before) })).sort((a, b) => Math.abs(b.by) - Math.abs(a.by));
     const most = Math.abs(rows[0]?.by ?? 0);
     const line = ({ row, by }) =>
       el(
         'tr',
-        {},
+        row === chosen ? { class: 'is-chosen', 'aria-current': 'true' } : {},
         el('td', {}, diffName(row)),
         el('td', { class: 'number' }, row.before ? format(value(row.before)) : 'new'),
         el('td', { class: 'number' }, row.after ? format(value(row.after)) : 'gone'),

@@ -17,6 +17,11 @@ export function count(n) {
   return String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ',');
 }
 
+/** So many of something: `1 rank`, `1,024 ranks`. */
+export function many(n, what) {
+  return `${count(n)} ${what}${n === 1 ? '' : 's'}`;
+}
+
 /** A share: `12.3 %`. */
 export function percent(share) {
   return share === null || share === undefined ? '?' : `${(share * 100).toFixed(1)} %`;

@@ -5,14 +5,14 @@
 
 import { inText } from './canvas.js';
 import { el, nameNode, scrollBox, section } from './dom.js';
-import { count, visible } from './format.js';
+import { count, many, visible } from './format.js';
 
 const HANG_STATES = {
   odd: ['O', 'bad', 'called something else'],
   stuck: ['S', 'bad', 'has not finished what others have'],
   missing: ['M', 'exposed', 'did not enqueue it'],
   lagging: ['L', 'caused', 'has done less'],
-  waiting: ['W', 'waited', 'waits'],
+  waiting: ['W', 'waited', 'waits for the others, or is incomplete like them'],
   done: ['·', 'good', 'done'],
   unknown: ['?', 'muted', 'no records'],
 };
@@ -74,7 +74,7 @@ function hangPage(items, make) {
 }
 
 function hangFacts(hang) {
-  const facts = [`${count(hang.rank_count)} ranks with records, ${count(hang.group_count)} groups, ${count(hang.operation_count)} operations.`];
+  const facts = [`${many(hang.rank_count, 'rank')} with records, ${many(hang.group_count, 'group')}, ${many(hang.operation_count, 'operation')}.`];
   const say = (ranks, text) => {
     if (ranks.length > 0) facts.push(`${text}: ${rankRanges(ranks)}.`);
   };
@@ -98,7 +98,10 @@ function hangName(name) {
 }
 
 function hangMatrix(hang, state) {
-  const ranks = [...new Set(hang.matrix.flatMap((row) => row.cells.map((cell) => cell.rank)))].sort((a, b) => a - b);
+  // On a narrow screen the ranks that it is about come first.
+  const isNarrow = document.documentElement.clientWidth < 700;
+  const place = (rank) => (isNarrow && hang.culprits.includes(rank) ? rank - 1e9 : rank);
+  const ranks = [...new Set(hang.matrix.flatMap((row) => row.cells.map((cell) => cell.rank)))].sort((a, b) => place(a) - place(b));
   const isSmall = ranks.length <= HANG_MATRIX;
   const used = new Set(hang.matrix.flatMap((row) => row.cells.map((cell) => cell.state)));
   const names = Object.keys(HANG_STATES).filter((name) => used.has(name));

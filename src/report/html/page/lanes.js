@@ -94,12 +94,12 @@ class LanesView {
 
   /** The collective and a little around it. */
   around() {
-    const wide = this.index.end[this.at] - this.index.begin[this.at];
+    const wide = Math.max(this.index.end[this.at] - this.index.begin[this.at], 1);
     this.window = [this.index.begin[this.at] - wide * 0.25, this.index.end[this.at] + wide * 0.15];
   }
 
   extent() {
-    const wide = (this.index.end[this.at] - this.index.begin[this.at]) * 20;
+    const wide = Math.max(this.index.end[this.at] - this.index.begin[this.at], 1) * 20;
     return [Math.min(this.index.begin[this.at] - wide, 0), Math.max(this.index.end[this.at] + wide, this.lanes.span_ns ?? 0)];
   }
 
@@ -241,8 +241,10 @@ class LanesView {
     ];
     if (has && rows.launch) columns.push(['launch before start', (row) => (rowHasLaunch(rows, row) ? duration(-rows.launch[row]) : '')]);
     if (has && rows.active) columns.push(['thread busy', (row) => (rowHasLaunch(rows, row) ? duration(rows.active[row]) : '')]);
-    if (rows.busy) columns.push(['GPU computed', (row) => duration(rows.busy[row])]);
-    if (rows.idle) columns.push(['GPU idle', (row) => duration(rows.idle[row])]);
+    // Before the first collective of a rank there is none.
+    const isFirst = (row) => rows.busy?.[row] === 0 && rows.idle?.[row] === 0;
+    if (rows.busy) columns.push(['GPU computed', (row) => (isFirst(row) ? '' : duration(rows.busy[row]))]);
+    if (rows.idle) columns.push(['GPU idle', (row) => (isFirst(row) ? '' : duration(rows.idle[row]))]);
     // The first and the last ones: what is between came with the others.
     const some = this.rows.length > 24 ? [...this.rows.slice(0, 8), null, ...this.rows.slice(-12)] : this.rows;
     const line = (row) =>
@@ -344,7 +346,8 @@ class LanesView {
   key(event) {
     const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
     if (by) {
-      const order = this.grid.order.map((rank) => this.rows.find((row) => this.lanes.rows.rank[row] === rank));
+      const rowOf = new Map(this.rows.map((row) => [this.lanes.rows.rank[row], row]));
+      const order = this.grid.order.map((rank) => rowOf.get(rank));
       const at = this.cursor ? order.indexOf(this.cursor.row) + by : 0;
       const row = order[Math.min(Math.max(at, 0), order.length - 1)];
       this.hover({ row, lane: this.grid.lane[this.lanes.rows.rank[row]] });

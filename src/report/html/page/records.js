@@ -72,11 +72,33 @@ function recordParts(records) {
   const off = records.diagnoses.map((of) => el('li', { class: 'note' }, nameNode(of.text), advice(of.advice)));
   const left = records.rows_found - records.census.length;
   return [
-    off.length > 0 ? el('ul', { class: 'checks' }, off) : el('p', {}, 'Nothing is off.'),
+    off.length > 0 ? el('ul', { class: 'checks' }, off) : records.flows?.runs.some((run) => run.findings.length > 0) ? null : el('p', {}, 'Nothing is off.'),
+    ...recordFlows(records.flows?.runs ?? []),
     ...recordCensus(records.census),
     left > 0 ? el('p', { class: 'muted' }, `${count(left)} more rows are not here.`) : null,
     ...recordLinks(records.links),
     ...recordProxies(records.proxies),
+  ];
+}
+
+function recordFlows(runs) {
+  if (runs.length === 0) return [];
+  const folder = ['folder', (of) => of.folder || 'this folder', true];
+  const columns = [
+    folder,
+    ['ranks', (of) => count(of.ranks.length)],
+    ['operations', (of) => count(of.ops)],
+    ['steps', (of) => count(of.steps)],
+    ['expected', (of) => (of.expected_steps === null ? '?' : count(of.expected_steps))],
+    ['broken sequences', (of) => count(of.broken_sequences)],
+    ['unpaired steps', (of) => count(of.unpaired_steps)],
+    ['what is off', (of) => count(of.findings.length)],
+  ];
+  const links = runs.flatMap((of) => of.matrix.map((link) => ({ ...link, folder: of.folder })));
+  const bytes = [folder, ['from rank', (of) => String(of.from)], ['to rank', (of) => String(of.to)], ['at most', (of) => size(of.bytes)]];
+  return [
+    ...recordTable('Folders of flow files', columns, runs),
+    ...(links.length > 0 ? recordTable('Bytes from rank to rank', bytes, links.sort((a, b) => b.bytes - a.bytes)) : []),
   ];
 }
 

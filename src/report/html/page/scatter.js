@@ -150,13 +150,13 @@ class ScatterView {
     const at = { left: 54, right: width - 16, top: 30, bottom: height - 36 };
     const values = this.points.flatMap((of) => [of.value, of.whole ?? of.value]).filter((value) => value > 0);
     const [low, high] = [
-      Math.floor(Math.log2(Math.min(...this.points.map((of) => of.bytes)))),
-      Math.ceil(Math.log2(Math.max(...this.points.map((of) => of.bytes))) + 0.01),
+      Math.floor(Math.log2(leastOf(this.points, (of) => of.bytes))),
+      Math.ceil(Math.log2(-leastOf(this.points, (of) => -of.bytes)) + 0.01),
     ];
     const x = (bytes) => at.left + ((Math.log2(bytes) - low + 0.5) / (high - low + 1)) * (at.right - at.left);
-    const most = Math.max(...values);
+    const most = -leastOf(values, (value) => -value);
     const isLog = this.scale() === 'log';
-    const marks = isLog ? scatterDecades(Math.min(...values), most) : ticks(0, most * 1.08, 6).at;
+    const marks = isLog ? scatterDecades(leastOf(values, (value) => value), most) : ticks(0, most * 1.08, 6).at;
     const [bottom, top] = isLog ? [marks[0], marks[marks.length - 1]] : [0, most * 1.08];
     const y = (value) =>
       at.bottom - (isLog ? Math.log(Math.max(value, bottom) / bottom) / Math.log(top / bottom) : value / top) * (at.bottom - at.top);
@@ -180,7 +180,7 @@ class ScatterView {
     context.fillText('GB/s', 8, 10);
     context.textAlign = 'right';
     context.fillText('bytes (log2) →', at.right, at.bottom + 27);
-    const largest = Math.max(...this.points.map((of) => of.count));
+    const largest = -leastOf(this.points, (of) => -of.count);
     this.places = this.points.map((of) => ({
       of,
       x: x(of.bytes),
@@ -282,4 +282,9 @@ function scatterDecades(low, high) {
   const from = Math.floor(Math.log10(low));
   const to = Math.max(from + 1, Math.ceil(Math.log10(high)));
   return Array.from({ length: to - from + 1 }, (_, at) => 10 ** (from + at));
+}
+
+// Of a list of any length: a call has room for some 100,000 arguments.
+function leastOf(list, of) {
+  return list.reduce((least, item) => Math.min(least, of(item)), Infinity);
 }

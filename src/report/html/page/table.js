@@ -50,7 +50,9 @@ const TABLE_COLUMNS = [
 function tableLate({ late }) {
   if (late.length === 0) return '';
   const all = late.reduce((sum, [, ns]) => sum + ns, 0);
-  return `${late[0][0]} (${all > 0 ? Math.round((late[0][1] / all) * 100) : 0} %)`;
+  const share = all > 0 ? late[0][1] / all : 0;
+  // Where ranks come late one after the other, the first of them is no more to blame than the others.
+  return share < 0.25 ? `${count(late.length)} in turn` : `${late[0][0]} (${Math.round(share * 100)} %)`;
 }
 
 function tableColumns(model) {
@@ -109,7 +111,7 @@ class StackTable {
     if (!stacks && ranks?.stacks_found > ranks?.stacks.length) {
       notes.push(`${count(ranks.stacks.length)} of ${count(ranks.stacks_found)} stacks are here.`);
     }
-    if (stacks && ranks && stacks.traces.length !== ranks.ranks.length) {
+    if (stacks && ranks && stacks.traces.length > 1 && stacks.traces.length !== ranks.ranks.length) {
       const [few, all] = [count(stacks.traces.length), count(ranks.ranks.length)];
       notes.push(`Count, GPU and exposed are of ${few} of the traces; waiting and transfer are of all ${all} ranks.`);
     }
@@ -342,7 +344,7 @@ class StackTable {
     const at = this.shown.indexOf(this.state.get('stack'));
     if (at < 0 || Math.floor(at / TABLE_PAGE) === this.page) return false;
     const page = Math.floor(at / TABLE_PAGE);
-    this.state.set({ page: page === 0 ? null : page + 1 });
+    this.state.set({ page: page === 0 ? null : page + 1, view: this.state.get('view') });
     return true;
   }
 

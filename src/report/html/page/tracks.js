@@ -9,6 +9,8 @@ import { count, duration, visible } from './format.js';
 
 const TIMELINE_LANE = 46;
 const TIMELINE_BAR = 18;
+// A canvas has room for some 700 lanes on a sharp screen, and nobody reads as many.
+const TIMELINE_MOST = 128;
 
 /** The kernels of one trace, a lane for each stream. */
 export class StreamLanes {
@@ -16,8 +18,13 @@ export class StreamLanes {
     const { kernels, exposed, lanes, name, rank } = timeline;
     Object.assign(this, { model, timeline, kernels, span: timeline.window_ns });
     this.label = rank === null || rank === undefined ? visible(name) : `rank ${rank}`;
-    this.byLane = lanes.map(() => []);
-    for (let row = 0; row < kernels.rows; row += 1) this.byLane[kernels.lane[row]].push(row);
+    const byLane = lanes.map(() => []);
+    for (let row = 0; row < kernels.rows; row += 1) byLane[kernels.lane[row]].push(row);
+    const fullest = byLane.map((rows, lane) => lane).sort((a, b) => byLane[b].length - byLane[a].length);
+    const kept = fullest.slice(0, TIMELINE_MOST).sort((a, b) => a - b);
+    const place = new Map(kept.map((lane, at) => [lane, at]));
+    this.byLane = kept.map((lane) => byLane[lane]);
+    this.names = kept.map((lane) => lanes[lane].label);
     this.byLane = this.byLane.map((rows) => Int32Array.from(rows));
     // The latest end up to each row: from where on rows can reach into a window.
     this.ends = this.byLane.map((rows) => {
@@ -28,15 +35,16 @@ export class StreamLanes {
       });
     });
     this.parts = new Float64Array(kernels.rows);
-    const parts = lanes.map(() => []);
+    const parts = kept.map(() => []);
     for (let part = 0; part < exposed.start.length; part += 1) {
       this.parts[exposed.kernel[part]] += exposed.dur[part];
-      parts[kernels.lane[exposed.kernel[part]]].push(part);
+      parts[place.get(kernels.lane[exposed.kernel[part]])]?.push(part);
     }
     this.exposedByLane = parts.map((of) => Int32Array.from(of));
     this.help =
       'Kernels of each stream; below a collective is marked when no compute kernel ran beside it (exposed).' +
-      (timeline.merged_ns > 0 ? ` Compute kernels less than ${duration(timeline.merged_ns)} apart are drawn as one.` : '');
+      (timeline.merged_ns > 0 ? ` Compute kernels less than ${duration(timeline.merged_ns)} apart are drawn as one.` : '') +
+      (lanes.length > kept.length ? ` These are the ${count(kept.length)} streams of ${count(lanes.length)} with most kernels.` : '');
   }
 
   get height() {
@@ -83,9 +91,9 @@ export class StreamLanes {
       context.strokeStyle = shown.mark;
       for (const [x0, x1] of boxes)
         context.strokeRect(at.left + Math.max(-1, x0), y + 0.5, Math.min(wide + 2, x1) - Math.max(-1, x0), TIMELINE_BAR - 1);
-      this.names(context, at, shown, lane, [first, last], x, y);
+      this.drawNames(context, at, shown, lane, [first, last], x, y);
       context.fillStyle = shown.muted;
-      context.fillText(fitText(context, this.timeline.lanes[lane].label, wide), at.left, y + TIMELINE_BAR + 14);
+      context.fillText(fitText(context, this.names[lane], wide), at.left, y + TIMELINE_BAR + 14);
     }
   }
 
@@ -104,7 +112,7 @@ export class StreamLanes {
   }
 
   /** The names of wide kernels of known stacks. */
-  names(context, at, shown, lane, [first, last], x, y) {
+  drawNames(context, at, shown, lane, [first, last], x, y) {
     if (last - first > 2000) return;
     const { kernels } = this;
     context.fillStyle = shown.panel;
@@ -158,7 +166,7 @@ export class StreamLanes {
     const some =
       kernels.count[row] > 1 ? `${count(kernels.count[row])} compute kernels` : kernels.is_collective[row] ? 'a collective' : 'a compute kernel';
     const exposed = kernels.is_collective[row] ? `, ${duration(this.parts[row])} of it exposed` : '';
-    const where = `${visible(this.timeline.lanes[lane].label)}: ${stack ? visible(stack.label) : some}`;
+    const where = `${visible(this.names[lane])}: ${stack ? visible(stack.label) : some}`;
     return `${where} at ${duration(kernels.start[row])}, ran ${duration(kernels.dur[row])}${exposed}`;
   }
 }
@@ -212,7 +220,7 @@ export class RankLanes {
     if (!item || lanes !== 0) return rowNear(this.model.lanes, this.grid, lane, from, this.span);
     let at = byTime.indexOf(lanesIndex(this.model.lanes).of[item.row]);
     for (at += rows; at >= 0 && at < byTime.length; at += rows) {
-      const { first, rows: sizes } = this.model.lanes.collectives;
+      const { first, members: sizes } = this.model.lanes.collectives;
       for (let row = first[byTime[at]]; row < first[byTime[at]] + sizes[byTime[at]]; row += 1) {
         if (this.grid.lane[this.model.lanes.rows.rank[row]] === lane && Math.abs(start[row] - from) >= least) return { lane, row };
       }

@@ -145,7 +145,7 @@ function trustClock({ clock, ranks }) {
     checks.push(trustBad('Unsteady clocks', `Ranks whose clocks differ by more than a constant or a drift: ${trustRanks(clock.unsteady_ranks)}.`));
   }
   const doubt = ranks.filter((rank) => rank.uncertainty_ns !== null).map((rank) => rank.uncertainty_ns);
-  if (doubt.length > 0) checks.push(trustGood('Offsets', `of the clocks may be wrong by up to ${duration(Math.max(...doubt))}.`));
+  if (doubt.length > 0) checks.push(trustGood('Offsets', `of the clocks may be wrong by up to ${duration(doubt.reduce((most, ns) => Math.max(most, ns), 0))}.`));
   return checks;
 }
 
