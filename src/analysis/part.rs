@@ -253,13 +253,16 @@ impl<'s> RanksOf<'s> {
     }
 }
 
+/// A stack, of a rank if ranks are distinguished, and its kernels.
+pub(super) type OfStack<'k> = ((Option<String>, StackKey), Vec<&'k KernelLaunch>);
+
 /// The attributed kernels of each stack, and of each rank if ranks are to be distinguished.
 pub(super) fn kernels_by_stack<'k>(
     name: &str,
     store: &Store,
     attribution: &'k Attribution,
     options: &StackOptions,
-) -> Vec<((Option<String>, StackKey), Vec<&'k KernelLaunch>)> {
+) -> Vec<OfStack<'k>> {
     let ranks = Ranks::of(store, &attribution.kernels);
     by_label(&RanksOf::of(name, store, ranks, &attribution.kernels), attribution, options).collect()
 }
@@ -268,7 +271,7 @@ fn by_label<'k>(
     ranks: &RanksOf<'_>,
     attribution: &'k Attribution,
     options: &StackOptions,
-) -> impl Iterator<Item = ((Option<String>, StackKey), Vec<&'k KernelLaunch>)> {
+) -> impl Iterator<Item = OfStack<'k>> {
     let RanksOf { name, store, .. } = *ranks;
     let rank = |kernel: &KernelLaunch| options.per_rank.then(|| ranks.kernel(kernel));
     let found = by_stack(store, attribution, options.exact_names, rank);

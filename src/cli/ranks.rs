@@ -35,11 +35,11 @@ pub(super) fn run(args: &Ranks) -> Result<(), Stop> {
     answer(args, None)
 }
 
+/// Answers for the stacks of one rank, of which this is wrong.
+type OfOne<'a> = dyn Fn(StackReport, OnPage, &[String], Output) -> Result<(), Stop> + 'a;
+
 /// The same for inputs that may be of one rank, who waits for nobody: `one` answers then.
-pub(super) fn answer(
-    args: &Ranks,
-    one: Option<&dyn Fn(StackReport, OnPage, &[String], Output) -> Result<(), Stop>>,
-) -> Result<(), Stop> {
+pub(super) fn answer(args: &Ranks, one: Option<&OfOne<'_>>) -> Result<(), Stop> {
     let form = if args.json { RankForm::Json } else { RankForm::from(args.format) };
     let Inputs { traces: files, records } = Inputs::of(&args.traces)?;
     let of_records = match files.is_empty() {
@@ -191,6 +191,9 @@ pub(super) struct Parts {
     pub(super) left_out: Vec<String>,
 }
 
+/// The ranks of a trace, and what a page needs beside them.
+type Reduced = (Vec<RankPart>, Option<ToDraw>);
+
 /// What a page needs of a trace beside its ranks.
 pub(super) struct ToDraw {
     stacks: StacksPart,
@@ -261,7 +264,7 @@ impl RankQuestion<'_> {
         Drawn { stacks, on_page: on_page.timelines(timelines).reason(missing.as_deref()) }
     }
 
-    fn reduced(&self, files: &[PathBuf]) -> Result<Answers<(Vec<RankPart>, Option<ToDraw>)>, Stop> {
+    fn reduced(&self, files: &[PathBuf]) -> Result<Answers<Reduced>, Stop> {
         let question = Question {
             wanted: opening::wanted(self.selection, self.reading)?,
             span: self.span,

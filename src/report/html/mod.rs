@@ -218,7 +218,8 @@ impl Page<'_> {
     /// What the script reads.
     fn embedded(&self, packed: Packed) -> io::Result<Value> {
         let files = |of: Vec<(&'static str, String)>, ending: &str| -> Map<String, Value> {
-            let file = |(of, data)| (format!("{of}"), json!({ "data": data, "file": format!("{of}.{ending}") }));
+            let file =
+                |(of, data): (&str, String)| (of.to_owned(), json!({ "data": data, "file": format!("{of}.{ending}") }));
             of.into_iter().map(file).collect()
         };
         Ok(json!({

@@ -8,10 +8,10 @@ use super::verdict::{self, blames};
 use super::{RankAnswer, RankForm};
 use crate::analysis::stacks::{Stack, StackReport};
 use crate::attribution::call_tree::CallPath;
-use crate::ranks::cause::{LateRank, Pattern};
+use crate::ranks::cause::{Excess, LateRank, LaunchLate, Pattern};
 use crate::ranks::report::{Compared, RankReport, StackWaits};
 use crate::ranks::verdict::{Blame, Reason};
-use crate::report::format::{count, duration, percent, percent_or_unknown};
+use crate::report::format::{count, duration, percent, percent_or_unknown, visible};
 use crate::report::html::lanes::Lanes;
 use crate::report::html::timeline::Streams;
 use crate::report::html::{Bytes, Command, Documents, FINDINGS, Finding, Link, Page, ROWS, Top, in_steps, labels};
@@ -230,6 +230,9 @@ fn advice(blame: &Blame<'_>, late: &str) -> String {
     let what = match blame.reason {
         Reason::Gpu { .. } => {
             format!("compare these kernels on {late} with another rank's: their shapes, the GPU's clock")
+        }
+        Reason::Launch(LaunchLate { excess: Excess { parts, .. }, .. }) if !parts.is_empty() => {
+            format!("see what {} does on {late}, and not on the other ranks", visible(&parts[0].name))
         }
         Reason::Launch(launch) => match launch.pattern {
             Pattern::OneEvent => format!(

@@ -61,7 +61,8 @@ class HeatView {
     const node = section(
       'heat',
       'Ranks and steps',
-      'Which rank waited, and for which rank others waited, in which step. Choose a cell to see its worst collective.',
+      'Which rank waited, and for which rank others waited, in which step. Choose a cell to see its worst collective. ' +
+        'Waiting is counted for the rank that came last; the findings follow it to the rank where it begins.',
       el('div', { class: 'toolbar' }, this.switch.node, buttons),
       this.chart.box,
       this.says,
