@@ -46,11 +46,14 @@ fn page() {
     }
 }
 
-/// For `--version` of release builds. Other builds are of whatever lies in the folder, and would be compiled again after each commit.
+/// For `--version` of release builds, and of what `dist/build` has packed. Other builds are of whatever lies in the folder, and would be compiled
+/// again after each commit.
 fn commit() -> Option<String> {
-    env::var("PROFILE").ok().filter(|profile| profile == "release")?;
-    // Where there is a file it counts: it is in what `dist/build` has packed, which has no history and may lie in another project's clone.
+    // Where there is a file it counts: what is packed has no history and may lie in another project's clone.
     let packed = fs::read_to_string("commit.txt").ok();
+    if packed.is_none() {
+        env::var("PROFILE").ok().filter(|profile| profile == "release")?;
+    }
     if packed.is_some() {
         println!("cargo:rerun-if-changed=commit.txt");
     }
