@@ -84,8 +84,9 @@ fn findings(report: &HangReport) -> Vec<Finding> {
     // Other groups of the same ranks say nothing new.
     let mut named: BTreeSet<u32> = BTreeSet::new();
     let is_new = |group: &&HungGroup| {
-        let is_new = group.culprits.iter().any(|rank| named.insert(*rank));
-        is_new || named.is_empty()
+        let before = named.len();
+        named.extend(&group.culprits);
+        named.len() > before || named.is_empty()
     };
     let groups: Vec<&HungGroup> = groups.into_iter().filter(is_new).take(FINDINGS).collect();
     groups.into_iter().map(finding).collect()

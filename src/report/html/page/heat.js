@@ -248,7 +248,7 @@ class HeatView {
       const most = sums[name].reduce((before, value) => Math.max(before, value), 0);
       context.fillStyle = shown.muted;
       context.textAlign = 'left';
-      context.fillText(fitText(context, at === 0 ? 'waited in all' : 'caused in all', wide), left, HEAT_TOP - 28);
+      context.fillText(fitText(context, name, wide), left, HEAT_TOP - 28);
       context.fillText(fitText(context, `up to ${duration(most)}`, wide), left, HEAT_TOP - 12);
       context.fillStyle = shown[name];
       for (let row = 0; row < grid.rows && most > 0; row += 1) {
