@@ -175,14 +175,19 @@ impl Page<'_> {
         writeln!(out, "<section id=\"verdict\" aria-labelledby=\"verdict-title\">")?;
         writeln!(out, "<h1 id=\"verdict-title\">{}</h1>", escape(&self.title))?;
         writeln!(out, "<p class=\"names\">{}</p>", name(&short_names(&self.names)))?;
-        for sentence in &self.verdict {
-            writeln!(out, "<p>{}</p>", escape(sentence))?;
+        for sentence in self.verdict.iter().flat_map(|text| text.lines()) {
+            writeln!(out, "<p>{}</p>", escape(&visible(sentence)))?;
         }
         if !self.findings.is_empty() {
             writeln!(out, "<h2>What to look at first</h2>\n<ol id=\"findings\">")?;
             for Finding { cost, what, text, is_good, link } in &self.findings {
                 let class = if *is_good { " class=\"better\"" } else { "" };
-                write!(out, "<li{class}><p class=\"cost\">{}</p><p class=\"what\">{}</p>", escape(cost), name(what))?;
+                write!(
+                    out,
+                    "<li{class}><p class=\"cost\">{}</p><p class=\"what\">{}</p>",
+                    escape(&visible(cost)),
+                    name(what)
+                )?;
                 write!(out, "<p>{}</p>", escape(&visible(text)))?;
                 if let Some(link) = link {
                     write!(out, "<p><a href=\"#{}\">{}</a></p>", escape(&self.fragment(link)), escape(link.text))?;
@@ -321,6 +326,19 @@ mod tests {
         assert_eq!(of(&[]), "30.000 ms exposed");
         assert_eq!(of(&["step[EXTEND]"]), "30.000 ms exposed, all in step[EXTEND]");
         assert_eq!(of(&["a", "b", "c"]), "30.000 ms exposed, 10.000 ms a step in 3 steps");
+    }
+
+    /// Groups and folders are named in sentences, too.
+    #[test]
+    fn names_within_sentences_are_visible() {
+        let hostile = "a\u{202e}<b>".to_owned();
+        let finding = Finding { cost: hostile.clone(), text: hostile.clone(), ..Finding::default() };
+        let page =
+            Page { verdict: vec![hostile.clone()], findings: vec![finding], notes: vec![hostile], ..Page::default() };
+        let mut out = Vec::new();
+        page.write(&mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!((text.matches("a\\u{202e}&lt;b&gt;").count(), text.contains('\u{202e}')), (4, false));
     }
 
     #[test]
