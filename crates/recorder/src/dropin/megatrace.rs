@@ -8,7 +8,7 @@ use core::ffi::c_void;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-use nccl_stacks_recorder_format::{Header, realtime_and_monotonic};
+use nccl_stacks_recorder_format::{layout, realtime_and_monotonic};
 use nccl_stacks_recorder_text::megatrace::{About, Log};
 
 use super::file::File;
@@ -130,7 +130,8 @@ fn silence() -> u64 {
 /// Takes the calls from the rings, and writes them if it is time to, or at the end.
 fn collect(log: &mut Log, is_end: bool) {
     let Some(writer) = process::opened() else { return };
-    let Ok(header) = Header::of(writer.tables()) else { return };
+    let mut bytes = [0; layout::COMMUNICATORS_AT];
+    let Ok(header) = writer.header(&mut bytes) else { return };
     let fd = match FD.load(Ordering::Acquire) {
         NOT_YET => {
             let fd = open(header.rank);

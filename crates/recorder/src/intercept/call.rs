@@ -185,7 +185,7 @@ impl Call {
         let counted = if self.is_collective { u64::from(writer.next_collective(number)) << 32 } else { 0 };
         let thread = clock::thread();
         entered.handle = writer.put(
-            thread,
+            clock::ring(),
             0,
             &Record {
                 flags: if is_captured { flag::CAPTURED } else { 0 },
@@ -265,7 +265,7 @@ impl Entered {
         let (Some(writer), Some(handle)) = (&self.writer, self.handle) else { return };
         let thread = clock::thread();
         writer.put(
-            thread,
+            clock::ring(),
             0,
             &Record {
                 thread: thread as u32,
