@@ -93,8 +93,56 @@ fn uninterrupted(mut call: impl FnMut() -> i32) -> Result<(), i32> {
     if error == 0 { Ok(()) } else { Err(error) }
 }
 
+/// The open file, for as long as the job leaves it open.
+///
+/// A job may close descriptors that are not its own, as daemons do at their start. The next file that it opens gets the number, and must be neither made longer nor
+/// given other permissions. So each use begins with a look at which file it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct File {
+    fd: i32,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+impl File {
+    fn new(fd: i32) -> File {
+        File { fd, identity: stat(fd).map_or((0, 0), |stat| identity(&stat)) }
+    }
+
+    fn stat(&self) -> Option<libc::stat> {
+        stat(self.fd).filter(|stat| identity(stat) == self.identity)
+    }
+
+    /// Reserves a part of it; the system's error number if there is no room, or the descriptor is another file's.
+    pub(crate) fn reserve(&self, from: u64, length: u64) -> Result<(), i32> {
+        self.stat().ok_or(libc::EBADF)?;
+        reserve(self.fd, from, length)
+    }
+
+    /// Gives it back to its owner: nobody stores into it any more.
+    pub(crate) fn allow_writing(&self) {
+        if let Some(stat) = self.stat() {
+            // SAFETY: a call on a file descriptor, without memory.
+            unsafe { libc::fchmod(self.fd, stat.st_mode & 0o7777 | CLOSED) };
+        }
+    }
+}
+
+fn identity(stat: &libc::stat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
+}
+
+/// Called by its number, for older C libraries have no function of this name.
+fn stat(fd: i32) -> Option<libc::stat> {
+    // SAFETY: zeros are a `stat`, which is then written.
+    unsafe {
+        let mut stat = core::mem::zeroed::<libc::stat>();
+        (libc::syscall(libc::SYS_fstat, fd, &raw mut stat) == 0).then_some(stat)
+    }
+}
+
 /// Reserves a part of a file; the system's error number if there is no room.
-pub(crate) fn reserve(fd: i32, from: u64, length: u64) -> Result<(), i32> {
+fn reserve(fd: i32, from: u64, length: u64) -> Result<(), i32> {
     let (from, length) = (from as libc::off_t, length as libc::off_t);
     // SAFETY: a call on a file descriptor, without memory.
     let reserved = uninterrupted(|| unsafe { if libc::fallocate(fd, 0, from, length) == 0 { 0 } else { errno() } });
@@ -119,7 +167,7 @@ pub(crate) fn give_way() {
 }
 
 /// Creates and maps a file, which must not be there yet. Errors are the system's numbers; then no file is left.
-pub(crate) fn create(path: &CStr, ring_records: u64) -> Result<(Words, i32), i32> {
+pub(crate) fn create(path: &CStr, ring_records: u64) -> Result<(Words, File), i32> {
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
     // SAFETY: `path` ends with a zero.
     let fd = unsafe { libc::open(path.as_ptr(), flags, RECORDED) };
@@ -127,7 +175,7 @@ pub(crate) fn create(path: &CStr, ring_records: u64) -> Result<(Words, i32), i32
         return Err(errno());
     }
     match map(fd, ring_records) {
-        Ok(words) => Ok((words, fd)),
+        Ok(words) => Ok((words, File::new(fd))),
         Err(error) => {
             // SAFETY: the file is ours, and nothing is mapped.
             unsafe {
@@ -157,17 +205,6 @@ fn map(fd: i32, ring_records: u64) -> Result<Words, i32> {
         match NonNull::new(base.cast()) {
             Some(start) if base != libc::MAP_FAILED => Ok(Words::new(start)),
             _ => Err(errno()),
-        }
-    }
-}
-
-/// Gives a file back to its owner: nobody stores into it any more.
-pub(crate) fn allow_writing(fd: i32) {
-    // SAFETY: zeros are a `stat`, which is then written. Called by its number, for older C libraries have no function of this name.
-    unsafe {
-        let mut stat = core::mem::zeroed::<libc::stat>();
-        if libc::syscall(libc::SYS_fstat, fd, &raw mut stat) == 0 {
-            libc::fchmod(fd, stat.st_mode & 0o7777 | CLOSED);
         }
     }
 }

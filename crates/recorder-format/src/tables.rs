@@ -180,6 +180,20 @@ impl Writer {
         }
     }
 
+    /// Says where NCCL has a communicator of which nobody knew that; whether nobody did, or it is the same.
+    pub fn claim_address(&self, number: u16, address: u64) -> bool {
+        let Some(at) = communicator_at(number) else { return false };
+        let claimed =
+            self.words.at(at + communicator::ADDRESS).compare_exchange(0, address, Ordering::AcqRel, Ordering::Acquire);
+        claimed.is_ok() || claimed == Err(address)
+    }
+
+    /// Where NCCL has a communicator; 0 if that is unknown.
+    #[inline]
+    pub fn address(&self, number: u16) -> u64 {
+        communicator_at(number).map_or(0, |at| self.words.at(at + communicator::ADDRESS).load(Ordering::Acquire))
+    }
+
     /// Writes the pair of clocks once more.
     pub fn take_clocks(&self) {
         let (realtime, monotonic) = realtime_and_monotonic();

@@ -8,7 +8,7 @@ use core::sync::atomic::{Ordering, fence};
 
 use crate::layout::{self, RECORD, RINGS, header, ring_at};
 use crate::record::{Handle, Record};
-use crate::system::{self, NotCancelled};
+use crate::system::{self, File, NotCancelled};
 use crate::words::Words;
 
 const UNUSED: u64 = 0;
@@ -40,7 +40,7 @@ pub struct Facts<'a> {
 pub struct Writer {
     pub(crate) words: Words,
     ring_records: u64,
-    fd: i32,
+    file: File,
 }
 
 impl Writer {
@@ -50,8 +50,8 @@ impl Writer {
         let _guard = NotCancelled::new();
         let (fewest, most) = (*layout::RING_RECORDS.start(), *layout::RING_RECORDS.end());
         let ring_records = facts.ring_records.clamp(fewest, most).next_power_of_two();
-        let (words, fd) = system::create(path, ring_records)?;
-        let writer = Writer { words, ring_records, fd };
+        let (words, file) = system::create(path, ring_records)?;
+        let writer = Writer { words, ring_records, file };
         writer.describe(ring_records, facts);
         Ok(writer)
     }
@@ -87,8 +87,13 @@ impl Writer {
 
     /// Reserves a ring's space, once. Another thread that comes meanwhile waits, but not for ever: after that its record is lost, and counted.
     #[cold]
+    #[inline(never)]
     fn open_ring(&self, ring: usize) -> bool {
         let state = self.words.at(header::RINGS + ring * header::RING + header::RING_STATE);
+        // This is found at each record, so nothing slow may come before it.
+        if state.load(Ordering::Acquire) == WITHOUT_MEMORY {
+            return false;
+        }
         let _guard = NotCancelled::new();
         if state.compare_exchange(UNUSED, RESERVING, Ordering::Acquire, Ordering::Acquire).is_err() {
             // Reserving takes microseconds, and happens once. But the thread that does it may have lost its processor to those that wait.
@@ -103,7 +108,7 @@ impl Writer {
             return false;
         }
         let (from, length) = (ring_at(ring, self.ring_records), self.ring_records * RECORD as u64);
-        let reserved = system::reserve(self.fd, from, length).is_ok();
+        let reserved = self.file.reserve(from, length).is_ok();
         state.store(if reserved { READY } else { WITHOUT_MEMORY }, Ordering::Release);
         if reserved {
             // Otherwise each 64th record, as many as a page has, would wait for its page.
@@ -148,6 +153,6 @@ impl Writer {
         let _guard = NotCancelled::new();
         self.take_clocks();
         self.words.set_half(header::CLOSED, 1);
-        system::allow_writing(self.fd);
+        self.file.allow_writing();
     }
 }

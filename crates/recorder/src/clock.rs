@@ -16,8 +16,10 @@ pub(crate) fn thread() -> u64 {
     unsafe { libc::pthread_self() as u64 >> 6 }
 }
 
-/// The ring of this thread's records.
-#[inline]
-pub(crate) fn ring() -> usize {
-    (thread().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60) as usize
+/// Sleeps, ms. A signal may end it early.
+pub(crate) fn sleep(milliseconds: u64) {
+    let (seconds, rest) = (milliseconds / 1000, milliseconds % 1000 * 1_000_000);
+    let time = libc::timespec { tv_sec: seconds.cast_signed(), tv_nsec: rest.cast_signed() };
+    // SAFETY: a time that may be read.
+    unsafe { libc::nanosleep(&raw const time, core::ptr::null_mut()) };
 }
