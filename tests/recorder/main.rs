@@ -14,6 +14,7 @@ mod command;
 mod conversions;
 mod driver;
 mod dropin;
+mod hazards;
 mod intercept;
 mod jobs;
 mod layouts;
