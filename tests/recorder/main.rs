@@ -23,3 +23,4 @@ mod plugin;
 mod plugin_cases;
 mod plugin_surroundings;
 mod real_nccl;
+mod stress;
