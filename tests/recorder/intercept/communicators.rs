@@ -149,7 +149,7 @@ fn communicators_that_do_not_block_are_known_at_their_first_use() {
 #[test]
 fn one_that_could_not_be_made_has_ended() {
     let mut job = Job::new(&["init 0 8 5 A", "reduce 0 1 0"]).env("FAKE_NCCL_RESULT", "ncclCommInitRank:2");
-    assert_eq!(job.lines(), ["! init 0 8 5 A: 2"]);
+    assert_eq!(job.lines(), ["! init 0 8 5 A: 2", "! reduce 0 1 0: 4"]);
     assert!(job.recording().communicators()[0].ended > 0);
     assert_eq!(of_reductions(&job), [(1, 0)]);
 }

@@ -224,16 +224,16 @@ fn errors_are_returned_and_recorded() {
 #[test]
 fn groups_may_be_nested() {
     let steps = ["start", "reduce 0 1 0", "start", "reduce 0 2 0", "end", "reduce 0 3 0", "end", "reduce 0 4 0", "end"];
-    let mut job = Job::new(&steps);
+    let mut job = Job::new(&[&["init 0 4 1"], &steps[..]].concat());
     job.run();
     let recording = job.recording();
-    let calls: Vec<(&str, u64)> = recording.calls().iter().map(|(name, r)| (*name, r.parent)).collect();
+    let calls: Vec<(&str, u64)> = recording.calls().iter().skip(1).map(|(name, r)| (*name, r.parent)).collect();
     let (start, end, reduce) = ("ncclGroupStart", "ncclGroupEnd", "ncclAllReduce");
     // The last one has no beginning.
     let want =
         [(start, 0), (reduce, 1), (start, 1), (reduce, 2), (end, 1), (reduce, 1), (end, 0), (reduce, 0), (end, 0)];
     assert_eq!(calls, want);
-    assert_eq!(recording.results(), [(end, 0); 3]);
+    assert_eq!(recording.results(), [("ncclCommInitRank", 0), (end, 0), (end, 0), (end, 5)]);
 }
 
 #[test]
