@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use nccl_stacks_recorder_format::{Facts, NotCancelled, Writer};
 
-use crate::{clock, dropin, environment, log, plugin};
+use crate::{clock, dropin, environment, log, plugin, thread};
 
 const NOT_YET: u8 = 0;
 const OPENING: u8 = 1;
@@ -22,13 +22,19 @@ const RING_RECORDS: u64 = 1 << 16;
 
 static PHASE: AtomicU8 = AtomicU8::new(NOT_YET);
 
-/// The writer; initialised in phase `OPEN`.
+/// The writer of a process; initialised in phase `OPEN`.
 struct Place(UnsafeCell<MaybeUninit<Writer>>);
 
 // SAFETY: written only in phase `OPENING`, by the one thread that set it, and read only in phase `OPEN`.
 unsafe impl Sync for Place {}
 
-static WRITER: Place = Place(UnsafeCell::new(MaybeUninit::uninit()));
+/// Those of a process and of its child: a thread that forks within a call has the parent's when it returns in the child.
+static WRITERS: [Place; 2] = [const { Place(UnsafeCell::new(MaybeUninit::uninit())) }; 2];
+
+fn place() -> *mut MaybeUninit<Writer> {
+    let [even, odd] = &WRITERS;
+    if generation().is_multiple_of(2) { even.0.get() } else { odd.0.get() }
+}
 
 /// How often this process was forked: what is kept outside of the file is of one generation.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
@@ -38,10 +44,10 @@ static PID: AtomicU32 = AtomicU32::new(0);
 
 /// The process's file; `None` if it has none.
 #[inline]
-pub(crate) fn writer() -> Option<Writer> {
+pub(crate) fn writer() -> Option<&'static Writer> {
     match PHASE.load(Ordering::Acquire) {
-        // SAFETY: in this phase it is initialised.
-        OPEN => Some(unsafe { (*WRITER.0.get()).assume_init() }),
+        // SAFETY: in this phase it is initialised, and not written again before two more forks.
+        OPEN => Some(unsafe { (*place()).assume_init_ref() }),
         WITHOUT => None,
         _ => open(),
     }
@@ -49,7 +55,7 @@ pub(crate) fn writer() -> Option<Writer> {
 
 /// The process's file, if it has one already.
 #[inline]
-pub(crate) fn opened() -> Option<Writer> {
+pub(crate) fn opened() -> Option<&'static Writer> {
     if PHASE.load(Ordering::Acquire) == OPEN { writer() } else { None }
 }
 
@@ -76,7 +82,7 @@ static IS_STUCK: AtomicBool = AtomicBool::new(false);
 /// the thread that creates it may be stopped by a debugger, or may be this one, within a signal's handler: then the call goes on without a record.
 #[cold]
 #[inline(never)]
-fn open() -> Option<Writer> {
+fn open() -> Option<&'static Writer> {
     let this = clock::thread().wrapping_add(1);
     if PHASE.compare_exchange(NOT_YET, OPENING, Ordering::AcqRel, Ordering::Acquire).is_err() {
         return if OPENER.load(Ordering::Relaxed) == this { None } else { wait() };
@@ -87,7 +93,7 @@ fn open() -> Option<Writer> {
     let created = create();
     if let Some(writer) = created {
         // SAFETY: this thread set the phase, so no other reads or writes.
-        unsafe { (*WRITER.0.get()).write(writer) };
+        unsafe { (*place()).write(writer) };
         static WATCHED: AtomicBool = AtomicBool::new(false);
         if !WATCHED.swap(true, Ordering::Relaxed) {
             // SAFETY: the function lives as long as the library, which is never unloaded.
@@ -100,11 +106,11 @@ fn open() -> Option<Writer> {
     if created.is_some() {
         dropin::start();
     }
-    created
+    opened()
 }
 
 /// Waits for another thread that creates the file.
-fn wait() -> Option<Writer> {
+fn wait() -> Option<&'static Writer> {
     let _whole = NotCancelled::new();
     for round in 0..PATIENCE.saturating_add(1000) {
         if PHASE.load(Ordering::Acquire) != OPENING {
@@ -161,6 +167,7 @@ unsafe extern "C" {
 extern "C" fn forked() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
     plugin::forget();
+    thread::forked();
     OPENER.store(0, Ordering::Relaxed);
     IS_STUCK.store(false, Ordering::Relaxed);
     PHASE.store(NOT_YET, Ordering::Release);

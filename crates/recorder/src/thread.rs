@@ -14,24 +14,21 @@ use crate::clock;
 /// The key, plus one; 0 before there is one.
 static KEY: AtomicU32 = AtomicU32::new(0);
 
-/// How many threads were given a ring.
-static GIVEN: AtomicU32 = AtomicU32::new(0);
+/// How many threads have each ring.
+static USERS: [AtomicU32; RINGS] = [const { AtomicU32::new(0) }; RINGS];
 
 /// The deepest group that is counted: NCCL's own limit is lower than any program's need for it.
 const DEEPEST: u16 = (1 << 11) - 1;
 
-const _: () = assert!(RINGS < 1 << 5);
+/// Where the number of the ring is, from 1; 0 is none.
+const RING_AT: u32 = 11;
+const RING: u64 = 31 << RING_AT;
 
-/// What a thread is doing.
+const _: () = assert!(RINGS < 1 << 5 && RING | DEEPEST as u64 == 0xffff);
+
+/// What a thread is doing: the key's word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct State {
-    /// The address of the function that it is in; 0 for none.
-    pub(crate) inside: u64,
-    /// How many groups it has begun.
-    pub(crate) depth: u16,
-    /// Its ring, from 1; 0 if it has none yet.
-    ring: u8,
-}
+pub(crate) struct State(u64);
 
 fn key() -> Option<libc::pthread_key_t> {
     match KEY.load(Ordering::Acquire) {
@@ -45,8 +42,8 @@ fn key() -> Option<libc::pthread_key_t> {
 #[inline(never)]
 fn make() -> Option<libc::pthread_key_t> {
     let mut key = 0;
-    // SAFETY: `key` may be written; there is nothing to be called when a thread ends.
-    if unsafe { libc::pthread_key_create(&raw mut key, None) } != 0 {
+    // SAFETY: `key` may be written; the function lives as long as the library, which is never unloaded.
+    if unsafe { libc::pthread_key_create(&raw mut key, Some(ended)) } != 0 {
         return None;
     }
     match KEY.compare_exchange(0, key.wrapping_add(1), Ordering::AcqRel, Ordering::Acquire) {
@@ -59,43 +56,68 @@ fn make() -> Option<libc::pthread_key_t> {
     }
 }
 
+/// A thread has ended, and its ring is free for another one.
+unsafe extern "C" fn ended(word: *mut c_void) {
+    if let Some(users) = State(word as u64).users() {
+        users.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// In a child that was forked off: it has one thread, this one.
+pub(crate) fn forked() {
+    USERS.iter().for_each(|users| users.store(0, Ordering::Relaxed));
+    if let Some(users) = State::now().users() {
+        users.store(1, Ordering::Relaxed);
+    }
+}
+
 impl State {
     /// Of this thread. Where the process has no key left, a thread is never in anything.
     #[inline]
     pub(crate) fn now() -> State {
         // SAFETY: has no condition; a thread that set nothing has null.
-        let word = key().map_or(0, |key| unsafe { libc::pthread_getspecific(key) } as u64);
-        State { inside: word >> 16, ring: (word >> 11) as u8 & 31, depth: word as u16 & DEEPEST }
+        State(key().map_or(0, |key| unsafe { libc::pthread_getspecific(key) } as u64))
     }
 
     /// Makes it this thread's.
     #[inline]
     pub(crate) fn keep(self) {
         if let Some(key) = key() {
-            let word = self.inside << 16 | u64::from(self.ring) << 11 | u64::from(self.depth);
             // SAFETY: the pointer is only a number, and never followed.
-            unsafe { libc::pthread_setspecific(key, word as *const c_void) };
+            unsafe { libc::pthread_setspecific(key, self.0 as *const c_void) };
         }
+    }
+
+    /// The address of the description of the function that it is in; 0 for none.
+    #[inline]
+    pub(crate) fn inside(self) -> u64 {
+        self.0 >> 16
+    }
+
+    /// How many groups it has begun.
+    #[inline]
+    pub(crate) fn depth(self) -> u16 {
+        self.0 as u16 & DEEPEST
     }
 
     /// The same, in a function whose description is at this address.
     #[inline]
     pub(crate) fn within(self, function: u64) -> State {
-        State { inside: function, ..self }
+        State(function << 16 | self.0 & 0xffff)
     }
 
     /// The same, in so many groups.
     #[inline]
     pub(crate) fn at(self, depth: u16) -> State {
-        State { depth: depth.min(DEEPEST), ..self }
+        State(self.0 & !u64::from(DEEPEST) | u64::from(depth.min(DEEPEST)))
     }
 
-    /// The same with a ring of its own: threads get them one after the other, so that one that writes much erases the records of no
-    /// other until there are more threads than rings.
+    /// The same with a ring: one that fewest threads have, so that one that writes much erases the records of no other until there are more threads
+    /// than rings.
     #[inline]
     pub(crate) fn with_ring(self) -> State {
-        match self.ring {
-            0 => State { ring: next_ring(), ..self },
+        match self.0 & RING {
+            0 => State(self.0 | u64::from(next_ring()) << RING_AT),
             _ => self,
         }
     }
@@ -103,26 +125,40 @@ impl State {
     /// The ring of a state that has one.
     #[inline]
     pub(crate) fn ring(self) -> usize {
-        usize::from(self.ring).wrapping_sub(1) % RINGS
+        ((self.0 & RING) >> RING_AT).wrapping_sub(1) as usize % RINGS
+    }
+
+    /// Who else has the ring; `None` for a state without.
+    fn users(self) -> Option<&'static AtomicU32> {
+        USERS.get(self.ring()).filter(|_| self.0 & RING != 0)
     }
 }
 
 #[cold]
 #[inline(never)]
 fn next_ring() -> u8 {
-    // Without a key the choice cannot be kept; by its number a thread always has the same.
-    let turn = match key() {
-        Some(_) => u64::from(GIVEN.fetch_add(1, Ordering::Relaxed)),
-        None => clock::thread().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60,
-    };
-    (turn % RINGS as u64) as u8 + 1
+    if key().is_none() {
+        // The choice cannot be kept; by its number a thread always has the same.
+        return (clock::thread().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60) as u8 % RINGS as u8 + 1;
+    }
+    loop {
+        let users = USERS.iter().map(|users| users.load(Ordering::Relaxed));
+        let Some((count, ring)) = users.zip(0u8..).min() else { return 1 };
+        let free = USERS.get(usize::from(ring));
+        let taken = |users: &AtomicU32| {
+            users.compare_exchange(count, count.saturating_add(1), Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        };
+        if free.is_none_or(taken) {
+            return ring.saturating_add(1);
+        }
+    }
 }
 
 /// The ring of this thread.
 #[inline]
 pub(crate) fn ring() -> usize {
     match State::now() {
-        state if state.ring == 0 => first(state),
+        state if state.0 & RING == 0 => first(state),
         state => state.ring(),
     }
 }

@@ -211,7 +211,7 @@ fn collect(log: &mut Log, is_end: bool) {
     if STATE.load(Ordering::Acquire) == WITHOUT {
         return;
     }
-    log.collect(&writer);
+    log.collect(writer);
     let (realtime, monotonic) = realtime_and_monotonic();
     let settings = settings();
     if !log.is_silent(monotonic, if is_end { i64::MIN } else { settings.silence }) {
@@ -224,7 +224,7 @@ fn collect(log: &mut Log, is_end: bool) {
         offset: realtime.saturating_sub(monotonic),
     };
     let written =
-        with_path(header.rank, |path| File::write(path, libc::O_APPEND, |file| log.write(&writer, &about, file)));
+        with_path(header.rank, |path| File::write(path, libc::O_APPEND, |file| log.write(writer, &about, file)));
     match written {
         Ok(lines) => say(Level::Debug, header.rank, format_args!("{lines} calls written")),
         Err(error) => {

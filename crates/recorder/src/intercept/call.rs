@@ -171,9 +171,9 @@ impl Call {
     pub(super) fn enter(&self, function: &Function, outside: State) -> Entered {
         let outside = outside.with_ring();
         outside.within(function.address()).keep();
-        let writer = if outside.inside == 0 { process::writer() } else { None };
+        let writer = if outside.inside() == 0 { process::writer() } else { None };
         let mut entered = Entered { writer, handle: None, outside, number: 0 };
-        let Some(writer) = &entered.writer else { return entered };
+        let Some(writer) = entered.writer else { return entered };
         // Only where NCCL itself has to wait until the communicator is ready: a program revokes and aborts one that hangs.
         let mut number = if self.is_operation || matches!(self.effect, Effect::Derive(..)) {
             communicators::number_in_use(writer, self.communicator)
@@ -181,7 +181,7 @@ impl Call {
             communicators::number(writer, self.communicator)
         };
         entered.number = number;
-        let mut depth = outside.depth;
+        let mut depth = outside.depth();
         match self.effect {
             Effect::Nothing | Effect::Begin | Effect::MakeAll(..) => {}
             // As deep as the call that began it.
@@ -246,17 +246,17 @@ impl Call {
     #[cold]
     fn leave_with_effect(&self, entered: &Entered, result: i32) {
         let outside = entered.outside;
-        if outside.inside != 0 {
+        if outside.inside() != 0 {
             return outside.keep();
         }
         let has_begun = result == 0 || result == IN_PROGRESS;
         let depth = match self.effect {
-            Effect::Begin if result == 0 => outside.depth.saturating_add(1),
-            Effect::End => outside.depth.saturating_sub(1),
-            _ => outside.depth,
+            Effect::Begin if result == 0 => outside.depth().saturating_add(1),
+            Effect::End => outside.depth().saturating_sub(1),
+            _ => outside.depth(),
         };
         outside.at(depth).keep();
-        let Some(writer) = &entered.writer else { return };
+        let Some(writer) = entered.writer else { return };
         let is_complete = result == 0 && depth == 0;
         match self.effect {
             Effect::Make(..) | Effect::Derive(..) if !has_begun => writer.ended(entered.number, clock::now()),
@@ -284,7 +284,7 @@ impl Call {
 
 /// A call in which a thread is.
 pub(super) struct Entered {
-    writer: Option<Writer>,
+    writer: Option<&'static Writer>,
     handle: Option<Handle>,
     outside: State,
     number: u16,
@@ -295,7 +295,7 @@ impl Entered {
     #[cold]
     fn stop(&self, result: i32) {
         // After a fork inside of the call the file is another one.
-        let (Some(writer), Some(handle)) = (&self.writer, self.handle) else { return };
+        let (Some(writer), Some(handle)) = (self.writer, self.handle) else { return };
         writer.put(
             self.outside.ring(),
             0,

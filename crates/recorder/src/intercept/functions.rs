@@ -54,7 +54,7 @@ macro_rules! functions {
                     let function = &about::$name;
                     let outside = State::now();
                     // A function inside of itself has come round by way of another interceptor.
-                    let is_past_others = IS_DIRECT || outside.inside == function.address();
+                    let is_past_others = IS_DIRECT || outside.inside() == function.address();
                     let real = if is_past_others { function.base() } else { function.next() };
                     let Some(real) = real else { return function.missing() };
                     // SAFETY: what was found under this name has this type.

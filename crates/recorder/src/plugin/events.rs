@@ -61,7 +61,7 @@ pub(super) unsafe extern "C" fn start<const VERSION: u32, T: Copy + Into<u64>, U
 ) -> c_int {
     let made = match process::writer() {
         // SAFETY: NCCL gives a descriptor of this version.
-        Some(writer) if !descr.is_null() => unsafe { started::<VERSION, T, U>(&writer, communicator(context), descr) },
+        Some(writer) if !descr.is_null() => unsafe { started::<VERSION, T, U>(writer, communicator(context), descr) },
         _ => None,
     };
     // SAFETY: NCCL gives a place that may be written; null is borne. It is written in any case, for NCCL uses it again.
@@ -130,7 +130,7 @@ pub(super) unsafe extern "C" fn stop(handle: Opaque) -> c_int {
     if let (Some(stopped), Some(writer)) = (Handle::of(own(handle)), process::opened())
         && stopped.note() != note::ENDS_BY_STATE
     {
-        put(&writer, note::NOTHING, Record { parent: stopped.number(), ..Record::new(Kind::Stop) });
+        put(writer, note::NOTHING, Record { parent: stopped.number(), ..Record::new(Kind::Stop) });
     }
     0
 }
@@ -152,7 +152,7 @@ pub(super) unsafe extern "C" fn state(handle: Opaque, state: c_int, args: *mut S
         }
     };
     let record = Record { parent: of.number(), a: halves(state, 0), b: value, ..Record::new(Kind::State) };
-    put(&writer, note::NOTHING, record);
+    put(writer, note::NOTHING, record);
     0
 }
 

@@ -124,7 +124,7 @@ unsafe extern "C" fn init_v5<const VERSION: u32>(
 unsafe extern "C" fn finalize(context: Opaque) -> c_int {
     if let (number @ 1.., Some(writer)) = (communicator(context), process::opened()) {
         writer.ended(number, clock::now());
-        dropin::dump(&writer, number);
+        dropin::dump(writer, number);
     }
     0
 }
