@@ -157,7 +157,7 @@ fn collect(log: &mut Log, is_end: bool) {
         offset: realtime.saturating_sub(monotonic),
     };
     let mut file = File::of(fd);
-    let written = log.write(&writer, &about, &mut file);
+    let written = log.write(&about, &mut file);
     match written.map_err(|_| libc::EIO).and_then(|lines| file.flush().map(|()| lines)) {
         Ok(lines) => say(Level::Debug, header.rank, format_args!("{lines} calls written")),
         Err(error) => {

@@ -239,7 +239,8 @@ impl Call {
             Effect::Derive(place, Way::Grow(..)) => communicators::made(writer, entered.number, place, false),
             Effect::Derive(place, _) => communicators::made(writer, entered.number, place, is_complete),
             Effect::MakeAll(places, count) if has_begun => communicators::made_all(writer, places, count),
-            Effect::Finalize | Effect::Destroy if has_begun => writer.ended(entered.number, clock::now()),
+            Effect::Finalize if has_begun => writer.finalized(entered.number, clock::now()),
+            Effect::Destroy if has_begun => writer.ended(entered.number, clock::now()),
             _ => {}
         }
         // One that begins a group does not wait.
