@@ -87,12 +87,12 @@ fn calls_are_lines_of_megatrace() {
     // 1755590104.253968145 is the time of the newest.
     let about = About { offset: 1_755_590_104_253_968_145 - newest, ..ABOUT };
     let mut text = String::new();
-    assert_eq!(log.write(&recording.writer, &about, &mut text), Ok(3));
+    assert_eq!(log.write(&about, &mut text), Ok(3));
     assert!(!log.is_silent(i64::MAX, 1));
     recording.put(2, 2_500, call(reduce, 0x5591, 8, world));
     log.collect(&recording.writer);
-    assert_eq!(log.write(&recording.writer, &About { address: "", host: "a]b", ..about }, &mut text), Ok(1));
-    assert_eq!(log.write(&recording.writer, &about, &mut text), Ok(0));
+    assert_eq!(log.write(&About { address: "", host: "a]b", ..about }, &mut text), Ok(1));
+    assert_eq!(log.write(&about, &mut text), Ok(0));
     let lines = "\
 [10.0.0.7] [node7] [save_count 1] [1755590104.253966145] [Rank 3] [PCI unknown] [Func ncclSend] [Data 7] [stream (nil)] [opCount 1] [groupHash 0x0000000000000000]
 [10.0.0.7] [node7] [save_count 1] [1755590104.253967145] [Rank 3] [PCI unknown] [Func ncclAllReduce] [Data 1024] [stream 0x5591] [opCount 1] [groupHash 0x20b485532cbd7f67]
@@ -142,7 +142,7 @@ fn of_many_calls_the_last_are_kept_and_the_rest_shows_in_the_numbers() {
     let mut text = String::new();
     // As if it was 2025, for the reader takes no time of another digit count.
     let about = About { offset: 1_755_590_104_000_000_000 - recording.at(0), ..ABOUT };
-    assert_eq!(log.write(&recording.writer, &about, &mut text), Ok(KEPT));
+    assert_eq!(log.write(&about, &mut text), Ok(KEPT));
     let records = recording.read("rank_3.log", &text);
     assert_eq!(records.operations.len(), KEPT);
     assert_eq!(records.operations[0].sequence, Some(4));
@@ -157,7 +157,7 @@ fn of_many_calls_the_last_are_kept_and_the_rest_shows_in_the_numbers() {
     log.clear();
     log.collect(&small.writer);
     let mut text = String::new();
-    assert_eq!(log.write(&small.writer, &ABOUT, &mut text), Ok(64));
+    assert_eq!(log.write(&ABOUT, &mut text), Ok(64));
     assert!(text.lines().next().unwrap().contains("[save_count 1]") && text.contains("[opCount 1]"));
 }
 

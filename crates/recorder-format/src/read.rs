@@ -1,6 +1,7 @@
 //! Reads a file, also while it is written.
 
 use core::fmt;
+use core::ops::RangeInclusive;
 
 use crate::layout::{self, RECORD, communicator as offsets, header};
 use crate::record::Record;
@@ -43,6 +44,8 @@ pub struct Header<'a> {
     pub lost: u64,
     /// Communicators without room.
     pub lost_communicators: u64,
+    /// How often the number of a communicator that had ended was given to a newer one.
+    pub reused: u64,
     /// The machine's boot id.
     pub boot: &'a [u8],
     /// The host's name.
@@ -157,6 +160,7 @@ pub(crate) fn header_of(bytes: &[u8]) -> Result<Header<'_>, NotARecording> {
         events: u64_of(bytes, header::EVENTS),
         lost: u64_of(bytes, header::LOST),
         lost_communicators: u64_of(bytes, header::LOST_COMMUNICATORS),
+        reused: u64_of(bytes, header::REUSED),
         boot: until_zero(bytes, header::BOOT, header::BOOT_LENGTH),
         host: until_zero(bytes, header::HOST, header::HOST_LENGTH),
         command: until_zero(bytes, header::COMMAND, header::COMMAND_LENGTH),
@@ -191,8 +195,10 @@ pub struct Communicator<'a> {
     pub address: u64,
     /// When it became known, ns of the monotonic clock.
     pub made: i64,
-    /// When it ended; 0 if it did not.
+    /// When it ended or was finalized; 0 if neither.
     pub ended: i64,
+    /// How many communicators had its number before.
+    pub before: u64,
 }
 
 /// The communicator with this number, from 1, of a file's first [`layout::RINGS_AT`] bytes.
@@ -218,6 +224,15 @@ pub(crate) fn communicator_of(bytes: &[u8]) -> Communicator<'_> {
         address: u64_of(bytes, offsets::ADDRESS),
         made: i64_of(bytes, offsets::MADE),
         ended: i64_of(bytes, offsets::ENDED),
+        before: u64_of(bytes, offsets::BEFORE),
+    }
+}
+
+impl Communicator<'_> {
+    /// The times of its records. Others that name its number are of one that had it before, or has it now.
+    pub fn times(&self) -> RangeInclusive<i64> {
+        let first = if self.before == 0 { i64::MIN } else { self.made };
+        first..=if self.ended == 0 { i64::MAX } else { self.ended }
     }
 }
 

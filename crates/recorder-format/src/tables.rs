@@ -13,6 +13,11 @@ use crate::write::{Facts, Writer};
 /// The first word of a text that is being written: of no length yet, so that nobody reads it.
 const WRITING: u64 = 1 << 8;
 
+/// States of communicators.
+const TAKEN: u32 = 1;
+const IN_USE: u32 = 2;
+const ENDED: u32 = 3;
+
 /// A copy of what a file has of a communicator.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry([u8; COMMUNICATOR]);
@@ -79,11 +84,14 @@ impl Writer {
     /// A copy of the communicator with this number, if it is in use or has ended.
     pub fn known(&self, number: u16) -> Option<Entry> {
         let at = communicator_at(number)?;
-        let mut entry = [0; COMMUNICATOR];
-        matches!(self.words.half(at + communicator::STATE), 2 | 3).then(|| {
-            self.words.copy(at, &mut entry);
-            Entry(entry)
-        })
+        let before = self.words.at(at + communicator::BEFORE);
+        let mut entry = Entry([0; COMMUNICATOR]);
+        let life = before.load(Ordering::Acquire);
+        matches!(self.words.half(at + communicator::STATE), IN_USE | ENDED)
+            .then(|| self.words.copy(at, &mut entry.0))?;
+        // If anything was of one that has the entry now, so is this count.
+        fence(Ordering::Acquire);
+        (before.load(Ordering::Relaxed) == life).then_some(entry)
     }
 
     /// A copy of the text with this number, from 1.
@@ -99,13 +107,16 @@ impl Writer {
     /// Makes a communicator known; its number, from 1, or 0 if there is no room for it.
     pub fn communicator(&self, about: &Communicator<'_>) -> u16 {
         let words = &self.words;
-        let number = words.at(header::KNOWN_COMMUNICATORS).fetch_add(1, Ordering::Relaxed);
-        if number >= layout::COMMUNICATORS as u64 {
+        let made = words.at(header::KNOWN_COMMUNICATORS).fetch_add(1, Ordering::Relaxed);
+        let taken = match u16::try_from(made) {
+            Ok(made) if usize::from(made) < layout::COMMUNICATORS => self.take(made + 1),
+            _ => self.take_ended(),
+        };
+        let Some((number, at, since)) = taken else {
             words.at(header::LOST_COMMUNICATORS).fetch_add(1, Ordering::Relaxed);
             return 0;
-        }
-        let at = layout::COMMUNICATORS_AT + number as usize * COMMUNICATOR;
-        words.set_half(at + communicator::STATE, 1);
+        };
+        // Nothing of this one is stored before its entry is taken.
         fence(Ordering::Release);
         let halves = [
             (communicator::BY, about.by),
@@ -121,13 +132,45 @@ impl Writer {
             (communicator::HASH, about.hash),
             (communicator::GROUP_HASH, about.group_hash),
             (communicator::ADDRESS, about.address),
-            (communicator::MADE, about.made.cast_unsigned()),
+            // It may have been found out before the one that had the entry ended.
+            (communicator::MADE, about.made.max(since).cast_unsigned()),
+            (communicator::ENDED, 0),
+            (communicator::CHILDREN, 0),
+            (communicator::SENDS, 0),
         ];
         whole.into_iter().for_each(|(offset, value)| words.at(at + offset).store(value, Ordering::Relaxed));
         words.set_bytes(at + communicator::NAME, communicator::NAME_LENGTH, about.name);
-        words.set_half(at + communicator::STATE, 2);
+        words.set_half(at + communicator::STATE, IN_USE);
         self.take_clocks();
-        number as u16 + 1
+        number
+    }
+
+    /// Takes an entry that no communicator has had: its number, where it is, and since when it is free.
+    fn take(&self, number: u16) -> Option<(u16, usize, i64)> {
+        let at = communicator_at(number)?;
+        self.words.set_half(at + communicator::STATE, TAKEN);
+        Some((number, at, i64::MIN))
+    }
+
+    /// Takes the entry of the communicator that ended longest ago.
+    fn take_ended(&self) -> Option<(u16, usize, i64)> {
+        // An attempt fails only if another thread takes that entry.
+        for _ in 0..layout::COMMUNICATORS {
+            let ended = (1..=layout::COMMUNICATORS as u16).filter_map(|number| {
+                let at = communicator_at(number)?;
+                let state = self.words.at(at + communicator::STATE).load(Ordering::Acquire);
+                let time = self.words.at(at + communicator::ENDED).load(Ordering::Relaxed).cast_signed();
+                (state as u32 == ENDED).then_some((time, number, at, state))
+            });
+            let (time, number, at, state) = ended.min()?;
+            let word = self.words.at(at + communicator::STATE);
+            if word.compare_exchange(state, TAKEN.into(), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                self.words.at(at + communicator::BEFORE).fetch_add(1, Ordering::Release);
+                self.words.at(header::REUSED).fetch_add(1, Ordering::Relaxed);
+                return Some((number, at, time));
+            }
+        }
+        None
     }
 
     /// The hash of a communicator, and the number of its next child, from 0.
@@ -164,12 +207,19 @@ impl Writer {
         communicator_at(number).map_or(0, |at| count(at).wrapping_add(1))
     }
 
-    /// A communicator has ended, ns.
-    pub fn ended(&self, number: u16, time: i64) {
+    /// A communicator was finalized at this time, ns: it is to be named once more, when it is destroyed.
+    pub fn finalized(&self, number: u16, time: i64) {
         if let Some(at) = communicator_at(number) {
             self.words.at(at + communicator::ENDED).store(time.cast_unsigned(), Ordering::Relaxed);
-            self.words.set_half(at + communicator::STATE, 3);
             self.take_clocks();
+        }
+    }
+
+    /// A communicator has ended at this time, ns. Nobody may name it by its number after that: another one may get it.
+    pub fn ended(&self, number: u16, time: i64) {
+        self.finalized(number, time);
+        if let Some(at) = communicator_at(number) {
+            self.words.set_half(at + communicator::STATE, ENDED);
         }
     }
 

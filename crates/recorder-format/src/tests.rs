@@ -177,6 +177,86 @@ fn tables_that_are_full_say_so() {
 }
 
 #[test]
+fn numbers_of_what_has_ended_are_given_again() {
+    let path = path("again");
+    let writer = create(&path, 64);
+    let about = |made| crate::Communicator { name: b"tensor parallel", by: 2, made, size: 8, ..Default::default() };
+    assert!((1..=512).all(|number| writer.communicator(&about(i64::from(number))) == number as u16));
+    writer.next_child(3);
+    writer.next_collective(3);
+    writer.next_send_or_receive(3);
+    assert_eq!(writer.communicator(&about(513)), 0);
+    writer.finalized(9, 600);
+    writer.ended(7, 2_000);
+    writer.ended(3, 1_000);
+    // It was found out before the other one ended, whose records must not become its own.
+    let new = crate::Communicator { name: b"dp", by: 1, made: 999, hash: 77, ..Default::default() };
+    assert_eq!([&new, &about(3_000), &about(3_001)].map(|about| writer.communicator(about)), [3, 7, 0]);
+    assert_eq!(writer.known(3).unwrap().communicator(), crate::Communicator { made: 1_000, before: 1, ..new });
+    assert_eq!((writer.next_child(3), writer.next_collective(3)), (Some((77, 0)), 1));
+    assert_eq!(writer.next_send_or_receive(3), 1);
+    // One that is finalized is named once more.
+    assert_eq!(writer.known(9).unwrap().communicator(), crate::Communicator { ended: 600, ..about(9) });
+    let bytes = fs::read(&path).unwrap();
+    let header = crate::Header::of(&bytes).unwrap();
+    assert_eq!((header.lost_communicators, header.reused), (2, 2));
+    let times = |number| communicator(&bytes, number).unwrap().times();
+    assert_eq!((times(3), times(7)), (1_000..=i64::MAX, 3_000..=i64::MAX));
+    assert_eq!((times(9), times(10)), (i64::MIN..=600, i64::MIN..=i64::MAX));
+    fs::remove_file(path).unwrap();
+}
+
+/// Threads make and end more communicators than there are numbers: no two have a number at once, and a copy is of one of them alone.
+#[test]
+fn threads_share_the_numbers_of_what_has_ended() {
+    const THREADS: u64 = 4;
+    const EACH: u64 = 2_000;
+    let path = path("share");
+    let writer = create(&path, 64);
+    // All but three, so that they come again at once.
+    (0..509).for_each(|_| _ = writer.communicator(&crate::Communicator { size: 1, ..Default::default() }));
+    let is_done = AtomicU32::new(0);
+    let lost: u64 = thread::scope(|scope| {
+        let makers: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let is_done = &is_done;
+                scope.spawn(move || {
+                    let mut lost = 0;
+                    for n in 0..EACH {
+                        let own = 1 + thread * EACH + n;
+                        let name = own.to_le_bytes();
+                        let about = crate::Communicator { name: &name, hash: own, address: own, ..Default::default() };
+                        let number = writer.communicator(&about);
+                        if number == 0 {
+                            lost += 1;
+                            continue;
+                        }
+                        assert_eq!(writer.known(number).unwrap().communicator().hash, own);
+                        writer.ended(number, own.cast_signed());
+                    }
+                    is_done.fetch_add(1, Ordering::Relaxed);
+                    lost
+                })
+            })
+            .collect();
+        while is_done.load(Ordering::Relaxed) < THREADS as u32 {
+            for number in 510..=512 {
+                let Some(entry) = writer.known(number) else { continue };
+                let known = entry.communicator();
+                assert_eq!(known.hash, known.address);
+                let name: &[u8] = &known.hash.to_le_bytes();
+                assert!(name.starts_with(known.name), "{known:?}");
+            }
+        }
+        makers.into_iter().map(|maker| maker.join().unwrap()).sum()
+    });
+    let bytes = fs::read(&path).unwrap();
+    let header = crate::Header::of(&bytes).unwrap();
+    assert_eq!((header.lost_communicators, header.reused), (lost, THREADS * EACH - lost - 3));
+    fs::remove_file(path).unwrap();
+}
+
+#[test]
 fn other_files_are_refused() {
     let path = path("other");
     create(&path, 64);

@@ -13,7 +13,7 @@
 
 use core::fmt::{self, Write};
 
-use nccl_stacks_recorder_format::{Kind, Record, Writer};
+use nccl_stacks_recorder_format::{Entry, Kind, Record, Writer};
 
 use crate::merge::{Cursors, Merge};
 
@@ -45,12 +45,13 @@ struct Call {
     stream: u64,
     count: u64,
     number: u64,
-    communicator: u16,
+    /// The hash of its group.
+    group: u64,
     /// Its place among the functions.
     function: u8,
 }
 
-const NO_CALL: Call = Call { time: 0, stream: 0, count: 0, number: 0, communicator: 0, function: 0 };
+const NO_CALL: Call = Call { time: 0, stream: 0, count: 0, number: 0, group: 0, function: 0 };
 
 /// What all lines have alike.
 #[derive(Debug, Clone, Copy)]
@@ -113,19 +114,22 @@ impl Log {
         for (_, record) in Merge::new(writer, &mut cursors) {
             if let Some(function) = function(writer, &record) {
                 newest = newest.max(record.time);
-                self.push(&record, function);
+                self.push(writer, &record, function);
             }
         }
         (self.cursors, self.newest) = (cursors, newest);
     }
 
-    fn push(&mut self, record: &Record, function: u8) {
+    fn push(&mut self, writer: &Writer, record: &Record, function: u8) {
+        // Now, for another communicator may have its number before it is written.
+        let known = writer.known(record.communicator);
+        let known = known.as_ref().map(Entry::communicator).filter(|known| known.times().contains(&record.time));
         let call = Call {
             time: record.time,
             stream: record.b,
             count: record.a,
             number: self.number(record.b),
-            communicator: record.communicator,
+            group: known.map_or(0, |known| known.group_hash),
             function,
         };
         if let Some(place) = self.calls.get_mut(self.collected % KEPT) {
@@ -154,7 +158,7 @@ impl Log {
     }
 
     /// Writes the calls that were not written yet; how many these are.
-    pub fn write(&mut self, writer: &Writer, about: &About<'_>, out: &mut impl Write) -> Result<usize, fmt::Error> {
+    pub fn write(&mut self, about: &About<'_>, out: &mut impl Write) -> Result<usize, fmt::Error> {
         let first = self.written.max(self.collected.saturating_sub(KEPT));
         self.written = self.collected;
         if first == self.collected {
@@ -163,8 +167,7 @@ impl Log {
         self.saves = self.saves.saturating_add(1);
         for at in first..self.collected {
             let Some(call) = self.calls.get(at % KEPT) else { break };
-            let group = writer.known(call.communicator).map_or(0, |known| known.communicator().group_hash);
-            line(call, about, self.saves, group, out)?;
+            line(call, about, self.saves, out)?;
         }
         Ok(self.collected.saturating_sub(first))
     }
@@ -183,7 +186,7 @@ fn or_unknown(name: &str) -> &str {
     if name.is_empty() || name.contains(['[', ']', '\n']) { "unknown" } else { name }
 }
 
-fn line(call: &Call, about: &About<'_>, saves: u64, group: u64, out: &mut impl Write) -> fmt::Result {
+fn line(call: &Call, about: &About<'_>, saves: u64, out: &mut impl Write) -> fmt::Result {
     Line {
         address: about.address,
         host: about.host,
@@ -194,7 +197,7 @@ fn line(call: &Call, about: &About<'_>, saves: u64, group: u64, out: &mut impl W
         count: call.count,
         stream: call.stream,
         number: call.number.cast_signed(),
-        group,
+        group: call.group,
     }
     .write(out)
 }

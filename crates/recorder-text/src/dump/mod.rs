@@ -49,11 +49,10 @@ pub fn name(writer: &Writer, number: u16) -> Option<(u64, i32)> {
 /// Writes what the rings have of a communicator. There must be as many `links` as [`links`] says, all of them new.
 pub fn write(writer: &Writer, number: u16, links: &mut [Link], out: &mut dyn Write) -> Result<Written, fmt::Error> {
     let mut bytes = [0; layout::COMMUNICATORS_AT];
-    let (Ok(header), Some((hash, rank))) = (writer.header(&mut bytes), name(writer, number)) else {
-        return Err(fmt::Error);
-    };
+    let (Ok(header), Some(entry)) = (writer.header(&mut bytes), writer.known(number)) else { return Err(fmt::Error) };
     let tree = Tree::of(writer, header.pid, links);
-    let about = events::About { pid: header.pid, epoch: header.start.monotonic, number, hash, rank };
+    let known = entry.communicator();
+    let about = events::About { pid: header.pid, epoch: header.start.monotonic, number, known };
     let mut events = Events::new(writer, &tree, about, out);
     events.open()?;
     // What belongs to nothing comes first: after an operation without an end it would be taken for a part of that.
@@ -61,7 +60,7 @@ pub fn write(writer: &Writer, number: u16, links: &mut [Link], out: &mut dyn Wri
     let is_first = (1..number).all(|before| writer.known(before).is_none_or(|known| known.communicator().by != PLUGIN));
     let is_own = |record: &Record| match record.kind {
         Kind::ProxyOp if record.communicator == 0 => is_first,
-        _ => record.communicator == number,
+        _ => about.has(record),
     };
     for (handle, record) in Merge::new(writer, &mut Cursors::new()).filter(|(_, record)| is_own(record)) {
         match record.kind {
@@ -72,7 +71,7 @@ pub fn write(writer: &Writer, number: u16, links: &mut [Link], out: &mut dyn Wri
         }
     }
     for (handle, record) in Merge::new(writer, &mut Cursors::new()) {
-        let (is_own, placed) = (record.communicator == number, (handle, record));
+        let (is_own, placed) = (about.has(&record), (handle, record));
         let is_root = is_own && !tree.has_parent(&record);
         match record.kind {
             // A group may have calls of several communicators, and is one of the first.

@@ -224,7 +224,7 @@ fn collect(log: &mut Log, is_end: bool) {
         offset: realtime.saturating_sub(monotonic),
     };
     let written =
-        with_path(header.rank, |path| File::write(path, libc::O_APPEND, |file| log.write(writer, &about, file)));
+        with_path(header.rank, |path| File::write(path, libc::O_APPEND, |file| log.write(&about, file)));
     match written {
         Ok(lines) => say(Level::Debug, header.rank, format_args!("{lines} calls written")),
         Err(error) => {

@@ -272,7 +272,8 @@ impl Call {
             Effect::MakeAll(places, count) if has_begun => unsafe {
                 communicators::made_all(writer, places, count);
             },
-            Effect::Finalize | Effect::Destroy if has_begun => writer.ended(entered.number, clock::now()),
+            Effect::Finalize if has_begun => writer.finalized(entered.number, clock::now()),
+            Effect::Destroy if has_begun => writer.ended(entered.number, clock::now()),
             _ => {}
         }
         // One that begins a group does not wait.
