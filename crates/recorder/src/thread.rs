@@ -14,8 +14,10 @@ use crate::clock;
 /// The key, plus one; 0 before there is one.
 static KEY: AtomicU32 = AtomicU32::new(0);
 
-/// How many threads have each ring.
+/// By ring: how many threads have it in the high half, and in the low half how many ever had it, up to the most that fits.
 static USERS: [AtomicU32; RINGS] = [const { AtomicU32::new(0) }; RINGS];
+
+const ONE_USER: u32 = 1 << 16;
 
 /// The deepest group that is counted: NCCL's own limit is lower than any program's need for it.
 const DEEPEST: u16 = (1 << 11) - 1;
@@ -59,7 +61,7 @@ fn make() -> Option<libc::pthread_key_t> {
 /// A thread has ended, and its ring is free for another one.
 unsafe extern "C" fn ended(word: *mut c_void) {
     if let Some(users) = State(word as u64).users() {
-        users.fetch_sub(1, Ordering::Relaxed);
+        users.fetch_sub(ONE_USER, Ordering::Relaxed);
     }
 }
 
@@ -67,7 +69,7 @@ unsafe extern "C" fn ended(word: *mut c_void) {
 pub(crate) fn forked() {
     USERS.iter().for_each(|users| users.store(0, Ordering::Relaxed));
     if let Some(users) = State::now().users() {
-        users.store(1, Ordering::Relaxed);
+        users.store(ONE_USER | 1, Ordering::Relaxed);
     }
 }
 
@@ -112,8 +114,8 @@ impl State {
         State(self.0 & !u64::from(DEEPEST) | u64::from(depth.min(DEEPEST)))
     }
 
-    /// The same with a ring: one that fewest threads have, so that one that writes much erases the records of no other until there are more threads
-    /// than rings.
+    /// The same with a ring: of those that fewest threads have the one that fewest ever had. So a thread that writes much erases the records of no
+    /// other one until there are more threads than rings, nor of one that has ended until each ring had a thread.
     #[inline]
     pub(crate) fn with_ring(self) -> State {
         match self.0 & RING {
@@ -143,12 +145,12 @@ fn next_ring() -> u8 {
     }
     loop {
         let users = USERS.iter().map(|users| users.load(Ordering::Relaxed));
-        let Some((count, ring)) = users.zip(0u8..).min() else { return 1 };
-        let free = USERS.get(usize::from(ring));
-        let taken = |users: &AtomicU32| {
-            users.compare_exchange(count, count.saturating_add(1), Ordering::Relaxed, Ordering::Relaxed).is_ok()
-        };
-        if free.is_none_or(taken) {
+        let Some((found, ring)) = users.zip(0u8..).min() else { return 1 };
+        let ever = if found & 0xffff == 0xffff { 0 } else { 1 };
+        let taken = found.wrapping_add(ONE_USER).wrapping_add(ever);
+        let is_taken =
+            |users: &AtomicU32| users.compare_exchange(found, taken, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if USERS.get(usize::from(ring)).is_none_or(is_taken) {
             return ring.saturating_add(1);
         }
     }

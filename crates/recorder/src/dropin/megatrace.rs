@@ -223,8 +223,7 @@ fn collect(log: &mut Log, is_end: bool) {
         rank: header.rank.unwrap_or_default(),
         offset: realtime.saturating_sub(monotonic),
     };
-    let written =
-        with_path(header.rank, |path| File::write(path, libc::O_APPEND, |file| log.write(&about, file)));
+    let written = with_path(header.rank, |path| File::write(path, libc::O_APPEND, |file| log.write(&about, file)));
     match written {
         Ok(lines) => say(Level::Debug, header.rank, format_args!("{lines} calls written")),
         Err(error) => {
