@@ -9,7 +9,7 @@ use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use nccl_stacks_recorder_format::{layout, realtime_and_monotonic};
-use nccl_stacks_recorder_text::megatrace::{About, Log};
+use nccl_stacks_recorder_text::megatrace::{About, Form, Log};
 
 use super::file::File;
 use crate::process::Path;
@@ -157,7 +157,7 @@ fn collect(log: &mut Log, is_end: bool) {
         offset: realtime.saturating_sub(monotonic),
     };
     let mut file = File::of(fd);
-    let written = log.write(&about, &mut file);
+    let written = log.write(Form::Brackets, &about, &mut file);
     match written.map_err(|_| libc::EIO).and_then(|lines| file.flush().map(|()| lines)) {
         Ok(lines) => say(Level::Debug, header.rank, format_args!("{lines} calls written")),
         Err(error) => {
