@@ -143,6 +143,11 @@ impl Writer {
         self.words.at(header::RINGS + ring % RINGS * header::RING + header::RING_CLAIMED).load(Ordering::Acquire)
     }
 
+    /// How many records were lost because their ring could not have memory.
+    pub fn lost(&self) -> u64 {
+        self.words.at(header::LOST).load(Ordering::Relaxed)
+    }
+
     /// How many records each ring has.
     pub fn ring_records(&self) -> u64 {
         self.ring_records

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use nccl_stacks_recorder_format::layout::COMMUNICATORS_AT;
 use nccl_stacks_recorder_format::realtime_and_monotonic;
-use nccl_stacks_recorder_text::megatrace::{About, Log};
+use nccl_stacks_recorder_text::megatrace::{About, Form, Log};
 
 use super::file::File;
 use crate::process::Path;
@@ -211,7 +211,16 @@ fn collect(log: &mut Log, is_end: bool) {
     if STATE.load(Ordering::Acquire) == WITHOUT {
         return;
     }
+    let missed = log.missing();
     log.collect(writer);
+    let missed = log.missing().saturating_sub(missed);
+    if missed > 0 {
+        say(
+            Level::Warn,
+            header.rank,
+            format_args!("{missed} calls came faster than they could be kept: opCount has gaps"),
+        );
+    }
     let (realtime, monotonic) = realtime_and_monotonic();
     let settings = settings();
     if !log.is_silent(monotonic, if is_end { i64::MIN } else { settings.silence }) {
@@ -223,7 +232,9 @@ fn collect(log: &mut Log, is_end: bool) {
         rank: header.rank.unwrap_or_default(),
         offset: realtime.saturating_sub(monotonic),
     };
-    let written = with_path(header.rank, |path| File::write(path, libc::O_APPEND, |file| log.write(&about, file)));
+    let form = if settings.is_old_form { Form::Words } else { Form::Brackets };
+    let written =
+        with_path(header.rank, |path| File::write(path, libc::O_APPEND, |file| log.write(form, &about, file)));
     match written {
         Ok(lines) => say(Level::Debug, header.rank, format_args!("{lines} calls written")),
         Err(error) => {
