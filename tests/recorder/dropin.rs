@@ -11,7 +11,7 @@ use nccl_stacks::input;
 use nccl_stacks::operation::Source;
 use nccl_stacks::records::{self, Keep, Records};
 use nccl_stacks::time::Ns;
-use nccl_stacks_recorder_format::{Communicator, Facts, Handle, Header, Kind, Record, Writer, flag};
+use nccl_stacks_recorder_format::{Communicator, Facts, Handle, Kind, Record, Writer, flag, layout};
 use nccl_stacks_recorder_text::dump::{self, Link, Written};
 use nccl_stacks_recorder_text::megatrace::{About, KEPT, Log};
 use serde_json::Value;
@@ -33,11 +33,11 @@ impl Recording {
 
     /// A time that is written as so many ns.
     pub(crate) fn at(&self, since: i64) -> i64 {
-        Header::of(self.writer.tables()).unwrap().start.monotonic + since
+        self.writer.header(&mut [0; layout::COMMUNICATORS_AT]).unwrap().start.monotonic + since
     }
 
     pub(crate) fn put(&self, thread: u64, since: i64, record: Record) -> Handle {
-        self.writer.put(thread, 0, &Record { time: self.at(since), ..record }).unwrap()
+        self.writer.put(thread as usize, 0, &Record { time: self.at(since), ..record }).unwrap()
     }
 
     pub(crate) fn text(&self, text: &str) -> u8 {

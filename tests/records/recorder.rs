@@ -57,7 +57,7 @@ impl Process {
 
     fn put(&self, time: i64, record: Record) -> u64 {
         let record = Record { time, thread: self.thread, ..record };
-        self.writer.put(self.thread.into(), 0, &record).map_or(0, Handle::number)
+        self.writer.put(self.thread as usize, 0, &record).map_or(0, Handle::number)
     }
 
     fn stop(&self, time: i64, parent: u64) {
@@ -396,9 +396,9 @@ fn a_file_is_read_while_it_is_written() {
                     let c = u64::from(writer.next_collective(1)) << 32;
                     let call =
                         Record { communicator: 1, function, a: 4, c, thread, time: number, ..Record::new(Kind::Call) };
-                    let parent = writer.put(thread.into(), 0, &call).unwrap().number();
+                    let parent = writer.put(thread as usize, 0, &call).unwrap().number();
                     let stop = Record { parent, thread, time: number, ..Record::new(Kind::Stop) };
-                    writer.put(thread.into(), 0, &stop).unwrap();
+                    writer.put(thread as usize, 0, &stop).unwrap();
                 }
                 is_done.fetch_add(1, order);
             });

@@ -76,6 +76,8 @@ pub mod header {
     pub const KNOWN_COMMUNICATORS: usize = 104;
     /// The machine's boot id, 36 bytes: processes with the same one share `CLOCK_MONOTONIC`.
     pub const BOOT: usize = 112;
+    /// The length of the boot id.
+    pub const BOOT_LENGTH: usize = 36;
     /// The host's name, 64 bytes, filled with zeros.
     pub const HOST: usize = 160;
     /// The length of the host's name.
@@ -126,6 +128,8 @@ pub mod communicator {
     pub const CHILDREN: usize = 72;
     /// How many collectives it was asked for, as far as what made it known counts them, u32.
     pub const COLLECTIVES: usize = 76;
+    /// How many sends and receives it was asked for, u64; 0 in files that did not count them.
+    pub const SENDS: usize = 80;
     /// Its name, 128 bytes, filled with zeros.
     pub const NAME: usize = 128;
     /// The length of its name.

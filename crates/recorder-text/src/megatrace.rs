@@ -13,7 +13,7 @@
 
 use core::fmt::{self, Write};
 
-use nccl_stacks_recorder_format::{Kind, Record, Writer, communicator, text};
+use nccl_stacks_recorder_format::{Kind, Record, Writer};
 
 use crate::merge::{Cursors, Merge};
 
@@ -108,11 +108,10 @@ impl Log {
 
     /// Takes what the rings have since the last time.
     pub fn collect(&mut self, writer: &Writer) {
-        let tables = writer.tables();
         let (mut cursors, mut newest) = (Cursors::new(), self.newest);
         core::mem::swap(&mut cursors, &mut self.cursors);
         for (_, record) in Merge::new(writer, &mut cursors) {
-            if let Some(function) = function(tables, &record) {
+            if let Some(function) = function(writer, &record) {
                 newest = newest.max(record.time);
                 self.push(&record, function);
             }
@@ -156,7 +155,6 @@ impl Log {
 
     /// Writes the calls that were not written yet; how many these are.
     pub fn write(&mut self, writer: &Writer, about: &About<'_>, out: &mut impl Write) -> Result<usize, fmt::Error> {
-        let tables = writer.tables();
         let first = self.written.max(self.collected.saturating_sub(KEPT));
         self.written = self.collected;
         if first == self.collected {
@@ -165,7 +163,7 @@ impl Log {
         self.saves = self.saves.saturating_add(1);
         for at in first..self.collected {
             let Some(call) = self.calls.get(at % KEPT) else { break };
-            let group = communicator(tables, call.communicator).map_or(0, |known| known.group_hash);
+            let group = writer.known(call.communicator).map_or(0, |known| known.communicator().group_hash);
             line(call, about, self.saves, group, out)?;
         }
         Ok(self.collected.saturating_sub(first))
@@ -173,9 +171,9 @@ impl Log {
 }
 
 /// The place of a call among the functions; `None` for what has no line.
-fn function(tables: &[u8], record: &Record) -> Option<u8> {
-    let name = (record.kind == Kind::Call).then(|| text(tables, record.function))??;
-    let name = name.strip_prefix(b"nccl").unwrap_or(name);
+fn function(writer: &Writer, record: &Record) -> Option<u8> {
+    let name = (record.kind == Kind::Call).then(|| writer.text_at(record.function))??;
+    let name = name.strip_prefix(b"nccl").unwrap_or(&name);
     let name = name.strip_suffix(b"Config").unwrap_or(name);
     FUNCTIONS.iter().position(|known| known.as_bytes() == name).and_then(|at| u8::try_from(at).ok())
 }

@@ -83,25 +83,45 @@ fn children_have_their_parents_hash_in_theirs() {
     assert_eq!(of_reductions(&job), [(1, 2), (2, 3), (3, 4), (5, 5), (6, 6), (7, 7)]);
 }
 
+/// What a group makes is there at its end, after the call that passed the place; so it is learned when it is used.
 #[test]
-fn children_that_a_group_makes_are_known_at_its_end() {
+fn a_child_that_a_group_makes_is_known_at_its_first_use() {
+    let steps = ["init 0 8 5 A", "start", "start", "split 1 0 3 1", "end", "end", "reduce 1 1 0", "reduce 1 2 0"];
+    let mut job = Job::new(&steps);
+    job.run();
+    assert_eq!(of_reductions(&job), [(1, 2), (2, 2)]);
+    let recording = job.recording();
+    let got: Vec<_> = recording.communicators().iter().skip(1).map(facts).collect();
+    assert_eq!(got, [(1, 1, 4, 3, 1, CHILDREN[0], false)]);
+}
+
+/// Two children of one group of which nothing is known but colour and key: which of them a program uses first nobody can say. Each has a number of
+/// its own with what NCCL says of it.
+#[test]
+fn children_that_cannot_be_told_apart_are_not_mixed() {
     let steps = [
         "init 0 8 5 A",
         "start",
         "split 1 0 3 1",
-        "start",
         "split 2 0 1 0",
         "end",
-        "end",
-        "reduce 1 1 0",
-        "reduce 2 2 0",
+        "reduce 2 7 0",
+        "reduce 1 8 0",
+        "reduce 2 9 0",
+        "destroy 2",
     ];
     let mut job = Job::new(&steps);
     job.run();
-    assert_eq!(of_reductions(&job), [(1, 2), (2, 3)]);
+    assert_eq!(of_reductions(&job), [(7, 4), (8, 5), (9, 4)]);
     let recording = job.recording();
     let got: Vec<_> = recording.communicators().iter().skip(1).map(facts).collect();
-    assert_eq!(got, [(1, 1, 4, 3, 1, CHILDREN[0], false), (1, 0, 4, 1, 0, CHILDREN[1], false)]);
+    let want = [
+        (1, -1, -1, 3, 1, CHILDREN[0], false),
+        (1, -1, -1, 1, 0, CHILDREN[1], false),
+        (0, 0, 4, 0, 0, 0, true),
+        (0, 1, 4, 0, 0, 0, false),
+    ];
+    assert_eq!(got, want);
 }
 
 /// Result 7, `ncclInProgress`: a communicator from an id is usable as a key at once, one that is split is there later.

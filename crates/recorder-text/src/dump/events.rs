@@ -2,7 +2,7 @@
 
 use core::fmt::{self, Write};
 
-use nccl_stacks_recorder_format::{Handle, Kind, Record, Writer, flag, text};
+use nccl_stacks_recorder_format::{Handle, Kind, Record, Text, Writer, flag};
 
 use super::Written;
 use super::tree::{Placed, Tree};
@@ -111,9 +111,8 @@ impl<'a> Events<'a> {
     }
 
     /// A text of a record.
-    fn text(&self, number: u8) -> &'a [u8] {
-        let writer: &'a Writer = self.writer;
-        text(writer.tables(), number).unwrap_or_default()
+    fn text(&self, number: u8) -> Text {
+        self.writer.text_at(number).unwrap_or_default()
     }
 
     /// Whether something of these kinds and of this communicator belongs to a record.
@@ -188,8 +187,8 @@ impl<'a> Events<'a> {
     /// A call of a collective, or of a send or receive, and the operations that it enqueued.
     pub(super) fn call(&mut self, (handle, record): Placed) -> fmt::Result {
         let category = if record.kind == Kind::CollApi { Category::CollApi } else { Category::P2pApi };
-        let event = Event { category, name: self.text(record.function), id: self.id(category) };
-        let (count, dtype, stream) = (record.a, Escaped(self.text(record.dtype)), record.b);
+        let event = Event { category, name: &self.text(record.function), id: self.id(category) };
+        let (count, dtype, stream) = (record.a, Escaped(&self.text(record.dtype)), record.b);
         let captured = u8::from(record.flags & flag::CAPTURED != 0);
         let rest = format_args!("\"GraphCaptured\": {captured}, \"Stream\": \"0x{stream:x}\"");
         match record.kind {
@@ -225,11 +224,11 @@ impl<'a> Events<'a> {
 
     pub(super) fn operation(&mut self, (handle, record): Placed) -> fmt::Result {
         let category = if record.kind == Kind::Coll { Category::Coll } else { Category::P2p };
-        let event = Event { category, name: self.text(record.function), id: self.id(category) };
+        let event = Event { category, name: &self.text(record.function), id: self.id(category) };
         let (hash, rank, count, channels) = (self.about.hash, self.about.rank, record.a, record.channel);
-        let dtype = Escaped(self.text(record.dtype));
+        let dtype = Escaped(&self.text(record.dtype));
         if record.kind == Kind::Coll {
-            let (algorithm, protocol) = (Escaped(self.text(record.algorithm)), Escaped(self.text(record.protocol)));
+            let (algorithm, protocol) = (Escaped(&self.text(record.algorithm)), Escaped(&self.text(record.protocol)));
             let args = format_args!(
                 "\"SeqNum\": {}, \"CommHash\": {hash}, \"Rank\": {rank}, \"Count\": {count}, \"Datatype\": \"{dtype}\", \
                  \"Algorithm\": \"{algorithm}\", \"Protocol\": \"{protocol}\", \"nChannels\": {channels}",
@@ -274,9 +273,9 @@ impl<'a> Events<'a> {
     /// A collective of copy engines with its synchronisations and batches.
     pub(super) fn copies(&mut self, (handle, record): Placed) -> fmt::Result {
         let id = self.id(Category::CeColl);
-        let event = Event { category: Category::CeColl, name: self.text(record.function), id };
-        let (stop, count, dtype) = (self.stop(handle), record.a, Escaped(self.text(record.dtype)));
-        let strategy = Escaped(self.text(record.protocol));
+        let event = Event { category: Category::CeColl, name: &self.text(record.function), id };
+        let (stop, count, dtype) = (self.stop(handle), record.a, Escaped(&self.text(record.dtype)));
+        let strategy = Escaped(&self.text(record.protocol));
         let args = format_args!(
             "\"eventId\": {id}, \"count\": {count}, \"datatype\": \"{dtype}\", \"strategy\": \"{strategy}\""
         );

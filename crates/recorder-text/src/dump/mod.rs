@@ -14,7 +14,7 @@ mod tree;
 
 use core::fmt::{self, Write};
 
-use nccl_stacks_recorder_format::{Header, Kind, Record, Writer, communicator};
+use nccl_stacks_recorder_format::{Kind, Record, Writer, layout};
 
 use self::events::Events;
 use self::tree::Tree;
@@ -41,21 +41,24 @@ pub fn links(writer: &Writer) -> usize {
 
 /// The two numbers of a dump's name, `PREFIX_<hash>_<rank>.json`; `None` if the communicator is unknown.
 pub fn name(writer: &Writer, number: u16) -> Option<(u64, i32)> {
-    communicator(writer.tables(), number).map(|known| (known.hash, known.rank))
+    let entry = writer.known(number)?;
+    let known = entry.communicator();
+    Some((known.hash, known.rank))
 }
 
 /// Writes what the rings have of a communicator. There must be as many `links` as [`links`] says, all of them new.
 pub fn write(writer: &Writer, number: u16, links: &mut [Link], out: &mut dyn Write) -> Result<Written, fmt::Error> {
-    let tables = writer.tables();
-    let (Ok(header), Some(known)) = (Header::of(tables), communicator(tables, number)) else { return Err(fmt::Error) };
+    let mut bytes = [0; layout::COMMUNICATORS_AT];
+    let (Ok(header), Some((hash, rank))) = (writer.header(&mut bytes), name(writer, number)) else {
+        return Err(fmt::Error);
+    };
     let tree = Tree::of(writer, header.pid, links);
-    let about =
-        events::About { pid: header.pid, epoch: header.start.monotonic, number, hash: known.hash, rank: known.rank };
+    let about = events::About { pid: header.pid, epoch: header.start.monotonic, number, hash, rank };
     let mut events = Events::new(writer, &tree, about, out);
     events.open()?;
     // What belongs to nothing comes first: after an operation without an end it would be taken for a part of that.
     // What proxies do for other processes is of no communicator here, and is in the dump of the first.
-    let is_first = (1..number).all(|before| communicator(tables, before).is_none_or(|known| known.by != PLUGIN));
+    let is_first = (1..number).all(|before| writer.known(before).is_none_or(|known| known.communicator().by != PLUGIN));
     let is_own = |record: &Record| match record.kind {
         Kind::ProxyOp if record.communicator == 0 => is_first,
         _ => record.communicator == number,
