@@ -134,8 +134,8 @@ static int end_group(void) {
     for (int i = 0; i < count; i++) waits &= owner(&jobs[i])->blocks;
     if (error) {
         for (int i = 0; i < count; i++) {
-            if (jobs[i].comm) free_comm(jobs[i].comm);
-            if (jobs[i].place) *jobs[i].place = NULL;
+            /* What the caller has an address of is the caller's to abort. */
+            if (jobs[i].parent && jobs[i].comm) free_comm(jobs[i].comm);
         }
         return error;
     }

@@ -80,6 +80,45 @@ static void pending(void) {
     }
 }
 
+static pthread_barrier_t both;
+static P shared;
+static void *use_shared(void *count) {
+    pthread_barrier_wait(&both);
+    reduce((size_t)count, shared, 0);
+    return NULL;
+}
+
+/* Two threads are the first to use a child, at the same moment; the next child gets its memory. */
+static void twice(void) {
+    P parent = init(1024, (P)&nonblocking);
+    pthread_barrier_init(&both, NULL, 2);
+    for (size_t key = 0; key < 100; key++) {
+        pthread_t thread;
+        ncclCommSplit(parent, 3, key, &shared, NULL);
+        wait_for(parent);
+        pthread_create(&thread, NULL, use_shared, (P)(1000 + key));
+        use_shared((P)(2000 + key));
+        pthread_join(thread, NULL);
+        show(1000 + key, shared);
+        show(2000 + key, shared);
+        ncclCommDestroy(shared);
+    }
+}
+
+/* The file has room for 512 communicators, of which one is a child that nobody has used yet, and none for the second child. */
+static void full(void) {
+    P parent = init(8, (P)&nonblocking), children[3];
+    ncclCommSplit(parent, 3, 1, &children[1], NULL);
+    wait_for(parent);
+    for (int i = 0; i < 510; i++) init(2, NULL);
+    ncclCommSplit(parent, 3, 2, &children[2], NULL);
+    wait_for(parent);
+    for (int key = 2; key > 0; key--) {
+        reduce(10 + key, children[key], 0);
+        show(10 + key, children[key]);
+    }
+}
+
 static int *slow_calls(void) {
     int *calls = dlsym(RTLD_DEFAULT, "slow_calls");
     return calls ? calls : (exit(4), calls);
@@ -184,7 +223,7 @@ static void live(void) {
 int main(int count, char **arguments) {
     static const struct { const char *name; void (*run)(void); } moments[] = {
         {"stale", stale}, {"pending", pending}, {"fork", fork_meanwhile}, {"cancel", cancel}, {"signal", signalled},
-        {"plain", plain}, {"rare", rare}, {"live", live},
+        {"twice", twice}, {"full", full}, {"plain", plain}, {"rare", rare}, {"live", live},
     };
     if (count > 2) variant = arguments[2];
     for (size_t i = 0; count > 1 && i < sizeof moments / sizeof *moments; i++) {

@@ -82,7 +82,10 @@ fn calls_are_for_their_communicators(job: &Job, printed: &[String]) {
         assert!(address != known[0].address || call.communicator == 1, "{line}: {about:?}");
         counts.push(count);
     }
-    assert_eq!(reductions(&recording), counts);
+    let mut recorded = reductions(&recording);
+    recorded.sort_unstable();
+    counts.sort_unstable();
+    assert_eq!(recorded, counts);
 }
 
 /// The made NCCL stops a process that hands it a communicator that is gone, or what never was one.
@@ -115,6 +118,28 @@ fn children_that_come_later_are_not_mistaken_for_each_other() {
         let mut job = job(&["pending"], &[("FAKE_NCCL_NONBLOCKING", returned)]);
         let printed = lines(&mut job);
         assert_eq!(printed.len(), 300);
+        calls_are_for_their_communicators(&job, &printed);
+    }
+}
+
+/// The memory of each child is that of the one before.
+#[test]
+fn a_child_that_two_threads_use_first_is_one_communicator() {
+    for _ in 0..RUNS {
+        let mut job = job(&["twice"], &[("FAKE_NCCL_NONBLOCKING", "0:7")]);
+        let printed = lines(&mut job);
+        assert_eq!(printed.len(), 200);
+        calls_are_for_their_communicators(&job, &printed);
+    }
+}
+
+/// One for which there was no room is not mistaken for one that is still awaited.
+#[test]
+fn a_child_that_the_file_has_no_room_for_is_nobody_else() {
+    for _ in 0..RUNS {
+        let mut job = job(&["full"], &[("FAKE_NCCL_NONBLOCKING", "1:7")]);
+        let printed = lines(&mut job);
+        assert_eq!(printed.len(), 2);
         calls_are_for_their_communicators(&job, &printed);
     }
 }

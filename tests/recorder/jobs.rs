@@ -55,7 +55,10 @@ pub(crate) fn built() -> &'static Built {
         cc(&built.path("linked"), &["driver.c", "-Wl,--no-as-needed", &new, "-l:libnccl.so.2", "-lpthread", "-ldl"]);
         cc(&built.path("job"), &["job.c", "-Wl,--no-as-needed", &new, "-l:libnccl.so.2", "-lpthread", "-ldl"]);
         cc(&built.path("hazards"), &["hazards.c", "-Wl,--no-as-needed", &new, "-l:libnccl.so.2", "-lpthread", "-ldl"]);
-        cc(&built.path("stress"), &["stress.c", "-Wl,--no-as-needed", &new, "-l:libnccl.so.2", "-lpthread", "-ldl"]);
+        cc(
+            &built.path("stress"),
+            &["stress.c", "profiled.c", "-Wl,--no-as-needed", &new, "-l:libnccl.so.2", "-lpthread", "-ldl"],
+        );
         cc(&built.path("libplugged.so"), &["-fPIC", "-shared", "plugged.c", "-ldl"]);
         cc(&built.path("libslow.so"), &["-fPIC", "-shared", "slow.c", "-ldl"]);
         cc(&built.path("alone"), &["driver.c", "-lpthread", "-ldl"]);

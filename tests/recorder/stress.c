@@ -1,5 +1,5 @@
 /* A job that does everything at once that jobs do: threads, communicators of all kinds, groups, errors, forks, signals, cancelled threads and
- * libraries that come and go.
+ * libraries that come and go; a profiler plugin gets events meanwhile.
  *
  *   stress SEED SECONDS
  *
@@ -33,6 +33,8 @@ static const char *const names[] = {ALL(AS_TEXT)};
 
 struct sum { U digest, counts[KINDS * RESULTS]; };
 struct worker { U random; P comms[LIVE]; int count; struct sum sum; };
+
+void *profile(void *seed);
 
 static P world;
 static struct worker workers[WORKERS];
@@ -263,6 +265,7 @@ static void child(struct worker *worker, int way, int fd) {
     memset(&worker->sum, 0, sizeof worker->sum);
     arm();
     for (int i = 0; i < STEPS / 2; i++) step(worker, 0);
+    profile((P)(size_t)next(worker));
     if (is_handler_refused || write(fd, &worker->sum, sizeof worker->sum) != sizeof worker->sum) _exit(99);
     if (way == 0) exit(worker->sum.digest & 63);
     if (way == 1) kill(getpid(), SIGKILL);
@@ -303,8 +306,9 @@ static void spawn(struct worker *main_worker) {
 }
 
 static void round_of(struct worker *main_worker) {
-    pthread_t threads[WORKERS], victims[2];
+    pthread_t threads[WORKERS], victims[2], profiler;
     int count = 2 + below(main_worker, WORKERS - 1), victim_count = below(main_worker, 3);
+    pthread_create(&profiler, NULL, profile, (P)(size_t)next(main_worker));
     for (int i = 0; i < victim_count; i++) pthread_create(&victims[i], NULL, call_until_cancelled, (P)(size_t)(i + 1));
     for (int i = 0; i < count; i++) {
         workers[i].random = next(main_worker);
@@ -316,6 +320,7 @@ static void round_of(struct worker *main_worker) {
         pthread_cancel(victims[i]);
         pthread_join(victims[i], NULL);
     }
+    pthread_join(profiler, NULL);
     for (int i = 0; i < count; i++) pthread_join(threads[i], NULL);
     /* The next round's threads get the communicators of others. */
     struct worker first = workers[0];
