@@ -22,6 +22,9 @@ static void *library;
 static P comms[1024];
 static char **all_arguments;
 
+/* The flow extractor's; here by the recorder alone. */
+int ncclSetFlowExtractionEnabled(int enabled) __attribute__((weak));
+
 static void *find(const char *name, void *linked) {
     if (!via || !strcmp(via, "link")) return linked;
     const char *path = getenv("LIBRARY");
@@ -185,6 +188,11 @@ static int step(char *text) {
     else if (!strcmp(verb, "poll")) result = FN(ncclCommGetAsyncError)(*place, &b);
     else if (!strcmp(verb, "same")) result = comms[a] != comms[b];
     else if (!strcmp(verb, "sleep")) usleep(1000 * a);
+    else if (!strcmp(verb, "flows")) result = ncclSetFlowExtractionEnabled(a);
+    else if (!strcmp(verb, "takefds")) { /* closes all descriptors that are not the program's, and opens so many files of its own */
+        for (int fd = 3; fd < 100; fd++) close(fd);
+        for (int i = 0; i < 20; i++) open(word[1], O_RDWR | O_CREAT, 0600);
+    }
     else if (!strcmp(verb, "pause")) pause();
     else if (!strcmp(verb, "kill")) kill(getpid(), 9);
     else if (!strcmp(verb, "cycle")) cycle(a, b);

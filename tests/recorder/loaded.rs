@@ -41,6 +41,71 @@ fn megatraces_log_is_written_when_the_rank_is_silent_and_at_the_end() {
     assert_eq!(lines(&log), expected);
 }
 
+/// As with Megatrace itself, which writes where it is loaded: one of its variables is enough, and `0` is a no.
+#[test]
+fn megatraces_variables_switch_its_log_on() {
+    let steps = ["init 0 2 1 A", "reduce 0 64 1"];
+    let run = |variables: &[(&str, &str)]| {
+        let mut job = variables.iter().fold(job(&steps), |job, (name, value)| job.env(name, value));
+        for name in ["NCCL_MEGATRACE_ENABLE", "NCCL_MEGATRACE_LOG_PATH", "NCCL_MEGATRACE_SENSTIME"] {
+            if !variables.iter().any(|(own, _)| *own == name) {
+                job.command.env_remove(name);
+            }
+        }
+        let logs = job.folder.path().join("logs");
+        job.command.current_dir(job.folder.path());
+        job.lines();
+        logs.join("rank_3.log").exists()
+    };
+    assert!(run(&[("NCCL_MEGATRACE_LOG_PATH", "logs")]));
+    // Without a path it is the folder `logs` of the working directory.
+    assert!(run(&[("NCCL_MEGATRACE_SENSTIME", "60")]) && run(&[("NCCL_MEGATRACE_ENABLE", "1")]));
+    assert!(!run(&[]));
+    assert!(!run(&[("NCCL_MEGATRACE_LOG_PATH", "logs"), ("NCCL_MEGATRACE_ENABLE", "0")]));
+}
+
+#[test]
+fn megatraces_log_has_its_older_form_if_asked_to() {
+    let mut job = job(&["init 0 2 1 A", "reduce 0 64 1"]).env("NCCL_STACKS_MEGATRACE_FORM", "L3");
+    job.lines();
+    let text = fs::read_to_string(job.folder.path().join("logs/rank_3.log")).unwrap();
+    let (head, rest) = text.split_once(" [Rank 3] ").unwrap();
+    assert!(head.starts_with("[save_count 1] ["), "{text}");
+    // The hash of the id in decimal, by Python.
+    assert_eq!(rest, "Fun ncclAllReduce Data 64 stream 0x1 opCount 1 groupHash 2356655097301008231\n");
+}
+
+/// A ring of 64 records has room for the last of 5,000 calls, which come faster than they are collected.
+#[test]
+fn calls_that_are_lost_are_a_warning_and_a_gap() {
+    for (calls, is_lost) in [("20", false), ("5000", true)] {
+        let loop_of = format!("threads 1 {calls} 0");
+        let mut job = job(&["init 0 2 1 A", &loop_of])
+            .env("NCCL_STACKS_RING_RECORDS", "64")
+            .env("MEGATRACE_LOG_LEVEL", "WARN")
+            .env("NCCL_MEGATRACE_SENSTIME", "10000");
+        let said = String::from_utf8(job.run().stderr).unwrap();
+        assert_eq!(said.contains("[WARN]") && said.contains("opCount has gaps"), is_lost, "{said}");
+        let text = fs::read_to_string(job.folder.path().join("logs/rank_3.log")).unwrap();
+        let last = text.lines().next_back().unwrap();
+        // The last call has its own number in any case.
+        assert!(last.contains(&format!("[opCount {calls}]")), "{last}");
+        assert_eq!(text.lines().count() < calls.parse().unwrap(), is_lost);
+    }
+}
+
+/// The flow extractor's switch: what comes meanwhile is counted and not recorded.
+#[test]
+fn a_program_may_switch_recording_off_and_on() {
+    let steps = ["init 0 2 1 A", "reduce 0 1 1", "flows 0", "reduce 0 2 1", "flows 1", "reduce 0 3 1"];
+    let mut job = Job::new(&steps);
+    job.lines();
+    let recording = job.recording();
+    let reductions = recording.calls().into_iter().filter(|(name, _)| *name == "ncclAllReduce");
+    let numbers: Vec<(u64, u64)> = reductions.map(|(_, call)| (call.a, call.c >> 32)).collect();
+    assert_eq!(numbers, [(1, 1), (3, 3)]);
+}
+
 #[test]
 fn a_kill_loses_what_came_after_the_last_silence() {
     let mut job = job(&["init 0 2 1 A", "reduce 0 64 1", "sleep 400", "reduce 0 65 1", "kill"]);

@@ -1,6 +1,7 @@
 //! Surroundings in which recording is impossible or unwanted: the job goes on as without it.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -83,6 +84,56 @@ fn what_others_look_for_is_found_in_their_name() {
             assert_eq!(job.lines(), ["a parent"]);
         }
     }
+}
+
+/// A program that asks whether its NCCL has a function must not hear of this library's.
+#[test]
+fn what_nccl_does_not_have_is_not_found() {
+    let lines = |preload: &str| {
+        let mut job = Job::of(&built().path("linked"), &["all"]).env("LD_LIBRARY_PATH", built().path("old"));
+        job = job.env("VIA", "default").env("LD_PRELOAD", preload);
+        let printed = job.lines();
+        printed.into_iter().filter(|line| line.starts_with("dlsym of ")).collect::<Vec<String>>()
+    };
+    // Found and failed at once would be neither.
+    let without = lines("");
+    assert!(without.contains(&"dlsym of ncclAllReduceConfig: none".to_owned()), "{without:?}");
+    assert_eq!(lines(RECORDER), without);
+}
+
+/// As daemons do. The next file of the job has the number of the recorder's descriptor: it must neither grow nor get other permissions.
+#[test]
+fn a_job_may_close_all_descriptors_and_use_their_numbers() {
+    let own = tempfile::tempdir().unwrap();
+    let own = own.path().join("checkpoint");
+    let take = format!("takefds {}", own.display());
+    // Other threads have other rings, for which space would be reserved.
+    let mut job = Job::new(&["init 0 2 1 A", "reduce 0 7 0", &take, "threads 2 10 0", "reduce 0 8 0"]);
+    job.command.env_remove("FAKE_NCCL_LOG");
+    job.lines();
+    let about = fs::metadata(&own).unwrap();
+    assert_eq!((about.len(), about.permissions().mode() & 0o777), (0, 0o600));
+    let recording = job.recording();
+    let counts: Vec<u64> = recording.calls().iter().map(|(_, call)| call.a).collect();
+    // The ring that was there goes on, and what has none is counted.
+    assert_eq!((counts, recording.header().lost), (vec![2, 7, 8], 20));
+}
+
+/// Files of at most 10 blocks: an empty file says why there is no recording, and the job goes on.
+#[test]
+fn a_process_that_cannot_record_leaves_the_reason() {
+    let linked = built().path("linked");
+    let script = format!("ulimit -f 10; exec {} 'init 0 2 1 A' 'reduce 0 7 0'", linked.display());
+    let mut job = Job::of("sh".as_ref(), &["-c", &script]);
+    job.command.env_remove("FAKE_NCCL_LOG");
+    assert!(job.lines().is_empty());
+    let files = fs::read_dir(job.folder.path().join("records")).unwrap();
+    let files: Vec<(String, u64)> = files
+        .map(|file| file.unwrap())
+        .map(|file| (file.file_name().into_string().unwrap(), file.metadata().unwrap().len()))
+        .collect();
+    // 27 is "File too large".
+    assert!(files.len() == 1 && files[0].0.ends_with(".E27.ncclrec-failed") && files[0].1 == 0, "{files:?}");
 }
 
 /// What was found in a library that its opener closes is kept: so is the library.
