@@ -142,7 +142,7 @@ static P taken(struct worker *worker, P *place, int way) {
 static void split(struct worker *worker) {
     Config config;
     P parent = some(worker), on_stack = NULL, given = config_of(worker, &config), *place = &on_stack;
-    int way = below(worker, 3), color = below(worker, 8) ? below(worker, 4) : -1;
+    int way = below(worker, 3), color = below(worker, 8) ? 1 + below(worker, 4) : -1;
     if (parent == world) return;
     if (way == 1) place = calloc(1, sizeof *place);
     if (way == 2) place = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -158,7 +158,7 @@ static void split_in_group(struct worker *worker) {
     ncclGroupStart();
     for (int i = 0; i < count; i++) {
         if (i == 1) ncclGroupStart();
-        tally(worker, OF_splits, ncclCommSplit(parent, i, below(worker, 8), &places[i], NULL));
+        tally(worker, OF_splits, ncclCommSplit(parent, 1 + i, below(worker, 8), &places[i], NULL));
         if (i == 1) tally(worker, OF_group, ncclGroupEnd());
     }
     if (!below(worker, 8)) tally(worker, OF_operation, ncclAllReduce(NULL, NULL, 1, 99, 0, parent, NULL));

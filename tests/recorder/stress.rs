@@ -8,7 +8,7 @@ use std::thread::{scope, sleep};
 use std::time::Duration;
 
 use crate::hazards::end_of;
-use crate::jobs::{Job, built};
+use crate::jobs::{Job, Recording, built};
 
 /// How often the long tests do what they do: `NCCL_STACKS_STRESS_RUNS`, or so many times.
 pub(crate) fn runs(unless_said: u64) -> u64 {
@@ -34,6 +34,25 @@ fn ended(job: &mut Job, seed: u64) -> Output {
     end_of(&mut job.command).unwrap_or_else(|| panic!("seed {seed}: {:?} does not end", job.command))
 }
 
+/// What is recorded of communicators agrees with itself: a child of the made NCCL has its key as rank and half of its parent's size, and nobody
+/// uses one that has ended.
+fn is_consistent(recording: &Recording, seed: u64) {
+    let all = recording.communicators();
+    let of = |number: u16| all.get(usize::from(number).wrapping_sub(1));
+    for about in all.iter().filter(|about| about.color > 0 && about.rank >= 0) {
+        assert_eq!(about.rank, about.key, "seed {seed}: {about:?}");
+        // The parent's entry may have become another one's.
+        let parent = of(about.parent).filter(|parent| parent.made <= about.made && parent.size >= 0);
+        assert!(parent.is_none_or(|parent| about.size == parent.size / 2), "seed {seed}: {about:?} of {parent:?}");
+    }
+    let ends = ["ncclCommFinalize", "ncclCommDestroy", "ncclCommAbort"];
+    for (name, call) in recording.calls().into_iter().filter(|(name, _)| !ends.contains(name)) {
+        let has_ended =
+            of(call.communicator).is_some_and(|of| of.made <= call.time && of.ended != 0 && of.ended < call.time);
+        assert!(!has_ended, "seed {seed}: {name} at {} for {:?}", call.time, of(call.communicator));
+    }
+}
+
 /// What a job does is the same with the recorder as without, and the recorder says what it did.
 fn is_the_same(seed: u64, seconds: &str) {
     let (mut without, mut with) = (job(seed, seconds), job(seed, seconds));
@@ -45,6 +64,7 @@ fn is_the_same(seed: u64, seconds: &str) {
     assert!(recordings.iter().any(|one| one.calls().len() > 100), "seed {seed}");
     for recording in &recordings {
         assert_eq!(recording.header().lost, 0, "seed {seed}");
+        is_consistent(recording, seed);
     }
 }
 
