@@ -30,4 +30,5 @@ mod pickles;
 mod plugin_dump;
 mod ras_text;
 mod recorder;
+mod recorder_verdicts;
 mod tables;

@@ -57,6 +57,8 @@ pub(super) struct Facts {
     /// Whether the process has more than one rank of a communicator.
     pub(super) has_several_ranks: bool,
     pub(super) ring_records: u64,
+    /// By ring: how many records it was given.
+    pub(super) claimed: [u64; layout::RINGS],
     pub(super) overwritten: u64,
     pub(super) lost: u64,
     pub(super) lost_communicators: u64,
@@ -88,6 +90,7 @@ impl Facts {
             rank_is_inferred: false,
             has_several_ranks: false,
             ring_records: header.ring_records,
+            claimed: header.claimed,
             overwritten: overwritten.fold(0, u64::saturating_add),
             lost: header.lost,
             lost_communicators: header.lost_communicators,

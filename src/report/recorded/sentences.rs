@@ -8,6 +8,9 @@ use crate::time::Ns;
 /// So many ranks are listed, and the others counted.
 const RANKS: usize = 4;
 
+/// So many kinds of damage are in the verdict, and the others counted.
+const DAMAGES: usize = 4;
+
 /// What was recorded, what is off, and what to do first.
 pub fn verdict(report: &RecordsReport) -> String {
     let mut sentences = Vec::new();
@@ -26,7 +29,29 @@ pub fn verdict(report: &RecordsReport) -> String {
         }
         None => {}
     }
+    sentences.extend(damage(report));
     sentences.join(" ")
+}
+
+/// Whether what is off has its place in the verdict: the first does, and damage, on which everything else depends.
+pub(super) fn is_in_verdict((at, diagnosis): &(usize, &Diagnosis)) -> bool {
+    *at == 0 || matches!(diagnosis, Diagnosis::Skipped { .. })
+}
+
+/// The damage that is not the first of what is off: `Left out: 137 records that newer ones have overwritten.`
+fn damage(report: &RecordsReport) -> Option<String> {
+    let lines: Vec<String> = report.diagnoses.iter().skip(1).filter_map(lost).collect();
+    let more = lines.len().saturating_sub(DAMAGES);
+    let more = if more > 0 { format!(", and {} of other kinds", count(more as u64)) } else { String::new() };
+    let shown = &lines[..lines.len().min(DAMAGES)];
+    (!lines.is_empty()).then(|| format!("Left out: {}{more}.", shown.join(", ")))
+}
+
+fn lost(diagnosis: &Diagnosis) -> Option<String> {
+    match diagnosis {
+        Diagnosis::Skipped { what, count: n, .. } => Some(format!("{} {what}", count(*n))),
+        _ => None,
+    }
 }
 
 /// `1,024 operations of 2 communicators, recorded by NCCL Inspector in 8 files.`
