@@ -206,3 +206,27 @@ fn other_recorders_files_are_written_too() {
     let (of_logs, _) = answer("records", &at("logs"));
     assert_eq!(of_logs["census"][0]["count"], 10, "{of_logs}");
 }
+
+/// The line of what was said that begins so.
+fn line<'a>(said: &'a str, begin: &str) -> &'a str {
+    said.lines().find(|line| line.starts_with(begin)).unwrap_or_else(|| panic!("{said}"))
+}
+
+/// A file has 512 communicators; of those beyond nobody is seen to wait.
+#[test]
+fn a_job_with_more_communicators_than_a_file_holds_is_not_said_to_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = nccl_stacks()
+        .args(["record", "--ring-size", "256K", "--dir"])
+        .arg(folder.path())
+        .arg("--")
+        .arg(built().path("linked"))
+        .arg("cycle 600 0")
+        .output()
+        .unwrap();
+    let said = stderr(&output);
+    let hang = line(&said, "hang: ");
+    assert!(hang.starts_with("hang: Cannot say whether the job hangs"), "{said}");
+    assert!(hang.contains("88 communicators for which there was no room"), "{said}");
+    assert!(line(&said, "records: ").contains("88 communicators for which there was no room"), "{said}");
+}

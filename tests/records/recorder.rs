@@ -79,19 +79,19 @@ impl Process {
 
     /// A collective of the plugin with two channels, of which so many stop.
     pub(crate) fn planned(&self, time: i64, communicator: u16, parent: u64, stopped: u8) -> u64 {
+        self.planned_as(Record { communicator, parent, time, ..Record::new(Kind::Coll) }, stopped)
+    }
+
+    /// The same without parent, with its number in the high half of this.
+    pub(crate) fn numbered(&self, time: i64, communicator: u16, c: u64, stopped: u8) -> u64 {
+        self.planned_as(Record { communicator, c, time, ..Record::new(Kind::Coll) }, stopped)
+    }
+
+    fn planned_as(&self, record: Record, stopped: u8) -> u64 {
+        let time = record.time;
         let [function, dtype, algorithm, protocol] =
             ["AllReduce", "ncclFloat32", "RING", "LL128"].map(|text| self.writer.text(text.as_bytes()));
-        let record = Record {
-            communicator,
-            parent,
-            a: 1024,
-            channel: 2,
-            function,
-            dtype,
-            algorithm,
-            protocol,
-            ..Record::new(Kind::Coll)
-        };
+        let record = Record { a: 1024, channel: 2, function, dtype, algorithm, protocol, ..record };
         let operation = self.put(time, record);
         self.stop(time + 1, operation);
         for channel in 0..2 {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::graph::{Graph, Rank};
 use super::groups::{Finding, Group, Groups};
 use super::{Evidence, EvidenceKind, HangReport, HungGroup, OpenGroup, Outcome, matrix, paths};
+use crate::analysis::recording;
 use crate::records::Records;
 
 /// Puts what the groups show together.
@@ -43,12 +44,13 @@ pub(super) fn report(records: &Records, groups: &Groups, found: Vec<Finding>) ->
     let of =
         |ranks: &BTreeSet<Rank>| ranks.iter().map(|(_, rank)| *rank).collect::<BTreeSet<u32>>().into_iter().collect();
     let without = groups.ranks.iter().filter(|(_, count)| **count == 0).map(|(rank, _)| *rank).collect();
+    let losses = recording::losses(records);
     let local = || groups.all.iter().filter(|group| !group.is_global).map(|group| group.members.len()).max();
     HangReport {
         outcome: match () {
             () if is_hung => Outcome::Hung,
             () if !lagging.is_empty() => Outcome::Lagging,
-            () if !open.is_empty() => Outcome::Unclear,
+            () if !open.is_empty() || !losses.is_empty() => Outcome::Unclear,
             () => Outcome::Clear,
         },
         culprits: of(&culprits),
@@ -62,6 +64,7 @@ pub(super) fn report(records: &Records, groups: &Groups, found: Vec<Finding>) ->
         ranks_without_operations: if records.operations.is_empty() { Vec::new() } else { without },
         operation_count: records.operations.len(),
         group_count: groups.all.iter().filter(|group| group.is_used(records)).count(),
+        losses,
     }
 }
 

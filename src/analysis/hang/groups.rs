@@ -60,6 +60,8 @@ pub(super) struct Finding {
     pub(super) stuck: BTreeSet<u32>,
     pub(super) odd: BTreeSet<u32>,
     pub(super) waiting: BTreeSet<u32>,
+    /// Ranks of which nothing says whether what they enqueued is complete.
+    pub(super) unknown: BTreeSet<u32>,
     /// Ranks that are at fault, whether or not they wait elsewhere.
     pub(super) proved: BTreeSet<u32>,
     pub(super) evidence: Vec<Evidence>,

@@ -20,6 +20,7 @@ mod positions;
 
 use serde::Serialize;
 
+use super::recording::Loss;
 use crate::records::Records;
 
 pub use matrix::{Cell, CellState, MatrixRow};
@@ -68,6 +69,8 @@ pub struct HangReport {
     pub operation_count: usize,
     /// How many groups have operations or counts.
     pub group_count: usize,
+    /// What the recordings lack: nothing follows from what nobody is seen to wait for.
+    pub losses: Vec<Loss>,
 }
 
 /// A group and how it is named.

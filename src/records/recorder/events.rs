@@ -68,7 +68,7 @@ type Alike = (Option<u32>, Option<Collective>, Option<i64>);
 /// All records, joined.
 pub(super) struct Events<'a> {
     facts: &'a Facts,
-    rings: &'a Rings,
+    pub(super) rings: &'a Rings,
     entities: Vec<Entity>,
     pub(super) rows: Vec<Row>,
     pub(super) channels: Vec<(u32, KernelChannel)>,

@@ -50,7 +50,8 @@ pub(super) fn finish(mut events: Events<'_>, facts: &Facts, records: &mut Record
         .proxy_ops
         .extend(proxies.map(|proxy| ProxyOp { operation: operation(proxy.operation), ..proxy.row.clone() }));
     records.proxy_steps.extend(events.proxies.steps(first_proxy));
-    push_status(facts, &reached, records);
+    let lacks_ends = facts.lost > 0 || events.rings.lacks_end;
+    push_status(facts, &reached, lacks_ends, records);
 }
 
 fn remark(events: &Events<'_>, file: &mut RecordFile) {
@@ -156,6 +157,9 @@ fn states(events: &Events<'_>, facts: &Facts) -> Vec<State> {
         match state {
             State::Completed => *later = true,
             state if *later => *state = State::Unknown,
+            // Its end may be what is lost: that of a kernel which did not start in a ring without memory, any with the end of the file.
+            State::Scheduled if facts.lost > 0 => *state = State::Unknown,
+            state if events.rings.lacks_end => *state = State::Unknown,
             _ => {}
         }
     }
@@ -242,8 +246,8 @@ impl Reached {
     }
 }
 
-/// What is known of the process, and of its rank in each communicator.
-fn push_status(facts: &Facts, reached: &[Reached], records: &mut Records) {
+/// What is known of the process, and of its rank in each communicator. `lacks_ends`: some records of what ended are lost.
+fn push_status(facts: &Facts, reached: &[Reached], lacks_ends: bool, records: &mut Records) {
     let process = || RankStatus {
         source: Source::Recorder,
         rank: facts.rank,
@@ -264,8 +268,8 @@ fn push_status(facts: &Facts, reached: &[Reached], records: &mut Records) {
             communicator: known.row,
             place: known.place,
             last_enqueued: enqueued,
-            last_started: reached.started.filter(|_| !reached.has_captures),
-            last_completed: reached.completed.filter(|_| !reached.has_captures),
+            last_started: reached.started.filter(|_| !reached.has_captures && !lacks_ends),
+            last_completed: reached.completed.filter(|_| !reached.has_captures && !lacks_ends),
             ..process()
         });
     }

@@ -42,7 +42,7 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
         Ok(facts) => facts,
         Err(reason) => {
             file.note(format!("{}.", sentence(&reason.to_string())));
-            file.skip("recordings that cannot be read", Some(0));
+            file.lose("recordings that cannot be read", 1, Some(0));
             return Ok(());
         }
     };
@@ -78,13 +78,15 @@ fn fill(bytes: &mut dyn BufRead, into: &mut Vec<u8>, length: usize) -> io::Resul
 
 /// What the header says is lost, and of its clocks.
 fn say(facts: &Facts, file: &mut RecordFile) {
+    if facts.overwritten > 0 {
+        file.skip_several("records that newer ones have overwritten", facts.overwritten, None);
+    }
     let lost = [
-        ("records that newer ones have overwritten", facts.overwritten),
         ("records for which there was no memory", facts.lost),
         ("communicators for which there was no room", facts.lost_communicators),
     ];
     for (what, count) in lost.into_iter().filter(|(_, count)| *count > 0) {
-        file.skip_several(what, count, None);
+        file.lose(what, count, None);
     }
     if facts.clock_set > SET {
         let milliseconds = facts.clock_set as f64 / 1e6;

@@ -36,13 +36,15 @@ pub(super) struct Rings {
     /// Where each ring begins, and where the last ends.
     begins: [usize; RINGS + 1],
     ring_records: u64,
+    /// Whether the file has lost its end, and records with it.
+    pub(super) lacks_end: bool,
 }
 
 impl Rings {
     /// Reads what follows the tables. What a file that is cut off has is read.
     pub(super) fn read(bytes: &mut dyn BufRead, facts: &Facts, file: &mut RecordFile) -> io::Result<Self> {
         let ring_records = facts.ring_records;
-        let mut rings = Rings { all: Vec::new(), begins: [0; RINGS + 1], ring_records };
+        let mut rings = Rings { all: Vec::new(), begins: [0; RINGS + 1], ring_records, lacks_end: false };
         let mut left_out = 0;
         for ring in 0..RINGS {
             let begin = rings.all.len();
@@ -57,7 +59,9 @@ impl Rings {
                 left_out += rings.take(&chunk, at, offset, ring_records, file);
                 if chunk.len() < wanted {
                     let here = at + (chunk.len() / RECORD) as u64;
-                    cut_off(offset + chunk.len() as u64, missing(ring, here, facts), ring_records, file);
+                    let missing = missing(ring, here, facts);
+                    rings.lacks_end = missing > 0;
+                    cut_off(offset + chunk.len() as u64, missing, ring_records, file);
                     at = u64::MAX;
                     break;
                 }
@@ -161,7 +165,7 @@ fn missing(ring: usize, slots: u64, facts: &Facts) -> u64 {
 fn cut_off(here: u64, missing: u64, ring_records: u64, file: &mut RecordFile) {
     let whole = ring_at(RINGS, ring_records);
     if missing > 0 {
-        file.skip_several("records in a part of the file that is missing", missing, Some(here));
+        file.lose("records in a part of the file that is missing", missing, Some(here));
     }
     file.note(format!(
         "It is cut off: {} of the {} bytes of its rings are here.",

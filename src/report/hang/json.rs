@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::verdict::{notes, verdict};
 use super::words::{advice, sentence};
 use crate::analysis::hang::{ComparedPaths, Evidence, GroupName, HangReport, HungGroup, MatrixRow, OpenGroup, Outcome};
+use crate::analysis::recording::Loss;
 use crate::report::json;
 
 #[derive(Serialize)]
@@ -24,6 +25,7 @@ struct Answer<'a> {
     ranks_without_operations: &'a [u32],
     operation_count: usize,
     group_count: usize,
+    losses: &'a [Loss],
     notes: Vec<String>,
 }
 
@@ -69,6 +71,7 @@ pub(super) fn hang(report: &HangReport, name: &str, out: &mut Vec<u8>) -> io::Re
         ranks_without_operations: &report.ranks_without_operations,
         operation_count: report.operation_count,
         group_count: report.group_count,
+        losses: &report.losses,
         notes: notes(report),
     };
     json::hang(&answer, name, out)
