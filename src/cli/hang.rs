@@ -7,7 +7,6 @@ use nccl_stacks::operation::{Operation, Source};
 use nccl_stacks::records::Keep;
 use nccl_stacks::report::format::count;
 use nccl_stacks::report::hang::{HangForm, verdict, write};
-use nccl_stacks::report::recording::lacks;
 use nccl_stacks::report::{OnPage, Screen};
 
 use super::args::{Colour, Hang, Reading};
@@ -31,10 +30,9 @@ pub(super) fn run(args: &Hang) -> Result<(), Stop> {
     let output = Output::open(args.output.as_deref(), &inputs)?.of_form(form == HangForm::Html)?;
     let (report, damage) = judged(&files, &args.reading)?;
     if report.is_empty() {
-        let lacks = lacks(&report.losses).map_or(String::new(), |lacks| format!(" {lacks}"));
-        return Err(Stop::NotFound(format!(
-            "Nothing found: the records have no operation and no count by which to judge.{lacks}"
-        )));
+        return Err(Stop::NotFound(
+            "Nothing found: the records have no operation and no count by which to judge.".to_owned(),
+        ));
     }
     let shown = Shown { form, verbose: args.reading.verbose, colour: args.color, path: args.output.as_deref() };
     let on_page = typed::on_page(&args.files, &[], damage);

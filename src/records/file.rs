@@ -28,6 +28,12 @@ pub struct RecordFile {
     /// Whether it is a dump whose last operations are lost. Then nothing follows from what is not in it.
     #[serde(skip)]
     pub(crate) is_cut: bool,
+    /// Why the process could not record, if it left nothing but that.
+    #[serde(skip)]
+    pub not_recorded: Option<String>,
+    /// The events that NCCL's plugin was asked for, as bits of its mask; `None` of other sources, and without a plugin.
+    #[serde(skip)]
+    pub events: Option<u64>,
     /// What was skipped: it is in no table.
     pub skipped: Vec<Remark>,
     /// What violates the format and was understood nevertheless.

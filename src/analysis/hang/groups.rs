@@ -99,9 +99,9 @@ impl Groups {
                 continue;
             }
             if let Some(rank) = operation.rank {
-                *ranks.entry(rank.0).or_default() += 1;
+                *ranks.entry(rank.0).or_default() += usize::from(!operation.did_not_run);
             }
-            let Some(number) = operation.communicator else { continue };
+            let Some(number) = operation.communicator.filter(|_| !operation.did_not_run) else { continue };
             let Some((group, rank)) =
                 member(&mut found, records, operation.source, number, operation.rank, operation.place)
             else {

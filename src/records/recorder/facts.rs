@@ -14,9 +14,6 @@ use crate::time::Ns;
 /// What made a communicator known: the interceptor.
 const INTERCEPTOR: u32 = 2;
 
-/// The event of a kernel's channel, among those that are asked for.
-const KERNEL_CHANNELS: u64 = 64;
-
 /// Times before 1970 and after 2116 are none.
 const TIMES: std::ops::Range<i64> = 1..1 << 62;
 
@@ -37,12 +34,42 @@ pub(super) struct Known {
     pub(super) collectives: u32,
 }
 
+/// A communicator as plugin or interceptor entered it.
+pub(super) struct Entry {
+    /// The number by which records name it, and its position among those of the process.
+    pub(super) number: u16,
+    pub(super) at: u32,
+    pub(super) place: Option<u32>,
+    pub(super) size: Option<u64>,
+    /// When, on the clock of records.
+    pub(super) made: i64,
+    /// Whether it is the interceptor's, without a hash.
+    pub(super) is_nameless: bool,
+    /// Whether it is the plugin's, and the interceptor has none of its hash and rank.
+    pub(super) is_unpaired_plugin: bool,
+}
+
+impl Entry {
+    /// Whether both have one rank and size, as far as they are known.
+    pub(super) fn may_be(&self, other: &Entry) -> bool {
+        let agree = |a: Option<u64>, b: Option<u64>| a.is_none() || b.is_none() || a == b;
+        agree(self.place.map(u64::from), other.place.map(u64::from)) && agree(self.size, other.size)
+    }
+
+    /// Whether both have one rank and size, which are known.
+    pub(super) fn is_as(&self, other: &Entry) -> bool {
+        self.may_be(other) && [self, other].iter().all(|entry| entry.place.is_some() && entry.size.is_some())
+    }
+}
+
 /// A text, in all its meanings.
 #[derive(Clone)]
 pub(super) struct Word {
     pub(super) collective: Option<Collective>,
     /// As nccl-tests calls the collective, or as it is without `nccl`.
     pub(super) name: Arc<str>,
+    /// The function of NCCL's of this name.
+    pub(super) function: Arc<str>,
     pub(super) capitals: Option<Arc<str>>,
     pub(super) dtype: Option<Arc<str>>,
 }
@@ -66,9 +93,10 @@ pub(super) struct Facts {
     pub(super) clock_set: u64,
     /// The version of the plugin's interface; 0 without plugin.
     pub(super) plugin: u32,
-    /// Whether channels of kernels were asked for.
-    pub(super) asks_channels: bool,
+    /// The events that the plugin was asked for.
+    pub(super) events: u64,
     pub(super) communicators: Vec<Known>,
+    pub(super) entries: Vec<Entry>,
     /// By number: the communicator among those.
     numbers: Vec<Option<u32>>,
     words: Vec<Option<Word>>,
@@ -96,8 +124,9 @@ impl Facts {
             lost_communicators: header.lost_communicators,
             clock_set: u64::try_from((ahead(clocks[1]) - ahead(clocks[0])).unsigned_abs()).unwrap_or(u64::MAX),
             plugin: header.plugin,
-            asks_channels: header.plugin > 0 && header.events & KERNEL_CHANNELS != 0,
+            events: if header.plugin > 0 { header.events } else { 0 },
             communicators: Vec::new(),
+            entries: Vec::new(),
             numbers: Vec::new(),
             words: Vec::new(),
             clocks,
@@ -124,7 +153,19 @@ impl Facts {
             }
             found[at].add(&known, collectives(bytes, number));
             self.numbers.push(Some(at as u32));
+            let is_interceptors = known.by == INTERCEPTOR;
+            self.entries.push(Entry {
+                number,
+                at: at as u32,
+                place,
+                size: u64::try_from(known.size).ok().filter(|size| *size > 0),
+                made: known.made,
+                is_nameless: is_interceptors && hash.is_none(),
+                is_unpaired_plugin: !is_interceptors && hash.is_some(),
+            });
         }
+        let seen: Vec<u32> = self.entries.iter().filter(|of| !of.is_unpaired_plugin).map(|of| of.at).collect();
+        self.entries.iter_mut().for_each(|entry| entry.is_unpaired_plugin &= !seen.contains(&entry.at));
         let of_one = |a: &Found, b: &Found| a.hash.is_some() && a.hash == b.hash;
         self.has_several_ranks = found.iter().enumerate().any(|(at, a)| found[..at].iter().any(|b| of_one(a, b)));
         if self.has_several_ranks {
@@ -139,6 +180,22 @@ impl Facts {
             }
         }
         self.communicators = found.into_iter().map(|of| of.known(records)).collect();
+    }
+
+    /// Takes communicators for those that they are the same as, a pair each.
+    pub(super) fn join(&mut self, pairs: &[(u32, u32)]) {
+        for (nameless, named) in pairs {
+            self.numbers.iter_mut().filter(|of| **of == Some(*nameless)).for_each(|of| *of = Some(*named));
+            // The interceptor counts what it was asked for, the plugin what NCCL reported.
+            let counted = self.communicators[*nameless as usize].collectives;
+            let known = &mut self.communicators[*named as usize];
+            known.collectives = if counted > 0 { counted } else { known.collectives };
+        }
+    }
+
+    /// The process has made several ranks of one communicator.
+    pub(super) fn set_several_ranks(&mut self) {
+        (self.has_several_ranks, self.rank, self.rank_is_inferred) = (true, None, false);
     }
 
     /// The communicator of a record: its position among those of the process.
@@ -209,6 +266,7 @@ impl Word {
         Word {
             collective,
             name: records.text(collective.map_or(plain, |of| of.name())),
+            function: records.text(&format!("nccl{plain}")),
             capitals: capitals.map(|text| records.text(&text)),
             dtype: dtype_of_name(&text).map(|name| records.text(name)),
         }

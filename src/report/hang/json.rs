@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::verdict::{notes, verdict};
 use super::words::{advice, sentence};
 use crate::analysis::hang::{ComparedPaths, Evidence, GroupName, HangReport, HungGroup, MatrixRow, OpenGroup, Outcome};
-use crate::analysis::recording::Loss;
+use crate::analysis::recording::{FailedCalls, Loss};
 use crate::report::json;
 
 #[derive(Serialize)]
@@ -26,6 +26,7 @@ struct Answer<'a> {
     operation_count: usize,
     group_count: usize,
     losses: &'a [Loss],
+    failed_calls: &'a [FailedCalls],
     notes: Vec<String>,
 }
 
@@ -72,6 +73,7 @@ pub(super) fn hang(report: &HangReport, name: &str, out: &mut Vec<u8>) -> io::Re
         operation_count: report.operation_count,
         group_count: report.group_count,
         losses: &report.losses,
+        failed_calls: &report.failed_calls,
         notes: notes(report),
     };
     json::hang(&answer, name, out)

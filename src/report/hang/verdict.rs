@@ -2,23 +2,25 @@
 
 use std::collections::BTreeSet;
 
-use super::words::{capital, has, operation, ranks, sentence};
+use super::words::{capital, has, operation, sentence};
 use crate::analysis::hang::{Evidence, EvidenceKind, HangReport, HungGroup, Outcome};
-use crate::report::recording::lacks;
+use crate::report::format::ranks;
+use crate::report::recording::{all_failed, lacks};
 
 /// So many groups are named, where each has ranks of its own.
 const GROUPS: usize = 4;
 
-/// The verdict, and what the recordings lack.
+/// The verdict, which calls failed, and what the recordings lack.
 pub fn verdict(report: &HangReport) -> String {
     let judged = match report.outcome {
         Outcome::Hung => hung(report),
         Outcome::Lagging => lagging(report),
-        _ if report.is_empty() => "The records have nothing by which to judge.".to_owned(),
+        _ if report.group_count == 0 => "The records have nothing by which to judge.".to_owned(),
         Outcome::Unclear => unclear(report),
         _ => format!("No hang: in {} nobody waits for anybody.", groups(report)),
     };
-    [judged].into_iter().chain(lacks(&report.losses)).collect::<Vec<_>>().join(" ")
+    let beside = all_failed(&report.failed_calls).into_iter().chain(lacks(&report.losses));
+    [judged].into_iter().chain(beside).collect::<Vec<_>>().join(" ")
 }
 
 /// `2 groups of 8 ranks`
