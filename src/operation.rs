@@ -187,6 +187,8 @@ pub struct Operation {
     pub duration: Option<Ns>,
     /// How far it got.
     pub state: State,
+    /// Whether nothing ran by this call of NCCL: it failed, or it was captured into a graph, whose replays are operations of their own.
+    pub did_not_run: bool,
     /// The algorithm: of a trace, as far as the kernel's name says.
     pub algorithm: Option<Arc<str>>,
     /// The protocol: of a trace, as far as the kernel's name says.

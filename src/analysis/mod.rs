@@ -24,6 +24,7 @@ pub mod pairs;
 pub mod part;
 pub mod recorded;
 pub mod recorded_info;
+pub mod recording;
 pub mod shares;
 pub mod stack_key;
 pub mod stacks;

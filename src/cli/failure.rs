@@ -44,6 +44,9 @@ pub(crate) enum Failure {
     )]
     NoRecorder,
 
+    #[error("{}: everybody may write into this folder, and put another library in the recorder's place; give another --dir", folder.display())]
+    OpenFolder { folder: PathBuf },
+
     #[error("{command}: cannot be run: {source}")]
     Job { command: String, source: io::Error },
 

@@ -5,11 +5,13 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use nccl_stacks::analysis::recording::{Loss, losses};
 use nccl_stacks::error::Error;
 use nccl_stacks::input;
 use nccl_stacks::load::{LoadOptions, load_all};
-use nccl_stacks::records::{Keep, RecordFile, Records, Remark, read_all, source_of_input};
+use nccl_stacks::records::{Keep, RecordFile, Records, Remark, read_all, source_of_input, source_of_name};
 use nccl_stacks::report::format::{self, visible};
+use nccl_stacks::report::recording::lacks;
 use nccl_stacks::store::Store;
 
 use super::args::Reading;
@@ -73,6 +75,10 @@ fn report(records: &Records, reading: &Reading, says: bool) -> Result<(), Stop> 
         unread.iter().filter(|file| file.bytes == 0 || !file.skipped.is_empty()).map(|file| why(file)).collect();
     for file in known.iter().filter(|_| says) {
         file.notes.iter().for_each(|line| note(&format!("{}: {}", visible(&file.name), visible(line))));
+    }
+    if says {
+        let processes: Vec<Loss> = losses(records).into_iter().filter(|loss| loss.why.is_some()).collect();
+        lacks(&processes).iter().for_each(|line| say(line));
     }
     let lost = damage(records);
     let repaired = damage_lines(known.iter().map(|file| (*file, &file.repaired)), "Repaired");
@@ -205,7 +211,9 @@ pub(super) fn is_record(file: &Path) -> bool {
 /// Whether a file is of a known source, or an archive whose first file of use is. Standard input and pipes are read once, and so are traces.
 pub(super) fn has_records(file: &Path) -> bool {
     // An error here occurs again when the file is read.
-    !opening::is_read_once(file) && input::open(file).and_then(source_of_input).is_ok_and(|source| source.is_some())
+    source_of_name(file).is_some()
+        || !opening::is_read_once(file)
+            && input::open(file).and_then(source_of_input).is_ok_and(|source| source.is_some())
 }
 
 /// All files that are meant. Those of a folder, and of the folders in it, by name; hidden ones are not read.

@@ -45,6 +45,36 @@ pub fn reduction_of_number(number: u64) -> Option<&'static str> {
     REDUCTIONS.get(usize::try_from(number).ok()?).copied()
 }
 
+/// Collectives and sends, in the mask of events that NCCL's profiler plugins ask for; the next two are of the same mask.
+pub const OPERATIONS: u64 = 2 | 4;
+/// Steps of proxies.
+pub const PROXY_STEPS: u64 = 16;
+/// Channels of kernels.
+pub const KERNEL_CHANNELS: u64 = 64;
+
+/// NCCL's results by their numbers.
+const RESULTS: &[&str] = &[
+    "ncclSuccess",
+    "ncclUnhandledCudaError",
+    "ncclSystemError",
+    "ncclInternalError",
+    "ncclInvalidArgument",
+    "ncclInvalidUsage",
+    "ncclRemoteError",
+    "ncclInProgress",
+    "ncclTimeout",
+];
+
+/// The name of a result of a number.
+pub fn result_of_number(number: u32) -> Option<&'static str> {
+    RESULTS.get(usize::try_from(number).ok()?).copied()
+}
+
+/// Whether a result is an error: a communicator that does not block answers that it goes on in the background.
+pub fn is_error(result: u64) -> bool {
+    !matches!(result, 0 | 7)
+}
+
 /// NCCL's algorithms by their numbers.
 const ALGORITHMS: &[&str] = &["TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"];
 
@@ -127,5 +157,7 @@ mod tests {
         assert_eq!((number_of_dtype("BFloat16"), number_of_dtype("Bool")), (Some(9), None));
         assert!(DTYPES.iter().all(|(_, torch)| element_bytes(torch).is_some()));
         assert_eq!(reduction_of_number(2), Some("max"));
+        assert_eq!((result_of_number(6), result_of_number(9)), (Some("ncclRemoteError"), None));
+        assert_eq!([0, 1, 7, 8].map(is_error), [false, true, false, true]);
     }
 }

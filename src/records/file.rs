@@ -28,6 +28,12 @@ pub struct RecordFile {
     /// Whether it is a dump whose last operations are lost. Then nothing follows from what is not in it.
     #[serde(skip)]
     pub(crate) is_cut: bool,
+    /// Why the process could not record, if it left nothing but that.
+    #[serde(skip)]
+    pub not_recorded: Option<String>,
+    /// The events that NCCL's plugin was asked for, as bits of its mask; `None` of other sources, and without a plugin.
+    #[serde(skip)]
+    pub events: Option<u64>,
     /// What was skipped: it is in no table.
     pub skipped: Vec<Remark>,
     /// What violates the format and was understood nevertheless.
@@ -46,6 +52,9 @@ pub struct Remark {
     pub count: u64,
     /// The byte offset of the first in the decompressed text.
     pub first_offset: Option<u64>,
+    /// Whether it may be what a rank did last, so that nothing follows from what is not there.
+    #[serde(skip)]
+    pub may_be_last: bool,
 }
 
 impl Remark {
@@ -88,6 +97,12 @@ impl RecordFile {
         count(&mut self.skipped, what, several, offset);
     }
 
+    /// Counts several things that are skipped and that may be what a rank did last.
+    pub(super) fn lose(&mut self, what: &'static str, several: u64, offset: Option<u64>) {
+        self.skip_several(what, several, offset);
+        self.skipped.iter_mut().filter(|remark| remark.what == what).for_each(|remark| remark.may_be_last = true);
+    }
+
     /// Counts something that is wrong and understood nevertheless.
     pub(super) fn repair(&mut self, what: &'static str, offset: Option<u64>) {
         count(&mut self.repaired, what, 1, offset);
@@ -119,7 +134,7 @@ impl RecordFile {
 fn count(remarks: &mut Vec<Remark>, what: &'static str, several: u64, offset: Option<u64>) {
     match remarks.iter_mut().find(|remark| remark.what == what) {
         Some(remark) => remark.count = remark.count.saturating_add(several),
-        None => remarks.push(Remark { what, count: several, first_offset: offset }),
+        None => remarks.push(Remark { what, count: several, first_offset: offset, may_be_last: false }),
     }
 }
 

@@ -24,7 +24,7 @@ mod tables;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -63,6 +63,11 @@ const TRACE_KEYS: &[&[u8]] = &[b"\"traceEvents\"", b"\"schemaVersion\"", b"\"dev
 /// What wrote a file, by its first decompressed bytes; `None` if it is none of the known sources.
 pub fn source_of(head: &[u8]) -> Option<Source> {
     format_of(head).map(|format| format.source)
+}
+
+/// What wrote a file that has nothing but its name: a recorder that could not create its recording; `None` of any other file.
+pub fn source_of_name(path: &Path) -> Option<Source> {
+    recorder::failure(&path.to_string_lossy())?.source
 }
 
 fn format_of(head: &[u8]) -> Option<&'static Format> {
@@ -188,7 +193,11 @@ pub fn read_all(paths: &[PathBuf], keep: Keep, threads: usize) -> Records {
         for _ in 0..threads.min(paths.len()) {
             scope.spawn(|| {
                 while let Some((at, path)) = paths.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed)) {
-                    let of_files = input::open(path).and_then(|input| read_files(input, keep));
+                    // Such a file is empty, which is an error of any other.
+                    let of_files = match recorder::failure(&path.to_string_lossy()) {
+                        Some(failed) => Ok(vec![Records::none_of(failed)]),
+                        None => input::open(path).and_then(|input| read_files(input, keep)),
+                    };
                     let of_files = of_files.unwrap_or_else(|error| {
                         let mut file = RecordFile::new(path.display().to_string());
                         file.note(error.to_string());

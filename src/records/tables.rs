@@ -78,6 +78,8 @@ pub struct RankStatus {
     pub last_started: Option<i64>,
     /// The number of the last that is completed.
     pub last_completed: Option<i64>,
+    /// How many calls of NCCL's functions failed, by function and NCCL's number of the error; of the process as a whole.
+    pub failed_calls: BTreeMap<(Arc<str>, u32), u64>,
     /// What is wrong with it: `unresponsive`, `considered dead`, `async error 6`, `aborted`, a word or two each.
     pub faults: Vec<String>,
 }

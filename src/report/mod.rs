@@ -21,6 +21,7 @@ mod page;
 pub mod pairs;
 pub mod ranks;
 pub mod recorded;
+pub mod recording;
 pub mod results;
 pub mod script;
 mod speedscope;

@@ -1,6 +1,7 @@
 //! `nccl-stacks record` around a job of several processes: what is recorded says which rank is left out, which is late, and by which
 //! algorithm; also while the job runs, and after everything was killed.
 
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -205,4 +206,159 @@ fn other_recorders_files_are_written_too() {
     }
     let (of_logs, _) = answer("records", &at("logs"));
     assert_eq!(of_logs["census"][0]["count"], 10, "{of_logs}");
+}
+
+/// The line of what was said that begins so.
+fn line<'a>(said: &'a str, begin: &str) -> &'a str {
+    said.lines().find(|line| line.starts_with(begin)).unwrap_or_else(|| panic!("{said}"))
+}
+
+/// A file has 512 communicators; of those beyond nobody is seen to wait.
+#[test]
+fn a_job_with_more_communicators_than_a_file_holds_is_not_said_to_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = nccl_stacks()
+        .args(["record", "--ring-size", "256K", "--dir"])
+        .arg(folder.path())
+        .arg("--")
+        .arg(built().path("linked"))
+        .arg("cycle 600 0")
+        .output()
+        .unwrap();
+    let said = stderr(&output);
+    let hang = line(&said, "hang: ");
+    assert!(hang.starts_with("hang: Cannot say whether the job hangs"), "{said}");
+    assert!(hang.contains("88 communicators for which there was no room"), "{said}");
+    assert!(line(&said, "records: ").contains("88 communicators for which there was no room"), "{said}");
+}
+
+/// One process with all ranks: interceptor and plugin know its communicators by different names, and record the same operations.
+#[test]
+fn a_process_with_all_ranks_has_each_operation_once() {
+    for (options, algorithm, is_known) in [(&[][..], "RING", true), (&["--events", "calls"], "", false)] {
+        let (output, folder) = record(options, &["2", "10", "all:0:0"]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let (records, _) = answer("records", folder.path());
+        let census = records["census"].as_array().unwrap();
+        assert_eq!((census.len(), &census[0]["count"], &census[0]["ranks"]), (1, &20.into(), &2.into()), "{records}");
+        assert_eq!(census[0]["communicator"].is_string(), is_known, "{records}");
+        let algorithms = if is_known { serde_json::json!({algorithm: 20}) } else { serde_json::json!({}) };
+        assert_eq!(census[0]["algorithms"], algorithms, "{records}");
+    }
+}
+
+/// A call that fails is in what is said at the end.
+#[test]
+fn failing_calls_are_said_at_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = nccl_stacks()
+        .args(["record", "--ring-size", "256K", "--dir"])
+        .arg(folder.path())
+        .arg("--")
+        .arg(built().path("linked"))
+        .args(["init 0 8 5 A", "reduce 0 1 0"])
+        .env("FAKE_NCCL_RESULT", "ncclAllReduce:5")
+        .env("RANK", "0")
+        .output()
+        .unwrap();
+    let said = stderr(&output);
+    let failed = "ncclAllReduce failed on rank 0 with error 5 (ncclInvalidUsage).";
+    assert!(line(&said, "hang: ").contains(failed) && line(&said, "records: ").contains(failed), "{said}");
+}
+
+/// Why nothing was recorded, as far as it is known.
+#[test]
+fn nothing_recorded_has_its_reason() {
+    let said = |job: &str, off: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = nccl_stacks();
+        command.args(["record", "--dir"]).arg(folder.path()).args(["--", "sh", "-c", job]);
+        stderr(&command.env("NCCL_STACKS_RECORD", off).output().unwrap())
+    };
+    assert!(said("true", "0").contains("NCCL_STACKS_RECORD turns recording off."));
+    let nothing = said("true", "1");
+    assert!(nothing.contains("no process called NCCL, or NCCL is linked statically"), "{nothing}");
+    let full = said(": > \"$NCCL_STACKS_DIR/n-1.E28.ncclrec-failed\"", "1");
+    assert!(full.contains("1 process could not record: No space left on device."), "{full}");
+    assert!(!full.contains("no process called NCCL"), "{full}");
+}
+
+/// A job runs whether it can be recorded or not.
+#[test]
+fn a_job_that_cannot_be_recorded_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("file"), "").unwrap();
+    std::fs::create_dir_all(at("taken").join("libnccl_stacks_recorder.so").join("full")).unwrap();
+    std::fs::create_dir(at("open")).unwrap();
+    std::fs::set_permissions(at("open"), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let cases = [
+        (at("file").join("below"), "cannot be written"),
+        (at("taken"), "cannot be written"),
+        (at("open"), "everybody may write into this folder"),
+        (at("with blank"), "with a blank or a colon"),
+        (at("with:colon"), "with a blank or a colon"),
+    ];
+    for (dir, why) in cases {
+        let job = ["--", "sh", "-c", "echo out; exit 7"];
+        let output =
+            nccl_stacks().args(["record", "--dir"]).arg(&dir).args(job).env_remove("LD_PRELOAD").output().unwrap();
+        let said = stderr(&output);
+        assert_eq!((output.status.code(), &output.stdout[..]), (Some(7), &b"out\n"[..]), "{said}");
+        assert!(said.starts_with("The job runs unrecorded: ") && said.contains(why), "{dir:?}: {said}");
+        let printed = nccl_stacks().args(["record", "--print-env", "--dir"]).arg(&dir).output().unwrap();
+        assert!(!printed.status.success() && printed.stdout.is_empty(), "{dir:?}: {}", stderr(&printed));
+    }
+    // A folder that everybody may write, but where nobody may replace the files of others.
+    std::fs::set_permissions(at("open"), std::fs::Permissions::from_mode(0o1777)).unwrap();
+    let output = nccl_stacks().args(["record", "--dir"]).arg(at("open")).args(["--", "true"]).output().unwrap();
+    assert!(!stderr(&output).contains("unrecorded"), "{}", stderr(&output));
+}
+
+/// What somebody else could make another library is replaced, and what is safe stays.
+#[test]
+fn a_library_that_others_can_change_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("libnccl_stacks_recorder.so");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let unpack = || {
+        let output = nccl_stacks().args(["record", "--print-env", "--dir"]).arg(folder.path()).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        std::fs::symlink_metadata(&library).unwrap()
+    };
+    let first = unpack();
+    assert_eq!(unpack().ino(), first.ino(), "what is there already stays");
+    std::fs::copy(&library, elsewhere.path().join("same.so")).unwrap();
+    std::fs::remove_file(&library).unwrap();
+    std::os::unix::fs::symlink(elsewhere.path().join("same.so"), &library).unwrap();
+    assert!(unpack().is_file(), "a link to the same library");
+    for mode in [0o775, 0o757] {
+        std::fs::set_permissions(&library, std::fs::Permissions::from_mode(mode)).unwrap();
+        assert_eq!(unpack().mode() & 0o777, 0o755, "{mode:o}");
+    }
+    // Only root can give a file away.
+    if std::os::unix::fs::chown(&library, Some(4242), None).is_ok() {
+        assert_eq!(unpack().uid(), first.uid());
+    }
+    std::fs::write(&library, "another").unwrap();
+    assert_eq!(unpack().len(), first.len());
+}
+
+#[test]
+fn rings_have_the_size_that_was_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = |size: &str| {
+        let arguments = ["record", "--print-env", "--ring-size", size, "--dir"];
+        nccl_stacks().args(arguments).arg(folder.path()).output().unwrap()
+    };
+    for size in ["64G", "1025M", "4095", "0"] {
+        let output = asked(size);
+        assert_eq!(output.status.code(), Some(2), "{size}");
+        let said = stderr(&output);
+        assert!(said.contains("a ring has from 4K to 1G: 64 to 16,777,216 records of 64 bytes"), "{size}: {said}");
+    }
+    for (size, records) in [("4K", 64), ("1G", 1 << 24), ("256K", 4096)] {
+        let variables = String::from_utf8(asked(size).stdout).unwrap();
+        assert!(variables.contains(&format!("NCCL_STACKS_RING_RECORDS={records}\n")), "{size}: {variables}");
+    }
 }

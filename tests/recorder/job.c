@@ -4,6 +4,7 @@
  *   job RANKS STEPS               all do the same
  *   job RANKS STEPS late:R:US     rank R comes so many microseconds late to every all-reduce
  *   job RANKS STEPS out:R:STEP    rank R does not call the all-reduce of this step; after a second all processes are killed
+ *   job RANKS STEPS all:0:0       one process has all ranks, by ncclCommInitAll
  *   job RANKS STEPS stay:R:STEP   the same, but nobody is killed: it goes on until somebody else does it
  */
 #define _GNU_SOURCE
@@ -89,6 +90,25 @@ static void all_reduce(Shared *shared, P comm, int ranks, int rank, int step) {
     }
 }
 
+/* All ranks in this process. None waits for another, for there is one thread. */
+static void work_alone(int ranks, int steps) {
+    static Shared shared;
+    P comms[64];
+    void *contexts[64];
+    int mask = 0;
+    if (ncclCommInitAll(comms, ranks, NULL)) exit(8);
+    const char *asked = getenv("NCCL_PROFILER_PLUGIN");
+    void *library = asked ? dlopen(strcmp(asked, "STATIC_PLUGIN") ? asked : NULL, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (library) plugin = dlsym(library, "ncclProfiler_v5");
+    for (int rank = 0; plugin && rank < ranks; rank++) plugin->init(&contexts[rank], HASH, &mask, "world", 1, ranks, rank, NULL);
+    for (int step = 0; step < steps; step++) {
+        for (int rank = 0; rank < ranks; rank++) {
+            context = contexts[rank];
+            all_reduce(&shared, comms[rank], 1, rank, step * ranks + rank);
+        }
+    }
+}
+
 static void work(Shared *shared, int ranks, int rank, int steps, const char *mode, int of_rank, int number) {
     Id id;
     memset(&id, 7, sizeof id);
@@ -114,6 +134,10 @@ int main(int count, char **arguments) {
     int ranks = atoi(arguments[1]), steps = atoi(arguments[2]), of_rank = -1, number = 0;
     char mode[16] = "";
     if (count > 3) sscanf(arguments[3], "%15[a-z]:%d:%d", mode, &of_rank, &number);
+    if (!strcmp(mode, "all")) {
+        work_alone(ranks, steps);
+        return 0;
+    }
     const char *shared_file = getenv("JOB_SHARED");
     if (shared_file) {
         Shared *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, open(shared_file, O_RDWR), 0);

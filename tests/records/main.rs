@@ -30,4 +30,6 @@ mod pickles;
 mod plugin_dump;
 mod ras_text;
 mod recorder;
+mod recorder_communicators;
+mod recorder_verdicts;
 mod tables;

@@ -26,21 +26,21 @@ const EPOCH: i64 = 1_700_000_000_000_000_000;
 const ALL: u64 = 4095;
 
 /// A process that is recorded.
-struct Process {
-    path: PathBuf,
-    writer: Writer,
-    thread: u32,
+pub(crate) struct Process {
+    pub(crate) path: PathBuf,
+    pub(crate) writer: Writer,
+    pub(crate) thread: u32,
 }
 
 impl Process {
     /// With a communicator of that rank and size, made known by plugin (1), interceptor (2) or both.
-    fn new(folder: &Path, rank: i32, size: i32, by: &[u32]) -> Process {
+    pub(crate) fn new(folder: &Path, rank: i32, size: i32, by: &[u32]) -> Process {
         let process = Process::bare(folder, [rank, size, -1], 40 + rank.cast_unsigned(), 1024);
         by.iter().for_each(|by| process.communicator(*by, 0xabc, rank, size));
         process
     }
 
-    fn bare(folder: &Path, ranks: [i32; 3], pid: u32, ring_records: u64) -> Process {
+    pub(crate) fn bare(folder: &Path, ranks: [i32; 3], pid: u32, ring_records: u64) -> Process {
         let path = folder.join(format!("node0-{pid}.ncclrec"));
         let facts = Facts { ring_records, pid, ranks, boot: b"b", host: b"node0", command: b"python", events: ALL };
         let writer = Writer::create(&CString::new(path.to_str().unwrap()).unwrap(), &facts).unwrap();
@@ -49,7 +49,7 @@ impl Process {
         Process { path, writer, thread: 1 }
     }
 
-    fn communicator(&self, by: u32, hash: u64, rank: i32, size: i32) {
+    pub(crate) fn communicator(&self, by: u32, hash: u64, rank: i32, size: i32) {
         let about = Communicator { name: b"world", by, hash, rank, size, ..Communicator::default() };
         assert!(self.writer.communicator(&about) > 0);
         if by == 1 {
@@ -57,20 +57,20 @@ impl Process {
         }
     }
 
-    fn put(&self, time: i64, record: Record) -> u64 {
+    pub(crate) fn put(&self, time: i64, record: Record) -> u64 {
         let record = Record { time, thread: self.thread, ..record };
         self.writer.put(self.thread as usize, 0, &record).map_or(0, Handle::number)
     }
 
-    fn stop(&self, time: i64, parent: u64) {
+    pub(crate) fn stop(&self, time: i64, parent: u64) {
         self.put(time, Record { parent, ..Record::new(Kind::Stop) });
     }
 
-    fn state(&self, time: i64, parent: u64, state: u64, b: u64) {
+    pub(crate) fn state(&self, time: i64, parent: u64, state: u64, b: u64) {
         self.put(time, Record { parent, a: state, b, ..Record::new(Kind::State) });
     }
 
-    fn call(&self, time: i64, communicator: u16, function: &str, count: u64) -> u64 {
+    pub(crate) fn call(&self, time: i64, communicator: u16, function: &str, count: u64) -> u64 {
         let function = self.writer.text(function.as_bytes());
         // NCCL's number of float32 is 7.
         let record = Record { communicator, function, a: count, b: 0x77, dtype: 8, ..Record::new(Kind::Call) };
@@ -80,20 +80,20 @@ impl Process {
     }
 
     /// A collective of the plugin with two channels, of which so many stop.
-    fn planned(&self, time: i64, communicator: u16, parent: u64, stopped: u8) -> u64 {
+    pub(crate) fn planned(&self, time: i64, communicator: u16, parent: u64, stopped: u8) -> u64 {
+        self.planned_as(Record { communicator, parent, time, ..Record::new(Kind::Coll) }, stopped)
+    }
+
+    /// The same without parent, with its number in the high half of this.
+    pub(crate) fn numbered(&self, time: i64, communicator: u16, c: u64, stopped: u8) -> u64 {
+        self.planned_as(Record { communicator, c, time, ..Record::new(Kind::Coll) }, stopped)
+    }
+
+    fn planned_as(&self, record: Record, stopped: u8) -> u64 {
+        let time = record.time;
         let [function, dtype, algorithm, protocol] =
             ["AllReduce", "ncclFloat32", "RING", "LL128"].map(|text| self.writer.text(text.as_bytes()));
-        let record = Record {
-            communicator,
-            parent,
-            a: 1024,
-            channel: 2,
-            function,
-            dtype,
-            algorithm,
-            protocol,
-            ..Record::new(Kind::Coll)
-        };
+        let record = Record { a: 1024, channel: 2, function, dtype, algorithm, protocol, ..record };
         let operation = self.put(time, record);
         self.stop(time + 1, operation);
         for channel in 0..2 {
@@ -107,25 +107,25 @@ impl Process {
         operation
     }
 
-    fn set(&self, values: &[(usize, i64)]) {
+    pub(crate) fn set(&self, values: &[(usize, i64)]) {
         let file = std::fs::OpenOptions::new().write(true).open(&self.path).unwrap();
         values.iter().for_each(|(at, value)| file.write_all_at(&value.to_le_bytes(), *at as u64).unwrap());
     }
 
     /// Reads the file, which is not closed, with a clock that is known.
-    fn read(&self) -> Records {
+    pub(crate) fn read(&self) -> Records {
         self.set_clock();
         records::read(input::open(&self.path).unwrap(), Keep::All).unwrap()
     }
 
-    fn set_clock(&self) {
+    pub(crate) fn set_clock(&self) {
         let clock = [(header::REALTIME, EPOCH), (header::MONOTONIC, 0)];
         self.set(&clock);
         self.set(&[(header::LAST_REALTIME, EPOCH), (header::LAST_MONOTONIC, 0)]);
     }
 }
 
-fn folder() -> TempDir {
+pub(crate) fn folder() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
@@ -479,14 +479,14 @@ fn clocks_that_differ_are_said() {
     assert!(file.notes.iter().any(|note| note.contains("was set by 5.000 ms")), "{file:?}");
 }
 
-fn read_folder(folder: &Path) -> Records {
+pub(crate) fn read_folder(folder: &Path) -> Records {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     read_all(&paths, Keep::Last(64), 2)
 }
 
 /// Four ranks make so many calls each, ten at most.
-fn job(folder: &Path, by: &[u32], ranks_are_known: bool, calls: [i64; 4]) {
+pub(crate) fn job(folder: &Path, by: &[u32], ranks_are_known: bool, calls: [i64; 4]) {
     for (rank, calls) in (0..).zip(calls) {
         let process = Process::bare(
             folder,

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::answers::Possible;
 use super::questions::{HANG_ON, Share};
+use crate::nccl::values::{KERNEL_CHANNELS, OPERATIONS, PROXY_STEPS};
 use crate::operation::{Operation, Source, State};
 use crate::records::{Records, Remark};
 
@@ -19,6 +20,9 @@ pub struct SourceRow {
     /// What a sentence calls it.
     #[serde(skip)]
     pub title: &'static str,
+    /// The events that plugins of recordings were asked for, of all files together.
+    #[serde(skip)]
+    pub events: u64,
     /// The versions of its format that the files name.
     pub versions: Vec<String>,
     /// How many files.
@@ -244,12 +248,13 @@ pub fn describe(records: &Records) -> RecordsDescription {
         let (row, _) = rows.entry(source).or_default();
         row.files += 1;
         row.bytes += file.bytes;
+        row.events |= file.events.unwrap_or(0);
         row.versions.extend(file.version.clone());
         row.skipped = row.skipped.saturating_add(Remark::sum(&file.skipped));
         row.repaired = row.repaired.saturating_add(Remark::sum(&file.repaired));
     }
     let of_files = |position: u32| records.files.get(position as usize).and_then(|file| file.source);
-    for operation in &records.operations {
+    for operation in records.operations.iter().filter(|operation| !operation.did_not_run) {
         let (row, ranks) = rows.entry(operation.source).or_default();
         row.add(operation);
         ranks.extend(operation.rank.map(|rank| rank.0).or(operation.place));
@@ -339,6 +344,7 @@ impl Question {
             _ if self.name == "call-path" && sources.iter().any(|row| row.source == Source::FlightRecorder.name()) => {
                 Some("dumps with stack traces, or a trace of the same job: --records joins them")
             }
+            _ if sources.iter().any(|row| self.was_asked(row)) => None,
             _ if is_alone && have > 0 => Some("the records of the other ranks, too"),
             _ => Some(self.turn_on),
         };
@@ -356,6 +362,17 @@ impl Question {
             turn_on,
             ..self.none()
         }
+    }
+
+    /// Whether the plugin of a recording was asked for what this needs, so that it is in vain to advise it.
+    fn was_asked(&self, row: &SourceRow) -> bool {
+        let needed = match self.name {
+            "time" => KERNEL_CHANNELS,
+            "proxies" => PROXY_STEPS,
+            "algorithm" => OPERATIONS,
+            _ => return false,
+        };
+        row.events & needed != 0
     }
 
     /// The answer where there is no record.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::graph::{Graph, Rank};
 use super::groups::{Finding, Group, Groups};
 use super::{Evidence, EvidenceKind, HangReport, HungGroup, OpenGroup, Outcome, matrix, paths};
+use crate::analysis::recording;
 use crate::records::Records;
 
 /// Puts what the groups show together.
@@ -43,12 +44,15 @@ pub(super) fn report(records: &Records, groups: &Groups, found: Vec<Finding>) ->
     let of =
         |ranks: &BTreeSet<Rank>| ranks.iter().map(|(_, rank)| *rank).collect::<BTreeSet<u32>>().into_iter().collect();
     let without = groups.ranks.iter().filter(|(_, count)| **count == 0).map(|(rank, _)| *rank).collect();
+    let (losses, failed_calls) = (recording::losses(records), recording::failed_calls(records));
+    let group_count = groups.all.iter().filter(|group| group.is_used(records)).count();
+    let is_judged = group_count > 0 || failed_calls.is_empty();
     let local = || groups.all.iter().filter(|group| !group.is_global).map(|group| group.members.len()).max();
     HangReport {
         outcome: match () {
             () if is_hung => Outcome::Hung,
             () if !lagging.is_empty() => Outcome::Lagging,
-            () if !open.is_empty() => Outcome::Unclear,
+            () if !open.is_empty() || !losses.is_empty() || !is_judged => Outcome::Unclear,
             () => Outcome::Clear,
         },
         culprits: of(&culprits),
@@ -60,8 +64,10 @@ pub(super) fn report(records: &Records, groups: &Groups, found: Vec<Finding>) ->
         rank_count: if groups.ranks.is_empty() { local().unwrap_or(0) } else { groups.ranks.len() },
         ranks_without_records: unknown.into_iter().collect(),
         ranks_without_operations: if records.operations.is_empty() { Vec::new() } else { without },
-        operation_count: records.operations.len(),
-        group_count: groups.all.iter().filter(|group| group.is_used(records)).count(),
+        operation_count: records.operations.iter().filter(|operation| !operation.did_not_run).count(),
+        group_count,
+        losses,
+        failed_calls,
     }
 }
 
@@ -106,7 +112,7 @@ impl<'a> Whole<'a> {
     ) -> Self {
         let mut last: BTreeMap<u32, usize> = BTreeMap::new();
         for (at, operation) in records.operations.iter().enumerate() {
-            let Some(rank) = operation.rank else { continue };
+            let Some(rank) = operation.rank.filter(|_| !operation.did_not_run) else { continue };
             let known = last.entry(rank.0).or_insert(at);
             if records.operations[*known].enqueued <= operation.enqueued {
                 *known = at;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::groups::{Finding, Group, Member};
 use super::{Evidence, EvidenceKind, Outcome};
-use crate::operation::{Counts, Source};
+use crate::operation::{Counts, Source, State};
 use crate::records::{RankStatus, Records};
 use crate::time::Ns;
 
@@ -149,6 +149,13 @@ pub(super) fn of_calls(group: &Group, records: &Records) -> Finding {
         }
     }
     let mut finding = Finding::default();
+    // Who calls need not be done. A source that has only what is complete has its ends.
+    let is_complete = |at: &usize| {
+        let operation = &records.operations[*at];
+        operation.state == State::Completed || operation.end.is_some() || operation.duration.is_some()
+    };
+    let is_unknown = |member: &Member| !member.collectives.iter().any(is_complete);
+    finding.unknown.extend(group.members.iter().filter(|(_, member)| is_unknown(member)).map(|(rank, _)| *rank));
     for (function, of_ranks) in by_function {
         let mut by_count: BTreeMap<Option<i64>, Vec<u32>> = BTreeMap::new();
         of_ranks.iter().for_each(|(rank, count)| by_count.entry(Some(*count)).or_default().push(*rank));

@@ -60,6 +60,8 @@ pub(super) struct Finding {
     pub(super) stuck: BTreeSet<u32>,
     pub(super) odd: BTreeSet<u32>,
     pub(super) waiting: BTreeSet<u32>,
+    /// Ranks of which nothing says whether what they enqueued is complete.
+    pub(super) unknown: BTreeSet<u32>,
     /// Ranks that are at fault, whether or not they wait elsewhere.
     pub(super) proved: BTreeSet<u32>,
     pub(super) evidence: Vec<Evidence>,
@@ -97,9 +99,9 @@ impl Groups {
                 continue;
             }
             if let Some(rank) = operation.rank {
-                *ranks.entry(rank.0).or_default() += 1;
+                *ranks.entry(rank.0).or_default() += usize::from(!operation.did_not_run);
             }
-            let Some(number) = operation.communicator else { continue };
+            let Some(number) = operation.communicator.filter(|_| !operation.did_not_run) else { continue };
             let Some((group, rank)) =
                 member(&mut found, records, operation.source, number, operation.rank, operation.place)
             else {

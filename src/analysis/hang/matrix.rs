@@ -45,6 +45,8 @@ pub enum CellState {
     Lagging,
     /// An operation is incomplete.
     Waiting,
+    /// Nothing says whether what it enqueued is complete.
+    Enqueued,
     /// Nothing is incomplete.
     Done,
     /// There are no records of it.
@@ -64,6 +66,7 @@ pub(super) fn row(group: &Group, finding: &Finding, records: &Records) -> Matrix
             () if finding.missing.contains(rank) && finding.outcome == Some(Outcome::Lagging) => CellState::Lagging,
             () if finding.missing.contains(rank) => CellState::Missing,
             () if finding.waiting.contains(rank) => CellState::Waiting,
+            () if finding.unknown.contains(rank) => CellState::Enqueued,
             () => CellState::Done,
         };
         let operations = || member.collectives.iter().map(|at| &records.operations[*at]).filter(is_of_group);

@@ -20,6 +20,7 @@ mod positions;
 
 use serde::Serialize;
 
+use super::recording::{FailedCalls, Loss};
 use crate::records::Records;
 
 pub use matrix::{Cell, CellState, MatrixRow};
@@ -68,6 +69,10 @@ pub struct HangReport {
     pub operation_count: usize,
     /// How many groups have operations or counts.
     pub group_count: usize,
+    /// What the recordings lack: nothing follows from what nobody is seen to wait for.
+    pub losses: Vec<Loss>,
+    /// The calls of NCCL that failed. What they were to do did not run, so that their ranks do not wait in it.
+    pub failed_calls: Vec<FailedCalls>,
 }
 
 /// A group and how it is named.
@@ -205,7 +210,7 @@ impl Evidence {
 impl HangReport {
     /// Whether the records have anything by which to judge.
     pub fn is_empty(&self) -> bool {
-        self.group_count == 0
+        self.group_count == 0 && self.losses.is_empty() && self.failed_calls.is_empty()
     }
 }
 

@@ -18,6 +18,8 @@ struct Position {
     open: Option<i64>,
     /// The operation of that number, where it was recorded.
     operation: Option<usize>,
+    /// Whether nothing says that the last it enqueued is complete, and nothing that it is not.
+    is_unknown: bool,
 }
 
 impl Position {
@@ -47,9 +49,18 @@ pub(super) fn of_group(group: &Group, records: &Records) -> Finding {
     // The numbers of `pg_status` are of the last operation, which may be a send or receive, and those are counted by themselves. The
     // recorder's are of collectives.
     let has_peers = group.source == Source::FlightRecorder && group.has_peers();
-    let positions: BTreeMap<u32, Position> =
-        group.members.iter().map(|(rank, member)| (*rank, position(member, records, !has_peers))).collect();
+    let is_recorded = group.source == Source::Recorder;
+    let mut positions: BTreeMap<u32, Position> = group
+        .members
+        .iter()
+        .map(|(rank, member)| (*rank, position(member, records, !has_peers, is_recorded)))
+        .collect();
     let mut finding = Finding::default();
+    // A rank of which it is unknown whether it waits says something only if it has not enqueued what others wait in.
+    let open = positions.values().filter_map(|of| of.open).min();
+    let waits_perhaps = |of: &Position| of.is_unknown && open.is_none_or(|open| of.has_enqueued(open));
+    finding.unknown.extend(positions.iter().filter(|(_, of)| of.is_unknown).map(|(rank, _)| *rank));
+    positions.retain(|_, of| !waits_perhaps(of));
     for (rank, position) in &positions {
         if position.open.is_some() {
             finding.waiting.insert(*rank);
@@ -152,18 +163,21 @@ fn names<'r>(group: &Group, records: &'r Records) -> HashMap<i64, &'r str> {
     found
 }
 
-fn position(member: &Member, records: &Records, believes_status: bool) -> Position {
+fn position(member: &Member, records: &Records, believes_status: bool, is_recorded: bool) -> Position {
     let sequence = |at: &usize| records.operations[*at].sequence;
     let mut enqueued = member.collectives.iter().filter_map(sequence).max();
     let operation = member.collectives.iter().find(|at| is_open(&records.operations[**at]) && sequence(at).is_some());
     let mut open = operation.and_then(sequence);
+    let is_complete = |at: &&usize| records.operations[**at].state == State::Completed;
+    let mut completed = member.collectives.iter().filter(is_complete).filter_map(sequence).max();
     if let Some(status) = member.status.last().map(|at| &records.rank_status[*at]).filter(|_| believes_status) {
         enqueued = enqueued.max(status.last_enqueued);
         // The watchdog counts later than the operations themselves are found complete.
-        let is_complete = |at: &&usize| records.operations[**at].state == State::Completed;
-        let completed = member.collectives.iter().filter(is_complete).filter_map(sequence).max();
         let after_last = status.last_completed.map(|last| last.max(completed.unwrap_or(last)).saturating_add(1));
         open = open.or(after_last.filter(|next| enqueued.is_some_and(|enqueued| enqueued >= *next)));
+        completed = completed.max(status.last_completed);
     }
-    Position { enqueued, open, operation: operation.copied() }
+    // A dump has all that is incomplete; of recordings the ends may be lost, or not recorded.
+    let is_unknown = is_recorded && open.is_none() && enqueued > completed;
+    Position { enqueued, open, operation: operation.copied(), is_unknown }
 }

@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::RecordsReport;
 use super::census::median;
-use super::groups::{Group, Groups, rank_of};
+use super::groups::{CommunicatorRow, Group, Groups, rank_of};
 use crate::analysis::hang::{Outcome, hang};
+use crate::analysis::recording::{self, FailedCalls, Loss};
+use crate::nccl::values::KERNEL_CHANNELS;
 use crate::operation::{Counts, Operation, Source};
 use crate::records::{RecordFile, Records, Remark};
 
@@ -24,6 +26,18 @@ const CLEAR_BOUND: f64 = 0.5;
 /// Inspector leaves out what is smaller, unless the environment says otherwise.
 const INSPECTOR_LEAST_BYTES: u64 = 8192;
 
+/// What a recording could have had of the times of kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Asked {
+    /// NCCL loaded no plugin.
+    NoPlugin,
+    /// The plugin was asked for other events.
+    Others,
+    /// It was asked for the channels of kernels.
+    Channels,
+}
+
 /// Something that is off. Ranks are those within the communicator, or of the job where only that is known; those of a hang are of the job.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -32,6 +46,18 @@ pub enum Diagnosis {
     Hang {
         /// Which, as far as that is proved.
         ranks: Vec<u32>,
+    },
+    /// Calls of NCCL returned an error.
+    FailedCalls {
+        /// Which, on which ranks, and how many.
+        calls: FailedCalls,
+    },
+    /// Processes could not record.
+    NotRecorded {
+        /// Why, in the system's words.
+        why: String,
+        /// How many.
+        processes: u64,
     },
     /// One collective of one size ran by different algorithms or protocols: ranks disagree, or NCCL changed its mind.
     MixedMethods {
@@ -110,6 +136,13 @@ pub enum Diagnosis {
         /// How many it has.
         size: u64,
     },
+    /// Files of ranks are here that have no operations of a communicator of theirs.
+    NoOperations {
+        /// The communicator.
+        communicator: String,
+        /// The ranks.
+        ranks: Vec<u32>,
+    },
     /// Inspector leaves out small operations, and none is here.
     SmallLeftOut {
         /// The smallest size that is here, in bytes.
@@ -123,6 +156,8 @@ pub enum Diagnosis {
         operations: u64,
         /// Whether it recorded channels of their kernels, whose ends then are what is missing.
         has_channels: bool,
+        /// Of the recorder of this project: whether its plugin was asked for channels of kernels.
+        asked: Option<Asked>,
     },
     /// Something was wrong in files, and understood.
     Repaired {
@@ -146,6 +181,9 @@ pub enum Diagnosis {
 
 pub(super) fn of(records: &Records, groups: &Groups, report: &RecordsReport) -> Vec<Diagnosis> {
     let mut found: Vec<Diagnosis> = hangs(records).into_iter().collect();
+    found.extend(recording::failed_calls(records).into_iter().map(|calls| Diagnosis::FailedCalls { calls }));
+    let not_recorded = |Loss { why, count, .. }: Loss| Some(Diagnosis::NotRecorded { why: why?, processes: count });
+    found.extend(recording::losses(records).into_iter().filter_map(not_recorded));
     found.extend(mixed(records, groups));
     found.extend(slow_channels(report));
     found.extend(slow_links(report));
@@ -153,11 +191,12 @@ pub(super) fn of(records: &Records, groups: &Groups, report: &RecordsReport) -> 
     let differ = report.bandwidth_check.as_ref().filter(|check| check.differ > 0);
     found.extend(differ.map(|check| Diagnosis::BandwidthsDiffer { differ: check.differ, recorded: check.recorded }));
     found.extend(gaps(records, groups));
-    let not_here = report.communicators.iter().filter_map(|row| {
-        let size = row.size.filter(|size| row.ranks_here > 0 && *size > row.ranks_here)?;
-        Some(Diagnosis::RanksNotHere { communicator: row.communicator.clone(), here: row.ranks_here, size })
-    });
-    found.extend(not_here);
+    found.extend(report.communicators.iter().filter_map(not_here));
+    let is_silent = |row: &&CommunicatorRow| row.ranks_here > 0 && !row.silent_ranks.is_empty();
+    found.extend(report.communicators.iter().filter(is_silent).map(|row| Diagnosis::NoOperations {
+        communicator: row.communicator.clone(),
+        ranks: row.silent_ranks.clone(),
+    }));
     found.extend(small(records));
     found.extend(no_times(records));
     found.extend(remarks(
@@ -171,6 +210,12 @@ pub(super) fn of(records: &Records, groups: &Groups, report: &RecordsReport) -> 
         |what, count, files| Diagnosis::Repaired { what, count, files },
     ));
     found
+}
+
+fn not_here(row: &CommunicatorRow) -> Option<Diagnosis> {
+    let files = row.ranks_here + row.silent_ranks.len() as u64;
+    let size = row.size.filter(|size| row.ranks_here > 0 && *size > files)?;
+    Some(Diagnosis::RanksNotHere { communicator: row.communicator.clone(), here: files, size })
 }
 
 /// Dumps and answers of RAS are made when a job hangs.
@@ -312,7 +357,7 @@ fn small(records: &Records) -> Option<Diagnosis> {
 
 fn no_times(records: &Records) -> Vec<Diagnosis> {
     let mut by_source: BTreeMap<Source, (u64, u64)> = BTreeMap::new();
-    for operation in &records.operations {
+    for operation in records.operations.iter().filter(|operation| !operation.did_not_run) {
         let (all, timed) = by_source.entry(operation.source).or_default();
         *all += 1;
         *timed += u64::from(super::census::took(operation).is_some());
@@ -326,9 +371,19 @@ fn no_times(records: &Records) -> Vec<Diagnosis> {
     };
     let diagnosis = |(source, (operations, _))| {
         let has_channels = of_channels(source);
-        Diagnosis::NoTimes { source, operations, has_channels }
+        let asked = (source == Source::Recorder).then(|| asked(&records.files));
+        Diagnosis::NoTimes { source, operations, has_channels, asked }
     };
     without.map(diagnosis).collect()
+}
+
+/// What the plugins of recordings were asked for: the most of any.
+fn asked(files: &[RecordFile]) -> Asked {
+    match files.iter().filter_map(|file| file.events).reduce(|all, of| all | of) {
+        None => Asked::NoPlugin,
+        Some(events) if events & KERNEL_CHANNELS == 0 => Asked::Others,
+        Some(_) => Asked::Channels,
+    }
 }
 
 /// Remarks of all files, each sort once.

@@ -13,7 +13,7 @@ pub struct FileRow {
     pub name: String,
     /// What wrote it; `None` if it is none of the known sources.
     pub source: Option<&'static str>,
-    /// What a sentence calls that.
+    /// What a sentence calls that; `None` also of a process that could not record.
     #[serde(skip)]
     pub title: Option<&'static str>,
     /// The version of its format, if it says so.
@@ -35,15 +35,16 @@ pub(super) fn of(records: &Records) -> Vec<FileRow> {
 }
 
 fn row(file: &RecordFile) -> FileRow {
+    let not_recorded = file.not_recorded.as_ref().map(|why| format!("Its process could not record: {why}."));
     FileRow {
         name: file.name.clone(),
         source: file.source.map(Source::name),
-        title: file.source.map(Source::title),
+        title: file.source.filter(|_| file.not_recorded.is_none()).map(Source::title),
         version: file.version.clone(),
         records: file.records,
         bytes: file.bytes,
         skipped: Remark::sum(&file.skipped),
         repaired: Remark::sum(&file.repaired),
-        remarks: file.damage_lines().chain(file.notes.iter().cloned()).collect(),
+        remarks: file.damage_lines().chain(file.notes.iter().cloned()).chain(not_recorded).collect(),
     }
 }

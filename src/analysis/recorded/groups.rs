@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::operation::{Communicator, Operation, Source};
-use crate::records::Records;
+use crate::records::{RankStatus, Records};
 
 /// A communicator, as far as all sources together know it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -20,6 +20,9 @@ pub struct CommunicatorRow {
     pub size: Option<u64>,
     /// How many of its ranks have recorded something.
     pub ranks_here: u64,
+    /// Ranks whose recordings are here, and have no operations of it.
+    #[serde(skip)]
+    pub silent_ranks: Vec<u32>,
     /// How many operations were recorded.
     pub operations: u64,
     /// What recorded it.
@@ -101,18 +104,37 @@ impl Groups {
             ranks[at].extend(call.place.or(call.rank.map(|rank| rank.0)));
             sources[at].insert(call.source.name());
         }
+        for (at, rank) in self.recorded_ranks(records, &rows) {
+            if !ranks[at].contains(&rank) {
+                rows[at].silent_ranks.push(rank);
+            }
+        }
         for ((row, ranks), sources) in rows.iter_mut().zip(&ranks).zip(sources) {
             row.ranks_here = ranks.len() as u64;
             row.sources = sources.into_iter().collect();
         }
         rows
     }
+
+    /// The ranks of each communicator that have a file of the recorder, whether it has operations or not: those that the file names, and, of a
+    /// communicator with as many ranks as there are files, those of files that name no communicator.
+    fn recorded_ranks(&self, records: &Records, rows: &[CommunicatorRow]) -> BTreeSet<(usize, u32)> {
+        let status = || records.rank_status.iter().filter(|status| status.source == Source::Recorder);
+        let job = status().map(|status| status.file).collect::<BTreeSet<u32>>().len() as u64;
+        let naming: BTreeSet<u32> = status().filter(|of| of.communicator.is_some()).map(|of| of.file).collect();
+        let place = |of: &RankStatus| of.place.or(of.rank.map(|rank| rank.0));
+        let named = status().filter_map(|of| Some((self.group(of.communicator)?, place(of)?)));
+        let whole = || (0..rows.len()).filter(|at| rows[*at].size == Some(job));
+        let nameless = status().filter(|of| !naming.contains(&of.file)).filter_map(|of| of.rank);
+        let of_whole = nameless.flat_map(|rank| whole().map(move |at| (at, rank.0)));
+        named.chain(of_whole).collect()
+    }
 }
 
-/// The operations of sources that do not count their calls: the counts of the others have all operations, those included that are kept.
+/// The operations that ran, of sources that do not count their calls: the counts of the others have all operations, those included that are kept.
 pub(super) fn uncounted(records: &Records) -> impl Iterator<Item = &Operation> {
     let counted: BTreeSet<Source> = records.calls.iter().map(|call| call.source).collect();
-    records.operations.iter().filter(move |operation| !counted.contains(&operation.source))
+    records.operations.iter().filter(move |operation| !operation.did_not_run && !counted.contains(&operation.source))
 }
 
 /// The rank of an operation: within its communicator, or of the job where only that is known.

@@ -19,7 +19,7 @@ use serde::Serialize;
 pub use bandwidth::BandwidthCheck;
 pub use census::{CensusRow, SizeClass};
 pub use channels::{ChannelRow, Imbalance};
-pub use diagnoses::Diagnosis;
+pub use diagnoses::{Asked, Diagnosis};
 pub use files::FileRow;
 pub use groups::CommunicatorRow;
 pub use links::{LinkRow, PairRow};

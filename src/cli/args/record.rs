@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
+use nccl_stacks::report::format::count;
+use nccl_stacks_recorder_format::layout::{RECORD, RING_RECORDS};
+
 use super::size::parse_size;
 
 const EXAMPLES: &str = "\
@@ -51,7 +54,7 @@ pub(crate) struct Record {
     pub(crate) events: Vec<EventKind>,
 
     /// The memory of each ring of records: up to 16 for each process, as many as its threads use
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "4M")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_ring_size, default_value = "4M")]
     pub(crate) ring_size: u64,
 
     /// Print the variables that make a job record, as a shell reads them, and run nothing
@@ -61,6 +64,17 @@ pub(crate) struct Record {
     /// Say nothing about the recordings when the job has ended
     #[arg(long)]
     pub(crate) no_report: bool,
+}
+
+/// A size that a ring can have: a program that rounds what is typed to another size records less than it was asked for.
+fn parse_ring_size(text: &str) -> Result<u64, String> {
+    let size = parse_size(text)?;
+    let [smallest, largest] = [RING_RECORDS.start(), RING_RECORDS.end()].map(|records| records * RECORD as u64);
+    if (smallest..=largest).contains(&size) {
+        return Ok(size);
+    }
+    let (most, record) = (count(*RING_RECORDS.end()), RECORD);
+    Err(format!("a ring has from 4K to 1G: {} to {most} records of {record} bytes", RING_RECORDS.start()))
 }
 
 /// What the recorder can record.

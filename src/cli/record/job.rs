@@ -10,12 +10,11 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
-use super::setup::Setup;
 use crate::cli::failure::Failure;
 use crate::cli::stop::Stop;
 
-/// Runs a command to its end. Its exit code; 128 and the signal's number if a signal ended it, as shells have it.
-pub(super) fn run(command: &[OsString], setup: &Setup) -> Result<u8, Stop> {
+/// Runs a command with these variables to its end. Its exit code; 128 and the signal's number if a signal ended it, as shells have it.
+pub(super) fn run(command: &[OsString], variables: &[(&'static str, OsString)]) -> Result<u8, Stop> {
     let Some((program, arguments)) = command.split_first() else {
         return Err(Stop::Usage("record: no command to run".to_owned()));
     };
@@ -24,7 +23,7 @@ pub(super) fn run(command: &[OsString], setup: &Setup) -> Result<u8, Stop> {
     let signals =
         SignalsInfo::<WithOrigin>::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]).map_err(failed)?;
     let mut job = Command::new(program);
-    job.args(arguments).envs(setup.variables.iter().map(|(name, value)| (name, value)));
+    job.args(arguments).envs(variables.iter().map(|(name, value)| (name, value)));
     let mut child = job.spawn().map_err(failed)?;
     let ended = wait(&mut child, signals).map_err(failed)?;
     Ok(code(ended))

@@ -2,7 +2,7 @@
 //!
 //! The recorder is a library inside the job's processes; this command prepares the environment that loads it, and is not needed for it:
 //! `--print-env` has the same for launchers that cannot be wrapped. What the job prints stays its own: standard output carries nothing of ours,
-//! and the exit code is the job's.
+//! and the exit code is the job's. A job whose recording cannot be prepared runs all the same, unrecorded.
 
 mod job;
 mod setup;
@@ -13,11 +13,13 @@ use std::io::Write;
 use super::args::Record;
 use super::output::Output;
 use super::stop::Stop;
+use super::terminal::say;
 use setup::Setup;
 
 pub(super) fn run(args: &Record) -> Result<(), Stop> {
-    let setup = Setup::of(args)?;
+    let setup = Setup::of(args);
     if args.print_env {
+        let setup = setup?;
         let mut text = Vec::new();
         setup.variables.iter().for_each(|(name, value)| {
             // Writing into memory cannot fail.
@@ -25,14 +27,21 @@ pub(super) fn run(args: &Record) -> Result<(), Stop> {
         });
         return Output::Stdout.finish(&text);
     }
-    let end = job::run(&args.command, &setup)?;
-    if !args.no_report {
+    let setup = setup.map_err(|stop| say(&unrecorded(&stop))).ok();
+    let end = job::run(&args.command, setup.as_ref().map_or(&[][..], |setup| &setup.variables))?;
+    if let Some(setup) = setup.filter(|_| !args.no_report) {
         verdicts::say_all(&setup.folder);
     }
     match end {
         0 => Ok(()),
         code => Err(Stop::Job(code)),
     }
+}
+
+/// Why the job is not recorded.
+fn unrecorded(stop: &Stop) -> String {
+    let why = stop.message().unwrap_or_default();
+    format!("The job runs unrecorded: {}", why.strip_prefix("error: ").unwrap_or(&why))
 }
 
 /// A word as a shell reads it.

@@ -3,7 +3,8 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nccl_stacks::error::Error;
@@ -23,8 +24,13 @@ const BYTES: Option<&[u8]> = None;
 /// How long a record is, in bytes.
 const RECORD: u64 = nccl_stacks_recorder_format::layout::RECORD as u64;
 
-/// The ending of recordings.
-pub(super) const ENDING: &str = "ncclrec";
+/// The endings of recordings, and of what is left by processes that could not record.
+const ENDINGS: [&str; 2] = ["ncclrec", "ncclrec-failed"];
+
+/// Bits of a file's mode: who else may write it, and that files of a folder are renamed by their owners alone.
+const GROUP_WRITES: u32 = 0o020;
+const OTHERS_WRITE: u32 = 0o002;
+const STICKY: u32 = 0o1000;
 
 /// The folder and the variables of a recorded job.
 pub(super) struct Setup {
@@ -41,6 +47,10 @@ impl Setup {
         fs::create_dir_all(&folder).map_err(failed)?;
         // The job's processes may have other working directories.
         let folder = fs::canonicalize(&folder).map_err(failed)?;
+        let mode = fs::metadata(&folder).map_err(failed)?.mode();
+        if mode & OTHERS_WRITE != 0 && mode & STICKY == 0 {
+            return Err(Failure::OpenFolder { folder }.into());
+        }
         let path = folder.join(recorded::LIBRARY);
         unpack(library, &path).map_err(|source| Error::Write { path: path.clone(), source })?;
         let mut variables = vec![
@@ -78,27 +88,36 @@ fn free_folder() -> PathBuf {
     (1..).map(name).find(|folder| recordings(folder).is_empty()).unwrap_or_else(|| name(1))
 }
 
-/// The recordings in a folder, by name.
+/// The recordings in a folder, and what is left by processes that could not record, by name.
 pub(super) fn recordings(folder: &Path) -> Vec<PathBuf> {
+    let is_one = |ending: &OsStr| ENDINGS.iter().any(|known| ending == *known);
     let entries = fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
-    let mut found: Vec<PathBuf> = entries.filter(|path| path.extension() == Some(OsStr::new(ENDING))).collect();
+    let mut found: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(is_one)).collect();
     found.sort();
     found
 }
 
+/// Whether a file is the library, and nobody else can make it another one: it is no link, and belongs to this user or to root.
+fn is_ours(library: &[u8], path: &Path) -> std::io::Result<bool> {
+    let mut file = fs::OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    let about = file.metadata()?;
+    // SAFETY: has no condition.
+    let user = unsafe { libc::geteuid() };
+    let is_safe =
+        about.is_file() && [user, 0].contains(&about.uid()) && about.mode() & (GROUP_WRITES | OTHERS_WRITE) == 0;
+    let mut found = Vec::new();
+    Ok(is_safe && about.len() == library.len() as u64 && file.read_to_end(&mut found).is_ok() && found == library)
+}
+
 /// Writes the library under its name whole: other nodes may write the same file at this moment, or run from it.
 fn unpack(library: &[u8], path: &Path) -> std::io::Result<()> {
-    if fs::read(path).is_ok_and(|found| found == library) {
+    if is_ours(library, path).unwrap_or(false) {
         return Ok(());
     }
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(library)?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        file.as_file().set_permissions(fs::Permissions::from_mode(0o755))?;
-    }
+    file.as_file().set_permissions(fs::Permissions::from_mode(0o755))?;
     file.persist(path).map(drop).map_err(|error| error.error)
 }
 

@@ -1,10 +1,12 @@
 //! What the recordings of a job that has ended say: a sentence of each command that answers more.
 
 use std::env;
+use std::ffi::OsString;
 use std::path::Path;
 
 use nccl_stacks::analysis::hang::hang;
 use nccl_stacks::analysis::recorded;
+use nccl_stacks::analysis::recording::losses;
 use nccl_stacks::ranks::clock::ClockMode;
 use nccl_stacks::ranks::recorded::entries::EntryReport;
 use nccl_stacks::ranks::recorded::outliers::Outliers;
@@ -14,6 +16,7 @@ use nccl_stacks::records::{Keep, Records, read_all};
 use nccl_stacks::report;
 use nccl_stacks::report::Screen;
 use nccl_stacks::report::format::{count, visible};
+use nccl_stacks::report::recording::lacks;
 
 use super::setup;
 use crate::cli::terminal::say;
@@ -25,22 +28,32 @@ pub(super) fn say_all(folder: &Path) {
     if rank.is_some_and(|rank| rank != "0") {
         return;
     }
-    let files = setup::recordings(folder);
     let name = folder.display().to_string();
     let name = visible(&name);
-    if files.is_empty() {
-        say(&format!(
-            "Nothing was recorded into {name}: no process of the job called NCCL. NCCL_STACKS_LOG=1 makes the recorder say what it does."
-        ));
+    let records = read_all(&setup::recordings(folder), Keep::All, 2);
+    let recorded: Vec<u64> =
+        records.files.iter().filter(|file| file.not_recorded.is_none()).map(|file| file.records).collect();
+    if recorded.is_empty() {
+        say(&format!("Nothing was recorded into {name}: {}", why(&records)));
         return;
     }
-    let records = read_all(&files, Keep::All, 2);
-    let read: u64 = records.files.iter().map(|file| file.records).sum();
-    say(&format!("Recorded: {} records of {} processes, in {name}", count(read), count(files.len() as u64)));
+    let (read, processes) = (recorded.iter().sum(), recorded.len() as u64);
+    say(&format!("Recorded: {} records of {} processes, in {name}", count(read), count(processes)));
     for (command, verdict) in verdicts(&records) {
         say(&format!("{command}: {verdict}"));
     }
     say(&format!("For more: nccl-stacks hang, ranks or records, with {name}"));
+}
+
+/// Why a job has left no recording, as far as that is known.
+fn why(records: &Records) -> String {
+    let off = ["0", "off", "false", "no"];
+    let is_off = |value: OsString| off.iter().any(|word| value.eq_ignore_ascii_case(word));
+    match &lacks(&losses(records))[..] {
+        [] if env::var_os("NCCL_STACKS_RECORD").is_some_and(is_off) => "NCCL_STACKS_RECORD turns recording off.".to_owned(),
+        [] => "no process called NCCL, or NCCL is linked statically, or the job's processes did not get the environment. NCCL_STACKS_LOG=1 makes the recorder say what it does.".to_owned(),
+        known => known.join(" "),
+    }
 }
 
 /// The verdicts, each after the command that has it.

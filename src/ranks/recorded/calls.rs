@@ -100,7 +100,7 @@ impl Calls {
         let users = users(records, &ranks);
         let source = fullest(records, &ranks);
         for (operation, rank) in records.operations.iter().zip(ranks) {
-            let Some(time) = operation.enqueued else { continue };
+            let Some(time) = operation.enqueued.filter(|_| !operation.did_not_run) else { continue };
             let Some(rank) = rank else {
                 calls.without_rank += 1;
                 continue;
@@ -152,7 +152,7 @@ impl Calls {
 fn fullest(records: &Records, ranks: &[Option<u32>]) -> Option<Source> {
     let mut calls: BTreeMap<Source, u64> = BTreeMap::new();
     for (operation, rank) in records.operations.iter().zip(ranks) {
-        if operation.enqueued.is_some() && rank.is_some() {
+        if operation.enqueued.is_some() && rank.is_some() && !operation.did_not_run {
             *calls.entry(operation.source).or_default() += 1;
         }
     }

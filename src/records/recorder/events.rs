@@ -4,7 +4,8 @@
 //! it. The interceptor's record of a call has no handle that the plugin knows. But it is made before NCCL is entered, and what NCCL
 //! reports of its API on the same thread until the call returns is of that call.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use nccl_stacks_recorder_format::{Kind, Record, flag};
@@ -14,6 +15,7 @@ use super::proxies::Proxies;
 use super::rings::{Named, Rings};
 use super::row::Row;
 use crate::nccl::collectives::Collective;
+use crate::nccl::values::is_error;
 use crate::records::tables::KernelChannel;
 use crate::time::Ns;
 
@@ -25,6 +27,9 @@ const LONGEST: Ns = Ns(24 * 3600 * 1_000_000_000);
 
 /// From this version on the plugin's interface says which call of the API an operation is of.
 const WITH_API: u32 = 5;
+
+/// What ends a group of calls.
+const GROUP_END: &str = "ncclGroupEnd";
 
 /// So many calls of a kind may wait for the end of their group.
 const WAITING: usize = 4096;
@@ -68,7 +73,7 @@ type Alike = (Option<u32>, Option<Collective>, Option<i64>);
 /// All records, joined.
 pub(super) struct Events<'a> {
     facts: &'a Facts,
-    rings: &'a Rings,
+    pub(super) rings: &'a Rings,
     entities: Vec<Entity>,
     pub(super) rows: Vec<Row>,
     pub(super) channels: Vec<(u32, KernelChannel)>,
@@ -84,9 +89,10 @@ pub(super) struct Events<'a> {
     pub(super) strays: u64,
     /// Stops of channels that no kernel can have.
     pub(super) unsound: u64,
-    /// Calls that returned an error, and the first of these: its row and the error.
-    pub(super) errors: u64,
-    pub(super) first_error: Option<(u32, u64)>,
+    /// How many calls returned an error, by function and error.
+    pub(super) failed_calls: BTreeMap<(Arc<str>, u32), u64>,
+    /// By thread: the operations of the group that it has begun.
+    grouped: HashMap<u32, Vec<u32>, RandomState>,
 }
 
 impl<'a> Events<'a> {
@@ -105,8 +111,8 @@ impl<'a> Events<'a> {
             overwritten: 0,
             strays: 0,
             unsound: 0,
-            errors: 0,
-            first_error: None,
+            failed_calls: BTreeMap::new(),
+            grouped: HashMap::default(),
         }
     }
 
@@ -122,6 +128,9 @@ impl<'a> Events<'a> {
             Kind::ProxyOp => self.proxy(record),
             Kind::ProxyStep => self.step(record),
             Kind::State | Kind::Stop => {
+                if record.kind == Kind::Stop {
+                    self.result(record);
+                }
                 match self.parent(record) {
                     Some(parent) => self.change(parent, record),
                     None => self.stray(record),
@@ -162,6 +171,9 @@ impl<'a> Events<'a> {
         }
         // A call that cannot fail or wait has no end of its own: it is over when the thread calls again.
         self.open.remove(&record.thread);
+        if record.parent == 0 && !self.ends_group(record) {
+            self.grouped.remove(&record.thread);
+        }
         if row.collective.is_none() {
             return Entity::Kept;
         }
@@ -169,6 +181,9 @@ impl<'a> Events<'a> {
         let alike: Alike = (row.communicator, row.collective, row.peer);
         let waits = record.parent > 0 && self.facts.plugin < WITH_API && !row.is_captured;
         let row = self.push(row);
+        if record.parent > 0 {
+            self.grouped.entry(record.thread).or_default().push(row);
+        }
         if !waits {
             self.open.insert(record.thread, Open { at, row, is_seen: false });
         } else {
@@ -188,7 +203,10 @@ impl<'a> Events<'a> {
             _ => None,
         };
         let row = match self.open_call(record.thread, &row) {
-            Some(call) => call,
+            Some(call) => {
+                self.rows[call as usize].is_captured |= row.is_captured;
+                call
+            }
             None => self.push(row),
         };
         self.apis.push(Api { row, is_taken: false, group });
@@ -338,11 +356,27 @@ impl<'a> Events<'a> {
                 self.open.remove(&thread);
             }
         }
-        // 7 says that it goes on in the background.
-        if record.a != 0 && record.a != 7 {
-            self.errors += 1;
-            self.first_error = self.first_error.or(Some((row, record.a)));
+        self.rows[row as usize].is_failed |= is_error(record.a);
+    }
+
+    fn ends_group(&self, call: &Record) -> bool {
+        self.facts.word(call.function).is_some_and(|word| *word.function == *GROUP_END)
+    }
+
+    /// What a call returned, of whatever function. If the end of a group failed, nothing of the group ran.
+    fn result(&mut self, stop: &Record) {
+        let Named::At(at) = self.rings.named(stop.parent) else { return };
+        let call = self.rings.record(at);
+        if call.kind != Kind::Call || call.flags & flag::INSIDE_CALL != 0 || !is_error(stop.a) {
+            return;
         }
+        if call.parent == 0 && self.ends_group(call) {
+            let of_group = self.grouped.remove(&call.thread);
+            of_group.into_iter().flatten().for_each(|row| self.rows[row as usize].is_failed = true);
+        }
+        let function = self.facts.word(call.function).map(|word| Arc::clone(&word.function));
+        let function = function.unwrap_or_else(|| "a function of NCCL".into());
+        *self.failed_calls.entry((function, u32::try_from(stop.a).unwrap_or(u32::MAX))).or_default() += 1;
     }
 
     fn end_channel(&mut self, channel: u32, kind: Kind, record: &Record, time: Option<Ns>) {

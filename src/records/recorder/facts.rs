@@ -15,9 +15,6 @@ use crate::time::Ns;
 /// What made a communicator known: the interceptor.
 const INTERCEPTOR: u32 = 2;
 
-/// The event of a kernel's channel, among those that are asked for.
-const KERNEL_CHANNELS: u64 = 64;
-
 /// Times before 1970 and after 2116 are none.
 const TIMES: std::ops::Range<i64> = 1..1 << 62;
 
@@ -36,6 +33,36 @@ pub(super) struct Known {
     pub(super) size: Option<u64>,
     /// How many collectives it was asked for: of the interceptor, else of the plugin; 0 if nobody counted.
     pub(super) collectives: u32,
+    /// Whether it was announced, and nothing says more: calls of one without a name may be of it.
+    pub(super) is_unseen: bool,
+}
+
+/// A communicator as plugin or interceptor entered it.
+pub(super) struct Entry {
+    /// The number by which records name it, and its position among those of the process.
+    pub(super) number: u16,
+    pub(super) at: u32,
+    pub(super) place: Option<u32>,
+    pub(super) size: Option<u64>,
+    /// When, on the clock of records.
+    pub(super) made: i64,
+    /// Whether it is the interceptor's, without a hash.
+    pub(super) is_nameless: bool,
+    /// Whether it is the plugin's, and the interceptor has seen no call of one with its hash and rank.
+    pub(super) is_unpaired_plugin: bool,
+}
+
+impl Entry {
+    /// Whether both have one rank and size, as far as they are known.
+    pub(super) fn may_be(&self, other: &Entry) -> bool {
+        let agree = |a: Option<u64>, b: Option<u64>| a.is_none() || b.is_none() || a == b;
+        agree(self.place.map(u64::from), other.place.map(u64::from)) && agree(self.size, other.size)
+    }
+
+    /// Whether both have one rank and size, which are known.
+    pub(super) fn is_as(&self, other: &Entry) -> bool {
+        self.may_be(other) && [self, other].iter().all(|entry| entry.place.is_some() && entry.size.is_some())
+    }
 }
 
 /// A text, in all its meanings.
@@ -44,6 +71,8 @@ pub(super) struct Word {
     pub(super) collective: Option<Collective>,
     /// As nccl-tests calls the collective, or as it is without `nccl`.
     pub(super) name: Arc<str>,
+    /// The function of NCCL's of this name.
+    pub(super) function: Arc<str>,
     pub(super) capitals: Option<Arc<str>>,
     pub(super) dtype: Option<Arc<str>>,
 }
@@ -58,6 +87,8 @@ pub(super) struct Facts {
     /// Whether the process has more than one rank of a communicator.
     pub(super) has_several_ranks: bool,
     pub(super) ring_records: u64,
+    /// By ring: how many records it was given.
+    pub(super) claimed: [u64; layout::RINGS],
     pub(super) overwritten: u64,
     pub(super) lost: u64,
     pub(super) lost_communicators: u64,
@@ -65,11 +96,14 @@ pub(super) struct Facts {
     pub(super) clock_set: u64,
     /// The version of the plugin's interface; 0 without plugin.
     pub(super) plugin: u32,
-    /// Whether channels of kernels were asked for.
-    pub(super) asks_channels: bool,
+    /// The events that the plugin was asked for.
+    pub(super) events: u64,
     pub(super) communicators: Vec<Known>,
     /// How often a communicator's number was given to a newer one.
     pub(super) reused: u64,
+    pub(super) entries: Vec<Entry>,
+    /// Whether one without a name is none of those with one, as far as is known.
+    pub(super) has_nameless: bool,
     /// By number: the communicator among those, and the times of its records.
     numbers: Vec<Option<(u32, RangeInclusive<i64>)>>,
     words: Vec<Option<Word>>,
@@ -91,14 +125,17 @@ impl Facts {
             rank_is_inferred: false,
             has_several_ranks: false,
             ring_records: header.ring_records,
+            claimed: header.claimed,
             overwritten: overwritten.fold(0, u64::saturating_add),
             lost: header.lost,
             lost_communicators: header.lost_communicators,
             reused: header.reused,
             clock_set: u64::try_from((ahead(clocks[1]) - ahead(clocks[0])).unsigned_abs()).unwrap_or(u64::MAX),
             plugin: header.plugin,
-            asks_channels: header.plugin > 0 && header.events & KERNEL_CHANNELS != 0,
+            events: if header.plugin > 0 { header.events } else { 0 },
             communicators: Vec::new(),
+            entries: Vec::new(),
+            has_nameless: false,
             numbers: Vec::new(),
             words: Vec::new(),
             clocks,
@@ -110,7 +147,7 @@ impl Facts {
     }
 
     fn read_communicators(&mut self, bytes: &[u8], world: Option<u32>, records: &mut Records) {
-        let mut found: Vec<Found> = Vec::new();
+        let (mut found, mut seen) = (Vec::<Found>::new(), Vec::new());
         for number in 1..=layout::COMMUNICATORS as u16 {
             let Some(known) = communicator(bytes, number) else {
                 self.numbers.push(None);
@@ -118,14 +155,32 @@ impl Facts {
             };
             let hash = [known.hash, known.group_hash].into_iter().find(|hash| *hash != 0);
             let place = u32::try_from(known.rank).ok();
-            let same = |of: &Found| of.hash.is_some() && (of.hash, of.place) == (hash, place);
+            // The interceptor does not know the rank in what is split until it is used.
+            let agree = |of: &Found| of.place == place || of.place.is_none() || place.is_none();
+            let same = |of: &Found| of.hash.is_some() && of.hash == hash && agree(of);
             let at = found.iter().position(same).unwrap_or(found.len());
             if at == found.len() {
                 found.push(Found { hash, place, ..Found::default() });
             }
+            found[at].place = found[at].place.or(place);
             found[at].add(&known, collectives(bytes, number));
             self.numbers.push(Some((at as u32, known.times())));
+            let is_interceptors = known.by == INTERCEPTOR;
+            // Otherwise the calls of one without a name may be this one's.
+            if is_interceptors && known.address != 0 {
+                seen.push(at as u32);
+            }
+            self.entries.push(Entry {
+                number,
+                at: at as u32,
+                place,
+                size: u64::try_from(known.size).ok().filter(|size| *size > 0),
+                made: known.made,
+                is_nameless: is_interceptors && hash.is_none(),
+                is_unpaired_plugin: !is_interceptors && hash.is_some(),
+            });
         }
+        self.entries.iter_mut().for_each(|entry| entry.is_unpaired_plugin &= !seen.contains(&entry.at));
         let of_one = |a: &Found, b: &Found| a.hash.is_some() && a.hash == b.hash;
         self.has_several_ranks = found.iter().enumerate().any(|(at, a)| found[..at].iter().any(|b| of_one(a, b)));
         if self.has_several_ranks {
@@ -140,6 +195,25 @@ impl Facts {
             }
         }
         self.communicators = found.into_iter().map(|of| of.known(records)).collect();
+    }
+
+    /// Takes communicators for those that they are the same as, a pair each.
+    pub(super) fn join(&mut self, pairs: &[(u32, u32)]) {
+        let is_joined = |entry: &Entry| pairs.iter().any(|(nameless, _)| *nameless == entry.at);
+        self.has_nameless = self.entries.iter().any(|entry| entry.is_nameless && !is_joined(entry));
+        for (nameless, named) in pairs {
+            let numbers = self.numbers.iter_mut().flatten().filter(|(at, _)| at == nameless);
+            numbers.for_each(|(at, _)| *at = *named);
+            // The interceptor counts what it was asked for, the plugin what NCCL reported.
+            let counted = self.communicators[*nameless as usize].collectives;
+            let known = &mut self.communicators[*named as usize];
+            known.collectives = if counted > 0 { counted } else { known.collectives };
+        }
+    }
+
+    /// The process has made several ranks of one communicator.
+    pub(super) fn set_several_ranks(&mut self) {
+        (self.has_several_ranks, self.rank, self.rank_is_inferred) = (true, None, false);
     }
 
     /// The communicator of a record: its position among those of the process. `None` if it was another one that had the number then.
@@ -177,10 +251,12 @@ struct Found {
     size: Option<u64>,
     /// By plugin and interceptor.
     collectives: [u32; 2],
+    is_seen: bool,
 }
 
 impl Found {
     fn add(&mut self, known: &nccl_stacks_recorder_format::Communicator<'_>, collectives: u32) {
+        self.is_seen |= known.by != INTERCEPTOR || known.address != 0;
         let name = String::from_utf8_lossy(known.name).into_owned();
         self.name = self.name.take().or(Some(name).filter(|name| !name.is_empty()));
         self.size = self.size.or(u64::try_from(known.size).ok().filter(|size| *size > 0));
@@ -189,7 +265,7 @@ impl Found {
     }
 
     fn known(self, records: &mut Records) -> Known {
-        let Found { hash, place, name, size, collectives: [plugin, interceptor] } = self;
+        let Found { hash, place, name, size, collectives: [plugin, interceptor], is_seen } = self;
         // Without a hash nothing says on which ranks it is the same.
         let of_records = hash.map(|hash| Communicator { hash: Some(hash), name, size, ..Communicator::default() });
         Known {
@@ -197,6 +273,7 @@ impl Found {
             place,
             size,
             collectives: if interceptor > 0 { interceptor } else { plugin },
+            is_unseen: !is_seen,
         }
     }
 }
@@ -211,6 +288,7 @@ impl Word {
         Word {
             collective,
             name: records.text(collective.map_or(plain, |of| of.name())),
+            function: records.text(&format!("nccl{plain}")),
             capitals: capitals.map(|text| records.text(&text)),
             dtype: dtype_of_name(&text).map(|name| records.text(name)),
         }

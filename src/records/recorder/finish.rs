@@ -3,12 +3,15 @@
 //! The GPU's own times count from the epoch, too, by a counter that may have drifted away from the host's clock. What the host saw ties the two together:
 //! if they are more than a millisecond apart in the median, starts and ends are put onto the host's clock. A row of a channel keeps the GPU's own.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use nccl_stacks_recorder_format::layout::RINGS_AT;
 
 use super::events::Events;
 use super::facts::{Facts, Known};
 use super::row::Row;
-use crate::nccl::values::{bytes, elements};
+use crate::nccl::values::{KERNEL_CHANNELS, bytes, elements};
 use crate::operation::{Counts, Operation, Source, State};
 use crate::records::file::RecordFile;
 use crate::records::tables::{KernelChannel, ProxyOp, RankStatus, Records};
@@ -25,6 +28,7 @@ pub(super) fn finish(mut events: Events<'_>, facts: &Facts, records: &mut Record
         let seconds = ahead.as_f64() / -1e9;
         file.note(format!("A GPU's clock is {seconds:.3} s ahead of the host's. Starts and ends are on the host's."));
     }
+    let failed_calls = std::mem::take(&mut events.failed_calls);
     let spans = spans(&events, &ahead, facts);
     let states = states(&events, facts);
     let numbers = numbers(&events.rows, facts);
@@ -33,7 +37,7 @@ pub(super) fn finish(mut events: Events<'_>, facts: &Facts, records: &mut Record
     for (at, row) in std::mem::take(&mut events.rows).into_iter().enumerate() {
         let (state, (number, counts)) = (states[at], numbers[at]);
         if let Some(reached) = row.communicator.and_then(|of| reached.get_mut(of as usize)) {
-            reached.add(number.filter(|_| counts == Counts::Collectives), state, row.is_captured);
+            reached.add(number.filter(|_| counts == Counts::Collectives), state, &row);
         }
         let known = row.communicator.and_then(|of| facts.communicators.get(of as usize));
         let operation = Operation { sequence: number, counts, state, ..operation(row, known, facts) };
@@ -50,7 +54,8 @@ pub(super) fn finish(mut events: Events<'_>, facts: &Facts, records: &mut Record
         .proxy_ops
         .extend(proxies.map(|proxy| ProxyOp { operation: operation(proxy.operation), ..proxy.row.clone() }));
     records.proxy_steps.extend(events.proxies.steps(first_proxy));
-    push_status(facts, &reached, records);
+    let lacks_ends = facts.lost > 0 || events.rings.lacks_end;
+    push_status(facts, &reached, lacks_ends, failed_calls, records);
 }
 
 fn remark(events: &Events<'_>, file: &mut RecordFile) {
@@ -61,10 +66,6 @@ fn remark(events: &Events<'_>, file: &mut RecordFile) {
     ];
     for (what, count) in skipped.into_iter().filter(|(_, count)| *count > 0) {
         file.skip_several(what, count, Some(RINGS_AT as u64));
-    }
-    if let Some((row, error)) = events.first_error {
-        let name = events.rows[row as usize].name.as_deref().unwrap_or("?");
-        file.note(format!("{} of its calls failed, the first with error {error} of {name}.", events.errors));
     }
 }
 
@@ -90,6 +91,7 @@ fn operation(row: Row, known: Option<&Known>, facts: &Facts) -> Operation {
         protocol: row.protocol,
         channels: row.channels,
         stream_handle: row.stream,
+        did_not_run: row.is_captured || row.is_failed,
         ..Operation::default()
     }
 }
@@ -147,7 +149,7 @@ fn spans(events: &Events<'_>, ahead: &[Ns], facts: &Facts) -> Vec<Span> {
 
 /// How far each operation got.
 fn states(events: &Events<'_>, facts: &Facts) -> Vec<State> {
-    let has_channels = facts.asks_channels || !events.channels.is_empty();
+    let has_channels = facts.events & KERNEL_CHANNELS != 0 || !events.channels.is_empty();
     let mut states: Vec<State> = events.rows.iter().map(|row| state(row, has_channels, facts)).collect();
     // Collectives of a communicator run one after the other: one that is open before one that is completed has lost its end.
     let mut is_completed = vec![false; facts.communicators.len()];
@@ -156,6 +158,9 @@ fn states(events: &Events<'_>, facts: &Facts) -> Vec<State> {
         match state {
             State::Completed => *later = true,
             state if *later => *state = State::Unknown,
+            // Its end may be what is lost: that of a kernel which did not start in a ring without memory, any with the end of the file.
+            State::Scheduled if facts.lost > 0 => *state = State::Unknown,
+            state if events.rings.lacks_end => *state = State::Unknown,
             _ => {}
         }
     }
@@ -165,7 +170,7 @@ fn states(events: &Events<'_>, facts: &Facts) -> Vec<State> {
 /// The state by itself. Where nothing would show more it is unknown, not scheduled: a hang must not be seen in what was not asked for.
 fn state(row: &Row, has_channels: bool, facts: &Facts) -> State {
     let size = row.communicator.and_then(|of| facts.communicators.get(of as usize)?.size);
-    if row.is_captured || row.is_copied || size == Some(1) {
+    if row.is_captured || row.is_failed || row.is_copied || size == Some(1) {
         return State::Unknown;
     }
     let of = |started: bool, is_done: bool| match (started, is_done) {
@@ -188,31 +193,38 @@ fn state(row: &Row, has_channels: bool, facts: &Facts) -> State {
 }
 
 /// The number of each operation. Collectives are counted within their communicator, by what saw the call if anything did. If the recorder has not
-/// counted them itself and rings have overwritten the first, NCCL's own numbers of each function are left.
+/// counted them itself and rings have overwritten the first, NCCL's own numbers of each function are left. What failed has none: it is not
+/// what the other ranks wait in, and the next call is.
 fn numbers(rows: &[Row], facts: &Facts) -> Vec<(Option<i64>, Counts)> {
-    #[derive(Clone, Copy, Default)]
+    #[derive(Clone, Default)]
     struct Of {
         has_calls: bool,
         is_counted: bool,
         next: i64,
+        failed: Vec<u32>,
     }
     let mut of = vec![Of::default(); facts.communicators.len()];
     for row in rows {
         let Some(of) = row.communicator.and_then(|at| of.get_mut(at as usize)) else { continue };
         of.has_calls |= row.is_call;
         of.is_counted |= row.number.is_some();
+        of.failed.extend(row.number.filter(|_| row.is_failed));
     }
+    of.iter_mut().for_each(|of| of.failed.sort_unstable());
     let has_gaps = facts.overwritten > 0 || facts.lost > 0;
     let number = |row: &Row| {
         let none = (None, Counts::Collectives);
         let Some(of) = row.communicator.and_then(|at| of.get_mut(at as usize)) else { return none };
         let is_one = if of.has_calls { row.is_call } else { row.is_planned };
-        if row.is_point_to_point() || !is_one {
+        if row.is_point_to_point() || !is_one || row.is_failed {
             return none;
         }
         of.next += 1;
         match (of.is_counted, has_gaps) {
-            (true, _) => (row.number.map(i64::from), Counts::Collectives),
+            (true, _) => {
+                let failed = |number: u32| of.failed.partition_point(|failed| *failed < number) as i64;
+                (row.number.map(|number| i64::from(number) - failed(number)), Counts::Collectives)
+            }
             (false, false) => (Some(of.next), Counts::Collectives),
             (false, true) => (row.nccl_number.and_then(|number| i64::try_from(number).ok()), Counts::Function),
         }
@@ -227,11 +239,14 @@ struct Reached {
     started: Option<i64>,
     completed: Option<i64>,
     has_captures: bool,
+    /// How many collectives failed.
+    failed: i64,
 }
 
 impl Reached {
-    fn add(&mut self, number: Option<i64>, state: State, is_captured: bool) {
-        self.has_captures |= is_captured;
+    fn add(&mut self, number: Option<i64>, state: State, row: &Row) {
+        self.has_captures |= row.is_captured;
+        self.failed += i64::from(row.is_failed && row.is_call && !row.is_point_to_point());
         self.enqueued = self.enqueued.max(number);
         if matches!(state, State::Started | State::Completed) {
             self.started = self.started.max(number);
@@ -242,8 +257,14 @@ impl Reached {
     }
 }
 
-/// What is known of the process, and of its rank in each communicator.
-fn push_status(facts: &Facts, reached: &[Reached], records: &mut Records) {
+/// What is known of the process, and of its rank in each communicator. `lacks_ends`: some records of what ended are lost.
+fn push_status(
+    facts: &Facts,
+    reached: &[Reached],
+    lacks_ends: bool,
+    failed_calls: BTreeMap<(Arc<str>, u32), u64>,
+    records: &mut Records,
+) {
     let process = || RankStatus {
         source: Source::Recorder,
         rank: facts.rank,
@@ -251,12 +272,13 @@ fn push_status(facts: &Facts, reached: &[Reached], records: &mut Records) {
         pid: Some(i64::from(facts.pid)),
         ..RankStatus::default()
     };
-    records.rank_status.push(process());
+    records.rank_status.push(RankStatus { failed_calls, ..process() });
     for (known, reached) in facts.communicators.iter().zip(reached) {
         let counted = Some(i64::from(known.collectives)).filter(|count| *count > 0);
-        let enqueued = reached.enqueued.max(counted);
+        let enqueued = reached.enqueued.max(counted.map(|count| count - reached.failed));
         // Without operations and without a count nothing says whether the rank called it.
-        let is_known = enqueued.is_some() || facts.overwritten == 0;
+        let may_be_nameless = known.is_unseen && facts.has_nameless;
+        let is_known = enqueued.is_some() || facts.overwritten == 0 && !may_be_nameless;
         if known.row.is_none() || !is_known {
             continue;
         }
@@ -264,8 +286,8 @@ fn push_status(facts: &Facts, reached: &[Reached], records: &mut Records) {
             communicator: known.row,
             place: known.place,
             last_enqueued: enqueued,
-            last_started: reached.started.filter(|_| !reached.has_captures),
-            last_completed: reached.completed.filter(|_| !reached.has_captures),
+            last_started: reached.started.filter(|_| !reached.has_captures && !lacks_ends),
+            last_completed: reached.completed.filter(|_| !reached.has_captures && !lacks_ends),
             ..process()
         });
     }

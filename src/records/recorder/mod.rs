@@ -12,6 +12,7 @@ pub(super) mod places;
 mod proxies;
 mod rings;
 mod row;
+mod same;
 
 use std::io::{self, BufRead};
 
@@ -30,6 +31,18 @@ pub(super) const FORMAT: Format = Format { source: Source::Recorder, sniff, read
 /// The clocks of host and recorder that are further apart at the end than at the beginning, in ns, were set.
 const SET: u64 = 1_000_000;
 
+/// The ending of the empty file that a process leaves whose recorder could not create its own: `HOST-PID.E28.ncclrec-failed`.
+const FAILED: &str = ".ncclrec-failed";
+
+/// What a file says by its name alone: that its process could not record, and why.
+pub(super) fn failure(name: &str) -> Option<RecordFile> {
+    let (_, error) = name.strip_suffix(FAILED)?.rsplit_once(".E")?;
+    let text = io::Error::from_raw_os_error(error.parse().ok()?).to_string();
+    // Rust adds the number in parentheses.
+    let why = text.split(" (os error").next().unwrap_or_default().to_owned();
+    Some(RecordFile { source: Some(Source::Recorder), not_recorded: Some(why), ..RecordFile::new(name.to_owned()) })
+}
+
 fn sniff(head: &[u8]) -> bool {
     head.starts_with(&layout::MAGIC)
 }
@@ -38,22 +51,27 @@ fn read(reading: &mut Reading<'_>) -> io::Result<()> {
     let Reading { bytes, file, records, .. } = reading;
     let mut head = Vec::with_capacity(layout::RINGS_AT);
     fill(*bytes, &mut head, layout::RINGS_AT)?;
-    let facts = match Facts::of(&head, records) {
+    let mut facts = match Facts::of(&head, records) {
         Ok(facts) => facts,
         Err(reason) => {
             file.note(format!("{}.", sentence(&reason.to_string())));
-            file.skip("recordings that cannot be read", Some(0));
+            file.lose("recordings that cannot be read", 1, Some(0));
             return Ok(());
         }
     };
     file.version = Some(layout::VERSION.to_string());
+    file.events = (facts.plugin > 0).then_some(facts.events);
     let rings = Rings::read(*bytes, &facts, file)?;
     file.records = rings.len() as u64;
+    let order: Vec<usize> = rings.by_time().collect();
+    let same = same::find(&facts, &rings, &order);
+    facts.join(&same.pairs);
+    if same.has_several_ranks {
+        facts.set_several_ranks();
+    }
     say(&facts, file);
     let mut events = Events::new(&facts, &rings);
-    for at in rings.by_time() {
-        events.add(at);
-    }
+    order.into_iter().for_each(|at| events.add(at));
     finish::finish(events, &facts, records, file);
     Ok(())
 }
@@ -78,13 +96,15 @@ fn fill(bytes: &mut dyn BufRead, into: &mut Vec<u8>, length: usize) -> io::Resul
 
 /// What the header says is lost, and of its clocks.
 fn say(facts: &Facts, file: &mut RecordFile) {
+    if facts.overwritten > 0 {
+        file.skip_several("records that newer ones have overwritten", facts.overwritten, None);
+    }
     let lost = [
-        ("records that newer ones have overwritten", facts.overwritten),
         ("records for which there was no memory", facts.lost),
         ("communicators for which there was no room", facts.lost_communicators),
     ];
     for (what, count) in lost.into_iter().filter(|(_, count)| *count > 0) {
-        file.skip_several(what, count, None);
+        file.lose(what, count, None);
     }
     match facts.reused {
         0 => {}

@@ -36,13 +36,15 @@ pub(super) struct Rings {
     /// Where each ring begins, and where the last ends.
     begins: [usize; RINGS + 1],
     ring_records: u64,
+    /// Whether the file has lost its end, and records with it.
+    pub(super) lacks_end: bool,
 }
 
 impl Rings {
     /// Reads what follows the tables. What a file that is cut off has is read.
     pub(super) fn read(bytes: &mut dyn BufRead, facts: &Facts, file: &mut RecordFile) -> io::Result<Self> {
         let ring_records = facts.ring_records;
-        let mut rings = Rings { all: Vec::new(), begins: [0; RINGS + 1], ring_records };
+        let mut rings = Rings { all: Vec::new(), begins: [0; RINGS + 1], ring_records, lacks_end: false };
         let mut left_out = 0;
         for ring in 0..RINGS {
             let begin = rings.all.len();
@@ -56,7 +58,10 @@ impl Rings {
                 let offset = ring_at(ring, ring_records) + at * RECORD as u64;
                 left_out += rings.take(&chunk, at, offset, ring_records, file);
                 if chunk.len() < wanted {
-                    cut_off(offset + chunk.len() as u64, ring_records, file);
+                    let here = at + (chunk.len() / RECORD) as u64;
+                    let missing = missing(ring, here, facts);
+                    rings.lacks_end = missing > 0;
+                    cut_off(offset + chunk.len() as u64, missing, ring_records, file);
                     at = u64::MAX;
                     break;
                 }
@@ -149,8 +154,19 @@ fn level(kind: Kind) -> u8 {
     }
 }
 
-fn cut_off(here: u64, ring_records: u64, file: &mut RecordFile) {
+/// How many records were after the end of a file that has so many slots of this ring, and none of the later ones.
+fn missing(ring: usize, slots: u64, facts: &Facts) -> u64 {
+    let used = facts.claimed.iter().map(|claimed| facts.ring_records.min(*claimed));
+    let here = |at: usize| if at == ring { slots } else { 0 };
+    let missing = used.enumerate().skip(ring).map(|(at, used)| used.saturating_sub(here(at)));
+    missing.fold(0, u64::saturating_add)
+}
+
+fn cut_off(here: u64, missing: u64, ring_records: u64, file: &mut RecordFile) {
     let whole = ring_at(RINGS, ring_records);
+    if missing > 0 {
+        file.lose("records in a part of the file that is missing", missing, Some(here));
+    }
     file.note(format!(
         "It is cut off: {} of the {} bytes of its rings are here.",
         here - RINGS_AT as u64,

@@ -14,6 +14,8 @@ use crate::time::Ns;
 pub(super) struct Row {
     /// The communicator, among those of the process.
     pub(super) communicator: Option<u32>,
+    /// Whether nothing says which that is on other ranks, or to the other half of the recorder.
+    pub(super) is_nameless: bool,
     pub(super) collective: Option<Collective>,
     pub(super) name: Option<Arc<str>>,
     pub(super) dtype: Option<Arc<str>>,
@@ -34,6 +36,8 @@ pub(super) struct Row {
     /// Whether it was captured into a graph and not carried out, and whether it is carried out by a graph.
     pub(super) is_captured: bool,
     pub(super) is_replayed: bool,
+    /// Whether its call, or the end of the group around it, returned an error.
+    pub(super) is_failed: bool,
     /// Whether copy engines carry it out: nothing is recorded of when.
     pub(super) is_copied: bool,
     /// Channels of its kernel: those that started, and those of them that stopped.
@@ -49,8 +53,10 @@ impl Row {
     pub(super) fn of(record: &Record, facts: &Facts) -> Self {
         let word = facts.word(record.function);
         let collective = word.and_then(|word| word.collective);
+        let communicator = facts.communicator(record);
         let mut row = Row {
-            communicator: facts.communicator(record),
+            communicator,
+            is_nameless: communicator.is_some_and(|at| facts.communicators[at as usize].row.is_none()),
             collective,
             name: word.map(|word| Arc::clone(&word.name)),
             count: Some(record.a),
@@ -101,8 +107,9 @@ impl Row {
 
     /// Whether a record may be of the same operation: function and communicator agree as far as they are known.
     pub(super) fn may_be(&self, other: &Row) -> bool {
+        let is_open = |row: &Row| row.communicator.is_none() || row.is_nameless;
         self.collective == other.collective
-            && (self.communicator == other.communicator || self.communicator.is_none() || other.communicator.is_none())
+            && (self.communicator == other.communicator || is_open(self) || is_open(other))
     }
 }
 

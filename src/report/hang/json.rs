@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::verdict::{notes, verdict};
 use super::words::{advice, sentence};
 use crate::analysis::hang::{ComparedPaths, Evidence, GroupName, HangReport, HungGroup, MatrixRow, OpenGroup, Outcome};
+use crate::analysis::recording::{FailedCalls, Loss};
 use crate::report::json;
 
 #[derive(Serialize)]
@@ -24,6 +25,8 @@ struct Answer<'a> {
     ranks_without_operations: &'a [u32],
     operation_count: usize,
     group_count: usize,
+    losses: &'a [Loss],
+    failed_calls: &'a [FailedCalls],
     notes: Vec<String>,
 }
 
@@ -69,6 +72,8 @@ pub(super) fn hang(report: &HangReport, name: &str, out: &mut Vec<u8>) -> io::Re
         ranks_without_operations: &report.ranks_without_operations,
         operation_count: report.operation_count,
         group_count: report.group_count,
+        losses: &report.losses,
+        failed_calls: &report.failed_calls,
         notes: notes(report),
     };
     json::hang(&answer, name, out)

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::io;
 
 use super::verdict::{notes, verdict};
-use super::words::{advice, operation, ranks, sentence};
+use super::words::{advice, operation, sentence};
 use super::{HangForm, write};
 use crate::analysis::hang::{HangReport, HungGroup, Outcome};
-use crate::report::format::count;
+use crate::report::format::{count, ranks};
 use crate::report::html::{Command, FINDINGS, Finding, Link, Page, ROWS, Top};
 use crate::report::{OnPage, Screen};
 

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use super::verdict::{notes, verdict};
-use super::words::{advice, capital, has, operation, ranks, sentence};
+use super::words::{advice, capital, has, operation, sentence};
 use crate::analysis::hang::{
     Cell, CellState, ComparedPaths, Evidence, EvidenceKind, HangReport, HungGroup, MatrixRow, OpenGroup,
 };
 use crate::report::Screen;
 use crate::report::column::{Column, Table};
-use crate::report::format::{count, visible};
+use crate::report::format::{count, ranks, visible};
 
 /// How wide the text is where no screen says it.
 const WIDTH: usize = 80;
@@ -195,7 +195,7 @@ impl Page<'_> {
         let all = &self.report.matrix;
         let groups = &all[..self.columns];
         let cells = || groups.iter().flat_map(|row| &row.cells);
-        let at_fault = |cell: &&Cell| !matches!(cell.state, CellState::Waiting | CellState::Done);
+        let at_fault = |cell: &&Cell| !matches!(cell.state, CellState::Waiting | CellState::Enqueued | CellState::Done);
         let blamed: BTreeSet<u32> = cells().filter(at_fault).map(|cell| cell.rank).collect();
         let members: BTreeSet<(bool, u32)> = cells().map(|cell| (!blamed.contains(&cell.rank), cell.rank)).collect();
         let rows = if self.screen.verbose { usize::MAX } else { ROWS };
@@ -253,6 +253,7 @@ fn word(cell: &Cell) -> String {
         CellState::Missing => "missing",
         CellState::Lagging => "behind",
         CellState::Waiting => "waits",
+        CellState::Enqueued => "unknown, called",
         CellState::Done => "done",
         _ => "no records",
     };

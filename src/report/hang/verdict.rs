@@ -2,24 +2,31 @@
 
 use std::collections::BTreeSet;
 
-use super::words::{capital, has, operation, ranks, sentence};
+use super::words::{capital, has, operation, sentence};
 use crate::analysis::hang::{Evidence, EvidenceKind, HangReport, HungGroup, Outcome};
+use crate::report::format::ranks;
+use crate::report::recording::{all_failed, lacks};
 
 /// So many groups are named, where each has ranks of its own.
 const GROUPS: usize = 4;
 
-/// The verdict.
+/// The verdict, which calls failed, and what the recordings lack.
 pub fn verdict(report: &HangReport) -> String {
-    match report.outcome {
+    let judged = match report.outcome {
         Outcome::Hung => hung(report),
         Outcome::Lagging => lagging(report),
+        _ if report.group_count == 0 => "The records have nothing by which to judge.".to_owned(),
         Outcome::Unclear => unclear(report),
-        _ if report.is_empty() => "The records have nothing by which to judge.".to_owned(),
-        _ => {
-            let (groups, several) = (report.group_count, if report.group_count == 1 { "" } else { "s" });
-            format!("No hang: in {groups} group{several} of {} ranks nobody waits for anybody.", report.rank_count)
-        }
-    }
+        _ => format!("No hang: in {} nobody waits for anybody.", groups(report)),
+    };
+    let beside = all_failed(&report.failed_calls).into_iter().chain(lacks(&report.losses));
+    [judged].into_iter().chain(beside).collect::<Vec<_>>().join(" ")
+}
+
+/// `2 groups of 8 ranks`
+fn groups(report: &HangReport) -> String {
+    let (groups, several) = (report.group_count, if report.group_count == 1 { "" } else { "s" });
+    format!("{groups} group{several} of {} ranks", report.rank_count)
 }
 
 /// The group by whose ranks culprits are named, if these are not the job's.
@@ -118,7 +125,9 @@ fn lagging(report: &HangReport) -> String {
 }
 
 fn unclear(report: &HangReport) -> String {
-    let Some(group) = report.open.first() else { return "Operations are incomplete.".to_owned() };
+    let Some(group) = report.open.first() else {
+        return format!("Cannot say whether the job hangs: in {} nobody is seen to wait.", groups(report));
+    };
     let n = report.open.len();
     let groups = if n == 1 { "1 group".to_owned() } else { format!("{n} groups") };
     let what = operation(group.collective.as_deref(), group.sequence);

@@ -1,40 +1,7 @@
 //! Sentences about what the records prove, and what to do about it first.
 
 use crate::analysis::hang::{Evidence, EvidenceKind, HungGroup};
-
-/// More ranks or ranges of ranks than this are not listed.
-const LISTED: usize = 8;
-
-/// Ranks as a person lists them: `0-7, 9 and 14`.
-pub(super) fn numbers(ranks: &[u32]) -> String {
-    let mut parts: Vec<(u32, u32)> = Vec::new();
-    for rank in ranks {
-        match parts.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(*rank) => *last = *rank,
-            _ => parts.push((*rank, *rank)),
-        }
-    }
-    let text = |(first, last): &(u32, u32)| match last - first {
-        0 => vec![first.to_string()],
-        1 => vec![first.to_string(), last.to_string()],
-        _ => vec![format!("{first}-{last}")],
-    };
-    let shown: Vec<String> = parts.iter().take(LISTED).flat_map(text).collect();
-    if parts.len() > LISTED {
-        let rest: u32 = parts[LISTED..].iter().map(|(first, last)| last - first + 1).sum();
-        return format!("{} and {rest} more", shown.join(", "));
-    }
-    match &shown[..] {
-        [] => "none".to_owned(),
-        [before @ .., last] if !before.is_empty() => format!("{} and {last}", before.join(", ")),
-        [only, ..] => only.clone(),
-    }
-}
-
-/// Ranks with the word before them: `rank 3`, `ranks 0-7 and 9`.
-pub(super) fn ranks(ranks: &[u32]) -> String {
-    format!("{} {}", if ranks.len() == 1 { "rank" } else { "ranks" }, numbers(ranks))
-}
+use crate::report::format::ranks;
 
 /// A text with a capital letter.
 pub(super) fn capital(text: &str) -> String {
@@ -154,20 +121,4 @@ pub(super) fn advice(group: &HungGroup, is_open: bool) -> Option<String> {
         1 => format!("First look at what the process of {who} does: py-spy dump, or whether it is there at all."),
         _ => format!("First look at what the processes of {who} do: py-spy dump, or whether they are there at all."),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranks_are_listed_as_ranges() {
-        assert_eq!(numbers(&[0, 1, 2, 3, 9, 14, 15]), "0-3, 9, 14 and 15");
-        assert_eq!(
-            (ranks(&[7]), ranks(&[7, 9]), ranks(&[])),
-            ("rank 7".into(), "ranks 7 and 9".into(), "ranks none".into())
-        );
-        let many: Vec<u32> = (0..40).step_by(2).collect();
-        assert_eq!(numbers(&many), "0, 2, 4, 6, 8, 10, 12, 14 and 12 more");
-    }
 }

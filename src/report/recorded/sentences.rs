@@ -1,12 +1,16 @@
 //! The sentences about what was recorded: the verdict, what is off, and what to do about it.
 
 use super::flows;
-use crate::analysis::recorded::{CensusRow, Diagnosis, RecordsReport};
+use crate::analysis::recorded::{Asked, CensusRow, Diagnosis, RecordsReport};
 use crate::report::format::{count, duration, percent, size, visible};
+use crate::report::recording;
 use crate::time::Ns;
 
 /// So many ranks are listed, and the others counted.
 const RANKS: usize = 4;
+
+/// So many kinds of damage are in the verdict, and the others counted.
+const DAMAGES: usize = 4;
 
 /// What was recorded, what is off, and what to do first.
 pub fn verdict(report: &RecordsReport) -> String {
@@ -26,7 +30,33 @@ pub fn verdict(report: &RecordsReport) -> String {
         }
         None => {}
     }
+    let failed = |of: &&Diagnosis| matches!(of, Diagnosis::FailedCalls { .. } | Diagnosis::NotRecorded { .. });
+    sentences.extend(report.diagnoses.iter().skip(1).filter(failed).map(sentence));
+    sentences.extend(damage(report));
     sentences.join(" ")
+}
+
+/// Whether what is off has its place in the verdict: the first does, and what failed or is lost, on which everything else depends.
+pub(super) fn is_in_verdict((at, diagnosis): &(usize, &Diagnosis)) -> bool {
+    let is_of_recording =
+        matches!(diagnosis, Diagnosis::Skipped { .. } | Diagnosis::FailedCalls { .. } | Diagnosis::NotRecorded { .. });
+    *at == 0 || is_of_recording
+}
+
+/// The damage that is not the first of what is off: `Left out: 137 records that newer ones have overwritten.`
+fn damage(report: &RecordsReport) -> Option<String> {
+    let lines: Vec<String> = report.diagnoses.iter().skip(1).filter_map(lost).collect();
+    let more = lines.len().saturating_sub(DAMAGES);
+    let more = if more > 0 { format!(", and {} of other kinds", count(more as u64)) } else { String::new() };
+    let shown = &lines[..lines.len().min(DAMAGES)];
+    (!lines.is_empty()).then(|| format!("Left out: {}{more}.", shown.join(", ")))
+}
+
+fn lost(diagnosis: &Diagnosis) -> Option<String> {
+    match diagnosis {
+        Diagnosis::Skipped { what, count: n, .. } => Some(format!("{} {what}", count(*n))),
+        _ => None,
+    }
 }
 
 /// `1,024 operations of 2 communicators, recorded by NCCL Inspector in 8 files.`
@@ -34,6 +64,9 @@ fn recorded(report: &RecordsReport) -> String {
     let operations: u64 = report.census.iter().map(|row| row.count).sum();
     let mut sources: Vec<&str> = report.files.iter().filter_map(|file| file.title).collect();
     let files = sources.len() as u64;
+    if files == 0 {
+        return "Nothing was recorded.".to_owned();
+    }
     sources.sort_unstable();
     sources.dedup();
     format!(
@@ -93,6 +126,8 @@ fn within(communicator: Option<&str>) -> String {
 pub(super) fn kind(diagnosis: &Diagnosis) -> &'static str {
     match diagnosis {
         Diagnosis::Hang { .. } => "hang",
+        Diagnosis::FailedCalls { .. } => "failed-calls",
+        Diagnosis::NotRecorded { .. } => "not-recorded",
         Diagnosis::MixedMethods { .. } => "mixed-methods",
         Diagnosis::SlowChannel { .. } => "slow-channel",
         Diagnosis::SlowLink { .. } => "slow-link",
@@ -100,6 +135,7 @@ pub(super) fn kind(diagnosis: &Diagnosis) -> &'static str {
         Diagnosis::BandwidthsDiffer { .. } => "bandwidths-differ",
         Diagnosis::Gaps { .. } => "gaps",
         Diagnosis::RanksNotHere { .. } => "ranks-not-here",
+        Diagnosis::NoOperations { .. } => "no-operations",
         Diagnosis::SmallLeftOut { .. } => "small-left-out",
         Diagnosis::NoTimes { .. } => "no-times",
         Diagnosis::Repaired { .. } => "repaired",
@@ -112,6 +148,8 @@ pub(super) fn sentence(diagnosis: &Diagnosis) -> String {
     match diagnosis {
         Diagnosis::Hang { ranks } if ranks.is_empty() => "Ranks have done less than others of their group.".to_owned(),
         Diagnosis::Hang { ranks } => format!("The job hangs, or is held up, on {}.", some_ranks(ranks)),
+        Diagnosis::FailedCalls { calls } => recording::failed(calls),
+        Diagnosis::NotRecorded { why, processes } => recording::not_recorded(why, *processes),
         Diagnosis::MixedMethods { communicator, collective, bytes, methods } => {
             let ways: Vec<String> =
                 methods.iter().map(|(method, ranks)| format!("{} on {}", visible(method), some_ranks(ranks))).collect();
@@ -168,12 +206,20 @@ fn of_the_records(diagnosis: &Diagnosis) -> String {
             visible(communicator),
             if *here == 1 { "1 is".to_owned() } else { format!("{} are", count(*here)) }
         ),
+        Diagnosis::NoOperations { communicator, ranks } => match &ranks[..] {
+            [one] => format!("Rank {one}'s file has no operations of {}.", visible(communicator)),
+            _ => format!("The files of {} have no operations of {}.", some_ranks(ranks), visible(communicator)),
+        },
         Diagnosis::SmallLeftOut { smallest } => format!(
             "No operation is smaller than {}: NCCL Inspector leaves out those under 8,192 bytes by default.",
             size(*smallest)
         ),
-        Diagnosis::NoTimes { source, operations, has_channels } => {
-            let ends = if *has_channels { ": the ends of their kernels are not recorded" } else { "" };
+        Diagnosis::NoTimes { source, operations, has_channels, asked } => {
+            let ends = match (has_channels, asked) {
+                (true, _) => ": the ends of their kernels are not recorded",
+                (false, Some(Asked::Channels)) => ", though the channels of their kernels were asked for",
+                (false, _) => "",
+            };
             format!(
                 "None of the {} of {} says how long it took{ends}.",
                 counted(*operations, "operation"),
@@ -206,6 +252,10 @@ fn phase(bound: &str) -> &str {
 pub(super) fn advice(diagnosis: &Diagnosis) -> Option<&'static str> {
     Some(match diagnosis {
         Diagnosis::Hang { .. } => "ask `nccl-stacks hang` with the same files: it says in which call, and why.",
+        Diagnosis::FailedCalls { .. } => "read what NCCL prints about it with NCCL_DEBUG=WARN.",
+        Diagnosis::NotRecorded { .. } => {
+            "choose a folder in which the job's processes can create files, with room for their rings (--dir, --ring-size)."
+        }
         Diagnosis::MixedMethods { .. } => {
             "compare the environment (NCCL_ALGO, NCCL_PROTO, NCCL version, topology) of these ranks."
         }
@@ -223,8 +273,20 @@ pub(super) fn advice(diagnosis: &Diagnosis) -> Option<&'static str> {
         Diagnosis::BandwidthsDiffer { .. } => "trust the times, and ask which version wrote the bandwidths.",
         Diagnosis::Gaps { .. } => "make the recorder's ring larger, or let it write more often.",
         Diagnosis::RanksNotHere { .. } => "add the files of the other ranks, so that they can be compared.",
+        Diagnosis::NoOperations { .. } => {
+            "ask `nccl-stacks hang` with the same files: who calls nothing may be who the others wait for."
+        }
+        Diagnosis::NoTimes { asked: Some(Asked::NoPlugin), .. } => {
+            "let NCCL 2.27 or later load the profiler plugin, too: `nccl-stacks record --print-env` shows the variables."
+        }
+        Diagnosis::NoTimes { asked: Some(Asked::Others), .. } => {
+            "record the channels of kernels, too: add kernel-channels to `nccl-stacks record --events`."
+        }
+        Diagnosis::NoTimes { asked: Some(Asked::Channels), .. } => {
+            "ask `nccl-stacks hang` with the same files: it says whether these kernels ran."
+        }
         Diagnosis::NoTimes { has_channels: false, .. } => {
-            "record the channels of kernels, too: bit 64 of NCCL_PROFILE_EVENT_MASK for NCCL's example plugin and the recorder's."
+            "record the channels of kernels, too: bit 64 of NCCL_PROFILE_EVENT_MASK for NCCL's example plugin."
         }
         Diagnosis::NoTimes { has_channels: true, .. } => {
             "record with a later version of the plugin: some write no stops of channels."

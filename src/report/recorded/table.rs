@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use super::RecordsAnswer;
 use super::flows;
-use super::sentences::{sentence, sizes, verdict};
+use super::sentences::{is_in_verdict, sentence, sizes, verdict};
 use crate::analysis::recorded::{CensusRow, ChannelRow, CommunicatorRow, FileRow, LinkRow, PairRow, ProxyRow};
 use crate::report::Screen;
 use crate::report::column::{Align, Column, Table};
@@ -99,8 +99,8 @@ const FILES: &[Column<FileRow>] = &[
 pub(super) fn records(answer: &RecordsAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
     let (report, screen) = (answer.report, &answer.screen);
     writeln!(out, "{}", screen.fill(&verdict(report)))?;
-    // The first is in the verdict.
-    report.diagnoses.iter().skip(1).try_for_each(|of| writeln!(out, "{}", screen.fill(&sentence(of))))?;
+    let mut others = report.diagnoses.iter().enumerate().filter(|of| !is_in_verdict(of));
+    others.try_for_each(|(_, of)| writeln!(out, "{}", screen.fill(&sentence(of))))?;
     let limit = answer.limit;
     section("Operations", CENSUS, &report.census, limit, screen, out)?;
     bandwidths(answer, out)?;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::RecordsAnswer;
 use super::flows;
-use super::sentences::{sentence, verdict};
+use super::sentences::{is_in_verdict, sentence, verdict};
 use super::table::{CENSUS, PROXIES, bandwidths, section};
 use crate::report::format::count;
 
@@ -17,8 +17,7 @@ const LINES: usize = 12;
 pub(super) fn records(answer: &RecordsAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
     let (report, screen) = (answer.report, &answer.screen);
     writeln!(out, "{}", screen.fill(&verdict(report)))?;
-    // The first is in the verdict.
-    let mut others = report.diagnoses.iter().skip(1);
+    let mut others = report.diagnoses.iter().enumerate().filter(|of| !is_in_verdict(of)).map(|(_, of)| of);
     let limit = if screen.verbose { usize::MAX } else { LINES };
     others.by_ref().take(limit).try_for_each(|of| writeln!(out, "{}", screen.fill(&sentence(of))))?;
     let more = others.count();

@@ -13,6 +13,7 @@ const HANG_STATES = {
   missing: ['M', 'exposed', 'did not enqueue it'],
   lagging: ['L', 'caused', 'has done less'],
   waiting: ['W', 'waited', 'waits for the others, or is incomplete like them'],
+  enqueued: ['E', 'muted', 'has enqueued it; nothing says whether it is complete'],
   done: ['·', 'good', 'done'],
   unknown: ['?', 'muted', 'no records'],
 };

@@ -1,0 +1,66 @@
+//! The sentences about what recordings lack, and which calls of NCCL failed in them.
+
+use super::format::{count, ranks, visible};
+use crate::analysis::recording::{FailedCalls, Loss};
+
+/// So many kinds of failed calls are named, and the others counted.
+const FAILED: usize = 3;
+
+/// What recordings lack: `The recording lacks 88 communicators for which there was no room.`, and `2 processes could not record: No space left
+/// on device.`
+pub fn lacks(losses: &[Loss]) -> Vec<String> {
+    let (processes, lost): (Vec<&Loss>, Vec<&Loss>) = losses.iter().partition(|loss| loss.why.is_some());
+    let lost: Vec<String> = lost.iter().map(|Loss { what, count: n, .. }| format!("{} {what}", count(*n))).collect();
+    let lost = (!lost.is_empty()).then(|| format!("The recording lacks {}.", lost.join(", and ")));
+    let processes = processes.into_iter().map(|loss| not_recorded(loss.why.as_deref().unwrap_or_default(), loss.count));
+    lost.into_iter().chain(processes).collect()
+}
+
+/// `2 processes could not record: No space left on device.`
+pub(super) fn not_recorded(why: &str, processes: u64) -> String {
+    let several = if processes == 1 { "process" } else { "processes" };
+    format!("{} {several} could not record: {}.", count(processes), visible(why))
+}
+
+/// `ncclAllReduce failed on rank 2 with error 4 (ncclInvalidArgument).`
+pub(super) fn failed(of: &FailedCalls) -> String {
+    let FailedCalls { function, error, name, ranks: on, count: n, .. } = of;
+    let often = if *n == 1 { String::new() } else { format!(" {} times", count(*n)) };
+    let on = if on.is_empty() { "on an unknown rank".to_owned() } else { format!("on {}", ranks(on)) };
+    let name = name.map_or(String::new(), |name| format!(" ({name})"));
+    format!("{} failed{often} {on} with error {error}{name}.", visible(function))
+}
+
+/// A sentence for each function and error, as many as are read.
+pub(super) fn all_failed(calls: &[FailedCalls]) -> Vec<String> {
+    let more = calls.len().saturating_sub(FAILED);
+    let more =
+        (more > 0).then(|| format!("So did calls of {} other functions or with other errors.", count(more as u64)));
+    calls.iter().take(FAILED).map(failed).chain(more).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_failed_have_function_rank_and_error() {
+        let call = |error, name, ranks: &[u32], count| FailedCalls {
+            function: "ncclGroupEnd".to_owned(),
+            error,
+            name,
+            ranks: ranks.to_vec(),
+            count,
+        };
+        assert_eq!(
+            failed(&call(4, Some("ncclInvalidArgument"), &[2], 1)),
+            "ncclGroupEnd failed on rank 2 with error 4 (ncclInvalidArgument)."
+        );
+        assert_eq!(
+            failed(&call(11, None, &[0, 1], 1200)),
+            "ncclGroupEnd failed 1,200 times on ranks 0 and 1 with error 11."
+        );
+        assert_eq!(failed(&call(11, None, &[], 1)), "ncclGroupEnd failed on an unknown rank with error 11.");
+        assert_eq!(all_failed(&vec![call(1, None, &[0], 1); 5]).len(), 4);
+    }
+}
