@@ -76,7 +76,7 @@ fn a_job_is_the_same_with_the_recorder_as_without() {
 }
 
 #[test]
-#[ignore = "takes 20 minutes"]
+#[ignore = "takes half an hour"]
 fn a_job_is_the_same_with_the_recorder_as_without_200_times() {
     let (next, runs) = (AtomicU64::new(0), runs(200));
     scope(|scope| {
@@ -122,7 +122,7 @@ fn a_job_that_is_killed_leaves_what_can_be_read() {
 }
 
 #[test]
-#[ignore = "takes two minutes"]
+#[ignore = "takes five minutes"]
 fn a_job_that_is_killed_leaves_what_can_be_read_1000_times() {
     kill(runs(1000));
 }
