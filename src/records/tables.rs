@@ -94,10 +94,23 @@ pub struct KernelChannel {
     pub gpu_start: Option<Ns>,
     /// When it stopped on the GPU's clock.
     pub gpu_stop: Option<Ns>,
+    /// How far the host's clock is ahead of the GPU's; 0 if they agree, or if nothing says so.
+    pub gpu_offset: Ns,
     /// When the CPU saw it start.
     pub start: Option<Ns>,
     /// When the CPU saw it stop.
     pub end: Option<Ns>,
+}
+
+impl KernelChannel {
+    /// When it started and stopped on the host's clock: what the GPU measured, or what the CPU saw of a channel without that.
+    pub fn on_host(&self) -> (Option<Ns>, Option<Ns>) {
+        let shifted = |time: Option<Ns>| time.map(|time| time + self.gpu_offset);
+        match self.gpu_start {
+            Some(_) => (shifted(self.gpu_start), shifted(self.gpu_stop)),
+            None => (self.start, self.end),
+        }
+    }
 }
 
 /// What a proxy thread did on one channel with one peer for an operation.

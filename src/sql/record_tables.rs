@@ -106,6 +106,7 @@ pub(super) static KERNEL_CHANNEL: Table = Table {
         int("channel", Scan, |s, i| Cell::Int(channel(s, i).channel.into())),
         int("gpu_ts", Scan, |s, i| known(channel(s, i).gpu_start)),
         int("gpu_end_ts", Scan, |s, i| known(channel(s, i).gpu_stop)),
+        int("gpu_offset", Scan, |s, i| known(Some(channel(s, i).gpu_offset))),
         int("ts", Scan, |s, i| known(channel(s, i).start)),
         int("end_ts", Scan, |s, i| known(channel(s, i).end)),
     ],

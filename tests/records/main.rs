@@ -15,6 +15,7 @@ mod support;
 
 mod census;
 mod comma;
+mod conversions;
 mod damaged;
 mod debug_log;
 mod entries;

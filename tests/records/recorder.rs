@@ -20,34 +20,34 @@ use crate::support::program::{run, stdout};
 use crate::support::random::Random;
 
 /// What the host's clock showed when the monotonic one showed 0.
-const EPOCH: i64 = 1_700_000_000_000_000_000;
+pub(crate) const EPOCH: i64 = 1_700_000_000_000_000_000;
 
 /// All events of interface 5, and those without channels of kernels.
 const ALL: u64 = 4095;
 
 /// A process that is recorded.
-struct Process {
-    path: PathBuf,
-    writer: Writer,
+pub(crate) struct Process {
+    pub(crate) path: PathBuf,
+    pub(crate) writer: Writer,
     thread: u32,
 }
 
 impl Process {
     /// With a communicator of that rank and size, made known by plugin (1), interceptor (2) or both.
-    fn new(folder: &Path, rank: i32, size: i32, by: &[u32]) -> Process {
+    pub(crate) fn new(folder: &Path, rank: i32, size: i32, by: &[u32]) -> Process {
         let process = Process::bare(folder, [rank, size, -1], 40 + rank.cast_unsigned(), 1024);
         by.iter().for_each(|by| process.communicator(*by, 0xabc, rank, size));
         process
     }
 
-    fn bare(folder: &Path, ranks: [i32; 3], pid: u32, ring_records: u64) -> Process {
+    pub(crate) fn bare(folder: &Path, ranks: [i32; 3], pid: u32, ring_records: u64) -> Process {
         let path = folder.join(format!("node0-{pid}.ncclrec"));
         let facts = Facts { ring_records, pid, ranks, boot: b"b", host: b"node0", command: b"python", events: ALL };
         let writer = Writer::create(&CString::new(path.to_str().unwrap()).unwrap(), &facts).unwrap();
         Process { path, writer, thread: 1 }
     }
 
-    fn communicator(&self, by: u32, hash: u64, rank: i32, size: i32) {
+    pub(crate) fn communicator(&self, by: u32, hash: u64, rank: i32, size: i32) {
         let about = Communicator { name: b"world", by, hash, rank, size, ..Communicator::default() };
         assert!(self.writer.communicator(&about) > 0);
         if by == 1 {
@@ -55,20 +55,20 @@ impl Process {
         }
     }
 
-    fn put(&self, time: i64, record: Record) -> u64 {
+    pub(crate) fn put(&self, time: i64, record: Record) -> u64 {
         let record = Record { time, thread: self.thread, ..record };
         self.writer.put(self.thread.into(), 0, &record).map_or(0, Handle::number)
     }
 
-    fn stop(&self, time: i64, parent: u64) {
+    pub(crate) fn stop(&self, time: i64, parent: u64) {
         self.put(time, Record { parent, ..Record::new(Kind::Stop) });
     }
 
-    fn state(&self, time: i64, parent: u64, state: u64, b: u64) {
+    pub(crate) fn state(&self, time: i64, parent: u64, state: u64, b: u64) {
         self.put(time, Record { parent, a: state, b, ..Record::new(Kind::State) });
     }
 
-    fn call(&self, time: i64, communicator: u16, function: &str, count: u64) -> u64 {
+    pub(crate) fn call(&self, time: i64, communicator: u16, function: &str, count: u64) -> u64 {
         let function = self.writer.text(function.as_bytes());
         // NCCL's number of float32 is 7.
         let record = Record { communicator, function, a: count, b: 0x77, dtype: 8, ..Record::new(Kind::Call) };
@@ -78,7 +78,7 @@ impl Process {
     }
 
     /// A collective of the plugin with two channels, of which so many stop.
-    fn planned(&self, time: i64, communicator: u16, parent: u64, stopped: u8) -> u64 {
+    pub(crate) fn planned(&self, time: i64, communicator: u16, parent: u64, stopped: u8) -> u64 {
         let [function, dtype, algorithm, protocol] =
             ["AllReduce", "ncclFloat32", "RING", "LL128"].map(|text| self.writer.text(text.as_bytes()));
         let record = Record {
@@ -111,12 +111,12 @@ impl Process {
     }
 
     /// Reads the file, which is not closed, with a clock that is known.
-    fn read(&self) -> Records {
+    pub(crate) fn read(&self) -> Records {
         self.set_clock();
         records::read(input::open(&self.path).unwrap(), Keep::All).unwrap()
     }
 
-    fn set_clock(&self) {
+    pub(crate) fn set_clock(&self) {
         let clock = [(header::REALTIME, EPOCH), (header::MONOTONIC, 0)];
         self.set(&clock);
         self.set(&[(header::LAST_REALTIME, EPOCH), (header::LAST_MONOTONIC, 0)]);

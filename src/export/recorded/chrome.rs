@@ -154,8 +154,8 @@ impl Tracks<'_> {
 
     fn channels(&mut self) {
         for row in &self.records.channels {
-            let Some((at, start)) = row.operation.zip(row.gpu_start.or(row.start)) else { continue };
-            let end = if row.gpu_start.is_some() { row.gpu_stop } else { row.end };
+            let (start, end) = row.on_host();
+            let Some((at, start)) = row.operation.zip(start) else { continue };
             let Some(operation) = self.records.operations.get(at) else { continue };
             let slice = Slice {
                 process: self.process(operation),

@@ -25,7 +25,10 @@ pub(super) fn finish(mut events: Events<'_>, facts: &Facts, records: &mut Record
         let seconds = ahead.as_f64() / -1e9;
         file.note(format!("A GPU's clock is {seconds:.3} s ahead of the host's. Starts and ends are on the host's."));
     }
-    let spans = spans(&events, &ahead, facts);
+    for (row, channel) in &mut events.channels {
+        channel.gpu_offset = ahead[gpu(&events.rows[*row as usize], facts)];
+    }
+    let spans = spans(&events);
     let states = states(&events, facts);
     let numbers = numbers(&events.rows, facts);
     let first = records.operations.len();
@@ -124,15 +127,14 @@ struct Span {
     is_on_gpu: bool,
 }
 
-fn spans(events: &Events<'_>, ahead: &[Ns], facts: &Facts) -> Vec<Span> {
+fn spans(events: &Events<'_>) -> Vec<Span> {
     let mut spans = vec![Span::default(); events.rows.len()];
     for (row, channel) in &events.channels {
         spans[*row as usize].is_on_gpu |= channel.gpu_start.is_some();
     }
     for (row, channel) in &events.channels {
-        let by = ahead[gpu(&events.rows[*row as usize], facts)];
         let span = &mut spans[*row as usize];
-        let on_gpu = |time: Option<Ns>| time.map(|time| time + by);
+        let on_gpu = |time: Option<Ns>| time.map(|time| time + channel.gpu_offset);
         let (start, end) = match span.is_on_gpu {
             true => (on_gpu(channel.gpu_start), on_gpu(channel.gpu_stop)),
             false => (channel.start, channel.end),
