@@ -160,6 +160,8 @@ pub struct Operation {
     pub sequence: Option<i64>,
     /// What that number counts.
     pub counts: Counts,
+    /// NCCL's own number of a collective among those of its function in the communicator, where a source counts otherwise and has both.
+    pub nccl_sequence: Option<i64>,
     /// The collective as nccl-tests names it, or as recorded if nccl-tests has none like it.
     pub collective: Option<Arc<str>>,
     /// The type of the elements in PyTorch's words: `BFloat16`.

@@ -4,6 +4,8 @@
 
 use std::path::Path;
 
+use nccl_stacks::analysis::recorded::{self, Diagnosis};
+use nccl_stacks::records::{Keep, Records, read_all};
 use nccl_stacks_recorder_format::{Kind, Record};
 use serde_json::Value;
 
@@ -23,21 +25,64 @@ fn events(path: &Path) -> Vec<Value> {
     trace["traceEvents"].as_array().unwrap().clone()
 }
 
-/// Calls every 100 µs, each of which has a channel that the GPU starts 10 µs later and runs for 50 µs, and that the host sees 1 µs late. The GPU's clock
-/// is so many ns ahead of the host's.
+/// Calls every 100 µs, each of which has a kernel.
 fn with_gpu_clock(process: &Process, ahead: i64) {
     for number in 0..20 {
         let at = number * 100_000;
-        process.call(at, 1, "ncclAllReduce", 1024);
-        let [function, dtype, algorithm, protocol] =
-            ["AllReduce", "ncclFloat32", "RING", "LL128"].map(|text| process.writer.text(text.as_bytes()));
-        let coll = Record { communicator: 1, a: 1024, channel: 1, ..Record::new(Kind::Coll) };
-        // A call that has returned is not the one of the plan; NCCL plans within it.
-        let coll = process.put(at + 50, Record { function, dtype, algorithm, protocol, ..coll });
-        let gpu = (EPOCH + at + 10_000 + ahead).cast_unsigned();
-        let kernel = process.put(at + 11_000, Record { parent: coll, a: gpu, ..Record::new(Kind::KernelChannel) });
-        process.state(at + 61_000, kernel, 22, gpu + 50_000);
+        let function = process.writer.text(b"ncclAllReduce");
+        process.put(at, Record { communicator: 1, function, a: 1024, dtype: 8, ..Record::new(Kind::Call) });
+        process.kernel(at + 50, "AllReduce", number as u64, ahead);
     }
+}
+
+impl Process {
+    /// A collective that the plugin sees, with a channel that the GPU starts 10 µs later and runs for 50 µs, and that the host sees 1 µs late. The GPU's
+    /// clock is so many ns ahead of the host's.
+    fn kernel(&self, at: i64, function: &str, number: u64, ahead: i64) {
+        let [function, dtype, algorithm, protocol] =
+            [function, "ncclFloat32", "RING", "LL128"].map(|text| self.writer.text(text.as_bytes()));
+        let coll = Record { communicator: 1, a: 1024, b: number, channel: 1, ..Record::new(Kind::Coll) };
+        let coll = self.put(at, Record { function, dtype, algorithm, protocol, ..coll });
+        let gpu = (EPOCH + at + 10_000 + ahead).cast_unsigned();
+        let kernel = self.put(at + 11_000, Record { parent: coll, a: gpu, ..Record::new(Kind::KernelChannel) });
+        self.state(at + 61_000, kernel, 22, gpu + 50_000);
+    }
+}
+
+/// Four functions take turns, each a hundred times; the recorder counts all of them, NCCL each by itself, from 0.
+#[test]
+fn lines_of_inspector_count_each_function() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = Process::bare(folder.path(), [0, 2, 0], 7, 1 << 12);
+    [2, 1].into_iter().for_each(|by| process.communicator(by, 0xabc, 0, 2));
+    let functions = ["AllReduce", "AllGather", "ReduceScatter", "Broadcast"];
+    for number in 0..400 {
+        let name = functions[number as usize % 4];
+        let function = process.writer.text(format!("nccl{name}").as_bytes());
+        let c = u64::from(process.writer.next_collective(1)) << 32;
+        let call = Record { communicator: 1, function, a: 1024, c, dtype: 8, ..Record::new(Kind::Call) };
+        process.put(number * 100_000, call);
+        process.kernel(number * 100_000 + 50, name, number as u64 / 4, 0);
+    }
+    let records = process.read();
+    assert_eq!(
+        records.operations.iter().filter_map(|row| row.sequence).collect::<Vec<_>>(),
+        (1..=400).collect::<Vec<_>>()
+    );
+    let (path, _) = convert(&process.path, "--inspector", "out.jsonl");
+    let again = read_all(std::slice::from_ref(&path), Keep::All, 1);
+    let seen: Vec<_> = again.operations.iter().map(|row| (row.collective.as_deref(), row.sequence)).collect();
+    let names = ["all_reduce", "all_gather", "reduce_scatter", "broadcast"];
+    let expected: Vec<_> = (0..400).map(|number| (Some(names[number % 4]), Some(number as i64 / 4))).collect();
+    assert_eq!(seen, expected);
+    let has_gaps =
+        |records: &Records| recorded::of(records).diagnoses.iter().any(|of| matches!(of, Diagnosis::Gaps { .. }));
+    assert!(!has_gaps(&again));
+    // A line that is not there is missed.
+    let text = std::fs::read_to_string(&path).unwrap();
+    let kept: Vec<&str> = text.lines().enumerate().filter(|(at, _)| *at != 200).map(|(_, line)| line).collect();
+    std::fs::write(&path, kept.join("\n")).unwrap();
+    assert!(has_gaps(&read_all(&[path], Keep::All, 1)));
 }
 
 #[test]
@@ -57,8 +102,9 @@ fn kernels_in_a_trace_are_on_the_clock_of_their_calls() {
         assert_eq!((calls.len(), kernels.len()), (20, 20));
         for (call, kernel) in calls.iter().zip(&kernels) {
             // If the clocks agree the GPU's times are as they are, else they are where the host saw them.
-            let after = if ahead == 0 { 10.0 } else { 11.0 };
-            assert_eq!((kernel.0 - call.0, kernel.1), (after, 50.0), "{ahead}");
+            let after = if ahead == 0 { 10.05 } else { 11.05 };
+            assert!((kernel.0 - call.0 - after).abs() < 1e-6, "{ahead}: {call:?} {kernel:?}");
+            assert_eq!(kernel.1, 50.0);
         }
         let starts = events.iter().filter(|event| event["ph"] == "s").count();
         assert_eq!(starts, 20, "a flow leads from each call to its kernel");

@@ -93,6 +93,7 @@ fn operation(row: Row, known: Option<&Known>, facts: &Facts) -> Operation {
         protocol: row.protocol,
         channels: row.channels,
         stream_handle: row.stream,
+        nccl_sequence: row.nccl_number.and_then(|number| i64::try_from(number).ok()),
         ..Operation::default()
     }
 }
