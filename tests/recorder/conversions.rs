@@ -178,6 +178,7 @@ fn a_trace_has_tracks_and_flows_from_calls_to_steps() {
         "calls",
         "channel 0",
         "channel 1",
+        "kernels, stream 0x5020",
         "proxy, channel 0: receive from 1",
         "proxy, channel 0: send to 1",
         "proxy, channel 1: receive from 1",
@@ -200,8 +201,9 @@ fn a_trace_has_tracks_and_flows_from_calls_to_steps() {
     for first in of("s") {
         let flow: Vec<&Value> = events.iter().filter(|event| event["id"] == first["id"]).collect();
         let phases: Vec<&str> = flow.iter().map(|event| event["ph"].as_str().unwrap()).collect();
-        assert_eq!(phases, ["s", "t", "t", "f"]);
+        assert_eq!(phases, ["s", "t", "t", "t", "f"]);
         assert_eq!(on(flow[0]), "calls");
+        assert!(flow.iter().any(|event| on(event).starts_with("kernels")));
         assert!(flow.iter().any(|event| on(event).starts_with("channel")));
         assert!(flow.iter().any(|event| on(event).starts_with("steps")));
         let times: Vec<f64> = flow.iter().map(|event| event["ts"].as_f64().unwrap()).collect();
@@ -327,8 +329,8 @@ fn real_samples_are_converted() {
     let trace: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
     let count = |ph: &str| events.iter().filter(|event| event["ph"] == ph).count();
-    // 8 sends and receives with 16 channels each, whose stops NCCL 2.28 loses, so each is open; a call leads to each.
-    assert_eq!((count("X"), count("B"), count("s"), count("f")), (8, 128, 128, 128));
+    // 8 sends and receives with a kernel and 16 channels each, whose stops NCCL 2.28 loses, so each is open; a call leads to each channel.
+    assert_eq!((count("X"), count("B"), count("s"), count("f")), (8, 8 * (1 + 16), 128, 128));
     let (_folder, logs, _) = convert(&dump, "--megatrace", "logs");
     let records = read_folder(&logs);
     assert_eq!((records.operations.len(), files_of(&logs).len()), (8, 4));

@@ -10,11 +10,12 @@ use nccl_stacks_recorder_format::{Kind, Record};
 use serde_json::Value;
 
 use crate::recorder::{EPOCH, Process};
-use crate::support::program::{run, stderr};
+use crate::support::program::{run, run_json, stacks, stderr, stdout};
 
 /// Converts a recording by the program; the path of what it wrote, in the same folder, and what it said.
 fn convert(input: &Path, flag: &str, name: &str) -> (std::path::PathBuf, String) {
-    let path = input.parent().unwrap().join(name);
+    let folder = if input.is_dir() { input } else { input.parent().unwrap() };
+    let path = folder.join(name);
     let output = run(&["export", input.to_str().unwrap(), flag, path.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     (path, stderr(&output))
@@ -85,6 +86,42 @@ fn lines_of_inspector_count_each_function() {
     assert!(has_gaps(&read_all(&[path], Keep::All, 1)));
 }
 
+/// The main job on the trace: each operation is a kernel of NCCL, and its stack is its call.
+#[test]
+fn the_main_job_reads_a_trace_of_records() {
+    let folder = tempfile::tempdir().unwrap();
+    for rank in 0..2 {
+        let process = Process::new(folder.path(), rank, 2, &[2, 1]);
+        let functions = ["AllReduce", "AllGather"];
+        for number in 0..10 {
+            let (at, name) = (number * 100_000 + i64::from(rank) * 1_000, functions[number as usize % 2]);
+            let function = process.writer.text(format!("nccl{name}").as_bytes());
+            let c = u64::from(process.writer.next_collective(1)) << 32;
+            let call = Record { communicator: 1, function, a: 1024, b: 0x77, c, dtype: 8, ..Record::new(Kind::Call) };
+            process.put(at, call);
+            process.kernel(at + 50, name, number as u64 / 2, 5_000_000_000);
+        }
+        process.set_clock();
+    }
+    let (path, _) = convert(folder.path(), "--chrome", "trace.json");
+    let path = path.to_str().unwrap();
+    let output = run_json(&[path]);
+    let seen: Vec<(u64, Vec<String>)> = stacks(&output);
+    let expected = |name: &str| (10, vec![format!("nccl{name}")]);
+    assert_eq!(seen, ["AllGather", "AllReduce"].map(expected), "{}", stdout(&output));
+    let query = "SELECT c.rank, c.collective, c.seq, c.bytes, c.group_size, l.evidence, s.name AS kernel, c.dur, count(*) AS count \
+                 FROM collective AS c JOIN kernel_launch AS l ON l.kernel_id = c.kernel_id JOIN slice AS s ON s.id = c.kernel_id \
+                 WHERE c.seq < 3 GROUP BY 1, 2, 3 ORDER BY 1, 3";
+    let rows = stdout(&run(&["sql", path, query, "--quiet", "--format", "csv"]));
+    // 1024 floats, which each of two ranks gives; 50 µs.
+    let row = |rank: u32, name: &str, seq: u32, bytes: u32, kernel: &str| {
+        format!("{rank},\"{name}\",{seq},{bytes},2,\"correlation\",\"ncclDevKernel_{kernel}_RING_LL128\",50000,1")
+    };
+    let of_rank = |rank| [row(rank, "all_reduce", 1, 4096, "AllReduce"), row(rank, "all_gather", 2, 8192, "AllGather")];
+    let expected: Vec<String> = [0, 1].into_iter().flat_map(of_rank).collect();
+    assert_eq!(rows.lines().skip(1).collect::<Vec<_>>(), expected);
+}
+
 #[test]
 fn kernels_in_a_trace_are_on_the_clock_of_their_calls() {
     for ahead in [5_000_000_000, -5_000_000_000, 0] {
@@ -98,7 +135,7 @@ fn kernels_in_a_trace_are_on_the_clock_of_their_calls() {
             let of = events.iter().filter(|event| event["cat"] == cat && event["ph"] == "X");
             of.map(|event| (event["ts"].as_f64().unwrap(), event["dur"].as_f64().unwrap())).collect()
         };
-        let (calls, kernels) = (of("call"), of("kernel"));
+        let (calls, kernels) = (of("nccl_runtime"), of("kernel"));
         assert_eq!((calls.len(), kernels.len()), (20, 20));
         for (call, kernel) in calls.iter().zip(&kernels) {
             // If the clocks agree the GPU's times are as they are, else they are where the host saw them.
@@ -106,9 +143,10 @@ fn kernels_in_a_trace_are_on_the_clock_of_their_calls() {
             assert!((kernel.0 - call.0 - after).abs() < 1e-6, "{ahead}: {call:?} {kernel:?}");
             assert_eq!(kernel.1, 50.0);
         }
+        assert_eq!(of("channel"), kernels);
         let starts = events.iter().filter(|event| event["ph"] == "s").count();
         assert_eq!(starts, 20, "a flow leads from each call to its kernel");
-        let rows = crate::support::program::stdout(&run(&[
+        let rows = stdout(&run(&[
             "sql",
             process.path.to_str().unwrap(),
             "SELECT DISTINCT gpu_ts + gpu_offset - ts AS difference FROM kernel_channel",

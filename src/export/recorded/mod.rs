@@ -7,6 +7,7 @@
 pub mod chrome;
 pub mod flows;
 pub mod inspector;
+mod kineto;
 mod lanes;
 pub mod megatrace;
 mod trees;
