@@ -207,6 +207,8 @@ pub struct Operation {
     pub gpu: Option<GpuId>,
     /// The stream of a trace: the kernel's thread.
     pub stream: Option<ThreadId>,
+    /// The number that the program gave to NCCL with the call, for profilers.
+    pub user_tag: Option<u64>,
     /// The stream of a record: the handle that NCCL was given.
     pub stream_handle: Option<u64>,
 }

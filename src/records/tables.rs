@@ -33,6 +33,8 @@ pub struct Records {
     pub proxy_ops: Vec<ProxyOp>,
     /// The steps of these.
     pub proxy_steps: Vec<ProxyStep>,
+    /// What else NCCL's profiler interface reports.
+    pub profiler_events: Vec<ProfilerEvent>,
     /// What the flow extractor planned.
     pub flow_ops: Vec<FlowOp>,
     /// The steps of these.
@@ -163,6 +165,38 @@ pub struct ProxyStep {
     pub flush: Option<Ns>,
     /// How many bytes.
     pub bytes: Option<u64>,
+}
+
+/// An event of NCCL's profiler interface that is no operation, and no channel, proxy operation or step of one.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ProfilerEvent {
+    /// The file.
+    pub file: u32,
+    /// `net-ib`, `net-socket`, `net-plugin`, `proxy-control`, `kernel-phase`, `ce-sync`, `ce-batch` or `unknown`.
+    pub kind: &'static str,
+    /// The rank of the job.
+    pub rank: Option<RankId>,
+    /// The communicator.
+    pub communicator: Option<usize>,
+    /// The rank within the communicator.
+    pub place: Option<u32>,
+    /// The operation that it belongs to.
+    pub operation: Option<usize>,
+    /// The step that a transfer belongs to.
+    pub proxy_step: Option<usize>,
+    /// The channel.
+    pub channel: Option<u32>,
+    /// What a phase is called, and what the proxy's thread does: `idle`, `sleep` or `append`.
+    pub name: Option<Arc<str>>,
+    /// When it began. Of a phase it is what the GPU measured, put onto the host's clock.
+    pub start: Option<Ns>,
+    /// When it was over.
+    pub end: Option<Ns>,
+    /// How many bytes a transfer or a batch moves.
+    pub bytes: Option<u64>,
+    /// What only its kind has: the queue pair and the work request of a transfer over InfiniBand, the ranks of a synchronisation.
+    pub details: Vec<(&'static str, u64)>,
 }
 
 /// What a source worked out itself of an operation, to be compared with what follows from its size and time.
@@ -330,7 +364,7 @@ impl Records {
         }
         let file = self.files.len() as u32;
         let (operation, path) = (self.operations.len(), self.paths.len() as u32);
-        let proxy_op = self.proxy_ops.len();
+        let (proxy_op, proxy_step) = (self.proxy_ops.len(), self.proxy_steps.len());
         let numbers: Vec<usize> = other.communicators.into_iter().map(|known| self.communicator(known)).collect();
         let renumber = |communicator: &mut Option<usize>| *communicator = communicator.map(|number| numbers[number]);
         self.files.extend(other.files);
@@ -352,6 +386,11 @@ impl Records {
         self.proxy_ops.extend(proxy_ops.map(|row| ProxyOp { operation: shifted(row.operation), ..row }));
         let steps = other.proxy_steps.into_iter();
         self.proxy_steps.extend(steps.map(|row| ProxyStep { proxy_op: row.proxy_op + proxy_op, ..row }));
+        self.profiler_events.extend(other.profiler_events.into_iter().map(|mut row| {
+            renumber(&mut row.communicator);
+            let step = row.proxy_step.map(|of| of + proxy_step);
+            ProfilerEvent { file: row.file + file, operation: shifted(row.operation), proxy_step: step, ..row }
+        }));
         let measures = other.measures.into_iter();
         self.measures.extend(measures.map(|row| Measure { operation: row.operation + operation, ..row }));
         self.flow_ops.extend(other.flow_ops.into_iter().map(|row| FlowOp { file: row.file + file, ..row }));

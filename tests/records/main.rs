@@ -29,6 +29,7 @@ mod made;
 mod megatrace;
 mod pickles;
 mod plugin_dump;
+mod profiler_events;
 mod ras_text;
 mod recorder;
 mod tables;

@@ -43,6 +43,7 @@ pub(super) fn finish(mut events: Events<'_>, facts: &Facts, records: &mut Record
         let (start, end) = (spans[at].start, spans[at].end.filter(|_| state == State::Completed));
         records.push(Operation { start, end: end.filter(|end| start.is_some_and(|start| start <= *end)), ..operation });
     }
+    records.profiler_events.extend(events.profiler_rows(first, records.proxy_steps.len()));
     let channels = events.channels.into_iter();
     let row = |(row, channel)| KernelChannel { operation: Some(first + row as usize), ..channel };
     records.channels.extend(channels.map(row));
@@ -93,6 +94,7 @@ fn operation(row: Row, known: Option<&Known>, facts: &Facts) -> Operation {
         protocol: row.protocol,
         channels: row.channels,
         stream_handle: row.stream,
+        user_tag: row.tag,
         nccl_sequence: row.nccl_number.and_then(|number| i64::try_from(number).ok()),
         ..Operation::default()
     }

@@ -20,6 +20,8 @@ pub(super) struct Row {
     pub(super) count: Option<u64>,
     pub(super) peer: Option<i64>,
     pub(super) stream: Option<u64>,
+    /// What its user has tagged it with.
+    pub(super) tag: Option<u64>,
     pub(super) enqueued: Option<Ns>,
     pub(super) launched: Option<Ns>,
     pub(super) algorithm: Option<Arc<str>>,
