@@ -44,6 +44,9 @@ pub struct Records {
     pub calls: Vec<CallCount>,
     /// What sources worked out themselves of operations.
     pub measures: Vec<Measure>,
+    /// By NCCL's hash of a communicator: Megatrace's hash of it, or 0 where its interceptor has none, as for those that were split off. Of other
+    /// communicators nothing says it.
+    pub group_hashes: BTreeMap<u64, u64>,
     /// Positions of the communicators.
     numbers: HashMap<Communicator, usize>,
     /// Texts that many rows share.
@@ -336,6 +339,12 @@ impl Records {
         next
     }
 
+    /// Notes Megatrace's hash of a communicator. One rank may know it where another does not.
+    pub(super) fn add_group_hash(&mut self, hash: u64, group_hash: u64) {
+        let known = self.group_hashes.entry(hash).or_default();
+        *known = (*known).max(group_hash);
+    }
+
     /// A text that many rows share.
     pub(super) fn text(&mut self, text: &str) -> Arc<str> {
         if let Some(known) = self.texts.get(text) {
@@ -367,6 +376,7 @@ impl Records {
         let (proxy_op, proxy_step) = (self.proxy_ops.len(), self.proxy_steps.len());
         let numbers: Vec<usize> = other.communicators.into_iter().map(|known| self.communicator(known)).collect();
         let renumber = |communicator: &mut Option<usize>| *communicator = communicator.map(|number| numbers[number]);
+        other.group_hashes.into_iter().for_each(|(hash, group_hash)| self.add_group_hash(hash, group_hash));
         self.files.extend(other.files);
         self.file_of.extend(other.file_of.into_iter().map(|of| of + file));
         self.paths.extend(other.paths);

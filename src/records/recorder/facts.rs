@@ -120,6 +120,9 @@ impl Facts {
                 found.push(Found { hash, place, ..Found::default() });
             }
             found[at].add(&known, collectives(bytes, number));
+            if let (INTERCEPTOR, Some(hash)) = (known.by, hash) {
+                records.add_group_hash(hash, known.group_hash);
+            }
             self.numbers.push(Some(at as u32));
         }
         let of_one = |a: &Found, b: &Found| a.hash.is_some() && a.hash == b.hash;
