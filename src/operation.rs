@@ -172,6 +172,8 @@ pub struct Operation {
     pub out_elements: Option<u64>,
     /// The size in bytes as nccl-tests counts it. If several kernels carry out one record, each has the record's size.
     pub bytes: Option<u64>,
+    /// NCCL's number of the reduction: 0 sum, 1 product, 2 maximum, 3 minimum, 4 average.
+    pub reduction: Option<u32>,
     /// The other side of a send or receive: a global rank in a trace, a rank within the communicator in NCCL's own records. Or the root:
     /// its place in the group's list of ranks.
     pub peer: Option<i64>,

@@ -10,9 +10,9 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 
-use super::{Coverage, collective_of, function, rank_of, size_of, sources};
+use super::{Coverage, collective_of, function, nccl_number, rank_of, size_of, sources};
 use crate::nccl::collectives::Collective;
-use crate::operation::{Counts, Operation};
+use crate::operation::Operation;
 use crate::records::{KernelChannel, Measure, Records};
 use crate::time::Ns;
 
@@ -51,13 +51,12 @@ pub fn write(records: &Records, out: &mut dyn Write) -> io::Result<Coverage> {
 /// By operation: its number among those of its function in the communicator. Sends and receives that a source does not number so have none.
 fn numbers(records: &Records) -> Vec<Option<i64>> {
     let key = |of: &Operation| (of.source, of.communicator, rank_of(of), of.collective.clone());
-    let own = |of: &Operation| if of.counts == Counts::Function { of.sequence } else { of.nccl_sequence };
-    let numbered: HashSet<_> = records.operations.iter().filter(|of| own(of).is_some()).map(key).collect();
+    let numbered: HashSet<_> = records.operations.iter().filter(|of| nccl_number(of).is_some()).map(key).collect();
     let mut next: HashMap<_, i64> = HashMap::new();
     let number = |operation: &Operation| {
         let is_collective = collective_of(operation).is_some_and(|of| !of.is_point_to_point());
-        if own(operation).is_some() || !is_collective || numbered.contains(&key(operation)) {
-            return own(operation);
+        if nccl_number(operation).is_some() || !is_collective || numbered.contains(&key(operation)) {
+            return nccl_number(operation);
         }
         let next = next.entry(key(operation)).or_default();
         *next += 1;

@@ -265,6 +265,7 @@ impl<'a> Events<'a> {
             peer: call.peer,
             stream: call.stream,
             tag: call.tag,
+            reduction: call.reduction,
             enqueued: None,
             is_captured: false,
             is_replayed: true,

@@ -95,6 +95,7 @@ fn operation(row: Row, known: Option<&Known>, facts: &Facts) -> Operation {
         channels: row.channels,
         stream_handle: row.stream,
         user_tag: row.tag,
+        reduction: row.reduction,
         nccl_sequence: row.nccl_number.and_then(|number| i64::try_from(number).ok()),
         ..Operation::default()
     }
