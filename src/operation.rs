@@ -160,6 +160,8 @@ pub struct Operation {
     pub sequence: Option<i64>,
     /// What that number counts.
     pub counts: Counts,
+    /// NCCL's own number of a collective among those of its function in the communicator, where a source counts otherwise and has both.
+    pub nccl_sequence: Option<i64>,
     /// The collective as nccl-tests names it, or as recorded if nccl-tests has none like it.
     pub collective: Option<Arc<str>>,
     /// The type of the elements in PyTorch's words: `BFloat16`.
@@ -170,6 +172,8 @@ pub struct Operation {
     pub out_elements: Option<u64>,
     /// The size in bytes as nccl-tests counts it. If several kernels carry out one record, each has the record's size.
     pub bytes: Option<u64>,
+    /// NCCL's number of the reduction: 0 sum, 1 product, 2 maximum, 3 minimum, 4 average.
+    pub reduction: Option<u32>,
     /// The other side of a send or receive: a global rank in a trace, a rank within the communicator in NCCL's own records. Or the root:
     /// its place in the group's list of ranks.
     pub peer: Option<i64>,
@@ -207,6 +211,8 @@ pub struct Operation {
     pub gpu: Option<GpuId>,
     /// The stream of a trace: the kernel's thread.
     pub stream: Option<ThreadId>,
+    /// The number that the program gave to NCCL with the call, for profilers.
+    pub user_tag: Option<u64>,
     /// The stream of a record: the handle that NCCL was given.
     pub stream_handle: Option<u64>,
 }

@@ -53,6 +53,12 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
         let (files, done) = flows::files(&records);
         write_folder("--flows", folder, args, &files)?;
         say("--flows", "proxy operations", "a collective with its algorithm", done);
+        if done.without_peers > 0 {
+            let channels = count(done.without_peers);
+            terminal::say(&format!(
+                "--flows: no proxy is recorded on {channels} channels of operations, as over NVLink: their steps and peers are not known"
+            ));
+        }
     }
     Ok(())
 }

@@ -31,7 +31,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub use file::{RecordFile, Remark};
 pub use format::Keep;
-pub use tables::{CallCount, FlowOp, FlowStep, KernelChannel, Measure, ProxyOp, ProxyStep, RankStatus, Records};
+pub use tables::{
+    CallCount, FlowOp, FlowStep, KernelChannel, Measure, ProfilerEvent, ProxyOp, ProxyStep, RankStatus, Records,
+};
 
 use flate2::Crc;
 

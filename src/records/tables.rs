@@ -33,6 +33,8 @@ pub struct Records {
     pub proxy_ops: Vec<ProxyOp>,
     /// The steps of these.
     pub proxy_steps: Vec<ProxyStep>,
+    /// What else NCCL's profiler interface reports.
+    pub profiler_events: Vec<ProfilerEvent>,
     /// What the flow extractor planned.
     pub flow_ops: Vec<FlowOp>,
     /// The steps of these.
@@ -42,6 +44,9 @@ pub struct Records {
     pub calls: Vec<CallCount>,
     /// What sources worked out themselves of operations.
     pub measures: Vec<Measure>,
+    /// By NCCL's hash of a communicator: Megatrace's hash of it, or 0 where its interceptor has none, as for those that were split off. Of other
+    /// communicators nothing says it.
+    pub group_hashes: BTreeMap<u64, u64>,
     /// Positions of the communicators.
     numbers: HashMap<Communicator, usize>,
     /// Texts that many rows share.
@@ -96,10 +101,23 @@ pub struct KernelChannel {
     pub gpu_start: Option<Ns>,
     /// When it stopped on the GPU's clock.
     pub gpu_stop: Option<Ns>,
+    /// How far the host's clock is ahead of the GPU's; 0 if they agree, or if nothing says so.
+    pub gpu_offset: Ns,
     /// When the CPU saw it start.
     pub start: Option<Ns>,
     /// When the CPU saw it stop.
     pub end: Option<Ns>,
+}
+
+impl KernelChannel {
+    /// When it started and stopped on the host's clock: what the GPU measured, or what the CPU saw of a channel without that.
+    pub fn on_host(&self) -> (Option<Ns>, Option<Ns>) {
+        let shifted = |time: Option<Ns>| time.map(|time| time + self.gpu_offset);
+        match self.gpu_start {
+            Some(_) => (shifted(self.gpu_start), shifted(self.gpu_stop)),
+            None => (self.start, self.end),
+        }
+    }
 }
 
 /// What a proxy thread did on one channel with one peer for an operation.
@@ -152,6 +170,38 @@ pub struct ProxyStep {
     pub flush: Option<Ns>,
     /// How many bytes.
     pub bytes: Option<u64>,
+}
+
+/// An event of NCCL's profiler interface that is no operation, and no channel, proxy operation or step of one.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ProfilerEvent {
+    /// The file.
+    pub file: u32,
+    /// `net-ib`, `net-socket`, `net-plugin`, `proxy-control`, `kernel-phase`, `ce-sync`, `ce-batch` or `unknown`.
+    pub kind: &'static str,
+    /// The rank of the job.
+    pub rank: Option<RankId>,
+    /// The communicator.
+    pub communicator: Option<usize>,
+    /// The rank within the communicator.
+    pub place: Option<u32>,
+    /// The operation that it belongs to.
+    pub operation: Option<usize>,
+    /// The step that a transfer belongs to.
+    pub proxy_step: Option<usize>,
+    /// The channel.
+    pub channel: Option<u32>,
+    /// What a phase is called, and what the proxy's thread does: `idle`, `sleep` or `append`.
+    pub name: Option<Arc<str>>,
+    /// When it began. Of a phase it is what the GPU measured, put onto the host's clock.
+    pub start: Option<Ns>,
+    /// When it was over.
+    pub end: Option<Ns>,
+    /// How many bytes a transfer or a batch moves.
+    pub bytes: Option<u64>,
+    /// What only its kind has: the queue pair and the work request of a transfer over InfiniBand, the ranks of a synchronisation.
+    pub details: Vec<(&'static str, u64)>,
 }
 
 /// What a source worked out itself of an operation, to be compared with what follows from its size and time.
@@ -291,6 +341,12 @@ impl Records {
         next
     }
 
+    /// Notes Megatrace's hash of a communicator. One rank may know it where another does not.
+    pub(super) fn add_group_hash(&mut self, hash: u64, group_hash: u64) {
+        let known = self.group_hashes.entry(hash).or_default();
+        *known = (*known).max(group_hash);
+    }
+
     /// A text that many rows share.
     pub(super) fn text(&mut self, text: &str) -> Arc<str> {
         if let Some(known) = self.texts.get(text) {
@@ -319,9 +375,10 @@ impl Records {
         }
         let file = self.files.len() as u32;
         let (operation, path) = (self.operations.len(), self.paths.len() as u32);
-        let proxy_op = self.proxy_ops.len();
+        let (proxy_op, proxy_step) = (self.proxy_ops.len(), self.proxy_steps.len());
         let numbers: Vec<usize> = other.communicators.into_iter().map(|known| self.communicator(known)).collect();
         let renumber = |communicator: &mut Option<usize>| *communicator = communicator.map(|number| numbers[number]);
+        other.group_hashes.into_iter().for_each(|(hash, group_hash)| self.add_group_hash(hash, group_hash));
         self.files.extend(other.files);
         self.file_of.extend(other.file_of.into_iter().map(|of| of + file));
         self.paths.extend(other.paths);
@@ -341,6 +398,11 @@ impl Records {
         self.proxy_ops.extend(proxy_ops.map(|row| ProxyOp { operation: shifted(row.operation), ..row }));
         let steps = other.proxy_steps.into_iter();
         self.proxy_steps.extend(steps.map(|row| ProxyStep { proxy_op: row.proxy_op + proxy_op, ..row }));
+        self.profiler_events.extend(other.profiler_events.into_iter().map(|mut row| {
+            renumber(&mut row.communicator);
+            let step = row.proxy_step.map(|of| of + proxy_step);
+            ProfilerEvent { file: row.file + file, operation: shifted(row.operation), proxy_step: step, ..row }
+        }));
         let measures = other.measures.into_iter();
         self.measures.extend(measures.map(|row| Measure { operation: row.operation + operation, ..row }));
         self.flow_ops.extend(other.flow_ops.into_iter().map(|row| FlowOp { file: row.file + file, ..row }));

@@ -122,5 +122,7 @@ pub(super) static COLLECTIVE: Table = Table {
         text("stream", |s, i| owned(operation(s, i).stream_handle.map(|handle| format!("{handle:#x}")))),
         text("recorded_path", recorded_path),
         text("unjoined", |s, i| s.kernel_of_row(i).and_then(Result::err).map(Unjoined::name).into()),
+        // As text: it may be too large for SQLite's integers.
+        text("user_tag", |s, i| owned(operation(s, i).user_tag.map(|tag| tag.to_string()))),
     ],
 };

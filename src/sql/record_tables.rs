@@ -4,7 +4,9 @@ use super::source::Source;
 use super::table::Lookup::{Integer, Scan};
 use super::table::{Cell, Table, id, int, known, size, text};
 use crate::operation::Communicator;
-use crate::records::{FlowOp, FlowStep, KernelChannel, ProxyOp, ProxyStep, RankStatus, RecordFile, Remark};
+use crate::records::{
+    FlowOp, FlowStep, KernelChannel, ProfilerEvent, ProxyOp, ProxyStep, RankStatus, RecordFile, Remark,
+};
 
 fn number(value: Option<usize>) -> Cell<'static> {
     value.map(|value| value as i64).into()
@@ -106,6 +108,7 @@ pub(super) static KERNEL_CHANNEL: Table = Table {
         int("channel", Scan, |s, i| Cell::Int(channel(s, i).channel.into())),
         int("gpu_ts", Scan, |s, i| known(channel(s, i).gpu_start)),
         int("gpu_end_ts", Scan, |s, i| known(channel(s, i).gpu_stop)),
+        int("gpu_offset", Scan, |s, i| known(Some(channel(s, i).gpu_offset))),
         int("ts", Scan, |s, i| known(channel(s, i).start)),
         int("end_ts", Scan, |s, i| known(channel(s, i).end)),
     ],
@@ -154,6 +157,38 @@ pub(super) static PROXY_STEP: Table = Table {
         int("network", Scan, |s, i| known(proxy_step(s, i).network)),
         int("flush", Scan, |s, i| known(proxy_step(s, i).flush)),
         int("bytes", Scan, |s, i| size(proxy_step(s, i).bytes)),
+    ],
+};
+
+fn event(s: &Source, i: usize) -> &ProfilerEvent {
+    &s.records().profiler_events[i]
+}
+
+/// What only the kind of an event has, as a JSON object.
+fn details(s: &Source, i: usize) -> Cell<'static> {
+    let pairs: Vec<String> = event(s, i).details.iter().map(|(key, value)| format!("\"{key}\":{value}")).collect();
+    if pairs.is_empty() { Cell::Null } else { Cell::Owned(format!("{{{}}}", pairs.join(","))) }
+}
+
+/// `profiler_event`: what else NCCL's profiler interface reports, see [`ProfilerEvent`].
+pub(super) static PROFILER_EVENT: Table = Table {
+    name: c"profiler_event",
+    rows: |s| s.records().profiler_events.len(),
+    columns: &[
+        id(),
+        int("file_id", Integer, |s, i| Cell::Int(event(s, i).file.into())),
+        text("kind", |s, i| Cell::Text(event(s, i).kind)),
+        int("rank", Integer, |s, i| known(event(s, i).rank)),
+        int("communicator_id", Integer, |s, i| number(s.communicator_of_record(event(s, i).communicator))),
+        int("place", Scan, |s, i| known(event(s, i).place)),
+        int("collective_id", Integer, |s, i| collective(s, event(s, i).operation)),
+        int("proxy_step_id", Integer, |s, i| number(event(s, i).proxy_step)),
+        int("channel", Scan, |s, i| known(event(s, i).channel)),
+        text("name", |s, i| event(s, i).name.as_deref().into()),
+        int("ts", Scan, |s, i| known(event(s, i).start)),
+        int("end_ts", Scan, |s, i| known(event(s, i).end)),
+        int("bytes", Scan, |s, i| size(event(s, i).bytes)),
+        text("details", details),
     ],
 };
 

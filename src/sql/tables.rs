@@ -6,7 +6,7 @@
 use super::launch_tables::{CALL_PATH, COLLECTIVE, KERNEL_LAUNCH};
 use super::metadata_tables::{MEMORY_EVENT, OP};
 use super::record_tables::{
-    COMMUNICATOR, FLOW_OP, FLOW_STEP, KERNEL_CHANNEL, PROXY_OP, PROXY_STEP, RANK_STATUS, RECORD_FILE,
+    COMMUNICATOR, FLOW_OP, FLOW_STEP, KERNEL_CHANNEL, PROFILER_EVENT, PROXY_OP, PROXY_STEP, RANK_STATUS, RECORD_FILE,
 };
 use super::table::Lookup::{FewValues, Integer, IntegerIn, Row, Scan, Sorted, Text};
 use super::table::{Cell, CellOf, Column, Lookup, Table, int};
@@ -46,6 +46,7 @@ pub const TABLES: &[&Table] = &[
     &KERNEL_CHANNEL,
     &PROXY_OP,
     &PROXY_STEP,
+    &PROFILER_EVENT,
     &FLOW_OP,
     &FLOW_STEP,
 ];

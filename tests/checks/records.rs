@@ -157,6 +157,11 @@ fn is_sound(records: &Records, len: usize) {
     records.calls.iter().for_each(|calls| inside(calls.communicator, records.communicators.len()));
     records.channels.iter().for_each(|channel| inside(channel.operation, records.operations.len()));
     records.proxy_ops.iter().for_each(|of| inside(of.operation, records.operations.len()));
+    records.profiler_events.iter().for_each(|event| {
+        inside(event.operation, records.operations.len());
+        inside(event.proxy_step, records.proxy_steps.len());
+        inside(event.communicator, records.communicators.len());
+    });
     records.proxy_steps.iter().for_each(|step| assert!(step.proxy_op < records.proxy_ops.len()));
     for file in &records.files {
         for remark in file.skipped.iter().chain(&file.repaired) {

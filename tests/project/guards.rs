@@ -542,7 +542,8 @@ fn fields_and_columns_are_documented() {
     };
     let own = ["kernel_launch", "call_path", "collective", "rank", "collective_match", "communicator", "record_file"];
     let own = own.into_iter().chain(["op", "memory_event"]);
-    let of_records = ["rank_status", "kernel_channel", "proxy_op", "proxy_step", "flow_op", "flow_step"];
+    let of_records =
+        ["rank_status", "kernel_channel", "proxy_op", "proxy_step", "profiler_event", "flow_op", "flow_step"];
     let columns = own.chain(of_records).flat_map(columns).collect::<Vec<String>>();
     assert!(fields.len() > 20 && columns.len() > 40, "{} fields, {} columns", fields.len(), columns.len());
     for (page, names) in [("docs/json.md", fields), ("docs/sql-tables.md", columns)] {

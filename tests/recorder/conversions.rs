@@ -10,9 +10,10 @@ use nccl_stacks::operation::Source;
 use nccl_stacks::records::{Keep, Records, read_all};
 use nccl_stacks::time::Ns;
 use nccl_stacks_recorder_format::{Communicator, Handle, Kind, Record};
+use nccl_stacks_recorder_text::megatrace::{Form, Log};
 use serde_json::Value;
 
-use crate::dropin::Recording;
+use crate::dropin::{ABOUT, Recording, call};
 use crate::support::program::{run, stderr, testdata};
 use crate::support::shared;
 
@@ -178,6 +179,7 @@ fn a_trace_has_tracks_and_flows_from_calls_to_steps() {
         "calls",
         "channel 0",
         "channel 1",
+        "kernels, stream 0x5020",
         "proxy, channel 0: receive from 1",
         "proxy, channel 0: send to 1",
         "proxy, channel 1: receive from 1",
@@ -200,8 +202,9 @@ fn a_trace_has_tracks_and_flows_from_calls_to_steps() {
     for first in of("s") {
         let flow: Vec<&Value> = events.iter().filter(|event| event["id"] == first["id"]).collect();
         let phases: Vec<&str> = flow.iter().map(|event| event["ph"].as_str().unwrap()).collect();
-        assert_eq!(phases, ["s", "t", "t", "f"]);
+        assert_eq!(phases, ["s", "t", "t", "t", "f"]);
         assert_eq!(on(flow[0]), "calls");
+        assert!(flow.iter().any(|event| on(event).starts_with("kernels")));
         assert!(flow.iter().any(|event| on(event).starts_with("channel")));
         assert!(flow.iter().any(|event| on(event).starts_with("steps")));
         let times: Vec<f64> = flow.iter().map(|event| event["ts"].as_f64().unwrap()).collect();
@@ -249,6 +252,40 @@ fn logs_of_megatrace_are_what_they_were() {
     assert_eq!(before.operations.len(), after.operations.len());
     assert_eq!(rows(&before), rows(&after));
     assert!(after.files.iter().all(|file| file.source == Some(Source::Megatrace)));
+}
+
+/// What each line says from the function on: its count, stream, number and group.
+fn calls_of(text: &str) -> Vec<&str> {
+    text.lines().map(|line| &line[line.find("[Func").unwrap()..]).collect()
+}
+
+#[test]
+fn logs_have_the_hashes_that_the_recorder_writes_in_the_job() {
+    let recording = Recording::of(64);
+    let of = |by, hash, group_hash| Communicator { by, hash, group_hash, rank: 3, size: 8, ..Communicator::default() };
+    // One that plugin and interceptor know, one that was split off, one whose id alone is known, and one that nobody knows.
+    let (nccl, megatrace) = (0x6afe_1cc1_7717_e1f4, 0x20b4_8553_2cbd_7f67);
+    recording.writer.communicator(&of(1, nccl, 0));
+    let world = recording.writer.communicator(&of(2, nccl, megatrace));
+    let split = recording.writer.communicator(&of(2, 0xabc, 0));
+    let only = recording.writer.communicator(&of(2, 0, 0x5a14_ae0b_34f4_c517));
+    let reduce = recording.text("ncclAllReduce");
+    for (at, communicator) in (0..).zip([world, split, only, 0, world]) {
+        recording.put(1, 1_000 * at, call(reduce, 0x5591, 1024, communicator));
+    }
+    let (mut log, mut within) = (Box::new(Log::new()), String::new());
+    log.collect(&recording.writer);
+    assert_eq!(log.write(Form::Brackets, &ABOUT, &mut within), Ok(5));
+    let (_folder, logs, _) = convert(&recording.path(), "--megatrace", "logs");
+    let after = std::fs::read_to_string(logs.join("rank_3.log")).unwrap();
+    assert_eq!(calls_of(&after), calls_of(&within));
+    let hashes: Vec<&str> = after.lines().map(|line| line.rsplit_once("groupHash ").unwrap().1).collect();
+    let [world, none] = ["0x20b485532cbd7f67]", "0x0000000000000000]"];
+    assert_eq!(hashes, [world, none, "0x5a14ae0b34f4c517]", none, world]);
+    // A plugin's dump knows NCCL's hash alone.
+    let dump = testdata("records/pair/plugin_dump.txt");
+    let (_folder, logs, _) = convert(Path::new(&dump), "--megatrace", "logs");
+    assert!(std::fs::read_to_string(logs.join("rank_0.log")).unwrap().ends_with("[groupHash 0x1f2e3d4c5b6a7988]\n"));
 }
 
 #[test]
@@ -327,8 +364,8 @@ fn real_samples_are_converted() {
     let trace: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
     let count = |ph: &str| events.iter().filter(|event| event["ph"] == ph).count();
-    // 8 sends and receives with 16 channels each, whose stops NCCL 2.28 loses, so each is open; a call leads to each.
-    assert_eq!((count("X"), count("B"), count("s"), count("f")), (8, 128, 128, 128));
+    // 8 sends and receives with a kernel and 16 channels each, whose stops NCCL 2.28 loses, so each is open; a call leads to each channel.
+    assert_eq!((count("X"), count("B"), count("s"), count("f")), (8, 8 * (1 + 16), 128, 128));
     let (_folder, logs, _) = convert(&dump, "--megatrace", "logs");
     let records = read_folder(&logs);
     assert_eq!((records.operations.len(), files_of(&logs).len()), (8, 4));

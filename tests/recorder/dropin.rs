@@ -31,6 +31,11 @@ impl Recording {
         Recording { folder, writer: Writer::create(&path, &facts).unwrap() }
     }
 
+    /// Its file.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("a.ncclrec")
+    }
+
     /// A time that is written as so many ns.
     pub(crate) fn at(&self, since: i64) -> i64 {
         self.writer.header(&mut [0; layout::COMMUNICATORS_AT]).unwrap().start.monotonic + since
@@ -60,9 +65,9 @@ impl Recording {
     }
 }
 
-const ABOUT: About<'_> = About { address: "10.0.0.7", host: "node7", rank: 3, offset: 0 };
+pub(crate) const ABOUT: About<'_> = About { address: "10.0.0.7", host: "node7", rank: 3, offset: 0 };
 
-fn call(function: u8, stream: u64, count: u64, communicator: u16) -> Record {
+pub(crate) fn call(function: u8, stream: u64, count: u64, communicator: u16) -> Record {
     Record { function, a: count, b: stream, communicator, ..Record::new(Kind::Call) }
 }
 

@@ -15,6 +15,7 @@ mod support;
 
 mod census;
 mod comma;
+mod conversions;
 mod damaged;
 mod debug_log;
 mod entries;
@@ -28,6 +29,7 @@ mod made;
 mod megatrace;
 mod pickles;
 mod plugin_dump;
+mod profiler_events;
 mod ras_text;
 mod recorder;
 mod recorder_communicators;

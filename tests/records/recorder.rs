@@ -20,7 +20,7 @@ use crate::support::program::{run, stdout};
 use crate::support::random::Random;
 
 /// What the host's clock showed when the monotonic one showed 0.
-const EPOCH: i64 = 1_700_000_000_000_000_000;
+pub(crate) const EPOCH: i64 = 1_700_000_000_000_000_000;
 
 /// All events of interface 5, and those without channels of kernels.
 const ALL: u64 = 4095;
@@ -650,7 +650,7 @@ fn changed_bytes_are_no_panic() {
 /// Records that are complete and say anything: of kinds that exist, with parents among those before them.
 #[test]
 fn any_records_are_no_panic() {
-    const KINDS: &[u8] = &[1, 2, 16, 17, 18, 19, 21, 22, 23, 24, 26, 27, 64];
+    const KINDS: &[u8] = &[1, 2, 3, 16, 17, 18, 19, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 64];
     let mut random = Random(11);
     let inputs = std::env::var("NCCL_STACKS_INPUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(400);
     for _ in 0..inputs {

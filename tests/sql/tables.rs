@@ -145,7 +145,8 @@ const VISIBLE: &[(&str, &str)] = &[
         "collective",
         "id kernel_id rank communicator group_name group_description group_size seq collective dtype in_elements out_elements bytes \
          peer enqueue_ts launch_id launch_ts ts dur state algorithm protocol path_id capture_path_id gpu_upid stream_utid source \
-         file_id communicator_id place channels stream recorded_path unjoined",
+         file_id communicator_id place channels stream recorded_path unjoined \
+         user_tag",
     ),
     (
         "op",
@@ -161,9 +162,13 @@ const VISIBLE: &[(&str, &str)] = &[
         "id source file_id communicator_id rank place ts host pid device last_enqueued last_started last_completed all_reduce \
          all_gather reduce_scatter broadcast reduce faults",
     ),
-    ("kernel_channel", "id collective_id channel gpu_ts gpu_end_ts ts end_ts"),
+    ("kernel_channel", "id collective_id channel gpu_ts gpu_end_ts gpu_offset ts end_ts"),
     ("proxy_op", "id collective_id place channel peer is_send steps chunk_bytes bytes queued_ts ts end_ts"),
     ("proxy_step", "id proxy_op_id step ts end_ts gpu_wait peer_wait network flush bytes"),
+    (
+        "profiler_event",
+        "id file_id kind rank communicator_id place collective_id proxy_step_id channel name ts end_ts bytes details",
+    ),
     (
         "flow_op",
         "id file_id op_count rank channel steps slice_bytes chunk_bytes slice_steps chunk_steps pattern protocol ring_previous \

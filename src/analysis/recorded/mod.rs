@@ -8,6 +8,7 @@ mod bandwidth;
 mod census;
 mod channels;
 mod diagnoses;
+mod events;
 mod files;
 pub mod flows;
 mod groups;
@@ -20,6 +21,7 @@ pub use bandwidth::BandwidthCheck;
 pub use census::{CensusRow, SizeClass};
 pub use channels::{ChannelRow, Imbalance};
 pub use diagnoses::{Asked, Diagnosis};
+pub use events::EventRow;
 pub use files::FileRow;
 pub use groups::CommunicatorRow;
 pub use links::{LinkRow, PairRow};
@@ -50,6 +52,8 @@ pub struct RecordsReport {
     pub channels: Vec<ChannelRow>,
     /// The matrix of bytes from rank to rank: its cells that are not empty.
     pub pairs: Vec<PairRow>,
+    /// What else NCCL's profiler interface reported, by kind.
+    pub profiler_events: Vec<EventRow>,
     /// What the flow extractor planned, and whether its files agree with each other; `None` without such files.
     pub flows: Option<FlowReport>,
     /// The files.
@@ -69,6 +73,7 @@ pub fn of(records: &Records) -> RecordsReport {
         channels: channels::of(records, &groups, &links),
         pairs: links::pairs(records, &groups),
         links,
+        profiler_events: events::of(records),
         flows: flows::of(records),
         files: files::of(records),
         ..RecordsReport::default()

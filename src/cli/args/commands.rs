@@ -323,8 +323,8 @@ pub(crate) struct Export {
 
     /// Write NCCL's own records as a trace for ui.perfetto.dev into this file
     ///
-    /// A track for the calls of each rank, for each channel of its kernels, and for each channel and peer of its proxies and their steps; flows from
-    /// a call through its kernel to the steps.
+    /// A track for the calls of each rank, for its kernels and each of their channels, and for each channel and peer of its proxies and their
+    /// steps; flows from a call through its kernel to the steps. Other commands read it as a trace.
     #[arg(long, value_name = "FILE")]
     pub(crate) chrome: Option<PathBuf>,
 
@@ -335,7 +335,7 @@ pub(crate) struct Export {
     /// Write what proxies did as the flow extractor's files into this folder
     ///
     /// They are proxy_flow_rank<R>.jsonl, flow_steps_rank<R>.jsonl and flow_rank<R>.json, in a folder for each communicator if there are several.
-    /// Keys of our own come after the extractor's; "synthetic" says that opCount and redOp are not recorded ones.
+    /// Keys of our own come after the extractor's; "synthetic" says that opCount or redOp is not a recorded one.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) flows: Option<PathBuf>,
 

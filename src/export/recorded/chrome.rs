@@ -1,10 +1,13 @@
 //! Records as a trace in Chrome's JSON that ui.perfetto.dev opens.
 //!
-//! A process is a rank, within its communicator where the source knows no other. It has threads for its calls, for each channel of its kernels, for
-//! each direction, peer and channel of its proxies, and for their steps, in which the phases of a step follow one another. What overlaps is
-//! on threads beside each other. A slice without an end, which the viewer shows as such, was not over when recording ended.
+//! A process is a rank, within its communicator where the source knows no other. It has threads for its calls, for the kernels of each stream, for
+//! their work on each channel, for each direction, peer and channel of its proxies, and for their steps, in which the phases of a step follow one
+//! another. What overlaps is on threads beside each other. A slice without an end, which the viewer shows as such, was not over when recording ended.
 //!
-//! Flows lead from a call to its kernel's work on a channel, and where proxies work on that channel on to their operations and the first step of
+//! Each operation that ran has one kernel, though NCCL may carry out several by one: so this program, too, counts operations in such a trace. Calls and
+//! kernels are those of Kineto (`kineto`).
+//!
+//! Flows lead from a call to its kernel, its work on a channel, and where proxies work on that channel on to their operations and the first step of
 //! these, in the order of the times: a proxy may begin before the kernel. There is none where clocks say that the call came last.
 //!
 //! Times count from the first of all, which is `baseTimeNanoseconds`: as microseconds since the epoch they would lose their last digits.
@@ -12,10 +15,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::lanes::lanes;
-use super::{Coverage, rank_of};
+use super::{Coverage, kineto, rank_of};
 use crate::operation::{Operation, Source};
 use crate::records::{ProxyStep, Records};
 use crate::time::Ns;
@@ -27,10 +30,10 @@ pub fn write(records: &Records, out: &mut dyn Write) -> io::Result<Coverage> {
     tracks.channels();
     tracks.proxies();
     let Tracks { slices, chains, coverage, .. } = tracks;
-    // The kernel's own chain is the beginning of those of its proxies.
+    // The kernel's own chain is the beginning of those of its channels, and theirs of those of their proxies.
     let goes_on = |(at, channel, proxy): &(usize, Option<u32>, Option<usize>)| {
-        let after = (*at, *channel, Some(0))..=(*at, *channel, Some(usize::MAX));
-        proxy.is_none() && chains.range(after).next().is_some()
+        let last = (*at, channel.or(Some(u32::MAX)), Some(usize::MAX));
+        proxy.is_none() && chains.range((*at, *channel, Some(0))..=last).next().is_some()
     };
     let chains = chains.iter().filter(|(key, _)| !goes_on(key)).map(|(_, chain)| chain);
     let base = slices.iter().map(|slice| slice.start).min().unwrap_or_default();
@@ -64,10 +67,19 @@ fn name(records: &Records, (source, communicator, rank): Process) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Thread {
     Calls,
-    Kernels,
+    /// Of a stream, by its handle.
+    Kernels(Option<u64>),
     Channel(u32),
-    Proxy { channel: u32, is_send: bool, peer: i64 },
-    Steps { channel: u32, is_send: bool, peer: i64 },
+    Proxy {
+        channel: u32,
+        is_send: bool,
+        peer: i64,
+    },
+    Steps {
+        channel: u32,
+        is_send: bool,
+        peer: i64,
+    },
 }
 
 impl Thread {
@@ -75,7 +87,8 @@ impl Thread {
         let whom = |is_send, peer| if is_send { format!("send to {peer}") } else { format!("receive from {peer}") };
         match self {
             Thread::Calls => "calls".to_owned(),
-            Thread::Kernels => "kernels".to_owned(),
+            Thread::Kernels(None) => "kernels".to_owned(),
+            Thread::Kernels(Some(stream)) => format!("kernels, stream {stream:#x}"),
             Thread::Channel(channel) => format!("channel {channel}"),
             Thread::Proxy { channel, is_send, peer } => format!("proxy, channel {channel}: {}", whom(is_send, peer)),
             Thread::Steps { channel, is_send, peer } => format!("steps, channel {channel}: {}", whom(is_send, peer)),
@@ -117,28 +130,24 @@ impl Tracks<'_> {
 
     fn operations(&mut self) {
         let records = self.records;
-        let mut has_channels = vec![false; records.operations.len()];
-        for of in records.channels.iter().filter(|of| of.start.or(of.gpu_start).is_some()) {
-            of.operation.into_iter().for_each(|at| has_channels[at] = true);
-        }
         for (at, operation) in records.operations.iter().enumerate() {
-            let name = operation.collective.as_deref().unwrap_or("operation").to_owned();
-            let (process, args) = (self.process(operation), args(records, operation));
-            let slice = |thread, cat, start, end| {
-                let (name, args) = (name.clone(), args.clone());
+            let (process, args) = (self.process(operation), kineto::args(records, at, operation));
+            let slice = |thread, (cat, name), start, end| {
+                let args = args.clone();
                 Slice { process, thread, start, end, cat, name, args, phases: Vec::new() }
             };
-            let mut is_written = has_channels[at];
+            let mut is_written = false;
             if let Some(start) = operation.enqueued {
                 // When the call returned no table has; until its kernel was launched is the least.
                 let end = operation.launched.filter(|launched| *launched > start).unwrap_or(start);
-                let call = self.add(slice(Thread::Calls, "call", start, Some(end)));
+                let call = self.add(slice(Thread::Calls, (kineto::CALL, kineto::call(operation)), start, Some(end)));
                 self.chains.insert((at, None, None), vec![call]);
                 is_written = true;
             }
-            if let Some(start) = operation.start.filter(|_| !has_channels[at]) {
+            if let Some(start) = operation.start {
                 let end = operation.end.or_else(|| Some(start + operation.duration?));
-                let kernel = self.add(slice(Thread::Kernels, "kernel", start, end));
+                let thread = Thread::Kernels(operation.stream_handle);
+                let kernel = self.add(slice(thread, (kineto::KERNEL, kineto::kernel(operation)), start, end));
                 self.chains.entry((at, None, None)).or_default().push(kernel);
                 is_written = true;
             }
@@ -154,17 +163,17 @@ impl Tracks<'_> {
 
     fn channels(&mut self) {
         for row in &self.records.channels {
-            let Some((at, start)) = row.operation.zip(row.gpu_start.or(row.start)) else { continue };
-            let end = if row.gpu_start.is_some() { row.gpu_stop } else { row.end };
+            let (start, end) = row.on_host();
+            let Some((at, start)) = row.operation.zip(start) else { continue };
             let Some(operation) = self.records.operations.get(at) else { continue };
             let slice = Slice {
                 process: self.process(operation),
                 thread: Thread::Channel(row.channel),
                 start,
                 end,
-                cat: "kernel",
+                cat: "channel",
                 name: operation.collective.as_deref().unwrap_or("operation").to_owned(),
-                args: args(self.records, operation),
+                args: json!({"channel": row.channel}),
                 phases: Vec::new(),
             };
             let mut chain = self.before(at, None);
@@ -226,29 +235,6 @@ fn phases(step: &ProxyStep, is_send: bool) -> Vec<(&'static str, Ns)> {
     let (network, flush) = (("network", step.network), ("flush", step.flush));
     let order = if is_send { [gpu, peer, network] } else { [network, flush, gpu] };
     order.into_iter().filter_map(|(name, took)| Some((name, took?))).collect()
-}
-
-/// What a viewer shows of an operation.
-fn args(records: &Records, operation: &Operation) -> Value {
-    let communicator = records.communicator_of(operation);
-    let mut args = Map::new();
-    let mut put = |key: &str, value: Value| {
-        if !value.is_null() {
-            args.insert(key.to_owned(), value);
-        }
-    };
-    put("source", operation.source.name().into());
-    put("communicator", communicator.and_then(|of| of.key().or_else(|| of.name.clone())).into());
-    put("sequence", operation.sequence.into());
-    put("dtype", operation.dtype.as_deref().into());
-    put("bytes", operation.bytes.into());
-    put("peer", operation.peer.into());
-    put("algorithm", operation.algorithm.as_deref().into());
-    put("protocol", operation.protocol.as_deref().into());
-    put("channels", operation.channels.into());
-    put("stream", operation.stream_handle.map(|stream| format!("{stream:#x}")).into());
-    put("state", operation.state.name().into());
-    args.into()
 }
 
 /// Where a slice is drawn: numbers of its process and thread.

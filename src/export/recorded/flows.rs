@@ -4,40 +4,55 @@
 //! A line of the first is an operation on a channel of a ring, chain or tree, or a send or receive; a line of the second a step of the FIFO. A
 //! proxy counts transfers, of which each is `sliceSteps` steps: the bytes, the time and the duration of a transfer are at the first of them.
 //!
-//! Each line has keys after the extractor's own: `commHash`, `seqNumber`, times, bytes, and `"synthetic": true`, because `opCount` is the
-//! operation's place among those of its kind in the communicator, and `redOp` is always 0: neither is recorded. `ringPrev` and `ringNext` are -1
-//! where the ring goes on without a proxy, as over NVLink. Which neighbour in a tree is the parent follows from times (`trees`); without
-//! these its lines have no stage.
+//! Each line has keys after the extractor's own: `commHash`, `seqNumber`, times, bytes, and `"synthetic": true` where `opCount` or `redOp` is not
+//! recorded: then `opCount` is the operation's place among those of its kind in the communicator that are here, as it always is of sends and
+//! receives, and `redOp` is 0. Which neighbour in a tree is the parent follows from times (`trees`), of whichever operation has them, for a channel's
+//! tree stays the same; without these its lines have no stage.
+//!
+//! `ringPrev` and `ringNext` are -1 where the ring goes on without a proxy, as over NVLink. A channel on which no proxy is recorded has one line without
+//! steps: it says when its kernel ran, and `"peers": "unknown"`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Write;
 
-use super::{Converted, Coverage, collective_of, size_of, trees};
+use super::flow_shape::Shape;
+use super::{Converted, Coverage, collective_of, nccl_number, size_of, trees};
 use crate::export::flow_rank;
 use crate::nccl::collectives::Collective;
 use crate::nccl::values::number_of_dtype;
-use crate::operation::Operation;
-use crate::records::{FlowOp, FlowStep, ProxyOp, ProxyStep, Records};
+use crate::operation::{Counts, Operation};
+use crate::records::{FlowOp, FlowStep, KernelChannel, ProxyOp, ProxyStep, Records};
 
-/// The files of all ranks. Of proxy operations those are left out of which the collective, the rank or the peer is unknown.
+/// The files of all ranks. Of proxy operations and of channels without one those are left out of which the collective, its algorithm, the rank or the peer
+/// is unknown.
 pub fn files(records: &Records) -> (Vec<Converted>, Coverage) {
     let steps = steps_of(records);
-    let (mut coverage, mut by_communicator) = (Coverage::default(), BTreeMap::<Key, Ranks<'_>>::new());
+    let (mut coverage, mut parts) = (Coverage::default(), Vec::new());
     for (at, proxy) in records.proxy_ops.iter().enumerate() {
-        let part = part(records, proxy, &steps[at]);
+        let part = part(records, proxy.clone(), &steps[at], u32::try_from(proxy.peer).ok());
         coverage.count(part.is_some());
-        if let Some(part) = part {
-            let of_rank = by_communicator.entry(part.key).or_default().entry(part.rank).or_default();
-            of_rank.entry((part.operation, part.proxy.channel, part.side)).or_default().push(part);
-        }
+        parts.extend(part);
+    }
+    let with_proxy: HashSet<_> = records.proxy_ops.iter().map(|of| (of.operation, of.channel)).collect();
+    for channel in records.channels.iter().filter(|of| !with_proxy.contains(&(of.operation, of.channel))) {
+        let part = part(records, without_proxy(channel), &[], None);
+        coverage.without_peers += u64::from(part.is_some());
+        parts.extend(part);
+    }
+    let mut by_communicator = BTreeMap::<Key, Ranks<'_>>::new();
+    for part in parts {
+        let of_rank = by_communicator.entry(part.key).or_default().entry(part.rank).or_default();
+        of_rank.entry((part.operation, part.proxy.channel, part.side)).or_default().push(part);
     }
     let has_several = by_communicator.len() > 1;
     let mut files = Vec::new();
     for (key, ranks) in by_communicator {
         let folder = if has_several { key.folder() } else { String::new() };
         let neighbours = Neighbours::of(&ranks);
+        let collectives = || ranks.values().flat_map(BTreeMap::values).flatten().filter(|part| part.side.is_none());
+        let are_numbered = collectives().all(|part| number(part.row).is_some());
         for (rank, ops) in &ranks {
-            files.extend(of_rank(&folder, *rank, ops, &neighbours));
+            files.extend(of_rank(&folder, *rank, ops, &neighbours, are_numbered));
         }
     }
     (files, coverage)
@@ -63,18 +78,25 @@ impl Key {
 type Ranks<'a> = BTreeMap<u32, Ops<'a>>;
 type Ops<'a> = BTreeMap<(usize, u32, Option<(bool, u32)>), Vec<Part<'a>>>;
 
-/// A proxy operation with what is known of its collective.
+/// The number of a collective among those of its communicator, from 0, where a source counts these.
+fn number(of: &Operation) -> Option<u64> {
+    let number = of.sequence.filter(|_| of.counts == Counts::Collectives)?;
+    u64::try_from(number).ok()?.checked_sub(1)
+}
+
+/// A proxy operation, or a channel without one, with what is known of its collective.
 struct Part<'a> {
     key: Key,
     rank: u32,
-    peer: u32,
+    /// `None` on a channel without a proxy.
+    peer: Option<u32>,
     operation: usize,
     /// Of a send or receive, which and with whom: each is an operation of its own.
     side: Option<(bool, u32)>,
     row: &'a Operation,
     shape: Shape,
     size: Option<u64>,
-    proxy: &'a ProxyOp,
+    proxy: ProxyOp,
     steps: &'a [&'a ProxyStep],
 }
 
@@ -90,95 +112,37 @@ fn steps_of(records: &Records) -> Vec<Vec<&ProxyStep>> {
     steps
 }
 
-fn part<'a>(records: &'a Records, proxy: &'a ProxyOp, steps: &'a [&'a ProxyStep]) -> Option<Part<'a>> {
+/// A channel on which no proxy works, as one that has no steps.
+fn without_proxy(channel: &KernelChannel) -> ProxyOp {
+    let (start, end) = channel.on_host();
+    ProxyOp { operation: channel.operation, channel: channel.channel, peer: -1, start, end, ..ProxyOp::default() }
+}
+
+fn part<'a>(records: &'a Records, proxy: ProxyOp, steps: &'a [&'a ProxyStep], peer: Option<u32>) -> Option<Part<'a>> {
     let operation = proxy.operation?;
     let row = records.operations.get(operation)?;
     let communicator = row.communicator?;
     let collective = collective_of(row)?;
-    let peer = u32::try_from(proxy.peer).ok()?;
+    let is_bare = proxy.peer < 0;
+    if peer.is_none() && !is_bare {
+        return None;
+    }
+    // Without a proxy it is the operation that says which it is.
+    let is_send = if is_bare { collective == Collective::Send } else { proxy.is_send };
+    let other = peer.or_else(|| u32::try_from(row.peer?).ok());
     let hash = records.communicators.get(communicator)?.hash;
     Some(Part {
         key: hash.map_or(Key::Position(communicator), Key::Hash),
         rank: proxy.place.or(row.place)?,
         peer,
         operation,
-        side: collective.is_point_to_point().then_some((proxy.is_send, peer)),
+        side: if collective.is_point_to_point() { Some((is_send, other?)) } else { None },
         row,
-        shape: Shape::of(collective, proxy.is_send, row)?,
+        shape: Shape::of(collective, is_send, row)?,
         size: size_of(records, row),
         proxy,
         steps,
     })
-}
-
-/// What follows from the collective, the algorithm and the protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Shape {
-    pattern: &'static str,
-    slice_steps: u32,
-    chunk_steps: u32,
-}
-
-impl Shape {
-    /// `None` where the algorithm is not known, and a pattern would be invented.
-    fn of(collective: Collective, is_send: bool, row: &Operation) -> Option<Shape> {
-        use Collective::*;
-        let algorithm = row.algorithm.as_deref().unwrap_or_default();
-        let pattern = match (collective, algorithm) {
-            (Send | Recv | SendRecv, _) => {
-                if is_send {
-                    "SEND"
-                } else {
-                    "RECV"
-                }
-            }
-            (AllReduce, "RING") => "RING_TWICE",
-            (AllReduce, "TREE") => "TREE_UP_DOWN",
-            (AllGather | ReduceScatter, "RING") => "RING",
-            (Broadcast, "RING") => "PIPELINE_FROM",
-            (Reduce, "RING") => "PIPELINE_TO",
-            (Broadcast, "TREE") => "TREE_DOWN",
-            (Reduce, "TREE") => "TREE_UP",
-            (AllGather, "PAT") => "PAT_DOWN",
-            (ReduceScatter, "PAT") => "PAT_UP",
-            (_, "NVLS") => "NVLS",
-            (_, "NVLS_TREE") => "NVLS_TREE",
-            (_, "COLLNET_DIRECT") => "COLLNET_DIRECT",
-            (_, "COLLNET_CHAIN") => "COLLNET_CHAIN",
-            _ => return None,
-        };
-        let is_sliced = matches!(pattern, "RING" | "RING_TWICE") && row.protocol.as_deref() == Some("SIMPLE");
-        let (slice_steps, chunk_steps) = if is_sliced { (2, 4) } else { (1, 1) };
-        Some(Shape { pattern, slice_steps, chunk_steps })
-    }
-
-    fn has_ring(self) -> bool {
-        matches!(self.pattern, "RING" | "RING_TWICE" | "PIPELINE_FROM" | "PIPELINE_TO")
-    }
-
-    /// The stage of a step of so many in a communicator of so many ranks.
-    fn stage(self, step: u32, steps: u32, size: Option<u64>) -> Option<&'static str> {
-        match self.pattern {
-            "RING" => Some("ring"),
-            "PIPELINE_FROM" => Some("pipeline-from"),
-            "PIPELINE_TO" => Some("pipeline-to"),
-            "TREE_UP" => Some("tree-up"),
-            "TREE_DOWN" => Some("tree-down"),
-            "COLLNET_CHAIN" => Some("collnet-chain"),
-            "COLLNET_DIRECT" => Some("collnet-direct"),
-            "NVLS" => Some("nvls"),
-            "NVLS_TREE" => Some("nvls-tree"),
-            "SEND" | "RECV" => Some("generic"),
-            // Each loop over the data is a reduce-scatter and then an all-gather.
-            "RING_TWICE" => {
-                let half = size?.checked_sub(1)?.checked_mul(u64::from(self.chunk_steps))?;
-                let is_whole = u64::from(steps).checked_rem(half.checked_mul(2)?) == Some(0);
-                let place = u64::from(step).checked_rem(half.checked_mul(2)?)?;
-                is_whole.then_some(if place < half { "reduce-scatter" } else { "allgather" })
-            }
-            _ => None,
-        }
-    }
 }
 
 /// From which rank each receives on each channel's ring, and to which it sends, as far as proxies do that.
@@ -189,8 +153,8 @@ impl Neighbours {
         let mut found = BTreeMap::<(u32, u32), [BTreeSet<u32>; 2]>::new();
         let parts = ranks.values().flat_map(BTreeMap::values).flatten();
         for part in parts.filter(|part| part.shape.has_ring()) {
-            found.entry((part.rank, part.proxy.channel)).or_default()[usize::from(part.proxy.is_send)]
-                .insert(part.peer);
+            let of_rank = found.entry((part.rank, part.proxy.channel)).or_default();
+            of_rank[usize::from(part.proxy.is_send)].extend(part.peer);
         }
         Neighbours(found)
     }
@@ -216,16 +180,23 @@ impl Neighbours {
     }
 }
 
-fn of_rank(folder: &str, rank: u32, ops: &Ops<'_>, neighbours: &Neighbours) -> [Converted; 3] {
+fn of_rank(
+    folder: &str,
+    rank: u32,
+    ops: &Ops<'_>,
+    neighbours: &Neighbours,
+    are_numbered: bool,
+) -> impl Iterator<Item = Converted> {
     let (mut op_lines, mut step_lines) = (Vec::new(), Vec::new());
-    let mut counts = Counts::default();
-    for ((operation, ..), parts) in ops {
+    let mut places = Places::default();
+    let parents = Parents::of(ops);
+    for ((operation, channel, _), parts) in ops {
         let Some(first) = parts.first() else { continue };
-        let op_count = counts.next(*operation, first);
+        let op_count = places.next(*operation, first, are_numbered);
         op_lines.push(op_line(op_count, parts, first, neighbours));
         let is_tree = first.shape.pattern == "TREE_UP_DOWN";
-        let parent = is_tree.then(|| parent(parts)).flatten();
-        let stage = |part: &Part<'_>| parent.map(|of| trees::stage(of, part.peer, part.proxy.is_send));
+        let parent = is_tree.then(|| parent(parts).or_else(|| parents.get(*channel))).flatten();
+        let stage = |part: &Part<'_>| Some(trees::stage(parent?, part.peer?, part.proxy.is_send));
         // As the extractor has them: a ring receives first. The order of a tree says which rank the parent is.
         let place = |part: &&Part<'_>| match stage(part) {
             Some((_, place)) => (place, false),
@@ -239,20 +210,43 @@ fn of_rank(folder: &str, rank: u32, ops: &Ops<'_>, neighbours: &Neighbours) -> [
         }
     }
     let meta = op_lines.first().cloned().unwrap_or_default();
-    let file = |name: String, text| Converted { folder: folder.to_owned(), name, text };
+    let file = |name: String, text: String| Converted { folder: folder.to_owned(), name, text };
     let joined = |lines: &[String]| lines.iter().fold(String::new(), |text, line| text + line + "\n");
     [
         file(format!("proxy_flow_rank{rank}.jsonl"), joined(&op_lines)),
         file(format!("flow_steps_rank{rank}.jsonl"), joined(&step_lines)),
         file(format!("flow_rank{rank}.json"), flow_rank::text(rank, &meta, step_lines.into_iter())),
     ]
+    .into_iter()
+    .filter(|file| !file.text.is_empty())
+}
+
+/// By channel: the parents of a rank that the times of its operations say. A tree stays the same for all operations of a communicator.
+struct Parents(BTreeMap<u32, BTreeSet<trees::Parent>>);
+
+impl Parents {
+    fn of(ops: &Ops<'_>) -> Self {
+        let mut found = BTreeMap::<u32, BTreeSet<trees::Parent>>::new();
+        let is_tree = |parts: &&Vec<Part<'_>>| parts.iter().all(|part| part.shape.pattern == "TREE_UP_DOWN");
+        for ((_, channel, _), parts) in ops.iter().filter(|(_, parts)| is_tree(parts)) {
+            found.entry(*channel).or_default().extend(parent(parts));
+        }
+        Parents(found)
+    }
+
+    /// The one that all agree on.
+    fn get(&self, channel: u32) -> Option<trees::Parent> {
+        let parents = self.0.get(&channel)?;
+        parents.first().copied().filter(|_| parents.len() == 1)
+    }
 }
 
 /// The parent of a rank in a channel's tree.
 fn parent(parts: &[Part<'_>]) -> Option<trees::Parent> {
     let mut found: BTreeMap<u32, trees::Neighbour> = BTreeMap::new();
     for part in parts {
-        let of = found.entry(part.peer).or_insert(trees::Neighbour { peer: part.peer, ..Default::default() });
+        let Some(peer) = part.peer else { continue };
+        let of = found.entry(peer).or_insert(trees::Neighbour { peer, ..Default::default() });
         let first = part.steps.first().filter(|step| step.step == 0);
         let moved = first.and_then(|step| trees::moved(step, part.proxy.is_send));
         *(if part.proxy.is_send { &mut of.went } else { &mut of.came }) = moved;
@@ -262,30 +256,60 @@ fn parent(parts: &[Part<'_>]) -> Option<trees::Parent> {
 
 /// Numbers operations: collectives are even, sends and receives odd.
 #[derive(Default)]
-struct Counts {
+struct Places {
     last: Option<usize>,
     next: [u64; 2],
 }
 
-impl Counts {
-    /// The number of an operation. Those of its channels follow one another, and have the same.
-    fn next(&mut self, operation: usize, part: &Part<'_>) -> u64 {
+impl Places {
+    /// The number of an operation: the recorded one, or its place. Those of its channels follow one another, and have the same.
+    fn next(&mut self, operation: usize, part: &Part<'_>, are_numbered: bool) -> OpCount {
         let kind = u64::from(part.side.is_some());
+        if let Some(number) = number(part.row).filter(|_| are_numbered && kind == 0) {
+            return OpCount { value: number << 1, is_recorded: true };
+        }
         let next = &mut self.next[kind as usize];
         if self.last != Some(operation) {
             self.last = Some(operation);
             *next += 1;
         }
-        (*next - 1) << 1 | kind
+        OpCount { value: (*next - 1) << 1 | kind, is_recorded: false }
     }
 }
 
-fn op_line(op_count: u64, parts: &[Part<'_>], first: &Part<'_>, neighbours: &Neighbours) -> String {
+/// `opCount` of an operation.
+#[derive(Clone, Copy)]
+struct OpCount {
+    value: u64,
+    is_recorded: bool,
+}
+
+/// The reduction in the extractor's numbers, which have no average: NCCL adds up first. What does not reduce has that of a sum there.
+fn reduction(part: &Part<'_>) -> Option<u32> {
+    use Collective::{AllReduce, Reduce, ReduceScatter};
+    match collective_of(part.row)? {
+        AllReduce | Reduce | ReduceScatter => part.row.reduction.map(|number| if number < 4 { number } else { 0 }),
+        _ => Some(0),
+    }
+}
+
+/// The last keys of a line.
+fn end_line(mut line: String, op_count: OpCount, part: &Part<'_>) -> String {
+    if part.peer.is_none() {
+        line.push_str(",\"peers\":\"unknown\"");
+    }
+    let is_synthetic = !op_count.is_recorded || reduction(part).is_none();
+    line.push_str(if is_synthetic { ",\"synthetic\":true}" } else { "}" });
+    line
+}
+
+fn op_line(op_count: OpCount, parts: &[Part<'_>], first: &Part<'_>, neighbours: &Neighbours) -> String {
     let shape = first.shape;
     let transfers = parts.iter().map(|part| part.proxy.steps).max().unwrap_or(0);
     let chunk = parts.iter().filter_map(|part| part.proxy.chunk_bytes).max().unwrap_or(0);
     let op = FlowOp {
-        op_count,
+        op_count: op_count.value,
+        reduction: reduction(first).unwrap_or(0),
         rank: first.rank,
         channel: first.proxy.channel,
         steps: transfers.saturating_mul(shape.slice_steps),
@@ -309,7 +333,7 @@ fn op_line(op_count: u64, parts: &[Part<'_>], first: &Part<'_>, neighbours: &Nei
     let bytes: Option<u64> = parts.iter().map(|part| part.proxy.bytes).sum();
     let took = start.zip(end).map(|(start, end)| (end - start).0);
     add_own_keys(&mut line, first, [start.map(|time| time.0), took, signed(bytes)]);
-    line + ",\"synthetic\":true}"
+    end_line(line, op_count, first)
 }
 
 fn signed(bytes: Option<u64>) -> Option<i64> {
@@ -320,7 +344,7 @@ fn add_own_keys(line: &mut String, part: &Part<'_>, [start, took, bytes]: [Optio
     if let Key::Hash(hash) = part.key {
         let _ = write!(line, ",\"commHash\":{hash}");
     }
-    let numbers = [("seqNumber", part.row.sequence), ("ts_ns", start), ("dur_ns", took), ("trans_bytes", bytes)];
+    let numbers = [("seqNumber", nccl_number(part.row)), ("ts_ns", start), ("dur_ns", took), ("trans_bytes", bytes)];
     for (key, number) in numbers.into_iter().filter_map(|(key, number)| Some((key, number?))) {
         let _ = write!(line, ",\"{key}\":{number}");
     }
@@ -328,24 +352,24 @@ fn add_own_keys(line: &mut String, part: &Part<'_>, [start, took, bytes]: [Optio
 
 /// The lines of the steps that were recorded: `sliceSteps` for each.
 fn add_steps(
-    op_count: u64,
+    op_count: OpCount,
     part: &Part<'_>,
     size: Option<u64>,
     of_tree: Option<&'static str>,
     lines: &mut Vec<String>,
 ) {
-    let shape = part.shape;
+    let (shape, Some(peer)) = (part.shape, part.peer) else { return };
     let steps = part.proxy.steps.saturating_mul(shape.slice_steps);
     for transfer in part.steps {
         for of_slice in 0..shape.slice_steps {
             let step = transfer.step.saturating_mul(shape.slice_steps).saturating_add(of_slice);
             let row = FlowStep {
-                op_count,
+                op_count: op_count.value,
                 rank: part.rank,
                 channel: part.proxy.channel,
                 step,
                 is_send: part.proxy.is_send,
-                peer: part.peer,
+                peer,
                 bytes: signed(part.proxy.chunk_bytes).unwrap_or(0),
                 pattern: Some(shape.pattern.into()),
                 protocol: Some(part.row.protocol.as_deref().unwrap_or("UNKNOWN").into()),
@@ -358,7 +382,7 @@ fn add_steps(
             let took = transfer.start.zip(transfer.end).map(|(start, end)| (end - start).0);
             let numbers = [transfer.start.map(|time| time.0), took, signed(transfer.bytes)];
             add_own_keys(&mut line, part, numbers.map(|number| number.filter(|_| is_first)));
-            lines.push(line + ",\"synthetic\":true}");
+            lines.push(end_line(line, op_count, part));
         }
     }
 }

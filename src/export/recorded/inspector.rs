@@ -1,15 +1,16 @@
 //! NCCL Inspector's lines, format v4.0: an operation each, with its time of execution and its bandwidths.
 //!
 //! The time is what the source measured itself, or that of the slowest channel by the GPU's clock, as Inspector has it, or by the CPU's, or that of
-//! the operation; `coll_timing_source` says which. What Inspector writes and the source does not say is `null`. Algorithm, protocol and
+//! the operation; `coll_timing_source` says which. `coll_sn` counts each function of a communicator by itself: NCCL's own number, or the operation's
+//! place among those where a source counts otherwise. What Inspector writes and the source does not say is `null`. Algorithm, protocol and
 //! channels are keys that others have added; channels' times are as in Inspector's verbose records.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 
-use super::{Coverage, collective_of, function, rank_of, size_of, sources};
+use super::{Coverage, collective_of, function, nccl_number, rank_of, size_of, sources};
 use crate::nccl::collectives::Collective;
 use crate::operation::Operation;
 use crate::records::{KernelChannel, Measure, Records};
@@ -23,10 +24,10 @@ pub fn write(records: &Records, out: &mut dyn Write) -> io::Result<Coverage> {
     }
     let measures: HashMap<usize, &Measure> = records.measures.iter().map(|row| (row.operation, row)).collect();
     let lines: Vec<(&Operation, Option<Value>)> = (0..)
-        .zip(&records.operations)
-        .map(|(at, operation)| {
+        .zip(records.operations.iter().zip(numbers(records)))
+        .map(|(at, (operation, number))| {
             let own = channels.get(&at).map_or(&[][..], Vec::as_slice);
-            (operation, line(records, operation, own, measures.get(&at).copied()))
+            (operation, line(records, operation, number, own, measures.get(&at).copied()))
         })
         .collect();
     let hash = |of: &Operation| records.communicator_of(of).and_then(|of| of.hash);
@@ -45,6 +46,23 @@ pub fn write(records: &Records, out: &mut dyn Write) -> io::Result<Coverage> {
         }
     }
     Ok(coverage)
+}
+
+/// By operation: its number among those of its function in the communicator. Sends and receives that a source does not number so have none.
+fn numbers(records: &Records) -> Vec<Option<i64>> {
+    let key = |of: &Operation| (of.source, of.communicator, rank_of(of), of.collective.clone());
+    let numbered: HashSet<_> = records.operations.iter().filter(|of| nccl_number(of).is_some()).map(key).collect();
+    let mut next: HashMap<_, i64> = HashMap::new();
+    let number = |operation: &Operation| {
+        let is_collective = collective_of(operation).is_some_and(|of| !of.is_point_to_point());
+        if nccl_number(operation).is_some() || !is_collective || numbered.contains(&key(operation)) {
+            return nccl_number(operation);
+        }
+        let next = next.entry(key(operation)).or_default();
+        *next += 1;
+        Some(*next - 1)
+    };
+    records.operations.iter().map(number).collect()
 }
 
 /// The time of execution, and what measured it.
@@ -74,6 +92,7 @@ fn message_bytes(collective: Collective, bytes: u64, ranks: Option<u64>) -> Opti
 fn line(
     records: &Records,
     operation: &Operation,
+    number: Option<i64>,
     channels: &[&KernelChannel],
     measure: Option<&Measure>,
 ) -> Option<Value> {
@@ -92,7 +111,7 @@ fn line(
     let mut perf = Map::new();
     let mut put = |key: &str, value: Value| perf.insert(format!("{prefix}{key}"), value);
     put("", function(collective).into());
-    put("_sn", operation.sequence.into());
+    put("_sn", number.into());
     if is_peer_to_peer {
         put("_peer", operation.peer.into());
     }

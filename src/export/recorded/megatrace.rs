@@ -1,7 +1,7 @@
 //! Megatrace's logs, a `rank_<R>.log` for each rank, in the form that the recorder writes within a job.
 //!
-//! The hash of a group is NCCL's where the source knows that one: the same on all ranks, which is what analyses of these logs use it for, but
-//! not the number that Megatrace would have. Calls are numbered on each stream as Megatrace does; those of a log keep their numbers.
+//! The hash of a group is Megatrace's own where a recording or a log of Megatrace has it, 0 for groups that were split off included. Of other sources it is
+//! NCCL's: the same on all ranks, which is what analyses of these logs use it for, but not the number that Megatrace would have. Calls are numbered on each stream as Megatrace does; those of a log keep their numbers.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -55,10 +55,17 @@ fn line<'a>(records: &Records, operation: &'a Operation) -> Option<(u32, Line<'a
         collective,
         count: count(records, operation, collective)?,
         stream: operation.stream_handle.unwrap_or(0),
-        hash: records.communicator_of(operation).and_then(|of| of.hash).unwrap_or(0),
+        hash: group_hash(records, operation),
         operation,
     };
     Some((rank_of(operation)?, line))
+}
+
+/// The hash of an operation's group; 0 if its source does not say which that is.
+fn group_hash(records: &Records, operation: &Operation) -> u64 {
+    let hash = records.communicator_of(operation).and_then(|of| of.hash).unwrap_or(0);
+    let is_megatrace = operation.source == Source::Megatrace;
+    records.group_hashes.get(&hash).copied().filter(|_| !is_megatrace).unwrap_or(hash)
 }
 
 /// NCCL's argument: what a rank gives, or gets, or what goes to each other.

@@ -5,8 +5,10 @@
 //! converted alike. What a source does not say is not written, and counted: a conversion invents nothing.
 
 pub mod chrome;
+mod flow_shape;
 pub mod flows;
 pub mod inspector;
+mod kineto;
 mod lanes;
 pub mod megatrace;
 mod trees;
@@ -14,7 +16,7 @@ mod trees;
 use std::collections::BTreeMap;
 
 use crate::nccl::collectives::Collective;
-use crate::operation::{Communicator, Operation, Source};
+use crate::operation::{Communicator, Counts, Operation, Source};
 use crate::records::Records;
 
 /// A file of a conversion.
@@ -39,6 +41,8 @@ pub struct Coverage {
     pub left_out: u64,
     /// How many are not, because another source has those of the same rank.
     pub elsewhere: u64,
+    /// How many channels without a proxy are in it, of which nothing says with whom they exchange data.
+    pub without_peers: u64,
 }
 
 impl Coverage {
@@ -73,6 +77,11 @@ fn size_of(records: &Records, operation: &Operation) -> Option<u64> {
     // Of one communicator some sources know the size, and others only the hash.
     let same = |of: &&Communicator| of.hash.is_some() && of.hash == own.hash;
     size(own).or_else(|| records.communicators.iter().filter(same).find_map(size))
+}
+
+/// NCCL's own number of a collective: among those of its function in the communicator.
+fn nccl_number(operation: &Operation) -> Option<i64> {
+    if operation.counts == Counts::Function { operation.sequence } else { operation.nccl_sequence }
 }
 
 fn collective_of(operation: &Operation) -> Option<Collective> {

@@ -15,7 +15,7 @@ pub(super) struct Neighbour {
 }
 
 /// The neighbour's place in the tree, and the tree's root: no parent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Parent {
     Root,
     Rank(u32),

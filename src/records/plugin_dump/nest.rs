@@ -280,6 +280,7 @@ impl<'r> Dump<'r> {
             operation: Some(*operation),
             channel,
             gpu_start: start,
+            gpu_offset: Ns::ZERO,
             gpu_stop: stop.filter(|_| is_sound),
             start: event.time,
             end: None,

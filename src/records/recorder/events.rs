@@ -11,6 +11,7 @@ use foldhash::fast::RandomState;
 use nccl_stacks_recorder_format::{Kind, Record, flag};
 
 use super::facts::{Facts, gpu_time};
+use super::profiler_events::{self, Profiled};
 use super::proxies::Proxies;
 use super::rings::{Named, Rings};
 use super::row::Row;
@@ -36,10 +37,10 @@ const WAITING: usize = 4096;
 
 /// What a record has become.
 #[derive(Clone, Copy)]
-enum Entity {
+pub(super) enum Entity {
     /// Nothing: it is no beginning, or it belongs to one that is not here.
     None,
-    /// What nothing is kept of: groups, what the proxy's thread does as such, phases.
+    /// What nothing is kept of: groups, launches, calls of what is no collective.
     Kept,
     Call(u32),
     Api(u32),
@@ -47,6 +48,7 @@ enum Entity {
     Channel(u32),
     Proxy(u32),
     Step(u32),
+    Profiled(u32),
 }
 
 /// A call of the API as the plugin saw it.
@@ -72,12 +74,13 @@ type Alike = (Option<u32>, Option<Collective>, Option<i64>);
 
 /// All records, joined.
 pub(super) struct Events<'a> {
-    facts: &'a Facts,
+    pub(super) facts: &'a Facts,
     pub(super) rings: &'a Rings,
     entities: Vec<Entity>,
     pub(super) rows: Vec<Row>,
     pub(super) channels: Vec<(u32, KernelChannel)>,
     pub(super) proxies: Proxies,
+    pub(super) profiler_events: Vec<Profiled>,
     apis: Vec<Api>,
     open: HashMap<u32, Open, RandomState>,
     /// By group and stream: when the first kernel was launched.
@@ -104,6 +107,7 @@ impl<'a> Events<'a> {
             rows: Vec::new(),
             channels: Vec::new(),
             proxies: Proxies::default(),
+            profiler_events: Vec::new(),
             apis: Vec::new(),
             open: HashMap::default(),
             launches: HashMap::default(),
@@ -137,12 +141,27 @@ impl<'a> Events<'a> {
                 }
                 Entity::None
             }
-            _ => Entity::Kept,
+            Kind::More => {
+                self.add_tag(record);
+                Entity::Kept
+            }
+            kind => profiler_events::kind(kind).map_or(Entity::Kept, |kind| self.profiled(record, kind)),
         };
     }
 
+    /// What a collective's user has tagged it with.
+    fn add_tag(&mut self, record: &Record) {
+        let row = match self.parent(record) {
+            Some(Entity::Operation(row) | Entity::Call(row)) => row,
+            Some(Entity::Api(api)) => self.apis[api as usize].row,
+            _ => return,
+        };
+        let tag = &mut self.rows[row as usize].tag;
+        *tag = tag.or(Some(record.a).filter(|tag| *tag != 0));
+    }
+
     /// What a record belongs to; `None` if that is not here.
-    fn parent(&self, record: &Record) -> Option<Entity> {
+    pub(super) fn parent(&self, record: &Record) -> Option<Entity> {
         match self.rings.named(record.parent) {
             Named::At(at) => Some(self.entities[at]).filter(|entity| !matches!(entity, Entity::None)),
             _ => None,
@@ -263,6 +282,8 @@ impl<'a> Events<'a> {
             count: call.count,
             peer: call.peer,
             stream: call.stream,
+            tag: call.tag,
+            reduction: call.reduction,
             enqueued: None,
             is_captured: false,
             is_replayed: true,
@@ -345,6 +366,7 @@ impl<'a> Events<'a> {
             }
             (Entity::Step(step), Kind::State) => self.proxies.step_state(step, record, self.facts),
             (Entity::Step(step), _) => self.proxies.end_step(step, time),
+            (Entity::Profiled(event), _) => self.change_profiled(event, record, time),
             _ => {}
         }
     }

@@ -164,6 +164,9 @@ impl Facts {
             }
             found[at].place = found[at].place.or(place);
             found[at].add(&known, collectives(bytes, number));
+            if let (INTERCEPTOR, Some(hash)) = (known.by, hash) {
+                records.add_group_hash(hash, known.group_hash);
+            }
             self.numbers.push(Some((at as u32, known.times())));
             let is_interceptors = known.by == INTERCEPTOR;
             // Otherwise the calls of one without a name may be this one's.

@@ -29,7 +29,10 @@ pub(super) fn finish(mut events: Events<'_>, facts: &Facts, records: &mut Record
         file.note(format!("A GPU's clock is {seconds:.3} s ahead of the host's. Starts and ends are on the host's."));
     }
     let failed_calls = std::mem::take(&mut events.failed_calls);
-    let spans = spans(&events, &ahead, facts);
+    for (row, channel) in &mut events.channels {
+        channel.gpu_offset = ahead[gpu(&events.rows[*row as usize], facts)];
+    }
+    let spans = spans(&events);
     let states = states(&events, facts);
     let numbers = numbers(&events.rows, facts);
     let first = records.operations.len();
@@ -44,6 +47,7 @@ pub(super) fn finish(mut events: Events<'_>, facts: &Facts, records: &mut Record
         let (start, end) = (spans[at].start, spans[at].end.filter(|_| state == State::Completed));
         records.push(Operation { start, end: end.filter(|end| start.is_some_and(|start| start <= *end)), ..operation });
     }
+    records.profiler_events.extend(events.profiler_rows(first, records.proxy_steps.len()));
     let channels = events.channels.into_iter();
     let row = |(row, channel)| KernelChannel { operation: Some(first + row as usize), ..channel };
     records.channels.extend(channels.map(row));
@@ -92,6 +96,9 @@ fn operation(row: Row, known: Option<&Known>, facts: &Facts) -> Operation {
         channels: row.channels,
         stream_handle: row.stream,
         did_not_run: row.is_captured || row.is_failed,
+        user_tag: row.tag,
+        reduction: row.reduction,
+        nccl_sequence: row.nccl_number.and_then(|number| i64::try_from(number).ok()),
         ..Operation::default()
     }
 }
@@ -126,15 +133,14 @@ struct Span {
     is_on_gpu: bool,
 }
 
-fn spans(events: &Events<'_>, ahead: &[Ns], facts: &Facts) -> Vec<Span> {
+fn spans(events: &Events<'_>) -> Vec<Span> {
     let mut spans = vec![Span::default(); events.rows.len()];
     for (row, channel) in &events.channels {
         spans[*row as usize].is_on_gpu |= channel.gpu_start.is_some();
     }
     for (row, channel) in &events.channels {
-        let by = ahead[gpu(&events.rows[*row as usize], facts)];
         let span = &mut spans[*row as usize];
-        let on_gpu = |time: Option<Ns>| time.map(|time| time + by);
+        let on_gpu = |time: Option<Ns>| time.map(|time| time + channel.gpu_offset);
         let (start, end) = match span.is_on_gpu {
             true => (on_gpu(channel.gpu_start), on_gpu(channel.gpu_stop)),
             false => (channel.start, channel.end),

@@ -9,6 +9,7 @@ mod events;
 mod facts;
 mod finish;
 pub(super) mod places;
+mod profiler_events;
 mod proxies;
 mod rings;
 mod row;

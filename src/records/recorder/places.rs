@@ -42,6 +42,9 @@ pub(in crate::records) fn fill(records: &mut Records) {
     for status in records.rank_status.iter_mut().filter(|status| status.source == Source::Recorder) {
         status.rank = ranks.get(&status.file).copied().map(RankId);
     }
+    for event in &mut records.profiler_events {
+        event.rank = ranks.get(&event.file).copied().map(RankId);
+    }
     for (file, rank) in ranks {
         if let Some(file) = records.files.get_mut(*file as usize) {
             file.note(format!(

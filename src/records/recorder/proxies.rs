@@ -71,6 +71,11 @@ impl Proxies {
         self.steps.len() as u32 - 1
     }
 
+    /// The operation of a step.
+    pub(super) fn of_step(&self, step: u32) -> Option<&Proxy> {
+        self.all.get(self.steps.get(step as usize)?.proxy as usize)
+    }
+
     /// An operation entered a state.
     pub(super) fn state(&mut self, proxy: u32, record: &Record, facts: &Facts) {
         let row = &mut self.all[proxy as usize].row;

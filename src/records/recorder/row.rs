@@ -21,7 +21,11 @@ pub(super) struct Row {
     pub(super) dtype: Option<Arc<str>>,
     pub(super) count: Option<u64>,
     pub(super) peer: Option<i64>,
+    /// NCCL's number of the reduction.
+    pub(super) reduction: Option<u32>,
     pub(super) stream: Option<u64>,
+    /// What its user has tagged it with.
+    pub(super) tag: Option<u64>,
     pub(super) enqueued: Option<Ns>,
     pub(super) launched: Option<Ns>,
     pub(super) algorithm: Option<Arc<str>>,
@@ -68,6 +72,10 @@ impl Row {
             Kind::Call => u64::from(record.dtype).checked_sub(1).and_then(dtype_of_number).map(Arc::from),
             _ => facts.word(record.dtype).and_then(|word| word.dtype.clone()),
         };
+        if record.kind == Kind::Call {
+            // 255 is one of the program's own.
+            row.reduction = u32::from(record.algorithm).checked_sub(1).filter(|number| *number < 5);
+        }
         if matches!(record.kind, Kind::Call | Kind::CollApi | Kind::P2pApi) {
             row.stream = Some(record.b);
         }

@@ -6,7 +6,9 @@ use std::io::{self, Write};
 use super::RecordsAnswer;
 use super::flows;
 use super::sentences::{is_in_verdict, sentence, sizes, verdict};
-use crate::analysis::recorded::{CensusRow, ChannelRow, CommunicatorRow, FileRow, LinkRow, PairRow, ProxyRow};
+use crate::analysis::recorded::{
+    CensusRow, ChannelRow, CommunicatorRow, EventRow, FileRow, LinkRow, PairRow, ProxyRow,
+};
 use crate::report::Screen;
 use crate::report::column::{Align, Column, Table};
 use crate::report::format::{count, duration, percent_or_unknown, size, visible};
@@ -86,6 +88,15 @@ const PAIRS: &[Column<PairRow>] = &[
     Column::dropped(0, Align::Left, "communicator", |row, ()| shown(row.communicator.as_deref())),
 ];
 
+/// What else NCCL's profiler interface reported.
+pub(super) const EVENTS: &[Column<EventRow>] = &[
+    Column::left("kind", |row, ()| row.kind.to_owned()),
+    Column::right("count", |row, ()| count(row.count)),
+    Column::right("time", |row, ()| if row.timed > 0 { duration(row.time) } else { "?".to_owned() }),
+    Column::right("bytes", |row, ()| row.bytes.map_or(String::new(), size)),
+    Column::right("ranks", |row, ()| count(row.ranks)),
+];
+
 const FILES: &[Column<FileRow>] = &[
     Column::left("file", |row, ()| visible(&row.name).into_owned()),
     Column::left("recorded by", |row, ()| row.source.unwrap_or("not known").to_owned()),
@@ -109,6 +120,7 @@ pub(super) fn records(answer: &RecordsAnswer<'_>, out: &mut Vec<u8>) -> io::Resu
     section("Links", LINKS, &report.links, limit, screen, out)?;
     section("Channels", CHANNELS, &report.channels, limit, screen, out)?;
     section("Bytes from rank to rank", PAIRS, &report.pairs, limit, screen, out)?;
+    section("Other events of NCCL's profiler", EVENTS, &report.profiler_events, limit, screen, out)?;
     if let Some(flows) = &report.flows {
         write!(out, "\nFlows\n{}", flows::table(flows))?;
     }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::RecordsAnswer;
 use super::flows;
 use super::sentences::{is_in_verdict, sentence, verdict};
-use super::table::{CENSUS, PROXIES, bandwidths, section};
+use super::table::{CENSUS, EVENTS, PROXIES, bandwidths, section};
 use crate::report::format::count;
 
 /// So many rows of the operations are shown if the user does not say how many.
@@ -27,6 +27,7 @@ pub(super) fn records(answer: &RecordsAnswer<'_>, out: &mut Vec<u8>) -> io::Resu
     let limit = Some(answer.limit.unwrap_or(ROWS));
     section("Operations", CENSUS, &report.census, limit, screen, out)?;
     section("Proxies", PROXIES, &report.proxies, limit, screen, out)?;
+    section("Other events of NCCL's profiler", EVENTS, &report.profiler_events, limit, screen, out)?;
     if let Some(flows) = &report.flows {
         write!(out, "\n{}", flows::text(flows))?;
     }

@@ -78,6 +78,7 @@ function recordParts(records) {
     left > 0 ? el('p', { class: 'muted' }, `${count(left)} more rows are not here.`) : null,
     ...recordLinks(records.links),
     ...recordProxies(records.proxies),
+    ...recordEvents(records.profiler_events),
   ];
 }
 
@@ -159,6 +160,18 @@ function recordProxies(proxies) {
     ['bound by', (of) => (of.bound ? `${of.bound} ${percent(of.bound_share)}` : ''), true],
   ];
   return recordTable('What proxies waited for', columns, proxies);
+}
+
+function recordEvents(events) {
+  if (events.length === 0) return [];
+  const columns = [
+    ['kind', (of) => of.kind, true],
+    ['count', (of) => count(of.count)],
+    ['time', (of) => (of.timed > 0 ? duration(of.time_ns) : '?')],
+    ['bytes', (of) => (of.bytes === null ? '' : size(of.bytes))],
+    ['ranks', (of) => count(of.ranks)],
+  ];
+  return recordTable('Other events of NCCL’s profiler', columns, events);
 }
 
 function entryParts(entries) {

@@ -1,0 +1,44 @@
+//! What else NCCL's profiler interface reported, by kind: transfers of network plugins, the proxy's thread, phases of kernels, copy engines.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::records::Records;
+use crate::time::Ns;
+
+/// Events of a kind.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct EventRow {
+    /// As in [`crate::records::ProfilerEvent::kind`].
+    pub kind: &'static str,
+    /// How many.
+    pub count: u64,
+    /// How many ranks have them.
+    pub ranks: u64,
+    /// How many have a beginning and an end.
+    pub timed: u64,
+    /// How long these took, summed up: several may run at once.
+    #[serde(rename = "time_ns")]
+    pub time: Ns,
+    /// How many bytes they moved; `None` for kinds that move none.
+    pub bytes: Option<u64>,
+}
+
+pub(super) fn of(records: &Records) -> Vec<EventRow> {
+    let mut rows: BTreeMap<&str, (EventRow, BTreeSet<_>)> = BTreeMap::new();
+    for event in &records.profiler_events {
+        let (row, ranks) = rows.entry(event.kind).or_default();
+        row.kind = event.kind;
+        row.count += 1;
+        if let Some((start, end)) = event.start.zip(event.end) {
+            row.timed += 1;
+            row.time += end - start;
+        }
+        row.bytes = event.bytes.map(|bytes| row.bytes.unwrap_or(0).saturating_add(bytes)).or(row.bytes);
+        // A process without a rank of the job is a rank for itself.
+        ranks.insert(event.rank.map(|rank| rank.0).ok_or(event.file));
+    }
+    rows.into_values().map(|(row, ranks)| EventRow { ranks: ranks.len() as u64, ..row }).collect()
+}

@@ -1,0 +1,74 @@
+//! How an operation goes over its channels in the flow extractor's words: pattern, steps of a slice and of a chunk, stages.
+
+use crate::nccl::collectives::Collective;
+use crate::operation::Operation;
+
+/// What follows from the collective, the algorithm and the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) pattern: &'static str,
+    pub(super) slice_steps: u32,
+    pub(super) chunk_steps: u32,
+}
+
+impl Shape {
+    /// `None` where the algorithm is not known, and a pattern would be invented.
+    pub(super) fn of(collective: Collective, is_send: bool, row: &Operation) -> Option<Shape> {
+        use Collective::*;
+        let algorithm = row.algorithm.as_deref().unwrap_or_default();
+        let pattern = match (collective, algorithm) {
+            (Send | Recv | SendRecv, _) => {
+                if is_send {
+                    "SEND"
+                } else {
+                    "RECV"
+                }
+            }
+            (AllReduce, "RING") => "RING_TWICE",
+            (AllReduce, "TREE") => "TREE_UP_DOWN",
+            (AllGather | ReduceScatter, "RING") => "RING",
+            (Broadcast, "RING") => "PIPELINE_FROM",
+            (Reduce, "RING") => "PIPELINE_TO",
+            (Broadcast, "TREE") => "TREE_DOWN",
+            (Reduce, "TREE") => "TREE_UP",
+            (AllGather, "PAT") => "PAT_DOWN",
+            (ReduceScatter, "PAT") => "PAT_UP",
+            (_, "NVLS") => "NVLS",
+            (_, "NVLS_TREE") => "NVLS_TREE",
+            (_, "COLLNET_DIRECT") => "COLLNET_DIRECT",
+            (_, "COLLNET_CHAIN") => "COLLNET_CHAIN",
+            _ => return None,
+        };
+        let is_sliced = matches!(pattern, "RING" | "RING_TWICE") && row.protocol.as_deref() == Some("SIMPLE");
+        let (slice_steps, chunk_steps) = if is_sliced { (2, 4) } else { (1, 1) };
+        Some(Shape { pattern, slice_steps, chunk_steps })
+    }
+
+    pub(super) fn has_ring(self) -> bool {
+        matches!(self.pattern, "RING" | "RING_TWICE" | "PIPELINE_FROM" | "PIPELINE_TO")
+    }
+
+    /// The stage of a step of so many in a communicator of so many ranks.
+    pub(super) fn stage(self, step: u32, steps: u32, size: Option<u64>) -> Option<&'static str> {
+        match self.pattern {
+            "RING" => Some("ring"),
+            "PIPELINE_FROM" => Some("pipeline-from"),
+            "PIPELINE_TO" => Some("pipeline-to"),
+            "TREE_UP" => Some("tree-up"),
+            "TREE_DOWN" => Some("tree-down"),
+            "COLLNET_CHAIN" => Some("collnet-chain"),
+            "COLLNET_DIRECT" => Some("collnet-direct"),
+            "NVLS" => Some("nvls"),
+            "NVLS_TREE" => Some("nvls-tree"),
+            "SEND" | "RECV" => Some("generic"),
+            // Each loop over the data is a reduce-scatter and then an all-gather.
+            "RING_TWICE" => {
+                let half = size?.checked_sub(1)?.checked_mul(u64::from(self.chunk_steps))?;
+                let is_whole = u64::from(steps).checked_rem(half.checked_mul(2)?) == Some(0);
+                let place = u64::from(step).checked_rem(half.checked_mul(2)?)?;
+                is_whole.then_some(if place < half { "reduce-scatter" } else { "allgather" })
+            }
+            _ => None,
+        }
+    }
+}
