@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use crate::layout::{RINGS, RINGS_AT, ring_at};
-use crate::words::Words;
+use crate::memory::Words;
 
 /// The permissions of a file that is recorded, and what is added when it is closed; less what the process's mask forbids.
 const RECORDED: libc::mode_t = 0o444;

@@ -3,11 +3,11 @@
 //! Whoever reads them within the process gets copies, made word by word, for other threads write on.
 
 use core::ops::Deref;
-use core::sync::atomic::{Ordering, fence};
 
 use crate::layout::{self, COMMUNICATOR, TEXT, communicator, header};
 use crate::read::{self, Communicator, Header, NotARecording};
 use crate::system::realtime_and_monotonic;
+use crate::words::{Ordering, fence};
 use crate::write::{Facts, Writer};
 
 /// The first word of a text that is being written: of no length yet, so that nobody reads it.
