@@ -42,12 +42,22 @@
 //! length before each store comes too early, and seals exist only for memory without a name, which is lost with the process. So `> file`,
 //! `cp x file` and editors fail. The recorder's own descriptor was opened before the permissions counted. The superuser is not held off.
 
+//!
+//! # How it is checked
+//!
+//! | command, in this crate's folder | covers |
+//! | --- | --- |
+//! | `cargo test` | what is written is read, files, permissions, signals, cancelled threads |
+//! | `MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test` | each access is within memory, aligned, and one that other threads may make too; all tests but those that call the system |
+//! | `RUSTFLAGS=-Zsanitizer=thread cargo +nightly test -Zbuild-std --target x86_64-unknown-linux-gnu` | no two threads meet at a word that is not atomic, in mappings too |
+
 #![no_std]
 
 #[cfg(test)]
 extern crate std;
 
 pub mod layout;
+mod memory;
 mod read;
 mod record;
 mod system;

@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use crate::layout::{RINGS, RINGS_AT, ring_at};
-use crate::words::Words;
+use crate::memory::Words;
 
 /// The permissions of a file that is recorded, and what is added when it is closed; less what the process's mask forbids.
 const RECORDED: libc::mode_t = 0o444;
@@ -105,6 +105,10 @@ pub(crate) struct File {
 }
 
 impl File {
+    /// Of memory that is no file's.
+    #[cfg(test)]
+    pub(crate) const NONE: File = File { fd: -1, identity: (0, 0) };
+
     fn new(fd: i32) -> File {
         File { fd, identity: stat(fd).map_or((0, 0), |stat| identity(&stat)) }
     }

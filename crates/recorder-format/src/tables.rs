@@ -3,11 +3,11 @@
 //! Whoever reads them within the process gets copies, made word by word, for other threads write on.
 
 use core::ops::Deref;
-use core::sync::atomic::{Ordering, fence};
 
 use crate::layout::{self, COMMUNICATOR, TEXT, communicator, header};
 use crate::read::{self, Communicator, Header, NotARecording};
 use crate::system::realtime_and_monotonic;
+use crate::words::{Ordering, fence};
 use crate::write::{Facts, Writer};
 
 /// The first word of a text that is being written: of no length yet, so that nobody reads it.
@@ -230,12 +230,9 @@ impl Writer {
         }
     }
 
-    /// Says where NCCL has a communicator of which nobody knew that; whether nobody did, or it is the same.
-    pub fn claim_address(&self, number: u16, address: u64) -> bool {
-        let Some(at) = communicator_at(number) else { return false };
-        let claimed =
-            self.words.at(at + communicator::ADDRESS).compare_exchange(0, address, Ordering::AcqRel, Ordering::Acquire);
-        claimed.is_ok() || claimed == Err(address)
+    /// For how many communicators there was no room.
+    pub fn lost_communicators(&self) -> u64 {
+        self.words.at(header::LOST_COMMUNICATORS).load(Ordering::Relaxed)
     }
 
     /// Where NCCL has a communicator; 0 if that is unknown.

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::vec::Vec;
-use std::{format, fs, thread};
+use std::{format, fs, thread, vec};
 
 use crate::layout::{RECORD, RINGS, ring_at};
 use crate::{Facts, Handle, Kind, NotCancelled, Record, Slot, Writer, communicator, slot, text};
@@ -17,8 +17,8 @@ fn path(name: &str) -> PathBuf {
     path
 }
 
-fn create(path: &std::path::Path, ring_records: u64) -> Writer {
-    let facts = Facts {
+fn facts(ring_records: u64) -> Facts<'static> {
+    Facts {
         ring_records,
         pid: 77,
         ranks: [3, 8, -1],
@@ -26,8 +26,29 @@ fn create(path: &std::path::Path, ring_records: u64) -> Writer {
         host: b"node7",
         command: b"python train.py",
         events: 4095,
-    };
-    Writer::create(&CString::new(path.to_str().unwrap()).unwrap(), &facts).unwrap()
+    }
+}
+
+fn create(path: &std::path::Path, ring_records: u64) -> Writer {
+    Writer::create(&CString::new(path.to_str().unwrap()).unwrap(), &facts(ring_records)).unwrap()
+}
+
+/// A writer without a file, which is never freed: the checkers of memory cannot map files.
+fn memory(ring_records: u64) -> Writer {
+    let words = ring_at(RINGS, ring_records) as usize / 8;
+    Writer::in_memory(vec![0; words].leak(), &facts(ring_records)).unwrap()
+}
+
+/// What a file of it would have.
+fn bytes(writer: &Writer) -> Vec<u8> {
+    let mut bytes = vec![0; ring_at(RINGS, writer.ring_records()) as usize];
+    writer.words.copy(0, &mut bytes);
+    bytes
+}
+
+/// The checkers take a thousand times as long.
+fn repetitions(many: u64) -> u64 {
+    if cfg!(miri) { many / 1000 } else { many }
 }
 
 /// All records of a file by ring, and how many slots are incomplete.
@@ -54,8 +75,7 @@ fn records(bytes: &[u8]) -> (Vec<Vec<(u64, Record)>>, usize) {
 
 #[test]
 fn what_is_written_is_read() {
-    let path = path("round");
-    let writer = create(&path, 100);
+    let writer = memory(128);
     let about = crate::Communicator { name: b"tp", by: 1, hash: u64::MAX, rank: 3, size: 8, ..Default::default() };
     assert_eq!((writer.communicator(&about), writer.communicator(&about)), (1, 2));
     assert_eq!((writer.next_child(2), writer.next_child(2)), (Some((u64::MAX, 0)), Some((u64::MAX, 1))));
@@ -72,7 +92,7 @@ fn what_is_written_is_read() {
     let handle = writer.put(1, 7, &record).unwrap();
     assert_eq!((handle.position(), handle.note(), writer.get(handle)), (1, 7, Some(record)));
 
-    let bytes = fs::read(&path).unwrap();
+    let bytes = bytes(&writer);
     let header = crate::Header::of(&bytes).unwrap();
     assert_eq!((header.ring_records, header.pid, header.plugin, header.is_closed), (128, 77, 0, false));
     assert_eq!((header.rank, header.world, header.local_rank), (Some(3), Some(8), None));
@@ -88,23 +108,20 @@ fn what_is_written_is_read() {
     );
     let (rings, incomplete) = records(&bytes);
     assert_eq!((rings[handle.ring()].as_slice(), incomplete), (&[(1, record)][..], 0));
-    fs::remove_file(path).unwrap();
 }
 
 #[test]
 fn a_ring_keeps_its_last_records() {
-    let path = path("overflow");
-    let writer = create(&path, 64);
+    let writer = memory(64);
     let handles: Vec<Handle> =
         (0..200).map(|n| writer.put(9, 0, &Record { a: n, ..Record::new(Kind::Call) }).unwrap()).collect();
-    let bytes = fs::read(&path).unwrap();
+    let bytes = bytes(&writer);
     let ring = handles[0].ring();
     let (rings, _) = records(&bytes);
     let kept: Vec<u64> = rings[ring].iter().map(|(_, record)| record.a).collect();
     assert_eq!(kept, (136..200).collect::<Vec<u64>>());
     assert_eq!(crate::Header::of(&bytes).unwrap().claimed[ring], 200);
     assert_eq!((writer.get(handles[135]), writer.get(handles[136]).map(|record| record.a)), (None, Some(136)));
-    fs::remove_file(path).unwrap();
 }
 
 /// Every state in which a writer can be stopped: the words of a record are stored one after the other.
@@ -113,7 +130,7 @@ fn a_writer_may_be_stopped_anywhere() {
     let old = Record { time: 1, a: 11, ..Record::new(Kind::Call) }.words(3);
     let new = Record { time: 2, a: 22, ..Record::new(Kind::Coll) }.words(64 + 3);
     let mut now = old;
-    let mut states = std::vec![now];
+    let mut states = vec![now];
     now[0] = 0;
     states.push(now);
     for word in 1..8 {
@@ -141,45 +158,73 @@ fn a_writer_may_be_stopped_anywhere() {
 
 #[test]
 fn threads_share_rings_and_lose_nothing() {
-    let path = path("threads");
-    let writer = create(&path, 1 << 16);
+    let writer = memory(if cfg!(miri) { 1 << 10 } else { 1 << 16 });
     thread::scope(|scope| {
         for thread in 0..32u64 {
             scope.spawn(move || {
-                for n in 0..2_000 {
+                for n in 0..repetitions(2_000) {
                     let record = Record { a: thread, b: n, ..Record::new(Kind::Call) };
                     writer.put(thread as usize, 0, &record).unwrap();
                 }
             });
         }
     });
-    let (rings, incomplete) = records(&fs::read(&path).unwrap());
+    let (rings, incomplete) = records(&bytes(&writer));
     let mut all: Vec<(u64, u64)> = rings.iter().flatten().map(|(_, record)| (record.a, record.b)).collect();
     all.sort_unstable();
-    let want: Vec<(u64, u64)> = (0..32).flat_map(|thread| (0..2_000).map(move |n| (thread, n))).collect();
+    let want: Vec<(u64, u64)> = (0..32).flat_map(|thread| (0..repetitions(2_000)).map(move |n| (thread, n))).collect();
     assert!(all == want && incomplete == 0, "{} of {} records, {incomplete} incomplete", all.len(), want.len());
     // More rings than one, or threads would only be in each other's way.
     assert!(rings.iter().filter(|ring| !ring.is_empty()).count() > 6);
-    fs::remove_file(path).unwrap();
+}
+
+/// Three writers go round a ring of 64 while it is read: what is read is what was put at that position.
+#[test]
+fn a_ring_that_is_written_has_whole_records_or_none() {
+    const WRITERS: u64 = 3;
+    let writer = memory(64);
+    let is_done = AtomicU32::new(0);
+    let whole = thread::scope(|scope| {
+        for thread in 0..WRITERS {
+            let is_done = &is_done;
+            scope.spawn(move || {
+                for n in 0..repetitions(100_000) {
+                    let a = thread << 32 | n;
+                    let record = Record { a, b: !a, c: a.rotate_left(17), time: n as i64, ..Record::new(Kind::Call) };
+                    let handle = writer.put(0, 0, &record).unwrap();
+                    assert!(writer.get(handle).is_none_or(|found| found == record));
+                }
+                is_done.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        let mut whole = 0;
+        while is_done.load(Ordering::Relaxed) < WRITERS as u32 {
+            let claimed = writer.claimed(0);
+            for position in claimed.saturating_sub(70)..claimed + 2 {
+                let Some((handle, record)) = writer.at(0, position) else { continue };
+                assert_eq!((handle.position(), record.b, record.c), (position, !record.a, record.a.rotate_left(17)));
+                whole += 1;
+            }
+        }
+        whole
+    });
+    assert!(whole > 0 && writer.claimed(0) == WRITERS * repetitions(100_000));
 }
 
 #[test]
 fn tables_that_are_full_say_so() {
-    let path = path("full");
-    let writer = create(&path, 64);
+    let writer = memory(64);
     let numbers: Vec<u16> = (0..514).map(|_| writer.communicator(&crate::Communicator::default())).collect();
     assert_eq!((numbers[511], numbers[512], numbers[513]), (512, 0, 0));
     let texts: Vec<u8> = (0..257).map(|n| writer.text(format!("text {n}").as_bytes())).collect();
     assert_eq!((texts[0], texts[254], texts[255], texts[256]), (1, 255, 0, 0));
-    let bytes = fs::read(&path).unwrap();
+    let bytes = bytes(&writer);
     assert_eq!(crate::Header::of(&bytes).unwrap().lost_communicators, 2);
-    fs::remove_file(path).unwrap();
 }
 
 #[test]
 fn numbers_of_what_has_ended_are_given_again() {
-    let path = path("again");
-    let writer = create(&path, 64);
+    let writer = memory(64);
     let about = |made| crate::Communicator { name: b"tensor parallel", by: 2, made, size: 8, ..Default::default() };
     assert!((1..=512).all(|number| writer.communicator(&about(i64::from(number))) == number as u16));
     writer.next_child(3);
@@ -197,22 +242,20 @@ fn numbers_of_what_has_ended_are_given_again() {
     assert_eq!(writer.next_send_or_receive(3), 1);
     // One that is finalized is named once more.
     assert_eq!(writer.known(9).unwrap().communicator(), crate::Communicator { ended: 600, ..about(9) });
-    let bytes = fs::read(&path).unwrap();
+    let bytes = bytes(&writer);
     let header = crate::Header::of(&bytes).unwrap();
     assert_eq!((header.lost_communicators, header.reused), (2, 2));
     let times = |number| communicator(&bytes, number).unwrap().times();
     assert_eq!((times(3), times(7)), (1_000..=i64::MAX, 3_000..=i64::MAX));
     assert_eq!((times(9), times(10)), (i64::MIN..=600, i64::MIN..=i64::MAX));
-    fs::remove_file(path).unwrap();
 }
 
 /// Threads make and end more communicators than there are numbers: no two have a number at once, and a copy is of one of them alone.
 #[test]
 fn threads_share_the_numbers_of_what_has_ended() {
     const THREADS: u64 = 4;
-    const EACH: u64 = 2_000;
-    let path = path("share");
-    let writer = create(&path, 64);
+    let each = repetitions(2_000);
+    let writer = memory(64);
     // All but three, so that they come again at once.
     (0..509).for_each(|_| _ = writer.communicator(&crate::Communicator { size: 1, ..Default::default() }));
     let is_done = AtomicU32::new(0);
@@ -222,8 +265,8 @@ fn threads_share_the_numbers_of_what_has_ended() {
                 let is_done = &is_done;
                 scope.spawn(move || {
                     let mut lost = 0;
-                    for n in 0..EACH {
-                        let own = 1 + thread * EACH + n;
+                    for n in 0..each {
+                        let own = 1 + thread * each + n;
                         let name = own.to_le_bytes();
                         let about = crate::Communicator { name: &name, hash: own, address: own, ..Default::default() };
                         let number = writer.communicator(&about);
@@ -250,18 +293,14 @@ fn threads_share_the_numbers_of_what_has_ended() {
         }
         makers.into_iter().map(|maker| maker.join().unwrap()).sum()
     });
-    let bytes = fs::read(&path).unwrap();
+    let bytes = bytes(&writer);
     let header = crate::Header::of(&bytes).unwrap();
-    assert_eq!((header.lost_communicators, header.reused), (lost, THREADS * EACH - lost - 3));
-    fs::remove_file(path).unwrap();
+    assert_eq!((header.lost_communicators, header.reused), (lost, THREADS * each - lost - 3));
 }
 
 #[test]
 fn other_files_are_refused() {
-    let path = path("other");
-    create(&path, 64);
-    let bytes = fs::read(&path).unwrap();
-    fs::remove_file(path).unwrap();
+    let bytes = bytes(&memory(64));
     let with = |at: usize, value: u64| {
         let mut bytes = bytes.clone();
         bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
@@ -276,6 +315,7 @@ fn other_files_are_refused() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "it calls the system")]
 fn files_that_cannot_be_created_leave_nothing() {
     let path = path("twice");
     fs::write(&path, "mine").unwrap();
@@ -288,22 +328,25 @@ fn files_that_cannot_be_created_leave_nothing() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "it calls the system")]
 fn nobody_writes_a_file_that_is_recorded() {
     let path = path("mode");
-    let writer = create(&path, 64);
+    let writer = create(&path, 65);
+    assert_eq!(writer.ring_records(), 128);
     let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o222;
     assert_eq!(mode(), 0);
     writer.put(0, 0, &Record::new(Kind::Call)).unwrap();
     writer.close();
     assert_eq!(mode(), 0o200);
-    assert!(crate::Header::of(&fs::read(&path).unwrap()).unwrap().is_closed);
+    let written = fs::read(&path).unwrap();
+    assert!(crate::Header::of(&written).unwrap().is_closed);
+    assert!(written == bytes(&writer) && records(&written).0[0].len() == 1);
     fs::remove_file(path).unwrap();
 }
 
 #[test]
 fn copies_are_what_the_file_has() {
-    let path = path("copies");
-    let writer = create(&path, 64);
+    let writer = memory(64);
     let about = crate::Communicator { name: b"tp", by: 2, hash: 7, rank: 3, size: 8, made: 5, ..Default::default() };
     writer.communicator(&about);
     let long = writer.text(b"ncclAllGatherConfig");
@@ -318,23 +361,21 @@ fn copies_are_what_the_file_has() {
     assert_eq!(writer.known(1).unwrap().communicator(), crate::Communicator { ended: 9, ..about });
     assert_eq!(writer.text_at(long).as_deref(), Some(&b"ncclAllGatherConfig"[..]));
     assert!(writer.text_at(0).is_none() && writer.text_at(long + 1).is_none());
-    fs::remove_file(path).unwrap();
 }
 
 /// A text that another thread has begun to write is no text yet, for writers and for readers of the file.
 #[test]
 fn a_text_counts_once_it_is_complete() {
-    let path = path("half");
-    let writer = create(&path, 64);
+    let writer = memory(64);
     writer.words.at(crate::layout::TEXTS_AT).store(1 << 8, Ordering::Relaxed);
     assert_eq!((writer.text(b"ncclAllReduce"), writer.text(b"ncclAllReduce")), (2, 2));
     assert!(writer.text_at(1).is_none());
-    let bytes = fs::read(&path).unwrap();
+    let bytes = bytes(&writer);
     assert_eq!((text(&bytes, 1), text(&bytes, 2)), (None, Some(&b"ncclAllReduce"[..])));
-    fs::remove_file(path).unwrap();
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "it calls the system")]
 fn signals_wait_while_something_is_begun() {
     static HANDLED: AtomicU32 = AtomicU32::new(0);
     extern "C" fn handler(_: i32) {
@@ -358,6 +399,7 @@ fn signals_wait_while_something_is_begun() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "it calls the system")]
 fn a_thread_that_is_cancelled_finishes_what_others_wait_for() {
     extern "C" fn run(path: *mut c_void) -> *mut c_void {
         // SAFETY: the caller's path; the thread asks for its own end, which comes where it calls the system.

@@ -3,39 +3,9 @@
 //! A reference to bytes promises that nobody changes them, which nobody can promise here. So all of a file that is being written is reached
 //! through these words, and what is narrower is a part of one: accesses of two widths to the same bytes have no meaning among threads.
 
-use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU64, Ordering};
-
-/// The words of a mapped file, by their offsets in bytes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Words(NonNull<AtomicU64>);
-
-// SAFETY: words are atomic, and whoever makes one promises that they are never taken away.
-unsafe impl Send for Words {}
-// SAFETY: as above.
-unsafe impl Sync for Words {}
+pub(crate) use crate::memory::{Ordering, Words, fence};
 
 impl Words {
-    /// # Safety
-    ///
-    /// From here on there are zeroed or written words at all offsets that are asked for, until the process ends.
-    pub(crate) unsafe fn new(start: NonNull<AtomicU64>) -> Words {
-        Words(start)
-    }
-
-    /// The word at an offset, a multiple of 8 bytes.
-    #[inline]
-    pub(crate) fn at(&self, offset: usize) -> &AtomicU64 {
-        debug_assert!(offset.is_multiple_of(8));
-        // SAFETY: as `new` was promised.
-        unsafe { self.0.byte_add(offset).as_ref() }
-    }
-
-    /// The address of what is at an offset, for calls of the system.
-    pub(crate) fn address(&self, offset: usize) -> *mut core::ffi::c_void {
-        self.0.as_ptr().wrapping_byte_add(offset).cast()
-    }
-
     /// The 32 bits at an offset, a multiple of 4 bytes.
     pub(crate) fn half(&self, offset: usize) -> u32 {
         (self.at(offset & !7).load(Ordering::Acquire) >> shift(offset)) as u32

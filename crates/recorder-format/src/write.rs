@@ -4,12 +4,12 @@
 //! waits. A ring's space is reserved with its first record, for a store into a page that the disk has no room for would kill the job.
 
 use core::ffi::CStr;
-use core::sync::atomic::{Ordering, fence};
+use core::ptr::NonNull;
 
 use crate::layout::{self, RECORD, RINGS, header, ring_at};
 use crate::record::{Handle, Record};
 use crate::system::{self, File, NotCancelled};
-use crate::words::Words;
+use crate::words::{Ordering, Words, fence};
 
 const UNUSED: u64 = 0;
 const RESERVING: u64 = 1;
@@ -51,9 +51,32 @@ impl Writer {
         let (fewest, most) = (*layout::RING_RECORDS.start(), *layout::RING_RECORDS.end());
         let ring_records = facts.ring_records.clamp(fewest, most).next_power_of_two();
         let (words, file) = system::create(path, ring_records)?;
-        let writer = Writer { words, ring_records, file };
+        let writer = Writer::over(words, ring_records, file);
         writer.describe(ring_records, facts);
         Ok(writer)
+    }
+
+    pub(crate) fn over(words: Words, ring_records: u64, file: File) -> Writer {
+        Writer { words, ring_records, file }
+    }
+
+    /// Writes into zeroed memory instead of a file, where rings need not be reserved; `None` if it is too short. For checks of what is written
+    /// there, by tools that know neither files nor mappings. It cannot be closed.
+    #[doc(hidden)]
+    pub fn in_memory(memory: &'static mut [u64], facts: &Facts<'_>) -> Option<Writer> {
+        let ring_records = facts.ring_records;
+        let is_enough = memory.len() as u64 >= ring_at(RINGS, ring_records) / 8;
+        if !ring_records.is_power_of_two() || !is_enough {
+            return None;
+        }
+        // SAFETY: the memory is nobody else's from here on, and all offsets are within it.
+        let words = unsafe { Words::new(NonNull::from(memory).cast()) };
+        let writer = Writer::over(words, ring_records, File::NONE);
+        writer.describe(ring_records, facts);
+        for ring in 0..RINGS {
+            words.at(header::RINGS + ring * header::RING + header::RING_STATE).store(READY, Ordering::Relaxed);
+        }
+        Some(writer)
     }
 
     /// Writes a record into a ring, counted modulo [`RINGS`], and returns its handle, with a note of 4 bits in it; `None` if the ring has no

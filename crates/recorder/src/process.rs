@@ -145,7 +145,8 @@ pub(crate) fn pause(is_paused: bool) {
 
 static IS_PAUSED: AtomicBool = AtomicBool::new(false);
 
-/// Forks are watched from the moment the library is loaded: later there is a time at which a thread creates the file and another one forks.
+/// Forks are watched from the moment the library is loaded: later there is a time at which a thread creates the file and another one forks. And what threads keep is there
+/// before the program takes the first places, which need no memory.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static WATCH: extern "C" fn() = watch;
@@ -153,6 +154,7 @@ static WATCH: extern "C" fn() = watch;
 extern "C" fn watch() {
     // SAFETY: the function lives as long as the library, which is never unloaded.
     unsafe { pthread_atfork(None, None, Some(forked)) };
+    thread::prepare();
 }
 
 unsafe extern "C" {

@@ -32,6 +32,11 @@ const _: () = assert!(RINGS < 1 << 5 && RING | DEEPEST as u64 == 0xffff);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct State(u64);
 
+/// Makes the key, when the library is loaded.
+pub(crate) fn prepare() {
+    key();
+}
+
 fn key() -> Option<libc::pthread_key_t> {
     match KEY.load(Ordering::Acquire) {
         0 => make(),

@@ -256,7 +256,7 @@ impl Call {
             _ => outside.depth(),
         };
         outside.at(depth).keep();
-        let Some(writer) = entered.writer else { return };
+        let Some(writer) = entered.writer() else { return };
         let is_complete = result == 0 && depth == 0;
         match self.effect {
             Effect::Make(..) | Effect::Derive(..) if !has_begun => writer.ended(entered.number, clock::now()),
@@ -292,11 +292,15 @@ pub(super) struct Entered {
 }
 
 impl Entered {
+    /// The file, unless the process was forked off within the call: the file is its parent's.
+    fn writer(&self) -> Option<&'static Writer> {
+        self.writer.filter(|own| process::opened().is_some_and(|now| core::ptr::eq(*own, now)))
+    }
+
     /// Records the result.
     #[cold]
     fn stop(&self, result: i32) {
-        // After a fork inside of the call the file is another one.
-        let (Some(writer), Some(handle)) = (self.writer, self.handle) else { return };
+        let (Some(writer), Some(handle)) = (self.writer(), self.handle) else { return };
         writer.put(
             self.outside.ring(),
             0,

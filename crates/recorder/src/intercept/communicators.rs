@@ -12,9 +12,9 @@
 
 use core::ffi::c_void;
 use core::ptr::null;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
-use nccl_stacks_recorder_format::{Communicator, Writer, layout};
+use nccl_stacks_recorder_format::{Communicator, NotCancelled, Writer, layout};
 
 use super::identity::{self, UniqueId};
 use super::real;
@@ -127,26 +127,42 @@ fn insert(writer: &Writer, number: u16, address: u64) {
     }
 }
 
-/// Takes out a communicator whose memory NCCL will give back.
+/// Takes out a communicator whose memory NCCL will give back. Two threads may have entered it at the same time, so it is looked for to the end.
 pub(super) fn remove(address: *const c_void) {
-    if let Some((slot, _)) = find(address as u64) {
-        slot.key.store(REMOVED, Ordering::Release);
+    for slot in slots(address as u64) {
+        match slot.key.load(Ordering::Acquire) {
+            EMPTY => return,
+            key if key == address as u64 && key > BUSY => slot.key.store(REMOVED, Ordering::Release),
+            _ => {}
+        }
     }
 }
 
-/// Finds out which communicator the program has passed in the call that this thread is in.
+/// Finds out which communicator the program has passed in the call that this thread is in. One thread at a time: what another one uses first at this
+/// moment is unknown until its next call.
 #[cold]
 #[inline(never)]
 fn learn(writer: &Writer, address: *const c_void) -> u16 {
+    static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+    let _whole = NotCancelled::new();
+    if IS_TAKEN.swap(true, Ordering::Acquire) {
+        return 0;
+    }
+    // Another thread may have learned it before this one took its turn.
+    let number = entered(writer, address).unwrap_or_else(|| learned(writer, address));
+    IS_TAKEN.store(false, Ordering::Release);
+    number
+}
+
+fn learned(writer: &Writer, address: *const c_void) -> u16 {
     let (rank, size) = real::rank_and_size(address);
     // One that is not ready, or none at all: what the program gets from its call is NCCL's answer to that.
     if rank < 0 || size < 0 {
         return 0;
     }
     let mut candidates = (1..=layout::COMMUNICATORS as u16).filter(|number| may_be(writer, *number, rank, size));
-    let only = candidates.next().filter(|_| candidates.next().is_none());
-    // Another thread may be learning another address at this moment.
-    let only = only.filter(|only| writer.claim_address(*only, address as u64));
+    // Where the file had no room for some it may be one of those.
+    let only = candidates.next().filter(|_| candidates.next().is_none() && writer.lost_communicators() == 0);
     let number = only.unwrap_or_else(|| writer.communicator(&about(0, rank, size)));
     writer.set_rank(number, rank, size);
     insert(writer, number, address as u64);
