@@ -1,8 +1,9 @@
 //! What the first part of a file says: the process, its communicators, and the texts that records name by number.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use nccl_stacks_recorder_format::{Header, NotARecording, collectives, communicator, layout, text};
+use nccl_stacks_recorder_format::{Header, NotARecording, Record, collectives, communicator, layout, text};
 
 use crate::id::RankId;
 use crate::nccl::collectives::Collective;
@@ -67,8 +68,10 @@ pub(super) struct Facts {
     /// Whether channels of kernels were asked for.
     pub(super) asks_channels: bool,
     pub(super) communicators: Vec<Known>,
-    /// By number: the communicator among those.
-    numbers: Vec<Option<u32>>,
+    /// How often a communicator's number was given to a newer one.
+    pub(super) reused: u64,
+    /// By number: the communicator among those, and the times of its records.
+    numbers: Vec<Option<(u32, RangeInclusive<i64>)>>,
     words: Vec<Option<Word>>,
     clocks: [Clock; 2],
 }
@@ -91,6 +94,7 @@ impl Facts {
             overwritten: overwritten.fold(0, u64::saturating_add),
             lost: header.lost,
             lost_communicators: header.lost_communicators,
+            reused: header.reused,
             clock_set: u64::try_from((ahead(clocks[1]) - ahead(clocks[0])).unsigned_abs()).unwrap_or(u64::MAX),
             plugin: header.plugin,
             asks_channels: header.plugin > 0 && header.events & KERNEL_CHANNELS != 0,
@@ -123,7 +127,7 @@ impl Facts {
             if let (INTERCEPTOR, Some(hash)) = (known.by, hash) {
                 records.add_group_hash(hash, known.group_hash);
             }
-            self.numbers.push(Some(at as u32));
+            self.numbers.push(Some((at as u32, known.times())));
         }
         let of_one = |a: &Found, b: &Found| a.hash.is_some() && a.hash == b.hash;
         self.has_several_ranks = found.iter().enumerate().any(|(at, a)| found[..at].iter().any(|b| of_one(a, b)));
@@ -141,9 +145,10 @@ impl Facts {
         self.communicators = found.into_iter().map(|of| of.known(records)).collect();
     }
 
-    /// The communicator of a record: its position among those of the process.
-    pub(super) fn communicator(&self, number: u16) -> Option<u32> {
-        *self.numbers.get(usize::from(number).checked_sub(1)?)?
+    /// The communicator of a record: its position among those of the process. `None` if it was another one that had the number then.
+    pub(super) fn communicator(&self, record: &Record) -> Option<u32> {
+        let (at, times) = self.numbers.get(usize::from(record.communicator).checked_sub(1)?)?.as_ref()?;
+        times.contains(&record.time).then_some(*at)
     }
 
     /// A text.

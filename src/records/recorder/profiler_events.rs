@@ -27,7 +27,7 @@ pub(super) struct Profiled {
 
 impl Profiled {
     fn of(record: &Record, kind: &'static str, facts: &Facts) -> Self {
-        let communicator = facts.communicator(record.communicator);
+        let communicator = facts.communicator(record);
         let known = communicator.and_then(|at| facts.communicators.get(at as usize));
         let start = facts.time(record.time);
         let (low, high) = (|word: u64| word & u64::from(u32::MAX), |word: u64| word >> 32);

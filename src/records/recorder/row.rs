@@ -54,7 +54,7 @@ impl Row {
         let word = facts.word(record.function);
         let collective = word.and_then(|word| word.collective);
         let mut row = Row {
-            communicator: facts.communicator(record.communicator),
+            communicator: facts.communicator(record),
             collective,
             name: word.map(|word| Arc::clone(&word.name)),
             count: Some(record.a),

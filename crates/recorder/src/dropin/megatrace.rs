@@ -8,8 +8,8 @@ use core::ffi::c_void;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-use nccl_stacks_recorder_format::{Header, realtime_and_monotonic};
-use nccl_stacks_recorder_text::megatrace::{About, Log};
+use nccl_stacks_recorder_format::{layout, realtime_and_monotonic};
+use nccl_stacks_recorder_text::megatrace::{About, Form, Log};
 
 use super::file::File;
 use crate::process::Path;
@@ -130,7 +130,8 @@ fn silence() -> u64 {
 /// Takes the calls from the rings, and writes them if it is time to, or at the end.
 fn collect(log: &mut Log, is_end: bool) {
     let Some(writer) = process::opened() else { return };
-    let Ok(header) = Header::of(writer.tables()) else { return };
+    let mut bytes = [0; layout::COMMUNICATORS_AT];
+    let Ok(header) = writer.header(&mut bytes) else { return };
     let fd = match FD.load(Ordering::Acquire) {
         NOT_YET => {
             let fd = open(header.rank);
@@ -156,7 +157,7 @@ fn collect(log: &mut Log, is_end: bool) {
         offset: realtime.saturating_sub(monotonic),
     };
     let mut file = File::of(fd);
-    let written = log.write(&writer, &about, &mut file);
+    let written = log.write(Form::Brackets, &about, &mut file);
     match written.map_err(|_| libc::EIO).and_then(|lines| file.flush().map(|()| lines)) {
         Ok(lines) => say(Level::Debug, header.rank, format_args!("{lines} calls written")),
         Err(error) => {

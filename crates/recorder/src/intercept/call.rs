@@ -185,7 +185,7 @@ impl Call {
         let counted = if self.is_collective { u64::from(writer.next_collective(number)) << 32 } else { 0 };
         let thread = clock::thread();
         entered.handle = writer.put(
-            thread,
+            clock::ring(),
             0,
             &Record {
                 flags: if is_captured { flag::CAPTURED } else { 0 },
@@ -239,7 +239,8 @@ impl Call {
             Effect::Derive(place, Way::Grow(..)) => communicators::made(writer, entered.number, place, false),
             Effect::Derive(place, _) => communicators::made(writer, entered.number, place, is_complete),
             Effect::MakeAll(places, count) if has_begun => communicators::made_all(writer, places, count),
-            Effect::Finalize | Effect::Destroy if has_begun => writer.ended(entered.number, clock::now()),
+            Effect::Finalize if has_begun => writer.finalized(entered.number, clock::now()),
+            Effect::Destroy if has_begun => writer.ended(entered.number, clock::now()),
             _ => {}
         }
         // One that begins a group does not wait.
@@ -265,7 +266,7 @@ impl Entered {
         let (Some(writer), Some(handle)) = (&self.writer, self.handle) else { return };
         let thread = clock::thread();
         writer.put(
-            thread,
+            clock::ring(),
             0,
             &Record {
                 thread: thread as u32,

@@ -51,7 +51,7 @@ fn pointer(handle: Option<Handle>) -> Opaque {
 #[inline]
 fn put(writer: &Writer, note: u8, record: Record) -> Option<Handle> {
     let thread = clock::thread();
-    writer.put(thread, note, &Record { thread: thread as u32, time: clock::now(), ..record })
+    writer.put(clock::ring(), note, &Record { thread: thread as u32, time: clock::now(), ..record })
 }
 
 /// `startEvent`.
