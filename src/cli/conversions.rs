@@ -40,7 +40,10 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
         say("--inspector", "operations", "a size and a time of execution", done);
     }
     if let Some(folder) = &args.megatrace {
-        let (files, done) = megatrace::logs(&records);
+        let (files, done) = megatrace::logs(
+            &records,
+            if args.megatrace_words { megatrace::Form::Words } else { megatrace::Form::Brackets },
+        );
         write_folder("--megatrace", folder, args, &files)?;
         say("--megatrace", "operations", "the time of the call, the rank and the number of elements", done);
         if !files.is_empty() && has_places_alone(&records) {

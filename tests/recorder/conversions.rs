@@ -254,6 +254,35 @@ fn logs_of_megatrace_are_what_they_were() {
     assert!(after.files.iter().all(|file| file.source == Some(Source::Megatrace)));
 }
 
+/// The older form says the same but for the host, and our reader finds it.
+#[test]
+fn logs_of_the_older_form_say_the_same() {
+    let input = testdata("records/megatrace");
+    let (folder, brackets, _) = convert(Path::new(&input), "--megatrace", "logs");
+    let words = folder.path().join("words");
+    let output = run(&["export", &input, "--megatrace", words.to_str().unwrap(), "--megatrace-words"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let line =
+        |folder: &Path| std::fs::read_to_string(folder.join("rank_0.log")).unwrap().lines().next().unwrap().to_owned();
+    let (one, other) = (line(&brackets), line(&words));
+    assert!(
+        one.contains("[Func nccl") && other.starts_with("[save_count 1] ") && other.contains(" Fun nccl"),
+        "{other}"
+    );
+    let rows = |folder: &Path| -> Vec<_> {
+        let records = read_folder(folder);
+        let row = |row: &nccl_stacks::operation::Operation| {
+            let hash = records.communicator_of(row).and_then(|of| of.hash);
+            (row.rank, row.enqueued, row.collective.clone(), row.in_elements, row.sequence, row.stream_handle, hash)
+        };
+        records.operations.iter().map(row).collect()
+    };
+    assert!(rows(&brackets).len() > 100);
+    assert_eq!(rows(&brackets), rows(&words));
+    let output = run(&["export", &input, "--chrome", words.to_str().unwrap(), "--megatrace-words"]);
+    assert_eq!(output.status.code(), Some(2), "a form of logs that nobody asked for");
+}
+
 /// What each line says from the function on: its count, stream, number and group.
 fn calls_of(text: &str) -> Vec<&str> {
     text.lines().map(|line| &line[line.find("[Func").unwrap()..]).collect()

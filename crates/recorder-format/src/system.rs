@@ -106,7 +106,6 @@ pub(crate) struct File {
 
 impl File {
     /// Of memory that is no file's.
-    #[cfg(test)]
     pub(crate) const NONE: File = File { fd: -1, identity: (0, 0) };
 
     fn new(fd: i32) -> File {

@@ -332,6 +332,10 @@ pub(crate) struct Export {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) megatrace: Option<PathBuf>,
 
+    /// Write Megatrace's lines in its older form: fields after words, without the host
+    #[arg(long, requires = "megatrace")]
+    pub(crate) megatrace_words: bool,
+
     /// Write what proxies did as the flow extractor's files into this folder
     ///
     /// They are proxy_flow_rank<R>.jsonl, flow_steps_rank<R>.jsonl and flow_rank<R>.json, in a folder for each communicator if there are several.

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::{Coverage, collective_of, function, nccl_number, rank_of, size_of, sources};
 use crate::nccl::collectives::Collective;
 use crate::operation::Operation;
-use crate::records::{KernelChannel, Measure, Records};
+use crate::records::{KernelChannel, Measure, RankStatus, Records};
 use crate::time::Ns;
 
 /// Writes a line for each operation of which the time of execution and the size are known; those of a rank of a communicator by one source.
@@ -128,10 +128,7 @@ fn line(
     if let Some(times) = times(operation, channels, prefix) {
         perf.insert("event_trace_ts".to_owned(), times);
     }
-    let status = records.rank_status.iter().find(|row| match row.rank {
-        Some(rank) => operation.rank == Some(rank),
-        None => row.communicator == operation.communicator && row.place == operation.place && row.place.is_some(),
-    });
+    let status = status(records, operation);
     Some(json!({
         "header": {
             "id": communicator.and_then(|of| of.hash).map(|hash| format!("{hash:#x}")),
@@ -150,6 +147,14 @@ fn line(
         },
         (format!("{prefix}_perf")): perf,
     }))
+}
+
+/// What is known of the process of an operation.
+fn status<'a>(records: &'a Records, operation: &Operation) -> Option<&'a RankStatus> {
+    records.rank_status.iter().find(|row| match row.rank {
+        Some(rank) => operation.rank == Some(rank),
+        None => row.communicator == operation.communicator && row.place == operation.place && row.place.is_some(),
+    })
 }
 
 /// Whole microseconds, as Inspector has them, but at least one: a bandwidth follows from it.

@@ -1,4 +1,4 @@
-//! Megatrace's logs, a `rank_<R>.log` for each rank, in the form that the recorder writes within a job.
+//! Megatrace's logs, a `rank_<R>.log` for each rank, in the forms that the recorder writes within a job.
 //!
 //! The hash of a group is Megatrace's own where a recording or a log of Megatrace has it, 0 for groups that were split off included. Of other sources it is
 //! NCCL's: the same on all ranks, which is what analyses of these logs use it for, but not the number that Megatrace would have. Calls are numbered on each stream as Megatrace does; those of a log keep their numbers.
@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use nccl_stacks_recorder_text::megatrace;
+pub use nccl_stacks_recorder_text::megatrace::Form;
 
 use super::{Converted, Coverage, collective_of, function, rank_of, sources};
 use crate::nccl::collectives::Collective;
@@ -14,7 +15,7 @@ use crate::records::Records;
 use crate::time::Ns;
 
 /// The logs of all ranks, by rank, each by one source. Operations of which the call's time, rank, or number of elements is unknown are left out.
-pub fn logs(records: &Records) -> (Vec<Converted>, Coverage) {
+pub fn logs(records: &Records, form: Form) -> (Vec<Converted>, Coverage) {
     let lines: Vec<Option<(u32, Line<'_>)>> = records.operations.iter().map(|of| line(records, of)).collect();
     // Calls count more if their source knows the rank of the job and the stream: a source with both goes before others with as many.
     let weight = |of: &Operation| 1 + usize::from(of.rank.is_some()) + usize::from(of.stream_handle.is_some());
@@ -33,7 +34,7 @@ pub fn logs(records: &Records) -> (Vec<Converted>, Coverage) {
     }
     let file = |(rank, lines)| Converted {
         name: format!("rank_{rank}.log"),
-        text: text(rank, host(records, rank), lines),
+        text: text(rank, host(records, rank), lines, form),
         ..Converted::default()
     };
     (ranks.into_iter().map(file).collect(), coverage)
@@ -83,7 +84,7 @@ fn host(records: &Records, rank: u32) -> &str {
     of_rank.filter_map(|row| row.host.as_deref()).next().unwrap_or_default()
 }
 
-fn text(rank: u32, host: &str, mut lines: Vec<Line<'_>>) -> String {
+fn text(rank: u32, host: &str, mut lines: Vec<Line<'_>>, form: Form) -> String {
     lines.sort_by_key(|line| line.time);
     let mut numbers: HashMap<u64, i64> = HashMap::new();
     let mut text = String::new();
@@ -105,7 +106,7 @@ fn text(rank: u32, host: &str, mut lines: Vec<Line<'_>>) -> String {
             group: line.hash,
         };
         // A String never refuses text.
-        let _ = written.write(megatrace::Form::Brackets, &mut text);
+        let _ = written.write(form, &mut text);
     }
     text
 }
