@@ -140,15 +140,22 @@ static void *cycle_of(void *times) {
     return NULL;
 }
 
-/* Calls for ever, and says in a shared page how many calls are complete. */
-static void forever(const char *path, P comm) {
+/* Calls for ever on so many threads, each of which says in a shared page how many of its calls are complete. */
+static volatile U *done;
+static void *forever(void *number) {
+    for (U i = 1;; i++) {
+        reduce(NULL, NULL, i, 7, 0, comms[0], AT(100 + (size_t)number));
+        done[(size_t)number] = i;
+    }
+    return NULL;
+}
+static void call_forever(const char *path, int threads) {
     int fd = open(path, O_RDWR | O_CREAT, 0644);
     if (ftruncate(fd, 4096)) exit(8);
-    volatile U *done = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    for (U i = 1;; i++) {
-        reduce(NULL, NULL, i, 7, 0, comm, NULL);
-        *done = i;
-    }
+    done = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    pthread_t other;
+    for (int i = 1; i < threads; i++) pthread_create(&other, NULL, forever, AT(i));
+    forever(NULL);
 }
 
 static int step(char *text) {
@@ -212,7 +219,7 @@ static int step(char *text) {
         }
         for (int i = 0; i < a && a > 1; i++) pthread_join(threads[i], NULL);
         if (*verb == 't' && verb[1] == 'i') printf("%.0f\n", ns() - begin);
-    } else if (!strcmp(verb, "count")) forever(word[1], comms[0]);
+    } else if (!strcmp(verb, "count")) call_forever(word[1], atoi(word[2])); /* a file for the page, threads */
     else return -1;
     return result;
 }

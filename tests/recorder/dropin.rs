@@ -11,9 +11,9 @@ use nccl_stacks::input;
 use nccl_stacks::operation::Source;
 use nccl_stacks::records::{self, Keep, Records};
 use nccl_stacks::time::Ns;
-use nccl_stacks_recorder_format::{Communicator, Facts, Handle, Header, Kind, Record, Writer, flag};
+use nccl_stacks_recorder_format::{Communicator, Facts, Handle, Kind, Record, Writer, flag, layout};
 use nccl_stacks_recorder_text::dump::{self, Link, Written};
-use nccl_stacks_recorder_text::megatrace::{About, KEPT, Log};
+use nccl_stacks_recorder_text::megatrace::{About, Form, KEPT, Log};
 use serde_json::Value;
 
 /// A recording in a folder that is removed at the end.
@@ -33,11 +33,11 @@ impl Recording {
 
     /// A time that is written as so many ns.
     pub(crate) fn at(&self, since: i64) -> i64 {
-        Header::of(self.writer.tables()).unwrap().start.monotonic + since
+        self.writer.header(&mut [0; layout::COMMUNICATORS_AT]).unwrap().start.monotonic + since
     }
 
     pub(crate) fn put(&self, thread: u64, since: i64, record: Record) -> Handle {
-        self.writer.put(thread, 0, &Record { time: self.at(since), ..record }).unwrap()
+        self.writer.put(thread as usize, 0, &Record { time: self.at(since), ..record }).unwrap()
     }
 
     pub(crate) fn text(&self, text: &str) -> u8 {
@@ -87,12 +87,12 @@ fn calls_are_lines_of_megatrace() {
     // 1755590104.253968145 is the time of the newest.
     let about = About { offset: 1_755_590_104_253_968_145 - newest, ..ABOUT };
     let mut text = String::new();
-    assert_eq!(log.write(&recording.writer, &about, &mut text), Ok(3));
+    assert_eq!(log.write(Form::Brackets, &about, &mut text), Ok(3));
     assert!(!log.is_silent(i64::MAX, 1));
     recording.put(2, 2_500, call(reduce, 0x5591, 8, world));
     log.collect(&recording.writer);
-    assert_eq!(log.write(&recording.writer, &About { address: "", host: "a]b", ..about }, &mut text), Ok(1));
-    assert_eq!(log.write(&recording.writer, &about, &mut text), Ok(0));
+    assert_eq!(log.write(Form::Brackets, &About { address: "", host: "a]b", ..about }, &mut text), Ok(1));
+    assert_eq!(log.write(Form::Brackets, &about, &mut text), Ok(0));
     let lines = "\
 [10.0.0.7] [node7] [save_count 1] [1755590104.253966145] [Rank 3] [PCI unknown] [Func ncclSend] [Data 7] [stream (nil)] [opCount 1] [groupHash 0x0000000000000000]
 [10.0.0.7] [node7] [save_count 1] [1755590104.253967145] [Rank 3] [PCI unknown] [Func ncclAllReduce] [Data 1024] [stream 0x5591] [opCount 1] [groupHash 0x20b485532cbd7f67]
@@ -142,14 +142,14 @@ fn of_many_calls_the_last_are_kept_and_the_rest_shows_in_the_numbers() {
     let mut text = String::new();
     // As if it was 2025, for the reader takes no time of another digit count.
     let about = About { offset: 1_755_590_104_000_000_000 - recording.at(0), ..ABOUT };
-    assert_eq!(log.write(&recording.writer, &about, &mut text), Ok(KEPT));
+    assert_eq!(log.write(Form::Brackets, &about, &mut text), Ok(KEPT));
     let records = recording.read("rank_3.log", &text);
     assert_eq!(records.operations.len(), KEPT);
     assert_eq!(records.operations[0].sequence, Some(4));
     let skipped: Vec<_> = records.files[0].skipped.iter().map(|remark| (remark.what, remark.count)).collect();
     assert_eq!(skipped, [("calls that were overwritten in memory before they were written", 3)]);
 
-    // What the ring loses before it is collected has no number: nothing knows how much of it was calls.
+    // Of calls without numbers of their own, such as those of older recorders, nothing is known before they are collected.
     let small = Recording::of(64);
     for at in 0..100 {
         small.put(1, at, call(small.text("ncclSend"), 9, 0, 0));
@@ -157,8 +157,115 @@ fn of_many_calls_the_last_are_kept_and_the_rest_shows_in_the_numbers() {
     log.clear();
     log.collect(&small.writer);
     let mut text = String::new();
-    assert_eq!(log.write(&small.writer, &ABOUT, &mut text), Ok(64));
+    assert_eq!(log.write(Form::Brackets, &ABOUT, &mut text), Ok(64));
     assert!(text.lines().next().unwrap().contains("[save_count 1]") && text.contains("[opCount 1]"));
+}
+
+/// A call that has its number among the collectives, or the sends and receives, of its communicator.
+fn numbered(recording: &Recording, function: &str, stream: u64, communicator: u16) -> Record {
+    let writer = &recording.writer;
+    let number = match function {
+        "ncclSend" | "ncclRecv" => writer.next_send_or_receive(communicator),
+        _ => writer.next_collective(communicator),
+    };
+    Record { c: u64::from(number) << 32 | 5, ..call(recording.text(function), stream, 8, communicator) }
+}
+
+/// What a log says of the calls that were collected: the numbers on each stream, and how many its reader misses.
+fn numbers(recording: &Recording, log: &mut Log) -> (Vec<(u64, i64)>, u64) {
+    let mut text = String::new();
+    let about = About { offset: 1_755_590_104_000_000_000 - recording.at(0), ..ABOUT };
+    log.write(Form::Brackets, &about, &mut text).unwrap();
+    let records = recording.read("rank_3.log", &text);
+    let rows = records.operations.iter().map(|row| (row.stream_handle.unwrap(), row.sequence.unwrap()));
+    let missing = records.files[0].skipped.iter().map(|remark| {
+        assert_eq!(remark.what, "calls that were overwritten in memory before they were written");
+        remark.count
+    });
+    (rows.collect(), missing.sum())
+}
+
+#[test]
+fn what_a_ring_loses_is_missing_in_the_numbers() {
+    let recording = Recording::of(64);
+    let writer = &recording.writer;
+    let world = writer.communicator(&Communicator { group_hash: 1, by: 2, ..Communicator::default() });
+    let mut log = Box::new(Log::new());
+    // 70 all-reduces and 30 sends, with their errors beside them: of 200 records the last 64 are there, 32 calls. 2 all-reduces are among them.
+    for at in 0..100 {
+        let (function, stream) = if at < 70 { ("ncclAllReduce", 1) } else { ("ncclSend", 2) };
+        let call = recording.put(1, 10 * at, numbered(&recording, function, stream, world));
+        recording.put(1, 10 * at + 1, Record { parent: call.number(), a: 3, ..Record::new(Kind::Stop) });
+    }
+    log.collect(writer);
+    let (rows, missing) = numbers(&recording, &mut log);
+    assert_eq!(rows.len(), 32);
+    assert_eq!((&rows[..3], missing), (&[(1, 69), (1, 70), (2, 1)][..], 68));
+    assert_eq!(rows[31], (2, 30));
+
+    // Of a second pass: 80 more, of which 64 are there. Those that were read before are not lost.
+    for at in 100..180 {
+        recording.put(1, 10 * at, numbered(&recording, "ncclAllReduce", 1, world));
+    }
+    log.collect(writer);
+    let (rows, _) = numbers(&recording, &mut log);
+    assert_eq!((rows.len(), rows[0], rows[63]), (64, (1, 87), (1, 150)));
+}
+
+#[test]
+fn where_nothing_is_lost_nothing_is_missing() {
+    let recording = Recording::of(64);
+    let writer = &recording.writer;
+    let about = |made| Communicator { group_hash: 1, by: 2, made, ..Communicator::default() };
+    (0..512).for_each(|made| _ = writer.communicator(&about(made)));
+    let mut log = Box::new(Log::new());
+    // Numbers were taken in another order than that of the times, on two threads, one of which is collected late.
+    let [first, second, third] = [(); 3].map(|()| numbered(&recording, "ncclAllReduce", 1, 1));
+    recording.put(2, 30, third);
+    recording.put(1, 20, first);
+    log.collect(writer);
+    recording.put(1, 10, second);
+    log.collect(writer);
+    // A communicator that gets the number of one that has ended counts anew.
+    writer.ended(1, recording.at(50));
+    assert_eq!(writer.communicator(&about(recording.at(60))), 1);
+    for at in 0..3 {
+        recording.put(1, 70 + at, numbered(&recording, "ncclBcast", 1, 1));
+        recording.put(2, 70 + at, numbered(&recording, "ncclRecv", 1, 1));
+    }
+    log.collect(writer);
+    let (rows, missing) = numbers(&recording, &mut log);
+    let mut found: Vec<i64> = rows.into_iter().map(|(_, number)| number).collect();
+    found.sort_unstable();
+    assert_eq!((found, missing), ((1..=9).collect(), 0));
+}
+
+#[test]
+fn calls_are_lines_of_megatraces_older_form() {
+    let recording = Recording::of(64);
+    let group_hash = 0xb248_5532_cbd7_f670;
+    let world = recording.writer.communicator(&Communicator { group_hash, by: 2, ..Communicator::default() });
+    recording.put(1, 1_000, call(recording.text("ncclAllReduce"), 0x5591, 25_165_824, world));
+    recording.put(1, 2_000, call(recording.text("ncclSend"), 0, 7, 0));
+    let mut log = Box::new(Log::new());
+    log.collect(&recording.writer);
+    let about = About { offset: 1_755_590_104_253_968_145 - recording.at(2_000), ..ABOUT };
+    let mut text = String::new();
+    assert_eq!(log.write(Form::Words, &about, &mut text), Ok(2));
+    let lines = "\
+[save_count 1] [1755590104.253967145] [Rank 3] Fun ncclAllReduce Data 25165824 stream 0x5591 opCount 1 groupHash -5600132459978557840
+[save_count 1] [1755590104.253968145] [Rank 3] Fun ncclSend Data 7 stream (nil) opCount 1 groupHash 0
+";
+    assert_eq!(text, lines);
+    let records = recording.read("rank_3.log", &text);
+    let file = &records.files[0];
+    assert_eq!((file.source, file.records), (Some(Source::Megatrace), 2));
+    assert!(file.skipped.is_empty() && file.repaired.is_empty(), "{file:?}");
+    let row = &records.operations[0];
+    assert_eq!(records.communicator_of(row).and_then(|of| of.hash), Some(group_hash));
+    assert_eq!((row.in_elements, row.sequence, row.stream_handle), (Some(25_165_824), Some(1), Some(0x5591)));
+    assert_eq!(row.enqueued, Some(Ns(1_755_590_104_253_967_145)));
+    assert_eq!(records.operations[1].stream_handle, Some(0));
 }
 
 /// A group with an all-reduce of two channels, one of which sends two steps, and the begins and ends of all of it.

@@ -6,6 +6,10 @@
 typedef void *P;
 typedef struct { char bytes[128]; } Id;
 
+/* How NCCL's configuration of a communicator begins. */
+#define CONFIG_MAGIC 0xcafebeefu
+typedef struct { size_t size; unsigned magic, version; int blocking; } Config;
+
 #define API(name, ...) int name(__VA_ARGS__) __attribute__((weak)); int p##name(__VA_ARGS__) __attribute__((weak))
 API(ncclGetVersion, int *version);
 API(ncclGetUniqueId, Id *id);
@@ -26,6 +30,12 @@ API(ncclCommGetUniqueId, P comm, Id *id);
 API(ncclCommGetAsyncError, P comm, int *error);
 API(ncclCommCount, P comm, int *count);
 API(ncclCommUserRank, P comm, int *rank);
+API(ncclCommRegister, P comm, P memory, size_t size, P *handle);
+API(ncclCommDeregister, P comm, P handle);
+API(ncclCommWindowRegister, P comm, P memory, size_t size, P *window, int flags);
+API(ncclCommWindowDeregister, P comm, P window);
+API(ncclMemAlloc, P *memory, size_t size);
+API(ncclMemFree, P memory);
 API(ncclGroupStart, void);
 API(ncclGroupEnd, void);
 API(ncclGroupSimulateEnd, P info);

@@ -54,6 +54,13 @@ pub(crate) fn built() -> &'static Built {
         let new = format!("-L{}", built.path("new").display());
         cc(&built.path("linked"), &["driver.c", "-Wl,--no-as-needed", &new, "-l:libnccl.so.2", "-lpthread", "-ldl"]);
         cc(&built.path("job"), &["job.c", "-Wl,--no-as-needed", &new, "-l:libnccl.so.2", "-lpthread", "-ldl"]);
+        cc(&built.path("hazards"), &["hazards.c", "-Wl,--no-as-needed", &new, "-l:libnccl.so.2", "-lpthread", "-ldl"]);
+        cc(
+            &built.path("stress"),
+            &["stress.c", "profiled.c", "-Wl,--no-as-needed", &new, "-l:libnccl.so.2", "-lpthread", "-ldl"],
+        );
+        cc(&built.path("libplugged.so"), &["-fPIC", "-shared", "plugged.c", "-ldl"]);
+        cc(&built.path("libslow.so"), &["-fPIC", "-shared", "slow.c", "-ldl"]);
         cc(&built.path("alone"), &["driver.c", "-lpthread", "-ldl"]);
         cc(&built.path("static"), &["driver.c", "fake_nccl.c", "-lpthread", "-ldl"]);
         built

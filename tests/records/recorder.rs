@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::ffi::CString;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nccl_stacks::analysis::hang::{EvidenceKind, Outcome, hang};
@@ -44,6 +44,8 @@ impl Process {
         let path = folder.join(format!("node0-{pid}.ncclrec"));
         let facts = Facts { ring_records, pid, ranks, boot: b"b", host: b"node0", command: b"python", events: ALL };
         let writer = Writer::create(&CString::new(path.to_str().unwrap()).unwrap(), &facts).unwrap();
+        // Tests change what a job may not.
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
         Process { path, writer, thread: 1 }
     }
 
@@ -57,7 +59,7 @@ impl Process {
 
     pub(crate) fn put(&self, time: i64, record: Record) -> u64 {
         let record = Record { time, thread: self.thread, ..record };
-        self.writer.put(self.thread.into(), 0, &record).map_or(0, Handle::number)
+        self.writer.put(self.thread as usize, 0, &record).map_or(0, Handle::number)
     }
 
     pub(crate) fn stop(&self, time: i64, parent: u64) {
@@ -372,6 +374,40 @@ fn files_may_end_anywhere() {
 }
 
 /// Four threads write more than the rings hold; whatever is read meanwhile is what one of them wrote.
+/// A number that two communicators had, one after the other, is that of the later one. What was read while they changed places is of neither.
+#[test]
+fn what_names_a_communicator_that_gave_its_number_away_names_none() {
+    let folder = folder();
+    let process = Process::bare(folder.path(), [0, 2, 0], 7, 64);
+    let writer = process.writer;
+    let function = writer.text(b"ncclAllReduce");
+    let reduce = |time, count| {
+        let c = u64::from(writer.next_collective(1)) << 32;
+        process.put(time, Record { communicator: 1, function, a: count, c, ..Record::new(Kind::Call) });
+    };
+    let about = |hash, made| Communicator { by: 2, hash, rank: 0, size: 2, made, ..Communicator::default() };
+    (1..=512).for_each(|made| _ = writer.communicator(&about(made, made as i64)));
+    reduce(600, 1);
+    writer.ended(1, 700);
+    let before = std::fs::read(&process.path).unwrap();
+    assert_eq!(writer.communicator(&about(0xabc, 800)), 1);
+    reduce(900, 2);
+    process.set_clock();
+    let hashes = || {
+        let records = records::read(input::open(&process.path).unwrap(), Keep::All).unwrap();
+        let of = |row: &Operation| records.communicator_of(row).and_then(|of| of.hash);
+        records.operations.iter().map(|row| (row.in_elements, of(row), row.sequence)).collect::<Vec<_>>()
+    };
+    let new = (Some(2), Some(0xabc), Some(1));
+    assert_eq!(hashes(), [(Some(1), None, None), new]);
+    // The tables are read first, the rings after that.
+    let mut bytes = std::fs::read(&process.path).unwrap();
+    bytes[layout::COMMUNICATORS_AT..layout::RINGS_AT]
+        .copy_from_slice(&before[layout::COMMUNICATORS_AT..layout::RINGS_AT]);
+    std::fs::write(&process.path, bytes).unwrap();
+    assert_eq!(hashes(), [(Some(1), Some(1), Some(1)), (Some(2), None, None)]);
+}
+
 #[test]
 fn a_file_is_read_while_it_is_written() {
     let folder = folder();
@@ -396,9 +432,9 @@ fn a_file_is_read_while_it_is_written() {
                     let c = u64::from(writer.next_collective(1)) << 32;
                     let call =
                         Record { communicator: 1, function, a: 4, c, thread, time: number, ..Record::new(Kind::Call) };
-                    let parent = writer.put(thread.into(), 0, &call).unwrap().number();
+                    let parent = writer.put(thread as usize, 0, &call).unwrap().number();
                     let stop = Record { parent, thread, time: number, ..Record::new(Kind::Stop) };
-                    writer.put(thread.into(), 0, &stop).unwrap();
+                    writer.put(thread as usize, 0, &stop).unwrap();
                 }
                 is_done.fetch_add(1, order);
             });

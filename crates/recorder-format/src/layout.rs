@@ -76,10 +76,14 @@ pub mod header {
     pub const KNOWN_COMMUNICATORS: usize = 104;
     /// The machine's boot id, 36 bytes: processes with the same one share `CLOCK_MONOTONIC`.
     pub const BOOT: usize = 112;
+    /// The length of the boot id.
+    pub const BOOT_LENGTH: usize = 36;
     /// The host's name, 64 bytes, filled with zeros.
     pub const HOST: usize = 160;
     /// The length of the host's name.
     pub const HOST_LENGTH: usize = 64;
+    /// How often a communicator that had ended has given its entry to a newer one, u64; 0 in files of recorders that did not do that.
+    pub const REUSED: usize = 224;
     /// The program and its first arguments, 512 bytes, filled with zeros.
     pub const COMMAND: usize = 256;
     /// The length of the command.
@@ -96,7 +100,7 @@ pub mod header {
 
 /// Offsets in a communicator.
 pub mod communicator {
-    /// Its state, u32: 0 none, 1 being written, 2 in use, 3 ended.
+    /// Its state, u32: 0 none, 1 being written, 2 in use, 3 ended. An entry in state 3 may be given to another communicator.
     pub const STATE: usize = 0;
     /// What made it known, u32: 1 the profiler plugin, 2 the interceptor.
     pub const BY: usize = 4;
@@ -118,14 +122,18 @@ pub mod communicator {
     pub const KEY: usize = 44;
     /// The address of NCCL's structure in the process, u64; 0 if unknown.
     pub const ADDRESS: usize = 48;
-    /// When it became known, ns, i64.
+    /// When it became known, ns, i64. What is older and names this entry is of a communicator that had it before.
     pub const MADE: usize = 56;
-    /// When it ended, ns, i64; 0 if it did not.
+    /// When it ended or was finalized, ns, i64; 0 if neither.
     pub const ENDED: usize = 64;
     /// How many communicators were split from it, u32.
     pub const CHILDREN: usize = 72;
     /// How many collectives it was asked for, as far as what made it known counts them, u32.
     pub const COLLECTIVES: usize = 76;
+    /// How many sends and receives it was asked for, u64; 0 in files that did not count them.
+    pub const SENDS: usize = 80;
+    /// How many communicators had the entry before, u64; 0 in files of recorders that gave an entry once.
+    pub const BEFORE: usize = 88;
     /// Its name, 128 bytes, filled with zeros.
     pub const NAME: usize = 128;
     /// The length of its name.

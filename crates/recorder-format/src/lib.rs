@@ -33,7 +33,14 @@
 //! that is stopped for so long that the ring comes round to its slot may mix two records; the check over all words finds that.
 //! The number of positions claimed is in the header, so what the ring has overwritten is known.
 //!
-//! There is no lock, and no memory of threads: a thread's number chooses its ring, and two threads in one ring share its counter.
+//! There is no lock. Whoever writes a record chooses its ring, and two threads in one ring share its counter.
+//!
+//! # Who may write
+//!
+//! Nobody but the recorder, until the file is closed: its permissions say so to its owner too. A store into a shared mapping of a file that
+//! has become shorter kills the process with SIGBUS. A second descriptor does not hinder anybody from shortening the file, a look at its
+//! length before each store comes too early, and seals exist only for memory without a name, which is lost with the process. So `> file`,
+//! `cp x file` and editors fail. The recorder's own descriptor was opened before the permissions counted. The superuser is not held off.
 
 #![no_std]
 
@@ -43,8 +50,15 @@ extern crate std;
 pub mod layout;
 mod read;
 mod record;
+mod system;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod words;
 mod write;
 
 pub use read::{Clock, Communicator, Header, NotARecording, Slot, collectives, communicator, slot, text};
 pub use record::{Handle, Kind, Record, flag};
-pub use write::{Facts, Writer, realtime_and_monotonic};
+pub use system::{NotCancelled, realtime_and_monotonic};
+pub use tables::{Entry, Text};
+pub use write::{Facts, Writer};

@@ -1,6 +1,7 @@
 //! Reads a file, also while it is written.
 
 use core::fmt;
+use core::ops::RangeInclusive;
 
 use crate::layout::{self, RECORD, communicator as offsets, header};
 use crate::record::Record;
@@ -43,6 +44,8 @@ pub struct Header<'a> {
     pub lost: u64,
     /// Communicators without room.
     pub lost_communicators: u64,
+    /// How often the number of a communicator that had ended was given to a newer one.
+    pub reused: u64,
     /// The machine's boot id.
     pub boot: &'a [u8],
     /// The host's name.
@@ -114,44 +117,10 @@ fn until_zero(bytes: &[u8], at: usize, room: usize) -> &[u8] {
 impl<'a> Header<'a> {
     /// Of a file's first [`layout::RINGS_AT`] bytes.
     pub fn of(bytes: &'a [u8]) -> Result<Header<'a>, NotARecording> {
-        if !bytes.starts_with(&layout::MAGIC) {
-            return Err(NotARecording::Magic);
+        match header_of(bytes) {
+            Ok(_) if bytes.len() < layout::RINGS_AT => Err(NotARecording::Short),
+            header => header,
         }
-        match u32_of(bytes, header::VERSION) {
-            layout::VERSION => {}
-            version => return Err(NotARecording::Version(version)),
-        }
-        if bytes.len() < layout::RINGS_AT {
-            return Err(NotARecording::Short);
-        }
-        let ring_records = u64_of(bytes, header::RING_RECORDS);
-        if !layout::RING_RECORDS.contains(&ring_records) || !ring_records.is_power_of_two() {
-            return Err(NotARecording::RingRecords(ring_records));
-        }
-        let known = |at| u32::try_from(i32_of(bytes, at)).ok();
-        let clock =
-            |realtime, monotonic| Clock { realtime: i64_of(bytes, realtime), monotonic: i64_of(bytes, monotonic) };
-        Ok(Header {
-            ring_records,
-            pid: u32_of(bytes, header::PID),
-            rank: known(header::RANK),
-            world: known(header::WORLD),
-            local_rank: known(header::LOCAL_RANK),
-            start: clock(header::REALTIME, header::MONOTONIC),
-            last: clock(header::LAST_REALTIME, header::LAST_MONOTONIC),
-            is_closed: u32_of(bytes, header::CLOSED) != 0,
-            nccl: u32_of(bytes, header::NCCL),
-            plugin: u32_of(bytes, header::PLUGIN),
-            events: u64_of(bytes, header::EVENTS),
-            lost: u64_of(bytes, header::LOST),
-            lost_communicators: u64_of(bytes, header::LOST_COMMUNICATORS),
-            boot: until_zero(bytes, header::BOOT, 36),
-            host: until_zero(bytes, header::HOST, header::HOST_LENGTH),
-            command: until_zero(bytes, header::COMMAND, header::COMMAND_LENGTH),
-            claimed: core::array::from_fn(|ring| {
-                u64_of(bytes, header::RINGS + ring * header::RING + header::RING_CLAIMED)
-            }),
-        })
     }
 
     /// `CLOCK_REALTIME` of a record's time, by the pair of clocks that is nearer.
@@ -160,6 +129,43 @@ impl<'a> Header<'a> {
         let clock = if distance(&self.last) < distance(&self.start) { &self.last } else { &self.start };
         monotonic.wrapping_sub(clock.monotonic).wrapping_add(clock.realtime)
     }
+}
+
+/// What a header says, whatever follows it.
+pub(crate) fn header_of(bytes: &[u8]) -> Result<Header<'_>, NotARecording> {
+    if !bytes.starts_with(&layout::MAGIC) {
+        return Err(NotARecording::Magic);
+    }
+    match u32_of(bytes, header::VERSION) {
+        layout::VERSION => {}
+        version => return Err(NotARecording::Version(version)),
+    }
+    let ring_records = u64_of(bytes, header::RING_RECORDS);
+    if !layout::RING_RECORDS.contains(&ring_records) || !ring_records.is_power_of_two() {
+        return Err(NotARecording::RingRecords(ring_records));
+    }
+    let known = |at| u32::try_from(i32_of(bytes, at)).ok();
+    let clock = |realtime, monotonic| Clock { realtime: i64_of(bytes, realtime), monotonic: i64_of(bytes, monotonic) };
+    Ok(Header {
+        ring_records,
+        pid: u32_of(bytes, header::PID),
+        rank: known(header::RANK),
+        world: known(header::WORLD),
+        local_rank: known(header::LOCAL_RANK),
+        start: clock(header::REALTIME, header::MONOTONIC),
+        last: clock(header::LAST_REALTIME, header::LAST_MONOTONIC),
+        is_closed: u32_of(bytes, header::CLOSED) != 0,
+        nccl: u32_of(bytes, header::NCCL),
+        plugin: u32_of(bytes, header::PLUGIN),
+        events: u64_of(bytes, header::EVENTS),
+        lost: u64_of(bytes, header::LOST),
+        lost_communicators: u64_of(bytes, header::LOST_COMMUNICATORS),
+        reused: u64_of(bytes, header::REUSED),
+        boot: until_zero(bytes, header::BOOT, header::BOOT_LENGTH),
+        host: until_zero(bytes, header::HOST, header::HOST_LENGTH),
+        command: until_zero(bytes, header::COMMAND, header::COMMAND_LENGTH),
+        claimed: core::array::from_fn(|ring| u64_of(bytes, header::RINGS + ring * header::RING + header::RING_CLAIMED)),
+    })
 }
 
 /// A communicator.
@@ -189,15 +195,22 @@ pub struct Communicator<'a> {
     pub address: u64,
     /// When it became known, ns of the monotonic clock.
     pub made: i64,
-    /// When it ended; 0 if it did not.
+    /// When it ended or was finalized; 0 if neither.
     pub ended: i64,
+    /// How many communicators had its number before.
+    pub before: u64,
 }
 
 /// The communicator with this number, from 1, of a file's first [`layout::RINGS_AT`] bytes.
 pub fn communicator(bytes: &[u8], number: u16) -> Option<Communicator<'_>> {
     let index = usize::from(number).checked_sub(1).filter(|index| *index < layout::COMMUNICATORS)?;
     let bytes = bytes.get(layout::COMMUNICATORS_AT + index * layout::COMMUNICATOR..)?.get(..layout::COMMUNICATOR)?;
-    matches!(u32_of(bytes, offsets::STATE), 2 | 3).then(|| Communicator {
+    matches!(u32_of(bytes, offsets::STATE), 2 | 3).then(|| communicator_of(bytes))
+}
+
+/// What the bytes of a communicator say.
+pub(crate) fn communicator_of(bytes: &[u8]) -> Communicator<'_> {
+    Communicator {
         name: until_zero(bytes, offsets::NAME, offsets::NAME_LENGTH),
         by: u32_of(bytes, offsets::BY),
         hash: u64_of(bytes, offsets::HASH),
@@ -211,7 +224,16 @@ pub fn communicator(bytes: &[u8], number: u16) -> Option<Communicator<'_>> {
         address: u64_of(bytes, offsets::ADDRESS),
         made: i64_of(bytes, offsets::MADE),
         ended: i64_of(bytes, offsets::ENDED),
-    })
+        before: u64_of(bytes, offsets::BEFORE),
+    }
+}
+
+impl Communicator<'_> {
+    /// The times of its records. Others that name its number are of one that had it before, or has it now.
+    pub fn times(&self) -> RangeInclusive<i64> {
+        let first = if self.before == 0 { i64::MIN } else { self.made };
+        first..=if self.ended == 0 { i64::MAX } else { self.ended }
+    }
 }
 
 /// How many collectives the communicator with this number was asked for, as far as that is counted.
@@ -227,8 +249,12 @@ pub fn collectives(bytes: &[u8], number: u16) -> u32 {
 /// The text with this number, from 1, of a file's first [`layout::RINGS_AT`] bytes.
 pub fn text(bytes: &[u8], number: u8) -> Option<&[u8]> {
     let index = usize::from(number).checked_sub(1)?;
-    let bytes = bytes.get(layout::TEXTS_AT + index * layout::TEXT..)?.get(..layout::TEXT)?;
-    let length = usize::from(bytes[0]).checked_sub(1)?;
+    text_of(bytes.get(layout::TEXTS_AT + index * layout::TEXT..)?.get(..layout::TEXT)?)
+}
+
+/// What the bytes of a text say: a length, which counts itself, and so many bytes.
+pub(crate) fn text_of(bytes: &[u8]) -> Option<&[u8]> {
+    let length = usize::from(*bytes.first()?).checked_sub(1)?;
     bytes.get(1..=length)
 }
 

@@ -61,8 +61,8 @@ pub enum Kind {
     NetSocket = 33,
     /// An event of a type that the recorder does not know. `a`: the type.
     UnknownEvent = 34,
-    /// A call of NCCL's function `function`. `a`: elements; `b`: the stream's address; `c`: root or peer in the low half, the number of a
-    /// collective in the high one, as in `Coll`. `dtype` and `algorithm` are NCCL's numbers of the type and the reduction, from 1; 255 for what
+    /// A call of NCCL's function `function`. `a`: elements; `b`: the stream's address; `c`: root or peer in the low half; in the high one
+    /// the number of a collective, as in `Coll`, or that of a send or receive among both of the communicator, from 1, or 0 if nobody counted. `dtype` and `algorithm` are NCCL's numbers of the type and the reduction, from 1; 255 for what
     /// does not fit, such as reductions of the program's own. Parent: depth of the group around it; that of an end is that of its beginning.
     /// `Stop` follows an error, and whatever may wait: ends of groups, all that makes or ends communicators. Functions that make communicators
     /// from an id: `a` is the size, `c` the rank, and the communicator the new one. Those that make one from another have the other one here and

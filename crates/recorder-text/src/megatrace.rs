@@ -4,16 +4,18 @@
 //! [10.0.0.7] [node7] [save_count 1] [1755590104.253968145] [Rank 3] [PCI unknown] [Func ncclAllReduce] [Data 1024] [stream 0x55919d27b4b0] [opCount 17] [groupHash 0x20b485532cbd7f67]
 //! ```
 //!
-//! Of Megatrace's forms it is the newest, without the fields that a user may have chosen to come first: those need nothing but `save_count`
-//! with the node's address and name before it, and both that program's description and our own reader find the rest by its words. The
-//! older form with job and round before them differs in these alone, and a job that is none of a scheduler has none.
+//! This is the newest of Megatrace's [forms](Form), without the fields that a user may have chosen to come first: those need nothing but
+//! `save_count` with the node's address and name before it, and both that program's description and our own reader find the rest by its
+//! words. The older form with job and round before them differs in these alone, and a job that is none of a scheduler has none.
 //!
 //! As in Megatrace the last 10,000 calls are kept until the rank is silent: it is a flight recorder for hangs, and writes nothing while a job
-//! runs well. Calls are numbered for each stream when they are collected, so a gap says how many were given up.
+//! runs well. Calls are numbered for each stream when they are collected, so a gap says how many were given up. A ring may overwrite calls
+//! before that: the recorder numbers those of each communicator, and what is missing there is missing on the stream of the next one.
 
 use core::fmt::{self, Write};
 
-use nccl_stacks_recorder_format::{Kind, Record, Writer, communicator, text};
+use nccl_stacks_recorder_format::layout::COMMUNICATORS;
+use nccl_stacks_recorder_format::{Entry, Kind, Record, Writer};
 
 use crate::merge::{Cursors, Merge};
 
@@ -38,6 +40,20 @@ const FUNCTIONS: &[&str] = &[
     "Scatter",
 ];
 
+/// The forms of lines, by Megatrace's generations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Form {
+    /// Fields in brackets.
+    #[default]
+    Brackets,
+    /// Fields after words, of the generation before that: no host, and hashes as signed numbers. Its lines ended after 127 bytes, these do not.
+    ///
+    /// ```text
+    /// [save_count 1] [1755590104.253968145] [Rank 3] Fun ncclAllReduce Data 1024 stream 0x55919d27b4b0 opCount 17 groupHash -42
+    /// ```
+    Words,
+}
+
 /// A call that is kept.
 #[derive(Debug, Clone, Copy)]
 struct Call {
@@ -45,12 +61,22 @@ struct Call {
     stream: u64,
     count: u64,
     number: u64,
-    communicator: u16,
+    /// The hash of its group.
+    group: u64,
     /// Its place among the functions.
     function: u8,
 }
 
-const NO_CALL: Call = Call { time: 0, stream: 0, count: 0, number: 0, communicator: 0, function: 0 };
+const NO_CALL: Call = Call { time: 0, stream: 0, count: 0, number: 0, group: 0, function: 0 };
+
+/// How far the calls of a communicator's number were collected.
+#[derive(Clone, Copy)]
+struct Counted {
+    /// How many communicators had the number before.
+    before: u64,
+    /// The newest collective, and the newest send or receive, by their numbers.
+    last: [u32; 2],
+}
 
 /// What all lines have alike.
 #[derive(Debug, Clone, Copy)]
@@ -73,6 +99,10 @@ pub struct Log {
     written: usize,
     /// Streams by address, in open places; a count of 0 is a free place.
     streams: [(u64, u64); STREAMS],
+    /// By communicator's number.
+    counted: [Counted; COMMUNICATORS],
+    /// How many calls are missing in those counts.
+    missing: u64,
     cursors: Cursors,
     /// The time of the newest call.
     newest: i64,
@@ -93,6 +123,8 @@ impl Log {
             collected: 0,
             written: 0,
             streams: [(0, 0); STREAMS],
+            counted: [Counted { before: 0, last: [0; 2] }; COMMUNICATORS],
+            missing: 0,
             cursors: Cursors::new(),
             newest: 0,
             saves: 0,
@@ -101,32 +133,38 @@ impl Log {
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        (self.collected, self.written, self.newest, self.saves) = (0, 0, 0, 0);
+        (self.collected, self.written, self.newest, self.saves, self.missing) = (0, 0, 0, 0, 0);
         self.streams.fill((0, 0));
+        self.counted.fill(Counted { before: 0, last: [0; 2] });
         self.cursors = Cursors::new();
     }
 
     /// Takes what the rings have since the last time.
     pub fn collect(&mut self, writer: &Writer) {
-        let tables = writer.tables();
         let (mut cursors, mut newest) = (Cursors::new(), self.newest);
         core::mem::swap(&mut cursors, &mut self.cursors);
-        for (_, record) in Merge::new(writer, &mut cursors) {
-            if let Some(function) = function(tables, &record) {
+        let mut merge = Merge::new(writer, &mut cursors);
+        while let Some((_, record)) = merge.next() {
+            if let Some(function) = function(writer, &record) {
                 newest = newest.max(record.time);
-                self.push(&record, function);
+                self.push(writer, &record, function, merge.lost());
             }
         }
         (self.cursors, self.newest) = (cursors, newest);
     }
 
-    fn push(&mut self, record: &Record, function: u8) {
+    /// Keeps a call. So many `lost` records may have been calls.
+    fn push(&mut self, writer: &Writer, record: &Record, function: u8, lost: u64) {
+        // Now, for another communicator may have its number before it is written.
+        let known = writer.known(record.communicator);
+        let known = known.as_ref().map(Entry::communicator).filter(|known| known.times().contains(&record.time));
+        let missing = known.map_or(0, |known| self.missing_before(record, known.before, function, lost));
         let call = Call {
             time: record.time,
             stream: record.b,
             count: record.a,
-            number: self.number(record.b),
-            communicator: record.communicator,
+            number: self.number(record.b, missing),
+            group: known.map_or(0, |known| known.group_hash),
             function,
         };
         if let Some(place) = self.calls.get_mut(self.collected % KEPT) {
@@ -135,18 +173,44 @@ impl Log {
         self.collected = self.collected.wrapping_add(1);
     }
 
-    /// The number of the next call on a stream, from 1.
-    fn number(&mut self, stream: u64) -> u64 {
+    /// How many calls of its communicator are missing before this one. Threads may number calls in another order than that of their times; where
+    /// no record is lost, no call is missing.
+    fn missing_before(&mut self, record: &Record, before: u64, function: u8, lost: u64) -> u64 {
+        let Ok(number @ 1..) = u32::try_from(record.c >> 32) else { return 0 };
+        let communicator = usize::from(record.communicator).checked_sub(1);
+        let Some(counted) = communicator.and_then(|at| self.counted.get_mut(at)) else { return 0 };
+        if counted.before != before {
+            *counted = Counted { before, last: [0; 2] };
+        }
+        let is_send = matches!(FUNCTIONS.get(usize::from(function)), Some(&("Send" | "Recv")));
+        let Some(last) = counted.last.get_mut(usize::from(is_send)) else { return 0 };
+        let newer = number.wrapping_sub(*last).cast_signed();
+        if newer <= 0 {
+            return 0;
+        }
+        *last = number;
+        let gap = u64::from(newer.unsigned_abs()).saturating_sub(1).min(lost.saturating_sub(self.missing));
+        self.missing = self.missing.saturating_add(gap);
+        gap
+    }
+
+    /// The number of the next call on a stream, from 1, after so many that are missing.
+    fn number(&mut self, stream: u64, missing: u64) -> u64 {
         let first = (stream.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize;
         for place in 0..STREAMS {
             let Some((of, count)) = self.streams.get_mut(first.wrapping_add(place) % STREAMS) else { return 0 };
             if *count == 0 || *of == stream {
                 *of = stream;
-                *count = count.saturating_add(1);
+                *count = count.saturating_add(missing).saturating_add(1);
                 return *count;
             }
         }
         0
+    }
+
+    /// How many calls are missing in the numbers so far.
+    pub fn missing(&self) -> u64 {
+        self.missing
     }
 
     /// Whether there are calls, and the newest of them is so old, ns.
@@ -155,8 +219,7 @@ impl Log {
     }
 
     /// Writes the calls that were not written yet; how many these are.
-    pub fn write(&mut self, writer: &Writer, about: &About<'_>, out: &mut impl Write) -> Result<usize, fmt::Error> {
-        let tables = writer.tables();
+    pub fn write(&mut self, form: Form, about: &About<'_>, out: &mut impl Write) -> Result<usize, fmt::Error> {
         let first = self.written.max(self.collected.saturating_sub(KEPT));
         self.written = self.collected;
         if first == self.collected {
@@ -165,17 +228,16 @@ impl Log {
         self.saves = self.saves.saturating_add(1);
         for at in first..self.collected {
             let Some(call) = self.calls.get(at % KEPT) else { break };
-            let group = communicator(tables, call.communicator).map_or(0, |known| known.group_hash);
-            line(call, about, self.saves, group, out)?;
+            line(call, about, self.saves).write(form, out)?;
         }
         Ok(self.collected.saturating_sub(first))
     }
 }
 
 /// The place of a call among the functions; `None` for what has no line.
-fn function(tables: &[u8], record: &Record) -> Option<u8> {
-    let name = (record.kind == Kind::Call).then(|| text(tables, record.function))??;
-    let name = name.strip_prefix(b"nccl").unwrap_or(name);
+fn function(writer: &Writer, record: &Record) -> Option<u8> {
+    let name = (record.kind == Kind::Call).then(|| writer.text_at(record.function))??;
+    let name = name.strip_prefix(b"nccl").unwrap_or(&name);
     let name = name.strip_suffix(b"Config").unwrap_or(name);
     FUNCTIONS.iter().position(|known| known.as_bytes() == name).and_then(|at| u8::try_from(at).ok())
 }
@@ -185,7 +247,7 @@ fn or_unknown(name: &str) -> &str {
     if name.is_empty() || name.contains(['[', ']', '\n']) { "unknown" } else { name }
 }
 
-fn line(call: &Call, about: &About<'_>, saves: u64, group: u64, out: &mut impl Write) -> fmt::Result {
+fn line<'a>(call: &Call, about: &About<'a>, saves: u64) -> Line<'a> {
     Line {
         address: about.address,
         host: about.host,
@@ -196,9 +258,8 @@ fn line(call: &Call, about: &About<'_>, saves: u64, group: u64, out: &mut impl W
         count: call.count,
         stream: call.stream,
         number: call.number.cast_signed(),
-        group,
+        group: call.group,
     }
-    .write(out)
 }
 
 /// A line of the log: a call.
@@ -231,17 +292,39 @@ impl Line<'_> {
     ///
     /// # Errors
     /// What the writer fails with.
-    pub fn write(&self, out: &mut impl Write) -> fmt::Result {
+    pub fn write(&self, form: Form, out: &mut impl Write) -> fmt::Result {
         let (address, host) = (or_unknown(self.address), or_unknown(self.host));
+        if form == Form::Brackets {
+            write!(out, "[{address}] [{host}] ")?;
+        }
         let time = self.time.max(0);
         let (seconds, rest) = (time / 1_000_000_000, time % 1_000_000_000);
-        write!(out, "[{address}] [{host}] [save_count {}] [{seconds}.{rest:09}] [Rank {}] ", self.saves, self.rank)?;
-        // Which device it is only CUDA knows, which is not asked.
-        write!(out, "[PCI unknown] [Func nccl{}] [Data {}] ", self.function, self.count)?;
-        match self.stream {
-            0 => out.write_str("[stream (nil)] ")?,
-            stream => write!(out, "[stream 0x{stream:x}] ")?,
+        write!(out, "[save_count {}] [{seconds}.{rest:09}] [Rank {}] ", self.saves, self.rank)?;
+        let stream = Pointer(self.stream);
+        let Line { function, count, number, group, .. } = self;
+        match form {
+            Form::Brackets => {
+                // Which device it is only CUDA knows, which is not asked.
+                write!(out, "[PCI unknown] [Func nccl{function}] [Data {count}] [stream {stream}] ")?;
+                writeln!(out, "[opCount {number}] [groupHash 0x{group:016x}]")
+            }
+            Form::Words => {
+                let group = group.cast_signed();
+                write!(out, "Fun nccl{function} Data {count} stream {stream} ")?;
+                writeln!(out, "opCount {number} groupHash {group}")
+            }
         }
-        writeln!(out, "[opCount {}] [groupHash 0x{:016x}]", self.number, self.group)
+    }
+}
+
+/// An address as C prints it.
+struct Pointer(u64);
+
+impl fmt::Display for Pointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => f.write_str("(nil)"),
+            address => write!(f, "0x{address:x}"),
+        }
     }
 }

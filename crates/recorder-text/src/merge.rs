@@ -8,12 +8,14 @@ pub(crate) struct Cursors {
     next: [u64; RINGS],
     /// The position at which reading ended because its record was not complete; 0 for none.
     stuck: [u64; RINGS],
+    /// How many records were overwritten before they were read, or given up.
+    pub(crate) lost: u64,
 }
 
 impl Cursors {
     /// Nothing was read. All of it is 0, so that a static one is no part of a file.
     pub(crate) const fn new() -> Self {
-        Cursors { next: [0; RINGS], stuck: [0; RINGS] }
+        Cursors { next: [0; RINGS], stuck: [0; RINGS], lost: 0 }
     }
 }
 
@@ -33,11 +35,18 @@ impl<'a> Merge<'a> {
             let claimed = writer.claimed(ring);
             let oldest = claimed.saturating_sub(writer.ring_records()).saturating_add(1);
             if let (Some(end), Some(next)) = (merge.ends.get_mut(ring), merge.cursors.next.get_mut(ring)) {
-                (*end, *next) = (claimed, oldest.max(*next));
+                let first = (*next).max(1);
+                (*end, *next) = (claimed, oldest.max(first));
+                merge.cursors.lost = merge.cursors.lost.saturating_add(next.saturating_sub(first));
             }
             merge.advance(ring);
         }
         merge
+    }
+
+    /// How many records are missing so far, here and before: overwritten, given up, or without memory.
+    pub(crate) fn lost(&self) -> u64 {
+        self.cursors.lost.saturating_add(self.writer.lost())
     }
 
     /// The next record of a ring into its place.
@@ -58,6 +67,7 @@ impl<'a> Merge<'a> {
             if head.is_some() {
                 return Some(());
             }
+            self.cursors.lost = self.cursors.lost.saturating_add(1);
         }
         None
     }

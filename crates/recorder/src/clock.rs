@@ -15,3 +15,11 @@ pub(crate) fn thread() -> u64 {
     // SAFETY: has no condition. The C library's handle of a thread is the address of its structure.
     unsafe { libc::pthread_self() as u64 >> 6 }
 }
+
+/// Sleeps, ms. A signal may end it early.
+pub(crate) fn sleep(milliseconds: u64) {
+    let (seconds, rest) = (milliseconds / 1000, milliseconds % 1000 * 1_000_000);
+    let time = libc::timespec { tv_sec: seconds.cast_signed(), tv_nsec: rest.cast_signed() };
+    // SAFETY: a time that may be read.
+    unsafe { libc::nanosleep(&raw const time, core::ptr::null_mut()) };
+}

@@ -22,6 +22,7 @@ mod intercept;
 mod log;
 mod plugin;
 mod process;
+mod thread;
 
 #[cfg(not(test))]
 #[panic_handler]

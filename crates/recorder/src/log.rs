@@ -2,6 +2,8 @@
 
 use core::fmt::{self, Write as _};
 
+use nccl_stacks_recorder_format::NotCancelled;
+
 use crate::environment;
 
 /// A line in the making, cut off at its length.
@@ -44,6 +46,7 @@ pub(crate) fn plain(what: fmt::Arguments<'_>) {
     if let Some(end) = line.bytes.get_mut(length) {
         *end = b'\n';
     }
+    let _whole = NotCancelled::new();
     // SAFETY: so many bytes are there. What cannot be written is not worth more.
     unsafe { libc::write(2, line.bytes.as_ptr().cast(), length + 1) };
 }

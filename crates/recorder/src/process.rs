@@ -6,11 +6,11 @@ use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char};
 use core::fmt::{self, Write as _};
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use nccl_stacks_recorder_format::{Facts, Writer};
+use nccl_stacks_recorder_format::{Facts, NotCancelled, Writer};
 
-use crate::{dropin, environment, log, plugin};
+use crate::{clock, dropin, environment, log, plugin, thread};
 
 const NOT_YET: u8 = 0;
 const OPENING: u8 = 1;
@@ -22,13 +22,19 @@ const RING_RECORDS: u64 = 1 << 16;
 
 static PHASE: AtomicU8 = AtomicU8::new(NOT_YET);
 
-/// The writer; initialised in phase `OPEN`.
+/// The writer of a process; initialised in phase `OPEN`.
 struct Place(UnsafeCell<MaybeUninit<Writer>>);
 
 // SAFETY: written only in phase `OPENING`, by the one thread that set it, and read only in phase `OPEN`.
 unsafe impl Sync for Place {}
 
-static WRITER: Place = Place(UnsafeCell::new(MaybeUninit::uninit()));
+/// Those of a process and of its child: a thread that forks within a call has the parent's when it returns in the child.
+static WRITERS: [Place; 2] = [const { Place(UnsafeCell::new(MaybeUninit::uninit())) }; 2];
+
+fn place() -> *mut MaybeUninit<Writer> {
+    let [even, odd] = &WRITERS;
+    if generation().is_multiple_of(2) { even.0.get() } else { odd.0.get() }
+}
 
 /// How often this process was forked: what is kept outside of the file is of one generation.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
@@ -38,10 +44,10 @@ static PID: AtomicU32 = AtomicU32::new(0);
 
 /// The process's file; `None` if it has none.
 #[inline]
-pub(crate) fn writer() -> Option<Writer> {
+pub(crate) fn writer() -> Option<&'static Writer> {
     match PHASE.load(Ordering::Acquire) {
-        // SAFETY: in this phase it is initialised.
-        OPEN => Some(unsafe { (*WRITER.0.get()).assume_init() }),
+        // SAFETY: in this phase it is initialised, and not written again before two more forks.
+        OPEN => Some(unsafe { (*place()).assume_init_ref() }),
         WITHOUT => None,
         _ => open(),
     }
@@ -49,7 +55,7 @@ pub(crate) fn writer() -> Option<Writer> {
 
 /// The process's file, if it has one already.
 #[inline]
-pub(crate) fn opened() -> Option<Writer> {
+pub(crate) fn opened() -> Option<&'static Writer> {
     if PHASE.load(Ordering::Acquire) == OPEN { writer() } else { None }
 }
 
@@ -65,34 +71,88 @@ pub(crate) fn id() -> u32 {
     PID.load(Ordering::Relaxed)
 }
 
-/// Creates the file. Another thread that comes meanwhile waits for it: its first record must not be lost.
+/// How long a thread waits for the one that creates the file, ms. A slow file system takes hundreds.
+const PATIENCE: u32 = 2000;
+
+/// The thread that creates the file, by its number plus one; and whether somebody has waited for it in vain.
+static OPENER: AtomicU64 = AtomicU64::new(0);
+static IS_STUCK: AtomicBool = AtomicBool::new(false);
+
+/// Creates the file. Another thread that comes meanwhile waits for it: its first record must not be lost. But it does not wait for ever, for
+/// the thread that creates it may be stopped by a debugger, or may be this one, within a signal's handler: then the call goes on without a record.
 #[cold]
-fn open() -> Option<Writer> {
+#[inline(never)]
+fn open() -> Option<&'static Writer> {
+    let this = clock::thread().wrapping_add(1);
     if PHASE.compare_exchange(NOT_YET, OPENING, Ordering::AcqRel, Ordering::Acquire).is_err() {
-        while PHASE.load(Ordering::Acquire) == OPENING {
-            // SAFETY: has no condition.
-            unsafe { libc::sched_yield() };
-        }
-        return opened();
+        return if OPENER.load(Ordering::Relaxed) == this { None } else { wait() };
     }
+    OPENER.store(this, Ordering::Relaxed);
+    // A thread that is cancelled in here would leave all others waiting.
+    let _whole = NotCancelled::new();
     let created = create();
     if let Some(writer) = created {
         // SAFETY: this thread set the phase, so no other reads or writes.
-        unsafe { (*WRITER.0.get()).write(writer) };
-        static WATCHED: AtomicU8 = AtomicU8::new(0);
-        if WATCHED.swap(1, Ordering::Relaxed) == 0 {
-            // SAFETY: the functions live as long as the library, which is never unloaded.
-            unsafe {
-                pthread_atfork(None, None, Some(forked));
-                libc::atexit(at_exit);
-            }
+        unsafe { (*place()).write(writer) };
+        static WATCHED: AtomicBool = AtomicBool::new(false);
+        if !WATCHED.swap(true, Ordering::Relaxed) {
+            // SAFETY: the function lives as long as the library, which is never unloaded.
+            unsafe { libc::atexit(at_exit) };
         }
     }
     PHASE.store(if created.is_some() { OPEN } else { WITHOUT }, Ordering::Release);
+    OPENER.store(0, Ordering::Relaxed);
+    IS_STUCK.store(false, Ordering::Relaxed);
     if created.is_some() {
         dropin::start();
     }
-    created
+    opened()
+}
+
+/// Waits for another thread that creates the file.
+fn wait() -> Option<&'static Writer> {
+    let _whole = NotCancelled::new();
+    for round in 0..PATIENCE.saturating_add(1000) {
+        if PHASE.load(Ordering::Acquire) != OPENING {
+            return opened();
+        }
+        // The others need not find out again.
+        if IS_STUCK.load(Ordering::Relaxed) {
+            return None;
+        }
+        match round {
+            // SAFETY: has no condition.
+            0..1000 => unsafe {
+                libc::sched_yield();
+            },
+            _ => clock::sleep(1),
+        }
+    }
+    IS_STUCK.store(true, Ordering::Relaxed);
+    None
+}
+
+/// Whether the program has switched recording off for now.
+#[inline]
+pub(crate) fn is_paused() -> bool {
+    IS_PAUSED.load(Ordering::Relaxed)
+}
+
+/// Switches recording off or on. Communicators are recorded in any case, and operations counted.
+pub(crate) fn pause(is_paused: bool) {
+    IS_PAUSED.store(is_paused, Ordering::Relaxed);
+}
+
+static IS_PAUSED: AtomicBool = AtomicBool::new(false);
+
+/// Forks are watched from the moment the library is loaded: later there is a time at which a thread creates the file and another one forks.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static WATCH: extern "C" fn() = watch;
+
+extern "C" fn watch() {
+    // SAFETY: the function lives as long as the library, which is never unloaded.
+    unsafe { pthread_atfork(None, None, Some(forked)) };
 }
 
 unsafe extern "C" {
@@ -107,6 +167,9 @@ unsafe extern "C" {
 extern "C" fn forked() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
     plugin::forget();
+    thread::forked();
+    OPENER.store(0, Ordering::Relaxed);
+    IS_STUCK.store(false, Ordering::Relaxed);
     PHASE.store(NOT_YET, Ordering::Release);
     dropin::forked();
 }
@@ -218,9 +281,25 @@ fn create() -> Option<Writer> {
             Err(libc::EEXIST) => {}
             Err(error) => {
                 log::line(format_args!("cannot create a file in {folder}: error {error}; nothing is recorded"));
+                leave_reason(folder, host, pid, error);
                 return None;
             }
         }
     }
     None
+}
+
+/// Leaves an empty file whose name says why there is no recording, if that is possible: an empty one needs no space. Who looks at the folder
+/// would otherwise take the process for one that did not call NCCL.
+fn leave_reason(folder: &str, host: &str, pid: u32, error: i32) {
+    let path = Path::of(format_args!("{folder}/{host}-{pid}.E{error}.ncclrec-failed"));
+    let Some(path) = path.as_ref().and_then(Path::as_c_str) else { return };
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
+    // SAFETY: the path ends with a zero, and the descriptor is closed.
+    unsafe {
+        let fd = libc::open(path.as_ptr(), flags, 0o644);
+        if fd >= 0 {
+            libc::close(fd);
+        }
+    }
 }

@@ -98,7 +98,7 @@ fn text(rank: u32, host: &str, mut lines: Vec<Line<'_>>) -> String {
             group: line.hash,
         };
         // A String never refuses text.
-        let _ = written.write(&mut text);
+        let _ = written.write(megatrace::Form::Brackets, &mut text);
     }
     text
 }

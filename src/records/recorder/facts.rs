@@ -1,8 +1,9 @@
 //! What the first part of a file says: the process, its communicators, and the texts that records name by number.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use nccl_stacks_recorder_format::{Header, NotARecording, collectives, communicator, layout, text};
+use nccl_stacks_recorder_format::{Header, NotARecording, Record, collectives, communicator, layout, text};
 
 use crate::id::RankId;
 use crate::nccl::collectives::Collective;
@@ -97,8 +98,10 @@ pub(super) struct Facts {
     pub(super) events: u64,
     pub(super) communicators: Vec<Known>,
     pub(super) entries: Vec<Entry>,
-    /// By number: the communicator among those.
-    numbers: Vec<Option<u32>>,
+    /// How often a communicator's number was given to a newer one.
+    pub(super) reused: u64,
+    /// By number: the communicator among those, and the times of its records.
+    numbers: Vec<Option<(u32, RangeInclusive<i64>)>>,
     words: Vec<Option<Word>>,
     clocks: [Clock; 2],
 }
@@ -122,6 +125,7 @@ impl Facts {
             overwritten: overwritten.fold(0, u64::saturating_add),
             lost: header.lost,
             lost_communicators: header.lost_communicators,
+            reused: header.reused,
             clock_set: u64::try_from((ahead(clocks[1]) - ahead(clocks[0])).unsigned_abs()).unwrap_or(u64::MAX),
             plugin: header.plugin,
             events: if header.plugin > 0 { header.events } else { 0 },
@@ -152,7 +156,7 @@ impl Facts {
                 found.push(Found { hash, place, ..Found::default() });
             }
             found[at].add(&known, collectives(bytes, number));
-            self.numbers.push(Some(at as u32));
+            self.numbers.push(Some((at as u32, known.times())));
             let is_interceptors = known.by == INTERCEPTOR;
             self.entries.push(Entry {
                 number,
@@ -185,7 +189,8 @@ impl Facts {
     /// Takes communicators for those that they are the same as, a pair each.
     pub(super) fn join(&mut self, pairs: &[(u32, u32)]) {
         for (nameless, named) in pairs {
-            self.numbers.iter_mut().filter(|of| **of == Some(*nameless)).for_each(|of| *of = Some(*named));
+            let of_nameless = self.numbers.iter_mut().flatten().filter(|(at, _)| at == nameless);
+            of_nameless.for_each(|(at, _)| *at = *named);
             // The interceptor counts what it was asked for, the plugin what NCCL reported.
             let counted = self.communicators[*nameless as usize].collectives;
             let known = &mut self.communicators[*named as usize];
@@ -198,9 +203,10 @@ impl Facts {
         (self.has_several_ranks, self.rank, self.rank_is_inferred) = (true, None, false);
     }
 
-    /// The communicator of a record: its position among those of the process.
-    pub(super) fn communicator(&self, number: u16) -> Option<u32> {
-        *self.numbers.get(usize::from(number).checked_sub(1)?)?
+    /// The communicator of a record: its position among those of the process. `None` if it was another one that had the number then.
+    pub(super) fn communicator(&self, record: &Record) -> Option<u32> {
+        let (at, times) = self.numbers.get(usize::from(record.communicator).checked_sub(1)?)?.as_ref()?;
+        times.contains(&record.time).then_some(*at)
     }
 
     /// A text.

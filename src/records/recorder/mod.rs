@@ -106,6 +106,15 @@ fn say(facts: &Facts, file: &mut RecordFile) {
     for (what, count) in lost.into_iter().filter(|(_, count)| *count > 0) {
         file.lose(what, count, None);
     }
+    match facts.reused {
+        0 => {}
+        1 => file.note(
+            "1 communicator had ended and gave its number to a newer one. Its records name no communicator.".to_owned(),
+        ),
+        reused => file.note(format!(
+            "{reused} communicators had ended and gave their numbers to newer ones. Their records name no communicator."
+        )),
+    }
     if facts.clock_set > SET {
         let milliseconds = facts.clock_set as f64 / 1e6;
         file.note(format!(

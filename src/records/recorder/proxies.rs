@@ -46,7 +46,7 @@ impl Proxies {
     /// Begins an operation; its position.
     pub(super) fn begin(&mut self, record: &Record, operation: Option<u32>, facts: &Facts) -> u32 {
         let (steps, chunk) = (record.b as u32, record.b >> 32);
-        let communicator = facts.communicator(record.communicator);
+        let communicator = facts.communicator(record);
         let row = ProxyOp {
             place: communicator.and_then(|at| facts.communicators.get(at as usize)?.place),
             channel: u32::from(record.channel),

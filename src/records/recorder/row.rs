@@ -53,7 +53,7 @@ impl Row {
     pub(super) fn of(record: &Record, facts: &Facts) -> Self {
         let word = facts.word(record.function);
         let collective = word.and_then(|word| word.collective);
-        let communicator = facts.communicator(record.communicator);
+        let communicator = facts.communicator(record);
         let mut row = Row {
             communicator,
             is_nameless: communicator.is_some_and(|at| facts.communicators[at as usize].row.is_none()),

@@ -101,7 +101,7 @@ impl Seen<'_> {
             Kind::CollApi | Kind::P2pApi | Kind::Coll | Kind::P2p => {
                 let Some((_, communicator, function)) = self.open.get(&record.thread) else { return };
                 let same = self.facts.word(record.function).is_some_and(|word| word.collective == *function);
-                if let Some(named) = self.facts.communicator(record.communicator).filter(|_| same) {
+                if let Some(named) = self.facts.communicator(record).filter(|_| same) {
                     self.named.entry(*communicator).or_default().insert(named);
                 }
             }
@@ -116,13 +116,8 @@ impl Seen<'_> {
             let all = (*word.function == *INIT_ALL).then_some(record.a);
             self.making.insert(at, Making { time: (record.time, i64::MAX), number: 0, all });
         }
-        let of = self.facts.communicator(record.communicator).filter(|_| word.collective.is_some());
-        let nameless = |of: &u32| {
-            self.facts.entries.iter().any(|entry| {
-                // An entry of the file may have been another communicator's before.
-                entry.at == *of && entry.is_nameless && entry.made <= record.time
-            })
-        };
+        let of = self.facts.communicator(record).filter(|_| word.collective.is_some());
+        let nameless = |of: &u32| self.facts.entries.iter().any(|entry| entry.at == *of && entry.is_nameless);
         if let Some(of) = of.filter(nameless) {
             self.open.insert(record.thread, (at, of, word.collective));
         }

@@ -1,7 +1,10 @@
 //! Communicators: who they are in NCCL's files and in Megatrace's, and which number a call has.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 
+use nccl_stacks::input;
+use nccl_stacks::records::{self, Keep};
 use nccl_stacks_recorder_format::Communicator;
 
 use crate::jobs::{Job, built};
@@ -83,25 +86,45 @@ fn children_have_their_parents_hash_in_theirs() {
     assert_eq!(of_reductions(&job), [(1, 2), (2, 3), (3, 4), (5, 5), (6, 6), (7, 7)]);
 }
 
+/// What a group makes is there at its end, after the call that passed the place; so it is learned when it is used.
 #[test]
-fn children_that_a_group_makes_are_known_at_its_end() {
+fn a_child_that_a_group_makes_is_known_at_its_first_use() {
+    let steps = ["init 0 8 5 A", "start", "start", "split 1 0 3 1", "end", "end", "reduce 1 1 0", "reduce 1 2 0"];
+    let mut job = Job::new(&steps);
+    job.run();
+    assert_eq!(of_reductions(&job), [(1, 2), (2, 2)]);
+    let recording = job.recording();
+    let got: Vec<_> = recording.communicators().iter().skip(1).map(facts).collect();
+    assert_eq!(got, [(1, 1, 4, 3, 1, CHILDREN[0], false)]);
+}
+
+/// Two children of one group of which nothing is known but colour and key: which of them a program uses first nobody can say. Each has a number of
+/// its own with what NCCL says of it.
+#[test]
+fn children_that_cannot_be_told_apart_are_not_mixed() {
     let steps = [
         "init 0 8 5 A",
         "start",
         "split 1 0 3 1",
-        "start",
         "split 2 0 1 0",
         "end",
-        "end",
-        "reduce 1 1 0",
-        "reduce 2 2 0",
+        "reduce 2 7 0",
+        "reduce 1 8 0",
+        "reduce 2 9 0",
+        "destroy 2",
     ];
     let mut job = Job::new(&steps);
     job.run();
-    assert_eq!(of_reductions(&job), [(1, 2), (2, 3)]);
+    assert_eq!(of_reductions(&job), [(7, 4), (8, 5), (9, 4)]);
     let recording = job.recording();
     let got: Vec<_> = recording.communicators().iter().skip(1).map(facts).collect();
-    assert_eq!(got, [(1, 1, 4, 3, 1, CHILDREN[0], false), (1, 0, 4, 1, 0, CHILDREN[1], false)]);
+    let want = [
+        (1, -1, -1, 3, 1, CHILDREN[0], false),
+        (1, -1, -1, 1, 0, CHILDREN[1], false),
+        (0, 0, 4, 0, 0, 0, true),
+        (0, 1, 4, 0, 0, 0, false),
+    ];
+    assert_eq!(got, want);
 }
 
 /// Result 7, `ncclInProgress`: a communicator from an id is usable as a key at once, one that is split is there later.
@@ -129,7 +152,7 @@ fn communicators_that_do_not_block_are_known_at_their_first_use() {
 #[test]
 fn one_that_could_not_be_made_has_ended() {
     let mut job = Job::new(&["init 0 8 5 A", "reduce 0 1 0"]).env("FAKE_NCCL_RESULT", "ncclCommInitRank:2");
-    assert_eq!(job.lines(), ["! init 0 8 5 A: 2"]);
+    assert_eq!(job.lines(), ["! init 0 8 5 A: 2", "! reduce 0 1 0: 4"]);
     assert!(job.recording().communicators()[0].ended > 0);
     assert_eq!(of_reductions(&job), [(1, 0)]);
 }
@@ -188,6 +211,64 @@ fn many_communicators_and_more_than_the_file_holds() {
     assert_eq!((recording.communicators().len(), recording.header().lost_communicators), (512, 88));
     let want: Vec<(u64, u16)> = (0..600).map(|n| (1000 + n, if n < 512 { n as u16 + 1 } else { 0 })).collect();
     assert_eq!(of_reductions(&job), want);
+}
+
+/// The file keeps 512, and says of each record whose it is, or that it does not know.
+#[test]
+fn of_many_communicators_one_after_the_other_none_is_lost() {
+    let steps: Vec<String> = (0..600)
+        .flat_map(|n| [format!("init 0 1000 {n} A"), format!("reduce 0 {} 0", 5000 + n), "destroy 0".to_owned()])
+        .collect();
+    let mut job = Job::new(&steps.iter().map(String::as_str).collect::<Vec<_>>());
+    job.run();
+    let recording = job.recording();
+    let header = recording.header();
+    assert_eq!((header.lost_communicators, header.reused), (0, 88));
+    // The first 88 had ended first, one after the other.
+    let want: Vec<(u64, u16)> = (0..600).map(|n| (5000 + n, (n % 512) as u16 + 1)).collect();
+    assert_eq!(of_reductions(&job), want);
+    let ranks = recording.communicators().into_iter().map(|about| about.rank);
+    assert!(ranks.eq((512..600).chain(88..512)));
+
+    let path = fs::read_dir(job.folder.path().join("records")).unwrap().next().unwrap().unwrap().path();
+    let records = records::read(input::open(&path).unwrap(), Keep::All).unwrap();
+    let places = records.operations.iter().map(|row| (row.in_elements.unwrap() - 5000, row.place));
+    assert!(places.eq((0..600).map(|n| (n, (n >= 88).then_some(n as u32)))));
+    let note = "88 communicators had ended and gave their numbers to newer ones. Their records name no communicator.";
+    assert!(records.files[0].notes.iter().any(|known| known == note), "{:?}", records.files[0].notes);
+}
+
+#[test]
+fn of_513_communicators_at_once_one_is_lost() {
+    let mut job = Job::new(&["initall 0 512", "init 512 8 5 A", "reduce 512 1 0", "destroy 7", "init 513 8 6 A"]);
+    job.run();
+    let recording = job.recording();
+    let header = recording.header();
+    assert_eq!((header.lost_communicators, header.reused), (1, 1));
+    assert_eq!(of_reductions(&job), [(1, 0)]);
+    assert_eq!(facts(&recording.communicators()[7]), (0, 6, 8, 0, 0, NCCL[0], false));
+}
+
+/// NCCL may still be given it, to destroy it.
+#[test]
+fn a_communicator_that_is_finalized_keeps_its_number() {
+    let steps = ["init 0 8 5 A", "initall 1 511", "finalize 0", "init 600 4 2 B", "destroy 0", "init 601 4 3 B"];
+    let mut job = Job::new(&steps);
+    job.run();
+    let recording = job.recording();
+    let header = recording.header();
+    assert_eq!((header.lost_communicators, header.reused), (1, 1));
+    let calls = recording.calls().into_iter().map(|(name, record)| (name, record.communicator));
+    let want = [
+        ("ncclCommInitRank", 1),
+        ("ncclCommInitAll", 0),
+        ("ncclCommFinalize", 1),
+        ("ncclCommInitRank", 0),
+        ("ncclCommDestroy", 1),
+        ("ncclCommInitRank", 1),
+    ];
+    assert_eq!(calls.collect::<Vec<_>>(), want);
+    assert_eq!(facts(&recording.communicators()[0]), (0, 3, 4, 0, 0, NCCL[1], false));
 }
 
 #[test]

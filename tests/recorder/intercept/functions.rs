@@ -81,11 +81,20 @@ fn is_collective(name: &str) -> bool {
 
 fn want(of: impl Fn(&Want) -> bool) -> Vec<Got> {
     let wanted = ALL.iter().filter(|want| of(want));
-    let mut collectives = 0;
+    let (mut collectives, mut transfers) = (0, 0);
     let got = wanted.map(|w| {
-        // The number of the collective is in the high half.
-        let number = if is_collective(w.0) { collectives + 1 } else { 0 };
-        collectives = number.max(collectives);
+        // The number of the collective, or of the send or receive, is in the high half.
+        let number = match w.0 {
+            "ncclSend" | "ncclRecv" => {
+                transfers += 1;
+                transfers
+            }
+            name if is_collective(name) => {
+                collectives += 1;
+                collectives
+            }
+            _ => 0,
+        };
         (w.0.to_owned(), w.1, w.2, w.3 & 0xffff_ffff | number << 32, w.4, w.5, w.6, w.7)
     });
     got.collect()
@@ -215,16 +224,16 @@ fn errors_are_returned_and_recorded() {
 #[test]
 fn groups_may_be_nested() {
     let steps = ["start", "reduce 0 1 0", "start", "reduce 0 2 0", "end", "reduce 0 3 0", "end", "reduce 0 4 0", "end"];
-    let mut job = Job::new(&steps);
+    let mut job = Job::new(&[&["init 0 4 1"], &steps[..]].concat());
     job.run();
     let recording = job.recording();
-    let calls: Vec<(&str, u64)> = recording.calls().iter().map(|(name, r)| (*name, r.parent)).collect();
+    let calls: Vec<(&str, u64)> = recording.calls().iter().skip(1).map(|(name, r)| (*name, r.parent)).collect();
     let (start, end, reduce) = ("ncclGroupStart", "ncclGroupEnd", "ncclAllReduce");
     // The last one has no beginning.
     let want =
         [(start, 0), (reduce, 1), (start, 1), (reduce, 2), (end, 1), (reduce, 1), (end, 0), (reduce, 0), (end, 0)];
     assert_eq!(calls, want);
-    assert_eq!(recording.results(), [(end, 0); 3]);
+    assert_eq!(recording.results(), [("ncclCommInitRank", 0), (end, 0), (end, 0), (end, 5)]);
 }
 
 #[test]
@@ -261,7 +270,7 @@ fn captures_are_asked_for_if_wanted() {
     assert_eq!(captured(&mut alone.env("NCCL_STACKS_CAPTURE", "1")), [false, true, false]);
 }
 
-/// All that NCCL has and no more: a function too many would take the place of somebody else's.
+/// All that NCCL has, the flow extractor's switch, and no more: a function too many would take the place of somebody else's.
 #[test]
 fn the_library_exports_these_functions_and_needs_only_libc() {
     let said = |arguments: &[&str]| {
@@ -271,12 +280,13 @@ fn the_library_exports_these_functions_and_needs_only_libc() {
     let symbols = said(&["nm", "-D", "--defined-only"]);
     let mut exported: Vec<&str> = symbols.lines().filter_map(|line| line.split(' ').next_back()).collect();
     exported.retain(|name| !name.starts_with("ncclProfiler_v"));
-    let mut wanted: Vec<&str> = ALL.iter().map(|want| want.0).chain(["dlsym"]).collect();
+    let mut wanted: Vec<&str> =
+        ALL.iter().map(|want| want.0).chain(["dlsym", "ncclSetFlowExtractionEnabled"]).collect();
     for names in [&mut exported, &mut wanted] {
         names.sort_unstable();
         names.dedup();
     }
-    assert_eq!((exported, wanted.len()), (wanted, 43));
+    assert_eq!((exported, wanted.len()), (wanted, 44));
     let needed = said(&["readelf", "-d"]);
     let needed: Vec<&str> = needed.lines().filter(|line| line.contains("(NEEDED)")).collect();
     assert!(needed.iter().all(|line| line.contains("[libc.so.6]") || line.contains("[ld-linux")), "{needed:?}");

@@ -1,25 +1,42 @@
 //! Processes that are killed: whatever was complete before is in the file.
 
+use std::array::from_fn;
 use std::fs;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nccl_stacks_recorder_format::Kind;
 
-use crate::jobs::Job;
+use crate::jobs::{Job, Recording};
+use crate::stress::runs;
 
-/// Kills the driver so many times while it calls. It says in a shared page how many calls have returned.
+/// How many calls of each thread have returned, as the driver says in a shared page.
+fn returned(page: &Path) -> [u64; THREADS] {
+    let bytes = fs::read(page).unwrap_or_default();
+    let word = |at: usize| bytes.get(8 * at..8 * at + 8).map_or(0, |word| u64::from_le_bytes(word.try_into().unwrap()));
+    from_fn(word)
+}
+
+/// The most threads that call.
+const THREADS: usize = 3;
+
+/// Kills the driver so many times while it calls.
 fn kill(times: u64) {
     let (mut with_calls, mut all_calls, mut incomplete) = (0, 0, 0);
     for run in 0..times {
         let mut job = Job::new(&["init 0 2 1 A"]);
         let page = job.folder.path().join("page");
-        job.command.arg(format!("count {}", page.display())).env_remove("FAKE_NCCL_LOG").stdout(Stdio::null());
+        let threads = if run % 2 == 0 { 1 } else { THREADS };
+        job.command
+            .arg(format!("count {} {threads}", page.display()))
+            .env_remove("FAKE_NCCL_LOG")
+            .stdout(Stdio::null());
         job.command.env("NCCL_STACKS_RING_RECORDS", "256");
         let mut child = job.command.spawn().unwrap();
         // From before the first call to 3 ms after it: by steps that are no multiple of anything.
         let (begin, wait) = (Instant::now(), Duration::from_nanos(run * 7_919_917 % 3_000_000));
-        while run % 10 != 0 && fs::read(&page).map_or(true, |page| page.iter().take(8).all(|byte| *byte == 0)) {
+        while run % 10 != 0 && returned(&page) == [0; THREADS] {
             assert!(begin.elapsed() < Duration::from_secs(10));
         }
         let waited = Instant::now();
@@ -28,29 +45,35 @@ fn kill(times: u64) {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        let done = fs::read(&page)
-            .map_or(0, |page| page.get(..8).map_or(0, |word| u64::from_le_bytes(word.try_into().unwrap())));
+        let done = returned(&page);
         let Some(recording) = job.recordings().pop() else {
-            assert_eq!(done, 0);
+            assert_eq!(done, [0; THREADS]);
             continue;
         };
-        let counts: Vec<u64> =
-            recording.calls().iter().filter(|(name, _)| *name == "ncclAllReduce").map(|(_, r)| r.a).collect();
-        // The last calls without a gap, up to the last that returned or one that was begun.
-        let last = counts.last().copied().unwrap_or(0);
-        assert!(last == done || last == done + 1, "{done} calls returned, {last} recorded");
-        // The ring's size less the slot that may be half written.
-        let kept = (last.min(255)) as usize;
-        assert!(counts.len() >= kept.saturating_sub(2), "{} of {last}", counts.len());
-        let first = last + 1 - counts.len() as u64;
-        assert_eq!(counts, (first..=last).collect::<Vec<u64>>());
-        assert!(recording.incomplete <= 1 && !recording.header().is_closed);
-        with_calls += u64::from(done > 0);
-        all_calls += done;
+        for (thread, done) in done.into_iter().enumerate() {
+            is_recorded(&recording, thread, done);
+            all_calls += done;
+        }
+        assert!(recording.incomplete <= threads && !recording.header().is_closed);
+        with_calls += u64::from(done != [0; THREADS]);
         incomplete += recording.incomplete;
     }
     println!("{times} runs, {with_calls} with calls, {all_calls} calls, {incomplete} half written records");
     assert!(with_calls > times / 2);
+}
+
+/// The last calls of a thread are there without a gap, up to the last that returned or one that was begun.
+fn is_recorded(recording: &Recording, thread: usize, done: u64) {
+    let stream = 100 + thread as u64;
+    let calls = recording.calls().into_iter().filter(|(name, call)| *name == "ncclAllReduce" && call.b == stream);
+    let counts: Vec<u64> = calls.map(|(_, call)| call.a).collect();
+    let last = counts.last().copied().unwrap_or(0);
+    assert!(last == done || last == done + 1, "{done} calls returned, {last} recorded");
+    // The ring's size less the slot that may be half written.
+    let kept = (last.min(255)) as usize;
+    assert!(counts.len() >= kept.saturating_sub(2), "{} of {last}", counts.len());
+    let first = last + 1 - counts.len() as u64;
+    assert_eq!(counts, (first..=last).collect::<Vec<u64>>());
 }
 
 #[test]
@@ -61,7 +84,7 @@ fn what_was_complete_before_a_kill_is_read() {
 #[test]
 #[ignore = "takes half a minute"]
 fn what_was_complete_before_a_kill_is_read_1000_times() {
-    kill(1000);
+    kill(runs(1000));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use core::fmt::{self, Write};
 
-use nccl_stacks_recorder_format::{Handle, Kind, Record, Writer, flag, text};
+use nccl_stacks_recorder_format::{Communicator, Handle, Kind, Record, Text, Writer, flag};
 
 use super::Written;
 use super::tree::{Placed, Tree};
@@ -55,14 +55,20 @@ impl Category {
 
 /// What is dumped.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct About {
+pub(super) struct About<'a> {
     pub(super) pid: u32,
     /// The time that is written as 0, ns.
     pub(super) epoch: i64,
     /// The communicator.
     pub(super) number: u16,
-    pub(super) hash: u64,
-    pub(super) rank: i32,
+    pub(super) known: Communicator<'a>,
+}
+
+impl About<'_> {
+    /// Whether a record is of the communicator.
+    pub(super) fn has(&self, record: &Record) -> bool {
+        record.communicator == self.number && self.known.times().contains(&record.time)
+    }
 }
 
 /// An event of which the begin is written.
@@ -77,7 +83,7 @@ pub(super) struct Event<'n> {
 pub(super) struct Events<'a> {
     writer: &'a Writer,
     pub(super) tree: &'a Tree<'a>,
-    about: About,
+    about: About<'a>,
     out: &'a mut dyn Write,
     ids: [u64; 15],
     written: Written,
@@ -85,7 +91,7 @@ pub(super) struct Events<'a> {
 }
 
 impl<'a> Events<'a> {
-    pub(super) fn new(writer: &'a Writer, tree: &'a Tree<'a>, about: About, out: &'a mut dyn Write) -> Self {
+    pub(super) fn new(writer: &'a Writer, tree: &'a Tree<'a>, about: About<'a>, out: &'a mut dyn Write) -> Self {
         Events { writer, tree, about, out, ids: [0; 15], written: Written::default(), is_first: true }
     }
 
@@ -111,18 +117,13 @@ impl<'a> Events<'a> {
     }
 
     /// A text of a record.
-    fn text(&self, number: u8) -> &'a [u8] {
-        let writer: &'a Writer = self.writer;
-        text(writer.tables(), number).unwrap_or_default()
+    fn text(&self, number: u8) -> Text {
+        self.writer.text_at(number).unwrap_or_default()
     }
 
     /// Whether something of these kinds and of this communicator belongs to a record.
     pub(super) fn has(&self, handle: Handle, kinds: &[Kind]) -> bool {
-        self.tree.children(handle).any(|(_, child)| kinds.contains(&child.kind) && self.is_own(&child))
-    }
-
-    fn is_own(&self, record: &Record) -> bool {
-        record.communicator == self.about.number
+        self.tree.children(handle).any(|(_, child)| kinds.contains(&child.kind) && self.about.has(&child))
     }
 
     pub(super) fn stop(&self, handle: Handle) -> Option<i64> {
@@ -156,8 +157,8 @@ impl<'a> Events<'a> {
         let id = self.id(Category::GroupApi);
         let event = Event { category: Category::GroupApi, name: b"Group API", id };
         self.begin(event, record.time, format_args!("\"groupApiId\": {id}, \"groupDepth\": {}", record.a))?;
-        let (tree, own) = (self.tree, self.about.number);
-        let children = || tree.children(handle).filter(move |(_, child)| child.communicator == own);
+        let (tree, about) = (self.tree, self.about);
+        let children = || tree.children(handle).filter(move |(_, child)| about.has(child));
         for launch in children().filter(|(_, child)| child.kind == Kind::KernelLaunch) {
             self.launch(launch, id)?;
         }
@@ -188,8 +189,8 @@ impl<'a> Events<'a> {
     /// A call of a collective, or of a send or receive, and the operations that it enqueued.
     pub(super) fn call(&mut self, (handle, record): Placed) -> fmt::Result {
         let category = if record.kind == Kind::CollApi { Category::CollApi } else { Category::P2pApi };
-        let event = Event { category, name: self.text(record.function), id: self.id(category) };
-        let (count, dtype, stream) = (record.a, Escaped(self.text(record.dtype)), record.b);
+        let event = Event { category, name: &self.text(record.function), id: self.id(category) };
+        let (count, dtype, stream) = (record.a, Escaped(&self.text(record.dtype)), record.b);
         let captured = u8::from(record.flags & flag::CAPTURED != 0);
         let rest = format_args!("\"GraphCaptured\": {captured}, \"Stream\": \"0x{stream:x}\"");
         match record.kind {
@@ -207,8 +208,8 @@ impl<'a> Events<'a> {
     }
 
     fn parts(&mut self, handle: Handle) -> fmt::Result {
-        let (tree, own) = (self.tree, self.about.number);
-        for child in tree.children(handle).filter(|(_, child)| child.communicator == own) {
+        let (tree, about) = (self.tree, self.about);
+        for child in tree.children(handle).filter(|(_, child)| about.has(child)) {
             self.part(child)?;
         }
         Ok(())
@@ -225,11 +226,11 @@ impl<'a> Events<'a> {
 
     pub(super) fn operation(&mut self, (handle, record): Placed) -> fmt::Result {
         let category = if record.kind == Kind::Coll { Category::Coll } else { Category::P2p };
-        let event = Event { category, name: self.text(record.function), id: self.id(category) };
-        let (hash, rank, count, channels) = (self.about.hash, self.about.rank, record.a, record.channel);
-        let dtype = Escaped(self.text(record.dtype));
+        let event = Event { category, name: &self.text(record.function), id: self.id(category) };
+        let (hash, rank, count, channels) = (self.about.known.hash, self.about.known.rank, record.a, record.channel);
+        let dtype = Escaped(&self.text(record.dtype));
         if record.kind == Kind::Coll {
-            let (algorithm, protocol) = (Escaped(self.text(record.algorithm)), Escaped(self.text(record.protocol)));
+            let (algorithm, protocol) = (Escaped(&self.text(record.algorithm)), Escaped(&self.text(record.protocol)));
             let args = format_args!(
                 "\"SeqNum\": {}, \"CommHash\": {hash}, \"Rank\": {rank}, \"Count\": {count}, \"Datatype\": \"{dtype}\", \
                  \"Algorithm\": \"{algorithm}\", \"Protocol\": \"{protocol}\", \"nChannels\": {channels}",
@@ -274,9 +275,9 @@ impl<'a> Events<'a> {
     /// A collective of copy engines with its synchronisations and batches.
     pub(super) fn copies(&mut self, (handle, record): Placed) -> fmt::Result {
         let id = self.id(Category::CeColl);
-        let event = Event { category: Category::CeColl, name: self.text(record.function), id };
-        let (stop, count, dtype) = (self.stop(handle), record.a, Escaped(self.text(record.dtype)));
-        let strategy = Escaped(self.text(record.protocol));
+        let event = Event { category: Category::CeColl, name: &self.text(record.function), id };
+        let (stop, count, dtype) = (self.stop(handle), record.a, Escaped(&self.text(record.dtype)));
+        let strategy = Escaped(&self.text(record.protocol));
         let args = format_args!(
             "\"eventId\": {id}, \"count\": {count}, \"datatype\": \"{dtype}\", \"strategy\": \"{strategy}\""
         );

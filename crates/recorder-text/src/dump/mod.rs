@@ -14,7 +14,7 @@ mod tree;
 
 use core::fmt::{self, Write};
 
-use nccl_stacks_recorder_format::{Header, Kind, Record, Writer, communicator};
+use nccl_stacks_recorder_format::{Kind, Record, Writer, layout};
 
 use self::events::Events;
 use self::tree::Tree;
@@ -41,24 +41,26 @@ pub fn links(writer: &Writer) -> usize {
 
 /// The two numbers of a dump's name, `PREFIX_<hash>_<rank>.json`; `None` if the communicator is unknown.
 pub fn name(writer: &Writer, number: u16) -> Option<(u64, i32)> {
-    communicator(writer.tables(), number).map(|known| (known.hash, known.rank))
+    let entry = writer.known(number)?;
+    let known = entry.communicator();
+    Some((known.hash, known.rank))
 }
 
 /// Writes what the rings have of a communicator. There must be as many `links` as [`links`] says, all of them new.
 pub fn write(writer: &Writer, number: u16, links: &mut [Link], out: &mut dyn Write) -> Result<Written, fmt::Error> {
-    let tables = writer.tables();
-    let (Ok(header), Some(known)) = (Header::of(tables), communicator(tables, number)) else { return Err(fmt::Error) };
+    let mut bytes = [0; layout::COMMUNICATORS_AT];
+    let (Ok(header), Some(entry)) = (writer.header(&mut bytes), writer.known(number)) else { return Err(fmt::Error) };
     let tree = Tree::of(writer, header.pid, links);
-    let about =
-        events::About { pid: header.pid, epoch: header.start.monotonic, number, hash: known.hash, rank: known.rank };
+    let known = entry.communicator();
+    let about = events::About { pid: header.pid, epoch: header.start.monotonic, number, known };
     let mut events = Events::new(writer, &tree, about, out);
     events.open()?;
     // What belongs to nothing comes first: after an operation without an end it would be taken for a part of that.
     // What proxies do for other processes is of no communicator here, and is in the dump of the first.
-    let is_first = (1..number).all(|before| communicator(tables, before).is_none_or(|known| known.by != PLUGIN));
+    let is_first = (1..number).all(|before| writer.known(before).is_none_or(|known| known.communicator().by != PLUGIN));
     let is_own = |record: &Record| match record.kind {
         Kind::ProxyOp if record.communicator == 0 => is_first,
-        _ => record.communicator == number,
+        _ => about.has(record),
     };
     for (handle, record) in Merge::new(writer, &mut Cursors::new()).filter(|(_, record)| is_own(record)) {
         match record.kind {
@@ -69,7 +71,7 @@ pub fn write(writer: &Writer, number: u16, links: &mut [Link], out: &mut dyn Wri
         }
     }
     for (handle, record) in Merge::new(writer, &mut Cursors::new()) {
-        let (is_own, placed) = (record.communicator == number, (handle, record));
+        let (is_own, placed) = (about.has(&record), (handle, record));
         let is_root = is_own && !tree.has_parent(&record);
         match record.kind {
             // A group may have calls of several communicators, and is one of the first.

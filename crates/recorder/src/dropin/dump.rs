@@ -56,19 +56,13 @@ pub(crate) fn dump(writer: &Writer, communicator: u16) {
 
 fn write(writer: &Writer, communicator: u16, path: &CStr, part: &CStr) -> Result<(), i32> {
     let mut links = Links::new(text::links(writer)).ok_or(libc::ENOMEM)?;
-    let fd = File::open(part, libc::O_TRUNC)?;
-    let mut file = File::of(fd);
-    let formatted = text::write(writer, communicator, links.as_mut(), &mut file).map_err(|_| libc::EIO);
-    let flushed = formatted.and_then(|written| file.flush().map(|()| written));
-    // SAFETY: the descriptor is ours, and nobody uses it any more. An error of closing is one of writing.
-    let closed = unsafe { libc::close(fd) };
-    let renamed = flushed.and_then(|written| {
+    // What an earlier process of the same number has left, or a link that somebody has laid there.
+    // SAFETY: the path ends with a zero.
+    unsafe { libc::unlink(part.as_ptr()) };
+    let formatted = File::write(part, libc::O_EXCL, |file| text::write(writer, communicator, links.as_mut(), file));
+    let renamed = formatted.and_then(|written| {
         // SAFETY: both paths end with a zero.
-        if closed == 0 && unsafe { libc::rename(part.as_ptr(), path.as_ptr()) } == 0 {
-            Ok(written)
-        } else {
-            Err(error())
-        }
+        if unsafe { libc::rename(part.as_ptr(), path.as_ptr()) } == 0 { Ok(written) } else { Err(error()) }
     });
     match renamed {
         Ok(written) if written.left_out > 0 => {

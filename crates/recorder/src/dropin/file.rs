@@ -3,6 +3,8 @@
 use core::ffi::CStr;
 use core::fmt;
 
+use nccl_stacks_recorder_format::NotCancelled;
+
 /// The length of the buffer: a page and more, for a thread's stack has room for it.
 const BUFFER: usize = 16 * 1024;
 
@@ -14,21 +16,30 @@ pub(super) struct File {
 }
 
 impl File {
-    /// Writes into an open descriptor.
-    pub(super) fn of(fd: i32) -> File {
-        File { fd, buffer: [0; BUFFER], length: 0 }
-    }
-
-    /// Opens a file with these flags beside those of every file here; the system's error number if that is not possible.
-    pub(super) fn open(path: &CStr, flags: i32) -> Result<i32, i32> {
-        let flags = flags | libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC;
+    /// Opens a file with these flags beside those of every file here, has it written, and closes it; the system's error number if that is
+    /// not possible. Names of these files can be guessed, so a link that somebody has laid there is not followed.
+    pub(super) fn write<T>(
+        path: &CStr,
+        flags: i32,
+        write: impl FnOnce(&mut File) -> Result<T, fmt::Error>,
+    ) -> Result<T, i32> {
+        let _whole = NotCancelled::new();
+        let flags = flags | libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOFOLLOW;
         // SAFETY: the path ends with a zero.
         let fd = unsafe { libc::open(path.as_ptr(), flags, 0o644) };
-        if fd < 0 { Err(error()) } else { Ok(fd) }
+        if fd < 0 {
+            return Err(error());
+        }
+        let mut file = File { fd, buffer: [0; BUFFER], length: 0 };
+        let written = write(&mut file).map_err(|_| libc::EIO);
+        let flushed = written.and_then(|written| file.flush().map(|()| written));
+        // SAFETY: the descriptor is ours, and nobody uses it any more. An error of closing is one of writing.
+        let closed = unsafe { libc::close(fd) };
+        flushed.and_then(|written| if closed == 0 { Ok(written) } else { Err(error()) })
     }
 
     /// Writes what is in the buffer.
-    pub(super) fn flush(&mut self) -> Result<(), i32> {
+    fn flush(&mut self) -> Result<(), i32> {
         let mut written = 0;
         while let Some(rest) = self.buffer.get(written..self.length).filter(|rest| !rest.is_empty()) {
             // SAFETY: so many bytes are there.

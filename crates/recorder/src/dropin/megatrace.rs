@@ -1,31 +1,34 @@
-//! `NCCL_MEGATRACE_ENABLE=1`: the calls of a rank as Megatrace's log, written by a thread once the rank is silent.
+//! The calls of a rank as Megatrace's log, written by a thread once the rank is silent: where its variables are set, unless
+//! `NCCL_MEGATRACE_ENABLE` says no. Megatrace itself writes where it is preloaded; this library is preloaded for other reasons, too.
 //!
 //! The thread sleeps, collects what is in the rings, and writes once no call came for `NCCL_MEGATRACE_SENSTIME` milliseconds; at the end of the
 //! process the last burst is written, too, which Megatrace loses. The log is in the folder of `NCCL_MEGATRACE_LOG_PATH`, which must be there.
 
 use core::cell::UnsafeCell;
-use core::ffi::c_void;
+use core::ffi::{CStr, c_void};
 use core::fmt;
-use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use nccl_stacks_recorder_format::{Header, realtime_and_monotonic};
-use nccl_stacks_recorder_text::megatrace::{About, Log};
+use nccl_stacks_recorder_format::layout::COMMUNICATORS_AT;
+use nccl_stacks_recorder_format::realtime_and_monotonic;
+use nccl_stacks_recorder_text::megatrace::{About, Form, Log};
 
 use super::file::File;
 use crate::process::Path;
-use crate::{environment, log, process};
+use crate::{clock, environment, log, process};
 
 /// The silence, if `NCCL_MEGATRACE_SENSTIME` does not say, ms.
 const SILENCE: u64 = 3000;
 
 /// How long the thread sleeps at most, ms.
-const SLEEP: u64 = 1000;
+const SLEEP: i64 = 1000;
 
-/// The descriptor of the log: not opened yet, and not to be had.
-const NOT_YET: i32 = -1;
-const WITHOUT: i32 = -2;
+/// Whether the log was created.
+const NOT_YET: u8 = 0;
+const CREATED: u8 = 1;
+const WITHOUT: u8 = 2;
 
-static FD: AtomicI32 = AtomicI32::new(NOT_YET);
+static STATE: AtomicU8 = AtomicU8::new(NOT_YET);
 
 /// Whether a thread is to write a log.
 static IS_ON: AtomicBool = AtomicBool::new(false);
@@ -41,13 +44,97 @@ unsafe impl Sync for Place {}
 
 static LOG: Place = Place(UnsafeCell::new(Log::new()));
 
-/// Starts the thread if the environment asks for a log. Called when a process has its file.
+/// What the environment says, taken when the thread starts: the program may change its environment while the thread would read it.
+struct Settings {
+    /// As an absolute path, for the program may change its folder.
+    folder: Value<4096>,
+    address: Value<256>,
+    /// Whether lines have the form that Megatrace had first.
+    is_old_form: bool,
+    /// ns.
+    silence: i64,
+    level: Option<Level>,
+}
+
+/// A variable's text, with a zero at its end.
+struct Value<const N: usize>([u8; N]);
+
+impl<const N: usize> Value<N> {
+    /// Takes a text. One that is too long counts as none.
+    fn take(&mut self, text: Option<&CStr>) {
+        self.0.fill(0);
+        let bytes = text.map(CStr::to_bytes).filter(|bytes| bytes.len() < N).unwrap_or_default();
+        if let Some(to) = self.0.get_mut(..bytes.len()) {
+            to.copy_from_slice(bytes);
+        }
+    }
+
+    /// The text; empty if it is no UTF-8.
+    fn text(&self) -> &str {
+        CStr::from_bytes_until_nul(&self.0).ok().and_then(|text| text.to_str().ok()).unwrap_or_default()
+    }
+}
+
+struct SettingsPlace(UnsafeCell<Settings>);
+
+// SAFETY: written by `start` alone, before there is a thread that reads it and before `IS_ON`.
+unsafe impl Sync for SettingsPlace {}
+
+static SETTINGS: SettingsPlace = SettingsPlace(UnsafeCell::new(Settings {
+    folder: Value([0; 4096]),
+    address: Value([0; 256]),
+    is_old_form: false,
+    silence: 0,
+    level: None,
+}));
+
+/// The variables of Megatrace's. One of them is enough to ask for its log.
+const VARIABLES: [&CStr; 5] = [
+    c"NCCL_MEGATRACE_ENABLE",
+    c"NCCL_MEGATRACE_LOG_PATH",
+    c"NCCL_MEGATRACE_SENSTIME",
+    c"MEGATRACE_LOG_LEVEL",
+    c"MEGATRACE_LOG_EXTRA_FIELDS",
+];
+
+fn is_wanted() -> bool {
+    VARIABLES.iter().any(|name| environment::variable(name).is_some()) && !environment::is_off(c"NCCL_MEGATRACE_ENABLE")
+}
+
+fn take_settings() {
+    // SAFETY: no thread reads them yet: see the static's own condition.
+    let settings = unsafe { &mut *SETTINGS.0.get() };
+    let folder = environment::variable(c"NCCL_MEGATRACE_LOG_PATH").unwrap_or(c"./logs");
+    let mut here = [0u8; 4096];
+    // SAFETY: so many bytes may be written.
+    let is_here = !unsafe { libc::getcwd(here.as_mut_ptr().cast(), here.len()) }.is_null();
+    let here = CStr::from_bytes_until_nul(&here).ok().and_then(|here| here.to_str().ok()).filter(|_| is_here);
+    let absolute = match (here, folder.to_str()) {
+        (Some(here), Ok(folder)) if !folder.starts_with('/') => Path::of(format_args!("{here}/{folder}")),
+        _ => None,
+    };
+    settings.folder.take(Some(absolute.as_ref().and_then(Path::as_c_str).unwrap_or(folder)));
+    settings.address.take(environment::variable(c"MY_POD_IP"));
+    let form = environment::variable(c"NCCL_STACKS_MEGATRACE_FORM").map(CStr::to_bytes);
+    settings.is_old_form = form.is_some_and(|form| form.eq_ignore_ascii_case(b"L3"));
+    let silence = environment::number(c"NCCL_MEGATRACE_SENSTIME").unwrap_or(SILENCE);
+    settings.silence = i64::try_from(silence.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
+    settings.level = environment::variable(c"MEGATRACE_LOG_LEVEL").and_then(|word| Level::named(word.to_bytes()));
+}
+
+fn settings() -> &'static Settings {
+    // SAFETY: after `start`, which only one thread of a process gets through, nobody writes them.
+    unsafe { &*SETTINGS.0.get() }
+}
+
+/// Starts the thread if the environment asks for a log. Called by the thread that has made the process's file.
 #[cold]
 pub(crate) fn start() {
-    let name = c"NCCL_MEGATRACE_ENABLE";
-    if environment::variable(name).is_none() || environment::is_off(name) || IS_ON.swap(true, Ordering::AcqRel) {
+    if !is_wanted() || IS_ON.load(Ordering::Acquire) {
         return;
     }
+    take_settings();
+    IS_ON.store(true, Ordering::Release);
     // SAFETY: the sets are written before they are read. The thread gets no signal of the job: it inherits the mask.
     let created = unsafe {
         let (mut all, mut before) = (core::mem::zeroed::<libc::sigset_t>(), core::mem::zeroed::<libc::sigset_t>());
@@ -71,11 +158,7 @@ pub(crate) fn forked() {
     if !IS_ON.swap(false, Ordering::AcqRel) {
         return;
     }
-    let fd = FD.swap(NOT_YET, Ordering::AcqRel);
-    if fd >= 0 {
-        // SAFETY: the child's copy of the descriptor, which nothing uses.
-        unsafe { libc::close(fd) };
-    }
+    STATE.store(NOT_YET, Ordering::Release);
     // SAFETY: a child has one thread. The parent's may have been within the log: it is of numbers alone, and begins anew.
     unsafe { (*LOG.0.get()).clear() };
     IS_TAKEN.store(false, Ordering::Release);
@@ -90,7 +173,7 @@ pub(crate) fn finish() {
             if with_log(|log| collect(log, true)).is_some() {
                 return;
             }
-            sleep(1);
+            clock::sleep(1);
         }
     }
 }
@@ -108,102 +191,95 @@ fn with_log<T>(use_it: impl FnOnce(&mut Log) -> T) -> Option<T> {
 
 extern "C" fn run(_: *mut c_void) -> *mut c_void {
     let generation = process::generation();
-    let sleeps = (silence() / 2).clamp(10, SLEEP);
-    while FD.load(Ordering::Acquire) != WITHOUT && generation == process::generation() {
+    let sleeps = (settings().silence / 2_000_000).clamp(10, SLEEP).cast_unsigned();
+    while STATE.load(Ordering::Acquire) != WITHOUT && generation == process::generation() {
         with_log(|log| collect(log, false));
-        sleep(sleeps);
+        clock::sleep(sleeps);
     }
     core::ptr::null_mut()
-}
-
-fn sleep(milliseconds: u64) {
-    let (seconds, rest) = (milliseconds / 1000, milliseconds % 1000 * 1_000_000);
-    let time = libc::timespec { tv_sec: seconds.cast_signed(), tv_nsec: rest.cast_signed() };
-    // SAFETY: a time that may be read. Signals are blocked here, and waking up early does no harm.
-    unsafe { libc::nanosleep(&raw const time, core::ptr::null_mut()) };
-}
-
-fn silence() -> u64 {
-    environment::number(c"NCCL_MEGATRACE_SENSTIME").unwrap_or(SILENCE)
 }
 
 /// Takes the calls from the rings, and writes them if it is time to, or at the end.
 fn collect(log: &mut Log, is_end: bool) {
     let Some(writer) = process::opened() else { return };
-    let Ok(header) = Header::of(writer.tables()) else { return };
-    let fd = match FD.load(Ordering::Acquire) {
-        NOT_YET => {
-            let fd = open(header.rank);
-            FD.store(fd, Ordering::Release);
-            fd
-        }
-        fd => fd,
-    };
-    if fd < 0 {
+    let mut header = [0; COMMUNICATORS_AT];
+    let Ok(header) = writer.header(&mut header) else { return };
+    if STATE.load(Ordering::Acquire) == NOT_YET {
+        let is_there = create(header.rank);
+        STATE.store(if is_there { CREATED } else { WITHOUT }, Ordering::Release);
+    }
+    if STATE.load(Ordering::Acquire) == WITHOUT {
         return;
     }
-    log.collect(&writer);
+    let missed = log.missing();
+    log.collect(writer);
+    let missed = log.missing().saturating_sub(missed);
+    if missed > 0 {
+        say(
+            Level::Warn,
+            header.rank,
+            format_args!("{missed} calls came faster than they could be kept: opCount has gaps"),
+        );
+    }
     let (realtime, monotonic) = realtime_and_monotonic();
-    let silence = i64::try_from(silence().saturating_mul(1_000_000)).unwrap_or(i64::MAX);
-    if !log.is_silent(monotonic, if is_end { i64::MIN } else { silence }) {
+    let settings = settings();
+    if !log.is_silent(monotonic, if is_end { i64::MIN } else { settings.silence }) {
         return;
     }
-    let address = environment::variable(c"MY_POD_IP").and_then(|address| address.to_str().ok());
     let about = About {
-        address: address.unwrap_or_default(),
+        address: settings.address.text(),
         host: core::str::from_utf8(header.host).unwrap_or_default(),
         rank: header.rank.unwrap_or_default(),
         offset: realtime.saturating_sub(monotonic),
     };
-    let mut file = File::of(fd);
-    let written = log.write(&writer, &about, &mut file);
-    match written.map_err(|_| libc::EIO).and_then(|lines| file.flush().map(|()| lines)) {
+    let form = if settings.is_old_form { Form::Words } else { Form::Brackets };
+    let written =
+        with_path(header.rank, |path| File::write(path, libc::O_APPEND, |file| log.write(form, &about, file)));
+    match written {
         Ok(lines) => say(Level::Debug, header.rank, format_args!("{lines} calls written")),
         Err(error) => {
-            FD.store(WITHOUT, Ordering::Release);
+            STATE.store(WITHOUT, Ordering::Release);
             say(Level::Error, header.rank, format_args!("cannot write the log: error {error}"));
         }
     }
 }
 
-/// Creates the log, as `fopen` does with `w`.
-fn open(rank: Option<u32>) -> i32 {
-    let folder = environment::variable(c"NCCL_MEGATRACE_LOG_PATH").unwrap_or(c"./logs");
-    let (Some(number), Ok(folder)) = (rank, folder.to_str()) else {
-        say(Level::Error, rank, format_args!("no log: the environment does not say which rank this is"));
-        return WITHOUT;
-    };
-    // SAFETY: has no condition.
-    let pid = unsafe { libc::getpid() };
+/// Gives the path of the log to `use_it`.
+fn with_path<T>(rank: Option<u32>, use_it: impl FnOnce(&CStr) -> Result<T, i32>) -> Result<T, i32> {
+    let (folder, number) = (settings().folder.text(), rank.unwrap_or_default());
     let path = match process::generation() {
         0 => Path::of(format_args!("{folder}/rank_{number}.log")),
         // A rank's helper process must not take the place of the rank's own log.
-        _ => Path::of(format_args!("{folder}/rank_{number}-{pid}.log")),
+        _ => Path::of(format_args!("{folder}/rank_{number}-{}.log", process::id())),
     };
-    let opened = path
-        .as_ref()
-        .and_then(Path::as_c_str)
-        .map_or(Err(libc::ENAMETOOLONG), |path| File::open(path, libc::O_TRUNC | libc::O_APPEND));
-    match opened {
-        Ok(fd) => {
-            say(Level::Info, rank, format_args!("writes the log of rank {number} into {folder}"));
-            fd
-        }
+    path.as_ref().and_then(Path::as_c_str).map_or(Err(libc::ENAMETOOLONG), use_it)
+}
+
+/// Creates the log, as `fopen` does with `w`; whether that was possible. It is not kept open: a job that closes all descriptors would give ours to a
+/// file of its own, and get our lines.
+fn create(rank: Option<u32>) -> bool {
+    let folder = settings().folder.text();
+    let Some(number) = rank else {
+        say(Level::Error, rank, format_args!("no log: the environment does not say which rank this is"));
+        return false;
+    };
+    match with_path(rank, |path| File::write(path, libc::O_TRUNC, |_| Ok(()))) {
+        Ok(()) => say(Level::Info, rank, format_args!("writes the log of rank {number} into {folder}")),
         Err(error) => {
-            say(
-                Level::Error,
-                rank,
-                format_args!("no log in {folder}, which must be a folder that is there: error {error}"),
-            );
-            WITHOUT
+            let why =
+                if error == libc::ELOOP { "the log there is a link" } else { "it must be a folder that is there" };
+            say(Level::Error, rank, format_args!("no log in {folder}: {why}: error {error}"));
+            return false;
         }
     }
+    true
 }
 
 /// Megatrace's levels.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     Error,
+    Warn,
     Info,
     Debug,
 }
@@ -214,14 +290,7 @@ fn say(level: Level, rank: Option<u32>, what: fmt::Arguments<'_>) {
     if level != Level::Debug {
         log::line(format_args!("Megatrace: {what}"));
     }
-    let asked = environment::variable(c"MEGATRACE_LOG_LEVEL").map(|word| word.to_bytes());
-    let most = match asked {
-        Some(b"ERROR" | b"WARN") => Level::Error,
-        Some(b"INFO") => Level::Info,
-        Some(b"DEBUG") => Level::Debug,
-        _ => return,
-    };
-    if level > most {
+    if settings().level.is_none_or(|most| level > most) {
         return;
     }
     let (realtime, _) = realtime_and_monotonic();
@@ -247,9 +316,14 @@ fn say(level: Level, rank: Option<u32>, what: fmt::Arguments<'_>) {
 }
 
 impl Level {
+    fn named(name: &[u8]) -> Option<Level> {
+        [Level::Error, Level::Warn, Level::Info, Level::Debug].into_iter().find(|level| level.name().as_bytes() == name)
+    }
+
     fn name(self) -> &'static str {
         match self {
             Level::Error => "ERROR",
+            Level::Warn => "WARN",
             Level::Info => "INFO",
             Level::Debug => "DEBUG",
         }

@@ -6,6 +6,7 @@
 
 mod dump;
 mod file;
+mod flows;
 mod megatrace;
 
 pub(crate) use dump::dump;

@@ -8,7 +8,7 @@ use super::capture;
 use super::communicators::{self, NONE, Way};
 use super::identity::UniqueId;
 use super::real::Function;
-use super::thread::State;
+use crate::thread::State;
 use crate::{clock, process};
 
 /// `ncclInProgress`: a communicator that does not block has begun.
@@ -34,6 +34,13 @@ enum Effect {
     Destroy,
 }
 
+/// By which of a communicator's counters an operation is numbered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Counter {
+    Collectives,
+    SendsAndReceives,
+}
+
 /// What is recorded of a call.
 #[derive(Clone, Copy)]
 pub(super) struct Call {
@@ -44,7 +51,7 @@ pub(super) struct Call {
     op: u8,
     communicator: *const c_void,
     is_operation: bool,
-    is_collective: bool,
+    counter: Option<Counter>,
     effect: Effect,
 }
 
@@ -63,7 +70,7 @@ impl Call {
             op: 0,
             communicator,
             is_operation: false,
-            is_collective: false,
+            counter: None,
             effect,
         }
     }
@@ -83,7 +90,13 @@ impl Call {
     /// Of an operation that all ranks of the communicator call, and that is counted by it.
     #[inline]
     pub(super) fn collective(count: usize, dtype: i32, communicator: *const c_void, stream: *const c_void) -> Call {
-        Call { is_collective: true, ..Call::operation(count, dtype, communicator, stream) }
+        Call { counter: Some(Counter::Collectives), ..Call::operation(count, dtype, communicator, stream) }
+    }
+
+    /// Of a send or receive.
+    #[inline]
+    pub(super) fn transfer(count: usize, dtype: i32, communicator: *const c_void, stream: *const c_void) -> Call {
+        Call { counter: Some(Counter::SendsAndReceives), ..Call::operation(count, dtype, communicator, stream) }
     }
 
     /// Of an operation without elements.
@@ -153,18 +166,22 @@ impl Call {
         Call::new(communicator, Effect::Destroy)
     }
 
-    /// The thread enters the function, and the call is recorded.
+    /// The thread enters the function, and the call is recorded, unless it is one of NCCL's own within another one.
     #[inline(never)]
     pub(super) fn enter(&self, function: &Function, outside: State) -> Entered {
-        outside.within(function).keep();
-        let mut entered = Entered { writer: process::writer(), handle: None, outside, number: 0 };
-        let Some(writer) = &entered.writer else { return entered };
-        let mut number = 0;
-        if !self.communicator.is_null() {
-            number = communicators::number(writer, self.communicator);
-            entered.number = number;
-        }
-        let mut depth = outside.depth;
+        let outside = outside.with_ring();
+        outside.within(function.address()).keep();
+        let writer = if outside.inside() == 0 { process::writer() } else { None };
+        let mut entered = Entered { writer, handle: None, outside, number: 0 };
+        let Some(writer) = entered.writer else { return entered };
+        // Only where NCCL itself has to wait until the communicator is ready: a program revokes and aborts one that hangs.
+        let mut number = if self.is_operation || matches!(self.effect, Effect::Derive(..)) {
+            communicators::number_in_use(writer, self.communicator)
+        } else {
+            communicators::number(writer, self.communicator)
+        };
+        entered.number = number;
+        let mut depth = outside.depth();
         match self.effect {
             Effect::Nothing | Effect::Begin | Effect::MakeAll(..) => {}
             // As deep as the call that began it.
@@ -181,20 +198,27 @@ impl Call {
             Effect::Finalize => {}
             Effect::Destroy => communicators::remove(self.communicator),
         }
+        let counted = match self.counter {
+            Some(Counter::Collectives) => writer.next_collective(number),
+            Some(Counter::SendsAndReceives) => writer.next_send_or_receive(number),
+            None => 0,
+        };
+        // Those that are not recorded are counted, so that the numbers stay those of the other ranks.
+        if self.is_operation && process::is_paused() {
+            return entered;
+        }
         let is_captured = self.is_operation && capture::is_captured(self.stream);
-        let counted = if self.is_collective { u64::from(writer.next_collective(number)) << 32 } else { 0 };
-        let thread = clock::thread();
         entered.handle = writer.put(
-            thread,
+            outside.ring(),
             0,
             &Record {
                 flags: if is_captured { flag::CAPTURED } else { 0 },
-                thread: thread as u32,
+                thread: clock::thread() as u32,
                 time: clock::now(),
                 parent: u64::from(depth),
                 a: self.count,
                 b: self.stream,
-                c: self.other | counted,
+                c: self.other | u64::from(counted) << 32,
                 communicator: number,
                 function: function.text(writer),
                 dtype: self.dtype,
@@ -221,25 +245,35 @@ impl Call {
 
     #[cold]
     fn leave_with_effect(&self, entered: &Entered, result: i32) {
-        let State { inside, depth } = entered.outside;
+        let outside = entered.outside;
+        if outside.inside() != 0 {
+            return outside.keep();
+        }
         let has_begun = result == 0 || result == IN_PROGRESS;
         let depth = match self.effect {
-            Effect::Begin if result == 0 => depth.saturating_add(1),
-            Effect::End => depth.saturating_sub(1),
-            _ => depth,
+            Effect::Begin if result == 0 => outside.depth().saturating_add(1),
+            Effect::End => outside.depth().saturating_sub(1),
+            _ => outside.depth(),
         };
-        State { inside, depth }.keep();
-        let Some(writer) = &entered.writer else { return };
+        outside.at(depth).keep();
+        let Some(writer) = entered.writer else { return };
         let is_complete = result == 0 && depth == 0;
         match self.effect {
-            Effect::End if is_complete => communicators::settle(writer),
             Effect::Make(..) | Effect::Derive(..) if !has_begun => writer.ended(entered.number, clock::now()),
-            // Rank and size are among the arguments.
-            Effect::Make(place, ..) => communicators::made(writer, entered.number, place, false),
-            Effect::Derive(place, Way::Grow(..)) => communicators::made(writer, entered.number, place, false),
-            Effect::Derive(place, _) => communicators::made(writer, entered.number, place, is_complete),
-            Effect::MakeAll(places, count) if has_begun => communicators::made_all(writer, places, count),
-            Effect::Finalize | Effect::Destroy if has_begun => writer.ended(entered.number, clock::now()),
+            // SAFETY: NCCL has set the places that this call has passed. Rank and size are among the arguments of some.
+            Effect::Make(place, ..) | Effect::Derive(place, Way::Grow(..)) => unsafe {
+                communicators::made(writer, entered.number, place, false);
+            },
+            // SAFETY: as above.
+            Effect::Derive(place, _) => unsafe {
+                communicators::made(writer, entered.number, place, is_complete);
+            },
+            // SAFETY: as above.
+            Effect::MakeAll(places, count) if has_begun => unsafe {
+                communicators::made_all(writer, places, count);
+            },
+            Effect::Finalize if has_begun => writer.finalized(entered.number, clock::now()),
+            Effect::Destroy if has_begun => writer.ended(entered.number, clock::now()),
             _ => {}
         }
         // One that begins a group does not wait.
@@ -251,7 +285,7 @@ impl Call {
 
 /// A call in which a thread is.
 pub(super) struct Entered {
-    writer: Option<Writer>,
+    writer: Option<&'static Writer>,
     handle: Option<Handle>,
     outside: State,
     number: u16,
@@ -262,13 +296,12 @@ impl Entered {
     #[cold]
     fn stop(&self, result: i32) {
         // After a fork inside of the call the file is another one.
-        let (Some(writer), Some(handle)) = (&self.writer, self.handle) else { return };
-        let thread = clock::thread();
+        let (Some(writer), Some(handle)) = (self.writer, self.handle) else { return };
         writer.put(
-            thread,
+            self.outside.ring(),
             0,
             &Record {
-                thread: thread as u32,
+                thread: clock::thread() as u32,
                 time: clock::now(),
                 parent: handle.number(),
                 a: i64::from(result).cast_unsigned(),

@@ -4,14 +4,17 @@
 //! set it and taken out before it is given back, for the next communicator may get the same memory.
 //!
 //! NCCL sets the address of a communicator that is split from another one only when it is complete: at the end of the group around the
-//! call, or later on a thread of its own. Those are pending: the place that NCCL will write to is looked at when a group has ended, or when
-//! an address is used that nobody knows. It is read by the system, which finds out whether it is still memory.
+//! call, or later on a thread of its own. The place that it writes to is the caller's, who may copy the address and use the place for something else.
+//! So a place is read only within the call that passed it, and an address that was not there then is learned when the program first passes it
+//! in a call: NCCL is asked for its rank and size, which it answers of what the program has just passed, and if one communicator alone that is announced
+//! and has no address can be it, it is that one. If several can be, it gets a number of its own with its rank and size, and who reads the file finds out by what the
+//! plugin recorded within the calls.
 
 use core::ffi::c_void;
 use core::ptr::null;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use nccl_stacks_recorder_format::{Communicator, Writer};
+use nccl_stacks_recorder_format::{Communicator, Writer, layout};
 
 use super::identity::{self, UniqueId};
 use super::real;
@@ -23,6 +26,10 @@ const EMPTY: u64 = 0;
 const REMOVED: u64 = 1;
 const BUSY: u64 = 2;
 
+/// What made a communicator known.
+const PLUGIN: u32 = 1;
+const INTERCEPTOR: u32 = 2;
+
 /// An address, and what belongs to it: the number, with the process's generation above it.
 struct Slot {
     key: AtomicU64,
@@ -30,12 +37,6 @@ struct Slot {
 }
 
 static TABLE: [Slot; SLOTS] = [const { Slot { key: AtomicU64::new(EMPTY), value: AtomicU64::new(0) } }; SLOTS];
-
-/// Where NCCL will write addresses; the keys are those places.
-static PENDING: [Slot; 64] = [const { Slot { key: AtomicU64::new(EMPTY), value: AtomicU64::new(0) } }; 64];
-
-/// How many of those are taken.
-static PENDING_COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// The slots in which an address may be, the likeliest first.
 fn slots(address: u64) -> impl Iterator<Item = &'static Slot> {
@@ -70,16 +71,26 @@ fn find(address: u64) -> Option<(&'static Slot, u64)> {
     None
 }
 
-/// The number of a communicator, from 1; 0 if it is unknown.
+/// The number of a communicator, from 1; 0 if it is unknown, `None` if nothing was ever asked about it.
 #[inline]
+fn entered(writer: &Writer, address: *const c_void) -> Option<u16> {
+    let (_, value) = find(address as u64)?;
+    // One that ended without being destroyed may have given its entry to another one.
+    Some(number_of(value)).map(|number| if writer.address(number) == address as u64 { number } else { 0 })
+}
+
+/// The number of a communicator that ends, from 1; 0 if it is unknown.
 pub(super) fn number(writer: &Writer, address: *const c_void) -> u16 {
-    match find(address as u64) {
-        Some((_, value)) => number_of(value),
-        None if PENDING_COUNT.load(Ordering::Relaxed) > 0 && !address.is_null() => {
-            settle(writer);
-            find(address as u64).map_or(0, |(_, value)| number_of(value))
-        }
-        None => 0,
+    entered(writer, address).unwrap_or(0)
+}
+
+/// The number of a communicator that the program uses in this call; one that is not known yet is learned.
+#[inline]
+pub(super) fn number_in_use(writer: &Writer, address: *const c_void) -> u16 {
+    match entered(writer, address) {
+        Some(number) => number,
+        None if address.is_null() => 0,
+        None => learn(writer, address),
     }
 }
 
@@ -98,9 +109,9 @@ fn take(slot: &Slot, address: u64, value: u64) -> bool {
     true
 }
 
-/// Enters a communicator that NCCL has made.
+/// Enters a communicator that NCCL has made. One for which the file has no room has number 0, and is not asked about again.
 fn insert(writer: &Writer, number: u16, address: u64) {
-    if number == 0 || address <= BUSY {
+    if address <= BUSY {
         return;
     }
     writer.set_address(number, address);
@@ -123,9 +134,47 @@ pub(super) fn remove(address: *const c_void) {
     }
 }
 
+/// Finds out which communicator the program has passed in the call that this thread is in.
+#[cold]
+#[inline(never)]
+fn learn(writer: &Writer, address: *const c_void) -> u16 {
+    let (rank, size) = real::rank_and_size(address);
+    // One that is not ready, or none at all: what the program gets from its call is NCCL's answer to that.
+    if rank < 0 || size < 0 {
+        return 0;
+    }
+    let mut candidates = (1..=layout::COMMUNICATORS as u16).filter(|number| may_be(writer, *number, rank, size));
+    let only = candidates.next().filter(|_| candidates.next().is_none());
+    // Another thread may be learning another address at this moment.
+    let only = only.filter(|only| writer.claim_address(*only, address as u64));
+    let number = only.unwrap_or_else(|| writer.communicator(&about(0, rank, size)));
+    writer.set_rank(number, rank, size);
+    insert(writer, number, address as u64);
+    number
+}
+
+/// Whether a communicator that is announced, and whose address nobody has seen, can be one of this rank and size.
+fn may_be(writer: &Writer, number: u16, rank: i32, size: i32) -> bool {
+    let Some(known) = writer.known(number) else { return false };
+    let known = known.communicator();
+    let is_waiting = known.by == INTERCEPTOR && known.address == 0 && known.ended == 0;
+    if !is_waiting {
+        return false;
+    }
+    let agrees = |of: &Communicator<'_>| (of.rank < 0 || of.rank == rank) && (of.size < 0 || of.size == size);
+    // The plugin may know the rank and the size of the same one.
+    let of_plugin =
+        (1..=layout::COMMUNICATORS as u16).filter(|_| known.hash != 0).filter_map(|other| writer.known(other));
+    let mut same = of_plugin.filter(|other| {
+        let other = other.communicator();
+        other.by == PLUGIN && other.hash == known.hash
+    });
+    agrees(&known) && same.all(|other| agrees(&other.communicator()))
+}
+
 /// What is known of a communicator before it is made.
 fn about(hash: u64, rank: i32, size: i32) -> Communicator<'static> {
-    Communicator { by: 2, hash, rank, size, nodes: -1, made: clock::now(), ..Communicator::default() }
+    Communicator { by: INTERCEPTOR, hash, rank, size, nodes: -1, made: clock::now(), ..Communicator::default() }
 }
 
 /// Makes known one that is made from an id. A rank that never comes back from that call is one that waits for others.
@@ -176,77 +225,42 @@ pub(super) fn announce_child(writer: &Writer, parent: u16, parent_at: *const c_v
     writer.communicator(&Communicator { parent, ..child })
 }
 
-/// NCCL has returned from making one: its address is entered if NCCL has set it, and is pending otherwise. `is_complete`: no group is open and
-/// NCCL is done, so that it can be asked for the rank.
-pub(super) fn made(writer: &Writer, number: u16, place: *const *const c_void, is_complete: bool) {
-    if number == 0 || place.is_null() {
+/// NCCL is about to return from making one: its address is entered if NCCL has set it. `is_complete`: no group is open and NCCL is done, so that
+/// it can be asked for the rank.
+///
+/// # Safety
+///
+/// The place is an argument of the call that the thread is in, and NCCL has written there.
+pub(super) unsafe fn made(writer: &Writer, number: u16, place: *const *const c_void, is_complete: bool) {
+    if place.is_null() {
         return;
     }
-    // SAFETY: NCCL has just written there, or will; so the caller has kept it.
-    let address = unsafe { *place };
+    // SAFETY: by the caller. A thread of NCCL's may be writing the address at this moment.
+    let address = unsafe { AtomicPtr::from_ptr(place.cast_mut().cast::<*mut c_void>()) }.load(Ordering::Acquire);
     if address.is_null() {
-        if !is_complete && PENDING.iter().any(|slot| take(slot, place as u64, value_of(number))) {
-            PENDING_COUNT.fetch_add(1, Ordering::Relaxed);
-        }
         return;
     }
     insert(writer, number, address as u64);
-    if is_complete {
-        ask(writer, number, address);
-    }
-}
-
-/// Has NCCL say the rank and the size of one that was split.
-fn ask(writer: &Writer, number: u16, address: *const c_void) {
-    let (rank, size) = real::rank_and_size(address);
-    // What the arguments said stays if NCCL says nothing.
-    if rank >= 0 && size >= 0 {
-        writer.set_rank(number, rank, size);
+    if is_complete && number != 0 {
+        let (rank, size) = real::rank_and_size(address);
+        // What the arguments said stays if NCCL says nothing.
+        if rank >= 0 && size >= 0 {
+            writer.set_rank(number, rank, size);
+        }
     }
 }
 
 /// Makes all known that one process has of a communicator for each of its GPUs.
-pub(super) fn made_all(writer: &Writer, places: *const *const c_void, count: i32) {
+///
+/// # Safety
+///
+/// The places are an argument of the call that the thread is in, and NCCL has written so many addresses there.
+pub(super) unsafe fn made_all(writer: &Writer, places: *const *const c_void, count: i32) {
     for rank in 0..if places.is_null() { 0 } else { count } {
-        // SAFETY: NCCL has just written so many addresses there.
+        // SAFETY: by the caller.
         let address = unsafe { *places.add(usize::try_from(rank).unwrap_or(0)) };
         insert(writer, announce(writer, None, rank, count), address as u64);
     }
-}
-
-/// Looks at what is pending.
-#[cold]
-pub(super) fn settle(writer: &Writer) {
-    if PENDING_COUNT.load(Ordering::Relaxed) == 0 {
-        return;
-    }
-    for slot in &PENDING {
-        let place = slot.key.load(Ordering::Acquire);
-        let number = number_of(slot.value.load(Ordering::Acquire));
-        if place <= BUSY {
-            continue;
-        }
-        let address = read(place);
-        let is_done = address != Some(0) || number == 0;
-        // Only one thread takes it out.
-        if is_done && slot.key.compare_exchange(place, REMOVED, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            PENDING_COUNT.fetch_sub(1, Ordering::Relaxed);
-            if let Some(address) = address.filter(|address| *address > BUSY && number != 0) {
-                insert(writer, number, address);
-                ask(writer, number, address as *const c_void);
-            }
-        }
-    }
-}
-
-/// Reads a word of this process, if it is there.
-fn read(place: u64) -> Option<u64> {
-    let mut word = 0u64;
-    let to = libc::iovec { iov_base: (&raw mut word).cast(), iov_len: 8 };
-    let from = libc::iovec { iov_base: place as *mut c_void, iov_len: 8 };
-    // SAFETY: the word may be written, and the system looks itself whether the other one may be read.
-    let length = unsafe { libc::process_vm_readv(libc::getpid(), &raw const to, 1, &raw const from, 1, 0) };
-    (length == 8).then_some(word)
 }
 
 /// No communicator.

@@ -69,15 +69,23 @@ mod exported {
     unsafe extern "C" fn decide(handle: *mut c_void, name: *const c_char) -> Decision {
         let real = real();
         let Some(call) = real else { return Decision { jump: None, value: null_mut() } };
-        // For these the linker's order decides, and with them who asks. It leads here by itself.
-        if handle == libc::RTLD_DEFAULT || handle == libc::RTLD_NEXT || name.is_null() {
-            return Decision { jump: real, value: null_mut() };
+        let jump = Decision { jump: real, value: null_mut() };
+        if handle == libc::RTLD_NEXT || name.is_null() {
+            return jump;
         }
         // SAFETY: who asks for a symbol gives a text.
         let name = unsafe { CStr::from_ptr(name) };
-        let Some(function) = functions::named(name).filter(|_| is_on()) else {
-            return Decision { jump: real, value: null_mut() };
-        };
+        let Some(function) = functions::named(name).filter(|_| is_on()) else { return jump };
+        // The linker's order decides, and with it who asks. It leads here by itself; but a program that asks whether its NCCL has a
+        // function must not hear that it has because this library does.
+        if handle == libc::RTLD_DEFAULT {
+            if function.next().is_some() {
+                return jump;
+            }
+            // Fails, and leaves what `dlerror` says of it.
+            // SAFETY: the arguments are the caller's.
+            return Decision { jump: None, value: unsafe { call(libc::RTLD_NEXT, name.as_ptr()) } };
+        }
         // SAFETY: the arguments are the caller's. The answer for a handle does not depend on who asks.
         let found = unsafe { call(handle, name.as_ptr()) };
         let value = if found.is_null() { found } else { function.in_place_of(found).cast_mut() };

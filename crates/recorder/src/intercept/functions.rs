@@ -8,7 +8,7 @@ use core::ffi::{CStr, c_void};
 use super::call::Call;
 use super::identity::UniqueId;
 use super::real::Function;
-use super::thread::State;
+use crate::thread::State;
 
 /// Memory of the program's or of its GPU.
 type Pointer = *mut c_void;
@@ -54,18 +54,11 @@ macro_rules! functions {
                     let function = &about::$name;
                     let outside = State::now();
                     // A function inside of itself has come round by way of another interceptor.
-                    let is_past_others = IS_DIRECT || outside.is_within(function);
+                    let is_past_others = IS_DIRECT || outside.inside() == function.address();
                     let real = if is_past_others { function.base() } else { function.next() };
                     let Some(real) = real else { return function.missing() };
                     // SAFETY: what was found under this name has this type.
                     let real: unsafe extern "C" fn($($type),*) -> i32 = unsafe { core::mem::transmute(real) };
-                    if outside.inside != 0 {
-                        outside.within(function).keep();
-                        // SAFETY: the arguments are the caller's.
-                        let result = unsafe { real($($argument),*) };
-                        outside.keep();
-                        return result;
-                    }
                     let call = $call;
                     let entered = call.enter(function, outside);
                     // SAFETY: the arguments are the caller's.
@@ -138,9 +131,9 @@ functions! {
 
     // From one rank to another.
     ncclSend(from: Pointer, count: usize, dtype: i32, peer: i32, comm: Comm, stream: Stream)
-        => Call::operation(count, dtype, comm, stream).with(peer);
+        => Call::transfer(count, dtype, comm, stream).with(peer);
     ncclRecv(to: Pointer, count: usize, dtype: i32, peer: i32, comm: Comm, stream: Stream)
-        => Call::operation(count, dtype, comm, stream).with(peer);
+        => Call::transfer(count, dtype, comm, stream).with(peer);
     ncclPutSignal(from: Pointer, count: usize, dtype: i32, peer: i32, window: Pointer, offset: usize, signal: i32, context: i32,
         flags: u32, comm: Comm, stream: Stream)
         => Call::operation(count, dtype, comm, stream).with(peer);

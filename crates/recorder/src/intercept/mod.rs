@@ -9,7 +9,7 @@
 //! # Calls inside of calls
 //!
 //! NCCL's library calls its own public functions (`ncclBcast` is an `ncclBroadcast`), and the linker leads those calls here as well. They
-//! are no calls of the program. So each thread [remembers](thread) in which function it is, and what comes meanwhile is forwarded without a
+//! are no calls of the program. So each thread [remembers](crate::thread) in which function it is, and what comes meanwhile is forwarded without a
 //! record. Another interceptor after this one may find this one again when it looks for NCCL: a function that is called inside of itself
 //! forwards to NCCL's library, not to the next interceptor, so that the two do not call each other for ever.
 //!
@@ -26,4 +26,10 @@ mod functions;
 mod identity;
 mod objects;
 mod real;
-mod thread;
+
+use core::ffi::{CStr, c_void};
+
+/// What comes after `ours` under a name in the linker's order.
+pub(crate) fn next_symbol(name: &CStr, ours: *const c_void) -> Option<*const c_void> {
+    Some(objects::symbol(libc::RTLD_NEXT, name)).filter(|found| !found.is_null() && *found != ours)
+}

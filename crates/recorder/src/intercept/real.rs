@@ -55,6 +55,12 @@ impl Function {
         unsafe { CStr::from_ptr(self.p_name.as_ptr().add(1)) }
     }
 
+    /// By which a thread knows in which function it is.
+    #[inline]
+    pub(super) fn address(&self) -> u64 {
+        core::ptr::from_ref(self) as u64
+    }
+
     /// What to call; `None` if the process has no such function.
     #[inline]
     pub(super) fn next(&self) -> Option<*const c_void> {

@@ -9,7 +9,7 @@ use nccl_stacks_recorder_format::{Handle, Kind, Record, Writer, layout};
 use super::abi::{self, Descriptor, Opaque, StateArgs, event};
 use super::given::{Event, Given, halves};
 use super::{communicator, masks, note};
-use crate::{clock, process};
+use crate::{clock, process, thread};
 
 /// The bits of a handle that are the record's number. The others count forks: a parent's handles name nothing in a child's file.
 pub(super) const NUMBER: u64 = (1 << 56) - 1;
@@ -50,8 +50,7 @@ fn pointer(handle: Option<Handle>) -> Opaque {
 /// Writes a record, at this time and of this thread.
 #[inline]
 fn put(writer: &Writer, note: u8, record: Record) -> Option<Handle> {
-    let thread = clock::thread();
-    writer.put(thread, note, &Record { thread: thread as u32, time: clock::now(), ..record })
+    writer.put(thread::ring(), note, &Record { thread: clock::thread() as u32, time: clock::now(), ..record })
 }
 
 /// `startEvent`.
@@ -62,7 +61,7 @@ pub(super) unsafe extern "C" fn start<const VERSION: u32, T: Copy + Into<u64>, U
 ) -> c_int {
     let made = match process::writer() {
         // SAFETY: NCCL gives a descriptor of this version.
-        Some(writer) if !descr.is_null() => unsafe { started::<VERSION, T, U>(&writer, communicator(context), descr) },
+        Some(writer) if !descr.is_null() => unsafe { started::<VERSION, T, U>(writer, communicator(context), descr) },
         _ => None,
     };
     // SAFETY: NCCL gives a place that may be written; null is borne. It is written in any case, for NCCL uses it again.
@@ -86,6 +85,13 @@ unsafe fn started<const VERSION: u32, T: Copy + Into<u64>, U>(
     // SAFETY: fields of the head are there in each version. No reference to the whole is made, nor to the union.
     let (kind, parent, rank, of) =
         unsafe { ((*descr).event.into(), (*descr).parent, (*descr).rank, (&raw const (*descr).of).cast::<()>()) };
+    if process::is_paused() {
+        // What is not recorded is counted, so that the numbers stay those of the other ranks.
+        if kind == event::COLL {
+            writer.next_collective(communicator);
+        }
+        return None;
+    }
     let given = Given { writer, communicator, parent, rank, of };
     // SAFETY: the member is the one of the event's type, which the version has.
     let made = unsafe {
@@ -124,7 +130,7 @@ pub(super) unsafe extern "C" fn stop(handle: Opaque) -> c_int {
     if let (Some(stopped), Some(writer)) = (Handle::of(own(handle)), process::opened())
         && stopped.note() != note::ENDS_BY_STATE
     {
-        put(&writer, note::NOTHING, Record { parent: stopped.number(), ..Record::new(Kind::Stop) });
+        put(writer, note::NOTHING, Record { parent: stopped.number(), ..Record::new(Kind::Stop) });
     }
     0
 }
@@ -146,7 +152,7 @@ pub(super) unsafe extern "C" fn state(handle: Opaque, state: c_int, args: *mut S
         }
     };
     let record = Record { parent: of.number(), a: halves(state, 0), b: value, ..Record::new(Kind::State) };
-    put(&writer, note::NOTHING, record);
+    put(writer, note::NOTHING, record);
     0
 }
 

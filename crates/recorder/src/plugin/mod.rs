@@ -123,8 +123,10 @@ unsafe extern "C" fn init_v5<const VERSION: u32>(
 
 unsafe extern "C" fn finalize(context: Opaque) -> c_int {
     if let (number @ 1.., Some(writer)) = (communicator(context), process::opened()) {
-        writer.ended(number, clock::now());
-        dropin::dump(&writer, number);
+        let time = clock::now();
+        dropin::dump(writer, number);
+        // Another communicator may get the number now.
+        writer.ended(number, time);
     }
     0
 }

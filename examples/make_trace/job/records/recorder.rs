@@ -99,7 +99,7 @@ impl File<'_, '_> {
     fn put(&self, thread: u32, at: i64, record: Record) -> u64 {
         let clock = self.writing.clock;
         let time = STARTED + clock.at(at) - clock.at(0);
-        self.writer.put(thread.into(), 0, &Record { thread, time, ..record }).map_or(0, Handle::number)
+        self.writer.put(thread as usize, 0, &Record { thread, time, ..record }).map_or(0, Handle::number)
     }
 
     fn state(&self, thread: u32, at: i64, parent: u64, state: u64, b: u64) {

@@ -1,0 +1,229 @@
+//! What is asked of the system: a file and its space, to be left alone meanwhile, and the clocks.
+
+use core::ffi::{CStr, c_int};
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+use crate::layout::{RINGS, RINGS_AT, ring_at};
+use crate::words::Words;
+
+/// The permissions of a file that is recorded, and what is added when it is closed; less what the process's mask forbids.
+const RECORDED: libc::mode_t = 0o444;
+const CLOSED: libc::mode_t = 0o200;
+
+/// Reserving is repeated so many times when signals interrupt it.
+const INTERRUPTIONS: u32 = 1000;
+
+/// Both clocks, ns, read one after the other.
+pub fn realtime_and_monotonic() -> (i64, i64) {
+    let read = |clock| {
+        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `now` is a timespec that may be written.
+        unsafe { libc::clock_gettime(clock, &raw mut now) };
+        now.tv_sec.wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec)
+    };
+    // The middle of two readings, so that an interruption between the clocks shows in neither.
+    let (before, realtime, after) =
+        (read(libc::CLOCK_MONOTONIC), read(libc::CLOCK_REALTIME), read(libc::CLOCK_MONOTONIC));
+    (realtime, before + (after - before) / 2)
+}
+
+/// The system's number of the last error.
+fn errno() -> i32 {
+    // SAFETY: the thread's own errno.
+    unsafe { *libc::__errno_location() }
+}
+
+unsafe extern "C" {
+    pub(crate) fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+const PTHREAD_CANCEL_DISABLE: c_int = 1;
+
+/// While it lives, its thread is not cancelled, and no handler of a signal runs on it but those of the thread's own faults.
+///
+/// Opening, reserving and closing are points at which `pthread_cancel` ends a thread; other threads would wait for what it had begun. A
+/// handler that calls NCCL there would wait for its own thread, and a timer that fires all the time would interrupt reserving for ever.
+pub struct NotCancelled {
+    cancel: c_int,
+    signals: libc::sigset_t,
+    /// It belongs to the thread that made it.
+    of_thread: PhantomData<*mut ()>,
+}
+
+impl NotCancelled {
+    /// From now on. It costs two calls of the system's, so it is for what happens once.
+    #[allow(clippy::new_without_default, reason = "it changes its thread: no value of nothing")]
+    pub fn new() -> NotCancelled {
+        let mut cancel = 0;
+        // SAFETY: zeros are a set of signals, and both places may be written.
+        let signals = unsafe {
+            pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut cancel);
+            let (mut most, mut before) = (core::mem::zeroed::<libc::sigset_t>(), core::mem::zeroed::<libc::sigset_t>());
+            libc::sigfillset(&raw mut most);
+            for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGABRT] {
+                libc::sigdelset(&raw mut most, fault);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const most, &raw mut before);
+            before
+        };
+        NotCancelled { cancel, signals, of_thread: PhantomData }
+    }
+}
+
+impl Drop for NotCancelled {
+    fn drop(&mut self) {
+        // SAFETY: what this thread had before.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.signals, core::ptr::null_mut());
+            pthread_setcancelstate(self.cancel, &raw mut self.cancel);
+        }
+    }
+}
+
+/// Repeats a call while signals interrupt it. It returns the system's number of its error, or 0.
+fn uninterrupted(mut call: impl FnMut() -> i32) -> Result<(), i32> {
+    let mut error = call();
+    for _ in 0..INTERRUPTIONS {
+        if error != libc::EINTR {
+            break;
+        }
+        error = call();
+    }
+    if error == 0 { Ok(()) } else { Err(error) }
+}
+
+/// The open file, for as long as the job leaves it open.
+///
+/// A job may close descriptors that are not its own, as daemons do at their start. The next file that it opens gets the number, and must be neither made longer nor
+/// given other permissions. So each use begins with a look at which file it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct File {
+    fd: i32,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+impl File {
+    fn new(fd: i32) -> File {
+        File { fd, identity: stat(fd).map_or((0, 0), |stat| identity(&stat)) }
+    }
+
+    fn stat(&self) -> Option<libc::stat> {
+        stat(self.fd).filter(|stat| identity(stat) == self.identity)
+    }
+
+    /// Reserves a part of it; the system's error number if there is no room, or the descriptor is another file's.
+    pub(crate) fn reserve(&self, from: u64, length: u64) -> Result<(), i32> {
+        self.stat().ok_or(libc::EBADF)?;
+        reserve(self.fd, from, length)
+    }
+
+    /// Gives it back to its owner: nobody stores into it any more.
+    pub(crate) fn allow_writing(&self) {
+        if let Some(stat) = self.stat() {
+            // SAFETY: a call on a file descriptor, without memory.
+            unsafe { libc::fchmod(self.fd, stat.st_mode & 0o7777 | CLOSED) };
+        }
+    }
+}
+
+fn identity(stat: &libc::stat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
+}
+
+/// Called by its number, for older C libraries have no function of this name.
+fn stat(fd: i32) -> Option<libc::stat> {
+    // SAFETY: zeros are a `stat`, which is then written.
+    unsafe {
+        let mut stat = core::mem::zeroed::<libc::stat>();
+        (libc::syscall(libc::SYS_fstat, fd, &raw mut stat) == 0).then_some(stat)
+    }
+}
+
+/// Reserves a part of a file; the system's error number if there is no room.
+fn reserve(fd: i32, from: u64, length: u64) -> Result<(), i32> {
+    let (from, length) = (from as libc::off_t, length as libc::off_t);
+    // SAFETY: a call on a file descriptor, without memory.
+    let reserved = uninterrupted(|| unsafe { if libc::fallocate(fd, 0, from, length) == 0 { 0 } else { errno() } });
+    match reserved {
+        // File systems that cannot: glibc writes a byte into each block.
+        // SAFETY: as above.
+        Err(libc::EOPNOTSUPP | libc::ENOSYS) => uninterrupted(|| unsafe { libc::posix_fallocate(fd, from, length) }),
+        done => done,
+    }
+}
+
+/// Has pages of a mapping there before they are used. Older systems cannot, and each is then waited for when it is.
+pub(crate) fn populate(words: &Words, from: u64, length: u64) {
+    // SAFETY: the caller's part is within the mapping.
+    unsafe { libc::madvise(words.address(from as usize), length as usize, libc::MADV_POPULATE_WRITE) };
+}
+
+/// Leaves the processor to another thread.
+pub(crate) fn give_way() {
+    // SAFETY: has no condition.
+    unsafe { libc::sched_yield() };
+}
+
+/// Creates and maps a file, which must not be there yet. Errors are the system's numbers; then no file is left.
+pub(crate) fn create(path: &CStr, ring_records: u64) -> Result<(Words, File), i32> {
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
+    // SAFETY: `path` ends with a zero.
+    let fd = unsafe { libc::open(path.as_ptr(), flags, RECORDED) };
+    if fd < 0 {
+        return Err(errno());
+    }
+    match map(fd, ring_records) {
+        Ok(words) => Ok((words, File::new(fd))),
+        Err(error) => {
+            // SAFETY: the file is ours, and nothing is mapped.
+            unsafe {
+                libc::close(fd);
+                libc::unlink(path.as_ptr());
+            }
+            Err(error)
+        }
+    }
+}
+
+fn map(fd: i32, ring_records: u64) -> Result<Words, i32> {
+    let length = ring_at(RINGS, ring_records);
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: calls on our own descriptor; `limit` may be written; the mapping is new memory, and never taken away.
+    unsafe {
+        // Above this limit the system would not refuse, but kill the process.
+        if libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) == 0 && limit.rlim_cur < length {
+            return Err(libc::EFBIG);
+        }
+        if libc::ftruncate(fd, length as libc::off_t) != 0 {
+            return Err(errno());
+        }
+        reserve(fd, 0, RINGS_AT as u64)?;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let base = libc::mmap(core::ptr::null_mut(), length as usize, protection, libc::MAP_SHARED, fd, 0);
+        match NonNull::new(base.cast()) {
+            Some(start) if base != libc::MAP_FAILED => Ok(Words::new(start)),
+            _ => Err(errno()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_signal_interrupts_is_repeated() {
+        let mut errors = [libc::EINTR, libc::EINTR, 0].into_iter();
+        assert_eq!(uninterrupted(|| errors.next().unwrap()), Ok(()));
+        let mut errors = [libc::EINTR, libc::ENOSPC].into_iter();
+        assert_eq!(uninterrupted(|| errors.next().unwrap()), Err(libc::ENOSPC));
+        let mut calls = 0;
+        let again = || {
+            calls += 1;
+            libc::EINTR
+        };
+        assert_eq!((uninterrupted(again), calls), (Err(libc::EINTR), 1001));
+    }
+}

@@ -1,0 +1,385 @@
+//! A file as its writer leaves it, read by the functions that read files.
+
+use std::ffi::{CString, c_void};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::vec::Vec;
+use std::{format, fs, thread};
+
+use crate::layout::{RECORD, RINGS, ring_at};
+use crate::{Facts, Handle, Kind, NotCancelled, Record, Slot, Writer, communicator, slot, text};
+
+/// A path of its own for each test.
+fn path(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("nccl-stacks-format-{}-{name}", std::process::id()));
+    let _ = fs::remove_file(&path);
+    path
+}
+
+fn create(path: &std::path::Path, ring_records: u64) -> Writer {
+    let facts = Facts {
+        ring_records,
+        pid: 77,
+        ranks: [3, 8, -1],
+        boot: b"0123",
+        host: b"node7",
+        command: b"python train.py",
+        events: 4095,
+    };
+    Writer::create(&CString::new(path.to_str().unwrap()).unwrap(), &facts).unwrap()
+}
+
+/// All records of a file by ring, and how many slots are incomplete.
+fn records(bytes: &[u8]) -> (Vec<Vec<(u64, Record)>>, usize) {
+    let header = crate::Header::of(bytes).unwrap();
+    let mut incomplete = 0;
+    let rings = (0..RINGS).map(|ring| {
+        let at = ring_at(ring, header.ring_records) as usize;
+        let bytes = &bytes[at..at + header.ring_records as usize * RECORD];
+        let slots = bytes.chunks_exact(RECORD).enumerate();
+        let mut found = Vec::new();
+        for (index, bytes) in slots {
+            match slot(bytes.try_into().unwrap(), index as u64, header.ring_records) {
+                Slot::Record(position, record) => found.push((position, record)),
+                Slot::Incomplete => incomplete += 1,
+                Slot::Empty => {}
+            }
+        }
+        found.sort_by_key(|(position, _)| *position);
+        found
+    });
+    (rings.collect(), incomplete)
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let path = path("round");
+    let writer = create(&path, 100);
+    let about = crate::Communicator { name: b"tp", by: 1, hash: u64::MAX, rank: 3, size: 8, ..Default::default() };
+    assert_eq!((writer.communicator(&about), writer.communicator(&about)), (1, 2));
+    assert_eq!((writer.next_child(2), writer.next_child(2)), (Some((u64::MAX, 0)), Some((u64::MAX, 1))));
+    assert_eq!(writer.next_child(0), None);
+    assert_eq!((writer.hash(2), writer.hash(0), writer.hash(900)), (u64::MAX, 0, 0));
+    writer.set_rank(1, 5, 16);
+    writer.set_rank(0, 5, 16);
+    assert_eq!([0, 2, 2].map(|number| writer.next_collective(number)), [0, 1, 2]);
+    writer.ended(2, 9);
+    let long = [b'x'; 80];
+    let texts: [&[u8]; 6] = [b"AllReduce", b"RING", b"", b"AllReduceX", b"AllReduce", &long];
+    assert_eq!(texts.map(|text| writer.text(text)), [1, 2, 3, 4, 1, 5]);
+    let record = Record { time: 5, communicator: 1, function: 1, ..Record::new(Kind::Coll) };
+    let handle = writer.put(1, 7, &record).unwrap();
+    assert_eq!((handle.position(), handle.note(), writer.get(handle)), (1, 7, Some(record)));
+
+    let bytes = fs::read(&path).unwrap();
+    let header = crate::Header::of(&bytes).unwrap();
+    assert_eq!((header.ring_records, header.pid, header.plugin, header.is_closed), (128, 77, 0, false));
+    assert_eq!((header.rank, header.world, header.local_rank), (Some(3), Some(8), None));
+    assert_eq!((header.boot, header.host, header.command), (&b"0123"[..], &b"node7"[..], &b"python train.py"[..]));
+    assert_eq!(header.realtime(header.start.monotonic + 5), header.start.realtime + 5);
+    assert_eq!(communicator(&bytes, 1), Some(crate::Communicator { nodes: 0, rank: 5, size: 16, ..about }));
+    assert_eq!(communicator(&bytes, 2).unwrap().ended, 9);
+    assert_eq!(communicator(&bytes, 3), None);
+    assert_eq!([0, 1, 2, 600].map(|number| crate::collectives(&bytes, number)), [0, 0, 2, 0]);
+    assert_eq!(
+        [1, 3, 4, 5, 6].map(|number| text(&bytes, number)),
+        [Some(&b"AllReduce"[..]), Some(&b""[..]), Some(&b"AllReduceX"[..]), Some(&long[..63]), None]
+    );
+    let (rings, incomplete) = records(&bytes);
+    assert_eq!((rings[handle.ring()].as_slice(), incomplete), (&[(1, record)][..], 0));
+    fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_ring_keeps_its_last_records() {
+    let path = path("overflow");
+    let writer = create(&path, 64);
+    let handles: Vec<Handle> =
+        (0..200).map(|n| writer.put(9, 0, &Record { a: n, ..Record::new(Kind::Call) }).unwrap()).collect();
+    let bytes = fs::read(&path).unwrap();
+    let ring = handles[0].ring();
+    let (rings, _) = records(&bytes);
+    let kept: Vec<u64> = rings[ring].iter().map(|(_, record)| record.a).collect();
+    assert_eq!(kept, (136..200).collect::<Vec<u64>>());
+    assert_eq!(crate::Header::of(&bytes).unwrap().claimed[ring], 200);
+    assert_eq!((writer.get(handles[135]), writer.get(handles[136]).map(|record| record.a)), (None, Some(136)));
+    fs::remove_file(path).unwrap();
+}
+
+/// Every state in which a writer can be stopped: the words of a record are stored one after the other.
+#[test]
+fn a_writer_may_be_stopped_anywhere() {
+    let old = Record { time: 1, a: 11, ..Record::new(Kind::Call) }.words(3);
+    let new = Record { time: 2, a: 22, ..Record::new(Kind::Coll) }.words(64 + 3);
+    let mut now = old;
+    let mut states = std::vec![now];
+    now[0] = 0;
+    states.push(now);
+    for word in 1..8 {
+        now[word] = new[word];
+        states.push(now);
+    }
+    now[0] = new[0];
+    states.push(now);
+    let read: Vec<Slot> = states
+        .iter()
+        .map(|words| {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            slot(bytes.as_slice().try_into().unwrap(), 2, 64)
+        })
+        .collect();
+    assert_eq!(read[0], Slot::Record(3, Record::of(old).unwrap()));
+    assert_eq!(read[9], Slot::Record(67, Record::of(new).unwrap()));
+    assert!(read[1..9].iter().all(|slot| *slot == Slot::Incomplete), "{read:?}");
+    // Two writers whose words are mixed, though the position is right.
+    let mut mixed = new;
+    mixed[5] = old[4];
+    let bytes: Vec<u8> = mixed.iter().flat_map(|word| word.to_le_bytes()).collect();
+    assert_eq!(slot(bytes.as_slice().try_into().unwrap(), 2, 64), Slot::Incomplete);
+}
+
+#[test]
+fn threads_share_rings_and_lose_nothing() {
+    let path = path("threads");
+    let writer = create(&path, 1 << 16);
+    thread::scope(|scope| {
+        for thread in 0..32u64 {
+            scope.spawn(move || {
+                for n in 0..2_000 {
+                    let record = Record { a: thread, b: n, ..Record::new(Kind::Call) };
+                    writer.put(thread as usize, 0, &record).unwrap();
+                }
+            });
+        }
+    });
+    let (rings, incomplete) = records(&fs::read(&path).unwrap());
+    let mut all: Vec<(u64, u64)> = rings.iter().flatten().map(|(_, record)| (record.a, record.b)).collect();
+    all.sort_unstable();
+    let want: Vec<(u64, u64)> = (0..32).flat_map(|thread| (0..2_000).map(move |n| (thread, n))).collect();
+    assert!(all == want && incomplete == 0, "{} of {} records, {incomplete} incomplete", all.len(), want.len());
+    // More rings than one, or threads would only be in each other's way.
+    assert!(rings.iter().filter(|ring| !ring.is_empty()).count() > 6);
+    fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn tables_that_are_full_say_so() {
+    let path = path("full");
+    let writer = create(&path, 64);
+    let numbers: Vec<u16> = (0..514).map(|_| writer.communicator(&crate::Communicator::default())).collect();
+    assert_eq!((numbers[511], numbers[512], numbers[513]), (512, 0, 0));
+    let texts: Vec<u8> = (0..257).map(|n| writer.text(format!("text {n}").as_bytes())).collect();
+    assert_eq!((texts[0], texts[254], texts[255], texts[256]), (1, 255, 0, 0));
+    let bytes = fs::read(&path).unwrap();
+    assert_eq!(crate::Header::of(&bytes).unwrap().lost_communicators, 2);
+    fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn numbers_of_what_has_ended_are_given_again() {
+    let path = path("again");
+    let writer = create(&path, 64);
+    let about = |made| crate::Communicator { name: b"tensor parallel", by: 2, made, size: 8, ..Default::default() };
+    assert!((1..=512).all(|number| writer.communicator(&about(i64::from(number))) == number as u16));
+    writer.next_child(3);
+    writer.next_collective(3);
+    writer.next_send_or_receive(3);
+    assert_eq!(writer.communicator(&about(513)), 0);
+    writer.finalized(9, 600);
+    writer.ended(7, 2_000);
+    writer.ended(3, 1_000);
+    // It was found out before the other one ended, whose records must not become its own.
+    let new = crate::Communicator { name: b"dp", by: 1, made: 999, hash: 77, ..Default::default() };
+    assert_eq!([&new, &about(3_000), &about(3_001)].map(|about| writer.communicator(about)), [3, 7, 0]);
+    assert_eq!(writer.known(3).unwrap().communicator(), crate::Communicator { made: 1_000, before: 1, ..new });
+    assert_eq!((writer.next_child(3), writer.next_collective(3)), (Some((77, 0)), 1));
+    assert_eq!(writer.next_send_or_receive(3), 1);
+    // One that is finalized is named once more.
+    assert_eq!(writer.known(9).unwrap().communicator(), crate::Communicator { ended: 600, ..about(9) });
+    let bytes = fs::read(&path).unwrap();
+    let header = crate::Header::of(&bytes).unwrap();
+    assert_eq!((header.lost_communicators, header.reused), (2, 2));
+    let times = |number| communicator(&bytes, number).unwrap().times();
+    assert_eq!((times(3), times(7)), (1_000..=i64::MAX, 3_000..=i64::MAX));
+    assert_eq!((times(9), times(10)), (i64::MIN..=600, i64::MIN..=i64::MAX));
+    fs::remove_file(path).unwrap();
+}
+
+/// Threads make and end more communicators than there are numbers: no two have a number at once, and a copy is of one of them alone.
+#[test]
+fn threads_share_the_numbers_of_what_has_ended() {
+    const THREADS: u64 = 4;
+    const EACH: u64 = 2_000;
+    let path = path("share");
+    let writer = create(&path, 64);
+    // All but three, so that they come again at once.
+    (0..509).for_each(|_| _ = writer.communicator(&crate::Communicator { size: 1, ..Default::default() }));
+    let is_done = AtomicU32::new(0);
+    let lost: u64 = thread::scope(|scope| {
+        let makers: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let is_done = &is_done;
+                scope.spawn(move || {
+                    let mut lost = 0;
+                    for n in 0..EACH {
+                        let own = 1 + thread * EACH + n;
+                        let name = own.to_le_bytes();
+                        let about = crate::Communicator { name: &name, hash: own, address: own, ..Default::default() };
+                        let number = writer.communicator(&about);
+                        if number == 0 {
+                            lost += 1;
+                            continue;
+                        }
+                        assert_eq!(writer.known(number).unwrap().communicator().hash, own);
+                        writer.ended(number, own.cast_signed());
+                    }
+                    is_done.fetch_add(1, Ordering::Relaxed);
+                    lost
+                })
+            })
+            .collect();
+        while is_done.load(Ordering::Relaxed) < THREADS as u32 {
+            for number in 510..=512 {
+                let Some(entry) = writer.known(number) else { continue };
+                let known = entry.communicator();
+                assert_eq!(known.hash, known.address);
+                let name: &[u8] = &known.hash.to_le_bytes();
+                assert!(name.starts_with(known.name), "{known:?}");
+            }
+        }
+        makers.into_iter().map(|maker| maker.join().unwrap()).sum()
+    });
+    let bytes = fs::read(&path).unwrap();
+    let header = crate::Header::of(&bytes).unwrap();
+    assert_eq!((header.lost_communicators, header.reused), (lost, THREADS * EACH - lost - 3));
+    fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn other_files_are_refused() {
+    let path = path("other");
+    create(&path, 64);
+    let bytes = fs::read(&path).unwrap();
+    fs::remove_file(path).unwrap();
+    let with = |at: usize, value: u64| {
+        let mut bytes = bytes.clone();
+        bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        crate::Header::of(&bytes).map(|_| ()).unwrap_err()
+    };
+    use crate::NotARecording::*;
+    assert_eq!(with(0, 5), Magic);
+    assert_eq!(with(8, 2), Version(2));
+    assert_eq!((with(16, 65), with(16, 0), with(16, 1 << 40)), (RingRecords(65), RingRecords(0), RingRecords(1 << 40)));
+    assert_eq!(crate::Header::of(&bytes[..9000]).map(|_| ()), Err(Short));
+    assert_eq!(crate::Header::of(b"").map(|_| ()), Err(Magic));
+}
+
+#[test]
+fn files_that_cannot_be_created_leave_nothing() {
+    let path = path("twice");
+    fs::write(&path, "mine").unwrap();
+    let facts = Facts { ring_records: 64, pid: 1, ranks: [-1; 3], boot: b"", host: b"", command: b"", events: 0 };
+    let name = CString::new(path.to_str().unwrap()).unwrap();
+    assert_eq!(Writer::create(&name, &facts).err(), Some(libc::EEXIST));
+    assert_eq!(fs::read(&path).unwrap(), b"mine");
+    fs::remove_file(path).unwrap();
+    assert_eq!(Writer::create(c"/nonexistent/folder/file", &facts).err(), Some(libc::ENOENT));
+}
+
+#[test]
+fn nobody_writes_a_file_that_is_recorded() {
+    let path = path("mode");
+    let writer = create(&path, 64);
+    let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o222;
+    assert_eq!(mode(), 0);
+    writer.put(0, 0, &Record::new(Kind::Call)).unwrap();
+    writer.close();
+    assert_eq!(mode(), 0o200);
+    assert!(crate::Header::of(&fs::read(&path).unwrap()).unwrap().is_closed);
+    fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn copies_are_what_the_file_has() {
+    let path = path("copies");
+    let writer = create(&path, 64);
+    let about = crate::Communicator { name: b"tp", by: 2, hash: 7, rank: 3, size: 8, made: 5, ..Default::default() };
+    writer.communicator(&about);
+    let long = writer.text(b"ncclAllGatherConfig");
+    assert_eq!([0, 1, 1, 600].map(|number| writer.next_send_or_receive(number)), [0, 1, 2, 0]);
+    assert_eq!(writer.next_collective(1), 1);
+    let mut bytes = [0; crate::layout::COMMUNICATORS_AT];
+    let header = writer.header(&mut bytes).unwrap();
+    assert_eq!((header.pid, header.rank, header.host, header.boot), (77, Some(3), &b"node7"[..], &b"0123"[..]));
+    assert_eq!(writer.known(1).map(|entry| entry.communicator() == about), Some(true));
+    assert!(writer.known(0).is_none() && writer.known(2).is_none() && writer.known(513).is_none());
+    writer.ended(1, 9);
+    assert_eq!(writer.known(1).unwrap().communicator(), crate::Communicator { ended: 9, ..about });
+    assert_eq!(writer.text_at(long).as_deref(), Some(&b"ncclAllGatherConfig"[..]));
+    assert!(writer.text_at(0).is_none() && writer.text_at(long + 1).is_none());
+    fs::remove_file(path).unwrap();
+}
+
+/// A text that another thread has begun to write is no text yet, for writers and for readers of the file.
+#[test]
+fn a_text_counts_once_it_is_complete() {
+    let path = path("half");
+    let writer = create(&path, 64);
+    writer.words.at(crate::layout::TEXTS_AT).store(1 << 8, Ordering::Relaxed);
+    assert_eq!((writer.text(b"ncclAllReduce"), writer.text(b"ncclAllReduce")), (2, 2));
+    assert!(writer.text_at(1).is_none());
+    let bytes = fs::read(&path).unwrap();
+    assert_eq!((text(&bytes, 1), text(&bytes, 2)), (None, Some(&b"ncclAllReduce"[..])));
+    fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn signals_wait_while_something_is_begun() {
+    static HANDLED: AtomicU32 = AtomicU32::new(0);
+    extern "C" fn handler(_: i32) {
+        HANDLED.fetch_add(1, Ordering::Relaxed);
+    }
+    let raise = || {
+        // SAFETY: a signal of the thread's own, which has a handler.
+        unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGUSR2) };
+        HANDLED.load(Ordering::Relaxed)
+    };
+    // SAFETY: zeros are an action, and the handler only counts.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        libc::sigaction(libc::SIGUSR2, &raw const action, std::ptr::null_mut());
+    }
+    let guard = NotCancelled::new();
+    assert_eq!(raise(), 0);
+    drop(guard);
+    assert_eq!((HANDLED.load(Ordering::Relaxed), raise()), (1, 2));
+}
+
+#[test]
+fn a_thread_that_is_cancelled_finishes_what_others_wait_for() {
+    extern "C" fn run(path: *mut c_void) -> *mut c_void {
+        // SAFETY: the caller's path; the thread asks for its own end, which comes where it calls the system.
+        unsafe {
+            let path = &*path.cast::<PathBuf>();
+            libc::pthread_cancel(libc::pthread_self());
+            let writer = create(path, 64);
+            let put = writer.put(0, 0, &Record::new(Kind::Call)).is_some();
+            let mut before = 0;
+            crate::system::pthread_setcancelstate(1, &raw mut before);
+            // It may be cancelled again afterwards.
+            usize::from(put && before == 0) as *mut c_void
+        }
+    }
+    let mut path = path("cancel");
+    // SAFETY: the path lives until the thread has ended.
+    let result = unsafe {
+        let (mut thread, mut result) = (std::mem::zeroed(), std::ptr::null_mut());
+        libc::pthread_create(&raw mut thread, std::ptr::null(), run, (&raw mut path).cast());
+        libc::pthread_join(thread, &raw mut result);
+        result as usize
+    };
+    assert_eq!(result, 1);
+    fs::remove_file(path).unwrap();
+}
