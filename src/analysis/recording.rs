@@ -1,7 +1,6 @@
 //! What recordings lack, and which calls of NCCL failed in them: every answer that they give depends on it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -51,20 +50,23 @@ pub struct FailedCalls {
     pub count: u64,
 }
 
+/// On which ranks calls failed, and how many.
+type Failures = (BTreeSet<u32>, u64);
+
 /// The calls that failed, those of which there are most first.
 pub(super) fn failed_calls(records: &Records) -> Vec<FailedCalls> {
-    let mut found: BTreeMap<&(Arc<str>, u32), (BTreeSet<u32>, u64)> = BTreeMap::new();
+    let mut found: BTreeMap<(&str, u32), Failures> = BTreeMap::new();
     for status in &records.rank_status {
-        for (call, count) in &status.failed_calls {
-            let (ranks, sum) = found.entry(call).or_default();
+        for ((function, error), count) in &status.failed_calls {
+            let (ranks, sum) = found.entry((function, *error)).or_default();
             ranks.extend(status.rank.map(|rank| rank.0));
             *sum = sum.saturating_add(*count);
         }
     }
-    let failed = |((function, error), (ranks, count)): (&(Arc<str>, u32), (BTreeSet<u32>, u64))| FailedCalls {
-        function: function.to_string(),
-        error: *error,
-        name: result_of_number(*error),
+    let failed = |((function, error), (ranks, count)): ((&str, u32), Failures)| FailedCalls {
+        function: function.to_owned(),
+        error,
+        name: result_of_number(error),
         ranks: ranks.into_iter().collect(),
         count,
     };

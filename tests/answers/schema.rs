@@ -93,6 +93,17 @@ fn answers_with_records_fit() {
     assert_eq!(flows["flows"]["runs"].as_array().unwrap().len(), 31);
 }
 
+/// Of processes that could not record there is nothing but the reason.
+#[test]
+fn answers_about_lost_recordings_fit() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("n-1.E28.ncclrec-failed"), "").unwrap();
+    for name in ["hang", "records"] {
+        let args = [name, folder.path().to_str().unwrap(), "--quiet"];
+        assert_fits(&validator(name), &answer(&args).unwrap(), &args);
+    }
+}
+
 #[test]
 fn answers_on_all_small_traces_fit() {
     let (stacks, kernels, pairs) = (validator("stacks"), validator("kernels"), validator("pairs"));

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::operation::{Communicator, Operation, Source};
-use crate::records::{RankStatus, Records};
+use crate::records::Records;
 
 /// A communicator, as far as all sources together know it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -122,8 +122,7 @@ impl Groups {
         let status = || records.rank_status.iter().filter(|status| status.source == Source::Recorder);
         let job = status().map(|status| status.file).collect::<BTreeSet<u32>>().len() as u64;
         let naming: BTreeSet<u32> = status().filter(|of| of.communicator.is_some()).map(|of| of.file).collect();
-        let place = |of: &RankStatus| of.place.or(of.rank.map(|rank| rank.0));
-        let named = status().filter_map(|of| Some((self.group(of.communicator)?, place(of)?)));
+        let named = status().filter_map(|of| Some((self.group(of.communicator)?, of.place?)));
         let whole = || (0..rows.len()).filter(|at| rows[*at].size == Some(job));
         let nameless = status().filter(|of| !naming.contains(&of.file)).filter_map(|of| of.rank);
         let of_whole = nameless.flat_map(|rank| whole().map(move |at| (at, rank.0)));

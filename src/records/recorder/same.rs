@@ -117,12 +117,7 @@ impl Seen<'_> {
             self.making.insert(at, Making { time: (record.time, i64::MAX), number: 0, all });
         }
         let of = self.facts.communicator(record).filter(|_| word.collective.is_some());
-        let nameless = |of: &u32| {
-            self.facts.entries.iter().any(|entry| {
-                // An entry of the file may have been another communicator's before.
-                entry.at == *of && entry.is_nameless && entry.made <= record.time
-            })
-        };
+        let nameless = |of: &u32| self.facts.entries.iter().any(|entry| entry.at == *of && entry.is_nameless);
         if let Some(of) = of.filter(nameless) {
             self.open.insert(record.thread, (at, of, word.collective));
         }
