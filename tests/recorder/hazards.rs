@@ -17,7 +17,7 @@ use crate::jobs::{Job, RECORDER, Recording, built};
 const RUNS: usize = 20;
 
 /// Longer than any of these jobs takes on a machine that does other things, too.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs a job; `None` if it does not end. Then it and the processes that it forked are killed.
 pub(crate) fn end_of(command: &mut Command) -> Option<Output> {

@@ -50,6 +50,7 @@
 //! | `cargo test` | what is written is read, files, permissions, signals, cancelled threads |
 //! | `MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test` | each access is within memory, aligned, and one that other threads may make too; all tests but those that call the system |
 //! | `RUSTFLAGS=-Zsanitizer=thread cargo +nightly test -Zbuild-std --target x86_64-unknown-linux-gnu` | no two threads meet at a word that is not atomic, in mappings too |
+//! | `cargo test --release` in `models` | the orders of loads and stores of a ring, of texts, and of numbers of communicators that the memory model allows, for two or three threads and up to a bound |
 
 #![no_std]
 

@@ -1,0 +1,114 @@
+//! What must hold in every order.
+
+use loom::thread;
+
+use crate::layout::{self, COMMUNICATOR, COMMUNICATORS_AT, RECORD, TEXT, TEXTS_AT, communicator, header, ring_at};
+use crate::memory::{Ordering, Words};
+use crate::{Communicator, Handle, Kind, Record, Writer};
+
+/// Slots of a ring in a model.
+const SLOTS: u64 = 1;
+
+fn words(from: usize, length: usize) -> impl Iterator<Item = usize> {
+    (from..from + length).step_by(8)
+}
+
+/// A writer with so many of its texts, all communicators, and ring 0, which is ready.
+fn writer(texts: usize) -> Writer {
+    let head = [header::LOST, header::LOST_COMMUNICATORS, header::KNOWN_COMMUNICATORS, header::REUSED];
+    let clocks = [header::LAST_REALTIME, header::LAST_MONOTONIC];
+    let ring = words(header::RINGS, 16).chain(words(ring_at(0, SLOTS) as usize, SLOTS as usize * RECORD));
+    let tables = words(COMMUNICATORS_AT, layout::COMMUNICATORS * COMMUNICATOR).chain(words(TEXTS_AT, texts * TEXT));
+    let words = Words::of(head.into_iter().chain(clocks).chain(ring).chain(tables));
+    words.at(header::RINGS + header::RING_STATE).store(2, Ordering::Relaxed);
+    Writer::over(words, SLOTS, crate::system::File::NONE)
+}
+
+/// Explores orders with so many changes from one thread to another that no thread asked for.
+fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(model);
+}
+
+/// Record `n`: each word is its own, so that a mixture is none of them.
+fn record(n: u64) -> Record {
+    Record { time: n as i64, thread: n as u32, parent: n, a: n << 8, b: n << 16, c: n << 24, ..Record::new(Kind::Call) }
+}
+
+/// Two writers have one slot between them: what a reader gets is one of their records, whole, and at its position.
+#[test]
+fn a_ring_that_comes_round() {
+    check(1, || {
+        let writer = writer(0);
+        let other = thread::spawn(move || writer.put(0, 0, &record(1)).unwrap());
+        let reader = thread::spawn(move || writer.at(0, 2));
+        let own = writer.put(0, 0, &record(2)).unwrap();
+        let (other, seen) = (other.join().unwrap(), reader.join().unwrap());
+        let of = |position| if own.position() == position { 2 } else { 1 };
+        assert_eq!((own.position() + other.position(), writer.claimed(0)), (3, 2));
+        assert!(seen.is_none_or(|(handle, found)| handle.position() == 2 && found == record(of(2))), "{seen:?}");
+        // The later one may have mixed its record with the other's, which the check finds.
+        assert!(writer.at(0, 2).is_none_or(|(_, found)| found == record(of(2))));
+        // A writer that was stopped for a whole round has the slot in the end.
+        assert!(writer.at(0, 1).is_none_or(|(_, found)| found == record(of(1))));
+    });
+}
+
+/// A record that its handle's owner passes on is seen by whoever gets the handle.
+#[test]
+fn a_record_is_there_once_it_is_put() {
+    check(3, || {
+        let writer = writer(0);
+        let other = thread::spawn(move || writer.put(0, 0, &record(1)).unwrap());
+        let other = other.join().unwrap();
+        assert_eq!(writer.get(other), Some(record(1)));
+    });
+}
+
+/// Two threads enter texts: each gets its own, once or twice, and nobody sees a part.
+#[test]
+fn texts_are_whole() {
+    const TEXTS: [&[u8]; 2] = [b"ncclAllReduce", b"ncclAllGather"];
+    for second in TEXTS {
+        check(3, move || {
+            let writer = writer(3);
+            let other = thread::spawn(move || writer.text(second));
+            for number in 1..=2 {
+                let Some(text) = writer.text_at(number) else { continue };
+                assert_eq!(*text, *second);
+            }
+            let own = writer.text(TEXTS[0]);
+            let other = other.join().unwrap();
+            assert_eq!(*writer.text_at(own).unwrap(), *TEXTS[0]);
+            assert_eq!(*writer.text_at(other).unwrap(), *second);
+            let again = writer.text(TEXTS[0]);
+            assert!(own.max(other) <= 2 && *writer.text_at(again).unwrap() == *TEXTS[0]);
+        });
+    }
+}
+
+fn about(hash: u64) -> Communicator<'static> {
+    Communicator { hash, address: hash, by: 2, made: hash as i64, ..Communicator::default() }
+}
+
+/// Two threads want the number of one communicator that has ended: one gets it, and a copy is of one communicator alone.
+#[test]
+fn one_gets_a_number() {
+    check(1, || {
+        let writer = writer(0);
+        assert_eq!((writer.communicator(&about(1)), writer.communicator(&about(2))), (1, 2));
+        writer.ended(2, 3);
+        let other = thread::spawn(move || writer.communicator(&about(4)));
+        let seen = writer.known(2).map(|entry| {
+            let known = entry.communicator();
+            (known.hash, known.address, known.made)
+        });
+        let own = writer.communicator(&about(5));
+        let other = other.join().unwrap();
+        let hash = if own == 0 { 4 } else { 5 };
+        assert_eq!((own.min(other), own.max(other)), (0, 2));
+        assert_eq!(writer.hash(2), hash);
+        assert!([None, Some((2, 2, 2)), Some((4, 4, 4))].contains(&seen), "{seen:?}");
+    });
+}
