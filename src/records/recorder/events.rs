@@ -37,7 +37,7 @@ const WAITING: usize = 4096;
 
 /// What a record has become.
 #[derive(Clone, Copy)]
-pub(super) enum Entity {
+enum Entity {
     /// Nothing: it is no beginning, or it belongs to one that is not here.
     None,
     /// What nothing is kept of: groups, launches, calls of what is no collective.
@@ -74,7 +74,7 @@ type Alike = (Option<u32>, Option<Collective>, Option<i64>);
 
 /// All records, joined.
 pub(super) struct Events<'a> {
-    pub(super) facts: &'a Facts,
+    facts: &'a Facts,
     pub(super) rings: &'a Rings,
     entities: Vec<Entity>,
     pub(super) rows: Vec<Row>,
@@ -161,7 +161,7 @@ impl<'a> Events<'a> {
     }
 
     /// What a record belongs to; `None` if that is not here.
-    pub(super) fn parent(&self, record: &Record) -> Option<Entity> {
+    fn parent(&self, record: &Record) -> Option<Entity> {
         match self.rings.named(record.parent) {
             Named::At(at) => Some(self.entities[at]).filter(|entity| !matches!(entity, Entity::None)),
             _ => None,
@@ -341,6 +341,27 @@ impl<'a> Events<'a> {
         Entity::Proxy(proxy)
     }
 
+    /// What is neither an operation nor a part of one that has a table of its own.
+    fn profiled(&mut self, record: &Record, kind: &'static str) -> Entity {
+        let mut event = Profiled::new(record, kind, self.facts);
+        match self.parent(record) {
+            Some(Entity::Operation(row)) => event.operation = Some(row),
+            Some(Entity::Channel(channel)) => {
+                event.channel = Some(channel);
+                event.operation = self.channels.get(channel as usize).map(|(row, _)| *row);
+            }
+            Some(Entity::Step(step)) => {
+                event.step = Some(step);
+                let proxy = self.proxies.of_step(step);
+                event.operation = proxy.and_then(|proxy| proxy.operation);
+                event.row.channel = proxy.map(|proxy| proxy.row.channel);
+            }
+            _ => {}
+        }
+        self.profiler_events.push(event);
+        Entity::Profiled(self.profiler_events.len() as u32 - 1)
+    }
+
     fn step(&mut self, record: &Record) -> Entity {
         match self.parent(record) {
             Some(Entity::Proxy(proxy)) => Entity::Step(self.proxies.begin_step(record, proxy, self.facts)),
@@ -366,7 +387,7 @@ impl<'a> Events<'a> {
             }
             (Entity::Step(step), Kind::State) => self.proxies.step_state(step, record, self.facts),
             (Entity::Step(step), _) => self.proxies.end_step(step, time),
-            (Entity::Profiled(event), _) => self.change_profiled(event, record, time),
+            (Entity::Profiled(event), _) => self.profiler_events[event as usize].change(record, time),
             _ => {}
         }
     }

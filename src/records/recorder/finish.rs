@@ -47,7 +47,9 @@ pub(super) fn finish(mut events: Events<'_>, facts: &Facts, records: &mut Record
         let (start, end) = (spans[at].start, spans[at].end.filter(|_| state == State::Completed));
         records.push(Operation { start, end: end.filter(|end| start.is_some_and(|start| start <= *end)), ..operation });
     }
-    records.profiler_events.extend(events.profiler_rows(first, records.proxy_steps.len()));
+    let steps = records.proxy_steps.len();
+    let profiled = events.profiler_events.into_iter();
+    records.profiler_events.extend(profiled.map(|event| event.into_row(first, steps, &events.channels)));
     let channels = events.channels.into_iter();
     let row = |(row, channel)| KernelChannel { operation: Some(first + row as usize), ..channel };
     records.channels.extend(channels.map(row));

@@ -3,9 +3,8 @@
 
 use nccl_stacks_recorder_format::{Kind, Record};
 
-use super::events::{Entity, Events};
 use super::facts::{Facts, gpu_time};
-use crate::records::tables::ProfilerEvent;
+use crate::records::tables::{KernelChannel, ProfilerEvent};
 use crate::time::Ns;
 
 /// States of the proxy's thread by their numbers: what it begins to do, and the number by which that is over.
@@ -16,17 +15,17 @@ const PHASE_STOP: u64 = 31;
 
 /// An event, and what it belongs to among the rows in the making.
 pub(super) struct Profiled {
-    row: ProfilerEvent,
-    operation: Option<u32>,
+    pub(super) row: ProfilerEvent,
+    pub(super) operation: Option<u32>,
     /// Of a phase: the channel, which has the clock.
-    channel: Option<u32>,
-    step: Option<u32>,
+    pub(super) channel: Option<u32>,
+    pub(super) step: Option<u32>,
     /// By which state it is over.
     last: Option<u64>,
 }
 
 impl Profiled {
-    fn of(record: &Record, kind: &'static str, facts: &Facts) -> Self {
+    pub(super) fn new(record: &Record, kind: &'static str, facts: &Facts) -> Self {
         let communicator = facts.communicator(record);
         let known = communicator.and_then(|at| facts.communicators.get(at as usize));
         let start = facts.time(record.time);
@@ -91,31 +90,10 @@ pub(super) fn kind(of: Kind) -> Option<&'static str> {
     })
 }
 
-impl Events<'_> {
-    /// Begins an event of such a kind.
-    pub(super) fn profiled(&mut self, record: &Record, kind: &'static str) -> Entity {
-        let mut event = Profiled::of(record, kind, self.facts);
-        match self.parent(record) {
-            Some(Entity::Operation(row)) => event.operation = Some(row),
-            Some(Entity::Channel(channel)) => {
-                event.channel = Some(channel);
-                event.operation = self.channels.get(channel as usize).map(|(row, _)| *row);
-            }
-            Some(Entity::Step(step)) => {
-                event.step = Some(step);
-                let proxy = self.proxies.of_step(step);
-                event.operation = proxy.and_then(|proxy| proxy.operation);
-                event.row.channel = proxy.map(|proxy| proxy.row.channel);
-            }
-            _ => {}
-        }
-        self.profiler_events.push(event);
-        Entity::Profiled(self.profiler_events.len() as u32 - 1)
-    }
-
-    /// A state, or a stop, of such an event.
-    pub(super) fn change_profiled(&mut self, at: u32, record: &Record, time: Option<Ns>) {
-        let Profiled { row, last, .. } = &mut self.profiler_events[at as usize];
+impl Profiled {
+    /// A state, or a stop, of it.
+    pub(super) fn change(&mut self, record: &Record, time: Option<Ns>) {
+        let Profiled { row, last, .. } = self;
         let is_over = match record.kind {
             Kind::Stop => true,
             _ if row.kind == "kernel-phase" => {
@@ -137,20 +115,17 @@ impl Events<'_> {
         }
     }
 
-    /// The rows, with the positions that operations and steps have in the end. The GPU's times are put onto the host's clock.
-    pub(super) fn profiler_rows(&mut self, operations: usize, steps: usize) -> Vec<ProfilerEvent> {
-        let events = std::mem::take(&mut self.profiler_events);
-        let row = |event: Profiled| {
-            let channel = event.channel.and_then(|at| self.channels.get(at as usize));
-            let offset = channel.map_or(Ns::ZERO, |(_, channel)| channel.gpu_offset);
-            ProfilerEvent {
-                operation: event.operation.map(|row| operations + row as usize),
-                proxy_step: event.step.map(|step| steps + step as usize),
-                start: event.row.start.map(|time| time + offset),
-                end: event.row.end.map(|time| time + offset),
-                ..event.row
-            }
-        };
-        events.into_iter().map(row).collect()
+    /// The row, with the positions that operations and steps have in the end. The GPU's times are put onto the host's clock, which is ahead of it by
+    /// the channel's offset.
+    pub(super) fn into_row(self, operations: usize, steps: usize, channels: &[(u32, KernelChannel)]) -> ProfilerEvent {
+        let channel = self.channel.and_then(|at| channels.get(at as usize));
+        let offset = channel.map_or(Ns::ZERO, |(_, channel)| channel.gpu_offset);
+        ProfilerEvent {
+            operation: self.operation.map(|row| operations + row as usize),
+            proxy_step: self.step.map(|step| steps + step as usize),
+            start: self.row.start.map(|time| time + offset),
+            end: self.row.end.map(|time| time + offset),
+            ..self.row
+        }
     }
 }

@@ -211,14 +211,14 @@ fn collect(log: &mut Log, is_end: bool) {
     if STATE.load(Ordering::Acquire) == WITHOUT {
         return;
     }
-    let missed = log.missing();
+    let lacking = log.missing();
     log.collect(writer);
-    let missed = log.missing().saturating_sub(missed);
-    if missed > 0 {
+    let lacking = log.missing().saturating_sub(lacking);
+    if lacking > 0 {
         say(
             Level::Warn,
             header.rank,
-            format_args!("{missed} calls came faster than they could be kept: opCount has gaps"),
+            format_args!("{lacking} calls came faster than they could be kept: opCount has gaps"),
         );
     }
     let (realtime, monotonic) = realtime_and_monotonic();
