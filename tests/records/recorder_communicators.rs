@@ -126,3 +126,45 @@ fn a_handle_is_known_by_its_calls() {
         assert_eq!(seen(&records), [(hash, Some(2)); 3], "of {size} ranks");
     }
 }
+
+/// Two children that one group has made: announced with their hashes, used under handles of which only rank and size are known. The plugin knows
+/// them by hash.
+#[test]
+fn announced_children_are_those_whose_calls_the_plugin_names() {
+    let folder = folder();
+    let process = process(&folder);
+    let [first, second] = [0xaaa, 0xbbb].map(|hash| {
+        enter(&process, 2, hash, [-1, -1], 100);
+        enter(&process, 1, hash, [1, 4], 150)
+    });
+    let handles = [900, 901].map(|made| enter(&process, 2, 0, [1, 4], made));
+    reduce(&process, 1_000, handles[0], Some(second));
+    reduce(&process, 2_000, handles[1], Some(first));
+    let records = process.read();
+    assert_eq!(seen(&records), [(Some(0xbbb), Some(1)), (Some(0xaaa), Some(1))]);
+    // An announcement without a rank is no second rank of the process.
+    assert!(!records.files[0].notes.iter().any(|note| note.contains("several ranks")), "{:?}", records.files[0].notes);
+}
+
+/// The same without plugin: which child a handle is nobody knows, so nobody says that the rank has called nothing of either.
+#[test]
+fn a_rank_whose_children_are_unknown_is_not_said_to_lack_their_calls() {
+    let status = |is_used_by_handle: bool| {
+        let folder = folder();
+        let process = process(&folder);
+        enter(&process, 2, 0xaaa, [-1, -1], 100);
+        let handle = enter(&process, 2, 0, [1, 4], 900);
+        if is_used_by_handle {
+            reduce(&process, 1_000, handle, None);
+        } else {
+            // The handle is another communicator's, which the plugin knows.
+            let plugin = enter(&process, 1, 0xccc, [1, 4], 150);
+            reduce(&process, 1_000, handle, Some(plugin));
+        }
+        let records = process.read();
+        let hash = |at: usize| records.communicators[at].hash;
+        records.rank_status.iter().filter_map(|status| status.communicator.and_then(hash)).collect::<Vec<u64>>()
+    };
+    assert!(status(true).is_empty());
+    assert_eq!(status(false), [0xaaa, 0xccc]);
+}
