@@ -104,6 +104,15 @@ fn a_program_may_switch_recording_off_and_on() {
     let reductions = recording.calls().into_iter().filter(|(name, _)| *name == "ncclAllReduce");
     let numbers: Vec<(u64, u64)> = reductions.map(|(_, call)| (call.a, call.c >> 32)).collect();
     assert_eq!(numbers, [(1, 1), (3, 3)]);
+    assert_eq!(recording.header().left_out, 1);
+    // It is also counted if it was off from the first call on.
+    for (steps, left_out) in
+        [(&["flows 0", "init 0 2 1 A", "reduce 0 1 1"][..], 1), (&["init 0 2 1 A", "reduce 0 1 1", "flows 0"][..], 0)]
+    {
+        let mut job = Job::new(steps);
+        job.lines();
+        assert_eq!(job.recording().header().left_out, left_out);
+    }
 }
 
 #[test]

@@ -149,6 +149,23 @@ fn what_is_lost_is_not_complete() {
     assert!(verdict.ends_with("The recording lacks 4 records for which there was no memory."), "{verdict}");
 }
 
+/// Rank 0 called all six, and the last three while its program had switched recording off. That they have no end does not mean that they hang.
+#[test]
+fn what_was_switched_off_does_not_hang() {
+    for (recorded, left_out, outcome) in [(3, 3, Outcome::Unclear), (6, 0, Outcome::Clear)] {
+        let folder = folder();
+        counted_job(folder.path(), [6; 4], recorded);
+        set(folder.path(), 0, header::LEFT_OUT, left_out);
+        let report = hang(&read_folder(folder.path()));
+        let verdict = report::hang::verdict(&report);
+        assert_eq!((report.outcome, &report.culprits[..]), (outcome, &[][..]), "{verdict}");
+        let said = "3 calls and events while the program had switched recording off";
+        assert_eq!(verdict.ends_with(&format!(" The recording lacks {said}.")), left_out > 0, "{verdict}");
+        let records = self::verdict(folder.path());
+        assert_eq!(records.contains(said), left_out > 0, "{records}");
+    }
+}
+
 /// Four ranks call the same seven times, without plugin. Calls of a rank return these results, the others 0.
 fn failing_job(folder: &Path, rank_of: i32, results: [u64; 7]) {
     for rank in 0..4 {

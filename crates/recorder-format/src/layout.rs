@@ -84,6 +84,8 @@ pub mod header {
     pub const HOST_LENGTH: usize = 64;
     /// How often a communicator that had ended has given its entry to a newer one, u64; 0 in files of recorders that did not do that.
     pub const REUSED: usize = 224;
+    /// How many calls and events were not recorded because the program had switched that off, u64.
+    pub const LEFT_OUT: usize = 232;
     /// The program and its first arguments, 512 bytes, filled with zeros.
     pub const COMMAND: usize = 256;
     /// The length of the command.

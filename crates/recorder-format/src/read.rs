@@ -46,6 +46,8 @@ pub struct Header<'a> {
     pub lost_communicators: u64,
     /// How often the number of a communicator that had ended was given to a newer one.
     pub reused: u64,
+    /// How many calls and events were not recorded because the program had switched that off.
+    pub left_out: u64,
     /// The machine's boot id.
     pub boot: &'a [u8],
     /// The host's name.
@@ -161,6 +163,7 @@ pub(crate) fn header_of(bytes: &[u8]) -> Result<Header<'_>, NotARecording> {
         lost: u64_of(bytes, header::LOST),
         lost_communicators: u64_of(bytes, header::LOST_COMMUNICATORS),
         reused: u64_of(bytes, header::REUSED),
+        left_out: u64_of(bytes, header::LEFT_OUT),
         boot: until_zero(bytes, header::BOOT, header::BOOT_LENGTH),
         host: until_zero(bytes, header::HOST, header::HOST_LENGTH),
         command: until_zero(bytes, header::COMMAND, header::COMMAND_LENGTH),

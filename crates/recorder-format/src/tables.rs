@@ -230,6 +230,12 @@ impl Writer {
         }
     }
 
+    /// Counts a call or event that is not recorded, for the program has switched that off.
+    #[cold]
+    pub fn leave_out(&self) {
+        self.words.at(header::LEFT_OUT).fetch_add(1, Ordering::Relaxed);
+    }
+
     /// For how many communicators there was no room.
     pub fn lost_communicators(&self) -> u64 {
         self.words.at(header::LOST_COMMUNICATORS).load(Ordering::Relaxed)

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::flat::FlatValues;
 use super::marks::Marks;
 use super::number::{Digits, is_number};
-use super::scan::{SyntaxError, Token, Walker};
+use super::scan::{SyntaxError, Token, Walker, pairs_its_brackets};
 use super::text::unescape;
 
 /// The fields of an event that mean something.
@@ -142,7 +142,9 @@ impl Fields {
             self.has_duplicates |= before.kind != ValueKind::Absent && member.field != Field::Other;
             self.members.push(member);
         }
-        if walker.has_wrong_commas() { Err(SyntaxError) } else { Ok(()) }
+        // An event that lost its end and one that lost its head look like one event with doubled keys.
+        let is_two = || self.has_duplicates && !pairs_its_brackets(&text[at..=walker.offset()]);
+        if walker.has_wrong_commas() || is_two() { Err(SyntaxError) } else { Ok(()) }
     }
 
     /// Sets a field.

@@ -149,7 +149,8 @@ impl Layouts {
 
 impl Layout {
     fn of(text: &[u8], at: usize, fields: &Fields) -> Option<Layout> {
-        if fields.members.len() > MAX_STEPS {
+        // What has doubled keys may be two events, so each is read in full.
+        if fields.members.len() > MAX_STEPS || fields.has_duplicates {
             return None;
         }
         let (mut steps, mut more) = (Vec::new(), Vec::new());
@@ -165,9 +166,7 @@ impl Layout {
             from = end as usize;
         }
         let tail = Between::of(text.get(from..)?, &mut more)?;
-        let mut known = Fields::default();
-        known.has_duplicates = fields.has_duplicates;
-        Some(Layout { steps, tail, more, fields: known, followed_by: 0 })
+        Some(Layout { steps, tail, more, fields: Fields::default(), followed_by: 0 })
     }
 
     fn is_like(&self, other: &Layout) -> bool {
@@ -333,7 +332,7 @@ mod tests {
         assert_eq!(recognised(&events), events.len() - 1);
         assert_eq!(recognised(&[event("1", "a", ""), event("\"1\"", "a", ""), event("null", "a", "")]), 0);
         let twice = r#"{"pid": 1, "pid": 2}"#.to_owned();
-        assert_eq!(recognised(&[twice.clone(), twice]), 1, "of equal keys the last counts");
+        assert_eq!(recognised(&[twice.clone(), twice]), 0, "it may be two events");
     }
 
     proptest! {

@@ -125,6 +125,26 @@ impl Find for &mut Marks {
     }
 }
 
+/// Whether each bracket of a container is closed by one of its own kind. Its end was found by counting brackets of either kind, which is
+/// all that is asked of most events.
+pub(super) fn pairs_its_brackets(container: &[u8]) -> bool {
+    let (mut open, mut at) = (Vec::new(), 0);
+    while let Some(&byte) = container.get(at) {
+        at += 1;
+        match byte {
+            b'"' => match Walking.quote(container, at) {
+                Some(end) => at = end + 1,
+                None => return false,
+            },
+            b'{' => open.push(b'}'),
+            b'[' => open.push(b']'),
+            b'}' | b']' if open.pop() != Some(byte) => return false,
+            _ => {}
+        }
+    }
+    open.is_empty()
+}
+
 /// Walks through the members of one object or the elements of one array.
 pub(super) struct Walker<'a, F> {
     text: &'a [u8],
@@ -320,6 +340,18 @@ mod tests {
         for _ in 0..5 {
             assert_eq!(marked.member(), plain.member());
         }
+    }
+
+    #[test]
+    fn brackets_are_paired_by_kind() {
+        for whole in [r#"{"a": [{"b": "]}"}, []], "c": "\\\"{"}"#, "[]", "{}"] {
+            assert!(pairs_its_brackets(whole.as_bytes()), "{whole}");
+        }
+        for mixed in [r#"{"a": {"b": [1, 2}, "a": 3]}"#, "[}", r#"{"a": "}"#, "{", "{}}"] {
+            assert!(!pairs_its_brackets(mixed.as_bytes()), "{mixed}");
+        }
+        let deep = [vec![b'['; 100_000], vec![b']'; 100_000]].concat();
+        assert!(pairs_its_brackets(&deep));
     }
 
     #[test]

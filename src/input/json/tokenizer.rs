@@ -244,6 +244,8 @@ mod tests {
             r#"{"ph":"X",ts:1}"#,
             r#"{"ph":"X","name":"n","pid":1,"tid":1,"ts":1,"args":{"a":1},"b":2}}"#,
             r#"{"ph":"X","name":"n","pid":1,"tid":1,"ts":1},"dur":12}"#,
+            // The end of the first and the head of the second are lost; counted without regard to kind, the brackets are even.
+            r#"{"ph":"X","name":"n","ts":1,"args":{"a":5[6}},"name":"m","ts":2,"args":{"b":1}}"#,
         ] {
             let bytes = middle.len() + 1;
             assert_eq!(
@@ -252,6 +254,12 @@ mod tests {
                 "{middle}"
             );
         }
+    }
+
+    #[test]
+    fn an_event_with_a_doubled_key_is_whole() {
+        let middle = r#"{"ph":"X","name":"n","ts":1,"args":{"a":[5,{"c":"}]"}]},"name":"m","ts":2}"#;
+        assert_eq!(between_events(middle), (vec![middle.to_owned()], End::Whole));
     }
 
     #[test]

@@ -92,6 +92,8 @@ pub(super) struct Facts {
     pub(super) overwritten: u64,
     pub(super) lost: u64,
     pub(super) lost_communicators: u64,
+    /// Calls and events while the program had switched recording off.
+    pub(super) left_out: u64,
     /// By how much the host's clock was set, ns.
     pub(super) clock_set: u64,
     /// The version of the plugin's interface; 0 without plugin.
@@ -111,6 +113,11 @@ pub(super) struct Facts {
 }
 
 impl Facts {
+    /// Whether something was never written to the file.
+    pub(super) fn lacks_records(&self) -> bool {
+        self.lost > 0 || self.left_out > 0
+    }
+
     /// Of a file's first bytes. Its communicators are added to the records.
     pub(super) fn of(bytes: &[u8], records: &mut Records) -> Result<Self, NotARecording> {
         let header = Header::of(bytes)?;
@@ -129,6 +136,7 @@ impl Facts {
             overwritten: overwritten.fold(0, u64::saturating_add),
             lost: header.lost,
             lost_communicators: header.lost_communicators,
+            left_out: header.left_out,
             reused: header.reused,
             clock_set: u64::try_from((ahead(clocks[1]) - ahead(clocks[0])).unsigned_abs()).unwrap_or(u64::MAX),
             plugin: header.plugin,

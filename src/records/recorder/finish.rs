@@ -60,7 +60,7 @@ pub(super) fn finish(mut events: Events<'_>, facts: &Facts, records: &mut Record
         .proxy_ops
         .extend(proxies.map(|proxy| ProxyOp { operation: operation(proxy.operation), ..proxy.row.clone() }));
     records.proxy_steps.extend(events.proxies.steps(first_proxy));
-    let lacks_ends = facts.lost > 0 || events.rings.lacks_end;
+    let lacks_ends = facts.lacks_records() || events.rings.lacks_end;
     push_status(facts, &reached, lacks_ends, failed_calls, records);
 }
 
@@ -167,7 +167,7 @@ fn states(events: &Events<'_>, facts: &Facts) -> Vec<State> {
             State::Completed => *later = true,
             state if *later => *state = State::Unknown,
             // Its end may be what is lost: that of a kernel which did not start in a ring without memory, any with the end of the file.
-            State::Scheduled if facts.lost > 0 => *state = State::Unknown,
+            State::Scheduled if facts.lacks_records() => *state = State::Unknown,
             state if events.rings.lacks_end => *state = State::Unknown,
             _ => {}
         }
@@ -219,7 +219,7 @@ fn numbers(rows: &[Row], facts: &Facts) -> Vec<(Option<i64>, Counts)> {
         of.failed.extend(row.number.filter(|_| row.is_failed));
     }
     of.iter_mut().for_each(|of| of.failed.sort_unstable());
-    let has_gaps = facts.overwritten > 0 || facts.lost > 0;
+    let has_gaps = facts.overwritten > 0 || facts.lacks_records();
     let number = |row: &Row| {
         let none = (None, Counts::Collectives);
         let Some(of) = row.communicator.and_then(|at| of.get_mut(at as usize)) else { return none };

@@ -103,6 +103,7 @@ fn say(facts: &Facts, file: &mut RecordFile) {
     let lost = [
         ("records for which there was no memory", facts.lost),
         ("communicators for which there was no room", facts.lost_communicators),
+        ("calls and events while the program had switched recording off", facts.left_out),
     ];
     for (what, count) in lost.into_iter().filter(|(_, count)| *count > 0) {
         file.lose(what, count, None);

@@ -205,6 +205,7 @@ impl Call {
         };
         // Those that are not recorded are counted, so that the numbers stay those of the other ranks.
         if self.is_operation && process::is_paused() {
+            writer.leave_out();
             return entered;
         }
         let is_captured = self.is_operation && capture::is_captured(self.stream);

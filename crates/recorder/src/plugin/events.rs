@@ -90,6 +90,7 @@ unsafe fn started<const VERSION: u32, T: Copy + Into<u64>, U>(
         if kind == event::COLL {
             writer.next_collective(communicator);
         }
+        writer.leave_out();
         return None;
     }
     let given = Given { writer, communicator, parent, rank, of };
