@@ -13,13 +13,21 @@ fn words(from: usize, length: usize) -> impl Iterator<Item = usize> {
     (from..from + length).step_by(8)
 }
 
-/// A writer with so many of its texts, all communicators, and ring 0, which is ready.
-fn writer(texts: usize) -> Writer {
+/// A writer with so many of its texts, all communicators, and ring 0, which is ready. Of its communicators and records these words are watched, by
+/// their offsets: what is written to one word is written to the others alike.
+fn writer(texts: usize, of_communicators: &[usize], of_records: &[usize]) -> Writer {
     let head = [header::LOST, header::LOST_COMMUNICATORS, header::KNOWN_COMMUNICATORS, header::REUSED];
+    let ring = words(header::RINGS, 16);
+    let entries = (0..layout::COMMUNICATORS).map(|index| COMMUNICATORS_AT + index * COMMUNICATOR);
+    let slots = (0..SLOTS as usize).map(|index| ring_at(0, SLOTS) as usize + index * RECORD);
+    let of_entries = entries.flat_map(|at| of_communicators.iter().map(move |offset| at + offset));
+    let of_slots = slots.flat_map(|at| of_records.iter().map(move |offset| at + offset));
+    let watched = head.into_iter().chain(ring).chain(of_entries).chain(of_slots);
+    let watched = watched.chain(words(TEXTS_AT, texts * TEXT));
     let clocks = [header::LAST_REALTIME, header::LAST_MONOTONIC];
-    let ring = words(header::RINGS, 16).chain(words(ring_at(0, SLOTS) as usize, SLOTS as usize * RECORD));
-    let tables = words(COMMUNICATORS_AT, layout::COMMUNICATORS * COMMUNICATOR).chain(words(TEXTS_AT, texts * TEXT));
-    let words = Words::of(head.into_iter().chain(clocks).chain(ring).chain(tables));
+    let entries = words(COMMUNICATORS_AT, layout::COMMUNICATORS * COMMUNICATOR);
+    let others = entries.chain(words(ring_at(0, SLOTS) as usize, SLOTS as usize * RECORD)).chain(clocks);
+    let words = Words::of(watched, others);
     words.at(header::RINGS + header::RING_STATE).store(2, Ordering::Relaxed);
     Writer::over(words, SLOTS, crate::system::File::NONE)
 }
@@ -36,11 +44,14 @@ fn record(n: u64) -> Record {
     Record { time: n as i64, thread: n as u32, parent: n, a: n << 8, b: n << 16, c: n << 24, ..Record::new(Kind::Call) }
 }
 
+/// Of a record: its position, its time, and `c`, its last word.
+const POSITION_AND_TWO: [usize; 3] = [0, 8, 56];
+
 /// Two writers have one slot between them: what a reader gets is one of their records, whole, and at its position.
 #[test]
 fn a_ring_that_comes_round() {
-    check(1, || {
-        let writer = writer(0);
+    check(3, || {
+        let writer = writer(0, &[], &POSITION_AND_TWO);
         let other = thread::spawn(move || writer.put(0, 0, &record(1)).unwrap());
         let reader = thread::spawn(move || writer.at(0, 2));
         let own = writer.put(0, 0, &record(2)).unwrap();
@@ -59,7 +70,7 @@ fn a_ring_that_comes_round() {
 #[test]
 fn a_record_is_there_once_it_is_put() {
     check(3, || {
-        let writer = writer(0);
+        let writer = writer(0, &[], &[0, 8, 16, 24, 32, 40, 48, 56]);
         let other = thread::spawn(move || writer.put(0, 0, &record(1)).unwrap());
         let other = other.join().unwrap();
         assert_eq!(writer.get(other), Some(record(1)));
@@ -72,7 +83,7 @@ fn texts_are_whole() {
     const TEXTS: [&[u8]; 2] = [b"ncclAllReduce", b"ncclAllGather"];
     for second in TEXTS {
         check(3, move || {
-            let writer = writer(3);
+            let writer = writer(3, &[], &[]);
             let other = thread::spawn(move || writer.text(second));
             for number in 1..=2 {
                 let Some(text) = writer.text_at(number) else { continue };
@@ -95,8 +106,10 @@ fn about(hash: u64) -> Communicator<'static> {
 /// Two threads want the number of one communicator that has ended: one gets it, and a copy is of one communicator alone.
 #[test]
 fn one_gets_a_number() {
-    check(1, || {
-        let writer = writer(0);
+    check(3, || {
+        let watched =
+            [communicator::STATE, communicator::HASH, communicator::ADDRESS, communicator::MADE, communicator::BEFORE];
+        let writer = writer(0, &watched, &[]);
         assert_eq!((writer.communicator(&about(1)), writer.communicator(&about(2))), (1, 2));
         writer.ended(2, 3);
         let other = thread::spawn(move || writer.communicator(&about(4)));
