@@ -66,6 +66,32 @@ fn a_ring_that_comes_round() {
     });
 }
 
+/// A time that may stand in the first record of a ring instead of its own, and its check does not notice.
+fn unnoticed_time() -> i64 {
+    let words = record(1).words(1);
+    let is_unnoticed = |time: &u64| {
+        let mut mixed = words;
+        mixed[1] = *time;
+        *time != words[1] && Record::of(mixed).is_some()
+    };
+    (0..).find(is_unnoticed).unwrap() as i64
+}
+
+/// A record that a newer one overwrites is read whole or not at all, also where its check would not notice a mixture.
+#[test]
+fn a_record_that_is_overwritten() {
+    let time = unnoticed_time();
+    check(3, move || {
+        let writer = writer(0, &[], &[0, 8, 16]);
+        writer.put(0, 0, &record(1)).unwrap();
+        let other = thread::spawn(move || writer.put(0, 0, &Record { time, ..record(1) }).unwrap());
+        let seen = writer.at(0, 1);
+        assert!(seen.is_none_or(|(_, found)| found == record(1)), "{seen:?}");
+        let other = other.join().unwrap();
+        assert_eq!(writer.get(other), Some(Record { time, ..record(1) }));
+    });
+}
+
 /// A record that its handle's owner passes on is seen by whoever gets the handle.
 #[test]
 fn a_record_is_there_once_it_is_put() {
