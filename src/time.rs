@@ -286,6 +286,12 @@ impl Window {
         self.end - self.start
     }
 
+    /// The shortest window that has both.
+    #[must_use]
+    pub fn around(self, other: Window) -> Self {
+        Window { start: self.start.min(other.start), end: self.end.max(other.end) }
+    }
+
     /// Whether a time is inside: the start is, the end is not.
     pub fn contains(self, ts: Ns) -> bool {
         self.start <= ts && ts < self.end

@@ -134,7 +134,7 @@ impl Totals {
 pub struct Cost {
     /// How long they ran.
     pub gpu_time: Distribution,
-    /// Their share of the window's length times the number of GPUs; `None` for a window without a length.
+    /// The share of [`Summary::wall`](super::summary::Summary::wall) in which any of them ran; `None` for a window without a length.
     #[serde(rename = "share_of_window")]
     pub share: Option<f64>,
     /// How long no compute kernel ran beside them on their GPU.
@@ -256,8 +256,8 @@ impl<'de> Deserialize<'de> for Kernels {
 }
 
 impl Cost {
-    /// Of some kernels. `wall` is the window's length times the number of GPUs.
-    pub(super) fn of(kernels: &Kernels, wall: Ns) -> Self {
+    /// Of some kernels, which have this share.
+    pub(super) fn of(kernels: &Kernels, share: Option<f64>) -> Self {
         let exposed = kernels.totals().exposed;
         let (gpu_time, queue_delay) = match kernels {
             Kernels::Each(kernels) => (
@@ -267,13 +267,7 @@ impl Cost {
             Kernels::Summed(sums) => (Distribution::of_sums(&sums.gpu_time), Distribution::of_sums(&sums.queue_delay)),
         };
         let gpu_time = gpu_time.unwrap_or_default();
-        Cost {
-            gpu_time,
-            share: gpu_time.total.share_of(wall),
-            exposed,
-            overlapped: gpu_time.total - exposed,
-            queue_delay,
-        }
+        Cost { gpu_time, share, exposed, overlapped: gpu_time.total - exposed, queue_delay }
     }
 }
 

@@ -9,6 +9,7 @@ pub mod cost;
 pub mod delta;
 pub mod describe;
 pub mod diff;
+pub(crate) mod gpu_spans;
 pub mod groups;
 pub mod hang;
 pub mod keep;

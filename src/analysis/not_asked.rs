@@ -1,14 +1,16 @@
 //! The collectives of a window that the question leaves out: without them, a share of the stacks could be taken for a share of all
 //! communication.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
+use foldhash::fast::FixedState;
 use serde::{Deserialize, Serialize};
 
+use super::gpu_spans::GpuSpans;
 use crate::attribution::launches::Launched;
 use crate::attribution::selection::family_of;
 use crate::store::Store;
-use crate::time::{Ns, Window};
+use crate::time::Ns;
 
 /// What this calls kernels that are collectives by their names, and of no known family.
 const OTHER: &str = "other";
@@ -35,6 +37,9 @@ pub struct NotAsked {
     pub collectives: Ns,
     /// Those that are not asked for by family, the longest first. Empty if the question leaves none out.
     pub families: Vec<FamilyTime>,
+    /// How long kernels ran that compute and communicate at once, in ns. They count as computation.
+    #[serde(rename = "fused_ns")]
+    pub fused: Ns,
 }
 
 impl NotAsked {
@@ -46,6 +51,7 @@ impl NotAsked {
     /// Adds those of another trace.
     pub(super) fn add(&mut self, other: NotAsked) {
         self.collectives += other.collectives;
+        self.fused += other.fused;
         for of_other in other.families {
             match self.families.iter_mut().find(|family| family.family == of_other.family) {
                 Some(family) => {
@@ -58,20 +64,25 @@ impl NotAsked {
         self.families.sort_by_key(|family| std::cmp::Reverse(family.gpu_time));
     }
 
-    /// Those of a window. `is_collective` says it by name; `chosen` are the kernels that are asked for, anywhere in the trace.
-    pub(crate) fn of(store: &Store, is_collective: &[bool], chosen: &[Launched], window: Window) -> Self {
+    /// Those that count in these spans. `is_collective` says it by name; `chosen` are the kernels that are asked for, anywhere in the trace.
+    pub(crate) fn of(store: &Store, is_collective: &[bool], chosen: &[Launched], spans: &GpuSpans<'_>) -> Self {
         let slices = &store.slices;
         let mut is_chosen = vec![false; is_collective.len()];
         chosen.iter().for_each(|launched| is_chosen[slices.name(launched.kernel).0 as usize] = true);
         let mut found = NotAsked::default();
         let mut families: BTreeMap<&str, FamilyTime> = BTreeMap::new();
         let mut family_of_name: BTreeMap<u32, &str> = BTreeMap::new();
-        for kernel in store.kernels.iter().copied().filter(|kernel| window.contains(slices.ts(*kernel))) {
-            let name = slices.name(kernel);
+        let mut is_fused: HashMap<u32, bool, FixedState> = HashMap::default();
+        for kernel in store.kernels.iter().copied().filter(|kernel| spans.count(store, *kernel)) {
+            let (name, time) = (slices.name(kernel), slices.dur(kernel).max(Ns::ZERO));
             if !is_collective[name.0 as usize] {
+                let text = || store.strings.get(name).unwrap_or_default();
+                let is_fused = *is_fused
+                    .entry(name.0)
+                    .or_insert_with(|| family_of(text()).is_some_and(|of| !of.only_communicates()));
+                found.fused += if is_fused { time } else { Ns::ZERO };
                 continue;
             }
-            let time = slices.dur(kernel).max(Ns::ZERO);
             found.collectives += time;
             if is_chosen[name.0 as usize] {
                 continue;

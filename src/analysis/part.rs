@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::collective_info::{self, CollectiveInfo, CollectiveSums};
 use super::cost::{Cost, KernelCost, Kernels, Order, Totals};
+use super::gpu_spans::GpuSpans;
 use super::groups::{Group, GroupBy, GroupKey, Grouping, Groups, Keys, Naming};
 use super::losses::Losses;
 use super::not_asked::NotAsked;
@@ -48,8 +49,6 @@ pub struct Part {
     pub(super) kernels_in_trace: u64,
     /// See [`StackReport::elsewhere`].
     pub(super) elsewhere: u64,
-    /// See [`StackReport::beyond`].
-    beyond: u64,
     not_asked: NotAsked,
     summary: Summary,
     damage: Losses,
@@ -62,6 +61,9 @@ pub struct Part {
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct StackPart {
     kernels: Kernels,
+    /// How long any of them ran, of what shares are of.
+    #[serde(rename = "busy_ns")]
+    busy: Ns,
     by: BTreeMap<Evidence, u64>,
     names: BTreeMap<String, Totals>,
     #[serde(with = "collective_info::stored")]
@@ -97,9 +99,10 @@ impl Part {
         options: &StackOptions,
     ) -> Self {
         let StackOptions { exact_names, window_on, .. } = *options;
-        let (elsewhere, beyond) = at_the_edges(store, launches, window, window_on);
+        let elsewhere = at_the_edges(store, launches, window, window_on);
+        let spans = GpuSpans::of(store, &attribution.activity, window, window_on);
         let ranks = Ranks::of(store, &attribution.kernels);
-        let summary = summarise(store, &attribution.activity, window);
+        let summary = summarise(store, window, &spans);
         let of_trace = || ranks.of_header(TraceId(0)).or_else(|| ranks.of_file(TraceId(0)));
         let mut of_kernels = attribution.kernels.iter().filter_map(|kernel| ranks.of_kernel(kernel));
         let rank = of_kernels.next().or_else(of_trace);
@@ -109,6 +112,7 @@ impl Part {
         let mut collectives = CollectiveSums::new(store, &launches.kernels, &attribution.kernels);
         let mut part = |collective: Option<Collective>, kernels: &[&KernelLaunch]| {
             let mut part = StackPart::of(store, &mut collectives, collective, kernels);
+            part.busy = spans.busy(store, kernels.iter().copied());
             part.recorded = beside.as_ref().and_then(|beside| beside.info(kernels));
             part
         };
@@ -133,8 +137,7 @@ impl Part {
             coverage: Coverage::of(store, attribution),
             kernels_in_trace: launches.kernels.len() as u64,
             elsewhere,
-            beyond,
-            not_asked: NotAsked::of(store, &attribution.activity.is_collective, &launches.kernels, window),
+            not_asked: NotAsked::of(store, &attribution.activity.is_collective, &launches.kernels, &spans),
             summary,
             damage: Losses::of(store),
             records,
@@ -278,18 +281,11 @@ fn by_label<'k>(
     found.into_iter().map(move |((rank, key), kernels)| ((rank.map(|rank| rank.label(store, name)), key), kernels))
 }
 
-/// How many kernels are in a window by their launch or by themselves alone: those outside by what decides, and those inside by it.
-fn at_the_edges(store: &Store, launches: &Launches, window: Window, on: WindowOn) -> (u64, u64) {
+/// How many kernels are outside of a window, and would be inside if the other of launch and kernel decided.
+fn at_the_edges(store: &Store, launches: &Launches, window: Window, on: WindowOn) -> u64 {
     let other = if on == WindowOn::Launch { WindowOn::Kernel } else { WindowOn::Launch };
-    let (mut elsewhere, mut beyond) = (0, 0);
-    for launched in &launches.kernels {
-        match (window.contains(launched.at(store, on)), window.contains(launched.at(store, other))) {
-            (false, true) => elsewhere += 1,
-            (true, false) => beyond += 1,
-            _ => {}
-        }
-    }
-    (elsewhere, beyond)
+    let is_inside = |launched: &Launched, on| window.contains(launched.at(store, on));
+    launches.kernels.iter().filter(|launched| !is_inside(launched, on) && is_inside(launched, other)).count() as u64
 }
 
 /// Rows by rank and stack.
@@ -341,6 +337,7 @@ impl StackPart {
 
     fn add(&mut self, other: StackPart) {
         self.kernels.add(other.kernels);
+        self.busy += other.busy;
         self.ranks.extend(other.ranks);
         other.by.into_iter().for_each(|(evidence, kernels)| *self.by.entry(evidence).or_default() += kernels);
         other.names.into_iter().for_each(|(name, totals)| self.names.entry(name).or_default().add(totals));
@@ -371,7 +368,6 @@ impl StackReport {
             report.traces.push(part.trace);
             report.kernels_in_trace += part.kernels_in_trace;
             report.elsewhere += part.elsewhere;
-            report.beyond += part.beyond;
             report.coverage.merge(part.coverage);
             report.not_asked.add(part.not_asked);
             report.damage.add(part.damage);
@@ -410,7 +406,7 @@ impl StackReport {
                 count: part.kernels.count(),
                 by: part.by,
                 kernels: part.names,
-                cost: Cost::of(&part.kernels, wall),
+                cost: Cost::of(&part.kernels, part.busy.share_of(wall)),
                 collective: part.collective,
                 recorded: part.recorded,
                 over_ranks: OverRanks::of(part.ranks, ranks).filter(|_| !*per_rank),
@@ -430,7 +426,7 @@ fn rank_label(trace: &TraceOfReport) -> Arc<str> {
 }
 
 impl Groups {
-    /// The groups of all traces. `wall` is the windows' length times the number of GPUs.
+    /// The groups of all traces. `wall` is what their shares are of.
     fn of(parts: BTreeMap<GroupKey, StackPart>, grouping: &Grouping, wall: Ns) -> Self {
         let by: Vec<String> = grouping.by.iter().map(GroupBy::name).collect();
         let group = |(key, part): (GroupKey, StackPart)| {
@@ -441,7 +437,7 @@ impl Groups {
                 count: part.kernels.count(),
                 attributed: attributed.values().sum(),
                 kernels: part.names,
-                cost: Cost::of(&part.kernels, wall),
+                cost: Cost::of(&part.kernels, part.busy.share_of(wall)),
                 share: 0.0,
                 collective: part.collective,
                 recorded: part.recorded,

@@ -6,9 +6,14 @@ use super::summary::Summary;
 use crate::time::Ns;
 
 impl Summary {
-    /// A time as a share of the window's length times the number of GPUs; `None` for a window without a length.
+    /// A time as a share of [`Summary::wall`]; `None` for a window without a length.
     pub fn share(&self, time: Ns) -> Option<f64> {
         time.share_of(self.wall)
+    }
+
+    /// What its times are shares of.
+    pub fn whole(&self) -> &'static str {
+        if self.gpu_span.is_some() { "GPU span" } else { "window" }
     }
 
     /// How many names of kernels there are beside those of [`Summary::top_kernels`].

@@ -258,9 +258,6 @@ pub struct StackReport {
     /// outside.
     #[serde(rename = "kernels_elsewhere")]
     pub elsewhere: u64,
-    /// How many of the kernels in the window by [`StackOptions::window_on`] are outside by the other.
-    #[serde(rename = "kernels_beyond")]
-    pub beyond: u64,
     /// The collectives of the window, and which of them are not asked for.
     pub not_asked: NotAsked,
     /// The summary of the window.
@@ -340,7 +337,6 @@ impl StackReport {
             kernels_in_trace: self.kernels_in_trace,
             coverage: self.coverage.clone(),
             elsewhere: self.elsewhere,
-            beyond: self.beyond,
             not_asked: self.not_asked.clone(),
             summary: self.summary.clone(),
             damage: self.damage.clone(),

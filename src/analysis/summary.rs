@@ -3,25 +3,29 @@
 use serde::{Deserialize, Serialize};
 
 use super::cost::Distribution;
+use super::gpu_spans::{GpuSpans, within_trace};
 use super::losses::Losses;
-use crate::attribution::exposure::GpuActivity;
 use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::{Ns, Window};
 
-/// A window in numbers. Times are summed over the GPUs. Of work that begins or ends outside the window, the part inside counts. What runs at
+/// A window in numbers. Times are summed over the GPUs. Of work that begins or ends outside the span that is measured, the part inside counts. What runs at
 /// once on one GPU counts once.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Summary {
     /// The window; the whole trace has its own start and end here.
     pub window: Window,
-    /// How many GPUs ran kernels, anywhere in the trace.
+    /// When the GPUs ran what was launched in the window, from the first start to the last end. `None` if the times are those of the window
+    /// itself: for the whole trace, for a window on kernels, and where nothing was launched.
+    #[serde(default)]
+    pub gpu_span: Option<Window>,
+    /// How many GPUs the times are of: those that ran something of it, or of the whole trace if there is no such span.
     pub gpus: u64,
-    /// The window's length times the number of GPUs: the other times are shares of this.
+    /// The length of this span on each GPU, added up, else the window's length times the number of GPUs: the other times are shares of this.
     #[serde(rename = "wall_ns")]
     pub wall: Ns,
-    /// When any kernel ran.
+    /// When any kernel ran. Of a `gpu_span` the other times are of what was launched in the window, and this one is of all that ran in it.
     #[serde(rename = "busy_ns")]
     pub busy: Ns,
     /// When compute kernels ran.
@@ -30,10 +34,10 @@ pub struct Summary {
     /// When collectives ran.
     #[serde(rename = "collectives_ns")]
     pub collectives: Ns,
-    /// When collectives ran and nothing else did.
+    /// When collectives ran and no compute kernel did.
     #[serde(rename = "exposed_ns")]
     pub exposed: Ns,
-    /// The kernels that ran longest in all, of those that start in the window.
+    /// The kernels that ran longest in all, of those that start in it.
     pub top_kernels: Vec<KernelRow>,
     /// How many different names these kernels have.
     #[serde(rename = "kernel_names_found")]
@@ -62,8 +66,8 @@ impl Summary {
     /// Adds that of another trace, whose window is on another clock: the window then spans both, and only sums have a meaning. The kernels
     /// that ran longest stay unknown, because their medians cannot be added.
     pub(super) fn add(&mut self, other: &Summary) {
-        let Window { start, end } = other.window;
-        self.window = Window { start: self.window.start.min(start), end: self.window.end.max(end) };
+        self.window = self.window.around(other.window);
+        self.gpu_span = self.gpu_span.into_iter().chain(other.gpu_span).reduce(Window::around);
         self.gpus += other.gpus;
         for (sum, time) in [
             (&mut self.wall, other.wall),
@@ -79,38 +83,22 @@ impl Summary {
     }
 }
 
-/// Sums up a window.
-pub(crate) fn summarise(store: &Store, activity: &GpuActivity, window: Window) -> Summary {
+/// Sums up a window, measured in these spans.
+pub(crate) fn summarise(store: &Store, window: Window, spans: &GpuSpans<'_>) -> Summary {
     let window = within_trace(store, window);
-    let gpus = activity.of.len() as u64;
-    let mut summary = Summary { window, gpus, wall: wall(activity, window), ..Summary::default() };
-    for device in activity.of.values() {
-        let (start, end) = (window.start, window.end);
-        let compute = device.compute.within(start, end);
-        let exposed = device.collectives.without(&device.compute, start, end);
-        let collectives = device.collectives.within(start, end);
-        let Summary { busy, compute: computed, collectives: collected, exposed: alone, .. } = &mut summary;
-        *busy += compute + exposed;
-        *computed += compute;
-        *collected += collectives;
-        *alone += exposed;
+    let (gpus, gpu_span) = (spans.gpus(), spans.work());
+    let mut summary = Summary { window, gpu_span, gpus, wall: spans.length(), ..Summary::default() };
+    for (Window { start, end }, all, counted) in spans.each() {
+        summary.busy += all.compute.within(start, end) + all.collectives.without(&all.compute, start, end);
+        summary.compute += counted.compute.within(start, end);
+        summary.collectives += counted.collectives.within(start, end);
+        summary.exposed += counted.collectives.without(&all.compute, start, end);
     }
     let slices = &store.slices;
-    let kernels = store.kernels.iter().copied();
-    let inside = kernels.filter(|kernel| window.contains(slices.ts(*kernel)));
+    let inside = store.kernels.iter().copied().filter(|kernel| spans.count(store, *kernel));
     let table = kernel_table(store, inside.map(|kernel| (slices.name(kernel), slices.dur(kernel))), TOP);
     (summary.top_kernels, summary.kernel_names) = (table.rows, table.names);
     summary
-}
-
-/// The window itself, or the span of the trace if the window is all of it.
-pub fn within_trace(store: &Store, window: Window) -> Window {
-    if window == Window::ALL { store.span } else { window }
-}
-
-/// A window's length times the number of GPUs.
-pub(crate) fn wall(activity: &GpuActivity, window: Window) -> Ns {
-    Ns(window.duration().0.saturating_mul(activity.of.len() as i64))
 }
 
 /// Kernels by name.

@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::gpu_spans::within_trace;
 use super::part::kernels_by_stack;
 use super::stack_key::StackKey;
 use super::stacks::StackOptions;
 use super::steps::outermost_steps;
-use super::summary::within_trace;
 use crate::attribution::Attribution;
 use crate::attribution::launches::Launched;
 use crate::id::{GpuId, ProcessId, SliceId, ThreadId};

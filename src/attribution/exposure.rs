@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::busy::Busy;
 use super::launches::Launched;
-use crate::id::GpuId;
+use crate::id::{GpuId, SliceId};
 use crate::store::Store;
 use crate::time::Ns;
 
@@ -35,8 +35,13 @@ pub(crate) struct Activity {
 impl GpuActivity {
     /// Of all kernels of a trace. `is_collective` says by name which are collectives; the others compute.
     pub(crate) fn new(store: &Store, is_collective: Vec<bool>) -> Self {
+        GpuActivity::of(store, store.kernels.iter().copied(), is_collective)
+    }
+
+    /// Of some kernels, in the order of their starts.
+    pub(crate) fn of(store: &Store, kernels: impl Iterator<Item = SliceId>, is_collective: Vec<bool>) -> Self {
         let mut of: BTreeMap<GpuId, Activity> = BTreeMap::new();
-        for kernel in store.kernels.iter().copied() {
+        for kernel in kernels {
             let device = of.entry(store.gpu_of(kernel)).or_default();
             let (ts, dur) = (store.slices.ts(kernel), store.slices.dur(kernel));
             // Slices are numbered in the order of their starts.

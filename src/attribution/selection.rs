@@ -135,9 +135,10 @@ impl Wanted {
     }
 }
 
-/// Whether a kernel belongs to a known family.
+/// Whether a kernel belongs to a known family of collectives.
 pub(crate) fn is_of_a_family(name: &str) -> bool {
-    static ALL: LazyLock<Names> = LazyLock::new(|| Names::of(&FAMILIES.iter().collect::<Vec<_>>()));
+    static ALL: LazyLock<Names> =
+        LazyLock::new(|| Names::of(&FAMILIES.iter().filter(|family| family.only_communicates()).collect::<Vec<_>>()));
     may_be_of_any(name) && ALL.fit(name)
 }
 

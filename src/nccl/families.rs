@@ -25,7 +25,16 @@ pub struct Family {
     patterns: &'static [&'static str],
 }
 
+/// The family whose kernels compute and communicate at once. They hide collectives as computation does, and nothing says how much of their own
+/// communication is hidden: so they are none of the collectives.
+pub const FUSED: &str = "fused-gemm";
+
 impl Family {
+    /// Whether its kernels do nothing but move and combine data.
+    pub fn only_communicates(&self) -> bool {
+        self.name != FUSED
+    }
+
     /// The family as regular expressions, each searched for anywhere in a kernel's name; one match is enough. As few as possible,
     /// because compiling them takes most of the time.
     pub fn expressions(&self) -> Vec<String> {
@@ -122,6 +131,12 @@ pub const FAMILIES: &[Family] = &[
             r"(?:barrier|put_signal|wait_signal)_kernel\(unsigned int ?\*\*, int, int, int",
             // pytorch `symm_mem/nccl_extension.cu`
             "lsa_put_signal_kernel",
+            // RMSNorm with an all-reduce within: TensorRT-LLM `communicationKernels/MiniMaxReduceRMSKernel.cu`; vllm
+            // `csrc/minimax_reduce_rms_kernel.cu`
+            "minimax_reduce_(?:qk_)?rms_kernel",
+            // openxla/xla `xla/stream_executor/gpu/`: `all_reduce_kernel_lib.cu.h`, `ragged_all_to_all_device_kernel_lib.cu.h`,
+            // `multi_gpu_barrier_kernel.cu.h`
+            "(?:RaggedAllToAll(?:Device)?|AllReduce|MultiGpuBarrier)KernelImpl",
         ],
         within: &[
             "beam_ar|ipc_a2a",
@@ -138,6 +153,92 @@ pub const FAMILIES: &[Family] = &[
         patterns: &[
             // flashinfer `comm/ulysses_all_to_all.cuh`, `comm/dcp_lse_reduce.cuh`
             r"^(?:void )?flashinfer::comm::|^_ZN10flashinfer4comm",
+            // InternLM/lmdeploy `src/turbomind/comm/`
+            r"^(?:void )?turbomind::comm::|^_ZN9turbomind4comm",
+        ],
+    },
+    Family {
+        name: "userbuffers",
+        about: "userbuffers of TransformerEngine and TensorRT-LLM",
+        own: &[
+            // NVIDIA/TransformerEngine `transformer_engine/common/comm_gemm_overlap/userbuffers/userbuffers.cu`; TensorRT-LLM
+            // `cpp/tensorrt_llm/kernels/userbuffers/userbuffers.cu`
+            "userbuffers_fp16_sum_inplace_gpu_|kuserbuffers_",
+        ],
+        within: &[],
+        patterns: &[],
+    },
+    Family {
+        name: "all-to-all",
+        about: "all-to-alls of TensorRT-LLM, FlashInfer, MoRI, pplx, FLUX; dispatch and combine of experts",
+        own: &[
+            // TensorRT-LLM `communicationKernels/moeAlltoAllKernels.cu`, `moeCommKernels.cu`, `fusedMoeCommKernels.cu`,
+            // `helixAllToAll.cu`; flashinfer `csrc/nv_internal/tensorrt_llm/kernels/communicationKernels/`
+            "moeA2A(?:Prepare)?(?:Dispatch|Combine)Kernel|moeA2ASanitizeExpertIdsKernel|(?:moe|helix)AllToAllKernel",
+            "kernel_flashinfer_mnnvl_moe_alltoall_",
+            // It waits for its peers: TensorRT-LLM `moePrepareKernels.cu`
+            "computeCountAndIndiceDevice",
+            // ROCm/mori `src/ops/kernels/`, `src/ops/dispatch_combine/`, `src/collective/kernels/ccl_kernels.hip`,
+            // `shmem_kernels.hip`
+            "Ep(?:Dispatch|Combine)[A-Z]|mori_shmem_barrier_all",
+            "OneShot(?:All2all|AllGather|Broadcast)Sdma|SdmaReduceScatterKernel|ReduceScatterSdmaPut",
+            "AllGather(?:Sdma|ReducedSdma|Async(?:Put|Wait))|InterNodeRingAllGatherKernel|FusedRingLocalGatherKernel",
+            // perplexityai/pplx-garden `p2p-all-to-all/a2a-kernels/src/a2a/`
+            "a2a_(?:dispatch|combine)_(?:send|recv)_kernel",
+        ],
+        within: &[],
+        patterns: &[
+            // bytedance/flux `src/coll/all2all_impl.cu`, `src/cuda/cudaipc_barrier_all.cu`
+            r"^(?:void )?bytedance::flux::(?:CudaIpcBarrierAllKernel|all2all)",
+            // meta-pytorch/torchcomms `comms/pipes/collectives/`, `comms/ctran/prims/`
+            r"^(?:void )?comms::(?:pipes|prims)::|^_ZN5comms5(?:pipes|prims)",
+        ],
+    },
+    Family {
+        name: "triton-distributed",
+        about: "kernels of Triton-distributed that communicate",
+        own: &[
+            // ByteDance-Seed/Triton-distributed `python/triton_dist/kernels/nvidia/`: `allreduce.py`, `reduce_scatter.py`,
+            // `low_latency_allgather.py`, `common_ops.py`, `gemm_allreduce.py`
+            r"allreduce_(?:double_tree|one_shot|two_shot)_\w*intra_node_kernel|reduce_scatter_ring_push_",
+            r"_forward_pu(?:ll|sh_(?:numa_)?[23]d\w*)_kernel|barrier_all_intra_node_|consumer_(?:ring_)?all_reduce_",
+            // the same folder: `ep_a2a.py`, `low_latency_all_to_all_v2.py`, `pre_attn_a2a.py`, `post_attn_a2a.py`
+            "kernel_(?:dispatch|combine)_token|kernel_get_ag_splits_and_recv_offset|kernel_(?:pre|post)_attn_a2a",
+        ],
+        within: &[],
+        patterns: &[
+            // `low_latency_all_to_all.py`, `low_latency_all_to_all_v2.py`
+            r"^(?:all_to_all_kernel|(?:dispatch|combine)_kernel_v2)$",
+        ],
+    },
+    Family {
+        name: FUSED,
+        about: "matrix products that communicate themselves; not told apart from computation",
+        own: &[
+            // deepseek-ai/DeepGEMM `deep_gemm/include/deep_gemm/impls/`
+            r"sm\d+_\w*mega_moe_impl",
+            // Triton-distributed `allgather_gemm.py`, `gemm_reduce_scatter.py`, and the names that `repr` gives them
+            "kernel_consumer_gemm_|kernel_gemm_rs_producer_",
+            r"triton3x_sm\d+_(?:gemm_rs|ag_gemm|ag_group_gemm|grouped_gemm_moe_rs)_",
+        ],
+        within: &[],
+        patterns: &[],
+    },
+    Family {
+        name: "vendors",
+        about: "collectives of HCCL, oneCCL, MCCL and rocSHMEM",
+        own: &[
+            // ROCm/rocSHMEM, as its kernels are declared for hosts
+            r"rocshmem_\w+_kernel",
+            // uxlfoundation/oneCCL, SYCL kernels, as profiles show them
+            "(?:class )?oneccl_(?:allreduce|allgatherv|alltoall|reduce_scatter|invoke_barrier)",
+            // Moore Threads' MCCL, as profiles show it: `mcclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(mcclWorkElem)`
+            "mcclKernel_",
+        ],
+        within: &[],
+        patterns: &[
+            // HCCL, as Ascend's profiler names it: `hcom_allReduce__606_0_1`
+            r"^hcom_[a-zA-Z]+_",
         ],
     },
     Family {
@@ -151,8 +252,13 @@ pub const FAMILIES: &[Family] = &[
             "deep_ep",
             // DeepEP, branch hybrid-ep: `csrc/hybrid_ep/backend/hybrid_ep_backend.cuh`
             "hybrid_ep",
+            // uccl-project/uccl `ep/src/`; ai-dynamo/nixl `examples/device/ep/csrc/kernels/`
+            "uccl|nixl_ep",
         ],
-        patterns: &[],
+        patterns: &[
+            // DeepSeek's own, as in the traces that it published
+            r"^(?:void )?dpsk::ep::|^_ZN4dpsk2ep",
+        ],
     },
     Family {
         name: "nvshmem",
@@ -217,6 +323,38 @@ const WORDS: &[&str] = &[
     "hybridep",
     "nvshmem",
     "onstreamkernel",
+    "turbomind::comm",
+    "turbomind4comm",
+    "userbuffers",
+    "moea2a",
+    "alltoall",
+    "computecountandindice",
+    "epdispatch",
+    "epcombine",
+    "all2all",
+    "sdma",
+    "a2adispatch",
+    "a2acombine",
+    "ringlocalgather",
+    "bytedance::flux",
+    "comms::p",
+    "comms5p",
+    "forwardpu",
+    "dispatchtoken",
+    "combinetoken",
+    "agsplits",
+    "attna2a",
+    "kernelv2",
+    "megamoe",
+    "consumergemm",
+    "gemmrs",
+    "aggemm",
+    "aggroupgemm",
+    "moers",
+    "rocshmem",
+    "hcom",
+    "dpsk",
+    "nixlep",
 ];
 
 /// Searchers for these, built once: building them takes longer than searching.
@@ -337,6 +475,72 @@ mod tests {
         ("_Z36barrier_on_stream_kernel_threadgroupIL13threadgroup_t1EEvii", &["nvshmem"]),
         ("alltoall_float_on_stream_kernel(float*, float const*, unsigned long, int, int, int, long*)", &["nvshmem"]),
         ("c10d::nvshmem_extension::allToAllV(void*, void*, long*, unsigned long, int)", &["nvshmem"]),
+        ("void dpsk::ep::internode::dispatch<false, 8, false, 8>(int4*, float*, long*)", &["deepep"]),
+        ("void dpsk::ep::internode::cached_notify<false>(int, int, int)", &["deepep"]),
+        ("void dpsk::ep::cuda::get_dispatch_layout<256, 32, 8>(long const*, int*)", &["deepep"]),
+        ("void uccl::internode::notify_dispatch<false, 2>(int const*)", &["deepep"]),
+        ("void nixl_ep::ep_kernels::dispatch<true, false, 7168>(void*)", &["deepep"]),
+        // Userbuffers
+        ("void userbuffers_fp16_sum_inplace_gpu_rr_ag<8>(int, int, int, int, int, int, int, void**)", &["userbuffers"]),
+        ("kuserbuffers_pushrecv(int, int, int, int, int*, int*, int, unsigned long, int*, int*)", &["userbuffers"]),
+        (
+            "void tensorrt_llm::kernels::ub::userbuffers_fp16_sum_inplace_gpu_mc<__half, 8, true>(int, int)",
+            &["userbuffers"],
+        ),
+        // All-to-all
+        (
+            "void tensorrt_llm::_v1::kernels::moe_comm::moeA2ACombineKernel<__nv_bfloat16, 8, false, false>()",
+            &["all-to-all"],
+        ),
+        (
+            "void tensorrt_llm::kernels::helixAllToAllKernel<false>(tensorrt_llm::kernels::HelixAllToAllParams)",
+            &["all-to-all"],
+        ),
+        ("kernel_flashinfer_mnnvl_moe_alltoall_combine_top_k_8", &["all-to-all"]),
+        ("EpCombineIntraNodeKernel_bf16_nop2p_fp8cast", &["all-to-all"]),
+        (
+            "void mori::moe::EpDispatchInterNodeKernel<hip_bfloat16>(mori::moe::EpDispatchCombineArgs<hip_bfloat16>)",
+            &["all-to-all"],
+        ),
+        ("OneShotAll2allSdmaKernel_u32", &["all-to-all"]),
+        ("void a2a_combine_recv_kernel<16u, 8u, __nv_bfloat16, __nv_bfloat16, NotFixed>(void*)", &["all-to-all"]),
+        (
+            "comms::pipes::allToAllvKernel(void*, void const*, int, comms::pipes::DeviceSpan<comms::pipes::Transport>)",
+            &["all-to-all"],
+        ),
+        ("bytedance::flux::all2all_v2(bytedance::flux::All2allParams)", &["all-to-all"]),
+        ("bytedance::flux::random_initialize(float*)", &[]),
+        ("mori_ConvertDispatchOutputKernel", &[]),
+        // TurboMind, XLA, MiniMax
+        (
+            "void turbomind::comm::Allgather_Simple_Pull<uint4, std::integral_constant<bool, false>>(void*)",
+            &["custom-allreduce"],
+        ),
+        ("turbomind::comm::Barrier(mscclpp::D2DSemaphoreHandle*, int)", &["custom-allreduce", "mscclpp"]),
+        ("void turbomind::gemm::gemm_kernel<float>()", &[]),
+        ("void stream_executor::gpu::RaggedAllToAllKernelImpl<8l>(void*)", &["custom-allreduce"]),
+        ("void vllm::tensorrt_llm::minimax_reduce_rms_kernel_lamport<__nv_bfloat16>(void*)", &["custom-allreduce"]),
+        ("loop_select_fusion", &[]),
+        // Triton-distributed
+        ("allreduce_one_shot_push_intra_node_kernel", &["triton-distributed"]),
+        ("_forward_push_numa_2d_ll_kernel", &["triton-distributed"]),
+        ("dispatch_kernel_v2", &["triton-distributed"]),
+        ("copy_continuous_kernel", &[]),
+        ("triton_red_fused_all_to_all_kernel_0", &[]),
+        // Matrix products that communicate
+        ("void deep_gemm::sm100_nvfp4_nvfp4_mega_moe_impl<16512u, 6144u, 3072u>(void*)", &["fused-gemm"]),
+        ("kernel_consumer_gemm_persistent", &["fused-gemm"]),
+        ("triton3x_sm90_ag_gemm_tensorop_bf16_bf16_bf16_128x256x64_ntn", &["fused-gemm"]),
+        ("void deep_gemm::sm100_fp8_fp4_gemm_1d1d_impl<1u>(void*)", &[]),
+        ("void deep_gemm::sm100_bf16_mega_gate_impl<1u>(void*)", &[]),
+        // Other vendors
+        ("hcom_allReduce__606_0_1", &["vendors"]),
+        ("oneccl_allreduce_pcie<half, Rt64_128_PCIE, RingTransmit>", &["vendors"]),
+        ("oneccl_kernel_memcpy_bytes", &[]),
+        ("mcclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(mcclWorkElem)", &["vendors"]),
+        ("rocshmem_barrier_all_kernel()", &["vendors"]),
+        ("void dpsk::grouped_gemm::cuda::utils::transpose<512, 128, 4, 4>(float*)", &[]),
+        ("void cutlass::device_kernel<dpsk::grouped_gemm::cuda::fp8_ptp128c::GemmKernel>()", &[]),
         // MSCCL++
         (
             "void mscclpp::collective::allreduceAllPairs<(mscclpp::ReduceOp)0, __half, false>(__half*, __half*)",

@@ -53,7 +53,7 @@ fn with_kernels<'a>(
 }
 
 /// The root of kernels that have no stack.
-fn root(reason: Reason) -> &'static str {
+pub(super) fn root(reason: Reason) -> &'static str {
     match reason {
         Reason::NoCalls => "[no launch: no calls recorded]",
         Reason::BeforeTrace => "[no launch: before the first recorded call]",

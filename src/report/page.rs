@@ -88,8 +88,9 @@ fn idle(report: &StackReport) -> Option<String> {
     (summary.gpus > 0 && idle >= LAUNCH_BOUND).then(|| {
         let gpus = if summary.gpus == 1 { "the GPU".to_owned() } else { format!("{} GPUs", count(summary.gpus)) };
         format!(
-            "For {} of the window no kernel ran on {gpus}: there the CPU sets the pace, and not the collectives.",
-            percent(idle)
+            "For {} of the {} no kernel ran on {gpus}: there the CPU sets the pace, and not the collectives.",
+            percent(idle),
+            summary.whole()
         )
     })
 }
@@ -97,13 +98,12 @@ fn idle(report: &StackReport) -> Option<String> {
 /// The window and what is known of its kernels.
 fn facts(report: &StackReport) -> Vec<(&'static str, String)> {
     let (summary, coverage) = (&report.summary, &report.coverage);
-    let of_gpus = if summary.gpus == 1 { String::new() } else { format!(" on {} GPUs, summed", summary.gpus) };
     let share = |time: Ns| percent_or_unknown(summary.share(time));
     if summary.gpus == 0 {
         return vec![("Window", duration(summary.window.duration())), ("GPUs", "none in the trace".to_owned())];
     }
     let mut facts = vec![
-        ("Window", format!("{}{of_gpus}", duration(summary.wall))),
+        (if summary.gpu_span.is_some() { "Measured" } else { "Window" }, summary::measured(summary)),
         ("GPU busy", share(summary.busy)),
         ("Compute", share(summary.compute)),
         ("Collectives", share(summary.collectives)),
@@ -249,7 +249,7 @@ fn top(report: &StackReport, labels: &[Vec<String>]) -> Option<Top> {
     };
     (!rows.is_empty()).then(|| Top {
         title: if report.groups().is_some() { "Groups" } else { "Call stacks" },
-        columns: vec!["from", "count", "GPU time", "of the window", "exposed", "mean", "busbw"],
+        columns: vec!["from", "count", "GPU time", "share", "exposed", "mean", "busbw"],
         rows,
         found: labels.len(),
     })

@@ -3,27 +3,28 @@
 use std::io::{self, Write};
 
 use super::Screen;
-use super::format::{
-    WIDTH_WITHOUT_SCREEN, count, duration, kernels as kernels_of, percent, percent_or_unknown, visible,
-};
+use super::format::{WIDTH_WITHOUT_SCREEN, count, duration, percent, percent_or_unknown, visible};
 use super::kernels;
 use crate::analysis::not_asked::{FamilyTime, NotAsked};
 use crate::analysis::stacks::StackReport;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{Costliest, Verdict, Waiting};
+use crate::nccl::families::FUSED;
 use crate::time::Ns;
 
-/// A time that is a share of the window.
+/// A time that is a share of the whole.
 struct Time {
     label: &'static str,
     get: fn(&Summary) -> Ns,
+    /// Whether it is of all that runs, also where the others are of what a window launched.
+    is_of_all: bool,
 }
 
 const TIMES: &[Time] = &[
-    Time { label: "GPU busy", get: |summary| summary.busy },
-    Time { label: "compute", get: |summary| summary.compute },
-    Time { label: "collectives", get: |summary| summary.collectives },
-    Time { label: "exposed", get: |summary| summary.exposed },
+    Time { label: "GPU busy", get: |summary| summary.busy, is_of_all: true },
+    Time { label: "compute", get: |summary| summary.compute, is_of_all: false },
+    Time { label: "collectives", get: |summary| summary.collectives, is_of_all: false },
+    Time { label: "exposed", get: |summary| summary.exposed, is_of_all: false },
 ];
 
 /// Writes the summary: of an answer with stacks in short, else with the kernels that ran longest. Lines of their table are as wide as the
@@ -34,27 +35,29 @@ const TIMES: &[Time] = &[
 pub(super) fn summary(report: &StackReport, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
     let summary = &report.summary;
     writeln!(out, "{}", screen.fill(&verdict(&report.verdict(), report, screen)))?;
-    if let Some(text) = not_asked(&report.not_asked) {
+    for text in [not_asked(&report.not_asked), fused(&report.not_asked)].into_iter().flatten() {
         writeln!(out, "{}", screen.accent(&screen.fill(&text)))?;
     }
-    if let Some(text) = beyond(report) {
-        writeln!(out, "{}", screen.fill(&text))?;
-    }
     if report.has_answer() && !screen.verbose {
-        let share = |Time { label, get }: &Time| format!("{label} {}", percent_or_unknown(summary.share(get(summary))));
+        let share = |time: &Time| {
+            let any = if time.is_of_all && summary.gpu_span.is_some() { " with any work" } else { "" };
+            format!("{}{any} {}", time.label, percent_or_unknown(summary.share((time.get)(summary))))
+        };
         let shares: Vec<String> = TIMES.iter().map(share).collect();
-        let of = if summary.gpus == 1 { String::new() } else { format!(" on {} GPUs, summed", summary.gpus) };
-        let line = format!("Of {}{of}: {}", duration(summary.wall), shares.join(", "));
+        let line = format!("Of {}: {}", measured(summary), shares.join(", "));
         return writeln!(out, "{}", screen.fill(&line));
     }
     writeln!(out)?;
-    for Time { label, get } in TIMES {
+    for Time { label, get, .. } in TIMES {
         let time = get(summary);
         let share = percent_or_unknown(summary.share(time));
         writeln!(out, " {label:<12}{:>12}{share:>10}", duration(time))?;
     }
-    let of = if summary.gpus == 1 { String::new() } else { format!(" on {} GPUs, summed", summary.gpus) };
-    writeln!(out, " {:<12}{:>12}{of}\n", "window", duration(summary.wall))?;
+    writeln!(out, " {:<12}{:>12}{}", summary.whole(), duration(summary.wall), on_gpus(summary))?;
+    if summary.gpu_span.is_some() {
+        writeln!(out, " {:<12}{:>12}", "window", duration(summary.window.duration()))?;
+    }
+    writeln!(out)?;
     let table = kernels::table(&summary.top_kernels, Some(screen.width.unwrap_or(WIDTH_WITHOUT_SCREEN)));
     writeln!(out, "{}", table.trim_end())?;
     match summary.other_names() {
@@ -63,22 +66,28 @@ pub(super) fn summary(report: &StackReport, screen: &Screen, out: &mut impl Writ
     }
 }
 
+/// What the times are shares of, with its length: `5.240 ms`, or `the GPU span of 5.240 ms (launched within 1.394 ms)`.
+pub(super) fn measured(summary: &Summary) -> String {
+    let length = format!("{}{}", duration(summary.wall), on_gpus(summary));
+    match summary.gpu_span {
+        None => length,
+        Some(_) => {
+            let window = duration(summary.window.duration());
+            format!("the GPU span of {length} (launched within {window})")
+        }
+    }
+}
+
+/// That times are sums.
+fn on_gpus(summary: &Summary) -> String {
+    if summary.gpus == 1 { String::new() } else { format!(" on {} GPUs, summed", summary.gpus) }
+}
+
 /// What to say of the window as a whole, a line each, without the stack that has most of it.
 pub(super) fn whole(report: &StackReport) -> Vec<String> {
     let verdict = Verdict { costliest: None, ..report.verdict() };
     let verdict = self::verdict(&verdict, report, &Screen::default());
-    [Some(verdict), not_asked(&report.not_asked), beyond(report)].into_iter().flatten().collect()
-}
-
-/// How many of the kernels ran outside of the window.
-fn beyond(report: &StackReport) -> Option<String> {
-    (report.beyond > 0).then(|| {
-        format!(
-            "{} of the {} ran outside of the window; the shares of the window do not have them.",
-            count(report.beyond),
-            kernels_of(report.coverage.kernels)
-        )
-    })
+    [Some(verdict), not_asked(&report.not_asked), fused(&report.not_asked)].into_iter().flatten().collect()
 }
 
 /// A verdict in words.
@@ -88,8 +97,9 @@ fn verdict(verdict: &Verdict<'_>, report: &StackReport, screen: &Screen) -> Stri
         let launched = if verdict.has_stacks { "; those below were launched in it" } else { "" };
         return format!("No collective ran while the window lasted{launched}.");
     };
+    let whole = report.summary.whole();
     let mut text = format!(
-        "Collectives ran for {} of the window; for {} of that time ({}, {} of the window) no compute kernel ran beside them.",
+        "Collectives ran for {} of the {whole}; for {} of that time ({}, {} of the {whole}) no compute kernel ran beside them.",
         percent(collectives.share_of_window),
         percent(collectives.exposed_share),
         duration(collectives.exposed),
@@ -116,7 +126,7 @@ fn verdict(verdict: &Verdict<'_>, report: &StackReport, screen: &Screen) -> Stri
                 (String::new(), advice)
             };
             text.push_str(&format!(
-                "\nIts kernels took {mean} in the mean, the fastest of this size{over} {best}{advice}"
+                "\nIts kernels took {mean} in the mean, the fastest of any stack with this collective and size{over} {best}{advice}"
             ));
         }
     }
@@ -133,6 +143,16 @@ pub fn not_asked(found: &NotAsked) -> Option<String> {
             duration(found.gpu_time()),
             duration(found.collectives),
             families.join(", ")
+        )
+    })
+}
+
+/// `12.300 ms are matrix products that communicate themselves: neither hidden nor exposed. The option --family fused-gemm shows them.`
+fn fused(found: &NotAsked) -> Option<String> {
+    (found.fused > Ns::ZERO).then(|| {
+        format!(
+            "{} are matrix products that communicate themselves: neither hidden nor exposed. The option --family {FUSED} shows them.",
+            duration(found.fused)
         )
     })
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::Screen;
+use super::flame::root;
 use super::format::{count, duration, kernel_names, kernels, percent, process_group, size, values, visible};
 use super::frames::{Part, parts, shorten_frame};
 use crate::analysis::collective_info::{Bandwidth, Bytes, CollectiveInfo};
@@ -18,7 +19,7 @@ use crate::analysis::over_ranks::OverRanks;
 use crate::analysis::recorded::Phases;
 use crate::analysis::recorded_info::RecordedInfo;
 use crate::analysis::stack_key::StackKey;
-use crate::analysis::stacks::{Stack, StackReport};
+use crate::analysis::stacks::{Stack, StackReport, Unattributed};
 use crate::nccl::frames::{is_library, is_plumbing, package, short_c_function};
 use crate::time::Ns;
 
@@ -28,7 +29,8 @@ const INDENT: &str = "   ";
 /// How many packages a line for several frames names.
 const PACKAGES: usize = 3;
 
-/// Writes the stacks. Ranks that are distinguished have a line of numbers each, below their common headline.
+/// Writes the stacks, and last the kernels without a launch by reason. Ranks that are distinguished have a line of numbers each, below their
+/// common headline.
 ///
 /// # Errors
 /// What the writer fails with.
@@ -69,6 +71,13 @@ pub(super) fn stacks(report: &StackReport, screen: &Screen, out: &mut impl Write
                 writeln!(out, "{INDENT}-> {}", shorten_frame(&line, screen.room(INDENT.len() + 3)))?;
             }
         }
+    }
+    for (reason, Unattributed { all, .. }) in &report.coverage.unattributed {
+        writeln!(out, "\n{}", screen.accent(root(*reason)))?;
+        let (gpu_time, exposed, mean) = (duration(all.gpu_time), duration(all.exposed), Ns::rounded(all.mean()));
+        let mean = (all.count > 1).then(|| format!("mean {}", duration(mean)));
+        let numbers = [kernels(all.count), format!("GPU {gpu_time}"), format!("exposed {exposed}")];
+        wrap(&numbers.into_iter().chain(mean).collect::<Vec<_>>(), screen, out)?;
     }
     Ok(())
 }

@@ -299,9 +299,9 @@ fn every_collective_is_accounted_for() {
     for (name, path) in support::real_traces(&shared) {
         let database = open(&path, TimeRule::Exact);
         let report = answer(&shared, &database, &[], None);
-        // The collective kernels of these traces: NCCL's, and two of other libraries.
+        // The collective kernels of these traces: NCCL's, and three of other libraries.
         let sql = "SELECT count(*) FROM slice WHERE kind = 'kernel' AND (name GLOB 'nccl*' OR name GLOB '*::all_reduce_*' \
-                   OR name GLOB '*::allreduce_fusion_*')";
+                   OR name GLOB '*::allreduce_fusion_*' OR name GLOB '* dpsk::ep::*')";
         let kernels: u64 = database.connection().query_row(sql, [], |row| row.get(0)).unwrap();
         let coverage = &report.coverage;
         assert_eq!((report.kernels_in_trace, coverage.kernels), (kernels, kernels), "{name}");
@@ -309,7 +309,7 @@ fn every_collective_is_accounted_for() {
         assert_eq!(report.stacks.iter().map(|stack| stack.count).sum::<u64>(), coverage.attributed(), "{name}");
         with_collectives += u64::from(kernels > 0);
     }
-    assert_eq!(with_collectives, 37);
+    assert_eq!(with_collectives, 38);
 }
 
 /// One recording, written twice: as it was, and by a tool that moved overlapping slices and replaced thread numbers by texts.

@@ -206,9 +206,10 @@ fn answers_for_windows_fit() {
     ] {
         assert_fits(&stacks, &answer(args).unwrap(), args);
     }
-    // The launch begins in this window of one ns, and its kernel runs after it.
+    // The launch begins in this window of one ns, and its kernel runs for 60 µs after it.
     let short = answer(&[&two, "--start-ts", "2.7ms", "--duration", "1ns"]).unwrap();
-    assert_eq!((&short["summary"]["wall_ns"], &short["summary"]["kernel_names_found"]), (&1.into(), &0.into()));
+    assert_eq!((&short["summary"]["wall_ns"], &short["summary"]["kernel_names_found"]), (&60_000.into(), &1.into()));
+    assert_eq!(short["summary"]["window"], serde_json::json!({"start_ns": 2_700_000, "end_ns": 2_700_001}));
     // A trace in which nothing takes any time.
     let (_folder, instant) = trace_of(&[
         r#""ph":"X","name":"cudaLaunchKernel","cat":"cuda_runtime","pid":9,"tid":9,"ts":5,"dur":0,"args":{"correlation":1}"#,

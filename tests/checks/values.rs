@@ -65,7 +65,8 @@ fn write_quoted(value: &Value, out: &mut String) {
             }
             out.push('"');
         }
-        Value::Real(number) => write!(out, "{number:?}").unwrap(),
+        // In the digits by which it was taken for a number: `-0`, and not `-0.0`.
+        Value::Real(number) => write!(out, "{number}").unwrap(),
         Value::Int(number) => write!(out, "{number}").unwrap(),
         Value::Cut => out.push_str("..."),
     }

@@ -13,6 +13,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use serde_json::{Value, json};
 use support::program::{program, run, run_json, scratch, script, stack, stacks, stderr, stdout, testdata, trace_of};
 
 const REPLAY: &[&str] = &[
@@ -145,12 +146,14 @@ fn a_window_is_on_the_launch() {
         stacks(&inside("1")),
         [stack(1, &frames("c10d::_allgather_base_")), stack(1, &frames("c10d::allreduce_"))]
     );
-    // Of the two launched in the second step one runs after it.
+    // Of the two launched in the second step, from 2.0 to 2.4 ms, one runs after it: from 2.1 to 2.6 ms is what shares are of.
     let text = stdout(&run(&[&trace, "--function-name", step, "--index", "1"]));
-    assert!(
-        text.contains("1 of the 2 kernels ran outside of the window; the shares of the window do not have them."),
-        "{text}"
-    );
+    for line in [
+        "Collectives ran for 30.0 % of the GPU span; for 100.0 % of that time (150.000 µs, 30.0 % of the GPU span) no compute",
+        "Of the GPU span of 500.000 µs (launched within 400.000 µs): GPU busy with any work 30.0 %, compute 0.0 %",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
     let none = inside("2");
     assert_eq!(none.status.code(), Some(3));
     assert!(stderr(&none).contains("1 kernel ran in the window, but launched outside of it"), "{}", stderr(&none));
@@ -192,9 +195,11 @@ fn windows_by_time() {
     assert_eq!(count("2.7ms", "1ns"), 1, "the launch at 2700 us starts on the window's first nanosecond");
     let later = stdout(&run(&[&trace, "--start-ts", "2.7ms", "--duration", "1ns"]));
     assert!(
-        later.starts_with("No collective ran while the window lasted; those below were launched in it.\n"),
+        later.starts_with("Collectives ran for 100.0 % of the GPU span; for 66.7 % of that time (40.000 µs,"),
         "{later}"
     );
+    let on_kernel = run(&[&trace, "--start-ts", "2.7ms", "--duration", "1ns", "--window-on", "kernel"]);
+    assert_eq!(on_kernel.status.code(), Some(3), "{}", stdout(&on_kernel));
     assert_eq!(count("2.6ms", "100us"), 0, "the window's end is outside");
     let both = run(&[&trace, "--start-ts", "2ms", "--duration", "1ms", "--function-name", "x"]);
     assert!(stderr(&both).contains("--function-name is overridden"), "{}", stderr(&both));
@@ -206,6 +211,60 @@ fn windows_by_time() {
     let negative = run(&[&trace, "--start-ts", "1", "--duration=-5"]);
     assert_eq!(negative.status.code(), Some(2));
     assert!(stderr(&negative).contains("a length of time is not negative"), "{}", stderr(&negative));
+}
+
+/// A scheduler that runs ahead: while the CPU is in the second step, from 100 to 200 µs, the GPU runs the first. What the second launched
+/// runs from 160 to 400 µs: a product until 300, and two all-reduces at once on two streams, from 300 to 380 and from 320 to 400 µs.
+#[test]
+fn shares_are_of_what_the_window_launched() {
+    let call = |id: u32, ts: u32| {
+        format!(
+            r#""ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":{ts},"dur":5,"args":{{"correlation":{id}}}"#
+        )
+    };
+    let kernel = |id: u32, name: &str, tid: u32, ts: u32, dur: u32| {
+        format!(
+            r#""ph":"X","cat":"kernel","name":"{name}","pid":0,"tid":{tid},"ts":{ts},"dur":{dur},"args":{{"correlation":{id}}}"#
+        )
+    };
+    let step = |number: u32, ts: u32| {
+        format!(r#""ph":"X","cat":"user_annotation","name":"step {number}","pid":9,"tid":9,"ts":{ts},"dur":100"#)
+    };
+    let events = [
+        step(1, 0),
+        call(1, 10),
+        step(2, 100),
+        call(2, 110),
+        call(3, 120),
+        call(4, 130),
+        kernel(1, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 7, 50, 110),
+        kernel(2, "gemm", 7, 160, 140),
+        kernel(3, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 7, 300, 80),
+        kernel(4, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 8, 320, 80),
+    ];
+    let (_folder, trace) = trace_of(&events.each_ref().map(String::as_str));
+    let second = ["--function-name", "step 2", "--json"];
+    let answer: Value = serde_json::from_str(&stdout(&run(&[&[trace.as_str()], &second[..]].concat()))).unwrap();
+    let summary = &answer["summary"];
+    assert_eq!(summary["window"], json!({"start_ns": 100_000, "end_ns": 200_000}));
+    assert_eq!(summary["gpu_span"], json!({"start_ns": 160_000, "end_ns": 400_000}));
+    let times = ["wall_ns", "busy_ns", "compute_ns", "collectives_ns", "exposed_ns"].map(|time| &summary[time]);
+    assert_eq!(times, [240_000, 240_000, 140_000, 100_000, 100_000]);
+    // 160 µs of kernels in 100 µs.
+    let cost = &answer["stacks"][0]["cost"];
+    assert_eq!((&cost["gpu_time"]["total_ns"], &cost["share_of_window"]), (&json!(160_000), &json!(100.0 / 240.0)));
+    // By the kernels the first step has the all-reduce of the first, which runs in the second: until 160 of 200 µs, then the product.
+    let by_kernel: Value =
+        serde_json::from_str(&stdout(&run(&[&[trace.as_str(), "--window-on", "kernel"], &second[..]].concat())))
+            .unwrap_or(Value::Null);
+    assert!(by_kernel.is_null(), "no collective starts in the second step: {by_kernel}");
+    let first = ["--function-name", "step 1", "--window-on", "kernel"];
+    let text = stdout(&run(&[&[trace.as_str()], &first[..]].concat()));
+    assert!(
+        text.starts_with("Collectives ran for 50.0 % of the window; for 100.0 % of that time (50.000 µs,"),
+        "{text}"
+    );
+    assert!(text.contains("1 kernel  GPU 110.000 µs (50.0 %)"), "{text}");
 }
 
 #[test]

@@ -179,7 +179,7 @@ fn all_libraries_are_asked_for_and_a_narrowed_answer_says_what_it_leaves_out() {
     assert_eq!(all["stacks"][0]["count"], 4);
     assert_eq!(all["stacks"][0]["messages"]["collectives"], json!({"all_reduce": 4}));
     assert_eq!(all["stacks"][0]["cost"]["gpu_time"]["total_ns"], all["summary"]["collectives_ns"]);
-    assert_eq!(all["not_asked"], json!({"collectives_ns": 100_000, "families": []}));
+    assert_eq!(all["not_asked"], json!({"collectives_ns": 100_000, "families": [], "fused_ns": 0}));
     let text = stdout(&run(&[&trace, "--family", "nccl,rccl"]));
     let want =
         "90.000 µs of 100.000 µs of communication is in kernels that are not asked for: custom-allreduce 90.000 µs.";
@@ -191,6 +191,27 @@ fn all_libraries_are_asked_for_and_a_narrowed_answer_says_what_it_leaves_out() {
     assert!(!stdout(&run(&[&trace])).contains("asked for"));
     let diff = run(&["diff", &trace, &trace, "--family", "nccl"]);
     assert!(stderr(&diff).contains(want), "{}", stderr(&diff));
+}
+
+/// A matrix product that communicates hides a collective as computation does, and is neither hidden nor exposed itself: 30 of 50 µs of the
+/// all-reduce run beside it.
+#[test]
+fn products_that_communicate_are_said() {
+    let call = r#""ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":0,"dur":2,"args":{"correlation":1}"#;
+    let fused = r#""ph":"X","cat":"kernel","name":"void deep_gemm::sm90_fp8_fp4_mega_moe_impl<1u>(void*)","pid":0,"tid":7,"ts":10,"dur":40,"args":{"correlation":1}"#;
+    let collective = r#""ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":8,"ts":20,"dur":50,"args":{"correlation":1}"#;
+    let (_folder, trace) = trace_of(&[call, fused, collective]);
+    let all = answer(&[&trace]);
+    let times = ["collectives_ns", "compute_ns", "exposed_ns"].map(|time| &all["summary"][time]);
+    assert_eq!(
+        (times, &all["not_asked"]["fused_ns"]),
+        ([&json!(50_000), &json!(40_000), &json!(20_000)], &json!(40_000))
+    );
+    let said = "40.000 µs are matrix products that communicate themselves: neither hidden nor exposed.";
+    assert!(stdout(&run(&[&trace])).contains(said), "{}", stdout(&run(&[&trace])));
+    assert_eq!(answer(&[&trace, "--family", "fused-gemm"])["stacks"][0]["count"], 1);
+    let (_folder, without) = trace_of(&[call, collective]);
+    assert!(!stdout(&run(&[&without])).contains("matrix products"), "{}", stdout(&run(&[&without])));
 }
 
 #[test]

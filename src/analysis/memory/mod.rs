@@ -7,9 +7,9 @@ pub mod steps;
 
 use serde::Serialize;
 
+use super::gpu_spans::within_trace;
 use super::losses::Losses;
 use super::malformed::Malformed;
-use super::summary::within_trace;
 use crate::attribution::call_tree::{CallTree, Climber};
 use crate::attribution::forward::Forwards;
 use crate::store::Store;

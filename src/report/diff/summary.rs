@@ -16,7 +16,7 @@ struct Row {
     unit: Order,
     before: Option<f64>,
     after: Option<f64>,
-    /// The times as shares of the windows.
+    /// The times as shares of what is measured.
     shares: Option<[Option<f64>; 2]>,
 }
 
@@ -28,7 +28,7 @@ const COLUMNS: &[Column<Row>] = &[
         let delta = row.before.zip(row.after).map(|(before, after)| Delta { before, after });
         delta.map_or(String::new(), |delta| change(row.unit, delta))
     }),
-    Column::left("of the window", |row, ()| {
+    Column::left("share", |row, ()| {
         row.shares.map_or(String::new(), |shares| shares.map(percent_or_unknown).join(" → "))
     }),
 ];
@@ -37,18 +37,17 @@ const COLUMNS: &[Column<Row>] = &[
 struct Time {
     label: &'static str,
     get: fn(&Side) -> Ns,
-    /// Whether it is shown as a share of the window.
+    /// Whether it is shown as a share of what is measured. Times of kernels that run at once are none.
     is_share: bool,
 }
 
 const TIMES: &[Time] = &[
-    Time { label: "window", get: |side| side.summary.window.duration(), is_share: false },
     Time { label: "GPU busy", get: |side| side.summary.busy, is_share: true },
     Time { label: "compute", get: |side| side.summary.compute, is_share: true },
     Time { label: "collectives", get: |side| side.summary.collectives, is_share: true },
     Time { label: "exposed", get: |side| side.summary.exposed, is_share: true },
-    Time { label: "these kernels", get: |side| side.kernels.gpu_time, is_share: true },
-    Time { label: " of it exposed", get: |side| side.kernels.exposed, is_share: true },
+    Time { label: "these kernels", get: |side| side.kernels.gpu_time, is_share: false },
+    Time { label: " of it exposed", get: |side| side.kernels.exposed, is_share: false },
 ];
 
 /// Writes the table.
@@ -57,8 +56,12 @@ const TIMES: &[Time] = &[
 /// What the writer fails with.
 pub(super) fn write(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
     let sides = [&diff.before, &diff.after];
-    let mut rows: Vec<Row> = TIMES
-        .iter()
+    let whole = match sides.map(|side| side.summary.gpu_span) {
+        [Some(_), Some(_)] => Time { label: "GPU span", get: |side| side.summary.wall, is_share: false },
+        _ => Time { label: "window", get: |side| side.summary.window.duration(), is_share: false },
+    };
+    let mut rows: Vec<Row> = std::iter::once(&whole)
+        .chain(TIMES)
         .map(|Time { label, get, is_share }| Row {
             label,
             unit: Order::GpuTime,

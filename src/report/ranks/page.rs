@@ -16,6 +16,7 @@ use crate::report::html::lanes::Lanes;
 use crate::report::html::timeline::Streams;
 use crate::report::html::{Bytes, Command, Documents, FINDINGS, Finding, Link, Page, ROWS, Top, in_steps, labels};
 use crate::report::page::{self, in_form as stacks_in_form, labels_of, telling};
+use crate::report::summary::measured;
 use crate::report::{Form, OnPage, Screen};
 use crate::time::Ns;
 
@@ -114,14 +115,14 @@ fn facts(report: &RankReport, stacks: Option<&StackReport>) -> Vec<(&'static str
     if steps > 0 {
         facts.push(("Steps", count(steps as u64)));
     }
-    facts.extend(stacks.map(|stacks| ("Windows, summed", duration(stacks.summary.wall))));
+    facts.extend(stacks.map(|stacks| ("Windows, summed", measured(&stacks.summary))));
     facts.push((
         "Waiting",
         format!("{} of collectives' time", percent_or_unknown(report.waited.share_of(report.measured))),
     ));
     facts.extend(stacks.and_then(|stacks| {
         let exposed = stacks.summary.share(stacks.summary.exposed)?;
-        Some(("Exposed", format!("{} of the windows", percent(exposed))))
+        Some(("Exposed", format!("{} of the {}s", percent(exposed), stacks.summary.whole())))
     }));
     let matches = &report.matches;
     facts.push(("Coverage", format!("{} of {} kernels matched", count(matches.matched), count(matches.kernels))));

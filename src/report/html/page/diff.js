@@ -27,7 +27,7 @@ export function mountDiff(model, state) {
 function traceDiff(diff, state, labels) {
   const of = (name) => (side) => side.summary[name];
   const totals = [
-    ['window', of('wall_ns'), duration],
+    ['measured', of('wall_ns'), duration],
     ['compute', of('compute_ns'), duration],
     ['collectives', of('collectives_ns'), duration],
     ['exposed', of('exposed_ns'), duration],

@@ -57,7 +57,7 @@ function tableLate({ late }) {
 
 function tableColumns(model) {
   const { stacks } = model.docs;
-  const ofWindow = 'GPU time as a share of the window, over its GPUs; above 100 % if kernels ran at once';
+  const ofWindow = 'in which any of its kernels ran, as a share of what is measured, over its GPUs';
   const ofAll = stacks?.groups?.length > 0 ? 'GPU time as a share of all groups' : 'share of the time of all collectives';
   const share = stacks && !(stacks.groups?.length > 0) ? ofWindow : ofAll;
   const columns = TABLE_COLUMNS.filter(({ value }) => model.stacks.some((stack) => value(stack) !== null));

@@ -66,9 +66,8 @@ function trustLeftOut(stacks) {
   const checks = [];
   const add = (n, what, text) => n > 0 && checks.push(trustNote(what, text));
   add(stacks.kernels_left_out, 'Left out', `${count(stacks.kernels_left_out)} kernels are in stacks that --limit or --min-share left out.`);
-  const { kernels_elsewhere: outside, kernels_beyond: beyond } = stacks;
+  const outside = stacks.kernels_elsewhere;
   add(outside, 'Edge of the window', `${count(outside)} kernels lie on its edge and are in no stack.`);
-  add(beyond, 'Edge of the window', `${count(beyond)} kernels are counted though they ran on the other side of its edge.`);
   const { families } = stacks.not_asked;
   const text = families.map((of) => `${of.family} (${count(of.kernels)} kernels, ${duration(of.gpu_time_ns)})`).join(', ');
   add(families.length, 'Not asked for', `Collectives of other families: ${text}.`);

@@ -1,0 +1,116 @@
+//! The spans of time that shares are of: on each GPU, from the first start to the last end of what a window's launches ran there.
+//!
+//! A scheduler that runs ahead launches a step while the GPU still runs the one before. The time in which the CPU was in the step is then no
+//! measure of what the GPU did for it. So a window that is chosen by launches is measured on the GPU, by the work that was launched in it,
+//! on all streams, asked for or not.
+
+use std::collections::{BTreeMap, HashSet};
+
+use foldhash::fast::FixedState;
+
+use crate::attribution::KernelLaunch;
+use crate::attribution::busy::Busy;
+use crate::attribution::exposure::{Activity, GpuActivity};
+use crate::attribution::launches::{self, WindowOn};
+use crate::id::{GpuId, SliceId};
+use crate::store::Store;
+use crate::time::{Ns, Window};
+
+/// By GPU, what shares are of, and what they are shares for.
+#[derive(Debug)]
+pub(crate) struct GpuSpans<'a> {
+    of: BTreeMap<GpuId, Window>,
+    /// What runs on all GPUs.
+    all: &'a GpuActivity,
+    /// What was launched in the window, if it is measured by that.
+    own: Option<Own>,
+}
+
+/// The work of a window.
+#[derive(Debug)]
+struct Own {
+    kernels: HashSet<SliceId, FixedState>,
+    activity: GpuActivity,
+}
+
+impl<'a> GpuSpans<'a> {
+    /// The spans of the work that was launched in a window. What has no launch counts only where nothing has one. For the whole trace,
+    /// for a window that is chosen by when kernels start, and for one in which nothing was launched: the window itself, and all that runs
+    /// in it.
+    pub(crate) fn of(store: &Store, all: &'a GpuActivity, window: Window, on: WindowOn) -> Self {
+        let whole = within_trace(store, window);
+        let same = GpuSpans { of: all.of.keys().map(|gpu| (*gpu, whole)).collect(), all, own: None };
+        if window == Window::ALL || on == WindowOn::Kernel {
+            return same;
+        }
+        let launches = launches::of(store, store.kernels.clone());
+        let inside = || launches.kernels.iter().filter(|launched| window.contains(launched.at(store, on)));
+        let has_calls = inside().any(|launched| launched.call.is_some());
+        let own = inside().filter(|launched| launched.call.is_some() == has_calls).map(|launched| launched.kernel);
+        let own: Vec<SliceId> = own.collect();
+        let mut of: BTreeMap<GpuId, Window> = BTreeMap::new();
+        for kernel in own.iter().copied() {
+            let (start, dur) = (store.slices.ts(kernel), store.slices.dur(kernel).max(Ns::ZERO));
+            let (gpu, span) = (store.gpu_of(kernel), Window::new(start, dur));
+            of.entry(gpu).and_modify(|known| *known = known.around(span)).or_insert(span);
+        }
+        if of.is_empty() {
+            return same;
+        }
+        let activity = GpuActivity::of(store, own.iter().copied(), all.is_collective.clone());
+        GpuSpans { of, all, own: Some(Own { kernels: own.into_iter().collect(), activity }) }
+    }
+
+    /// From the first to the last of them, if they are spans of the work that was launched in a window, and not the window itself.
+    pub(crate) fn work(&self) -> Option<Window> {
+        self.own.as_ref().and_then(|_| self.of.values().copied().reduce(Window::around))
+    }
+
+    /// Each GPU's span, all that runs on it, and what of that counts.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (Window, &Activity, &Activity)> {
+        let counted = self.own.as_ref().map_or(self.all, |own| &own.activity);
+        self.of.iter().filter_map(|(gpu, span)| Some((*span, self.all.of.get(gpu)?, counted.of.get(gpu)?)))
+    }
+
+    /// Whether a kernel counts.
+    pub(crate) fn count(&self, store: &Store, kernel: SliceId) -> bool {
+        match &self.own {
+            Some(own) => own.kernels.contains(&kernel),
+            None => self.on(store.gpu_of(kernel)).contains(store.slices.ts(kernel)),
+        }
+    }
+
+    /// How long any of some kernels ran, within the spans: what runs at once on one GPU counts once.
+    pub(crate) fn busy<'k>(&self, store: &Store, kernels: impl Iterator<Item = &'k KernelLaunch>) -> Ns {
+        let mut by_gpu: BTreeMap<GpuId, Vec<(Ns, Ns)>> = BTreeMap::new();
+        for kernel in kernels {
+            let slice = kernel.launched.kernel;
+            by_gpu.entry(store.gpu_of(slice)).or_default().push((store.slices.ts(slice), kernel.gpu_time));
+        }
+        let of_gpu = |(gpu, spans): (GpuId, Vec<(Ns, Ns)>)| {
+            let Window { start, end } = self.on(gpu);
+            Busy::of(spans).within(start, end)
+        };
+        by_gpu.into_iter().map(of_gpu).sum()
+    }
+
+    /// The span of a GPU; without length for one that did nothing of it.
+    fn on(&self, gpu: GpuId) -> Window {
+        self.of.get(&gpu).copied().unwrap_or(Window { start: Ns::ZERO, end: Ns::ZERO })
+    }
+
+    /// How many GPUs there are.
+    pub(crate) fn gpus(&self) -> u64 {
+        self.of.len() as u64
+    }
+
+    /// How long they are in all.
+    pub(crate) fn length(&self) -> Ns {
+        self.of.values().map(|span| span.duration()).sum()
+    }
+}
+
+/// The window itself, or the span of the trace if the window is all of it.
+pub(crate) fn within_trace(store: &Store, window: Window) -> Window {
+    if window == Window::ALL { store.span } else { window }
+}
