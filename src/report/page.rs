@@ -103,7 +103,7 @@ fn facts(report: &StackReport) -> Vec<(&'static str, String)> {
         return vec![("Window", duration(summary.window.duration())), ("GPUs", "none in the trace".to_owned())];
     }
     let mut facts = vec![
-        (if summary.gpu_span.is_some() { "Measured" } else { "Window" }, summary::measured(summary)),
+        (if summary.gpu_span.is_some() { "Measured" } else { "Window" }, summary::measured(report)),
         ("GPU busy", share(summary.busy)),
         ("Compute", share(summary.compute)),
         ("Collectives", share(summary.collectives)),
@@ -200,7 +200,7 @@ fn of_stack(report: &StackReport, at: usize, label: &[String], share: f64, strea
     text.push('.');
     if let Some(Waiting { mean, best, .. }) = Waiting::of(stack, &all) {
         text.push_str(&format!(
-            " One takes {} in the mean, the fastest took {}: the rest is waiting for other ranks, or contention.",
+            " One takes {} in the mean, the fastest of any stack with this collective and size {}: the rest is waiting for other ranks, or contention.",
             duration(Ns::rounded(mean)),
             duration(best)
         ));

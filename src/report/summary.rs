@@ -44,7 +44,7 @@ pub(super) fn summary(report: &StackReport, screen: &Screen, out: &mut impl Writ
             format!("{}{any} {}", time.label, percent_or_unknown(summary.share((time.get)(summary))))
         };
         let shares: Vec<String> = TIMES.iter().map(share).collect();
-        let line = format!("Of {}: {}", measured(summary), shares.join(", "));
+        let line = format!("Of {}: {}", measured(report), shares.join(", "));
         return writeln!(out, "{}", screen.fill(&line));
     }
     writeln!(out)?;
@@ -54,8 +54,8 @@ pub(super) fn summary(report: &StackReport, screen: &Screen, out: &mut impl Writ
         writeln!(out, " {label:<12}{:>12}{share:>10}", duration(time))?;
     }
     writeln!(out, " {:<12}{:>12}{}", summary.whole(), duration(summary.wall), on_gpus(summary))?;
-    if summary.gpu_span.is_some() {
-        writeln!(out, " {:<12}{:>12}", "window", duration(summary.window.duration()))?;
+    if let Some(window) = launched_within(report) {
+        writeln!(out, " {:<12}{:>12}", "window", duration(window))?;
     }
     writeln!(out)?;
     let table = kernels::table(&summary.top_kernels, Some(screen.width.unwrap_or(WIDTH_WITHOUT_SCREEN)));
@@ -66,16 +66,21 @@ pub(super) fn summary(report: &StackReport, screen: &Screen, out: &mut impl Writ
     }
 }
 
-/// What the times are shares of, with its length: `5.240 ms`, or `the GPU span of 5.240 ms (launched within 1.394 ms)`.
-pub(super) fn measured(summary: &Summary) -> String {
+/// What the times are shares of, with its length: `5.240 ms`, or `the GPU span of 5.240 ms (launched within 1.394 ms)`. Windows of several traces
+/// are on clocks of their own, so they are no span together.
+pub(super) fn measured(report: &StackReport) -> String {
+    let summary = &report.summary;
     let length = format!("{}{}", duration(summary.wall), on_gpus(summary));
-    match summary.gpu_span {
+    match launched_within(report) {
+        Some(window) => format!("the GPU span of {length} (launched within {})", duration(window)),
+        None if summary.gpu_span.is_some() => format!("GPU spans of {length}"),
         None => length,
-        Some(_) => {
-            let window = duration(summary.window.duration());
-            format!("the GPU span of {length} (launched within {window})")
-        }
     }
+}
+
+/// How long the window was whose launches are measured, if it is one.
+fn launched_within(report: &StackReport) -> Option<Ns> {
+    report.summary.gpu_span.filter(|_| report.traces.len() < 2).map(|_| report.summary.window.duration())
 }
 
 /// That times are sums.

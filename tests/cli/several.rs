@@ -114,6 +114,11 @@ fn each_trace_has_its_own_window() {
         assert_eq!(count(path), 2 * count(&single), "{args:?}");
         assert!(count(path) > 0, "{args:?}");
     }
+    // Both second steps launch what takes 500 µs; the hour between the clocks is no window.
+    let second = ["--function-name", "%train_step", "--index", "1"];
+    let text = stdout(&run(&[&[path], &second[..]].concat()));
+    assert!(text.contains("\nOf GPU spans of 1.000 ms on 2 GPUs, summed: GPU busy with any work 30.0 %,"), "{text}");
+    assert!(!text.contains("launched within"), "{text}");
     for (args, message) in [
         (&["--start-ts", "2ms", "--duration", "1ms"][..], "several traces have clocks of their own"),
         (&["--function-name", "%train_step"], "a_rank0.json: 3 slices have this name; choose one with --index"),

@@ -59,7 +59,8 @@ pub(crate) struct Selection {
 
     /// Kernels of a family: nccl, rccl, custom-allreduce, deepep, all-to-all, ..., all-collectives
     ///
-    /// custom-allreduce is vLLM's, SGLang's, FlashInfer's, TensorRT-LLM's, aiter's and PyTorch's symmetric memory. Completions and the manual name them all. Also a family of
+    /// custom-allreduce is vLLM's, SGLang's, FlashInfer's, TensorRT-LLM's, aiter's and PyTorch's symmetric memory. Completions and
+    /// the manual name them all. Also a family of
     /// --family-file. Several with commas, or repeated; adds to --kernel-name.
     #[arg(long, value_name = "NAME", value_parser = FamilyName, value_delimiter = ',', hide_possible_values = true)]
     pub(crate) family: Vec<String>,

@@ -115,7 +115,7 @@ fn facts(report: &RankReport, stacks: Option<&StackReport>) -> Vec<(&'static str
     if steps > 0 {
         facts.push(("Steps", count(steps as u64)));
     }
-    facts.extend(stacks.map(|stacks| ("Windows, summed", measured(&stacks.summary))));
+    facts.extend(stacks.map(|stacks| ("Windows, summed", measured(stacks))));
     facts.push((
         "Waiting",
         format!("{} of collectives' time", percent_or_unknown(report.waited.share_of(report.measured))),
