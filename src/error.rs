@@ -74,7 +74,7 @@ pub enum Error {
     #[error("`{key}` is no key to group by. Known are: {known}")]
     BadGroupKey { key: String, known: String },
 
-    #[error("kernel name {pattern}: {message}")]
+    #[error("pattern {pattern}: {message}")]
     BadPattern { pattern: String, message: String },
 
     #[error("there is no family {name}; known are {known}")]

@@ -150,3 +150,60 @@ class Shares(unittest.TestCase):
             self.skipTest("the public traces are not at hand")
         for name, pattern, count in PUBLIC:
             self.check(folder / f"{name}.json.gz", pattern, count)
+
+    def check_steps(self, path, pattern):
+        """Each row of `--group-by step` has the figures of its step, and so has the answer of `--step`."""
+        trace = Trace(path)
+        slices = trace.slices(pattern)
+        rows = [group for group in self.answer(path, "--group-by", "step")["groups"] if group["step"]]
+        self.assertEqual([row["step"]["ts_ns"] for row in rows], [step["ts"] for step in slices], path)
+        for row, step in zip(rows, slices):
+            cost = row["step"]
+            with self.subTest(path=path, step=cost["number"]):
+                self.assertEqual(cost["dur_ns"], step["dur"])
+                want, collectives = figures(trace, step["ts"], step["end"])
+                del want["gpu_span"]
+                want["gpu_span_ns"] = want.pop("wall_ns")
+                self.assertEqual({key: cost[key] for key in want}, want)
+                self.assertEqual(row["count"], len(collectives))
+        last = rows[-1]["step"]
+        answer = self.answer(path, "--step", str(last["number"]))
+        self.assertEqual(answer["summary"]["wall_ns"], last["gpu_span_ns"])
+        self.assertEqual(answer["summary"]["exposed_ns"], last["exposed_ns"])
+        if answer["stacks"]:
+            self.assertEqual(answer["stacks"][0]["headline"], last["largest_stack"]["headline"])
+            self.assertEqual(answer["stacks"][0]["cost"]["exposed_ns"], last["largest_stack"]["exposed_ns"])
+
+    def test_steps_of_the_projects_traces(self):
+        for path in ("testdata/sglang_decode.json.gz", "testdata/ddp_backward.json.gz"):
+            self.check_steps(ROOT / path, "ProfilerStep#%")
+
+    def test_steps_of_public_traces(self):
+        folder = ROOT.parent / "shared" / "traces"
+        if not folder.is_dir():
+            self.skipTest("the public traces are not at hand")
+        for name, pattern, _ in PUBLIC:
+            if "deepseek" not in name:
+                self.check_steps(folder / f"{name}.json.gz", pattern)
+
+    def test_queues_of_ranks_in_a_step(self):
+        """The share of a rank's GPU span in which nothing was queued: from the end of the call that launched a kernel on it is queued."""
+        folder = ROOT.parent / "shared" / "traces"
+        paths = sorted(folder.glob("lora-dev-script__sglang_tp4_A_mixed_rank*.json.gz"))
+        if not paths:
+            self.skipTest("the public traces are not at hand")
+        answer = subprocess.run(
+            [PROGRAM, "ranks", *paths, "--quiet", "--json", "--step", "2"], capture_output=True, text=True, check=True
+        )
+        for path, rank in zip(paths, json.loads(answer.stdout)["ranks"]):
+            trace = Trace(path)
+            step = trace.slices("step[%")[2]
+            own = trace.launched_within(step["ts"], step["end"])
+            begin, end = min(kernel["ts"] for kernel in own), max(kernel["end"] for kernel in own)
+            calls = [(kernel, trace.launch(kernel)) for kernel in trace.kernels]
+            queued = [
+                {"ts": min(call["end"], kernel["ts"]) if call else kernel["ts"], "end": kernel["end"]} for kernel, call in calls
+            ]
+            empty = end - begin - length(within(union(queued), begin, end))
+            self.assertEqual((rank["gpu_span"], rank["wall_ns"]), ({"start_ns": begin, "end_ns": end}, end - begin))
+            self.assertAlmostEqual(rank["queue_empty_share"], empty / (end - begin), places=12)

@@ -11,7 +11,7 @@ use foldhash::fast::FixedState;
 use crate::attribution::KernelLaunch;
 use crate::attribution::busy::Busy;
 use crate::attribution::exposure::{Activity, GpuActivity};
-use crate::attribution::launches::{self, WindowOn};
+use crate::attribution::launches::{self, Launched, WindowOn};
 use crate::id::{GpuId, SliceId};
 use crate::store::Store;
 use crate::time::{Ns, Window};
@@ -34,30 +34,23 @@ struct Own {
 }
 
 impl<'a> GpuSpans<'a> {
-    /// The spans of the work that was launched in a window. What has no launch counts only where nothing has one. For the whole trace,
-    /// for a window that is chosen by when kernels start, and for one in which nothing was launched: the window itself, and all that runs
-    /// in it.
+    /// The spans of the work that was launched in a window. For the whole trace, for a window that is chosen by when kernels start, and for one
+    /// in which nothing was launched: the window itself, and all that runs in it.
     pub(crate) fn of(store: &Store, all: &'a GpuActivity, window: Window, on: WindowOn) -> Self {
         let whole = within_trace(store, window);
-        let same = GpuSpans { of: all.of.keys().map(|gpu| (*gpu, whole)).collect(), all, own: None };
-        if window == Window::ALL || on == WindowOn::Kernel {
-            return same;
+        let same = || GpuSpans { of: all.of.keys().map(|gpu| (*gpu, whole)).collect(), all, own: None };
+        if !is_by_launches(window, on) {
+            return same();
         }
         let launches = launches::of(store, store.kernels.clone());
-        let inside = || launches.kernels.iter().filter(|launched| window.contains(launched.at(store, on)));
-        let has_calls = inside().any(|launched| launched.call.is_some());
-        let own = inside().filter(|launched| launched.call.is_some() == has_calls).map(|launched| launched.kernel);
-        let own: Vec<SliceId> = own.collect();
-        let mut of: BTreeMap<GpuId, Window> = BTreeMap::new();
-        for kernel in own.iter().copied() {
-            let (start, dur) = (store.slices.ts(kernel), store.slices.dur(kernel).max(Ns::ZERO));
-            let (gpu, span) = (store.gpu_of(kernel), Window::new(start, dur));
-            of.entry(gpu).and_modify(|known| *known = known.around(span)).or_insert(span);
-        }
-        if of.is_empty() {
-            return same;
-        }
+        let own = launched_in(store, &launches.kernels, window);
+        if own.is_empty() { same() } else { GpuSpans::of_kernels(store, all, own) }
+    }
+
+    /// The spans of some kernels, which are in order.
+    pub(super) fn of_kernels(store: &Store, all: &'a GpuActivity, own: Vec<SliceId>) -> Self {
         let activity = GpuActivity::of(store, own.iter().copied(), all.is_collective.clone());
+        let of = spans_of(store, &own);
         GpuSpans { of, all, own: Some(Own { kernels: own.into_iter().collect(), activity }) }
     }
 
@@ -95,7 +88,7 @@ impl<'a> GpuSpans<'a> {
     }
 
     /// The span of a GPU; without length for one that did nothing of it.
-    fn on(&self, gpu: GpuId) -> Window {
+    pub(super) fn on(&self, gpu: GpuId) -> Window {
         self.of.get(&gpu).copied().unwrap_or(Window { start: Ns::ZERO, end: Ns::ZERO })
     }
 
@@ -108,6 +101,28 @@ impl<'a> GpuSpans<'a> {
     pub(crate) fn length(&self) -> Ns {
         self.of.values().map(|span| span.duration()).sum()
     }
+}
+
+/// Whether a window is measured by the work that was launched in it: not the whole trace, and not one that is chosen by when kernels start.
+pub(crate) fn is_by_launches(window: Window, on: WindowOn) -> bool {
+    window != Window::ALL && on == WindowOn::Launch
+}
+
+/// The kernels that were launched in a window. What has no launch counts only where nothing has one.
+pub(crate) fn launched_in(store: &Store, kernels: &[Launched], window: Window) -> Vec<SliceId> {
+    let inside = || kernels.iter().filter(|launched| window.contains(launched.at(store, WindowOn::Launch)));
+    let has_calls = inside().any(|launched| launched.call.is_some());
+    inside().filter(|launched| launched.call.is_some() == has_calls).map(|launched| launched.kernel).collect()
+}
+
+/// On each GPU, from the first start to the last end of some kernels.
+pub(crate) fn spans_of(store: &Store, kernels: &[SliceId]) -> BTreeMap<GpuId, Window> {
+    let mut of: BTreeMap<GpuId, Window> = BTreeMap::new();
+    for kernel in kernels.iter().copied() {
+        let span = Window::new(store.slices.ts(kernel), store.slices.dur(kernel).max(Ns::ZERO));
+        of.entry(store.gpu_of(kernel)).and_modify(|known| *known = known.around(span)).or_insert(span);
+    }
+    of
 }
 
 /// The window itself, or the span of the trace if the window is all of it.

@@ -14,20 +14,21 @@ use serde::{Deserialize, Serialize};
 use super::collective_info::{self, CollectiveInfo, CollectiveSums};
 use super::cost::{Cost, KernelCost, Kernels, Order, Totals};
 use super::gpu_spans::GpuSpans;
-use super::groups::{Group, GroupBy, GroupKey, Grouping, Groups, Keys, Naming};
+use super::groups::{Group, GroupBy, GroupKey, GroupValue, Grouping, Groups, Keys, Naming};
 use super::losses::Losses;
 use super::not_asked::NotAsked;
 use super::over_ranks::{OfRank, OverRanks};
 use super::recorded_info::{Beside, JoinReport, RecordedInfo};
-use super::stack_key::StackKey;
+use super::stack_key::{StackKey, by_stack};
 use super::stacks::{Coverage, Stack, StackOptions, StackReport, TraceOfReport, distinct};
+use super::step_costs::{StepCost, StepPart};
 use super::summary::{Summary, summarise};
 use crate::attribution::capture::Captured;
 use crate::attribution::launches::{self, Evidence, Launched, Launches, WindowOn};
 use crate::attribution::ranks::Ranks;
 use crate::attribution::selection::{Wanted, choose};
 use crate::attribution::{Attribution, AttributionOptions, Attributor, KernelLaunch};
-use crate::id::{ProcessId, RankId, TraceId};
+use crate::id::{GpuId, ProcessId, RankId, TraceId};
 use crate::nccl::collectives::Collective;
 use crate::store::Store;
 use crate::store::strings::StringId;
@@ -44,6 +45,12 @@ pub struct Part {
     /// By other keys, if these are asked for; there are no stacks then. Files of parts have none.
     #[serde(skip)]
     groups: Option<BTreeMap<GroupKey, StackPart>>,
+    /// By label, if one of these keys is the step.
+    #[serde(skip)]
+    steps: BTreeMap<String, StepPart>,
+    /// If the ranks are distinguished: what the shares of each are of.
+    #[serde(default)]
+    walls: BTreeMap<String, Ns>,
     coverage: Coverage,
     /// How many chosen kernels the whole trace has.
     pub(super) kernels_in_trace: u64,
@@ -116,6 +123,11 @@ impl Part {
             part.recorded = beside.as_ref().and_then(|beside| beside.info(kernels));
             part
         };
+        let steps = match options.grouping.has_steps() {
+            true => StepPart::of_trace(store, attribution, window, window_on, exact_names),
+            false => BTreeMap::new(),
+        };
+        let walls = if options.per_rank { ranks_of.walls(&spans, &attribution.kernels) } else { BTreeMap::new() };
         let (rows, mut stacks, mut groups) = (&attribution.kernels, BTreeMap::new(), None);
         if options.grouping.is_asked() {
             let rank = |kernel: &KernelLaunch| ranks_of.kernel(kernel).label(store, name);
@@ -134,6 +146,8 @@ impl Part {
             trace: TraceOfReport { name: name.to_owned(), rank, window: summary.window },
             stacks,
             groups,
+            steps,
+            walls,
             coverage: Coverage::of(store, attribution),
             kernels_in_trace: launches.kernels.len() as u64,
             elsewhere,
@@ -158,6 +172,8 @@ impl Part {
     pub fn set_rank(&mut self, rank: RankId) {
         self.trace.rank = Some(rank);
         let label = format!("rank {rank}");
+        let wall: Ns = std::mem::take(&mut self.walls).into_values().sum();
+        self.walls = (wall > Ns::ZERO).then(|| (label.clone(), wall)).into_iter().collect();
         let stacks = std::mem::take(&mut self.stacks);
         self.stacks = stacks.into_iter().map(|((was, key), part)| ((was.map(|_| label.clone()), key), part)).collect();
     }
@@ -254,6 +270,19 @@ impl<'s> RanksOf<'s> {
             (None, _) => Rank::Trace,
         }
     }
+
+    /// How long the spans on the GPUs of each rank are.
+    fn walls(&self, spans: &GpuSpans<'_>, kernels: &[KernelLaunch]) -> BTreeMap<String, Ns> {
+        let mut of_gpu: BTreeMap<GpuId, Rank> = BTreeMap::new();
+        for kernel in kernels {
+            of_gpu.entry(self.store.gpu_of(kernel.launched.kernel)).or_insert_with(|| self.kernel(kernel));
+        }
+        let mut walls: BTreeMap<String, Ns> = BTreeMap::new();
+        for (gpu, rank) in of_gpu {
+            *walls.entry(rank.label(self.store, self.name)).or_default() += spans.on(gpu).duration();
+        }
+        walls
+    }
 }
 
 /// A stack, of a rank if ranks are distinguished, and its kernels.
@@ -286,32 +315,6 @@ fn at_the_edges(store: &Store, launches: &Launches, window: Window, on: WindowOn
     let other = if on == WindowOn::Launch { WindowOn::Kernel } else { WindowOn::Launch };
     let is_inside = |launched: &Launched, on| window.contains(launched.at(store, on));
     launches.kernels.iter().filter(|launched| !is_inside(launched, on) && is_inside(launched, other)).count() as u64
-}
-
-/// Rows by rank and stack.
-type ByStack<'k, R> = BTreeMap<(R, StackKey), Vec<&'k KernelLaunch>>;
-
-/// The attributed kernels of each stack. Rows are grouped by the numbers of their call paths first, so that each path is written
-/// out once; then paths of equal frames become one stack. Rows of one group keep their order.
-fn by_stack<'k, R: Ord + Copy>(
-    store: &Store,
-    attribution: &'k Attribution,
-    exact_names: bool,
-    rank: impl Fn(&KernelLaunch) -> R,
-) -> ByStack<'k, R> {
-    let attributed = attribution.kernels.iter().filter(|kernel| kernel.path.is_some() || kernel.capture.is_some());
-    let mut paths: BTreeMap<_, Vec<&KernelLaunch>> = BTreeMap::new();
-    for kernel in attributed {
-        let path = (rank(kernel), kernel.path, kernel.helper_thread, kernel.capture, kernel.forward);
-        paths.entry(path).or_default().push(kernel);
-    }
-    let mut groups: ByStack<'k, R> = BTreeMap::new();
-    for ((rank, ..), kernels) in paths {
-        let Some(first) = kernels.first() else { continue };
-        let key = StackKey::of(store, &attribution.paths, first, exact_names);
-        groups.entry((rank, key)).or_default().extend(kernels);
-    }
-    groups
 }
 
 impl StackPart {
@@ -356,6 +359,8 @@ impl StackReport {
         let mut groups: BTreeMap<GroupKey, StackPart> = BTreeMap::new();
         let mut stacks: BTreeMap<(Option<String>, StackKey), StackPart> = BTreeMap::new();
         let mut ranks: BTreeSet<Arc<str>> = BTreeSet::new();
+        let mut walls: BTreeMap<String, Ns> = BTreeMap::new();
+        let mut steps: BTreeMap<String, StepPart> = BTreeMap::new();
         let mut parts = parts.into_iter().enumerate().peekable();
         while let Some((at, mut part)) = parts.next() {
             let several = at > 0 || parts.peek().is_some();
@@ -365,6 +370,7 @@ impl StackReport {
                     .flat_map(|of| &mut of.first)
                     .for_each(|kernel| kernel.trace = Some(part.trace.name.clone()));
             }
+            part.walls.into_iter().for_each(|(rank, wall)| *walls.entry(rank).or_default() += wall);
             report.traces.push(part.trace);
             report.kernels_in_trace += part.kernels_in_trace;
             report.elsewhere += part.elsewhere;
@@ -377,6 +383,7 @@ impl StackReport {
             for (key, part) in part.groups.into_iter().flatten() {
                 groups.entry(key).or_default().add(part);
             }
+            part.steps.into_iter().for_each(|(label, step)| StepPart::add_to(&mut steps, label, step));
             match at {
                 0 => report.summary = part.summary,
                 _ => report.summary.add(&part.summary),
@@ -398,6 +405,7 @@ impl StackReport {
         let wall = report.summary.wall;
         let stack = |((rank, key), part): ((Option<String>, StackKey), StackPart)| {
             let telling: Vec<String> = key.telling_frames(user_code).into_iter().map(str::to_owned).collect();
+            let wall = rank.as_ref().and_then(|rank| walls.get(rank)).copied().unwrap_or(wall);
             Stack {
                 rank,
                 headline: telling.first().cloned(),
@@ -414,7 +422,8 @@ impl StackReport {
         };
         report.stacks = stacks.into_iter().map(stack).collect();
         report.stacks_found = distinct(&report.stacks);
-        report.grouped = Groups::of(groups, grouping, wall);
+        let steps = steps.into_iter().map(|(label, step)| (label, step.cost(user_code))).collect();
+        report.grouped = Groups::of(groups, steps, grouping, wall);
         report.arrange(Order::Count, 0.0, None);
         report
     }
@@ -426,13 +435,27 @@ fn rank_label(trace: &TraceOfReport) -> Arc<str> {
 }
 
 impl Groups {
-    /// The groups of all traces. `wall` is what their shares are of.
-    fn of(parts: BTreeMap<GroupKey, StackPart>, grouping: &Grouping, wall: Ns) -> Self {
+    /// The groups of all traces. `wall` is what their shares are of, `steps` are by label.
+    fn of(
+        mut parts: BTreeMap<GroupKey, StackPart>,
+        steps: BTreeMap<String, StepCost>,
+        grouping: &Grouping,
+        wall: Ns,
+    ) -> Self {
         let by: Vec<String> = grouping.by.iter().map(GroupBy::name).collect();
+        // A step without any of the kernels is one all the same.
+        if let (true, [GroupBy::Step]) = (!parts.is_empty(), &grouping.by[..]) {
+            for label in steps.keys() {
+                parts.entry(vec![GroupValue::single(label.as_str())]).or_default();
+            }
+        }
+        let at = grouping.by.iter().position(|key| matches!(key, GroupBy::Step));
+        let step = |key: &GroupKey| steps.get(key.get(at?)?.label().as_ref()).cloned();
         let group = |(key, part): (GroupKey, StackPart)| {
             let mut attributed = part.by;
             attributed.retain(|evidence, _| !matches!(evidence, Evidence::None(_)));
             Group {
+                step: step(&key),
                 key: by.iter().cloned().zip(key).collect(),
                 count: part.kernels.count(),
                 attributed: attributed.values().sum(),

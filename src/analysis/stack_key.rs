@@ -1,12 +1,13 @@
 //! What tells stacks apart: their frames, their thread, and the call paths of a capture and of the forward pass.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::attribution::KernelLaunch;
 use crate::attribution::call_tree::{CallPath, CallTree};
 use crate::attribution::threads::thread_name;
+use crate::attribution::{Attribution, KernelLaunch};
 use crate::nccl::collectives::{ANNOTATION, Collective};
 use crate::nccl::frames::{UserCode, is_library, is_plumbing, without_line};
 use crate::store::Store;
@@ -71,4 +72,29 @@ impl StackKey {
             forward: self.forward.as_ref().map(path),
         }
     }
+}
+/// Rows by rank and stack.
+pub(super) type ByStack<'k, R> = BTreeMap<(R, StackKey), Vec<&'k KernelLaunch>>;
+
+/// The attributed kernels of each stack. Rows are grouped by the numbers of their call paths first, so that each path is written
+/// out once; then paths of equal frames become one stack. Rows of one group keep their order.
+pub(super) fn by_stack<'k, R: Ord + Copy>(
+    store: &Store,
+    attribution: &'k Attribution,
+    exact_names: bool,
+    rank: impl Fn(&KernelLaunch) -> R,
+) -> ByStack<'k, R> {
+    let attributed = attribution.kernels.iter().filter(|kernel| kernel.path.is_some() || kernel.capture.is_some());
+    let mut paths: BTreeMap<_, Vec<&KernelLaunch>> = BTreeMap::new();
+    for kernel in attributed {
+        let path = (rank(kernel), kernel.path, kernel.helper_thread, kernel.capture, kernel.forward);
+        paths.entry(path).or_default().push(kernel);
+    }
+    let mut groups: ByStack<'k, R> = BTreeMap::new();
+    for ((rank, ..), kernels) in paths {
+        let Some(first) = kernels.first() else { continue };
+        let key = StackKey::of(store, &attribution.paths, first, exact_names);
+        groups.entry((rank, key)).or_default().extend(kernels);
+    }
+    groups
 }

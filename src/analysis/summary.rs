@@ -1,10 +1,14 @@
 //! The window as a whole: how busy its GPUs were, with what, and how much of the collectives no computation hid.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::cost::Distribution;
 use super::gpu_spans::{GpuSpans, within_trace};
 use super::losses::Losses;
+use crate::id::SliceId;
+use crate::nccl::steps::GPU_ANNOTATION;
 use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::{Ns, Window};
@@ -20,6 +24,9 @@ pub struct Summary {
     /// itself: for the whole trace, for a window on kernels, and where nothing was launched.
     #[serde(default)]
     pub gpu_span: Option<Window>,
+    /// The annotation on a GPU that has the name of the window's slice and spans all of `gpu_span`, if there is one: so the profiler agrees.
+    #[serde(default)]
+    pub gpu_annotation: Option<Window>,
     /// How many GPUs the times are of: those that ran something of it, or of the whole trace if there is no such span.
     pub gpus: u64,
     /// The length of this span on each GPU, added up, else the window's length times the number of GPUs: the other times are shares of this.
@@ -68,6 +75,7 @@ impl Summary {
     pub(super) fn add(&mut self, other: &Summary) {
         self.window = self.window.around(other.window);
         self.gpu_span = self.gpu_span.into_iter().chain(other.gpu_span).reduce(Window::around);
+        self.gpu_annotation = None;
         self.gpus += other.gpus;
         for (sum, time) in [
             (&mut self.wall, other.wall),
@@ -85,7 +93,30 @@ impl Summary {
 
 /// Sums up a window, measured in these spans.
 pub(crate) fn summarise(store: &Store, window: Window, spans: &GpuSpans<'_>) -> Summary {
-    let window = within_trace(store, window);
+    let mut summary = times(within_trace(store, window), spans);
+    summary.gpu_annotation = summary.gpu_span.and_then(|work| annotation(store, window, work));
+    let slices = &store.slices;
+    let inside = store.kernels.iter().copied().filter(|kernel| spans.count(store, *kernel));
+    let table = kernel_table(store, inside.map(|kernel| (slices.name(kernel), slices.dur(kernel))), TOP);
+    (summary.top_kernels, summary.kernel_names) = (table.rows, table.names);
+    summary
+}
+
+/// The annotation on a GPU that has the name of the slice of a window and spans all of its work. Kineto projects annotations onto the GPU: from the
+/// first kernel to the last that was launched in them.
+fn annotation(store: &Store, window: Window, work: Window) -> Option<Window> {
+    let category = store.strings.find(GPU_ANNOTATION)?;
+    let slices = &store.slices;
+    let span = |slice: SliceId| Window::new(slices.ts(slice), slices.dur(slice).max(Ns::ZERO));
+    let is_window = |slice: &SliceId| slices.ts(*slice) == window.start && span(*slice) == window;
+    let names: HashSet<StringId> = slices.ids().filter(is_window).map(|slice| slices.name(slice)).collect();
+    let of_gpu =
+        slices.ids().filter(|slice| slices.category(*slice) == category && names.contains(&slices.name(*slice)));
+    of_gpu.map(span).find(|span| span.start <= work.start && span.end >= work.end)
+}
+
+/// The same without the kernels by name.
+pub(super) fn times(window: Window, spans: &GpuSpans<'_>) -> Summary {
     let (gpus, gpu_span) = (spans.gpus(), spans.work());
     let mut summary = Summary { window, gpu_span, gpus, wall: spans.length(), ..Summary::default() };
     for (Window { start, end }, all, counted) in spans.each() {
@@ -94,10 +125,6 @@ pub(crate) fn summarise(store: &Store, window: Window, spans: &GpuSpans<'_>) -> 
         summary.collectives += counted.collectives.within(start, end);
         summary.exposed += counted.collectives.without(&all.compute, start, end);
     }
-    let slices = &store.slices;
-    let inside = store.kernels.iter().copied().filter(|kernel| spans.count(store, *kernel));
-    let table = kernel_table(store, inside.map(|kernel| (slices.name(kernel), slices.dur(kernel))), TOP);
-    (summary.top_kernels, summary.kernel_names) = (table.rows, table.names);
     summary
 }
 

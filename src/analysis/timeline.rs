@@ -10,10 +10,10 @@ use super::gpu_spans::within_trace;
 use super::part::kernels_by_stack;
 use super::stack_key::StackKey;
 use super::stacks::StackOptions;
-use super::steps::outermost_steps;
+use super::steps::{Step, Steps};
 use crate::attribution::Attribution;
 use crate::attribution::launches::Launched;
-use crate::id::{GpuId, ProcessId, SliceId, ThreadId};
+use crate::id::{GpuId, SliceId, ThreadId};
 use crate::store::Store;
 use crate::time::{Ns, Window};
 
@@ -264,20 +264,15 @@ impl Stacks {
     }
 }
 
-/// The steps that begin in the window, of the process in which they last longest. GPUs have annotations of the same names, which do not count.
+/// The steps that begin in the window, of the process in which they last longest.
 fn steps(store: &Store, window: Window) -> Vec<(String, Window)> {
-    let of_processes = outermost_steps(store, |slice| store.process_of(slice));
-    let inside = |steps: Vec<(Window, SliceId)>| -> Vec<(Window, SliceId)> {
-        steps.into_iter().filter(|(step, _)| window.contains(step.start)).collect()
-    };
-    let gpus: BTreeSet<ProcessId> = store.kernels.iter().map(|kernel| store.gpu_of(*kernel).process).collect();
-    let of_processes = of_processes.into_iter().filter(|(process, _)| !gpus.contains(process));
-    let mut found: Vec<_> = of_processes.map(|(process, steps)| (process, inside(steps))).collect();
-    let length = |steps: &[(Window, SliceId)]| -> Ns { steps.iter().map(|(step, _)| step.duration()).sum() };
-    found.sort_by_key(|(process, steps)| (std::cmp::Reverse(length(steps)), *process));
-    let steps = found.into_iter().next().map_or(Vec::new(), |(_, steps)| steps);
+    let steps = Steps::find(store);
+    let inside = |step: &&Step| window.contains(step.window.start);
+    let length = |steps: &[Step]| -> Ns { steps.iter().filter(inside).map(|step| step.window.duration()).sum() };
+    let longest = steps.processes().max_by_key(|(process, steps)| (length(steps), std::cmp::Reverse(*process)));
     let since = |step: Window| Window { start: step.start - window.start, end: step.end - window.start };
-    steps.into_iter().map(|(step, slice)| (store.slice_name(slice).to_owned(), since(step))).collect()
+    let named = |step: &Step| (store.slice_name(step.slice).to_owned(), since(step.window));
+    longest.map_or(Vec::new(), |(_, steps)| steps.iter().filter(inside).map(named).collect())
 }
 
 #[cfg(test)]

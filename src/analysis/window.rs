@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::attribution::launches::{Launches, WindowOn};
+use crate::attribution::selection::Pattern;
 use crate::error::Error;
 use crate::id::SliceId;
 use crate::nccl::steps;
@@ -40,18 +41,20 @@ pub fn several_processes(found: &[Candidate]) -> bool {
     found.windows(2).any(|pair| pair[0].pid != pair[1].pid)
 }
 
-/// The CPU slices that a name means, in time order: exactly this name, or if it contains `%`, what SQL's LIKE finds.
+/// The CPU slices that a name means, in time order: exactly this name, or if there is none and it is a [`Pattern`] with wildcards or a regular
+/// expression, those that match.
 ///
 /// # Errors
-/// What SQLite fails with.
+/// An invalid pattern, and what SQLite fails with.
 pub fn functions(database: &Database, name: &str, launches: &Launches, on: WindowOn) -> Result<Vec<Candidate>, Error> {
-    let named = |is_like: bool| {
-        let params = named_params! { ":pattern": name, ":is_like": is_like };
-        database.rows(queries::FUNCTION_NAMES, params, |row| row.get::<_, i64>(0))
-    };
-    // A name may contain a `%` itself.
-    let exact = named(false)?;
-    let names = if exact.is_empty() && name.contains('%') { named(true)? } else { exact };
+    let all = database.rows(queries::CPU_NAMES, [], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
+    // A name may have an asterisk or a percent sign itself.
+    let mut names: Vec<i64> = all.iter().filter(|(_, text)| text == name).map(|(id, _)| *id).collect();
+    if names.is_empty() {
+        let pattern = Some(Pattern::parse(name)?).filter(|pattern| !pattern.is_plain());
+        let matching = |(_, text): &&(i64, String)| pattern.as_ref().is_some_and(|pattern| pattern.fits(text));
+        names.extend(all.iter().filter(matching).map(|(id, _)| *id));
+    }
     slices(database, names, launches, on)
 }
 
@@ -130,7 +133,7 @@ impl KernelTime {
 /// What SQLite fails with.
 pub fn nearest_names(database: &Database, wanted: &str, limit: usize) -> Result<Vec<String>, Error> {
     let names = database.rows(queries::CPU_NAMES, [], |row| row.get::<_, String>(1))?;
-    let wanted = wanted.replace('%', "").to_lowercase();
+    let wanted = wanted.replace(['%', '*'], "").to_lowercase();
     let score = |name: &str| {
         let name = name.to_lowercase();
         if name.contains(&wanted) {

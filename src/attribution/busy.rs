@@ -63,8 +63,10 @@ impl Busy {
 
     /// How much of a span is covered that others do not cover.
     pub(crate) fn without(&self, others: &Busy, start: Ns, end: Ns) -> Ns {
-        let spans = self.spans.iter().map(|(first, last)| ((*first).max(start), (*last).min(end)));
-        let mut from = 0;
+        let near = self.spans.partition_point(|(_, last)| *last <= start);
+        let near = self.spans[near..].iter().take_while(|(first, _)| *first < end);
+        let spans = near.map(|(first, last)| ((*first).max(start), (*last).min(end)));
+        let mut from = others.spans.partition_point(|(_, last)| *last <= start);
         let alone = |(first, last): (Ns, Ns)| last - first - others.sweep(&mut from, first, last);
         spans.filter(|(first, last)| first < last).map(alone).sum()
     }

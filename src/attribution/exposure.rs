@@ -5,6 +5,7 @@
 //! number where other events have their process.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::busy::Busy;
 use super::launches::Launched;
@@ -18,7 +19,7 @@ pub(crate) struct GpuActivity {
     /// By GPU ([`Store::gpu_of`]).
     pub(crate) of: BTreeMap<GpuId, Activity>,
     /// By name: whether its kernels are collectives.
-    pub(crate) is_collective: Vec<bool>,
+    pub(crate) is_collective: Arc<[bool]>,
 }
 
 /// What ran on a GPU.
@@ -35,11 +36,11 @@ pub(crate) struct Activity {
 impl GpuActivity {
     /// Of all kernels of a trace. `is_collective` says by name which are collectives; the others compute.
     pub(crate) fn new(store: &Store, is_collective: Vec<bool>) -> Self {
-        GpuActivity::of(store, store.kernels.iter().copied(), is_collective)
+        GpuActivity::of(store, store.kernels.iter().copied(), is_collective.into())
     }
 
     /// Of some kernels, in the order of their starts.
-    pub(crate) fn of(store: &Store, kernels: impl Iterator<Item = SliceId>, is_collective: Vec<bool>) -> Self {
+    pub(crate) fn of(store: &Store, kernels: impl Iterator<Item = SliceId>, is_collective: Arc<[bool]>) -> Self {
         let mut of: BTreeMap<GpuId, Activity> = BTreeMap::new();
         for kernel in kernels {
             let device = of.entry(store.gpu_of(kernel)).or_default();

@@ -12,10 +12,11 @@ use crate::nccl::kernels::says_collective;
 use crate::store::Store;
 use crate::store::strings::StringId;
 
-/// A kernel name as a user gives it.
+/// A name as a user gives it, of kernels and of functions alike.
 ///
-/// Plain text matches names that begin with it, so that `ncclDevKernel_AllReduce` finds all its variants. `*` and `?` match any text and
-/// any character, and then the whole name must match. `/…/` is a regular expression, searched for anywhere in the name.
+/// `*` and `%` match any text, `?` any character, and then the whole name must match; with `%`, which is SQL's, upper and lower case are alike.
+/// `/…/` is a regular expression, searched for anywhere in the name. Plain text matches kernels whose names begin with it, so that `ncclDevKernel_AllReduce` finds all its variants; a window's slice must have
+/// exactly this name.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     text: String,
@@ -33,13 +34,19 @@ impl Pattern {
             return Err(Error::EmptyPattern);
         } else if let Some(inner) = text.strip_prefix('/').and_then(|rest| rest.strip_suffix('/')) {
             Some(Regex::new(inner).map_err(|e| bad(format!("not a regular expression: {e}")))?)
-        } else if text.contains(['*', '?']) {
-            let glob = regex::escape(text).replace(r"\*", ".*").replace(r"\?", ".");
-            Some(Regex::new(&format!("(?s)^{glob}$")).map_err(|e| bad(e.to_string()))?)
+        } else if text.contains(['*', '%', '?']) {
+            let glob = regex::escape(text).replace(r"\*", ".*").replace('%', ".*").replace(r"\?", ".");
+            let flags = if text.contains('%') { "si" } else { "s" };
+            Some(Regex::new(&format!("(?{flags})^{glob}$")).map_err(|e| bad(e.to_string()))?)
         } else {
             None
         };
         Ok(Pattern { text: text.to_owned(), regex })
+    }
+
+    /// Whether it is plain text.
+    pub fn is_plain(&self) -> bool {
+        self.regex.is_none()
     }
 
     /// As it was typed.
@@ -244,6 +251,11 @@ mod tests {
             ("ncclDevKernel", true, true),
             ("AllReduce", false, false),
             ("*AllReduce*", true, false),
+            ("%AllReduce%", true, false),
+            ("nccl%Generic*", false, true),
+            ("%allreduce%ring%", true, false),
+            ("*allreduce*", false, false),
+            ("%AllReduce", false, false),
             ("nccl*Ring*", false, false),
             ("ncclDevKernel_?eneric*", false, true),
             (generic, false, true),

@@ -53,7 +53,7 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     let names = [&args.before, &args.after].map(|trace| trace.display().to_string());
     let mut found = Diff::new((&names[0], before), (&names[1], after));
     found.arrange(args.sort.into(), args.limit);
-    notes::diff(&found, args.span.function_name.is_some() || args.span.start_ts.is_some());
+    notes::diff(&found, args.span.is_narrowed());
     let mut bytes = Vec::new();
     diff::write(&found, form, output.width(), &on_page(args, damage), &mut bytes)
         .map_err(|source| Failure::Form { source })?;

@@ -122,8 +122,7 @@ fn chooses(args: &Export) -> bool {
     let (selection, span) = (&args.selection, &args.span);
     let kernels =
         !selection.kernel_name.is_empty() || !selection.family.is_empty() || !selection.family_file.is_empty();
-    let window = span.function_name.is_some() || span.interactive || span.start_ts.is_some();
-    kernels || window || span.window_on != On::Launch
+    kernels || span.is_narrowed() || span.window_on != On::Launch
 }
 
 fn write_sqlite(database: &Database, target: &Target) -> Result<(), Error> {

@@ -324,7 +324,7 @@ fn stacks(args: &Merge, format: MergeFormat, set: &mut PartSet, output: Output) 
         path: args.output.as_deref(),
         on_page: OnPage::default(),
         screen: Screen {
-            full_stacks: args.full_stacks,
+            full_stacks: args.full_stacks || (output.is_file() && args.stack_depth.is_none()),
             ..of_stacks::screen_of(form, args.stack_depth, args.reading.verbose, args.color, &output)
         },
     };

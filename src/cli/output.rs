@@ -70,6 +70,11 @@ impl Output {
         }
     }
 
+    /// Whether it is a file, which is read at leisure and searched.
+    pub(super) fn is_file(&self) -> bool {
+        matches!(self, Output::File { .. })
+    }
+
     /// How many columns there are, if it is a screen.
     pub(super) fn width(&self) -> Option<usize> {
         match self {

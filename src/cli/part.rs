@@ -12,7 +12,7 @@ use nccl_stacks::parts::{InputFile, TracePart};
 use nccl_stacks::ranks::job::rank_of;
 use nccl_stacks::ranks::part::{RankPart, RankSource};
 use nccl_stacks::ranks::recorded::parts::RecordedParts;
-use nccl_stacks::ranks::reduce::{queue_empty, reduce_attributed};
+use nccl_stacks::ranks::reduce::{queues, reduce_attributed};
 use nccl_stacks::records::Keep;
 use nccl_stacks::report::format::visible;
 
@@ -121,10 +121,10 @@ fn of_traces(args: &Part, files: &[PathBuf]) -> Result<(Vec<TracePart>, Vec<Stri
     let by = |Prepared { name, database, attributor, launches, window }: Prepared<'_>| {
         let store = database.store();
         // First, because it takes memory that is free again then.
-        let queue_empty = queue_empty(store, window);
+        let queues = queues(store, window, how.window_on);
         let attribution = stacks_of::attributed(attributor, launches, window, &how);
         let stacks = StacksPart::of_attributed(name, store, &attribution, launches, window, &how);
-        Ok((stacks, reduce_attributed(name, store, &attribution, queue_empty, window, &how)))
+        Ok((stacks, reduce_attributed(name, store, &attribution, &queues, window, &how)))
     };
     let answers = question.reduce(files, &Reduce { args: ArgsWanted::OPERATIONS, compares_clocks: true, by: &by })?;
     let of_archives: Vec<String> = answers.of_archives.iter().flat_map(notes::damage_lines).collect();

@@ -14,8 +14,8 @@ use nccl_stacks::analysis::timeline::Timeline;
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::parts::{MAGIC, set};
 use nccl_stacks::ranks::clock::ClockMode;
-use nccl_stacks::ranks::part::{RankPart, RankSource};
-use nccl_stacks::ranks::reduce::{queue_empty, reduce_attributed};
+use nccl_stacks::ranks::part::RankPart;
+use nccl_stacks::ranks::reduce::{queues, reduce_attributed};
 use nccl_stacks::ranks::report::Compared;
 use nccl_stacks::ranks::verdict::RankBound;
 use nccl_stacks::report::format::visible;
@@ -53,9 +53,11 @@ pub(super) fn answer(args: &Ranks, one: Option<&OfOne<'_>>) -> Result<(), Stop> 
     records_left_out.iter().for_each(|line| say(line));
     let others: Vec<&Path> = args.selection.family_file.iter().chain(&files).map(PathBuf::as_path).collect();
     let output = Output::open(args.output.as_deref(), &others)?.of_form(form == RankForm::Html)?;
+    let chosen = span::of_all(&args.span, &files, &args.selection, &args.reading)?;
+    let span = chosen.as_ref().unwrap_or(&args.span);
     let question = RankQuestion {
         selection: &args.selection,
-        span: &args.span,
+        span,
         climbing: &args.climbing,
         reading: &args.reading,
         given: &args.rank,
@@ -69,7 +71,7 @@ pub(super) fn answer(args: &Ranks, one: Option<&OfOne<'_>>) -> Result<(), Stop> 
     };
     left_out.extend(records_left_out);
     let mut drawn = question.drawn(drawn, &[&damage[..], &left_out].concat(), args.limit);
-    let options = typed::options(&args.selection, &args.span, &args.climbing);
+    let options = typed::options(&args.selection, span, &args.climbing);
     let OnPage { inputs, options, .. } = typed::on_page(&args.traces, &options, Vec::new());
     let clock = args.clock.word();
     drawn.on_page = OnPage { inputs, options, of_ranks: typed::of_ranks(&args.rank, clock), ..drawn.on_page };
@@ -236,7 +238,7 @@ impl RankQuestion<'_> {
             left_out.extend(answers.left_out);
             answers.of_archives.iter().for_each(|archive| damage.extend(notes::damage_lines(archive)));
         }
-        given_ranks(self.given, &mut parts)?;
+        self.given.iter().try_for_each(|given| given.set(&mut parts)).map_err(Stop::Usage)?;
         // Parts have no stacks of which the page could show all.
         if !of_parts.is_empty() {
             drawn.clear();
@@ -279,9 +281,9 @@ impl RankQuestion<'_> {
         let by = |Prepared { name, database, attributor, launches, window }: Prepared<'_>| {
             let store = database.store();
             // First, because it takes memory that is free again then.
-            let queue_empty = queue_empty(store, window);
+            let queues = queues(store, window, how.window_on);
             let attribution = attributed(attributor, launches, window, &how);
-            let ranks = reduce_attributed(name, store, &attribution, queue_empty, window, &how);
+            let ranks = reduce_attributed(name, store, &attribution, &queues, window, &how);
             let to_draw = self.draws.then(|| {
                 let part = StacksPart::of_attributed(name, store, &attribution, launches, window, &how);
                 let mut timeline = question.timeline(name, store, &attribution, window, &part, files.len());
@@ -324,27 +326,4 @@ fn is_part(file: &Path) -> bool {
     let opened = std::fs::File::open(file);
     let read = opened.and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut beginning));
     read.is_ok() && set::is_part(&beginning)
-}
-
-/// Sets the ranks that the user gives.
-fn given_ranks(given: &[RankOf], parts: &mut [RankPart]) -> Result<(), Stop> {
-    for given in given {
-        let wanted = given.trace.display().to_string();
-        let mut found: Vec<&mut RankPart> =
-            parts.iter_mut().filter(|part| Path::new(&part.trace).ends_with(&given.trace)).collect();
-        match &mut found[..] {
-            [part] => part.said.insert(0, (RankSource::Given, given.rank)),
-            [] => {
-                return Err(Stop::Usage(format!("--rank {}={wanted}: no such trace is among those given", given.rank)));
-            }
-            several => {
-                let n = several.len();
-                return Err(Stop::Usage(format!(
-                    "--rank {}={wanted}: {n} of the traces end with that name",
-                    given.rank
-                )));
-            }
-        }
-    }
-    Ok(())
 }

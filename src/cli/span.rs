@@ -1,15 +1,25 @@
 //! The window: as the arguments have it, the slice of a function, or chosen from a list.
 
+use std::path::PathBuf;
+
+use nccl_stacks::analysis::steps::{StepRange, Steps};
 use nccl_stacks::analysis::window::{self, Candidate};
-use nccl_stacks::attribution::launches::{Launches, WindowOn};
+use nccl_stacks::attribution::launches::{self, Launches, WindowOn};
+use nccl_stacks::attribution::selection::{Pattern, choose as chosen_kernels};
+use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::report::format::{thread, visible};
 use nccl_stacks::report::lists::candidates;
 use nccl_stacks::sql::Database;
 use nccl_stacks::time::{Ns, Window};
 
-use super::args::{Span, Start};
+use super::args::{Reading, Selection, Span, Start};
 use super::stop::Stop;
-use super::{notes, picker};
+use super::typed::quote;
+use super::{notes, opening, picker};
+
+/// What is said of a trace without steps.
+const NO_STEPS: &str =
+    "Nothing in the trace looks like a step. Choose with --function-name, or with --start-ts and --duration.";
 
 /// How many slices an error lists.
 const MAX_LISTED: usize = 40;
@@ -35,7 +45,8 @@ pub(super) fn check(span: &Span) -> Result<(), Stop> {
             "--interactive needs a terminal; choose with --function-name and --index, or with --start-ts and --duration".to_owned(),
         ));
     }
-    Ok(())
+    let Some(name) = &span.function_name else { return Ok(()) };
+    Pattern::parse(name).map(drop).map_err(|error| Stop::Usage(format!("--function-name: {error}")))
 }
 
 /// The window that the arguments mean in a trace.
@@ -52,11 +63,14 @@ pub(super) fn choose(span: &Span, database: &Database, launches: &Launches, mann
         manner.say(&format!("as given{aside}"), window);
         return Ok(window);
     }
+    if let Some(range) = span.step {
+        return steps(range, database, manner);
+    }
     let found = match &span.function_name {
         Some(name) => window::functions(database, name, launches, on)?,
         None if span.interactive => window::steps(database, launches, on)?,
         None => {
-            manner.say("the whole trace (choose a part with --function-name, --interactive or --start-ts)", trace);
+            manner.say("the whole trace (choose a part with --step, --interactive or --start-ts)", trace);
             return Ok(Window::ALL);
         }
     };
@@ -71,17 +85,96 @@ pub(super) fn choose(span: &Span, database: &Database, launches: &Launches, mann
             candidates(&found, MAX_LISTED)
         )));
     };
-    manner.say(
-        &format!(
-            "{} [{} of {}, --index {index}] on {}",
-            visible(&chosen.name),
-            index + 1,
-            found.len(),
-            thread(chosen, true)
-        ),
-        chosen.window,
-    );
+    let again = match &span.function_name {
+        Some(_) => format!("[{} of {}, --index {index}]", index + 1, found.len()),
+        None => format!("[{}]", again(database, chosen)?.words()),
+    };
+    manner.say(&format!("{} {again} on {}", visible(&chosen.name), thread(chosen, true)), chosen.window);
     Ok(chosen.window)
+}
+
+/// The window of some steps. Those of several processes in one file are side by side.
+fn steps(range: StepRange, database: &Database, manner: Manner) -> Result<Window, Stop> {
+    let steps = Steps::find(database.store());
+    let chosen = steps.chosen(range);
+    let Some(window) = chosen.iter().map(|step| step.window).reduce(Window::around) else {
+        let numbers = steps.numbers();
+        let (Some(first), Some(last)) = (numbers.first(), numbers.last()) else {
+            return Err(Stop::NotFound(NO_STEPS.to_owned()));
+        };
+        return Err(Stop::Usage(format!(
+            "--step {range}: the trace has {}; --group-by step lists them",
+            if first == last { format!("step {first} alone") } else { format!("the steps {first} to {last}") }
+        )));
+    };
+    let processes = steps.processes().filter(|(_, steps)| steps.iter().any(|step| range.contains(step.number))).count();
+    let of = match &chosen[..] {
+        [only] => visible(&only.label).into_owned(),
+        _ if processes == 1 => format!("{} steps", chosen.len()),
+        _ => format!("{} steps of {processes} processes, from the first start to the last end", chosen.len()),
+    };
+    manner.say(&format!("{of} [--step {range}]"), window);
+    Ok(window)
+}
+
+/// How a slice of the list of steps is chosen again.
+enum Again {
+    Step(u64),
+    Slice { name: String, index: usize },
+}
+
+impl Again {
+    /// The options, for a shell.
+    fn words(&self) -> String {
+        match self {
+            Again::Step(number) => format!("--step {number}"),
+            Again::Slice { name, index } => format!("--function-name {} --index {index}", quote(name)),
+        }
+    }
+}
+
+/// How the chosen slice is chosen again without a list: by its number if it is a step and no other process has a step of that number, else by its
+/// name and its place among the slices of that name.
+fn again(database: &Database, chosen: &Candidate) -> Result<Again, Stop> {
+    let steps = Steps::find(database.store());
+    let step = steps.processes().flat_map(|(_, steps)| steps).find(|step| step.slice == chosen.slice);
+    match step.map(|step| step.number) {
+        Some(number) if steps.chosen(StepRange::one(number)).len() == 1 => Ok(Again::Step(number)),
+        _ => {
+            let same = window::functions(database, &chosen.name, &Launches::default(), WindowOn::Launch)?;
+            let index = same.iter().position(|other| other.slice == chosen.slice).unwrap_or_default();
+            Ok(Again::Slice { name: chosen.name.clone(), index })
+        }
+    }
+}
+
+/// The arguments with the window that the user chooses in the first of several traces, for all of them.
+pub(super) fn of_all(
+    span: &Span,
+    files: &[PathBuf],
+    selection: &Selection,
+    reading: &Reading,
+) -> Result<Option<Span>, Stop> {
+    let [first, _, ..] = files else { return Ok(None) };
+    if !span.interactive || span.start_ts.is_some() || opening::is_read_once(first) {
+        return Ok(None);
+    }
+    check(span)?;
+    let database = opening::open(first, reading, opening::options(reading, ArgsWanted::COLLECTIVES))?;
+    let launches =
+        launches::find(database.store(), &chosen_kernels(database.store(), &opening::wanted(selection, reading)?));
+    let on: WindowOn = span.window_on.into();
+    let found = match &span.function_name {
+        Some(name) => window::functions(&database, name, &launches, on)?,
+        None => window::steps(&database, &launches, on)?,
+    };
+    let index = choose_index(span, &database, &found, database.store().span.start, Manner::ALONE)?;
+    let of_all = Span { interactive: false, index: Some(index), ..span.clone() };
+    let Some(chosen) = found.get(index).filter(|_| span.function_name.is_none()) else { return Ok(Some(of_all)) };
+    Ok(Some(match again(&database, chosen)? {
+        Again::Step(number) => Span { step: Some(StepRange::one(number)), index: None, ..of_all },
+        Again::Slice { name, index } => Span { function_name: Some(name), index: Some(index), ..of_all },
+    }))
 }
 
 impl Manner {
@@ -102,10 +195,7 @@ fn choose_index(
 ) -> Result<usize, Stop> {
     match (found.len(), span.index, &span.function_name) {
         (0, _, Some(name)) => Err(Stop::NotFound(no_such_function(database, name)?)),
-        (0, _, None) => Err(Stop::NotFound(
-            "Nothing in the trace looks like a step. Choose with --function-name, or with --start-ts and --duration."
-                .to_owned(),
-        )),
+        (0, _, None) => Err(Stop::NotFound(NO_STEPS.to_owned())),
         (_, Some(index), _) => Ok(index),
         (1, None, Some(_)) => Ok(0),
         _ if manner.asks && picker::can_ask() => picker::pick(found, origin),

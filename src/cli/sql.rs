@@ -9,6 +9,7 @@ use nccl_stacks::error::Error;
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::ranks::rows::rank_rows;
 use nccl_stacks::report::results::{Form, ResultSets};
+use nccl_stacks::sql::ranks::Compare;
 use nccl_stacks::sql::{Database, script};
 
 use super::args::{Sql, TableFormat};
@@ -33,7 +34,11 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
     let store = recorded::store(&traces, &args.reading, options)?;
     let wants_captures = query.as_deref().is_none_or(reads_attribution) && may_have_replays(&store);
     let captures = wants_captures.then(|| captures::read_beside(&traces, options)).transpose()?;
-    let mut database = Database::open_with_ranks(store, captures, rank_rows)?;
+    let given = args.rank.clone();
+    let compare = Compare::new(move |store| {
+        rank_rows(store, &given).map_err(|why| if given.is_empty() { format!("{why}. {SAY_RANK}") } else { why })
+    });
+    let mut database = Database::open_with_ranks(store, captures, compare)?;
     if let Some(records) = records {
         database = database.with_records(records);
     }
@@ -54,6 +59,9 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
     notes::damage(database.store());
     Ok(())
 }
+
+/// What helps where nothing says which rank a trace is.
+const SAY_RANK: &str = "--rank RANK=TRACE says which rank a trace is";
 
 /// The traces, and the query if the last word is one.
 fn words(args: &Sql) -> (Vec<PathBuf>, Option<&str>) {

@@ -7,7 +7,7 @@ use nccl_stacks::analysis::stacks::StackReport;
 use nccl_stacks::attribution::launches::WindowOn;
 use nccl_stacks::report::{Answer, Form, OnPage, Screen};
 
-use super::args::{Colour, Sort, Stacks, Weigh};
+use super::args::{Colour, Sort, Span, Stacks, Weigh};
 use super::failure::Failure;
 use super::output::Output;
 use super::question::{Asked, Question};
@@ -39,9 +39,11 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     if files.is_empty() {
         return Err(Stop::Usage(ONLY_RECORDS.to_owned()));
     }
+    let chosen = span::of_all(&args.span, &files, &args.selection, &args.reading)?;
+    let span = chosen.as_ref().unwrap_or(&args.span);
     let question = Question {
         wanted,
-        span: &args.span,
+        span,
         climbing: &args.climbing,
         per_rank: args.per_rank,
         captures: &args.capture_trace,
@@ -72,11 +74,11 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
         weight: args.weight,
         window_on: args.span.window_on.into(),
         path: args.output.as_deref(),
-        on_page: typed::on_page(&args.traces, &options(args), [&damage[..], &left_out].concat())
+        on_page: typed::on_page(&args.traces, &options(args, span), [&damage[..], &left_out].concat())
             .timelines(timelines)
             .reason(reason.as_deref()),
         screen: Screen {
-            full_stacks: args.full_stacks,
+            full_stacks: args.full_stacks || (output.is_file() && args.climbing.stack_depth.is_none()),
             ..screen_of(form, args.climbing.stack_depth, args.reading.verbose, args.color, &output)
         },
     };
@@ -87,8 +89,8 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
 }
 
 /// The options that decide what is asked.
-fn options(args: &Stacks) -> Vec<(String, Option<String>)> {
-    let mut options = typed::options(&args.selection, &args.span, &args.climbing);
+fn options(args: &Stacks, span: &Span) -> Vec<(String, Option<String>)> {
+    let mut options = typed::options(&args.selection, span, &args.climbing);
     let files = |name: &'static str, files: &[PathBuf]| -> Vec<(String, Option<String>)> {
         files.iter().map(|file| (name.to_owned(), Some(file.display().to_string()))).collect()
     };

@@ -43,7 +43,7 @@ fn words(inputs: &[PathBuf]) -> String {
 }
 
 /// A word that a shell takes as it is, in quotes if it would not.
-fn quote(word: &str) -> String {
+pub(super) fn quote(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./,:@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()

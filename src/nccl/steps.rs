@@ -3,6 +3,9 @@
 /// The category of user annotations (`torch.profiler.record_function`).
 pub const ANNOTATION: &str = "user_annotation";
 
+/// The category of user annotations as Kineto projects them onto a GPU.
+pub const GPU_ANNOTATION: &str = "gpu_user_annotation";
+
 /// How Kineto names the steps of `torch.profiler.schedule` (`profiler.step()`).
 const PROFILER_STEP: &str = "ProfilerStep#";
 
@@ -39,9 +42,20 @@ pub fn priority(name: &str, is_annotation: bool) -> Option<u8> {
     (is_annotation && !NO_STEPS.iter().any(|prefix| name.starts_with(prefix))).then_some(2)
 }
 
+/// The number of a step in its name: that of `ProfilerStep#12` is 12.
+pub fn number(name: &str) -> Option<u64> {
+    name.strip_prefix(PROFILER_STEP)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn profilers_number_steps() {
+        assert_eq!(number("ProfilerStep#12"), Some(12));
+        assert_eq!((number("ProfilerStep#"), number("step[DECODE bs=1]")), (None, None));
+    }
 
     #[test]
     fn steps_have_priorities() {

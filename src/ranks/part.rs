@@ -4,6 +4,8 @@
 //! The module `parts` writes it to files, so that ranks can be reduced where their traces are, and compared elsewhere. All times are on the
 //! trace's own clock, in ns.
 
+use std::path::{Path, PathBuf};
+
 use serde::{Deserialize, Serialize};
 
 pub use super::row::{Row, Segment};
@@ -23,10 +25,12 @@ pub struct RankPart {
     pub world_size: Option<u32>,
     /// The window that was asked about.
     pub window: Window,
-    /// For how much of the window nothing was queued on the GPU: every launched kernel had ended, the next was not launched.
+    /// From the first start to the last end of what was launched in the window, on all its GPUs; `None` if the window itself is measured.
+    pub gpu_span: Option<Window>,
+    /// How long this span is on each of its GPUs, or the window, added up; 0 without GPUs.
+    pub wall: Ns,
+    /// For how much of that nothing was queued on the GPU: every launched kernel had ended, the next was not launched.
     pub queue_empty: Ns,
-    /// How many GPUs that is of.
-    pub gpus: u32,
     /// Names of kernels and functions; other fields have their positions.
     pub texts: Vec<String>,
     /// The process groups.
@@ -77,6 +81,36 @@ impl RankSource {
             RankSource::Header => "the header",
             RankSource::Records => "the records of its collectives",
             RankSource::FileName | RankSource::FileWord => "the name of the file",
+        }
+    }
+}
+
+/// A rank that the user gives, and the trace that it is.
+#[derive(Debug, Clone)]
+pub struct GivenRank {
+    /// Its number.
+    pub rank: u32,
+    /// The end of the name of its trace.
+    pub trace: PathBuf,
+}
+
+impl GivenRank {
+    /// Sets the rank of the part that is meant.
+    ///
+    /// # Errors
+    /// In a sentence, that no part has such a name, or several do.
+    pub fn set(&self, parts: &mut [RankPart]) -> Result<(), String> {
+        let GivenRank { rank, trace } = self;
+        let mut found: Vec<&mut RankPart> =
+            parts.iter_mut().filter(|part| Path::new(&part.trace).ends_with(trace)).collect();
+        let given = format!("--rank {rank}={}", trace.display());
+        match &mut found[..] {
+            [part] => {
+                part.said.insert(0, (RankSource::Given, *rank));
+                Ok(())
+            }
+            [] => Err(format!("{given}: no such trace is among those given")),
+            several => Err(format!("{given}: {} of the traces end with that name", several.len())),
         }
     }
 }

@@ -4,21 +4,21 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::part::{Group, Kind, MOST_RANKS, PartStack, RankPart, RankSource, Row, Step};
 use super::segments::{self, Gap, Launch, Texts};
+use crate::analysis::gpu_spans::{is_by_launches, launched_in, spans_of};
 use crate::analysis::groups::{GroupKey, GroupValue, Keys, Naming};
 use crate::analysis::part::attributed;
 use crate::analysis::stack_key::StackKey;
 use crate::analysis::stacks::StackOptions;
-use crate::analysis::steps::named_steps;
+use crate::analysis::steps::Steps;
 use crate::attribution::busy::Busy;
-use crate::attribution::launches::{self, Evidence, Launches};
+use crate::attribution::launches::{self, Evidence, Launches, WindowOn};
 use crate::attribution::operations::Operations;
 use crate::attribution::ranks::Ranks;
 use crate::attribution::{Attribution, Attributor, KernelLaunch};
 use crate::event::ArgValue;
-use crate::id::{GpuId, RankId, SliceId, ThreadId, TraceId};
+use crate::id::{GpuId, ProcessId, RankId, SliceId, ThreadId, TraceId};
 use crate::operation::{Communicator, Operation};
 use crate::store::Store;
-use crate::store::slices::UNFINISHED;
 use crate::time::{Ns, Window};
 
 /// Reduces a trace to the collectives of a window, one part for each rank in it. Kernels of `launches`
@@ -33,16 +33,16 @@ pub fn reduce(
 ) -> Vec<RankPart> {
     let store = attributor.store();
     // First, because it takes memory that is free again then.
-    let queue_empty = queue_empty(store, window);
-    reduce_attributed(name, store, &attributed(attributor, launches, window, options), queue_empty, window, options)
+    let queues = queues(store, window, options.window_on);
+    reduce_attributed(name, store, &attributed(attributor, launches, window, options), &queues, window, options)
 }
 
-/// The same of kernels that are [attributed] already, and [`queue_empty`].
+/// The same of kernels that are [attributed] already, and [`queues`].
 pub fn reduce_attributed(
     name: &str,
     store: &Store,
     attribution: &Attribution,
-    queue_empty: BTreeMap<GpuId, Ns>,
+    queues: &Queues,
     window: Window,
     options: &StackOptions,
 ) -> Vec<RankPart> {
@@ -55,13 +55,25 @@ pub fn reduce_attributed(
     let mut parts = Vec::new();
     for RankGpus { trace, rank, gpus } in by_rank(&own, &ranks) {
         let own: Vec<&Own<'_>> = own.iter().filter(|own| gpus.contains(&own.gpu)).collect();
-        let queue_empty = gpus.iter().filter_map(|gpu| queue_empty.get(gpu)).copied().sum();
+        let measured: Vec<(Window, Ns)> = gpus.iter().filter_map(|gpu| queues.of.get(gpu)).copied().collect();
+        let wall = measured.iter().map(|(span, _)| span.duration()).sum();
+        let queue_empty = measured.iter().map(|(_, empty)| *empty).sum();
+        let gpu_span = measured.iter().map(|(span, _)| *span).reduce(Window::around).filter(|_| queues.is_of_work);
         let Found { texts, kinds, groups, .. } = &found;
         let reducer = Reducer { store, attribution, options, texts: texts.clone(), trace, gpus };
         let part = reducer.part(&own, window_of(trace));
         let trace = name_of(store, trace).unwrap_or(name).to_owned();
         let said = said(store, &ranks, rank, &own);
-        parts.push(RankPart { trace, said, queue_empty, kinds: kinds.clone(), groups: groups.clone(), ..part });
+        parts.push(RankPart {
+            trace,
+            said,
+            gpu_span,
+            wall,
+            queue_empty,
+            kinds: kinds.clone(),
+            groups: groups.clone(),
+            ..part
+        });
     }
     parts
 }
@@ -138,21 +150,34 @@ fn windows(store: &Store, window: Window) -> impl Fn(TraceId) -> Window {
     move |trace: TraceId| spans.get(trace.row()).copied().unwrap_or(window)
 }
 
-/// For how much of its trace's window nothing was queued on each GPU. A kernel is queued from the end of the call that launched it on.
-pub fn queue_empty(store: &Store, window: Window) -> BTreeMap<GpuId, Ns> {
+/// For how long nothing was queued on each GPU.
+#[derive(Debug, Default)]
+pub struct Queues {
+    /// The span that is measured, and for how much of it nothing was queued.
+    of: BTreeMap<GpuId, (Window, Ns)>,
+    /// Whether the spans are those of the work that was launched in the window, and not the window itself.
+    is_of_work: bool,
+}
+
+/// For how much of the GPU span of what was launched in a window nothing was queued on each GPU; for the whole trace, and for a window that is
+/// chosen by when kernels start, of the window. A kernel is queued from the end of the call that launched it on.
+pub fn queues(store: &Store, window: Window, on: WindowOn) -> Queues {
+    let launches = launches::of(store, store.kernels.clone());
+    let own = if is_by_launches(window, on) { launched_in(store, &launches.kernels, window) } else { Vec::new() };
+    let (is_of_work, spans) = (!own.is_empty(), spans_of(store, &own));
     let window_of = windows(store, window);
     let mut of_gpu: BTreeMap<GpuId, Vec<(Ns, Ns)>> = BTreeMap::new();
-    for launched in &launches::of(store, store.kernels.clone()).kernels {
+    for launched in &launches.kernels {
         let (start, end) = (store.slices.ts(launched.kernel), end_of(store, launched.kernel));
         let call = launched.call.map(|call| end_of(store, call));
         let queued = call.map_or(start, |call| call.min(start));
         of_gpu.entry(store.gpu_of(launched.kernel)).or_default().push((queued, end - queued));
     }
-    let empty = |(gpu, queued): (GpuId, Vec<(Ns, Ns)>)| {
-        let window = window_of(gpu.trace);
-        (gpu, window.duration() - Busy::of(queued).within(window.start, window.end))
+    let measured = |(gpu, queued): (GpuId, Vec<(Ns, Ns)>)| {
+        let span = if is_of_work { *spans.get(&gpu)? } else { window_of(gpu.trace) };
+        Some((gpu, (span, span.duration() - Busy::of(queued).within(span.start, span.end))))
     };
-    of_gpu.into_iter().map(empty).collect()
+    Queues { of: of_gpu.into_iter().filter_map(measured).collect(), is_of_work }
 }
 
 fn end_of(store: &Store, slice: SliceId) -> Ns {
@@ -256,8 +281,9 @@ impl Reducer<'_> {
             said: Vec::new(),
             world_size: self.world_size(),
             window,
+            gpu_span: None,
+            wall: Ns::ZERO,
             queue_empty: Ns::ZERO,
-            gpus: self.gpus.len() as u32,
             texts: self.texts.list,
             groups: Vec::new(),
             kinds: Vec::new(),
@@ -315,25 +341,21 @@ impl Reducer<'_> {
         (in_order(by_stack), of)
     }
 
-    /// The steps on the CPU: the slices that look most like steps, in the processes that launch. Another rank in the same file has its own.
+    /// The steps of the processes that launch. Another rank in the same file has its own.
     fn steps(&self, own: &[&Own<'_>], window: Window) -> Vec<Step> {
         let store = self.store;
         let launchers: BTreeSet<_> = own.iter().filter_map(|own| store.process_of(own.launch?)).collect();
-        let own = named_steps(store).into_iter().filter(|(_, slice)| store.trace_of(*slice) == self.trace);
-        let own: Vec<(_, SliceId)> = own.collect();
-        let best = own.iter().map(|(priority, _)| *priority).min();
+        let all = Steps::find(store);
+        let is_own = |process: ProcessId| launchers.is_empty() || launchers.contains(&process);
+        let own = all.processes().filter(|(process, _)| is_own(*process)).flat_map(|(_, steps)| steps);
+        let mut own: Vec<_> = own.filter(|step| store.trace_of(step.slice) == self.trace).collect();
+        own.sort_by_key(|step| step.slice);
         let mut steps: Vec<Step> = Vec::new();
-        for (_, slice) in own.into_iter().filter(|(priority, _)| Some(*priority) == best) {
-            let (start, dur) = (store.slices.ts(slice), store.slices.dur(slice));
-            let process = store.process_of(slice);
-            let is_on_gpu = process.is_some_and(|process| self.gpus.iter().any(|gpu| gpu.process == process));
-            let is_others = !launchers.is_empty() && process.is_none_or(|process| !launchers.contains(&process));
-            let is_nested = steps.last().is_some_and(|last| start < last.window.end);
-            let inside = Window { start, end: if dur == UNFINISHED { store.span.end } else { start + dur } };
-            if is_on_gpu || is_others || is_nested || inside.end <= window.start || inside.start >= window.end {
-                continue;
+        for step in own {
+            let is_nested = steps.last().is_some_and(|last| step.window.start < last.window.end);
+            if !is_nested && step.window.end > window.start && step.window.start < window.end {
+                steps.push(Step { name: store.slice_name(step.slice).to_owned(), window: step.window });
             }
-            steps.push(Step { name: store.slice_name(slice).to_owned(), window: inside });
         }
         steps
     }

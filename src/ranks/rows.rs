@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::clock::ClockMode;
 use super::matching::{Column, GroupName, Unit};
-use super::part::RankPart;
+use super::part::{GivenRank, RankPart};
 use super::reduce::reduce;
 use super::report::{Compared, RankWaits};
 use super::waiting::measure;
@@ -20,16 +20,18 @@ use crate::store::Store;
 use crate::time::Window;
 
 /// Compares the ranks of a store, as [`Compared`] does by default: all collectives, clocks aligned. The store must have been loaded with
-/// [`crate::event::ArgsWanted::OPERATIONS`], or all. Without a collective there are no rows.
+/// [`crate::event::ArgsWanted::OPERATIONS`], or all. `given` are ranks that the user
+/// gives. Without a collective there are no rows.
 ///
 /// # Errors
 /// Why the ranks cannot be compared, as a sentence.
-pub fn rank_rows(store: &Store) -> Result<RankRows, String> {
+pub fn rank_rows(store: &Store, given: &[GivenRank]) -> Result<RankRows, String> {
     let wanted = Wanted::collectives();
     let launches = launches::find(store, &choose(store, &wanted));
     let attributor = Attributor::new(store, &wanted, Captured::default());
     let name = store.traces.first().map_or("", |trace| trace.name.as_deref().unwrap_or(&trace.file));
-    let parts = reduce(name, attributor, &launches, Window::ALL, &StackOptions::default());
+    let mut parts = reduce(name, attributor, &launches, Window::ALL, &StackOptions::default());
+    given.iter().try_for_each(|given| given.set(&mut parts))?;
     let compared = Compared::of(parts, ClockMode::Align).map_err(|error| error.to_string())?;
     Ok(RankRows { ranks: ranks(store, &compared), matches: matches(&compared) })
 }

@@ -74,7 +74,8 @@ impl RankReport {
     pub fn verdict(&self) -> RanksVerdict<'_> {
         // Of the time in which GPUs had something to do: traces may be idle for seconds between their steps.
         let used = |rank: &RankWaits| {
-            rank.window.duration().as_f64() * (1.0 - rank.queue_empty_share.unwrap_or(0.0)).clamp(0.0, 1.0)
+            let all = if rank.wall > Ns::ZERO { rank.wall } else { rank.window.duration() };
+            all.as_f64() * (1.0 - rank.queue_empty_share.unwrap_or(0.0)).clamp(0.0, 1.0)
         };
         let all: f64 = self.ranks.iter().map(used).sum();
         let is_little = self.waited.as_f64() < NEGLIGIBLE * all;

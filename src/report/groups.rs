@@ -5,10 +5,12 @@ use std::io::{self, Write};
 use super::Screen;
 use super::column::{Align, Column, Table};
 use super::csv::known;
-use super::format::{count, duration, percent, percent_or_unknown, shorten_right, values_of, visible};
+use super::format::{count, duration, kernels, percent, percent_or_unknown, shorten_right, values_of, visible};
+use super::frames::shorten_frame;
 use crate::analysis::cost::Totals;
 use crate::analysis::groups::tree::Branch;
 use crate::analysis::groups::{Group, Groups};
+use crate::analysis::step_costs::StepCost;
 use crate::time::Ns;
 
 /// A row of numbers; the context is the GPU time of all groups.
@@ -48,6 +50,38 @@ const COLUMNS: &[Column<Group>] = &[
     Column::left("collectives", |group, ()| collectives(group)),
 ];
 
+/// The numbers of a step; a column each for a group that is one.
+const STEPS: &[Column<StepCost>] = &[
+    Column::right("step", |step, ()| step.number.to_string()),
+    Column::dropped(4, Align::Right, "length", |step, ()| duration(step.dur)),
+    Column::dropped(2, Align::Right, "GPU span", |step, ()| duration(step.gpu_span)),
+    Column::dropped(0, Align::Right, "GPU busy", |step, ()| percent_or_unknown(step.share(step.busy))),
+    Column::dropped(1, Align::Right, "compute", |step, ()| percent_or_unknown(step.share(step.compute))),
+    Column::dropped(3, Align::Right, "collectives", |step, ()| percent_or_unknown(step.share(step.collectives))),
+    Column::right("exposed", |step, ()| {
+        format!("{} ({})", duration(step.exposed), percent_or_unknown(step.share(step.exposed)))
+    }),
+];
+
+/// The same in numbers without units, after [`COLUMNS`].
+const STEP_COLUMNS: &[Column<StepCost>] = &[
+    Column::right("step_number", |step, ()| step.number.to_string()),
+    Column::right("step_ts_ns", |step, ()| step.start.to_string()),
+    Column::right("step_dur_ns", |step, ()| step.dur.to_string()),
+    Column::right("step_gpus", |step, ()| step.gpus.to_string()),
+    Column::right("step_gpu_span_ns", |step, ()| step.gpu_span.to_string()),
+    Column::right("step_busy_ns", |step, ()| step.busy.to_string()),
+    Column::right("step_compute_ns", |step, ()| step.compute.to_string()),
+    Column::right("step_collectives_ns", |step, ()| step.collectives.to_string()),
+    Column::right("step_exposed_ns", |step, ()| step.exposed.to_string()),
+    Column::left("step_largest_stack", |step, ()| {
+        step.largest_stack.as_ref().map_or_else(String::new, |stack| stack.headline.clone())
+    }),
+];
+
+/// The narrowest column of the stacks of steps.
+const LEAST_STACK: usize = 24;
+
 /// The narrowest column of keys.
 const LEAST: usize = 30;
 
@@ -56,6 +90,9 @@ const LEAST: usize = 30;
 /// # Errors
 /// What the writer fails with.
 pub(super) fn text(groups: &Groups, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
+    if groups.are_steps() {
+        return steps(groups, screen, out);
+    }
     let (all, mut rows) = (groups.totals(), groups.tree());
     let shown = groups.groups.iter().map(|group| group.count).sum::<u64>();
     if shown < all.count {
@@ -76,11 +113,76 @@ pub(super) fn text(groups: &Groups, screen: &Screen, out: &mut impl Write) -> io
     out.write_all(table.text().as_bytes())
 }
 
+/// Writes steps in the order of time, and what is in none of them.
+fn steps(groups: &Groups, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
+    let (costs, others): (Vec<&Group>, Vec<&Group>) = groups.groups.iter().partition(|group| group.step.is_some());
+    let gpus = costs.iter().filter_map(|group| group.step.as_ref()).map(|step| step.gpus).max().unwrap_or(0);
+    let summed = if gpus > 1 { format!(", summed over {gpus} GPUs") } else { String::new() };
+    let heading = format!("By step; times are of the GPU span of what was launched in it{summed}");
+    writeln!(out, "{}", screen.accent(&screen.fill(&heading)))?;
+    out.write_all(step_table(&costs, screen.width).text().as_bytes())?;
+    let sum = |of: &mut dyn Iterator<Item = &Group>| {
+        of.fold(Totals::default(), |mut sum, group| {
+            sum.add(group.totals());
+            sum
+        })
+    };
+    let hidden = (groups.hidden.len(), sum(&mut groups.hidden.iter()));
+    let more = (hidden.0 > 0).then(|| (format!("{} more steps", count(hidden.0 as u64)), hidden.1));
+    let outside = (!others.is_empty()).then(|| ("In no step".to_owned(), sum(&mut others.into_iter())));
+    for (what, totals) in more.into_iter().chain(outside).chain([("All".to_owned(), groups.totals())]) {
+        let (gpu_time, exposed) = (duration(totals.gpu_time), duration(totals.exposed));
+        writeln!(out, "{what}: {}, GPU {gpu_time}, exposed {exposed}", kernels(totals.count))?;
+    }
+    Ok(())
+}
+
+/// A row for each step: its numbers, its name, and the stack with the most exposed time.
+fn step_table(groups: &[&Group], width: Option<usize>) -> Table {
+    let mut table = Table::of(STEPS, groups.iter().filter_map(|group| Some((group.step.as_ref()?, ()))));
+    let width = width.unwrap_or(usize::MAX);
+    let names: Vec<String> = groups.iter().map(|group| shorten_right(&visible(&group.label()), LEAST)).collect();
+    let of_names = names.iter().map(|name| name.chars().count() + 2).max().unwrap_or(0);
+    table.drop_to(width.saturating_sub(of_names + LEAST_STACK + 2));
+    table.push("name", names);
+    let room = width.saturating_sub(table.width() + 2).max(LEAST_STACK);
+    table.push("largest stack", groups.iter().map(|group| largest_stack(group, room)).collect());
+    table
+}
+
+/// The headers of the first steps for a page, the name first.
+pub(super) fn step_headers() -> Vec<&'static str> {
+    let numbers = STEPS.iter().map(|column| column.header);
+    std::iter::once("name").chain(numbers).chain(["largest stack"]).collect()
+}
+
+/// The first steps for a page, the name first.
+pub(super) fn step_rows(groups: &Groups, most: usize) -> Vec<Vec<String>> {
+    let steps = groups.groups.iter().filter_map(|group| Some((group, group.step.as_ref()?)));
+    let row = |(group, step): (&Group, &StepCost)| {
+        let numbers = STEPS.iter().map(|column| (column.get)(step, &()));
+        std::iter::once(group.label()).chain(numbers).chain([largest_stack(group, usize::MAX)]).collect()
+    };
+    steps.take(most).map(row).collect()
+}
+
+/// `model.py(50): backward (92.1 %)`: with its share of the exposed time of the kernels that are asked for in the step.
+fn largest_stack(group: &Group, room: usize) -> String {
+    let Some(stack) = group.step.as_ref().and_then(|step| step.largest_stack.as_ref()) else { return "-".to_owned() };
+    let share = stack.totals.exposed.share_of(group.cost.exposed);
+    let share = share.map_or_else(String::new, |of| format!(" ({})", percent(of)));
+    format!("{}{share}", shorten_frame(&visible(&stack.headline), room.saturating_sub(share.chars().count())))
+}
+
 /// Writes the groups as a table, one row each.
 ///
 /// # Errors
 /// What the writer fails with.
 pub(super) fn table(groups: &Groups, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
+    if groups.are_steps() {
+        let steps: Vec<&Group> = groups.groups.iter().filter(|group| group.step.is_some()).collect();
+        return out.write_all(step_table(&steps, width).text().as_bytes());
+    }
     let mut table = Table::of(NUMBERS, groups.groups.iter().zip(1..));
     table.drop_empty();
     let width = width.unwrap_or(usize::MAX);
@@ -97,10 +199,15 @@ pub(super) fn table(groups: &Groups, width: Option<usize>, out: &mut impl Write)
 /// What the writer fails with.
 pub(super) fn csv(groups: &Groups, out: &mut impl Write) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(groups.by.iter().map(String::as_str).chain(COLUMNS.iter().map(|column| column.header)))?;
+    let of_steps = if groups.by.iter().any(|key| key == "step") { STEP_COLUMNS } else { &[] };
+    let headers = COLUMNS.iter().map(|column| column.header).chain(of_steps.iter().map(|column| column.header));
+    writer.write_record(groups.by.iter().map(String::as_str).chain(headers))?;
     for group in &groups.groups {
         let key = group.key.iter().map(|(_, value)| value.text());
-        writer.write_record(key.chain(COLUMNS.iter().map(|column| (column.get)(group, &()))))?;
+        let of_step =
+            |column: &Column<StepCost>| group.step.as_ref().map_or_else(String::new, |step| (column.get)(step, &()));
+        let numbers = COLUMNS.iter().map(|column| (column.get)(group, &()));
+        writer.write_record(key.chain(numbers).chain(of_steps.iter().map(of_step)))?;
     }
     writer.flush()
 }

@@ -16,7 +16,7 @@ use crate::ranks::recorded::entries::EntryReport;
 use crate::ranks::report::RankReport;
 
 /// The version of the documents.
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 
 #[derive(Serialize)]
 struct Document<'a, T> {

@@ -72,7 +72,10 @@ pub(super) fn measured(report: &StackReport) -> String {
     let summary = &report.summary;
     let length = format!("{}{}", duration(summary.wall), on_gpus(summary));
     match launched_within(report) {
-        Some(window) => format!("the GPU span of {length} (launched within {})", duration(window)),
+        Some(window) => {
+            let too = if summary.gpu_annotation.is_some() { "; its annotation on the GPU spans it, too" } else { "" };
+            format!("the GPU span of {length} (launched within {}{too})", duration(window))
+        }
         None if summary.gpu_span.is_some() => format!("GPU spans of {length}"),
         None => length,
     }

@@ -21,8 +21,6 @@ macro_rules! queries {
 queries! {
     /// The main question: stacks of collective kernels with their counts and costs.
     STACKS = "stacks";
-    /// The names of slices that match a pattern.
-    FUNCTION_NAMES = "function_names";
     /// The CPU slices with given names.
     FUNCTION_SLICES = "function_slices";
     /// The distinct names of CPU slices.

@@ -1,5 +1,6 @@
 //! What a comparison of ranks is for SQL: plain rows, which the caller computes.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::id::{RankId, SliceId, TraceId};
@@ -7,7 +8,26 @@ use crate::store::Store;
 use crate::time::Ns;
 
 /// Compares the ranks of a store, or says in a sentence why they cannot be compared.
-pub type Compare = fn(&Store) -> Result<RankRows, String>;
+pub struct Compare(Box<By>);
+
+type By = dyn Fn(&Store) -> Result<RankRows, String> + Send + Sync;
+
+impl Compare {
+    /// By a function.
+    pub fn new(by: impl Fn(&Store) -> Result<RankRows, String> + Send + Sync + 'static) -> Self {
+        Compare(Box::new(by))
+    }
+
+    pub(super) fn rows(&self, store: &Store) -> Result<RankRows, String> {
+        (self.0)(store)
+    }
+}
+
+impl fmt::Debug for Compare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Compare")
+    }
+}
 
 /// The rows of `rank` and of `collective_match`.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -181,7 +181,7 @@ impl Source {
 
     fn compared(&self) -> &Result<RankRows, String> {
         self.compared
-            .get_or_init(|| self.compare.map_or_else(|| Ok(RankRows::default()), |compare| compare(&self.store)))
+            .get_or_init(|| self.compare.as_ref().map_or_else(|| Ok(RankRows::default()), |by| by.rows(&self.store)))
     }
 
     /// The comparison of the ranks; no rows if they cannot be compared.

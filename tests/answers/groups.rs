@@ -324,3 +324,210 @@ fn ranks_and_diffs_have_groups() {
         assert_eq!(grouped.join(","), keys);
     }
 }
+
+/// A scheduler that runs ahead: the GPU does the work of both steps after the CPU has left them, and two streams overlap. Times in µs:
+///
+/// ```text
+/// CPU     step 0: 0–100, launches A 12, B 20, C 45   step 1: 100–150, launches D 110, E 115   F 180   step 2: 200–300, launches nothing
+/// stream 7  A 150–190 (computes)                          E 235–260 (computes)
+/// stream 8          B 170–220              C 230–240            D 250–300        F 310–320
+/// ```
+const AHEAD: &str = r#"{"traceEvents": [
+{"ph":"X","cat":"user_annotation","name":"step[DECODE bs=1]","pid":1,"tid":1,"ts":0,"dur":100},
+{"ph":"X","cat":"python_function","name":"model.py(10): attention","pid":1,"tid":1,"ts":10,"dur":20},
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":12,"dur":2,"args":{"correlation":1}},
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":20,"dur":2,"args":{"correlation":2}},
+{"ph":"X","cat":"python_function","name":"model.py(20): mlp","pid":1,"tid":1,"ts":40,"dur":20},
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":45,"dur":2,"args":{"correlation":3}},
+{"ph":"X","cat":"user_annotation","name":"step[DECODE bs=1]","pid":1,"tid":1,"ts":100,"dur":50},
+{"ph":"X","cat":"python_function","name":"model.py(10): attention","pid":1,"tid":1,"ts":105,"dur":20},
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":110,"dur":2,"args":{"correlation":4}},
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":115,"dur":2,"args":{"correlation":5}},
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":180,"dur":2,"args":{"correlation":6}},
+{"ph":"X","cat":"user_annotation","name":"step[EXTEND bs=1]","pid":1,"tid":1,"ts":200,"dur":100},
+{"ph":"X","cat":"gpu_user_annotation","name":"step[DECODE bs=1]","pid":0,"tid":8,"ts":150,"dur":90},
+{"ph":"X","cat":"gpu_user_annotation","name":"step[DECODE bs=1]","pid":0,"tid":8,"ts":250,"dur":50},
+{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":150,"dur":40,"args":{"correlation":1}},
+{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":8,"ts":170,"dur":50,"args":{"correlation":2}},
+{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":8,"ts":230,"dur":10,"args":{"correlation":3}},
+{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":235,"dur":25,"args":{"correlation":5}},
+{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":8,"ts":250,"dur":50,"args":{"correlation":4}},
+{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":8,"ts":310,"dur":10,"args":{"correlation":6}}
+]}"#;
+
+fn ahead() -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ahead.json");
+    std::fs::write(&path, AHEAD).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    (folder, path)
+}
+
+fn answer_of(args: &[&str]) -> Value {
+    let output = run(&[args, &["--json", "--quiet"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+const FIGURES: [&str; 4] = ["busy_ns", "compute_ns", "collectives_ns", "exposed_ns"];
+
+/// Step 0 launches A, B and C, which run from 150 to 240; step 1 D and E, from 235 to 300. Of B 30 µs are exposed, of C 5, of D 40.
+#[test]
+fn steps_are_measured_by_what_they_launched() {
+    let (_folder, path) = ahead();
+    let answer = answer_of(&[&path, "--group-by", "step"]);
+    let groups = answer["groups"].as_array().unwrap();
+    let keys: Vec<&str> = groups.iter().map(|group| group["key"]["step"].as_str().unwrap()).collect();
+    assert_eq!(keys, ["step[DECODE bs=1] [0]", "step[DECODE bs=1] [1]", "step[EXTEND bs=1]", "(not recorded)"]);
+    let counts: Vec<u64> = groups.iter().map(|group| group["count"].as_u64().unwrap()).collect();
+    assert_eq!(counts, [2, 1, 0, 1]);
+    // Number, start, length, GPU span, busy, compute, collectives, exposed.
+    let want = [[0, 0, 100, 90, 80, 40, 60, 35], [1, 100, 50, 65, 65, 25, 50, 40], [2, 200, 100, 0, 0, 0, 0, 0]];
+    for (group, want) in groups.iter().zip(want) {
+        let step = &group["step"];
+        let micros = ["ts_ns", "dur_ns", "gpu_span_ns"].iter().chain(&FIGURES).map(|name| step[name].as_i64().unwrap());
+        let found: Vec<i64> =
+            std::iter::once(step["number"].as_i64().unwrap()).chain(micros.map(|ns| ns / 1000)).collect();
+        assert_eq!(found, want);
+    }
+    let largest = |at: usize| {
+        let stack = &groups[at]["step"]["largest_stack"];
+        (stack["headline"].clone(), stack["count"].clone(), stack["exposed_ns"].clone())
+    };
+    assert_eq!(largest(0), ("model.py(10): attention".into(), 1.into(), 30_000.into()));
+    assert_eq!(largest(1), ("model.py(10): attention".into(), 1.into(), 40_000.into()));
+    assert!(groups[2]["step"]["largest_stack"].is_null() && groups[3]["step"].is_null());
+
+    let text = stdout(&run(&[&path, "--group-by", "step", "--quiet"]));
+    let row = "    1   50.000 µs  65.000 µs   100.0 %   38.5 %       76.9 %  40.000 µs (61.5 %)  step[DECODE bs=1] [1]  model.py(10): attention (100.0 %)";
+    assert!(text.lines().any(|line| line == row), "{text}");
+    assert!(text.contains("\nIn no step: 1 kernel, GPU 10.000 µs, exposed 10.000 µs\n"), "{text}");
+    let csv = stdout(&run(&[&path, "--group-by", "step", "--quiet", "--format", "csv"]));
+    let lines: Vec<&str> = csv.lines().collect();
+    assert!(lines[0].ends_with(",step_number,step_ts_ns,step_dur_ns,step_gpus,step_gpu_span_ns,step_busy_ns,step_compute_ns,step_collectives_ns,step_exposed_ns,step_largest_stack"));
+    assert!(lines[1].ends_with(",0,0,100000,1,90000,80000,40000,60000,35000,model.py(10): attention"), "{}", lines[1]);
+    assert!(lines[3].starts_with("step[EXTEND bs=1],0,0,0,") && lines[4].ends_with(",,,,,,,,,,"), "{csv}");
+    // The page has the same rows, also without scripts.
+    let page = std::path::Path::new(&path).with_extension("html");
+    let written = run(&[&path, "--group-by", "step", "--quiet", "-o", page.to_str().unwrap(), "--format", "html"]);
+    assert_eq!(written.status.code(), Some(0), "{}", stderr(&written));
+    let html = std::fs::read_to_string(page).unwrap();
+    for cell in
+        ["<th scope=\"col\">GPU span</th>", "<td><bdi>65.000 µs</bdi></td>", "<td><bdi>40.000 µs (61.5 %)</bdi></td>"]
+    {
+        assert!(html.contains(cell), "{cell}");
+    }
+    // Below another key steps are in the order of time, too.
+    let nested = stdout(&run(&[&path, "--group-by", "kernel,step", "--quiet"]));
+    let at = |text: &str| nested.find(text).unwrap();
+    assert!(at("[0]") < at("[1]") && at("[1]") < at("(not recorded)"), "{nested}");
+}
+
+/// A window that is a step has the figures of its row; one of two steps those of both: 110 µs of collectives in the 150 from 150 to 300.
+#[test]
+fn a_step_is_a_window() {
+    let (_folder, path) = ahead();
+    let rows = answer_of(&[&path, "--group-by", "step"]);
+    for number in [0, 1] {
+        let answer = answer_of(&[&path, "--step", &number.to_string()]);
+        let (summary, step) = (&answer["summary"], &rows["groups"][number]["step"]);
+        assert_eq!(summary["wall_ns"], step["gpu_span_ns"]);
+        for name in FIGURES {
+            assert_eq!(summary[name], step[name], "{name} of step {number}");
+        }
+        assert_eq!(answer["stacks"][0]["headline"], step["largest_stack"]["headline"]);
+        assert_eq!(answer["stacks"][0]["cost"]["exposed_ns"], step["largest_stack"]["exposed_ns"]);
+    }
+    let both = answer_of(&[&path, "--step", "0..1"]);
+    let figures = ["wall_ns"].iter().chain(&FIGURES).map(|name| both["summary"][name].as_i64().unwrap());
+    assert_eq!(figures.collect::<Vec<_>>(), [150_000, 140_000, 65_000, 110_000, 75_000]);
+    let from = answer_of(&[&path, "--step", "1.."]);
+    assert_eq!(
+        (&from["summary"]["window"]["start_ns"], &from["summary"]["window"]["end_ns"]),
+        (&100_000.into(), &300_000.into())
+    );
+    // Nothing was launched in step 2; there is no step 3.
+    assert_eq!(run(&[&path, "--step", "2"]).status.code(), Some(3));
+    let output = run(&[&path, "--step", "3"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--step 3: the trace has the steps 0 to 2"), "{}", stderr(&output));
+}
+
+/// The GPU's annotation of step 0 is from 150 to 240, as its work; that of step 1 begins at 250, and its work at 235.
+#[test]
+fn an_annotation_on_the_gpu_that_spans_the_work_is_named() {
+    let (_folder, path) = ahead();
+    let of = |step: &str| answer_of(&[&path, "--step", step])["summary"]["gpu_annotation"].clone();
+    assert_eq!(of("0"), serde_json::json!({"start_ns": 150_000, "end_ns": 240_000}));
+    assert!(of("1").is_null() && of("0..1").is_null());
+    let says = |step: &str| {
+        stdout(&run(&[&path, "--step", step, "--quiet"])).contains("its annotation on the GPU spans it, too")
+    };
+    assert_eq!((says("0"), says("1")), (true, false));
+}
+
+/// Numbers of the profiler are those of the steps, also where the first are missing; a trace without steps says so.
+#[test]
+fn steps_have_the_profilers_numbers() {
+    let renamed = AHEAD
+        .replacen("step[DECODE bs=1]", "ProfilerStep#7", 1)
+        .replacen("step[DECODE bs=1]", "ProfilerStep#8", 1)
+        .replacen("step[EXTEND bs=1]", "ProfilerStep#9", 1);
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let path = write("numbered.json", &renamed);
+    let answer = answer_of(&[&path, "--step", "8"]);
+    assert_eq!(answer["summary"]["window"], serde_json::json!({"start_ns": 100_000, "end_ns": 150_000}));
+    assert!(stderr(&run(&[&path, "--step", "0"])).contains("the trace has the steps 7 to 9"));
+    let none = write("none.json", &AHEAD.replace("step[", "other["));
+    let output = run(&[&none, "--step", "0"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("Nothing in the trace looks like a step"), "{}", stderr(&output));
+}
+
+/// Of a rank a share is of its own span: B runs in 50 of the 90 µs of step 0, in the other rank in 50 of 60, because A begins 30 µs later there.
+#[test]
+fn shares_of_a_rank_are_of_its_span() {
+    let folder = tempfile::tempdir().unwrap();
+    let later = AHEAD.replacen(r#""tid":7,"ts":150,"dur":40"#, r#""tid":7,"ts":180,"dur":10"#, 1);
+    let later = later.replacen(r#""tid":8,"ts":170,"dur":50"#, r#""tid":8,"ts":180,"dur":50"#, 1);
+    std::fs::write(folder.path().join("rank0.json"), AHEAD).unwrap();
+    std::fs::write(folder.path().join("rank1.json"), later).unwrap();
+    let answer = answer_of(&[folder.path().to_str().unwrap(), "--step", "0", "--per-rank"]);
+    let stacks = answer["stacks"].as_array().unwrap();
+    let share = |rank: &str| {
+        let of_rank =
+            stacks.iter().find(|stack| stack["rank"] == rank && stack["headline"] == "model.py(10): attention");
+        of_rank.unwrap()["cost"]["share_of_window"].as_f64().unwrap()
+    };
+    assert_eq!((share("rank 0"), share("rank 1")), (50.0 / 90.0, 50.0 / 60.0));
+    assert_eq!(answer["summary"]["wall_ns"], 150_000);
+}
+
+/// The same slices by a name, by either wildcard, and by a regular expression; a plain name is exactly that.
+#[test]
+fn patterns_of_functions_are_those_of_kernels() {
+    let (_folder, path) = ahead();
+    let count = |name: &str| {
+        let output = run(&[&path, "--function-name", name, "--index", "9"]);
+        let said = stderr(&output);
+        said.split_once("there are ").and_then(|(_, rest)| rest.split_once(' ')?.0.parse::<u64>().ok())
+    };
+    assert_eq!((count("step[*"), count("step[%"), count("/^step/")), (Some(3), Some(3), Some(3)));
+    assert_eq!((count("%decode%"), count("/(?i)decode/")), (Some(2), Some(2)));
+    assert_eq!(
+        (count("*DECODE*"), count("step[DECODE bs=?]"), count("step[DECODE bs=1]")),
+        (Some(2), Some(2), Some(2))
+    );
+    let plain = run(&[&path, "--function-name", "step[DECODE"]);
+    assert_eq!(plain.status.code(), Some(3), "{}", stderr(&plain));
+    let wrong = run(&[&path, "--function-name", "/(/"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains("--function-name: pattern /(/: not a regular expression"), "{}", stderr(&wrong));
+    let kernels = |pattern: &str| answer_of(&[&path, "--kernel-name", pattern])["coverage"]["kernels"].clone();
+    assert_eq!((kernels("%AllReduce%"), kernels("*AllReduce*"), kernels("nccl")), (4.into(), 4.into(), 4.into()));
+}

@@ -94,6 +94,27 @@ fn depth_and_folding() {
     assert_eq!(stacks(&run_json(&[&trace, "--stack-depth", "1"])), stacks(&run_json(&[&trace])));
 }
 
+/// A file has every frame: as many lines with an arrow as JSON has frames. A pipe has those of a screen, and a depth that is asked for counts.
+#[test]
+fn a_file_has_full_stacks() {
+    let trace = testdata("sglang_decode.json.gz");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("stacks.txt");
+    let written = |args: &[&str]| {
+        let output = run(&[&[trace.as_str(), "--quiet", "-o", path.to_str().unwrap()], args].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        std::fs::read_to_string(&path).unwrap()
+    };
+    let answer: serde_json::Value = serde_json::from_str(&written(&["--json"])).unwrap();
+    let frames = |stack: &serde_json::Value| stack["frames"].as_array().unwrap().len();
+    let frames: usize = answer["stacks"].as_array().unwrap().iter().map(frames).sum();
+    let text = written(&[]);
+    assert_eq!(text.matches("\n   -> ").count(), frames);
+    assert!(!text.contains("callers above") && !text.contains("… "), "{text}");
+    assert!(written(&["--stack-depth", "6"]).contains("callers above"));
+    assert!(stdout(&run(&[&trace, "--quiet"])).contains("callers above"));
+}
+
 #[test]
 fn the_autograd_thread_and_launches_before_the_trace() {
     let output = run_json(&[&testdata("ddp_backward.json.gz")]);

@@ -688,3 +688,23 @@ fn a_real_export() {
     let text = stdout(&matched);
     assert!(text.contains("Matched: 66 of 66 kernels"), "{text}{}", stderr(&matched));
 }
+
+/// Nothing in an export says which rank a process is: SQL's tables of ranks and the page take it from `--rank`.
+#[test]
+fn ranks_of_processes_are_given() {
+    let folder = TempDir::new().unwrap();
+    let path = export(&folder, "report.sqlite", two_processes);
+    let (path, page) = (path.to_str().unwrap(), folder.path().join("page.html"));
+    let query = "SELECT rank, trace FROM rank ORDER BY rank";
+    let unknown = run(&["sql", path, query]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(stderr(&unknown).contains("--rank RANK=TRACE says which rank a trace is"), "{}", stderr(&unknown));
+    let given = ["--rank", "3=pid100", "--rank", "1=pid200"];
+    let known = run(&[&["sql", path], &given[..], &[query]].concat());
+    assert_eq!(stdout(&known), "\"rank\",\"trace\"\n1,\"pid200\"\n3,\"pid100\"\n", "{}", stderr(&known));
+    let wrong = run(&["sql", path, "--rank", "0=pid300", query]);
+    assert!(stderr(&wrong).contains("--rank 0=pid300: no such trace is among those given"), "{}", stderr(&wrong));
+    let report = run(&[&["report", path, "-o", page.to_str().unwrap()], &given[..]].concat());
+    assert_eq!(report.status.code(), Some(0), "{}", stderr(&report));
+    assert!(std::fs::read_to_string(page).unwrap().contains("pid200"));
+}

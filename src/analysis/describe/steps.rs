@@ -4,15 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use crate::analysis::steps::outermost_steps;
+use crate::analysis::steps;
 use crate::attribution::launches::Launched;
-use crate::id::{ProcessId, SliceId};
 use crate::nccl::category::CategoryKind;
 use crate::nccl::frames::fold;
 use crate::nccl::steps::{ANNOTATION, priority};
 use crate::store::Store;
 use crate::store::strings::StringId;
-use crate::time::Window;
 
 /// Steps of one name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -32,8 +30,8 @@ const STEP: u8 = 1;
 pub(super) struct Steps {
     /// By name, the most frequent first. Only those of the highest priority: functions that run a step are around the steps that the profiler marks.
     pub(super) of: Vec<StepCount>,
-    /// When steps run, as `--group-by step` has them: of each process sorted, and apart from each other.
-    windows: HashMap<ProcessId, Vec<(Window, SliceId)>>,
+    /// Those of each process, as `--group-by step` has them.
+    each: steps::Steps,
     /// How many annotations there are that are not libraries' own.
     pub(super) annotations: u64,
 }
@@ -66,15 +64,11 @@ impl Steps {
         }
         let mut of: Vec<StepCount> = names.into_iter().map(|(name, count)| StepCount { name, count }).collect();
         of.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
-        Steps { of, windows: outermost_steps(store, |slice| store.process_of(slice)), annotations }
+        Steps { of, each: steps::Steps::find(store), annotations }
     }
 
     /// Whether a kernel was launched in a step of the process that launched it: another rank's steps are not its own.
     pub(super) fn contain(&self, store: &Store, launched: &Launched) -> bool {
-        let Some(call) = launched.call else { return false };
-        let Some(steps) = store.process_of(call).and_then(|process| self.windows.get(&process)) else { return false };
-        let at = store.slices.ts(call);
-        let after = steps.partition_point(|(window, _)| window.start <= at);
-        after.checked_sub(1).is_some_and(|before| steps[before].0.contains(at))
+        launched.call.is_some_and(|call| self.each.of_call(store, call).is_some())
     }
 }

@@ -1,7 +1,6 @@
 //! Keys of the code that launched a kernel: its call path, and the operators, annotations and steps around the launch.
 
 use std::collections::HashMap;
-use std::hash::Hash;
 
 use foldhash::fast::FixedState;
 
@@ -9,18 +8,17 @@ use super::nearest::Nearest;
 use super::value::{GroupValue, Values};
 use super::{GroupBy, Naming};
 use crate::analysis::stack_key::StackKey;
-use crate::analysis::steps::outermost_steps;
+use crate::analysis::steps::Steps;
 use crate::attribution::callers::Callers;
 use crate::attribution::forward::{Forward, Forwards};
 use crate::attribution::{Attribution, KernelLaunch};
-use crate::id::{PathId, ProcessId, SliceId, ThreadId};
+use crate::id::{PathId, SliceId, ThreadId};
 use crate::metadata::{Operators, Recorded, Value};
 use crate::nccl::args::COLLECTIVE_RECORD;
 use crate::nccl::frames::{fold_level, is_plumbing, location, module};
 use crate::nccl::steps;
 use crate::store::Store;
 use crate::store::strings::StringId;
-use crate::time::Window;
 
 /// The value of kernels outside the backward pass, by the key of the forward pass.
 const NOT_BACKWARD: &str = "(not backward)";
@@ -265,56 +263,10 @@ impl<'a> ByCall<'a> {
         GroupValue::calls(label, key.frames)
     }
 
-    /// The step in which a kernel was launched: its name, with its number among those of that name if there are several. A step on the thread of the
-    /// launch goes first: threads may have steps of their own.
+    /// The step in which a kernel was launched.
     fn step(&mut self, row: &KernelLaunch) -> Option<String> {
         let store = self.store;
-        let call = row.launched.call?;
-        let at = store.slices.ts(call);
-        let steps = self.steps.get_or_insert_with(|| Steps::of(store));
-        let of_thread = store.thread_of(call).and_then(|thread| steps.threads.get(&thread));
-        let of_process = store.process_of(call).and_then(|process| steps.processes.get(&process));
-        let found = |steps: &Vec<(Window, String)>| {
-            let before = steps.partition_point(|(window, _)| window.start <= at).checked_sub(1)?;
-            let (window, name) = &steps[before];
-            window.contains(at).then(|| name.clone())
-        };
-        of_thread.and_then(found).or_else(|| of_process.and_then(found))
+        let steps = self.steps.get_or_insert_with(|| Steps::find(store));
+        steps.of_call(store, row.launched.call?).map(|step| step.label.clone())
     }
-}
-
-/// Steps in order, none in another.
-#[derive(Debug, Default)]
-struct Steps {
-    threads: HashMap<ThreadId, Vec<(Window, String)>>,
-    processes: HashMap<ProcessId, Vec<(Window, String)>>,
-}
-
-impl Steps {
-    fn of(store: &Store) -> Self {
-        Steps {
-            threads: named(store, |slice| store.thread_of(slice)),
-            processes: named(store, |slice| store.process_of(slice)),
-        }
-    }
-}
-
-/// The outermost steps of each owner, with their numbers where a name is that of several.
-fn named<O: Hash + Eq + Copy>(
-    store: &Store,
-    owner: impl Fn(SliceId) -> Option<O>,
-) -> HashMap<O, Vec<(Window, String)>> {
-    let named = |steps: Vec<(Window, SliceId)>| {
-        let mut count: HashMap<&str, u32> = HashMap::new();
-        steps.iter().for_each(|(_, slice)| *count.entry(store.slice_name(*slice)).or_default() += 1);
-        let mut seen: HashMap<&str, u32> = HashMap::new();
-        let mut name = |slice: SliceId| {
-            let name = store.slice_name(slice);
-            let number = seen.entry(name).or_default();
-            *number += 1;
-            if count[name] > 1 { format!("{name} [{}]", *number - 1) } else { name.to_owned() }
-        };
-        steps.iter().map(|(window, slice)| (*window, name(*slice))).collect()
-    };
-    outermost_steps(store, owner).into_iter().map(|(owner, steps)| (owner, named(steps))).collect()
 }

@@ -23,6 +23,7 @@ pub(crate) use keys::{GroupKey, Keys};
 use super::collective_info::CollectiveInfo;
 use super::cost::{Cost, Order, Totals};
 use super::recorded_info::RecordedInfo;
+use super::step_costs::StepCost;
 use crate::attribution::KernelLaunch;
 use crate::attribution::selection::Pattern;
 use crate::error::Error;
@@ -151,6 +152,11 @@ impl Grouping {
         self.by.iter().any(|key| matches!(key, GroupBy::Forward | GroupBy::Module))
     }
 
+    /// Whether a key is the step.
+    pub fn has_steps(&self) -> bool {
+        self.by.iter().any(|key| matches!(key, GroupBy::Step))
+    }
+
     /// Whether kernels are grouped by other keys than their stacks.
     pub fn is_asked(&self) -> bool {
         !self.by.is_empty()
@@ -210,6 +216,8 @@ pub struct Group {
     pub collective: CollectiveInfo,
     /// What NCCL's own records say of them; `None` if none of them has a record.
     pub recorded: Option<RecordedInfo>,
+    /// What the step cost whose kernels they are; `None` unless a key is the step, and for kernels that were launched in none.
+    pub step: Option<StepCost>,
 }
 
 impl Group {
@@ -221,6 +229,11 @@ impl Group {
     /// The values of its keys in one line.
     pub fn label(&self) -> String {
         self.key.iter().map(|(_, value)| value.label()).collect::<Vec<_>>().join(" / ")
+    }
+
+    /// The place of its step in the order of time: kernels of none come last.
+    pub(super) fn place(&self) -> (bool, u64) {
+        self.step.as_ref().map_or((true, 0), |step| (false, step.number))
     }
 
     /// The totals of its kernels.
@@ -236,7 +249,7 @@ pub struct Groups {
     /// The names of the keys, the outermost first.
     #[serde(rename = "grouped_by")]
     pub by: Vec<String>,
-    /// The largest first.
+    /// The largest first; steps in the order of time.
     pub groups: Vec<Group>,
     /// The groups that were left out, in no order.
     #[serde(skip)]
@@ -256,13 +269,21 @@ impl Groups {
         all
     }
 
-    /// Sorts the groups, the largest first, equal ones by their keys, and leaves out those with less than `min_share` of the GPU time of all, and
+    /// Whether they are the steps alone.
+    pub fn are_steps(&self) -> bool {
+        self.by == ["step"]
+    }
+
+    /// Sorts the groups, steps in the order of time, else the largest first, equal ones by their keys, and leaves out those with less than `min_share` of the GPU time of all, and
     /// those after the first `limit`. Returns how many kernels were left out.
     pub(super) fn arrange(&mut self, order: Order, min_share: f64, limit: Option<usize>) -> u64 {
         self.order = order;
         self.groups.append(&mut self.hidden);
         self.groups
             .sort_by(|a, b| b.totals().by(order).total_cmp(&a.totals().by(order)).then_with(|| a.key.cmp(&b.key)));
+        if self.by.first().is_some_and(|key| key == "step") {
+            self.groups.sort_by_key(Group::place);
+        }
         self.hidden = self.groups.extract_if(.., |group| group.share < min_share).collect();
         let limit = limit.unwrap_or(usize::MAX).min(self.groups.len());
         self.hidden.extend(self.groups.drain(limit..));

@@ -31,13 +31,15 @@ struct Node {
     /// What joins it to the level above if they are one line.
     joint: &'static str,
     totals: Totals,
+    /// Of a step, its place in the order of time.
+    place: (bool, u64),
     /// Whether a group ends here, so that the node is no mere level.
     is_group: bool,
     below: Vec<usize>,
 }
 
 impl Groups {
-    /// The groups that are shown as a tree, from the root on, the largest of each level first.
+    /// The groups that are shown as a tree, from the root on, the largest of each level first, steps in the order of time.
     pub fn tree(&self) -> Vec<Branch> {
         let mut nodes = vec![Node::default()];
         let mut known: HashMap<(usize, usize, &str), usize> = HashMap::new();
@@ -47,7 +49,8 @@ impl Groups {
                 let next = nodes.len();
                 let node = *known.entry((at, key, level)).or_insert(next);
                 if node == next {
-                    nodes.push(Node { label: level.to_owned(), joint, ..Node::default() });
+                    let place = if self.by[key] == "step" { group.place() } else { Default::default() };
+                    nodes.push(Node { label: level.to_owned(), joint, place, ..Node::default() });
                     nodes[at].below.push(node);
                 }
                 nodes[node].totals.add(totals);
@@ -70,7 +73,8 @@ fn levels(group: &Group) -> impl Iterator<Item = (usize, &str, &'static str)> {
 
 fn lines_below(nodes: &mut [Node], of: usize, depth: usize, order: Order, lines: &mut Vec<Branch>) {
     let mut below = std::mem::take(&mut nodes[of].below);
-    below.sort_by(|a, b| nodes[*b].totals.by(order).total_cmp(&nodes[*a].totals.by(order)));
+    let larger = |a: usize, b: usize| nodes[b].totals.by(order).total_cmp(&nodes[a].totals.by(order));
+    below.sort_by(|a, b| nodes[*a].place.cmp(&nodes[*b].place).then_with(|| larger(*a, *b)));
     for mut node in below {
         let mut label = std::mem::take(&mut nodes[node].label);
         while let ([only], false) = (nodes[node].below.as_slice(), nodes[node].is_group) {

@@ -35,7 +35,7 @@ impl Default for GroupValue {
 
 impl GroupValue {
     /// One text. An empty one is not recorded.
-    pub(super) fn single(text: impl Into<String>) -> Self {
+    pub(in crate::analysis) fn single(text: impl Into<String>) -> Self {
         let text = text.into();
         let text = if text.is_empty() { NOT_RECORDED.to_owned() } else { text };
         GroupValue { frames: vec![text], joined_by: Join::Single }

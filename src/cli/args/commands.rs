@@ -10,6 +10,7 @@ use nccl_stacks::analysis::diff::Bound;
 use nccl_stacks::ranks::change::RankChangeBound;
 
 use super::families::FamilyName;
+use super::ranks::{RankOf, parse_rank};
 use super::shared::{Climbing, GroupArgs, Reading, Selection, Span, parse_limit};
 use super::words::{DiffFormat, Sort, TableFormat};
 
@@ -49,6 +50,10 @@ pub(crate) struct Sql {
     /// NCCL's own records of the same job, as in the main job. Repeatable
     #[arg(long, value_name = "PATH", help_heading = "Input")]
     pub(crate) records: Vec<PathBuf>,
+
+    /// Say which rank a trace is where neither it nor its name does, for the tables rank and collective_match: 3=node1.json.gz. Repeatable
+    #[arg(long, value_name = "RANK=TRACE", value_parser = parse_rank, help_heading = "Input")]
+    pub(crate) rank: Vec<RankOf>,
 
     /// How to write the answer [default: table on a terminal, csv otherwise]
     #[arg(long, value_name = "FORM", value_enum)]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+pub(crate) use nccl_stacks::ranks::part::GivenRank as RankOf;
 use nccl_stacks::ranks::verdict::RankBound;
 
 use super::shared::{Climbing, Reading, Selection, Span, parse_limit};
@@ -19,13 +20,6 @@ Examples:
   Reduce each trace where it is, and compare the parts elsewhere:
     nccl-stacks part rank3.json.gz --output parts/rank3.parquet
     nccl-stacks merge parts/";
-
-/// A rank and the trace that it is.
-#[derive(Debug, Clone)]
-pub(crate) struct RankOf {
-    pub(crate) rank: u32,
-    pub(crate) trace: PathBuf,
-}
 
 pub(super) fn parse_rank(text: &str) -> Result<RankOf, String> {
     let parsed = text.split_once('=').and_then(|(rank, trace)| Some((rank.parse().ok()?, trace)));

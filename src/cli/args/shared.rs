@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use nccl_stacks::analysis::groups::{GroupBy, Grouping};
+use nccl_stacks::analysis::steps::StepRange;
 use nccl_stacks::attribution::selection::OwnFamilies;
 use nccl_stacks::parts::InputFile;
 use nccl_stacks::time::{Ns, parse_nanos};
@@ -52,8 +53,8 @@ pub(crate) fn parse_limit(text: &str) -> Result<usize, String> {
 pub(crate) struct Selection {
     /// Kernels to look for [default: those of --family all-collectives]
     ///
-    /// Plain text matches names that begin with it; * and ? are wildcards, which must match a whole name; /.../ is a regular
-    /// expression. Repeatable.
+    /// Plain text matches names that begin with it; * and % match any text (with %, upper and lower case are alike) and ? any character, and then
+    /// the whole name must match; /.../ is a regular expression. Repeatable.
     #[arg(short, long, value_name = "PATTERN")]
     pub(crate) kernel_name: Vec<String>,
 
@@ -76,13 +77,20 @@ pub(crate) struct Selection {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Window")]
 pub(crate) struct Span {
-    /// Only launches within a slice of this name: exactly this name, or with % an SQL LIKE pattern
+    /// Only launches within a slice of this name: exactly this name, or a pattern as in --kernel-name
     #[arg(short, long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) function_name: Option<String>,
 
     /// Which of the slices of that name, counted from 0 by their start
     #[arg(long, value_name = "N", requires = "function_name", conflicts_with = "interactive")]
     pub(crate) index: Option<usize>,
+
+    /// Only launches within a step, or from one step to the end of another: 3, 3..5, 3..
+    ///
+    /// --group-by step lists the steps with their numbers: those of the profiler (ProfilerStep#12 is 12), else counted from 0 by their start. Each of
+    /// several traces has its own.
+    #[arg(long, value_name = "N[..M]", conflicts_with_all = ["function_name", "interactive", "start_ts"])]
+    pub(crate) step: Option<StepRange>,
 
     /// Choose from a list: of the slices with that name, or of those that look like steps
     #[arg(short, long, overrides_with = "no_interactive")]
@@ -124,6 +132,13 @@ pub(crate) struct GroupArgs {
     /// With --group-by module: how many levels of modules to tell apart [default: all]
     #[arg(long, value_name = "N", value_parser = parse_limit, requires = "group_by")]
     pub(crate) depth: Option<usize>,
+}
+
+impl Span {
+    /// Whether a part of the trace is chosen.
+    pub(crate) fn is_narrowed(&self) -> bool {
+        self.function_name.is_some() || self.step.is_some() || self.interactive || self.start_ts.is_some()
+    }
 }
 
 impl GroupArgs {
@@ -215,6 +230,7 @@ pub(crate) fn asked_of(
     selection.family_file.iter().for_each(|file| option("family-file", family(file)));
     span.function_name.iter().for_each(|name| option("function-name", name.clone()));
     span.index.iter().for_each(|index| option("index", index.to_string()));
+    span.step.iter().for_each(|step| option("step", step.to_string()));
     span.start_ts.iter().for_each(|start| match start {
         Start::At(at) => option("start-ts", format!("{}ns", at.0)),
         Start::After(after) => option("start-ts", format!("+{}ns", after.0)),

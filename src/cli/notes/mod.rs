@@ -60,6 +60,7 @@ pub(crate) fn traces(names: &[&str], text_bytes: u64, events: u64, span: &Span) 
     let n = count(names.len() as u64);
     note(&format!("Traces loaded: {n} ({}), {megabytes:.1} MB, {} events", some_names(names), count(events)));
     let which = match (&span.function_name, span.start_ts) {
+        _ if span.step.is_some() => span.step.map_or(String::new(), |step| format!("--step {step} of each trace")),
         (_, Some(_)) => {
             let length = span.duration.map_or(String::new(), |length| format!(", {}", duration(length)));
             format!("as given, from the start of each trace on{length}")
@@ -68,7 +69,10 @@ pub(crate) fn traces(names: &[&str], text_bytes: u64, events: u64, span: &Span) 
             Some(index) => format!("{} in each trace (--index {index})", visible(name)),
             None => format!("{} in each trace", visible(name)),
         },
-        (None, None) => "the whole of each trace (choose a part of each with --function-name and --index)".to_owned(),
+        (None, None) => {
+            "the whole of each trace (choose a part of each with --step, or with --function-name and --index)"
+                .to_owned()
+        }
     };
     note(&format!("Window: {which}"));
 }

@@ -119,10 +119,16 @@ pub struct RankWaits {
     /// Between which limits the offset can be at all.
     #[serde(rename = "possible_offset_ns")]
     pub possible: (Option<Ns>, Option<Ns>),
-    /// The share of the window in which nothing was queued on its GPU; `None` for an empty window.
+    /// The share of [`RankWaits::wall`] in which nothing was queued on its GPU; `None` if that has no length.
     pub queue_empty_share: Option<f64>,
     /// The window on its own clock.
     pub window: Window,
+    /// From the first start to the last end of what was launched in the window; `None` if the window itself is measured: for the whole trace, for a
+    /// window on kernels, and where nothing was launched.
+    pub gpu_span: Option<Window>,
+    /// How long this span is on each of its GPUs, or the window, added up; 0 without GPUs.
+    #[serde(rename = "wall_ns")]
+    pub wall: Ns,
 }
 
 /// Waiting as the lengths of kernels show it.

@@ -46,18 +46,17 @@ const EXPLAINED: usize = 16;
 
 impl Sums<'_> {
     pub(super) fn new(job: &Job) -> Self {
-        let of_rank = |(rank, part): (&u32, &RankPart)| {
-            let wall = part.window.duration().as_f64() * f64::from(part.gpus);
-            RankWaits {
-                rank: *rank,
-                trace: part.trace.clone(),
-                kernels: part.rows.len() as u64,
-                gpu: part.rows.iter().map(|row| row.dur).sum(),
-                exposed: part.rows.iter().map(|row| row.exposed).sum(),
-                queue_empty_share: (wall > 0.0).then(|| part.queue_empty.as_f64() / wall),
-                window: part.window,
-                ..RankWaits::default()
-            }
+        let of_rank = |(rank, part): (&u32, &RankPart)| RankWaits {
+            rank: *rank,
+            trace: part.trace.clone(),
+            kernels: part.rows.len() as u64,
+            gpu: part.rows.iter().map(|row| row.dur).sum(),
+            exposed: part.rows.iter().map(|row| row.exposed).sum(),
+            queue_empty_share: part.queue_empty.share_of(part.wall),
+            window: part.window,
+            gpu_span: part.gpu_span,
+            wall: part.wall,
+            ..RankWaits::default()
         };
         let ranks: Vec<RankWaits> = job.ranks.iter().zip(&job.parts).map(of_rank).collect();
         let report = RankReport {

@@ -32,8 +32,9 @@ pub(super) fn whole(report: &RankReport) -> Vec<String> {
     let mut text = Vec::new();
     if let Some((least, most)) = verdict.launch_bound {
         text.push(format!(
-            "All ranks are launch-bound: for {} of the window nothing was queued on their GPUs, so their CPUs set the pace.",
-            between(least, most)
+            "All ranks are launch-bound: for {} of the {} nothing was queued on their GPUs, so their CPUs set the pace.",
+            between(least, most),
+            if report.ranks.iter().any(|rank| rank.gpu_span.is_some()) { "GPU span" } else { "window" }
         ));
     }
     let what = what(report);

@@ -15,6 +15,7 @@ import { loadCharts, loadModel } from './model.js';
 import { mountRecords } from './records.js';
 import { mountScatter } from './scatter.js';
 import { State, write } from './state.js';
+import { mountSteps } from './steps.js';
 import { mountTable } from './table.js';
 import { mountTimeline } from './timeline.js';
 import { mountTrust } from './trust.js';
@@ -23,6 +24,7 @@ import { mountTrust } from './trust.js';
 const APP_VIEWS = [
   ['hang', mountHang],
   ['diff', mountDiff],
+  ['steps', mountSteps],
   ['stacks', mountTable],
   ['icicle', mountIcicle],
   ['charts', null],

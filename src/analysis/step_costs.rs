@@ -1,0 +1,151 @@
+//! What each step cost: how long the CPU was in it, what the GPUs did of what was launched in it, and which stack has most of that.
+//!
+//! Under a scheduler that runs ahead the GPU does the work of a step after the CPU has left it. So the times are of the GPU span of that work, as
+//! [`super::gpu_spans`] has it: those of a step are the summary of a window that is this step.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+
+use foldhash::fast::FixedState;
+use serde::Serialize;
+
+use super::cost::Totals;
+use super::gpu_spans::GpuSpans;
+use super::stack_key::{StackKey, by_stack};
+use super::steps::{Step, Steps};
+use super::summary::{Summary, times};
+use crate::attribution::launches::{self, WindowOn};
+use crate::attribution::{Attribution, KernelLaunch};
+use crate::id::SliceId;
+use crate::nccl::frames::UserCode;
+use crate::store::Store;
+use crate::time::{Ns, Window};
+
+/// What a step cost. Of several ranks the times are sums, but the length.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct StepCost {
+    /// Its number, by which `--step` chooses it: see [`Step::number`].
+    pub number: u64,
+    /// When it began, on the clock of the first trace that has it.
+    #[serde(rename = "ts_ns")]
+    pub start: Ns,
+    /// How long the CPU was in it; of several ranks the longest.
+    #[serde(rename = "dur_ns")]
+    pub dur: Ns,
+    /// On how many GPUs something of it ran.
+    pub gpus: u64,
+    /// From the first start to the last end of what was launched in it, on each GPU, added up: the next times are shares of this.
+    #[serde(rename = "gpu_span_ns")]
+    pub gpu_span: Ns,
+    /// When any kernel ran in that span, also of other steps.
+    #[serde(rename = "busy_ns")]
+    pub busy: Ns,
+    /// When compute kernels of it ran.
+    #[serde(rename = "compute_ns")]
+    pub compute: Ns,
+    /// When collectives of it ran.
+    #[serde(rename = "collectives_ns")]
+    pub collectives: Ns,
+    /// When collectives of it ran and no compute kernel did.
+    #[serde(rename = "exposed_ns")]
+    pub exposed: Ns,
+    /// The stack with the most exposed time, of the kernels that are asked for; `None` if none of them has a stack.
+    pub largest_stack: Option<LargestStack>,
+}
+
+/// The stack that costs most in a step.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct LargestStack {
+    /// The frame that shows best where it comes from.
+    pub headline: String,
+    /// Its kernels in the step.
+    #[serde(flatten)]
+    pub totals: Totals,
+}
+
+impl StepCost {
+    /// A time as a share of the GPU span; `None` if nothing ran.
+    pub fn share(&self, time: Ns) -> Option<f64> {
+        time.share_of(self.gpu_span)
+    }
+}
+
+/// A step of a trace, or the same one of several.
+#[derive(Debug)]
+pub(super) struct StepPart {
+    number: u64,
+    start: Ns,
+    dur: Ns,
+    summary: Summary,
+    stacks: BTreeMap<StackKey, Totals>,
+}
+
+impl StepPart {
+    /// The steps with a part in a window, by label. Ranks in one file have steps of the same labels, which are one.
+    pub(super) fn of_trace(
+        store: &Store,
+        attribution: &Attribution,
+        window: Window,
+        on: WindowOn,
+        exact_names: bool,
+    ) -> BTreeMap<String, StepPart> {
+        let steps = Steps::find(store);
+        let mut own: HashMap<SliceId, Vec<SliceId>, FixedState> = HashMap::default();
+        for launched in launches::of(store, store.kernels.clone()).kernels {
+            let step = launched.call.and_then(|call| steps.of_call(store, call));
+            let inside = |_: &&Step| window.contains(launched.at(store, on));
+            if let Some(step) = step.filter(inside) {
+                own.entry(step.slice).or_default().push(launched.kernel);
+            }
+        }
+        let mut found: BTreeMap<String, StepPart> = BTreeMap::new();
+        let mut label_of: HashMap<SliceId, &str, FixedState> = HashMap::default();
+        let is_in = |step: &&Step| step.window.start < window.end && step.window.end > window.start;
+        for step in steps.processes().flat_map(|(_, steps)| steps).filter(is_in) {
+            let own = own.remove(&step.slice).unwrap_or_default();
+            let spans = GpuSpans::of_kernels(store, &attribution.activity, own);
+            label_of.insert(step.slice, &step.label);
+            let part = StepPart {
+                number: step.number,
+                start: step.window.start,
+                dur: step.window.duration(),
+                summary: times(step.window, &spans),
+                stacks: BTreeMap::new(),
+            };
+            StepPart::add_to(&mut found, step.label.clone(), part);
+        }
+        let step_of = |row: &KernelLaunch| Some(steps.of_call(store, row.launched.call?)?.slice);
+        for ((step, key), rows) in by_stack(store, attribution, exact_names, step_of) {
+            let Some(part) = step.and_then(|step| found.get_mut(*label_of.get(&step)?)) else { continue };
+            let totals = part.stacks.entry(key).or_default();
+            rows.into_iter().for_each(|row| totals.add(Totals::of(row)));
+        }
+        found
+    }
+
+    /// Adds a step to those by label, one of which may be the same step of another rank.
+    pub(super) fn add_to(steps: &mut BTreeMap<String, StepPart>, label: String, step: StepPart) {
+        match steps.entry(label) {
+            Entry::Vacant(vacant) => drop(vacant.insert(step)),
+            Entry::Occupied(known) => {
+                let known = known.into_mut();
+                known.number = known.number.min(step.number);
+                known.dur = known.dur.max(step.dur);
+                known.summary.add(&step.summary);
+                step.stacks.into_iter().for_each(|(key, totals)| known.stacks.entry(key).or_default().add(totals));
+            }
+        }
+    }
+
+    /// What it cost.
+    pub(super) fn cost(&self, user_code: &UserCode) -> StepCost {
+        let Summary { gpus, wall, busy, compute, collectives, exposed, .. } = self.summary;
+        let largest = self.stacks.iter().rev().max_by_key(|(_, of)| (of.exposed, of.gpu_time));
+        let headline = |key: &StackKey| key.telling_frames(user_code).first().map(|frame| (*frame).to_owned());
+        let largest_stack = largest.and_then(|(key, of)| Some(LargestStack { headline: headline(key)?, totals: *of }));
+        let StepPart { number, start, dur, .. } = *self;
+        StepCost { number, start, dur, gpus, gpu_span: wall, busy, compute, collectives, exposed, largest_stack }
+    }
+}
