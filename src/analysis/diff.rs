@@ -1,5 +1,7 @@
 //! Two traces side by side: which stacks cost more in the second, which are new, which vanished.
 //!
+//! What both have is compared by step, or by call where there are no steps, see [`Per`].
+//!
 //! Groups by other keys are compared as stacks whose frames are the values of the keys.
 //!
 //! Stacks are matched by their frames without line numbers: another version of a program has the same functions in the same files, on
@@ -10,7 +12,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::cost::{Order, Totals};
+use super::delta::{NotPerStep, Per, SideTotals};
 use super::groups::Group;
+use super::launching_steps::LaunchingSteps;
 use super::losses::Losses;
 use super::stack_key::StackKey;
 use super::stacks::{Stack, StackReport};
@@ -23,12 +27,20 @@ use crate::time::{Ns, parse_nanos};
 pub struct Side {
     /// Its name.
     pub trace: String,
-    /// The summary of its window.
+    /// The steps of its window that launched kernels.
+    pub steps: LaunchingSteps,
+    /// By what its numbers are divided: how many steps or calls it has by [`Diff::per`], or 1.
+    #[serde(rename = "divided_by")]
+    pub units: u64,
+    /// The summary of its window, in sums.
     pub summary: Summary,
     /// How many stacks it has; those that differ only in line numbers count as one.
     pub stacks: u64,
     /// All chosen kernels in its window.
-    pub kernels: Totals,
+    pub kernels: SideTotals,
+    /// How many chosen kernels of the trace are outside of it.
+    #[serde(rename = "kernels_outside")]
+    pub outside: u64,
     /// Those that are unattributed and so have no stack.
     pub without_launch: Totals,
     /// What is wrong with it.
@@ -48,16 +60,21 @@ pub struct Change {
     #[serde(skip)]
     pub telling: Vec<String>,
     /// Its kernels in the first trace; `None` if it is new.
-    pub before: Option<Totals>,
+    pub before: Option<SideTotals>,
     /// Its kernels in the second trace; `None` if it vanished.
-    pub after: Option<Totals>,
+    pub after: Option<SideTotals>,
 }
 
 impl Change {
-    /// How much more the second trace has.
+    /// How much more the second trace has, divided.
     pub fn growth(&self, order: Order) -> f64 {
-        let totals = |side: Option<Totals>| side.map_or(0.0, |totals| totals.by(order));
-        totals(self.after) - totals(self.before)
+        let of_side = |side: Option<SideTotals>| side.map_or(0.0, |of_side| of_side.by(order));
+        of_side(self.after) - of_side(self.before)
+    }
+
+    /// Whether both have the same, divided.
+    fn is_same(&self) -> bool {
+        self.before.map(|of_side| of_side.each) == self.after.map(|of_side| of_side.each)
     }
 }
 
@@ -69,13 +86,17 @@ pub struct Diff {
     pub before: Side,
     /// The second trace.
     pub after: Side,
+    /// By what both are divided.
+    pub per: Per,
+    /// Why that is not the step; `None` if it is, or was not to be.
+    pub not_per_step: Option<NotPerStep>,
     /// The keys by which kernels are grouped; empty for stacks. Of groups the frames are the values of the keys.
     pub grouped_by: Vec<String>,
     /// How many stacks only the second has.
     pub new: u64,
     /// How many stacks only the first has.
     pub vanished: u64,
-    /// How many stacks have the same kernels at the same cost in both.
+    /// How many stacks have the same kernels at the same cost in both, divided.
     pub unchanged: u64,
     /// How many stacks changed, with those that were left out.
     pub changed: u64,
@@ -84,12 +105,14 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// Compares the answers of two traces. Stacks of one trace that differ only in line numbers count as one.
-    pub fn new(before: (&str, StackReport), after: (&str, StackReport)) -> Diff {
+    /// Compares the answers of two traces by this, or by call where steps are asked for and cannot be had. Stacks of one trace that differ only in
+    /// line numbers count as one. The reports must have been made with [`StackOptions::counts_steps`](super::stacks::StackOptions::counts_steps).
+    pub fn new(before: (&str, StackReport), after: (&str, StackReport), per: Per) -> Diff {
         let mut changes: BTreeMap<StackKey, Change> = BTreeMap::new();
         let grouped_by = after.1.grouped.by.clone();
-        let (mut before, left) = side(before);
-        let (mut after, right) = side(after);
+        let (per, not_per_step) = per.fitting(&before.1.steps, &after.1.steps);
+        let (mut before, left) = side(before, per);
+        let (mut after, right) = side(after, per);
         // The second comes last, so that its frames are kept.
         for (stacks, is_after) in [(left, false), (right, true)] {
             for stack in stacks {
@@ -101,17 +124,23 @@ impl Diff {
                 if known.is_none() {
                     (change.key, change.headline, change.telling) = (stack.key, stack.headline, stack.telling);
                 }
-                known.get_or_insert_default().add(totals);
+                known.get_or_insert_default().totals.add(totals);
             }
+        }
+        for change in changes.values_mut() {
+            change.before = change.before.map(|of_side| SideTotals::divided(of_side.totals, before.units));
+            change.after = change.after.map(|of_side| SideTotals::divided(of_side.totals, after.units));
         }
         let stacks = changes.len() as u64;
         before.stacks = changes.values().filter(|change| change.before.is_some()).count() as u64;
         after.stacks = changes.values().filter(|change| change.after.is_some()).count() as u64;
-        let changes: Vec<Change> = changes.into_values().filter(|change| change.before != change.after).collect();
+        let changes: Vec<Change> = changes.into_values().filter(|change| !change.is_same()).collect();
         let count = |is: fn(&Change) -> bool| changes.iter().filter(|change| is(change)).count() as u64;
         let (new, vanished) = (count(|change| change.before.is_none()), count(|change| change.after.is_none()));
         let changed = changes.len() as u64;
-        let mut diff = Diff { before, after, grouped_by, new, vanished, unchanged: stacks - changed, changed, changes };
+        let unchanged = stacks - changed;
+        let mut diff =
+            Diff { before, after, per, not_per_step, grouped_by, new, vanished, unchanged, changed, changes };
         diff.arrange(Order::GpuTime, None);
         diff
     }
@@ -140,8 +169,8 @@ fn as_stack(group: Group) -> Stack {
     }
 }
 
-fn side((trace, report): (&str, StackReport)) -> (Side, Vec<Stack>) {
-    let StackReport { mut stacks, coverage, summary, damage, grouped, .. } = report;
+fn side((trace, report): (&str, StackReport), per: Per) -> (Side, Vec<Stack>) {
+    let StackReport { mut stacks, coverage, summary, damage, grouped, steps, kernels_in_trace, .. } = report;
     let is_grouped = !grouped.by.is_empty();
     stacks.extend(grouped.groups.into_iter().map(as_stack));
     let mut without_launch = Totals::default();
@@ -151,10 +180,12 @@ fn side((trace, report): (&str, StackReport)) -> (Side, Vec<Stack>) {
     // In groups they are as well.
     let mut kernels = if is_grouped { Totals::default() } else { without_launch };
     stacks.iter().for_each(|stack| kernels.add(stack.totals()));
-    (Side { trace: trace.to_owned(), summary, stacks: 0, kernels, without_launch, damage }, stacks)
+    let (trace, units) = (trace.to_owned(), per.units(steps.count, kernels.count));
+    let (kernels, outside) = (SideTotals::divided(kernels, units), kernels_in_trace.saturating_sub(coverage.kernels));
+    (Side { trace, steps, units, summary, stacks: 0, kernels, outside, without_launch, damage }, stacks)
 }
 
-/// By how much the second trace may exceed the first: `exposed>+5%`, `gpu>+2ms`, `count>+10`.
+/// By how much the second trace may exceed the first, of what both are divided by: `exposed>+5%`, `gpu>+2ms`, `count>+10`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bound {
     /// The measure.
@@ -214,15 +245,26 @@ impl Bound {
         Ok(Bound { measure, growth, text: text.to_owned() })
     }
 
-    /// Whether the second trace exceeds it. A total of 0 in the first trace may not grow by any share.
+    /// Whether the second trace exceeds it. What is 0 in the first trace may not grow by any share.
     pub fn is_exceeded(&self, diff: &Diff) -> bool {
-        let (before, after) = (diff.before.kernels.by(self.measure), diff.after.kernels.by(self.measure));
+        let units = match self.measure {
+            Order::Mean => (1.0, 1.0),
+            _ => (diff.before.units as f64, diff.after.units as f64),
+        };
+        let [before, after] = [&diff.before, &diff.after].map(|side| side.kernels.totals.by(self.measure));
+        // Multiplied out, so that no ratio of sums is rounded.
+        let (before, after, of_both) = (before * units.1, after * units.0, units.0 * units.1);
         let most = match self.growth {
             Growth::Share(share) => before * share,
-            Growth::Count(most) => most.into(),
-            Growth::Time(most) => most.as_f64(),
+            Growth::Count(most) => f64::from(most) * of_both,
+            Growth::Time(most) => most.as_f64() * of_both,
         };
         after - before > most
+    }
+
+    /// Whether it bounds what cannot change: by call there is always one call.
+    pub fn is_void(&self, per: Per) -> bool {
+        per == Per::Call && self.measure == Order::Count
     }
 }
 
@@ -251,6 +293,10 @@ mod tests {
         Some(Totals { count, gpu_time: Ns(gpu_time), exposed: Ns(exposed) })
     }
 
+    fn sums(side: Option<SideTotals>) -> Option<Totals> {
+        side.map(|of_side| of_side.totals)
+    }
+
     #[test]
     fn stacks_are_matched_by_file_and_function() {
         let before = vec![
@@ -269,19 +315,22 @@ mod tests {
             Reason::NoId,
             Unattributed { all: Totals { count: 1, gpu_time: Ns(7), exposed: Ns(5) }, ..Unattributed::default() },
         );
-        let mut diff = Diff::new(("before.json", unattributed), ("after.json", report(after)));
-        let found: Vec<(&str, Option<Totals>, Option<Totals>)> =
-            diff.changes.iter().map(|change| (change.key.frames[0].as_str(), change.before, change.after)).collect();
+        let mut diff = Diff::new(("before.json", unattributed), ("after.json", report(after)), Per::Total);
+        let of = |change: &Change| (change.key.frames[0].clone(), sums(change.before), sums(change.after));
+        let found: Vec<(String, Option<Totals>, Option<Totals>)> = diff.changes.iter().map(of).collect();
         assert_eq!(
             found,
             [
-                ("a.py(1): g", totals(1, 50, 50), None),
-                ("b.py(1): f", None, totals(2, 20, 20)),
-                ("a.py(9): f", totals(4, 400, 100), totals(4, 400, 200)),
+                ("a.py(1): g".to_owned(), totals(1, 50, 50), None),
+                ("b.py(1): f".to_owned(), None, totals(2, 20, 20)),
+                ("a.py(9): f".to_owned(), totals(4, 400, 100), totals(4, 400, 200)),
             ]
         );
         assert_eq!((diff.new, diff.vanished, diff.unchanged, diff.changed), (1, 1, 1, 3));
-        assert_eq!((Some(diff.before.kernels), Some(diff.after.kernels)), (totals(7, 466, 164), totals(7, 429, 229)));
+        assert_eq!(
+            (sums(Some(diff.before.kernels)), sums(Some(diff.after.kernels))),
+            (totals(7, 466, 164), totals(7, 429, 229))
+        );
         assert_eq!((Some(diff.before.without_launch), diff.before.stacks, diff.after.stacks), (totals(1, 7, 5), 3, 3));
         diff.arrange(Order::Exposed, Some(1));
         assert_eq!(diff.changes[0].key.frames[0], "a.py(9): f");
@@ -292,7 +341,7 @@ mod tests {
     fn bounds_are_on_growth() {
         let diff = |before, after| {
             let all = |totals| report(vec![stack("a", 10, totals, totals)]);
-            Diff::new(("b", all(before)), ("a", all(after)))
+            Diff::new(("b", all(before)), ("a", all(after)), Per::Total)
         };
         for (text, before, after, exceeded) in [
             ("exposed>+5%", 1000, 1050, false),

@@ -15,6 +15,7 @@ use super::collective_info::{self, CollectiveInfo, CollectiveSums};
 use super::cost::{Cost, KernelCost, Kernels, Order, Totals};
 use super::gpu_spans::GpuSpans;
 use super::groups::{Group, GroupBy, GroupKey, GroupValue, Grouping, Groups, Keys, Naming};
+use super::launching_steps::LaunchingSteps;
 use super::losses::Losses;
 use super::not_asked::NotAsked;
 use super::over_ranks::{OfRank, OverRanks};
@@ -62,6 +63,9 @@ pub struct Part {
     /// Files of parts have none.
     #[serde(skip)]
     records: Option<JoinReport>,
+    /// Files of parts have none.
+    #[serde(skip)]
+    launching: LaunchingSteps,
 }
 
 /// What a trace has of a stack.
@@ -155,6 +159,11 @@ impl Part {
             summary,
             damage: Losses::of(store),
             records,
+            launching: if options.counts_steps {
+                LaunchingSteps::find(store, window, window_on)
+            } else {
+                LaunchingSteps::default()
+            },
         }
     }
 
@@ -377,6 +386,7 @@ impl StackReport {
             report.coverage.merge(part.coverage);
             report.not_asked.add(part.not_asked);
             report.damage.add(part.damage);
+            report.steps.add(part.launching);
             if let Some(records) = part.records {
                 report.records.get_or_insert_default().add(records);
             }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::collective_info::CollectiveInfo;
 use super::cost::{Cost, Order, Totals};
 use super::groups::{Grouping, Groups};
+use super::launching_steps::LaunchingSteps;
 use super::losses::Losses;
 use super::not_asked::NotAsked;
 use super::over_ranks::OverRanks;
@@ -43,6 +44,8 @@ pub struct StackOptions {
     pub records: Option<Arc<Records>>,
     /// Other keys to group by. Then there are groups instead of stacks.
     pub grouping: Grouping,
+    /// Whether to count the steps that launched kernels, see [`StackReport::steps`].
+    pub counts_steps: bool,
 }
 
 impl Default for StackOptions {
@@ -56,6 +59,7 @@ impl Default for StackOptions {
             user_code,
             records: None,
             grouping: Grouping::default(),
+            counts_steps: false,
         }
     }
 }
@@ -266,6 +270,9 @@ pub struct StackReport {
     pub damage: Losses,
     /// How NCCL's own records are joined to the kernels; `None` without records.
     pub records: Option<JoinReport>,
+    /// The steps of the window that launched kernels, if [`StackOptions::counts_steps`] asks for them.
+    #[serde(skip)]
+    pub steps: LaunchingSteps,
 }
 
 impl StackReport {
@@ -341,6 +348,7 @@ impl StackReport {
             summary: self.summary.clone(),
             damage: self.damage.clone(),
             records: self.records.clone(),
+            steps: self.steps.clone(),
         }
     }
 

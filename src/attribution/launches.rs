@@ -118,7 +118,8 @@ pub struct Launches {
 /// Which of the two decides whether a kernel is in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub enum WindowOn {
-    /// The start of the call that launched it, or of the kernel itself if there is no such call.
+    /// The start of the call that launched it, or of the kernel itself if there is no such call. What was launched before the trace began counts
+    /// from its start on.
     #[default]
     Launch,
     /// The start of the kernel.
@@ -126,10 +127,14 @@ pub enum WindowOn {
 }
 
 impl Launched {
-    /// The time by which it is in a window.
+    /// The time by which it is in a window. What was launched before the trace began was not launched while its kernel waited, so it counts from
+    /// the start of the trace on: a step that begins later did not launch it.
     pub fn at(&self, store: &Store, on: WindowOn) -> Ns {
-        let slice = self.call.filter(|_| on == WindowOn::Launch).unwrap_or(self.kernel);
-        store.slices.ts(slice)
+        match (on, self.call, self.evidence) {
+            (WindowOn::Launch, Some(call), _) => store.slices.ts(call),
+            (WindowOn::Launch, None, Evidence::None(Reason::BeforeTrace)) => store.span.start,
+            _ => store.slices.ts(self.kernel),
+        }
     }
 
     /// How long the kernel ran; 0 for one that never ended.

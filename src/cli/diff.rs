@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use nccl_stacks::analysis::delta::Per;
 use nccl_stacks::analysis::diff::{Bound, Diff};
 use nccl_stacks::analysis::stacks::StackReport;
 use nccl_stacks::ranks::change::RankChanges;
@@ -28,6 +29,7 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
         reading: &args.reading,
         records: None,
         draws: false,
+        compared: Some(wished(args)),
     };
     span::check(&args.span)?;
     let bounds = bounds(args)?;
@@ -37,7 +39,7 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
         }
     }
     let others = std::iter::once(&args.after).chain(&args.selection.family_file);
-    let form = diff::DiffForm::from(args.format);
+    let form = form(args);
     let output = Output::open(args.output.as_deref(), &opening::inputs(&args.before, others))?;
     let output = output.of_form(form == diff::DiffForm::Html)?;
     if args.ranks {
@@ -51,21 +53,35 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
         return Err(Stop::NotFound(format!("Nothing found: no {what} ran in the window of either trace.")));
     }
     let names = [&args.before, &args.after].map(|trace| trace.display().to_string());
-    let mut found = Diff::new((&names[0], before), (&names[1], after));
+    // One call of a chosen function in each trace is alike without any steps.
+    let is_one_call = args.span.function_name.is_some() && before.traces.len() == after.traces.len();
+    let has_steps = [&before, &after].iter().all(|report| report.steps.count > 0);
+    let per = if is_one_call && !has_steps { Per::Total } else { wished(args) };
+    let mut found = Diff::new((&names[0], before), (&names[1], after), per);
     found.arrange(args.sort.into(), args.limit);
     notes::diff(&found, args.span.is_narrowed());
     let mut bytes = Vec::new();
     diff::write(&found, form, output.width(), &on_page(args, damage), &mut bytes)
         .map_err(|source| Failure::Form { source })?;
-    output.finish(&bytes)?;
+    output.finish_csv(form == diff::DiffForm::Csv, &bytes)?;
+    check(&found, &bounds, opening::what(&args.selection))
+}
+
+/// Whether the bounds are kept, which are refused where there is nothing that they could bound.
+fn check(found: &Diff, bounds: &[&Bound], what: &str) -> Result<(), Stop> {
     // A trace without these kernels costs nothing; that is no success.
-    if let (Some(nothing), false) =
-        (notes::nothing_on_a_side(&found, opening::what(&args.selection)), bounds.is_empty())
-    {
+    if let (Some(nothing), false) = (notes::nothing_on_a_side(found, what), bounds.is_empty()) {
         return Err(Stop::NotFound(format!("Nothing to bound: {nothing}.")));
     }
-    let exceeded: Vec<&Bound> = bounds.into_iter().filter(|bound| bound.is_exceeded(&found)).collect();
-    if exceeded.is_empty() { Ok(()) } else { Err(Stop::Exceeded(notes::exceeded(&found, &exceeded))) }
+    if let Some(void) = bounds.iter().find(|bound| bound.is_void(found.per)) {
+        return Err(Stop::NotFound(format!(
+            "Nothing to bound: --fail-if '{}': not all of the traces mark steps, and by call there is always one; --total bounds how many there \
+             are in all",
+            void.text
+        )));
+    }
+    let exceeded: Vec<&Bound> = bounds.iter().copied().filter(|bound| bound.is_exceeded(found)).collect();
+    if exceeded.is_empty() { Ok(()) } else { Err(Stop::Exceeded(notes::exceeded(found, &exceeded))) }
 }
 
 /// The stacks of one of the traces. The trace itself is dropped: two of them may not fit into memory.
@@ -79,8 +95,20 @@ fn ask(question: &Question<'_>, which: &str, trace: &Path) -> Result<(StackRepor
     Ok((report, damage))
 }
 
+/// By what the traces are to be compared, if they can be.
+fn wished(args: &Args) -> Per {
+    if args.total { Per::Total } else { Per::Step }
+}
+
+fn form(args: &Args) -> diff::DiffForm {
+    if args.json { diff::DiffForm::Json } else { args.format.into() }
+}
+
 fn on_page(args: &Args, damage: Vec<String>) -> OnPage {
-    let options = typed::options(&args.selection, &args.span, &args.climbing);
+    let mut options = typed::options(&args.selection, &args.span, &args.climbing);
+    if args.total {
+        options.push(("total".to_owned(), None));
+    }
     typed::on_page(&[args.before.clone(), args.after.clone()], &options, damage)
 }
 
@@ -128,17 +156,20 @@ fn ranks(args: &Args, output: Output) -> Result<(), Stop> {
     };
     let (before, after) = (report("Before", &args.before)?, report("After", &args.after)?);
     let names = [&args.before, &args.after].map(|trace| trace.display().to_string());
-    let mut changes = RankChanges::new((&names[0], &before), (&names[1], &after));
+    let mut changes = RankChanges::new((&names[0], &before), (&names[1], &after), wished(args));
+    notes::rank_changes(&changes);
     changes.stacks.truncate(args.limit.unwrap_or(usize::MAX));
     let mut bytes = Vec::new();
-    report::ranks::changes(&changes, args.format.into(), output.width(), &on_page(args, damage), &mut bytes)
+    report::ranks::changes(&changes, form(args), output.width(), &on_page(args, damage), &mut bytes)
         .map_err(|source| Failure::Form { source })?;
-    output.finish(&bytes)?;
+    output.finish_csv(form(args) == diff::DiffForm::Csv, &bytes)?;
     let of_ranks = args.fail_if.iter().filter_map(|bound| match bound {
         DiffBound::Ranks(bound) => Some(bound),
         DiffBound::Stacks(_) => None,
     });
-    let exceeded: Vec<&str> =
-        of_ranks.filter(|bound| bound.is_exceeded(&before, &after)).map(|bound| bound.bound.text.as_str()).collect();
+    let exceeded: Vec<&str> = of_ranks
+        .filter(|bound| bound.is_exceeded(&before, &after, &changes))
+        .map(|bound| bound.bound.text.as_str())
+        .collect();
     if exceeded.is_empty() { Ok(()) } else { Err(Stop::Exceeded(format!("Beyond: {}", exceeded.join(", ")))) }
 }

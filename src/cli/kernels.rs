@@ -55,7 +55,7 @@ pub(super) fn run(args: &Kernels) -> Result<(), Stop> {
     }
     .map_err(|source| Failure::Form { source })?;
     notes::damage(store);
-    output.finish(&answer)?;
+    output.finish_csv(args.format == TableFormat::Csv, &answer)?;
     Ok(())
 }
 
@@ -71,6 +71,7 @@ fn grouped(args: &Kernels, wanted: Wanted, output: Output) -> Result<(), Stop> {
         reading: &args.reading,
         records: None,
         draws: false,
+        compared: None,
     };
     let Asked { mut report, damage, .. } = question.ask(&traces::expand(std::slice::from_ref(&args.trace))?)?;
     damage.iter().for_each(|line| say(line));
@@ -87,6 +88,6 @@ fn grouped(args: &Kernels, wanted: Wanted, output: Output) -> Result<(), Stop> {
         TableFormat::Json => answer.write(Form::Json, &mut bytes),
     }
     .map_err(|source| Failure::Form { source })?;
-    output.finish(&bytes)?;
+    output.finish_csv(args.format == TableFormat::Csv, &bytes)?;
     Ok(())
 }

@@ -44,6 +44,6 @@ pub(super) fn run(args: &Memory) -> Result<(), Stop> {
     }
     .map_err(|source| Failure::Form { source })?;
     notes::damage(store);
-    output.finish(&answer)?;
+    output.finish_csv(args.format == TableFormat::Csv, &answer)?;
     Ok(())
 }

@@ -41,6 +41,6 @@ pub(super) fn run(args: &Operators) -> Result<(), Stop> {
     }
     .map_err(|source| Failure::Form { source })?;
     notes::damage(store);
-    output.finish(&answer)?;
+    output.finish_csv(args.format == TableFormat::Csv, &answer)?;
     Ok(())
 }

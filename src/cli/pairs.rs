@@ -6,7 +6,7 @@ use nccl_stacks::analysis::pairs::{PairOptions, PairReport, pairs};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::nccl::frames::UserCode;
 use nccl_stacks::report::Screen;
-use nccl_stacks::report::pairs::write;
+use nccl_stacks::report::pairs::{PairForm, write};
 
 use super::args::{Climbing, GroupArgs, Pairs};
 use super::failure::Failure;
@@ -37,6 +37,7 @@ pub(super) fn run(args: &Pairs) -> Result<(), Stop> {
         reading: &args.reading,
         records: None,
         draws: false,
+        compared: None,
     };
     let by = |Prepared { name, database, launches, window, .. }: Prepared<'_>| {
         let on = args.span.window_on.into();
@@ -67,9 +68,9 @@ pub(super) fn run(args: &Pairs) -> Result<(), Stop> {
         ..Screen::default()
     };
     let (name, mut bytes) = (traces::in_order(&args.traces), Vec::new());
-    write(&report, args.format.into(), &name, args.limit, &screen, &mut bytes)
-        .map_err(|source| Failure::Form { source })?;
-    output.finish(&bytes)?;
+    let form = PairForm::from(args.format);
+    write(&report, form, &name, args.limit, &screen, &mut bytes).map_err(|source| Failure::Form { source })?;
+    output.finish_csv(form == PairForm::Csv, &bytes)?;
     if let Some(path) = &args.output {
         notes::answer_written(path, bytes.len() as u64);
     }

@@ -116,6 +116,7 @@ fn of_traces(args: &Part, files: &[PathBuf]) -> Result<(Vec<TracePart>, Vec<Stri
         reading: &args.reading,
         records: None,
         draws: false,
+        compared: None,
     };
     let how = question.how();
     let by = |Prepared { name, database, attributor, launches, window }: Prepared<'_>| {

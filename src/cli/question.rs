@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use nccl_stacks::analysis::delta::Per;
 use nccl_stacks::analysis::losses::Losses;
 use nccl_stacks::analysis::missing::{self, Missing};
 use nccl_stacks::analysis::part::{Part, attributed};
@@ -55,6 +56,8 @@ pub(super) struct Question<'a> {
     pub(super) records: Option<Arc<Records>>,
     /// Whether the answer is drawn, which needs the times of all kernels.
     pub(super) draws: bool,
+    /// By what it is compared with another, if it is.
+    pub(super) compared: Option<Per>,
 }
 
 /// The answer of some traces. It may have no stacks.
@@ -126,13 +129,23 @@ pub(super) fn stack_options(span: &Span, climbing: &Climbing, per_rank: bool) ->
         user_code: UserCode::new(user_code.clone()),
         records: None,
         grouping: climbing.groups.grouping(),
+        counts_steps: false,
     }
 }
 
 impl Question<'_> {
     /// What the stacks show.
     pub(super) fn how(&self) -> StackOptions {
-        StackOptions { records: self.records.clone(), ..stack_options(self.span, self.climbing, self.per_rank) }
+        StackOptions {
+            records: self.records.clone(),
+            counts_steps: self.compared.is_some(),
+            ..stack_options(self.span, self.climbing, self.per_rank)
+        }
+    }
+
+    /// Whether all steps are asked about, where no part is chosen.
+    fn is_by_step(&self) -> bool {
+        self.compared == Some(Per::Step)
     }
 
     /// Loads the traces of some files and finds their stacks.
@@ -201,7 +214,7 @@ impl Question<'_> {
             let (bytes, events) = answered
                 .iter()
                 .fold((0, 0), |(bytes, events), answered| (bytes + answered.text_bytes, events + answered.events));
-            notes::traces(&names, bytes, events, self.span);
+            notes::traces(&names, bytes, events, self.span, self.is_by_step());
             let spans: Vec<_> = answered.iter().map(|answered| (answered.span, answered.name.clone())).collect();
             if !reduce.compares_clocks {
                 notes::apart(&spans);
@@ -294,7 +307,8 @@ impl Question<'_> {
             |loaded| {
                 on_screen().clear();
                 let is_member = loaded.store.traces.first().is_some_and(|trace| trace.name.is_some());
-                let manner = Manner { asks: alone && found.is_empty(), says: alone && !is_member };
+                let (asks, says) = (alone && found.is_empty(), alone && !is_member);
+                let manner = Manner { asks, says, by_step: self.is_by_step() };
                 let answer = self.trace(file, loaded, manner, options, reduce);
                 answer.map(|answered| found.push(answered)).map_or_else(
                     |stopped| {

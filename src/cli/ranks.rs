@@ -136,7 +136,7 @@ impl Shown<'_> {
         let answer =
             RankAnswer::new(compared, &report, name).shown(screen, self.limit).on_page(stacks.as_ref(), on_page);
         let bytes = in_form(&answer, self.form, self.path).map_err(|source| Failure::Form { source })?;
-        output.finish(&bytes)?;
+        output.finish_csv(self.form == RankForm::Csv, &bytes)?;
         if let Some(path) = self.path {
             notes::answer_written(path, bytes.len() as u64);
         }
@@ -276,6 +276,7 @@ impl RankQuestion<'_> {
             reading: self.reading,
             records: None,
             draws: self.draws,
+            compared: None,
         };
         let how = self.how();
         let by = |Prepared { name, database, attributor, launches, window }: Prepared<'_>| {

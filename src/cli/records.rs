@@ -39,7 +39,7 @@ pub(super) fn run(args: &Records) -> Result<(), Stop> {
     let mut bytes = Vec::new();
     let answer = RecordsAnswer::new(&report, &name).shown(screen, args.limit).on_page(on_page);
     answer.write(form, &mut bytes).map_err(|source| Failure::Form { source })?;
-    output.finish(&bytes)?;
+    output.finish_csv(form == RecordsForm::Csv, &bytes)?;
     if let Some(path) = &args.output {
         notes::answer_written(path, bytes.len() as u64);
     }

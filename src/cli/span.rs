@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use nccl_stacks::analysis::launching_steps::LaunchingSteps;
 use nccl_stacks::analysis::steps::{StepRange, Steps};
 use nccl_stacks::analysis::window::{self, Candidate};
 use nccl_stacks::attribution::launches::{self, Launches, WindowOn};
@@ -31,11 +32,13 @@ pub(super) struct Manner {
     pub(super) asks: bool,
     /// The window is reported.
     pub(super) says: bool,
+    /// Where no part is chosen, all steps are taken instead of the whole trace.
+    pub(super) by_step: bool,
 }
 
 impl Manner {
     /// In the only trace.
-    pub(super) const ALONE: Manner = Manner { asks: true, says: true };
+    pub(super) const ALONE: Manner = Manner { asks: true, says: true, by_step: false };
 }
 
 /// Refuses, before anything is read, a question that needs a terminal where there is none.
@@ -70,6 +73,13 @@ pub(super) fn choose(span: &Span, database: &Database, launches: &Launches, mann
         Some(name) => window::functions(database, name, launches, on)?,
         None if span.interactive => window::steps(database, launches, on)?,
         None => {
+            // What kernels are in it by their launches is what the steps launched, between the steps, too.
+            let is_by_step = manner.by_step && on == WindowOn::Launch;
+            let steps = is_by_step.then(|| LaunchingSteps::find(database.store(), Window::ALL, on).span);
+            if let Some(steps) = steps.flatten() {
+                manner.say("all steps (--total takes the whole trace; --step chooses some of them)", steps);
+                return Ok(steps);
+            }
             manner.say("the whole trace (choose a part with --step, --interactive or --start-ts)", trace);
             return Ok(Window::ALL);
         }

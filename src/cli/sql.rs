@@ -13,7 +13,7 @@ use nccl_stacks::sql::ranks::Compare;
 use nccl_stacks::sql::{Database, script};
 
 use super::args::{Sql, TableFormat};
-use super::output::Output;
+use super::output::{Output, guards_csv};
 use super::recorded::{Alone, Inputs};
 use super::session::Session;
 use super::stop::Stop;
@@ -49,12 +49,14 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
         notes::damage(database.store());
         return prompt::run(&session, form);
     };
-    if let Output::Stdout = output {
+    let is_csv = matches!(form, Form::Csv { .. });
+    // A guarded answer has to be whole.
+    if let (Output::Stdout, false) = (&output, is_csv && guards_csv()) {
         session.to_stdout(&query, form, None)?;
     } else {
         let mut answer = Vec::new();
         session.answer(&query, &mut ResultSets::new(&mut answer, form), None)?;
-        output.finish(&answer)?;
+        output.finish_csv(is_csv, &answer)?;
     }
     notes::damage(database.store());
     Ok(())
@@ -139,9 +141,10 @@ fn statements(args: &Sql, traces: &[PathBuf], query: Option<&str>) -> Result<Opt
 fn form(asked: Option<TableFormat>, to_stdout: bool) -> Form {
     let on_screen = to_stdout && io::stdout().is_terminal();
     match asked {
-        Some(TableFormat::Csv) => Form::Csv,
+        // A terminal would obey what a name has of its control characters; elsewhere they are data.
+        Some(TableFormat::Csv) => Form::Csv { for_screen: on_screen },
         Some(TableFormat::Json) => Form::Json,
-        None if !on_screen => Form::Csv,
+        None if !on_screen => Form::Csv { for_screen: false },
         Some(TableFormat::Table) | None => Form::Table { width: if on_screen { stdout_width() } else { None } },
     }
 }

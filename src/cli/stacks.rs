@@ -50,6 +50,7 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
         reading: &args.reading,
         records,
         draws: form == Form::Html,
+        compared: None,
     };
     let captures: Vec<_> = files.iter().flat_map(|file| captures::paths(&args.capture_trace, file)).collect();
     let others = args.selection.family_file.iter().chain(&captures).chain(&files);
@@ -136,7 +137,7 @@ impl Shown<'_> {
         let answer = Answer::new(&report, name).weight(self.weight.into()).screen(self.screen).on_page(self.on_page);
         let mut bytes = Vec::new();
         answer.write(self.form, &mut bytes).map_err(|source| Failure::Form { source })?;
-        output.finish(&bytes)?;
+        output.finish_csv(self.form == Form::Csv, &bytes)?;
         if let Some(path) = self.path {
             notes::answer_written(path, bytes.len() as u64);
         }

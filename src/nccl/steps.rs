@@ -47,6 +47,17 @@ pub fn number(name: &str) -> Option<u64> {
     name.strip_prefix(PROFILER_STEP)?.parse().ok()
 }
 
+/// What marks a step, without its number, and without file and line: `ProfilerStep#`, `step[DECODE bs=1]`, `execute_model`.
+pub fn label(name: &str) -> &str {
+    let function = name.rsplit_once("): ").map_or(name, |(_, function)| function);
+    function.trim_end_matches(|c: char| c.is_ascii_digit())
+}
+
+/// The kind of a step, by its [`label`]. Steps of different kinds are hardly the same round of a loop.
+pub fn kind(label: &str) -> &str {
+    if label.starts_with(SGLANG_STEP) { SGLANG_STEP } else { label }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,5 +77,13 @@ mod tests {
         assert_eq!(priority("nccl:all_reduce", true), None);
         assert_eq!(priority("aten::add", false), None);
         assert_eq!(priority("a.py(1): my_train_step_helper", false), None);
+    }
+
+    #[test]
+    fn steps_have_kinds() {
+        let of = |name| (label(name), kind(label(name)));
+        assert_eq!(of("ProfilerStep#12"), ("ProfilerStep#", "ProfilerStep#"));
+        assert_eq!(of("step[DECODE bs=1]"), ("step[DECODE bs=1]", "step["));
+        assert_eq!(of("vllm/v1/worker/gpu_model_runner.py(3380): execute_model"), ("execute_model", "execute_model"));
     }
 }

@@ -1,6 +1,7 @@
 //! Two runs of many ranks beside each other: which ranks and stacks wait more than before.
 //!
-//! Ranks are matched by number, stacks by their frames without line numbers, as for a diff of stacks.
+//! Ranks are matched by number, stacks by their frames without line numbers, and all is divided by the number of steps or collectives, as for a
+//! diff of stacks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,6 +9,8 @@ use serde::Serialize;
 
 use super::report::{RankReport, StackWaits};
 use super::verdict::{RankBound, RankLimit};
+use crate::analysis::delta::{NotPerStep, Per};
+use crate::analysis::launching_steps::LaunchingSteps;
 use crate::nccl::frames::without_line;
 use crate::time::Ns;
 
@@ -19,6 +22,10 @@ pub struct RankChanges {
     pub before: RunWaits,
     /// The second run.
     pub after: RunWaits,
+    /// By what both are divided; a call is a measured collective, counted once for all ranks.
+    pub per: Per,
+    /// Why that is not the step; `None` if it is, or was not to be.
+    pub not_per_step: Option<NotPerStep>,
     /// By rank, ascending.
     pub ranks: Vec<RankChange>,
     /// By stack, the one whose waiting changed most first.
@@ -31,6 +38,11 @@ pub struct RankChanges {
 pub struct RunWaits {
     /// What its traces are called.
     pub trace: String,
+    /// The steps of the job in which collectives were measured.
+    pub steps: LaunchingSteps,
+    /// By what its numbers are divided: how many steps or collectives it has by [`RankChanges::per`], or 1.
+    #[serde(rename = "divided_by")]
+    pub units: u64,
     /// How many ranks are here.
     pub ranks: u64,
     /// How many collectives were measured.
@@ -51,7 +63,7 @@ pub struct RunWaits {
 }
 
 /// What one rank, or one stack, waited in a run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Waits {
     /// How many kernels.
@@ -67,10 +79,45 @@ pub struct Waits {
     pub added: Ns,
     /// How often they were.
     pub late_count: u64,
+    /// These, divided.
+    pub each: EachWaits,
+}
+
+/// Waits, divided by a number of steps or collectives, see [`RankChanges::per`]. Times in ns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct EachWaits {
+    /// How many kernels.
+    pub kernels: f64,
+    /// How long they waited.
+    #[serde(rename = "waited_ns")]
+    pub waited: f64,
+    /// What others waited for them.
+    #[serde(rename = "caused_ns")]
+    pub caused: f64,
+    /// How much later than the last but one they came, where they were late.
+    #[serde(rename = "added_ns")]
+    pub added: f64,
+    /// How often they were.
+    pub late_count: f64,
+}
+
+impl Waits {
+    fn divided(self, units: u64) -> Self {
+        let by = |number: f64| number / units as f64;
+        let each = EachWaits {
+            kernels: by(self.kernels as f64),
+            waited: by(self.waited.as_f64()),
+            caused: by(self.caused.as_f64()),
+            added: by(self.added.as_f64()),
+            late_count: by(self.late_count as f64),
+        };
+        Waits { each, ..self }
+    }
 }
 
 /// A rank of either run, or both.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct RankChange {
     /// The rank.
@@ -82,7 +129,7 @@ pub struct RankChange {
 }
 
 /// A stack of either run, or both.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct StackChange {
     /// The frame that shows best where it comes from.
@@ -96,10 +143,21 @@ pub struct StackChange {
 }
 
 impl RankChanges {
-    /// Compares two answers, each with what its traces are called.
-    pub fn new((name_before, before): (&str, &RankReport), (name_after, after): (&str, &RankReport)) -> Self {
+    /// Compares two answers, each with what its traces are called, by this, or by collective where steps are asked for and cannot be had.
+    pub fn new(before: (&str, &RankReport), after: (&str, &RankReport), per: Per) -> Self {
+        let [of_before, of_after] = [before, after].map(|(_, report)| steps(report));
+        let (per, not_per_step) = per.fitting(&of_before, &of_after);
+        let (run_before, run_after) = (RunWaits::new(before, of_before, per), RunWaits::new(after, of_after, per));
+        let (units_before, units_after) = (run_before.units, run_after.units);
+        let ((_, before), (_, after)) = (before, after);
+        let divided = |before: Option<Waits>, after: Option<Waits>| {
+            (before.map(|waits| waits.divided(units_before)), after.map(|waits| waits.divided(units_after)))
+        };
         let numbers: BTreeSet<u32> = before.ranks.iter().chain(&after.ranks).map(|rank| rank.rank).collect();
-        let rank = |rank| RankChange { rank, before: of_rank(before, rank), after: of_rank(after, rank) };
+        let rank = |rank| {
+            let (before, after) = divided(of_rank(before, rank), of_rank(after, rank));
+            RankChange { rank, before, after }
+        };
         let mut stacks: BTreeMap<Vec<String>, StackChange> = BTreeMap::new();
         for stack in &before.stacks {
             add(&mut stacks, stack, |change| &mut change.before);
@@ -108,20 +166,28 @@ impl RankChanges {
             add(&mut stacks, stack, |change| &mut change.after);
         }
         let mut stacks: Vec<StackChange> = stacks.into_values().collect();
-        stacks.sort_by(|a, b| b.growth().0.abs().cmp(&a.growth().0.abs()).then_with(|| a.frames.cmp(&b.frames)));
-        RankChanges {
-            before: RunWaits::of(name_before, before),
-            after: RunWaits::of(name_after, after),
-            ranks: numbers.into_iter().map(rank).collect(),
-            stacks,
+        for stack in &mut stacks {
+            (stack.before, stack.after) = divided(stack.before, stack.after);
         }
+        let by = |stack: &StackChange| stack.growth().abs();
+        stacks.sort_by(|a, b| by(b).total_cmp(&by(a)).then_with(|| a.frames.cmp(&b.frames)));
+        let ranks = numbers.into_iter().map(rank).collect();
+        RankChanges { before: run_before, after: run_after, per, not_per_step, ranks, stacks }
     }
 }
 
+/// The steps in which collectives were measured; none if the answer is by spans of time instead.
+fn steps(report: &RankReport) -> LaunchingSteps {
+    let named = report.steps.iter().filter(|_| !report.has_spans);
+    LaunchingSteps::of_names(named.map(|step| step.name.as_str()))
+}
+
 impl RunWaits {
-    fn of(trace: &str, report: &RankReport) -> Self {
+    fn new((trace, report): (&str, &RankReport), steps: LaunchingSteps, per: Per) -> Self {
         RunWaits {
             trace: trace.to_owned(),
+            units: per.units(steps.count, report.collectives),
+            steps,
             ranks: report.ranks.len() as u64,
             collectives: report.collectives,
             late: report.late,
@@ -131,12 +197,17 @@ impl RunWaits {
             clock: report.clock.method,
         }
     }
+
+    /// A time of all its ranks, divided; in ns.
+    pub fn each(&self, time: Ns) -> f64 {
+        time.as_f64() / self.units as f64
+    }
 }
 
 impl StackChange {
-    /// How much more it waits in the second run.
-    pub fn growth(&self) -> Ns {
-        let waited = |waits: Option<Waits>| waits.map_or(Ns::ZERO, |waits| waits.waited);
+    /// How much more it waits in the second run, divided; in ns.
+    pub fn growth(&self) -> f64 {
+        let waited = |waits: Option<Waits>| waits.map_or(0.0, |waits| waits.each.waited);
         waited(self.after) - waited(self.before)
     }
 }
@@ -150,6 +221,7 @@ fn of_rank(report: &RankReport, rank: u32) -> Option<Waits> {
         caused: of.caused,
         added: of.added,
         late_count: of.late_count,
+        each: EachWaits::default(),
     })
 }
 
@@ -173,7 +245,7 @@ fn add(
     waits.late_count += stack.late_count;
 }
 
-/// A bound on the second of two runs: on what it has, or on how much more it has than the first.
+/// A bound on the second of two runs: on what it has, as a sum, or on how much more it has than the first of what both are divided by.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct RankChangeBound {
@@ -198,15 +270,18 @@ impl RankChangeBound {
         Ok(RankChangeBound { bound, is_growth })
     }
 
-    /// Whether the second run is beyond it. What was 0 may not grow by any share.
-    pub fn is_exceeded(&self, before: &RankReport, after: &RankReport) -> bool {
+    /// Whether the second run is beyond it. What was 0 may not grow by any share. `changes` says by what both are divided.
+    pub fn is_exceeded(&self, before: &RankReport, after: &RankReport, changes: &RankChanges) -> bool {
         if !self.is_growth {
             return self.bound.is_exceeded(after);
         }
-        let (first, second) = (self.bound.total(before), self.bound.total(after));
+        let [units_before, units_after] = [changes.before.units, changes.after.units].map(|units| units as f64);
+        // Multiplied out, so that no ratio of sums is rounded.
+        let (first, second) = (self.bound.total(before) * units_after, self.bound.total(after) * units_before);
+        let of_both = units_before * units_after;
         let most = match self.bound.limit {
-            RankLimit::Time(limit) => limit.as_f64(),
-            RankLimit::Count(limit) => limit,
+            RankLimit::Time(limit) => limit.as_f64() * of_both,
+            RankLimit::Count(limit) => limit * of_both,
             RankLimit::Share(share) => first * share,
         };
         second - first > most
@@ -216,7 +291,7 @@ impl RankChangeBound {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ranks::report::RankWaits;
+    use crate::ranks::report::{RankWaits, StepWaits};
 
     fn report(waited: &[i64]) -> RankReport {
         let ranks = waited.iter().zip(0..).map(|(waited, rank)| RankWaits {
@@ -236,6 +311,7 @@ mod tests {
     #[test]
     fn bounds_are_on_the_second_run_or_on_the_growth() {
         let (before, after) = (report(&[100, 200]), report(&[100, 230]));
+        let changes = RankChanges::new(("a", &before), ("b", &after), Per::Total);
         for (bound, is_exceeded) in [
             ("waited>+5%", true),
             ("waited>+10%", false),
@@ -248,11 +324,39 @@ mod tests {
             ("caused>+0%", false),
             ("late>+0", false),
         ] {
-            assert_eq!(RankChangeBound::parse(bound).unwrap().is_exceeded(&before, &after), is_exceeded, "{bound}");
+            let found = RankChangeBound::parse(bound).unwrap().is_exceeded(&before, &after, &changes);
+            assert_eq!(found, is_exceeded, "{bound}");
         }
         for wrong in ["waited", "waited>", "waited>x%", "exposed>+5%", "waited(3)>1ms", "waited(rank=x)>1ms"] {
             assert!(RankChangeBound::parse(wrong).is_err(), "{wrong}");
         }
+    }
+
+    /// Two steps with 300 ns of waiting, then three with 450 ns: 150 ns a step.
+    #[test]
+    fn runs_are_compared_by_step() {
+        let of = |waited: &[i64], names: &[&str]| {
+            let steps = names.iter().map(|name| StepWaits { name: (*name).to_owned(), ..StepWaits::default() });
+            RankReport { steps: steps.collect(), collectives: 10, ..report(waited) }
+        };
+        let before = of(&[100, 200], &["ProfilerStep#1", "ProfilerStep#2"]);
+        let after = of(&[150, 300], &["ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#3"]);
+        let exceeds = |changes: &RankChanges, bound: &str| {
+            RankChangeBound::parse(bound).unwrap().is_exceeded(&before, &after, changes)
+        };
+        let changes = RankChanges::new(("a", &before), ("b", &after), Per::Step);
+        assert_eq!((changes.per, changes.before.units, changes.after.units), (Per::Step, 2, 3));
+        let waited = |waits: Option<Waits>| waits.unwrap().each.waited;
+        assert_eq!(changes.ranks.iter().map(|rank| waited(rank.before)).collect::<Vec<_>>(), [50.0, 100.0]);
+        assert_eq!(changes.ranks.iter().map(|rank| waited(rank.after)).collect::<Vec<_>>(), [50.0, 100.0]);
+        assert!(!exceeds(&changes, "waited>+0%") && !exceeds(&changes, "waited>+0ns"));
+        // Without the plus sign the bound is on the second run alone, in all.
+        assert!(exceeds(&changes, "waited(rank=1)>299ns"));
+        let changes = RankChanges::new(("a", &before), ("b", &after), Per::Total);
+        assert!(exceeds(&changes, "waited>+49%") && exceeds(&changes, "waited>+149ns"));
+        let spans = RankReport { has_spans: true, ..of(&[100], &["0.0-2.5 ms"]) };
+        let changes = RankChanges::new(("a", &spans), ("b", &after), Per::Step);
+        assert_eq!((changes.per, changes.before.units), (Per::Call, 10));
     }
 
     #[test]
@@ -267,9 +371,9 @@ mod tests {
         before.stacks = vec![stack(1, 5), StackWaits { frames: vec!["gone".to_owned()], ..StackWaits::default() }];
         let mut after = report(&[7, 9]);
         after.stacks = vec![stack(2, 16)];
-        let changes = RankChanges::new(("a", &before), ("b", &after));
+        let changes = RankChanges::new(("a", &before), ("b", &after), Per::Total);
         assert_eq!(changes.ranks.iter().map(|rank| rank.before.is_some()).collect::<Vec<_>>(), [true, false]);
-        assert_eq!((changes.stacks[0].growth(), changes.stacks[0].frames[0].as_str()), (Ns(11), "a.py(2): f"));
+        assert_eq!((changes.stacks[0].growth(), changes.stacks[0].frames[0].as_str()), (11.0, "a.py(2): f"));
         assert_eq!((changes.stacks.len(), changes.stacks[1].after), (2, None));
     }
 }

@@ -77,10 +77,10 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// A number of some measure: a count, or a length of time.
+/// A number of some measure: a count, which by step can have a fraction, or a length of time.
 pub fn value(measure: Order, number: f64) -> String {
     match measure {
-        Order::Count => count(number.round() as u64),
+        Order::Count => grouped(number, if number.fract() == 0.0 { 0 } else { 3 }),
         Order::GpuTime | Order::Exposed | Order::Mean => duration(Ns::rounded(number)),
     }
 }

@@ -36,6 +36,7 @@ use std::io;
 use crate::analysis::stacks::StackReport;
 use crate::analysis::timeline::Timeline;
 pub use crate::analysis::weight::Weight;
+pub use csv::without_formulas;
 pub use summary::not_asked;
 
 /// A form of the stacks.

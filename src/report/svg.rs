@@ -1,11 +1,12 @@
 //! Stacks as a flame graph for a browser: a frame is as wide as its cost, and the frames that it called are above it.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use inferno::flamegraph::{self, Options};
 
 use super::folded;
-use super::format::{base_name, shorten, weight_name};
+use super::format::{base_name, count, shorten, shorten_right, weight_name};
 use crate::analysis::stacks::StackReport;
 use crate::analysis::weight::Weight;
 
@@ -31,10 +32,26 @@ pub fn stacks(report: &StackReport, trace: &str, weight: Weight, out: &mut impl 
     }
     let mut options = Options::default();
     options.title = format!("Call stacks by {}", weight_name(weight));
-    options.subtitle = Some(shorten(base_name(trace), TITLE));
+    options.subtitle = Some(subtitle(report, trace));
     options.count_name = if weight == Weight::Count { "kernels" } else { "ns" }.to_owned();
     // The same answer is the same picture: no random colours.
     options.deterministic = true;
     flamegraph::from_lines(&mut options, folded.lines(), &mut *out).map_err(io::Error::other)?;
     writeln!(out)
+}
+
+/// The traces that a picture is of: their names, if all of them fit a title, else how many there are, and the first and last.
+fn subtitle(report: &StackReport, trace: &str) -> String {
+    let names: Vec<&str> = report.traces.iter().map(|trace| base_name(&trace.name)).collect();
+    let (Some(first), Some(last), true) = (names.first(), names.last(), names.len() > 1) else {
+        return shorten(base_name(trace), TITLE);
+    };
+    let (all, n) = (names.join(", "), count(names.len() as u64));
+    // Traces of several folders can have one name.
+    let are_distinct = names.iter().collect::<BTreeSet<_>>().len() == names.len();
+    match are_distinct {
+        true if all.chars().count() <= TITLE => all,
+        true => shorten_right(&format!("{n} traces, {first} to {last}"), TITLE),
+        false => shorten_right(&format!("{n} traces of {trace}"), TITLE),
+    }
 }

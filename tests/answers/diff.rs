@@ -57,33 +57,45 @@ fn json_of(args: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// Count, GPU time and exposed time in all; null if there is nothing.
+fn sums(kernels: &Value) -> Value {
+    let of = |kernels: &Value| json!([kernels["count"], kernels["gpu_time_ns"], kernels["exposed_ns"]]);
+    if kernels.is_null() { Value::Null } else { of(kernels) }
+}
+
+/// The same by step or call.
+fn each(kernels: &Value) -> Value {
+    sums(&kernels["each"])
+}
+
 #[test]
 fn stacks_are_matched_though_lines_move() {
     let ((_b, before), (_a, after)) = (before(), after());
     let found = json_of(&[&before, &after]);
-    let totals =
-        |count: u64, gpu: u64, exposed: u64| json!({"count": count, "gpu_time_ns": gpu, "exposed_ns": exposed});
+    let totals = |count: u64, gpu: u64, exposed: u64| json!([count, gpu, exposed]);
     let of = |at: usize| {
         let change = &found["changes"][at];
-        (change["frames"][0].as_str().unwrap(), change["before"].clone(), change["after"].clone())
+        (change["frames"][0].as_str().unwrap(), sums(&change["before"]), sums(&change["after"]))
     };
     assert_eq!(of(0), ("model.py(11): mlp", totals(2, 100_000, 70_000), totals(2, 150_000, 140_000)));
     assert_eq!(of(1), ("model.py(30): old", totals(1, 10_000, 10_000), Value::Null));
     assert_eq!(of(2), ("model.py(40): new", Value::Null, totals(1, 5_000, 5_000)));
     assert_eq!(found["changes"].as_array().unwrap().len(), 3);
     assert_eq!((&found["new"], &found["vanished"], &found["unchanged"]), (&json!(1), &json!(1), &json!(1)));
-    assert_eq!(found["before"]["kernels"], totals(4, 130_000, 100_000));
-    assert_eq!(found["after"]["kernels"], totals(4, 175_000, 165_000));
+    assert_eq!(sums(&found["before"]["kernels"]), totals(4, 130_000, 100_000));
+    assert_eq!(sums(&found["after"]["kernels"]), totals(4, 175_000, 165_000));
 }
 
 #[test]
 fn forms_say_the_same() {
     let ((_b, before), (_a, after)) = (before(), after());
-    let form = |form: &str| stdout(&run(&["diff", &before, &after, "--format", form]));
-    let csv = "count_before,count_after,gpu_time_before_ns,gpu_time_after_ns,exposed_before_ns,exposed_after_ns,thread,stack\n\
-               2,2,100000,150000,70000,140000,,model.py(11): mlp;cudaLaunchKernel\n\
-               1,,10000,,10000,,,model.py(30): old;cudaLaunchKernel\n\
-               ,1,,5000,,5000,,model.py(40): new;cudaLaunchKernel\n";
+    let form = |form: &str| stdout(&run(&["diff", &before, &after, "--total", "--format", form]));
+    let csv = "count_before,count_after,gpu_time_before_ns,gpu_time_after_ns,exposed_before_ns,exposed_after_ns,thread,stack,\
+               per,divided_before_by,divided_after_by,count_before_each,count_after_each,gpu_time_before_each_ns,\
+               gpu_time_after_each_ns,exposed_before_each_ns,exposed_after_each_ns\n\
+               2,2,100000,150000,70000,140000,,model.py(11): mlp;cudaLaunchKernel,total,1,1,2,2,100000,150000,70000,140000\n\
+               1,,10000,,10000,,,model.py(30): old;cudaLaunchKernel,total,1,1,1,,10000,,10000,\n\
+               ,1,,5000,,5000,,model.py(40): new;cudaLaunchKernel,total,1,1,,1,,5000,,5000\n";
     assert_eq!(form("csv"), csv);
     let text = form("text");
     let mlp = "model.py(11): mlp\n ->\ncudaLaunchKernel\nAppeared 2 times before, 2 times after\n  \
@@ -155,9 +167,8 @@ fn a_version_later() {
             ("checkpoint.py(5): save".to_owned(), none, us(1, 50, 50)),
         ]
     );
-    let all = |count: u64, gpu: u64, exposed: u64| json!({"count": count, "gpu_time_ns": gpu, "exposed_ns": exposed});
-    assert_eq!(found["before"]["kernels"], all(13, 860_000, 530_000));
-    assert_eq!(found["after"]["kernels"], all(13, 910_000, 550_000));
+    assert_eq!(sums(&found["before"]["kernels"]), json!([13, 860_000, 530_000]));
+    assert_eq!(sums(&found["after"]["kernels"]), json!([13, 910_000, 550_000]));
     assert_eq!((&found["unchanged"], &found["after"]["without_launch"]["count"]), (&json!(4), &json!(1)));
 }
 
@@ -174,11 +185,11 @@ fn bounds_decide_over_the_exit_code() {
         (&["mean>+11.2us"], 5),
     ] {
         let flags: Vec<&str> = bounds.iter().flat_map(|bound| ["--fail-if", bound]).collect();
-        let output = run(&[&["diff", &before, &after], &flags[..]].concat());
+        let output = run(&[&["diff", &before, &after, "--total"], &flags[..]].concat());
         assert_eq!(output.status.code(), Some(code), "{bounds:?}: {}", stderr(&output));
         assert!(stdout(&output).contains("model.py(11): mlp"), "the answer is there all the same");
     }
-    let output = run(&["diff", &before, &after, "--fail-if", "exposed>+5%"]);
+    let output = run(&["diff", &before, &after, "--total", "--fail-if", "exposed>+5%"]);
     assert!(
         stderr(&output).ends_with("Exceeded: exposed>+5%: 100.000 µs before, 165.000 µs after, +65.000 µs (+65.0 %)\n"),
         "{}",
@@ -210,6 +221,179 @@ fn what_cannot_be_compared() {
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
 }
 
+/// A step of a profiler, around the functions of these ids.
+fn step(name: &str, first: u32, last: u32) -> String {
+    let (ts, dur) = (first * 100 - 5, (last - first) * 100 + 100);
+    format!(r#""ph":"X","cat":"user_annotation","name":"{name}","ts":{ts},"dur":{dur},"pid":1,"tid":1"#)
+}
+
+/// A step, each with an all-reduce of so many µs in `mlp`, and a gemm of 30 µs after it.
+fn steps(names: &[&str], all_reduces: &[u32], further: &[String]) -> (tempfile::TempDir, String) {
+    let mut events: Vec<String> = Vec::new();
+    for (at, dur) in (1..).zip(all_reduces) {
+        let (id, start) = (2 * at, 1000 * (at + 1));
+        if let Some(name) = names.get(at as usize - 1) {
+            events.push(step(name, id, id + 1));
+        }
+        events.extend(launch(id, "model.py(10): mlp", ALL_REDUCE, start, *dur, 20));
+        events.extend(launch(id + 1, "model.py(10): mlp", "gemm", start + dur + 10, 30, 7));
+    }
+    events.extend(further.iter().cloned());
+    trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+const NAMES: &[&str] = &["ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#3"];
+
+/// Two steps with 40 and 60 µs of all-reduce, then three with 40, 60 and 80 µs: 50 and 60 µs a step. The second has more at its edges: a step
+/// that launched nothing, an all-reduce that was launched before the recording began, and one after the last step.
+fn longer() -> [(tempfile::TempDir, String); 2] {
+    let late = format!(
+        r#""ph":"X","cat":"kernel","name":"{ALL_REDUCE}","ts":220,"dur":500,"pid":0,"tid":20,"args":{{"correlation":1,"device":0,"stream":20}}"#
+    );
+    let mut further = vec![step("ProfilerStep#4", 11, 11), late];
+    further.extend(launch(20, "model.py(90): save", ALL_REDUCE, 7000, 900, 20));
+    [steps(NAMES, &[40, 60], &[]), steps(NAMES, &[40, 60, 80], &further)]
+}
+
+#[test]
+fn steps_are_compared_not_sums() {
+    let [(_b, before), (_a, after)] = longer();
+    let found = json_of(&[&before, &after]);
+    assert_eq!((&found["per"], &found["not_per_step"]), (&json!("step"), &Value::Null));
+    let side = |side: &str| {
+        let of = &found[side];
+        (of["divided_by"].clone(), of["steps"]["names"].clone(), of["kernels_outside"].clone(), each(&of["kernels"]))
+    };
+    assert_eq!(side("before"), (json!(2), json!({"ProfilerStep#": 2}), json!(0), json!([1.0, 50_000.0, 50_000.0])));
+    assert_eq!(side("after"), (json!(3), json!({"ProfilerStep#": 3}), json!(2), json!([1.0, 60_000.0, 60_000.0])));
+    let changes = found["changes"].as_array().unwrap();
+    assert_eq!(changes.len(), 1, "{changes:?}");
+    assert_eq!(
+        (sums(&changes[0]["after"]), each(&changes[0]["after"])),
+        (json!([3, 180_000, 180_000]), json!([1.0, 60_000.0, 60_000.0]))
+    );
+    // From the first kernel to the last: 2,000 to 3,100 µs, and 2,000 to 4,120 µs.
+    let span = |side: &str| found[side]["summary"]["wall_ns"].clone();
+    assert_eq!((span("before"), span("after")), (json!(1_100_000), json!(2_120_000)));
+
+    let form = |form: &str| stdout(&run(&["diff", &before, &after, "--format", form]));
+    for text in [form("table"), form("text")] {
+        assert!(text.starts_with("Per step: 2 steps before, 3 after\n"), "{text}");
+        let row = |first: &str| {
+            let line =
+                text.lines().find(|line| line.trim_start().starts_with(first)).unwrap_or_else(|| panic!("{text}"));
+            line.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(row("GPU span"), "GPU span 550.000 µs 706.667 µs +156.667 µs (+28.5 %)");
+        assert!(row("compute").starts_with("compute 30.000 µs 30.000 µs = "), "{text}");
+        assert_eq!(row("these kernels"), "these kernels 50.000 µs 60.000 µs +10.000 µs (+20.0 %)");
+        assert_eq!(row("how many"), "how many 1 1 =");
+    }
+    let text = form("text");
+    assert!(
+        text.contains("Appeared 2 times before, 3 times after\n  Count per step: 1 before, 1 after, =\n"),
+        "{text}"
+    );
+    let csv = form("csv");
+    let row = "2,3,100000,180000,100000,180000,,ProfilerStep#;model.py(10): mlp;cudaLaunchKernel,step,2,3,1,1,50000,60000,50000,60000";
+    assert_eq!(csv.lines().nth(1), Some(row));
+    let page = form("html");
+    assert!(page.contains("Per step: 2 steps before, 3 after."), "the verdict of the page");
+    assert!(
+        page.contains("Exposed time of these kernels: 50.000 µs → 60.000 µs, +10.000 µs (+20.0 %)."),
+        "{page:.3000}"
+    );
+}
+
+#[test]
+fn bounds_are_by_step() {
+    let [(_b, before), (_a, after)] = longer();
+    for (bounds, code) in [
+        (&["exposed>+20%"][..], 0),
+        (&["exposed>+19.9%"], 5),
+        (&["gpu>+10us", "mean>+10us", "count>+0"], 0),
+        (&["gpu>+9.999us"], 5),
+        (&["exposed>+100%", "--total"], 5),
+        (&["count>+2", "--total"], 5),
+        (&["count>+3", "--total"], 0),
+    ] {
+        let words =
+            bounds.iter().flat_map(|word| if word.starts_with("--") { vec![*word] } else { vec!["--fail-if", word] });
+        let flags: Vec<&str> = words.collect();
+        let output = run(&[&["diff", &before, &after], &flags[..]].concat());
+        assert_eq!(output.status.code(), Some(code), "{bounds:?}: {}", stderr(&output));
+    }
+    let output = run(&["diff", &before, &after, "--fail-if", "exposed>+5%"]);
+    let line = "Exceeded: exposed>+5%: 50.000 µs before, 60.000 µs after per step, +10.000 µs (+20.0 %)\n";
+    assert!(stderr(&output).ends_with(line), "{}", stderr(&output));
+    let output = run(&["diff", &before, &after, "--total"]);
+    assert!(stderr(&output).contains("Note: the sums are over 2 steps before and 3 after"), "{}", stderr(&output));
+    assert!(stdout(&output).contains("these kernels"), "{}", stdout(&output));
+}
+
+/// The same loop for twice as long is the same, where no step is marked, too.
+#[test]
+fn calls_stand_for_steps_that_nobody_marks() {
+    let ((_b, before), (_a, after)) = (steps(&[], &[40, 60], &[]), steps(&[], &[40, 60, 60, 40], &[]));
+    let found = json_of(&[&before, &after]);
+    assert_eq!((&found["per"], &found["not_per_step"]), (&json!("call"), &json!("not-marked")));
+    assert_eq!((&found["before"]["divided_by"], &found["after"]["divided_by"]), (&json!(2), &json!(4)));
+    assert_eq!((&found["unchanged"], &found["changed"]), (&json!(1), &json!(0)));
+    let output = run(&["diff", &before, &after, "--fail-if", "gpu>+0%", "--fail-if", "exposed>+0us"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(
+        stdout(&output).starts_with("Per call: 2 calls before, 4 after; no step is marked\n"),
+        "{}",
+        stdout(&output)
+    );
+    let output = run(&["diff", &before, &after, "--fail-if", "count>+0"]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains("by call there is always one; --total bounds"), "{}", stderr(&output));
+    assert_eq!(run(&["diff", &before, &after, "--fail-if", "count>+1", "--total"]).status.code(), Some(5));
+}
+
+#[test]
+fn steps_that_cannot_be_compared_are_named() {
+    let (_u, unmarked) = steps(&[], &[40, 60], &[]);
+    let (_p, profiled) = steps(NAMES, &[40, 60], &[]);
+    let (_f, functions) = steps(&["train_step", "train_step"], &[40, 60], &[]);
+    let (_s, small) = steps(&["step[DECODE bs=1]", "step[DECODE bs=1]"], &[40, 60], &[]);
+    let (_l, large) = steps(&["step[DECODE bs=128]", "step[DECODE bs=128]"], &[40, 60], &[]);
+    let first = |before: &str, after: &str| {
+        let output = run(&["diff", before, after]);
+        (stdout(&output).lines().next().unwrap().to_owned(), stderr(&output))
+    };
+    assert_eq!(
+        first(&profiled, &unmarked).0,
+        "Per call: 2 calls before, 2 after; not all that was traced marks steps: 2 steps before, 0 after"
+    );
+    assert_eq!(
+        first(&profiled, &functions).0,
+        "Per call: 2 calls before, 2 after; their steps are of different kinds: ProfilerStep#, and train_step"
+    );
+    let differ = "the steps have other names: step[DECODE bs=1] before, step[DECODE bs=128] after";
+    let (line, notes) = first(&small, &large);
+    assert!(line == "Per step: 2 steps before, 2 after" && notes.contains(differ), "{line}\n{notes}");
+    let (_, notes) = first(&small, &small);
+    assert!(!notes.contains("other names"), "{notes}");
+}
+
+/// `testdata/README.md`: five launches in each of three steps, and three kernels from before the recording.
+#[test]
+fn kernels_from_before_the_recording_are_of_no_step() {
+    let trace = testdata("ddp_backward.json.gz");
+    let found = json_of(&[&trace, &trace]);
+    for side in ["before", "after"] {
+        let of = &found[side];
+        assert_eq!(
+            (&of["divided_by"], &of["kernels"]["each"]["count"], &of["kernels_outside"]),
+            (&json!(3), &json!(5.0), &json!(3))
+        );
+    }
+    let whole = json_of(&[&trace, &trace, "--total"]);
+    assert_eq!(whole["before"]["kernels"]["count"], json!(18));
+}
+
 /// Compute kernels may be selected, too: they are exposed while no other one computes.
 #[test]
 fn collectives_stay_collectives_among_all_kernels() {
@@ -232,4 +416,49 @@ fn collectives_stay_collectives_among_all_kernels() {
     let summary = &found["summary"];
     let times = ["busy_ns", "compute_ns", "collectives_ns", "exposed_ns"].map(|name| summary[name].as_i64().unwrap());
     assert_eq!(times, [200_000, 150_000, 80_000, 50_000]);
+}
+
+/// Steps, collectives that were launched in them and how long these ran: counted by a script over the JSON, by correlation ids and the slices that
+/// mark steps. The second trace of the first pair, and both of the last, have kernels of the step before the recording.
+#[test]
+fn real_traces_are_compared_by_step() {
+    let Some(shared) = support::shared() else { return };
+    for (names, steps, kernels, outside) in [
+        (
+            ["HTA__trace_diff_control_a100", "HTA__trace_diff_test_v100_cudagraph"],
+            [6, 6],
+            [(60, 163_535_000), (60, 229_034_000)],
+            [0, 4],
+        ),
+        (
+            ["lora-dev-script__sglang_tp4_A_mixed_rank0", "lora-dev-script__sglang_tp4_F_decode_lora_rank0"],
+            [4, 5],
+            [(392, 80_040_497), (490, 8_970_734)],
+            [0, 0],
+        ),
+        (
+            ["TraceLens__mi300_ddp_resnet_rank0", "TraceLens__mi300_ddp_resnet_rank0"],
+            [3, 3],
+            [(12, 47_200_310), (12, 47_200_310)],
+            [5, 5],
+        ),
+    ] {
+        let [before, after] =
+            names.map(|name| shared.join(format!("traces/{name}.json.gz")).to_str().unwrap().to_owned());
+        let found = json_of(&[&before, &after]);
+        assert_eq!(found["per"], "step", "{names:?}");
+        for (at, side) in ["before", "after"].into_iter().enumerate() {
+            let of = &found[side];
+            let (count, gpu) = kernels[at];
+            assert_eq!((&of["steps"]["count"], &of["divided_by"]), (&json!(steps[at]), &json!(steps[at])), "{names:?}");
+            let sums = (&of["kernels"]["count"], &of["kernels"]["gpu_time_ns"], &of["kernels_outside"]);
+            assert_eq!(sums, (&json!(count), &json!(gpu), &json!(outside[at])), "{} {side}", names[at]);
+            let each = of["kernels"]["each"]["gpu_time_ns"].as_f64().unwrap();
+            assert!((each - f64::from(gpu) / f64::from(steps[at])).abs() < 1e-3, "{names:?}: {each}");
+            let time = |name: &str| of["summary"][name].as_i64().unwrap();
+            for part in ["busy_ns", "compute_ns", "collectives_ns", "exposed_ns"] {
+                assert!(time(part) <= time("wall_ns"), "{} {side}: {part} is more than all", names[at]);
+            }
+        }
+    }
 }

@@ -6,6 +6,7 @@ use crate::support;
 
 use std::path::{Path, PathBuf};
 
+use nccl_stacks::analysis::delta::Per;
 use nccl_stacks::analysis::diff::Diff;
 use nccl_stacks::analysis::part::stack_report;
 use nccl_stacks::analysis::stacks::{StackOptions, StackReport};
@@ -153,7 +154,7 @@ fn diffs_fit_the_screen() {
         pairs.push(["control_a100", "test_v100_cudagraph"].map(trace));
     }
     for [before, after] in pairs {
-        let diff = Diff::new(("before", report(&before)), ("after", report(&after)));
+        let diff = Diff::new(("before", report(&before)), ("after", report(&after)), Per::Step);
         for width in 80..=200 {
             let mut out = Vec::new();
             nccl_stacks::report::diff::write(&diff, DiffForm::Table, Some(width), &OnPage::default(), &mut out)

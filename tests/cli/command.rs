@@ -793,3 +793,25 @@ fn families_that_are_there_cannot_be_made_again() {
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stderr(&output).contains("there is a family nccl already; give yours another name"), "{}", stderr(&output));
 }
+
+/// Names are whatever the writer of a trace wants, and a spreadsheet calculates cells that begin as formulas.
+#[test]
+fn csv_can_be_guarded_against_formulas() {
+    let event = |rest: &str| format!(r#""ph":"X","pid":1,"tid":1,{rest}"#);
+    let (_t, trace) = trace_of(&[
+        &event(r#""cat":"python_function","name":"=cmd(1),a","ts":100,"dur":90"#),
+        &event(r#""cat":"cuda_runtime","name":"cudaLaunchKernel","ts":110,"dur":5,"args":{"correlation":7}"#),
+        r#""ph":"X","cat":"kernel","name":"ncclDevKernel_X","ts":200,"dur":5,"pid":0,"tid":7,"args":{"correlation":7,"device":0,"stream":7}"#,
+    ]);
+    let query = "SELECT name, -5 AS n FROM slice WHERE name LIKE '=%'";
+    let answer = |args: &[&str]| stdout(&run(args));
+    let plain = answer(&[&trace, "--format", "csv"]);
+    assert!(plain.ends_with(",\"=cmd(1),a;cudaLaunchKernel\"\n"), "{plain}");
+    let guarded = answer(&[&trace, "--format", "csv", "--guard-csv"]);
+    assert_eq!(guarded, plain.replace("\"=cmd", "\"'=cmd"));
+    let rows = |csv: &str| csv.lines().nth(1).unwrap().to_owned();
+    assert_eq!(rows(&answer(&["sql", &trace, query])), "\"=cmd(1),a\",-5");
+    assert_eq!(rows(&answer(&["sql", &trace, query, "--guard-csv"])), "\"'=cmd(1),a\",-5");
+    let json = ["--format", "json", "--guard-csv"];
+    assert!(answer(&[&["sql", &trace, query], &json[..]].concat()).contains("\"=cmd(1),a\""), "only CSV is guarded");
+}

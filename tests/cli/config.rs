@@ -226,7 +226,7 @@ fn mistakes_are_reported_with_line_and_column() {
             "[defaults.sql]\nsort = 'gpu'",
             "2:1",
             &[
-                "no option --sort. Defaults can be given for format, max-bytes, quiet, strict, threads, ts-unit, verbose",
+                "no option --sort. Defaults can be given for format, guard-csv, max-bytes, quiet, strict, threads, ts-unit, verbose",
             ],
         ),
         ("[defaults.kernels]\nformat = 'svg'", "2:10", &["format = \"svg\": expected is one of table, csv, json"]),

@@ -242,3 +242,23 @@ fn text_fits_the_screen_in_colours_or_without() {
     let own: Value = serde_json::from_str(&stdout(&own)).unwrap();
     assert_eq!(own["stacks"][1]["headline"], "sglang/srt/distributed/parallel_state.py(497): all_reduce");
 }
+
+/// A picture of several traces is not of the last one: it names all that fit, and says how many they are otherwise.
+#[cfg(feature = "flamegraph")]
+#[test]
+fn a_picture_is_of_all_its_traces() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let subtitle = |args: &[&str]| {
+        let svg = stdout(&run(&[args, &["--format", "svg"]].concat()));
+        let after = svg.split_once("id=\"subtitle\"").unwrap_or_else(|| panic!("{svg:.2000}")).1;
+        after.split_once('>').unwrap().1.split_once("</text>").unwrap().0.to_owned()
+    };
+    assert_eq!(subtitle(&[&path("rank0.json"), &path("rank1.json")]), "rank0.json, rank1.json");
+    assert_eq!(subtitle(&[folder.path().to_str().unwrap()]), "rank0.json, rank1.json");
+    assert_eq!(subtitle(&[&path("rank1.json")]), "rank1.json");
+    for rank in 2..16 {
+        std::fs::copy(testdata("costs.json"), path(&format!("rank{rank}.json"))).unwrap();
+    }
+    assert_eq!(subtitle(&[folder.path().to_str().unwrap()]), "16 traces, rank0.json to rank9.json");
+}

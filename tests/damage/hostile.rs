@@ -14,6 +14,7 @@ use std::num::NonZero;
 use std::time::{Duration, Instant};
 
 use nccl_stacks::analysis::cost::Order;
+use nccl_stacks::analysis::delta::Per;
 use nccl_stacks::analysis::diff::Diff;
 use nccl_stacks::analysis::keep::keep;
 use nccl_stacks::analysis::part::{Part, attributed};
@@ -76,7 +77,12 @@ fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) 
     let store = database.store();
     let found = launches::find(store, &choose(database.store(), wanted));
     for on in [WindowOn::Launch, WindowOn::Kernel] {
-        let how = StackOptions { window_on: on, exact_names: on == WindowOn::Kernel, ..StackOptions::default() };
+        let how = StackOptions {
+            window_on: on,
+            exact_names: on == WindowOn::Kernel,
+            counts_steps: true,
+            ..StackOptions::default()
+        };
         let of_window = part(database, wanted, window, &how);
         missing::explain(database, window, &of_window).unwrap();
         // The same trace twice, as two ranks would be.
@@ -120,7 +126,7 @@ fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) 
             check(&store);
         }
         let whole = StackReport::of(vec![part(database, wanted, Window::ALL, &how)], &how);
-        let mut diff = Diff::new(("all", whole), ("part", stacks));
+        let mut diff = Diff::new(("all", whole), ("part", stacks), Per::Step);
         for order in [Order::Count, Order::GpuTime, Order::Exposed, Order::Mean] {
             diff.arrange(order, None);
         }
@@ -363,7 +369,7 @@ fn no_trace_takes_the_square_of_its_length() {
         let kept = keep(database.store(), &found, Window::ALL, WindowOn::Launch);
         cut::plan(database.store(), &kept, Window::ALL, TimeRule::Exact);
         let again = StackReport::of(vec![part(&database, &wanted, Window::ALL, &how)], &how);
-        Diff::new(("one", stacks), ("other", again));
+        Diff::new(("one", stacks), ("other", again), Per::Step);
         let fan = "SELECT count(*) FROM directly_connected_flow(0)";
         if !database.store().slices.is_empty() {
             database.connection().query_row(fan, [], |row| row.get::<_, i64>(0)).unwrap();

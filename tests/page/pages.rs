@@ -51,7 +51,7 @@ pub(crate) const KINDS: &[Kind] = &[
     },
     Kind {
         name: "diff",
-        command: &["diff", "testdata/costs.json", "testdata/costs_later.json"],
+        command: &["diff", "testdata/costs.json", "testdata/costs_later.json", "--total"],
         document: "diff",
         code: 0,
         views: &["diff", "trust", "commands"],

@@ -262,6 +262,16 @@ pub(crate) struct Diff {
     #[arg(long, value_name = "FORM", value_enum, default_value_t = DiffFormat::Table)]
     pub(crate) format: DiffFormat,
 
+    /// Short for --format json
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+
+    /// Compare sums over the whole windows, instead of what a step takes, or a call where a trace marks no steps
+    ///
+    /// --fail-if then bounds the sums, too.
+    #[arg(long)]
+    pub(crate) total: bool,
+
     /// Compare who waits for whom over the ranks of two jobs, as the command ranks finds it
     #[arg(long)]
     pub(crate) ranks: bool,
@@ -274,11 +284,11 @@ pub(crate) struct Diff {
     #[arg(long, value_name = "N", value_parser = parse_limit)]
     pub(crate) limit: Option<usize>,
 
-    /// Exit with 5 if the kernels of the second trace cost more than those of the first by this: 'exposed>+5%', 'gpu>+2ms',
-    /// 'mean>+10us', 'count>+0'. Repeatable
+    /// Exit with 5 if the kernels of the second trace cost more than those of the first by this, per step or call: 'exposed>+5%',
+    /// 'gpu>+2ms', 'mean>+10us', 'count>+0'. Repeatable
     ///
     /// With --ranks: 'waited>+5%', 'caused(rank=3)>2ms', 'added>+1ms', 'late>+10'; without the plus sign it is a bound on the second run
-    /// alone.
+    /// alone, in all.
     #[arg(long, value_name = "BOUND", value_parser = DiffBound::parse)]
     pub(crate) fail_if: Vec<DiffBound>,
 

@@ -34,6 +34,7 @@ pub(crate) use words::{
 
 use shared::parse_limit;
 
+use super::output;
 use super::terminal::{self, Loudness};
 
 /// The version, and the commit that a release build is of.
@@ -115,9 +116,10 @@ impl Cli {
         }
     }
 
-    /// Sets how much is said beside the answer.
+    /// Sets how much is said beside the answer, and whether CSV is for spreadsheets.
     pub(crate) fn set_loudness(&mut self) {
         let Some(reading) = self.reading_mut() else { return };
+        output::set_csv_guard(reading.guard_csv);
         terminal::set_loudness(match (reading.quiet, reading.verbose) {
             (true, _) => Loudness::Quiet,
             (false, true) => Loudness::Verbose,

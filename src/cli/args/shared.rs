@@ -284,6 +284,13 @@ pub(crate) struct Reading {
     #[arg(long, value_name = "FILE", conflicts_with = "no_config")]
     pub(crate) config: Option<PathBuf>,
 
+    /// In CSV, put ' before a text that begins with =, +, - or @, by which spreadsheets know formulas
+    ///
+    /// Whoever writes a trace chooses its names, and a spreadsheet that opens the CSV would calculate them. Not the default, because programs
+    /// that read CSV would take the ' for a part of the name.
+    #[arg(long)]
+    pub(crate) guard_csv: bool,
+
     /// Say only what is wrong
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,

@@ -1,7 +1,13 @@
 //! What a diff leaves out, what makes its traces hard to compare, and which bounds they exceed.
 
+use nccl_stacks::analysis::cost::Order;
+use nccl_stacks::analysis::delta::Per;
 use nccl_stacks::analysis::diff::{Bound, Diff};
-use nccl_stacks::report::format::{change, count, duration, value};
+use nccl_stacks::analysis::launching_steps::LaunchingSteps;
+use nccl_stacks::ranks::change::RankChanges;
+use nccl_stacks::report;
+use nccl_stacks::report::format::{change, count, duration, kernels, value};
+use nccl_stacks::time::Ns;
 
 use crate::cli::terminal::note;
 
@@ -18,16 +24,45 @@ pub(crate) fn diff(diff: &Diff, is_narrowed: bool) {
     if before != after {
         note(&format!("Note: the traces are of {before} and {after} GPUs, whose times are summed"));
     }
-    if diff.windows_differ() {
-        let [before, after] = [&diff.before, &diff.after].map(|side| duration(side.summary.window.duration()));
-        let advice = if is_narrowed { "" } else { "; --function-name and --index choose one step of each" };
-        note(&format!("Note: the windows differ in length ({before} before, {after} after){advice}"));
+    let sides = [&diff.before, &diff.after];
+    let [before, after] = sides.map(|side| side.outside);
+    if !is_narrowed && before + after > 0 {
+        note(&format!(
+            "Left out: {} before, {} after, launched before the first step or after the last",
+            kernels(before),
+            count(after)
+        ));
+    }
+    of_steps(diff.per, sides.map(|side| &side.steps));
+    if let Some(lengths) = diff.differing_lengths() {
+        let [before, after] = lengths.map(|length| duration(Ns::rounded(length)));
+        let advice = if is_narrowed { "" } else { "; --step chooses one of each" };
+        let what = if diff.per == Per::Step { "steps" } else { "windows" };
+        note(&format!("Note: the {what} differ in length ({before} before, {after} after){advice}"));
+    }
+}
+
+/// What makes two runs of many ranks hard to compare.
+pub(crate) fn rank_changes(changes: &RankChanges) {
+    of_steps(changes.per, [&changes.before.steps, &changes.after.steps]);
+}
+
+/// That steps are of other names, or that sums are over other numbers of them.
+fn of_steps(per: Per, [before, after]: [&LaunchingSteps; 2]) {
+    if per == Per::Total && before.count != after.count {
+        let [before, after] = [before, after].map(|steps| count(steps.count));
+        note(&format!(
+            "Note: the sums are over {before} steps before and {after} after; without --total steps are compared"
+        ));
+    }
+    if let (Per::Step, Some(differ)) = (per, report::diff::other_steps([before, after])) {
+        note(&format!("Note: {differ}; --step chooses one of each"));
     }
 }
 
 /// That one of the traces has none of the kernels, if it has none.
 pub(crate) fn nothing_on_a_side(diff: &Diff, what: &str) -> Option<String> {
-    let side = [&diff.before, &diff.after].into_iter().find(|side| side.kernels.count == 0)?;
+    let side = [&diff.before, &diff.after].into_iter().find(|side| side.kernels.totals.count == 0)?;
     Some(format!("{}: no {what} ran in the window", side.trace))
 }
 
@@ -36,7 +71,8 @@ pub(crate) fn exceeded(diff: &Diff, bounds: &[&Bound]) -> String {
     let line = |bound: &&Bound| {
         let delta = diff.delta(bound.measure);
         let [before, after] = [delta.before, delta.after].map(|number| value(bound.measure, number));
-        format!("Exceeded: {}: {before} before, {after} after, {}", bound.text, change(bound.measure, delta))
+        let per = if bound.measure == Order::Mean { "" } else { report::diff::suffix(diff.per) };
+        format!("Exceeded: {}: {before} before, {after} after{per}, {}", bound.text, change(bound.measure, delta))
     };
     bounds.iter().map(line).collect::<Vec<_>>().join("\n")
 }

@@ -22,7 +22,7 @@ use super::terminal::{note, say};
 pub(crate) use archives::{apart, findings, some_names};
 pub(crate) use coverage::{coverage, joined, left_out, not_asked};
 pub(crate) use damage::{damage, damage_lines, damage_list, damage_of_text, fault_list};
-pub(crate) use diff::{diff, exceeded, nothing_on_a_side};
+pub(crate) use diff::{diff, exceeded, nothing_on_a_side, rank_changes};
 pub(crate) use missing::missing;
 
 /// `Trace loaded: 62.4 MB in 0.2 s (312 MB/s), 239,093 events`
@@ -55,7 +55,7 @@ pub(crate) fn units(loaded: &Loaded, reading: &Reading) {
 }
 
 /// `Traces loaded: 4 (rank0.json.gz, rank1.json.gz, …), 76.4 MB, 264,890 events`, and which window of each was taken.
-pub(crate) fn traces(names: &[&str], text_bytes: u64, events: u64, span: &Span) {
+pub(crate) fn traces(names: &[&str], text_bytes: u64, events: u64, span: &Span, is_by_step: bool) {
     let megabytes = text_bytes as f64 / 1e6;
     let n = count(names.len() as u64);
     note(&format!("Traces loaded: {n} ({}), {megabytes:.1} MB, {} events", some_names(names), count(events)));
@@ -69,6 +69,7 @@ pub(crate) fn traces(names: &[&str], text_bytes: u64, events: u64, span: &Span) 
             Some(index) => format!("{} in each trace (--index {index})", visible(name)),
             None => format!("{} in each trace", visible(name)),
         },
+        (None, None) if is_by_step => "all steps of each trace (--total takes the whole of each)".to_owned(),
         (None, None) => {
             "the whole of each trace (choose a part of each with --step, or with --function-name and --index)"
                 .to_owned()

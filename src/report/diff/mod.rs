@@ -9,6 +9,9 @@ mod text;
 
 use std::io;
 
+pub(crate) use measure::by_what;
+pub use measure::{compared, other_steps, suffix};
+
 use super::{OnPage, json};
 use crate::analysis::diff::Diff;
 

@@ -2,12 +2,13 @@
 
 use std::io;
 
-use super::{DiffForm, write};
-use crate::analysis::cost::{Order, Totals};
-use crate::analysis::delta::Delta;
+use super::measure::suffix;
+use super::{DiffForm, compared, other_steps, write};
+use crate::analysis::cost::Order;
+use crate::analysis::delta::{Delta, Per, SideTotals};
 use crate::analysis::diff::{Change, Diff, Side};
 use crate::report::OnPage;
-use crate::report::format::{change, count, duration, percent_or_unknown};
+use crate::report::format::{change, count, duration, percent_or_unknown, value};
 use crate::report::html::{Command, FINDINGS, Finding, Link, Page, ROWS, Top, labels};
 use crate::time::Ns;
 
@@ -38,7 +39,7 @@ pub(super) fn diff(diff: &Diff, on_page: &OnPage, out: &mut Vec<u8>) -> io::Resu
         commands: vec![
             command("The changes, as a table", ""),
             command("Everything, for programs", " --format json --output diff.json"),
-            command("For CI: exit code 5 if exposed time grows by a tenth", " --fail-if 'exposed>10%'"),
+            command("For CI: exit code 5 if exposed time grows by a tenth", " --fail-if 'exposed>+10%'"),
         ],
         notes: on_page.notes.clone(),
         labels,
@@ -48,21 +49,24 @@ pub(super) fn diff(diff: &Diff, on_page: &OnPage, out: &mut Vec<u8>) -> io::Resu
 }
 
 fn delta(diff: &Diff, get: fn(&Side) -> Ns) -> Delta {
-    Delta { before: get(&diff.before).as_f64(), after: get(&diff.after).as_f64() }
+    Delta { before: diff.before.each(get(&diff.before)), after: diff.after.each(get(&diff.after)) }
 }
 
 fn verdict(diff: &Diff) -> Vec<String> {
-    let exposed = delta(diff, |side| side.kernels.exposed);
-    let gpu = delta(diff, |side| side.kernels.gpu_time);
+    let exposed = delta(diff, |side| side.kernels.totals.exposed);
+    let gpu = delta(diff, |side| side.kernels.totals.gpu_time);
     let of = |delta: Delta| format!("{} → {}", duration(Ns::rounded(delta.before)), duration(Ns::rounded(delta.after)));
     let how = |delta: Delta| match delta.growth() {
         0.0 => "as before".to_owned(),
         _ => change(Order::GpuTime, delta),
     };
     let mut text = vec![
+        format!("{}.", compared(diff)),
         format!("Exposed time of these kernels: {}, {}.", of(exposed), how(exposed)),
         format!("Their GPU time: {}, {}.", of(gpu), how(gpu)),
     ];
+    let differ = other_steps([&diff.before.steps, &diff.after.steps]).filter(|_| diff.per == Per::Step);
+    text.extend(differ.map(|differ| format!("They may be of other work: {differ}.")));
     let window = delta(diff, |side| side.summary.wall);
     let compute = delta(diff, |side| side.summary.compute);
     text.push(format!(
@@ -97,11 +101,13 @@ fn facts(diff: &Diff) -> Vec<(&'static str, String)> {
     let both = |get: &dyn Fn(&Side) -> String| format!("{} → {}", get(&diff.before), get(&diff.after));
     let share = |side: &Side, time: Ns| percent_or_unknown(side.summary.share(time));
     vec![
+        ("Steps", both(&|side| count(side.steps.count))),
         ("Window", both(&|side| duration(side.summary.wall))),
         ("Compute", both(&|side| share(side, side.summary.compute))),
         ("Collectives", both(&|side| share(side, side.summary.collectives))),
         ("Exposed", both(&|side| share(side, side.summary.exposed))),
-        ("Kernels", both(&|side| count(side.kernels.count))),
+        ("Kernels", both(&|side| count(side.kernels.totals.count))),
+        ("Outside of it", both(&|side| count(side.outside))),
     ]
 }
 
@@ -114,21 +120,22 @@ fn findings(diff: &Diff, labels: &[Vec<String>]) -> Vec<Finding> {
     let better = order.iter().rev().copied().filter(|at| growth(*at) < 0.0).collect::<Vec<_>>();
     order.retain(|at| growth(*at) > 0.0);
     order.extend(better);
-    let least = NOTABLE * diff.before.kernels.exposed.max(diff.after.kernels.exposed).as_f64();
+    let least = NOTABLE * diff.before.kernels.by(Order::Exposed).max(diff.after.kernels.by(Order::Exposed));
     let notable = order.into_iter().filter(|at| growth(*at) != 0.0 && growth(*at).abs() >= least).take(FINDINGS);
+    let per = suffix(diff.per);
     let finding = |at: usize| {
         let of = &diff.changes[at];
-        let exposed = |side: Option<Totals>| side.map_or(Ns::ZERO, |totals| totals.exposed).as_f64();
-        let delta = Delta { before: exposed(of.before), after: exposed(of.after) };
-        let kernels = |side: Option<Totals>| count(side.map_or(0, |totals| totals.count));
-        let mean = |side: Option<Totals>| side.map_or("-".to_owned(), |totals| duration(Ns::rounded(totals.mean())));
+        let of_side = |side: Option<SideTotals>, measure| side.map_or(0.0, |of_side| of_side.by(measure));
+        let delta = Delta { before: of_side(of.before, Order::Exposed), after: of_side(of.after, Order::Exposed) };
+        let kernels = |side: Option<SideTotals>| value(Order::Count, of_side(side, Order::Count));
+        let mean = |side: Option<SideTotals>| super::measure::value(side, Order::Mean);
         let text = match (of.before, of.after) {
-            (None, _) => format!("New: {} kernels, {} in the mean.", kernels(of.after), mean(of.after)),
+            (None, _) => format!("New: {} kernels{per}, {} in the mean.", kernels(of.after), mean(of.after)),
             (_, None) => {
-                format!("Vanished: there were {} kernels, {} in the mean.", kernels(of.before), mean(of.before))
+                format!("Vanished: there were {} kernels{per}, {} in the mean.", kernels(of.before), mean(of.before))
             }
             _ => format!(
-                "{} → {} kernels, which take {} → {} in the mean.",
+                "{} → {} kernels{per}, which take {} → {} in the mean.",
                 kernels(of.before),
                 kernels(of.after),
                 mean(of.before),
@@ -136,7 +143,7 @@ fn findings(diff: &Diff, labels: &[Vec<String>]) -> Vec<Finding> {
             ),
         };
         Finding {
-            cost: format!("{} exposed", change(Order::Exposed, delta)),
+            cost: format!("{} exposed{per}", change(Order::Exposed, delta)),
             what: labels[at].join(" in "),
             text,
             is_good: growth(at) < 0.0,
@@ -148,19 +155,22 @@ fn findings(diff: &Diff, labels: &[Vec<String>]) -> Vec<Finding> {
 
 fn top(diff: &Diff, labels: &[Vec<String>]) -> Option<Top> {
     let row = |(of, label): (&Change, &Vec<String>)| {
-        let value = |side: Option<Totals>, get: fn(Totals) -> String| side.map_or("-".to_owned(), get);
-        let exposed = |totals: Totals| duration(totals.exposed);
+        let cell = super::measure::value;
         vec![
             label.join(" in "),
-            value(of.before, |totals| count(totals.count)),
-            value(of.after, |totals| count(totals.count)),
-            value(of.before, exposed),
-            value(of.after, exposed),
+            cell(of.before, Order::Count),
+            cell(of.after, Order::Count),
+            cell(of.before, Order::Exposed),
+            cell(of.after, Order::Exposed),
             duration(Ns::rounded(of.growth(Order::Exposed))),
         ]
     };
     (!diff.changes.is_empty()).then(|| Top {
-        title: "Stacks that changed",
+        title: match diff.per {
+            Per::Step => "Stacks that changed, per step",
+            Per::Call => "Stacks that changed, per call",
+            Per::Total => "Stacks that changed",
+        },
         columns: vec!["from", "count before", "after", "exposed before", "after", "change"],
         rows: diff.changes.iter().zip(labels).take(ROWS).map(row).collect(),
         found: diff.changes.len(),

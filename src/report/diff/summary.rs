@@ -1,7 +1,8 @@
-//! What changed as a whole: a table of both windows, before the stacks.
+//! What changed as a whole: a table of both windows, before the stacks. Below it all is divided alike.
 
 use std::io::{self, Write};
 
+use super::measure::compared;
 use crate::analysis::cost::Order;
 use crate::analysis::delta::Delta;
 use crate::analysis::diff::{Diff, Side};
@@ -46,8 +47,8 @@ const TIMES: &[Time] = &[
     Time { label: "compute", get: |side| side.summary.compute, is_share: true },
     Time { label: "collectives", get: |side| side.summary.collectives, is_share: true },
     Time { label: "exposed", get: |side| side.summary.exposed, is_share: true },
-    Time { label: "these kernels", get: |side| side.kernels.gpu_time, is_share: false },
-    Time { label: " of it exposed", get: |side| side.kernels.exposed, is_share: false },
+    Time { label: "these kernels", get: |side| side.kernels.totals.gpu_time, is_share: false },
+    Time { label: " of it exposed", get: |side| side.kernels.totals.exposed, is_share: false },
 ];
 
 /// Writes the table.
@@ -65,22 +66,23 @@ pub(super) fn write(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
         .map(|Time { label, get, is_share }| Row {
             label,
             unit: Order::GpuTime,
-            before: Some(get(&diff.before).as_f64()),
-            after: Some(get(&diff.after).as_f64()),
+            before: Some(diff.before.each(get(&diff.before))),
+            after: Some(diff.after.each(get(&diff.after))),
             shares: is_share.then(|| sides.map(|side| side.summary.share(get(side)))),
         })
         .collect();
-    let mut counts = |label, before: Option<u64>, after: Option<u64>| {
-        let [before, after] = [before, after].map(|number| number.map(|number| number as f64));
+    let mut counts = |label, [before, after]: [Option<f64>; 2]| {
         rows.push(Row { label, unit: Order::Count, before, after, shares: None });
     };
-    if sides.iter().any(|side| side.summary.gpus > 1) {
-        counts("GPUs, summed", Some(diff.before.summary.gpus), Some(diff.after.summary.gpus));
+    let gpus = sides.map(|side| side.summary.gpus as f64);
+    if gpus.iter().any(|gpus| *gpus > 1.0) {
+        counts("GPUs, summed", gpus.map(Some));
     }
-    counts(" how many", Some(diff.before.kernels.count), Some(diff.after.kernels.count));
+    counts(" how many", sides.map(|side| Some(side.kernels.by(Order::Count))));
     let what = if diff.grouped_by.is_empty() { "Stacks" } else { "Groups" };
-    counts(what, Some(diff.before.stacks), Some(diff.after.stacks));
-    counts(" new", None, Some(diff.new));
-    counts(" vanished", Some(diff.vanished), None);
+    counts(what, sides.map(|side| Some(side.stacks as f64)));
+    counts(" new", [None, Some(diff.new as f64)]);
+    counts(" vanished", [Some(diff.vanished as f64), None]);
+    writeln!(out, "{}", compared(diff))?;
     writeln!(out, "{}", Table::of(COLUMNS, rows.iter().map(|row| (row, ()))).text())
 }

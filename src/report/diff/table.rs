@@ -3,8 +3,9 @@
 
 use std::io::{self, Write};
 
-use super::measure::{change, fate, value};
+use super::measure::{change, fate, suffix, value};
 use crate::analysis::cost::Order;
+use crate::analysis::delta::Per;
 use crate::analysis::diff::{Change, Diff};
 use crate::analysis::origin::origins;
 use crate::report::column::{Align, CALLED_FROM, Column, INDENT, Table};
@@ -51,6 +52,9 @@ pub(super) fn write(diff: &Diff, width: Option<usize>, out: &mut impl Write) -> 
     }
     let text = table.text();
     let mut text = text.lines();
+    if diff.per != Per::Total && !diff.changes.is_empty() {
+        writeln!(out, "What changed{}:", suffix(diff.per))?;
+    }
     text.next().into_iter().try_for_each(|header| writeln!(out, "{header}"))?;
     for frames in &origins {
         writeln!(out)?;

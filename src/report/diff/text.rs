@@ -2,14 +2,15 @@
 
 use std::io::{self, Write};
 
-use super::measure::{change, fate, value};
+use super::measure::{change, fate, suffix, value};
 use crate::analysis::cost::Order;
-use crate::analysis::cost::Totals;
+use crate::analysis::delta::{Per, SideTotals};
 use crate::analysis::diff::Diff;
 use crate::report::frames::lines;
 
 /// The measures below a stack, beside its count.
-const MEASURES: &[(&str, Order)] = &[("GPU time", Order::GpuTime), ("Exposed", Order::Exposed), ("Mean", Order::Mean)];
+const MEASURES: &[(&str, Order)] =
+    &[("Count", Order::Count), ("GPU time", Order::GpuTime), ("Exposed", Order::Exposed), ("Mean", Order::Mean)];
 
 /// Writes the stacks.
 ///
@@ -20,12 +21,16 @@ pub(super) fn write(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
     for stack in &diff.changes {
         writeln!(out, "\n{}", lines(&stack.key).join("\n ->\n"))?;
         let fate = fate(stack).map_or(String::new(), |fate| format!(" ({fate})"));
-        let times = |side: Option<Totals>| side.unwrap_or_default().count;
+        let times = |side: Option<SideTotals>| side.unwrap_or_default().totals.count;
         writeln!(out, "Appeared {} times before, {} times after{fate}", times(stack.before), times(stack.after))?;
         for (label, measure) in MEASURES {
+            if (*measure, diff.per) == (Order::Count, Per::Total) {
+                continue;
+            }
+            let per = if *measure == Order::Mean { "" } else { suffix(diff.per) };
             let (before, after) = (value(stack.before, *measure), value(stack.after, *measure));
             let change = change(stack, *measure).map_or(String::new(), |change| format!(", {change}"));
-            writeln!(out, "  {label}: {before} before, {after} after{change}")?;
+            writeln!(out, "  {label}{per}: {before} before, {after} after{change}")?;
         }
     }
     Ok(())

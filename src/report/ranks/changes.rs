@@ -3,13 +3,13 @@
 use std::io::{self, Write};
 
 use crate::analysis::cost::Order;
-use crate::analysis::delta::Delta;
-use crate::ranks::change::{RankChange, RankChanges, RunWaits, StackChange, Waits};
+use crate::analysis::delta::{Delta, Divided};
+use crate::ranks::change::{EachWaits, RankChange, RankChanges, RunWaits, StackChange, Waits};
 use crate::report::column::{Align, Column, Table};
 use crate::report::csv::write_rows;
-use crate::report::format::{change, count, duration, percent_or_unknown, visible};
+use crate::report::diff::by_what;
+use crate::report::format::{change, count, percent_or_unknown, value, visible};
 use crate::report::frames::shorten_frame;
-use crate::time::Ns;
 
 /// How many stacks are shown to people.
 const STACKS: usize = 20;
@@ -21,16 +21,17 @@ const FRAME: usize = 30;
 struct Total {
     label: &'static str,
     get: fn(&RunWaits) -> String,
-    delta: fn(&RunWaits) -> Option<Ns>,
+    /// A time, divided, whose change is shown.
+    delta: fn(&RunWaits) -> Option<f64>,
 }
 
 const TOTALS: &[Total] = &[
     Total { label: "ranks", get: |run| count(run.ranks), delta: |_| None },
-    Total { label: "collectives", get: |run| count(run.collectives), delta: |_| None },
-    Total { label: "late", get: |run| count(run.late), delta: |_| None },
-    Total { label: "measured", get: |run| duration(run.measured), delta: |run| Some(run.measured) },
-    Total { label: "waited", get: |run| duration(run.waited), delta: |run| Some(run.waited) },
-    Total { label: "transfer", get: |run| duration(run.transfer), delta: |run| Some(run.transfer) },
+    Total { label: "collectives in all", get: |run| count(run.collectives), delta: |_| None },
+    Total { label: "late", get: |run| value(Order::Count, run.late as f64 / run.units as f64), delta: |_| None },
+    Total { label: "measured", get: |run| time(run.each(run.measured)), delta: |run| Some(run.each(run.measured)) },
+    Total { label: "waited", get: |run| time(run.each(run.waited)), delta: |run| Some(run.each(run.waited)) },
+    Total { label: "transfer", get: |run| time(run.each(run.transfer)), delta: |run| Some(run.each(run.transfer)) },
     Total { label: "waiting", get: |run| percent_or_unknown(run.waited.share_of(run.measured)), delta: |_| None },
     Total { label: "clocks", get: |run| run.clock.to_owned(), delta: |_| None },
 ];
@@ -47,36 +48,47 @@ const OF_RUNS: &[Column<Total, Cells>] = &[
 
 const RANKS: &[Column<RankChange>] = &[
     Column::right("rank", |rank, ()| rank.rank.to_string()),
-    Column::all_right("waited before", |rank, ()| of(rank.before, |waits| waits.waited)),
-    Column::all_right("after", |rank, ()| of(rank.after, |waits| waits.waited)),
-    Column::dropped(0, Align::AllRight, "change", |rank, ()| grown(rank.before, rank.after, |waits| waits.waited)),
-    Column::all_right("caused before", |rank, ()| of(rank.before, |waits| waits.caused)),
-    Column::all_right("after", |rank, ()| of(rank.after, |waits| waits.caused)),
-    Column::dropped(1, Align::AllRight, "change", |rank, ()| grown(rank.before, rank.after, |waits| waits.caused)),
+    Column::all_right("waited before", |rank, ()| of(rank.before, |each| each.waited)),
+    Column::all_right("after", |rank, ()| of(rank.after, |each| each.waited)),
+    Column::dropped(0, Align::AllRight, "change", |rank, ()| grown(rank.before, rank.after, |each| each.waited)),
+    Column::all_right("caused before", |rank, ()| of(rank.before, |each| each.caused)),
+    Column::all_right("after", |rank, ()| of(rank.after, |each| each.caused)),
+    Column::dropped(1, Align::AllRight, "change", |rank, ()| grown(rank.before, rank.after, |each| each.caused)),
 ];
 
 const STACK: &[Column<StackChange>] = &[
-    Column::all_right("waited before", |stack, ()| of(stack.before, |waits| waits.waited)),
-    Column::all_right("after", |stack, ()| of(stack.after, |waits| waits.waited)),
-    Column::all_right("change", |stack, ()| grown(stack.before, stack.after, |waits| waits.waited)),
-    Column::dropped(0, Align::AllRight, "added before", |stack, ()| of(stack.before, |waits| waits.added)),
-    Column::dropped(1, Align::AllRight, "after", |stack, ()| of(stack.after, |waits| waits.added)),
+    Column::all_right("waited before", |stack, ()| of(stack.before, |each| each.waited)),
+    Column::all_right("after", |stack, ()| of(stack.after, |each| each.waited)),
+    Column::all_right("change", |stack, ()| grown(stack.before, stack.after, |each| each.waited)),
+    Column::dropped(0, Align::AllRight, "added before", |stack, ()| of(stack.before, |each| each.added)),
+    Column::dropped(1, Align::AllRight, "after", |stack, ()| of(stack.after, |each| each.added)),
 ];
 
-fn of(waits: Option<Waits>, get: fn(&Waits) -> Ns) -> String {
-    waits.as_ref().map(get).map_or("-".to_owned(), duration)
+fn of(waits: Option<Waits>, get: fn(&EachWaits) -> f64) -> String {
+    waits.map_or("-".to_owned(), |waits| time(get(&waits.each)))
 }
 
-fn grown(before: Option<Waits>, after: Option<Waits>, get: fn(&Waits) -> Ns) -> String {
-    match (before.as_ref().map(get), after.as_ref().map(get)) {
+fn time(nanos: f64) -> String {
+    value(Order::GpuTime, nanos)
+}
+
+fn grown(before: Option<Waits>, after: Option<Waits>, get: fn(&EachWaits) -> f64) -> String {
+    match (before.map(|waits| get(&waits.each)), after.map(|waits| get(&waits.each))) {
         (Some(before), Some(after)) => growth(before, after),
         (None, Some(_)) => "new".to_owned(),
         _ => "gone".to_owned(),
     }
 }
 
-fn growth(before: Ns, after: Ns) -> String {
-    change(Order::GpuTime, Delta { before: before.as_f64(), after: after.as_f64() })
+/// The change of a time in ns.
+pub(super) fn growth(before: f64, after: f64) -> String {
+    change(Order::GpuTime, Delta { before, after })
+}
+
+/// By what both runs are divided, and how many of it they have.
+pub(super) fn compared(changes: &RankChanges) -> String {
+    let calls = [&changes.before, &changes.after].map(|run| run.collectives);
+    by_what(changes.per, changes.not_per_step, [&changes.before.steps, &changes.after.steps], ("collective", calls))
 }
 
 pub(super) fn text(changes: &RankChanges, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
@@ -85,6 +97,7 @@ pub(super) fn text(changes: &RankChanges, width: Option<usize>, out: &mut impl W
         let change = (total.delta)(before).zip((total.delta)(after)).map(|(before, after)| growth(before, after));
         (total, (total.label, (total.get)(before), (total.get)(after), change.unwrap_or_default()))
     };
+    writeln!(out, "{}", compared(changes))?;
     writeln!(out, "{}", Table::of(OF_RUNS, TOTALS.iter().map(total)).text())?;
     let mut ranks = Table::of(RANKS, changes.ranks.iter().map(|rank| (rank, ())));
     ranks.drop_to(width.unwrap_or(usize::MAX));
@@ -116,22 +129,35 @@ struct Row {
     after: Option<Waits>,
 }
 
-const COLUMNS: &[Column<Row>] = &[
-    Column::left("row", |row, ()| row.kind.to_owned()),
-    Column::right("rank", |row, ()| row.rank.map_or(String::new(), |rank| rank.to_string())),
-    Column::right("waited_before_ns", |row, ()| number(row.before, |waits| waits.waited.0)),
-    Column::right("waited_after_ns", |row, ()| number(row.after, |waits| waits.waited.0)),
-    Column::right("caused_before_ns", |row, ()| number(row.before, |waits| waits.caused.0)),
-    Column::right("caused_after_ns", |row, ()| number(row.after, |waits| waits.caused.0)),
-    Column::right("added_before_ns", |row, ()| number(row.before, |waits| waits.added.0)),
-    Column::right("added_after_ns", |row, ()| number(row.after, |waits| waits.added.0)),
-    Column::right("kernels_before", |row, ()| number(row.before, |waits| waits.kernels as i64)),
-    Column::right("kernels_after", |row, ()| number(row.after, |waits| waits.kernels as i64)),
-    Column::left("stack", |row, ()| row.stack.clone()),
+const COLUMNS: &[Column<Row, Divided>] = &[
+    Column::left("row", |row, _| row.kind.to_owned()),
+    Column::right("rank", |row, _| row.rank.map_or(String::new(), |rank| rank.to_string())),
+    Column::right("waited_before_ns", |row, _| number(row.before, |waits| waits.waited.0)),
+    Column::right("waited_after_ns", |row, _| number(row.after, |waits| waits.waited.0)),
+    Column::right("caused_before_ns", |row, _| number(row.before, |waits| waits.caused.0)),
+    Column::right("caused_after_ns", |row, _| number(row.after, |waits| waits.caused.0)),
+    Column::right("added_before_ns", |row, _| number(row.before, |waits| waits.added.0)),
+    Column::right("added_after_ns", |row, _| number(row.after, |waits| waits.added.0)),
+    Column::right("kernels_before", |row, _| number(row.before, |waits| waits.kernels as i64)),
+    Column::right("kernels_after", |row, _| number(row.after, |waits| waits.kernels as i64)),
+    Column::left("stack", |row, _| row.stack.clone()),
+    Column::left("per", |_, (per, ..)| per.name().to_owned()),
+    Column::right("divided_before_by", |_, (_, before, _)| before.to_string()),
+    Column::right("divided_after_by", |_, (.., after)| after.to_string()),
+    Column::right("waited_before_each_ns", |row, _| each(row.before, |each| each.waited)),
+    Column::right("waited_after_each_ns", |row, _| each(row.after, |each| each.waited)),
+    Column::right("caused_before_each_ns", |row, _| each(row.before, |each| each.caused)),
+    Column::right("caused_after_each_ns", |row, _| each(row.after, |each| each.caused)),
+    Column::right("added_before_each_ns", |row, _| each(row.before, |each| each.added)),
+    Column::right("added_after_each_ns", |row, _| each(row.after, |each| each.added)),
 ];
 
 fn number(waits: Option<Waits>, get: fn(&Waits) -> i64) -> String {
     waits.as_ref().map(get).map_or(String::new(), |number| number.to_string())
+}
+
+fn each(waits: Option<Waits>, get: fn(&EachWaits) -> f64) -> String {
+    waits.map_or(String::new(), |waits| get(&waits.each).to_string())
 }
 
 pub(super) fn csv(changes: &RankChanges, out: &mut impl Write) -> io::Result<()> {
@@ -147,5 +173,6 @@ pub(super) fn csv(changes: &RankChanges, out: &mut impl Write) -> io::Result<()>
         Row { kind: "stack", rank: None, stack, before: of.before, after: of.after }
     };
     let rows: Vec<Row> = changes.ranks.iter().map(rank).chain(changes.stacks.iter().map(stack)).collect();
-    write_rows(COLUMNS.iter(), rows.iter().map(|row| (row, ())), out)
+    let divided = (changes.per, changes.before.units, changes.after.units);
+    write_rows(COLUMNS.iter(), rows.iter().map(|row| (row, divided)), out)
 }

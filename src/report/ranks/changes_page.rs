@@ -3,14 +3,13 @@
 use std::io;
 
 use super::changes as write;
+use super::changes::{compared, growth};
 use crate::analysis::cost::Order;
-use crate::analysis::delta::Delta;
 use crate::ranks::change::{RankChanges, RunWaits, StackChange, Waits};
 use crate::report::OnPage;
 use crate::report::diff::DiffForm;
-use crate::report::format::{change, count, duration, percent_or_unknown};
+use crate::report::format::{count, percent_or_unknown, value};
 use crate::report::html::{Command, FINDINGS, Finding, Link, Page, ROWS, Top};
-use crate::time::Ns;
 
 /// How large a change is at least that is a finding, as a share of all waiting.
 const NOTABLE: f64 = 0.01;
@@ -32,16 +31,19 @@ pub(super) fn page(changes: &RankChanges, on_page: &OnPage, out: &mut Vec<u8>) -
         kind: "ranks-diff",
         title: "What changed between two runs".to_owned(),
         names: format!("{} → {}", before.trace, after.trace),
-        verdict: vec![format!(
-            "Waiting over all ranks: {}, {}. It is {} of the collectives' time.",
-            both(&|run| duration(run.waited)),
-            grown(before.waited, after.waited),
-            both(&share)
-        )],
+        verdict: vec![
+            format!("{}.", compared(changes)),
+            format!(
+                "Waiting over all ranks: {}, {}. It is {} of the collectives' time.",
+                both(&|run| time(run.each(run.waited))),
+                grown(before.each(before.waited), after.each(after.waited)),
+                both(&share)
+            ),
+        ],
         facts: vec![
             ("Ranks", both(&|run| count(run.ranks))),
             ("Collectives", both(&|run| count(run.collectives))),
-            ("Transfer", both(&|run| duration(run.transfer))),
+            ("Transfer", both(&|run| time(run.each(run.transfer)))),
             ("Clocks", both(&|run| run.clock.to_owned())),
         ],
         findings: findings(changes),
@@ -59,15 +61,19 @@ pub(super) fn page(changes: &RankChanges, on_page: &OnPage, out: &mut Vec<u8>) -
     page.write(out)
 }
 
-fn grown(before: Ns, after: Ns) -> String {
-    match change(Order::GpuTime, Delta { before: before.as_f64(), after: after.as_f64() }) {
+fn time(nanos: f64) -> String {
+    value(Order::GpuTime, nanos)
+}
+
+fn grown(before: f64, after: f64) -> String {
+    match growth(before, after) {
         same if same == "=" => "as before".to_owned(),
         change => change,
     }
 }
 
-fn waited(of: Option<Waits>) -> Ns {
-    of.map_or(Ns::ZERO, |waits| waits.waited)
+fn waited(of: Option<Waits>) -> f64 {
+    of.map_or(0.0, |waits| waits.each.waited)
 }
 
 fn label(stack: &StackChange) -> String {
@@ -75,17 +81,17 @@ fn label(stack: &StackChange) -> String {
 }
 
 fn findings(changes: &RankChanges) -> Vec<Finding> {
-    let least = NOTABLE * changes.before.waited.max(changes.after.waited).as_f64();
-    let growth = |stack: &StackChange| (waited(stack.after) - waited(stack.before)).as_f64().abs();
-    let notable = changes.stacks.iter().enumerate().filter(|(_, stack)| growth(stack) > 0.0 && growth(stack) >= least);
-    let kernels = |of: Option<Waits>| count(of.map_or(0, |waits| waits.kernels));
+    let least = NOTABLE * changes.before.each(changes.before.waited).max(changes.after.each(changes.after.waited));
+    let size = |stack: &StackChange| stack.growth().abs();
+    let notable = changes.stacks.iter().enumerate().filter(|(_, stack)| size(stack) > 0.0 && size(stack) >= least);
+    let kernels = |of: Option<Waits>| value(Order::Count, of.map_or(0.0, |waits| waits.each.kernels));
     let finding = |(at, stack): (usize, &StackChange)| Finding {
         cost: format!("{} waited", grown(waited(stack.before), waited(stack.after))),
         what: label(stack),
         text: format!(
             "{} → {} waited, by {} → {} kernels.",
-            duration(waited(stack.before)),
-            duration(waited(stack.after)),
+            time(waited(stack.before)),
+            time(waited(stack.after)),
             kernels(stack.before),
             kernels(stack.after)
         ),
@@ -99,8 +105,8 @@ fn top(changes: &RankChanges) -> Option<Top> {
     let row = |stack: &StackChange| {
         vec![
             label(stack),
-            duration(waited(stack.before)),
-            duration(waited(stack.after)),
+            time(waited(stack.before)),
+            time(waited(stack.after)),
             grown(waited(stack.before), waited(stack.after)),
         ]
     };

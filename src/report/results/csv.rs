@@ -8,23 +8,24 @@ use std::io::{self, Write};
 use rusqlite::types::ValueRef;
 
 use super::blob::hexadecimal;
+use crate::report::format::visible;
 
-pub(super) fn header(columns: &[&str], out: &mut impl Write) -> io::Result<()> {
+pub(super) fn header(columns: &[&str], for_screen: bool, out: &mut impl Write) -> io::Result<()> {
     for (i, name) in columns.iter().enumerate() {
         separate(i, out)?;
-        quoted(name.as_bytes(), out)?;
+        text(name.as_bytes(), for_screen, out)?;
     }
     out.write_all(b"\n")
 }
 
-pub(super) fn row(values: &[ValueRef<'_>], out: &mut impl Write) -> io::Result<()> {
+pub(super) fn row(values: &[ValueRef<'_>], for_screen: bool, out: &mut impl Write) -> io::Result<()> {
     for (i, value) in values.iter().enumerate() {
         separate(i, out)?;
         match value {
             ValueRef::Null => out.write_all(b"\"[NULL]\"")?,
             ValueRef::Integer(value) => write!(out, "{value}")?,
             ValueRef::Real(value) => write!(out, "{value:?}")?,
-            ValueRef::Text(text) => quoted(text, out)?,
+            ValueRef::Text(value) => text(value, for_screen, out)?,
             ValueRef::Blob(bytes) => quoted(hexadecimal(bytes).as_bytes(), out)?,
         }
     }
@@ -33,6 +34,10 @@ pub(super) fn row(values: &[ValueRef<'_>], out: &mut impl Write) -> io::Result<(
 
 fn separate(column: usize, out: &mut impl Write) -> io::Result<()> {
     if column > 0 { out.write_all(b",") } else { Ok(()) }
+}
+
+fn text(value: &[u8], for_screen: bool, out: &mut impl Write) -> io::Result<()> {
+    if for_screen { quoted(visible(&String::from_utf8_lossy(value)).as_bytes(), out) } else { quoted(value, out) }
 }
 
 fn quoted(text: &[u8], out: &mut impl Write) -> io::Result<()> {

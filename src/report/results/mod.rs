@@ -21,7 +21,10 @@ pub enum Form {
         width: Option<u16>,
     },
     /// For programs: in the form of trace_processor's shell.
-    Csv,
+    Csv {
+        /// Whether it goes to a screen, on which control characters must not act: they are written as escapes.
+        for_screen: bool,
+    },
     /// For programs: an array of objects for each set.
     Json,
 }
@@ -29,7 +32,7 @@ pub enum Form {
 /// The set that is being written.
 enum Open {
     Table(table::Table),
-    Csv,
+    Csv { for_screen: bool },
     Json(json::Json),
 }
 
@@ -59,9 +62,9 @@ impl<W: Write> ResultSets<W> {
         self.begun += 1;
         self.open = Some(match self.form {
             Form::Table { width } => Open::Table(table::Table::new(columns, width)),
-            Form::Csv => {
-                csv::header(columns, &mut self.out)?;
-                Open::Csv
+            Form::Csv { for_screen } => {
+                csv::header(columns, for_screen, &mut self.out)?;
+                Open::Csv { for_screen }
             }
             Form::Json => Open::Json(json::Json::new(columns)),
         });
@@ -79,7 +82,8 @@ impl<W: Write> ResultSets<W> {
                 Ok(())
             }
             Some(Open::Json(json)) => json.row(values, &mut self.out),
-            Some(Open::Csv) | None => csv::row(values, &mut self.out),
+            Some(Open::Csv { for_screen }) => csv::row(values, *for_screen, &mut self.out),
+            None => csv::row(values, false, &mut self.out),
         }
     }
 
@@ -91,7 +95,7 @@ impl<W: Write> ResultSets<W> {
         match self.open.take() {
             Some(Open::Table(table)) => self.out.write_all(table.text().as_bytes()),
             Some(Open::Json(json)) => json.end(&mut self.out),
-            Some(Open::Csv) | None => Ok(()),
+            Some(Open::Csv { .. }) | None => Ok(()),
         }
     }
 
@@ -123,14 +127,24 @@ mod tests {
         &[ValueRef::Null, ValueRef::Blob(&[0, 255]), ValueRef::Real(f64::NEG_INFINITY)],
     ];
 
+    const CSV: Form = Form::Csv { for_screen: false };
+
+    #[test]
+    fn csv_on_a_screen_moves_no_cursor() {
+        assert_eq!(
+            written(Form::Csv { for_screen: true }, &["n\x1b[2J"], &[&[ValueRef::Text(b"a \"b\",\nc\x1b[0m")]]),
+            "\"n\\u{1b}[2J\"\n\"a \"\"b\"\",\\nc\\u{1b}[0m\"\n"
+        );
+    }
+
     #[test]
     fn csv_has_a_trace_processors_shape() {
         assert_eq!(
-            written(Form::Csv, &["n", "a \"name\"", "n"], ODD),
+            written(CSV, &["n", "a \"name\"", "n"], ODD),
             "\"n\",\"a \"\"name\"\"\",\"n\"\n-9223372036854775808,\"a \"\"b\"\",\nc\u{1b}[0m\",\"[NULL]\"\n\
              7,\"5\",5.0\n\"[NULL]\",\"x'00ff'\",-inf\n"
         );
-        assert_eq!(written(Form::Csv, &["n"], &[]), "\"n\"\n");
+        assert_eq!(written(CSV, &["n"], &[]), "\"n\"\n");
     }
 
     #[test]

@@ -1,20 +1,27 @@
-// Before and after: the totals, then what changed, the largest change first, with a bar to the left for less and to the right for more.
+// Before and after: the totals, then what changed, the largest change first, with a bar to the left for less and to the right for more. All but
+// numbers of ranks and of stacks is by step, by call, or in all, as the document says.
 
 import { inText } from './canvas.js';
 import { choice, el, nameNode, scrollBox, section } from './dom.js';
-import { count, duration, percent } from './format.js';
+import { count, duration, many, percent } from './format.js';
 
 const DIFF_PAGE = 100;
+
+/** A count, which by step can have a fraction. */
+function ratio(n) {
+  return Number.isInteger(n) ? count(n) : n.toFixed(3);
+}
+
 const DIFF_TRACES = [
   ['exposed_ns', 'exposed', duration],
   ['gpu_time_ns', 'GPU time', duration],
-  ['count', 'count', count],
+  ['count', 'count', ratio],
 ];
 const DIFF_RANKS = [
   ['waited_ns', 'waited', duration],
   ['added_ns', 'came late by', duration],
-  ['late_count', 'times late', count],
-  ['kernels', 'kernels', count],
+  ['late_count', 'times late', ratio],
+  ['kernels', 'kernels', ratio],
 ];
 
 /** Two runs side by side, or null without such a document. */
@@ -25,15 +32,15 @@ export function mountDiff(model, state) {
 }
 
 function traceDiff(diff, state, labels) {
-  const of = (name) => (side) => side.summary[name];
+  const of = (name) => (side) => side.summary[name] / side.divided_by;
   const totals = [
     ['measured', of('wall_ns'), duration],
     ['compute', of('compute_ns'), duration],
     ['collectives', of('collectives_ns'), duration],
     ['exposed', of('exposed_ns'), duration],
-    ['matching kernels', (side) => side.kernels.count, count],
-    ['their GPU time', (side) => side.kernels.gpu_time_ns, duration],
-    ['without a launch', (side) => side.without_launch.count, count],
+    ['matching kernels', (side) => side.kernels.each.count, ratio],
+    ['their GPU time', (side) => side.kernels.each.gpu_time_ns, duration],
+    ['without a launch', (side) => side.without_launch.count / side.divided_by, ratio],
   ];
   const rows = diff.changes.map((change, at) => ({
     ...change,
@@ -43,8 +50,7 @@ function traceDiff(diff, state, labels) {
   const parts = [`${count(diff.changed)} changed (${count(diff.new)} new, ${count(diff.vanished)} vanished)`, `${count(diff.unchanged)} did not`];
   const left = diff.changed - diff.changes.length;
   return new DiffView(state, {
-    before: diff.before,
-    after: diff.after,
+    ...diffSides(diff),
     totals,
     measures: DIFF_TRACES,
     tables: [
@@ -54,11 +60,11 @@ function traceDiff(diff, state, labels) {
 }
 
 function ranksDiff(diff, state) {
-  const of = (name) => (side) => side[name];
+  const of = (name) => (side) => side[name] / side.divided_by;
   const totals = [
-    ['ranks', of('ranks'), count],
-    ['collectives', of('collectives'), count],
-    ['with a late rank', of('late'), count],
+    ['ranks', (side) => side.ranks, count],
+    ['collectives', of('collectives'), ratio],
+    ['with a late rank', of('late'), ratio],
     ['kernels ran', of('measured_ns'), duration],
     ['waited', of('waited_ns'), duration],
     ['transfer', of('transfer_ns'), duration],
@@ -67,8 +73,7 @@ function ranksDiff(diff, state) {
   const ranks = diff.ranks.map((rank) => ({ ...rank, name: `rank ${rank.rank}`, lines: [] }));
   const measures = [DIFF_RANKS[0], ['caused_ns', 'others waited', duration], ...DIFF_RANKS.slice(1)];
   return new DiffView(state, {
-    before: diff.before,
-    after: diff.after,
+    ...diffSides(diff),
     totals,
     measures,
     tables: [
@@ -76,6 +81,11 @@ function ranksDiff(diff, state) {
       { title: 'Ranks', what: 'rank', rows: ranks },
     ],
   });
+}
+
+/** Both sides, and by what they are divided: `per step`. */
+function diffSides({ before, after, per }) {
+  return { before, after, per: per === 'total' ? 'in all' : `per ${per}` };
 }
 
 function diffLines({ frames, captured, forward, thread }) {
@@ -143,6 +153,7 @@ class DiffView {
       'div',
       {},
       el('p', {}, 'Before: ', nameNode(this.before.trace), el('br'), 'After: ', nameNode(this.after.trace)),
+      el('p', { class: 'help' }, `${this.per}: ${many(this.before.steps.count, 'step')} before, ${many(this.after.steps.count, 'step')} after`),
       scrollBox(
         'Totals',
         el(
@@ -162,7 +173,7 @@ class DiffView {
 
   fillPart(part) {
     const [key, label, format] = this.measure();
-    const value = (side) => side?.[key] ?? 0;
+    const value = (side) => side?.each[key] ?? 0;
     const chosen = part.what === 'stack' ? part.rows[this.state.get('stack', -1)] : part.rows.find((row) => row.rank === this.state.get('rank'));
     const rows = part.rows.map((row) => ({ row, by: value(row.after) - value(row.before) })).sort((a, b) => Math.abs(b.by) - Math.abs(a.by));
     const most = Math.abs(rows[0]?.by ?? 0);
@@ -190,7 +201,7 @@ class DiffView {
             `${count(rows.length - part.shown)} more`,
           )
         : null;
-    const head = [part.what, `${label} before`, 'after', 'change', 'less ← → more'].map((text, at) =>
+    const head = [part.what, `${label} before, ${this.per}`, 'after', 'change', 'less ← → more'].map((text, at) =>
       el('th', { scope: 'col', class: at > 0 && at < 4 ? 'number' : null }, text),
     );
     part.node.replaceChildren(
