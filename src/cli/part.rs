@@ -145,6 +145,7 @@ fn of_traces(args: &Part, files: &[PathBuf]) -> Result<(Vec<TracePart>, Vec<Stri
         .iter()
         .filter(|file| !parts.iter().any(|part| part.input.name == file.display().to_string()))
         .map(name)
+        .chain(answers.no_traces.iter().map(|name| visible(name).into_owned()))
         .collect();
     if !without.is_empty() {
         lost.push(format!("No part of: {}", without.join(", ")));

@@ -99,11 +99,13 @@ pub(super) struct Answers<T> {
     pub(super) of_archives: Vec<Store>,
     /// Which files were left out, and why.
     pub(super) left_out: Vec<String>,
+    /// Files of archives that are named like traces, and are none.
+    pub(super) no_traces: Vec<String>,
 }
 
 impl<T> Default for Answers<T> {
     fn default() -> Self {
-        Answers { of_traces: Vec::new(), of_archives: Vec::new(), left_out: Vec::new() }
+        Answers { of_traces: Vec::new(), of_archives: Vec::new(), left_out: Vec::new(), no_traces: Vec::new() }
     }
 }
 
@@ -152,7 +154,7 @@ impl Question<'_> {
         // Records are joined by the numbers of operations, too.
         let args = if self.records.is_some() { ArgsWanted::OPERATIONS } else { ArgsWanted::COLLECTIVES };
         let args = how.grouping.args(args);
-        let Answers { of_traces, of_archives, left_out } =
+        let Answers { of_traces, of_archives, left_out, .. } =
             self.reduce(files, &Reduce { args, compares_clocks: false, by: &by })?;
         let (mut parts, mut reasons, mut damage, mut timelines) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for Answered { part: (part, missing, timeline), damage: of_trace, .. } in of_traces {
@@ -237,6 +239,7 @@ impl Question<'_> {
                 Ok(of_file) => {
                     found.of_traces.extend(of_file.of_traces);
                     found.of_archives.extend(of_file.of_archives);
+                    found.no_traces.extend(of_file.no_traces);
                 }
                 Err(Stop::Failed(broken @ Failure::Library(_))) if !self.reading.strict => {
                     let line = format!("Left out: {broken}");
@@ -312,7 +315,9 @@ impl Question<'_> {
         let whole = whole?;
         notes::findings(&whole.findings);
         opening::check_strict(self.reading, &whole)?;
-        Ok(Answers { of_traces: found, of_archives: vec![whole.store], left_out: Vec::new() })
+        let named = notes::named_like_traces(&whole.findings);
+        let no_traces = named.map(|name| format!("{}/{name}", file.display())).collect();
+        Ok(Answers { of_traces: found, of_archives: vec![whole.store], left_out: Vec::new(), no_traces })
     }
 
     /// The answer of one trace, which is dropped then.
