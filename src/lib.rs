@@ -81,8 +81,8 @@
 //!
 //! # Features
 //!
-//! `cli`, `proto` (Perfetto's protobuf) and `flamegraph` (pictures, by a crate under CDDL-1.0) are on by default, `parquet` is not. Without `cli` no
-//! terminal crate is built.
+//! `cli`, `proto` (Perfetto's protobuf), `flamegraph` (pictures, by a crate under CDDL-1.0) and `parquet` are on by default. Without `cli` no terminal
+//! crate is built.
 
 mod align;
 pub mod analysis;

@@ -215,8 +215,7 @@ mod parquet {
     impl Folder {
         pub(super) fn open(_: &Path) -> Result<Self, Stop> {
             Err(Stop::Usage(
-                "this build was made without Parquet; `cargo install --path . --features parquet` makes one with it"
-                    .to_owned(),
+                "this build was made without Parquet; `cargo install --locked --path .` makes one with it".to_owned(),
             ))
         }
 

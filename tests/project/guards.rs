@@ -298,7 +298,7 @@ fn the_glossarys_words_are_used() {
 }
 
 /// The pages of the documentation.
-fn pages() -> Vec<String> {
+pub(crate) fn pages() -> Vec<String> {
     let folder = std::fs::read_dir(root().join("docs")).unwrap();
     let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut pages: Vec<String> =
@@ -308,7 +308,7 @@ fn pages() -> Vec<String> {
     pages
 }
 
-fn read(page: &str) -> String {
+pub(crate) fn read(page: &str) -> String {
     std::fs::read_to_string(root().join(page)).unwrap()
 }
 
@@ -449,6 +449,8 @@ const OTHER_OPTIONS: &[&str] = &[
     "--open",
     "--example",
     "--features",
+    "--locked",
+    "--no-default-features",
     "--path",
     "--files",
     "--from",
