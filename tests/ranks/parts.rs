@@ -416,8 +416,10 @@ fn a_rank_can_be_given() {
         let part = files.path("given.json");
         let output = run(&[&["part", "--quiet", &trace, "--rank", "9=node.json", "--output", &part], options].concat());
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        // The other ranks of the job are not there.
-        let (_, stacks) = incomplete(&["--stacks", "--per-rank", &part]);
+        let merged = ["--stacks", "--per-rank", &part];
+        // The other ranks of the job are not there. A part without collectives has no header's count of them.
+        let stacks =
+            if options.is_empty() { incomplete(&merged).1 } else { answer(&[&["merge"], &merged[..]].concat()) };
         assert_eq!((&stacks["traces"][0]["rank"], &stacks["stacks"][0]["rank"]), (&json!(9), &json!("rank 9")));
     }
     let output = run(&["part", "--quiet", &trace, "--rank", "9=other.json", "--output", &files.path("x.json")]);
