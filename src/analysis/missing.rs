@@ -50,6 +50,8 @@ pub enum Missing {
         elsewhere: u64,
         /// Those of them that are collectives, the most frequent first.
         collectives: Vec<NameCount>,
+        /// How many of them may be communication.
+        possible: u64,
     },
     /// No kernel ran in the window.
     NoKernels {
@@ -94,6 +96,7 @@ pub fn explain(database: &Database, window: Window, part: &Part) -> Result<Missi
     Ok(Missing::OtherKernels {
         kernels: kernels.iter().map(|kernel| kernel.count).sum(),
         elsewhere: part.kernels_in_trace,
+        possible: part.not_asked.possible.iter().map(|of| of.kernels).sum(),
         collectives: kernels.into_iter().filter(|kernel| is_of_a_family(&kernel.name)).collect(),
     })
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 use serde::{Deserialize, Serialize};
 
-use super::collective_info::{self, CollectiveInfo, CollectiveSums};
+use super::collective_info::{self, CollectiveInfo, CollectiveSums, Fastest};
 use super::cost::{Cost, KernelCost, Kernels, Order, Totals};
 use super::gpu_spans::GpuSpans;
 use super::groups::{Group, GroupBy, GroupKey, GroupValue, Grouping, Groups, Keys, Naming};
@@ -25,8 +25,9 @@ use super::step_costs::{StepCost, StepPart};
 use super::summary::{Summary, summarise};
 use crate::attribution::capture::Captured;
 use crate::attribution::launches::{self, Evidence, Launched, Launches, WindowOn};
+use crate::attribution::possible::choose_or_possible;
 use crate::attribution::ranks::Ranks;
-use crate::attribution::selection::{Wanted, choose};
+use crate::attribution::selection::Wanted;
 use crate::attribution::{Attribution, AttributionOptions, Attributor, KernelLaunch};
 use crate::id::{GpuId, ProcessId, RankId, TraceId};
 use crate::nccl::collectives::Collective;
@@ -56,7 +57,10 @@ pub struct Part {
     pub(super) kernels_in_trace: u64,
     /// See [`StackReport::elsewhere`].
     pub(super) elsewhere: u64,
-    not_asked: NotAsked,
+    pub(super) not_asked: NotAsked,
+    /// Of the chosen kernels of the whole trace.
+    #[serde(with = "collective_info::fastest")]
+    fastest: Fastest,
     summary: Summary,
     damage: Losses,
     /// Files of parts have none.
@@ -141,6 +145,7 @@ impl Part {
                 stacks.insert((rank, key), of_key);
             }
         }
+        let fastest = collectives.into_fastest(&launches.kernels, rows);
         let records = beside.map(|beside| beside.report(rows.iter().map(|row| row.launched.kernel)));
         Part {
             trace: TraceOfReport { name: name.to_owned(), rank, window: summary.window },
@@ -151,7 +156,8 @@ impl Part {
             coverage: Coverage::of(store, attribution),
             kernels_in_trace: launches.kernels.len() as u64,
             elsewhere,
-            not_asked: NotAsked::of(store, &attribution.activity.is_collective, &launches.kernels, &spans),
+            fastest,
+            not_asked: NotAsked::of(store, &attribution.activity, &launches.kernels, &spans),
             summary,
             damage: Losses::of(store),
             records,
@@ -160,7 +166,8 @@ impl Part {
 
     /// Whether any of the chosen kernels in the window has a stack, or is in a group.
     pub fn has_stacks(&self) -> bool {
-        !self.stacks.is_empty() || self.groups.as_ref().is_some_and(|groups| !groups.is_empty())
+        self.stacks.keys().any(|(_, key)| key.no_launch.is_none())
+            || self.groups.as_ref().is_some_and(|groups| !groups.is_empty())
     }
 
     /// How many of the chosen kernels in the window are unattributed.
@@ -296,7 +303,8 @@ pub(super) fn kernels_by_stack<'k>(
     options: &StackOptions,
 ) -> Vec<OfStack<'k>> {
     let ranks = Ranks::of(store, &attribution.kernels);
-    by_label(&RanksOf::of(name, store, ranks, &attribution.kernels), attribution, options).collect()
+    let ranks = RanksOf::of(name, store, ranks, &attribution.kernels);
+    by_label(&ranks, attribution, options).filter(|((_, key), _)| key.no_launch.is_none()).collect()
 }
 
 fn by_label<'k>(
@@ -361,6 +369,7 @@ impl StackReport {
         let mut ranks: BTreeSet<Arc<str>> = BTreeSet::new();
         let mut walls: BTreeMap<String, Ns> = BTreeMap::new();
         let mut steps: BTreeMap<String, StepPart> = BTreeMap::new();
+        let mut fastest = Fastest::new();
         let mut parts = parts.into_iter().enumerate().peekable();
         while let Some((at, mut part)) = parts.next() {
             let several = at > 0 || parts.peek().is_some();
@@ -376,6 +385,9 @@ impl StackReport {
             report.elsewhere += part.elsewhere;
             report.coverage.merge(part.coverage);
             report.not_asked.add(part.not_asked);
+            for (transfer, time) in part.fastest {
+                fastest.entry(transfer).and_modify(|known| *known = time.min(*known)).or_insert(time);
+            }
             report.damage.add(part.damage);
             if let Some(records) = part.records {
                 report.records.get_or_insert_default().add(records);
@@ -403,7 +415,9 @@ impl StackReport {
         // A trace without any stack is a rank, too.
         let ranks = ranks.len().max(report.traces.len()) as u64;
         let wall = report.summary.wall;
-        let stack = |((rank, key), part): ((Option<String>, StackKey), StackPart)| {
+        let stack = |((rank, key), mut part): ((Option<String>, StackKey), StackPart)| {
+            let count = part.kernels.count();
+            part.collective.fastest = part.collective.transfer(count).and_then(|of| fastest.get(&of).copied());
             let telling: Vec<String> = key.telling_frames(user_code).into_iter().map(str::to_owned).collect();
             let wall = rank.as_ref().and_then(|rank| walls.get(rank)).copied().unwrap_or(wall);
             Stack {
@@ -411,7 +425,7 @@ impl StackReport {
                 headline: telling.first().cloned(),
                 telling,
                 key,
-                count: part.kernels.count(),
+                count,
                 by: part.by,
                 kernels: part.names,
                 cost: Cost::of(&part.kernels, part.busy.share_of(wall)),
@@ -420,7 +434,9 @@ impl StackReport {
                 over_ranks: OverRanks::of(part.ranks, ranks).filter(|_| !*per_rank),
             }
         };
-        report.stacks = stacks.into_iter().map(stack).collect();
+        let rows = stacks.into_iter().map(stack);
+        (report.stacks, report.without_launch) = rows.partition(|row| row.key.no_launch.is_none());
+        report.without_launch.sort_by(|a, b| (&a.key, &a.rank).cmp(&(&b.key, &b.rank)));
         report.stacks_found = distinct(&report.stacks);
         let steps = steps.into_iter().map(|(label, step)| (label, step.cost(user_code))).collect();
         report.grouped = Groups::of(groups, steps, grouping, wall);
@@ -478,7 +494,7 @@ impl Groups {
 /// The stacks of some kernels in a window, without captures of CUDA graphs: a replayed kernel has the stack of its replay. The steps are
 /// [`choose`], then [`launches::find`], then [`stack_report`].
 pub fn stacks(store: &Store, wanted: &Wanted, window: Window, options: StackOptions) -> StackReport {
-    let launches = launches::find(store, &choose(store, wanted));
+    let launches = launches::find(store, &choose_or_possible(store, wanted));
     stack_report(Attributor::new(store, wanted, Captured::default()), &launches, window, options)
 }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::attribution::call_tree::{CallPath, CallTree};
+use crate::attribution::launches::Reason;
 use crate::attribution::threads::thread_name;
 use crate::attribution::{Attribution, KernelLaunch};
 use crate::nccl::collectives::{ANNOTATION, Collective};
@@ -24,6 +25,9 @@ pub struct StackKey {
     pub captured: Option<CallPath>,
     /// The call path of the operator of the forward pass.
     pub forward: Option<CallPath>,
+    /// Why there is no code: then this is what kernels without a launch have in common. No stack has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_launch: Option<Reason>,
 }
 
 impl StackKey {
@@ -35,6 +39,7 @@ impl StackKey {
             thread: kernel.helper_thread.map(|thread| thread_name(store, thread, exact)),
             captured: kernel.capture.map(part),
             forward: kernel.forward.map(part),
+            no_launch: kernel.no_launch(),
         }
     }
 
@@ -70,24 +75,25 @@ impl StackKey {
             thread: self.thread.clone(),
             captured: self.captured.as_ref().map(path),
             forward: self.forward.as_ref().map(path),
+            no_launch: self.no_launch,
         }
     }
 }
 /// Rows by rank and stack.
 pub(super) type ByStack<'k, R> = BTreeMap<(R, StackKey), Vec<&'k KernelLaunch>>;
 
-/// The attributed kernels of each stack. Rows are grouped by the numbers of their call paths first, so that each path is written
-/// out once; then paths of equal frames become one stack. Rows of one group keep their order.
+/// The kernels of each stack, and those without a launch by reason. Rows are grouped by the numbers of their call paths first, so that each
+/// path is written out once; then paths of equal frames become one stack. Rows of one group keep their order.
 pub(super) fn by_stack<'k, R: Ord + Copy>(
     store: &Store,
     attribution: &'k Attribution,
     exact_names: bool,
     rank: impl Fn(&KernelLaunch) -> R,
 ) -> ByStack<'k, R> {
-    let attributed = attribution.kernels.iter().filter(|kernel| kernel.path.is_some() || kernel.capture.is_some());
     let mut paths: BTreeMap<_, Vec<&KernelLaunch>> = BTreeMap::new();
-    for kernel in attributed {
-        let path = (rank(kernel), kernel.path, kernel.helper_thread, kernel.capture, kernel.forward);
+    for kernel in &attribution.kernels {
+        let (call, code) = ((kernel.path, kernel.helper_thread), (kernel.capture, kernel.forward));
+        let path = (rank(kernel), call, code, kernel.no_launch());
         paths.entry(path).or_default().push(kernel);
     }
     let mut groups: ByStack<'k, R> = BTreeMap::new();

@@ -16,7 +16,8 @@ use nccl_stacks::analysis::stacks::{StackOptions, StackReport};
 use nccl_stacks::analysis::timeline::Timeline;
 use nccl_stacks::attribution::capture::Captured;
 use nccl_stacks::attribution::launches::{self, Evidence, Launched, Launches};
-use nccl_stacks::attribution::selection::{Wanted, choose};
+use nccl_stacks::attribution::possible::choose_or_possible;
+use nccl_stacks::attribution::selection::Wanted;
 use nccl_stacks::attribution::{Attribution, Attributor};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, Loaded, load_each};
@@ -345,7 +346,7 @@ impl Question<'_> {
         let events = store.events;
         let database = Database::of_tables(store)?;
         let store = database.store();
-        let mut launches = launches::find(store, &choose(store, &self.wanted));
+        let mut launches = launches::find(store, &choose_or_possible(store, &self.wanted));
         let window = span::choose(self.span, &database, &launches, manner)
             .map_err(|stop| if manner.says { stop } else { stop.of(&name) })?;
         let captured = self.captured(file, options, &database, &mut launches)?;

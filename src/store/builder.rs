@@ -262,7 +262,7 @@ impl Builder {
         let flow_args = flow_args(&flows, &mut self.args, &mut self.strings);
         let Named { names, extent } = Named::of(&slices.rows, &assembled.dropped, &category_kinds, threads);
         let tracks = assembled.tracks;
-        Store {
+        let mut store = Store {
             names,
             kernels: assembled.kernels,
             runtime_calls: assembled.runtime_calls,
@@ -286,7 +286,9 @@ impl Builder {
             traces: self.traces,
             category_kinds,
             flow_args,
-        }
+        };
+        store.add_copies();
+        store
     }
 
     /// Takes all events through the stages.

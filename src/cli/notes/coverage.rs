@@ -50,11 +50,9 @@ pub(crate) fn joined(report: &StackReport) {
     }
 }
 
-/// What the question leaves out of all communication, where the answer does not say it.
+/// What there is beside the collectives that are asked for, where the answer does not say it.
 pub(crate) fn not_asked(report: &StackReport) {
-    if let Some(text) = report::not_asked(&report.not_asked) {
-        note(&text);
-    }
+    report::beside(&report.not_asked).for_each(|text| note(&text));
 }
 
 /// `392 of 392 kernels attributed: 98 by correlation, 294 by graph replay; 0 without a launch`

@@ -1,7 +1,7 @@
 //! Why there is no answer, and what the trace has instead.
 
 use nccl_stacks::analysis::missing::{Missing, NameCount};
-use nccl_stacks::report::format::{WIDTH_WITHOUT_SCREEN, duration, kernels};
+use nccl_stacks::report::format::{WIDTH_WITHOUT_SCREEN, count, duration, kernels};
 use nccl_stacks::report::lists::name_counts;
 
 use crate::cli::terminal::stderr_size;
@@ -15,7 +15,13 @@ pub(crate) fn missing(missing: &Missing, what: &str, patterns: &[String]) -> Str
             "Nothing found: {} ran in the window, but launched outside of it. The window is on the launch: begin it earlier.",
             kernels(*n)
         ),
-        Missing::OtherKernels { kernels: n, elsewhere, collectives } => other_kernels(*n, *elsewhere, collectives, what, patterns),
+        Missing::OtherKernels { kernels: n, elsewhere, collectives, possible } => {
+            let which = match possible {
+                0 => format!("no {what} among them"),
+                some => format!("no known {what} among them, and {} possibly communication", count(*some)),
+            };
+            other_kernels(&format!("{} ran in the window, {which}", kernels(*n)), *elsewhere, collectives, patterns)
+        }
         Missing::NoKernels { span: Some((span, n)), .. } => format!(
             "Nothing found: no kernel at all ran in the window. The trace has {}, between {} ns and {} ns ({}).",
             kernels(*n),
@@ -50,7 +56,7 @@ fn no_launch(n: u64, elsewhere: u64, graph_launches: &[NameCount]) -> String {
     text
 }
 
-fn other_kernels(n: u64, elsewhere: u64, collectives: &[NameCount], what: &str, patterns: &[String]) -> String {
+fn other_kernels(what: &str, elsewhere: u64, collectives: &[NameCount], patterns: &[String]) -> String {
     let elsewhere = match elsewhere {
         0 => String::new(),
         n => format!(" The trace has {} outside of it.", kernels(n)),
@@ -66,5 +72,5 @@ fn other_kernels(n: u64, elsewhere: u64, collectives: &[NameCount], what: &str, 
     let hint = patterns.iter().find(is_within).map_or(String::new(), |pattern| {
         format!(" A plain --kernel-name is the beginning of a name; --kernel-name '*{pattern}*' finds it anywhere.")
     });
-    format!("Nothing found: {} ran in the window, no {what} among them.{elsewhere}{hint}{others}", kernels(n))
+    format!("Nothing found: {what}.{elsewhere}{hint}{others}")
 }

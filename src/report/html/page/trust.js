@@ -6,7 +6,8 @@ import { countsText, smallTable } from './detail.js';
 import { el, nameNode, section } from './dom.js';
 import { count, duration, percent, size } from './format.js';
 
-const TRUST_REASONS = {
+/** Why kernels have no launch. */
+export const TRUST_REASONS = {
   'no-calls': 'the trace has no calls into a runtime',
   'before-trace': 'launched before the first call that was recorded',
   'no-id': 'nothing ties them to a call',
@@ -68,9 +69,11 @@ function trustLeftOut(stacks) {
   add(stacks.kernels_left_out, 'Left out', `${count(stacks.kernels_left_out)} kernels are in stacks that --limit or --min-share left out.`);
   const outside = stacks.kernels_elsewhere;
   add(outside, 'Edge of the window', `${count(outside)} kernels lie on its edge and are in no stack.`);
-  const { families } = stacks.not_asked;
+  const { families, possibly_communication: possible } = stacks.not_asked;
   const text = families.map((of) => `${of.family} (${count(of.kernels)} kernels, ${duration(of.gpu_time_ns)})`).join(', ');
   add(families.length, 'Not asked for', `Collectives of other families: ${text}.`);
+  const maybe = possible.map((of) => `${of.name} (${count(of.kernels)} kernels, ${duration(of.gpu_time_ns)}${of.caller ? `, launched by ${of.caller}` : ''})`);
+  add(possible.length, 'Possibly communication', `No family knows these kernels; they count neither as collectives nor as computation: ${maybe.join(', ')}.`);
   if (stacks.records) {
     const { records, joined, unjoined } = stacks.records;
     const how = `${trustOf(joined, records)} of NCCL's records are joined to kernels`;
