@@ -336,7 +336,10 @@ impl StackPart {
         let mut part = StackPart::default();
         let mut names: HashMap<StringId, Totals, FixedState> = HashMap::default();
         for kernel in kernels {
-            *part.by.entry(kernel.launched.evidence).or_default() += 1;
+            // Of kernels without a launch their key has the reason.
+            if kernel.is_attributed() {
+                *part.by.entry(kernel.launched.evidence).or_default() += 1;
+            }
             names.entry(store.slices.name(kernel.launched.kernel)).or_default().add(Totals::of(kernel));
         }
         let named = |(id, kernels)| (store.strings.get(id).unwrap_or_default().to_owned(), kernels);
@@ -467,20 +470,16 @@ impl Groups {
         }
         let at = grouping.by.iter().position(|key| matches!(key, GroupBy::Step));
         let step = |key: &GroupKey| steps.get(key.get(at?)?.label().as_ref()).cloned();
-        let group = |(key, part): (GroupKey, StackPart)| {
-            let mut attributed = part.by;
-            attributed.retain(|evidence, _| !matches!(evidence, Evidence::None(_)));
-            Group {
-                step: step(&key),
-                key: by.iter().cloned().zip(key).collect(),
-                count: part.kernels.count(),
-                attributed: attributed.values().sum(),
-                kernels: part.names,
-                cost: Cost::of(&part.kernels, part.busy.share_of(wall)),
-                share: 0.0,
-                collective: part.collective,
-                recorded: part.recorded,
-            }
+        let group = |(key, part): (GroupKey, StackPart)| Group {
+            step: step(&key),
+            key: by.iter().cloned().zip(key).collect(),
+            count: part.kernels.count(),
+            attributed: part.by.values().sum(),
+            kernels: part.names,
+            cost: Cost::of(&part.kernels, part.busy.share_of(wall)),
+            share: 0.0,
+            collective: part.collective,
+            recorded: part.recorded,
         };
         let mut groups: Vec<Group> = parts.into_iter().map(group).collect();
         let all: Ns = groups.iter().map(|group| group.cost.gpu_time.total).sum();
