@@ -6,7 +6,6 @@ use serde_json::json;
 
 use super::part::Part;
 use crate::attribution::selection::is_of_a_family;
-use crate::damage::Damage;
 use crate::error::Error;
 use crate::id::SliceId;
 use crate::nccl::calls::GRAPH_LAUNCHES;
@@ -62,9 +61,6 @@ pub enum Missing {
     },
 }
 
-/// Damage that ends a trace early.
-const CUT_OFF: &[Damage] = &[Damage::Truncated, Damage::PackedCutOff, Damage::PackedCorrupt];
-
 /// Finds the reason why a trace has no stacks.
 ///
 /// # Errors
@@ -88,7 +84,7 @@ pub fn explain(database: &Database, window: Window, part: &Part) -> Result<Missi
         })?;
         let span = spans.first().copied().flatten();
         let store = database.store();
-        let is_cut_off = CUT_OFF.iter().any(|kind| store.damage.get(*kind).count > 0);
+        let is_cut_off = store.damage.is_unknown();
         return Ok(Missing::NoKernels { span, accelerator: accelerator(store), is_cut_off });
     }
     Ok(Missing::OtherKernels {

@@ -23,6 +23,7 @@ use super::stack_key::{StackKey, by_stack};
 use super::stacks::{Coverage, Stack, StackOptions, StackReport, TraceOfReport, distinct};
 use super::step_costs::{StepCost, StepPart};
 use super::summary::{Summary, summarise};
+use super::window::whole;
 use crate::attribution::capture::Captured;
 use crate::attribution::launches::{self, Evidence, Launched, Launches, WindowOn};
 use crate::attribution::ranks::Ranks;
@@ -487,7 +488,11 @@ pub fn stack_report(
     attributor: Attributor<'_>,
     launches: &Launches,
     window: Window,
-    options: StackOptions,
+    mut options: StackOptions,
 ) -> StackReport {
+    let mut window = window;
+    if window == Window::ALL {
+        (window, options.window_on) = whole(attributor.store(), options.window_on);
+    }
     StackReport::of(vec![Part::of("", attributor, launches, window, &options)], &options)
 }

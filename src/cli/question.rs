@@ -15,7 +15,7 @@ use nccl_stacks::analysis::part::{Part, attributed};
 use nccl_stacks::analysis::stacks::{StackOptions, StackReport};
 use nccl_stacks::analysis::timeline::Timeline;
 use nccl_stacks::attribution::capture::Captured;
-use nccl_stacks::attribution::launches::{self, Evidence, Launched, Launches};
+use nccl_stacks::attribution::launches::{self, Evidence, Launched, Launches, WindowOn};
 use nccl_stacks::attribution::selection::{Wanted, choose};
 use nccl_stacks::attribution::{Attribution, Attributor};
 use nccl_stacks::event::ArgsWanted;
@@ -60,8 +60,8 @@ pub(super) struct Question<'a> {
 /// The answer of some traces. It may have no stacks.
 pub(super) struct Asked {
     pub(super) report: StackReport,
-    /// Why there are no stacks, if there are none: of the first trace.
-    pub(super) missing: Option<Missing>,
+    /// Why there are no stacks, if there are none, by trace.
+    pub(super) missing: Vec<(String, Missing)>,
     /// What is wrong with the traces.
     pub(super) damage: Vec<String>,
     /// Which files were left out, and why.
@@ -77,6 +77,15 @@ pub(super) struct Prepared<'a> {
     pub(super) attributor: Attributor<'a>,
     pub(super) launches: &'a Launches,
     pub(super) window: Window,
+    /// By what kernels are in it, which is not what the arguments say if the trace ends early.
+    pub(super) window_on: WindowOn,
+}
+
+impl Prepared<'_> {
+    /// What its stacks show, if those of other traces show this.
+    pub(super) fn how(&self, how: &StackOptions) -> StackOptions {
+        StackOptions { window_on: self.window_on, ..how.clone() }
+    }
 }
 
 /// What a trace is reduced to.
@@ -138,7 +147,9 @@ impl Question<'_> {
     /// Loads the traces of some files and finds their stacks.
     pub(super) fn ask(&self, files: &[PathBuf]) -> Result<Asked, Stop> {
         let how = self.how();
-        let by = |Prepared { name, database, attributor, launches, window }: Prepared<'_>| {
+        let by = |prepared: Prepared<'_>| {
+            let how = prepared.how(&how);
+            let Prepared { name, database, attributor, launches, window, .. } = prepared;
             let store = database.store();
             let attribution = attributed(attributor, launches, window, &how);
             let part = Part::of_attributed(name, store, &attribution, launches, window, &how);
@@ -155,10 +166,10 @@ impl Question<'_> {
         let Answers { of_traces, of_archives, left_out } =
             self.reduce(files, &Reduce { args, compares_clocks: false, by: &by })?;
         let (mut parts, mut reasons, mut damage, mut timelines) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for Answered { part: (part, missing, timeline), damage: of_trace, .. } in of_traces {
+        for Answered { part: (part, missing, timeline), name, damage: of_trace, .. } in of_traces {
             parts.push(part);
             timelines.extend(timeline);
-            reasons.extend(missing);
+            reasons.extend(missing.map(|missing| (name, missing)));
             damage.extend(of_trace);
         }
         let mut report = StackReport::of(parts, &how);
@@ -166,8 +177,10 @@ impl Question<'_> {
             report.damage.add(Losses::of(archive));
             damage.extend(notes::damage_lines(archive));
         }
-        let missing = reasons.into_iter().next().filter(|_| !report.has_answer());
-        Ok(Asked { report, missing, damage, left_out, timelines })
+        if report.has_answer() {
+            reasons.clear();
+        }
+        Ok(Asked { report, missing: reasons, damage, left_out, timelines })
     }
 
     /// When the kernels of one of so many files ran, if the answer is drawn.
@@ -346,11 +359,18 @@ impl Question<'_> {
         let database = Database::of_tables(store)?;
         let store = database.store();
         let mut launches = launches::find(store, &choose(store, &self.wanted));
-        let window = span::choose(self.span, &database, &launches, manner)
+        let (window, window_on) = span::choose(self.span, &database, &launches, manner)
             .map_err(|stop| if manner.says { stop } else { stop.of(&name) })?;
         let captured = self.captured(file, options, &database, &mut launches)?;
         let attributor = Attributor::new(store, &self.wanted, captured);
-        let part = (reduce.by)(Prepared { name: &name, database: &database, attributor, launches: &launches, window })?;
+        let part = (reduce.by)(Prepared {
+            name: &name,
+            database: &database,
+            attributor,
+            launches: &launches,
+            window,
+            window_on,
+        })?;
         Ok(Answered { part, name, file: file.to_owned(), span, is_member, damage, text_bytes, events })
     }
 

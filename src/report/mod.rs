@@ -3,6 +3,7 @@
 
 mod column;
 mod csv;
+mod damage;
 pub mod describe;
 pub mod diff;
 mod flame;

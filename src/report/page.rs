@@ -110,8 +110,10 @@ fn facts(report: &StackReport) -> Vec<(&'static str, String)> {
         ("Exposed", share(summary.exposed)),
         ("Coverage", format!("{} of {} have a launch", count(coverage.attributed()), kernels(coverage.kernels))),
     ];
-    if report.damage.lost_share > 0.0 {
-        facts.push(("Lost", format!("{} of the text", percent(report.damage.lost_share))));
+    match report.damage.lost_share {
+        Some(share) if share > 0.0 => facts.push(("Lost", format!("{} of the text", percent(share)))),
+        Some(_) => {}
+        None => facts.push(("Lost", "unknown".to_owned())),
     }
     facts
 }

@@ -4,13 +4,13 @@ use std::io::{self, Write};
 
 use super::Screen;
 use super::format::{WIDTH_WITHOUT_SCREEN, count, duration, percent, percent_or_unknown, visible};
-use super::kernels;
+use super::{damage, kernels};
 use crate::analysis::not_asked::{FamilyTime, NotAsked};
 use crate::analysis::stacks::StackReport;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{Costliest, Verdict, Waiting};
 use crate::nccl::families::FUSED;
-use crate::time::Ns;
+use crate::time::{Ns, Window};
 
 /// A time that is a share of the whole.
 struct Time {
@@ -34,6 +34,9 @@ const TIMES: &[Time] = &[
 /// What the writer fails with.
 pub(super) fn summary(report: &StackReport, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
     let summary = &report.summary;
+    for text in damaged(report) {
+        writeln!(out, "{}", screen.accent(&screen.fill(&text)))?;
+    }
     writeln!(out, "{}", screen.fill(&verdict(&report.verdict(), report, screen)))?;
     for text in [not_asked(&report.not_asked), fused(&report.not_asked)].into_iter().flatten() {
         writeln!(out, "{}", screen.accent(&screen.fill(&text)))?;
@@ -95,7 +98,14 @@ fn on_gpus(summary: &Summary) -> String {
 pub(super) fn whole(report: &StackReport) -> Vec<String> {
     let verdict = Verdict { costliest: None, ..report.verdict() };
     let verdict = self::verdict(&verdict, report, &Screen::default());
-    [Some(verdict), not_asked(&report.not_asked), fused(&report.not_asked)].into_iter().flatten().collect()
+    let said = [Some(verdict), not_asked(&report.not_asked), fused(&report.not_asked)].into_iter().flatten();
+    damaged(report).into_iter().chain(said).collect()
+}
+
+/// What to say of damage before the verdict.
+fn damaged(report: &StackReport) -> Vec<String> {
+    let windows: Vec<Window> = report.traces.iter().map(|trace| trace.window).collect();
+    damage::sentences(&report.damage, windows.len(), &windows)
 }
 
 /// A verdict in words.

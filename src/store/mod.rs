@@ -22,6 +22,7 @@ mod shard_tracks;
 pub mod slices;
 mod stages;
 pub mod strings;
+mod survived;
 pub mod traces;
 pub mod tracks;
 

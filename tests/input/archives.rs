@@ -193,7 +193,8 @@ fn names(loaded: &Loaded) -> Vec<&str> {
 
 fn answer(args: &[&str]) -> (String, String) {
     let output = run(args);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    // 6: a trace is cut off or corrupt.
+    assert!(matches!(output.status.code(), Some(0 | 6)), "{}", stderr(&output));
     (stdout(&output), stderr(&output))
 }
 
@@ -627,7 +628,7 @@ fn contents_are_checked_against_the_archives_checksum() {
     let at = files.windows(5).rposition(|w| w == b"\"ts\":").unwrap() + 7;
     files[at] ^= 1;
     let loaded = load_file("t.zip", &[files, directory].concat()).unwrap();
-    assert_eq!(loaded.store.traces[0].damage.get(Damage::PackedCorrupt).count, 1);
+    assert_eq!(loaded.store.traces[0].damage.get(Damage::PackedChecksum).count, 1);
 }
 
 #[test]
@@ -1061,7 +1062,7 @@ fn no_bytes_of_a_zip_are_two_files() {
     for loaded in load_both(&[files, directory].concat()) {
         assert_eq!(names(&loaded), ["a.json", "b.json"]);
         for (trace, wrong) in loaded.store.traces.iter().zip([1, 0]) {
-            assert_eq!((trace.events, trace.damage.get(Damage::PackedCorrupt).count), (32, wrong));
+            assert_eq!((trace.events, trace.damage.get(Damage::PackedChecksum).count), (32, wrong));
         }
     }
 }

@@ -4,11 +4,40 @@ use nccl_stacks::analysis::missing::{Missing, NameCount};
 use nccl_stacks::report::format::{WIDTH_WITHOUT_SCREEN, duration, kernels};
 use nccl_stacks::report::lists::name_counts;
 
+use super::some_names;
 use crate::cli::terminal::stderr_size;
 
-/// Why there are no stacks. `what` are the kernels that were asked for: `collective`.
+/// So many different reasons of several traces are listed.
+const LISTED: usize = 8;
+
+/// Why there are no stacks, by trace; `None` without a reason. `what` are the kernels that were asked for: `collective`.
 /// `patterns` are the names that were asked for.
-pub(crate) fn missing(missing: &Missing, what: &str, patterns: &[String]) -> String {
+pub(crate) fn missing(traces: &[(String, Missing)], what: &str, patterns: &[String]) -> Option<String> {
+    let reasons: Vec<(&str, String)> =
+        traces.iter().map(|(trace, missing)| (trace.as_str(), reason(missing, what, patterns))).collect();
+    let (_, first) = reasons.first()?;
+    if reasons.iter().all(|(_, reason)| reason == first) {
+        return Some(match reasons.len() {
+            1 => first.clone(),
+            n => format!("In each of {n} traces: {first}"),
+        });
+    }
+    let mut found: Vec<(Vec<&str>, &str)> = Vec::new();
+    for (trace, reason) in &reasons {
+        match found.iter_mut().find(|(_, known)| *known == reason.as_str()) {
+            Some((traces, _)) => traces.push(trace),
+            None => found.push((vec![*trace], reason)),
+        }
+    }
+    let mut lines = vec![format!("Nothing found in {} traces.", reasons.len())];
+    lines.extend(found.iter().take(LISTED).map(|(traces, reason)| format!("{}: {reason}", some_names(traces))));
+    let more = found.iter().skip(LISTED).map(|(traces, _)| traces.len()).sum::<usize>();
+    lines.extend((more > 0).then(|| format!("… and {more} more traces, for other reasons")));
+    Some(lines.join("\n"))
+}
+
+/// Why one trace has no stacks.
+fn reason(missing: &Missing, what: &str, patterns: &[String]) -> String {
     match missing {
         Missing::NoLaunchLink { kernels: n, elsewhere, graph_launches } => no_launch(*n, *elsewhere, graph_launches),
         Missing::LaunchedElsewhere { kernels: n } => format!(

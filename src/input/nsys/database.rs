@@ -99,7 +99,10 @@ impl Export {
         if copy.is_none() {
             budget.charge(bytes).map_err(failed)?;
         }
-        let opened = connect(&path).and_then(|connection| Ok((Tables::of(&connection)?, connection)));
+        let opened = connect(&path).and_then(|connection| {
+            check_length(&connection, bytes)?;
+            Ok((Tables::of(&connection)?, connection))
+        });
         let (tables, connection) = opened.map_err(|error| damaged(name, &error))?;
         Ok(Export { name: name.to_owned(), connection, tables, bytes, taken, _copy: copy })
     }
@@ -136,6 +139,16 @@ impl Export {
             taken.store((self.bytes as f64 * share.clamp(0.0, 1.0)) as u64, Ordering::Relaxed);
         }
     }
+}
+
+/// Refuses a database that is cut off within its last page: SQLite reads zeros there.
+fn check_length(connection: &Connection, bytes: u64) -> rusqlite::Result<()> {
+    let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, u64>(0));
+    let whole = number("page_count")?.saturating_mul(number("page_size")?);
+    if bytes >= whole {
+        return Ok(());
+    }
+    Err(corrupt(&format!("it is cut off: it has {bytes} of {whole} bytes (copy it again, or export it again)")))
 }
 
 fn damaged(name: &str, error: &rusqlite::Error) -> Error {

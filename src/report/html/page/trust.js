@@ -94,8 +94,8 @@ function trustSameKinds(kinds) {
 function trustDamage(what, damage) {
   const text = `${size(damage.text_bytes)} of text were read`;
   if (damage.kinds.length === 0) return trustGood(what, `${text}, all whole.`);
-  const isLost = damage.kinds.some((kind) => kind.cost === 'lost');
-  const words = { lost: 'lost', mended: 'repaired', moved: 'kept, but in another place' };
+  const isLost = damage.kinds.some((kind) => kind.cost === 'lost' || kind.cost === 'doubtful');
+  const words = { lost: 'lost', doubtful: 'any byte may be wrong', mended: 'repaired', moved: 'kept, but in another place' };
   const kinds = trustSameKinds(damage.kinds);
   const all = [
     ['What', false, (kind) => kind.what],
@@ -108,6 +108,7 @@ function trustDamage(what, damage) {
   const columns = all.filter(([, , text]) => kinds.some((kind) => text(kind) !== ''));
   const table = smallTable(null, columns, kinds.map((kind) => columns.map(([, , text]) => text(kind))), `${what}: damage`);
   if (!isLost) return trustNote(what, `${text}, nothing is lost.`, table);
+  if (damage.lost_bytes === null) return trustBad(what, `${text}; how much is lost or wrong is unknown.`, table);
   return trustBad(what, `${text}; ${size(damage.lost_bytes)} (${percent(damage.lost_share)}) are lost.`, table);
 }
 
