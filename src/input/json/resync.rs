@@ -5,7 +5,7 @@
 //! and the next event counts as lost. The end of the list is recognised by what comes after it, and the list's beginning by its
 //! key.
 
-use super::cursor::{Cursor, Step};
+use super::cursor::{Cursor, Step, Tools};
 use super::keys::{EVENT_KEYS, HEADER_KEYS, begins_with_key};
 use super::piece::MAX_EVENT;
 use super::recover::Outcome;
@@ -82,12 +82,11 @@ impl Cursor<'_> {
             Some(false) => return not,
             None => return Sight::Unknown,
         }
-        match self.tools.recoverer.object(self.text, at, self.after.is_end()) {
-            Outcome::Whole { end } if !self.tools.recoverer.has("ph") => Sight::Not { next: end },
+        let Tools { recoverer, stops, .. } = &mut *self.tools;
+        match recoverer.object_among(self.text, at, self.after.is_end(), stops) {
+            Outcome::Whole { end } if !recoverer.has("ph") => Sight::Not { next: end },
             // The second half of an event that has a stray brace in it.
-            Outcome::Whole { end }
-                if !self.tools.recoverer.has("name") && lost.named_up_to == Some(self.base + at as u64) =>
-            {
+            Outcome::Whole { end } if !recoverer.has("name") && lost.named_up_to == Some(self.base + at as u64) => {
                 Sight::Not { next: end }
             }
             Outcome::Whole { .. } => {
