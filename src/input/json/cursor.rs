@@ -6,7 +6,7 @@ use super::marks::Marks;
 use super::piece::Fault;
 use super::recover::Recoverer;
 use super::scan::{Nesting, is_space};
-use super::state::{After, End, Lost, Position, State, Within};
+use super::state::{After, End, Lost, Position, State, Within, is_endless};
 use super::stops::Stops;
 use crate::damage::Damage;
 
@@ -151,6 +151,9 @@ impl<'t> Cursor<'t> {
         let offset = *offset;
         let Some(length) = nesting.end(&self.text[self.at..]) else {
             self.at = self.text.len();
+            if is_endless(offset, self.offset()) {
+                return self.stop(End::Broken { offset });
+            }
             return self.wait_from(self.at, offset);
         };
         self.at += length;

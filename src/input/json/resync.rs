@@ -10,7 +10,7 @@ use super::keys::{EVENT_KEYS, HEADER_KEYS, begins_with_key};
 use super::piece::MAX_EVENT;
 use super::recover::Outcome;
 use super::scan::is_space;
-use super::state::{Lost, Position, State, Within};
+use super::state::{Lost, Position, State, Within, is_endless};
 
 /// In a broken object that looks like an event, so many others that look like one are tried before it is skipped.
 const MAX_TRIES: u8 = 4;
@@ -38,8 +38,12 @@ impl Cursor<'_> {
             let Some(at) = found.map(|found| self.at + found) else {
                 self.at = self.text.len();
                 self.state.position = Position::Lost(lost);
-                return if self.after.is_end() { self.stop(lost.end()) } else { Step::Pause };
+                let is_over = self.after.is_end() || is_endless(lost.begin, self.offset());
+                return if is_over { self.stop(lost.end()) } else { Step::Pause };
             };
+            if is_endless(lost.begin, self.base + at as u64) {
+                return self.stop(lost.end());
+            }
             let sight = match self.text[at] {
                 b'{' => self.brace(at, &mut lost),
                 b'"' => self.list_key(at),

@@ -122,7 +122,7 @@ mod tests {
     use crate::input::json::fields::Fields;
     use crate::input::json::marks::Marks;
     use crate::input::json::piece::Fault;
-    use crate::input::json::state::End;
+    use crate::input::json::state::{End, MAX_EARLY_LOSS};
 
     /// Reads events as objects, and no more.
     struct Walked;
@@ -355,7 +355,8 @@ mod tests {
         const OPEN: &str = r#"{"ph": "X", "name": "k", "d": [1, 2, "#;
         const ODD: &str = r#"{"ph": "X", "name": "k",, "d": ["#;
         const WHOLE: &str = r#"{"ph": "X", "name": "k", "ts": 1, "dur": 2}, "#;
-        let all: [(&str, fn(usize) -> String); 12] = [
+        type Case = (&'static str, fn(usize) -> String);
+        let all: [Case; 12] = [
             ("open", |n| OPEN.repeat(n)),
             ("open, then broken", |n| OPEN.repeat(n) + "?"),
             ("open, then a stray quote", |n| OPEN.repeat(n) + r#"{"name": "a"b"}"#),
@@ -390,6 +391,42 @@ mod tests {
             let read = pieces_with(text.as_bytes(), chunk, &mut forgetful);
             proptest::prop_assert_eq!(pieces_of(text.as_bytes(), chunk), read);
         }
+    }
+
+    /// Where nothing plausible comes, reading stops before the text does.
+    #[test]
+    fn what_is_no_trace_is_not_read_to_its_end() {
+        let endless = 2 * MAX_EARLY_LOSS;
+        for (begin, byte) in [
+            ("", 0),
+            ("", b' '),
+            ("", b'x'),
+            ("{", 0),
+            ("{", b'{'),
+            ("[", 0),
+            ("[", b'['),
+            ("[{", 0),
+            ("{\"a\": \"", b'x'),
+        ] {
+            let text = [begin.as_bytes(), &vec![byte; endless]].concat();
+            let (mut tools, mut state, mut from, mut to) = (Tools::default(), State::START, 0, 0);
+            while state.end().is_none() && to < text.len() {
+                to += 1 << 20;
+                let mut tokenizer =
+                    Tokenizer::new(&text[from..to.min(text.len())], from as u64, After::More, state, &mut tools);
+                while let Some(piece) = tokenizer.next(&mut Walked) {
+                    assert!(!matches!(piece, Piece::Event { .. }), "{begin} {byte}");
+                }
+                let used;
+                (state, used) = tokenizer.into_rest();
+                from += used;
+            }
+            assert!(state.end().is_some_and(|end| end != End::Whole), "{begin} {byte}: {:?}", state.position);
+            assert!(to < MAX_EARLY_LOSS + 2 * MAX_EVENT, "{begin} {byte}");
+        }
+        // What is lost later is searched for the next event.
+        let text = format!("[{E},{E},{E},{E}{}{E}", "x".repeat(MAX_EARLY_LOSS));
+        assert_eq!(pieces_of(text.as_bytes(), 1 << 18).0.iter().filter(|piece| *piece == E).count(), 5);
     }
 
     /// An event without its closing bracket takes none along that comes after it, however long the text is.
