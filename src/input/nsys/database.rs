@@ -20,6 +20,7 @@ use crate::error::Error;
 use crate::input::format::{Fit, Format, Reader};
 use crate::input::limit::{Budget, Limited, failure};
 use crate::input::source::Source;
+use crate::unfinished::Unfinished;
 
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
@@ -44,7 +45,7 @@ pub(super) struct Export {
     /// Counts how much of it has been read, if it is the file itself: a copy was counted when it was made.
     taken: Option<Arc<AtomicU64>>,
     /// The temporary file, which is removed after the connection is closed.
-    _copy: Option<TempPath>,
+    _copy: Option<(TempPath, Unfinished)>,
 }
 
 /// Opens an export, and returns its processes by number: those that used a GPU or, if none did, those that have ranges.
@@ -92,7 +93,7 @@ impl Export {
             Some((path, taken)) => (path, Some(taken), None),
             None => {
                 let copy = copy(source, budget).map_err(failed)?;
-                (copy.to_path_buf(), None, Some(copy))
+                (copy.0.to_path_buf(), None, Some(copy))
             }
         };
         let bytes = std::fs::metadata(&path).map_err(failed)?.len();
@@ -143,11 +144,12 @@ fn damaged(name: &str, error: &rusqlite::Error) -> Error {
 }
 
 /// Copies a source to a temporary file, as text of the budget.
-fn copy(source: Source, budget: &Budget) -> io::Result<TempPath> {
+fn copy(source: Source, budget: &Budget) -> io::Result<(TempPath, Unfinished)> {
     let mut text = Limited::new(source.into_bytes(), budget.clone());
     let mut file = NamedTempFile::new()?;
+    let unfinished = Unfinished::at(file.path());
     io::copy(&mut text, file.as_file_mut())?;
-    Ok(file.into_temp_path())
+    Ok((file.into_temp_path(), unfinished))
 }
 
 /// Opens a file for reading, as one that does not change: SQLite then looks for no journal beside it, and takes no lock.
