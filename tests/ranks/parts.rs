@@ -631,4 +631,44 @@ mod tables {
         assert_eq!(output.status.code(), Some(1));
         assert_names(&stderr(&output), &["it has no column `document`"]);
     }
+
+    /// The crate that reads tables panics at some of these, as at a column that begins before the file.
+    #[test]
+    fn no_damage_to_a_table_panics() {
+        let (files, traces, _) = job(&Job { steps: 1, layers: 1, ..small() });
+        std::fs::create_dir(files.path("t")).unwrap();
+        part(&files, &[&traces[0]], "t/0.parquet");
+        let bytes = std::fs::read(part(&files, &[&traces[1]], "1.parquet")).unwrap();
+        // What a table consists of is at its end, with its own length before the mark.
+        let (length, _) = bytes[bytes.len() - 8..].split_at(4);
+        let footer = bytes.len() - 8 - u32::from_le_bytes(length.try_into().unwrap()) as usize;
+        let cut: Vec<String> = (0..60).map(|at| files.path(&format!("t/cut{at}.parquet"))).collect();
+        for (at, path) in cut.iter().enumerate() {
+            std::fs::write(path, &bytes[..bytes.len() * (at + 1) / 62]).unwrap();
+        }
+        let mut random = Random(7);
+        for at in 0..400 {
+            let mut flipped = bytes.clone();
+            let from = if at % 4 == 0 { 4 } else { footer };
+            flipped[from + random.below(bytes.len() - from)] ^= 1 << random.below(8);
+            std::fs::write(files.path(&format!("t/flipped{at}.parquet")), &flipped).unwrap();
+        }
+        let output = run(&["merge", "--json", &files.path("t")]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(6), "{said}");
+        assert!(!said.contains("panicked"), "{said}");
+        assert_names(&said, &cut.iter().map(|path| &**path).collect::<Vec<_>>());
+        assert!(said.contains("flipped"), "{said}");
+        // The lowest bit of a number is its sign: among these are the columns' offsets.
+        let path = files.path("sign.parquet");
+        let mut caught = 0;
+        for at in footer..bytes.len() - 8 {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1;
+            std::fs::write(&path, &flipped).unwrap();
+            let found = nccl_stacks::parts::parquet::documents(File::open(&path).unwrap());
+            caught += u32::from(found.is_err_and(|error| error.to_string().contains("it is damaged: ")));
+        }
+        assert!(caught > 0);
+    }
 }
