@@ -151,6 +151,7 @@ fn write_cut(args: &Export, wanted: &Wanted, database: &Database, target: &Targe
     let kept = keep(store, &launches, window, args.span.window_on.into());
     let time = opening::options(&args.reading, ArgsWanted::COLLECTIVES).time;
     let plan = cut::plan(store, &kept, window, time);
+    let plan = if args.lanes { plan.on_lanes(store) } else { plan };
     let mut copied = cut::Copied::default();
     let size = target.fill(|_, file| -> Result<(), Error> {
         let failed = |source| Error::Write { path: target.name().to_owned(), source };

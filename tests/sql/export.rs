@@ -592,6 +592,41 @@ fn a_cut_is_packed_unless_its_name_says_json() {
     assert_eq!(read_text(Path::new(&plain)), read_text(&packed));
 }
 
+/// On each thread of a smaller trace with lanes, slices nest or come one after the other. Without, two overlap (`testdata/README.md`); one of
+/// these is a chosen kernel, which is marked all the same.
+#[test]
+fn slices_that_overlap_are_on_lanes() {
+    let trace = testdata("overlap_pdl.json");
+    let folder = tempfile::tempdir().unwrap();
+    let mut kernels = Vec::new();
+    for (more, overlapping) in [(&[][..], 2), (&["--lanes"], 0)] {
+        let path = folder.path().join("cut.json");
+        let path = path.to_str().unwrap();
+        let output = run(&[&["export", &trace, "--trace", path], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let cut: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let slices: Vec<(String, f64, f64)> = cut["traceEvents"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|event| event["ph"] == "X")
+            .map(|event| {
+                let (ts, dur) = (event["ts"].as_f64().unwrap(), event["dur"].as_f64().unwrap());
+                (format!("{} {}", event["pid"], event["tid"]), ts, ts + dur)
+            })
+            .collect();
+        let overlaps = |(thread, start, end): &&(String, f64, f64)| {
+            slices.iter().any(|(other, from, to)| other == thread && from < start && start < to && to < end)
+        };
+        assert_eq!(slices.iter().filter(overlaps).count(), overlapping, "{more:?}");
+        let marked = |event: &&serde_json::Value| event["args"]["nccl-stacks"] == "match";
+        kernels.push(cut["traceEvents"].as_array().unwrap().iter().filter(marked).count());
+        let stacks = |path: &str| stdout(&run(&["--format", "script", path]));
+        assert_eq!(stacks(path), stacks(&trace), "{more:?}");
+    }
+    assert_eq!(kernels, [2, 2]);
+}
+
 #[cfg(not(feature = "parquet"))]
 #[test]
 fn a_build_without_parquet_reports_that() {
